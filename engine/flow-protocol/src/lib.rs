@@ -1,0 +1,52 @@
+//! What the engine and a plugin write to each other. Types only: no files, no processes, no clock.
+//!
+//! **The attempt's folder is the whole interface**, so that one machine, `--detach` and Slurm are the same:
+//!
+//! | file | written by | holds |
+//! | --- | --- | --- |
+//! | `request.json` | engine, before the start | [`Request`] |
+//! | `messages.jsonl` | program, appending | one [`Line`] a line, `hello` first |
+//! | `go` | engine | the co-run barrier is released; the content is the time, in seconds since 1970 |
+//! | `stop` | engine | a program that trains on until told so ends after the epoch at hand |
+//! | `log` | program | its standard output and error |
+//! | `usage.json` | engine | what flow measured from outside |
+//! | `exit.json` | keeper, atomically | [`Exit`] |
+//! | `work/` | both | the program's current folder: `in/<step>` to read, `out/` to write |
+//!
+//! The program finds the folder in the environment variable [`ATTEMPT_VAR`]; every path inside [`Request`] is relative
+//! to `work/`, the program's current folder.
+//!
+//! A line of `messages.jsonl` that is not of the protocol is ignored and counted. The exit record and the last
+//! `outcome` decide together: a program that says `ok` and then crashes has failed.
+
+mod message;
+mod request;
+
+pub use message::{Line, Message, Outcome, Summary};
+pub use request::{Corun, Exit, Gpu, Placement, Request};
+
+/// The version of the protocol that this crate describes. A program that says another one in its `hello` is refused.
+pub const PROTOCOL: u32 = 1;
+
+/// The environment variable that names the attempt's folder, absolute.
+pub const ATTEMPT_VAR: &str = "FLOW_ATTEMPT";
+
+/// File names in the attempt's folder.
+pub mod file {
+    /// The request, JSON.
+    pub const REQUEST: &str = "request.json";
+    /// The program's messages, JSON lines.
+    pub const MESSAGES: &str = "messages.jsonl";
+    /// Written by the engine to release the barrier.
+    pub const GO: &str = "go";
+    /// Written by the engine to end a program that trains on.
+    pub const STOP: &str = "stop";
+    /// Standard output and error.
+    pub const LOG: &str = "log";
+    /// What flow measured.
+    pub const USAGE: &str = "usage.json";
+    /// How the program ended.
+    pub const EXIT: &str = "exit.json";
+    /// The program's current folder.
+    pub const WORK: &str = "work";
+}

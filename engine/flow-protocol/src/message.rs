@@ -1,0 +1,106 @@
+//! What a program tells the engine while it runs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// One line of `messages.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// Seconds since 1970 when the program wrote it. Without it the engine takes the time at which it read the line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<f64>,
+    /// The message; its `type` says which.
+    #[serde(flatten)]
+    pub message: Message,
+}
+
+/// A message of a program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Message {
+    /// The first line: who speaks, and in which version.
+    Hello {
+        /// [`crate::PROTOCOL`] of the program.
+        protocol: u32,
+        /// The plugin's name.
+        plugin: String,
+        /// The plugin's version.
+        version: String,
+        /// Versions and devices that belong to the circumstances of a result: `torch`, `cuda`, `device`, `precision`.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        facts: BTreeMap<String, String>,
+    },
+    /// How far it is; for people, never stored.
+    Progress {
+        /// Between 0 and 1.
+        fraction: f64,
+        /// A few words: `epoch 2/4, loss 0.31, 512 images/s`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+    },
+    /// An epoch ended. Epochs that lie wholly inside the window of a co-run group are the ones that count.
+    Epoch {
+        /// Counted from 1.
+        epoch: u32,
+        /// Seconds since 1970 when it began.
+        started_at: f64,
+        /// Seconds since 1970 when it ended.
+        ended_at: f64,
+    },
+    /// A number. With `epoch` it is one value of a series, without it the value of the attempt.
+    Metric {
+        /// `[a-z][a-z0-9_]*`, the field's standard term: `train_loss`, `top1`, `images_per_s`.
+        name: String,
+        /// The value, finite.
+        value: f64,
+        /// `s`, `images/s`, `bytes`, `ratio` (shown as per cent), or empty for a plain number.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        unit: String,
+        /// The epoch it belongs to, counted from 1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        epoch: Option<u32>,
+        /// How the series becomes one number.
+        #[serde(default, skip_serializing_if = "Summary::is_last")]
+        summary: Summary,
+    },
+    /// Set up and warm: the barrier of a co-run group.
+    Ready,
+    /// How it went. The last one counts, together with the exit record.
+    Outcome {
+        /// The program's own view.
+        outcome: Outcome,
+        /// A sentence for people.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+}
+
+/// How a series becomes one number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Summary {
+    /// The last epoch's value: losses, accuracy.
+    #[default]
+    Last,
+    /// The mean over the epochs that count, without the first (warm-up) unless it is the only one: times, rates.
+    Mean,
+}
+
+impl Summary {
+    fn is_last(&self) -> bool {
+        *self == Summary::Last
+    }
+}
+
+/// Outcomes that a program can tell by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Done; the outputs are complete.
+    Ok,
+    /// The GPU's memory did not suffice. A result, not a crash.
+    OutOfMemory,
+    /// It failed.
+    Failed,
+}
