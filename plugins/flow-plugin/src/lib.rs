@@ -1,1 +1,42 @@
-//! sdk
+//! A plugin's side of flow's protocol. Knows one attempt's folder, and nothing of workflows, caches or schedules.
+//!
+//! A plugin is a program with named steps. A step is a function of its parameters and of an [`Attempt`]:
+//!
+//! ```no_run
+//! use flow_plugin::{Attempt, Error, Plugin};
+//! use serde::Deserialize;
+//!
+//! #[derive(Deserialize)]
+//! #[serde(deny_unknown_fields)]
+//! struct Count {
+//!     folder: String,
+//! }
+//!
+//! fn count(with: Count, attempt: &Attempt) -> Result<(), Error> {
+//!     let files = std::fs::read_dir(attempt.path(&with.folder))?.count();
+//!     attempt.metric("files", files as f64, "");
+//!     std::fs::write(attempt.output("out")?, format!("{files}\n"))?;
+//!     Ok(())
+//! }
+//!
+//! fn main() -> std::process::ExitCode {
+//!     Plugin::new("counter", env!("CARGO_PKG_VERSION")).step("count", count).main()
+//! }
+//! ```
+//!
+//! [`Plugin::main`] finds the attempt, reads the request, calls the step, and says how it went: `ok`; `out_of_memory`
+//! for [`Error::out_of_memory`]; `failed`, with the words of the error or of the panic, for everything else.
+//!
+//! The feature `harness` adds the module `harness`, which runs a step in a temporary folder without an engine.
+
+mod attempt;
+mod error;
+#[cfg(feature = "harness")]
+pub mod harness;
+mod plugin;
+
+pub use attempt::{Attempt, now};
+pub use error::Error;
+pub use flow_protocol as protocol;
+pub use flow_protocol::Summary;
+pub use plugin::Plugin;
