@@ -1,1 +1,37 @@
-//! flow-core
+//! The pure core of flow: from the text of a workflow to a plan, and from events to scheduling actions.
+//!
+//! ```text
+//! text ── spec ──▶ Workflow ── expand ──▶ Expansion (instances, edges) ── plan ──▶ Plan (cached | to run, why | decided after)
+//!                                                                          │ fingerprint: one walk that hashes and explains
+//! events ── sched ──▶ actions      (policies propose, admission verifies, one function changes a state)
+//! ```
+//!
+//! No files, processes, threads, environment, clock or unseeded randomness, and no decision walks a hash map: same inputs,
+//! same outputs, byte for byte.
+#![forbid(unsafe_code)]
+
+mod builtin;
+mod catalogue;
+mod digest;
+mod event;
+mod ids;
+mod instance;
+mod machine;
+mod result;
+pub mod sched;
+mod time;
+
+pub use builtin::{BuiltinInput, BuiltinOutput, Builtins, FileToWrite, PublishJob, PublishWhat, StepView};
+pub use catalogue::{Catalogue, PluginFacts, Provided};
+pub use digest::{BadDigest, Digest};
+pub use event::{JOURNAL_FORMAT, JournalLine, Planned, RunEvent, RunStart};
+pub use ids::{AttemptId, GpuId, GroupId, InstanceId, RunId, StepId};
+pub use instance::{
+    Body, CorunMember, Exclusive, Input, Instance, Link, Need, Output, Render, Resolved, ResourceRequest, Settled,
+};
+pub use machine::{GpuFacts, Machine};
+pub use result::{
+    Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, GpuUsage, Metric, Mode, Outcome, Series, StepResult,
+    Stranger, Usage,
+};
+pub use time::{Span, Time};

@@ -1,0 +1,106 @@
+//! The seam between the engine and flow's own steps (`flow/table`, `flow/report`): bytes and values in, bytes and values out.
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use serde_json::{Map, Value};
+
+use crate::{Machine, Metric, Provided, Series, StepResult};
+
+/// Flow's own steps. Pure: whoever calls reads and writes the files.
+pub trait Builtins {
+    /// The steps by name behind `flow/`, with schema, outputs and version.
+    fn provided(&self) -> BTreeMap<String, Provided>;
+
+    /// Runs one.
+    ///
+    /// # Errors
+    /// A sentence for the author of the workflow: what was expected, what to do.
+    fn run(&self, name: &str, input: &BuiltinInput) -> Result<BuiltinOutput, String>;
+
+    /// What a `publish` entry writes, from the files of the `from` step's only output.
+    ///
+    /// # Errors
+    /// A sentence for the author of the workflow.
+    fn publish(&self, job: &PublishJob) -> Result<Vec<FileToWrite>, String>;
+}
+
+/// What a built-in sees: the steps that it names, the steps that those are `like`, and the steps that those tables are `from`.
+#[derive(Clone, Debug, Default)]
+pub struct BuiltinInput {
+    /// The workflow's name.
+    pub workflow: String,
+    /// The workflow's title by language; the name under `""` where it has none.
+    pub title: BTreeMap<String, String>,
+    /// Parameters, as resolved.
+    pub with: Map<String, Value>,
+    /// Steps by name.
+    pub steps: IndexMap<String, StepView>,
+    /// The profile in force and why, if there is one.
+    pub profile: Option<(String, String)>,
+    /// Where the results were asked for; for reports made without results.
+    pub machine: Machine,
+}
+
+/// A step, as a built-in sees it.
+#[derive(Clone, Debug, Default)]
+pub struct StepView {
+    /// `torch/train`, `flow/table`, or absent for a command.
+    pub uses: Option<String>,
+    /// Its `with:` as written, without late values resolved.
+    pub with: Map<String, Value>,
+    /// The step it is a copy of.
+    pub like: Option<String>,
+    /// Why it has no instances: `when` is false, or its matrix is empty.
+    pub absent: Option<String>,
+    /// Results in the order of the matrix. Skipped and blocked instances have one too, with that outcome.
+    pub results: Vec<StepResult>,
+    /// Series of each result, where there are any; as long as `results`.
+    pub series: Vec<Option<Series>>,
+    /// Files of the outputs of built-in steps by path, so that a report reads the tables it shows.
+    pub files: BTreeMap<String, Vec<u8>>,
+}
+
+/// What a built-in produces.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BuiltinOutput {
+    /// Files of its only output (a folder), by path in it.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// Numbers.
+    pub metrics: BTreeMap<String, Metric>,
+    /// A sentence for people.
+    pub message: Option<String>,
+}
+
+/// One entry of `publish:` to carry out.
+#[derive(Clone, Debug)]
+pub struct PublishJob {
+    /// Files of the report, by path in its folder.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// Whole report to a file, or an entry into a file.
+    pub what: PublishWhat,
+    /// The target's file name, `feb08.md`.
+    pub target: String,
+    /// The target's present content, if it exists.
+    pub existing: Option<String>,
+    /// For an entry: the path from the target's folder to the published report, if this workflow publishes it too.
+    pub report: Option<String>,
+}
+
+/// What is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PublishWhat {
+    /// `to:`, the whole report.
+    Report,
+    /// `whats_new:`, an entry under the first such heading.
+    WhatsNew,
+}
+
+/// A file to write, relative to the folder of the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileToWrite {
+    /// Relative path, never upwards.
+    pub path: String,
+    /// Its whole content.
+    pub bytes: Vec<u8>,
+}

@@ -1,0 +1,205 @@
+//! Run events: what the journal holds, one JSON object a line. Screen, status, report and recovery are folds over them.
+//!
+//! A change here that an older flow could not read needs a new [`JOURNAL_FORMAT`].
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{AttemptId, CorunGpus, Digest, InstanceId, Machine, Outcome, RunId, StepResult};
+
+/// The version of the journal's format.
+pub const JOURNAL_FORMAT: u32 = 1;
+
+/// One line of the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JournalLine {
+    /// Milliseconds since 1970.
+    pub at: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: RunEvent,
+}
+
+/// What happened in a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum RunEvent {
+    /// The first line.
+    RunStarted(Box<RunStart>),
+    /// Every instance of the plan, once, in order of id.
+    Instance {
+        /// Its number in this run.
+        instance: InstanceId,
+        /// `solo[version=v7,batch=16]`.
+        label: String,
+        /// Its step.
+        step: String,
+        /// What the plan says at the start.
+        plan: Planned,
+    },
+    /// A result was reused.
+    Cached {
+        /// The instance.
+        instance: InstanceId,
+        /// Its fingerprint.
+        fingerprint: Digest,
+        /// How it had ended.
+        outcome: Outcome,
+        /// The run that produced it.
+        from: RunId,
+    },
+    /// An attempt was started.
+    Started {
+        /// The instance.
+        instance: InstanceId,
+        /// The attempt.
+        attempt: AttemptId,
+        /// Its folder, relative to the store.
+        folder: String,
+        /// Why it runs, in words.
+        reason: String,
+        /// UUIDs of its GPUs.
+        gpus: Vec<String>,
+        /// Its CPUs.
+        cpus: u32,
+    },
+    /// It waits at the barrier of its group.
+    Ready {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// The barrier of a group was released.
+    Released {
+        /// Its members' attempts.
+        attempts: Vec<AttemptId>,
+        /// Where they run.
+        gpus: CorunGpus,
+    },
+    /// An epoch ended.
+    Epoch {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Counted from 1.
+        epoch: u32,
+        /// Metrics of that epoch.
+        metrics: BTreeMap<String, f64>,
+    },
+    /// An attempt ended.
+    Ended {
+        /// The instance.
+        instance: InstanceId,
+        /// The attempt.
+        attempt: AttemptId,
+        /// How.
+        outcome: Outcome,
+        /// A sentence.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        /// It will be tried again.
+        #[serde(default)]
+        retry: bool,
+    },
+    /// An instance is settled and its result in the store. The journal alone rebuilds the database from these.
+    Recorded {
+        /// The instance.
+        instance: InstanceId,
+        /// The result.
+        result: Box<StepResult>,
+        /// The parts of its fingerprint, for `flow why`.
+        parts: Value,
+    },
+    /// An instance is settled without a result in the store.
+    Settled {
+        /// The instance.
+        instance: InstanceId,
+        /// `skipped`, `cancelled`, `does_not_fit`, `failed`.
+        outcome: Outcome,
+        /// Why, in words.
+        reason: String,
+    },
+    /// Something worth a line to people: a stranger on a GPU, a spoiled measurement, an ignored message.
+    Notice {
+        /// The instance it is about.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        instance: Option<InstanceId>,
+        /// A sentence.
+        text: String,
+    },
+    /// Set-up of a plugin began or ended.
+    Setup {
+        /// The plugin.
+        plugin: String,
+        /// What is done.
+        text: String,
+    },
+    /// A file was published, or was up to date.
+    Published {
+        /// The file, relative to the root where it is below it.
+        path: String,
+        /// Its content changed.
+        changed: bool,
+    },
+    /// The last line.
+    RunEnded {
+        /// 0 done, 1 a step failed, 130 interrupted.
+        exit: i32,
+        /// Settled instances by how: `cached`, `ok`, `failed`, …
+        counts: BTreeMap<String, u32>,
+    },
+}
+
+/// What the plan says of an instance before anything ran.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Planned {
+    /// Its result is in the store.
+    Cached,
+    /// It is to run, and why.
+    Run {
+        /// In words.
+        reason: String,
+    },
+    /// Decided after these, which are to run.
+    After {
+        /// Labels.
+        steps: Vec<String>,
+    },
+    /// Not run, and why.
+    Skipped {
+        /// In words.
+        reason: String,
+    },
+}
+
+/// The first line of a journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunStart {
+    /// [`JOURNAL_FORMAT`].
+    pub format: u32,
+    /// The run.
+    pub run: RunId,
+    /// Version of flow.
+    pub flow: String,
+    /// The workflow file, relative to the root where it is below it.
+    pub file: String,
+    /// The workflow's name.
+    pub workflow: String,
+    /// The profile in force, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<(String, String)>,
+    /// Parameters in force.
+    pub params: BTreeMap<String, Value>,
+    /// `--set` as given, for `flow diff`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<String>,
+    /// Policy.
+    pub policy: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// How many instances there are.
+    pub instances: u32,
+    /// Process id of the engine.
+    pub pid: u32,
+}

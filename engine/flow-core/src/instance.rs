@@ -1,0 +1,190 @@
+//! Instances: the points of the steps' matrices with everything about them that is known before anything runs.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{CorunGpus, Digest, GroupId, InstanceId, Mode, Outcome, Span, StepId, StepResult};
+
+/// One point of a step's matrix (and one repetition of it).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instance {
+    /// Its position in the expansion.
+    pub id: InstanceId,
+    /// The step it belongs to.
+    pub step: StepId,
+    /// `solo[version=v7,batch=16]`; a step without a matrix is its bare name.
+    pub label: Arc<str>,
+    /// Axes in declared order; a mapping as value is flattened, `run.batch`.
+    pub axes: Arc<IndexMap<String, Value>>,
+    /// Which repetition, from 0; absent where the step has no `repeat`.
+    pub repetition: Option<u32>,
+    /// What must be settled before, in order of id.
+    pub needs: Vec<Need>,
+    /// What it may hold while it runs.
+    pub request: ResourceRequest,
+    /// Alone on the machine or on its GPUs.
+    pub exclusive: Exclusive,
+    /// Its co-run group.
+    pub corun: Option<CorunMember>,
+    /// Its circumstances matter, and are part of its fingerprint.
+    pub measured: bool,
+    /// The seed, with the repetition added.
+    pub seed: u64,
+    /// Outcomes that are results, not failures.
+    pub record: Arc<[Outcome]>,
+    /// Wall-clock limit.
+    pub timeout: Option<Span>,
+    /// How often a failed attempt is tried again.
+    pub retries: u32,
+    /// Larger goes first, where the policy asks for it.
+    pub priority: i64,
+    /// Files and folders of the workflow's author.
+    pub inputs: Arc<[Input]>,
+    /// What it produces.
+    pub outputs: Arc<[Output]>,
+    /// Why it is not run at all: its `when` is false.
+    pub skip: Option<Arc<str>>,
+    /// Why it can never run here: what it needs and what there is. Only where it records `does_not_fit`.
+    pub does_not_fit: Option<Arc<str>>,
+}
+
+impl Instance {
+    /// How it was declared to run.
+    pub fn mode(&self) -> Mode {
+        match (&self.corun, self.exclusive) {
+            (Some(_), _) => Mode::Corun,
+            (None, Exclusive::No) => Mode::Plain,
+            (None, _) => Mode::Alone,
+        }
+    }
+}
+
+/// An edge to an instance that must be settled first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Need {
+    /// The instance.
+    pub on: InstanceId,
+    /// It is read as a member of a list, or only ordered before (`needs:`); with `-k` its failure does not block.
+    pub list: bool,
+}
+
+/// What an instance may hold while it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceRequest {
+    /// Whole GPUs, after the profile's cap.
+    pub gpus: u32,
+    /// GPU memory on each, bytes: a reservation, and a limit where the plugin can keep one.
+    pub gpu_memory: Option<u64>,
+    /// CPUs: declared, or by the fixed rule cores × gpus / GPUs, 1 without GPUs. Never from history.
+    pub cpus: u32,
+    /// Host memory, bytes.
+    pub memory: Option<u64>,
+}
+
+/// `exclusive:`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exclusive {
+    /// Not exclusive.
+    #[default]
+    No,
+    /// Nothing else of flow's on its GPUs.
+    Gpu,
+    /// Nothing else of flow's on the machine.
+    Machine,
+}
+
+/// Membership of a co-run group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CorunMember {
+    /// The group, unique in the expansion.
+    pub group: GroupId,
+    /// Its name within the step: `v7`.
+    pub name: Arc<str>,
+    /// Where its members run.
+    pub gpus: CorunGpus,
+    /// It goes on until it is told to stop.
+    pub continues: bool,
+}
+
+/// A declared input: a file or folder of the author's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// `${{ inputs.NAME }}`, where it has a name.
+    pub name: Option<String>,
+    /// Relative to the workflow file, or absolute; as written.
+    pub path: String,
+    /// Hash names and sizes only.
+    pub by_listing: bool,
+}
+
+/// A declared output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// `out`, or the name given.
+    pub name: String,
+    /// In the work folder.
+    pub path: String,
+}
+
+/// An instance with all expressions of its body evaluated. Made twice: with artifacts as digests, for the fingerprint, and
+/// as paths, to be run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolved {
+    /// What to do.
+    pub body: Body,
+    /// Variables, in order of name.
+    pub env: std::collections::BTreeMap<String, String>,
+    /// Artifacts of other steps that appear in the work folder.
+    pub links: Vec<Link>,
+}
+
+/// What an instance does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// A command line. Without shell characters it is split and executed directly, else given to `sh -c`.
+    Command(String),
+    /// A step of a plugin.
+    Plugin {
+        /// The plugin.
+        plugin: String,
+        /// Its step.
+        step: String,
+        /// Parameters, with the schema's defaults filled in.
+        with: Map<String, Value>,
+    },
+    /// A step of flow's own; `table`, `report`.
+    Builtin {
+        /// Its name behind `flow/`.
+        name: String,
+        /// Parameters.
+        with: Map<String, Value>,
+    },
+}
+
+/// An artifact of another step, as it appears in the work folder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Link {
+    /// `in/dataset`; for members of a list `in/dataset/0`, …
+    pub path: String,
+    /// The artifact.
+    pub digest: Digest,
+}
+
+/// How artifacts render in expressions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Render {
+    /// As digests: for the fingerprint, where a step's name and place do not count.
+    Digests,
+    /// As paths below `in/`: to be run.
+    Paths,
+}
+
+/// Results of the instances that are settled, as the caller knows them.
+pub trait Settled {
+    /// The result of an instance; `None` if it is not settled, or was skipped.
+    fn result(&self, id: InstanceId) -> Option<&StepResult>;
+}

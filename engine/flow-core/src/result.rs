@@ -1,0 +1,299 @@
+//! What an attempt leaves behind: outcome, artifacts, metrics, usage, circumstances. Values only; the store keeps them,
+//! expressions, tables and reports read them.
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Digest, RunId};
+
+/// How an instance, or one attempt of it, ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Done, with all its outputs.
+    Ok,
+    /// GPU or host memory did not suffice.
+    OutOfMemory,
+    /// The step's `timeout` passed.
+    TimedOut,
+    /// It asks for more than this machine has; never started.
+    DoesNotFit,
+    /// It ended in any other way.
+    Failed,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// Its `when` is false, or something it needs did not succeed.
+    Skipped,
+}
+
+/// The result of an instance, as the store keeps it under its fingerprint. Its JSON stays under 64 KB: series are an
+/// artifact of their own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepResult {
+    /// The fingerprint it is kept under.
+    pub fingerprint: Digest,
+    /// The workflow's name.
+    pub workflow: String,
+    /// The step's name when it ran.
+    pub step: String,
+    /// `solo[version=v7,batch=16]`.
+    pub label: String,
+    /// The point of the matrix, in declared order; flattened, scalars only.
+    pub axes: IndexMap<String, Value>,
+    /// Which repetition, counted from 0; absent where the step has no `repeat`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repetition: Option<u32>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// A sentence about how it ended, where there is one to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Reasons for which the measurement is not to be trusted; empty for a sound one. Spoiled results are never reused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spoiled: Vec<String>,
+    /// The run that produced it.
+    pub run: RunId,
+    /// When the attempt began, milliseconds since 1970.
+    pub started_at: u64,
+    /// When it ended, milliseconds since 1970.
+    pub ended_at: u64,
+    /// Its artifacts, by output name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub outputs: IndexMap<String, Artifact>,
+    /// Its numbers, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, Metric>,
+    /// The parameters it ran with (`with:` as resolved), for tables that show a parameter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub params: BTreeMap<String, Value>,
+    /// What flow measured from outside.
+    #[serde(default)]
+    pub usage: Usage,
+    /// What was true while it ran.
+    #[serde(default)]
+    pub circumstances: Circumstances,
+    /// The artifact that holds its series ([`Series`] as JSON), if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<Digest>,
+    /// `flow accept` keeps an old result for a changed fingerprint; the reason that was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<String>,
+}
+
+/// A file or a folder that a step produced, named by its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Artifact {
+    /// The digest of the content; for a folder, of its sorted list of names, modes and digests.
+    pub digest: Digest,
+    /// File or folder.
+    pub kind: ArtifactKind,
+    /// Bytes in all.
+    pub bytes: u64,
+    /// Files in it; 1 for a file.
+    pub files: u64,
+}
+
+/// What an artifact is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArtifactKind {
+    /// One file.
+    File,
+    /// A folder with everything below it.
+    Folder,
+}
+
+/// A named number with a unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// The number: the last epoch's, or the mean over the epochs that count.
+    pub value: f64,
+    /// `s`, `images/s`, `bytes`, `ratio`, or empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unit: String,
+    /// How many values of the series the number rests on; absent for a plain number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<u32>,
+    /// Standard deviation over them, where there are at least two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sd: Option<f64>,
+}
+
+/// The series of an attempt: what charts draw. An artifact, never a value of the database.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Metrics with one value an epoch, by name: (epoch, value).
+    pub epochs: BTreeMap<String, Vec<(u32, f64)>>,
+    /// Begin and end of each epoch, seconds since the attempt began.
+    pub epoch_times: Vec<(u32, f64, f64)>,
+    /// Samples of the host and the GPUs by name (`cpu`, `cpu_cores`, `rss`, `gpu0_load`, `gpu0_memory`, `gpu0_memory_load`, …):
+    /// (seconds since the attempt began, value).
+    pub samples: BTreeMap<String, Vec<(f64, f64)>>,
+}
+
+/// What flow itself measured of an attempt. Means cover the epochs that count, or the whole attempt if it has none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Wall time from start to exit, seconds.
+    pub wall_s: f64,
+    /// CPU time of the whole process tree, user and system, seconds.
+    pub cpu_s: f64,
+    /// Mean CPU use as a share of the whole host, 0 to 1.
+    pub cpu_util: f64,
+    /// Its peak.
+    pub cpu_util_peak: f64,
+    /// Mean CPU use in cores.
+    pub cpu_cores: f64,
+    /// Peak of the summed resident sets, bytes.
+    pub rss_peak: u64,
+    /// Bytes read from storage.
+    pub disk_read: u64,
+    /// Bytes written to storage.
+    pub disk_written: u64,
+    /// One entry a GPU of the placement, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<GpuUsage>,
+    /// Energy of the GPUs of the placement, joules, where the driver tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy_j: Option<f64>,
+    /// How many samples of `/proc` this rests on.
+    pub samples: u32,
+}
+
+/// What flow measured on one GPU of an attempt.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GpuUsage {
+    /// NVML's UUID.
+    pub uuid: String,
+    /// Peak memory of the attempt's processes, bytes.
+    pub memory_peak: u64,
+    /// Mean memory, bytes.
+    pub memory_mean: u64,
+    /// Per-process figures were not to be had: the card against its state before the start.
+    #[serde(default)]
+    pub unverified: bool,
+    /// Mean GPU load, 0 to 1: the share of time in which a kernel ran.
+    pub load_mean: f64,
+    /// Peak GPU load.
+    pub load_peak: f64,
+    /// Share of time with GPU load above 90 %.
+    pub load_above_90: f64,
+    /// Mean load of the memory controller, 0 to 1.
+    pub memory_load_mean: f64,
+    /// Its peak.
+    pub memory_load_peak: f64,
+    /// Share of time with memory-controller load above 90 %.
+    pub memory_load_above_90: f64,
+    /// PCIe generation and width in use under load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pcie: Option<(u32, u32)>,
+}
+
+/// What was true while an attempt ran. Numbers taken under unlike circumstances are never averaged.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Circumstances {
+    /// How it was declared to run.
+    pub mode: Mode,
+    /// GPU models of the placement, in order; empty without GPUs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_models: Vec<String>,
+    /// UUIDs of the placement.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<String>,
+    /// Total memory of each GPU of the placement, bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_memory_total: Vec<u64>,
+    /// GPU memory limit that the step declared, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_memory: Option<u64>,
+    /// CPUs of the placement.
+    pub cpus: u32,
+    /// CPUs of the host.
+    pub host_cpus: u32,
+    /// CPU model of the host.
+    pub cpu_model: String,
+    /// Host memory, bytes.
+    pub host_memory: u64,
+    /// NVIDIA's driver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// Versions and devices that the program told: `torch`, `device`, `precision`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub facts: BTreeMap<String, String>,
+    /// Labels of flow's own instances that ran at the same time: members of the co-run group, or others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub corunners: Vec<String>,
+    /// For a member of a co-run group: placement and window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corun: Option<CorunWindow>,
+    /// Compute processes of others on the GPUs of the placement.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strangers: Vec<Stranger>,
+    /// Mean CPU use of processes that are not flow's, as a share of the host.
+    pub foreign_cpu: f64,
+    /// Share of samples in which the host's CPUs were at least 95 % busy.
+    pub cpu_saturated: f64,
+    /// The GPUs were declared, not real.
+    #[serde(default)]
+    pub fake_gpus: bool,
+}
+
+/// How a step was declared to run. Part of a measured step's fingerprint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Beside whatever else is running.
+    #[default]
+    Plain,
+    /// `exclusive`: alone on the machine, or on its GPUs.
+    Alone,
+    /// Member of a co-run group.
+    Corun,
+}
+
+/// The window of a co-run group: what counts lies between release and the first member's end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CorunWindow {
+    /// The group's name within its step, `v7`.
+    pub group: String,
+    /// `own`: disjoint GPUs; `shared`: all members on one set.
+    pub gpus: CorunGpus,
+    /// Members of the group, this one included.
+    pub members: u32,
+    /// Seconds from this attempt's start to the release of the barrier.
+    pub released_at: f64,
+    /// Seconds from this attempt's start to the end of the window.
+    pub closed_at: f64,
+    /// Epochs of this member that lie wholly inside. Zero: not enough overlap.
+    pub epochs: u32,
+    /// How the window ended, where it was not the first member's ordinary end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_by: Option<String>,
+}
+
+/// Where the members of a co-run group run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CorunGpus {
+    /// Each on GPUs of its own.
+    #[default]
+    Own,
+    /// All on the same GPUs.
+    Shared,
+}
+
+/// A compute process on one of our GPUs that is not ours.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stranger {
+    /// Its process id, as NVML tells it.
+    pub pid: u32,
+    /// Its name, where it can be read.
+    pub name: String,
+    /// UUID of the GPU.
+    pub gpu: String,
+    /// Peak memory there, bytes.
+    pub memory: u64,
+}

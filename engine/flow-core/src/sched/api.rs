@@ -1,0 +1,236 @@
+//! The scheduler's vocabulary: tasks and events in, actions out. The live driver performs actions, the simulator predicts
+//! them, tests compare them. Nothing here decides.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{AttemptId, CorunGpus, Exclusive, GpuId, GroupId, InstanceId, Need, Outcome, ResourceRequest, Span, Time};
+
+/// What the scheduler knows of an instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// The instance. Tasks are submitted in order of id, without gaps.
+    pub instance: InstanceId,
+    /// What must be settled before.
+    pub needs: Vec<Need>,
+    /// What it holds while it runs.
+    pub request: ResourceRequest,
+    /// Alone on the machine or on its GPUs.
+    pub exclusive: Exclusive,
+    /// Its co-run group and where that runs.
+    pub corun: Option<(GroupId, CorunGpus)>,
+    /// As a member of a group it goes on until told to stop.
+    pub continues: bool,
+    /// Never packed with others on a GPU; repeated once when spoiled.
+    pub measured: bool,
+    /// Outcomes that are results, not failures.
+    pub record: Vec<Outcome>,
+    /// Wall-clock limit of an attempt.
+    pub timeout: Option<Span>,
+    /// How often a failed attempt is tried again.
+    pub retries: u32,
+    /// Larger goes first, where the policy asks for it.
+    pub priority: i64,
+    /// Already settled before the run begins: `when` is false, it does not fit, or it is outside of the targets.
+    pub settled: Option<Outcome>,
+    /// What history says.
+    pub estimate: Estimate,
+    /// When it arrived; the start of the run for a workflow.
+    pub submitted: Time,
+}
+
+/// What history says of a task, with where that comes from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Wall time.
+    pub duration: Option<Span>,
+    /// Peak memory on one GPU, bytes.
+    pub gpu_memory: Option<u64>,
+    /// CPU demand in thousandths of a core.
+    pub cpu_milli: Option<u32>,
+    /// Share of time in which it keeps its GPUs busy when alone, in thousandths.
+    pub gpu_busy_milli: Option<u32>,
+    /// Earlier attempts that this rests on; 0 for an unknown step.
+    pub samples: u32,
+    /// Where it comes from, in words.
+    pub source: String,
+}
+
+/// What there is to give out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Capacity {
+    /// GPUs that flow may use.
+    pub gpus: Vec<GpuState>,
+    /// CPUs.
+    pub cpus: u32,
+    /// Host memory, bytes.
+    pub memory: u64,
+    /// At most this many attempts at once (`-j`), if given.
+    pub jobs: Option<u32>,
+}
+
+/// One GPU as it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GpuState {
+    /// Total memory, bytes.
+    pub memory: u64,
+    /// Memory of processes that are not ours, bytes.
+    pub strangers: u64,
+    /// It answers.
+    pub alive: bool,
+}
+
+/// What the world tells the scheduler. Events of one instant are delivered completions first, then arrivals.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// Tasks arrived. The first call of a run; in simulations more follow.
+    Submitted(Vec<Task>),
+    /// The answer to [`Action::LookUp`], for each of its instances.
+    Answered {
+        /// The instance.
+        instance: InstanceId,
+        /// The answer.
+        answer: Answer,
+    },
+    /// The process of an attempt exists.
+    Started {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// It could not be started; counts as a failed attempt.
+    SpawnFailed {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The system's words.
+        reason: String,
+    },
+    /// It waits at the barrier.
+    Ready {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// It has done all of its own work and goes on only for the others of its group.
+    Sufficed {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// GPU memory of an attempt, as measured, bytes on each GPU of its placement.
+    Sampled {
+        /// The attempt.
+        attempt: AttemptId,
+        /// In the placement's order.
+        gpu_memory: Vec<u64>,
+    },
+    /// Its process tree is gone and its outputs are collected.
+    Exited {
+        /// The attempt.
+        attempt: AttemptId,
+        /// How it ended, outputs checked.
+        outcome: Outcome,
+        /// The measurement is not to be trusted.
+        spoiled: bool,
+    },
+    /// The result of an instance is in the store, flushed: the answer to [`Action::Record`].
+    Recorded {
+        /// The instance.
+        instance: InstanceId,
+    },
+    /// GPUs came, went, or others took memory on them.
+    Capacity(Capacity),
+    /// No new starts; running attempts get `grace` to end, and are killed then. A second one with no grace kills at once.
+    Cancel {
+        /// How long running attempts may take to end.
+        grace: Span,
+    },
+    /// Time has passed; see [`super::Scheduler::next_wake`].
+    Tick,
+}
+
+/// The answer of the store to a look-up.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// A result that may be reused, and how it had ended.
+    Hit(Outcome),
+    /// Nothing to reuse.
+    Miss,
+    /// It cannot run: an expression reads an output that is not there, an input is missing. Settled with this outcome.
+    Refused(Outcome),
+}
+
+/// What the scheduler wants done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Everything that these instances need is settled: fingerprint them and look for results. More than one: a co-run
+    /// group, looked up as one.
+    LookUp {
+        /// The instances.
+        instances: Vec<InstanceId>,
+    },
+    /// Start an attempt. All starts of one `handle` belong to one instant.
+    Start {
+        /// Its identity from now on.
+        attempt: AttemptId,
+        /// Of this instance.
+        instance: InstanceId,
+        /// What it holds.
+        placement: Placement,
+    },
+    /// Every member of a group is ready: write `go` for all.
+    Release {
+        /// The members.
+        attempts: Vec<AttemptId>,
+    },
+    /// Every member has its epochs: write `stop` for those that go on.
+    Stop {
+        /// The members.
+        attempts: Vec<AttemptId>,
+    },
+    /// End it: ask, wait, kill.
+    Kill {
+        /// The attempt.
+        attempt: AttemptId,
+        /// How long it may take.
+        grace: Span,
+        /// Why: the outcome it will have.
+        outcome: Outcome,
+    },
+    /// The attempt just ended is the instance's last: store its result, flush, answer [`Event::Recorded`].
+    Record {
+        /// The instance.
+        instance: InstanceId,
+        /// Its attempt.
+        attempt: AttemptId,
+    },
+    /// The attempt just ended will be followed by another: drop what it left.
+    Discard {
+        /// The instance.
+        instance: InstanceId,
+        /// Its attempt.
+        attempt: AttemptId,
+        /// When the next one may start.
+        retry_at: Time,
+    },
+    /// The instance is settled without an attempt: something it needs failed, or the run was cancelled.
+    Settle {
+        /// The instance.
+        instance: InstanceId,
+        /// `Skipped` or `Cancelled`.
+        outcome: Outcome,
+        /// The instance that is to blame, if one is.
+        because: Option<InstanceId>,
+    },
+    /// Everything is settled. The last action.
+    Finish,
+}
+
+/// What an attempt holds from its start until its exit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// GPUs, ascending.
+    pub gpus: Vec<GpuId>,
+    /// CPUs.
+    pub cpus: u32,
+    /// GPU memory reserved on each of them, bytes.
+    pub gpu_memory: u64,
+    /// Host memory reserved, bytes.
+    pub memory: u64,
+}
