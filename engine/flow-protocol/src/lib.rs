@@ -16,8 +16,12 @@
 //! The program finds the folder in the environment variable [`ATTEMPT_VAR`]; every path inside [`Request`] is relative
 //! to `work/`, the program's current folder.
 //!
-//! A line of `messages.jsonl` that is not of the protocol is ignored and counted. The exit record and the last
-//! `outcome` decide together: a program that says `ok` and then crashes has failed.
+//! Each message is one line written at once in append mode, so that threads and processes may share the file; a field
+//! that this version does not know is ignored. A line of `messages.jsonl` that is not of the protocol is ignored and
+//! counted. The exit record and the last `outcome` decide together: a program that says `ok` and then crashes has
+//! failed, and so has one that exits with 0 without an outcome. After `out_of_memory` or `failed` it exits with 1.
+//!
+//! `tests/frozen/` holds each message, the request and the exit record as JSON, for authors in other languages.
 
 mod message;
 mod request;

@@ -19,7 +19,7 @@ pub struct Line {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Message {
-    /// The first line: who speaks, and in which version.
+    /// The first line: who speaks, and in which version. Said again, it adds facts.
     Hello {
         /// [`crate::PROTOCOL`] of the program.
         protocol: u32,
