@@ -66,6 +66,8 @@ pub enum Message {
     },
     /// Set up and warm: the barrier of a co-run group.
     Ready,
+    /// Its own epochs are done: a member of a co-run group goes on only so that the others are not left alone, until `stop`.
+    Sufficed,
     /// How it went. The last one counts, together with the exit record.
     Outcome {
         /// The program's own view.

@@ -37,6 +37,7 @@ fn messages() -> Vec<Line> {
         line(2.0, metric("epoch_time", 1.5, "s", Some(2), Summary::Mean)),
         line(0.0, Message::Ready),
         line(0.5, Message::Ready),
+        line(0.5, Message::Sufficed),
         line(0.0, outcome(Outcome::Ok, None)),
         line(0.0, outcome(Outcome::OutOfMemory, Some("CUDA out of memory"))),
         line(3.0, outcome(Outcome::Failed, Some("no photographs in in/source"))),

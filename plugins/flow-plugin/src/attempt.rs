@@ -148,6 +148,12 @@ impl Attempt {
         }
     }
 
+    /// Says that this member of a co-run group has its own epochs and goes on only for the others: call it once, then go on
+    /// until [`Attempt::stopped`]. Outside a group there is nobody to go on for: end instead.
+    pub fn sufficed(&self) {
+        self.send(&mut self.sink(), Message::Sufficed);
+    }
+
     /// Whether a step that trains on was told to end after the epoch at hand.
     pub fn stopped(&self) -> bool {
         self.folder.join(file::STOP).exists()
