@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Digest, RunId};
+use crate::{Digest, RunId, Span};
 
 /// How an instance, or one attempt of it, ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -209,6 +209,12 @@ pub struct Circumstances {
     /// GPU memory limit that the step declared, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_memory: Option<u64>,
+    /// Host memory limit that the step declared, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Wall-clock limit that the step declared. A recorded time-out is reused only under a limit that is no longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
     /// CPUs of the placement.
     pub cpus: u32,
     /// CPUs of the host.
