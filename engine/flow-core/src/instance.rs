@@ -119,6 +119,27 @@ pub struct Input {
     pub path: String,
     /// Hash names and sizes only.
     pub by_listing: bool,
+    /// It comes from a plugin's parameter: read where it lies, not brought into the work folder. Its name is `with.` and the
+    /// parameter.
+    pub in_place: bool,
+}
+
+impl Input {
+    /// Where it appears in the work folder: the path as written, below the folder in any case (`../data/x` as `data/x`, an
+    /// absolute path as its last part).
+    pub fn place(&self) -> String {
+        let mut parts: Vec<&str> = Vec::new();
+        for part in self.path.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => {
+                    parts.pop();
+                }
+                part => parts.push(part),
+            }
+        }
+        if self.path.starts_with('/') { parts.last().copied().unwrap_or("").to_owned() } else { parts.join("/") }
+    }
 }
 
 /// A declared output.

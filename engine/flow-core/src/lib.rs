@@ -12,26 +12,34 @@
 
 mod builtin;
 mod catalogue;
+mod diagnostic;
 mod digest;
 mod event;
+mod expand;
 mod ids;
 mod instance;
 mod machine;
+mod metrics;
 mod result;
 pub mod sched;
+mod spec;
 mod time;
 
 pub use builtin::{BuiltinInput, BuiltinOutput, Builtins, FileToWrite, PublishJob, PublishWhat, StepView};
 pub use catalogue::{Catalogue, PluginFacts, Provided};
+pub use diagnostic::{Diagnostic, nearest};
 pub use digest::{BadDigest, Digest};
 pub use event::{JOURNAL_FORMAT, JournalLine, Planned, RunEvent, RunStart};
+pub use expand::{ExpandRequest, Expansion, Group, Publish, PublishTo, ResolveError, StepFacts, Uses};
 pub use ids::{AttemptId, GpuId, GroupId, InstanceId, RunId, StepId};
 pub use instance::{
     Body, CorunMember, Exclusive, Input, Instance, Link, Need, Output, Render, Resolved, ResourceRequest, Settled,
 };
 pub use machine::{GpuFacts, Machine};
+pub use metrics::{MetricRow, MetricsFrom, Pattern, extract};
 pub use result::{
     Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, GpuUsage, Metric, Mode, Outcome, Series, StepResult,
     Stranger, Usage,
 };
+pub use spec::{Source, Workflow, parse};
 pub use time::{Span, Time};

@@ -1,0 +1,111 @@
+//! What is wrong with a workflow, and where. Does not know how it is printed.
+
+use std::{fmt, ops::Range};
+
+/// One thing that is wrong in a workflow file, or in what was asked of it on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// What is wrong, in a sentence without a full stop.
+    pub message: String,
+    /// Where, in bytes of the file's text; absent for what does not come from the file, such as `--set`.
+    pub span: Option<Range<usize>>,
+    /// What was expected at that place; empty where the message says it all.
+    pub label: String,
+    /// What to do, the nearest name first.
+    pub help: Vec<String>,
+}
+
+impl Diagnostic {
+    /// A diagnostic without a place.
+    pub fn new(message: impl Into<String>) -> Self {
+        Diagnostic { message: message.into(), span: None, label: String::new(), help: Vec::new() }
+    }
+
+    /// With what was expected.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// With something to do.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help.push(help.into());
+        self
+    }
+
+    /// With the nearest of the names that would have been right, or all of them where none is near and they are few.
+    #[must_use]
+    pub fn nearest<'a>(mut self, wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
+        let names: Vec<&str> = names.into_iter().collect();
+        match nearest(wrong, names.iter().copied()) {
+            Some(near) => self.help.push(format!("did you mean `{near}`?")),
+            None if names.is_empty() => {}
+            None => {
+                const SHOWN: usize = 12;
+                let list: Vec<String> = names.iter().take(SHOWN).map(|n| format!("`{n}`")).collect();
+                let more =
+                    if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
+                self.help.push(format!("there is {}{more}", list.join(", ")));
+            }
+        }
+        self
+    }
+
+    /// The line and column of its beginning, both counted from 1, the column in characters.
+    pub fn line_column(&self, text: &str) -> Option<(usize, usize)> {
+        let at = self.span.as_ref()?.start.min(text.len());
+        let before = text.get(..at)?;
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+        Some((line, column))
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if !self.label.is_empty() {
+            write!(f, ": {}", self.label)?;
+        }
+        for help in &self.help {
+            write!(f, "; {help}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The name that was probably meant: near by edits, where a swap of neighbours is one, or the same but for its case.
+pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let folded = wrong.to_lowercase();
+    let far = (wrong.chars().count() / 3).clamp(1, 3);
+    names
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(&folded, &name.to_lowercase()), name))
+        .filter(|(distance, _)| *distance <= far)
+        .min()
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_near() {
+        let names = ["needs", "matrix", "when"];
+        assert_eq!(nearest("neds", names), Some("needs"));
+        assert_eq!(nearest("martix", names), Some("matrix"));
+        assert_eq!(nearest("WHEN", names), Some("when"));
+        assert_eq!(nearest("gpus", names), None);
+    }
+
+    #[test]
+    fn columns_count_characters() {
+        let text = "a: 1\n批大小: x\n";
+        let mut d = Diagnostic::new("wrong");
+        d.span = text.find('x').map(|i| i..i + 1);
+        assert_eq!(d.line_column(text), Some((2, 6)));
+    }
+}

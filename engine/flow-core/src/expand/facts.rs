@@ -1,0 +1,135 @@
+//! What expansion takes and gives.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use serde_json::{Map, Value};
+
+use crate::{Catalogue, GroupId, Instance, InstanceId, Machine, MetricsFrom, StepId};
+
+/// Everything besides the file that decides what a workflow expands to.
+#[derive(Clone, Copy, Debug)]
+pub struct ExpandRequest<'a> {
+    /// What can be used.
+    pub catalogue: &'a Catalogue,
+    /// Where steps will run.
+    pub machine: &'a Machine,
+    /// `--profile NAME`; without it the first whose `when` holds.
+    pub profile: Option<&'a str>,
+    /// `--set`, each as given: `key=value`.
+    pub set: &'a [String],
+    /// The folder of the workflow file, absolute: relative paths of plugin parameters are below it.
+    pub folder: &'a str,
+    /// The shell's folder, absolute: `--set` values that begin with `./` or `../` are relative to it.
+    pub shell_folder: &'a str,
+}
+
+/// A workflow on a machine: instances, edges, and what everybody downstream needs to know about the steps.
+#[derive(Debug)]
+pub struct Expansion {
+    /// The workflow's name.
+    pub workflow: String,
+    /// Its title by language; the name (or the only title) under `""`.
+    pub title: BTreeMap<String, String>,
+    /// The profile in force, and why.
+    pub profile: Option<(String, String)>,
+    /// Parameters in force.
+    pub params: BTreeMap<String, Value>,
+    /// The machine that it was expanded for.
+    pub machine: Machine,
+    /// Steps in the order of the file, by [`StepId`].
+    pub steps: Vec<StepFacts>,
+    /// Instances by id: a topological order; steps that could stand in either order stand as in the file, instances of a
+    /// step in the order of its matrix.
+    pub instances: Vec<Instance>,
+    /// Co-run groups, by [`GroupId`].
+    pub groups: Vec<Group>,
+    /// What is published after the run.
+    pub publish: Vec<Publish>,
+    /// Sentences worth a line to people: a computed matrix is empty.
+    pub remarks: Vec<String>,
+}
+
+/// A step, as expanded.
+#[derive(Clone, Debug)]
+pub struct StepFacts {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub uses: Uses,
+    /// The step it is a copy of.
+    pub like: Option<String>,
+    /// `with:` as written, the copied keys included.
+    pub with: Map<String, Value>,
+    /// Where its numbers are.
+    pub metrics: Option<MetricsFrom>,
+    /// Names of environment variables whose values are never stored, hashed or printed.
+    pub secrets: Vec<String>,
+    /// Why it has no instances.
+    pub absent: Option<String>,
+    /// Its instances: the ids are contiguous.
+    pub instances: Range<u32>,
+    /// For a built-in: the steps that it sees, in the order in which it names them.
+    pub sees: Vec<StepId>,
+}
+
+impl StepFacts {
+    /// The ids of its instances, in the order of the matrix.
+    pub fn ids(&self) -> impl Iterator<Item = InstanceId> + use<> {
+        self.instances.clone().map(InstanceId)
+    }
+}
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Uses {
+    /// A plugin's step, `torch/train`.
+    Plugin {
+        /// The plugin.
+        plugin: String,
+        /// Its step.
+        step: String,
+    },
+    /// A step of flow's own, by its name behind `flow/`.
+    Builtin(String),
+    /// A command, `run:`.
+    Command,
+}
+
+/// A co-run group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its position.
+    pub id: GroupId,
+    /// The step whose instances are its members.
+    pub step: StepId,
+    /// Its name within the step: `v7`; `v7#0` in repetition 0.
+    pub name: String,
+    /// Its members, ascending.
+    pub members: Vec<InstanceId>,
+}
+
+/// An entry of `publish:`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publish {
+    /// The step whose only output is published.
+    pub from: StepId,
+    /// Where.
+    pub to: PublishTo,
+}
+
+/// Where a report is published: paths relative to the workflow file, as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PublishTo {
+    /// The whole report, to this file.
+    Report(String),
+    /// An entry into this file.
+    WhatsNew(String),
+}
+
+/// An instance cannot be resolved: a sentence about what it reads and why that is not there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ResolveError {
+    /// In words.
+    pub message: String,
+}
