@@ -1,1 +1,5 @@
-//! flow-exec
+//! The live driver and what it stands on: processes, samplers, plugins, files. Knows no scheduling rule and prints nothing.
+
+pub mod attempt;
+pub mod clock;
+pub mod keeper;

@@ -1,0 +1,204 @@
+//! Follows `messages.jsonl` while the program appends to it. Believes nothing: what is not of the protocol is counted.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    path::PathBuf,
+};
+
+use flow_protocol::{Line, Message, PROTOCOL, file};
+
+use super::Folder;
+
+/// What one look brought.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Polled {
+    /// Messages in the order of the file, each with its time.
+    pub lines: Vec<Line>,
+    /// The program must not be spoken to: why, in words. Said once; nothing is read after it.
+    pub refused: Option<String>,
+}
+
+/// Reads the messages of one attempt as they come.
+#[derive(Debug)]
+pub struct Follower {
+    path: PathBuf,
+    file: Option<File>,
+    offset: u64,
+    rest: Vec<u8>,
+    greeted: bool,
+    refused: bool,
+    /// A line that grew past all bounds is passed over up to its end.
+    passing: bool,
+    ignored: u64,
+}
+
+/// More than any message; a longer line is not of the protocol.
+const LONGEST_LINE: usize = 1 << 20;
+
+impl Follower {
+    /// A follower from the file's beginning. The file need not be there yet.
+    pub fn new(folder: &Folder) -> Follower {
+        Follower {
+            path: folder.path().join(file::MESSAGES),
+            file: None,
+            offset: 0,
+            rest: Vec::new(),
+            greeted: false,
+            refused: false,
+            passing: false,
+            ignored: 0,
+        }
+    }
+
+    /// What was appended since the last look. A message without a time gets `now`, seconds since 1970.
+    ///
+    /// # Errors
+    /// The file is there and cannot be read.
+    pub fn poll(&mut self, now: f64) -> io::Result<Polled> {
+        let mut polled = Polled::default();
+        if self.refused {
+            return Ok(polled);
+        }
+        if self.file.is_none() {
+            match File::open(&self.path) {
+                Ok(file) => self.file = Some(file),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(polled),
+                Err(e) => return Err(e),
+            }
+        }
+        let Some(file) = &mut self.file else { return Ok(polled) };
+        file.seek(SeekFrom::Start(self.offset))?;
+        let mut chunk = vec![0; 1 << 16];
+        loop {
+            let n = match file.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(n) => n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e),
+            };
+            self.offset += n as u64;
+            self.rest.extend_from_slice(&chunk[..n]);
+            let Some(end) = self.rest.iter().rposition(|b| *b == b'\n') else {
+                if self.rest.len() > LONGEST_LINE {
+                    self.rest.clear();
+                    self.passing = true;
+                }
+                continue;
+            };
+            let whole: Vec<u8> = self.rest.drain(..=end).collect();
+            for line in whole[..end].split(|b| *b == b'\n') {
+                if std::mem::take(&mut self.passing) {
+                    self.ignored += 1;
+                    continue;
+                }
+                match read_line(line) {
+                    Some(line) => {
+                        if let Err(refused) = check(&line.message, &mut self.greeted) {
+                            self.refused = true;
+                            polled.refused = Some(refused);
+                            return Ok(polled);
+                        }
+                        polled.lines.push(Line { at: line.at.or(Some(now)), ..line });
+                    }
+                    None if line.iter().all(u8::is_ascii_whitespace) => {}
+                    None => self.ignored += 1,
+                }
+            }
+        }
+        Ok(polled)
+    }
+
+    /// How many lines were not of the protocol.
+    pub fn ignored(&self) -> u64 {
+        self.ignored
+    }
+}
+
+/// Whether to go on: a `hello` of our version comes before anything else.
+fn check(message: &Message, greeted: &mut bool) -> Result<(), String> {
+    match message {
+        Message::Hello { protocol, plugin, version, .. } if *protocol != PROTOCOL => Err(format!(
+            "plugin {plugin} {version} speaks protocol {protocol}, this flow speaks {PROTOCOL}: {}",
+            if *protocol > PROTOCOL { "use a newer flow" } else { "build the plugin against the present protocol" },
+        )),
+        Message::Hello { .. } => {
+            *greeted = true;
+            Ok(())
+        }
+        _ if *greeted => Ok(()),
+        _ => Err(format!(
+            "the program wrote a message before `hello`; its first line must be a `hello` with protocol {PROTOCOL}"
+        )),
+    }
+}
+
+/// A line of the protocol with a sound content.
+fn read_line(line: &[u8]) -> Option<Line> {
+    let line: Line = serde_json::from_slice(line).ok()?;
+    let sound = match &line.message {
+        Message::Metric { name, .. } => {
+            name.starts_with(|c: char| c.is_ascii_lowercase())
+                && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        }
+        Message::Epoch { epoch, started_at, ended_at } => *epoch > 0 && started_at <= ended_at,
+        _ => true,
+    };
+    sound.then_some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, io::Write};
+
+    use super::*;
+
+    const HELLO: &str = r#"{"type":"hello","protocol":1,"plugin":"torch","version":"0.1.0"}"#;
+
+    fn follow(content: &str) -> (Polled, u64) {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::create(dir.path().to_owned()).unwrap();
+        fs::write(dir.path().join(file::MESSAGES), content).unwrap();
+        let mut follower = Follower::new(&folder);
+        let polled = follower.poll(9.0).unwrap();
+        (polled, follower.ignored())
+    }
+
+    #[test]
+    fn a_line_counts_when_it_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::create(dir.path().to_owned()).unwrap();
+        let mut follower = Follower::new(&folder);
+        assert_eq!(follower.poll(1.0).unwrap(), Polled::default());
+        let mut file = File::create(dir.path().join(file::MESSAGES)).unwrap();
+        write!(file, "{HELLO}\n{{\"type\":\"rea").unwrap();
+        assert_eq!(follower.poll(2.0).unwrap().lines.len(), 1);
+        assert_eq!(follower.poll(3.0).unwrap().lines, []);
+        write!(file, "dy\"}}\n").unwrap();
+        assert_eq!(follower.poll(4.0).unwrap().lines, [Line { at: Some(4.0), message: Message::Ready }]);
+        assert_eq!(follower.ignored(), 0);
+    }
+
+    #[test]
+    fn what_is_not_of_the_protocol_is_counted() {
+        let long = "x".repeat(LONGEST_LINE * 2);
+        let (polled, ignored) = follow(&format!(
+            "{HELLO}\nnoise\n\n{{\"type\":\"future\"}}\n{long}\n{{\"type\":\"metric\",\"name\":\"Top 1\",\"value\":1}}\n\
+             {{\"type\":\"metric\",\"name\":\"top1\",\"value\":null}}\n{{\"type\":\"epoch\",\"epoch\":1,\"started_at\":3,\"ended_at\":2}}\n\
+             {{\"type\":\"metric\",\"name\":\"top1\",\"value\":0.5,\"at\":7,\"later\":1}}\n",
+        ));
+        assert_eq!(ignored, 6);
+        assert_eq!(polled.refused, None);
+        assert_eq!(polled.lines.len(), 2);
+    }
+
+    #[test]
+    fn another_version_is_refused_in_words() {
+        let (polled, _) =
+            follow("{\"type\":\"hello\",\"protocol\":9,\"plugin\":\"t\",\"version\":\"2\"}\n{\"type\":\"ready\"}\n");
+        assert_eq!(polled.lines, []);
+        insta::assert_snapshot!(polled.refused.unwrap(), @"plugin t 2 speaks protocol 9, this flow speaks 1: use a newer flow");
+        let (polled, _) = follow("{\"type\":\"ready\"}\n");
+        assert!(polled.refused.unwrap().contains("before `hello`"));
+    }
+}

@@ -1,0 +1,170 @@
+//! The attempt's folder from the engine's side: the request, the program's messages, `go` and `stop`, the exit record, the
+//! log. Does not start anything and knows no scheduler.
+
+mod follow;
+mod memory;
+mod outcome;
+
+use std::{
+    fs,
+    io::{self, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
+
+use flow_protocol::{Exit, Request, file};
+
+pub use follow::{Follower, Polled};
+pub use memory::out_of_memory_line;
+pub use outcome::{Ended, Said, conclude, signal_name};
+
+/// The folder of one attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Creates the folder with an empty work folder in it.
+    ///
+    /// # Errors
+    /// The folders cannot be created.
+    pub fn create(path: PathBuf) -> io::Result<Folder> {
+        fs::create_dir_all(path.join(file::WORK))?;
+        Ok(Folder { path })
+    }
+
+    /// A folder that exists.
+    pub fn at(path: PathBuf) -> Folder {
+        Folder { path }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The program's current folder.
+    pub fn work(&self) -> PathBuf {
+        self.path.join(file::WORK)
+    }
+
+    /// The program's standard output and error.
+    pub fn log(&self) -> PathBuf {
+        self.path.join(file::LOG)
+    }
+
+    /// Writes `request.json`, before the start.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_request(&self, request: &Request) -> io::Result<()> {
+        fs::write(self.path.join(file::REQUEST), serde_json::to_vec(request)?)
+    }
+
+    /// Releases the barrier: `go` appears at once with its content, the time in seconds since 1970.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn go(&self, at: f64) -> io::Result<()> {
+        write_atomically(&self.path.join(file::GO), format!("{at:.6}\n").as_bytes())
+    }
+
+    /// Asks a program that trains on to end after the epoch at hand.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn stop(&self) -> io::Result<()> {
+        write_atomically(&self.path.join(file::STOP), b"")
+    }
+
+    /// The exit record; `None` before the end.
+    ///
+    /// # Errors
+    /// The record is there and cannot be read.
+    pub fn exit(&self) -> io::Result<Option<Exit>> {
+        match fs::read(self.path.join(file::EXIT)) {
+            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The last lines of the log, at most `lines` of them and 64 KiB, without the line ends. Bytes that are no UTF-8 are
+    /// replaced; of a line that was redrawn with carriage returns the last state counts.
+    ///
+    /// # Errors
+    /// The log is there and cannot be read.
+    pub fn log_tail(&self, lines: usize) -> io::Result<Vec<String>> {
+        tail(&self.log(), lines)
+    }
+}
+
+/// The last lines of a file that may still grow; none if it is not there.
+///
+/// # Errors
+/// The file is there and cannot be read.
+pub fn tail(path: &Path, lines: usize) -> io::Result<Vec<String>> {
+    const BYTES: u64 = 64 << 10;
+    let mut file = match fs::File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(e),
+    };
+    let length = file.metadata()?.len();
+    let start = length.saturating_sub(BYTES);
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.take(BYTES).read_to_end(&mut bytes)?;
+    if start > 0 {
+        // The first line is cut.
+        let cut = bytes.iter().position(|b| *b == b'\n').map_or(0, |n| n + 1);
+        bytes.drain(..cut);
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let all: Vec<&str> = text.lines().map(last_drawn).collect();
+    Ok(all[all.len().saturating_sub(lines)..].iter().map(|line| (*line).to_owned()).collect())
+}
+
+/// What remains of a line that a progress bar drew again and again.
+pub(crate) fn last_drawn(line: &str) -> &str {
+    line.trim_end_matches('\r').rsplit('\r').next().unwrap_or(line)
+}
+
+/// Writes a file so that readers see nothing or all of it. Not flushed to the disk: this outlives any process, and after
+/// a power cut the attempt counts as lost whatever its folder holds.
+pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    fs::File::create(&temporary)?.write_all(content)?;
+    fs::rename(&temporary, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_is_whole_lines_as_last_drawn() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::create(dir.path().join("1")).unwrap();
+        assert_eq!(folder.log_tail(3).unwrap(), Vec::<String>::new());
+        fs::write(folder.log(), b"one\r\ntwo\n10%\r50%\r100%\r\nbad \xff\nopen").unwrap();
+        assert_eq!(folder.log_tail(4).unwrap(), ["two", "100%", "bad \u{fffd}", "open"]);
+        let long: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
+        fs::write(folder.log(), long).unwrap();
+        let all = folder.log_tail(usize::MAX).unwrap();
+        assert!(all[0].starts_with("line 1") && all.len() < 10_000, "{}", all[0]);
+        assert_eq!(all.last().unwrap(), "line 19999");
+    }
+
+    #[test]
+    fn an_attempt_without_a_record_has_not_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::create(dir.path().join("1")).unwrap();
+        assert_eq!(folder.exit().unwrap(), None);
+        folder.go(12.5).unwrap();
+        folder.stop().unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("go")).unwrap(), "12.500000\n");
+        assert!(folder.path().join("stop").exists());
+    }
+}

@@ -1,0 +1,136 @@
+//! The engine's side of the keeper. Never blocks: requests gather in a buffer that is written while waiting for events.
+
+use std::{
+    collections::VecDeque,
+    io,
+    os::{fd::OwnedFd, unix::net::UnixStream as StdStream},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use tokio::{io::Interest, net::UnixStream};
+
+use super::{Event, KEEPER_ARG, Request, Start, tree};
+
+/// A running keeper. Dropping it ends every attempt.
+#[derive(Debug)]
+pub struct Keeper {
+    process: Child,
+    socket: UnixStream,
+    out: Vec<u8>,
+    input: Vec<u8>,
+    events: VecDeque<Event>,
+}
+
+/// The keeper is gone, and with it every attempt that was running.
+#[derive(Debug, thiserror::Error)]
+#[error("the keeper of the running steps is gone ({reason}); the steps were ended with it, run again to go on")]
+pub struct KeeperGone {
+    reason: String,
+}
+
+impl Keeper {
+    /// Starts a keeper from the program `exe`, which calls [`super::serve`] when its first argument is [`KEEPER_ARG`].
+    ///
+    /// # Errors
+    /// The program cannot be started, or there is no tokio runtime with IO.
+    pub fn spawn(exe: &Path) -> io::Result<Keeper> {
+        let (ours, theirs) = StdStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let process = Command::new(exe).arg(KEEPER_ARG).stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).spawn()?;
+        Ok(Keeper {
+            process,
+            socket: UnixStream::from_std(ours)?,
+            out: Vec::new(),
+            input: Vec::new(),
+            events: VecDeque::new(),
+        })
+    }
+
+    /// The keeper's process: with the engine's own, the root of everything that is ours.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Hands over a request. It is written by the next [`Keeper::next_event`], together with others.
+    pub fn send(&mut self, request: &Request) {
+        match serde_json::to_vec(request) {
+            Ok(line) => {
+                self.out.extend_from_slice(&line);
+                self.out.push(b'\n');
+            }
+            // A path that is no UTF-8.
+            Err(error) => {
+                if let Request::Start(Start { attempt, .. }) = request {
+                    self.events.push_back(Event::SpawnFailed { attempt: *attempt, reason: error.to_string() });
+                }
+            }
+        }
+    }
+
+    /// The next event. Safe to cancel: nothing is lost when the future is dropped.
+    ///
+    /// # Errors
+    /// The keeper is gone. What its attempts left behind has been killed by then.
+    pub async fn next_event(&mut self) -> Result<Event, KeeperGone> {
+        loop {
+            if !self.out.is_empty() {
+                self.write().map_err(|e| self.gone(Some(e)))?;
+            }
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            let interest =
+                if self.out.is_empty() { Interest::READABLE } else { Interest::READABLE | Interest::WRITABLE };
+            let ready = self.socket.ready(interest).await.map_err(|e| self.gone(Some(e)))?;
+            if ready.is_readable() {
+                self.read()?;
+            }
+        }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let mut done = 0;
+        while done < self.out.len() {
+            match self.socket.try_write(&self.out[done..]) {
+                Ok(n) => done += n,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e) => return Err(e),
+            }
+        }
+        self.out.drain(..done);
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<(), KeeperGone> {
+        let mut chunk = [0; 1 << 16];
+        match self.socket.try_read(&mut chunk) {
+            Ok(0) => return Err(self.gone(None)),
+            Ok(n) => self.input.extend_from_slice(&chunk[..n]),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(e) => return Err(self.gone(Some(e))),
+        }
+        let Some(end) = self.input.iter().rposition(|b| *b == b'\n') else { return Ok(()) };
+        for line in self.input[..end].split(|b| *b == b'\n') {
+            match serde_json::from_slice(line) {
+                Ok(event) => self.events.push_back(event),
+                Err(e) => return Err(self.gone(Some(e.into()))),
+            }
+        }
+        self.input.drain(..=end);
+        Ok(())
+    }
+
+    fn gone(&mut self, error: Option<io::Error>) -> KeeperGone {
+        // It may be alive after a broken message only; then the socket's end is its end too.
+        let _ = self.process.kill();
+        let status = self.process.wait();
+        tree::kill_marked(self.process.id());
+        let reason = match (error, status) {
+            (Some(error), _) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),
+            (_, Ok(status)) => status.to_string(),
+            (Some(error), _) | (None, Err(error)) => error.to_string(),
+        };
+        KeeperGone { reason }
+    }
+}

@@ -1,0 +1,90 @@
+//! The keeper: one single-threaded process of the same binary (`flow __keeper`) that starts every attempt and sweeps up
+//! after it. Knows nothing of workflows, plugins or GPUs.
+//!
+//! Whatever a step forks, into other sessions, twice, as a daemon, nothing of it survives the step's own end or the
+//! engine's. Three things make that so:
+//!
+//! - The keeper is a *sub-reaper*: a process whose parent is gone becomes its child and cannot leave its tree.
+//! - Each attempt carries a *mark* that it cannot shed by accident (see [`tree`]), so that an orphan finds its attempt.
+//! - Engine and keeper hold the ends of one *socket*. When the engine dies, however it dies, the keeper's end breaks: it
+//!   sweeps everything and exits. When the keeper is killed, the kernel kills the attempts' main processes with it and
+//!   the engine finds what they left by the mark.
+//!
+//! Requests and events are JSON objects, one a line, many in one write.
+
+mod client;
+mod command;
+mod serve;
+mod spawn;
+pub(crate) mod tree;
+
+use std::{path::PathBuf, time::Duration};
+
+use flow_core::AttemptId;
+use flow_protocol::Exit;
+use serde::{Deserialize, Serialize};
+
+pub use client::{Keeper, KeeperGone};
+pub use command::command_argv;
+pub use serve::serve;
+
+/// The argument that makes the binary a keeper.
+pub const KEEPER_ARG: &str = "__keeper";
+
+/// What the engine asks of the keeper.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
+pub enum Request {
+    /// Start an attempt.
+    Start(Start),
+    /// End an attempt: ask every process of it, wait, kill. Sent again with less grace it hurries. For an attempt that
+    /// has ended it does nothing.
+    Kill {
+        /// The attempt.
+        attempt: AttemptId,
+        /// How long it may take; zero kills at once.
+        grace: Duration,
+    },
+}
+
+/// An attempt to start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// The attempt, unique for the life of the keeper.
+    pub attempt: AttemptId,
+    /// Program and arguments. A program without a slash is looked for on the `PATH` of `env`.
+    pub argv: Vec<String>,
+    /// The whole environment; nothing is inherited.
+    pub env: Vec<(String, String)>,
+    /// The current folder.
+    pub cwd: PathBuf,
+    /// The attempt's folder, which exists: `log` and `exit.json` are written here.
+    pub folder: PathBuf,
+}
+
+/// What the keeper tells the engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The program runs.
+    Started {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Its main process, the leader of its session.
+        pid: u32,
+    },
+    /// The program could not be started. `exit.json` says so too; no [`Event::Exited`] follows.
+    SpawnFailed {
+        /// The attempt.
+        attempt: AttemptId,
+        /// What could not be done and why, in words.
+        reason: String,
+    },
+    /// Nothing of the attempt is alive any more, and `exit.json` is in its folder.
+    Exited {
+        /// The attempt.
+        attempt: AttemptId,
+        /// How its main process ended.
+        exit: Exit,
+    },
+}
