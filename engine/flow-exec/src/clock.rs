@@ -1,6 +1,8 @@
-//! The one file that asks the clock.
+//! The one file of the engine that asks the clock. Everybody else is told the time.
 
 use std::time::{Duration, Instant, SystemTime};
+
+use flow_core::Time;
 
 /// Seconds since 1970, as messages and exit records carry them.
 pub fn unix_seconds() -> f64 {
@@ -20,4 +22,20 @@ pub fn steady() -> Instant {
 fn since_1970() -> Duration {
     // A clock before 1970 is a machine without a clock: zero is as good as anything.
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// The scheduler's clock: its origin is the start of the run.
+#[derive(Clone, Copy, Debug)]
+pub struct RunClock(Instant);
+
+impl RunClock {
+    /// Starts at zero.
+    pub fn start() -> Self {
+        RunClock(steady())
+    }
+
+    /// Time since the start.
+    pub fn now(&self) -> Time {
+        Time(self.0.elapsed().as_micros() as u64)
+    }
 }
