@@ -1,1 +1,42 @@
-//! store
+//! Everything that outlives a run: results, history, artifacts, journals, the snapshot.
+//!
+//! | where | what | module |
+//! | --- | --- | --- |
+//! | `format`, `lock` | the store's version; who holds it | [`StoreDir`], [`Holder`] |
+//! | `db/` | results by fingerprint, last fingerprints, history; for the holder alone | [`Store`] |
+//! | `objects/` | artifacts by digest | [`Objects`] |
+//! | `runs/` | journal, status and attempts of each run | [`RunDir`], [`Journal`] |
+//! | `snapshots/` | what a finished run rested on | [`Snapshot`], [`Inputs`] |
+//!
+//! Order of writing: an attempt's artifacts are in `objects/`, then its result in `db/`, flushed, then the line in the journal.
+//! A kill between any two loses what follows, never what came before, and nothing points at what is not there. Reading
+//! commands take no lock: they read objects, journals, status files and snapshots, and [`Replay`] in place of the database.
+//!
+//! Nothing here decides whether a result may be reused, knows how steps run, or prints. Time is an argument.
+#![forbid(unsafe_code)]
+
+mod db;
+mod dir;
+mod error;
+mod hash;
+mod inputs;
+mod lock;
+mod manifest;
+mod objects;
+mod replay;
+mod results;
+mod run;
+mod snapshot;
+mod store;
+
+pub use dir::{STORE_FORMAT, StoreDir};
+pub use error::{Result, StoreError};
+pub use inputs::{Inputs, Tree};
+pub use lock::Holder;
+pub use manifest::{Entry, EntryKind, Manifest};
+pub use objects::{COPY_LIMIT, Materialised, Objects};
+pub use replay::Replay;
+pub use results::{Batch, HISTORY, Last, Observation, Results, shapes};
+pub use run::{Follow, Journal, RunDir, Running, Status, Unread, Waiting};
+pub use snapshot::{Rested, Snapshot};
+pub use store::Store;

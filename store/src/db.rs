@@ -1,0 +1,138 @@
+//! The database: bytes by key in sled, the only file that names it. Knows prefixes and batches, not what the values mean.
+//!
+//! sled loses acknowledged records on a kill unless it is flushed, so every batch is followed by a flush and the timer is off.
+//! Values above some 128 KB become files that leak when overwritten: a value over [`INLINE`] is kept among the objects, and the
+//! database holds its digest.
+
+use std::{panic, path::PathBuf, thread, time::Duration};
+
+use flow_core::Digest;
+
+use crate::{Objects, Result, StoreDir, StoreError};
+
+/// Larger values are kept among the objects.
+const INLINE: usize = 48 << 10;
+/// First byte of a value that stands in an object; JSON never begins with it.
+const ELSEWHERE: u8 = b'@';
+
+pub(crate) struct Db {
+    path: PathBuf,
+    sled: sled::Db,
+    objects: Objects,
+}
+
+#[derive(Default)]
+pub(crate) struct DbBatch {
+    puts: Vec<(Vec<u8>, Vec<u8>)>,
+    deletes: Vec<Vec<u8>>,
+}
+
+impl DbBatch {
+    pub(crate) fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        self.puts.push((key, value));
+    }
+
+    pub(crate) fn delete(&mut self, key: Vec<u8>) {
+        self.deletes.push(key);
+    }
+}
+
+impl Db {
+    /// Opens the database, or makes it. The caller holds the store's lock.
+    pub(crate) fn open(dir: &StoreDir) -> Result<Db> {
+        let path = dir.db();
+        let config = sled::Config::default().path(&path).cache_capacity(64 << 20).flush_every_ms(None);
+        // The lock of sled itself can outlive a killed process by a moment, as ours can. Its message alone tells.
+        let mut tries = 0;
+        let sled = loop {
+            let opened = guarded(&path, || config.open());
+            match opened {
+                Err(StoreError::Io { source, .. })
+                    if tries < 30 && source.to_string().contains("could not acquire lock") =>
+                {
+                    tries += 1;
+                    thread::sleep(Duration::from_millis(100));
+                }
+                opened => break opened?,
+            }
+        };
+        Ok(Db { path, sled, objects: dir.objects() })
+    }
+
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        guarded(&self.path, || self.sled.get(key))?.map(|value| self.whole(&value)).transpose()
+    }
+
+    /// Writes everything or nothing, and returns when a kill can no longer undo it.
+    pub(crate) fn apply(&self, batch: DbBatch) -> Result<()> {
+        let mut writes = sled::Batch::default();
+        for (key, value) in batch.puts {
+            if value.len() > INLINE {
+                let object = self.objects.store_bytes(&value)?;
+                writes.insert(key, format!("{}{}", char::from(ELSEWHERE), object.digest).into_bytes());
+            } else {
+                writes.insert(key, value);
+            }
+        }
+        for key in batch.deletes {
+            writes.remove(key);
+        }
+        guarded(&self.path, || {
+            self.sled.apply_batch(writes)?;
+            self.sled.flush()
+        })
+        .map(drop)
+    }
+
+    /// Every key and value that begins with `prefix`, in order of key.
+    pub(crate) fn scan(&self, prefix: &[u8], mut each: impl FnMut(&[u8], Vec<u8>) -> Result<()>) -> Result<()> {
+        let mut found = self.sled.scan_prefix(prefix);
+        while let Some(entry) = guarded(&self.path, || found.next().transpose())? {
+            each(&entry.0, self.whole(&entry.1)?)?;
+        }
+        Ok(())
+    }
+
+    /// The object that a value stands in, if it does.
+    pub(crate) fn scan_objects(&self, mut each: impl FnMut(Digest)) -> Result<()> {
+        let mut found = self.sled.iter();
+        while let Some((_, value)) = guarded(&self.path, || found.next().transpose())? {
+            each_elsewhere(&value, &mut each);
+        }
+        Ok(())
+    }
+
+    fn whole(&self, value: &[u8]) -> Result<Vec<u8>> {
+        match elsewhere(value) {
+            Some(digest) => self.objects.read(&digest, ""),
+            None => Ok(value.to_vec()),
+        }
+    }
+}
+
+fn elsewhere(value: &[u8]) -> Option<Digest> {
+    let (ELSEWHERE, rest) = value.split_first().map(|(first, rest)| (*first, rest))? else { return None };
+    std::str::from_utf8(rest).ok()?.parse().ok()
+}
+
+fn each_elsewhere(value: &[u8], each: &mut impl FnMut(Digest)) {
+    if let Some(digest) = elsewhere(value) {
+        each(digest);
+    }
+}
+
+/// Calls sled, and turns what it says into our errors. On a damaged file it panics here and there.
+fn guarded<T>(path: &std::path::Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T> {
+    let damaged = |detail: String| StoreError::Damaged { path: path.to_owned(), detail };
+    match panic::catch_unwind(panic::AssertUnwindSafe(call)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(sled::Error::Io(source))) => {
+            Err(StoreError::Io { what: "use the database", path: path.to_owned(), source })
+        }
+        Ok(Err(error)) => Err(damaged(error.to_string())),
+        Err(panicked) => {
+            let words = panicked.downcast_ref::<String>().cloned();
+            Err(damaged(words.or_else(|| panicked.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default()))
+        }
+    }
+}

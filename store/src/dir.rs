@@ -1,0 +1,166 @@
+//! The folder of a store: where what lies, its format, and the file systems it may not lie on. Takes no lock, so that reading
+//! commands can use it while a run goes on.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use flow_core::RunId;
+use nix::sys::statfs::{FsType, NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, statfs};
+
+use crate::{Objects, Result, RunDir, StoreError};
+
+/// The version of the store's format. Older ones are read, newer ones refused.
+pub const STORE_FORMAT: u32 = 1;
+
+/// The folder of a store, without its lock.
+#[derive(Clone, Debug)]
+pub struct StoreDir {
+    path: PathBuf,
+}
+
+impl StoreDir {
+    /// An existing store, or none if nothing has run yet. Creates nothing.
+    ///
+    /// # Errors
+    /// A newer format, or the file that tells the format cannot be read.
+    pub fn existing(path: &Path) -> Result<Option<StoreDir>> {
+        let dir = StoreDir { path: path.to_owned() };
+        let format = dir.path.join("format");
+        let text = match fs::read_to_string(&format) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(StoreError::io("read", &format)(e)),
+        };
+        match text.trim().parse::<u32>() {
+            Ok(found) if found > STORE_FORMAT => Err(StoreError::Newer { path: format, found, known: STORE_FORMAT }),
+            Ok(1..) => Ok(Some(dir)),
+            _ => Err(StoreError::Malformed { path: format, detail: "a format number was expected".into() }),
+        }
+    }
+
+    /// An existing store, or a new one.
+    ///
+    /// # Errors
+    /// A newer format; a network file system; a folder that cannot be written.
+    pub fn create(path: &Path) -> Result<StoreDir> {
+        if let Some(dir) = StoreDir::existing(path)? {
+            return Ok(dir);
+        }
+        fs::create_dir_all(path).map_err(StoreError::io("create", path))?;
+        if let Some(kind) = network(path)? {
+            return Err(StoreError::Network { path: path.to_owned(), kind });
+        }
+        let dir = StoreDir { path: path.to_owned() };
+        for folder in ["objects/tmp", "runs", "snapshots", "plugins"] {
+            let folder = path.join(folder);
+            fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
+        }
+        // Nobody wants a store in their repository.
+        dir.write_atomically(&path.join(".gitignore"), b"*\n")?;
+        dir.write_atomically(&path.join("format"), format!("{STORE_FORMAT}\n").as_bytes())?;
+        Ok(dir)
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The artifacts.
+    pub fn objects(&self) -> Objects {
+        Objects::new(self)
+    }
+
+    /// A run's folder, whether it exists or not.
+    pub fn run(&self, run: &RunId) -> RunDir {
+        RunDir::new(self, run)
+    }
+
+    /// The runs that have a folder, oldest first.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn runs(&self) -> Result<Vec<RunId>> {
+        let path = self.path.join("runs");
+        let mut runs = Vec::new();
+        for entry in fs::read_dir(&path).map_err(StoreError::io("read", &path))? {
+            let entry = entry.map_err(StoreError::io("read", &path))?;
+            if let Ok(name) = entry.file_name().into_string() {
+                runs.push(RunId(name));
+            }
+        }
+        runs.sort();
+        Ok(runs)
+    }
+
+    /// Where the snapshot of a workflow lies.
+    pub fn snapshot(&self, name: &str) -> PathBuf {
+        self.path.join("snapshots").join(name)
+    }
+
+    /// Where it is written down for which digest a plugin was set up.
+    pub fn plugin(&self, name: &str) -> PathBuf {
+        self.path.join("plugins").join(format!("{name}.json"))
+    }
+
+    /// Replaces a file of the store so that a reader sees the old content or the new, and a kill leaves one of both.
+    ///
+    /// # Errors
+    /// The system's, a full disk for one; the old content stands then.
+    pub fn write_atomically(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        let temporary = self.temporary(path.parent().unwrap_or(&self.path));
+        let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
+        written.map_err(|e| {
+            let _ = fs::remove_file(&temporary);
+            StoreError::io("write", path)(e)
+        })
+    }
+
+    /// A name in `folder` that nobody else uses.
+    pub(crate) fn temporary(&self, folder: &Path) -> PathBuf {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        folder.join(format!(".tmp-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    pub(crate) fn db(&self) -> PathBuf {
+        self.path.join("db")
+    }
+
+    pub(crate) fn lock_file(&self) -> PathBuf {
+        self.path.join("lock")
+    }
+}
+
+/// Which network file system a folder lies on, if it does.
+fn network(path: &Path) -> Result<Option<&'static str>> {
+    let found = statfs(path).map_err(|e| StoreError::io("look at the file system of", path)(e.into()))?;
+    Ok(network_name(found.filesystem_type()))
+}
+
+fn network_name(kind: FsType) -> Option<&'static str> {
+    // CIFS and SMB 2 have numbers of their own that nix does not name.
+    const CIFS: FsType = FsType(0xff53_4d42_u32 as _);
+    const SMB2: FsType = FsType(0xfe53_4d42_u32 as _);
+    if kind == NFS_SUPER_MAGIC {
+        Some("NFS")
+    } else if [SMB_SUPER_MAGIC, CIFS, SMB2].contains(&kind) {
+        Some("SMB")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_file_systems_are_known_by_number() {
+        assert_eq!(network_name(FsType(0x6969)), Some("NFS"));
+        assert_eq!(network_name(FsType(0xff53_4d42)), Some("SMB"));
+        assert_eq!(network_name(FsType(0xef53)), None, "ext4");
+    }
+}

@@ -1,0 +1,109 @@
+//! What can go wrong with a store, in words that say where, what was expected and what to do. Knows no exit codes.
+
+use std::{io, path::Path, path::PathBuf};
+
+use crate::Holder;
+
+/// Short for results of this crate.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+/// What went wrong with a store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The system refused something.
+    #[error("cannot {what} `{}`: {source}{}", path.display(), hint(source))]
+    Io {
+        /// `read`, `write`, `move into the store`.
+        what: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// Another process holds the store, and the caller does not wait.
+    #[error("the store `{}` is in use by {holder}; wait for it, cancel it with `flow cancel`, or give another one with --store", path.display())]
+    Held {
+        /// The store.
+        path: PathBuf,
+        /// Who holds it.
+        holder: Holder,
+    },
+    /// Written by a newer flow.
+    #[error("`{}` has format {found}, and this flow knows formats up to {known}: use the flow that wrote it, or a newer one", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The newest format known here.
+        known: u32,
+    },
+    /// The store lies on a network file system, where neither locks nor the database can be trusted.
+    #[error("the store `{}` would lie on a network file system ({kind}), where its locks and its database cannot be trusted: \
+        give a folder on a local disk with --store, or in FLOW_STORE", path.display())]
+    Network {
+        /// The store.
+        path: PathBuf,
+        /// `NFS`.
+        kind: &'static str,
+    },
+    /// The database cannot be read.
+    #[error("the database in `{}` is damaged ({detail}): `flow doctor` moves it aside and rebuilds it from the runs' journals", path.display())]
+    Damaged {
+        /// The database's folder.
+        path: PathBuf,
+        /// What it said.
+        detail: String,
+    },
+    /// A file is not what it should be.
+    #[error("`{}` is not what was expected: {detail}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        detail: String,
+    },
+    /// An output or an input cannot be an artifact.
+    #[error("`{}` cannot be kept: {why}", path.display())]
+    NotAnArtifact {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// An artifact is not in the store, or not as it was.
+    #[error(
+        "artifact {digest} is missing from the store or damaged ({detail}): `flow doctor` says what else is, and the next run makes it again"
+    )]
+    Missing {
+        /// Its digest, shortened.
+        digest: String,
+        /// What was found.
+        detail: String,
+    },
+}
+
+impl StoreError {
+    /// For `map_err`: what was being done, and to which file.
+    pub(crate) fn io(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> StoreError {
+        let path = path.as_ref().to_owned();
+        move |source| StoreError::Io { what, path, source }
+    }
+
+    /// The disk, or the user's share of it, is full.
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, StoreError::Io { source, .. } if disk_full(source))
+    }
+}
+
+fn disk_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    if disk_full(error) {
+        "; make room, `flow gc` removes what old runs left, and run again: nothing recorded is lost"
+    } else {
+        ""
+    }
+}

@@ -1,0 +1,225 @@
+//! Content digests of a workflow's inputs, at the price of a `stat` where a file is as it was at the last run.
+//!
+//! A digest from an earlier run is trusted if length, inode, and the times of content and of change are the same. A file that
+//! was changed just before it was read could be changed again within one tick of its file system's clock and look the same:
+//! such digests hold for this run only, unless [`Inputs::settle`] can read the file again later.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs::{self, Metadata},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use flow_core::{ArtifactKind, Digest};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Manifest, Objects, Result, StoreError,
+    hash::{self, Found, FoundKind, Links},
+    snapshot::{Counts, Stats},
+};
+
+/// What `stat` says of a file or folder, as far as it tells whether its content is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamp {
+    pub(crate) bytes: u64,
+    pub(crate) modified: i64,
+    pub(crate) changed: i64,
+    pub(crate) inode: u64,
+}
+
+impl Stamp {
+    pub(crate) fn of(meta: &Metadata) -> Stamp {
+        Stamp {
+            bytes: meta.len(),
+            modified: meta.mtime() * 1_000_000_000 + meta.mtime_nsec(),
+            changed: meta.ctime() * 1_000_000_000 + meta.ctime_nsec(),
+            inode: meta.ino(),
+        }
+    }
+
+    /// No file has it.
+    pub(crate) const NEVER: Stamp = Stamp { bytes: u64::MAX, modified: 0, changed: 0, inode: 0 };
+
+    /// A change after `now` would show: what was last changed lies further back than the clock of its file system ticks.
+    fn is_settled(&self, now: i64) -> bool {
+        // Whole seconds: a file system that knows no finer ones.
+        let tick = if self.modified % 1_000_000_000 == 0 { 2_100_000_000 } else { 100_000_000 };
+        self.modified.max(self.changed).saturating_add(tick) < now
+    }
+}
+
+/// The content of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// Its digest; of a folder hashed by listing, that of its names and sizes.
+    pub digest: Digest,
+    /// File or folder.
+    pub kind: ArtifactKind,
+    /// Files in it; 1 for a file.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// The inputs of one run, each hashed once.
+pub struct Inputs {
+    objects: Option<Objects>,
+    now: i64,
+    known: HashMap<PathBuf, (Stamp, Digest)>,
+    seen: BTreeMap<(PathBuf, bool), Seen>,
+}
+
+struct Seen {
+    tree: Tree,
+    files: Vec<SeenFile>,
+}
+
+/// One file or folder that an input consists of.
+#[derive(Clone)]
+struct SeenFile {
+    path: PathBuf,
+    stamp: Stamp,
+    what: SeenKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SeenKind {
+    Folder,
+    /// Its content counts.
+    Content(Digest),
+    /// Its length counts.
+    Length,
+}
+
+impl Inputs {
+    /// With what the last snapshot knows, if there is one; lists of input folders are kept in `objects`, for a later
+    /// `flow why`. `now` is the time at which the run began.
+    pub fn new(objects: Option<Objects>, previous: Option<&crate::Snapshot>, now: SystemTime) -> Inputs {
+        let known = previous.map(|snapshot| snapshot.known_files().collect()).unwrap_or_default();
+        Inputs { objects, now: nanoseconds(now), known, seen: BTreeMap::new() }
+    }
+
+    /// The digest of a file, or of a folder with everything in it; links are followed, `__pycache__` does not count.
+    /// `by_listing`: names and lengths only. The second time in a run the answer is the first one's.
+    ///
+    /// # Errors
+    /// It is missing or cannot be read; a link leads back to a folder above it; it holds a pipe or a device.
+    pub fn hash_path(&mut self, path: &Path, by_listing: bool) -> Result<Tree> {
+        let key = (path.to_owned(), by_listing);
+        if let Some(seen) = self.seen.get(&key) {
+            return Ok(seen.tree);
+        }
+        let meta = fs::metadata(path).map_err(StoreError::io("read", path))?;
+        let seen = if meta.is_dir() {
+            self.folder(path, by_listing)?
+        } else if meta.is_file() {
+            let (stamp, digest) = self.file(path, &meta)?;
+            let tree = Tree { digest, kind: ArtifactKind::File, files: 1, bytes: meta.len() };
+            Seen { tree, files: vec![SeenFile { path: path.to_owned(), stamp, what: SeenKind::Content(digest) }] }
+        } else {
+            return Err(hash::special(path, &meta));
+        };
+        let tree = seen.tree;
+        self.seen.insert(key, seen);
+        Ok(tree)
+    }
+
+    /// What of an input is no longer as it was when it was hashed, if anything: asked when it is handed to a step, and when
+    /// that step has ended.
+    pub fn changed(&self, path: &Path, by_listing: bool) -> Option<PathBuf> {
+        let seen = self.seen.get(&(path.to_owned(), by_listing))?;
+        seen.files.iter().find(|file| !file.is_as_it_was()).map(|file| file.path.clone())
+    }
+
+    fn folder(&self, path: &Path, by_listing: bool) -> Result<Seen> {
+        let found = hash::walk(path, Links::Follow)?;
+        let mut files = Vec::with_capacity(found.len());
+        let digest = if by_listing {
+            hash::listing_digest(&found)
+        } else {
+            let manifest = hash::manifest(&found, |entry| {
+                let (_, digest) = self.file(&path.join(&entry.path), &entry.meta)?;
+                Ok((digest, entry.meta.len()))
+            })?;
+            files = manifest.files().map(|(path, digest)| (path.to_owned(), *digest)).collect();
+            self.keep(&manifest)?
+        };
+        let mut digests = files.into_iter();
+        let mut seen_file = |entry: &Found| SeenFile {
+            path: path.join(&entry.path),
+            stamp: Stamp::of(&entry.meta),
+            what: match &entry.kind {
+                FoundKind::Folder => SeenKind::Folder,
+                _ => digests.next().map_or(SeenKind::Length, |(_, digest)| SeenKind::Content(digest)),
+            },
+        };
+        let (count, bytes) = found
+            .iter()
+            .filter(|entry| entry.kind == FoundKind::File)
+            .fold((0, 0), |(count, bytes), entry| (count + 1, bytes + entry.meta.len()));
+        let tree = Tree { digest, kind: ArtifactKind::Folder, files: count, bytes };
+        Ok(Seen { tree, files: found.iter().map(&mut seen_file).collect() })
+    }
+
+    fn keep(&self, manifest: &Manifest) -> Result<Digest> {
+        match &self.objects {
+            Some(objects) => objects.keep_manifest(manifest),
+            None => Ok(manifest.digest()),
+        }
+    }
+
+    fn file(&self, path: &Path, meta: &Metadata) -> Result<(Stamp, Digest)> {
+        let stamp = Stamp::of(meta);
+        match self.known.get(path) {
+            Some((known, digest)) if *known == stamp => Ok((stamp, *digest)),
+            _ => Ok((stamp, hash::file(path)?)),
+        }
+    }
+
+    /// At the end of a run: the stamps for the next one's snapshot. A file that was too fresh to be trusted is read again;
+    /// `now` is the present time. One that is still too fresh, or has changed since, gets a stamp that never fits.
+    pub(crate) fn settle(&self, now: SystemTime) -> Stats {
+        let now = nanoseconds(now);
+        let files: Vec<&SeenFile> = self.seen.values().flat_map(|seen| &seen.files).collect();
+        let fresh: Vec<&SeenFile> = files.iter().copied().filter(|file| !file.stamp.is_settled(self.now)).collect();
+        let bytes = fresh.iter().map(|file| file.stamp.bytes).sum();
+        let settled = hash::in_parallel(&fresh, bytes, |file| {
+            let sure = file.stamp.is_settled(now)
+                && match file.what {
+                    SeenKind::Content(digest) => hash::file(&file.path).is_ok_and(|found| found == digest),
+                    SeenKind::Folder | SeenKind::Length => true,
+                }
+                && file.is_as_it_was();
+            Ok(sure)
+        });
+        let mut unsure =
+            fresh.iter().zip(settled.unwrap_or_default()).filter(|(_, sure)| !sure).map(|(file, _)| *file).peekable();
+        let mut stats = Stats::default();
+        for file in files {
+            let never = unsure.next_if(|unsure| std::ptr::eq(*unsure, file)).is_some();
+            let stamp = if never { Stamp::NEVER } else { file.stamp };
+            match file.what {
+                SeenKind::Folder => stats.folder(&file.path, stamp),
+                SeenKind::Content(digest) => stats.file(&file.path, stamp, Counts::Content(digest.0)),
+                SeenKind::Length => stats.file(&file.path, stamp, Counts::Length),
+            }
+        }
+        stats
+    }
+}
+
+impl SeenFile {
+    fn is_as_it_was(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|meta| match self.what {
+            SeenKind::Length => meta.len() == self.stamp.bytes,
+            _ => Stamp::of(&meta) == self.stamp,
+        })
+    }
+}
+
+pub(crate) fn nanoseconds(time: SystemTime) -> i64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,118 @@
+//! The lock: one process uses a store, and others can read who. A lock is the kernel's, so it goes with its holder; what is
+//! written in the file is for people only.
+
+use std::{
+    fmt, fs,
+    fs::File,
+    io::{Read, Seek, Write},
+    ops::ControlFlow,
+    thread,
+    time::Duration,
+};
+
+use flow_core::RunId;
+use nix::{
+    errno::Errno,
+    fcntl::{Flock, FlockArg},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{Result, StoreDir, StoreError};
+
+/// How often a waiting process looks again.
+const POLL: Duration = Duration::from_millis(100);
+/// While the kernel tears a killed process down its lock can still be held; so long is that forgiven.
+const PATIENCE: u32 = 30;
+
+/// Who holds a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its process.
+    pub pid: u32,
+    /// What it does: `flow run workflows/feb08.yaml`.
+    pub doing: String,
+    /// Its run, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// Since when, as people read it.
+    pub since: String,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} (`{}`", self.pid, self.doing)?;
+        if let Some(run) = &self.run {
+            write!(f, ", run {run}")?;
+        }
+        write!(f, ", since {})", self.since)
+    }
+}
+
+impl StoreDir {
+    /// Who holds the store now, if somebody does.
+    ///
+    /// # Errors
+    /// The lock file cannot be read.
+    pub fn holder(&self) -> Result<Option<Holder>> {
+        let path = self.lock_file();
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(StoreError::io("read", &path)(e)),
+        };
+        // A shared lock is free exactly if nobody holds the exclusive one; it is given back at once.
+        match Flock::lock(file, FlockArg::LockSharedNonblock) {
+            Ok(_) => Ok(None),
+            Err((file, _)) => Ok(Some(read_holder(file))),
+        }
+    }
+
+    /// Takes the lock. While a living process holds it, `waiting` is asked every 100 ms whether to go on waiting.
+    pub(crate) fn lock(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Flock<File>> {
+        let path = self.lock_file();
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(StoreError::io("open", &path))?;
+        let mut tries = 0;
+        loop {
+            file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(mut lock) => {
+                    let text = serde_json::to_vec(me).unwrap_or_default();
+                    (|| {
+                        lock.set_len(0)?;
+                        lock.rewind()?;
+                        lock.write_all(&text)
+                    })()
+                    .map_err(StoreError::io("write", &path))?;
+                    return Ok(lock);
+                }
+                Err((file, Errno::EWOULDBLOCK)) => file,
+                Err((_, errno)) => return Err(StoreError::io("lock", &path)(errno.into())),
+            };
+            let holder = read_holder(file.try_clone().map_err(StoreError::io("read", &path))?);
+            let dying = !fs::exists(format!("/proc/{}", holder.pid)).unwrap_or(true);
+            if dying && tries < PATIENCE {
+                tries += 1;
+            } else if waiting(&holder).is_break() {
+                return Err(StoreError::Held { path: self.path().to_owned(), holder });
+            }
+            thread::sleep(POLL);
+        }
+    }
+}
+
+fn read_holder(mut file: File) -> Holder {
+    let mut text = String::new();
+    let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
+    read.ok().and_then(|_| serde_json::from_str(&text).ok()).unwrap_or_else(|| Holder {
+        // Between taking the lock and writing into it, for a moment.
+        pid: 0,
+        doing: "flow".into(),
+        run: None,
+        since: "just now".into(),
+    })
+}

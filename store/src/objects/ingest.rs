@@ -1,0 +1,236 @@
+//! Taking files and folders into the store: hashed, made read-only, and renamed into place as the last act.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, FileTimes, Metadata, Permissions},
+    io,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::Path,
+};
+
+use flow_core::{Artifact, ArtifactKind, Digest};
+
+use super::{Objects, remove_tree, stamp, untouched};
+use crate::{
+    Result, StoreError,
+    hash::{self, FoundKind, Links, not_an_artifact},
+};
+
+impl Objects {
+    /// Takes a file or a folder into the store, which moves it away from where it is. `within` is the folder that the step was
+    /// to stay in: an output that is a symbolic link is followed (and copied), but not out of there.
+    ///
+    /// # Errors
+    /// It is missing; it is, or holds, what cannot be kept (a link that leads outside, a pipe, a device); the disk is full.
+    pub fn ingest(&self, path: &Path, within: &Path) -> Result<Artifact> {
+        let meta = fs::symlink_metadata(path).map_err(StoreError::io("find", path))?;
+        if meta.is_symlink() {
+            let real = fs::canonicalize(path).map_err(StoreError::io("follow the link", path))?;
+            let within = fs::canonicalize(within).map_err(StoreError::io("find", within))?;
+            if !real.starts_with(&within) {
+                let why =
+                    format!("it is a symbolic link to `{}`, outside of the step's folder: copy it", real.display());
+                return Err(not_an_artifact(path, &why));
+            }
+            return self.ingest_copy(&real);
+        }
+        if meta.is_dir() {
+            self.ingest_folder(path)
+        } else if !meta.is_file() {
+            Err(hash::special(path, &meta))
+        } else if meta.nlink() > 1 {
+            // It has another name, perhaps one of the author's own files: that one stays as it is.
+            self.ingest_copy(path)
+        } else {
+            self.ingest_file(path)
+        }
+    }
+
+    /// Keeps bytes as a file.
+    ///
+    /// # Errors
+    /// The disk is full, or the store cannot be written.
+    pub fn store_bytes(&self, bytes: &[u8]) -> Result<Artifact> {
+        let artifact =
+            Artifact { digest: Digest::of(bytes), kind: ArtifactKind::File, bytes: bytes.len() as u64, files: 1 };
+        if self.has(&artifact) {
+            return Ok(artifact);
+        }
+        let temporary = self.workplace()?;
+        fs::write(&temporary, bytes)
+            .map_err(StoreError::io("write", &temporary))
+            .inspect_err(|_| drop_half(&temporary))?;
+        self.ingest_file(&temporary)
+    }
+
+    /// Keeps files as a folder, by path in it.
+    ///
+    /// # Errors
+    /// The disk is full, or the store cannot be written.
+    pub fn store_files(&self, files: &BTreeMap<String, Vec<u8>>) -> Result<Artifact> {
+        let temporary = self.workplace()?;
+        fs::create_dir(&temporary).map_err(StoreError::io("create", &temporary))?;
+        let written = files.iter().try_for_each(|(path, bytes)| {
+            let path = temporary.join(path);
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder).map_err(StoreError::io("create", folder))?;
+            }
+            fs::write(&path, bytes).map_err(StoreError::io("write", &path))
+        });
+        written.inspect_err(|_| drop_half(&temporary))?;
+        self.ingest_folder(&temporary)
+    }
+
+    fn ingest_copy(&self, path: &Path) -> Result<Artifact> {
+        let temporary = self.workplace()?;
+        copy_tree(path, &temporary).inspect_err(|_| drop_half(&temporary))?;
+        if temporary.is_dir() { self.ingest_folder(&temporary) } else { self.ingest_file(&temporary) }
+    }
+
+    fn ingest_file(&self, path: &Path) -> Result<Artifact> {
+        let (digest, bytes) = settle_file(path)?;
+        let artifact = Artifact { digest, kind: ArtifactKind::File, bytes, files: 1 };
+        let target = self.path(&digest);
+        match fs::symlink_metadata(&target) {
+            Ok(meta) if meta.is_file() && untouched(&meta, bytes) => {
+                fs::remove_file(path).map_err(StoreError::io("remove", path))?;
+                return Ok(artifact);
+            }
+            Ok(_) => _ = self.remove(&digest)?,
+            Err(_) => {}
+        }
+        self.place(path, &target)?;
+        Ok(artifact)
+    }
+
+    fn ingest_folder(&self, path: &Path) -> Result<Artifact> {
+        let found = hash::walk(path, Links::Keep)?;
+        let manifest = hash::manifest(&found, |entry| {
+            let whole = path.join(&entry.path);
+            if entry.meta.nlink() > 1 {
+                self.unshare(&whole)?;
+            }
+            settle_file(&whole)
+        })?;
+        // The deepest first: a folder's time changes with what is made in it.
+        for entry in found.iter().rev().filter(|entry| entry.kind == FoundKind::Folder) {
+            let whole = path.join(&entry.path);
+            settle_folder(&whole, &entry.meta).map_err(StoreError::io("settle", &whole))?;
+        }
+        let digest = self.keep_manifest(&manifest)?;
+        let (files, bytes) = manifest.size();
+        let artifact = Artifact { digest, kind: ArtifactKind::Folder, bytes, files };
+        if self.has(&artifact) {
+            remove_tree(path)?;
+            return Ok(artifact);
+        }
+        let target = self.path(&digest);
+        if fs::symlink_metadata(&target).is_ok() {
+            self.remove(&digest)?;
+            self.keep_manifest(&manifest)?;
+        }
+        self.place(path, &target)?;
+        Ok(artifact)
+    }
+
+    /// Renames what is complete to where it belongs.
+    fn place(&self, path: &Path, target: &Path) -> Result<()> {
+        let moved = fs::rename(path, target).or_else(|e| {
+            if e.kind() != io::ErrorKind::NotFound {
+                return Err(e);
+            }
+            self.shelf(target).map_err(|error| match error {
+                StoreError::Io { source, .. } => source,
+                other => io::Error::other(other.to_string()),
+            })?;
+            fs::rename(path, target)
+        });
+        match moved {
+            Ok(()) => Ok(()),
+            // Somebody was quicker with the same content.
+            Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => remove_tree(path).map(drop),
+            Err(e) if e.kind() == io::ErrorKind::CrossesDevices => {
+                let temporary = self.workplace()?;
+                copy_tree(path, &temporary).inspect_err(|_| drop_half(&temporary))?;
+                resettle(&temporary)?;
+                fs::rename(&temporary, target).map_err(StoreError::io("move into the store", path))?;
+                remove_tree(path).map(drop)
+            }
+            Err(e) => Err(StoreError::io("move into the store", path)(e)),
+        }
+    }
+
+    /// Gives a file that has several names a copy of its own under this one.
+    fn unshare(&self, path: &Path) -> Result<()> {
+        let temporary = self.workplace()?;
+        fs::copy(path, &temporary)
+            .and_then(|_| fs::rename(&temporary, path))
+            .map_err(StoreError::io("copy", path))
+            .inspect_err(|_| drop_half(&temporary))
+    }
+}
+
+/// Hashes a file, makes it read-only and gives it the store's time, all through one open file.
+fn settle_file(path: &Path) -> Result<(Digest, u64)> {
+    let settle = || {
+        let file = File::open(path)?;
+        let executable = hash::is_executable(&file.metadata()?);
+        let (content, bytes) = hash::content_digest(&file)?;
+        file.set_permissions(Permissions::from_mode(if executable { 0o555 } else { 0o444 }))?;
+        file.set_times(FileTimes::new().set_modified(stamp()))?;
+        Ok((hash::file_digest(content, executable), bytes))
+    };
+    settle().map_err(StoreError::io("take in", path))
+}
+
+fn settle_folder(path: &Path, meta: &Metadata) -> io::Result<()> {
+    if meta.mode() & 0o777 != 0o755 {
+        fs::set_permissions(path, Permissions::from_mode(0o755))?;
+    }
+    File::open(path)?.set_times(FileTimes::new().set_modified(stamp()))
+}
+
+/// Times and modes of a copy, which differ from those of what was copied.
+fn resettle(path: &Path) -> Result<()> {
+    let meta = fs::symlink_metadata(path).map_err(StoreError::io("settle", path))?;
+    if meta.is_dir() {
+        for entry in
+            hash::walk(path, Links::Keep)?.iter().rev().filter(|entry| !matches!(entry.kind, FoundKind::Link(_)))
+        {
+            let whole = path.join(&entry.path);
+            let settled = match entry.kind {
+                FoundKind::Folder => settle_folder(&whole, &entry.meta),
+                _ => File::open(&whole).and_then(|file| file.set_times(FileTimes::new().set_modified(stamp()))),
+            };
+            settled.map_err(StoreError::io("settle", &whole))?;
+        }
+        return Ok(());
+    }
+    File::open(path)
+        .and_then(|file| file.set_times(FileTimes::new().set_modified(stamp())))
+        .map_err(StoreError::io("settle", path))
+}
+
+/// Copies a file, or a folder with everything in it; links as links.
+pub(super) fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+    let meta = fs::symlink_metadata(from).map_err(StoreError::io("copy", from))?;
+    if meta.is_file() {
+        return fs::copy(from, to).map(drop).map_err(StoreError::io("copy", from));
+    }
+    let found = hash::walk(from, Links::Keep)?;
+    for entry in &found {
+        let (source, target) = (from.join(&entry.path), to.join(&entry.path));
+        match &entry.kind {
+            FoundKind::Folder => fs::create_dir(&target),
+            FoundKind::Link(link) => std::os::unix::fs::symlink(link, &target),
+            FoundKind::File => fs::copy(&source, &target).map(drop),
+        }
+        .map_err(StoreError::io("copy", &source))?;
+    }
+    Ok(())
+}
+
+/// Removes what an error left half done; the error is what is told.
+pub(super) fn drop_half(path: &Path) {
+    let _ = remove_tree(path);
+}

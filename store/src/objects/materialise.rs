@@ -1,0 +1,75 @@
+//! Giving an artifact to a step: as a copy of its own, through which nothing in the store can be written.
+
+use std::{fs, path::Path};
+
+use flow_core::Digest;
+
+use super::{Objects, ingest};
+use crate::{EntryKind, Manifest, Result, StoreError, hash};
+
+/// Larger artifacts are linked, not copied.
+pub const COPY_LIMIT: u64 = 1 << 30;
+
+/// How a step was given an artifact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Materialised {
+    /// A copy of its own (sharing blocks where the file system can).
+    Copied,
+    /// A link to the read-only object, for it is large: [`Objects::verify_untouched`] is due after the attempt.
+    Linked,
+}
+
+impl Objects {
+    /// Puts an artifact at `dest`, where nothing is yet; the folders above are made.
+    ///
+    /// # Errors
+    /// The artifact is not in the store; the disk is full.
+    pub fn materialise(&self, digest: &Digest, dest: &Path) -> Result<Materialised> {
+        self.materialise_within(digest, dest, COPY_LIMIT)
+    }
+
+    pub(crate) fn materialise_within(&self, digest: &Digest, dest: &Path, limit: u64) -> Result<Materialised> {
+        let object = self.path(digest);
+        let missing = |detail: &str| StoreError::Missing { digest: digest.short(), detail: detail.into() };
+        let meta = fs::symlink_metadata(&object).map_err(|_| missing("it is not there"))?;
+        if let Some(above) = dest.parent() {
+            fs::create_dir_all(above).map_err(StoreError::io("create", above))?;
+        }
+        let manifest = if meta.is_dir() {
+            Some(self.manifest(digest)?.ok_or_else(|| missing("its list of files is not there"))?)
+        } else {
+            None
+        };
+        let bytes = manifest.as_ref().map_or(meta.len(), |manifest| manifest.size().1);
+        if bytes > limit {
+            let target = fs::canonicalize(&object).map_err(StoreError::io("find", &object))?;
+            std::os::unix::fs::symlink(target, dest).map_err(StoreError::io("link to", dest))?;
+            return Ok(Materialised::Linked);
+        }
+        match manifest {
+            // The copy takes the mode over; std copies with copy_file_range, which shares blocks where that is possible.
+            None => _ = fs::copy(&object, dest).map_err(StoreError::io("copy to", dest))?,
+            Some(manifest) => copy_folder(&object, &manifest, bytes, dest).inspect_err(|_| ingest::drop_half(dest))?,
+        }
+        Ok(Materialised::Copied)
+    }
+}
+
+fn copy_folder(object: &Path, manifest: &Manifest, bytes: u64, dest: &Path) -> Result<()> {
+    let make = |path: &Path| fs::create_dir(path).map_err(StoreError::io("create", path));
+    make(dest)?;
+    // A folder comes before what is in it: the order of paths.
+    for entry in manifest.entries.iter().filter(|entry| entry.kind == EntryKind::Folder) {
+        make(&dest.join(&entry.path))?;
+    }
+    hash::in_parallel(&manifest.entries, bytes, |entry| {
+        let to = dest.join(&entry.path);
+        match &entry.kind {
+            EntryKind::Folder => Ok(()),
+            EntryKind::Link(target) => std::os::unix::fs::symlink(target, &to),
+            EntryKind::File { .. } => fs::copy(object.join(&entry.path), &to).map(drop),
+        }
+        .map_err(StoreError::io("copy to", &to))
+    })?;
+    Ok(())
+}

@@ -1,0 +1,267 @@
+//! Artifacts on disk, by the digest of their content: where they lie, whether they are whole, how they are read and removed.
+//! Needs no lock: whatever is visible under a digest was complete when it appeared.
+//!
+//! `objects/ab/cdef…` is a file or a folder, `objects/ab/cdef….list` the manifest of a folder (also of an input folder, whose
+//! content is not kept). Files there are read-only, and everything has one and the same modification time: a write changes it,
+//! so that a few `stat` calls tell a damaged artifact. Folders stay writable, for `rm -r` to work.
+//!
+//! Nothing is synced to the disk: an object survives the death of every process, not a power cut. What a power cut tears has
+//! another size or time than it should have, and counts as missing.
+
+mod ingest;
+mod materialise;
+
+use std::{
+    fs::{self, Metadata},
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use flow_core::{Artifact, ArtifactKind, Digest, StepResult};
+
+pub use materialise::{COPY_LIMIT, Materialised};
+
+use crate::{EntryKind, Manifest, Result, StoreDir, StoreError, hash};
+
+/// The modification time of everything in the store: the second day of 1980, for zip files know no earlier year.
+pub(crate) const STAMP: i64 = 315_619_200;
+
+/// The artifacts of a store.
+#[derive(Clone, Debug)]
+pub struct Objects {
+    dir: StoreDir,
+    root: PathBuf,
+}
+
+impl Objects {
+    pub(crate) fn new(dir: &StoreDir) -> Objects {
+        Objects { dir: dir.clone(), root: dir.path().join("objects") }
+    }
+
+    /// Where an artifact lies. Read-only: whoever gives it to a program uses [`Objects::materialise`].
+    pub fn path(&self, digest: &Digest) -> PathBuf {
+        let hex = digest.to_string();
+        self.root.join(&hex[..2]).join(&hex[2..])
+    }
+
+    fn list_path(&self, digest: &Digest) -> PathBuf {
+        self.path(digest).with_extension("list")
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The artifact is there, whole and untouched, as far as `stat` can tell.
+    pub fn has(&self, artifact: &Artifact) -> bool {
+        self.check(artifact).is_ok()
+    }
+
+    /// Why a result cannot be used: what it produced is not there any more, or not as it was.
+    pub fn missing(&self, result: &StepResult) -> Option<String> {
+        result.outputs.iter().find_map(|(name, artifact)| {
+            let damage = self.check(artifact).err()?;
+            Some(format!("its output `{name}` in the store {damage}"))
+        })
+    }
+
+    /// What is wrong with an artifact: `is missing`, `was changed: cat/7.jpg`.
+    pub(crate) fn check(&self, artifact: &Artifact) -> Result<(), String> {
+        let path = self.path(&artifact.digest);
+        let meta = fs::symlink_metadata(&path).map_err(|e| unreadable(&e))?;
+        match artifact.kind {
+            ArtifactKind::File if meta.is_file() && untouched(&meta, artifact.bytes) => Ok(()),
+            ArtifactKind::Folder if meta.is_dir() => self.check_folder(&artifact.digest, &path, &meta),
+            _ => Err("was changed".into()),
+        }
+    }
+
+    fn check_folder(&self, digest: &Digest, path: &Path, meta: &Metadata) -> Result<(), String> {
+        let changed = |what: &Path| format!("was changed: {}", what.display());
+        let manifest = self.manifest(digest).ok().flatten().ok_or("has lost its list of files")?;
+        if meta.mtime() != STAMP {
+            return Err(changed(Path::new(".")));
+        }
+        for entry in &manifest.entries {
+            let meta = fs::symlink_metadata(path.join(&entry.path)).map_err(|_| changed(&entry.path))?;
+            let sound = match &entry.kind {
+                EntryKind::Folder => meta.is_dir() && meta.mtime() == STAMP,
+                EntryKind::File { bytes, .. } => meta.is_file() && untouched(&meta, *bytes),
+                EntryKind::Link(_) => meta.is_symlink(),
+            };
+            if !sound {
+                return Err(changed(&entry.path));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the whole content again. Slow and sure; what `flow doctor` does.
+    pub(crate) fn verify_content(&self, artifact: &Artifact) -> Result<(), String> {
+        self.check(artifact)?;
+        let found = hash::content(&self.path(&artifact.digest), artifact.kind).map_err(|e| e.to_string())?;
+        if found == artifact.digest { Ok(()) } else { Err("has another content than its name says".into()) }
+    }
+
+    /// After an attempt that was given links into the store: is this artifact as it was? A damaged one is dropped, and what
+    /// was found is returned.
+    ///
+    /// # Errors
+    /// It is damaged and cannot be removed.
+    pub fn verify_untouched(&self, artifact: &Artifact) -> Result<Option<String>> {
+        match self.check(artifact) {
+            Ok(()) => Ok(None),
+            Err(damage) => self.remove(&artifact.digest).map(|_| Some(damage)),
+        }
+    }
+
+    /// A file of an artifact: the artifact itself if `path` is empty, else a file in the folder that it is.
+    ///
+    /// # Errors
+    /// It is not there, or cannot be read.
+    pub fn read(&self, digest: &Digest, path: impl AsRef<Path>) -> Result<Vec<u8>> {
+        let at = if path.as_ref().as_os_str().is_empty() {
+            self.path(digest)
+        } else {
+            self.path(digest).join(path.as_ref())
+        };
+        fs::read(&at).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => {
+                StoreError::Missing { digest: digest.short(), detail: format!("no `{}`", at.display()) }
+            }
+            _ => StoreError::io("read", &at)(e),
+        })
+    }
+
+    /// What is in a folder, an artifact's or an input's: by its digest. `None` if it is not known, or no folder.
+    ///
+    /// # Errors
+    /// The list cannot be read.
+    pub fn manifest(&self, digest: &Digest) -> Result<Option<Manifest>> {
+        let path = self.list_path(digest);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Manifest::decode(&bytes)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(StoreError::io("read", &path)(e)),
+        }
+    }
+
+    /// Keeps what is in an input folder, so that a later [`Objects::manifest`] can tell what changed.
+    ///
+    /// # Errors
+    /// The disk is full, or the store cannot be written.
+    pub fn keep_manifest(&self, manifest: &Manifest) -> Result<Digest> {
+        let encoded = manifest.encode();
+        let digest = hash::folder_digest(&encoded);
+        let path = self.list_path(&digest);
+        if fs::metadata(&path).is_ok_and(|meta| meta.len() == encoded.len() as u64) {
+            return Ok(digest);
+        }
+        self.shelf(&path)?;
+        self.dir.write_atomically(&path, &encoded)?;
+        Ok(digest)
+    }
+
+    /// Makes the folder that `path` lies in.
+    fn shelf(&self, path: &Path) -> Result<()> {
+        let shelf = path.parent().unwrap_or(&self.root);
+        fs::create_dir_all(shelf).map_err(StoreError::io("create", shelf))
+    }
+
+    /// A fresh name for something half done; whatever a killed process left there is removed at the next opening.
+    fn workplace(&self) -> Result<PathBuf> {
+        let folder = self.root.join("tmp");
+        fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
+        Ok(self.dir.temporary(&folder))
+    }
+
+    /// Removes an artifact, and says how many bytes that freed. It is gone at once, or still whole.
+    pub(crate) fn remove(&self, digest: &Digest) -> Result<u64> {
+        let path = self.path(digest);
+        let aside = self.workplace()?;
+        let freed = match fs::rename(&path, &aside) {
+            Ok(()) => remove_tree(&aside)?,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => 0,
+            Err(e) => return Err(StoreError::io("remove", &path)(e)),
+        };
+        let list = self.list_path(digest);
+        match fs::remove_file(&list) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", &list)(e)),
+            _ => Ok(freed),
+        }
+    }
+
+    /// Removes what killed processes left half done. The caller holds the store.
+    pub(crate) fn sweep_workplace(&self) -> Result<()> {
+        let folder = self.root.join("tmp");
+        let Ok(entries) = fs::read_dir(&folder) else { return Ok(()) };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let pid = name.to_str().and_then(|name| name.strip_prefix(".tmp-")?.split('-').next()?.parse::<u32>().ok());
+            let alive = pid.is_some_and(|pid| fs::exists(format!("/proc/{pid}")).unwrap_or(true));
+            if !alive || pid == Some(std::process::id()) {
+                remove_tree(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every digest that has something in the store.
+    pub(crate) fn each(&self, mut each: impl FnMut(Digest)) -> Result<()> {
+        for shelf in fs::read_dir(&self.root).map_err(StoreError::io("read", &self.root))?.flatten() {
+            let first = shelf.file_name();
+            let Some(first) = first.to_str().filter(|name| name.len() == 2) else { continue };
+            for entry in fs::read_dir(shelf.path()).map_err(StoreError::io("read", shelf.path()))?.flatten() {
+                let name = entry.file_name();
+                let Some(name) = name.to_str() else { continue };
+                if let Ok(digest) = format!("{first}{}", name.strip_suffix(".list").unwrap_or(name)).parse() {
+                    each(digest);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unreadable(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "is missing".into(),
+        _ => format!("cannot be read ({error})"),
+    }
+}
+
+fn stamp() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(STAMP.unsigned_abs())
+}
+
+/// The time of a kept file, and its length, are what they were.
+pub(crate) fn untouched(meta: &Metadata, bytes: u64) -> bool {
+    meta.len() == bytes && meta.mtime() == STAMP
+}
+
+/// Removes a file or a folder with everything in it, folders that a step made unwritable too; says how many bytes that were.
+pub(crate) fn remove_tree(path: &Path) -> Result<u64> {
+    use std::os::unix::fs::PermissionsExt;
+    let failed = |e| StoreError::io("remove", path)(e);
+    let meta = match fs::symlink_metadata(path) {
+        Ok(meta) => meta,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(e) => return Err(failed(e)),
+    };
+    if !meta.is_dir() {
+        fs::remove_file(path).map_err(failed)?;
+        // A file with other names keeps its bytes.
+        return Ok(if meta.nlink() == 1 { meta.len() } else { 0 });
+    }
+    if meta.mode() & 0o700 != 0o700 {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+    }
+    let mut freed = 0;
+    for entry in fs::read_dir(path).map_err(failed)? {
+        freed += remove_tree(&entry.map_err(failed)?.path())?;
+    }
+    fs::remove_dir(path).map_err(failed)?;
+    Ok(freed)
+}

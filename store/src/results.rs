@@ -1,0 +1,144 @@
+//! What is known of earlier work: results by fingerprint, the last fingerprint of each instance with its parts, and the usage of
+//! earlier attempts. Values and keys; where they lie is [`crate::Store`]'s and [`crate::Replay`]'s.
+
+use flow_core::{Digest, Mode, Outcome, RunId, StepResult};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Result;
+
+/// How many observations of one shape are kept: the newest.
+pub const HISTORY: usize = 32;
+
+/// Read access to what earlier runs found out. Two sides: [`crate::Store`] for who holds the store, [`crate::Replay`], a fold
+/// over the journals, for who only reads while somebody else does.
+pub trait Results {
+    /// The result kept under a fingerprint. Whether its artifacts are still there is [`crate::Objects::missing`]'s to say.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    fn result(&self, fingerprint: &Digest) -> Result<Option<StepResult>>;
+
+    /// The last fingerprint of an instance, whatever became of it.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>>;
+
+    /// The newest attempts of one shape, oldest first, at most [`HISTORY`].
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    fn history(&self, shape: &str) -> Result<Vec<Observation>>;
+}
+
+/// The last fingerprint of an instance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Last {
+    /// The fingerprint.
+    pub fingerprint: Digest,
+    /// The parts it was made of, for `flow why`.
+    pub parts: Value,
+    /// The run that wrote it.
+    pub run: RunId,
+}
+
+/// What one attempt used: the stuff of estimates.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Observation {
+    /// The instance, `solo[version=v7,batch=16]`.
+    pub label: String,
+    /// The run.
+    pub run: RunId,
+    /// When it ended, milliseconds since 1970.
+    pub at: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// How it was declared to run.
+    pub mode: Mode,
+    /// Wall time, seconds.
+    pub wall_s: f64,
+    /// Mean CPU use in cores.
+    pub cpu_cores: f64,
+    /// Peak resident memory, bytes.
+    pub rss_peak: u64,
+    /// Peak memory of the busiest GPU, bytes; 0 without GPUs.
+    pub gpu_memory: u64,
+    /// Mean load of the busiest GPU, 0 to 1.
+    pub gpu_load: f64,
+    /// Model of its first GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_model: Option<String>,
+}
+
+impl Observation {
+    /// Of an attempt, as its result tells it.
+    pub fn of(result: &StepResult) -> Observation {
+        let gpus = &result.usage.gpus;
+        Observation {
+            label: result.label.clone(),
+            run: result.run.clone(),
+            at: result.ended_at,
+            outcome: result.outcome,
+            mode: result.circumstances.mode,
+            wall_s: result.usage.wall_s,
+            cpu_cores: result.usage.cpu_cores,
+            rss_peak: result.usage.rss_peak,
+            gpu_memory: gpus.iter().map(|gpu| gpu.memory_peak).max().unwrap_or(0),
+            gpu_load: gpus.iter().map(|gpu| gpu.load_mean).fold(0.0, f64::max),
+            gpu_model: result.circumstances.gpu_models.first().cloned(),
+        }
+    }
+}
+
+/// The shapes under which a result is observed, the exact one first: the instance, and its step.
+pub fn shapes(workflow: &str, step: &str, label: &str) -> [String; 2] {
+    [format!("{workflow}/{label}"), format!("{workflow}/{step}/")]
+}
+
+/// Changes that are written together.
+#[derive(Default)]
+pub struct Batch {
+    pub(crate) results: Vec<StepResult>,
+    pub(crate) last: Vec<(String, String, Last)>,
+    pub(crate) observed: Vec<(String, Observation)>,
+    pub(crate) forgotten: Vec<Digest>,
+}
+
+impl Batch {
+    /// Nothing yet.
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// An instance is settled: its result under its fingerprint, the parts for `flow why`, and what it used.
+    pub fn record(&mut self, result: &StepResult, parts: &Value) {
+        self.tried(&result.workflow, &result.label, result.fingerprint, parts, &result.run);
+        self.observe(result);
+        self.results.push(result.clone());
+    }
+
+    /// An instance was tried under this fingerprint and has no result to keep, because it failed: `flow why` compares with it.
+    pub fn tried(&mut self, workflow: &str, label: &str, fingerprint: Digest, parts: &Value, run: &RunId) {
+        let last = Last { fingerprint, parts: parts.clone(), run: run.clone() };
+        self.last.push((workflow.to_owned(), label.to_owned(), last));
+    }
+
+    /// An attempt ended: what it used, for estimates. [`Batch::record`] does this too.
+    pub fn observe(&mut self, result: &StepResult) {
+        let observation = Observation::of(result);
+        for shape in shapes(&result.workflow, &result.step, &result.label) {
+            self.observed.push((shape, observation.clone()));
+        }
+    }
+
+    /// The result under a fingerprint is not to be found any more: its artifacts are gone.
+    pub fn forget(&mut self, fingerprint: &Digest) {
+        self.forgotten.push(*fingerprint);
+    }
+
+    /// There is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.results.is_empty() && self.last.is_empty() && self.observed.is_empty() && self.forgotten.is_empty()
+    }
+}

@@ -1,0 +1,256 @@
+//! A run's folder: its journal, its status file, and the folders of its attempts. Written by the run, read by everybody.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
+
+use flow_core::{AttemptId, InstanceId, JOURNAL_FORMAT, JournalLine, RunEvent, RunId};
+use serde::{Deserialize, Serialize};
+
+use crate::{Result, StoreDir, StoreError};
+
+/// The folder of a run.
+#[derive(Clone, Debug)]
+pub struct RunDir {
+    dir: StoreDir,
+    path: PathBuf,
+}
+
+impl RunDir {
+    pub(crate) fn new(dir: &StoreDir, run: &RunId) -> RunDir {
+        RunDir { dir: dir.clone(), path: dir.path().join("runs").join(&run.0) }
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder of an attempt; made by whoever starts it.
+    pub fn attempt(&self, attempt: AttemptId) -> PathBuf {
+        self.path.join("attempts").join(attempt.0.to_string())
+    }
+
+    /// Where the journal lies.
+    pub fn journal(&self) -> PathBuf {
+        self.path.join("journal.jsonl")
+    }
+
+    fn status_path(&self) -> PathBuf {
+        self.path.join("status.json")
+    }
+
+    /// Makes the folder of a new run, and its journal.
+    ///
+    /// # Errors
+    /// It exists already; the disk is full.
+    pub fn create(&self) -> Result<Journal> {
+        fs::create_dir(&self.path).map_err(StoreError::io("create", &self.path))?;
+        let path = self.journal();
+        let file =
+            File::options().append(true).create_new(true).open(&path).map_err(StoreError::io("create", &path))?;
+        Ok(Journal { path, file })
+    }
+
+    /// Replaces the status file. Not more than a few times a second.
+    ///
+    /// # Errors
+    /// The disk is full; the old one stands then.
+    pub fn write_status(&self, status: &Status) -> Result<()> {
+        let path = self.status_path();
+        let bytes = serde_json::to_vec(status).map_err(|e| StoreError::io("write", &path)(e.into()))?;
+        self.dir.write_atomically(&path, &bytes)
+    }
+
+    /// The status as last written; `None` where there is none yet, or the run was cleaned away.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn status(&self) -> Result<Option<Status>> {
+        let path = self.status_path();
+        match fs::read(&path) {
+            Ok(bytes) => match serde_json::from_slice(&bytes) {
+                Ok(status) => Ok(Some(status)),
+                Err(e) => Err(StoreError::Malformed { path, detail: e.to_string() }),
+            },
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(StoreError::io("read", &path)(e)),
+        }
+    }
+
+    /// Reads the journal from the beginning, line by line, and says what of it could not be read.
+    ///
+    /// # Errors
+    /// There is none; a newer format.
+    pub fn read_journal(&self, mut each: impl FnMut(JournalLine)) -> Result<Unread> {
+        let path = self.journal();
+        let mut lines = BufReader::new(File::open(&path).map_err(StoreError::io("read", &path))?);
+        let mut unread = Unread::default();
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            if lines.read_until(b'\n', &mut line).map_err(StoreError::io("read", &path))? == 0 {
+                return Ok(unread);
+            }
+            if line.last() != Some(&b'\n') {
+                unread.torn = true;
+                return Ok(unread);
+            }
+            match parse(&path, &line)? {
+                Some(line) => each(line),
+                None => unread.lines += 1,
+            }
+        }
+    }
+}
+
+/// What of a journal could not be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// Whole lines that are no events this flow knows.
+    pub lines: u32,
+    /// The last line has no end: its writer was killed, or is at it.
+    pub torn: bool,
+}
+
+/// The journal of the run at hand.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+}
+
+impl Journal {
+    /// Appends lines with one write.
+    ///
+    /// # Errors
+    /// The disk is full: nothing of them is in the journal then.
+    pub fn append(&mut self, lines: &[JournalLine]) -> Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let failed = |e| StoreError::io("write", &self.path)(e);
+        let mut bytes = Vec::with_capacity(256 * lines.len());
+        for line in lines {
+            serde_json::to_writer(&mut bytes, line).map_err(|e| failed(e.into()))?;
+            bytes.push(b'\n');
+        }
+        let before = self.file.metadata().map_err(failed)?.len();
+        self.file.write_all(&bytes).map_err(|e| {
+            // Half a line would swallow the next one.
+            let _ = self.file.set_len(before);
+            StoreError::io("write", &self.path)(e)
+        })
+    }
+}
+
+/// Follows a journal while somebody writes it.
+#[derive(Debug)]
+pub struct Follow {
+    path: PathBuf,
+    read_to: u64,
+    rest: Vec<u8>,
+}
+
+impl Follow {
+    /// From its beginning.
+    pub fn new(run: &RunDir) -> Follow {
+        Follow { path: run.journal(), read_to: 0, rest: Vec::new() }
+    }
+
+    /// The lines that are new since the last call. None if the journal does not exist yet.
+    ///
+    /// # Errors
+    /// It cannot be read; a newer format.
+    pub fn poll(&mut self) -> Result<Vec<JournalLine>> {
+        let mut file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(StoreError::io("read", &self.path)(e)),
+        };
+        let read = file.seek(SeekFrom::Start(self.read_to)).and_then(|_| file.read_to_end(&mut self.rest));
+        self.read_to += read.map_err(StoreError::io("read", &self.path))? as u64;
+        let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let rest = self.rest.split_off(whole);
+        let new = std::mem::replace(&mut self.rest, rest);
+        new.split_inclusive(|byte| *byte == b'\n').filter_map(|line| parse(&self.path, line).transpose()).collect()
+    }
+}
+
+/// One line; `None` if it is no event that this flow knows.
+fn parse(path: &Path, line: &[u8]) -> Result<Option<JournalLine>> {
+    let Ok(line) = serde_json::from_slice::<JournalLine>(line) else { return Ok(None) };
+    match &line.event {
+        RunEvent::RunStarted(start) if start.format > JOURNAL_FORMAT => {
+            Err(StoreError::Newer { path: path.to_owned(), found: start.format, known: JOURNAL_FORMAT })
+        }
+        _ => Ok(Some(line)),
+    }
+}
+
+/// A run as it stands: for `flow status`, `flow runs` and whoever else only looks. Whether a run without end is alive, the
+/// store's lock tells: [`StoreDir::holder`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The run.
+    pub run: RunId,
+    /// The workflow's name.
+    pub workflow: String,
+    /// Its file, relative to the root where it is below it.
+    pub file: String,
+    /// The engine's process.
+    pub pid: u32,
+    /// When it began, milliseconds since 1970.
+    pub started_at: u64,
+    /// When this was written.
+    pub updated_at: u64,
+    /// The exit code, once it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<i32>,
+    /// How many instances there are.
+    pub instances: u32,
+    /// Settled instances by how: `cached`, `ok`, `failed`, …
+    pub counts: BTreeMap<String, u32>,
+    /// What runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub running: Vec<Running>,
+    /// What waits, and for what.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<Waiting>,
+}
+
+/// A running attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Running {
+    /// The instance.
+    pub instance: InstanceId,
+    /// Its label.
+    pub label: String,
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// When it began, milliseconds since 1970.
+    pub started_at: u64,
+    /// Between 0 and 1, where it tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fraction: Option<f64>,
+    /// A few words of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// UUIDs of its GPUs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<String>,
+    /// Its CPUs.
+    pub cpus: u32,
+}
+
+/// A waiting instance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// Its label.
+    pub label: String,
+    /// For what, in words.
+    pub reason: String,
+}

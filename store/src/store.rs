@@ -1,0 +1,185 @@
+//! The store, held: the lock and the database with what is in it. Decides nothing about freshness.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, HashMap},
+    fs::File,
+    ops::ControlFlow,
+    path::Path,
+};
+
+use flow_core::{Digest, StepResult};
+use nix::fcntl::Flock;
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    Batch, HISTORY, Holder, Last, Objects, Observation, Result, Results, StoreDir, StoreError,
+    db::{Db, DbBatch},
+};
+
+/// A store that this process holds.
+pub struct Store {
+    dir: StoreDir,
+    objects: Objects,
+    db: Db,
+    /// The next slot of each shape's ring, for shapes that this process has seen.
+    slots: RefCell<HashMap<String, u8>>,
+    /// Given back last: after the database is closed.
+    _lock: Held,
+}
+
+/// The lock; the file is emptied when it is given back, for what it says is no longer true.
+pub(crate) struct Held(pub(crate) Flock<File>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.0.set_len(0);
+    }
+}
+
+impl Store {
+    /// Opens the store in `path`, which is made where it is missing. While somebody else holds it, `waiting` is asked every
+    /// 100 ms whether to go on waiting, with who it is; `ControlFlow::Break` gives up with [`StoreError::Held`]. The lock of
+    /// a process that died is waited for up to 3 s without asking.
+    ///
+    /// # Errors
+    /// The store is held, of a newer format, on a network file system, damaged, or cannot be written.
+    pub fn open(path: &Path, me: &Holder, waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Store> {
+        let dir = StoreDir::create(path)?;
+        let lock = Held(dir.lock(me, waiting)?);
+        Store::with(dir, lock)
+    }
+
+    pub(crate) fn with(dir: StoreDir, lock: Held) -> Result<Store> {
+        let db = Db::open(&dir)?;
+        Ok(Store { objects: dir.objects(), dir, db, slots: RefCell::default(), _lock: lock })
+    }
+
+    /// Its folder.
+    pub fn dir(&self) -> &StoreDir {
+        &self.dir
+    }
+
+    /// Its artifacts.
+    pub fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// Writes a batch, all of it or nothing, and returns when no kill can undo it: one call a turn of the driver.
+    ///
+    /// # Errors
+    /// The disk is full, or the database is damaged. What was there before still is.
+    pub fn apply(&self, batch: &Batch) -> Result<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let mut writes = DbBatch::default();
+        for digest in &batch.forgotten {
+            writes.delete(result_key(digest));
+        }
+        for result in &batch.results {
+            writes.put(result_key(&result.fingerprint), json(result));
+        }
+        for (workflow, label, last) in &batch.last {
+            writes.put(last_key(workflow, label), json(last));
+        }
+        for (shape, observation) in &batch.observed {
+            let slot = self.slot(shape)?;
+            writes.put(history_key(shape, Some(slot)), json(observation));
+        }
+        self.db.apply(writes)
+    }
+
+    /// The place of the next observation in a shape's ring: behind the newest, over the oldest.
+    fn slot(&self, shape: &str) -> Result<u8> {
+        let mut slots = self.slots.borrow_mut();
+        if let Some(slot) = slots.get_mut(shape) {
+            *slot = (*slot + 1) % HISTORY as u8;
+            return Ok(*slot);
+        }
+        let mut newest: Option<(u64, u8)> = None;
+        self.db.scan(&history_key(shape, None), |key, value| {
+            let observation: Observation = self.parse(&value)?;
+            newest = newest.max(Some((observation.at, key.last().copied().unwrap_or(0))));
+            Ok(())
+        })?;
+        let slot = newest.map_or(0, |(_, slot)| (slot + 1) % HISTORY as u8);
+        slots.insert(shape.to_owned(), slot);
+        Ok(slot)
+    }
+
+    /// Every result, in no order that means anything.
+    pub(crate) fn each_result(&self, mut each: impl FnMut(StepResult)) -> Result<()> {
+        self.db.scan(b"r", |_, value| {
+            each(self.parse(&value)?);
+            Ok(())
+        })
+    }
+
+    /// Every last fingerprint: workflow, label, what it was.
+    pub(crate) fn each_last(&self, mut each: impl FnMut(&str, &str, Last)) -> Result<()> {
+        self.db.scan(b"l", |key, value| {
+            let key = String::from_utf8_lossy(&key[1..]);
+            if let Some((workflow, label)) = key.split_once('\0') {
+                each(workflow, label, self.parse(&value)?);
+            }
+            Ok(())
+        })
+    }
+
+    /// Drops last fingerprints.
+    pub(crate) fn forget_last<'a>(&self, gone: impl Iterator<Item = (&'a str, &'a str)>) -> Result<()> {
+        let mut writes = DbBatch::default();
+        gone.for_each(|(workflow, label)| writes.delete(last_key(workflow, label)));
+        self.db.apply(writes)
+    }
+
+    /// Objects that hold large values of the database.
+    pub(crate) fn each_value_object(&self, each: impl FnMut(Digest)) -> Result<()> {
+        self.db.scan_objects(each)
+    }
+
+    fn parse<T: DeserializeOwned>(&self, value: &[u8]) -> Result<T> {
+        serde_json::from_slice(value)
+            .map_err(|e| StoreError::Damaged { path: self.dir.db(), detail: format!("a value is not readable: {e}") })
+    }
+}
+
+impl Results for Store {
+    fn result(&self, fingerprint: &Digest) -> Result<Option<StepResult>> {
+        self.db.get(&result_key(fingerprint))?.map(|value| self.parse(&value)).transpose()
+    }
+
+    fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>> {
+        self.db.get(&last_key(workflow, label))?.map(|value| self.parse(&value)).transpose()
+    }
+
+    fn history(&self, shape: &str) -> Result<Vec<Observation>> {
+        let mut found: BTreeMap<(u64, Vec<u8>), Observation> = BTreeMap::new();
+        self.db.scan(&history_key(shape, None), |key, value| {
+            let observation: Observation = self.parse(&value)?;
+            found.insert((observation.at, key.to_vec()), observation);
+            Ok(())
+        })?;
+        Ok(found.into_values().collect())
+    }
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    // Our own types with string keys: there is nothing in them that JSON cannot hold.
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+fn result_key(fingerprint: &Digest) -> Vec<u8> {
+    [b"r", &fingerprint.0[..]].concat()
+}
+
+fn last_key(workflow: &str, label: &str) -> Vec<u8> {
+    [b"l", workflow.as_bytes(), b"\0", label.as_bytes()].concat()
+}
+
+fn history_key(shape: &str, slot: Option<u8>) -> Vec<u8> {
+    let mut key = [b"h", &Digest::of(shape.as_bytes()).0[..]].concat();
+    key.extend(slot);
+    key
+}
