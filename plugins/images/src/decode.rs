@@ -1,0 +1,156 @@
+//! Bytes of a photograph to RGB, whatever the bytes are: nothing here trusts a file, and no file makes it panic.
+
+use std::fmt;
+use std::io::Cursor;
+use std::panic::catch_unwind;
+
+use png::Transformations;
+use zune_core::bytestream::ZCursor;
+use zune_core::colorspace::ColorSpace;
+use zune_core::options::DecoderOptions;
+use zune_jpeg::JpegDecoder;
+use zune_jpeg::errors::DecodeErrors;
+
+/// Larger files are no photographs that anybody trains on, and a small one may claim to be anything.
+pub(crate) const MAX_BYTES: u64 = 256 << 20;
+/// Width times height; 100 megapixels are 300 MB when decoded, in each thread.
+const MAX_PIXELS: u64 = 100_000_000;
+
+/// What the content of a file says it is, whatever its name says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Jpeg,
+    Png,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Jpeg => "JPEG",
+            Kind::Png => "PNG",
+        })
+    }
+}
+
+impl Kind {
+    /// By the first bytes.
+    pub(crate) fn of(bytes: &[u8]) -> Option<Kind> {
+        match bytes {
+            [0xFF, 0xD8, 0xFF, ..] => Some(Kind::Jpeg),
+            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', ..] => Some(Kind::Png),
+            _ => None,
+        }
+    }
+
+    /// Whether a file name's extension says so too.
+    pub(crate) fn is_named(self, name: &str) -> bool {
+        let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+        match self {
+            Kind::Jpeg => matches!(extension.as_deref(), Some("jpg" | "jpeg")),
+            Kind::Png => extension.as_deref() == Some("png"),
+        }
+    }
+
+    /// The usual extension.
+    pub(crate) fn extension(self) -> &'static str {
+        match self {
+            Kind::Jpeg => "jpg",
+            Kind::Png => "png",
+        }
+    }
+}
+
+/// A decoded photograph, eight bits a channel.
+#[derive(Debug)]
+pub(crate) struct Photo {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) rgb: Vec<u8>,
+}
+
+/// Why a file is not used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unusable {
+    #[error("empty file")]
+    Empty,
+    #[error("neither JPEG nor PNG")]
+    Foreign,
+    #[error("{width}×{height} pixels, more than {} million", MAX_PIXELS / 1_000_000)]
+    TooLarge { width: u64, height: u64 },
+    #[error("broken {kind}: {words}")]
+    Broken { kind: Kind, words: String },
+    #[error("the {0} decoder panicked")]
+    Panicked(Kind),
+}
+
+impl Unusable {
+    /// In the words of a decoder, which may take several lines.
+    fn broken(kind: Kind, words: impl fmt::Display) -> Self {
+        let words = words.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+        Unusable::Broken { kind, words }
+    }
+}
+
+/// Decodes a whole JPEG or PNG. Grey, palette, CMYK, alpha and 16 bits become RGB of 8 bits; of an animation the first
+/// picture counts. The orientation that a camera noted beside the picture is not applied, as in torchvision.
+pub(crate) fn decode(bytes: &[u8]) -> Result<(Kind, Photo), Unusable> {
+    if bytes.is_empty() {
+        return Err(Unusable::Empty);
+    }
+    let kind = Kind::of(bytes).ok_or(Unusable::Foreign)?;
+    let decoder = match kind {
+        Kind::Jpeg => jpeg,
+        Kind::Png => png,
+    };
+    let photo = catch_unwind(|| decoder(bytes)).unwrap_or(Err(Unusable::Panicked(kind)))?;
+    Ok((kind, photo))
+}
+
+fn within_limits(width: impl Into<u64>, height: impl Into<u64>) -> Result<(), Unusable> {
+    let (width, height) = (width.into(), height.into());
+    if width.saturating_mul(height) > MAX_PIXELS { Err(Unusable::TooLarge { width, height }) } else { Ok(()) }
+}
+
+fn jpeg(bytes: &[u8]) -> Result<Photo, Unusable> {
+    let broken = |error: DecodeErrors| Unusable::broken(Kind::Jpeg, format_args!("{error:?}"));
+    // Strict, for otherwise a truncated file decodes to a photograph with a grey lower part.
+    let options = DecoderOptions::default()
+        .set_strict_mode(true)
+        .set_max_width(usize::from(u16::MAX))
+        .set_max_height(usize::from(u16::MAX))
+        .jpeg_set_out_colorspace(ColorSpace::RGB);
+    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
+    decoder.decode_headers().map_err(broken)?;
+    let info = decoder.info().ok_or_else(|| Unusable::broken(Kind::Jpeg, "no header"))?;
+    within_limits(info.width, info.height)?;
+    let rgb = decoder.decode().map_err(broken)?;
+    checked(Kind::Jpeg, info.width.into(), info.height.into(), rgb)
+}
+
+fn png(bytes: &[u8]) -> Result<Photo, Unusable> {
+    let broken = |error: png::DecodingError| Unusable::broken(Kind::Png, error);
+    let mut decoder = png::Decoder::new(Cursor::new(bytes));
+    decoder.set_transformations(Transformations::normalize_to_color8());
+    let mut reader = decoder.read_info().map_err(broken)?;
+    within_limits(reader.info().width, reader.info().height)?;
+    let size = reader.output_buffer_size().unwrap_or(0);
+    let mut pixels = vec![0; size];
+    let frame = reader.next_frame(&mut pixels).map_err(broken)?;
+    // The first frame of an animation may be smaller than its canvas, and it is then the picture.
+    pixels.truncate(frame.buffer_size());
+    let rgb = match frame.color_type.samples() {
+        3 => pixels,
+        1 => pixels.iter().flat_map(|&grey| [grey; 3]).collect(),
+        2 => pixels.chunks_exact(2).flat_map(|pixel| [pixel[0]; 3]).collect(),
+        _ => pixels.chunks_exact(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect(),
+    };
+    checked(Kind::Png, frame.width, frame.height, rgb)
+}
+
+/// Everything after this relies on the pixels being as many as the header says.
+fn checked(kind: Kind, width: u32, height: u32, rgb: Vec<u8>) -> Result<Photo, Unusable> {
+    if width == 0 || height == 0 || rgb.len() as u64 != 3 * u64::from(width) * u64::from(height) {
+        return Err(Unusable::broken(kind, format_args!("{} bytes of pixels for {width}×{height}", rgb.len())));
+    }
+    Ok(Photo { width, height, rgb })
+}

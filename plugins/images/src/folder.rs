@@ -1,0 +1,159 @@
+//! A folder of class folders: which photographs it holds, and what in it is something else. Decodes nothing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use flow_plugin::{Attempt, Error};
+use serde::Serialize;
+
+/// Written by `source` into its output, for people.
+pub(crate) const SOURCE_FILE: &str = "source.json";
+
+/// A file that may be a photograph.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    /// The name of its class folder.
+    pub(crate) class: String,
+    /// Its name.
+    pub(crate) name: String,
+    /// Where it is.
+    pub(crate) path: PathBuf,
+}
+
+impl Candidate {
+    /// For people: `cat/7.jpg`.
+    pub(crate) fn place(&self) -> String {
+        format!("{}/{}", self.class, self.name)
+    }
+}
+
+/// Something that is not used, and why.
+#[derive(Debug, Serialize)]
+pub(crate) struct Ignored {
+    path: String,
+    why: String,
+}
+
+impl Ignored {
+    pub(crate) fn new(path: impl Into<String>, why: impl ToString) -> Self {
+        Self { path: path.into(), why: why.to_string() }
+    }
+
+    /// Names everything that is ignored in the attempt's log, in the order of paths.
+    pub(crate) fn log(all: &mut [Ignored], attempt: &Attempt) {
+        all.sort_by(|a, b| a.path.cmp(&b.path));
+        for ignored in all {
+            attempt.log(format_args!("ignored {}: {}", ignored.path, ignored.why));
+        }
+    }
+}
+
+/// What a folder of class folders holds, in the order of names.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    pub(crate) files: Vec<Candidate>,
+    pub(crate) ignored: Vec<Ignored>,
+}
+
+/// Lists `folder`, which `given` is the user's name for.
+pub(crate) fn list(folder: &Path, given: &str) -> Result<Listing, Error> {
+    let expected = "expected a folder of class folders with JPEG or PNG files, such as cat/1.jpg and dog/1.jpg";
+    let entries =
+        entries(folder).map_err(|error| Error::failed(format!("cannot read {given}: {error}; {expected}")))?;
+    let (mut files, mut ignored, mut folders) = (Vec::new(), Vec::new(), 0);
+    for (class, path) in entries {
+        match kind_of(&class, &path) {
+            Ok(Entry::Folder) => folders += 1,
+            Ok(Entry::File) if class == SOURCE_FILE => continue,
+            Ok(Entry::File) => {
+                ignored.push(Ignored::new(class, "a file outside the class folders"));
+                continue;
+            }
+            Err(why) => {
+                ignored.push(Ignored::new(class, why));
+                continue;
+            }
+        }
+        let names = match self::entries(&path) {
+            Ok(names) => names,
+            Err(error) => {
+                ignored.push(Ignored::new(class, error));
+                continue;
+            }
+        };
+        for (name, path) in names {
+            let file = Candidate { class: class.clone(), name, path };
+            match kind_of(&file.name, &file.path) {
+                Ok(Entry::File) => files.push(file),
+                Ok(Entry::Folder) => ignored.push(Ignored::new(file.place(), "a folder inside a class folder")),
+                Err(why) => ignored.push(Ignored::new(file.place(), why)),
+            }
+        }
+    }
+    if files.is_empty() {
+        let found = match (folders, ignored.is_empty()) {
+            (0, true) => "nothing",
+            (0, false) => "no class folder",
+            _ => "class folders without a file",
+        };
+        return Err(Error::failed(format!("no photograph in {given}: {expected}; found {found}")));
+    }
+    Ok(Listing { files, ignored })
+}
+
+/// When every file turned out to be something else.
+pub(crate) fn none_left(given: &str, files: usize, ignored: &[Ignored]) -> Error {
+    let first =
+        ignored.first().map_or(String::new(), |ignored| format!("; the first: {}: {}", ignored.path, ignored.why));
+    Error::failed(format!("no photograph in {given}: none of its {files} files is a whole JPEG or PNG{first}"))
+}
+
+/// Names in one class folder of an output, each once.
+#[derive(Debug, Default)]
+pub(crate) struct Names(BTreeSet<(String, String)>);
+
+impl Names {
+    /// `class/name`, the name with `extension` added if `ends_well` does not hold, or if it is taken.
+    pub(crate) fn place(&mut self, class: &str, name: &str, ends_well: bool, extension: &str) -> String {
+        let mut name = if ends_well { name.to_owned() } else { format!("{name}.{extension}") };
+        while !self.0.insert((class.to_owned(), name.clone())) {
+            name = format!("{name}.{extension}");
+        }
+        format!("{class}/{name}")
+    }
+}
+
+enum Entry {
+    File,
+    Folder,
+}
+
+/// Follows links; never opens anything, for a pipe would wait for ever.
+fn kind_of(name: &str, path: &Path) -> Result<Entry, String> {
+    if name.starts_with('.') {
+        return Err("hidden".to_owned());
+    }
+    if name.contains(char::REPLACEMENT_CHARACTER) {
+        return Err("the name is not UTF-8".to_owned());
+    }
+    match fs::metadata(path) {
+        Ok(data) if data.is_dir() => Ok(Entry::Folder),
+        Ok(data) if data.is_file() && data.len() > crate::decode::MAX_BYTES => Err("larger than 256 MiB".to_owned()),
+        Ok(data) if data.is_file() => Ok(Entry::File),
+        Ok(_) => Err("neither a file nor a folder".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let entries = fs::read_dir(folder)?.map(|entry| {
+        let entry = entry?;
+        Ok((entry.file_name().to_string_lossy().into_owned(), entry.path()))
+    });
+    let mut entries = entries.collect::<io::Result<Vec<_>>>()?;
+    // Names of files come in no order; the order of classes is the order of labels.
+    entries.sort();
+    Ok(entries)
+}

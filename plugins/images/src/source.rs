@@ -1,0 +1,154 @@
+//! The step `source`: a folder of photographs by class, the user's own or a synthetic set. Knows no training sizes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use flow_plugin::{Attempt, Error};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::decode;
+use crate::folder::{self, Candidate, Ignored, Names};
+use crate::paint::Painter;
+use crate::scene;
+
+/// The step's parameters, as in plugin.yaml.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Source {
+    /// A folder of class folders; none draws a synthetic set.
+    #[serde(default)]
+    folder: Option<String>,
+    #[serde(default = "default_classes")]
+    classes: usize,
+    #[serde(default = "default_count")]
+    count: usize,
+    /// None: the step's own.
+    #[serde(default)]
+    seed: Option<u64>,
+}
+
+fn default_classes() -> usize {
+    10
+}
+
+fn default_count() -> usize {
+    2000
+}
+
+/// `source.json`, for people.
+#[derive(Serialize)]
+struct Summary {
+    format: u32,
+    synthetic: bool,
+    photos: usize,
+    classes: BTreeMap<String, usize>,
+    ignored: Vec<Ignored>,
+}
+
+/// What was written.
+struct Written {
+    /// The class of each photograph.
+    classes: Vec<String>,
+    bytes: u64,
+    ignored: Vec<Ignored>,
+}
+
+pub(crate) fn run(with: Source, attempt: &Attempt) -> Result<(), Error> {
+    let out = attempt.output("out")?;
+    let written = match &with.folder {
+        Some(given) => take(given, &out, attempt)?,
+        None => draw(&with, &out, attempt)?,
+    };
+    let mut classes = BTreeMap::new();
+    for class in &written.classes {
+        *classes.entry(class.clone()).or_insert(0) += 1;
+    }
+    attempt.metric("photos", written.classes.len() as f64, "");
+    attempt.metric("classes", classes.len() as f64, "");
+    attempt.metric("ignored", written.ignored.len() as f64, "");
+    attempt.metric("bytes", written.bytes as f64, "bytes");
+    let summary = Summary {
+        format: 1,
+        synthetic: with.folder.is_none(),
+        photos: written.classes.len(),
+        classes,
+        ignored: written.ignored,
+    };
+    let mut text = serde_json::to_vec_pretty(&summary)?;
+    text.push(b'\n');
+    fs::write(out.join(folder::SOURCE_FILE), text)?;
+    Ok(())
+}
+
+/// Copies every whole photograph of a folder.
+fn take(given: &str, out: &Path, attempt: &Attempt) -> Result<Written, Error> {
+    let listing = folder::list(&attempt.path(given), given)?;
+    let (done, total) = (AtomicUsize::new(0), listing.files.len());
+    let checked: Vec<_> = crate::threads(attempt.cpus())?.install(|| {
+        let check = |file: &Candidate| {
+            let kind = fs::read(&file.path)
+                .map_err(|error| error.to_string())
+                .and_then(|bytes| decode::decode(&bytes).map_err(|unusable| unusable.to_string()));
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            attempt.progress(done as f64 / total as f64, format!("{done}/{total} photographs checked"));
+            kind.map(|(kind, _)| kind)
+        };
+        listing.files.par_iter().map(check).collect()
+    });
+    let (mut classes, mut bytes, mut ignored, mut names) = (Vec::new(), 0, listing.ignored, Names::default());
+    for (file, kind) in listing.files.iter().zip(checked) {
+        match kind {
+            Ok(kind) => {
+                let place = names.place(&file.class, &file.name, kind.is_named(&file.name), kind.extension());
+                let to = out.join(place);
+                create_parent(&to)?;
+                // Shares the blocks where the file system can.
+                bytes += fs::copy(&file.path, &to)
+                    .map_err(|error| Error::failed(format!("cannot copy {}: {error}", file.place())))?;
+                classes.push(file.class.clone());
+            }
+            Err(why) => ignored.push(Ignored::new(file.place(), why)),
+        }
+    }
+    Ignored::log(&mut ignored, attempt);
+    if classes.is_empty() {
+        return Err(folder::none_left(given, total, &ignored));
+    }
+    Ok(Written { classes, bytes, ignored })
+}
+
+/// Draws the synthetic set; photographs of all classes alternate, so that any part of the set is balanced.
+fn draw(with: &Source, out: &Path, attempt: &Attempt) -> Result<Written, Error> {
+    let Source { classes, count, .. } = *with;
+    if !(1..=scene::MAX_CLASSES).contains(&classes) || count < classes {
+        return Err(Error::failed(format!(
+            "cannot draw {count} photographs of {classes} classes: expected 1 to {} classes, and one photograph each",
+            scene::MAX_CLASSES
+        )));
+    }
+    let seed = with.seed.unwrap_or(attempt.request().seed);
+    for class in 0..classes {
+        fs::create_dir_all(out.join(scene::class_name(class)))?;
+    }
+    let (painter, done) = (Painter::new(), AtomicUsize::new(0));
+    let paint = |index: usize| -> Result<u64, Error> {
+        let class = index % classes;
+        let jpeg = painter.jpeg(&scene::draw(seed, index as u64, class))?;
+        fs::write(out.join(scene::class_name(class)).join(format!("{index:05}.jpg")), &jpeg)?;
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        attempt.progress(done as f64 / count as f64, format!("{done}/{count} photographs drawn"));
+        Ok(jpeg.len() as u64)
+    };
+    let bytes = crate::threads(attempt.cpus())?
+        .install(|| (0..count).into_par_iter().map(paint).collect::<Result<Vec<_>, _>>())?;
+    let classes = (0..count).map(|index| scene::class_name(index % classes)).collect();
+    Ok(Written { classes, bytes: bytes.iter().sum(), ignored: Vec::new() })
+}
+
+/// Makes the folder that `path` is to be in.
+pub(crate) fn create_parent(path: &Path) -> Result<(), Error> {
+    Ok(path.parent().map_or(Ok(()), fs::create_dir_all)?)
+}
