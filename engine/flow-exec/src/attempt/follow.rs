@@ -174,7 +174,7 @@ mod tests {
         write!(file, "{HELLO}\n{{\"type\":\"rea").unwrap();
         assert_eq!(follower.poll(2.0).unwrap().lines.len(), 1);
         assert_eq!(follower.poll(3.0).unwrap().lines, []);
-        write!(file, "dy\"}}\n").unwrap();
+        writeln!(file, "dy\"}}").unwrap();
         assert_eq!(follower.poll(4.0).unwrap().lines, [Line { at: Some(4.0), message: Message::Ready }]);
         assert_eq!(follower.ignored(), 0);
     }

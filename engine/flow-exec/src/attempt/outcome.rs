@@ -60,10 +60,10 @@ pub fn conclude(ended: &Ended<'_>) -> (Outcome, Option<String>) {
     if exit.oom_killed {
         return (Outcome::OutOfMemory, Some("the kernel killed it for want of host memory".to_owned()));
     }
-    if !clean || matches!(said, Said::Outcome(..)) {
-        if let Some(line) = memory::out_of_memory_line(log_tail.iter().map(String::as_str)) {
-            return (Outcome::OutOfMemory, Some(line.to_owned()));
-        }
+    if (!clean || matches!(said, Said::Outcome(..)))
+        && let Some(line) = memory::out_of_memory_line(log_tail.iter().map(String::as_str))
+    {
+        return (Outcome::OutOfMemory, Some(line.to_owned()));
     }
     let how = how_it_ended(exit);
     let message = match said {
@@ -124,8 +124,9 @@ mod tests {
         let quiet: &[&str] = &["epoch 1", "Traceback", "ValueError: no", ""];
         let cuda: &[&str] = &["Traceback", "torch.OutOfMemoryError: CUDA out of memory. Tried", "cleanup"];
         use Outcome::*;
+        type Case<'a> = (&'a str, &'a Exit, Said, Option<Outcome>, &'a [&'a str], Outcome, &'a str);
         #[rustfmt::skip]
-        let table: &[(&str, &Exit, Said, Option<Outcome>, &[&str], Outcome, &str)] = &[
+        let table: &[Case<'_>] = &[
             ("command done", &done, Said::Command, None, quiet, Ok, ""),
             ("command that recovered", &done, Said::Command, None, cuda, Ok, ""),
             ("command failed", &one, Said::Command, None, quiet, Failed, "ended with exit code 1: ValueError: no"),

@@ -1,5 +1,392 @@
-//! serve
-/// The keeper's whole life.
-pub fn serve() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+//! The keeper's process: one loop over its socket and its children. Decides nothing but how to end what must end.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::{self, Read, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use flow_core::AttemptId;
+use flow_protocol::{Exit, file};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        prctl::set_child_subreaper,
+        resource::{Resource, setrlimit},
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+        wait::{Id, WaitPidFlag, waitid},
+    },
+    unistd::{Pid, dup2_stdin, setsid},
+};
+
+use super::{
+    Event, Request, Start,
+    spawn::{self, Reaped, Stack},
+    tree::{self, Children, Tree},
+};
+use crate::{attempt::write_atomically, clock};
+
+/// How long what a step leaves behind may take to end by itself.
+const SWEEP_GRACE: Duration = Duration::from_millis(500);
+/// How often killing is repeated until nothing is left: a process may fork while it is being killed.
+const KILL_AGAIN: Duration = Duration::from_millis(20);
+
+/// The keeper's whole life: `main` calls this, before anything else, when the first argument is [`super::KEEPER_ARG`].
+/// Returns when the engine is gone and nothing of any attempt is left.
+pub fn serve() -> ExitCode {
+    match Server::new().and_then(Server::run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+struct Server {
+    me: u32,
+    /// `None` when the engine is gone.
+    engine: Option<UnixStream>,
+    signals: SignalFd,
+    children: Children,
+    stack: Stack,
+    attempts: BTreeMap<AttemptId, Attempt>,
+    mains: BTreeMap<i32, AttemptId>,
+    /// Processes that lost their parent and became ours, with the attempt they belong to.
+    orphans: BTreeMap<i32, Option<AttemptId>>,
+    input: Vec<u8>,
+    out: Vec<u8>,
+    oom_kills: u64,
+}
+
+struct Attempt {
+    folder: PathBuf,
+    main: i32,
+    started_at: f64,
+    /// How the main process ended, and when.
+    ended: Option<(Reaped, f64)>,
+    /// CPU time of orphans of this attempt that we reaped.
+    orphans_cpu_s: f64,
+    oom_killed: bool,
+    ending: Option<Ending>,
+    /// Processes that outlived the main one and had to be told to end.
+    swept: BTreeSet<i32>,
+}
+
+/// Everything of the attempt is told to end, and killed at a time.
+struct Ending {
+    kill_at: Instant,
+    asked: BTreeSet<i32>,
+}
+
+impl Server {
+    fn new() -> io::Result<Server> {
+        let engine = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        engine.set_nonblocking(true)?;
+        dup2_stdin(OwnedFd::from(fs::File::open("/dev/null")?))?;
+        spawn::forget_the_parent();
+        // Away from the terminal: Ctrl-C is for the engine. Fails only where we lead a group already.
+        let _ = setsid();
+        set_child_subreaper(true)?;
+        setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+        let mut watched = SigSet::empty();
+        for signal in [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT] {
+            watched.add(signal);
+        }
+        let signals = SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        watched.add(Signal::SIGPIPE);
+        watched.thread_block()?;
+        Ok(Server {
+            me: std::process::id(),
+            engine: Some(engine),
+            signals,
+            children: Children::new(),
+            stack: Stack::new(),
+            attempts: BTreeMap::new(),
+            mains: BTreeMap::new(),
+            orphans: BTreeMap::new(),
+            input: Vec::new(),
+            out: Vec::new(),
+            oom_kills: oom_kills(),
+        })
+    }
+
+    fn run(mut self) -> io::Result<()> {
+        while self.engine.is_some() || !self.attempts.is_empty() || !self.children.list().is_empty() {
+            self.write();
+            self.wait()?;
+            self.read();
+            while let Ok(Some(signal)) = self.signals.read_signal() {
+                if signal.ssi_signo != Signal::SIGCHLD as u32 {
+                    self.engine = None;
+                }
+            }
+            if self.engine.is_none() {
+                let all: Vec<AttemptId> = self.attempts.keys().copied().collect();
+                all.into_iter().for_each(|attempt| self.end(attempt, SWEEP_GRACE));
+            }
+            if self.reap() {
+                self.settle();
+            }
+            self.sweep();
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        let now = clock::steady();
+        let wake = self
+            .attempts
+            .values()
+            .filter_map(|a| a.ending.as_ref())
+            .map(|e| if e.kill_at > now { e.kill_at - now } else { KILL_AGAIN })
+            .chain((self.attempts.is_empty() && self.engine.is_none()).then_some(KILL_AGAIN))
+            .min();
+        // Rounded up: to wake just before the time would spin.
+        let timeout = wake.map_or(PollTimeout::NONE, |d| {
+            PollTimeout::try_from(d + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+        });
+        let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        if let Some(engine) = &self.engine {
+            let out = if self.out.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
+            fds.push(PollFd::new(engine.as_fd(), PollFlags::POLLIN | out));
+        }
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn write(&mut self) {
+        let Some(engine) = &mut self.engine else {
+            self.out.clear();
+            return;
+        };
+        match engine.write(&self.out) {
+            Ok(n) => drop(self.out.drain(..n)),
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(_) => self.engine = None,
+        }
+    }
+
+    fn read(&mut self) {
+        let mut chunk = [0; 1 << 16];
+        loop {
+            let Some(engine) = &mut self.engine else { return };
+            match engine.read(&mut chunk) {
+                Ok(0) => self.engine = None,
+                Ok(n) => {
+                    self.input.extend_from_slice(&chunk[..n]);
+                    if n == chunk.len() {
+                        continue;
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => self.engine = None,
+            }
+            break;
+        }
+        let Some(end) = self.input.iter().rposition(|b| *b == b'\n') else { return };
+        let whole: Vec<u8> = self.input.drain(..=end).collect();
+        for line in whole[..end].split(|b| *b == b'\n') {
+            match serde_json::from_slice(line) {
+                Ok(Request::Start(start)) => self.start(&start),
+                Ok(Request::Kill { attempt, grace }) => self.end(attempt, grace),
+                // The engine is of the same binary. If it does not speak sense, it is not there.
+                Err(_) => self.engine = None,
+            }
+        }
+    }
+
+    fn tell(&mut self, event: &Event) {
+        if serde_json::to_writer(&mut self.out, event).is_ok() {
+            self.out.push(b'\n');
+        }
+    }
+
+    fn start(&mut self, start: &Start) {
+        let attempt = start.attempt;
+        let started_at = clock::unix_seconds();
+        let spawned = if self.attempts.contains_key(&attempt) {
+            Err(format!("attempt {} runs already", attempt.0))
+        } else {
+            let path = start.folder.join(file::LOG);
+            fs::File::options()
+                .create(true)
+                .append(true)
+                .open(&path)
+                .map_err(|e| format!("cannot write {}: {e}", path.display()))
+                .and_then(|log| tree::marked(attempt, || spawn::start(start, &log, &mut self.stack)))
+        };
+        match spawned {
+            Ok(pid) => {
+                self.mains.insert(pid.as_raw(), attempt);
+                self.attempts.insert(
+                    attempt,
+                    Attempt {
+                        folder: start.folder.clone(),
+                        main: pid.as_raw(),
+                        started_at,
+                        ended: None,
+                        orphans_cpu_s: 0.0,
+                        oom_killed: false,
+                        ending: None,
+                        swept: BTreeSet::new(),
+                    },
+                );
+                self.tell(&Event::Started { attempt, pid: pid.as_raw().unsigned_abs() });
+            }
+            Err(reason) => {
+                let exit = Exit {
+                    code: None,
+                    signal: None,
+                    started_at,
+                    ended_at: started_at,
+                    cpu_s: 0.0,
+                    max_rss: 0,
+                    oom_killed: false,
+                    swept: 0,
+                    spawn_error: Some(reason.clone()),
+                };
+                write_exit(&start.folder, &exit);
+                self.tell(&Event::SpawnFailed { attempt, reason });
+            }
+        }
+    }
+
+    /// Begins to end an attempt, or hurries.
+    fn end(&mut self, attempt: AttemptId, grace: Duration) {
+        let Some(attempt) = self.attempts.get_mut(&attempt) else { return };
+        let kill_at = clock::steady() + grace;
+        let ending = attempt.ending.get_or_insert(Ending { kill_at, asked: BTreeSet::new() });
+        ending.kill_at = ending.kill_at.min(kill_at);
+    }
+
+    /// Takes in every child that has ended. Whether one of them was a main process.
+    fn reap(&mut self) -> bool {
+        let mut main_ended = false;
+        let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        while let Ok(status) = waitid(Id::All, look) {
+            let Some(pid) = status.pid().map(Pid::as_raw) else { break };
+            let main = self.mains.remove(&pid);
+            // The mark must be read before the process is reaped.
+            let of = main.or_else(|| match self.orphans.remove(&pid) {
+                Some(known) => known,
+                None => tree::attempt_of(pid, self.me),
+            });
+            let Some(reaped) = spawn::reap(Pid::from_raw(pid)) else { break };
+            let Some(attempt) = of.and_then(|of| self.attempts.get_mut(&of)) else { continue };
+            if main.is_none() {
+                attempt.orphans_cpu_s += reaped.cpu_s;
+                continue;
+            }
+            main_ended = true;
+            let killed = reaped.signal == Some(Signal::SIGKILL as i32) || reaped.code == Some(128 + 9);
+            if killed && attempt.ending.is_none() {
+                let kills = oom_kills();
+                attempt.oom_killed = kills > self.oom_kills;
+                self.oom_kills = kills;
+            }
+            attempt.ended = Some((reaped, clock::unix_seconds()));
+        }
+        main_ended
+    }
+
+    /// Looks at what the main processes that ended have left behind.
+    fn settle(&mut self) {
+        for pid in self.children.list() {
+            if !self.mains.contains_key(&pid) && !self.orphans.contains_key(&pid) {
+                self.orphans.insert(pid, tree::attempt_of(pid, self.me));
+            }
+        }
+        let ended: Vec<AttemptId> =
+            self.attempts.iter().filter(|(_, a)| a.ended.is_some()).map(|(id, _)| *id).collect();
+        for attempt in ended {
+            if self.orphans.values().any(|of| *of == Some(attempt)) {
+                self.end(attempt, SWEEP_GRACE);
+            } else {
+                self.finish(attempt);
+            }
+        }
+    }
+
+    /// Tells everything that must end to end, and settles what has.
+    fn sweep(&mut self) {
+        let lost = self.attempts.is_empty() && (self.engine.is_none() || !self.orphans.is_empty());
+        if !lost && self.attempts.values().all(|a| a.ending.is_none()) {
+            return;
+        }
+        let tree = Tree::read();
+        for pid in tree.children(self.me.cast_signed()) {
+            if !self.mains.contains_key(pid) && !self.orphans.contains_key(pid) {
+                self.orphans.insert(*pid, tree::attempt_of(*pid, self.me));
+            }
+        }
+        let now = clock::steady();
+        let mut done = Vec::new();
+        for (id, attempt) in &mut self.attempts {
+            let Some(ending) = &mut attempt.ending else { continue };
+            let main = attempt.ended.is_none().then_some(attempt.main);
+            let orphans = self.orphans.iter().filter(|(_, of)| **of == Some(*id)).map(|(pid, _)| *pid);
+            let roots: Vec<i32> = main.into_iter().chain(orphans).collect();
+            if roots.is_empty() {
+                done.push(*id);
+                continue;
+            }
+            for pid in roots.iter().flat_map(|root| [*root].into_iter().chain(tree.below(*root))) {
+                if now >= ending.kill_at {
+                    tree::signal(pid, Signal::SIGKILL);
+                } else if ending.asked.insert(pid) {
+                    tree::signal(pid, Signal::SIGTERM);
+                }
+                if main.is_none() {
+                    attempt.swept.insert(pid);
+                }
+            }
+        }
+        done.into_iter().for_each(|attempt| self.finish(attempt));
+        if self.attempts.is_empty() {
+            // Nobody is left to whom these could belong.
+            tree.below(self.me.cast_signed()).into_iter().for_each(|pid| tree::signal(pid, Signal::SIGKILL));
+        }
+    }
+
+    fn finish(&mut self, id: AttemptId) {
+        let Some(attempt) = self.attempts.remove(&id) else { return };
+        let Some((reaped, ended_at)) = attempt.ended else { return };
+        let exit = Exit {
+            code: reaped.code,
+            signal: reaped.signal,
+            started_at: attempt.started_at,
+            ended_at,
+            cpu_s: reaped.cpu_s + attempt.orphans_cpu_s,
+            max_rss: reaped.max_rss,
+            oom_killed: attempt.oom_killed,
+            swept: u32::try_from(attempt.swept.len()).unwrap_or(u32::MAX),
+            spawn_error: None,
+        };
+        write_exit(&attempt.folder, &exit);
+        self.tell(&Event::Exited { attempt: id, exit });
+    }
+}
+
+/// A record that cannot be written, on a full disk, leaves the event to tell; an engine that died too finds no record and
+/// runs the attempt again.
+fn write_exit(folder: &std::path::Path, exit: &Exit) {
+    if let Ok(bytes) = serde_json::to_vec(exit) {
+        let _ = write_atomically(&folder.join(file::EXIT), &bytes);
+    }
+}
+
+/// How often the kernel has killed a process for want of memory since it started.
+fn oom_kills() -> u64 {
+    let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    vmstat.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
 }

@@ -1,1 +1,232 @@
-//! spawn
+//! The few calls that the system offers only unsafely: starting a program without copying the keeper's memory, and
+//! reaping with the resources used. Assumes a single-threaded process, which the keeper is.
+
+use std::{
+    ffi::{CString, c_char, c_int, c_void},
+    fs::File,
+    os::fd::AsRawFd,
+    path::Path,
+    ptr,
+};
+
+use nix::{errno::Errno, libc, unistd::Pid};
+
+use super::Start;
+
+/// How a process ended and what it used, descendants that it reaped included.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reaped {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    pub cpu_s: f64,
+    pub max_rss: u64,
+}
+
+/// Memory for the stack of a child until it executes its program.
+pub(super) struct Stack(Vec<u128>);
+
+impl Stack {
+    pub(super) fn new() -> Stack {
+        Stack(vec![0; (64 << 10) / size_of::<u128>()])
+    }
+}
+
+/// What the child needs, prepared before it exists: it must not allocate.
+struct Order {
+    candidates: *const *const c_char,
+    argv: *const *const c_char,
+    envp: *const *const c_char,
+    cwd: *const c_char,
+    log: c_int,
+    keeper: libc::pid_t,
+    no_signals: libc::sigset_t,
+    failed: Option<Failed>,
+}
+
+#[derive(Clone, Copy)]
+enum Failed {
+    Session(c_int),
+    Folder(c_int),
+    Program(c_int),
+}
+
+/// Starts a program: its own session, nothing to read, output to `log`, killed when the keeper dies.
+///
+/// # Errors
+/// What could not be done and why, in words.
+pub(super) fn start(start: &Start, log: &File, stack: &mut Stack) -> Result<Pid, String> {
+    let program = start.argv.first().filter(|p| !p.is_empty()).ok_or("there is no program to start")?;
+    let nul = |_| "an argument, a variable or a path holds a zero byte".to_owned();
+    let argv = strings(start.argv.iter().map(|a| CString::new(a.as_str()))).map_err(nul)?;
+    let envp = strings(start.env.iter().map(|(k, v)| CString::new(format!("{k}={v}")))).map_err(nul)?;
+    let candidates = strings(candidates(program, &start.env).into_iter().map(CString::new)).map_err(nul)?;
+    let cwd = CString::new(start.cwd.as_os_str().as_encoded_bytes()).map_err(nul)?;
+    let (argv_p, envp_p, candidates_p) = (pointers(&argv), pointers(&envp), pointers(&candidates));
+    let mut order = Order {
+        candidates: candidates_p.as_ptr(),
+        argv: argv_p.as_ptr(),
+        envp: envp_p.as_ptr(),
+        cwd: cwd.as_ptr(),
+        log: log.as_raw_fd(),
+        keeper: Pid::this().as_raw(),
+        no_signals: empty_set(),
+        failed: None,
+    };
+    let pid = vfork(&mut order, stack).map_err(|e| format!("no new process: {}", e.desc()))?;
+    match order.failed {
+        None => Ok(pid),
+        Some(failed) => {
+            reap(pid);
+            Err(words(failed, program, &start.cwd))
+        }
+    }
+}
+
+fn words(failed: Failed, program: &str, cwd: &Path) -> String {
+    let cwd_shown = cwd.display();
+    match failed {
+        Failed::Session(e) => format!("no new session: {}", Errno::from_raw(e).desc()),
+        Failed::Folder(e) => format!("cannot enter {cwd_shown}: {}", Errno::from_raw(e).desc()),
+        Failed::Program(e) => match Errno::from_raw(e) {
+            Errno::ENOENT | Errno::ENOTDIR if !program.contains('/') => {
+                format!("`{program}` is not a program on the PATH; install it, or give its path")
+            }
+            Errno::ENOENT if cwd.join(program).exists() => {
+                format!("`{program}` is there, but the interpreter in its first line is not")
+            }
+            Errno::ENOENT | Errno::ENOTDIR => format!(
+                "`{program}` is not there, looked for from the step's work folder; only what `inputs:` lists appears in it"
+            ),
+            Errno::EACCES => format!("`{program}` is not executable; `chmod +x` it, or name its interpreter"),
+            Errno::ENOEXEC => {
+                format!("`{program}` is neither a program nor a script with `#!` in its first line")
+            }
+            Errno::E2BIG => format!("`{program}`: the arguments and variables together are too long"),
+            other => format!("`{program}` cannot be started: {}", other.desc()),
+        },
+    }
+}
+
+/// Where the program may be: its path, or its name in each folder of the `PATH` that it will have itself.
+fn candidates(program: &str, env: &[(String, String)]) -> Vec<String> {
+    if program.contains('/') {
+        return vec![program.to_owned()];
+    }
+    let path = env.iter().find(|(k, _)| k == "PATH").map_or("/usr/local/bin:/usr/bin:/bin", |(_, v)| v.as_str());
+    path.split(':').map(|dir| if dir.is_empty() { program.to_owned() } else { format!("{dir}/{program}") }).collect()
+}
+
+fn strings<E>(all: impl Iterator<Item = Result<CString, E>>) -> Result<Vec<CString>, E> {
+    all.collect()
+}
+
+fn pointers(all: &[CString]) -> Vec<*const c_char> {
+    all.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
+}
+
+#[expect(unsafe_code, reason = "a signal set is filled in by the system")]
+fn empty_set() -> libc::sigset_t {
+    // SAFETY: all-zero bytes are a valid set, and `sigemptyset` only writes to it.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        set
+    }
+}
+
+/// A child in our memory that runs [`child`] while we wait until it has executed its program or given up: no page tables
+/// are copied, so that a start costs the same however large the engine's binary is.
+#[expect(unsafe_code, reason = "std's spawn takes neither a session nor a parent-death signal without a full fork")]
+fn vfork(order: &mut Order, stack: &mut Stack) -> Result<Pid, Errno> {
+    let top = stack.0.as_mut_ptr_range().end;
+    // SAFETY: the stack is ours, aligned and large enough for a few system calls; `order` and all that it points to
+    // outlive the call, for CLONE_VFORK returns only when the child no longer uses our memory. All signals that have a
+    // meaning to us are blocked and none has a handler, so nothing else runs in the child.
+    let pid = unsafe {
+        libc::clone(
+            child,
+            top.cast(),
+            libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+            ptr::from_mut(order).cast::<c_void>(),
+        )
+    };
+    Errno::result(pid).map(Pid::from_raw)
+}
+
+/// What the child does: system calls only.
+#[expect(unsafe_code, reason = "runs between fork and exec")]
+extern "C" fn child(order: *mut c_void) -> c_int {
+    // SAFETY: `vfork` passes an `Order` that nobody else touches meanwhile; every pointer in it is to memory that lives,
+    // and each list ends with a null pointer.
+    unsafe {
+        let order = &mut *order.cast::<Order>();
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid() != order.keeper {
+            libc::_exit(127);
+        }
+        if libc::setsid() < 0 {
+            order.failed = Some(Failed::Session(Errno::last_raw()));
+            libc::_exit(127);
+        }
+        libc::dup2(order.log, libc::STDOUT_FILENO);
+        libc::dup2(order.log, libc::STDERR_FILENO);
+        if libc::chdir(order.cwd) < 0 {
+            order.failed = Some(Failed::Folder(Errno::last_raw()));
+            libc::_exit(127);
+        }
+        libc::sigprocmask(libc::SIG_SETMASK, &order.no_signals, ptr::null_mut());
+        // As the shell does it: a folder of the PATH where it is not there or not executable is passed over, and the
+        // more telling error is kept.
+        let mut worst = libc::ENOENT;
+        let mut next = order.candidates;
+        while !(*next).is_null() {
+            libc::execve(*next, order.argv, order.envp);
+            match Errno::last_raw() {
+                libc::ENOENT | libc::ENOTDIR => {}
+                libc::EACCES => worst = libc::EACCES,
+                other => {
+                    worst = other;
+                    break;
+                }
+            }
+            next = next.add(1);
+        }
+        order.failed = Some(Failed::Program(worst));
+        libc::_exit(127)
+    }
+}
+
+/// Reaps a child that has ended.
+#[expect(unsafe_code, reason = "nix has no wait with resource usage")]
+pub(super) fn reap(pid: Pid) -> Option<Reaped> {
+    // SAFETY: both are plain data that the call fills in.
+    let (status, used) = unsafe {
+        let mut status = 0;
+        let mut used: libc::rusage = std::mem::zeroed();
+        if libc::wait4(pid.as_raw(), &mut status, 0, &mut used) <= 0 {
+            return None;
+        }
+        (status, used)
+    };
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+    Some(Reaped {
+        code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
+        signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
+        cpu_s: seconds(used.ru_utime) + seconds(used.ru_stime),
+        max_rss: used.ru_maxrss.max(0) as u64 * 1024,
+    })
+}
+
+/// Gives every signal its default meaning and marks every inherited file as not to be inherited further, so that steps
+/// start as from a fresh shell: Rust itself ignores SIGPIPE, a shell's background job ignores SIGINT.
+#[expect(unsafe_code, reason = "signal dispositions and ranges of descriptors have no safe call")]
+pub(super) fn forget_the_parent() {
+    // SAFETY: no handler is installed, and no descriptor is closed, only marked. An old kernel refuses the mark, which
+    // costs nothing but tidiness: std opens everything close-on-exec.
+    unsafe {
+        for signal in 1..=libc::SIGRTMAX() {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
+    }
+}
