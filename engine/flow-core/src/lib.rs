@@ -16,6 +16,7 @@ mod diagnostic;
 mod digest;
 mod event;
 mod expand;
+pub mod fingerprint;
 mod ids;
 mod instance;
 mod machine;
@@ -24,6 +25,7 @@ mod result;
 pub mod sched;
 mod spec;
 mod time;
+pub mod why;
 
 pub use builtin::{BuiltinInput, BuiltinOutput, Builtins, FileToWrite, PublishJob, PublishWhat, StepView};
 pub use catalogue::{Catalogue, PluginFacts, Provided};

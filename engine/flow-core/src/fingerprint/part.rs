@@ -1,0 +1,237 @@
+//! Parts of a fingerprint as values that can be kept, hashed and compared. Knows nothing of how an instance gives them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::encode::{Encoder, LONG_TEXT};
+use crate::Digest;
+
+/// Bytes that the parts of one instance may take, about; the database keeps values below 64 KB.
+pub(crate) const PARTS_LIMIT: usize = 40 * 1024;
+
+/// Everything that one fingerprint was made from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Parts {
+    /// What the instance is by itself.
+    pub base: Vec<Part>,
+    /// The co-run group it is a member of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Group>,
+}
+
+/// What a co-run group adds to its members' fingerprints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// Digest of the sorted bases of its members.
+    pub digest: Digest,
+    /// How many members it has.
+    pub members: usize,
+    /// The member's place among those with the same base.
+    pub ordinal: usize,
+}
+
+/// One named part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// What it is.
+    pub kind: Kind,
+    /// Which one of its kind; empty where there is only one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Its value.
+    pub value: PartValue,
+}
+
+/// What a part is. The order is the order in which parts are hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// `command`, `torch/train` or `flow/table`.
+    Uses,
+    /// The plugin's digest.
+    Plugin,
+    /// The protocol that the engine speaks with it.
+    Protocol,
+    /// The version of a built-in step.
+    Version,
+    /// The command line.
+    Command,
+    /// A leaf of `with:`.
+    Parameter,
+    /// A variable of `env:`.
+    Variable,
+    /// An artifact of another step.
+    Artifact,
+    /// A declared input, by its place in the work folder; one read where it lies by its name, `with.folder`.
+    Input,
+    /// A declared output.
+    Output,
+    /// A leaf of `metrics:`.
+    Metrics,
+    /// The seed, with the repetition added.
+    Seed,
+    /// Which repetition.
+    Repetition,
+    /// A declared circumstance of a measured step.
+    Measured,
+    /// What a built-in sees besides its parameters.
+    Sees,
+    /// A result that a built-in sees.
+    Result,
+}
+
+impl Kind {
+    /// Its name in the encoding.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Uses => "uses",
+            Kind::Plugin => "plugin",
+            Kind::Protocol => "protocol",
+            Kind::Version => "version",
+            Kind::Command => "command",
+            Kind::Parameter => "parameter",
+            Kind::Variable => "variable",
+            Kind::Artifact => "artifact",
+            Kind::Input => "input",
+            Kind::Output => "output",
+            Kind::Metrics => "metrics",
+            Kind::Seed => "seed",
+            Kind::Repetition => "repetition",
+            Kind::Measured => "measured",
+            Kind::Sees => "sees",
+            Kind::Result => "result",
+        }
+    }
+}
+
+/// The value of a part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartValue {
+    /// A scalar, or an empty list or map.
+    Is(Value),
+    /// A text too long to keep.
+    Long {
+        /// Its bytes.
+        length: usize,
+        /// Its digest.
+        digest: Digest,
+    },
+    /// Something known by its digest.
+    Digest(Digest),
+    /// An input. Its digest is all that is hashed: the rest is for people.
+    Tree {
+        /// Its path as declared.
+        path: String,
+        /// The digest of its content, or of its listing.
+        digest: Digest,
+        /// Names and sizes only.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        listing: bool,
+        /// Where its files' digests can be looked up, for a folder.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        manifest: Option<Digest>,
+    },
+    /// All parts of a kind, where they are too many to keep.
+    Many {
+        /// How many they were.
+        count: usize,
+        /// The digest of their encodings.
+        digest: Digest,
+    },
+}
+
+impl PartValue {
+    /// A value as a leaf; long text becomes its digest.
+    pub(super) fn of(value: Value) -> Self {
+        match value {
+            Value::String(s) if s.len() > LONG_TEXT => {
+                PartValue::Long { length: s.len(), digest: Digest::of(s.as_bytes()) }
+            }
+            value => PartValue::Is(value),
+        }
+    }
+
+    /// About how many bytes it takes when kept.
+    fn weight(&self) -> usize {
+        match self {
+            PartValue::Is(Value::String(s)) => s.len(),
+            PartValue::Is(_) => 8,
+            PartValue::Tree { path, manifest, .. } => path.len() + if manifest.is_some() { 200 } else { 110 },
+            _ => 90,
+        }
+    }
+}
+
+impl Part {
+    fn weight(&self) -> usize {
+        self.name.len() + self.value.weight() + 48
+    }
+}
+
+impl Parts {
+    /// The fingerprint.
+    pub fn digest(&self) -> Digest {
+        let base = self.base_digest();
+        let Some(group) = &self.group else { return base };
+        let mut bytes = Encoder::new("flow member 1\n");
+        bytes.digest(&base);
+        bytes.digest(&group.digest);
+        bytes.number(group.ordinal);
+        bytes.finish()
+    }
+
+    /// The digest of what the instance is by itself, its group left out.
+    pub fn base_digest(&self) -> Digest {
+        let mut bytes = Encoder::new("flow fingerprint 1\n");
+        bytes.number(self.base.len());
+        for part in &self.base {
+            bytes.part(part);
+        }
+        bytes.finish()
+    }
+
+    /// Tells the parts of a group's members, given in order of instance, that they are a group.
+    pub fn join(members: &mut [Parts]) {
+        let bases: Vec<Digest> = members.iter().map(Parts::base_digest).collect();
+        let mut sorted = bases.clone();
+        sorted.sort_unstable();
+        let mut bytes = Encoder::new("flow group 1\n");
+        bytes.number(sorted.len());
+        sorted.iter().for_each(|base| bytes.digest(base));
+        let digest = bytes.finish();
+        for (i, parts) in members.iter_mut().enumerate() {
+            let ordinal = bases[..i].iter().filter(|b| **b == bases[i]).count();
+            parts.group = Some(Group { digest, members: bases.len(), ordinal });
+        }
+    }
+
+    /// Sorts parts into the order of the encoding, and folds the largest kinds until what is left is small.
+    pub(super) fn new(mut base: Vec<Part>) -> Self {
+        base.sort_by(|a, b| {
+            a.kind.cmp(&b.kind).then_with(|| match (&a.value, &b.value) {
+                (PartValue::Digest(x), PartValue::Digest(y)) if a.kind == Kind::Artifact => x.cmp(y),
+                _ => a.name.cmp(&b.name),
+            })
+        });
+        while base.iter().map(Part::weight).sum::<usize>() > PARTS_LIMIT {
+            let heaviest = base
+                .chunk_by(|a, b| a.kind == b.kind)
+                .filter(|parts| parts.len() > 1)
+                .max_by_key(|parts| parts.iter().map(Part::weight).sum::<usize>());
+            let Some(parts) = heaviest else { break };
+            let kind = parts[0].kind;
+            let many = PartValue::Many { count: parts.len(), digest: digest_of(parts) };
+            let first = base.partition_point(|p| p.kind < kind);
+            let last = base.partition_point(|p| p.kind <= kind);
+            base.splice(first..last, [Part { kind, name: String::new(), value: many }]);
+        }
+        Parts { base, group: None }
+    }
+}
+
+fn digest_of(parts: &[Part]) -> Digest {
+    let mut bytes = Encoder::new("");
+    parts.iter().for_each(|part| bytes.part(part));
+    bytes.finish()
+}

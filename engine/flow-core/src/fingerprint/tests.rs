@@ -1,0 +1,301 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    Body, CorunGpus, CorunMember, Digest, Exclusive, GpuFacts, GroupId, Input, Instance, InstanceId, Link, Machine,
+    Outcome, Output, Resolved, ResourceRequest, Span, StepId,
+};
+
+/// An instance with everything that a fingerprint is made from, to be changed one thing at a time.
+#[derive(Clone)]
+pub(crate) struct Sample {
+    pub(crate) instance: Instance,
+    pub(crate) resolved: Resolved,
+    pub(crate) plugin: Option<(Digest, u32)>,
+    pub(crate) metrics: Value,
+    pub(crate) inputs: Vec<Tree>,
+    pub(crate) machine: Machine,
+}
+
+pub(crate) fn instance(label: &str) -> Instance {
+    Instance {
+        id: InstanceId(0),
+        step: StepId(0),
+        label: Arc::from(label),
+        axes: Arc::new(IndexMap::new()),
+        repetition: None,
+        needs: Vec::new(),
+        request: ResourceRequest { gpus: 1, gpu_memory: None, cpus: 4, memory: None },
+        exclusive: Exclusive::Machine,
+        corun: None,
+        measured: true,
+        seed: 8,
+        record: Arc::from([]),
+        timeout: None,
+        retries: 0,
+        priority: 0,
+        inputs: Arc::from([]),
+        outputs: Arc::from([]),
+        skip: None,
+        does_not_fit: None,
+    }
+}
+
+pub(crate) fn sample() -> Sample {
+    let Value::Object(with) =
+        json!({"batch": 16, "lr": 0.1, "data": Digest::of(b"v7").to_string(), "aug": {"flip": true}})
+    else {
+        unreachable!("an object is written above")
+    };
+    let gpu = |index| GpuFacts { uuid: format!("GPU-{index}"), index, name: "TITAN Xp".into(), memory: 12 << 30 };
+    Sample {
+        instance: Instance {
+            inputs: Arc::from([input("photos", false)]),
+            outputs: Arc::from([Output { name: "out".into(), path: "model.pt".into() }]),
+            ..instance("solo[batch=16]")
+        },
+        resolved: Resolved {
+            body: Body::Plugin { plugin: "torch".into(), step: "train".into(), with },
+            env: BTreeMap::from([("OMP_NUM_THREADS".to_owned(), "4".to_owned())]),
+            links: vec![Link { path: "in/dataset".into(), digest: Digest::of(b"v7") }],
+        },
+        plugin: Some((Digest::of(b"torch plugin"), 1)),
+        metrics: json!({"jsonl": "metrics.jsonl"}),
+        inputs: vec![Tree { digest: Digest::of(b"photos"), manifest: None }],
+        machine: Machine {
+            gpus: vec![gpu(0), gpu(1)],
+            cpus: 32,
+            cpu_model: "AMD EPYC 7571".into(),
+            memory: 256 << 30,
+            driver: Some("550.54".into()),
+            fake_gpus: false,
+        },
+    }
+}
+
+fn input(path: &str, by_listing: bool) -> Input {
+    Input { name: None, path: path.to_owned(), by_listing, in_place: false }
+}
+
+impl Sample {
+    pub(crate) fn parts(&self) -> Parts {
+        walk(&Subject {
+            instance: &self.instance,
+            resolved: &self.resolved,
+            provider: match self.plugin {
+                Some((digest, protocol)) => Provider::Plugin { digest, protocol },
+                None => Provider::Command,
+            },
+            metrics: &self.metrics,
+            inputs: &self.inputs,
+            machine: &self.machine,
+        })
+    }
+
+    pub(crate) fn with(&mut self) -> &mut serde_json::Map<String, Value> {
+        match &mut self.resolved.body {
+            Body::Plugin { with, .. } | Body::Builtin { with, .. } => with,
+            Body::Command(_) => unreachable!("the sample is a plugin's step"),
+        }
+    }
+}
+
+fn member(gpus: CorunGpus) -> CorunMember {
+    CorunMember { group: GroupId(0), name: "v7".into(), gpus, continues: true }
+}
+
+fn changed(change: impl FnOnce(&mut Sample)) -> Digest {
+    let mut sample = sample();
+    change(&mut sample);
+    sample.parts().digest()
+}
+
+/// A change of the encoding is a new version of it: every result that anybody has would be lost.
+#[test]
+fn the_encoding_is_frozen() {
+    let command = changed(|s| {
+        s.resolved.body = Body::Command("python train.py --lr 0.1".into());
+        s.plugin = None;
+        s.instance.measured = false;
+    });
+    let values = changed(|s| {
+        *s.with() = serde_json::Map::new();
+        let all = json!([null, false, true, -3, 18446744073709551615_u64, -0.0, 0.5, "", "x".repeat(2000), [], {}]);
+        s.with().insert("a key.".into(), all);
+    });
+    let mut group = [sample().parts(), sample().parts()];
+    Parts::join(&mut group);
+    let digests = [sample().parts().digest(), command, values, group[0].digest(), group[1].digest()];
+    let frozen = [
+        "3285a7f35b90c5a760ef920f4de93837aa0c6cfedeba912bfc10d2f3c22a41f4",
+        "0f60232c3529439e79608d3b48dd4c11f2180ecd74d40ac831ed9961f65324ad",
+        "33ace17cd3f9597809f56fac373d4b578cac9c20b46e18d604e34c54bcbf2d97",
+        "c99bde74d995451a30fba429f4bdc82e0602bd848f2d917cd8756d08411dcf08",
+        "d7303e20d380c82b148c26a2d5ad6fcd536170f46804198d37cf9095ebfed51c",
+    ];
+    assert_eq!(digests.map(|d| d.to_string()), frozen);
+}
+
+#[test]
+fn what_is_in() {
+    let base = sample().parts().digest();
+    type Change = (&'static str, fn(&mut Sample));
+    let table: &[Change] = &[
+        ("a parameter", |s| drop(s.with().insert("batch".into(), json!(32)))),
+        ("a parameter's type", |s| drop(s.with().insert("batch".into(), json!("16")))),
+        ("16.0 for 16", |s| drop(s.with().insert("batch".into(), json!(16.0)))),
+        ("a nested parameter", |s| drop(s.with().insert("aug".into(), json!({"flip": false})))),
+        ("a list for a map", |s| drop(s.with().insert("aug".into(), json!([true])))),
+        ("an empty list for an empty map", |s| drop(s.with().insert("aug".into(), json!([])))),
+        ("a null", |s| drop(s.with().insert("extra".into(), Value::Null))),
+        ("a dotted key", |s| drop(s.with().insert("aug.flip".into(), json!(true)))),
+        ("a long text", |s| drop(s.with().insert("lr".into(), json!("y".repeat(5000))))),
+        ("the plugin's step", |s| {
+            s.resolved.body = Body::Plugin { plugin: "torch".into(), step: "profile".into(), with: s.with().clone() };
+        }),
+        ("the plugin's digest", |s| s.plugin = Some((Digest::of(b"rebuilt"), 1))),
+        ("the protocol", |s| s.plugin = Some((Digest::of(b"torch plugin"), 2))),
+        ("an artifact", |s| s.resolved.links[0].digest = Digest::of(b"v8")),
+        ("an input's content", |s| s.inputs[0].digest = Digest::of(b"other photos")),
+        ("an input's path", |s| s.instance.inputs = Arc::from([input("pets", false)])),
+        ("by listing", |s| s.instance.inputs = Arc::from([input("photos", true)])),
+        ("a variable", |s| drop(s.resolved.env.insert("OMP_NUM_THREADS".into(), "8".into()))),
+        ("an output", |s| s.instance.outputs = Arc::from([Output { name: "out".into(), path: "best.pt".into() }])),
+        ("metrics", |s| s.metrics = json!({"csv": "metrics.jsonl"})),
+        ("the seed", |s| s.instance.seed = 9),
+        ("the repetition", |s| s.instance.repetition = Some(1)),
+        ("measured", |s| s.instance.measured = false),
+        ("the GPU model", |s| s.machine.gpus.iter_mut().for_each(|g| g.name = "NVIDIA H200".into())),
+        ("the GPU count", |s| s.instance.request.gpus = 2),
+        ("the CPU model", |s| s.machine.cpu_model = "Xeon".into()),
+        ("cpus", |s| s.instance.request.cpus = 8),
+        ("mode: plain", |s| s.instance.exclusive = Exclusive::No),
+        ("mode: co-run", |s| s.instance.corun = Some(member(CorunGpus::Own))),
+        ("mode: co-run, shared", |s| s.instance.corun = Some(member(CorunGpus::Shared))),
+    ];
+    let mut seen = BTreeMap::from([(base, "nothing")]);
+    for (what, change) in table {
+        if let Some(same) = seen.insert(changed(change), what) {
+            panic!("{what} gives the fingerprint of {same}");
+        }
+    }
+}
+
+#[test]
+fn what_is_out() {
+    let base = sample().parts().digest();
+    type Change = (&'static str, fn(&mut Sample));
+    let table: &[Change] = &[
+        ("the step's name", |s| s.instance.label = "renamed[batch=16]".into()),
+        ("its place", |s| (s.instance.id, s.instance.step) = (InstanceId(7), StepId(3))),
+        ("axes that it does not use", |s| {
+            s.instance.axes = Arc::new(IndexMap::from([("batch".to_owned(), json!(16))]));
+        }),
+        ("the order of keys", |s| {
+            let last = s.with().remove("aug").unwrap_or_default();
+            let rest = std::mem::take(s.with());
+            s.with().insert("aug".into(), last);
+            s.with().extend(rest);
+        }),
+        ("an upstream step's name", |s| s.resolved.links[0].path = "in/renamed".into()),
+        ("an input's ./", |s| {
+            s.instance.inputs = Arc::from([input("./photos/", false)]);
+        }),
+        ("an input's manifest", |s| s.inputs[0].manifest = Some(Digest::of(b"manifest"))),
+        ("how many repetitions", |s| s.instance.repetition = Some(0)),
+        ("record, retries, timeout, priority", |s| {
+            s.instance.record = Arc::from([Outcome::OutOfMemory]);
+            s.instance.retries = 3;
+            s.instance.timeout = Some(Span::from_millis(10));
+            s.instance.priority = 5;
+        }),
+        ("memory limits", |s| (s.instance.request.memory, s.instance.request.gpu_memory) = (Some(1), Some(1))),
+        ("the driver, and which GPUs", |s| {
+            s.machine.driver = Some("560.1".into());
+            s.machine.gpus.iter_mut().for_each(|g| g.uuid.push('x'));
+        }),
+        ("host memory", |s| s.machine.memory = 1),
+        ("alone on its GPUs or on the machine", |s| s.instance.exclusive = Exclusive::Gpu),
+    ];
+    for (what, change) in table {
+        assert_eq!(changed(change), base, "{what}");
+    }
+}
+
+#[test]
+fn an_input_counts_by_its_place_in_the_work_folder() {
+    let at = |path: &str| changed(|s| s.instance.inputs = Arc::from([input(path, false)]));
+    assert_eq!(at("/data/photos"), at("/home/me/photos"));
+    assert_eq!(at("../photos"), at("photos"));
+    assert_ne!(at("photos/cat"), at("photos"));
+    let parameter = |path: &str| {
+        let name = Some("with.folder".to_owned());
+        changed(|s| s.instance.inputs = Arc::from([Input { name, in_place: true, ..input(path, false) }]))
+    };
+    assert_eq!(parameter("../pets"), parameter("/data/photos"), "read where it lies: only the content counts");
+}
+
+#[test]
+fn zero_has_no_sign() {
+    let lr = |lr: f64| changed(|s| drop(s.with().insert("lr".into(), json!(lr))));
+    assert_eq!(lr(-0.0), lr(0.0));
+    assert_ne!(lr(0.0), lr(0.5));
+}
+
+#[test]
+fn hardware_counts_for_measured_steps_only() {
+    let plain = |change: fn(&mut Sample)| {
+        changed(|s| {
+            s.instance.measured = false;
+            change(s);
+        })
+    };
+    let base = plain(|_| {});
+    assert_eq!(plain(|s| s.machine.cpu_model = "Xeon".into()), base);
+    assert_eq!(plain(|s| s.instance.request.cpus = 8), base);
+    assert_eq!(plain(|s| s.instance.exclusive = Exclusive::No), base);
+}
+
+#[test]
+fn a_group_counts_as_one() {
+    let of = |batches: &[u32]| -> Vec<Digest> {
+        let mut members: Vec<Parts> = batches
+            .iter()
+            .map(|batch| {
+                let mut sample = sample();
+                sample.with().insert("batch".into(), json!(batch));
+                sample.parts()
+            })
+            .collect();
+        Parts::join(&mut members);
+        members.iter().map(Parts::digest).collect()
+    };
+    let group = of(&[16, 32, 64]);
+    assert_ne!(group[0], sample().parts().digest(), "a member is not the same run as alone");
+    assert_ne!(group[0], of(&[16, 32, 128])[0], "another member changes everybody");
+    assert_eq!(group[0], of(&[64, 16, 32])[1], "the order of members does not count");
+    let equal = of(&[16, 16]);
+    assert_ne!(equal[0], equal[1], "equal members are told apart");
+    assert_ne!(equal[0], of(&[16, 16, 16])[0], "how many counts");
+}
+
+#[test]
+fn parts_stay_small_and_survive_storing() {
+    let mut sample = sample();
+    sample.resolved.links =
+        (0..5000).map(|i| Link { path: format!("in/copy/{i}"), digest: Digest::of(&[i as u8]) }).collect();
+    sample.with().insert("text".into(), json!("x".repeat(100_000)));
+    let parts = sample.parts();
+    let stored = serde_json::to_string(&parts).unwrap();
+    assert!(stored.len() < 64 * 1024, "{} bytes", stored.len());
+    let back: Parts = serde_json::from_str(&stored).unwrap();
+    assert_eq!(back, parts);
+    assert_eq!(back.digest(), parts.digest());
+    let before = parts.digest();
+    sample.resolved.links[17].digest = Digest::of(b"changed");
+    assert_ne!(sample.parts().digest(), before);
+}

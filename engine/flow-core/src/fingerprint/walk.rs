@@ -1,0 +1,233 @@
+//! The walk: from an instance, resolved, to the named parts of its fingerprint. Knows no store and no files: digests of
+//! inputs come in as values.
+
+use serde_json::{Map, Value};
+
+use super::part::{Kind, Part, PartValue, Parts};
+use crate::{Body, BuiltinInput, CorunGpus, Digest, Input, Instance, Machine, Mode, Outcome, Resolved, StepResult};
+
+/// A declared input as it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// The digest of its content; of names and sizes for `by: listing`.
+    pub digest: Digest,
+    /// For a folder: where the digests of its files can be looked up later, to name the one that changed.
+    pub manifest: Option<Digest>,
+}
+
+/// What provides the step.
+#[derive(Clone, Copy, Debug)]
+pub enum Provider<'a> {
+    /// Nothing but the system's own programs.
+    Command,
+    /// A plugin.
+    Plugin {
+        /// Digest of its declared content.
+        digest: Digest,
+        /// The protocol that the engine speaks with it.
+        protocol: u32,
+    },
+    /// Flow itself.
+    Builtin {
+        /// Changes whenever the step's output would.
+        version: &'a str,
+        /// What it sees.
+        input: &'a BuiltinInput,
+    },
+}
+
+/// What the walk reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The instance.
+    pub instance: &'a Instance,
+    /// Its body with artifacts as digests.
+    pub resolved: &'a Resolved,
+    /// What provides it.
+    pub provider: Provider<'a>,
+    /// `metrics:` as declared, as JSON; null where numbers are not read from files.
+    pub metrics: &'a Value,
+    /// Its declared inputs as they stand, in their order.
+    pub inputs: &'a [Tree],
+    /// Where it will run.
+    pub machine: &'a Machine,
+}
+
+/// All parts of an instance's fingerprint, its co-run group aside (see [`Parts::join`]).
+pub fn walk(subject: &Subject<'_>) -> Parts {
+    let Subject { instance, resolved, .. } = subject;
+    let mut parts = Vec::with_capacity(16);
+    body(&mut parts, resolved, &subject.provider);
+    for (name, value) in &resolved.env {
+        parts.push(part(Kind::Variable, name, PartValue::of(Value::String(value.clone()))));
+    }
+    for link in &resolved.links {
+        parts.push(part(Kind::Artifact, &link.path, PartValue::Digest(link.digest)));
+    }
+    for (input, tree) in instance.inputs.iter().zip(subject.inputs) {
+        parts.push(input_part(input, tree));
+    }
+    for output in instance.outputs.iter() {
+        parts.push(part(Kind::Output, &output.name, PartValue::of(Value::String(output.path.clone()))));
+    }
+    leaves(&mut parts, Kind::Metrics, &mut String::new(), subject.metrics);
+    parts.push(part(Kind::Seed, "", PartValue::Is(instance.seed.into())));
+    parts.push(part(Kind::Repetition, "", PartValue::Is(instance.repetition.unwrap_or(0).into())));
+    if instance.measured {
+        measured(&mut parts, instance, subject.machine);
+    }
+    Parts::new(parts)
+}
+
+fn part(kind: Kind, name: impl Into<String>, value: PartValue) -> Part {
+    Part { kind, name: name.into(), value }
+}
+
+fn input_part(input: &Input, tree: &Tree) -> Part {
+    let name = match &input.name {
+        Some(name) if input.in_place => name.clone(),
+        _ => input.place(),
+    };
+    let (path, listing) = (input.path.clone(), input.by_listing);
+    part(Kind::Input, name, PartValue::Tree { path, digest: tree.digest, listing, manifest: tree.manifest })
+}
+
+fn body(parts: &mut Vec<Part>, resolved: &Resolved, provider: &Provider<'_>) {
+    let uses = match &resolved.body {
+        Body::Command(_) => "command".to_owned(),
+        Body::Plugin { plugin, step, .. } => format!("{plugin}/{step}"),
+        Body::Builtin { name, .. } => format!("flow/{name}"),
+    };
+    parts.push(part(Kind::Uses, "", PartValue::Is(uses.as_str().into())));
+    match &resolved.body {
+        Body::Command(line) => parts.push(part(Kind::Command, "", PartValue::of(Value::String(line.clone())))),
+        Body::Plugin { with, .. } | Body::Builtin { with, .. } => parameters(parts, with),
+    }
+    match provider {
+        Provider::Command => {}
+        Provider::Plugin { digest, protocol } => {
+            parts.push(part(Kind::Plugin, uses.split('/').next().unwrap_or_default(), PartValue::Digest(*digest)));
+            parts.push(part(Kind::Protocol, "", PartValue::Is((*protocol).into())));
+        }
+        Provider::Builtin { version, input } => {
+            parts.push(part(Kind::Version, &*uses, PartValue::Is((*version).into())));
+            seen(parts, input);
+        }
+    }
+}
+
+fn parameters(parts: &mut Vec<Part>, with: &Map<String, Value>) {
+    let mut path = String::new();
+    for (key, value) in with {
+        step_into(&mut path, key, |path| leaves(parts, Kind::Parameter, path, value));
+    }
+}
+
+/// What a built-in sees besides its parameters: everything of its input that can show in what it writes. The machine
+/// counts only where there is no result that names its own.
+fn seen(parts: &mut Vec<Part>, input: &BuiltinInput) {
+    parts.push(part(Kind::Sees, "workflow", PartValue::of(input.workflow.clone().into())));
+    for (language, title) in &input.title {
+        parts.push(part(Kind::Sees, format!("title.{language}"), PartValue::of(title.clone().into())));
+    }
+    if let Some((profile, why)) = &input.profile {
+        parts.push(part(Kind::Sees, "profile", PartValue::of(format!("{profile}: {why}").into())));
+    }
+    for (name, step) in &input.steps {
+        let facts = serde_json::json!({
+            "uses": step.uses, "with": sorted(&step.with), "like": step.like, "absent": step.absent,
+        });
+        parts.push(part(Kind::Sees, format!("step.{name}"), PartValue::Digest(json_digest(&facts))));
+        for result in &step.results {
+            parts.push(part(Kind::Result, &result.label, PartValue::Digest(result_digest(result))));
+        }
+    }
+    if input.steps.values().all(|step| step.results.is_empty()) {
+        parts.push(part(Kind::Sees, "machine", PartValue::Digest(json_digest(&input.machine))));
+    }
+}
+
+/// A result that no attempt produced is made anew in every run: its run and its times say nothing.
+fn result_digest(result: &StepResult) -> Digest {
+    match result.outcome {
+        Outcome::Skipped | Outcome::Cancelled | Outcome::DoesNotFit => {
+            json_digest(&(&result.label, &result.axes, result.outcome, &result.message))
+        }
+        _ => json_digest(result),
+    }
+}
+
+/// The digest of a value's JSON. Struct fields have a fixed order, and numbers survive storing (`float_roundtrip`).
+fn json_digest(value: &impl serde::Serialize) -> Digest {
+    // These types have string keys and no failing serializer; an empty text would still be a valid digest.
+    Digest::of(&serde_json::to_vec(value).unwrap_or_default())
+}
+
+/// The same map with keys in order at every level.
+fn sorted(map: &Map<String, Value>) -> Value {
+    fn go(value: &Value) -> Value {
+        match value {
+            Value::Object(map) => sorted(map),
+            Value::Array(items) => Value::Array(items.iter().map(go).collect()),
+            scalar => scalar.clone(),
+        }
+    }
+    let ordered: std::collections::BTreeMap<&String, Value> = map.iter().map(|(k, v)| (k, go(v))).collect();
+    Value::Object(ordered.into_iter().map(|(k, v)| (k.clone(), v)).collect())
+}
+
+fn measured(parts: &mut Vec<Part>, instance: &Instance, machine: &Machine) {
+    let mut declared = |name: &str, value: Value| parts.push(part(Kind::Measured, name, PartValue::of(value)));
+    if instance.request.gpus > 0 {
+        let mut models: Vec<&str> = machine.gpus.iter().map(|g| g.name.as_str()).collect();
+        models.sort_unstable();
+        models.dedup();
+        declared("gpu_model", models.join(" or ").into());
+    }
+    declared("gpus", instance.request.gpus.into());
+    declared("cpu_model", machine.cpu_model.clone().into());
+    declared("cpus", instance.request.cpus.into());
+    let mode = match (instance.mode(), instance.corun.as_ref().map(|member| member.gpus)) {
+        (Mode::Plain, _) => "plain",
+        (Mode::Alone, _) => "alone",
+        (Mode::Corun, Some(CorunGpus::Shared)) => "co-run on shared GPUs",
+        (Mode::Corun, _) => "co-run on GPUs of its own",
+    };
+    declared("mode", mode.into());
+}
+
+/// One part for each leaf below `value`, named by its path.
+fn leaves(parts: &mut Vec<Part>, kind: Kind, path: &mut String, value: &Value) {
+    match value {
+        Value::Null if path.is_empty() => {}
+        Value::Array(items) if !items.is_empty() => {
+            for (i, item) in items.iter().enumerate() {
+                let length = path.len();
+                path.push_str(&format!("[{i}]"));
+                leaves(parts, kind, path, item);
+                path.truncate(length);
+            }
+        }
+        Value::Object(map) if !map.is_empty() => {
+            for (key, item) in map {
+                step_into(path, key, |path| leaves(parts, kind, path, item));
+            }
+        }
+        leaf => parts.push(part(kind, path.clone(), PartValue::of(leaf.clone()))),
+    }
+}
+
+fn step_into(path: &mut String, key: &str, f: impl FnOnce(&mut String)) {
+    let length = path.len();
+    let plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if !plain {
+        path.push_str(&format!("[{}]", Value::from(key)));
+    } else {
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(key);
+    }
+    f(path);
+    path.truncate(length);
+}

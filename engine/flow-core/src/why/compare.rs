@@ -1,0 +1,204 @@
+//! Comparing the parts of two fingerprints. Knows nothing of how they were made.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{FileChange, Files, InputChange, Reason};
+use crate::Digest;
+use crate::fingerprint::{Kind, PartValue, Parts};
+
+/// What differs between the parts of two fingerprints; empty only if the fingerprints are equal. `files` looks up the
+/// files of an input folder by the digest of its manifest, where they were kept.
+pub fn compare(old: &Parts, new: &Parts, files: &mut dyn FnMut(&Digest) -> Option<Files>) -> Vec<Reason> {
+    if old.digest() == new.digest() {
+        return Vec::new();
+    }
+    let artifacts = Artifacts { old: artifacts(old), new: artifacts(new) };
+    let mut reasons = Vec::new();
+    for (kind, (old, new)) in kinds(old, new) {
+        let folded = |side: &OfKind<'_>| side.values().any(|v| matches!(v, PartValue::Many { .. }));
+        if folded(&old) || folded(&new) {
+            if old != new {
+                reasons.push(Reason::Many(kind));
+            }
+        } else if kind == Kind::Artifact {
+            artifacts.reasons(&mut reasons);
+        } else if kind == Kind::Measured && old.is_empty() != new.is_empty() {
+            reasons.push(Reason::Measurement(old.is_empty()));
+        } else {
+            differences(kind, &old, &new, &artifacts, files, &mut reasons);
+        }
+    }
+    if let Some(Reason::Value { kind: Kind::Uses, .. }) = reasons.first() {
+        // Another program has other parameters: only what lies outside of it is worth a word.
+        reasons.truncate(1);
+    }
+    if reasons.is_empty() {
+        // Equal parts, and yet another fingerprint: the group, or an encoding of another version of flow.
+        reasons.push(if old.group == new.group { Reason::Format } else { Reason::Group });
+    }
+    reasons
+}
+
+type OfKind<'a> = BTreeMap<&'a str, &'a PartValue>;
+
+fn kinds<'a>(old: &'a Parts, new: &'a Parts) -> BTreeMap<Kind, (OfKind<'a>, OfKind<'a>)> {
+    let mut all: BTreeMap<Kind, (OfKind<'a>, OfKind<'a>)> = BTreeMap::new();
+    for part in &old.base {
+        all.entry(part.kind).or_default().0.insert(&part.name, &part.value);
+    }
+    for part in &new.base {
+        all.entry(part.kind).or_default().1.insert(&part.name, &part.value);
+    }
+    all
+}
+
+fn differences(
+    kind: Kind,
+    old: &OfKind<'_>,
+    new: &OfKind<'_>,
+    artifacts: &Artifacts<'_>,
+    files: &mut dyn FnMut(&Digest) -> Option<Files>,
+    reasons: &mut Vec<Reason>,
+) {
+    let mut names: Vec<&str> = old.keys().chain(new.keys()).copied().collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let (then, now) = (old.get(name).copied(), new.get(name).copied());
+        if then == now {
+            continue;
+        }
+        let name = name.to_owned();
+        match kind {
+            Kind::Plugin => reasons.push(Reason::PluginRebuilt(name)),
+            Kind::Input => reasons.extend(input_reason(&name, then, now, files)),
+            Kind::Sees | Kind::Result => reasons.push(Reason::Seen(kind, name)),
+            _ => {
+                let was = then.map(|value| shown(value, &artifacts.old));
+                let is = now.map(|value| shown(value, &artifacts.new));
+                // Equal with paths for digests: it is the artifact that changed, which has a reason of its own.
+                if was != is || matches!(then, Some(PartValue::Long { .. })) {
+                    reasons.push(Reason::Value { kind, name, was, is });
+                }
+            }
+        }
+    }
+}
+
+/// `None` where nothing of it differs that is part of the fingerprint.
+fn input_reason(
+    name: &str,
+    then: Option<&PartValue>,
+    now: Option<&PartValue>,
+    files: &mut dyn FnMut(&Digest) -> Option<Files>,
+) -> Option<Reason> {
+    let path = |value: Option<&PartValue>| match value {
+        Some(PartValue::Tree { path, .. }) => Some(path.clone()),
+        _ => None,
+    };
+    let shown = path(now).or(path(then)).unwrap_or_else(|| name.to_owned());
+    let (
+        Some(PartValue::Tree { path: old_path, digest: old, listing: old_listing, manifest: old_files }),
+        Some(PartValue::Tree { path: new_path, digest: new, listing: new_listing, manifest: new_files }),
+    ) = (then, now)
+    else {
+        let change = if then.is_none() { FileChange::Added } else { FileChange::Removed };
+        return Some(Reason::Input(shown, InputChange::Whole(change)));
+    };
+    if old_listing != new_listing {
+        return Some(Reason::Input(shown, InputChange::By));
+    }
+    if old == new {
+        return None;
+    }
+    if let (Some(parameter), true) = (name.strip_prefix("with."), old_path != new_path) {
+        let (was, is) = (Some(old_path.clone().into()), Some(new_path.clone().into()));
+        return Some(Reason::Value { kind: Kind::Parameter, name: parameter.to_owned(), was, is });
+    }
+    let mut look_up = |manifest: &Option<Digest>| manifest.as_ref().and_then(&mut *files);
+    let changes = match (look_up(old_files), look_up(new_files)) {
+        (Some(old), Some(new)) => file_changes(&old, &new),
+        _ => Vec::new(),
+    };
+    let change = match (changes.is_empty(), new_listing) {
+        (false, _) => InputChange::Files(changes),
+        (true, true) => InputChange::Listing,
+        (true, false) => InputChange::Whole(FileChange::Changed),
+    };
+    Some(Reason::Input(shown, change))
+}
+
+fn file_changes(old: &Files, new: &Files) -> Vec<(String, FileChange)> {
+    let mut changes: Vec<(String, FileChange)> = new
+        .iter()
+        .filter_map(|(path, digest)| match old.get(path) {
+            None => Some((path.clone(), FileChange::Added)),
+            Some(was) if was != digest => Some((path.clone(), FileChange::Changed)),
+            Some(_) => None,
+        })
+        .collect();
+    changes.extend(old.keys().filter(|path| !new.contains_key(*path)).map(|path| (path.clone(), FileChange::Removed)));
+    changes.sort();
+    changes
+}
+
+/// Artifacts by path, as they were and are.
+struct Artifacts<'a> {
+    old: BTreeMap<&'a str, Digest>,
+    new: BTreeMap<&'a str, Digest>,
+}
+
+fn artifacts(parts: &Parts) -> BTreeMap<&str, Digest> {
+    let of_kind = parts.base.iter().filter(|part| part.kind == Kind::Artifact);
+    of_kind
+        .filter_map(|part| match part.value {
+            PartValue::Digest(digest) => Some((part.name.as_str(), digest)),
+            _ => None,
+        })
+        .collect()
+}
+
+impl Artifacts<'_> {
+    fn reasons(&self, reasons: &mut Vec<Reason>) {
+        let sorted = |side: &BTreeMap<&str, Digest>| {
+            let mut digests: Vec<Digest> = side.values().copied().collect();
+            digests.sort_unstable();
+            digests
+        };
+        if sorted(&self.old) == sorted(&self.new) {
+            return; // A step was renamed, at most.
+        }
+        for (path, digest) in &self.new {
+            match self.old.get(path) {
+                None => reasons.push(Reason::Artifact((*path).to_owned(), FileChange::Added)),
+                Some(was) if was != digest => {
+                    reasons.push(Reason::Artifact((*path).to_owned(), FileChange::Changed));
+                }
+                Some(_) => {}
+            }
+        }
+        let gone = self.old.keys().filter(|path| !self.new.contains_key(*path));
+        reasons.extend(gone.map(|path| Reason::Artifact((*path).to_owned(), FileChange::Removed)));
+    }
+}
+
+/// A value for people: digests of artifacts as their paths.
+fn shown(value: &PartValue, artifacts: &BTreeMap<&str, Digest>) -> Value {
+    match value {
+        PartValue::Is(Value::String(text)) if text.len() >= 64 => {
+            let mut text = text.clone();
+            for (path, digest) in artifacts {
+                text = text.replace(&digest.to_string(), path);
+            }
+            Value::String(text)
+        }
+        PartValue::Is(value) => value.clone(),
+        PartValue::Long { length, .. } => Value::String(format!("a text of {length} bytes")),
+        // No other value is shown: inputs, artifacts and results have reasons of their own.
+        PartValue::Digest(digest) | PartValue::Tree { digest, .. } | PartValue::Many { digest, .. } => {
+            Value::String(digest.short())
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Why an instance runs: typed reasons, how two fingerprints give them, and their words. Knows no store.
+//!
+//! [`compare`] looks at the very parts that were hashed, so a difference it cannot see cannot change a fingerprint.
+
+mod compare;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::fingerprint::Kind;
+use crate::{Digest, Outcome, Span};
+
+pub use compare::compare;
+pub use words::{in_words, sentence};
+
+/// The digest of each file of a folder, by path.
+pub type Files = BTreeMap<String, Digest>;
+
+/// One reason for which an instance is to run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// Nothing is known of it.
+    NeverRan,
+    /// `--force`.
+    Forced,
+    /// Nothing about it changed, and yet there is no result: it was removed, or none was kept.
+    NoResult,
+    /// There is a result, and it may not stand for it.
+    NotReusable(Unfit),
+    /// Its co-run group is looked up as one, and this other member must run.
+    GroupMember(String),
+    /// Its co-run group has other members, or it was in none.
+    Group,
+    /// A value that is known then and now; absent where there was or is none.
+    Value {
+        /// What the value is of.
+        kind: Kind,
+        /// Its name, `batch`; empty where there is only one of its kind.
+        name: String,
+        /// Then.
+        was: Option<Value>,
+        /// Now.
+        is: Option<Value>,
+    },
+    /// The content of the plugin of this name.
+    PluginRebuilt(String),
+    /// What another step produced, by its path below `in/`.
+    Artifact(String, FileChange),
+    /// A declared input, by its path.
+    Input(String, InputChange),
+    /// It is a measurement now (true), or is none any more (false).
+    Measurement(bool),
+    /// What a built-in sees: [`Kind::Result`] by label, or [`Kind::Sees`] as `title.en`, `step.solo`, `profile`.
+    Seen(Kind, String),
+    /// Parts of this kind, too many to tell apart.
+    Many(Kind),
+    /// The way in which fingerprints are made.
+    Format,
+}
+
+/// How an input differs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InputChange {
+    /// It was not declared then, or is not now; or its content differs and its files are not known.
+    Whole(FileChange),
+    /// Its names or sizes differ (`by: listing`).
+    Listing,
+    /// It was hashed by listing and is by content now, or the other way round.
+    By,
+    /// These files below it differ.
+    Files(Vec<(String, FileChange)>),
+}
+
+/// How a file differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileChange {
+    /// Its content.
+    Changed,
+    /// It is new.
+    Added,
+    /// It is gone.
+    Removed,
+}
+
+/// Why a result that is there may not be reused.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Unfit {
+    /// It ended in a way that is never reused.
+    Outcome(Outcome),
+    /// It ended in a way that the step does not record.
+    NotRecorded(Outcome),
+    /// The measurement is not to be trusted, for these reasons.
+    Spoiled(Vec<String>),
+    /// It timed out, and the limit is longer now.
+    LongerLimit {
+        /// Then; absent where it is not known.
+        was: Option<Span>,
+        /// Now; absent for none.
+        is: Option<Span>,
+    },
+    /// It ran out of memory while others ran beside it: labels, or names of processes.
+    NotAlone(Vec<String>),
+    /// It ran out of memory under another memory limit.
+    MemoryLimit,
+}
