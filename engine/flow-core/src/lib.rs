@@ -21,6 +21,7 @@ mod ids;
 mod instance;
 mod machine;
 mod metrics;
+pub mod plan;
 mod result;
 pub mod sched;
 mod spec;

@@ -1,0 +1,90 @@
+//! `flow accept`: keeping old results for a changed fingerprint. Makes the records; somebody else stores them.
+
+use super::fold::fold;
+use super::force::named;
+use super::{Context, Decision, Force, Lookup, unfit};
+use crate::fingerprint::Parts;
+use crate::why::{in_words, sentence};
+use crate::{Diagnostic, Instance, InstanceId, StepResult};
+
+/// What became of one instance that was to be accepted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Accepted {
+    /// To be stored: its last result under the fingerprint that it has now.
+    Kept {
+        /// The instance.
+        id: InstanceId,
+        /// The result, with the reason given in it.
+        result: Box<StepResult>,
+        /// What its fingerprint is made from.
+        parts: Parts,
+        /// What had changed, in words.
+        changed: String,
+    },
+    /// Its result is good as it is.
+    Cached(InstanceId),
+    /// It cannot be accepted, and why.
+    Not(InstanceId, String),
+}
+
+/// Accepts the last results of the instances that `names` stand for, each a step or a label; `wanted` is what they need,
+/// ascending and closed.
+///
+/// # Errors
+/// Names that are neither.
+pub fn accept(
+    context: &Context<'_>,
+    wanted: &[InstanceId],
+    names: &[String],
+    reason: &str,
+    lookup: &mut dyn Lookup,
+) -> Result<Vec<Accepted>, Vec<Diagnostic>> {
+    let ids = named(context.expansion, names)?;
+    let mut accepted = Vec::new();
+    let plan = fold(context, wanted, lookup, &Force::Nothing, &mut |lookup, instance, decision| match decision {
+        Decision::Run { fingerprint, parts, reasons } if ids.contains(&instance.id) => {
+            match last_result(instance, lookup) {
+                Ok(result) => {
+                    let result = StepResult { fingerprint, accepted: Some(reason.to_owned()), ..result };
+                    let result = Box::new(result);
+                    accepted.push(Accepted::Kept {
+                        id: instance.id,
+                        result: result.clone(),
+                        parts: parts.clone(),
+                        changed: sentence(&reasons),
+                    });
+                    Decision::Reuse { result, parts }
+                }
+                Err(why) => {
+                    accepted.push(Accepted::Not(instance.id, why));
+                    Decision::Run { fingerprint, parts, reasons }
+                }
+            }
+        }
+        Decision::Reuse { .. } if ids.contains(&instance.id) => {
+            accepted.push(Accepted::Cached(instance.id));
+            decision
+        }
+        other => other,
+    });
+    for item in plan.items {
+        let why = match item.state {
+            super::State::After(needs) => format!("{} must run first", needs.join(", ")),
+            super::State::Refused { reason, .. } => reason,
+            _ => continue,
+        };
+        if ids.contains(&item.id) {
+            accepted.push(Accepted::Not(item.id, why));
+        }
+    }
+    Ok(accepted)
+}
+
+fn last_result(instance: &Instance, lookup: &mut dyn Lookup) -> Result<StepResult, String> {
+    let last = lookup.last(&instance.label).ok_or("it has not run yet")?;
+    let result = lookup.result(&last.digest()).ok_or("its last attempt left no result to keep")?;
+    match unfit(&result, instance) {
+        Some(unfit) => Err(in_words(&unfit.into())),
+        None => Ok(result),
+    }
+}

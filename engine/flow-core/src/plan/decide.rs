@@ -1,0 +1,215 @@
+//! The decision for one instance, or one co-run group. Knows nothing of the order in which instances are decided.
+
+use serde_json::{Value, json};
+
+use super::{Context, Force, Lookup, unfit};
+use crate::fingerprint::{Parts, Provider, Subject, walk};
+use crate::why::{Reason, Unfit, compare};
+use crate::{
+    Body, BuiltinInput, Digest, Instance, InstanceId, MetricsFrom, Outcome, Render, Resolved, Settled, StepResult,
+};
+
+/// What becomes of an instance whose needs are settled.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// This result stands for it; with the label and the axes that the instance has now.
+    Reuse {
+        /// The result.
+        result: Box<StepResult>,
+        /// What its fingerprint was made from.
+        parts: Parts,
+    },
+    /// It is to run.
+    Run {
+        /// What its result will be kept under.
+        fingerprint: Digest,
+        /// What that was made from.
+        parts: Parts,
+        /// Why, the most telling first; never empty.
+        reasons: Vec<Reason>,
+    },
+    /// It cannot run.
+    Refused {
+        /// How it is settled: `skipped`, `does_not_fit`, `failed`.
+        outcome: Outcome,
+        /// Why, in words.
+        reason: String,
+    },
+}
+
+/// Decides for instances whose needs are all settled: one, or all members of a co-run group, ascending. A group is reused
+/// whole or not at all. The answers are in the order of `ids`.
+pub fn decide(
+    context: &Context<'_>,
+    ids: &[InstanceId],
+    settled: &dyn Settled,
+    lookup: &mut dyn Lookup,
+    force: &Force,
+) -> Vec<Decision> {
+    let instances: Vec<&Instance> = ids.iter().map(|id| &context.expansion.instances[id.index()]).collect();
+    let mut members = Vec::with_capacity(ids.len());
+    for instance in &instances {
+        match parts(context, instance, settled, lookup) {
+            Ok(parts) => members.push(parts),
+            Err(refusal) => return refuse(&instances, instance, &refusal),
+        }
+    }
+    if instances.iter().any(|instance| instance.corun.is_some()) {
+        Parts::join(&mut members);
+    }
+    let forced = ids.iter().any(|id| force.covers(*id));
+    let found: Vec<Found> =
+        instances.iter().zip(members).map(|(instance, parts)| find(instance, parts, lookup, forced)).collect();
+    match instances.iter().zip(&found).find(|(_, found)| !found.reasons.is_empty()) {
+        None => found.into_iter().zip(&instances).filter_map(|(found, instance)| found.reuse(instance)).collect(),
+        Some((first, _)) => {
+            let first = first.label.to_string();
+            found.into_iter().map(|found| found.run(&first)).collect()
+        }
+    }
+}
+
+/// Why an instance cannot even be fingerprinted.
+struct Refusal {
+    outcome: Outcome,
+    reason: String,
+}
+
+/// One that cannot run takes its group along.
+fn refuse(members: &[&Instance], first: &Instance, refusal: &Refusal) -> Vec<Decision> {
+    let decision = |member: &&Instance| {
+        if member.id == first.id {
+            return Decision::Refused { outcome: refusal.outcome, reason: refusal.reason.clone() };
+        }
+        let reason = format!("{} of its co-run group cannot run: {}", first.label, refusal.reason);
+        Decision::Refused { outcome: Outcome::Skipped, reason }
+    };
+    members.iter().map(decision).collect()
+}
+
+struct Found {
+    fingerprint: Digest,
+    parts: Parts,
+    result: Option<StepResult>,
+    /// Why the result, if there is one, does not do.
+    reasons: Vec<Reason>,
+}
+
+impl Found {
+    fn reuse(self, instance: &Instance) -> Option<Decision> {
+        let Found { parts, result, .. } = self;
+        result.map(|result| {
+            let result = Box::new(StepResult {
+                label: instance.label.to_string(),
+                axes: (*instance.axes).clone(),
+                repetition: instance.repetition,
+                ..result
+            });
+            Decision::Reuse { result, parts }
+        })
+    }
+
+    fn run(self, first: &str) -> Decision {
+        let Found { fingerprint, parts, mut reasons, .. } = self;
+        if reasons.is_empty() {
+            reasons.push(Reason::GroupMember(first.to_owned()));
+        }
+        Decision::Run { fingerprint, parts, reasons }
+    }
+}
+
+fn find(instance: &Instance, parts: Parts, lookup: &mut dyn Lookup, forced: bool) -> Found {
+    let fingerprint = parts.digest();
+    if forced {
+        return Found { fingerprint, parts, result: None, reasons: vec![Reason::Forced] };
+    }
+    let result = lookup.result(&fingerprint);
+    let reasons = match &result {
+        Some(result) => unfit(result, instance).map(Reason::NotReusable).into_iter().collect(),
+        None => match lookup.last(&instance.label) {
+            None => vec![Reason::NeverRan],
+            Some(last) => {
+                let differences = compare(&last, &parts, &mut |manifest| lookup.files(manifest));
+                if differences.is_empty() { vec![Reason::NoResult] } else { differences }
+            }
+        },
+    };
+    Found { fingerprint, parts, result, reasons }
+}
+
+/// The parts of an instance's fingerprint, its group aside.
+fn parts(
+    context: &Context<'_>,
+    instance: &Instance,
+    settled: &dyn Settled,
+    lookup: &mut dyn Lookup,
+) -> Result<Parts, Refusal> {
+    if let Some(why) = &instance.skip {
+        return Err(Refusal { outcome: Outcome::Skipped, reason: why.to_string() });
+    }
+    if let Some(why) = &instance.does_not_fit {
+        return Err(Refusal { outcome: Outcome::DoesNotFit, reason: why.to_string() });
+    }
+    let unresolved = |error: crate::ResolveError| {
+        // An expression that reads what did not succeed is no mistake of its author.
+        let succeeded = |id: InstanceId| settled.result(id).is_some_and(|result| result.outcome == Outcome::Ok);
+        let blocked = instance.needs.iter().any(|need| !succeeded(need.on));
+        Refusal { outcome: if blocked { Outcome::Skipped } else { Outcome::Failed }, reason: error.message }
+    };
+    let expansion = context.expansion;
+    let resolved = expansion.resolve(instance.id, settled, Render::Digests).map_err(unresolved)?;
+    let input = expansion.builtin_input(instance.id, settled).map_err(unresolved)?;
+    let provider = provider(context, &resolved, input.as_ref())?;
+    let inputs = instance
+        .inputs
+        .iter()
+        .map(|input| lookup.input(input))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|reason| Refusal { outcome: Outcome::Failed, reason })?;
+    let metrics = metrics(expansion.steps[instance.step.index()].metrics.as_ref());
+    Ok(walk(&Subject {
+        instance,
+        resolved: &resolved,
+        provider,
+        metrics: &metrics,
+        inputs: &inputs,
+        machine: &expansion.machine,
+    }))
+}
+
+fn provider<'a>(
+    context: &Context<'a>,
+    resolved: &Resolved,
+    input: Option<&'a BuiltinInput>,
+) -> Result<Provider<'a>, Refusal> {
+    let missing = |what: String| Refusal { outcome: Outcome::Failed, reason: format!("there is no {what} here") };
+    match &resolved.body {
+        Body::Command(_) => Ok(Provider::Command),
+        Body::Plugin { plugin, .. } => {
+            let facts = context.catalogue.plugins.get(plugin).ok_or_else(|| missing(format!("plugin {plugin}")))?;
+            Ok(Provider::Plugin { digest: facts.digest, protocol: facts.protocol })
+        }
+        Body::Builtin { name, .. } => {
+            let step = context.catalogue.builtins.get(name);
+            let version = step.and_then(|step| step.version.as_deref()).unwrap_or_default();
+            let input = input.ok_or_else(|| missing(format!("step flow/{name}")))?;
+            Ok(Provider::Builtin { version, input })
+        }
+    }
+}
+
+fn metrics(from: Option<&MetricsFrom>) -> Value {
+    match from {
+        None => Value::Null,
+        Some(MetricsFrom::Json(file)) => json!({ "json": file }),
+        Some(MetricsFrom::Jsonl(file)) => json!({ "jsonl": file }),
+        Some(MetricsFrom::Csv(file)) => json!({ "csv": file }),
+        Some(MetricsFrom::Stdout(pattern)) => json!({ "stdout": pattern.text() }),
+    }
+}
+
+impl From<Unfit> for Reason {
+    fn from(unfit: Unfit) -> Self {
+        Reason::NotReusable(unfit)
+    }
+}

@@ -1,0 +1,194 @@
+//! The plan: decisions for everything that can be decided before anything runs. Knows no files.
+
+use std::collections::BTreeSet;
+
+use super::{Context, Decision, Force, Lookup, decide};
+use crate::why::{Reason, sentence};
+use crate::{Expansion, Instance, InstanceId, Outcome, Planned, RunId, Settled, StepResult};
+
+/// What would happen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Every instance that was asked for or is needed, in order of id.
+    pub items: Vec<Item>,
+}
+
+/// One instance of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// The instance.
+    pub id: InstanceId,
+    /// What would become of it.
+    pub state: State,
+}
+
+/// What would become of an instance.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// A result is there.
+    Cached {
+        /// How it had ended.
+        outcome: Outcome,
+        /// The run that produced it.
+        from: RunId,
+    },
+    /// It is to run.
+    Run(Vec<Reason>),
+    /// Decided when these have run: labels, or a step's name where several of its instances are meant.
+    After(Vec<String>),
+    /// It will not run.
+    Refused {
+        /// `skipped`, `does_not_fit`, or `failed` for what cannot be read or resolved.
+        outcome: Outcome,
+        /// Why, in words.
+        reason: String,
+    },
+}
+
+impl Plan {
+    /// Is there anything to run?
+    pub fn has_work(&self) -> bool {
+        self.items.iter().any(|item| matches!(item.state, State::Run(_) | State::After(_)))
+    }
+}
+
+impl From<&State> for Planned {
+    fn from(state: &State) -> Self {
+        match state {
+            State::Cached { .. } => Planned::Cached,
+            State::Run(reasons) => Planned::Run { reason: sentence(reasons) },
+            State::After(steps) => Planned::After { steps: steps.clone() },
+            State::Refused { reason, .. } => Planned::Skipped { reason: reason.clone() },
+        }
+    }
+}
+
+/// Plans `wanted`, which is ascending and closed under needs.
+pub fn plan(context: &Context<'_>, wanted: &[InstanceId], lookup: &mut dyn Lookup, force: &Force) -> Plan {
+    fold(context, wanted, lookup, force, &mut |_, _, decision| decision)
+}
+
+/// Called with each instance that can be decided; what it returns counts.
+pub(super) type Adjust<'a> = dyn FnMut(&mut dyn Lookup, &Instance, Decision) -> Decision + 'a;
+
+/// The fold behind [`plan`].
+pub(super) fn fold(
+    context: &Context<'_>,
+    wanted: &[InstanceId],
+    lookup: &mut dyn Lookup,
+    force: &Force,
+    adjust: &mut Adjust<'_>,
+) -> Plan {
+    let expansion = context.expansion;
+    let mut known = Known::new(expansion, wanted);
+    let mut states: Vec<Option<State>> = vec![None; expansion.instances.len()];
+    for &id in wanted {
+        let instance = &expansion.instances[id.index()];
+        if states[id.index()].is_some() {
+            continue; // Decided together with the first of its group.
+        }
+        let together = together(expansion, instance);
+        let needs = || together.iter().flat_map(|id| &expansion.instances[id.index()].needs);
+        if let Some(blocked) = needs().find_map(|need| blocked(expansion, &states, need.on)) {
+            for id in &together {
+                states[id.index()] = Some(blocked.clone());
+            }
+            continue;
+        }
+        let pending: BTreeSet<InstanceId> = needs().map(|need| need.on).filter(|on| pending(&states, *on)).collect();
+        if !pending.is_empty() {
+            let after = State::After(names(expansion, &pending));
+            for id in &together {
+                states[id.index()] = Some(after.clone());
+            }
+            continue;
+        }
+        let decisions = decide(context, &together, &known, lookup, force);
+        for (id, decision) in together.iter().zip(decisions) {
+            let decision = adjust(lookup, &expansion.instances[id.index()], decision);
+            states[id.index()] = Some(known.take(*id, decision));
+        }
+    }
+    let items = wanted.iter().filter_map(|id| states[id.index()].take().map(|state| Item { id: *id, state }));
+    Plan { items: items.collect() }
+}
+
+/// The instances that are decided with this one: the members of its co-run group that can run at all.
+fn together(expansion: &Expansion, instance: &Instance) -> Vec<InstanceId> {
+    let can_run = |id: &InstanceId| {
+        let member = &expansion.instances[id.index()];
+        member.skip.is_none() && member.does_not_fit.is_none()
+    };
+    match &instance.corun {
+        Some(member) if can_run(&instance.id) => {
+            expansion.groups[member.group.index()].members.iter().copied().filter(can_run).collect()
+        }
+        _ => vec![instance.id],
+    }
+}
+
+fn pending(states: &[Option<State>], on: InstanceId) -> bool {
+    matches!(states[on.index()], Some(State::Run(_) | State::After(_)))
+}
+
+/// Something that cannot run although it should blocks whatever needs it. What was skipped by its own `when`, or recorded
+/// that it does not fit, does not: whoever reads its output finds out.
+fn blocked(expansion: &Expansion, states: &[Option<State>], on: InstanceId) -> Option<State> {
+    let need = &expansion.instances[on.index()];
+    let Some(State::Refused { .. }) = states[on.index()] else { return None };
+    if need.skip.is_some() || need.does_not_fit.is_some() {
+        return None;
+    }
+    let reason = format!("{} cannot run", need.label);
+    Some(State::Refused { outcome: Outcome::Skipped, reason })
+}
+
+/// Labels; for several instances of a step the step's name.
+fn names(expansion: &Expansion, ids: &BTreeSet<InstanceId>) -> Vec<String> {
+    let step = |id: &InstanceId| expansion.instances[id.index()].step;
+    let ids: Vec<InstanceId> = ids.iter().copied().collect();
+    ids.chunk_by(|a, b| step(a) == step(b))
+        .map(|of_step| match of_step {
+            [one] => expansion.instances[one.index()].label.to_string(),
+            several => expansion.steps[step(&several[0]).index()].name.clone(),
+        })
+        .collect()
+}
+
+/// Results found so far, as far as something reads them.
+struct Known {
+    read: Vec<bool>,
+    results: Vec<Option<StepResult>>,
+}
+
+impl Known {
+    fn new(expansion: &Expansion, wanted: &[InstanceId]) -> Self {
+        let mut read = vec![false; expansion.instances.len()];
+        for id in wanted {
+            for need in &expansion.instances[id.index()].needs {
+                read[need.on.index()] = true;
+            }
+        }
+        Known { read, results: vec![None; expansion.instances.len()] }
+    }
+
+    fn take(&mut self, id: InstanceId, decision: Decision) -> State {
+        match decision {
+            Decision::Reuse { result, .. } => {
+                let state = State::Cached { outcome: result.outcome, from: result.run.clone() };
+                if self.read[id.index()] {
+                    self.results[id.index()] = Some(*result);
+                }
+                state
+            }
+            Decision::Run { reasons, .. } => State::Run(reasons),
+            Decision::Refused { outcome, reason } => State::Refused { outcome, reason },
+        }
+    }
+}
+
+impl Settled for Known {
+    fn result(&self, id: InstanceId) -> Option<&StepResult> {
+        self.results[id.index()].as_ref()
+    }
+}

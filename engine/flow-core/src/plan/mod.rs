@@ -1,0 +1,51 @@
+//! What is to run and why. Knows results only through [`Lookup`], and places nothing.
+//!
+//! [`decide`] answers for one instance, or for one co-run group, whose needs are settled. The live driver asks it whenever
+//! the scheduler wants a look-up; [`plan`] asks it for everything that can be known before anything runs. There is no
+//! other place where a result is found fit to stand for an instance.
+
+mod accept;
+mod decide;
+mod fold;
+mod force;
+mod reuse;
+
+#[cfg(test)]
+mod tests;
+
+pub use accept::{Accepted, accept};
+pub use decide::{Decision, decide};
+pub use fold::{Item, Plan, State, plan};
+pub use force::Force;
+pub use reuse::unfit;
+
+use crate::fingerprint::{Parts, Tree};
+use crate::why::Files;
+use crate::{Catalogue, Digest, Expansion, Input, StepResult};
+
+/// What decisions are made about.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The workflow on this machine.
+    pub expansion: &'a Expansion,
+    /// What provides its steps.
+    pub catalogue: &'a Catalogue,
+}
+
+/// What decisions need of the world: files and the store. Whoever implements it remembers its own errors.
+pub trait Lookup {
+    /// A declared input as it stands.
+    ///
+    /// # Errors
+    /// A sentence: it is not there, it cannot be read.
+    fn input(&mut self, input: &Input) -> Result<Tree, String>;
+
+    /// The result kept under a fingerprint, with all its artifacts still there.
+    fn result(&mut self, fingerprint: &Digest) -> Option<StepResult>;
+
+    /// The parts of the last fingerprint of an instance of this workflow.
+    fn last(&mut self, label: &str) -> Option<Parts>;
+
+    /// The files of a folder that was an input, by the digest of its manifest.
+    fn files(&mut self, manifest: &Digest) -> Option<Files>;
+}

@@ -1,0 +1,42 @@
+//! Which results may stand for an instance. Knows nothing of fingerprints: the caller has found the result under the right one.
+
+use crate::why::Unfit;
+use crate::{Instance, Outcome, StepResult};
+
+/// Why a result may not stand for an instance; `None` where it may.
+///
+/// `ok` always may. What a step records may as long as it would come out the same: a time-out only under a limit that is
+/// no longer, a lack of memory only if it happened alone (a co-run group counts as one), without strangers on the GPU, and
+/// under the same memory limits. A spoiled measurement never may, nor any other outcome.
+pub fn unfit(result: &StepResult, instance: &Instance) -> Option<Unfit> {
+    if !result.spoiled.is_empty() {
+        return Some(Unfit::Spoiled(result.spoiled.clone()));
+    }
+    let outcome = result.outcome;
+    let seen = &result.circumstances;
+    match outcome {
+        Outcome::Ok => None,
+        Outcome::TimedOut | Outcome::OutOfMemory if !instance.record.contains(&outcome) => {
+            Some(Unfit::NotRecorded(outcome))
+        }
+        Outcome::TimedOut => {
+            let (was, is) = (seen.timeout, instance.timeout);
+            let no_longer = matches!((was, is), (Some(was), Some(is)) if is <= was);
+            (!no_longer).then_some(Unfit::LongerLimit { was, is })
+        }
+        Outcome::OutOfMemory => {
+            let own_group = seen.corun.as_ref().map_or(0, |window| window.members.saturating_sub(1) as usize);
+            let mut others: Vec<String> = seen.strangers.iter().map(|stranger| stranger.name.clone()).collect();
+            if seen.corunners.len() > own_group {
+                others.extend(seen.corunners.iter().cloned());
+            }
+            let limits = (seen.gpu_memory, seen.memory);
+            if !others.is_empty() {
+                Some(Unfit::NotAlone(others))
+            } else {
+                (limits != (instance.request.gpu_memory, instance.request.memory)).then_some(Unfit::MemoryLimit)
+            }
+        }
+        Outcome::DoesNotFit | Outcome::Failed | Outcome::Cancelled | Outcome::Skipped => Some(Unfit::Outcome(outcome)),
+    }
+}
