@@ -68,23 +68,55 @@ pub struct Capacity {
     pub jobs: Option<u32>,
 }
 
+/// How a run is to be scheduled, whatever the policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// `-k`: after a failure everything that does not depend on it goes on.
+    pub keep_going: bool,
+    /// How long an attempt may take to end when its time is up, or its group has failed.
+    pub grace: Span,
+    /// How long a task may be passed over before the resources it needs are held back for it; `None`: for ever.
+    pub patience: Option<Span>,
+    /// Running tasks may be taken off their GPUs and go on later. Nothing live can do that.
+    pub preemption: bool,
+}
+
+impl Limits {
+    /// For a simulation: nothing is held back for the passed over, and preemption is possible.
+    pub fn simulated() -> Self {
+        Limits { patience: None, preemption: true, ..Limits::default() }
+    }
+}
+
+impl Default for Limits {
+    /// For a live run.
+    fn default() -> Self {
+        Limits {
+            keep_going: false,
+            grace: Span::from_millis(10_000),
+            patience: Some(Span::from_millis(120_000)),
+            preemption: false,
+        }
+    }
+}
+
 /// One GPU as it stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GpuState {
     /// Total memory, bytes.
     pub memory: u64,
-    /// Memory of processes that are not ours, bytes.
+    /// Memory of processes that are not ours, bytes. All of it while another user's flow holds the lock of the GPU.
     pub strangers: u64,
-    /// It answers.
+    /// It answers. What was once seen dead may come back, but what then fits nowhere any more is given up at once.
     pub alive: bool,
 }
 
 /// What the world tells the scheduler. Events of one instant are delivered completions first, then arrivals.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// Tasks arrived. The first call of a run; in simulations more follow.
+    /// Tasks arrived. The first call of a run; in simulations more follow. The members of a co-run group arrive together.
     Submitted(Vec<Task>),
-    /// The answer to [`Action::LookUp`], for each of its instances.
+    /// The answer to [`Action::LookUp`], for each of its instances. A group that does not hit as a whole runs as a whole.
     Answered {
         /// The instance.
         instance: InstanceId,
@@ -141,7 +173,8 @@ pub enum Event {
         /// How long running attempts may take to end.
         grace: Span,
     },
-    /// Time has passed; see [`super::Scheduler::next_wake`].
+    /// All events of this instant are in: due timers fire, then the policy decides, once. The only event that starts
+    /// anything; due whenever [`super::Scheduler::next_wake`] is not later than now.
     Tick,
 }
 
@@ -184,7 +217,13 @@ pub enum Action {
         /// The members.
         attempts: Vec<AttemptId>,
     },
-    /// End it: ask, wait, kill.
+    /// It loses its placement at once and keeps its progress; a later start of the same instance goes on from there.
+    /// Only where [`Limits::preemption`] allows it: in simulations.
+    Preempt {
+        /// The attempt. No event about it counts any more.
+        attempt: AttemptId,
+    },
+    /// End it: ask, wait, kill. Said again with less grace when patience ends; the latest counts.
     Kill {
         /// The attempt.
         attempt: AttemptId,
@@ -209,16 +248,17 @@ pub enum Action {
         /// When the next one may start.
         retry_at: Time,
     },
-    /// The instance is settled without an attempt: something it needs failed, or the run was cancelled.
+    /// The instance is settled, and no attempt of it goes on.
     Settle {
         /// The instance.
         instance: InstanceId,
-        /// `Skipped` or `Cancelled`.
+        /// `Skipped`: something it needs did not succeed. `Cancelled`: the run was, or it ends because of a failure
+        /// elsewhere. `DoesNotFit`: it asks for more than there is. `Failed`: it did fit, until a GPU was lost.
         outcome: Outcome,
-        /// The instance that is to blame, if one is.
+        /// The instance that is to blame, if one is: the failure itself, not what was skipped between.
         because: Option<InstanceId>,
     },
-    /// Everything is settled. The last action.
+    /// Everything is settled. The last action, unless more tasks arrive.
     Finish,
 }
 

@@ -1,0 +1,124 @@
+//! Admission: whether a unit may start now, and where. Policies propose, this verifies: nothing starts that it refuses. It
+//! also keeps back what a reservation needs. Knows no policy's order.
+
+use super::api::{Capacity, Placement};
+use super::policy::Trial;
+use super::resources::{Beside, Ledger};
+use super::state::{Class, Core};
+use crate::{AttemptId, InstanceId, Outcome, Time};
+
+/// The books as they are, and as they could be: what separates "not now" from "not while others hold it" from "never".
+#[derive(Clone, Debug)]
+pub(super) struct Grounds {
+    /// As they are.
+    pub(super) now: Ledger,
+    /// Nothing of ours runs.
+    pub(super) drained: Ledger,
+    /// And no strangers are there.
+    pub(super) cleared: Ledger,
+    /// And every GPU that was ever seen answers.
+    pub(super) whole: Ledger,
+}
+
+impl Grounds {
+    pub(super) fn new(capacity: &Capacity) -> Self {
+        let mut grounds = Grounds {
+            now: Ledger::new(capacity),
+            drained: Ledger::new(capacity),
+            cleared: Ledger::new(capacity),
+            whole: Ledger::new(capacity),
+        };
+        grounds.set_capacity(capacity);
+        grounds
+    }
+
+    pub(super) fn set_capacity(&mut self, capacity: &Capacity) {
+        self.now.set_capacity(capacity);
+        self.drained.set_capacity(capacity);
+        self.cleared.set_capacity(capacity);
+        self.cleared.gpus.iter_mut().for_each(|gpu| gpu.state.strangers = 0);
+        let (cpus, memory) = (self.whole.cpus, self.whole.memory);
+        self.whole.set_capacity(capacity);
+        self.whole.gpus.iter_mut().for_each(|gpu| (gpu.state.strangers, gpu.state.alive) = (0, true));
+        (self.whole.cpus, self.whole.memory) = (self.whole.cpus.max(cpus), self.whole.memory.max(memory));
+    }
+}
+
+/// Resources held back for a unit that could not start.
+#[derive(Clone, Debug)]
+pub(super) struct Reservation {
+    pub(super) unit: InstanceId,
+    /// When it is expected to start; `None`: when all that ran before the reservation was made has ended.
+    pub(super) at: Option<Time>,
+    /// The first attempt that began after the reservation was made.
+    pub(super) since: AttemptId,
+}
+
+impl Core {
+    /// Whether units of a class fit these books.
+    pub(super) fn class_fits(&self, ledger: &Ledger, class: Class) -> bool {
+        match class {
+            Class::Alike(demand) => ledger.fits(&demand),
+            Class::Group(unit) => self.place_on(ledger, unit).is_some(),
+        }
+    }
+
+    /// Where the members of a unit would go in these books, in their order.
+    pub(super) fn place_on(&self, ledger: &Ledger, unit: InstanceId) -> Option<Vec<Placement>> {
+        match self.group(unit) {
+            None => ledger.place(&self.node(unit).demand).map(|placement| vec![placement]),
+            Some(group) => {
+                let demands: Vec<_> = group.members.iter().map(|&m| self.node(m).demand).collect();
+                ledger.place_group(group.mode, &demands)
+            }
+        }
+    }
+
+    /// What an instance shares its placement with.
+    pub(super) fn beside(&self, id: InstanceId) -> Beside {
+        let node = self.node(id);
+        match (node.task.corun, node.demand.machine_alone) {
+            (Some(_), _) => Beside::Group(node.unit),
+            (None, true) => Beside::Nobody,
+            (None, false) => Beside::Anyone { gpus_alone: node.demand.gpus_alone },
+        }
+    }
+
+    /// Where the members of a unit go if it starts now; `None` where there is no room, or a reservation keeps it back.
+    pub(super) fn admit(&self, unit: InstanceId) -> Option<Vec<Placement>> {
+        let placements = self.place_on(&self.grounds.now, unit)?;
+        self.leaves_room(unit, &placements).then_some(placements)
+    }
+
+    /// Whether a start leaves the reserved unit what it needs when its time comes.
+    fn leaves_room(&self, unit: InstanceId, placements: &[Placement]) -> bool {
+        let Some(reserved) = self.reservation.as_ref().filter(|r| r.unit != unit) else { return true };
+        if reserved.at.is_some_and(|at| self.expected_span(unit).is_some_and(|span| self.now + span <= at)) {
+            return true;
+        }
+        let mut then = Trial::new(self);
+        for (&attempt, live) in &self.live {
+            let gone = match reserved.at {
+                Some(at) => self.expected_end(live).is_some_and(|end| end <= at),
+                None => attempt < reserved.since,
+            };
+            if gone {
+                then.end(attempt);
+            }
+        }
+        then.take(unit, placements);
+        then.fits(reserved.unit)
+    }
+
+    /// How a unit that fits nowhere is to end: it asks for more than there ever was, or a GPU was lost. `None`: it fits
+    /// once others have gone.
+    pub(super) fn never_fits(&self, class: Class) -> Option<Outcome> {
+        if self.class_fits(&self.grounds.cleared, class) {
+            None
+        } else if self.class_fits(&self.grounds.whole, class) {
+            Some(Outcome::Failed)
+        } else {
+            Some(Outcome::DoesNotFit)
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Whether everything that is kept about states agrees with the states. Tests ask after every event.
+
+use super::machine::Scheduler;
+use super::state::{Class, Core, State, Timer};
+use crate::InstanceId;
+
+impl Scheduler {
+    /// Every cross-reference: queue, timers, running attempts, the books of resources, groups as one. Walks everything.
+    ///
+    /// # Errors
+    /// What does not agree, or what happened that should not have: an illegal change of state, a policy's proposal that
+    /// admission refuses.
+    pub fn check(&self) -> Result<(), String> {
+        let core = self.core();
+        if let Some(fault) = core.faults.first() {
+            return Err(fault.clone());
+        }
+        core.grounds.now.check()?;
+        (0..core.nodes.len()).try_for_each(|i| core.check_instance(InstanceId(i as u32)))?;
+        core.groups.keys().try_for_each(|&unit| core.check_group(unit))?;
+        core.check_counts()
+    }
+}
+
+impl Core {
+    fn check_instance(&self, id: InstanceId) -> Result<(), String> {
+        let node = self.node(id);
+        let state = node.state;
+        let wrong = |what: &str| Err(format!("instance {} is {state:?}, but {what}", id.0));
+        let leads = node.unit == id;
+        let waits = leads && matches!(state, State::Waiting { .. });
+        match node.key {
+            Some(key) => {
+                let alike = self.queue.classes.get(&self.class(id));
+                if !waits || !self.queue.order.contains(&key) || !alike.is_some_and(|alike| alike.contains(&key)) {
+                    return wrong("its place in the queue says otherwise");
+                }
+            }
+            None if waits && !self.fresh.contains(&id) => return wrong("it is not in the queue"),
+            None => {}
+        }
+        match state {
+            State::Pending => {
+                let unsettled = node.task.needs.iter().filter(|need| !self.is_settled(need.on)).count();
+                if unsettled != node.unmet as usize {
+                    return wrong("its needs are miscounted");
+                }
+            }
+            State::Running { attempt } => {
+                if self.live.get(&attempt).is_none_or(|live| live.instance != id) {
+                    return wrong("its attempt is not among the running");
+                }
+                if self.grounds.now.holders.get(&attempt).is_none_or(|held| held.instance != id) {
+                    return wrong("its attempt holds nothing");
+                }
+            }
+            State::Paused { until } if !self.timers.contains(&(until, Timer::Retry(node.unit))) => {
+                return wrong("no timer ends its pause");
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// All or nothing: the members of a group stand alike, but for those whose attempts have ended before the others'.
+    fn check_group(&self, unit: InstanceId) -> Result<(), String> {
+        let kind = |id: InstanceId| match self.node(id).state {
+            State::Pending => 0,
+            State::Asked => 1,
+            State::Waiting { .. } => 2,
+            State::Paused { .. } => 3,
+            State::Running { .. } | State::Ended { .. } => 4,
+            State::Recording { .. } | State::Settled { .. } => 5,
+        };
+        let members = self.members(unit);
+        if members.iter().any(|&m| kind(m) != kind(unit) || self.node(m).unit != unit) {
+            return Err(format!("the members of the co-run group of instance {} do not stand alike", unit.0));
+        }
+        Ok(())
+    }
+
+    fn check_counts(&self) -> Result<(), String> {
+        let count = |wanted: fn(State) -> bool| self.nodes.iter().filter(|node| wanted(node.state)).count();
+        let running = count(|state| matches!(state, State::Running { .. }));
+        if running != self.live.len() || running != self.grounds.now.holders.len() {
+            let (live, held) = (self.live.len(), self.grounds.now.holders.len());
+            return Err(format!("{running} instances run, {live} attempts are known, {held} hold something"));
+        }
+        if self.unsettled + count(|state| matches!(state, State::Settled { .. })) != self.nodes.len() {
+            return Err(format!("{} instances are said to be unsettled", self.unsettled));
+        }
+        let classed: usize = self.queue.classes.values().map(|alike| alike.len()).sum();
+        let placed = self.nodes.iter().filter(|node| node.key.is_some()).count();
+        if classed != self.queue.order.len() || classed != placed {
+            return Err(format!("{placed} units wait, {classed} by class, {} in order", self.queue.order.len()));
+        }
+        if self.queue.classes.keys().any(|class| matches!(class, Class::Group(unit) if self.group(*unit).is_none())) {
+            return Err("a group waits that is none".to_owned());
+        }
+        let deadlines = self.live.values().filter(|live| live.deadline.is_some()).count();
+        let armed = self.timers.iter().filter(|(_, timer)| matches!(timer, Timer::Deadline(_))).count();
+        if armed > deadlines {
+            return Err(format!("{armed} deadlines are armed for {deadlines} attempts"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_settled(&self, id: InstanceId) -> bool {
+        matches!(self.node(id).state, State::Settled { .. })
+    }
+}

@@ -1,0 +1,239 @@
+//! What an instance waits for, as a value: what was asked for against what there is, and who holds it. Words are made
+//! elsewhere.
+
+use super::machine::Scheduler;
+use super::resources::{Demand, Ledger};
+use super::state::{Class, Core, Ending, State, Window};
+use crate::{AttemptId, GpuId, InstanceId, Outcome, Time};
+
+/// What an instance waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// It has not arrived.
+    Arrival,
+    /// For these, which are not settled. Of a co-run group, the needs of all members.
+    Needs(Vec<InstanceId>),
+    /// For the store's answer.
+    LookUp,
+    /// For resources.
+    Resources(Vec<Shortage>),
+    /// Nothing of ours may run when it starts, for it wants the machine alone or is a co-run group; these do.
+    Others(Vec<InstanceId>),
+    /// For these to end, which want the machine for themselves.
+    Exclusive(Vec<InstanceId>),
+    /// There is room, but it would be in the way of this one, which has a reservation.
+    Reserved(InstanceId),
+    /// There is room, but the policy lets these go first, or the next decision starts it.
+    Turn(Option<InstanceId>),
+    /// It failed, and is tried again.
+    Retry {
+        /// When.
+        at: Time,
+        /// How often it has failed.
+        failures: u32,
+    },
+    /// It runs, and waits at the barrier of its group for these. Empty: all have come, or it is not there yet itself.
+    Barrier {
+        /// Its attempt.
+        attempt: AttemptId,
+        /// Members that are not ready.
+        missing: Vec<InstanceId>,
+    },
+    /// It runs.
+    Running {
+        /// Its attempt.
+        attempt: AttemptId,
+        /// When it started.
+        since: Time,
+        /// When it will end, as far as its estimate goes.
+        expected_end: Option<Time>,
+    },
+    /// It was told to end.
+    Killed {
+        /// Its attempt.
+        attempt: AttemptId,
+        /// The outcome it will have.
+        outcome: Outcome,
+    },
+    /// Its attempt ended; these of its group still run.
+    Group(Vec<InstanceId>),
+    /// For its result to be in the store.
+    Recording,
+    /// For nothing any more.
+    Settled {
+        /// How it ended.
+        outcome: Outcome,
+        /// Who is to blame, if somebody is.
+        because: Option<InstanceId>,
+    },
+}
+
+/// Less of a resource than was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// Of what.
+    pub resource: Resource,
+    /// Asked for.
+    pub requested: u64,
+    /// There now.
+    pub available: u64,
+    /// There in all.
+    pub total: u64,
+    /// Who of ours holds it, in the order of their start.
+    pub held_by: Vec<Holder>,
+    /// Held by processes that are not ours; bytes of a GPU.
+    pub strangers: u64,
+}
+
+/// What can be short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// Attempts at once (`-j`).
+    Jobs,
+    /// CPUs.
+    Cpus,
+    /// Host memory, bytes.
+    Memory,
+    /// GPUs with room for it. Followed by one entry for each GPU without.
+    Gpus,
+    /// Memory of this GPU, bytes. If that would suffice, the GPU is wanted alone, by it or by its holder.
+    GpuMemory(GpuId),
+    /// This GPU does not answer.
+    GpuLost(GpuId),
+}
+
+/// One of ours that holds something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The instance.
+    pub instance: InstanceId,
+    /// How much.
+    pub amount: u64,
+    /// When it is expected to end.
+    pub until: Option<Time>,
+}
+
+impl Scheduler {
+    /// What an instance waits for at this instant.
+    pub fn explain(&self, now: Time, id: InstanceId) -> Waiting {
+        let core = self.core();
+        let Some(node) = core.nodes.get(id.index()) else { return Waiting::Arrival };
+        match node.state {
+            State::Pending => Waiting::Needs(core.unmet_needs(node.unit)),
+            State::Asked => Waiting::LookUp,
+            State::Waiting { .. } => core.explain_queue(now, node.unit),
+            State::Paused { until } => Waiting::Retry { at: until, failures: core.node(node.unit).failures },
+            State::Running { attempt } => core.explain_running(now, id, attempt),
+            State::Ended { .. } => {
+                let runs = |m: &InstanceId| matches!(core.node(*m).state, State::Running { .. });
+                Waiting::Group(core.members(node.unit).iter().copied().filter(runs).collect())
+            }
+            State::Recording { .. } => Waiting::Recording,
+            State::Settled { outcome, blame, .. } => Waiting::Settled { outcome, because: blame },
+        }
+    }
+}
+
+impl Core {
+    fn unmet_needs(&self, unit: InstanceId) -> Vec<InstanceId> {
+        let needs = self.members(unit).iter().flat_map(|&m| &self.node(m).task.needs).map(|need| need.on);
+        let mut unmet: Vec<_> = needs.filter(|&on| !self.is_settled(on)).collect();
+        unmet.sort();
+        unmet.dedup();
+        unmet
+    }
+
+    fn explain_running(&self, now: Time, id: InstanceId, attempt: AttemptId) -> Waiting {
+        let live = &self.live[&attempt];
+        if let Some(outcome) = live.killed {
+            return Waiting::Killed { attempt, outcome };
+        }
+        match self.group(self.node(id).unit) {
+            Some(group) if group.window == Window::Ahead => {
+                let late = |m: &InstanceId| match self.node(*m).state {
+                    State::Running { attempt } => !self.live[&attempt].ready,
+                    _ => false,
+                };
+                let missing = group.members.iter().copied().filter(|m| live.ready && late(m)).collect();
+                Waiting::Barrier { attempt, missing }
+            }
+            _ => Waiting::Running { attempt, since: live.since, expected_end: self.expected_end_at(live, now) },
+        }
+    }
+
+    fn explain_queue(&self, now: Time, unit: InstanceId) -> Waiting {
+        let ledger = &self.grounds.now;
+        let running: Vec<InstanceId> = ledger.holders.values().map(|held| held.instance).collect();
+        let class = self.class(unit);
+        if ledger.closed() {
+            return Waiting::Exclusive(running);
+        }
+        if !running.is_empty() && (matches!(class, Class::Group(_)) || self.node(unit).demand.machine_alone) {
+            return Waiting::Others(running);
+        }
+        if !self.class_fits(ledger, class) {
+            let members = self.members(unit);
+            // With nothing of ours beside it a group lacks what strangers hold.
+            let short = members.iter().flat_map(|&m| self.shortages(now, ledger, &self.node(m).demand));
+            return Waiting::Resources(short.collect());
+        }
+        match &self.reservation {
+            Some(reserved) if self.admit(unit).is_none() => Waiting::Reserved(reserved.unit),
+            _ => {
+                let first = self.queue.order.first().map(|key| key.2).filter(|&first| first != unit);
+                Waiting::Turn(first.filter(|_| self.ending == Ending::No))
+            }
+        }
+    }
+
+    fn shortages(&self, now: Time, ledger: &Ledger, demand: &Demand) -> Vec<Shortage> {
+        let holder = |attempt: &AttemptId, instance: InstanceId, amount: u64| Holder {
+            instance,
+            amount,
+            until: self.live.get(attempt).and_then(|live| self.expected_end_at(live, now)),
+        };
+        let mut short = Vec::new();
+        let mut sum = |resource, requested: u64, held: u64, total: u64, amount: fn(&super::Placement) -> u64| {
+            if requested > total.saturating_sub(held) {
+                let holders = ledger.holders.iter().filter(|(_, held)| amount(&held.placement) > 0);
+                let held_by = holders.map(|(a, held)| holder(a, held.instance, amount(&held.placement))).collect();
+                let available = total.saturating_sub(held);
+                short.push(Shortage { resource, requested, available, total, held_by, strangers: 0 });
+            }
+        };
+        sum(Resource::Jobs, 1, ledger.holders.len() as u64, ledger.jobs as u64, |_| 1);
+        sum(Resource::Cpus, demand.cpus.into(), ledger.held_cpus, ledger.cpus, |p| p.cpus.into());
+        sum(Resource::Memory, demand.memory, ledger.held_memory, ledger.memory, |p| p.memory);
+        let takers = ledger.gpus.iter().filter(|gpu| gpu.takes(demand)).count() as u64;
+        let wanted = u64::from(demand.gpus);
+        if wanted > takers {
+            let total = ledger.gpus.len() as u64;
+            let resource = Resource::Gpus;
+            short.push(Shortage {
+                resource,
+                requested: wanted,
+                available: takers,
+                total,
+                held_by: Vec::new(),
+                strangers: 0,
+            });
+            for (i, gpu) in ledger.gpus.iter().enumerate().filter(|(_, gpu)| !gpu.takes(demand)) {
+                let id = GpuId(i as u32);
+                let resource = if gpu.state.alive { Resource::GpuMemory(id) } else { Resource::GpuLost(id) };
+                let held_by = gpu.holders.iter().filter_map(|h| {
+                    let held = ledger.holders.get(&h.attempt)?;
+                    Some(holder(&h.attempt, held.instance, h.reserved.max(h.used)))
+                });
+                short.push(Shortage {
+                    resource,
+                    requested: demand.on_card(gpu.state.memory),
+                    available: gpu.free(),
+                    total: gpu.state.memory,
+                    held_by: held_by.collect(),
+                    strangers: gpu.state.strangers,
+                });
+            }
+        }
+        short
+    }
+}

@@ -1,0 +1,156 @@
+//! Co-run groups: members that start at one instant with nothing of ours beside them, wait for each other at a barrier, and
+//! are looked up, retried, timed out and settled as one. Knows nothing of where they are placed.
+
+use super::api::{Action, Answer, Task};
+use super::state::{Core, Ending, Group, State, Window};
+use crate::{AttemptId, InstanceId, Outcome};
+
+impl Core {
+    /// The unit of an arriving task: its group's first member, or itself.
+    pub(super) fn join_group(&mut self, task: &Task) -> InstanceId {
+        let id = task.instance;
+        let Some((group, mode)) = task.corun.filter(|_| task.settled.is_none()) else { return id };
+        if let Some(&unit) = self.group_units.get(&group) {
+            if self.nodes[unit.index()].state == State::Pending
+                && let Some(known) = self.groups.get_mut(&unit)
+            {
+                known.members.push(id);
+                return unit;
+            }
+            self.faults.push(format!("instance {} is late for its co-run group", id.0));
+        }
+        let window = Window::Ahead;
+        self.group_units.insert(group, id);
+        self.groups.insert(id, Group { mode, members: vec![id], answers: Default::default(), window });
+        id
+    }
+
+    /// Where one member does not fit by itself the whole does not: fewer of them would be another experiment.
+    pub(super) fn give_up_broken_groups(&mut self, first: usize, out: &mut Vec<Action>) {
+        for index in first..self.nodes.len() {
+            let task = &self.nodes[index].task;
+            let Some((group, _)) = task.corun.filter(|_| task.settled == Some(Outcome::DoesNotFit)) else { continue };
+            let Some(&unit) = self.group_units.get(&group) else { continue };
+            if self.node(unit).state == State::Pending {
+                let members = self.members(unit).to_vec();
+                self.give_up(&members, Outcome::DoesNotFit, None, out);
+            }
+        }
+    }
+
+    /// Looked up as one: all members hit, or all run; if one cannot run, none does.
+    pub(super) fn group_answered(
+        &mut self,
+        unit: InstanceId,
+        instance: InstanceId,
+        answer: Answer,
+        out: &mut Vec<Action>,
+    ) {
+        let Some(group) = self.groups.get_mut(&unit) else { return };
+        group.answers.insert(instance, answer);
+        if group.answers.len() < group.members.len() {
+            return;
+        }
+        let answers = std::mem::take(&mut group.answers);
+        let refused = answers.iter().find(|(_, answer)| matches!(answer, Answer::Refused(_)));
+        if let Some((&culprit, _)) = refused {
+            for (member, answer) in answers {
+                match answer {
+                    Answer::Refused(outcome) => self.settle(&[member], outcome, None, out),
+                    Answer::Hit(_) | Answer::Miss => {
+                        self.give_up(&[member], Outcome::Skipped, Some(culprit), out);
+                    }
+                }
+            }
+        } else if answers.values().any(|answer| *answer == Answer::Miss) {
+            self.wait(unit, out);
+        } else {
+            for (member, answer) in answers {
+                if let Answer::Hit(outcome) = answer {
+                    self.settle(&[member], outcome, None, out);
+                }
+            }
+        }
+    }
+
+    /// A member waits at the barrier.
+    pub(super) fn ready(&mut self, attempt: AttemptId, out: &mut Vec<Action>) {
+        let Some(live) = self.live.get_mut(&attempt) else { return };
+        live.ready = true;
+        let instance = live.instance;
+        self.release(self.node(instance).unit, out);
+    }
+
+    /// A member has its own epochs and goes on for the others.
+    pub(super) fn sufficed(&mut self, attempt: AttemptId, out: &mut Vec<Action>) {
+        let Some(live) = self.live.get_mut(&attempt) else { return };
+        live.sufficed = true;
+        let instance = live.instance;
+        self.stop_sufficed(self.node(instance).unit, out);
+    }
+
+    /// A member ended: before the release it takes the group with it, after it the window is over.
+    pub(super) fn member_ended(&mut self, unit: InstanceId, outcome: Outcome, out: &mut Vec<Action>) {
+        if self.members(unit).iter().all(|&m| matches!(self.node(m).state, State::Ended { .. })) {
+            return self.conclude(unit, out);
+        }
+        let before_release = self.group(unit).is_some_and(|group| group.window == Window::Ahead);
+        if before_release && outcome == Outcome::Ok {
+            // It did all its work without the barrier. The others need not wait for it; no epoch will overlap.
+            return self.release(unit, out);
+        }
+        let again = outcome == Outcome::Failed && self.ending == Ending::No && self.retries_left(unit);
+        if before_release || again {
+            return self.kill_unit(unit, outcome, out);
+        }
+        if let Some(group) = self.groups.get_mut(&unit) {
+            group.window = Window::Over;
+        }
+        self.stop_sufficed(unit, out);
+    }
+
+    /// Releases the barrier when nobody is missing.
+    fn release(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
+        let Some(group) = self.group(unit).filter(|group| group.window == Window::Ahead) else { return };
+        let mut attempts = Vec::new();
+        let mut window = Window::Open;
+        for &member in &group.members {
+            match self.node(member).state {
+                State::Running { attempt } if self.live[&attempt].ready && self.live[&attempt].killed.is_none() => {
+                    attempts.push(attempt);
+                }
+                State::Ended { outcome: Outcome::Ok, .. } => window = Window::Over,
+                _ => return,
+            }
+        }
+        if let Some(group) = self.groups.get_mut(&unit) {
+            group.window = window;
+        }
+        out.push(Action::Release { attempts });
+        self.stop_sufficed(unit, out);
+    }
+
+    /// Stops members that go on for nobody: all have their epochs, or the window is over.
+    fn stop_sufficed(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
+        let Some(group) = self.group(unit) else { return };
+        let mut going_on = Vec::new();
+        let mut all = true;
+        for &member in &group.members {
+            match self.node(member).state {
+                State::Running { attempt } if self.live[&attempt].sufficed => going_on.push(attempt),
+                _ => all = false,
+            }
+        }
+        if group.window == Window::Over || group.window == Window::Open && all {
+            going_on.retain(|attempt| !self.live[attempt].stopped && self.live[attempt].killed.is_none());
+            going_on.iter().for_each(|attempt| {
+                if let Some(live) = self.live.get_mut(attempt) {
+                    live.stopped = true;
+                }
+            });
+            if !going_on.is_empty() {
+                out.push(Action::Stop { attempts: going_on });
+            }
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! The scheduler: events in, actions out, time as an argument. One arm an event, one function each. Knows no clock, no
+//! process and no file, and of policies only the seam.
+
+use super::api::{Action, Answer, Capacity, Event, Limits, Placement, Task};
+use super::policy::{Policy, Propose, View};
+use super::state::{Core, Ending, Live, Node, State, Timer, Window};
+use super::{admit::Reservation, resources::Demand};
+use crate::{AttemptId, InstanceId, Outcome, Span, Time};
+
+/// The state machine that live runs and simulations share.
+///
+/// Give it every event of an instant, completions before arrivals, then [`Event::Tick`] whenever [`Self::next_wake`] is not
+/// later than now: only a tick starts anything, so that an instant has one decision however many events it has.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    core: Core,
+    policy: Box<dyn Policy>,
+    /// Instances below are known to the policy.
+    announced: u32,
+}
+
+impl Scheduler {
+    /// A scheduler without tasks.
+    pub fn new(capacity: Capacity, policy: Box<dyn Policy>, limits: Limits) -> Self {
+        Scheduler { core: Core::new(capacity, limits), policy, announced: 0 }
+    }
+
+    /// Takes an event in and says what is to be done about it. Time never goes back; an earlier `now` counts as the latest.
+    /// Events about attempts that have ended are dropped.
+    pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
+        let core = &mut self.core;
+        core.now = core.now.max(now);
+        match event {
+            Event::Submitted(tasks) => core.submitted(tasks, out),
+            Event::Answered { instance, answer } => core.answered(instance, answer, out),
+            Event::Started { attempt } => core.started(attempt),
+            Event::SpawnFailed { attempt, reason: _ } => core.ended(attempt, Outcome::Failed, false, out),
+            Event::Ready { attempt } => core.ready(attempt, out),
+            Event::Sufficed { attempt } => core.sufficed(attempt, out),
+            Event::Sampled { attempt, gpu_memory } => core.sampled(attempt, &gpu_memory),
+            Event::Exited { attempt, outcome, spoiled } => core.ended(attempt, outcome, spoiled, out),
+            Event::Recorded { instance } => core.recorded(instance, out),
+            Event::Capacity(capacity) => core.capacity_changed(capacity, out),
+            Event::Cancel { grace } => core.cancelled(grace, out),
+            Event::Tick => {
+                core.fire_timers(out);
+                self.decide(out);
+            }
+        }
+        self.core.look_up(out);
+        self.core.finish(out);
+    }
+
+    /// When the next [`Event::Tick`] is due; not later than now if a decision is.
+    pub fn next_wake(&self) -> Option<Time> {
+        if self.core.dirty {
+            return Some(self.core.now);
+        }
+        let timer = self.core.timers.first().map(|&(at, _)| at);
+        let policy = self.policy.wake(&View::new(&self.core, 0)).filter(|&at| at > self.core.now);
+        timer.into_iter().chain(policy).min()
+    }
+
+    /// The policy's name.
+    pub fn policy(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    pub(super) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// One decision: the policy proposes until it stops, admission verifies.
+    fn decide(&mut self, out: &mut Vec<Action>) {
+        self.core.dirty = false;
+        self.introduce();
+        if self.core.ending != Ending::No {
+            return;
+        }
+        let before = self.core.reservation.take();
+        // Each unit can be preempted, reserved and started, once each.
+        let bound = 3 * (self.core.queue.order.len() + self.core.live.len()) + 3;
+        for proposals in 0.. {
+            let proposal = self.policy.propose(&View::new(&self.core, proposals));
+            let done = match proposal {
+                _ if proposals as usize >= bound => false,
+                Propose::Stop => break,
+                Propose::Start(unit) => self.core.start(unit, out),
+                Propose::Preempt(unit) => self.core.preempt(unit, out),
+                Propose::Reserve { unit, at } => self.core.reserve(unit, at, before.as_ref()),
+            };
+            if !done {
+                self.core.faults.push(format!("policy {} proposed {proposal:?}, which is refused", self.policy.name()));
+                break;
+            }
+            self.introduce();
+        }
+        // What was preempted at this instant waits for the next event, not for another decision.
+        self.core.dirty = false;
+    }
+
+    /// Tells the policy what has arrived, and has it rank what began to wait.
+    fn introduce(&mut self) {
+        let arrived = self.core.nodes.len() as u32;
+        if self.announced < arrived {
+            self.policy.arrived(&View::new(&self.core, 0), InstanceId(self.announced));
+            self.announced = arrived;
+        }
+        for unit in std::mem::take(&mut self.core.fresh) {
+            if matches!(self.core.node(unit).state, State::Waiting { .. }) && self.core.node(unit).key.is_none() {
+                let rank = self.policy.rank(&View::new(&self.core, 0), unit);
+                self.core.enqueue(unit, rank);
+            }
+        }
+    }
+}
+
+impl Core {
+    fn submitted(&mut self, tasks: Vec<Task>, out: &mut Vec<Action>) {
+        let first = self.nodes.len();
+        for task in tasks {
+            let id = InstanceId(self.nodes.len() as u32);
+            if task.instance != id || task.needs.iter().any(|need| need.on >= id) {
+                self.faults.push(format!("task {} is out of order", task.instance.0));
+                break;
+            }
+            let unit = self.join_group(&task);
+            self.unsettled += 1;
+            self.nodes.push(Node {
+                demand: Demand::of(&task),
+                task,
+                state: State::Pending,
+                unit,
+                unmet: 0,
+                dependents: Vec::new(),
+                attained: Span(0),
+                open: 0,
+                failures: 0,
+                repeated: false,
+                key: None,
+            });
+        }
+        self.finished = false;
+        let new: Vec<InstanceId> = (first..self.nodes.len()).map(|i| InstanceId(i as u32)).collect();
+        for &id in &new {
+            if let Some(outcome) = self.node(id).task.settled {
+                let fine = self.node(id).is_fine(outcome);
+                self.set(id, State::Settled { outcome, fine, blame: None });
+            }
+        }
+        let mut blocked = Vec::new();
+        for &id in &new {
+            if self.node(id).state == State::Pending {
+                blocked.extend(self.link(id).map(|blame| (id, blame)));
+            }
+        }
+        for &id in &new {
+            let node = self.node(id);
+            if node.state == State::Pending && node.unit == id && node.open == 0 {
+                self.to_ask.push(id);
+            }
+        }
+        for (id, blame) in blocked {
+            if self.node(id).state == State::Pending {
+                let skipped = self.block(id, blame, out);
+                skipped.into_iter().for_each(|id| self.tell_dependents(id, out));
+            }
+        }
+        self.give_up_broken_groups(first, out);
+        for &id in &new {
+            self.end_after_failure(id, out);
+        }
+        if self.ending != Ending::No {
+            self.end_all(out);
+        }
+    }
+
+    /// Ties an arriving instance to what it needs. Returns who is to blame if that can never be had.
+    fn link(&mut self, id: InstanceId) -> Option<InstanceId> {
+        let mut blame = None;
+        for need in self.node(id).task.needs.clone() {
+            match self.node(need.on).state {
+                State::Settled { fine: false, blame: root, .. } if !(need.list && self.limits.keep_going) => {
+                    blame = blame.or(root).or(Some(need.on));
+                }
+                State::Settled { .. } => {}
+                _ => {
+                    self.node_mut(need.on).dependents.push((id, need.list));
+                    self.node_mut(id).unmet += 1;
+                }
+            }
+        }
+        if self.node(id).unmet > 0 {
+            let unit = self.node(id).unit;
+            self.node_mut(unit).open += 1;
+        }
+        blame
+    }
+
+    fn answered(&mut self, instance: InstanceId, answer: Answer, out: &mut Vec<Action>) {
+        if self.nodes.get(instance.index()).is_none_or(|node| node.state != State::Asked) {
+            return;
+        }
+        let unit = self.node(instance).unit;
+        if self.group(unit).is_some() {
+            return self.group_answered(unit, instance, answer, out);
+        }
+        match answer {
+            Answer::Hit(outcome) | Answer::Refused(outcome) => self.settle(&[instance], outcome, None, out),
+            Answer::Miss => self.wait(unit, out),
+        }
+    }
+
+    fn started(&mut self, attempt: AttemptId) {
+        let Some(instance) = self.live.get(&attempt).map(|live| live.instance) else { return };
+        let timeout = self.node(instance).task.timeout;
+        self.arm(attempt, timeout);
+    }
+
+    fn sampled(&mut self, attempt: AttemptId, gpu_memory: &[u64]) {
+        self.dirty |= self.grounds.now.sample(attempt, gpu_memory);
+    }
+
+    /// An attempt is over. What follows is decided for its unit as a whole.
+    pub(super) fn ended(&mut self, attempt: AttemptId, outcome: Outcome, spoiled: bool, out: &mut Vec<Action>) {
+        let Some(live) = self.live.get(&attempt) else { return };
+        let (instance, outcome) = (live.instance, live.killed.unwrap_or(outcome));
+        let unit = self.node(instance).unit;
+        self.set(instance, State::Ended { attempt, outcome, spoiled });
+        if self.group(unit).is_some() {
+            self.member_ended(unit, outcome, out);
+        } else {
+            self.conclude(unit, out);
+        }
+    }
+
+    /// All attempts of a unit are over: once more, or for good.
+    pub(super) fn conclude(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
+        let ends: Vec<_> = self.members(unit).iter().map(|&m| (m, self.node(m).state)).collect();
+        let again = self.again(unit);
+        for (instance, state) in ends {
+            let State::Ended { attempt, outcome, .. } = state else { continue };
+            match again {
+                Some(retry_at) => {
+                    out.push(Action::Discard { instance, attempt, retry_at });
+                    self.node_mut(instance).attained = Span(0);
+                    if retry_at > self.now {
+                        self.set(instance, State::Paused { until: retry_at });
+                    }
+                }
+                None => {
+                    out.push(Action::Record { instance, attempt });
+                    self.set(instance, State::Recording { outcome });
+                }
+            }
+        }
+        if again == Some(self.now) {
+            self.wait(unit, out);
+        }
+    }
+
+    /// Whether a unit is tried again, and when: after failures with growing pauses, and at once, but once only, where a
+    /// measurement was spoiled.
+    fn again(&mut self, unit: InstanceId) -> Option<Time> {
+        if self.ending != Ending::No {
+            return None;
+        }
+        let (mut failed, mut spoiled) = (false, false);
+        for &m in self.members(unit) {
+            let node = self.node(m);
+            if let State::Ended { outcome, spoiled: bad, .. } = node.state {
+                failed |= outcome == Outcome::Failed;
+                let measurement = matches!(outcome, Outcome::Ok | Outcome::OutOfMemory | Outcome::TimedOut);
+                spoiled |= bad && measurement && node.task.measured;
+            }
+        }
+        let retry = failed && self.retries_left(unit);
+        let node = self.node_mut(unit);
+        if retry {
+            node.failures += 1;
+            Some(self.now + pause_after(self.node(unit).failures))
+        } else if spoiled && !failed && !node.repeated {
+            node.repeated = true;
+            Some(self.now)
+        } else {
+            None
+        }
+    }
+
+    /// A unit has as many retries as the most patient of its members.
+    pub(super) fn retries_left(&self, unit: InstanceId) -> bool {
+        let retries = self.members(unit).iter().map(|&m| self.node(m).task.retries).max().unwrap_or(0);
+        self.node(unit).failures < retries
+    }
+
+    fn recorded(&mut self, instance: InstanceId, out: &mut Vec<Action>) {
+        if let Some(State::Recording { outcome }) = self.nodes.get(instance.index()).map(|node| node.state) {
+            self.settle(&[instance], outcome, None, out);
+        }
+    }
+
+    fn capacity_changed(&mut self, capacity: Capacity, out: &mut Vec<Action>) {
+        self.grounds.set_capacity(&capacity);
+        self.capacity = capacity;
+        self.dirty = true;
+        let queued = self.queue.classes.iter().map(|(&class, alike)| (class, alike.iter().map(|key| key.2).collect()));
+        let fresh = self.fresh.iter().map(|&unit| (self.class(unit), vec![unit]));
+        let waiting: Vec<(_, Vec<InstanceId>)> = queued.chain(fresh).collect();
+        for (class, units) in waiting {
+            let Some(outcome) = self.never_fits(class) else { continue };
+            for unit in units {
+                if matches!(self.node(unit).state, State::Waiting { .. }) {
+                    let members = self.members(unit).to_vec();
+                    self.give_up(&members, outcome, None, out);
+                }
+            }
+        }
+    }
+
+    fn cancelled(&mut self, grace: Span, out: &mut Vec<Action>) {
+        self.ending = Ending::Cancelled;
+        self.end_all(out);
+        let live: Vec<AttemptId> = self.live.keys().copied().collect();
+        for attempt in live {
+            self.kill(attempt, grace, Outcome::Cancelled, out);
+        }
+    }
+
+    fn fire_timers(&mut self, out: &mut Vec<Action>) {
+        while let Some(&(at, timer)) = self.timers.first() {
+            if at > self.now {
+                break;
+            }
+            match timer {
+                Timer::Deadline(attempt) => {
+                    let unit = self.node(self.live[&attempt].instance).unit;
+                    self.kill_unit(unit, Outcome::TimedOut, out);
+                }
+                Timer::Retry(unit) => self.wait(unit, out),
+            }
+            // Either may have been removed by what it led to; a deadline fires once.
+            self.timers.remove(&(at, timer));
+        }
+    }
+
+    /// Asks the store about every unit whose needs are settled.
+    fn look_up(&mut self, out: &mut Vec<Action>) {
+        for unit in std::mem::take(&mut self.to_ask) {
+            let instances = self.members(unit).to_vec();
+            if self.node(unit).state == State::Pending {
+                for &member in &instances {
+                    self.set(member, State::Asked);
+                }
+                out.push(Action::LookUp { instances });
+            }
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<Action>) {
+        if self.unsettled == 0 && !self.finished {
+            self.finished = true;
+            out.push(Action::Finish);
+        }
+    }
+
+    /// The store has no result: the unit may start, unless nothing may or it never can.
+    pub(super) fn wait(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
+        let members = self.members(unit).to_vec();
+        let since = self.now;
+        for &member in &members {
+            self.set(member, State::Waiting { since });
+        }
+        if self.ending != Ending::No {
+            self.give_up(&members, Outcome::Cancelled, self.blame_for_ending(), out);
+        } else if let Some(outcome) = self.never_fits(self.class(unit)) {
+            self.give_up(&members, outcome, None, out);
+        }
+    }
+
+    fn start(&mut self, unit: InstanceId, out: &mut Vec<Action>) -> bool {
+        if self.node(unit).key.is_none() {
+            return false;
+        }
+        let Some(placements) = self.admit(unit) else { return false };
+        if self.reservation.as_ref().is_some_and(|r| r.unit == unit) {
+            self.reservation = None;
+        }
+        let members = self.members(unit).to_vec();
+        if let Some(group) = self.groups.get_mut(&unit) {
+            group.window = Window::Ahead;
+        }
+        for (instance, placement) in members.into_iter().zip(placements) {
+            self.start_attempt(instance, placement, out);
+        }
+        true
+    }
+
+    fn start_attempt(&mut self, instance: InstanceId, placement: Placement, out: &mut Vec<Action>) {
+        let attempt = AttemptId(self.next_attempt);
+        self.next_attempt += 1;
+        self.set(instance, State::Running { attempt });
+        self.grounds.now.take(attempt, instance, &placement, self.beside(instance));
+        let live = Live {
+            instance,
+            since: self.now,
+            deadline: None,
+            ready: false,
+            sufficed: false,
+            stopped: false,
+            killed: None,
+        };
+        self.live.insert(attempt, live);
+        // Until the process is there, so that one that never comes ends as well.
+        self.arm(attempt, self.node(instance).task.timeout);
+        out.push(Action::Start { attempt, instance, placement });
+    }
+
+    fn arm(&mut self, attempt: AttemptId, timeout: Option<Span>) {
+        let deadline = timeout.map(|timeout| self.now + timeout);
+        let Some(live) = self.live.get_mut(&attempt) else { return };
+        if let Some(old) = std::mem::replace(&mut live.deadline, deadline) {
+            self.timers.remove(&(old, Timer::Deadline(attempt)));
+        }
+        self.timers.extend(deadline.map(|at| (at, Timer::Deadline(attempt))));
+    }
+
+    fn preempt(&mut self, unit: InstanceId, out: &mut Vec<Action>) -> bool {
+        let State::Running { attempt } = self.node(unit).state else { return false };
+        if !self.limits.preemption || self.group(unit).is_some() || self.live[&attempt].killed.is_some() {
+            return false;
+        }
+        let ran = self.now - self.live[&attempt].since;
+        self.node_mut(unit).attained.0 += ran.0;
+        out.push(Action::Preempt { attempt });
+        let since = self.now;
+        self.set(unit, State::Waiting { since })
+    }
+
+    fn reserve(&mut self, unit: InstanceId, at: Option<Time>, before: Option<&Reservation>) -> bool {
+        if self.node(unit).key.is_none() {
+            return false;
+        }
+        let kept = before.filter(|old| old.unit == unit && old.at.is_none());
+        let since = kept.map_or(AttemptId(self.next_attempt), |old| old.since);
+        self.reservation = Some(Reservation { unit, at, since });
+        true
+    }
+
+    /// Tells an attempt to end. The first reason stands; a cancel may shorten its grace.
+    fn kill(&mut self, attempt: AttemptId, grace: Span, outcome: Outcome, out: &mut Vec<Action>) {
+        let Some(live) = self.live.get_mut(&attempt) else { return };
+        let outcome = *live.killed.get_or_insert(outcome);
+        out.push(Action::Kill { attempt, grace, outcome });
+    }
+
+    /// Tells all running attempts of a unit to end that were not told before.
+    pub(super) fn kill_unit(&mut self, unit: InstanceId, outcome: Outcome, out: &mut Vec<Action>) {
+        for member in self.members(unit).to_vec() {
+            if let State::Running { attempt } = self.node(member).state
+                && self.live[&attempt].killed.is_none()
+            {
+                self.kill(attempt, self.limits.grace, outcome, out);
+            }
+        }
+    }
+}
+
+/// 1 s, 2 s, 4 s, … up to a minute.
+fn pause_after(failures: u32) -> Span {
+    Span::from_millis(1_000 * (1u64 << (failures - 1).min(6)).min(60))
+}

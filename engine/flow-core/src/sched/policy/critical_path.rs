@@ -1,0 +1,54 @@
+//! `critical-path`: the longest chain of work still to come goes first, skipping what does not fit; what is passed over for
+//! too long is reserved. The default inside one workflow, where the end of the last step is what people wait for.
+
+use super::{Patience, Policy, Propose, View};
+use crate::{InstanceId, Span};
+
+/// Longest remaining chain first.
+#[derive(Clone, Debug, Default)]
+pub struct CriticalPath {
+    patience: Patience,
+    /// By instance: its own time and that of the longest chain that waits for it, microseconds.
+    chain: Vec<u64>,
+}
+
+impl Policy for CriticalPath {
+    fn name(&self) -> &'static str {
+        "critical-path"
+    }
+
+    fn arrived(&mut self, view: &View<'_>, first: InstanceId) {
+        let new = || (first.0..view.arrived()).map(InstanceId);
+        let mut known: Vec<Span> = new().filter_map(|id| view.task(id).estimate.duration).collect();
+        known.sort();
+        // Without any history every step counts alike, so that the chain with most steps goes first.
+        let unknown = known.get(known.len() / 2).copied().unwrap_or(Span::from_millis(1_000));
+        let own = |id: InstanceId| view.task(id).estimate.duration.unwrap_or(unknown).0;
+        self.chain.extend(new().map(own));
+        // Needs have smaller ids, so each chain is final before what it waits for is lengthened by it.
+        let mut lengthened: Vec<InstanceId> = new().collect();
+        while let Some(id) = lengthened.pop() {
+            for need in &view.task(id).needs {
+                let chain = self.chain[id.index()].saturating_add(own(need.on));
+                if chain > self.chain[need.on.index()] {
+                    self.chain[need.on.index()] = chain;
+                    if need.on < first {
+                        lengthened.push(need.on);
+                    }
+                }
+            }
+        }
+    }
+
+    fn rank(&self, view: &View<'_>, unit: InstanceId) -> i64 {
+        let longest = view.members(unit).iter().map(|m| self.chain[m.index()]).max().unwrap_or(0);
+        -i64::try_from(longest).unwrap_or(i64::MAX)
+    }
+
+    fn propose(&mut self, view: &View<'_>) -> Propose {
+        if let Some(unit) = self.patience.overdue(view) {
+            return Propose::Reserve { unit, at: None };
+        }
+        view.first_that_fits().map_or(Propose::Stop, Propose::Start)
+    }
+}

@@ -1,0 +1,340 @@
+//! Who holds what: an indexed pool of GPUs and sums of CPUs and memory, in whole units and bytes. Knows nothing of tasks,
+//! states or policies; it places a demand or says no.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::api::{Capacity, GpuState, Placement, Task};
+use crate::{AttemptId, CorunGpus, Exclusive, GpuId, InstanceId};
+
+const GIB: u64 = 1 << 30;
+
+/// What a task asks of admission. Tasks with equal demands fit or do not fit alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Demand {
+    pub(super) gpus: u32,
+    pub(super) gpu_memory: GpuMemory,
+    pub(super) cpus: u32,
+    pub(super) memory: u64,
+    /// Nothing else of ours on its GPUs.
+    pub(super) gpus_alone: bool,
+    /// Nothing else of ours on the machine.
+    pub(super) machine_alone: bool,
+}
+
+/// What is known of the memory that a task takes on each of its GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum GpuMemory {
+    /// The author's word: it fits exactly where that much is free.
+    Declared(u64),
+    /// The peak that history saw. A margin is added, and an empty card always suffices: history never forbids.
+    Learned(u64),
+    /// Nothing is known.
+    Unknown,
+}
+
+impl Demand {
+    pub(super) fn of(task: &Task) -> Self {
+        let request = &task.request;
+        let learned = task.estimate.gpu_memory.filter(|_| task.estimate.samples > 0);
+        let gpu_memory = match (request.gpus, request.gpu_memory, learned) {
+            (0, ..) => GpuMemory::Declared(0),
+            (_, Some(bytes), _) => GpuMemory::Declared(bytes),
+            (_, None, Some(bytes)) => GpuMemory::Learned(bytes),
+            (_, None, None) => GpuMemory::Unknown,
+        };
+        let alone = gpu_memory == GpuMemory::Unknown || task.measured || task.exclusive != Exclusive::No;
+        Demand {
+            gpus: request.gpus,
+            gpu_memory,
+            cpus: request.cpus,
+            memory: request.memory.unwrap_or(0),
+            gpus_alone: request.gpus > 0 && alone,
+            machine_alone: task.exclusive == Exclusive::Machine,
+        }
+    }
+
+    /// Free memory that a card of this size must have.
+    pub(super) fn on_card(&self, total: u64) -> u64 {
+        let margin = GIB.max(total / 20);
+        match self.gpu_memory {
+            GpuMemory::Declared(bytes) => bytes,
+            GpuMemory::Learned(bytes) => bytes.saturating_add(margin).min(total),
+            GpuMemory::Unknown => margin.min(total),
+        }
+    }
+
+    /// What a member of a co-run group reserves: only what its author declared, since a learned peak or a margin would
+    /// forbid the very experiment.
+    fn declared(&self) -> u64 {
+        match self.gpu_memory {
+            GpuMemory::Declared(bytes) => bytes,
+            GpuMemory::Learned(_) | GpuMemory::Unknown => 0,
+        }
+    }
+}
+
+/// What an attempt holds beside its placement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beside {
+    /// Others may run beside it, on other GPUs only if `gpus_alone`.
+    Anyone { gpus_alone: bool },
+    /// Nothing of ours runs beside it.
+    Nobody,
+    /// Only the other members of its group, who together may ask for more CPUs than there are.
+    Group(InstanceId),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) instance: InstanceId,
+    pub(super) placement: Placement,
+    pub(super) beside: Beside,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Gpu {
+    pub(super) state: GpuState,
+    pub(super) holders: Vec<GpuHold>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GpuHold {
+    pub(super) attempt: AttemptId,
+    pub(super) reserved: u64,
+    pub(super) used: u64,
+    pub(super) alone: bool,
+}
+
+impl Gpu {
+    /// Total − strangers − Σ over ours of max(reserved, used).
+    pub(super) fn free(&self) -> u64 {
+        let ours = self.holders.iter().fold(0u64, |sum, h| sum.saturating_add(h.reserved.max(h.used)));
+        self.state.memory.saturating_sub(self.state.strangers).saturating_sub(ours)
+    }
+
+    pub(super) fn takes(&self, demand: &Demand) -> bool {
+        self.state.alive
+            && !self.holders.iter().any(|h| h.alone || demand.gpus_alone)
+            && self.free() >= demand.on_card(self.state.memory)
+    }
+}
+
+/// The books: what there is, and which attempt holds how much of it.
+#[derive(Clone, Debug)]
+pub(super) struct Ledger {
+    pub(super) gpus: Vec<Gpu>,
+    pub(super) cpus: u64,
+    pub(super) memory: u64,
+    pub(super) jobs: usize,
+    pub(super) held_cpus: u64,
+    pub(super) held_memory: u64,
+    pub(super) holders: BTreeMap<AttemptId, Held>,
+    /// Capacity shrank under what was running.
+    shrunk: bool,
+}
+
+impl Ledger {
+    pub(super) fn new(capacity: &Capacity) -> Self {
+        let mut ledger = Ledger {
+            gpus: Vec::new(),
+            cpus: 0,
+            memory: 0,
+            jobs: 0,
+            held_cpus: 0,
+            held_memory: 0,
+            holders: BTreeMap::new(),
+            shrunk: false,
+        };
+        ledger.set_capacity(capacity);
+        ledger
+    }
+
+    /// A GPU that the list no longer has counts as dead.
+    pub(super) fn set_capacity(&mut self, capacity: &Capacity) {
+        for (gpu, state) in self.gpus.iter_mut().zip(&capacity.gpus) {
+            gpu.state = state.clone();
+        }
+        for gone in self.gpus.iter_mut().skip(capacity.gpus.len()) {
+            gone.state.alive = false;
+        }
+        let known = self.gpus.len();
+        let new = capacity.gpus.iter().skip(known);
+        self.gpus.extend(new.map(|state| Gpu { state: state.clone(), holders: Vec::new() }));
+        self.cpus = u64::from(capacity.cpus);
+        self.memory = capacity.memory;
+        self.jobs = capacity.jobs.map_or(usize::MAX, |jobs| jobs.max(1) as usize);
+        self.shrunk = self.oversubscribed().is_some();
+    }
+
+    /// Something runs that wants nothing beside it.
+    pub(super) fn closed(&self) -> bool {
+        // Such an attempt is alone, or among its group: any holder tells.
+        self.holders.values().next().is_some_and(|held| !matches!(held.beside, Beside::Anyone { .. }))
+    }
+
+    /// Whether a demand could be placed now.
+    pub(super) fn fits(&self, demand: &Demand) -> bool {
+        self.sums_suffice(demand)
+            && (demand.gpus == 0 || self.gpus.iter().filter(|gpu| gpu.takes(demand)).count() >= demand.gpus as usize)
+    }
+
+    fn sums_suffice(&self, demand: &Demand) -> bool {
+        let (cpus, memory) = (u64::from(demand.cpus), demand.memory);
+        (self.holders.is_empty() || !demand.machine_alone && !self.closed())
+            && self.holders.len() < self.jobs
+            && self.held_cpus + cpus <= self.cpus
+            && self.held_memory.saturating_add(memory) <= self.memory
+    }
+
+    /// Where a demand would go now: to empty cards first, then to those without strangers, then to those with most room.
+    pub(super) fn place(&self, demand: &Demand) -> Option<Placement> {
+        if !self.sums_suffice(demand) {
+            return None;
+        }
+        let mut takers: Vec<_> = (0..self.gpus.len() as u32)
+            .map(|i| (GpuId(i), &self.gpus[i as usize]))
+            .filter(|(_, gpu)| demand.gpus > 0 && gpu.takes(demand))
+            .collect();
+        if takers.len() < demand.gpus as usize {
+            return None;
+        }
+        takers.sort_by_key(|(id, gpu)| (gpu.holders.len(), gpu.state.strangers > 0, Reverse(gpu.free()), *id));
+        takers.truncate(demand.gpus as usize);
+        let room = takers.iter().map(|(_, gpu)| gpu.free()).min().unwrap_or(0);
+        let gpu_memory = match demand.gpu_memory {
+            GpuMemory::Unknown => room,
+            _ => takers.iter().map(|(_, gpu)| demand.on_card(gpu.state.memory)).max().unwrap_or(0).min(room),
+        };
+        let mut gpus: Vec<GpuId> = takers.into_iter().map(|(id, _)| id).collect();
+        gpus.sort();
+        Some(Placement { gpus, cpus: demand.cpus, gpu_memory, memory: demand.memory })
+    }
+
+    /// Where the members of a group would go now, in their order. Nothing of ours may run; CPUs, `-j` and what history
+    /// says of GPU memory do not count, GPUs and declared memory do.
+    pub(super) fn place_group(&self, mode: CorunGpus, members: &[Demand]) -> Option<Vec<Placement>> {
+        let memory = members.iter().fold(0u64, |sum, m| sum.saturating_add(m.memory));
+        if !self.holders.is_empty() || memory > self.memory {
+            return None;
+        }
+        let mut cards: Vec<_> = (0..self.gpus.len() as u32)
+            .map(|i| (GpuId(i), &self.gpus[i as usize]))
+            .filter(|(_, g)| g.state.alive)
+            .collect();
+        cards.sort_by_key(|(id, gpu)| (Reverse(gpu.free()), *id));
+        let mut room: Vec<u64> = cards.iter().map(|(_, gpu)| gpu.free()).collect();
+        // The largest demand chooses first, from the cards with most room: if any assignment exists, this one does.
+        let mut by_size: Vec<usize> = (0..members.len()).collect();
+        by_size.sort_by_key(|&m| (Reverse(members[m].declared()), m));
+        let mut placements = vec![Placement::default(); members.len()];
+        let mut next = 0;
+        for m in by_size {
+            let (demand, wanted) = (&members[m], members[m].gpus as usize);
+            let first = if mode == CorunGpus::Own { next } else { 0 };
+            next = first + wanted;
+            if next > cards.len() {
+                return None;
+            }
+            for free in &mut room[first..next] {
+                *free = free.checked_sub(demand.declared())?;
+            }
+            let mut gpus: Vec<GpuId> = cards[first..next].iter().map(|(id, _)| *id).collect();
+            gpus.sort();
+            placements[m] = Placement { gpus, cpus: demand.cpus, gpu_memory: demand.declared(), memory: demand.memory };
+        }
+        Some(placements)
+    }
+
+    pub(super) fn take(&mut self, attempt: AttemptId, instance: InstanceId, placement: &Placement, beside: Beside) {
+        let alone = matches!(beside, Beside::Anyone { gpus_alone: true });
+        for gpu in &placement.gpus {
+            self.gpus[gpu.index()].holders.push(GpuHold { attempt, reserved: placement.gpu_memory, used: 0, alone });
+        }
+        self.held_cpus += u64::from(placement.cpus);
+        self.held_memory = self.held_memory.saturating_add(placement.memory);
+        self.holders.insert(attempt, Held { instance, placement: placement.clone(), beside });
+    }
+
+    pub(super) fn release(&mut self, attempt: AttemptId) {
+        let Some(held) = self.holders.remove(&attempt) else { return };
+        for gpu in &held.placement.gpus {
+            self.gpus[gpu.index()].holders.retain(|h| h.attempt != attempt);
+        }
+        self.held_cpus -= u64::from(held.placement.cpus);
+        self.held_memory -= held.placement.memory;
+        self.shrunk = self.shrunk && self.oversubscribed().is_some();
+    }
+
+    /// Notes measured GPU memory, in the placement's order. Returns whether room changed.
+    pub(super) fn sample(&mut self, attempt: AttemptId, used: &[u64]) -> bool {
+        let Some(held) = self.holders.get(&attempt) else { return false };
+        let mut changed = false;
+        for (gpu, &used) in held.placement.gpus.iter().zip(used) {
+            for hold in self.gpus[gpu.index()].holders.iter_mut().filter(|h| h.attempt == attempt) {
+                changed |= hold.reserved.max(hold.used) != hold.reserved.max(used);
+                hold.used = used;
+            }
+        }
+        changed
+    }
+
+    fn oversubscribed(&self) -> Option<String> {
+        let group = self.holders.values().any(|held| matches!(held.beside, Beside::Group(_)));
+        if self.held_cpus > self.cpus && !group {
+            return Some(format!("{} of {} CPUs are held", self.held_cpus, self.cpus));
+        }
+        if self.held_memory > self.memory {
+            return Some(format!("{} of {} bytes of memory are held", self.held_memory, self.memory));
+        }
+        for (id, gpu) in self.gpus.iter().enumerate() {
+            let reserved: u64 = gpu.holders.iter().map(|h| h.reserved).sum();
+            if reserved > gpu.state.memory {
+                return Some(format!("{reserved} of {} bytes of GPU {id} are reserved", gpu.state.memory));
+            }
+        }
+        None
+    }
+
+    /// Every cross-reference and every limit.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let cpus: u64 = self.holders.values().map(|held| u64::from(held.placement.cpus)).sum();
+        let memory: u64 = self.holders.values().map(|held| held.placement.memory).sum();
+        if (cpus, memory) != (self.held_cpus, self.held_memory) {
+            return Err(format!(
+                "the sums say {} CPUs and {} bytes are held, the holders {cpus} and {memory}",
+                self.held_cpus, self.held_memory
+            ));
+        }
+        let on_gpus: usize = self.gpus.iter().map(|gpu| gpu.holders.len()).sum();
+        let placed: usize = self.holders.values().map(|held| held.placement.gpus.len()).sum();
+        if on_gpus != placed {
+            return Err(format!("{placed} GPUs are placed on, {on_gpus} say so"));
+        }
+        for (id, gpu) in self.gpus.iter().enumerate() {
+            for hold in &gpu.holders {
+                let held = self.holders.get(&hold.attempt).ok_or(format!("GPU {id} is held by nobody"))?;
+                if !held.placement.gpus.contains(&GpuId(id as u32)) {
+                    return Err(format!("GPU {id} is held by an attempt that is placed elsewhere"));
+                }
+            }
+            if gpu.holders.len() > 1 && gpu.holders.iter().any(|h| h.alone) {
+                return Err(format!("GPU {id} is shared with an attempt that wants it alone"));
+            }
+        }
+        let mut sides = self.holders.values().map(|held| held.beside);
+        let first = sides.next();
+        let together = |side: Beside| match (first, side) {
+            (Some(Beside::Anyone { .. }), Beside::Anyone { .. }) => true,
+            (Some(Beside::Group(a)), Beside::Group(b)) => a == b,
+            _ => false,
+        };
+        if !sides.all(together) {
+            return Err("something runs beside an attempt or a group that wants the machine alone".to_owned());
+        }
+        match self.oversubscribed() {
+            Some(what) if !self.shrunk => Err(what),
+            _ => Ok(()),
+        }
+    }
+}

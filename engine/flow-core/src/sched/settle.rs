@@ -1,0 +1,121 @@
+//! How instances are settled, and what that means for those that need them. The rule of what blocks what is here alone.
+
+use super::api::Action;
+use super::state::{Core, Ending, Node, State};
+use crate::{InstanceId, Outcome};
+
+impl Node {
+    /// Whether those who need it may go on: it succeeded, it is a result all the same, or it was never to run. Where one of
+    /// them then reads an output that is not there, the look-up refuses it, not this rule.
+    pub(super) fn is_fine(&self, outcome: Outcome) -> bool {
+        let left_out = outcome == Outcome::Skipped && self.task.settled == Some(outcome);
+        outcome == Outcome::Ok || left_out || self.task.record.contains(&outcome)
+    }
+}
+
+impl Core {
+    /// Settles instances that end as one. The world knows already: by its own answer, or because the caller tells it.
+    pub(super) fn settle(
+        &mut self,
+        ids: &[InstanceId],
+        outcome: Outcome,
+        blame: Option<InstanceId>,
+        out: &mut Vec<Action>,
+    ) {
+        for &id in ids {
+            let fine = self.node(id).is_fine(outcome);
+            self.set(id, State::Settled { outcome, fine, blame });
+        }
+        for &id in ids {
+            self.tell_dependents(id, out);
+        }
+        for &id in ids {
+            self.end_after_failure(id, out);
+        }
+    }
+
+    /// Settles instances that no attempt settles, and tells the world.
+    pub(super) fn give_up(
+        &mut self,
+        ids: &[InstanceId],
+        outcome: Outcome,
+        because: Option<InstanceId>,
+        out: &mut Vec<Action>,
+    ) {
+        out.extend(ids.iter().map(|&instance| Action::Settle { instance, outcome, because }));
+        self.settle(ids, outcome, because, out);
+    }
+
+    /// A failure ends the run, unless it is to keep going: what runs goes on to its end, nothing new starts.
+    pub(super) fn end_after_failure(&mut self, id: InstanceId, out: &mut Vec<Action>) {
+        let State::Settled { outcome, fine: false, .. } = self.node(id).state else { return };
+        let failed = !matches!(outcome, Outcome::Ok | Outcome::Skipped | Outcome::Cancelled);
+        if failed && !self.limits.keep_going && self.ending == Ending::No {
+            self.ending = Ending::Failed(id);
+            self.end_all(out);
+        }
+    }
+
+    /// Nothing new starts: whatever neither runs nor is being asked about or stored is cancelled.
+    pub(super) fn end_all(&mut self, out: &mut Vec<Action>) {
+        let (outcome, because) = (Outcome::Cancelled, self.blame_for_ending());
+        for index in 0..self.nodes.len() {
+            let instance = InstanceId(index as u32);
+            if matches!(self.node(instance).state, State::Pending | State::Waiting { .. } | State::Paused { .. }) {
+                out.push(Action::Settle { instance, outcome, because });
+                self.set(instance, State::Settled { outcome, fine: false, blame: because });
+            }
+        }
+    }
+
+    /// The failure that ended the run, if one did.
+    pub(super) fn blame_for_ending(&self) -> Option<InstanceId> {
+        match self.ending {
+            Ending::Failed(blame) => Some(blame),
+            Ending::No | Ending::Cancelled => None,
+        }
+    }
+
+    /// Walks from a settled instance to those who need it: one need less, or skipped in turn. Without recursion, for chains
+    /// are long.
+    pub(super) fn tell_dependents(&mut self, id: InstanceId, out: &mut Vec<Action>) {
+        let mut settled = vec![id];
+        while let Some(id) = settled.pop() {
+            let State::Settled { fine, blame, .. } = self.node(id).state else { continue };
+            for (dependent, list) in std::mem::take(&mut self.node_mut(id).dependents) {
+                if self.node(dependent).state != State::Pending {
+                    continue;
+                }
+                if fine || list && self.limits.keep_going {
+                    self.met(dependent);
+                } else {
+                    settled.extend(self.block(dependent, blame.unwrap_or(id), out));
+                }
+            }
+        }
+    }
+
+    /// One need less. The unit is looked up when none is left.
+    fn met(&mut self, id: InstanceId) {
+        let node = self.node_mut(id);
+        node.unmet -= 1;
+        if node.unmet == 0 {
+            let unit = node.unit;
+            self.node_mut(unit).open -= 1;
+            if self.node(unit).open == 0 {
+                self.to_ask.push(unit);
+            }
+        }
+    }
+
+    /// Skips an instance, and its group with it, because something it needs did not succeed. Returns what was skipped.
+    pub(super) fn block(&mut self, id: InstanceId, blame: InstanceId, out: &mut Vec<Action>) -> Vec<InstanceId> {
+        let skipped = self.members(self.node(id).unit).to_vec();
+        for &instance in &skipped {
+            let (outcome, blame) = (Outcome::Skipped, Some(blame));
+            out.push(Action::Settle { instance, outcome, because: blame });
+            self.set(instance, State::Settled { outcome, fine: false, blame });
+        }
+        skipped
+    }
+}

@@ -1,0 +1,293 @@
+//! The states of an instance and the one function that changes them, with everything that is derived from them: the queue,
+//! the running attempts, the timers, the count of what is unsettled. Knows no event and no policy.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::admit::{Grounds, Reservation};
+use super::api::{Answer, Capacity, Limits, Task};
+use super::resources::Demand;
+use crate::{AttemptId, CorunGpus, GroupId, InstanceId, Outcome, Span, Time};
+
+/// Where an instance stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Something it needs is unsettled.
+    Pending,
+    /// The store is asked for a result.
+    Asked,
+    /// It may start.
+    Waiting { since: Time },
+    /// It failed and is tried again later.
+    Paused { until: Time },
+    /// An attempt runs.
+    Running { attempt: AttemptId },
+    /// Its attempt ended; others of its group still run.
+    Ended { attempt: AttemptId, outcome: Outcome, spoiled: bool },
+    /// Its last attempt ended and is being stored.
+    Recording { outcome: Outcome },
+    /// For ever.
+    Settled { outcome: Outcome, fine: bool, blame: Option<InstanceId> },
+}
+
+impl State {
+    fn may_become(self, next: State) -> bool {
+        use State::*;
+        match (self, next) {
+            (Pending, Asked | Settled { .. })
+            | (Asked, Waiting { .. } | Settled { .. })
+            | (Waiting { .. }, Running { .. } | Settled { .. })
+            | (Paused { .. }, Waiting { .. } | Settled { .. })
+            | (Recording { .. }, Settled { .. }) => true,
+            // Back to waiting: a spoiled measurement is repeated, a preempted attempt goes on, a lost card is no retry.
+            (Running { .. }, Ended { .. } | Recording { .. } | Paused { .. } | Waiting { .. })
+            | (Ended { .. }, Recording { .. } | Paused { .. } | Waiting { .. }) => true,
+            _ => false,
+        }
+    }
+}
+
+/// An instance and what is kept about it.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) task: Task,
+    pub(super) demand: Demand,
+    pub(super) state: State,
+    /// The first instance of its group, or itself: what is started, retried and settled as one has one unit.
+    pub(super) unit: InstanceId,
+    /// Needs that are not settled yet.
+    pub(super) unmet: u32,
+    /// Who needs it, and whether as a member of a list. Emptied when it settles.
+    pub(super) dependents: Vec<(InstanceId, bool)>,
+    /// Time run before it was last preempted.
+    pub(super) attained: Span,
+    // Of a unit, kept at its first instance:
+    /// Members with unmet needs.
+    pub(super) open: u32,
+    /// Failed attempts.
+    pub(super) failures: u32,
+    /// It was repeated because a measurement was spoiled.
+    pub(super) repeated: bool,
+    /// Its place in the queue, while it is in it.
+    pub(super) key: Option<Key>,
+}
+
+/// Members that start, are retried and are settled as one.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) mode: CorunGpus,
+    /// In order of id; the first is the unit.
+    pub(super) members: Vec<InstanceId>,
+    /// Answers of the store, until all are in.
+    pub(super) answers: BTreeMap<InstanceId, Answer>,
+    pub(super) window: Window,
+}
+
+/// The co-run window of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Window {
+    /// Not all members are ready.
+    Ahead,
+    /// Released, and nobody has ended.
+    Open,
+    /// Somebody ended.
+    Over,
+}
+
+/// A running attempt.
+#[derive(Clone, Debug)]
+pub(super) struct Live {
+    pub(super) instance: InstanceId,
+    pub(super) since: Time,
+    pub(super) deadline: Option<Time>,
+    pub(super) ready: bool,
+    pub(super) sufficed: bool,
+    /// Told to stop going on.
+    pub(super) stopped: bool,
+    /// Told to end; the outcome it will have.
+    pub(super) killed: Option<Outcome>,
+}
+
+/// Why nothing new starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    No,
+    Failed(InstanceId),
+    Cancelled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    Deadline(AttemptId),
+    Retry(InstanceId),
+}
+
+/// Order in the queue: the policy's rank, then time of arrival, then id.
+pub(super) type Key = (i64, Time, InstanceId);
+
+/// Units that fit or do not fit alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Class {
+    Alike(Demand),
+    Group(InstanceId),
+}
+
+/// Units that may start, in order, and by class so that a look at one of each is enough.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Queue {
+    pub(super) order: BTreeSet<Key>,
+    pub(super) classes: BTreeMap<Class, BTreeSet<Key>>,
+}
+
+impl Queue {
+    fn insert(&mut self, class: Class, key: Key) {
+        self.order.insert(key);
+        self.classes.entry(class).or_default().insert(key);
+    }
+
+    fn remove(&mut self, class: Class, key: Key) {
+        self.order.remove(&key);
+        if let Some(alike) = self.classes.get_mut(&class) {
+            alike.remove(&key);
+            if alike.is_empty() {
+                self.classes.remove(&class);
+            }
+        }
+    }
+}
+
+/// Everything the scheduler knows, without the policy.
+#[derive(Clone, Debug)]
+pub(super) struct Core {
+    pub(super) now: Time,
+    pub(super) limits: Limits,
+    pub(super) capacity: Capacity,
+    pub(super) nodes: Vec<Node>,
+    /// Groups by unit.
+    pub(super) groups: BTreeMap<InstanceId, Group>,
+    pub(super) group_units: BTreeMap<GroupId, InstanceId>,
+    pub(super) queue: Queue,
+    /// Units that began to wait since the last decision; the policy ranks them in the next.
+    pub(super) fresh: Vec<InstanceId>,
+    /// Units whose needs are settled, to be looked up.
+    pub(super) to_ask: Vec<InstanceId>,
+    pub(super) live: BTreeMap<AttemptId, Live>,
+    pub(super) next_attempt: u32,
+    pub(super) timers: BTreeSet<(Time, Timer)>,
+    pub(super) grounds: Grounds,
+    pub(super) reservation: Option<Reservation>,
+    pub(super) unsettled: usize,
+    pub(super) ending: Ending,
+    /// Something changed that a decision should look at.
+    pub(super) dirty: bool,
+    pub(super) finished: bool,
+    /// What should not have happened.
+    pub(super) faults: Vec<String>,
+}
+
+impl Core {
+    pub(super) fn new(capacity: Capacity, limits: Limits) -> Self {
+        Core {
+            now: Time(0),
+            limits,
+            grounds: Grounds::new(&capacity),
+            capacity,
+            nodes: Vec::new(),
+            groups: BTreeMap::new(),
+            group_units: BTreeMap::new(),
+            queue: Queue::default(),
+            fresh: Vec::new(),
+            to_ask: Vec::new(),
+            live: BTreeMap::new(),
+            next_attempt: 0,
+            timers: BTreeSet::new(),
+            reservation: None,
+            unsettled: 0,
+            ending: Ending::No,
+            dirty: false,
+            // Nothing has arrived that could be finished.
+            finished: true,
+            faults: Vec::new(),
+        }
+    }
+
+    pub(super) fn node(&self, id: InstanceId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    pub(super) fn node_mut(&mut self, id: InstanceId) -> &mut Node {
+        &mut self.nodes[id.index()]
+    }
+
+    /// The group that a unit is, if it is one.
+    pub(super) fn group(&self, unit: InstanceId) -> Option<&Group> {
+        self.node(unit).task.corun.and_then(|_| self.groups.get(&unit))
+    }
+
+    /// What starts as one with this unit, itself first.
+    pub(super) fn members(&self, unit: InstanceId) -> &[InstanceId] {
+        match self.group(unit) {
+            Some(group) => &group.members,
+            None => std::slice::from_ref(&self.node(unit).task.instance),
+        }
+    }
+
+    pub(super) fn class(&self, unit: InstanceId) -> Class {
+        match self.group(unit) {
+            Some(_) => Class::Group(unit),
+            None => Class::Alike(self.node(unit).demand),
+        }
+    }
+
+    /// Puts a unit that began to wait where the policy ranks it.
+    pub(super) fn enqueue(&mut self, unit: InstanceId, rank: i64) {
+        let class = self.class(unit);
+        let node = self.node_mut(unit);
+        let key = (rank, node.task.submitted, unit);
+        node.key = Some(key);
+        self.queue.insert(class, key);
+    }
+
+    /// The one function that changes a state, and all that is derived from states.
+    pub(super) fn set(&mut self, id: InstanceId, to: State) -> bool {
+        let from = self.node(id).state;
+        if !from.may_become(to) {
+            self.faults.push(format!("instance {} cannot go from {from:?} to {to:?}", id.0));
+            return false;
+        }
+        let unit = self.node(id).unit;
+        match from {
+            State::Waiting { .. } => {
+                if let Some(key) = self.node_mut(id).key.take() {
+                    let class = self.class(id);
+                    self.queue.remove(class, key);
+                }
+            }
+            State::Paused { until } => {
+                self.timers.remove(&(until, Timer::Retry(unit)));
+            }
+            State::Running { attempt } => {
+                self.grounds.now.release(attempt);
+                if let Some(deadline) = self.live.remove(&attempt).and_then(|live| live.deadline) {
+                    self.timers.remove(&(deadline, Timer::Deadline(attempt)));
+                }
+                self.dirty = true;
+            }
+            _ => {}
+        }
+        match to {
+            State::Waiting { .. } => {
+                if id == unit {
+                    self.fresh.push(unit);
+                }
+                self.dirty = true;
+            }
+            State::Paused { until } => {
+                self.timers.insert((until, Timer::Retry(unit)));
+            }
+            State::Settled { .. } => self.unsettled -= 1,
+            _ => {}
+        }
+        self.node_mut(id).state = to;
+        true
+    }
+}

@@ -1,0 +1,299 @@
+//! A small language for cases.
+//!
+//! Tasks, one a line: `b cpus=1 gpus=1 needs=a,c* group=g/own …`; a star marks a member of a list. What happens, one a line:
+//! `SECONDS EVENT | what is to be done`. Between two lines the world answers as a well-behaved driver does: look-ups with
+//! what the task says (`hit=ok`, `refuse=skipped`, else a miss), records at once, each start with "started", and a tick when
+//! one is due. `check()` is asked after every event.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::sched::*;
+use crate::*;
+
+pub(super) const GIB: u64 = 1 << 30;
+
+pub(super) struct World {
+    pub(super) scheduler: Scheduler,
+    pub(super) now: Time,
+    /// `check()` is too slow for very many tasks.
+    pub(super) unchecked: bool,
+    names: Vec<String>,
+    ids: BTreeMap<String, InstanceId>,
+    answers: BTreeMap<InstanceId, Answer>,
+    /// The last attempt of each instance.
+    attempts: BTreeMap<InstanceId, AttemptId>,
+    owners: BTreeMap<AttemptId, InstanceId>,
+    capacity: Capacity,
+    tasks: Vec<Task>,
+}
+
+/// Runs a case. `settings`: `policy=fit cpus=4 memory=8 gpus=2x12 jobs=3 keep_going patience=60`.
+#[track_caller]
+pub(super) fn case(settings: &str, tasks: &str, script: &str) -> World {
+    let mut world = World::new(settings, tasks);
+    let (mut expected, mut actual) = (String::new(), String::new());
+    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (event, wanted) = line.split_once('|').unwrap_or((line, ""));
+        let done = world.happens(event.trim());
+        writeln!(expected, "{} | {}", event.trim(), wanted.trim()).unwrap();
+        writeln!(actual, "{} | {done}", event.trim()).unwrap();
+    }
+    assert!(expected == actual, "expected:\n{expected}\nbut was:\n{actual}");
+    world
+}
+
+impl World {
+    pub(super) fn new(settings: &str, tasks: &str) -> World {
+        let mut capacity = Capacity { cpus: 64, memory: 1024 * GIB, ..Capacity::default() };
+        let mut limits = Limits { patience: None, ..Limits::default() };
+        let mut chosen = "fit";
+        for (key, value) in settings.split_whitespace().map(pair) {
+            match key {
+                "policy" => chosen = value,
+                "cpus" => capacity.cpus = number(value) as u32,
+                "memory" => capacity.memory = number(value) * GIB,
+                "jobs" => capacity.jobs = Some(number(value) as u32),
+                "gpus" => {
+                    let (count, size) = value.split_once('x').unwrap();
+                    let gpu = GpuState { memory: number(size) * GIB, strangers: 0, alive: true };
+                    capacity.gpus = vec![gpu; number(count) as usize];
+                }
+                "keep_going" => limits.keep_going = true,
+                "patience" => limits.patience = Some(seconds(value)),
+                _ => panic!("no setting {key}"),
+            }
+        }
+        let policy = policy::named(chosen).unwrap();
+        let mut world = World {
+            scheduler: Scheduler::new(capacity.clone(), policy, limits),
+            now: Time(0),
+            unchecked: false,
+            names: Vec::new(),
+            ids: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            capacity,
+            tasks: Vec::new(),
+        };
+        for line in tasks.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let task = world.task(line);
+            world.tasks.push(task);
+        }
+        world
+    }
+
+    fn task(&mut self, line: &str) -> Task {
+        let mut words = line.split_whitespace();
+        self.names.push(words.next().unwrap().to_owned());
+        let id = InstanceId(self.names.len() as u32 - 1);
+        self.ids.extend(self.names.last().map(|name| (name.clone(), id)));
+        let mut task = Task {
+            instance: id,
+            needs: Vec::new(),
+            request: ResourceRequest { cpus: 1, ..ResourceRequest::default() },
+            exclusive: Exclusive::No,
+            corun: None,
+            continues: false,
+            measured: false,
+            record: Vec::new(),
+            timeout: None,
+            retries: 0,
+            priority: 0,
+            settled: None,
+            estimate: Estimate::default(),
+            submitted: Time(0),
+        };
+        for (key, value) in words.map(pair) {
+            match key {
+                "cpus" => task.request.cpus = number(value) as u32,
+                "memory" => task.request.memory = Some(number(value) * GIB),
+                "gpus" => task.request.gpus = number(value) as u32,
+                "gpu_memory" => task.request.gpu_memory = Some(number(value) * GIB),
+                "peak" => (task.estimate.gpu_memory, task.estimate.samples) = (Some(number(value) * GIB), 1),
+                "takes" => task.estimate.duration = Some(seconds(value)),
+                "needs" => {
+                    task.needs.extend(
+                        value
+                            .split(',')
+                            .map(|name| Need { on: self.id(name.trim_end_matches('*')), list: name.ends_with('*') }),
+                    );
+                }
+                "group" => {
+                    let (name, mode) = value.split_once('/').unwrap();
+                    let mode = if mode == "own" { CorunGpus::Own } else { CorunGpus::Shared };
+                    task.corun = Some((GroupId(name.bytes().next().unwrap().into()), mode));
+                    task.measured = true;
+                }
+                "exclusive" => {
+                    task.exclusive = if value == "gpu" { Exclusive::Gpu } else { Exclusive::Machine };
+                    task.measured = true;
+                }
+                "continues" => task.continues = true,
+                "measured" => task.measured = true,
+                "record" => task.record.push(outcome(value)),
+                "timeout" => task.timeout = Some(seconds(value)),
+                "retries" => task.retries = number(value) as u32,
+                "settled" => task.settled = Some(outcome(value)),
+                "hit" => _ = self.answers.insert(id, Answer::Hit(outcome(value))),
+                "refuse" => _ = self.answers.insert(id, Answer::Refused(outcome(value))),
+                _ => panic!("no key {key}"),
+            }
+        }
+        task
+    }
+
+    /// One line: the event, and what the scheduler wants done in turn.
+    pub(super) fn happens(&mut self, line: &str) -> String {
+        let (at, event) = line.split_once(' ').unwrap();
+        self.now = Time(0) + seconds(at);
+        let mut said = Vec::new();
+        // What was due before happens before.
+        while self.scheduler.next_wake().is_some_and(|wake| wake < self.now) {
+            let wake = self.scheduler.next_wake().unwrap();
+            self.tell(wake, Event::Tick, &mut said);
+        }
+        for event in self.events(event) {
+            self.tell(self.now, event, &mut said);
+        }
+        self.settle_down(&mut said);
+        said.join("; ")
+    }
+
+    fn events(&mut self, line: &str) -> Vec<Event> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (verb, rest) = words.split_first().unwrap();
+        if matches!(*verb, "exit" | "ready" | "sufficed" | "spawn_fails") {
+            let outcomes = |word: &&&str| !self.ids.contains_key(**word);
+            let spoiled = rest.contains(&"spoiled");
+            let how = rest.iter().filter(outcomes).find(|word| **word != "spoiled").map_or(Outcome::Ok, |w| outcome(w));
+            let who: Vec<_> = rest.iter().filter(|word| self.ids.contains_key(**word)).collect();
+            return who
+                .into_iter()
+                .map(|name| {
+                    let attempt = self.attempts[&self.id(name)];
+                    match *verb {
+                        "exit" => Event::Exited { attempt, outcome: how, spoiled },
+                        "ready" => Event::Ready { attempt },
+                        "sufficed" => Event::Sufficed { attempt },
+                        _ => Event::SpawnFailed { attempt, reason: "no such program".to_owned() },
+                    }
+                })
+                .collect();
+        }
+        vec![match (*verb, rest) {
+            ("submit", _) => Event::Submitted(std::mem::take(&mut self.tasks)),
+            ("late_exit", [attempt]) => {
+                Event::Exited { attempt: AttemptId(number(attempt) as u32), outcome: Outcome::Ok, spoiled: false }
+            }
+            ("uses", [name, bytes]) => {
+                Event::Sampled { attempt: self.attempts[&self.id(name)], gpu_memory: vec![number(bytes) * GIB] }
+            }
+            ("lose", [gpu]) => {
+                self.capacity.gpus[number(gpu) as usize].alive = false;
+                Event::Capacity(self.capacity.clone())
+            }
+            ("strangers", [gpu, bytes]) => {
+                self.capacity.gpus[number(gpu) as usize].strangers = number(bytes) * GIB;
+                Event::Capacity(self.capacity.clone())
+            }
+            ("cancel", [grace]) => Event::Cancel { grace: seconds(grace) },
+            ("tick", _) => Event::Tick,
+            _ => panic!("no event {line}"),
+        }]
+    }
+
+    /// Answers what is asked, and ticks if that is due.
+    fn settle_down(&mut self, said: &mut Vec<String>) {
+        while self.scheduler.next_wake().is_some_and(|wake| wake <= self.now) {
+            self.tell(self.now, Event::Tick, said);
+        }
+    }
+
+    pub(super) fn tell(&mut self, at: Time, event: Event, said: &mut Vec<String>) {
+        let mut out = Vec::new();
+        self.scheduler.handle(at, event.clone(), &mut out);
+        if !self.unchecked {
+            self.scheduler.check().unwrap_or_else(|what| panic!("after {event:?}: {what}"));
+        }
+        for action in out {
+            if let Some(words) = self.words(&action) {
+                said.push(words);
+            }
+            match action {
+                Action::LookUp { instances } => {
+                    for instance in instances {
+                        let answer = self.answers.get(&instance).cloned().unwrap_or(Answer::Miss);
+                        self.tell(at, Event::Answered { instance, answer }, said);
+                    }
+                }
+                Action::Start { attempt, instance, .. } => {
+                    self.attempts.insert(instance, attempt);
+                    self.owners.insert(attempt, instance);
+                    self.tell(at, Event::Started { attempt }, said);
+                }
+                Action::Record { instance, .. } => self.tell(at, Event::Recorded { instance }, said),
+                _ => {}
+            }
+        }
+    }
+
+    fn words(&self, action: &Action) -> Option<String> {
+        let name = |id: &InstanceId| self.names[id.index()].clone();
+        let all = |attempts: &[AttemptId]| attempts.iter().map(|a| name(&self.owners[a])).collect::<Vec<_>>().join(" ");
+        Some(match action {
+            Action::LookUp { .. } => return None,
+            Action::Start { instance, placement, .. } if placement.gpus.is_empty() => {
+                format!("start {}", name(instance))
+            }
+            Action::Start { instance, placement, .. } => {
+                let gpus: Vec<_> = placement.gpus.iter().map(|gpu| gpu.0.to_string()).collect();
+                format!("start {} on {}", name(instance), gpus.join("+"))
+            }
+            Action::Release { attempts } => format!("release {}", all(attempts)),
+            Action::Stop { attempts } => format!("stop {}", all(attempts)),
+            Action::Preempt { attempt } => format!("preempt {}", all(&[*attempt])),
+            Action::Kill { attempt, grace, outcome } => {
+                format!("kill {} in {} {}", all(&[*attempt]), grace.as_secs_f64(), word(*outcome))
+            }
+            Action::Record { instance, .. } => format!("record {}", name(instance)),
+            Action::Discard { instance, retry_at, .. } => {
+                format!("discard {} until {}", name(instance), retry_at.as_secs_f64())
+            }
+            Action::Settle { instance, outcome, because } => {
+                let because = because.map(|id| format!(" for {}", name(&id))).unwrap_or_default();
+                format!("settle {} {}{because}", name(instance), word(*outcome))
+            }
+            Action::Finish => "finish".to_owned(),
+        })
+    }
+
+    pub(super) fn id(&self, name: &str) -> InstanceId {
+        *self.ids.get(name).unwrap_or_else(|| panic!("no task {name}"))
+    }
+
+    pub(super) fn waits(&self, name: &str) -> Waiting {
+        self.scheduler.explain(self.now, self.id(name))
+    }
+}
+
+fn pair(word: &str) -> (&str, &str) {
+    word.split_once('=').unwrap_or((word, ""))
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().unwrap_or_else(|_| panic!("{text} is no number"))
+}
+
+fn seconds(text: &str) -> Span {
+    Span::from_secs_f64(text.parse().unwrap_or_else(|_| panic!("{text} is no number")))
+}
+
+fn outcome(word: &str) -> Outcome {
+    serde_json::from_str(&format!("\"{word}\"")).unwrap_or_else(|_| panic!("{word} is no outcome"))
+}
+
+fn word(outcome: Outcome) -> String {
+    serde_json::to_string(&outcome).unwrap().trim_matches('"').to_owned()
+}

@@ -1,0 +1,203 @@
+//! How things end: needs, failures with and without `-k`, retries, timeouts, cancel.
+
+use super::dsl::{World, case};
+
+#[test]
+fn a_chain_runs_in_order() {
+    case(
+        "",
+        "a
+         b needs=a
+         c needs=b",
+        "0 submit | start a
+         1 exit a | record a; start b
+         2 exit b | record b; start c
+         3 exit c | record c; finish",
+    );
+}
+
+#[test]
+fn nothing_to_do_finishes_at_once() {
+    case("", "", "0 submit | finish");
+    case(
+        "",
+        "a hit=ok
+         b needs=a hit=ok",
+        "0 submit | finish",
+    );
+}
+
+#[test]
+fn a_failure_ends_the_run_but_not_what_runs() {
+    case(
+        "cpus=2",
+        "a
+         b
+         c
+         d needs=a
+         e needs=d",
+        "0 submit        | start a; start b
+         1 exit a failed | record a; settle d skipped for a; settle e skipped for a; settle c cancelled for a
+         2 exit b        | record b; finish",
+    );
+}
+
+#[test]
+fn with_k_everything_that_does_not_depend_on_it_goes_on() {
+    case(
+        "cpus=2 keep_going",
+        "a
+         b
+         c
+         d needs=a
+         e needs=a*,b*",
+        "0 submit        | start a; start b
+         1 exit a failed | record a; settle d skipped for a; start c
+         2 exit b        | record b; start e
+         3 exit c e      | record c; record e; finish",
+    );
+}
+
+#[test]
+fn without_k_a_list_is_blocked_by_a_failed_member() {
+    case(
+        "",
+        "a
+         b
+         e needs=a*,b*",
+        "0 submit        | start a; start b
+         1 exit a failed | record a; settle e skipped for a
+         1 exit b        | record b; finish",
+    );
+}
+
+#[test]
+fn a_recorded_outcome_is_a_result() {
+    case(
+        "",
+        "a record=out_of_memory
+         b needs=a*
+         c record=out_of_memory hit=out_of_memory
+         d needs=c*",
+        "0 submit               | start a; start d
+         1 exit a out_of_memory | record a; start b
+         2 exit b d             | record b; record d; finish",
+    );
+}
+
+#[test]
+fn what_was_left_out_blocks_nobody() {
+    case(
+        "",
+        "a settled=skipped
+         b needs=a*
+         c needs=a refuse=skipped
+         d needs=c",
+        "0 submit | settle d skipped for c; start b
+         1 exit b | record b; finish",
+    );
+}
+
+#[test]
+fn what_settled_at_planning_as_a_failure_ends_the_run() {
+    case(
+        "",
+        "a settled=does_not_fit
+         b needs=a
+         c",
+        "0 submit | settle b skipped for a; settle c cancelled for a; finish",
+    );
+    case(
+        "",
+        "a settled=does_not_fit record=does_not_fit
+         b needs=a*",
+        "0 submit | start b",
+    );
+}
+
+#[test]
+fn retries_pause_longer_each_time() {
+    case(
+        "",
+        "a retries=3",
+        "0 submit         | start a
+         1 exit a failed  | discard a until 2
+         2 tick           | start a
+         2 late_exit 0    |
+         3 spawn_fails a  | discard a until 5
+         5 tick           | start a
+         6 exit a failed  | discard a until 10
+         10 tick          | start a
+         11 exit a failed | record a; finish",
+    );
+}
+
+#[test]
+fn only_failures_are_retried() {
+    case(
+        "",
+        "a retries=3 timeout=5",
+        "0 submit | start a
+         5 tick   | kill a in 10 timed_out
+         6 exit a | record a; finish",
+    );
+}
+
+#[test]
+fn a_spoiled_measurement_is_repeated_once() {
+    case(
+        "",
+        "a measured
+         b",
+        "0 submit         | start a; start b
+         1 exit b spoiled | record b
+         2 exit a spoiled | discard a until 2; start a
+         3 exit a spoiled | record a; finish",
+    );
+}
+
+#[test]
+fn an_exit_in_the_instant_of_its_deadline_counts() {
+    case(
+        "",
+        "a timeout=5",
+        "0 submit | start a
+         5 exit a | record a; finish",
+    );
+}
+
+#[test]
+fn cancel_gives_grace_and_then_none() {
+    case(
+        "cpus=1",
+        "a retries=1
+         b
+         c needs=a",
+        "0 submit        | start a
+         1 cancel 10     | settle b cancelled; settle c cancelled; kill a in 10 cancelled
+         2 cancel 0      | kill a in 0 cancelled
+         3 exit a failed | record a; finish",
+    );
+}
+
+#[test]
+fn a_cancel_while_a_retry_is_due_settles_it() {
+    case(
+        "",
+        "a retries=1",
+        "0 submit        | start a
+         1 exit a failed | discard a until 2
+         1 cancel 10     | settle a cancelled; finish",
+    );
+}
+
+#[test]
+fn a_long_chain_is_skipped_without_a_deep_stack() {
+    let chain = (0..100_000).map(|i| if i == 0 { "t0\n".to_owned() } else { format!("t{i} needs=t{}\n", i - 1) });
+    let mut world = World::new("", &chain.collect::<String>());
+    world.unchecked = true;
+    assert_eq!(world.happens("0 submit"), "start t0");
+    let said = world.happens("1 exit t0 failed");
+    assert!(said.starts_with("record t0; settle t1 skipped for t0"), "{}", &said[..60]);
+    assert!(said.ends_with("settle t99999 skipped for t0; finish"));
+}

@@ -1,0 +1,7 @@
+//! Table tests of the scheduler: what arrives, and line by line what happens and what must be done then.
+
+mod dsl;
+mod ends;
+mod groups;
+mod places;
+mod waits;

@@ -1,0 +1,186 @@
+//! Where things go: sums, pools, who may share a GPU.
+
+use super::dsl::case;
+
+#[test]
+fn fit_passes_what_has_no_room_and_fifo_does_not() {
+    let tasks = "a cpus=3
+                 b cpus=2
+                 c cpus=1";
+    case("cpus=4 policy=fit", tasks, "0 submit | start a; start c");
+    case("cpus=4 policy=fifo", tasks, "0 submit | start a");
+}
+
+#[test]
+fn memory_and_jobs_are_sums() {
+    case(
+        "memory=8",
+        "a memory=6
+         b memory=3
+         c memory=2",
+        "0 submit | start a; start c",
+    );
+    case(
+        "jobs=1",
+        "a
+         b",
+        "0 submit | start a
+         1 exit a | record a; start b",
+    );
+}
+
+#[test]
+fn gangs_are_all_or_nothing() {
+    case(
+        "gpus=2x12",
+        "a gpus=1
+         b gpus=2
+         c gpus=1",
+        "0 submit   | start a on 0; start c on 1
+         1 exit a   | record a
+         2 exit c   | record c; start b on 0+1",
+    );
+}
+
+#[test]
+fn an_unknown_step_has_its_gpu_alone() {
+    case(
+        "gpus=1x24",
+        "a gpus=1
+         b gpus=1 peak=4
+         c gpus=1 peak=4",
+        "0 submit | start a on 0
+         1 exit a | record a; start b on 0; start c on 0",
+    );
+}
+
+#[test]
+fn a_learned_peak_gets_a_margin_and_an_empty_card_always_suffices() {
+    // 5 + 1.2 (a twentieth of the card) + 17 is more than 24 has, though 5 + 17 is less.
+    case(
+        "gpus=1x24",
+        "a gpus=1 peak=5
+         b gpus=1 peak=17",
+        "0 submit | start a on 0
+         1 exit a | record a; start b on 0",
+    );
+    case("gpus=1x24", "a gpus=1 peak=40", "0 submit | start a on 0");
+}
+
+#[test]
+fn a_declared_size_counts_as_declared() {
+    case(
+        "gpus=1x24",
+        "a gpus=1 gpu_memory=12
+         b gpus=1 gpu_memory=12
+         c gpus=1 gpu_memory=25",
+        "0 submit | settle c does_not_fit; settle a cancelled for c; settle b cancelled for c; finish",
+    );
+    case(
+        "gpus=1x24 keep_going",
+        "a gpus=1 gpu_memory=12
+         b gpus=1 gpu_memory=12
+         c gpus=1 gpu_memory=25",
+        "0 submit | settle c does_not_fit; start a on 0; start b on 0",
+    );
+}
+
+#[test]
+fn what_is_used_beyond_what_was_reserved_is_not_given_out() {
+    case(
+        "gpus=1x24 cpus=1",
+        "a gpus=1 gpu_memory=4
+         b gpus=1 gpu_memory=4 cpus=0
+         c gpus=1 gpu_memory=8 cpus=0 needs=b",
+        "0 submit    | start a on 0; start b on 0
+         1 uses a 17 |
+         2 exit b    | record b
+         3 uses a 16 | start c on 0",
+    );
+}
+
+#[test]
+fn measured_steps_share_no_gpu() {
+    case(
+        "gpus=2x24",
+        "a gpus=1 gpu_memory=4 measured
+         b gpus=1 gpu_memory=4
+         c gpus=1 gpu_memory=4
+         d gpus=1 gpu_memory=4 exclusive=gpu",
+        "0 submit   | start a on 0; start b on 1; start c on 1
+         1 exit b c | record b; record c; start d on 1",
+    );
+}
+
+#[test]
+fn strangers_make_others_wait_and_are_avoided() {
+    case(
+        "gpus=2x24 cpus=8",
+        "a
+         b gpus=1 gpu_memory=8 needs=a
+         c gpus=1 gpu_memory=8 needs=a
+         d gpus=1 gpu_memory=8 needs=a
+         e gpus=2 gpu_memory=5 needs=d",
+        "0 submit         | start a
+         1 strangers 0 20 |
+         2 exit a         | record a; start b on 1; start c on 1; start d on 1
+         3 exit d         | record d
+         4 strangers 0 19 | start e on 0+1",
+    );
+}
+
+#[test]
+fn an_exclusive_step_has_the_machine_to_itself() {
+    case(
+        "cpus=4",
+        "a
+         b exclusive
+         c",
+        "0 submit   | start a; start c
+         1 exit a   | record a
+         2 exit c   | record c; start b
+         3 exit b   | record b; finish",
+    );
+    case(
+        "cpus=4 policy=fifo",
+        "b exclusive
+         c cpus=0",
+        "0 submit   | start b
+         1 exit b   | record b; start c",
+    );
+}
+
+#[test]
+fn a_lost_gpu_takes_nothing_new_and_gives_up_what_fits_nowhere() {
+    case(
+        "gpus=2x24 keep_going",
+        "a gpus=2
+         b gpus=2
+         c gpus=1
+         d gpus=3",
+        "0 submit | settle d does_not_fit; start a on 0+1
+         1 lose 0 | settle b failed
+         2 exit a | record a; start c on 1
+         3 exit c | record c; finish",
+    );
+}
+
+#[test]
+fn the_longest_chain_goes_first() {
+    case(
+        "cpus=1 policy=critical-path",
+        "a takes=5
+         b takes=1
+         c takes=9 needs=b",
+        "0 submit | start b
+         1 exit b | record b; start c
+         2 exit c | record c; start a",
+    );
+    case(
+        "cpus=1 policy=critical-path",
+        "a
+         b
+         c needs=b",
+        "0 submit | start b",
+    );
+}
