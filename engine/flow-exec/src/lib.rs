@@ -3,3 +3,4 @@
 pub mod attempt;
 pub mod clock;
 pub mod keeper;
+pub mod sampler;

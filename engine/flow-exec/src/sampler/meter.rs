@@ -1,0 +1,238 @@
+//! One look at `/proc`: what each attempt has used since the look before, and what the host was doing meanwhile.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fs,
+};
+
+use flow_core::AttemptId;
+use procfs::{CurrentSI, KernelStats, process::Process};
+
+use crate::keeper::tree;
+
+/// What one look found.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    /// When, seconds since 1970.
+    pub at: f64,
+    /// Seconds since the look before; `None` at the first.
+    pub since_last: Option<f64>,
+    /// Share of the host's CPUs that were busy, and the part of it that was not ours.
+    pub host: Option<(f64, f64)>,
+    /// By attempt, for those that are alive.
+    pub attempts: BTreeMap<AttemptId, Used>,
+}
+
+/// What an attempt used since the look before, and what it holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Used {
+    /// CPU seconds.
+    pub cpu_s: f64,
+    /// Sum of the resident sets, bytes.
+    pub rss: u64,
+    pub disk_read: u64,
+    pub disk_written: u64,
+}
+
+/// Running totals of one process: its own, and what it took over from children that it reaped.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    ticks: u64,
+    read: u64,
+    written: u64,
+}
+
+#[derive(Debug)]
+struct Seen {
+    parent: i32,
+    attempt: Option<AttemptId>,
+    totals: Totals,
+}
+
+pub(super) struct Meter {
+    me: i32,
+    keeper: i32,
+    ticks_per_second: f64,
+    page: u64,
+    /// Processes that are known not to be ours. They are not read again: nobody becomes our descendant later.
+    foreign: HashSet<i32>,
+    ours: HashMap<i32, Seen>,
+    last: Option<Host>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Host {
+    at: f64,
+    idle_s: f64,
+    cpus: f64,
+    ours_s: f64,
+}
+
+impl Meter {
+    pub(super) fn new(keeper: u32) -> Meter {
+        Meter {
+            me: std::process::id().cast_signed(),
+            keeper: keeper.cast_signed(),
+            ticks_per_second: procfs::ticks_per_second() as f64,
+            page: procfs::page_size(),
+            foreign: HashSet::new(),
+            ours: HashMap::new(),
+            last: None,
+        }
+    }
+
+    /// Time will pass without a look: process ids may be used again.
+    pub(super) fn forget(&mut self) {
+        self.foreign.clear();
+        self.ours.clear();
+        self.last = None;
+    }
+
+    pub(super) fn look(&mut self, roots: &BTreeMap<i32, AttemptId>, at: f64) -> Reading {
+        let now = self.read(roots);
+        let mut reading = Reading { at, ..Reading::default() };
+        let mut totals: BTreeMap<AttemptId, (Totals, u64)> = BTreeMap::new();
+        let mut ours_ticks = 0;
+        for (seen, rss) in now.values() {
+            ours_ticks += seen.totals.ticks;
+            let Some(attempt) = seen.attempt else { continue };
+            let (sum, rss_sum) = totals.entry(attempt).or_default();
+            sum.ticks += seen.totals.ticks;
+            sum.read += seen.totals.read;
+            sum.written += seen.totals.written;
+            *rss_sum += rss * self.page;
+        }
+        // The totals of a process that ended are with its parent now, who reaped it. If that was the keeper, they have
+        // left the attempt.
+        let mut before: BTreeMap<AttemptId, Totals> = BTreeMap::new();
+        for (pid, seen) in &self.ours {
+            let Some(attempt) = seen.attempt else { continue };
+            if now.contains_key(pid) || seen.parent != self.keeper {
+                let sum = before.entry(attempt).or_default();
+                sum.ticks += seen.totals.ticks;
+                sum.read += seen.totals.read;
+                sum.written += seen.totals.written;
+            }
+        }
+        for (attempt, (sum, rss)) in totals {
+            let was = before.get(&attempt).copied().unwrap_or_default();
+            let used = Used {
+                cpu_s: sum.ticks.saturating_sub(was.ticks) as f64 / self.ticks_per_second,
+                rss,
+                disk_read: sum.read.saturating_sub(was.read),
+                disk_written: sum.written.saturating_sub(was.written),
+            };
+            reading.attempts.insert(attempt, used);
+        }
+        self.ours = now.into_iter().map(|(pid, (seen, _))| (pid, seen)).collect();
+        let host = self.host(at, ours_ticks as f64 / self.ticks_per_second);
+        if let (Some(was), Some(is)) = (self.last, host) {
+            let span = is.at - was.at;
+            if span > 0.0 {
+                let capacity = span * is.cpus;
+                let busy = (1.0 - (is.idle_s - was.idle_s) / capacity).clamp(0.0, 1.0);
+                let ours = ((is.ours_s - was.ours_s) / capacity).max(0.0);
+                reading.since_last = Some(span);
+                reading.host = Some((busy, (busy - ours).max(0.0)));
+            }
+        }
+        self.last = host;
+        reading
+    }
+
+    fn host(&self, at: f64, ours_s: f64) -> Option<Host> {
+        let stats = KernelStats::current().ok()?;
+        let idle = stats.total.idle + stats.total.iowait.unwrap_or(0);
+        Some(Host { at, idle_s: idle as f64 / self.ticks_per_second, cpus: stats.cpu_time.len() as f64, ours_s })
+    }
+
+    /// Everything of ours that is alive, with its resident pages.
+    fn read(&mut self, roots: &BTreeMap<i32, AttemptId>) -> HashMap<i32, (Seen, u64)> {
+        let mut foreign = HashSet::with_capacity(self.foreign.len());
+        let mut stats = HashMap::new();
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+            if self.foreign.contains(&pid) {
+                foreign.insert(pid);
+            } else if let Ok(stat) = Process::new(pid).and_then(|p| p.stat()) {
+                stats.insert(pid, stat);
+            }
+        }
+        let mut ours = HashMap::new();
+        for (pid, stat) in &stats {
+            let Some(below_keeper) = self.descent(*pid, |pid| Some(stats.get(&pid)?.ppid)) else {
+                foreign.insert(*pid);
+                continue;
+            };
+            let attempt = below_keeper.and_then(|top| {
+                // A process that lost its parent is directly below the keeper and is no root.
+                roots.get(&top).copied().or_else(|| match self.ours.get(&top) {
+                    Some(seen) => seen.attempt,
+                    None => tree::attempt_of(top, self.keeper.cast_unsigned()),
+                })
+            });
+            let reaped = stat.cutime.max(0) + stat.cstime.max(0);
+            let io = attempt.and_then(|_| Process::new(*pid).ok()?.io().ok());
+            let totals = Totals {
+                ticks: stat.utime + stat.stime + reaped.cast_unsigned(),
+                read: io.map_or(0, |io| io.read_bytes),
+                written: io.map_or(0, |io| io.write_bytes),
+            };
+            ours.insert(*pid, (Seen { parent: stat.ppid, attempt, totals }, stat.rss));
+        }
+        self.foreign = foreign;
+        ours
+    }
+
+    /// `None` for a foreign process; for one of ours the ancestor (or itself) directly below the keeper, if it is below it.
+    fn descent(&self, pid: i32, parent: impl Fn(i32) -> Option<i32>) -> Option<Option<i32>> {
+        let (mut at, mut top) = (pid, None);
+        // Process ids that are used again while they are read could close a circle; no tree is this deep.
+        for _ in 0..10_000 {
+            if at == self.me {
+                return Some(top);
+            }
+            let above = parent(at)?;
+            if above == self.keeper {
+                top = Some(at);
+            }
+            at = above;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        process::Command,
+        time::{Duration, Instant},
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_look_sees_our_processes_and_reads_foreign_ones_once() {
+        // This process stands for the keeper as well.
+        let mut meter = Meter::new(std::process::id());
+        let mut children: Vec<_> = (0..50).map(|_| Command::new("sleep").arg("60").spawn().unwrap()).collect();
+        let roots: BTreeMap<i32, AttemptId> =
+            children.iter().zip(0..).map(|(child, n)| (child.id() as i32, AttemptId(n / 10))).collect();
+        let first = meter.look(&roots, 0.0);
+        assert_eq!(first.attempts.len(), 5);
+        assert!(first.attempts[&AttemptId(0)].rss > 10 * 100_000, "{first:?}");
+        assert_eq!((first.since_last, first.host), (None, None));
+        let foreign = meter.foreign.len();
+        let begun = Instant::now();
+        for n in 1..=20 {
+            assert_eq!(meter.look(&roots, f64::from(n)).since_last, Some(1.0));
+        }
+        eprintln!("{:?} a look at 50 processes of ours beside {foreign} foreign ones", begun.elapsed() / 20);
+        assert!(begun.elapsed() < Duration::from_secs(2));
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(meter.look(&roots, 21.0).attempts.is_empty());
+    }
+}

@@ -1,0 +1,130 @@
+//! What attempts use of the machine, seen from outside: one thread that looks at `/proc` twice a second while something
+//! runs. Knows processes, not steps; what counts as an epoch is the caller's.
+//!
+//! A step of a few milliseconds costs two entries in a map: nothing is read for it unless it is alive at a look.
+//! Samples carry their time, so that the means over any windows can be taken afterwards, and readings from other sources
+//! can be cut by the same windows.
+
+mod meter;
+mod samples;
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use flow_core::AttemptId;
+
+pub use samples::{HostLoad, Sample, Samples, Window};
+
+use crate::clock;
+use meter::Meter;
+
+/// How often the sampler looks.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// The running sampler. Dropping it ends the thread.
+#[derive(Debug)]
+pub struct Sampler {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tracked: BTreeMap<AttemptId, Tracked>,
+    /// The thread waits for the first attempt; otherwise it comes by itself.
+    idle: bool,
+    stop: bool,
+}
+
+#[derive(Debug)]
+struct Tracked {
+    root: i32,
+    samples: Samples,
+}
+
+impl Sampler {
+    /// Starts the thread. What is ours is this process and everything below it, `keeper` and its attempts among that.
+    ///
+    /// # Errors
+    /// There can be no more threads.
+    pub fn start(keeper: u32) -> io::Result<Sampler> {
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("sampler".into()).spawn(move || theirs.run(Meter::new(keeper)))?;
+        Ok(Sampler { shared, thread: Some(thread) })
+    }
+
+    /// Follows an attempt from now on; `root` is its main process.
+    pub fn track(&self, attempt: AttemptId, root: u32) {
+        let tracked = Tracked { root: root.cast_signed(), samples: Samples::since(clock::unix_seconds()) };
+        let mut state = self.shared.lock();
+        state.tracked.insert(attempt, tracked);
+        if state.idle {
+            state.idle = false;
+            self.shared.wake.notify_all();
+        }
+    }
+
+    /// What was seen of an attempt, which is not followed any more.
+    pub fn untrack(&self, attempt: AttemptId) -> Samples {
+        self.shared.lock().tracked.remove(&attempt).map(|t| t.samples).unwrap_or_default()
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.shared.lock().stop = true;
+        self.shared.wake.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // It ends within one look; if it panicked, there is nothing to take back.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The map is sound after any panic: entries are only put in and taken out whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, mut meter: Meter) {
+        let mut state = self.lock();
+        while !state.stop {
+            if state.tracked.is_empty() {
+                state.idle = true;
+                meter.forget();
+                state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let roots: BTreeMap<i32, AttemptId> = state.tracked.iter().map(|(id, t)| (t.root, *id)).collect();
+            drop(state);
+            let looked = clock::steady();
+            let reading = meter.look(&roots, clock::unix_seconds());
+            state = self.lock();
+            for (attempt, tracked) in &mut state.tracked {
+                if let Some(used) = reading.attempts.get(attempt) {
+                    tracked.samples.push(&reading, used);
+                }
+            }
+            while !state.stop {
+                let left = EVERY.saturating_sub(looked.elapsed());
+                if left.is_zero() {
+                    break;
+                }
+                state = self.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Samples with their times, and what is computed from them. Pure.
+
+use std::collections::BTreeMap;
+
+use flow_core::Usage;
+use flow_protocol::Exit;
+
+use super::meter::{Reading, Used};
+
+/// Begin and end of something that counts, an epoch for example, in seconds since 1970.
+pub type Window = (f64, f64);
+
+/// More are thinned out: two neighbours become one.
+const MOST: usize = 8192;
+
+/// A share of the host that counts as saturated.
+const SATURATED: f64 = 0.95;
+
+/// What was seen in one stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// Its end, seconds since 1970.
+    pub at: f64,
+    /// Its length in seconds.
+    pub span: f64,
+    /// CPU seconds that the attempt used in it.
+    pub cpu_s: f64,
+    /// Share of the host's CPUs that were busy, where that is known.
+    pub host_busy: Option<f64>,
+    /// The part of it that was not ours.
+    pub foreign: Option<f64>,
+    /// Sum of the resident sets at its end, bytes.
+    pub rss: u64,
+}
+
+/// Everything that was seen of an attempt.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Samples {
+    since: f64,
+    samples: Vec<Sample>,
+    count: u32,
+    cores_peak: f64,
+    rss_peak: u64,
+    disk_read: u64,
+    disk_written: u64,
+}
+
+/// The host's part of the circumstances.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HostLoad {
+    /// Mean CPU use of processes that are not ours, as a share of the host.
+    pub foreign_cpu: f64,
+    /// Share of time in which the host's CPUs were at least 95 % busy.
+    pub cpu_saturated: f64,
+}
+
+impl Samples {
+    pub(super) fn since(at: f64) -> Samples {
+        Samples { since: at, ..Samples::default() }
+    }
+
+    pub(super) fn push(&mut self, reading: &Reading, used: &Used) {
+        let since_last = reading.since_last.unwrap_or(f64::INFINITY);
+        let span = (reading.at - self.since).min(since_last);
+        self.disk_read += used.disk_read;
+        self.disk_written += used.disk_written;
+        self.rss_peak = self.rss_peak.max(used.rss);
+        if span <= 0.0 {
+            return;
+        }
+        self.count += 1;
+        self.add(Sample {
+            at: reading.at,
+            span,
+            cpu_s: used.cpu_s,
+            host_busy: reading.host.map(|(busy, _)| busy),
+            foreign: reading.host.map(|(_, foreign)| foreign),
+            rss: used.rss,
+        });
+    }
+
+    fn add(&mut self, sample: Sample) {
+        // The system counts in hundredths of a second: a share of a very short stretch says nothing.
+        if sample.span >= 0.1 {
+            self.cores_peak = self.cores_peak.max(sample.cpu_s / sample.span);
+        }
+        self.samples.push(sample);
+        if self.samples.len() >= MOST {
+            self.samples = self.samples.chunks(2).map(merge).collect();
+        }
+    }
+
+    /// What the attempt used. Means cover the windows, or the whole attempt if there are none or no sample lies in them;
+    /// peaks and sums always the whole. The exit record knows CPU time better than any sample.
+    pub fn usage(&self, exit: &Exit, windows: &[Window], host_cpus: u32) -> Usage {
+        let wall_s = (exit.ended_at - exit.started_at).max(0.0);
+        let whole = if wall_s > 0.0 { exit.cpu_s / wall_s } else { 0.0 };
+        let cpu_cores = match windows {
+            [] => whole,
+            windows => self.mean(windows, |s| Some(s.cpu_s / s.span)).unwrap_or(whole),
+        };
+        let host_cpus = f64::from(host_cpus.max(1));
+        Usage {
+            wall_s,
+            cpu_s: exit.cpu_s,
+            cpu_util: cpu_cores / host_cpus,
+            cpu_util_peak: self.cores_peak.max(cpu_cores) / host_cpus,
+            cpu_cores,
+            rss_peak: self.rss_peak.max(exit.max_rss),
+            disk_read: self.disk_read,
+            disk_written: self.disk_written,
+            gpus: Vec::new(),
+            energy_j: None,
+            samples: self.count,
+        }
+    }
+
+    /// What the host did in the windows, or during the whole attempt.
+    pub fn host_load(&self, windows: &[Window]) -> HostLoad {
+        HostLoad {
+            foreign_cpu: self.mean_or_whole(windows, |s| s.foreign),
+            cpu_saturated: self.mean_or_whole(windows, |s| s.host_busy.map(|b| f64::from(b >= SATURATED))),
+        }
+    }
+
+    /// Series by name, times in seconds since `origin`: `cpu` as a share of the host, `cpu_cores`, `rss`, `host_cpu`.
+    pub fn series(&self, origin: f64, host_cpus: u32) -> BTreeMap<String, Vec<(f64, f64)>> {
+        if self.samples.is_empty() {
+            return BTreeMap::new();
+        }
+        let host_cpus = f64::from(host_cpus.max(1));
+        let column = |value: &dyn Fn(&Sample) -> Option<f64>| {
+            self.samples.iter().filter_map(|s| Some((round(s.at - origin, 1e3), round(value(s)?, 1e4)))).collect()
+        };
+        BTreeMap::from([
+            ("cpu".to_owned(), column(&|s| Some(s.cpu_s / s.span / host_cpus))),
+            ("cpu_cores".to_owned(), column(&|s| Some(s.cpu_s / s.span))),
+            ("host_cpu".to_owned(), column(&|s| s.host_busy)),
+            ("rss".to_owned(), column(&|s| Some(s.rss as f64))),
+        ])
+    }
+
+    fn mean_or_whole(&self, windows: &[Window], value: impl Fn(&Sample) -> Option<f64> + Copy) -> f64 {
+        let whole = [(f64::NEG_INFINITY, f64::INFINITY)];
+        let mean = if windows.is_empty() { None } else { self.mean(windows, value) };
+        mean.or_else(|| self.mean(&whole, value)).unwrap_or(0.0)
+    }
+
+    /// The mean over the time in which samples and windows overlap; windows do not overlap each other.
+    fn mean(&self, windows: &[Window], value: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
+        let (mut sum, mut weight) = (0.0, 0.0);
+        for sample in &self.samples {
+            let Some(value) = value(sample) else { continue };
+            for (begin, end) in windows {
+                let overlap = end.min(sample.at) - begin.max(sample.at - sample.span);
+                if overlap > 0.0 {
+                    sum += value * overlap;
+                    weight += overlap;
+                }
+            }
+        }
+        (weight > 0.0).then(|| sum / weight)
+    }
+}
+
+fn round(value: f64, digits: f64) -> f64 {
+    (value * digits).round() / digits
+}
+
+fn merge(pair: &[Sample]) -> Sample {
+    let [a, b] = pair else { return pair[0] };
+    let span = a.span + b.span;
+    let mean = |x: Option<f64>, y: Option<f64>| match (x, y) {
+        (Some(x), Some(y)) => Some((x * a.span + y * b.span) / span),
+        (x, y) => x.or(y),
+    };
+    Sample {
+        at: b.at,
+        span,
+        cpu_s: a.cpu_s + b.cpu_s,
+        host_busy: mean(a.host_busy, b.host_busy),
+        foreign: mean(a.foreign, b.foreign),
+        rss: a.rss.max(b.rss),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exit(started_at: f64, ended_at: f64, cpu_s: f64) -> Exit {
+        Exit {
+            code: Some(0),
+            signal: None,
+            started_at,
+            ended_at,
+            cpu_s,
+            max_rss: 10,
+            oom_killed: false,
+            swept: 0,
+            spawn_error: None,
+        }
+    }
+
+    /// Ten seconds: one core in the first half, three in the second; a stranger in the second half.
+    fn ten_seconds() -> Samples {
+        let mut samples = Samples::since(100.0);
+        for n in 1..=20 {
+            let late = n > 10;
+            samples.add(Sample {
+                at: 100.0 + f64::from(n) * 0.5,
+                span: 0.5,
+                cpu_s: if late { 1.5 } else { 0.5 },
+                host_busy: Some(if late { 1.0 } else { 0.25 }),
+                foreign: Some(if late { 0.25 } else { 0.0 }),
+                rss: 1000 * n as u64,
+            });
+            samples.rss_peak = 20_000;
+        }
+        samples
+    }
+
+    #[test]
+    fn means_cover_the_windows_and_peaks_the_whole() {
+        let samples = ten_seconds();
+        let exit = exit(100.0, 110.0, 21.0);
+        let usage = |windows: &[Window]| samples.usage(&exit, windows, 4);
+        assert_eq!((usage(&[]).cpu_cores, usage(&[]).cpu_util), (2.1, 0.525));
+        assert_eq!(usage(&[(101.0, 103.0)]).cpu_cores, 1.0);
+        assert_eq!(usage(&[(104.0, 106.0)]).cpu_cores, 2.0);
+        assert_eq!(usage(&[(101.0, 102.0), (107.0, 110.0)]).cpu_cores, 2.5);
+        assert_eq!(usage(&[(101.0, 102.0)]).cpu_util_peak, 0.75);
+        assert_eq!((usage(&[]).rss_peak, usage(&[]).wall_s, usage(&[]).cpu_s), (20_000, 10.0, 21.0));
+        // Nothing was seen there.
+        assert_eq!(usage(&[(90.0, 91.0)]).cpu_cores, 2.1);
+        assert_eq!(samples.host_load(&[(105.0, 110.0)]), HostLoad { foreign_cpu: 0.25, cpu_saturated: 1.0 });
+        assert_eq!(samples.host_load(&[]), HostLoad { foreign_cpu: 0.125, cpu_saturated: 0.5 });
+    }
+
+    #[test]
+    fn a_short_attempt_has_no_samples_and_still_a_usage() {
+        let usage = Samples::default().usage(&exit(1.0, 1.5, 0.25), &[(1.0, 1.2)], 2);
+        assert_eq!((usage.cpu_cores, usage.cpu_util, usage.rss_peak, usage.samples), (0.5, 0.25, 10, 0));
+        assert!(Samples::default().series(0.0, 2).is_empty());
+        assert_eq!(Samples::default().usage(&exit(1.0, 1.0, 0.0), &[], 0).cpu_cores, 0.0);
+    }
+
+    #[test]
+    fn a_long_attempt_is_thinned_out_without_changing_its_means() {
+        let mut samples = Samples::since(0.0);
+        for n in 1..=50_000 {
+            let cpu_s = if n % 2 == 0 { 1.0 } else { 0.0 };
+            samples.add(Sample {
+                at: f64::from(n) * 0.5,
+                span: 0.5,
+                cpu_s,
+                host_busy: Some(0.5),
+                foreign: None,
+                rss: n as u64,
+            });
+        }
+        assert!(samples.samples.len() < MOST);
+        let whole = samples.mean(&[(0.0, 25_000.0)], |s| Some(s.cpu_s / s.span)).unwrap();
+        assert!((whole - 1.0).abs() < 1e-9, "{whole}");
+        assert_eq!(samples.cores_peak, 2.0);
+        assert_eq!(samples.series(0.0, 1)["rss"].last().unwrap().0, 25_000.0);
+        assert_eq!(samples.host_load(&[]).foreign_cpu, 0.0);
+    }
+}

@@ -1,0 +1,66 @@
+//! The sampler against real processes, and what a look costs.
+
+use std::time::Duration;
+
+use flow_core::AttemptId;
+use flow_exec::{
+    attempt::Folder,
+    keeper::{Event, Keeper, Request, Start},
+    sampler::Sampler,
+};
+
+/// Burns CPU in the main process, in a child that ends and is reaped, and in a daemon that is not.
+const BURN: &str = "
+import os, sys, time
+def burn(s):
+    end = time.process_time() + s
+    while time.process_time() < end: pass
+if os.fork() == 0:
+    burn(0.4); os._exit(0)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        burn(60)
+    os._exit(0)
+held = bytearray(os.urandom(1 << 20) * 64)
+burn(1.2)
+";
+
+#[test]
+fn a_whole_tree_is_seen_daemons_included() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut keeper = Keeper::spawn(env!("CARGO_BIN_EXE_flow-exec-test-engine").as_ref()).unwrap();
+        let sampler = Sampler::start(keeper.pid()).unwrap();
+        let folder = Folder::create(dir.path().join("1")).unwrap();
+        keeper.send(&Request::Start(Start {
+            attempt: AttemptId(7),
+            argv: vec!["python3".into(), "-c".into(), BURN.into()],
+            env: vec![("PATH".into(), std::env::var("PATH").unwrap())],
+            cwd: folder.work(),
+            folder: folder.path().to_owned(),
+        }));
+        let exit = loop {
+            match tokio::time::timeout(Duration::from_secs(60), keeper.next_event()).await.unwrap().unwrap() {
+                Event::Started { attempt, pid } => sampler.track(attempt, pid),
+                Event::Exited { exit, .. } => break exit,
+                Event::SpawnFailed { reason, .. } => panic!("{reason}"),
+            }
+        };
+        let samples = sampler.untrack(AttemptId(7));
+        assert_eq!(exit.swept, 1);
+        let window = (exit.started_at, exit.ended_at);
+        let sampled = samples.usage(&exit, &[window], 2);
+        let known = samples.usage(&exit, &[], 2);
+        eprintln!("sampled {sampled:?}\nknown {known:?}\nhost {:?}", samples.host_load(&[]));
+        assert!(known.cpu_s > 1.6, "the daemon's time is in the record: {}", known.cpu_s);
+        assert!(known.samples >= 2);
+        assert!((sampled.cpu_cores / known.cpu_cores - 1.0).abs() < 0.35, "{} {}", sampled.cpu_cores, known.cpu_cores);
+        assert!(known.rss_peak >= 64 << 20, "{}", known.rss_peak);
+        let load = samples.host_load(&[]);
+        assert!((0.0..=1.0).contains(&load.foreign_cpu) && (0.0..=1.0).contains(&load.cpu_saturated));
+        let series = samples.series(exit.started_at, 2);
+        assert_eq!(series["cpu"].len(), known.samples as usize);
+    });
+}
