@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Context, Decision, Force, Lookup, decide};
+use super::{Context, Decision, Force, Lookup, decide, without_attempt};
 use crate::why::{Reason, sentence};
 use crate::{Expansion, Instance, InstanceId, Outcome, Planned, RunId, Settled, StepResult};
 
@@ -106,7 +106,7 @@ pub(super) fn fold(
         let decisions = decide(context, &together, &known, lookup, force);
         for (id, decision) in together.iter().zip(decisions) {
             let decision = adjust(lookup, &expansion.instances[id.index()], decision);
-            states[id.index()] = Some(known.take(*id, decision));
+            states[id.index()] = Some(known.take(expansion, *id, decision));
         }
     }
     let items = wanted.iter().filter_map(|id| states[id.index()].take().map(|state| Item { id: *id, state }));
@@ -172,7 +172,7 @@ impl Known {
         Known { read, results: vec![None; expansion.instances.len()] }
     }
 
-    fn take(&mut self, id: InstanceId, decision: Decision) -> State {
+    fn take(&mut self, expansion: &Expansion, id: InstanceId, decision: Decision) -> State {
         match decision {
             Decision::Reuse { result, .. } => {
                 let state = State::Cached { outcome: result.outcome, from: result.run.clone() };
@@ -182,7 +182,13 @@ impl Known {
                 state
             }
             Decision::Run { reasons, .. } => State::Run(reasons),
-            Decision::Refused { outcome, reason } => State::Refused { outcome, reason },
+            Decision::Refused { outcome, reason } => {
+                // As a run would have it, so that a table that shows it has the same fingerprint.
+                let run = RunId(String::new());
+                self.results[id.index()] =
+                    self.read[id.index()].then(|| without_attempt(expansion, id, outcome, &reason, &run, 0));
+                State::Refused { outcome, reason }
+            }
         }
     }
 }

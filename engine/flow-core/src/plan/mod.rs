@@ -9,6 +9,7 @@ mod decide;
 mod fold;
 mod force;
 mod reuse;
+mod without;
 
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ pub use decide::{Decision, decide};
 pub use fold::{Item, Plan, State, plan};
 pub use force::Force;
 pub use reuse::unfit;
+pub use without::without_attempt;
 
 use crate::fingerprint::{Parts, Tree};
 use crate::why::Files;

@@ -1,0 +1,37 @@
+//! Results of instances that no attempt was made for. Knows no store: they are never kept.
+
+use crate::{Circumstances, Digest, Expansion, InstanceId, Outcome, RunId, StepResult};
+
+/// What tables and reports see of an instance that was settled without an attempt: they show such in words. `at` is in
+/// milliseconds since 1970.
+pub fn without_attempt(
+    expansion: &Expansion,
+    id: InstanceId,
+    outcome: Outcome,
+    reason: &str,
+    run: &RunId,
+    at: u64,
+) -> StepResult {
+    let instance = &expansion.instances[id.index()];
+    StepResult {
+        fingerprint: Digest([0; 32]),
+        workflow: expansion.workflow.clone(),
+        step: expansion.steps[instance.step.index()].name.clone(),
+        label: instance.label.to_string(),
+        axes: (*instance.axes).clone(),
+        repetition: instance.repetition,
+        outcome,
+        message: Some(reason.to_owned()),
+        spoiled: Vec::new(),
+        run: run.clone(),
+        started_at: at,
+        ended_at: at,
+        outputs: Default::default(),
+        metrics: Default::default(),
+        params: Default::default(),
+        usage: Default::default(),
+        circumstances: Circumstances { mode: instance.mode(), ..Circumstances::default() },
+        series: None,
+        accepted: None,
+    }
+}
