@@ -1,3 +1,5 @@
+//! What is in a fingerprint, what is out, and that its encoding stays as it is.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

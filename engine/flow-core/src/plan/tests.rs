@@ -1,3 +1,5 @@
+//! Which results are reused, and what a plan says.
+
 use std::sync::Arc;
 
 use crate::fingerprint::tests::instance;

@@ -1,3 +1,5 @@
+//! The reasons that two fingerprints give, and their words.
+
 use serde_json::json;
 
 use super::*;
