@@ -2,5 +2,6 @@
 
 pub mod attempt;
 pub mod clock;
+pub mod hardware;
 pub mod keeper;
 pub mod sampler;

@@ -1,0 +1,82 @@
+//! GPUs that are not there, for plans and simulations. Pure.
+
+use bytesize::ByteSize;
+use flow_core::GpuFacts;
+
+const EXPECTED: &str =
+    "expected a count, a model and the memory of each with its unit, as in `4 x TITAN Xp, 12196 MiB`";
+
+/// Reads `4 x TITAN Xp, 12196 MiB`; several models are separated by `;`.
+///
+/// # Errors
+/// A sentence that says what was expected.
+pub fn parse_fake_gpus(text: &str) -> Result<Vec<GpuFacts>, String> {
+    let mut gpus = Vec::new();
+    for part in text.split(';') {
+        let wrong = |why: &str| format!("FLOW_FAKE_GPUS `{}`: {why}; {EXPECTED}", text.trim());
+        let (count, rest) = part.trim().split_once(['x', 'X', '×']).ok_or_else(|| wrong("there is no count"))?;
+        let count: u32 = count.trim().parse().map_err(|_| wrong(&format!("`{}` is no count", count.trim())))?;
+        if !(1..=1024).contains(&count) {
+            return Err(wrong("the count is from 1 to 1024"));
+        }
+        let (name, memory) = rest.rsplit_once(',').ok_or_else(|| wrong("there is no memory"))?;
+        let (name, memory) = (name.trim(), memory.trim());
+        if name.is_empty() {
+            return Err(wrong("there is no model"));
+        }
+        if memory.ends_with(|c: char| c.is_ascii_digit()) {
+            return Err(wrong(&format!("`{memory}` has no unit")));
+        }
+        let bytes = memory.parse::<ByteSize>().map_err(|_| wrong(&format!("`{memory}` is no size")))?.as_u64();
+        if bytes == 0 {
+            return Err(wrong("no GPU has no memory"));
+        }
+        for _ in 0..count {
+            let index = u32::try_from(gpus.len()).unwrap_or(u32::MAX);
+            gpus.push(GpuFacts { uuid: format!("GPU-FAKE-{index}"), index, name: name.to_owned(), memory: bytes });
+        }
+    }
+    Ok(gpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_with_an_x_and_several_of_them_are_read() {
+        let gpus = parse_fake_gpus("4 x TITAN Xp, 12196 MiB").unwrap();
+        assert_eq!((gpus.len(), gpus[3].index, &*gpus[3].name), (4, 3, "TITAN Xp"));
+        assert_eq!(gpus[0].memory, 12196 << 20);
+        let gpus = parse_fake_gpus("1xNVIDIA H200, 139.8GiB; 2 × TITAN Xp, 12 GB").unwrap();
+        assert_eq!(gpus.iter().map(|g| &*g.uuid).collect::<Vec<_>>(), ["GPU-FAKE-0", "GPU-FAKE-1", "GPU-FAKE-2"]);
+        assert_eq!(gpus[2].memory, 12_000_000_000);
+    }
+
+    #[test]
+    fn bad_text_says_what_was_expected() {
+        let said: Vec<String> = [
+            "four x TITAN, 1 GiB",
+            "TITAN",
+            "4 x TITAN",
+            "4 x TITAN Xp, 12196",
+            "2 x , 1 GiB",
+            "0 x A, 1 GiB",
+            "1 x A, big MiB",
+            "1 x A, 0 GiB",
+        ]
+        .iter()
+        .map(|text| parse_fake_gpus(text).unwrap_err().split(';').next().unwrap().to_owned())
+        .collect();
+        insta::assert_snapshot!(said.join("\n"), @r"
+        FLOW_FAKE_GPUS `four x TITAN, 1 GiB`: `four` is no count
+        FLOW_FAKE_GPUS `TITAN`: there is no count
+        FLOW_FAKE_GPUS `4 x TITAN`: there is no memory
+        FLOW_FAKE_GPUS `4 x TITAN Xp, 12196`: `12196` has no unit
+        FLOW_FAKE_GPUS `2 x , 1 GiB`: there is no model
+        FLOW_FAKE_GPUS `0 x A, 1 GiB`: the count is from 1 to 1024
+        FLOW_FAKE_GPUS `1 x A, big MiB`: `big MiB` is no size
+        FLOW_FAKE_GPUS `1 x A, 0 GiB`: no GPU has no memory
+        ");
+    }
+}

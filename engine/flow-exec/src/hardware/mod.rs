@@ -1,0 +1,85 @@
+//! What this machine is, as facts: CPUs and memory that flow may use, and its GPUs. Knows no step and no load.
+
+mod fake;
+mod filesystem;
+mod gpus;
+mod limits;
+mod visible;
+
+use std::{env, fs, num::NonZero, path::Path, thread};
+
+use flow_core::Machine;
+
+pub use fake::parse_fake_gpus;
+pub use filesystem::network_filesystem;
+pub use visible::{allowed_by_flag, allowed_by_variable};
+
+/// The environment variable that declares GPUs which are not there.
+pub const FAKE_GPUS_VAR: &str = "FLOW_FAKE_GPUS";
+
+/// The machine as flow may use it: affinity and control groups count, and so do an inherited `CUDA_VISIBLE_DEVICES` and
+/// `only`, the value of `--gpus`.
+///
+/// # Errors
+/// A sentence: `FLOW_FAKE_GPUS` is not as it should be, or `only` names what is not there.
+pub fn machine(only: Option<&str>) -> Result<Machine, String> {
+    let (found, driver, fake) = match env::var(FAKE_GPUS_VAR) {
+        // Cards that are not there are not hidden by a variable about those that are.
+        Ok(text) if !text.trim().is_empty() => (parse_fake_gpus(&text)?, None, true),
+        _ => {
+            let (found, driver) = gpus::found();
+            (allowed_by_variable(found, env::var("CUDA_VISIBLE_DEVICES").ok().as_deref()), driver, false)
+        }
+    };
+    let gpus = match only {
+        Some(only) => allowed_by_flag(&found, only)?,
+        None => found,
+    };
+    Ok(Machine {
+        fake_gpus: fake && !gpus.is_empty(),
+        gpus,
+        // Counts the affinity mask and a quota of either version of control groups.
+        cpus: thread::available_parallelism().map_or(1, NonZero::get).try_into().unwrap_or(u32::MAX),
+        cpu_model: cpu_model(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
+        memory: limits::memory(Path::new("/")),
+        driver,
+    })
+}
+
+/// All CPUs of the host that are switched on, ours or not: what a share of the host is a share of.
+pub fn host_cpus() -> u32 {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let cpus = stat.lines().filter(|l| l.starts_with("cpu") && !l.starts_with("cpu ")).count();
+    u32::try_from(cpus).unwrap_or(u32::MAX).max(1)
+}
+
+/// The model as the kernel names it; where it gives no name, as on many ARM machines, the architecture.
+fn cpu_model(cpuinfo: &str) -> String {
+    let named = |key: &str| {
+        let line = cpuinfo.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        (!words.is_empty()).then(|| words.join(" "))
+    };
+    named("model name").or_else(|| named("Model")).unwrap_or_else(|| env::consts::ARCH.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_facts() {
+        let machine = machine(None).unwrap();
+        assert!(machine.cpus >= 1 && machine.cpus <= host_cpus(), "{machine:?}");
+        assert!(machine.memory > 100 << 20, "{machine:?}");
+        assert!(!machine.cpu_model.is_empty());
+    }
+
+    #[test]
+    fn the_cpu_model_is_one_line() {
+        let epyc = "processor\t: 0\nmodel\t\t: 1\nmodel name\t: AMD EPYC  7571\nflags: x\n";
+        assert_eq!(cpu_model(epyc), "AMD EPYC 7571");
+        assert_eq!(cpu_model("processor\t: 0\nBogoMIPS\t: 50\nModel\t\t: Raspberry Pi 5\n"), "Raspberry Pi 5");
+        assert_eq!(cpu_model(""), env::consts::ARCH);
+    }
+}
