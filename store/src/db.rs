@@ -4,7 +4,12 @@
 //! Values above some 128 KB become files that leak when overwritten: a value over [`INLINE`] is kept among the objects, and the
 //! database holds its digest.
 
-use std::{panic, path::PathBuf, thread, time::Duration};
+use std::{
+    fs, panic,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
 
 use flow_core::Digest;
 
@@ -35,6 +40,10 @@ impl DbBatch {
     pub(crate) fn delete(&mut self, key: Vec<u8>) {
         self.deletes.push(key);
     }
+
+    pub(crate) fn deletes(&self) -> usize {
+        self.deletes.len()
+    }
 }
 
 impl Db {
@@ -56,11 +65,30 @@ impl Db {
                 opened => break opened?,
             }
         };
-        Ok(Db { path, sled, objects: dir.objects() })
+        let db = Db { path, sled, objects: dir.objects() };
+        db.check_memory()?;
+        Ok(db)
+    }
+
+    /// A file whose beginning is damaged sled takes for a new one. A mark beside it and a record in it tell the difference.
+    fn check_memory(&self) -> Result<()> {
+        const RECORD: &[u8] = b"made";
+        let mark = self.path.join("made");
+        if guarded(&self.path, || self.sled.contains_key(RECORD))? {
+            return Ok(());
+        }
+        if mark.exists() {
+            return Err(StoreError::Damaged { path: self.path.clone(), detail: "all its records are lost".into() });
+        }
+        guarded(&self.path, || {
+            self.sled.insert(RECORD, b"1")?;
+            self.sled.flush()
+        })?;
+        fs::write(&mark, "").map_err(StoreError::io("write", &mark))
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        guarded(&self.path, || self.sled.get(key))?.map(|value| self.whole(&value)).transpose()
+        Ok(guarded(&self.path, || self.sled.get(key))?.and_then(|value| self.whole(&value)))
     }
 
     /// Writes everything or nothing, and returns when a kill can no longer undo it.
@@ -84,28 +112,28 @@ impl Db {
         .map(drop)
     }
 
-    /// Every key and value that begins with `prefix`, in order of key.
-    pub(crate) fn scan(&self, prefix: &[u8], mut each: impl FnMut(&[u8], Vec<u8>) -> Result<()>) -> Result<()> {
+    /// Every key and value that begins with `prefix`, in order of key; no value where it stands in an object that is lost.
+    pub(crate) fn scan(&self, prefix: &[u8], mut each: impl FnMut(&[u8], Option<&[u8]>) -> Result<()>) -> Result<()> {
         let mut found = self.sled.scan_prefix(prefix);
         while let Some(entry) = guarded(&self.path, || found.next().transpose())? {
-            each(&entry.0, self.whole(&entry.1)?)?;
+            each(&entry.0, self.whole(&entry.1).as_deref())?;
         }
         Ok(())
     }
 
-    /// The object that a value stands in, if it does.
+    /// The objects that values stand in.
     pub(crate) fn scan_objects(&self, mut each: impl FnMut(Digest)) -> Result<()> {
         let mut found = self.sled.iter();
         while let Some((_, value)) = guarded(&self.path, || found.next().transpose())? {
-            each_elsewhere(&value, &mut each);
+            elsewhere(&value).map(&mut each);
         }
         Ok(())
     }
 
-    fn whole(&self, value: &[u8]) -> Result<Vec<u8>> {
+    fn whole(&self, value: &[u8]) -> Option<Vec<u8>> {
         match elsewhere(value) {
-            Some(digest) => self.objects.read(&digest, ""),
-            None => Ok(value.to_vec()),
+            Some(digest) => self.objects.read(&digest, "").ok(),
+            None => Some(value.to_vec()),
         }
     }
 }
@@ -115,14 +143,8 @@ fn elsewhere(value: &[u8]) -> Option<Digest> {
     std::str::from_utf8(rest).ok()?.parse().ok()
 }
 
-fn each_elsewhere(value: &[u8], each: &mut impl FnMut(Digest)) {
-    if let Some(digest) = elsewhere(value) {
-        each(digest);
-    }
-}
-
 /// Calls sled, and turns what it says into our errors. On a damaged file it panics here and there.
-fn guarded<T>(path: &std::path::Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T> {
+fn guarded<T>(path: &Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T> {
     let damaged = |detail: String| StoreError::Damaged { path: path.to_owned(), detail };
     match panic::catch_unwind(panic::AssertUnwindSafe(call)) {
         Ok(Ok(value)) => Ok(value),

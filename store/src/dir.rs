@@ -46,18 +46,19 @@ impl StoreDir {
     /// # Errors
     /// A newer format; a network file system; a folder that cannot be written.
     pub fn create(path: &Path) -> Result<StoreDir> {
-        if let Some(dir) = StoreDir::existing(path)? {
-            return Ok(dir);
-        }
+        let existing = StoreDir::existing(path)?;
         fs::create_dir_all(path).map_err(StoreError::io("create", path))?;
         if let Some(kind) = network(path)? {
             return Err(StoreError::Network { path: path.to_owned(), kind });
         }
-        let dir = StoreDir { path: path.to_owned() };
         for folder in ["objects/tmp", "runs", "snapshots", "plugins"] {
             let folder = path.join(folder);
             fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
         }
+        if let Some(dir) = existing {
+            return Ok(dir);
+        }
+        let dir = StoreDir { path: path.to_owned() };
         // Nobody wants a store in their repository.
         dir.write_atomically(&path.join(".gitignore"), b"*\n")?;
         dir.write_atomically(&path.join("format"), format!("{STORE_FORMAT}\n").as_bytes())?;

@@ -17,7 +17,9 @@
 
 mod db;
 mod dir;
+mod doctor;
 mod error;
+mod gc;
 mod hash;
 mod inputs;
 mod lock;
@@ -30,7 +32,9 @@ mod snapshot;
 mod store;
 
 pub use dir::{STORE_FORMAT, StoreDir};
+pub use doctor::{Diagnosis, Rebuilt, doctor};
 pub use error::{Result, StoreError};
+pub use gc::{Freed, Keep};
 pub use inputs::{Inputs, Tree};
 pub use lock::Holder;
 pub use manifest::{Entry, EntryKind, Manifest};

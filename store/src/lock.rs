@@ -21,8 +21,9 @@ use crate::{Result, StoreDir, StoreError};
 
 /// How often a waiting process looks again.
 const POLL: Duration = Duration::from_millis(100);
-/// While the kernel tears a killed process down its lock can still be held; so long is that forgiven.
-const PATIENCE: u32 = 30;
+/// While the kernel tears a killed process down its lock can still be held. So many polls that is forgiven: of one that is
+/// seen to be dead, and of one that looks alive.
+const PATIENCE: (u32, u32) = (30, 3);
 
 /// Who holds a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,8 +95,8 @@ impl StoreDir {
                 Err((_, errno)) => return Err(StoreError::io("lock", &path)(errno.into())),
             };
             let holder = read_holder(file.try_clone().map_err(StoreError::io("read", &path))?);
-            let dying = !fs::exists(format!("/proc/{}", holder.pid)).unwrap_or(true);
-            if dying && tries < PATIENCE {
+            let patience = if is_alive(holder.pid) { PATIENCE.1 } else { PATIENCE.0 };
+            if tries < patience {
                 tries += 1;
             } else if waiting(&holder).is_break() {
                 return Err(StoreError::Held { path: self.path().to_owned(), holder });
@@ -103,6 +104,15 @@ impl StoreDir {
             thread::sleep(POLL);
         }
     }
+}
+
+/// The process runs; one that has ended and is only waited for by its parent does not.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    // `123 (its name) S …`; the name can hold anything.
+    stat.is_ok_and(|stat| {
+        !matches!(stat.rsplit(") ").next().and_then(|rest| rest.chars().next()), Some('Z' | 'X' | 'x'))
+    })
 }
 
 fn read_holder(mut file: File) -> Holder {

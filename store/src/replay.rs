@@ -59,9 +59,9 @@ impl Replay {
         self.results.insert(result.fingerprint, result);
     }
 
-    /// How many results there are.
-    pub fn results(&self) -> usize {
-        self.results.len()
+    /// Every result.
+    pub fn results(&self) -> impl ExactSizeIterator<Item = &StepResult> {
+        self.results.values()
     }
 
     /// Everything, in batches of a size that the database takes well.

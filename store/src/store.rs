@@ -25,7 +25,7 @@ pub struct Store {
     /// The next slot of each shape's ring, for shapes that this process has seen.
     slots: RefCell<HashMap<String, u8>>,
     /// Given back last: after the database is closed.
-    _lock: Held,
+    lock: Held,
 }
 
 /// The lock; the file is emptied when it is given back, for what it says is no longer true.
@@ -47,12 +47,21 @@ impl Store {
     pub fn open(path: &Path, me: &Holder, waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Store> {
         let dir = StoreDir::create(path)?;
         let lock = Held(dir.lock(me, waiting)?);
-        Store::with(dir, lock)
+        Store::with(dir, lock).map_err(|(_, error)| error)
     }
 
-    pub(crate) fn with(dir: StoreDir, lock: Held) -> Result<Store> {
-        let db = Db::open(&dir)?;
-        Ok(Store { objects: dir.objects(), dir, db, slots: RefCell::default(), _lock: lock })
+    /// Of a lock that was taken; gives it back with the error.
+    pub(crate) fn with(dir: StoreDir, lock: Held) -> Result<Store, (Held, StoreError)> {
+        let objects = dir.objects();
+        match objects.sweep_workplace().and_then(|()| Db::open(&dir)) {
+            Ok(db) => Ok(Store { objects, dir, db, slots: RefCell::default(), lock }),
+            Err(error) => Err((lock, error)),
+        }
+    }
+
+    /// Closes the database and keeps the lock.
+    pub(crate) fn close(self) -> Held {
+        self.lock
     }
 
     /// Its folder.
@@ -99,8 +108,9 @@ impl Store {
         }
         let mut newest: Option<(u64, u8)> = None;
         self.db.scan(&history_key(shape, None), |key, value| {
-            let observation: Observation = self.parse(&value)?;
-            newest = newest.max(Some((observation.at, key.last().copied().unwrap_or(0))));
+            if let Some(observation) = parse::<Observation>(value) {
+                newest = newest.max(Some((observation.at, key.last().copied().unwrap_or(0))));
+            }
             Ok(())
         })?;
         let slot = newest.map_or(0, |(_, slot)| (slot + 1) % HISTORY as u8);
@@ -108,10 +118,15 @@ impl Store {
         Ok(slot)
     }
 
+    /// There is a result under a fingerprint.
+    pub(crate) fn has(&self, fingerprint: &Digest) -> Result<bool> {
+        Ok(self.db.get(&result_key(fingerprint))?.is_some())
+    }
+
     /// Every result, in no order that means anything.
     pub(crate) fn each_result(&self, mut each: impl FnMut(StepResult)) -> Result<()> {
         self.db.scan(b"r", |_, value| {
-            each(self.parse(&value)?);
+            parse(value).map(&mut each);
             Ok(())
         })
     }
@@ -120,11 +135,35 @@ impl Store {
     pub(crate) fn each_last(&self, mut each: impl FnMut(&str, &str, Last)) -> Result<()> {
         self.db.scan(b"l", |key, value| {
             let key = String::from_utf8_lossy(&key[1..]);
-            if let Some((workflow, label)) = key.split_once('\0') {
-                each(workflow, label, self.parse(&value)?);
+            if let (Some((workflow, label)), Some(last)) = (key.split_once('\0'), parse(value)) {
+                each(workflow, label, last);
             }
             Ok(())
         })
+    }
+
+    /// Drops values that cannot be read, and says how many those were.
+    pub(crate) fn drop_unreadable(&self) -> Result<usize> {
+        fn readable<T: DeserializeOwned>(value: Option<&[u8]>) -> bool {
+            value.is_some_and(|value| serde_json::from_slice::<T>(value).is_ok())
+        }
+        let mut gone = DbBatch::default();
+        self.db.scan(b"", |key, value| {
+            let sound = match key.first() {
+                Some(b'r') => readable::<StepResult>(value),
+                Some(b'l') => readable::<Last>(value),
+                Some(b'h') => readable::<Observation>(value),
+                // The database's own.
+                _ => true,
+            };
+            if !sound {
+                gone.delete(key.to_vec());
+            }
+            Ok(())
+        })?;
+        let count = gone.deletes();
+        self.db.apply(gone)?;
+        Ok(count)
     }
 
     /// Drops last fingerprints.
@@ -139,26 +178,31 @@ impl Store {
         self.db.scan_objects(each)
     }
 
-    fn parse<T: DeserializeOwned>(&self, value: &[u8]) -> Result<T> {
-        serde_json::from_slice(value)
-            .map_err(|e| StoreError::Damaged { path: self.dir.db(), detail: format!("a value is not readable: {e}") })
+    fn get<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>> {
+        Ok(parse(self.db.get(key)?.as_deref()))
     }
+}
+
+/// A value that cannot be read counts as not there: its step runs again, and `flow doctor` tells of it.
+fn parse<T: DeserializeOwned>(value: Option<&[u8]>) -> Option<T> {
+    serde_json::from_slice(value?).ok()
 }
 
 impl Results for Store {
     fn result(&self, fingerprint: &Digest) -> Result<Option<StepResult>> {
-        self.db.get(&result_key(fingerprint))?.map(|value| self.parse(&value)).transpose()
+        self.get(&result_key(fingerprint))
     }
 
     fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>> {
-        self.db.get(&last_key(workflow, label))?.map(|value| self.parse(&value)).transpose()
+        self.get(&last_key(workflow, label))
     }
 
     fn history(&self, shape: &str) -> Result<Vec<Observation>> {
         let mut found: BTreeMap<(u64, Vec<u8>), Observation> = BTreeMap::new();
         self.db.scan(&history_key(shape, None), |key, value| {
-            let observation: Observation = self.parse(&value)?;
-            found.insert((observation.at, key.to_vec()), observation);
+            if let Some(observation) = parse::<Observation>(value) {
+                found.insert((observation.at, key.to_vec()), observation);
+            }
             Ok(())
         })?;
         Ok(found.into_values().collect())

@@ -73,3 +73,28 @@ fn copy_folder(object: &Path, manifest: &Manifest, bytes: u64, dest: &Path) -> R
     })?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::StoreDir;
+
+    #[test]
+    fn a_large_artifact_is_linked_and_a_step_that_writes_into_it_is_found_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let objects = StoreDir::create(&dir.path().join(".flow")).unwrap().objects();
+        let folder = objects.store_files(&[("cat/7.jpg".into(), b"meow".to_vec())].into()).unwrap();
+        let at = dir.path().join("work/in/dataset");
+        assert_eq!(objects.materialise_within(&folder.digest, &at, 3).unwrap(), Materialised::Linked);
+        let photo = at.join("cat/7.jpg");
+        assert_eq!(fs::read(&photo).unwrap(), b"meow");
+        assert_eq!(objects.verify_untouched(&folder).unwrap(), None);
+        // The mode stops an ordinary user, but not root.
+        fs::set_permissions(&photo, fs::Permissions::from_mode(0o644)).unwrap();
+        fs::write(&photo, "MEOW").unwrap();
+        assert_eq!(objects.verify_untouched(&folder).unwrap().as_deref(), Some("was changed: cat/7.jpg"));
+        assert!(!objects.has(&folder) && !objects.path(&folder.digest).exists(), "dropped");
+    }
+}

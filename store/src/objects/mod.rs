@@ -23,7 +23,7 @@ use flow_core::{Artifact, ArtifactKind, Digest, StepResult};
 
 pub use materialise::{COPY_LIMIT, Materialised};
 
-use crate::{EntryKind, Manifest, Result, StoreDir, StoreError, hash};
+use crate::{EntryKind, Manifest, Result, StoreDir, StoreError, hash, lock::is_alive};
 
 /// The modification time of everything in the store: the second day of 1980, for zip files know no earlier year.
 pub(crate) const STAMP: i64 = 315_619_200;
@@ -193,6 +193,11 @@ impl Objects {
         }
     }
 
+    /// Bytes that [`Objects::remove`] would free.
+    pub(crate) fn size_of(&self, digest: &Digest) -> Result<u64> {
+        crate::gc::tree_size(&self.path(digest))
+    }
+
     /// Removes what killed processes left half done. The caller holds the store.
     pub(crate) fn sweep_workplace(&self) -> Result<()> {
         let folder = self.root.join("tmp");
@@ -200,8 +205,7 @@ impl Objects {
         for entry in entries.flatten() {
             let name = entry.file_name();
             let pid = name.to_str().and_then(|name| name.strip_prefix(".tmp-")?.split('-').next()?.parse::<u32>().ok());
-            let alive = pid.is_some_and(|pid| fs::exists(format!("/proc/{pid}")).unwrap_or(true));
-            if !alive || pid == Some(std::process::id()) {
+            if !pid.is_some_and(is_alive) || pid == Some(std::process::id()) {
                 remove_tree(&entry.path())?;
             }
         }

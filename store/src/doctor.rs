@@ -1,0 +1,210 @@
+//! `flow doctor`: holds the database against the artifacts and the journals, rebuilds it where it is damaged, and says what it
+//! found. Changes nothing that is sound.
+
+use std::{
+    collections::BTreeMap,
+    fmt, fs,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
+
+use flow_core::{Artifact, Digest, StepResult};
+
+use crate::{Batch, Holder, Replay, Result, Store, StoreDir, StoreError, store::Held};
+
+/// What `flow doctor` found and did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// The database was damaged, and was made anew from the journals.
+    pub rebuilt: Option<Rebuilt>,
+    /// Results that the journals tell of and the database had lost, put back: their artifacts are whole.
+    pub restored: usize,
+    /// Results in the database, those dropped here not counted.
+    pub results: usize,
+    /// Artifacts that results rest on, checked.
+    pub artifacts: usize,
+    /// Results that were dropped, by label, and why: the next run makes them again.
+    pub dropped: Vec<(String, String)>,
+    /// Values of the database that could not be read, and were dropped.
+    pub unreadable: usize,
+    /// Runs whose journal holds lines that could not be read, and how many.
+    pub journals: Vec<(String, u32)>,
+    /// The contents of all artifacts were read, not only their sizes and times.
+    pub contents_read: bool,
+}
+
+/// A database that was made anew.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// What the old one said.
+    pub because: String,
+    /// Where the old one is now.
+    pub aside: PathBuf,
+    /// Results found in the journals.
+    pub results: usize,
+    /// Journals read.
+    pub runs: u32,
+}
+
+impl Diagnosis {
+    /// Nothing was wrong.
+    pub fn is_sound(&self) -> bool {
+        self.rebuilt.is_none()
+            && self.restored == 0
+            && self.dropped.is_empty()
+            && self.unreadable == 0
+            && self.journals.is_empty()
+    }
+}
+
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(rebuilt) = &self.rebuilt {
+            writeln!(f, "the database was damaged: {}", rebuilt.because)?;
+            writeln!(f, "  the old one is now `{}`, delete it when you like", rebuilt.aside.display())?;
+            writeln!(
+                f,
+                "  a new one has {} from the journals of {}",
+                many(rebuilt.results, "result"),
+                many(rebuilt.runs as usize, "run")
+            )?;
+        }
+        if self.restored > 0 {
+            writeln!(
+                f,
+                "{} that the journals tell of had been lost, and were put back",
+                many(self.restored, "result")
+            )?;
+        }
+        for (run, lines) in &self.journals {
+            writeln!(f, "the journal of run {run} has {} that cannot be read", many(*lines as usize, "line"))?;
+        }
+        if self.unreadable > 0 {
+            writeln!(f, "{} of the database could not be read and were dropped", many(self.unreadable, "value"))?;
+        }
+        for (label, why) in &self.dropped {
+            writeln!(f, "{label} will run again: {why}")?;
+        }
+        let how = if self.contents_read { "contents" } else { "sizes and times" };
+        writeln!(f, "{} and the {how} of {} checked", many(self.results, "result"), many(self.artifacts, "artifact"))?;
+        if self.is_sound() {
+            writeln!(f, "the store is sound")?;
+        }
+        Ok(())
+    }
+}
+
+fn many(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+/// Checks the store in `path` and repairs what can be. With `contents` every artifact is read and hashed again. The store is
+/// waited for as in [`Store::open`]; the one that is returned can be used at once.
+///
+/// # Errors
+/// It is held, of a newer format, or the disk is full.
+pub fn doctor(
+    path: &Path,
+    me: &Holder,
+    waiting: impl FnMut(&Holder) -> ControlFlow<()>,
+    contents: bool,
+) -> Result<(Store, Diagnosis)> {
+    let dir = StoreDir::create(path)?;
+    let lock = Held(dir.lock(me, waiting)?);
+    let mut diagnosis = Diagnosis { contents_read: contents, ..Diagnosis::default() };
+    for run in dir.runs()? {
+        match dir.run(&run).read_journal(drop) {
+            Ok(unread) if unread.lines > 0 => diagnosis.journals.push((run.0, unread.lines)),
+            Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+            read => _ = read?,
+        }
+    }
+    let store = match Store::with(dir.clone(), lock) {
+        Ok(store) => store,
+        Err((lock, StoreError::Damaged { detail, .. })) => rebuild(&dir, lock, detail, &mut diagnosis)?,
+        Err((_, error)) => return Err(error),
+    };
+    let store = match read_all(&store) {
+        Err(StoreError::Damaged { detail, .. }) => {
+            let lock = store.close();
+            rebuild(&dir, lock, detail, &mut diagnosis)?
+        }
+        read => read.map(|()| store)?,
+    };
+    if diagnosis.rebuilt.is_none() {
+        restore(&store, &mut diagnosis)?;
+    }
+    check_results(&store, contents, &mut diagnosis)?;
+    Ok((store, diagnosis))
+}
+
+/// sled can open a damaged file and be silent about what it lost. What `flow gc` removed does not come back: its artifacts
+/// are gone.
+fn restore(store: &Store, diagnosis: &mut Diagnosis) -> Result<()> {
+    let replay = Replay::read(store.dir())?;
+    let mut batch = Batch::new();
+    for result in replay.results() {
+        if !store.has(&result.fingerprint)? && !result.outputs.is_empty() && store.objects().missing(result).is_none() {
+            batch.results.push(result.clone());
+        }
+    }
+    diagnosis.restored = batch.results.len();
+    store.apply(&batch)
+}
+
+/// Touches every page of the database.
+fn read_all(store: &Store) -> Result<()> {
+    store.each_value_object(|_| {})
+}
+
+fn rebuild(dir: &StoreDir, lock: Held, because: String, diagnosis: &mut Diagnosis) -> Result<Store> {
+    let aside = (1..)
+        .map(|n| dir.path().join(format!("db.damaged-{n}")))
+        .find(|path| !path.exists())
+        .unwrap_or_else(|| dir.path().join("db.damaged"));
+    fs::rename(dir.db(), &aside).map_err(StoreError::io("move aside", dir.db()))?;
+    let replay = Replay::read(dir)?;
+    let (results, runs) = (replay.results().len(), replay.runs);
+    let store = Store::with(dir.clone(), lock).map_err(|(_, error)| error)?;
+    for batch in replay.into_batches() {
+        store.apply(&batch)?;
+    }
+    diagnosis.rebuilt = Some(Rebuilt { because, aside, results, runs });
+    Ok(store)
+}
+
+fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Result<()> {
+    let mut checked: BTreeMap<Digest, Option<String>> = BTreeMap::new();
+    let mut check = |artifact: &Artifact| {
+        let found = checked.entry(artifact.digest).or_insert_with(|| {
+            let objects = store.objects();
+            if contents { objects.verify_content(artifact).err() } else { objects.check(artifact).err() }
+        });
+        found.clone()
+    };
+    let mut lost: Vec<(StepResult, String)> = Vec::new();
+    diagnosis.unreadable = store.drop_unreadable()?;
+    store.each_result(|result| {
+        diagnosis.results += 1;
+        let damage = result.outputs.iter().find_map(|(name, artifact)| {
+            check(artifact).map(|damage| format!("its output `{name}` in the store {damage}"))
+        });
+        if let Some(damage) = damage {
+            lost.push((result, damage));
+        }
+    })?;
+    diagnosis.artifacts = checked.len();
+    diagnosis.results -= lost.len();
+    let mut batch = Batch::new();
+    for (result, damage) in lost {
+        batch.forget(&result.fingerprint);
+        for artifact in result.outputs.values() {
+            if checked.get(&artifact.digest).is_some_and(Option::is_some) {
+                store.objects().remove(&artifact.digest)?;
+            }
+        }
+        diagnosis.dropped.push((result.label, damage));
+    }
+    diagnosis.dropped.sort();
+    store.apply(&batch)
+}

@@ -1,0 +1,55 @@
+//! What the tests of the store share: a scratch folder, who they are, and a result to keep.
+
+use std::{
+    fs,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
+
+use flow_core::{Digest, RunId, StepResult};
+use flow_store::{Holder, Store, StoreError};
+use tempfile::TempDir;
+
+pub(crate) fn scratch() -> TempDir {
+    tempfile::tempdir().expect("a scratch folder")
+}
+
+pub(crate) fn me(doing: &str) -> Holder {
+    Holder {
+        pid: std::process::id(),
+        doing: doing.into(),
+        run: Some(RunId("20260208-153012-3f2a".into())),
+        since: "15:30:12".into(),
+    }
+}
+
+/// Opens, and refuses to wait.
+pub(crate) fn open(path: &Path) -> Result<Store, StoreError> {
+    Store::open(path, &me("flow run a.yaml"), |_| ControlFlow::Break(()))
+}
+
+pub(crate) fn write(path: impl AsRef<Path>, text: &str) -> PathBuf {
+    let path = path.as_ref();
+    fs::create_dir_all(path.parent().expect("a folder above")).expect("folders");
+    fs::write(path, text).expect("a file");
+    path.to_owned()
+}
+
+/// From JSON, as the store reads it: fields that later versions add are not in the way.
+pub(crate) fn result(label: &str, salt: u64) -> StepResult {
+    serde_json::from_value(serde_json::json!({
+        "fingerprint": Digest::of(format!("{label} {salt}").as_bytes()),
+        "workflow": "feb08", "step": label.split('[').next(), "label": label, "axes": {"batch": salt},
+        "outcome": "ok", "run": "20260208-153012-3f2a", "started_at": 1_000 * salt, "ended_at": 1_000 * salt + 500,
+        "metrics": {"top1": {"value": 0.91, "unit": "ratio"}},
+        "usage": {
+            "wall_s": 1.5, "cpu_s": 1.0, "cpu_util": 0.5, "cpu_util_peak": 0.7, "cpu_cores": 0.9, "rss_peak": 1 << 20,
+            "disk_read": 0, "disk_written": 0, "samples": 3,
+        },
+        "circumstances": {
+            "mode": "plain", "cpus": 1, "host_cpus": 2, "cpu_model": "test", "host_memory": 1_u64 << 30,
+            "foreign_cpu": 0.0, "cpu_saturated": 0.0,
+        },
+    }))
+    .expect("a result")
+}

@@ -1,0 +1,185 @@
+//! Damage: a broken database is rebuilt from the journals, a lost artifact costs its result, a full disk loses nothing.
+
+use std::{
+    fs,
+    io::{Seek, SeekFrom, Write},
+    ops::ControlFlow,
+    path::Path,
+    process::Command,
+};
+
+use flow_core::{InstanceId, JournalLine, RunEvent, RunId, StepResult};
+use flow_store::{Batch, Diagnosis, Results, Store, StoreError, doctor};
+use serde_json::json;
+
+use crate::common::{me, open, result, scratch};
+
+/// A run that recorded `n` results with an output each.
+fn run(dir: &Path, n: u64) -> Vec<StepResult> {
+    let store = open(dir).unwrap();
+    let mut journal = store.dir().run(&RunId("20260208-153012-3f2a".into())).create().unwrap();
+    let mut results = vec![];
+    for salt in 0..n {
+        let mut kept = result(&format!("solo[batch={salt}]"), salt);
+        let artifact = store.objects().store_bytes(format!("output {salt}").as_bytes()).unwrap();
+        kept.outputs.insert("out".into(), artifact);
+        let parts = json!({"batch": salt});
+        let mut batch = Batch::new();
+        batch.record(&kept, &parts);
+        store.apply(&batch).unwrap();
+        let event = RunEvent::Recorded { instance: InstanceId(0), result: Box::new(kept.clone()), parts };
+        journal.append(&[JournalLine { at: salt, event }]).unwrap();
+        results.push(kept);
+    }
+    results
+}
+
+fn examine(dir: &Path, contents: bool) -> (Store, Diagnosis) {
+    doctor(dir, &me("flow doctor"), |_| ControlFlow::Break(()), contents).unwrap()
+}
+
+#[test]
+fn a_sound_store_is_left_alone() {
+    let dir = scratch();
+    run(dir.path(), 3);
+    let (_, found) = examine(dir.path(), true);
+    assert!(found.is_sound());
+    insta::assert_snapshot!(found, @r"
+    3 results and the contents of 3 artifacts checked
+    the store is sound
+    ");
+}
+
+#[test]
+fn a_damaged_database_is_moved_aside_and_rebuilt_from_the_journals() {
+    // Each kind of damage that has been seen, at several places of the file.
+    for (at, len) in [(0, 64), (16, 200), (4_096, 4_096), (100_000, 300_000), (0, 1 << 20)] {
+        let dir = scratch();
+        let results = run(dir.path(), 300);
+        let log = dir.path().join("db/db");
+        let mut file = fs::File::options().write(true).open(&log).unwrap();
+        let len = len.min(usize::try_from(file.metadata().unwrap().len().saturating_sub(at)).unwrap());
+        file.seek(SeekFrom::Start(at)).unwrap();
+        file.write_all(&vec![0x5a; len]).unwrap();
+        drop(file);
+        let usable = |store: &Store| {
+            results.iter().all(|kept| store.result(&kept.fingerprint).is_ok_and(|found| found.as_ref() == Some(kept)))
+        };
+        let before = open(dir.path());
+        let (store, found) = match before {
+            Err(error) => {
+                assert!(matches!(error, StoreError::Damaged { .. }), "at {at}: {error}");
+                assert!(error.to_string().contains("flow doctor"), "{error}");
+                examine(dir.path(), false)
+            }
+            Ok(store) => {
+                drop(store);
+                examine(dir.path(), false)
+            }
+        };
+        assert!(usable(&store), "at {at}, {len} bytes: {found}");
+        drop(store);
+        assert!(usable(&open(dir.path()).unwrap()));
+    }
+}
+
+#[test]
+fn what_doctor_did_is_said_in_words() {
+    let dir = scratch();
+    let results = run(dir.path(), 3);
+    fs::write(dir.path().join("db/db"), vec![7; 200_000]).unwrap();
+    let objects = flow_store::StoreDir::existing(dir.path()).unwrap().unwrap().objects();
+    fs::remove_file(objects.path(&results[1].outputs["out"].digest)).unwrap();
+    let at = objects.path(&results[2].outputs["out"].digest);
+    let meta = fs::metadata(&at).unwrap();
+    fs::remove_file(&at).unwrap();
+    fs::write(&at, "OUTPUT 2").unwrap();
+    fs::File::open(&at).unwrap().set_times(fs::FileTimes::new().set_modified(meta.modified().unwrap())).unwrap();
+    let mut journal =
+        fs::File::options().append(true).open(dir.path().join("runs/20260208-153012-3f2a/journal.jsonl")).unwrap();
+    journal.write_all(b"no json\n").unwrap();
+    let (store, found) = examine(dir.path(), true);
+    let text = found.to_string().replace(&*dir.path().to_string_lossy(), "STORE");
+    let text = text
+        .lines()
+        .map(|line| if line.starts_with("the database was damaged") { "the database was damaged: …" } else { line });
+    insta::assert_snapshot!(text.collect::<Vec<_>>().join("\n"), @r"
+    the database was damaged: …
+      the old one is now `STORE/db.damaged-1`, delete it when you like
+      a new one has 3 results from the journals of 1 run
+    the journal of run 20260208-153012-3f2a has 1 line that cannot be read
+    solo[batch=1] will run again: its output `out` in the store is missing
+    solo[batch=2] will run again: its output `out` in the store has another content than its name says
+    1 result and the contents of 3 artifacts checked
+    ");
+    assert_eq!(store.result(&results[0].fingerprint).unwrap().as_ref(), Some(&results[0]));
+    assert_eq!(store.result(&results[1].fingerprint).unwrap(), None);
+    assert_eq!(store.result(&results[2].fingerprint).unwrap(), None);
+    drop(store);
+    let (_, again) = examine(dir.path(), true);
+    assert!(again.dropped.is_empty() && again.rebuilt.is_none(), "{again}");
+}
+
+/// A file system of 8 MiB; none where this user may not mount one.
+struct Tiny(tempfile::TempDir);
+
+impl Tiny {
+    fn new() -> Option<Tiny> {
+        let tiny = Tiny(scratch());
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]).arg(tiny.0.path()).output();
+        mount.is_ok_and(|output| output.status.success()).then_some(tiny)
+    }
+}
+
+impl Drop for Tiny {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_loses_nothing() {
+    let Some(tiny) = Tiny::new() else {
+        eprintln!("skipped: only root can mount the small file system that this test fills");
+        return;
+    };
+    let path = tiny.0.path().join(".flow");
+    let store = open(&path).unwrap();
+    let mut journal = store.dir().run(&RunId("20260208-153012-3f2a".into())).create().unwrap();
+    let mut kept = vec![];
+    let mut errors = vec![];
+    for salt in 0..20_000 {
+        let mut wanted = result(&format!("solo[batch={salt}]"), salt);
+        let step =
+            store.objects().store_bytes(&vec![b'x'; 2_000 + usize::try_from(salt).unwrap()]).and_then(|artifact| {
+                wanted.outputs.insert("out".into(), artifact);
+                let mut batch = Batch::new();
+                batch.record(&wanted, &json!({}));
+                store.apply(&batch)?;
+                kept.push(wanted.clone());
+                let event =
+                    RunEvent::Recorded { instance: InstanceId(0), result: Box::new(wanted.clone()), parts: json!({}) };
+                journal.append(&[JournalLine { at: salt, event }])
+            });
+        if let Err(error) = step {
+            errors.push(error.to_string());
+            if errors.len() == 5 {
+                break;
+            }
+        }
+    }
+    assert_eq!(errors.len(), 5, "the disk was never full");
+    assert!(errors.iter().any(|error| error.contains("flow gc")), "{errors:?}");
+    drop(store);
+    // Room again, as `flow gc` or the user makes it.
+    let room = Command::new("mount").args(["-o", "remount,size=64m"]).arg(tiny.0.path()).status();
+    assert!(room.unwrap().success());
+    let (store, found) = examine(&path, true);
+    assert!(found.dropped.is_empty(), "{found}");
+    for wanted in &kept {
+        assert_eq!(store.result(&wanted.fingerprint).unwrap().as_ref(), Some(wanted), "{found}");
+    }
+    let lines = &mut 0;
+    let unread = store.dir().run(&RunId("20260208-153012-3f2a".into())).read_journal(|_| *lines += 1).unwrap();
+    assert_eq!((unread.lines, unread.torn), (0, false), "no half line is left behind");
+}

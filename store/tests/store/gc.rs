@@ -1,0 +1,93 @@
+//! `flow gc`: what the newest runs reach stays, the rest goes, and `-n` says the same without doing it.
+
+use std::fs;
+
+use flow_core::{InstanceId, JournalLine, Machine, RunEvent, RunId, RunStart, StepResult};
+use flow_store::{Batch, Keep, Replay, Results, Store};
+use serde_json::json;
+
+use crate::common::{open, result, scratch, write};
+
+/// A run of a workflow that records some results and reuses others.
+fn run(store: &Store, file: &str, id: &str, records: &[StepResult], reuses: &[&StepResult]) {
+    let run = store.dir().run(&RunId(id.into()));
+    let mut journal = run.create().unwrap();
+    let start = RunStart {
+        format: 1,
+        run: RunId(id.into()),
+        flow: "0.1.0".into(),
+        file: file.into(),
+        workflow: "feb08".into(),
+        profile: None,
+        params: [].into(),
+        set: vec![],
+        policy: "critical-path".into(),
+        machine: Machine::default(),
+        instances: 1,
+        pid: 1,
+    };
+    let mut lines = vec![JournalLine { at: 1, event: RunEvent::RunStarted(Box::new(start)) }];
+    let mut batch = Batch::new();
+    for kept in records {
+        batch.record(kept, &json!({}));
+        let event = RunEvent::Recorded { instance: InstanceId(0), result: Box::new(kept.clone()), parts: json!({}) };
+        lines.push(JournalLine { at: 2, event });
+    }
+    for kept in reuses {
+        let event = RunEvent::Cached {
+            instance: InstanceId(1),
+            fingerprint: kept.fingerprint,
+            outcome: kept.outcome,
+            from: kept.run.clone(),
+        };
+        lines.push(JournalLine { at: 3, event });
+    }
+    store.apply(&batch).unwrap();
+    journal.append(&lines).unwrap();
+    write(run.path().join("attempts/0/log"), "epoch 1\n");
+}
+
+#[test]
+fn what_the_newest_runs_of_each_workflow_reach_stays() {
+    let dir = scratch();
+    let store = open(dir.path()).unwrap();
+    let made = |id: &str, label: &str, salt: u64| {
+        let mut made = result(label, salt);
+        made.run = RunId(id.into());
+        made.outputs.insert("out".into(), store.objects().store_bytes(format!("{label} {salt}").as_bytes()).unwrap());
+        made.series = Some(store.objects().store_bytes(format!("series {label} {salt}").as_bytes()).unwrap().digest);
+        made
+    };
+    let dataset = made("1", "dataset", 0);
+    let old = made("1", "solo", 1);
+    let other = made("2", "other", 2);
+    let new = made("3", "solo", 3);
+    run(&store, "a.yaml", "1", &[dataset.clone(), old.clone()], &[]);
+    run(&store, "b.yaml", "2", std::slice::from_ref(&other), &[]);
+    run(&store, "a.yaml", "3", std::slice::from_ref(&new), &[&dataset]);
+    let keep = Keep { runs: 1, since: None };
+
+    let before = fs::read_dir(dir.path().join("runs/1")).unwrap().count();
+    let would = store.gc(keep, true).unwrap();
+    assert_eq!((would.runs, would.results, would.objects, would.kept), (1, 1, 2, 2));
+    assert!(store.result(&old.fingerprint).unwrap().is_some());
+    assert_eq!(fs::read_dir(dir.path().join("runs/1")).unwrap().count(), before);
+
+    assert_eq!(store.gc(keep, false).unwrap(), would, "what -n said");
+    assert_eq!(store.result(&old.fingerprint).unwrap(), None);
+    assert!(!store.objects().has(&old.outputs["out"]));
+    for kept in [&dataset, &other, &new] {
+        assert_eq!(store.result(&kept.fingerprint).unwrap().as_ref(), Some(kept));
+        assert_eq!(store.objects().missing(kept), None);
+        assert!(store.objects().read(&kept.series.unwrap(), "").is_ok());
+    }
+    assert!(!dir.path().join("runs/1/attempts").exists());
+    assert!(dir.path().join("runs/3/attempts/0/log").exists());
+    // The journal of run 1 still says how `dataset` came about, so that the database can be rebuilt.
+    let replay = Replay::read(store.dir()).unwrap();
+    assert_eq!(replay.result(&dataset.fingerprint).unwrap(), Some(dataset));
+
+    assert_eq!(store.gc(keep, false).unwrap().bytes, 0, "nothing more to free");
+    let all = store.gc(Keep { runs: 0, since: Some(1) }, true).unwrap();
+    assert_eq!(all.kept, 3, "every run began at 1 or later");
+}

@@ -1,0 +1,199 @@
+//! Inputs and the snapshot: every change is seen, nothing else is; files that are as they were are not read.
+
+use std::{
+    fs::{self, FileTimes},
+    os::unix::fs::symlink,
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use flow_core::{Digest, RunId};
+use flow_store::{Inputs, Rested, Snapshot, StoreDir};
+
+use crate::common::{scratch, write};
+
+fn later() -> SystemTime {
+    SystemTime::now() + Duration::from_secs(10)
+}
+
+fn digest(path: &Path) -> Digest {
+    Inputs::new(None, None, later()).hash_path(path, false).unwrap().digest
+}
+
+#[test]
+fn the_content_of_an_input_counts_and_nothing_else() {
+    let dir = scratch();
+    let file = write(dir.path().join("models/a.py"), "pass");
+    write(dir.path().join("models/deep/b.py"), "pass");
+    assert_eq!(digest(&file), Digest::of(b"pass"));
+    let folder = dir.path().join("models");
+    let before = digest(&folder);
+    write(folder.join("__pycache__/a.pyc"), "cache");
+    fs::File::open(&file).unwrap().set_times(FileTimes::new().set_modified(SystemTime::UNIX_EPOCH)).unwrap();
+    assert_eq!(digest(&folder), before);
+    let elsewhere = write(dir.path().join("elsewhere/b.py"), "pass");
+    fs::remove_dir_all(folder.join("deep")).unwrap();
+    symlink(elsewhere.parent().unwrap(), folder.join("deep")).unwrap();
+    assert_eq!(digest(&folder), before, "a link to the same content");
+    write(&elsewhere, "Pass");
+    assert_ne!(digest(&folder), before, "what a link leads to counts");
+    write(&elsewhere, "pass");
+    write(folder.join("c.py"), "");
+    assert_ne!(digest(&folder), before, "one more file");
+
+    symlink("..", folder.join("deep/loop")).unwrap();
+    symlink(&folder, elsewhere.with_file_name("loop2")).unwrap();
+    let text = Inputs::new(None, None, later()).hash_path(&folder, false).unwrap_err().to_string();
+    assert!(text.contains("leads back to a folder above it"), "{text}");
+}
+
+#[test]
+fn a_listing_is_names_and_lengths() {
+    let dir = scratch();
+    let listing = || Inputs::new(None, None, later()).hash_path(dir.path(), true).unwrap().digest;
+    let photo = write(dir.path().join("cat/7.jpg"), "meow");
+    let before = listing();
+    write(&photo, "MEOW");
+    assert_eq!(listing(), before);
+    write(&photo, "meows");
+    assert_ne!(listing(), before);
+    fs::rename(&photo, photo.with_file_name("8.jpg")).unwrap();
+    write(photo.with_file_name("8.jpg"), "meow");
+    assert_ne!(listing(), before);
+}
+
+/// Everything that a snapshot rests on, made anew for each case.
+struct Rest {
+    dir: tempfile::TempDir,
+    store: StoreDir,
+    folder: std::path::PathBuf,
+    file: std::path::PathBuf,
+    listed: std::path::PathBuf,
+    report: std::path::PathBuf,
+    object: std::path::PathBuf,
+}
+
+impl Rest {
+    fn new() -> (Rest, Snapshot) {
+        let dir = scratch();
+        let store = StoreDir::create(&dir.path().join(".flow")).unwrap();
+        let folder = dir.path().join("photos");
+        write(folder.join("cat/7.jpg"), "meow");
+        let file = write(dir.path().join("train.py"), "train");
+        let listed = dir.path().join("huge");
+        write(listed.join("a/1.bin"), "12345");
+        let report = write(dir.path().join("reports/feb08.md"), "# Report");
+        let artifacts = [
+            store.objects().store_bytes(b"weights").unwrap(),
+            store.objects().store_files(&[("t.csv".into(), b"a,b".to_vec())].into()).unwrap(),
+        ];
+        let object = store.objects().path(&artifacts[0].digest);
+        let mut inputs = Inputs::new(Some(store.objects()), None, later());
+        inputs.hash_path(&folder, false).unwrap();
+        inputs.hash_path(&file, false).unwrap();
+        inputs.hash_path(&listed, true).unwrap();
+        let run = RunId("20260208-153012-3f2a".into());
+        let rested = Rested {
+            key: Digest::of(b"key"),
+            run: &run,
+            objects: &artifacts,
+            published: std::slice::from_ref(&report),
+            summary: "22 cached".into(),
+        };
+        Snapshot::of(rested, &inputs, later()).save(&store, "feb08").unwrap();
+        let snapshot = Snapshot::load(&store, "feb08").unwrap();
+        (Rest { dir, store, folder, file, listed, report, object }, snapshot)
+    }
+}
+
+type Case<'a> = (&'a str, bool, &'a dyn Fn(&Rest));
+
+#[test]
+fn a_snapshot_holds_until_something_that_counts_changes() {
+    let cases: [Case; 12] = [
+        ("nothing", true, &|_| {}),
+        ("something beside it", true, &|rest| drop(write(rest.dir.path().join("notes.txt"), "x"))),
+        ("a photo, same length", false, &|rest| drop(write(rest.folder.join("cat/7.jpg"), "MEOW"))),
+        ("a photo, its time set back", false, &|rest| {
+            let photo = rest.folder.join("cat/7.jpg");
+            let time = fs::metadata(&photo).unwrap().modified().unwrap();
+            write(&photo, "MEOW");
+            fs::File::open(&photo).unwrap().set_times(FileTimes::new().set_modified(time)).unwrap();
+        }),
+        ("a photo more", false, &|rest| drop(write(rest.folder.join("cat/8.jpg"), "x"))),
+        ("a photo less", false, &|rest| fs::remove_file(rest.folder.join("cat/7.jpg")).unwrap()),
+        ("the script gone", false, &|rest| fs::remove_file(&rest.file).unwrap()),
+        ("a listed file, same length", true, &|rest| drop(write(rest.listed.join("a/1.bin"), "54321"))),
+        ("a listed file, longer", false, &|rest| drop(write(rest.listed.join("a/1.bin"), "123456"))),
+        ("a listed file more", false, &|rest| drop(write(rest.listed.join("a/2.bin"), "1"))),
+        ("the report edited", false, &|rest| drop(write(&rest.report, "# REPORT"))),
+        ("an artifact gone", false, &|rest| fs::remove_file(&rest.object).unwrap()),
+    ];
+    for (name, holds, change) in cases {
+        let (rest, snapshot) = Rest::new();
+        let key = Digest::of(b"key");
+        assert!(snapshot.still_holds(&rest.store, &key), "before: {name}");
+        assert!(!snapshot.still_holds(&rest.store, &Digest::of(b"other")), "another key");
+        std::thread::sleep(Duration::from_millis(15));
+        change(&rest);
+        assert_eq!(snapshot.still_holds(&rest.store, &key), holds, "{name}");
+    }
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_read_is_none() {
+    let (rest, snapshot) = Rest::new();
+    assert_eq!((snapshot.summary(), snapshot.run().0.as_str()), ("22 cached", "20260208-153012-3f2a"));
+    let path = rest.store.path().join("snapshots/feb08");
+    let whole = fs::read(&path).unwrap();
+    for bytes in [&whole[..whole.len() / 2], b"flow snapshot 2\n", b""] {
+        fs::write(&path, bytes).unwrap();
+        assert!(Snapshot::load(&rest.store, "feb08").is_none());
+    }
+    assert!(Snapshot::load(&rest.store, "other").is_none());
+}
+
+#[test]
+fn a_file_is_read_again_only_where_its_stamp_differs() {
+    let (rest, snapshot) = Rest::new();
+    // A stand-in for the content: if the digest comes from the snapshot, the file is not read, and need not be readable.
+    let photo = rest.folder.join("cat/7.jpg");
+    let fresh = || Inputs::new(None, Some(&snapshot), later());
+    let before = fresh().hash_path(&rest.folder, false).unwrap();
+    assert_eq!((before.files, before.bytes), (1, 4));
+    std::thread::sleep(Duration::from_millis(15));
+    write(&photo, "MEOW");
+    let mut inputs = fresh();
+    let after = inputs.hash_path(&rest.folder, false).unwrap();
+    assert_ne!(after.digest, before.digest);
+    assert_eq!(inputs.changed(&rest.folder, false), None);
+    std::thread::sleep(Duration::from_millis(15));
+    write(&photo, "wuff");
+    assert_eq!(inputs.changed(&rest.folder, false), Some(photo), "changed while the run goes on");
+    assert_eq!(inputs.hash_path(&rest.folder, false).unwrap(), after, "one run, one answer");
+    let manifest = rest.store.objects().manifest(&before.digest).unwrap().unwrap();
+    assert_eq!(manifest.files().collect::<Vec<_>>(), [(Path::new("cat/7.jpg"), &Digest::of(b"meow"))]);
+}
+
+#[test]
+fn a_file_changed_within_a_tick_of_the_clock_is_not_trusted() {
+    let dir = scratch();
+    let store = StoreDir::create(&dir.path().join(".flow")).unwrap();
+    let file = write(dir.path().join("train.py"), "train");
+    let key = Digest::of(b"key");
+    let run = RunId("r".into());
+    let snapshot = |began: SystemTime, ended: SystemTime, meanwhile: &dyn Fn()| {
+        let mut inputs = Inputs::new(None, None, began);
+        inputs.hash_path(&file, false).unwrap();
+        meanwhile();
+        Snapshot::of(Rested { key, run: &run, objects: &[], published: &[], summary: String::new() }, &inputs, ended)
+    };
+    let now = SystemTime::now();
+    assert!(!snapshot(now, now, &|| {}).still_holds(&store, &key), "too fresh at both ends");
+    assert!(snapshot(now, later(), &|| {}).still_holds(&store, &key), "read again at the end");
+    let restamp = || {
+        // The same stamp but for the content: what a second write within one tick looks like, as near as can be made.
+        write(&file, "TRAIN");
+    };
+    assert!(!snapshot(now, later(), &restamp).still_holds(&store, &key), "changed since it was hashed");
+}

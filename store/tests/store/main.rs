@@ -1,0 +1,11 @@
+//! The store as its users see it: in one binary, for each links the database anew.
+
+mod artifacts;
+mod common;
+mod damage;
+mod gc;
+mod inputs;
+mod kill;
+mod lock;
+mod results;
+mod runs;
