@@ -39,3 +39,18 @@ impl RunClock {
         Time(self.0.elapsed().as_micros() as u64)
     }
 }
+
+/// The time as file systems tell it.
+pub fn system() -> SystemTime {
+    SystemTime::now()
+}
+
+/// The local time for people: `2026-02-08 15:30:12`.
+pub fn local_time() -> String {
+    jiff::Zoned::now().strftime("%F %T").to_string()
+}
+
+/// The local time as a run's id begins: `20260208-153012`.
+pub fn compact_time() -> String {
+    jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string()
+}

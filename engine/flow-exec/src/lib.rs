@@ -2,6 +2,16 @@
 
 pub mod attempt;
 pub mod clock;
+mod driver;
+mod error;
 pub mod hardware;
 pub mod keeper;
+pub mod plugins;
 pub mod sampler;
+mod workspace;
+
+pub use driver::{
+    ForceRequest, Knowledge, PublishedFile, RunEnd, RunOptions, Session, SessionRequest, Update, accept, plan, run,
+};
+pub use error::ExecError;
+pub use workspace::Workspace;

@@ -56,7 +56,9 @@ fn sources() -> Vec<(String, String)> {
 
 /// The lines of a file outside of comments and of its test module, which by custom comes last.
 fn code(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).filter(|line| !line.trim_start().starts_with("//"))
+    text.lines()
+        .take_while(|line| !line.starts_with("#[cfg(test)]"))
+        .filter(|line| !line.trim_start().starts_with("//"))
 }
 
 fn is_test(path: &str) -> bool {
@@ -109,7 +111,10 @@ fn arrows_go_one_way() {
 fn every_file_says_what_it_does() {
     for (path, text) in sources() {
         let head = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        assert!(head.starts_with("//!"), "{path}: the first line says what the file does and what it does not know (//!)");
+        assert!(
+            head.starts_with("//!"),
+            "{path}: the first line says what the file does and what it does not know (//!)"
+        );
     }
 }
 
@@ -133,7 +138,9 @@ fn only_the_command_line_prints() {
 #[test]
 fn one_file_of_the_engine_asks_the_clock() {
     nobody_names(&["Instant::now", "SystemTime::now", "Timestamp::now", "Zoned::now"], |path| {
-        path == "engine/flow-exec/src/clock.rs" || path.starts_with("plugins/") || path.starts_with("engine/flow-testkit/")
+        path == "engine/flow-exec/src/clock.rs"
+            || path.starts_with("plugins/")
+            || path.starts_with("engine/flow-testkit/")
     });
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Gathered {
     pub(crate) metrics: BTreeMap<String, Metric>,
     /// Series of epochs, times in seconds since the attempt began.
     pub(crate) series: Series,
-    /// The spans that count, seconds since 1970: the counted epochs, or the whole attempt if it has none.
+    /// The spans that count, seconds since 1970: the counted epochs, else the window; empty for the whole attempt.
     pub(crate) spans: Vec<(f64, f64)>,
     /// Epochs that lie wholly inside the window of the co-run group.
     pub(crate) in_window: u32,
@@ -93,7 +93,7 @@ pub(crate) fn gather(told: &Told, began: f64, ended: f64, window: Option<(f64, f
         }
     }
     let spans = if counted.is_empty() {
-        vec![window.map_or((began, ended), |(release, close)| (release.max(began), close.min(ended)))]
+        window.map(|(release, close)| (release.max(began), close.min(ended))).into_iter().collect()
     } else {
         counted.iter().map(|(_, start, end)| (*start, *end)).collect()
     };
@@ -107,8 +107,7 @@ fn mean(values: impl Iterator<Item = f64>, unit: &str) -> Option<Metric> {
     }
     let n = values.len() as f64;
     let value = values.iter().sum::<f64>() / n;
-    let sd = (values.len() > 1)
-        .then(|| (values.iter().map(|v| (v - value).powi(2)).sum::<f64>() / (n - 1.0)).sqrt());
+    let sd = (values.len() > 1).then(|| (values.iter().map(|v| (v - value).powi(2)).sum::<f64>() / (n - 1.0)).sqrt());
     Some(Metric { value, unit: unit.to_owned(), epochs: Some(values.len() as u32), sd })
 }
 
@@ -124,9 +123,9 @@ mod tests {
             epoch: Some(epoch),
             mean,
         };
-        let rows = times
-            .iter()
-            .flat_map(|(e, start, end)| [row("epoch_time", end - start, *e, true), row("loss", 1.0 / f64::from(*e), *e, false)]);
+        let rows = times.iter().flat_map(|(e, start, end)| {
+            [row("epoch_time", end - start, *e, true), row("loss", 1.0 / f64::from(*e), *e, false)]
+        });
         Told { rows: rows.collect(), epochs: times.to_vec() }
     }
 

@@ -1,0 +1,333 @@
+//! Attempts as processes: filling and starting, the barrier, the end, and what a program says in between. Decides nothing.
+
+use std::collections::BTreeSet;
+
+use flow_core::{
+    AttemptId, Body, CorunWindow, Digest, GroupId, InstanceId, Outcome, Render, RunEvent, Span,
+    sched::{Action, Event, Placement},
+};
+use flow_protocol::Exit;
+
+use super::{
+    Update, builtin,
+    finish::{self, End},
+    live::{Attempt, Hands, Live, Window},
+    start,
+    told::{Listener, News},
+};
+use crate::{
+    ExecError,
+    attempt::Folder,
+    clock,
+    keeper::{self, Request},
+};
+use std::time::Duration;
+
+impl Live<'_> {
+    /// Fills the folders of all first and starts then, so that members of a group begin together.
+    pub(super) fn start_all(&mut self, starts: Vec<Action>) -> Result<(), ExecError> {
+        let mut ready = Vec::new();
+        for action in starts {
+            let Action::Start { attempt, instance, placement } = action else { continue };
+            match self.prepare(attempt, instance, placement) {
+                Ok(launch) => ready.push((attempt, launch)),
+                Err(reason) => {
+                    self.say_ended(instance, attempt, Outcome::Failed, Some(reason.clone()));
+                    self.queue.push_back(Event::SpawnFailed { attempt, reason });
+                }
+            }
+        }
+        for (attempt, launch) in ready {
+            let Some(running) = self.attempts.get(&attempt) else { continue };
+            if !running.process {
+                self.run_builtin(attempt)?;
+                continue;
+            }
+            let request = Request::Start(keeper::Start {
+                attempt,
+                argv: launch.argv,
+                env: launch.env,
+                cwd: running.folder.work(),
+                folder: running.folder.path().to_owned(),
+            });
+            self.hands()?.keeper.send(&request);
+        }
+        Ok(())
+    }
+
+    pub(super) fn prepare(
+        &mut self,
+        attempt: AttemptId,
+        id: InstanceId,
+        placement: Placement,
+    ) -> Result<start::Launch, String> {
+        let session = self.session;
+        let instance = &session.expansion.instances[id.index()];
+        let resolved = session.expansion.resolve(id, &self.known, Render::Paths).map_err(|error| error.message)?;
+        for input in instance.inputs.iter() {
+            if let Some(changed) = self.inputs.changed(&session.path(&input.path), input.by_listing) {
+                return Err(format!("`{}` changed while the run was going on; run again", changed.display()));
+            }
+        }
+        let folder = Folder::create(self.run_dir.attempt(attempt)).map_err(|e| format!("its folder: {e}"))?;
+        let members =
+            instance.corun.as_ref().map(|c| session.expansion.groups[c.group.0 as usize].members.len() as u32);
+        let launch = start::fill(&start::Start {
+            session,
+            instance,
+            resolved: &resolved,
+            placement: &placement,
+            folder: &folder,
+            objects: &self.objects,
+            checkpoint: &format!("../../../checkpoints/{}", id.0),
+            members,
+            exe: &self.exe,
+            inherited: &self.inherited,
+        })?;
+        let began = clock::unix_seconds();
+        let process = !matches!(resolved.body, Body::Builtin { .. });
+        let plugin = matches!(resolved.body, Body::Plugin { .. });
+        let metrics = session.expansion.steps[instance.step.index()].metrics.as_ref();
+        let circumstances = finish::circumstances(&session.expansion.machine, instance, &placement);
+        let reason = self.decided.get(&id).map(|d| d.reason.clone()).unwrap_or_default();
+        self.say(RunEvent::Started {
+            instance: id,
+            attempt,
+            folder: format!("runs/{}/attempts/{}", self.run, attempt.0),
+            reason,
+            gpus: circumstances.gpus.clone(),
+            cpus: placement.cpus,
+        });
+        let mut running = Attempt {
+            instance: id,
+            listener: Listener::new(&folder, plugin, metrics, began),
+            folder,
+            resolved,
+            placement,
+            process,
+            announces: launch.announces,
+            circumstances,
+            corunners: BTreeSet::new(),
+            began,
+            killed: None,
+            fraction: None,
+            text: String::new(),
+        };
+        if process {
+            for other in self.attempts.values_mut().filter(|other| other.process) {
+                other.corunners.insert(id);
+                running.corunners.insert(other.instance);
+            }
+        }
+        if let Some(corun) = &instance.corun {
+            self.windows.insert(corun.group, Window::default());
+        }
+        self.attempts.insert(attempt, running);
+        Ok(launch)
+    }
+
+    pub(super) fn run_builtin(&mut self, attempt: AttemptId) -> Result<(), ExecError> {
+        let Some(running) = self.attempts.get(&attempt) else { return Ok(()) };
+        let id = running.instance;
+        let Body::Builtin { name, .. } = &running.resolved.body else { return Ok(()) };
+        let expansion = &self.session.expansion;
+        let place = expansion.instances[id.index()].outputs.first().map_or("out", |output| &output.path);
+        let done = builtin::input(expansion, id, &self.known, &self.objects)
+            .and_then(|input| builtin::run(self.builtins, name, &input, &running.folder.work().join(place)));
+        let exit = Exit {
+            code: Some(i32::from(done.is_err())),
+            signal: None,
+            started_at: running.began,
+            ended_at: clock::unix_seconds(),
+            cpu_s: 0.0,
+            max_rss: 0,
+            oom_killed: false,
+            swept: 0,
+            spawn_error: done.as_ref().err().cloned(),
+        };
+        self.queue.push_back(Event::Started { attempt });
+        if self.session.expansion.instances[id.index()].corun.is_some() {
+            self.queue.push_back(Event::Ready { attempt });
+        }
+        self.exited(attempt, &exit)?;
+        if let (Ok(output), Some(result)) = (done, self.ended.get_mut(&attempt)) {
+            result.metrics.extend(output.metrics);
+            result.message = result.message.take().or(output.message);
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_keeper(&mut self, event: keeper::Event) -> Result<(), ExecError> {
+        match event {
+            keeper::Event::Started { attempt, pid } => {
+                self.hands()?.sampler.track(attempt, pid);
+                self.queue.push_back(Event::Started { attempt });
+                if let Some(running) = self.attempts.get(&attempt) {
+                    let grouped = self.session.expansion.instances[running.instance.index()].corun.is_some();
+                    if grouped && !running.announces {
+                        self.ready(attempt);
+                    }
+                }
+            }
+            keeper::Event::SpawnFailed { attempt, reason } => {
+                if let Some(running) = self.attempts.remove(&attempt) {
+                    self.say_ended(running.instance, attempt, Outcome::Failed, Some(reason.clone()));
+                }
+                self.queue.push_back(Event::SpawnFailed { attempt, reason });
+            }
+            keeper::Event::Exited { attempt, exit } => {
+                self.hear(attempt);
+                self.exited(attempt, &exit)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn ready(&mut self, attempt: AttemptId) {
+        self.say(RunEvent::Ready { attempt });
+        self.queue.push_back(Event::Ready { attempt });
+    }
+
+    pub(super) fn release(&mut self, attempts: Vec<AttemptId>) -> Result<(), ExecError> {
+        let at = clock::unix_seconds();
+        let mut gpus = flow_core::CorunGpus::Own;
+        for attempt in &attempts {
+            let Some(running) = self.attempts.get_mut(attempt) else { continue };
+            running.folder.go(at).map_err(ExecError::io("write", running.folder.path()))?;
+            running.listener.released(at);
+            if let Some(corun) = &self.session.expansion.instances[running.instance.index()].corun {
+                gpus = corun.gpus;
+                self.windows.entry(corun.group).or_default().released = Some(at);
+            }
+        }
+        self.say(RunEvent::Released { attempts, gpus });
+        Ok(())
+    }
+
+    pub(super) fn stop(&mut self, attempts: &[AttemptId]) -> Result<(), ExecError> {
+        for attempt in attempts {
+            let Some(running) = self.attempts.get(attempt) else { continue };
+            running.folder.stop().map_err(ExecError::io("write", running.folder.path()))?;
+            let group = self.session.expansion.instances[running.instance.index()].corun.as_ref().map(|c| c.group);
+            self.close(group, clock::unix_seconds(), None);
+        }
+        Ok(())
+    }
+
+    pub(super) fn close(&mut self, group: Option<GroupId>, at: f64, by: Option<String>) {
+        if let Some(window) = group.and_then(|group| self.windows.get_mut(&group)) {
+            if window.released.is_some() && window.closed.is_none() {
+                window.closed = Some(at);
+                window.closed_by = by;
+            }
+        }
+    }
+
+    pub(super) fn kill(&mut self, attempt: AttemptId, grace: Span, outcome: Outcome) {
+        if let Some(running) = self.attempts.get_mut(&attempt) {
+            running.killed.get_or_insert(outcome);
+        }
+        if let Some(Hands { keeper, .. }) = &mut self.hands {
+            keeper.send(&Request::Kill { attempt, grace: Duration::from_micros(grace.0) });
+        }
+    }
+
+    /// Its process tree is gone: what is left is to collect.
+    pub(super) fn exited(&mut self, attempt: AttemptId, exit: &Exit) -> Result<(), ExecError> {
+        let Some(mut running) = self.attempts.remove(&attempt) else { return Ok(()) };
+        let expansion = &self.session.expansion;
+        let instance = &expansion.instances[running.instance.index()];
+        let step = &expansion.steps[instance.step.index()];
+        let group = instance.corun.as_ref().map(|corun| corun.group);
+        self.close(group, exit.ended_at, None);
+        let window = instance.corun.as_ref().and_then(|corun| {
+            let window = self.windows.get(&corun.group)?;
+            Some(CorunWindow {
+                group: corun.name.to_string(),
+                gpus: corun.gpus,
+                members: expansion.groups[corun.group.0 as usize].members.len() as u32,
+                released_at: window.released? - exit.started_at,
+                closed_at: window.closed? - exit.started_at,
+                epochs: 0,
+                closed_by: window.closed_by.clone(),
+            })
+        });
+        running.circumstances.corunners =
+            running.corunners.iter().map(|id| expansion.instances[id.index()].label.to_string()).collect();
+        let fingerprint = self.decided.get(&running.instance).map_or(Digest([0; 32]), |decided| decided.fingerprint);
+        let samples = self.hands.as_ref().map(|hands| hands.sampler.untrack(attempt)).unwrap_or_default();
+        let result = finish::finish(
+            End {
+                workflow: &expansion.workflow,
+                step: &step.name,
+                run: self.run,
+                instance,
+                resolved: &running.resolved,
+                fingerprint,
+                folder: &running.folder,
+                objects: &self.objects,
+                exit,
+                killed: running.killed,
+                listener: &mut running.listener,
+                circumstances: running.circumstances,
+                window,
+            },
+            &samples,
+        )?;
+        if result.outcome == Outcome::OutOfMemory {
+            // It was the first to end; say by what the window was closed.
+            if let Some(window) = group.and_then(|group| self.windows.get_mut(&group)) {
+                window.closed_by.get_or_insert_with(|| format!("{} ran out of memory", instance.label));
+            }
+        }
+        let (outcome, spoiled) = (result.outcome, !result.spoiled.is_empty());
+        self.say_ended(running.instance, attempt, outcome, result.message.clone());
+        for text in &result.spoiled {
+            self.say(RunEvent::Notice { instance: Some(running.instance), text: text.clone() });
+        }
+        if outcome == Outcome::Ok {
+            // Its outputs are in the store; a failed one keeps its work folder for whoever looks for the reason.
+            let _ = std::fs::remove_dir_all(running.folder.work());
+        }
+        self.ended.insert(attempt, result);
+        self.queue.push_back(Event::Exited { attempt, outcome, spoiled });
+        Ok(())
+    }
+
+    pub(super) fn say_ended(
+        &mut self,
+        instance: InstanceId,
+        attempt: AttemptId,
+        outcome: Outcome,
+        message: Option<String>,
+    ) {
+        self.say(RunEvent::Ended { instance, attempt, outcome, message, retry: false });
+    }
+
+    pub(super) fn listen(&mut self) {
+        let ids: Vec<AttemptId> = self.attempts.iter().filter(|(_, a)| a.process).map(|(id, _)| *id).collect();
+        ids.into_iter().for_each(|attempt| self.hear(attempt));
+    }
+
+    pub(super) fn hear(&mut self, attempt: AttemptId) {
+        let Some(running) = self.attempts.get_mut(&attempt) else { return };
+        let News { ready, sufficed, progress, epochs, refused } = running.listener.listen(clock::unix_seconds());
+        let grouped = self.session.expansion.instances[running.instance.index()].corun.is_some();
+        if let Some((fraction, text)) = progress {
+            (running.fraction, running.text) = (fraction.or(running.fraction), text.clone());
+            (self.observe)(Update::Progress { attempt, fraction, text });
+        }
+        for (epoch, metrics) in epochs {
+            self.say(RunEvent::Epoch { attempt, epoch, metrics });
+        }
+        if ready && grouped {
+            self.ready(attempt);
+        }
+        if sufficed && grouped {
+            self.queue.push_back(Event::Sufficed { attempt });
+        }
+        if refused.is_some() {
+            self.kill(attempt, Span(0), Outcome::Failed);
+        }
+    }
+}

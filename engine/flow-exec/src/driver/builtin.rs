@@ -1,0 +1,73 @@
+//! Running a built-in step: gathers what it sees, calls it, keeps its files. Knows nothing of tables or reports.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use flow_core::{
+    Artifact, ArtifactKind, BuiltinInput, BuiltinOutput, Builtins, Expansion, InstanceId, Series, Settled, StepResult,
+};
+use flow_store::{Objects, StoreError};
+
+/// What a built-in sees, with series and files read from the store.
+///
+/// # Errors
+/// A sentence: something it reads is not there.
+pub(crate) fn input(
+    expansion: &Expansion,
+    id: InstanceId,
+    settled: &dyn Settled,
+    objects: &Objects,
+) -> Result<BuiltinInput, String> {
+    let mut input = expansion.builtin_input(id, settled).map_err(|e| e.message)?.ok_or("it is no built-in step")?;
+    for view in input.steps.values_mut() {
+        view.series = view.results.iter().map(|result| series(objects, result)).collect::<Result<_, _>>()?;
+        if view.uses.as_deref().is_some_and(|uses| uses.starts_with("flow/")) {
+            let outputs = view.results.iter().flat_map(|result| result.outputs.values());
+            for artifact in outputs {
+                view.files.extend(files(objects, artifact).map_err(|e| e.to_string())?);
+            }
+        }
+    }
+    Ok(input)
+}
+
+fn series(objects: &Objects, result: &StepResult) -> Result<Option<Series>, String> {
+    let Some(digest) = &result.series else { return Ok(None) };
+    let bytes = objects.read(digest, "").map_err(|e| e.to_string())?;
+    serde_json::from_slice(&bytes).map(Some).map_err(|e| format!("the series of {} cannot be read: {e}", result.label))
+}
+
+/// The files of an artifact by path; of a file, itself under an empty path.
+///
+/// # Errors
+/// It is damaged.
+pub(crate) fn files(objects: &Objects, artifact: &Artifact) -> Result<BTreeMap<String, Vec<u8>>, StoreError> {
+    if artifact.kind == ArtifactKind::File {
+        return Ok(BTreeMap::from([(String::new(), objects.read(&artifact.digest, "")?)]));
+    }
+    let manifest = objects.manifest(&artifact.digest)?;
+    let paths = manifest.iter().flat_map(|m| m.files()).map(|(path, _)| path.to_string_lossy().into_owned());
+    paths.map(|path| Ok((path.clone(), objects.read(&artifact.digest, &path)?))).collect()
+}
+
+/// Runs it and writes its files to where its output is expected, in the work folder.
+///
+/// # Errors
+/// The built-in's own words, or the system's.
+pub(crate) fn run(
+    builtins: &dyn Builtins,
+    name: &str,
+    input: &BuiltinInput,
+    folder: &Path,
+) -> Result<BuiltinOutput, String> {
+    let output = builtins.run(name, input)?;
+    for (path, bytes) in &output.files {
+        let to = folder.join(path);
+        let parent = to.parent().unwrap_or(folder);
+        fs::create_dir_all(parent)
+            .and_then(|()| fs::write(&to, bytes))
+            .map_err(|e| format!("`{}` cannot be written: {e}", to.display()))?;
+    }
+    Ok(output)
+}

@@ -1,0 +1,159 @@
+//! From an ended attempt to its result: outcome, outputs into the store, numbers, usage, circumstances. Stores no result.
+
+use std::collections::BTreeMap;
+
+use flow_core::{
+    Body, Circumstances, CorunWindow, Digest, Instance, Machine, Mode, Outcome, Resolved, RunId, StepResult, Stranger,
+    sched::Placement,
+};
+use flow_protocol::Exit;
+use flow_store::{Objects, StoreError};
+use serde_json::Value;
+
+use super::{gather::gather, told::Listener};
+use crate::{
+    attempt::{Ended, Folder, conclude},
+    sampler::Samples,
+};
+
+/// How many lines of a log are read for its last words.
+const LOG_TAIL: usize = 50;
+
+/// What an ended attempt is judged by.
+pub(crate) struct End<'a> {
+    pub(crate) workflow: &'a str,
+    pub(crate) step: &'a str,
+    pub(crate) run: &'a RunId,
+    pub(crate) instance: &'a Instance,
+    pub(crate) resolved: &'a Resolved,
+    pub(crate) fingerprint: Digest,
+    pub(crate) folder: &'a Folder,
+    pub(crate) objects: &'a Objects,
+    pub(crate) exit: &'a Exit,
+    pub(crate) killed: Option<Outcome>,
+    pub(crate) listener: &'a mut Listener,
+    pub(crate) circumstances: Circumstances,
+    pub(crate) window: Option<CorunWindow>,
+}
+
+/// Concludes an attempt; `samples` are empty for what ran inside the engine.
+///
+/// # Errors
+/// The store cannot take the outputs: the disk is full.
+pub(crate) fn finish(end: End<'_>, samples: &Samples) -> Result<StepResult, StoreError> {
+    let End { instance, exit, listener, .. } = end;
+    let tail = if exit.code == Some(0) { Vec::new() } else { end.folder.log_tail(LOG_TAIL).unwrap_or_default() };
+    let (mut outcome, mut message) = conclude(&Ended {
+        exit,
+        said: &listener.said,
+        killed: end.killed,
+        refused: listener.refused.as_deref(),
+        log_tail: &tail,
+    });
+    if outcome == Outcome::TimedOut && message.is_none() {
+        let limit = instance.timeout.map_or(0.0, flow_core::Span::as_secs_f64);
+        message = Some(format!("it ran longer than its timeout of {limit} s"));
+    }
+    let mut outputs = indexmap::IndexMap::new();
+    if outcome == Outcome::Ok {
+        if let Err(why) = listener.read_file(&end.folder.work()) {
+            (outcome, message) = (Outcome::Failed, Some(why));
+        }
+        for output in instance.outputs.iter() {
+            let path = end.folder.work().join(&output.path);
+            if !path.exists() && outcome == Outcome::Ok {
+                let why = format!("it ended without writing its output `{}` to `{}`", output.name, output.path);
+                (outcome, message) = (Outcome::Failed, Some(why));
+            }
+            if outcome != Outcome::Ok {
+                break;
+            }
+            match end.objects.ingest(&path, &end.folder.work()) {
+                Ok(artifact) => drop(outputs.insert(output.name.clone(), artifact)),
+                Err(error @ StoreError::NotAnArtifact { .. }) => {
+                    (outcome, message) = (Outcome::Failed, Some(error.to_string()));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    let window = end.window.as_ref().map(|w| (exit.started_at + w.released_at, exit.started_at + w.closed_at));
+    let gathered = gather(&listener.told, exit.started_at, exit.ended_at, window);
+    let mut circumstances = end.circumstances;
+    circumstances.facts = std::mem::take(&mut listener.facts);
+    circumstances.corun = end.window.map(|w| CorunWindow { epochs: gathered.in_window, ..w });
+    let mut series = gathered.series;
+    let usage = samples.usage(exit, &gathered.spans, circumstances.host_cpus);
+    let host = samples.host_load(&gathered.spans);
+    (circumstances.foreign_cpu, circumstances.cpu_saturated) = (host.foreign_cpu, host.cpu_saturated);
+    series.samples = samples.series(exit.started_at, circumstances.host_cpus);
+    let empty = series.epochs.is_empty() && series.samples.is_empty() && series.epoch_times.is_empty();
+    let series = match serde_json::to_vec(&series) {
+        Ok(bytes) if !empty => Some(end.objects.store_bytes(&bytes)?.digest),
+        _ => None,
+    };
+    let spoiled = spoiled(instance, &circumstances.strangers);
+    Ok(StepResult {
+        fingerprint: end.fingerprint,
+        workflow: end.workflow.to_owned(),
+        step: end.step.to_owned(),
+        label: instance.label.to_string(),
+        axes: (*instance.axes).clone(),
+        repetition: instance.repetition,
+        outcome,
+        message,
+        spoiled,
+        run: end.run.clone(),
+        started_at: (exit.started_at * 1e3) as u64,
+        ended_at: (exit.ended_at * 1e3) as u64,
+        outputs,
+        metrics: gathered.metrics,
+        params: scalars(end.resolved),
+        usage,
+        circumstances,
+        series,
+        accepted: None,
+    })
+}
+
+/// What is known of the circumstances before the start.
+pub(crate) fn circumstances(machine: &Machine, instance: &Instance, placement: &Placement) -> Circumstances {
+    let gpus: Vec<_> = placement.gpus.iter().filter_map(|id| machine.gpus.get(id.index())).collect();
+    Circumstances {
+        mode: instance.mode(),
+        gpu_models: gpus.iter().map(|g| g.name.clone()).collect(),
+        gpus: gpus.iter().map(|g| g.uuid.clone()).collect(),
+        gpu_memory_total: gpus.iter().map(|g| g.memory).collect(),
+        gpu_memory: instance.request.gpu_memory,
+        memory: instance.request.memory,
+        timeout: instance.timeout,
+        cpus: placement.cpus,
+        host_cpus: machine.cpus,
+        cpu_model: machine.cpu_model.clone(),
+        host_memory: machine.memory,
+        driver: machine.driver.clone(),
+        fake_gpus: machine.fake_gpus,
+        ..Circumstances::default()
+    }
+}
+
+/// Why a measurement is not to be trusted: others computed on its GPUs meanwhile.
+fn spoiled(instance: &Instance, strangers: &[Stranger]) -> Vec<String> {
+    if !instance.measured || (instance.mode() == Mode::Plain && instance.request.gpus == 0) {
+        return Vec::new();
+    }
+    strangers
+        .iter()
+        .map(|s| format!("process {} ({}) of somebody else computed on GPU {} meanwhile", s.pid, s.name, s.gpu))
+        .collect()
+}
+
+/// Parameters that a table can show: scalars only.
+fn scalars(resolved: &Resolved) -> BTreeMap<String, Value> {
+    let with = match &resolved.body {
+        Body::Plugin { with, .. } | Body::Builtin { with, .. } => with,
+        Body::Command(_) => return BTreeMap::new(),
+    };
+    let scalar = |value: &Value| !value.is_object() && !value.is_array() && !value.is_null();
+    with.iter().filter(|(_, value)| scalar(value)).map(|(name, value)| (name.clone(), value.clone())).collect()
+}

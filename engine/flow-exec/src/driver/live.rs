@@ -1,0 +1,371 @@
+//! The live loop: carries events to the scheduler and performs its actions. Holds no scheduling rule.
+//!
+//! One turn: all events of an instant, one `Tick`, the actions, then one flush and one write of the journal; only after that is
+//! the scheduler told that something is recorded.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    path::PathBuf,
+    pin::pin,
+    task::{Context as TaskContext, Poll, Waker},
+    time::Duration,
+};
+
+use flow_core::{
+    AttemptId, Builtins, Circumstances, Digest, GroupId, InstanceId, JournalLine, Outcome, Resolved, RunEvent, RunId,
+    Settled, Span, StepResult, Time, Uses,
+    fingerprint::Parts,
+    plan::Force,
+    sched::{Action, Event, Placement, Scheduler},
+};
+use flow_store::{Batch, Inputs, Journal, Objects, RunDir, Running, Status, Store};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::{Session, Update, start, told::Listener, waiting};
+use crate::{
+    ExecError,
+    attempt::Folder,
+    clock::{self, RunClock},
+    keeper::{self, Keeper},
+    sampler::Sampler,
+};
+
+/// How long a step may take to end when it is asked to.
+pub(crate) const GRACE: Span = Span::from_millis(10_000);
+/// How often programs are listened to.
+const LISTEN: Duration = Duration::from_millis(50);
+/// How often the status file and the display are brought up to date.
+const STATUS: Span = Span::from_millis(200);
+
+/// Results by instance.
+pub(crate) struct Known(pub(crate) Vec<Option<StepResult>>);
+
+impl Settled for Known {
+    fn result(&self, id: InstanceId) -> Option<&StepResult> {
+        self.0.get(id.index())?.as_ref()
+    }
+}
+
+/// A decision to run, until the result is recorded.
+pub(super) struct Decided {
+    pub(super) fingerprint: Digest,
+    pub(super) parts: Parts,
+    pub(super) reason: String,
+}
+
+/// A running attempt.
+pub(super) struct Attempt {
+    pub(super) instance: InstanceId,
+    pub(super) folder: Folder,
+    pub(super) resolved: Resolved,
+    pub(super) placement: Placement,
+    /// A built-in runs inside the engine: no process, nothing to sample.
+    pub(super) process: bool,
+    /// Its program says by itself when it is ready.
+    pub(super) announces: bool,
+    pub(super) listener: Listener,
+    pub(super) circumstances: Circumstances,
+    pub(super) corunners: BTreeSet<InstanceId>,
+    pub(super) began: f64,
+    pub(super) killed: Option<Outcome>,
+    pub(super) fraction: Option<f64>,
+    pub(super) text: String,
+}
+
+/// What starts processes, and what watches them.
+pub(super) struct Hands {
+    pub(super) keeper: Keeper,
+    pub(super) sampler: Sampler,
+}
+
+/// The window of a co-run group, seconds since 1970.
+#[derive(Clone, Default)]
+pub(super) struct Window {
+    pub(super) released: Option<f64>,
+    pub(super) closed: Option<f64>,
+    pub(super) closed_by: Option<String>,
+}
+
+/// What the loop works on.
+pub(crate) struct Live<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) builtins: &'a dyn Builtins,
+    pub(crate) store: &'a Store,
+    pub(crate) run: &'a RunId,
+    pub(crate) run_dir: RunDir,
+    pub(crate) force: &'a Force,
+    pub(crate) inputs: &'a mut Inputs,
+    pub(crate) known: Known,
+    pub(crate) counts: BTreeMap<String, u32>,
+    /// Outcomes that are failures have happened.
+    pub(crate) failed: bool,
+    pub(crate) interrupted: bool,
+    pub(super) scheduler: Scheduler,
+    pub(super) clock: RunClock,
+    pub(super) objects: Objects,
+    pub(super) journal: Journal,
+    pub(super) lines: Vec<JournalLine>,
+    pub(super) batch: Batch,
+    pub(super) recorded: Vec<InstanceId>,
+    pub(super) queue: VecDeque<Event>,
+    pub(super) decided: BTreeMap<InstanceId, Decided>,
+    pub(super) refused: BTreeMap<InstanceId, String>,
+    pub(super) attempts: BTreeMap<AttemptId, Attempt>,
+    pub(super) ended: BTreeMap<AttemptId, StepResult>,
+    pub(super) windows: BTreeMap<GroupId, Window>,
+    /// Made when the first process is to be started: a run that reuses everything has none.
+    pub(super) hands: Option<Hands>,
+    pub(super) observe: &'a mut dyn FnMut(Update),
+    pub(super) exe: PathBuf,
+    pub(super) inherited: BTreeMap<String, String>,
+    pub(super) status: Status,
+    pub(super) status_at: Option<Time>,
+    pub(super) finished: bool,
+}
+
+/// What a loop starts with.
+pub(crate) struct Beginning<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) builtins: &'a dyn Builtins,
+    pub(crate) store: &'a Store,
+    pub(crate) run: &'a RunId,
+    pub(crate) journal: Journal,
+    pub(crate) force: &'a Force,
+    pub(crate) inputs: &'a mut Inputs,
+    pub(crate) known: Known,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) status: Status,
+    pub(crate) observe: &'a mut dyn FnMut(Update),
+}
+
+enum Happened {
+    Keeper(keeper::Event),
+    Interrupt,
+    Time,
+}
+
+impl<'a> Live<'a> {
+    pub(crate) fn new(from: Beginning<'a>) -> Result<Self, ExecError> {
+        let run_dir = from.store.dir().run(from.run);
+        Ok(Live {
+            session: from.session,
+            builtins: from.builtins,
+            store: from.store,
+            run: from.run,
+            run_dir,
+            force: from.force,
+            inputs: from.inputs,
+            known: from.known,
+            counts: BTreeMap::new(),
+            failed: false,
+            interrupted: false,
+            scheduler: from.scheduler,
+            clock: RunClock::start(),
+            objects: from.store.objects().clone(),
+            journal: from.journal,
+            lines: Vec::new(),
+            batch: Batch::new(),
+            recorded: Vec::new(),
+            queue: VecDeque::new(),
+            decided: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            windows: BTreeMap::new(),
+            hands: None,
+            observe: from.observe,
+            exe: start::exe()?,
+            inherited: start::inherited(),
+            status: from.status,
+            status_at: None,
+            finished: false,
+        })
+    }
+
+    /// Runs until everything is settled.
+    pub(crate) async fn run(&mut self, first: Event) -> Result<(), ExecError> {
+        let cannot = |e| ExecError::Fault(format!("signals cannot be received: {e}"));
+        let mut signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
+            .into_iter()
+            .map(signal)
+            .collect::<Result<Vec<Signal>, _>>()
+            .map_err(cannot)?;
+        self.queue.push_back(first);
+        while !self.finished {
+            self.turn()?;
+            if self.finished {
+                break;
+            }
+            if self.queue.is_empty() {
+                match self.wait(&mut signals).await? {
+                    Happened::Keeper(event) => {
+                        self.on_keeper(event)?;
+                        // Whatever else is already there belongs to this turn.
+                        while let Some(event) = self.keeper_event_now()? {
+                            self.on_keeper(event)?;
+                        }
+                    }
+                    Happened::Interrupt => self.interrupt(),
+                    Happened::Time => {}
+                }
+                self.listen();
+            }
+        }
+        self.write_status(None)
+    }
+
+    /// All events of this instant, one decision, the actions, one flush.
+    fn turn(&mut self) -> Result<(), ExecError> {
+        let now = self.clock.now();
+        let mut actions = Vec::new();
+        while let Some(event) = self.queue.pop_front() {
+            self.scheduler.handle(now, event, &mut actions);
+        }
+        self.scheduler.handle(now, Event::Tick, &mut actions);
+        let (starts, others): (Vec<_>, Vec<_>) =
+            actions.into_iter().partition(|action| matches!(action, Action::Start { .. }));
+        for action in others {
+            self.perform(action)?;
+        }
+        self.start_all(starts)?;
+        self.commit()?;
+        if self.status_at.is_none_or(|at| now - at >= STATUS) {
+            self.status_at = Some(now);
+            self.write_status(None)?;
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, action: Action) -> Result<(), ExecError> {
+        match action {
+            Action::LookUp { instances } => self.look_up(&instances)?,
+            Action::Start { .. } => {}
+            Action::Release { attempts } => self.release(attempts)?,
+            Action::Stop { attempts } => self.stop(&attempts)?,
+            Action::Kill { attempt, grace, outcome } => self.kill(attempt, grace, outcome),
+            Action::Record { instance, attempt } => self.record(instance, attempt),
+            Action::Discard { instance, attempt, .. } => self.discard(instance, attempt),
+            Action::Settle { instance, outcome, because } => self.settle(instance, outcome, because),
+            Action::Preempt { .. } => return Err(ExecError::Fault("a live run cannot preempt".to_owned())),
+            Action::Finish => self.finished = true,
+        }
+        Ok(())
+    }
+
+    /// Flushes what this turn brought, writes the journal, shows it, and only then tells the scheduler.
+    fn commit(&mut self) -> Result<(), ExecError> {
+        if !self.batch.is_empty() {
+            self.store.apply(&std::mem::take(&mut self.batch))?;
+        }
+        if !self.lines.is_empty() {
+            let lines = std::mem::take(&mut self.lines);
+            self.journal.append(&lines)?;
+            lines.into_iter().for_each(|line| (self.observe)(Update::Event(line)));
+        }
+        self.queue.extend(self.recorded.drain(..).map(|instance| Event::Recorded { instance }));
+        Ok(())
+    }
+
+    pub(crate) fn say(&mut self, event: RunEvent) {
+        self.lines.push(JournalLine { at: clock::unix_millis(), event });
+    }
+
+    /// Says something after the loop has ended.
+    pub(crate) fn say_last(&mut self, events: Vec<RunEvent>) -> Result<(), ExecError> {
+        events.into_iter().for_each(|event| self.say(event));
+        self.commit()
+    }
+
+    pub(super) fn count(&mut self, how: &str) {
+        *self.counts.entry(how.to_owned()).or_default() += 1;
+    }
+
+    async fn wait(&mut self, signals: &mut [Signal]) -> Result<Happened, ExecError> {
+        let now = self.clock.now();
+        let until_wake = self.scheduler.next_wake().map(|wake| Duration::from_micros((wake - now).0));
+        let listening = self.attempts.values().any(|a| a.process).then_some(LISTEN);
+        let pause = until_wake.into_iter().chain(listening).min().unwrap_or(Duration::from_secs(3600));
+        let keeper = async {
+            match &mut self.hands {
+                Some(hands) => hands.keeper.next_event().await,
+                None => std::future::pending().await,
+            }
+        };
+        let [interrupt, terminate, hangup] = signals else {
+            return Err(ExecError::Fault("three signals were expected".to_owned()));
+        };
+        tokio::select! {
+            biased;
+            event = keeper => Ok(Happened::Keeper(event?)),
+            _ = interrupt.recv() => Ok(Happened::Interrupt),
+            _ = terminate.recv() => Ok(Happened::Interrupt),
+            _ = hangup.recv() => Ok(Happened::Interrupt),
+            () = tokio::time::sleep(pause) => Ok(Happened::Time),
+        }
+    }
+
+    pub(super) fn hands(&mut self) -> Result<&mut Hands, ExecError> {
+        match &mut self.hands {
+            Some(hands) => Ok(hands),
+            none => {
+                let keeper = Keeper::spawn(&self.exe).map_err(ExecError::io("start the keeper", &self.exe))?;
+                let sampler = Sampler::start(keeper.pid()).map_err(ExecError::io("start", "the sampler"))?;
+                Ok(none.insert(Hands { keeper, sampler }))
+            }
+        }
+    }
+
+    /// An event that needs no waiting.
+    fn keeper_event_now(&mut self) -> Result<Option<keeper::Event>, ExecError> {
+        let Some(Hands { keeper, .. }) = &mut self.hands else { return Ok(None) };
+        let next = pin!(keeper.next_event());
+        match next.poll(&mut TaskContext::from_waker(Waker::noop())) {
+            Poll::Ready(event) => Ok(Some(event?)),
+            Poll::Pending => Ok(None),
+        }
+    }
+
+    /// The first Ctrl-C: no new starts, and running steps get the grace. The second: they are killed.
+    fn interrupt(&mut self) {
+        let grace = if self.interrupted { Span(0) } else { GRACE };
+        self.interrupted = true;
+        let text = if grace.0 > 0 {
+            format!("interrupted: running steps have {} s to end; once more kills them", GRACE.as_secs_f64())
+        } else {
+            "interrupted again: running steps are killed".to_owned()
+        };
+        self.say(RunEvent::Notice { instance: None, text });
+        self.queue.push_back(Event::Cancel { grace });
+    }
+
+    /// The status file, for who looks from outside.
+    pub(crate) fn write_status(&mut self, ended: Option<i32>) -> Result<(), ExecError> {
+        let running = |(attempt, a): (&AttemptId, &Attempt)| Running {
+            instance: a.instance,
+            label: self.session.expansion.instances[a.instance.index()].label.to_string(),
+            attempt: *attempt,
+            started_at: (a.began * 1e3) as u64,
+            fraction: a.fraction,
+            text: Some(a.text.clone()).filter(|text| !text.is_empty()),
+            gpus: a.circumstances.gpus.clone(),
+            cpus: a.placement.cpus,
+        };
+        self.status.running = self.attempts.iter().map(running).collect();
+        self.status.waiting = waiting::of(&self.scheduler, self.clock.now(), self.session, &self.known);
+        self.status.counts = self.counts.clone();
+        self.status.updated_at = clock::unix_millis();
+        self.status.ended = ended;
+        self.run_dir.write_status(&self.status)?;
+        (self.observe)(Update::Status(Box::new(self.status.clone())));
+        Ok(())
+    }
+
+    /// Is this step provided by a plugin?
+    pub(crate) fn plugin_of(session: &Session, id: InstanceId) -> Option<&str> {
+        let instance = &session.expansion.instances[id.index()];
+        match &session.expansion.steps[instance.step.index()].uses {
+            Uses::Plugin { plugin, .. } => Some(plugin),
+            _ => None,
+        }
+    }
+}

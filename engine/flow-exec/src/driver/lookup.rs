@@ -1,0 +1,74 @@
+//! The world, as decisions ask for it: input files by digest, results and last fingerprints from the store. Decides nothing.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use flow_core::{
+    Digest, Input, StepResult,
+    fingerprint::{Parts, Tree},
+    plan::Lookup,
+    why::Files,
+};
+use flow_store::{EntryKind, Inputs, Objects, Results, StoreError};
+
+/// Answers from files and a store.
+pub(crate) struct World<'a> {
+    /// The workflow's name, under which last fingerprints are kept.
+    pub(crate) workflow: &'a str,
+    /// Its folder.
+    pub(crate) folder: PathBuf,
+    /// What is kept; none before the first run.
+    pub(crate) results: Option<&'a dyn Results>,
+    /// Artifacts; none before the first run.
+    pub(crate) objects: Option<Objects>,
+    /// Inputs, each hashed once a run.
+    pub(crate) inputs: &'a mut Inputs,
+    /// Results whose artifacts are gone: why. Worth a line to people.
+    pub(crate) damaged: BTreeMap<Digest, String>,
+    /// The first error of the store; what was asked counts as not there.
+    pub(crate) error: Option<StoreError>,
+}
+
+impl World<'_> {
+    fn kept<T>(&mut self, answer: flow_store::Result<Option<T>>) -> Option<T> {
+        answer.unwrap_or_else(|error| {
+            self.error.get_or_insert(error);
+            None
+        })
+    }
+}
+
+impl Lookup for World<'_> {
+    fn input(&mut self, input: &Input) -> Result<Tree, String> {
+        let tree =
+            self.inputs.hash_path(&self.folder.join(&input.path), input.by_listing).map_err(|e| e.to_string())?;
+        let folder = tree.kind == flow_core::ArtifactKind::Folder;
+        Ok(Tree { digest: tree.digest, manifest: (folder && !input.by_listing).then_some(tree.digest) })
+    }
+
+    fn result(&mut self, fingerprint: &Digest) -> Option<StepResult> {
+        let results = self.results?;
+        let result = self.kept(results.result(fingerprint))?;
+        if let Some(damage) = self.objects.as_ref().and_then(|objects| objects.missing(&result)) {
+            self.damaged.insert(*fingerprint, damage);
+            return None;
+        }
+        Some(result)
+    }
+
+    fn last(&mut self, label: &str) -> Option<Parts> {
+        let results = self.results?;
+        let last = self.kept(results.last(self.workflow, label))?;
+        // Parts of an older form are as good as none: the reason is then that it never ran in this form.
+        serde_json::from_value(last.parts).ok()
+    }
+
+    fn files(&mut self, manifest: &Digest) -> Option<Files> {
+        let manifest = self.objects.as_ref()?.manifest(manifest);
+        let manifest = self.kept(manifest)?;
+        let file = |entry: flow_store::Entry| match entry.kind {
+            EntryKind::File { digest, .. } => Some((entry.path.to_string_lossy().into_owned(), digest)),
+            _ => None,
+        };
+        Some(manifest.entries.into_iter().filter_map(file).collect())
+    }
+}

@@ -1,0 +1,52 @@
+//! The live driver: opens a workflow, plans it, runs it, publishes. Holds no scheduling rule and prints nothing.
+
+mod attempts;
+mod builtin;
+mod estimate;
+mod finish;
+mod gather;
+mod live;
+mod lookup;
+mod plan;
+mod publish;
+mod run;
+mod session;
+mod settle;
+mod start;
+mod told;
+mod waiting;
+
+use flow_core::{AttemptId, JournalLine};
+use flow_store::Status;
+
+pub use plan::{Knowledge, accept, plan};
+pub use publish::PublishedFile;
+pub use run::{ForceRequest, RunEnd, RunOptions, run};
+pub use session::{Session, SessionRequest};
+
+/// What a run tells while it goes on. Screen and `--json` are folds over these.
+#[derive(Clone, Debug)]
+pub enum Update {
+    /// A line of the journal, which is written.
+    Event(JournalLine),
+    /// How far an attempt is.
+    Progress {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Between 0 and 1, where it tells.
+        fraction: Option<f64>,
+        /// A few words of its own.
+        text: String,
+    },
+    /// A line of a plugin's set-up.
+    Setup {
+        /// The plugin.
+        plugin: String,
+        /// What its set-up printed.
+        line: String,
+    },
+    /// The run as it stands, a few times a second.
+    Status(Box<Status>),
+    /// Another process holds the store; waiting.
+    Held(String),
+}

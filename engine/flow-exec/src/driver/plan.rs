@@ -1,0 +1,114 @@
+//! `flow plan`, `why` and `accept`: what a run would do, asked while nobody or somebody else runs. Takes the store's lock only where
+//! it is free.
+
+use std::{collections::BTreeMap, ops::ControlFlow};
+
+use flow_core::{
+    InstanceId,
+    plan::{Accepted, Force, Plan, accept as accept_core, plan as plan_core},
+};
+use flow_store::{Batch, Holder, Inputs, Objects, Replay, Results, Snapshot, Store, StoreDir, StoreError};
+
+use super::{Session, lookup::World, run::holder};
+use crate::{ExecError, clock};
+
+/// What earlier runs found out, however it can be read now.
+pub enum Knowledge {
+    /// Nothing has run yet.
+    Nothing,
+    /// The store, held by this process.
+    Held(Box<Store>),
+    /// The journals, while somebody else holds the store.
+    Read(Box<Replay>, StoreDir),
+}
+
+impl Knowledge {
+    /// Opens what there is in the session's store. Creates nothing.
+    ///
+    /// # Errors
+    /// The store is of a newer format, or damaged.
+    pub fn open(session: &Session, doing: &str) -> Result<Knowledge, ExecError> {
+        let path = &session.workspace.store;
+        let Some(dir) = StoreDir::existing(path)? else { return Ok(Knowledge::Nothing) };
+        match Store::open(path, &holder(doing, None), |_: &Holder| ControlFlow::Break(())) {
+            Ok(store) => Ok(Knowledge::Held(Box::new(store))),
+            Err(StoreError::Held { .. }) => Ok(Knowledge::Read(Box::new(Replay::read(&dir)?), dir)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn results(&self) -> Option<&dyn Results> {
+        match self {
+            Knowledge::Nothing => None,
+            Knowledge::Held(store) => Some(&**store),
+            Knowledge::Read(replay, _) => Some(&**replay),
+        }
+    }
+
+    /// The folder of the store, if there is one.
+    pub fn dir(&self) -> Option<&StoreDir> {
+        match self {
+            Knowledge::Nothing => None,
+            Knowledge::Held(store) => Some(store.dir()),
+            Knowledge::Read(_, dir) => Some(dir),
+        }
+    }
+
+    fn with_world<T>(&self, session: &Session, ask: impl FnOnce(&mut World<'_>) -> T) -> Result<T, ExecError> {
+        let objects: Option<Objects> = self.dir().map(StoreDir::objects);
+        let snapshot = self.dir().and_then(|dir| Snapshot::load(dir, &session.snapshot_name()));
+        // Only whoever holds the store writes lists of input folders into it.
+        let keep = matches!(self, Knowledge::Held(_)).then(|| objects.clone()).flatten();
+        let mut inputs = Inputs::new(keep, snapshot.as_ref(), clock::system());
+        let mut world = World {
+            workflow: &session.expansion.workflow,
+            folder: session.workspace.folder.clone(),
+            results: self.results(),
+            objects,
+            inputs: &mut inputs,
+            damaged: BTreeMap::new(),
+            error: None,
+        };
+        let answer = ask(&mut world);
+        match world.error {
+            Some(error) => Err(error.into()),
+            None => Ok(answer),
+        }
+    }
+}
+
+/// What a run of these instances would do.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn plan(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId], force: &Force) -> Result<Plan, ExecError> {
+    knowledge.with_world(session, |world| plan_core(&session.context(), wanted, world, force))
+}
+
+/// `flow accept`: keeps the last results of what `names` stand for under the fingerprints that they have now.
+///
+/// # Errors
+/// Unknown names; the store is held by somebody else, or cannot be written.
+pub fn accept(
+    session: &Session,
+    names: &[String],
+    reason: &str,
+    waiting: impl FnMut(&Holder) -> ControlFlow<()>,
+) -> Result<Vec<Accepted>, ExecError> {
+    let store = Store::open(&session.workspace.store, &holder("flow accept", None), waiting)?;
+    let knowledge = Knowledge::Held(Box::new(store));
+    let wanted = session.wanted(names)?;
+    let accepted = knowledge
+        .with_world(session, |world| accept_core(&session.context(), &wanted, names, reason, world))?
+        .map_err(|diagnostics| session.wrong(diagnostics))?;
+    let mut batch = Batch::new();
+    for kept in &accepted {
+        if let Accepted::Kept { result, parts, .. } = kept {
+            batch.record(result, &serde_json::to_value(parts).unwrap_or_default());
+        }
+    }
+    if let Knowledge::Held(store) = &knowledge {
+        store.apply(&batch)?;
+    }
+    Ok(accepted)
+}

@@ -1,0 +1,346 @@
+//! `flow run`, from the file to the published report. Steps in order; the loop between start and end is `live`'s.
+
+use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf, process};
+
+use flow_core::{
+    Builtins, Digest, JOURNAL_FORMAT, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart, Settled, nearest,
+    plan::{Force, Plan, State},
+    sched::{
+        Event, Limits, Scheduler,
+        policy::{self as policies, Policy},
+    },
+};
+use flow_store::{Holder, Inputs, Rested, Snapshot, Status, Store, StoreDir};
+
+use super::{
+    PublishedFile, Session, SessionRequest, Update, estimate,
+    live::{Beginning, GRACE, Known, Live},
+    lookup::World,
+    publish::publish,
+};
+use crate::{ExecError, clock, plugins};
+
+/// What to run, and how.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// The workflow and what decides its expansion.
+    pub session: SessionRequest,
+    /// Steps or labels; everything without.
+    pub targets: Vec<String>,
+    /// `--force`.
+    pub force: ForceRequest,
+    /// `-k`.
+    pub keep_going: bool,
+    /// `-j`.
+    pub jobs: Option<u32>,
+    /// `--policy`; the workflow's own default is the critical path.
+    pub policy: Option<String>,
+    /// Wait while somebody else holds the store.
+    pub wait: bool,
+    /// The command line, for whoever is told that the store is held.
+    pub doing: String,
+}
+
+/// `--force`, as asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ForceRequest {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Everything.
+    All,
+    /// Steps or labels.
+    Only(Vec<String>),
+}
+
+impl ForceRequest {
+    /// As decisions take it.
+    ///
+    /// # Errors
+    /// An unknown name.
+    pub fn of(&self, session: &Session) -> Result<Force, ExecError> {
+        match self {
+            ForceRequest::Nothing => Ok(Force::Nothing),
+            ForceRequest::All => Ok(Force::All),
+            ForceRequest::Only(names) => Force::named(&session.expansion, names).map_err(|d| session.wrong(d)),
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunEnd {
+    /// The run; of one with nothing to do, the run that it repeats.
+    pub run: RunId,
+    /// 0 done, 1 a step failed or something could not be published, 130 interrupted.
+    pub exit: i32,
+    /// Settled instances by how.
+    pub counts: BTreeMap<String, u32>,
+    /// What is published, whether it changed or not.
+    pub published: Vec<PublishedFile>,
+    /// Nothing had changed since that run: no process was started, nothing was opened.
+    pub unchanged: bool,
+}
+
+/// Runs a workflow.
+///
+/// # Errors
+/// It is invalid, the store cannot be had, a plugin cannot be set up. A step that fails is not an error.
+pub fn run(
+    options: &RunOptions,
+    builtins: &dyn Builtins,
+    observe: &mut dyn FnMut(Update),
+) -> Result<RunEnd, ExecError> {
+    let session = Session::open(&options.session, builtins)?;
+    let wanted = session.wanted(&options.targets)?;
+    let force = options.force.of(&session)?;
+    let policy_name = options.policy.as_deref().unwrap_or("critical-path");
+    let policy = policy(policy_name)?;
+    let key = key(&session, options);
+
+    // Nothing changed since the last run: its snapshot answers by looking at files, without the database.
+    let whole = options.targets.is_empty() && force == Force::Nothing;
+    let previous =
+        StoreDir::existing(&session.workspace.store)?.and_then(|dir| Snapshot::load(&dir, &session.snapshot_name()));
+    if let Some(snapshot) = previous.as_ref().filter(|_| whole) {
+        if snapshot.still_holds(&StoreDir::create(&session.workspace.store)?, &key) {
+            return Ok(unchanged(snapshot));
+        }
+    }
+
+    let run = new_run_id();
+    let me = holder(&options.doing, Some(run.clone()));
+    let store = Store::open(&session.workspace.store, &me, |who: &Holder| {
+        if options.wait {
+            observe(Update::Held(who.to_string()));
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    })?;
+    let mut inputs = Inputs::new(Some(store.objects().clone()), previous.as_ref(), clock::system());
+    let plan = {
+        let mut world = World {
+            workflow: &session.expansion.workflow,
+            folder: session.workspace.folder.clone(),
+            results: Some(&store),
+            objects: Some(store.objects().clone()),
+            inputs: &mut inputs,
+            damaged: BTreeMap::new(),
+            error: None,
+        };
+        let plan = flow_core::plan::plan(&session.context(), &wanted, &mut world, &force);
+        if let Some(error) = world.error {
+            return Err(error.into());
+        }
+        plan
+    };
+    set_up(&session, &plan, store.dir(), observe)?;
+
+    let mut journal = store.dir().run(&run).create()?;
+    let started_at = clock::unix_millis();
+    let beginning = beginning(&session, options, &run, policy_name, &plan, started_at);
+    journal.append(&beginning)?;
+    beginning.into_iter().for_each(|line| observe(Update::Event(line)));
+
+    let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..Limits::default() };
+    let scheduler = Scheduler::new(estimate::capacity(&session.expansion.machine, options.jobs), policy, limits);
+    let tasks = estimate::tasks(&session, &wanted, &store)?;
+    let status = Status {
+        run: run.clone(),
+        workflow: session.expansion.workflow.clone(),
+        file: session.workspace.name(&session.workspace.file),
+        pid: process::id(),
+        started_at,
+        updated_at: started_at,
+        ended: None,
+        instances: wanted.len() as u32,
+        counts: BTreeMap::new(),
+        running: Vec::new(),
+        waiting: Vec::new(),
+    };
+    let mut live = Live::new(Beginning {
+        session: &session,
+        builtins,
+        store: &store,
+        run: &run,
+        journal,
+        force: &force,
+        inputs: &mut inputs,
+        known: Known(vec![None; session.expansion.instances.len()]),
+        scheduler,
+        status,
+        observe,
+    })?;
+    // Settled before anything runs: tables and reports show them in words.
+    for id in &wanted {
+        let instance = &session.expansion.instances[id.index()];
+        let settled = match (&instance.skip, &instance.does_not_fit) {
+            (Some(why), _) => (Outcome::Skipped, why),
+            (None, Some(why)) => (Outcome::DoesNotFit, why),
+            (None, None) => continue,
+        };
+        live.settled_before(*id, settled.0, settled.1);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(ExecError::io("start", "the event loop"))?;
+    runtime.block_on(live.run(Event::Submitted(tasks)))?;
+
+    let (published, failures) = publish(&session, builtins, &live.known, store.objects());
+    let exit = if live.interrupted { 130 } else { i32::from(live.failed || !failures.is_empty()) };
+    let mut last: Vec<RunEvent> = published
+        .iter()
+        .map(|file| RunEvent::Published { path: session.workspace.name(&file.path), changed: file.changed })
+        .collect();
+    last.extend(failures.into_iter().map(|text| RunEvent::Notice { instance: None, text }));
+    last.push(RunEvent::RunEnded { exit, counts: live.counts.clone() });
+    live.say_last(last)?;
+    live.write_status(Some(exit))?;
+    let (known, counts) = (std::mem::replace(&mut live.known, Known(Vec::new())), std::mem::take(&mut live.counts));
+    drop(live);
+
+    if exit == 0 && options.targets.is_empty() {
+        let end =
+            RunEnd { run: run.clone(), exit, counts: counts.clone(), published: published.clone(), unchanged: false };
+        save_snapshot(&session, &store, &inputs, &known, key, &end)?;
+    }
+    Ok(RunEnd { run, exit, counts, published, unchanged: false })
+}
+
+/// Sets up, once for each digest, the plugins of which a step may run.
+fn set_up(session: &Session, plan: &Plan, dir: &StoreDir, observe: &mut dyn FnMut(Update)) -> Result<(), ExecError> {
+    for plugin in &session.plugins {
+        let needed = plan.items.iter().any(|item| {
+            matches!(item.state, State::Run(_) | State::After(_))
+                && Live::plugin_of(session, item.id) == Some(plugin.name())
+        });
+        if needed {
+            plugins::set_up(plugin, &dir.plugin(plugin.name()), &mut |line| {
+                observe(Update::Setup { plugin: plugin.name().to_owned(), line: line.to_owned() });
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn beginning(
+    session: &Session,
+    options: &RunOptions,
+    run: &RunId,
+    policy: &str,
+    plan: &Plan,
+    at: u64,
+) -> Vec<JournalLine> {
+    let expansion = &session.expansion;
+    let start = RunEvent::RunStarted(Box::new(RunStart {
+        format: JOURNAL_FORMAT,
+        run: run.clone(),
+        flow: env!("CARGO_PKG_VERSION").to_owned(),
+        file: session.workspace.name(&session.workspace.file),
+        workflow: expansion.workflow.clone(),
+        profile: expansion.profile.clone(),
+        params: expansion.params.clone(),
+        set: options.session.set.clone(),
+        policy: policy.to_owned(),
+        machine: expansion.machine.clone(),
+        instances: plan.items.len() as u32,
+        pid: process::id(),
+    }));
+    let instances = plan.items.iter().map(|item| {
+        let instance = &expansion.instances[item.id.index()];
+        RunEvent::Instance {
+            instance: item.id,
+            label: instance.label.to_string(),
+            step: expansion.steps[instance.step.index()].name.clone(),
+            plan: Planned::from(&item.state),
+        }
+    });
+    let remarks = expansion.remarks.iter().map(|text| RunEvent::Notice { instance: None, text: text.clone() });
+    std::iter::once(start).chain(instances).chain(remarks).map(|event| JournalLine { at, event }).collect()
+}
+
+fn policy(name: &str) -> Result<Box<dyn Policy>, ExecError> {
+    policies::named(name).ok_or_else(|| {
+        let known = policies::POLICIES.iter().map(|(known, _)| *known);
+        let near = nearest(name, known.clone()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let known: Vec<_> = known.collect();
+        ExecError::Usage(format!("there is no policy `{name}`{near} There is {}", known.join(", ")))
+    })
+}
+
+/// Everything besides files that decides what a run does: with the same key and the same files there is nothing to do.
+fn key(session: &Session, options: &RunOptions) -> Digest {
+    let plugins: BTreeMap<_, _> = session
+        .plugins
+        .iter()
+        .filter_map(|p| Some((p.name(), session.catalogue.plugins.get(p.name())?.digest)))
+        .collect();
+    let builtins: BTreeMap<_, _> = session.catalogue.builtins.iter().map(|(name, b)| (name, &b.version)).collect();
+    let source = session.workflow.source();
+    let all = serde_json::json!([
+        env!("CARGO_PKG_VERSION"),
+        source.text,
+        options.session.set,
+        session.expansion.profile,
+        session.expansion.machine,
+        plugins,
+        builtins,
+    ]);
+    Digest::of(all.to_string().as_bytes())
+}
+
+fn save_snapshot(
+    session: &Session,
+    store: &Store,
+    inputs: &Inputs,
+    known: &Known,
+    key: Digest,
+    end: &RunEnd,
+) -> Result<(), ExecError> {
+    let results = session.expansion.instances.iter().filter_map(|instance| known.result(instance.id));
+    let objects: Vec<_> = results.flat_map(|result| result.outputs.values().cloned()).collect();
+    let published: Vec<PathBuf> = end.published.iter().map(|file| file.path.clone()).collect();
+    let total: u32 = end.counts.values().sum();
+    let summary = serde_json::json!({ "counts": end.counts, "total": total, "published": published }).to_string();
+    let rested = Rested { key, run: &end.run, objects: &objects, published: &published, summary };
+    Snapshot::of(rested, inputs, clock::system()).save(store.dir(), &session.snapshot_name())?;
+    Ok(())
+}
+
+/// The end of a run that had nothing to do, from the snapshot's summary.
+fn unchanged(snapshot: &Snapshot) -> RunEnd {
+    let summary: serde_json::Value = serde_json::from_str(snapshot.summary()).unwrap_or_default();
+    let total = summary["total"].as_u64().unwrap_or(0) as u32;
+    let published = summary["published"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|path| Some(PublishedFile { path: PathBuf::from(path.as_str()?), changed: false }));
+    RunEnd {
+        run: snapshot.run().clone(),
+        exit: 0,
+        counts: BTreeMap::from([("cached".to_owned(), total)]),
+        published: published.collect(),
+        unchanged: true,
+    }
+}
+
+/// Who this process is, for whoever finds the store held.
+pub(crate) fn holder(doing: &str, run: Option<RunId>) -> Holder {
+    Holder { pid: process::id(), doing: doing.to_owned(), run, since: clock::local_time() }
+}
+
+/// Sorts by time; two in one second differ in their last digits.
+fn new_run_id() -> RunId {
+    let unique = Digest::of(format!("{} {:?}", process::id(), clock::unix_seconds()).as_bytes());
+    RunId(format!("{}-{}", clock::compact_time(), &unique.to_string()[..4]))
+}
+
+impl Session {
+    /// The name of this workflow's snapshot: one for each file.
+    pub(crate) fn snapshot_name(&self) -> String {
+        Digest::of(self.workspace.file.as_os_str().as_encoded_bytes()).short()
+    }
+}

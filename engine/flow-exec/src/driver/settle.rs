@@ -1,0 +1,149 @@
+//! Decisions and settlements: what is looked up, what is recorded, what is settled without an attempt. Stores through the turn's
+//! batch; the order of things is the scheduler's.
+
+use std::collections::BTreeMap;
+
+use flow_core::{
+    AttemptId, InstanceId, Outcome, RunEvent,
+    plan::{Decision, decide, without_attempt},
+    sched::{Answer, Event},
+    why::sentence,
+};
+
+use super::{
+    live::{Decided, Live},
+    lookup::World,
+};
+use crate::{ExecError, clock};
+
+impl Live<'_> {
+    pub(super) fn look_up(&mut self, ids: &[InstanceId]) -> Result<(), ExecError> {
+        let mut world = World {
+            workflow: &self.session.expansion.workflow,
+            folder: self.session.workspace.folder.clone(),
+            results: Some(self.store),
+            objects: Some(self.objects.clone()),
+            inputs: self.inputs,
+            damaged: BTreeMap::new(),
+            error: None,
+        };
+        let decisions = decide(&self.session.context(), ids, &self.known, &mut world, self.force);
+        let World { damaged, error, .. } = world;
+        if let Some(error) = error {
+            return Err(error.into());
+        }
+        for (fingerprint, damage) in damaged {
+            self.batch.forget(&fingerprint);
+            self.say(RunEvent::Notice {
+                instance: ids.first().copied(),
+                text: format!("a result is of no use: {damage}"),
+            });
+        }
+        for (&instance, decision) in ids.iter().zip(decisions) {
+            let answer = match decision {
+                Decision::Reuse { result, .. } => {
+                    self.say(RunEvent::Cached {
+                        instance,
+                        fingerprint: result.fingerprint,
+                        outcome: result.outcome,
+                        from: result.run.clone(),
+                    });
+                    self.count("cached");
+                    let outcome = result.outcome;
+                    self.known.0[instance.index()] = Some(*result);
+                    Answer::Hit(outcome)
+                }
+                Decision::Run { fingerprint, parts, reasons } => {
+                    self.decided.insert(instance, Decided { fingerprint, parts, reason: sentence(&reasons) });
+                    Answer::Miss
+                }
+                Decision::Refused { outcome, reason } => {
+                    self.refused.insert(instance, reason.clone());
+                    self.settle_as(instance, outcome, reason);
+                    Answer::Refused(outcome)
+                }
+            };
+            self.queue.push_back(Event::Answered { instance, answer });
+        }
+        Ok(())
+    }
+
+    /// The attempt is the instance's last.
+    pub(super) fn record(&mut self, instance: InstanceId, attempt: AttemptId) {
+        self.recorded.push(instance);
+        let Some(result) = self.ended.remove(&attempt) else {
+            // It could not even be started.
+            self.settle_as(instance, Outcome::Failed, "it could not be started".to_owned());
+            return;
+        };
+        let Some(decided) = self.decided.remove(&instance) else { return };
+        let parts = serde_json::to_value(&decided.parts).unwrap_or_default();
+        let recorded = self.session.expansion.instances[instance.index()].record.contains(&result.outcome);
+        if result.outcome == Outcome::Ok || recorded {
+            self.count(word(result.outcome));
+            self.batch.record(&result, &parts);
+            self.known.0[instance.index()] = Some(result.clone());
+            self.say(RunEvent::Recorded { instance, result: Box::new(result), parts });
+        } else {
+            self.batch.tried(&result.workflow, &result.label, result.fingerprint, &parts, self.run);
+            self.batch.observe(&result);
+            let reason = result.message.clone().unwrap_or_else(|| word(result.outcome).replace('_', " "));
+            let outcome = result.outcome;
+            self.settle_as(instance, outcome, reason);
+            self.known.0[instance.index()] = Some(result);
+        }
+    }
+
+    pub(super) fn discard(&mut self, instance: InstanceId, attempt: AttemptId) {
+        self.ended.remove(&attempt);
+        let text = "it is tried again".to_owned();
+        self.say(RunEvent::Notice { instance: Some(instance), text });
+    }
+
+    /// Settled without a result in the store.
+    pub(super) fn settle(&mut self, instance: InstanceId, outcome: Outcome, because: Option<InstanceId>) {
+        if self.refused.contains_key(&instance) {
+            return;
+        }
+        let label = |id: InstanceId| self.session.expansion.instances[id.index()].label.to_string();
+        let reason = match (outcome, because) {
+            (Outcome::Skipped, Some(id)) => format!("{} did not succeed", label(id)),
+            (Outcome::Cancelled, Some(id)) => format!("{} failed, and -k was not given", label(id)),
+            (Outcome::Cancelled, None) => "the run was cancelled".to_owned(),
+            (Outcome::DoesNotFit, _) => "it asks for more than there is".to_owned(),
+            (Outcome::Failed, _) => "a GPU that it needs was lost".to_owned(),
+            (outcome, _) => word(outcome).replace('_', " "),
+        };
+        self.settle_as(instance, outcome, reason);
+    }
+
+    pub(super) fn settle_as(&mut self, instance: InstanceId, outcome: Outcome, reason: String) {
+        self.count(word(outcome));
+        let recorded = self.session.expansion.instances[instance.index()].record.contains(&outcome);
+        self.failed |= !recorded && !matches!(outcome, Outcome::Ok | Outcome::Skipped | Outcome::Cancelled);
+        if self.known.0[instance.index()].is_none() {
+            let (expansion, now) = (&self.session.expansion, clock::unix_millis());
+            self.known.0[instance.index()] =
+                Some(without_attempt(expansion, instance, outcome, &reason, self.run, now));
+        }
+        self.say(RunEvent::Settled { instance, outcome, reason });
+    }
+
+    /// Settled before anything ran: told to tables, not to the scheduler, which knows it from the task.
+    pub(crate) fn settled_before(&mut self, instance: InstanceId, outcome: Outcome, reason: &str) {
+        self.settle_as(instance, outcome, reason.to_owned());
+    }
+}
+
+/// An outcome as the journal counts it.
+pub(crate) fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ok => "ok",
+        Outcome::OutOfMemory => "out_of_memory",
+        Outcome::TimedOut => "timed_out",
+        Outcome::DoesNotFit => "does_not_fit",
+        Outcome::Failed => "failed",
+        Outcome::Cancelled => "cancelled",
+        Outcome::Skipped => "skipped",
+    }
+}

@@ -1,0 +1,224 @@
+//! Filling the folder of an attempt: inputs, artifacts of other steps, the request, the environment. Starts nothing.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs, io,
+    net::TcpListener,
+    os::unix::fs::symlink,
+    path::{Component, Path, PathBuf},
+};
+
+use flow_core::{Body, Instance, Machine, Resolved, sched::Placement};
+use flow_protocol as protocol;
+use flow_store::Objects;
+
+use super::Session;
+use crate::{ExecError, attempt::Folder, keeper, plugins::Plugin};
+
+/// What the keeper needs to start an attempt.
+pub(crate) struct Launch {
+    pub(crate) argv: Vec<String>,
+    pub(crate) env: Vec<(String, String)>,
+    /// The program announces by itself when it is ready: a plugin, or a script that calls `flow ready`.
+    pub(crate) announces: bool,
+}
+
+/// Everything that a start is made from.
+pub(crate) struct Start<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) instance: &'a Instance,
+    pub(crate) resolved: &'a Resolved,
+    pub(crate) placement: &'a Placement,
+    pub(crate) folder: &'a Folder,
+    pub(crate) objects: &'a Objects,
+    /// A folder that the retries of the instance share, relative to the work folder.
+    pub(crate) checkpoint: &'a str,
+    /// Members of its co-run group, itself included.
+    pub(crate) members: Option<u32>,
+    /// `flow` itself, so that a script finds `flow ready`.
+    pub(crate) exe: &'a Path,
+    pub(crate) inherited: &'a BTreeMap<String, String>,
+}
+
+/// Fills the work folder and says what to start.
+///
+/// # Errors
+/// A sentence: an input is gone, the disk is full, an artifact is damaged.
+pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, String> {
+    let work = start.folder.work();
+    for link in &start.resolved.links {
+        let to = work.join(&link.path);
+        parent(&to)?;
+        start.objects.materialise(&link.digest, &to).map_err(|e| e.to_string())?;
+    }
+    let mut announces = start.members.is_some() && matches!(start.resolved.body, Body::Plugin { .. });
+    for input in start.instance.inputs.iter() {
+        // An absolute input is read in place: there is no place of the same name in the work folder.
+        if Path::new(&input.path).is_absolute() {
+            continue;
+        }
+        let from = start.session.path(&input.path);
+        let to = work.join(place(&input.path));
+        parent(&to)?;
+        let meta = fs::metadata(&from).map_err(|e| format!("input `{}`: {e}", input.path))?;
+        let done = if meta.is_dir() { symlink(&from, &to) } else { fs::copy(&from, &to).map(|_| ()) };
+        done.map_err(|e| format!("input `{}` cannot be brought to the work folder: {e}", input.path))?;
+        if start.members.is_some() && meta.is_file() {
+            announces |= calls_ready(&fs::read(&to).unwrap_or_default());
+        }
+    }
+    for output in start.instance.outputs.iter() {
+        parent(&work.join(&output.path))?;
+    }
+    let argv = match &start.resolved.body {
+        Body::Command(command) => {
+            announces |= start.members.is_some() && calls_ready(command.as_bytes());
+            keeper::command_argv(command)
+        }
+        Body::Plugin { plugin, step, with } => {
+            let found = start.session.plugins.iter().find(|p| p.name() == plugin);
+            let found: &Plugin = found.ok_or_else(|| format!("plugin {plugin} is gone"))?;
+            write_request(start, step, with).map_err(|e| format!("request.json cannot be written: {e}"))?;
+            found.argv()
+        }
+        Body::Builtin { .. } => Vec::new(),
+    };
+    Ok(Launch { argv, env: environment(start), announces })
+}
+
+/// Where an input appears in the work folder: the same path without the steps upwards.
+pub(crate) fn place(path: &str) -> PathBuf {
+    Path::new(path).components().filter(|c| matches!(c, Component::Normal(_))).collect()
+}
+
+fn parent(path: &Path) -> Result<(), String> {
+    let Some(parent) = path.parent() else { return Ok(()) };
+    fs::create_dir_all(parent).map_err(|e| format!("the folder `{}` cannot be made: {e}", parent.display()))
+}
+
+/// Does a script call `flow ready`, as a shell or as another language would write it? Without the call a plain command is
+/// ready at its start.
+fn calls_ready(text: &[u8]) -> bool {
+    const LONGEST_SCRIPT: usize = 1 << 20;
+    if text.len() > LONGEST_SCRIPT {
+        return false;
+    }
+    let text = String::from_utf8_lossy(text);
+    let words: Vec<&str> =
+        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| !w.is_empty()).collect();
+    words.windows(2).any(|pair| pair == ["flow", "ready"])
+}
+
+fn write_request(start: &Start<'_>, step: &str, with: &serde_json::Map<String, serde_json::Value>) -> io::Result<()> {
+    let outputs = start.instance.outputs.iter().map(|o| (o.name.clone(), o.path.clone())).collect();
+    fs::create_dir_all(start.folder.work().join(start.checkpoint))?;
+    start.folder.write_request(&protocol::Request {
+        protocol: protocol::PROTOCOL,
+        step: step.to_owned(),
+        instance: start.instance.label.to_string(),
+        with: with.clone(),
+        outputs,
+        checkpoint: start.checkpoint.to_owned(),
+        placement: placement(start),
+        seed: start.instance.seed,
+        corun: start.members.map(|members| protocol::Corun { members }),
+    })
+}
+
+fn placement(start: &Start<'_>) -> protocol::Placement {
+    let machine = &start.session.expansion.machine;
+    let gpus = start.placement.gpus.iter().filter_map(|id| machine.gpus.get(id.index()));
+    protocol::Placement {
+        gpus: gpus.map(|g| protocol::Gpu { uuid: g.uuid.clone(), index: g.index, name: g.name.clone() }).collect(),
+        cpus: start.placement.cpus,
+        gpu_memory: start.instance.request.gpu_memory,
+        memory: start.instance.request.memory,
+    }
+}
+
+/// The environment of the engine, less what belongs to it alone, with the placement's, with the step's own over all.
+fn environment(start: &Start<'_>) -> Vec<(String, String)> {
+    let mut env = start.inherited.clone();
+    env.retain(|name, _| !name.starts_with("FLOW_"));
+    let cpus = start.placement.cpus.max(1).to_string();
+    // Two programs that each take every core run at a fraction of their speed.
+    for threads in
+        ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "RAYON_NUM_THREADS"]
+    {
+        env.insert(threads.to_owned(), cpus.clone());
+    }
+    env.insert("PYTHONUNBUFFERED".to_owned(), "1".to_owned());
+    env.insert("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned());
+    env.insert("CUDA_VISIBLE_DEVICES".to_owned(), visible(&start.session.expansion.machine, start.placement));
+    env.insert("MASTER_ADDR".to_owned(), "127.0.0.1".to_owned());
+    if let Ok(listener) = TcpListener::bind(("127.0.0.1", 0)) {
+        if let Ok(address) = listener.local_addr() {
+            env.insert("MASTER_PORT".to_owned(), address.port().to_string());
+        }
+    }
+    if let Some(dir) = start.exe.parent() {
+        let path = env.get("PATH").map(OsString::from).unwrap_or_default();
+        let with_flow = std::env::split_paths(&path).chain([dir.to_owned()]);
+        if let Ok(path) = std::env::join_paths(with_flow) {
+            env.insert("PATH".to_owned(), path.to_string_lossy().into_owned());
+        }
+    }
+    if let Body::Plugin { plugin, .. } = &start.resolved.body {
+        if let Some(found) = start.session.plugins.iter().find(|p| p.name() == plugin) {
+            env.extend(found.env());
+        }
+    }
+    env.extend(start.resolved.env.iter().map(|(name, value)| (name.clone(), value.clone())));
+    let secrets = &start.session.expansion.steps[start.instance.step.index()].secrets;
+    for secret in secrets {
+        if let Some(value) = start.inherited.get(secret) {
+            env.insert(secret.clone(), value.clone());
+        }
+    }
+    env.insert(protocol::ATTEMPT_VAR.to_owned(), start.folder.path().to_string_lossy().into_owned());
+    env.into_iter().collect()
+}
+
+fn visible(machine: &Machine, placement: &Placement) -> String {
+    let uuids = placement.gpus.iter().filter_map(|id| machine.gpus.get(id.index()));
+    uuids.map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>().join(",")
+}
+
+/// The engine's environment as text; what is no UTF-8 is left out.
+pub(crate) fn inherited() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+/// Where `flow` itself is.
+///
+/// # Errors
+/// The system does not say.
+pub(crate) fn exe() -> Result<PathBuf, ExecError> {
+    std::env::current_exe().map_err(ExecError::io("find", "flow"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_appears_under_its_own_path_inside_the_work_folder() {
+        for (path, expected) in [("train.py", "train.py"), ("./a/b.txt", "a/b.txt"), ("../data/x/", "data/x")] {
+            assert_eq!(place(path), Path::new(expected), "{path}");
+        }
+    }
+
+    #[test]
+    fn scripts_that_announce_themselves_are_known_by_the_call() {
+        for yes in ["flow ready && python3 train.py", "subprocess.run([\"flow\", \"ready\"])", "exec('flow', 'ready')"]
+        {
+            assert!(calls_ready(yes.as_bytes()), "{yes}");
+        }
+        for no in ["workflow ready", "flow already", "ready flow", ""] {
+            assert!(!calls_ready(no.as_bytes()), "{no}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What waiting instances wait for, in words. Decides nothing.
+
+use flow_core::{
+    InstanceId, Settled, Time,
+    sched::{Resource, Scheduler, Shortage, Waiting},
+};
+use flow_store::Waiting as Told;
+
+use super::{Session, live::Known};
+
+/// How many are told: the list is for people.
+const TOLD: usize = 8;
+/// How many unsettled instances are looked at for it.
+const LOOKED_AT: usize = 500;
+
+/// The first instances that could run but for want of something, and of what.
+pub(crate) fn of(scheduler: &Scheduler, now: Time, session: &Session, known: &Known) -> Vec<Told> {
+    let unsettled = session.expansion.instances.iter().filter(|instance| known.result(instance.id).is_none());
+    unsettled
+        .take(LOOKED_AT)
+        .filter_map(|instance| {
+            let reason = words(session, &scheduler.explain(now, instance.id))?;
+            Some(Told { label: instance.label.to_string(), reason })
+        })
+        .take(TOLD)
+        .collect()
+}
+
+/// `None` for what runs, is over, or waits for others to be settled: that is the workflow's own order.
+fn words(session: &Session, waiting: &Waiting) -> Option<String> {
+    let label = |id: &InstanceId| session.expansion.instances[id.index()].label.to_string();
+    let labels = |ids: &[InstanceId]| match ids {
+        [] => "others".to_owned(),
+        [one] => label(one),
+        [first, rest @ ..] => format!("{} and {} more", label(first), rest.len()),
+    };
+    Some(match waiting {
+        Waiting::Resources(shortages) => shortages.iter().map(|s| shortage(session, s)).collect::<Vec<_>>().join("; "),
+        Waiting::Others(ids) => format!("wants the machine for itself; {} still runs", labels(ids)),
+        Waiting::Exclusive(ids) => format!("{} has the machine for itself", labels(ids)),
+        Waiting::Reserved(id) => format!("room is kept for {}", label(id)),
+        Waiting::Turn(Some(id)) => format!("{} goes first", label(id)),
+        Waiting::Retry { at, failures } => {
+            format!("failed {failures} times, tried again at {:.0} s", at.as_secs_f64())
+        }
+        Waiting::Barrier { missing, .. } if !missing.is_empty() => format!("ready; {} is not", labels(missing)),
+        _ => return None,
+    })
+}
+
+fn shortage(session: &Session, shortage: &Shortage) -> String {
+    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64);
+    let held = match shortage.held_by.first() {
+        Some(holder) => format!(", held by {}", session.expansion.instances[holder.instance.index()].label),
+        None => String::new(),
+    };
+    let strangers =
+        if shortage.strangers > 0 { format!(", strangers hold {}", gib(shortage.strangers)) } else { String::new() };
+    let Shortage { requested, available, .. } = shortage;
+    match shortage.resource {
+        Resource::Jobs => format!("{requested} of the jobs at once, {available} free{held}"),
+        Resource::Cpus => format!("{requested} CPUs, {available} free{held}"),
+        Resource::Memory => format!("{} of host memory, {} free{held}", gib(*requested), gib(*available)),
+        Resource::Gpus => format!("{requested} GPUs with room for it, {available} there{held}"),
+        Resource::GpuMemory(gpu) => {
+            format!("GPU {}: {} asked, {} free{held}{strangers}", gpu.0, gib(*requested), gib(*available))
+        }
+        Resource::GpuLost(gpu) => format!("GPU {} does not answer", gpu.0),
+    }
+}

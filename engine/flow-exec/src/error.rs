@@ -1,0 +1,54 @@
+//! Why a command of the engine could not be carried out. A step that fails is no error: it is an outcome.
+
+use std::{io, path::PathBuf};
+
+use flow_core::{Diagnostic, Source};
+use flow_store::StoreError;
+
+use crate::{keeper::KeeperGone, plugins::PluginError};
+
+/// Why a command could not be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// The workflow, or what was asked of it, is wrong. Nothing was run or written.
+    #[error("the workflow `{}` is not valid", source_text.path)]
+    Workflow {
+        /// The text, for showing lines.
+        source_text: Box<Source>,
+        /// Everything that is wrong.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// Something on the command line or in the environment is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// A plugin cannot be used.
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The keeper is gone.
+    #[error(transparent)]
+    Keeper(#[from] KeeperGone),
+    /// The system refused something.
+    #[error("cannot {what} `{}`: {source}", path.display())]
+    Io {
+        /// `read`, `write`, `start`.
+        what: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// The scheduler found itself in a state that must not be. A fault of flow; the journal is whole.
+    #[error("a fault of flow, please report it: {0}")]
+    Fault(String),
+}
+
+impl ExecError {
+    /// For `map_err`: the system refused `what` for `path`.
+    pub(crate) fn io(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> ExecError {
+        let path = path.into();
+        move |source| ExecError::Io { what, path, source }
+    }
+}
