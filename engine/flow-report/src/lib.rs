@@ -1,1 +1,24 @@
-//! flow-report
+//! From results to tables, verdicts, findings, charts and bilingual reports: flow's own steps `flow/table` and
+//! `flow/report`, and what `publish:` writes.
+//!
+//! ```text
+//! results ── table ──▶ Table (typed cells) ──┬── markdown, csv, json
+//!                                            └── findings, verdict ──▶ report model ── words (Fluent) ──▶ templates ──▶ .md, .svg
+//! ```
+//!
+//! No files, processes, threads, environment, clock or randomness: bytes and values in, bytes and values out. Templates and
+//! catalogues are part of the binary.
+#![forbid(unsafe_code)]
+
+mod builtins;
+mod columns;
+mod format;
+#[cfg(test)]
+mod locale_tests;
+mod table;
+mod words;
+
+pub use builtins::Reports;
+pub use format::Format;
+pub use table::{Cell, Column, Content, Note, Row, Spread, Table, TableWith};
+pub use words::{LANGUAGES, Words};

@@ -1,0 +1,91 @@
+//! `flow/table` and `flow/report` as the engine calls them: parameters in, files out.
+
+use std::collections::BTreeMap;
+
+use flow_core::{BuiltinInput, BuiltinOutput, Builtins, Digest, FileToWrite, Metric, Provided, PublishJob};
+use indexmap::IndexMap;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::table::{self, TableWith};
+use crate::words::{LANGUAGES, Words};
+
+/// Changes whenever the same results would give other files; templates and catalogues count by themselves.
+const VERSION: u32 = 1;
+
+/// Flow's own steps.
+#[derive(Debug, Default)]
+pub struct Reports {
+    words: Words,
+}
+
+impl Reports {
+    /// Ready to use.
+    pub fn new() -> Self {
+        Reports::default()
+    }
+}
+
+impl Builtins for Reports {
+    fn provided(&self) -> BTreeMap<String, Provided> {
+        let step = |about: &str, with: Value| Provided {
+            about: about.into(),
+            with,
+            outputs: IndexMap::from([("out".to_owned(), "out".to_owned())]),
+            version: Some(version()),
+            ..Provided::default()
+        };
+        let table = step("results of a step as a typed table, with derived columns", schema::<TableWith>());
+        BTreeMap::from([("table".to_owned(), table)])
+    }
+
+    fn run(&self, name: &str, input: &BuiltinInput) -> Result<BuiltinOutput, String> {
+        match name {
+            "table" => {
+                let table = table::build(&parameters(&input.with)?, input)?;
+                let json =
+                    serde_json::to_string_pretty(&table).map_err(|e| format!("the table cannot be written: {e}"))?;
+                let mut files = BTreeMap::from([
+                    ("table.json".to_owned(), json + "\n"),
+                    ("table.csv".to_owned(), table::csv(&table)),
+                ]);
+                for (lang, _) in LANGUAGES {
+                    files.insert(format!("table.{lang}.md"), table::markdown(&table, &self.words, &[lang]));
+                }
+                Ok(BuiltinOutput {
+                    files: files.into_iter().map(|(path, text)| (path, text.into_bytes())).collect(),
+                    metrics: BTreeMap::from([("rows".to_owned(), count(table.body.len()))]),
+                    message: table.absent.map(|why| format!("no rows: step `{}` has no instances ({why})", table.from)),
+                })
+            }
+            other => Err(format!("there is no step flow/{other}; there are flow/table and flow/report")),
+        }
+    }
+
+    fn publish(&self, _job: &PublishJob) -> Result<Vec<FileToWrite>, String> {
+        Err("reports cannot be published yet".into())
+    }
+}
+
+/// The version of the built-in steps: what they do, and the words and layouts that they do it with.
+fn version() -> String {
+    let mut text = String::new();
+    for (_, catalogue) in LANGUAGES {
+        text.push_str(catalogue);
+    }
+    format!("{VERSION}-{}", Digest::of(text.as_bytes()).short())
+}
+
+/// The JSON Schema of parameters, without references, so that whoever walks it needs to resolve none.
+fn schema<T: schemars::JsonSchema>() -> Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}
+
+fn parameters<T: DeserializeOwned>(with: &Map<String, Value>) -> Result<T, String> {
+    serde_json::from_value(Value::Object(with.clone())).map_err(|e| format!("`with`: {e}"))
+}
+
+fn count(n: usize) -> Metric {
+    Metric { value: n as f64, unit: String::new(), epochs: None, sd: None }
+}

@@ -1,0 +1,174 @@
+//! What a column's name means for one result: an axis, something flow measured, a metric, a parameter, a fact. It knows no
+//! table.
+
+use flow_core::{GpuUsage, StepResult};
+use serde_json::Value;
+
+/// A value of a result, before it is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Datum {
+    /// A number that somebody measured, in a metric's unit, and whether a longer series stands behind it.
+    Measured { value: f64, unit: String },
+    /// Something that was declared or told: an axis, a parameter, a model's name. The number, where it is one.
+    Declared { text: String, number: Option<f64> },
+    /// Not measured here: a GPU's figure without a GPU.
+    NotMeasured,
+}
+
+/// The measurements of flow itself, `(name, unit)`, in the order in which they are documented.
+pub(crate) const USAGE: [(&str, &str); 24] = [
+    ("wall", "s"),
+    ("cpu_time", "s"),
+    ("cpu_util", "ratio"),
+    ("cpu_util_peak", "ratio"),
+    ("cpu_cores", ""),
+    ("memory", "bytes"),
+    ("disk_read", "bytes"),
+    ("disk_written", "bytes"),
+    ("gpu_memory", "bytes"),
+    ("gpu_memory_mean", "bytes"),
+    ("gpu_load", "ratio"),
+    ("gpu_load_peak", "ratio"),
+    ("gpu_load_above_90", "ratio"),
+    ("gpu_memory_load", "ratio"),
+    ("gpu_memory_load_peak", "ratio"),
+    ("gpu_memory_load_above_90", "ratio"),
+    ("energy", "J"),
+    ("foreign_cpu", "ratio"),
+    ("cpu_saturated", "ratio"),
+    ("gpus", ""),
+    ("cpus", ""),
+    ("gpu_model", ""),
+    ("cpu_model", ""),
+    ("pcie", ""),
+];
+
+/// The value of a column's name; `None` if this result has nothing of that name.
+pub(crate) fn datum(result: &StepResult, name: &str) -> Option<Datum> {
+    if let Some(value) = result.axes.get(name) {
+        return Some(declared(value));
+    }
+    if let Some((_, unit)) = USAGE.iter().find(|(known, _)| *known == name) {
+        return Some(usage(result, name, unit));
+    }
+    if let Some(metric) = result.metrics.get(name) {
+        let unit = metric.unit.clone();
+        return Some(match metric.value.is_finite() {
+            true => Datum::Measured { value: metric.value, unit },
+            false => Datum::NotMeasured,
+        });
+    }
+    if let Some(value) = result.params.get(name) {
+        return Some(declared(value));
+    }
+    result.circumstances.facts.get(name).map(|text| Datum::Declared { text: text.clone(), number: text.parse().ok() })
+}
+
+/// Every name that some column of this result could have.
+pub(crate) fn names(result: &StepResult) -> impl Iterator<Item = &str> {
+    let usage = USAGE.iter().map(|(name, _)| *name);
+    let metrics = result.metrics.keys().map(String::as_str);
+    let params = result.params.keys().chain(result.circumstances.facts.keys()).map(String::as_str);
+    result.axes.keys().map(String::as_str).chain(metrics).chain(usage).chain(params)
+}
+
+/// Declared things are known of a result whatever became of it.
+pub(crate) fn is_declared(datum: &Datum) -> bool {
+    matches!(datum, Datum::Declared { .. })
+}
+
+/// A scalar as its author wrote it.
+pub(crate) fn written(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+pub(crate) fn declared(value: &Value) -> Datum {
+    Datum::Declared { text: written(value), number: value.as_f64() }
+}
+
+/// How many GPUs an attempt held; `None` if it never started.
+pub(crate) fn gpus(result: &StepResult) -> Option<u32> {
+    // A result without a host is one of an instance that was never placed.
+    (result.circumstances.host_cpus > 0).then_some(result.circumstances.gpu_models.len() as u32)
+}
+
+fn usage(result: &StepResult, name: &str, unit: &str) -> Datum {
+    let (usage, circumstances) = (&result.usage, &result.circumstances);
+    let most = |of: fn(&GpuUsage) -> f64| usage.gpus.iter().map(of).reduce(f64::max);
+    let text = |text: Option<String>| match text {
+        Some(text) => Datum::Declared { number: text.parse().ok(), text },
+        None => Datum::NotMeasured,
+    };
+    let placed = circumstances.host_cpus > 0;
+    let value = match name {
+        "wall" => Some(usage.wall_s),
+        "cpu_time" => Some(usage.cpu_s),
+        "disk_read" => Some(usage.disk_read as f64),
+        "disk_written" => Some(usage.disk_written as f64),
+        // Without a sample of `/proc` these are zeros that nobody measured.
+        "cpu_util" => (usage.samples > 0).then_some(usage.cpu_util),
+        "cpu_util_peak" => (usage.samples > 0).then_some(usage.cpu_util_peak),
+        "cpu_cores" => (usage.samples > 0).then_some(usage.cpu_cores),
+        "memory" => (usage.samples > 0).then_some(usage.rss_peak as f64),
+        "foreign_cpu" => (usage.samples > 0).then_some(circumstances.foreign_cpu),
+        "cpu_saturated" => (usage.samples > 0).then_some(circumstances.cpu_saturated),
+        // Of several GPUs the busiest: it is the one that limits.
+        "gpu_memory" => most(|g| g.memory_peak as f64),
+        "gpu_memory_mean" => most(|g| g.memory_mean as f64),
+        "gpu_load" => most(|g| g.load_mean),
+        "gpu_load_peak" => most(|g| g.load_peak),
+        "gpu_load_above_90" => most(|g| g.load_above_90),
+        "gpu_memory_load" => most(|g| g.memory_load_mean),
+        "gpu_memory_load_peak" => most(|g| g.memory_load_peak),
+        "gpu_memory_load_above_90" => most(|g| g.memory_load_above_90),
+        "energy" => usage.energy_j,
+        "gpus" => return text(gpus(result).filter(|n| *n > 0).map(|n| n.to_string())),
+        "cpus" => return text(placed.then(|| circumstances.cpus.to_string())),
+        "gpu_model" => return text(circumstances.gpu_models.first().cloned()),
+        "cpu_model" => return text(placed.then(|| circumstances.cpu_model.clone())),
+        "pcie" => {
+            let link = usage.gpus.iter().find_map(|g| g.pcie);
+            return text(link.map(|(generation, width)| format!("{generation}.0 x{width}")));
+        }
+        _ => None,
+    };
+    match value.filter(|v| v.is_finite()) {
+        Some(value) => Datum::Measured { value, unit: unit.to_owned() },
+        None => Datum::NotMeasured,
+    }
+}
+
+/// What makes two results comparable, as `(what, value)`: numbers taken under unlike values are never averaged or compared.
+pub(crate) fn likeness(result: &StepResult) -> Vec<(&'static str, String)> {
+    let c = &result.circumstances;
+    let mut all = hardware(result);
+    all.push(("mode", format!("{:?}", c.mode).to_lowercase()));
+    all.push(("gpus", c.gpu_models.len().to_string()));
+    all.push(("cpus", c.cpus.to_string()));
+    all.push(("gpu_memory_limit", c.gpu_memory.map_or_else(|| "—".into(), |bytes| bytes.to_string())));
+    all
+}
+
+/// The part of the likeness that is the machine and the software on it: no placement makes it differ.
+pub(crate) fn hardware(result: &StepResult) -> Vec<(&'static str, String)> {
+    let c = &result.circumstances;
+    let mut models = c.gpu_models.clone();
+    models.dedup();
+    let fact = |name: &str| c.facts.get(name).cloned().unwrap_or_else(|| "—".into());
+    vec![
+        ("gpu_model", if models.is_empty() { "—".into() } else { models.join(", ") }),
+        ("cpu_model", c.cpu_model.clone()),
+        ("host_cpus", c.host_cpus.to_string()),
+        ("torch", fact("torch")),
+        ("device", fact("device")),
+        ("precision", fact("precision")),
+    ]
+}
+
+/// Where two likenesses differ: what, and the two values.
+pub(crate) fn unlike(a: &[(&'static str, String)], b: &[(&'static str, String)]) -> Option<(String, String, String)> {
+    a.iter().zip(b).find(|(a, b)| a != b).map(|(a, b)| (a.0.to_owned(), a.1.clone(), b.1.clone()))
+}

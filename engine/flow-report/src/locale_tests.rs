@@ -1,0 +1,42 @@
+//! The catalogues agree: the same keys, the same variables, and no line that Fluent does not understand.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fluent_bundle::FluentResource;
+
+use crate::words::LANGUAGES;
+
+/// Variables by key.
+fn catalogue(text: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut keys = BTreeMap::new();
+    let mut key = String::new();
+    for line in text.lines().filter(|l| !l.starts_with('#')) {
+        if !line.starts_with([' ', '}'])
+            && let Some((name, _)) = line.split_once(" =")
+        {
+            key = name.to_owned();
+            assert!(keys.insert(key.clone(), BTreeSet::new()).is_none(), "`{key}` stands twice");
+        }
+        for (at, _) in line.match_indices("{ $") {
+            let name: String = line[at + 3..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            keys.entry(key.clone()).or_default().insert(name);
+        }
+    }
+    keys
+}
+
+#[test]
+fn catalogues_have_the_same_keys_and_variables() {
+    let (first, text) = LANGUAGES[0];
+    let expected = catalogue(text);
+    for (lang, text) in LANGUAGES {
+        if let Err((_, errors)) = FluentResource::try_new(text.to_owned()) {
+            panic!("{lang}.ftl: {errors:?}");
+        }
+        let found = catalogue(text);
+        for (key, variables) in &expected {
+            assert_eq!(found.get(key), Some(variables), "`{key}` in {lang}.ftl, against {first}.ftl");
+        }
+        assert_eq!(found.len(), expected.len(), "{lang}.ftl has keys of its own");
+    }
+}

@@ -1,0 +1,369 @@
+//! From the results of a step to a table: which results share a cell, and what they say together. Derived columns are
+//! `derive`'s.
+
+use flow_core::{BuiltinInput, Outcome, StepResult};
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use super::derive::derive;
+use super::model::{Cell, Column, Content, Note, Row, Spread, TABLE_FORMAT, Table};
+use super::with::{ColumnWith, TableWith, Text, parse_column};
+use crate::columns::{self, Datum, datum, is_declared, likeness, names, unlike, written};
+use crate::format::Format;
+
+/// The results behind a table, by row and part of the split.
+pub(crate) struct Groups<'a> {
+    /// The values that name each row, in the order of the matrix.
+    pub(crate) keys: Vec<Vec<Value>>,
+    /// The values of the split; one `None` without.
+    pub(crate) parts: Vec<Option<Value>>,
+    /// Results by row, then part.
+    cells: Vec<Vec<Vec<&'a StepResult>>>,
+}
+
+impl<'a> Groups<'a> {
+    /// The results of one cell.
+    pub(crate) fn at(&self, row: usize, part: usize) -> &[&'a StepResult] {
+        &self.cells[row][part]
+    }
+}
+
+/// Builds the table that `with` describes.
+pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, String> {
+    let mut table = Table { format: TABLE_FORMAT, from: with.from.clone(), ..Table::default() };
+    let view = input.steps.get(&with.from).ok_or_else(|| format!("`from: {}`: there is no such step", with.from))?;
+    let results: Vec<&StepResult> = view.results.iter().collect();
+    if let (Some(why), true) = (&view.absent, results.is_empty()) {
+        table.absent = Some(why.clone());
+        return Ok(table);
+    }
+    let Some(first) = results.first() else {
+        table.absent = Some("it has no instances".into());
+        return Ok(table);
+    };
+
+    let axes: Vec<&str> = first.axes.keys().map(String::as_str).collect();
+    table.rows = rows(with, &axes)?;
+    let groups = group(with, &table.rows, &axes, &results)?;
+    if let Some(axis) = &with.split {
+        table.split = Some((axis.clone(), groups.parts.iter().flatten().map(written).collect()));
+    }
+    key_columns(&mut table, &groups);
+    for column in &with.columns {
+        let (text, label) = match column {
+            ColumnWith::Name(name) => (name, None),
+            ColumnWith::Labelled(labelled) => (&labelled.column, Some(labelled.label.clone())),
+        };
+        let (derived, name) = parse_column(text)?;
+        if table.rows.contains(&name) && derived.is_none() {
+            label_key(&mut table, &name, label);
+            continue;
+        }
+        known(&mut table, &name, &results);
+        let plain = measure(&mut table, &name, with, &groups);
+        match derived {
+            None => add_plain(&mut table, &name, label, plain, &groups),
+            Some(derived) => derive(&mut table, derived, &name, label, &plain, with, &groups)?,
+        }
+    }
+    beside(&mut table);
+    say(&mut table, &results);
+    Ok(table)
+}
+
+fn rows(with: &TableWith, axes: &[&str]) -> Result<Vec<String>, String> {
+    let axes_listed = || match axes {
+        [] => "it has no matrix".to_owned(),
+        _ => format!("its axes are {}", axes.iter().map(|a| format!("`{a}`")).collect::<Vec<_>>().join(", ")),
+    };
+    let used: Vec<(&str, &[String])> =
+        vec![("rows", with.rows.list()), ("split", with.split.as_slice()), ("over", with.over.list())];
+    for (at, (key, names)) in used.iter().enumerate() {
+        for name in *names {
+            // Repetitions have no axis; `over: repetition` still says what is meant.
+            if !axes.contains(&name.as_str()) && (*key != "over" || name != "repetition") {
+                return Err(format!("`{key}: {name}`: step `{}` has no such axis; {}", with.from, axes_listed()));
+            }
+            if let Some((other, _)) = used[..at].iter().find(|(_, names)| names.contains(name)) {
+                return Err(format!("axis `{name}` stands in both `{other}` and `{key}`; it can be in one of them"));
+            }
+        }
+    }
+    let rest = axes.iter().filter(|a| !used.iter().any(|(_, names)| names.iter().any(|n| n == **a)));
+    if with.rows.list().is_empty() {
+        return Ok(rest.map(|a| (*a).to_owned()).collect());
+    }
+    // An axis with one value needs no place in the table; `group` refuses one with several.
+    Ok(with.rows.list().to_vec())
+}
+
+fn group<'a>(
+    with: &TableWith,
+    rows: &[String],
+    axes: &[&str],
+    results: &[&'a StepResult],
+) -> Result<Groups<'a>, String> {
+    let named =
+        |axis: &str| rows.iter().chain(with.over.list()).any(|n| n == axis) || with.split.as_deref() == Some(axis);
+    for axis in axes.iter().filter(|axis| !named(axis)) {
+        let first = results.first().and_then(|r| r.axes.get(*axis));
+        if results.iter().any(|r| r.axes.get(*axis) != first) {
+            return Err(format!(
+                "step `{}` also varies by `{axis}`, so several results would share a cell; \
+                 add it to `rows`, make it the `split`, or take the mean `over` it",
+                with.from
+            ));
+        }
+    }
+    let mut parts: Vec<Option<Value>> = Vec::new();
+    let mut table: IndexMap<String, (Vec<Value>, Vec<Vec<&StepResult>>)> = IndexMap::new();
+    for result in results {
+        let part = with.split.as_ref().map(|axis| result.axes.get(axis).cloned().unwrap_or(Value::Null));
+        let at = parts.iter().position(|p| *p == part).unwrap_or_else(|| {
+            parts.push(part);
+            parts.len() - 1
+        });
+        let key: Vec<Value> = rows.iter().map(|axis| result.axes.get(axis).cloned().unwrap_or(Value::Null)).collect();
+        let name = Value::from(key.clone()).to_string();
+        let (_, cells) = table.entry(name).or_insert_with(|| (key, Vec::new()));
+        if cells.len() <= at {
+            cells.resize_with(at + 1, Vec::new);
+        }
+        cells[at].push(result);
+    }
+    let (keys, mut cells): (Vec<_>, Vec<_>) = table.into_values().unzip();
+    for row in &mut cells {
+        row.resize_with(parts.len(), Vec::new);
+    }
+    Ok(Groups { keys, parts, cells })
+}
+
+fn key_columns(table: &mut Table, groups: &Groups<'_>) {
+    for name in &table.rows {
+        let column =
+            Column { name: name.clone(), key: true, show: Format::for_unit("", [].into_iter()), ..Column::default() };
+        table.columns.push(column);
+    }
+    for key in &groups.keys {
+        let cells = key.iter().map(|value| match columns::declared(value) {
+            Datum::Declared { text, number } => Cell::new(Content::Text { text, number }),
+            _ => Cell::new(Content::Absent),
+        });
+        table.body.push(Row { cells: cells.collect() });
+    }
+}
+
+fn label_key(table: &mut Table, name: &str, label: Option<Text>) {
+    if let Some(column) = table.columns.iter_mut().find(|c| c.key && c.name == name) {
+        column.label = label.or(column.label.take());
+    }
+}
+
+/// A name that no result has is more often a slip than a metric that this machine lacks: the table says so.
+fn known(table: &mut Table, name: &str, results: &[&StepResult]) {
+    let any_ok = results.iter().any(|r| r.outcome == Outcome::Ok);
+    if any_ok && !results.iter().any(|r| datum(r, name).is_some()) && name != "outcome" {
+        let nearest = results
+            .iter()
+            .flat_map(|r| names(r))
+            .map(|known| (strsim::damerau_levenshtein(known, name), known))
+            .min()
+            .filter(|(distance, known)| *distance <= 2 || known.contains(name))
+            .map(|(_, known)| known.to_owned());
+        table.note(Note::NoColumn { name: name.to_owned(), nearest });
+    }
+}
+
+/// What the results of each cell say of `name`, by row, then part; and the unit.
+pub(crate) struct Measured {
+    pub(crate) unit: String,
+    pub(crate) declared: bool,
+    pub(crate) cells: Vec<Vec<Cell>>,
+}
+
+fn measure(table: &mut Table, name: &str, with: &TableWith, groups: &Groups<'_>) -> Measured {
+    let mut unit = None;
+    let mut declared = true;
+    let mut cells = Vec::new();
+    for row in 0..groups.keys.len() {
+        let mut line = Vec::new();
+        for part in 0..groups.parts.len() {
+            let results = groups.at(row, part);
+            for datum in results.iter().filter_map(|r| datum(r, name)) {
+                if let Datum::Measured { unit: u, .. } = datum {
+                    unit.get_or_insert(u);
+                    declared = false;
+                }
+            }
+            let mut cell = cell(table, name, with, results);
+            cell.of = results.iter().map(|r| r.label.clone()).collect();
+            cell.gpus = results.first().and_then(|r| columns::gpus(r));
+            line.push(cell);
+        }
+        cells.push(line);
+    }
+    Measured { unit: unit.unwrap_or_default(), declared, cells }
+}
+
+fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]) -> Cell {
+    if results.is_empty() {
+        return Cell::new(Content::Absent);
+    }
+    if name == "outcome" {
+        return Cell::new(Content::Outcome { outcome: worst(results) });
+    }
+    // What was declared is known whatever became of the attempt.
+    let told: Vec<Datum> = results.iter().filter_map(|r| datum(r, name)).filter(is_declared).collect();
+    if let [Datum::Declared { text, number }, rest @ ..] = told.as_slice() {
+        let same = rest.iter().all(|d| matches!(d, Datum::Declared { text: t, .. } if t == text));
+        return Cell::new(match same {
+            true => Content::Text { text: text.clone(), number: *number },
+            false => Content::Unlike,
+        });
+    }
+    let sound: Vec<&StepResult> =
+        results.iter().copied().filter(|r| r.outcome == Outcome::Ok && r.spoiled.is_empty()).collect();
+    if sound.is_empty() {
+        let Some(spoiled) = results.iter().find(|r| !r.spoiled.is_empty()) else {
+            return Cell::new(Content::Outcome { outcome: worst(results) });
+        };
+        let note = table.note(Note::Spoiled { label: spoiled.label.clone(), reasons: spoiled.spoiled.clone() });
+        return Cell { notes: vec![note], ..Cell::new(Content::Spoiled) };
+    }
+    let measured: Vec<(f64, &StepResult)> = sound
+        .iter()
+        .filter_map(|r| match datum(r, name)? {
+            Datum::Measured { value, .. } => Some((value, *r)),
+            _ => None,
+        })
+        .collect();
+    let Some(((first_value, first), rest)) = measured.split_first() else {
+        return Cell::new(Content::Absent);
+    };
+    let like = likeness(first);
+    if let Some((what, one, other)) = rest.iter().find_map(|(_, r)| unlike(&like, &likeness(r))) {
+        let note = table.note(Note::Unlike { what, one, other });
+        return Cell { notes: vec![note], ..Cell::new(Content::Unlike) };
+    }
+    let mut notes = Vec::new();
+    if sound.len() < results.len() {
+        notes.push(table.note(Note::Partial { used: sound.len() as u32, of: results.len() as u32 }));
+    }
+    if name.starts_with("gpu_memory") && first.usage.gpus.iter().any(|g| g.unverified) {
+        notes.push(table.note(Note::Unverified));
+    }
+    let content = match rest {
+        [] => {
+            let metric = first.metrics.get(name);
+            let error = metric.and_then(|m| Some(m.sd? / f64::from(m.epochs.filter(|n| *n > 1)?).sqrt()));
+            Content::Number { value: *first_value, spread: None, error }
+        }
+        _ => together(with, measured.iter().map(|(v, _)| *v).collect()),
+    };
+    Cell { notes, ..Cell::new(content) }
+}
+
+/// One number for several: mean ± sd over the axes that `over` names, else the median of repetitions with its range.
+fn together(with: &TableWith, mut values: Vec<f64>) -> Content {
+    let n = values.len() as u32;
+    let mean = values.iter().sum::<f64>() / f64::from(n);
+    let sd = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / f64::from(n - 1)).sqrt();
+    let error = Some(sd / f64::from(n).sqrt());
+    if !with.over.list().is_empty() {
+        return Content::Number { value: mean, spread: Some(Spread::Sd(sd, n)), error };
+    }
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let median = if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
+    let range = Spread::Range(values[0], values[values.len() - 1], n);
+    Content::Number { value: median, spread: Some(range), error }
+}
+
+/// The outcome that a cell of several names: the first that is not ok.
+fn worst(results: &[&StepResult]) -> Outcome {
+    results.iter().map(|r| r.outcome).find(|o| *o != Outcome::Ok).unwrap_or(Outcome::Ok)
+}
+
+fn add_plain(table: &mut Table, name: &str, label: Option<Text>, measured: Measured, groups: &Groups<'_>) {
+    let values = measured.cells.iter().flatten().filter_map(|cell| match cell.content {
+        Content::Number { value, .. } => Some(value),
+        _ => None,
+    });
+    let show = Format::for_unit(&measured.unit, values);
+    let column = Column { name: name.to_owned(), label, show, ..Column::default() };
+    // What was declared and does not differ stands once beside the split columns.
+    let once = measured.declared && measured.cells.iter().all(|row| row.iter().all(|c| c.content == row[0].content));
+    add(table, column, measured.cells, groups, once);
+}
+
+/// Adds a column, or one for each part of the split.
+pub(crate) fn add(table: &mut Table, column: Column, cells: Vec<Vec<Cell>>, groups: &Groups<'_>, once: bool) {
+    if once {
+        return add_one(table, column, cells);
+    }
+    for part in &groups.parts {
+        table.columns.push(Column { part: part.as_ref().map(written), ..column.clone() });
+    }
+    for (row, cells) in table.body.iter_mut().zip(cells) {
+        row.cells.extend(cells);
+    }
+}
+
+/// Adds one column, of the first cell of each row.
+pub(crate) fn add_one(table: &mut Table, column: Column, cells: Vec<Vec<Cell>>) {
+    table.columns.push(column);
+    for (row, cells) in table.body.iter_mut().zip(cells) {
+        row.cells.extend(cells.into_iter().next());
+    }
+}
+
+/// `x, growth(x)` of a split stand as `x v7, growth v7, x v11, growth v11`: what belongs together, together.
+fn beside(table: &mut Table) {
+    let parts: Vec<String> = table.split.iter().flat_map(|(_, parts)| parts.clone()).collect();
+    let at = |c: &Column| c.part.as_ref().and_then(|part| parts.iter().position(|p| p == part));
+    let mut order: Vec<usize> = (0..table.columns.len()).collect();
+    let mut from = 0;
+    while from < order.len() {
+        let name = &table.columns[from].name;
+        let run = table.columns[from..].iter().take_while(|c| c.name == *name && at(c).is_some()).count();
+        order[from..from + run].sort_by_key(|column| at(&table.columns[*column]));
+        from += run.max(1);
+    }
+    table.columns = order.iter().map(|at| table.columns[*at].clone()).collect();
+    for row in &mut table.body {
+        row.cells = order.iter().filter_map(|at| row.cells.get(*at).cloned()).collect();
+    }
+}
+
+/// What the table as a whole must say.
+fn say(table: &mut Table, results: &[&StepResult]) {
+    for result in results {
+        if let Some(reason) = &result.accepted {
+            table.note(Note::Accepted { label: result.label.clone(), reason: reason.clone() });
+        }
+    }
+    let spreads: Vec<Spread> = table
+        .body
+        .iter()
+        .flat_map(|r| &r.cells)
+        .filter_map(|c| match c.content {
+            Content::Number { spread, .. } => spread,
+            _ => None,
+        })
+        .collect();
+    let least = |of: fn(&Spread) -> Option<u32>| spreads.iter().filter_map(of).min();
+    let over: Vec<String> = {
+        let split = table.split.as_ref().map(|(axis, _)| axis.as_str());
+        let axes = results.first().map(|r| r.axes.keys()).into_iter().flatten();
+        axes.filter(|a| !table.rows.contains(a) && split != Some(a.as_str()))
+            .filter(|a| results.iter().any(|r| r.axes.get(*a) != results[0].axes.get(*a)))
+            .cloned()
+            .collect()
+    };
+    if let Some(of) = least(|s| if let Spread::Sd(_, n) = s { Some(*n) } else { None }) {
+        table.note(Note::Mean { of, over });
+    }
+    if let Some(of) = least(|s| if let Spread::Range(_, _, n) = s { Some(*n) } else { None }) {
+        table.note(Note::Median { of });
+    }
+}

@@ -1,0 +1,83 @@
+//! Tables as CSV, for programs: units in the head, plain numbers, outcomes by their identifiers, `NA` where there is nothing.
+
+use super::model::{Column, Content, Spread, Table};
+use super::with::Derived;
+
+/// The table as CSV.
+pub(crate) fn csv(table: &Table) -> String {
+    // A column whose cells spread gets two more, or four.
+    let spreads: Vec<Option<Spread>> = (0..table.columns.len())
+        .map(|at| {
+            table.body.iter().filter_map(|row| row.cells.get(at)).find_map(|cell| match cell.content {
+                Content::Number { spread, .. } => spread,
+                _ => None,
+            })
+        })
+        .collect();
+    let mut lines = vec![line(table.columns.iter().zip(&spreads).flat_map(|(column, spread)| heads(column, spread)))];
+    for row in &table.body {
+        let cells = row.cells.iter().zip(&table.columns).zip(&spreads);
+        lines.push(line(cells.flat_map(|((cell, column), spread)| values(&cell.content, column, spread))));
+    }
+    lines.concat()
+}
+
+fn heads(column: &Column, spread: &Option<Spread>) -> Vec<String> {
+    let name = match column.derived {
+        None => column.name.clone(),
+        Some(Derived::Growth) => format!("growth({})", column.name),
+        Some(Derived::Ratio) => format!("ratio({})", column.name),
+        Some(Derived::Speedup) => format!("speedup({})", column.name),
+        Some(Derived::Difference) => format!("difference({})", column.name),
+    };
+    let name = column.part.as_ref().map_or(name.clone(), |part| format!("{name} {part}"));
+    let unit = match column.show.unit.as_str() {
+        "" | "×" => String::new(),
+        unit => format!(" [{unit}]"),
+    };
+    let more: &[&str] = match spread {
+        None => &[],
+        Some(Spread::Sd(..)) => &[" sd", " n"],
+        Some(Spread::Range(..)) => &[" min", " max", " n"],
+    };
+    let with_unit = |suffix: &&str| match *suffix {
+        " n" => format!("{name} n"),
+        suffix => format!("{name}{suffix}{unit}"),
+    };
+    std::iter::once(format!("{name}{unit}")).chain(more.iter().map(with_unit)).collect()
+}
+
+fn values(content: &Content, column: &Column, column_spread: &Option<Spread>) -> Vec<String> {
+    let number = |v: f64| {
+        // Three digits more than people see, without the noise of binary fractions.
+        let text = format!("{:.*}", usize::from(column.show.decimals) + 3, v * column.show.factor);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    };
+    let more = |spread: &Option<Spread>| match (column_spread, spread) {
+        (None, _) => vec![],
+        (Some(_), Some(Spread::Sd(sd, n))) => vec![number(*sd), n.to_string()],
+        (Some(_), Some(Spread::Range(least, most, n))) => vec![number(*least), number(*most), n.to_string()],
+        (Some(Spread::Sd(..)), None) => vec!["NA".into(); 2],
+        (Some(Spread::Range(..)), None) => vec!["NA".into(); 3],
+    };
+    let (first, spread) = match content {
+        Content::Number { value, spread, .. } => (number(*value), spread),
+        Content::Text { text, .. } => (text.clone(), &None),
+        Content::Outcome { outcome } => {
+            let id = serde_json::to_value(outcome).ok().and_then(|v| v.as_str().map(str::to_owned));
+            (id.unwrap_or_default(), &None)
+        }
+        Content::Spoiled => ("spoiled".into(), &None),
+        Content::Unlike => ("unlike".into(), &None),
+        Content::GpusChange { .. } | Content::Absent => ("NA".into(), &None),
+    };
+    std::iter::once(first).chain(more(spread)).collect()
+}
+
+fn line(cells: impl Iterator<Item = String>) -> String {
+    let quoted = cells.map(|cell| match cell.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell,
+    });
+    quoted.collect::<Vec<_>>().join(",") + "\n"
+}

@@ -1,0 +1,154 @@
+//! Columns that are computed from another: growth, ratio, speed-up, difference. A pasted column cannot lie its way in here.
+
+use serde_json::Value;
+
+use super::build::{Groups, Measured, add, add_one};
+use super::model::{Cell, Column, Content, Note, Table};
+use super::with::{Derived, TableWith, Text};
+use crate::columns::{hardware, unlike, written};
+use crate::format::Format;
+
+/// Adds the column `derived(name)`.
+pub(crate) fn derive(
+    table: &mut Table,
+    derived: Derived,
+    name: &str,
+    label: Option<Text>,
+    measured: &Measured,
+    with: &TableWith,
+    groups: &Groups<'_>,
+) -> Result<(), String> {
+    let mut column =
+        Column { name: name.to_owned(), derived: Some(derived), label, show: Format::change(), ..Column::default() };
+    if derived == Derived::Difference {
+        if groups.parts.len() != 2 {
+            return Err(format!(
+                "`difference({name})` takes the second value of the `split` less the first; here the split has {}",
+                if with.split.is_some() { format!("{} values", groups.parts.len()) } else { "no axis".into() }
+            ));
+        }
+        let values = measured.cells.iter().flatten().filter_map(Cell::number);
+        column.show = Format::for_unit(&measured.unit, values).difference();
+        let cells = (0..groups.keys.len())
+            .map(|row| vec![combine(table, groups, measured, (row, 1), (row, 0), |a, b| a - b)])
+            .collect();
+        if let [Some(first), Some(second)] = groups.parts.as_slice() {
+            column.part = Some(format!("{} − {}", written(second), written(first)));
+        }
+        add_one(table, column, cells);
+        return Ok(());
+    }
+    if derived != Derived::Growth {
+        column.show = Format::times();
+        let of = with.baseline.iter().flatten().map(|(axis, value)| format!("{axis}={}", written(value)));
+        table.note(Note::Baseline { of: of.collect::<Vec<_>>().join(", ") });
+    }
+    let mut cells = Vec::new();
+    for row in 0..groups.keys.len() {
+        let mut line = Vec::new();
+        for part in 0..groups.parts.len() {
+            let base = match derived {
+                Derived::Growth => above(groups, row).map(|above| (above, part)),
+                _ => baseline(with, table, groups, row, part)?,
+            };
+            line.push(match (base, derived) {
+                (None, _) => Cell::new(Content::Absent),
+                (Some(base), Derived::Growth) => growth(table, groups, measured, (row, part), base),
+                (Some(base), Derived::Ratio) => combine(table, groups, measured, (row, part), base, |a, b| a / b),
+                (Some(base), _) => combine(table, groups, measured, (row, part), base, |a, b| b / a),
+            });
+        }
+        cells.push(line);
+    }
+    add(table, column, cells, groups, false);
+    Ok(())
+}
+
+/// The row above, where it differs in the last of the row's axes alone.
+fn above(groups: &Groups<'_>, row: usize) -> Option<usize> {
+    let above = row.checked_sub(1)?;
+    let (a, b) = (&groups.keys[above], &groups.keys[row]);
+    let (_, a) = a.split_last()?;
+    let (_, b) = b.split_last()?;
+    (a == b).then_some(above)
+}
+
+/// The row and part that a baseline names for this cell; without one, the first row.
+fn baseline(
+    with: &TableWith,
+    table: &Table,
+    groups: &Groups<'_>,
+    row: usize,
+    part: usize,
+) -> Result<Option<(usize, usize)>, String> {
+    let Some(baseline) = &with.baseline else {
+        return Ok(Some((0, part)));
+    };
+    let mut key = groups.keys[row].clone();
+    let mut part = part;
+    for (axis, value) in baseline {
+        // `16` and `"16"` are the same to the author.
+        let is = |v: &Value| v == value || written(v) == written(value);
+        let missing = || format!("`baseline`: `{axis}` has no value `{}` in step `{}`", written(value), with.from);
+        if with.split.as_ref() == Some(axis) {
+            part = groups.parts.iter().position(|p| p.as_ref().is_some_and(is)).ok_or_else(missing)?;
+        } else if let Some(at) = table.rows.iter().position(|r| r == axis) {
+            key[at] = groups.keys.iter().map(|k| &k[at]).find(|v| is(v)).ok_or_else(missing)?.clone();
+        } else {
+            return Err(format!("`baseline: {axis}`: it is neither among the `rows` nor the `split`"));
+        }
+    }
+    Ok(groups.keys.iter().position(|k| *k == key).map(|row| (row, part)))
+}
+
+fn growth(
+    table: &mut Table,
+    groups: &Groups<'_>,
+    measured: &Measured,
+    at: (usize, usize),
+    above: (usize, usize),
+) -> Cell {
+    let (cell, base) = (&measured.cells[at.0][at.1], &measured.cells[above.0][above.1]);
+    if let (Some(from), Some(to), Some(_), Some(_)) = (base.gpus, cell.gpus, base.number(), cell.number())
+        && from != to
+    {
+        return Cell { of: both(cell, base), gpus: cell.gpus, ..Cell::new(Content::GpusChange { from, to }) };
+    }
+    combine(table, groups, measured, at, above, |a, b| a / b - 1.0)
+}
+
+/// `f` of two cells' numbers; nothing where one has none, and never of results of unlike machines.
+fn combine(
+    table: &mut Table,
+    groups: &Groups<'_>,
+    measured: &Measured,
+    at: (usize, usize),
+    base: (usize, usize),
+    f: impl Fn(f64, f64) -> f64,
+) -> Cell {
+    let (cell, other) = (&measured.cells[at.0][at.1], &measured.cells[base.0][base.1]);
+    let (Some(a), Some(b)) = (cell.number(), other.number()) else {
+        return Cell::new(Content::Absent);
+    };
+    if let (Some(one), Some(two)) = (groups.at(base.0, base.1).first(), groups.at(at.0, at.1).first())
+        && let Some((what, one, other)) = unlike(&hardware(one), &hardware(two))
+    {
+        let note = table.note(Note::Unlike { what, one, other });
+        return Cell { notes: vec![note], ..Cell::new(Content::Unlike) };
+    }
+    let value = f(a, b);
+    match value.is_finite() {
+        true => Cell {
+            of: both(cell, other),
+            gpus: cell.gpus,
+            ..Cell::new(Content::Number { value, spread: None, error: None })
+        },
+        false => Cell::new(Content::Absent),
+    }
+}
+
+fn both(cell: &Cell, base: &Cell) -> Vec<String> {
+    let mut of = base.of.clone();
+    of.extend(cell.of.iter().filter(|l| !base.of.contains(l)).cloned());
+    of
+}

@@ -1,0 +1,243 @@
+//! Tables as Markdown that also lines up in a terminal, Chinese characters being two columns wide.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::model::{Cell, Column, Content, Note, Spread, Table};
+use super::with::Derived;
+use crate::words::{Args, Words, join};
+
+/// A table of finished texts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Grid {
+    /// Heads, and whether the column is of numbers.
+    pub(crate) heads: Vec<(String, bool)>,
+    /// Rows of cells.
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+impl Grid {
+    /// As Markdown, numbers to the right.
+    pub(crate) fn markdown(&self) -> String {
+        let escaped = |text: &str| text.replace('|', "\\|").replace(['\r', '\n'], " ");
+        let heads: Vec<String> = self.heads.iter().map(|(head, _)| escaped(head)).collect();
+        let rows: Vec<Vec<String>> =
+            self.rows.iter().map(|row| row.iter().map(|cell| escaped(cell)).collect()).collect();
+        let widths: Vec<usize> = (0..heads.len())
+            .map(|at| {
+                let cells = rows.iter().filter_map(|row| row.get(at));
+                cells.chain([&heads[at]]).map(|text| text.width()).max().unwrap_or(0).max(3)
+            })
+            .collect();
+        let line = |cells: &[String]| {
+            let padded = widths.iter().zip(&self.heads).enumerate().map(|(at, (width, (_, right)))| {
+                let text = cells.get(at).map_or("", String::as_str);
+                let fill = " ".repeat(width.saturating_sub(text.width()));
+                if *right { format!("{fill}{text}") } else { format!("{text}{fill}") }
+            });
+            format!("| {} |\n", padded.collect::<Vec<_>>().join(" | "))
+        };
+        let rule = widths.iter().zip(&self.heads).map(|(width, (_, right))| match right {
+            true => format!("{}:", "-".repeat(width + 1)),
+            false => "-".repeat(width + 2),
+        });
+        let rule = format!("|{}|\n", rule.collect::<Vec<_>>().join("|"));
+        let mut out = line(&heads) + &rule;
+        out.extend(rows.iter().map(|row| line(row)));
+        out
+    }
+}
+
+/// A table as Markdown in one language, or in several at once, with its notes below.
+pub(crate) fn markdown(table: &Table, words: &Words, langs: &[&str]) -> String {
+    if let Some(why) = &table.absent {
+        let texts = langs.iter().map(|lang| {
+            words.text(lang, "table-absent", &Args::new().with("step", table.from.clone()).with("why", why.clone()))
+        });
+        return join(texts) + "\n";
+    }
+    let heads = heads(table, words, langs);
+    let numbered: Vec<usize> =
+        (0..table.notes.len()).filter(|at| cells(table).any(|cell| cell.notes.contains(at))).collect();
+    let rows = table.body.iter().map(|row| {
+        let cells = row.cells.iter().zip(&table.columns);
+        cells.map(|(cell, column)| show(cell, column, words, langs, &numbered)).collect()
+    });
+    let grid = Grid {
+        heads: heads.into_iter().enumerate().map(|(at, head)| (head, right(table, at))).collect(),
+        rows: rows.collect(),
+    };
+    let notes = notes(table, words, langs);
+    match notes.is_empty() {
+        true => grid.markdown(),
+        false => format!("{}\n{}\n", grid.markdown(), notes.join("\n")),
+    }
+}
+
+fn cells(table: &Table) -> impl Iterator<Item = &Cell> {
+    table.body.iter().flat_map(|row| &row.cells)
+}
+
+/// Columns of words stand to the left.
+fn right(table: &Table, at: usize) -> bool {
+    table.columns[at].name != "outcome"
+        && table.body.iter().filter_map(|row| row.cells.get(at)).all(|cell| match &cell.content {
+            Content::Text { number, .. } => number.is_some(),
+            _ => true,
+        })
+}
+
+/// The heads of the columns, with units.
+pub(crate) fn heads(table: &Table, words: &Words, langs: &[&str]) -> Vec<String> {
+    let mut heads = Vec::new();
+    for (at, column) in table.columns.iter().enumerate() {
+        // `growth` right behind its own column needs no longer name, as people head their tables.
+        let follows = at
+            .checked_sub(1)
+            .and_then(|before| table.columns.get(before))
+            .is_some_and(|before| before.name == column.name && before.part == column.part && before.derived.is_none());
+        let label = join(langs.iter().map(|lang| label(column, words, lang, follows)));
+        let comma = if langs == ["zh"] { "，" } else { ", " };
+        let part = column.part.as_ref().map_or_else(String::new, |part| format!("{comma}{part}"));
+        let unit = match column.show.head() {
+            Some("points") => format!(" ({})", words.joined(langs, "unit-points")),
+            Some(unit) => format!(" ({unit})"),
+            None => String::new(),
+        };
+        heads.push(format!("{label}{part}{unit}"));
+    }
+    heads
+}
+
+fn label(column: &Column, words: &Words, lang: &str, follows: bool) -> String {
+    if let Some(label) = &column.label {
+        return label.of(lang).to_owned();
+    }
+    let name = name(&column.name, words, lang);
+    let key = match (column.derived, follows) {
+        // A difference says by its part, `v11 − v7`, that it is one.
+        (None | Some(Derived::Difference), _) => return name,
+        (Some(Derived::Growth), true) => "growth-short",
+        (Some(Derived::Growth), false) => "growth-of",
+        (Some(Derived::Ratio), _) => "ratio-of",
+        (Some(Derived::Speedup), _) => "speedup-of",
+    };
+    let inside = if key == "growth-short" { String::new() } else { inline(&name) };
+    words.text(lang, key, &Args::new().with("column", inside))
+}
+
+/// The name of a column for people; a metric that the catalogue does not know keeps its own.
+pub(crate) fn name(name: &str, words: &Words, lang: &str) -> String {
+    words.find(lang, &format!("column-{}", name.replace('.', "-")), &Args::new()).unwrap_or_else(|| name.to_owned())
+}
+
+/// A label inside a sentence: `Epoch time` is `epoch time` there, `GPU load` stays.
+pub(crate) fn inline(label: &str) -> String {
+    let mut chars = label.chars();
+    match (chars.next(), chars.next()) {
+        (Some(first), Some(second)) if second.is_lowercase() => {
+            first.to_lowercase().collect::<String>() + &label[first.len_utf8()..]
+        }
+        _ => label.to_owned(),
+    }
+}
+
+fn show(cell: &Cell, column: &Column, words: &Words, langs: &[&str], numbered: &[usize]) -> String {
+    let text = content(&cell.content, cell.gpus, column, words, langs);
+    let notes = cell.notes.iter().filter_map(|note| numbered.iter().position(|n| n == note));
+    let marks: String = notes.map(|at| format!(" ({})", mark(at))).collect();
+    text + &marks
+}
+
+/// Notes are lettered, so that no one takes the mark for a figure.
+fn mark(at: usize) -> char {
+    char::from(b'a' + (at % 26) as u8)
+}
+
+pub(crate) fn content(content: &Content, gpus: Option<u32>, column: &Column, words: &Words, langs: &[&str]) -> String {
+    match content {
+        Content::Number { value, spread, .. } => {
+            let shown = column.show.cell(*value);
+            match spread {
+                None => shown,
+                Some(Spread::Sd(sd, _)) => {
+                    let plain = crate::Format { signed: false, ..column.show.clone() };
+                    format!("{} ± {}", column.show.number(*value), plain.cell(*sd))
+                }
+                Some(Spread::Range(least, most, _)) => {
+                    format!("{shown} ({}–{})", column.show.number(*least), column.show.cell(*most))
+                }
+            }
+        }
+        Content::Text { text, .. } => text.clone(),
+        Content::Outcome { outcome } => {
+            let id = serde_json::to_value(outcome).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
+            let args = |_: &&str| Args::new().with("gpu", if gpus.is_some_and(|n| n > 0) { "yes" } else { "no" });
+            join(langs.iter().map(|lang| words.text(lang, &format!("outcome-{id}"), &args(lang))))
+        }
+        Content::Spoiled => words.joined(langs, "cell-spoiled"),
+        Content::Unlike => words.joined(langs, "cell-unlike"),
+        Content::GpusChange { from, to } => {
+            let args = || Args::new().with("from", from.to_string()).with("to", to.to_string());
+            join(langs.iter().map(|lang| words.text(lang, "cell-gpus-change", &args())))
+        }
+        Content::Absent => "—".into(),
+    }
+}
+
+/// What is to be said below a table, one line each.
+pub(crate) fn notes(table: &Table, words: &Words, langs: &[&str]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut lettered = 0;
+    for (at, note) in table.notes.iter().enumerate() {
+        let text = join(langs.iter().map(|lang| worded(note, words, lang)));
+        if cells(table).any(|cell| cell.notes.contains(&at)) {
+            lines.push(format!("({}) {text}", mark(lettered)));
+            lettered += 1;
+        } else {
+            lines.push(text);
+        }
+    }
+    // Each on a line of its own in Markdown too.
+    let last = lines.len().saturating_sub(1);
+    lines.iter().enumerate().map(|(at, line)| if at < last { format!("{line}  ") } else { line.clone() }).collect()
+}
+
+fn worded(note: &Note, words: &Words, lang: &str) -> String {
+    let args = Args::new();
+    match note {
+        Note::Mean { of, over } => {
+            let over: Vec<String> = over.iter().map(|axis| inline(&name(axis, words, lang))).collect();
+            let key = if over.is_empty() { "note-mean" } else { "note-mean-over" };
+            words.text(lang, key, &args.with("of", of.to_string()).with("over", words.list(lang, &over)))
+        }
+        Note::Median { of } => words.text(lang, "note-median", &args.with("of", of.to_string())),
+        Note::Unlike { what, one, other } => {
+            let what = inline(&name(what, words, lang));
+            words.text(
+                lang,
+                "note-unlike",
+                &args.with("what", what).with("one", one.clone()).with("other", other.clone()),
+            )
+        }
+        Note::Spoiled { label, reasons } => {
+            words.text(lang, "note-spoiled", &args.with("label", label.clone()).with("why", reasons.join("; ")))
+        }
+        Note::Partial { used, of } => {
+            words.text(lang, "note-partial", &args.with("used", used.to_string()).with("of", of.to_string()))
+        }
+        Note::Baseline { of } if of.is_empty() => words.text(lang, "note-baseline-first", &args),
+        Note::Baseline { of } => words.text(lang, "note-baseline", &args.with("of", of.clone())),
+        Note::NoColumn { name, nearest } => match nearest {
+            Some(nearest) => words.text(
+                lang,
+                "note-no-column-near",
+                &args.with("name", name.clone()).with("nearest", nearest.clone()),
+            ),
+            None => words.text(lang, "note-no-column", &args.with("name", name.clone())),
+        },
+        Note::Accepted { label, reason } => {
+            words.text(lang, "note-accepted", &args.with("label", label.clone()).with("reason", reason.clone()))
+        }
+        Note::Unverified => words.text(lang, "note-unverified", &args),
+    }
+}

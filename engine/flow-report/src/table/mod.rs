@@ -1,0 +1,15 @@
+//! Typed tables: from the results of a step to rows and columns of cells with units. Words and layout are elsewhere.
+
+mod build;
+mod csv;
+mod derive;
+mod markdown;
+mod model;
+mod with;
+
+pub use model::{Cell, Column, Content, Note, Row, Spread, Table};
+pub use with::TableWith;
+
+pub(crate) use build::build;
+pub(crate) use csv::csv;
+pub(crate) use markdown::markdown;

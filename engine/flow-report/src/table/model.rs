@@ -1,0 +1,251 @@
+//! The table as a value. What `table.json` holds, and what a report reads.
+
+use flow_core::Outcome;
+use serde::{Deserialize, Serialize};
+
+use super::with::{Derived, Text};
+use crate::Format;
+
+/// The version of `table.json`.
+pub(crate) const TABLE_FORMAT: u32 = 1;
+
+/// A table of results.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// Version of this layout.
+    pub format: u32,
+    /// The step whose results it shows.
+    pub from: String,
+    /// The axes that make the rows: the first columns.
+    pub rows: Vec<String>,
+    /// The axis that is split into columns, and its values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<(String, Vec<String>)>,
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// The rows.
+    pub body: Vec<Row>,
+    /// What is to be said about cells, or about the table.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
+    /// Why there is nothing to show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent: Option<String>,
+}
+
+/// A column.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Column {
+    /// What it shows: the name of an axis, metric, usage or parameter.
+    pub name: String,
+    /// What it computes from that, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub derived: Option<Derived>,
+    /// The value of the split that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// It names the row.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub key: bool,
+    /// A label of the author's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<Text>,
+    /// How its numbers are shown.
+    pub show: Format,
+}
+
+/// A row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// One cell a column.
+    pub cells: Vec<Cell>,
+}
+
+/// A cell: what it says, where that is from, what is to be said about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// What it says.
+    #[serde(flatten)]
+    pub content: Content,
+    /// The results it rests on, by label.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub of: Vec<String>,
+    /// How many GPUs those held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
+    /// Positions in the table's notes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<usize>,
+}
+
+/// What a cell says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Content {
+    /// A number, in the unit that metrics have.
+    Number {
+        /// The number; of several, their mean or median.
+        value: f64,
+        /// How they spread, of several.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spread: Option<Spread>,
+        /// The standard error of the number, where it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<f64>,
+    },
+    /// Something declared or told, as it was written; and as a number, if it is one.
+    Text {
+        /// As written.
+        text: String,
+        /// As a number.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        number: Option<f64>,
+    },
+    /// How the instance ended, where there is no number because of it.
+    Outcome {
+        /// How.
+        outcome: Outcome,
+    },
+    /// There is a number, but it is not to be trusted.
+    Spoiled,
+    /// There are several, taken under unlike circumstances.
+    Unlike,
+    /// A growth rate from one number of GPUs to another would mean nothing.
+    GpusChange {
+        /// GPUs of the row above.
+        from: u32,
+        /// GPUs of this row.
+        to: u32,
+    },
+    /// Not measured, or nothing to compare with: `—`.
+    Absent,
+}
+
+/// How several numbers spread.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spread {
+    /// Around their mean: standard deviation, and how many.
+    Sd(f64, u32),
+    /// Around their median: least, largest, and how many.
+    Range(f64, f64, u32),
+}
+
+/// What is to be said about cells, or about the table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "note", rename_all = "snake_case")]
+pub enum Note {
+    /// Numbers are means ± standard deviations.
+    Mean {
+        /// Of how many; the least where it varies.
+        of: u32,
+        /// Over which axes.
+        over: Vec<String>,
+    },
+    /// Numbers are medians with their range.
+    Median {
+        /// Of how many; the least where it varies.
+        of: u32,
+    },
+    /// Not averaged.
+    Unlike {
+        /// What differs: `cpus`, `gpu_model`, …
+        what: String,
+        /// One value.
+        one: String,
+        /// Another.
+        other: String,
+    },
+    /// Why a measurement is not to be trusted.
+    Spoiled {
+        /// The instance.
+        label: String,
+        /// Why.
+        reasons: Vec<String>,
+    },
+    /// Fewer results than there are instances.
+    Partial {
+        /// How many count.
+        used: u32,
+        /// Of how many.
+        of: u32,
+    },
+    /// What ratios and speed-ups compare with.
+    Baseline {
+        /// `version=v7`; empty for the first row.
+        of: String,
+    },
+    /// No result has a column of this name.
+    NoColumn {
+        /// The name.
+        name: String,
+        /// The nearest that there is.
+        nearest: Option<String>,
+    },
+    /// An old result was kept for a changed fingerprint.
+    Accepted {
+        /// The instance.
+        label: String,
+        /// The reason that was given.
+        reason: String,
+    },
+    /// GPU memory is the card's against its state before the start.
+    Unverified,
+}
+
+impl Cell {
+    /// A cell that says this and rests on nothing.
+    pub(crate) fn new(content: Content) -> Self {
+        Cell { content, of: Vec::new(), gpus: None, notes: Vec::new() }
+    }
+
+    /// Its number, if it has one.
+    pub fn number(&self) -> Option<f64> {
+        match &self.content {
+            Content::Number { value, .. } => Some(*value),
+            Content::Text { number, .. } => *number,
+            _ => None,
+        }
+    }
+
+    /// The standard error of its number, where it is known.
+    pub fn error(&self) -> Option<f64> {
+        match &self.content {
+            Content::Number { error, .. } => *error,
+            _ => None,
+        }
+    }
+}
+
+impl Table {
+    /// The position of a note, added if it is new.
+    pub(crate) fn note(&mut self, note: Note) -> usize {
+        self.notes.iter().position(|n| *n == note).unwrap_or_else(|| {
+            self.notes.push(note);
+            self.notes.len() - 1
+        })
+    }
+
+    /// The position of a column.
+    pub fn find(&self, name: &str, derived: Option<Derived>, part: Option<&str>) -> Option<usize> {
+        let fits = |c: &Column| c.name == name && c.derived == derived;
+        // A column that does not differ between the parts stands once, for all of them.
+        self.columns
+            .iter()
+            .position(|c| fits(c) && c.part.as_deref() == part)
+            .or_else(|| self.columns.iter().position(|c| fits(c) && c.part.is_none()))
+    }
+
+    /// The parts of the split; one that is none, without.
+    pub fn parts(&self) -> Vec<Option<&str>> {
+        match &self.split {
+            Some((_, values)) => values.iter().map(|v| Some(v.as_str())).collect(),
+            None => vec![None],
+        }
+    }
+
+    /// The labels of all results that it rests on.
+    pub fn labels(&self) -> std::collections::BTreeSet<&str> {
+        self.body.iter().flat_map(|r| &r.cells).flat_map(|c| &c.of).map(String::as_str).collect()
+    }
+}

@@ -1,0 +1,141 @@
+//! The parameters of `flow/table`.
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// `with:` of `flow/table`.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TableWith {
+    /// The step whose results fill the table.
+    #[schemars(extend("x-flow" = "step"))]
+    pub from: String,
+    /// The axis, or axes, that make the rows; by default every axis that nothing else names.
+    #[serde(default)]
+    pub rows: OneOrMany,
+    /// An axis whose values stand beside each other: every measured column once for each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    /// Names of axes, metrics, usage or parameters, or `growth(x)`, `ratio(x)`, `speedup(x)`, `difference(x)` of one.
+    #[schemars(length(min = 1))]
+    pub columns: Vec<ColumnWith>,
+    /// The axis, or axes, over which numbers become mean ± standard deviation.
+    #[serde(default)]
+    pub over: OneOrMany,
+    /// What `ratio` and `speedup` compare with: values of axes, `{version: v7}`. By default the first row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<IndexMap<String, Value>>,
+}
+
+/// A column: its name, or its name with a label of the author's.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged, expecting = "a column is a name, or `{column: NAME, label: {en: …, zh: …}}`")]
+pub enum ColumnWith {
+    /// `epoch_time`
+    Name(String),
+    /// `{column: epoch_time, label: {en: Time, zh: 用时}}`
+    Labelled(Labelled),
+}
+
+/// A column with a label.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Labelled {
+    /// Its name.
+    pub column: String,
+    /// Its label by language.
+    pub label: Text,
+}
+
+/// A text of the author's: the same in all languages, or one for each.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged, expecting = "a text is a string, or one for each language, `{en: …, zh: …}`")]
+pub enum Text {
+    /// For every language.
+    Same(String),
+    /// By language.
+    By(BTreeMap<String, String>),
+}
+
+impl Text {
+    /// The text in a language; that of another where this one is missing, so that nothing the author wrote is lost.
+    pub fn of(&self, lang: &str) -> &str {
+        match self {
+            Text::Same(text) => text,
+            Text::By(texts) => {
+                texts.get(lang).or_else(|| texts.get("en")).or_else(|| texts.values().next()).map_or("", String::as_str)
+            }
+        }
+    }
+}
+
+/// A name, or a list of names.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged, expecting = "expected a name or a list of names")]
+pub enum OneOrMany {
+    /// One.
+    One(String),
+    /// Several.
+    Many(Vec<String>),
+}
+
+impl Default for OneOrMany {
+    fn default() -> Self {
+        OneOrMany::Many(Vec::new())
+    }
+}
+
+impl OneOrMany {
+    /// As a list.
+    pub fn list(&self) -> &[String] {
+        match self {
+            OneOrMany::One(one) => std::slice::from_ref(one),
+            OneOrMany::Many(many) => many,
+        }
+    }
+}
+
+/// What a column computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Derived {
+    /// Relative change against the row above.
+    Growth,
+    /// Value over the baseline's.
+    Ratio,
+    /// The baseline's value over this one.
+    Speedup,
+    /// The second value of the split less the first.
+    Difference,
+}
+
+/// Reads `growth(epoch_time)` or a bare name.
+pub(crate) fn parse_column(text: &str) -> Result<(Option<Derived>, String), String> {
+    let text = text.trim();
+    let Some((function, rest)) = text.split_once('(') else {
+        return Ok((None, text.to_owned()));
+    };
+    let derived = match function.trim() {
+        "growth" => Derived::Growth,
+        "ratio" => Derived::Ratio,
+        "speedup" => Derived::Speedup,
+        "difference" => Derived::Difference,
+        other => {
+            return Err(format!(
+                "column `{text}`: there is no function `{other}`; there are growth, ratio, speedup and difference"
+            ));
+        }
+    };
+    let Some(of) = rest.strip_suffix(')') else {
+        return Err(format!("column `{text}`: `)` is missing"));
+    };
+    let of = of.trim();
+    if of.is_empty() || of.contains(['(', ')', ',']) {
+        return Err(format!("column `{text}`: {function} takes the name of one column, `{function}(epoch_time)`"));
+    }
+    Ok((Some(derived), of.to_owned()))
+}

@@ -1,0 +1,123 @@
+//! The words of tables and reports, from one Fluent catalogue a language. It knows no finding and no layout.
+
+use std::fmt;
+
+use fluent_bundle::{FluentArgs, FluentResource, FluentValue, concurrent::FluentBundle};
+
+use crate::Format;
+
+/// The languages there are, with their catalogues.
+pub const LANGUAGES: [(&str, &str); 2] =
+    [("en", include_str!("../locales/en.ftl")), ("zh", include_str!("../locales/zh.ftl"))];
+
+/// The catalogues, ready to use.
+pub struct Words {
+    bundles: Vec<(&'static str, FluentBundle<FluentResource>)>,
+}
+
+impl Words {
+    /// Reads the catalogues that are part of the binary.
+    pub fn new() -> Self {
+        let bundles = LANGUAGES.into_iter().map(|(lang, text)| {
+            let mut bundle = FluentBundle::new_concurrent(lang.parse().into_iter().collect());
+            // The marks that isolate right-to-left text would make up characters that nobody typed.
+            bundle.set_use_isolating(false);
+            // A broken line loses that message alone; a test holds that none is broken.
+            let resource = FluentResource::try_new(text.to_owned()).unwrap_or_else(|(resource, _)| resource);
+            bundle.add_resource_overriding(resource);
+            (lang, bundle)
+        });
+        Words { bundles: bundles.collect() }
+    }
+
+    /// The message in a language; English where that lacks it. `None`: there is no such message.
+    pub fn find(&self, lang: &str, key: &str, args: &Args) -> Option<String> {
+        let of = |lang: &str| {
+            let (_, bundle) = self.bundles.iter().find(|(name, _)| *name == lang)?;
+            let pattern = bundle.get_message(key)?.value()?;
+            Some(bundle.format_pattern(pattern, Some(&args.0), &mut Vec::new()).into_owned())
+        };
+        of(lang).or_else(|| of("en"))
+    }
+
+    /// The message in a language; its key where there is none, so that a gap is seen.
+    pub fn text(&self, lang: &str, key: &str, args: &Args) -> String {
+        self.find(lang, key, args).unwrap_or_else(|| format!("⟨{key}⟩"))
+    }
+
+    /// The message without variables in several languages, joined; said once where they agree.
+    pub fn joined(&self, langs: &[&str], key: &str) -> String {
+        join(langs.iter().map(|lang| self.text(lang, key, &Args::new())))
+    }
+
+    /// A number with its unit, as prose writes it: `16.2 s`, `−48 %`, `1.34×`.
+    pub fn figure(&self, lang: &str, format: &Format, value: f64) -> String {
+        match format.head() {
+            Some("points") => format!("{} {}", format.number(value), self.text(lang, "unit-points", &Args::new())),
+            Some(unit) => format!("{} {unit}", format.number(value)),
+            None => format.cell(value),
+        }
+    }
+
+    /// Several things in a row: `a, b and c`.
+    pub fn list<S: AsRef<str>>(&self, lang: &str, items: &[S]) -> String {
+        match items {
+            [] => String::new(),
+            [one] => one.as_ref().to_owned(),
+            [first @ .., last] => {
+                let comma = self.text(lang, "list-comma", &Args::new());
+                let and = self.text(lang, "list-and", &Args::new());
+                // Fluent trims the blanks around a message; English wants them here, Chinese does not.
+                let (comma, and) = if lang == "zh" { (comma, and) } else { (format!("{comma} "), format!(" {and} ")) };
+                let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
+                format!("{}{and}{}", first.join(&comma), last.as_ref())
+            }
+        }
+    }
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Words::new()
+    }
+}
+
+impl fmt::Debug for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Words").finish_non_exhaustive()
+    }
+}
+
+/// The variables of a message.
+#[derive(Debug, Default)]
+pub struct Args(FluentArgs<'static>);
+
+impl Args {
+    /// None.
+    pub fn new() -> Self {
+        Args::default()
+    }
+
+    /// With a text.
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.0.set(name, FluentValue::from(value.into()));
+        self
+    }
+
+    /// With a count, which the plural of a language may depend on.
+    pub fn count(mut self, name: &'static str, value: usize) -> Self {
+        self.0.set(name, FluentValue::from(value as f64));
+        self
+    }
+}
+
+/// Texts in several languages on one line; one of them where they agree.
+pub(crate) fn join(texts: impl IntoIterator<Item = String>) -> String {
+    let mut kept: Vec<String> = Vec::new();
+    for text in texts {
+        if !kept.contains(&text) {
+            kept.push(text);
+        }
+    }
+    kept.join(" / ")
+}

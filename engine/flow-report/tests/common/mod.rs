@@ -1,0 +1,187 @@
+//! Results as the store would hold them, made up of published or plain figures.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::collections::BTreeMap;
+
+use flow_core::{
+    BuiltinInput, BuiltinOutput, Builtins, Circumstances, CorunGpus, CorunWindow, Digest, GpuUsage, Metric, Mode,
+    Outcome, RunId, StepResult, StepView, Usage,
+};
+use flow_report::Reports;
+use indexmap::IndexMap;
+use serde_json::{Value, json};
+
+pub(crate) const MIB: f64 = 1024.0 * 1024.0;
+
+/// A result of `step` at a point of its matrix, alone on a machine with `gpus` Titan Xp, without any number yet.
+pub(crate) fn result(step: &str, axes: &[(&str, Value)], gpus: usize) -> StepResult {
+    let point: Vec<String> =
+        axes.iter().map(|(k, v)| format!("{k}={}", v.as_str().map_or_else(|| v.to_string(), str::to_owned))).collect();
+    let label = if point.is_empty() { step.to_owned() } else { format!("{step}[{}]", point.join(",")) };
+    StepResult {
+        fingerprint: Digest::of(label.as_bytes()),
+        workflow: "feb08".into(),
+        step: step.into(),
+        label,
+        axes: axes.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect::<IndexMap<_, _>>(),
+        repetition: None,
+        outcome: Outcome::Ok,
+        message: None,
+        spoiled: vec![],
+        run: RunId("20260208-153012-3f2a".into()),
+        started_at: 1_770_560_000_000,
+        ended_at: 1_770_564_600_000,
+        outputs: IndexMap::new(),
+        metrics: BTreeMap::new(),
+        params: BTreeMap::from([
+            ("model".to_owned(), json!("mobilenet_v2")),
+            ("epochs".to_owned(), json!(4)),
+            ("data".to_owned(), json!(Digest::of(b"data").to_string())),
+        ]),
+        usage: Usage {
+            gpus: (0..gpus).map(|g| GpuUsage { uuid: format!("GPU-{g}"), ..GpuUsage::default() }).collect(),
+            ..Usage::default()
+        },
+        circumstances: Circumstances {
+            mode: Mode::Alone,
+            gpu_models: vec!["NVIDIA TITAN Xp".into(); gpus],
+            gpus: (0..gpus).map(|g| format!("GPU-{g}")).collect(),
+            gpu_memory_total: vec![12196 * MIB as u64; gpus],
+            cpus: 4,
+            host_cpus: 16,
+            cpu_model: "Intel Xeon E5-2620 v4".into(),
+            host_memory: 64 << 30,
+            facts: BTreeMap::from([("torch".to_owned(), "1.5.1".to_owned())]),
+            ..Circumstances::default()
+        },
+        series: None,
+        accepted: None,
+    }
+}
+
+/// The same with more said.
+pub(crate) trait With: Sized {
+    fn metric(self, name: &str, value: f64, unit: &str) -> Self;
+    fn noisy(self, name: &str, value: f64, unit: &str, sd: f64, epochs: u32) -> Self;
+    fn epoch_time(self, seconds: f64) -> Self {
+        self.metric("epoch_time", seconds, "s")
+    }
+    fn gpu_memory(self, mib: f64) -> Self;
+    fn cpu_util(self, share: f64) -> Self;
+    fn gpu_load(self, load: f64, memory: f64) -> Self;
+    fn outcome(self, outcome: Outcome) -> Self;
+    fn corun(self, group: &str, gpus: CorunGpus, members: u32, epochs: u32) -> Self;
+    fn on_cpu(self) -> Self;
+}
+
+impl With for StepResult {
+    fn metric(mut self, name: &str, value: f64, unit: &str) -> Self {
+        self.metrics.insert(name.into(), Metric { value, unit: unit.into(), epochs: None, sd: None });
+        self
+    }
+    fn noisy(mut self, name: &str, value: f64, unit: &str, sd: f64, epochs: u32) -> Self {
+        self.metrics.insert(name.into(), Metric { value, unit: unit.into(), epochs: Some(epochs), sd: Some(sd) });
+        self
+    }
+    fn gpu_memory(mut self, mib: f64) -> Self {
+        for gpu in &mut self.usage.gpus {
+            gpu.memory_peak = (mib * MIB) as u64;
+        }
+        self
+    }
+    fn cpu_util(mut self, share: f64) -> Self {
+        self.usage.cpu_util = share;
+        self.usage.cpu_cores = share * f64::from(self.circumstances.host_cpus);
+        self.usage.samples = 100;
+        self
+    }
+    fn gpu_load(mut self, load: f64, memory: f64) -> Self {
+        for gpu in &mut self.usage.gpus {
+            gpu.load_mean = load;
+            gpu.memory_load_mean = memory;
+        }
+        self
+    }
+    fn outcome(mut self, outcome: Outcome) -> Self {
+        self.outcome = outcome;
+        self
+    }
+    fn corun(mut self, group: &str, gpus: CorunGpus, members: u32, epochs: u32) -> Self {
+        self.circumstances.mode = Mode::Corun;
+        self.circumstances.corun = Some(CorunWindow {
+            group: group.into(),
+            gpus,
+            members,
+            released_at: 2.0,
+            closed_at: 120.0,
+            epochs,
+            closed_by: None,
+        });
+        self
+    }
+    fn on_cpu(mut self) -> Self {
+        self.circumstances.host_cpus = 2;
+        self.circumstances.cpus = 2;
+        self.circumstances.cpu_model = "AMD EPYC 7571".into();
+        self.circumstances.facts =
+            BTreeMap::from([("torch".to_owned(), "2.11.0".to_owned()), ("device".to_owned(), "cpu".to_owned())]);
+        self
+    }
+}
+
+/// A step with these results.
+pub(crate) fn view(uses: &str, like: Option<&str>, results: Vec<StepResult>) -> StepView {
+    StepView {
+        uses: Some(uses.into()),
+        like: like.map(str::to_owned),
+        series: vec![None; results.len()],
+        results,
+        ..StepView::default()
+    }
+}
+
+/// An input of steps by name.
+pub(crate) fn input(steps: Vec<(&str, StepView)>) -> BuiltinInput {
+    BuiltinInput {
+        workflow: "feb08".into(),
+        title: BTreeMap::from([
+            ("en".to_owned(), "mobilenet_v2: batch size, and dataset v7 against v11".to_owned()),
+            ("zh".to_owned(), "mobilenet_v2：批大小，以及数据集 v7 与 v11 的对比".to_owned()),
+        ]),
+        steps: steps.into_iter().map(|(name, view)| (name.to_owned(), view)).collect(),
+        ..BuiltinInput::default()
+    }
+}
+
+/// Runs a built-in.
+pub(crate) fn run(name: &str, with: Value, input: &BuiltinInput) -> Result<BuiltinOutput, String> {
+    let mut input = input.clone();
+    input.with = with.as_object().expect("a map").clone();
+    Reports::new().run(name, &input)
+}
+
+/// Runs `flow/table` and puts it among the steps, as the engine does.
+pub(crate) fn add_table(input: &mut BuiltinInput, name: &str, with: Value) {
+    let out = run("table", with.clone(), input).expect("a table");
+    let mut table = view("flow/table", None, vec![result(name, &[], 0)]);
+    table.with = with.as_object().expect("a map").clone();
+    table.files = out.files;
+    input.steps.insert(name.into(), table);
+}
+
+/// A file of an output, as text.
+pub(crate) fn text(out: &BuiltinOutput, path: &str) -> String {
+    String::from_utf8(out.files[path].clone()).expect("UTF-8")
+}
+
+/// The rows of a published CSV, by column.
+pub(crate) fn published(csv: &str) -> Vec<BTreeMap<String, String>> {
+    let mut lines = csv.lines();
+    let heads: Vec<&str> = lines.next().expect("a head").split(',').collect();
+    lines.map(|line| heads.iter().map(|h| (*h).to_owned()).zip(line.split(',').map(str::to_owned)).collect()).collect()
+}
+
+/// A number of such a row.
+pub(crate) fn number(row: &BTreeMap<String, String>, column: &str) -> Option<f64> {
+    row[column].parse().ok()
+}

@@ -1,0 +1,318 @@
+//! `flow/table`: published tables come out as they were measured, and what cannot be compared is not.
+
+mod common;
+
+use common::{With, add_table, input, number, published, result, run, text, view};
+use flow_core::Outcome;
+use serde_json::{Value, json};
+
+/// The cells of a column of `table.csv`.
+fn column(csv: &str, name: &str) -> Vec<String> {
+    let mut lines = csv.lines();
+    let at = lines.next().and_then(|h| h.split(',').position(|h| h == name)).unwrap_or_else(|| panic!("{name}: {csv}"));
+    lines.map(|line| line.split(',').nth(at).expect("a cell").to_owned()).collect()
+}
+
+/// The growth column, rounded as printed.
+fn growth(csv: &str, name: &str) -> Vec<Option<f64>> {
+    column(csv, &format!("growth({name}) [%]")).iter().map(|c| c.parse().ok().map(f64::round)).collect()
+}
+
+fn four_gpu_table(csv: &str) -> String {
+    let results = published(csv)
+        .iter()
+        .map(|row| {
+            let batch = json!(row["batch"].parse::<u32>().expect("a number"));
+            let result = result("four", &[("version", json!("v7")), ("batch", batch)], 4);
+            match (number(row, "epoch_s"), number(row, "mem_mib")) {
+                (Some(time), Some(memory)) => result.epoch_time(time).gpu_memory(memory),
+                _ => result.outcome(Outcome::OutOfMemory),
+            }
+        })
+        .collect();
+    let with = json!({"from": "four", "rows": "batch",
+        "columns": ["gpu_memory", "growth(gpu_memory)", "epoch_time", "growth(epoch_time)"]});
+    let out = run("table", with, &input(vec![("four", view("torch/train", None, results))])).expect("a table");
+    text(&out, "table.csv")
+}
+
+#[test]
+fn published_growth_columns_come_out() {
+    for csv in
+        [include_str!("published/feb07-resnet34-4gpu.csv"), include_str!("published/feb08-mobilenet_v2-4gpu.csv")]
+    {
+        let table = four_gpu_table(csv);
+        let rows = published(csv);
+        let printed = |name: &str| rows.iter().map(|r| number(r, name)).collect::<Vec<_>>();
+        assert_eq!(growth(&table, "gpu_memory"), printed("mem_growth_pct"), "{table}");
+        assert_eq!(growth(&table, "epoch_time"), printed("epoch_growth_pct"), "{table}");
+    }
+}
+
+#[test]
+fn out_of_memory_is_a_row() {
+    let table = four_gpu_table(include_str!("published/feb08-mobilenet_v2-4gpu.csv"));
+    insta::assert_snapshot!(table, @r#"
+    batch,gpu_memory [MiB],growth(gpu_memory) [%],epoch_time [s],growth(epoch_time) [%]
+    16,1113,NA,37.4,NA
+    32,1525,37.017,19.6,-47.594
+    64,2435,59.672,12.8,-34.694
+    128,4271,75.4,11.3,-11.719
+    256,7873,84.336,11.3,0
+    512,out_of_memory,NA,out_of_memory,NA
+    "#);
+}
+
+fn per_gpu() -> flow_core::BuiltinInput {
+    let rows = published(include_str!("published/feb08-mobilenet_v2-per-gpu.csv"));
+    let point = |row: &std::collections::BTreeMap<String, String>, version: &str| {
+        let batch = json!(row["batch"].parse::<u32>().expect("a number"));
+        result("solo", &[("version", json!(version)), ("batch", batch)], row["gpus"].parse().expect("a number"))
+            .epoch_time(number(row, &format!("epoch_{version}_s")).expect("a time"))
+            .cpu_util(number(row, &format!("cpu_util_{version}_pct")).expect("a share") / 100.0)
+            .gpu_memory(number(row, "mem_per_gpu_mib").expect("memory"))
+    };
+    let results = ["v7", "v11"].iter().flat_map(|v| rows.iter().map(|row| point(row, v)).collect::<Vec<_>>()).collect();
+    input(vec![("solo", view("torch/train", None, results))])
+}
+
+#[test]
+fn a_growth_column_cannot_be_another_tables() {
+    let with = json!({"from": "solo", "rows": "batch", "split": "version",
+        "columns": ["gpus", "gpu_memory", "growth(gpu_memory)", "epoch_time", "growth(epoch_time)"]});
+    let out = run("table", with, &per_gpu()).expect("a table");
+    let csv = text(&out, "table.csv");
+    let rows = published(include_str!("published/feb08-mobilenet_v2-per-gpu.csv"));
+    let right = |name: &str| rows.iter().map(|r| number(r, name)).collect::<Vec<_>>();
+    let got = |name: &str| -> Vec<Option<f64>> {
+        column(&csv, name).iter().map(|c| c.parse().ok().map(f64::round)).collect()
+    };
+    assert_eq!(got("growth(gpu_memory) v7 [%]"), right("mem_growth_pct"));
+    assert_eq!(got("growth(epoch_time) v7 [%]"), right("epoch_v7_growth_pct"));
+    insta::assert_snapshot!(text(&out, "table.en.md"), @r#"
+    | Batch size | GPUs | GPU memory, v7 (MiB) | Growth, v7 | GPU memory, v11 (MiB) | Growth, v11 | Epoch time, v7 (s) | Growth, v7 | Epoch time, v11 (s) | Growth, v11 |
+    |-----------:|-----:|---------------------:|-----------:|----------------------:|------------:|-------------------:|-----------:|--------------------:|------------:|
+    |         16 |    1 |                 2361 |          — |                  2361 |           — |              18.10 |          — |               16.50 |           — |
+    |         32 |    1 |                 4175 |      +77 % |                  4175 |       +77 % |              16.20 |      −10 % |               14.40 |       −13 % |
+    |         64 |    1 |                 7627 |      +83 % |                  7627 |       +83 % |              15.40 |       −5 % |               13.60 |        −6 % |
+    |        128 |    2 |                 7737 |   1→2 GPUs |                  7737 |    1→2 GPUs |              11.30 |   1→2 GPUs |                8.70 |    1→2 GPUs |
+    "#);
+    insta::assert_snapshot!(text(&out, "table.zh.md"), @r#"
+    | 批大小 | GPU 数 | 显存，v7 (MiB) | 增长率，v7 | 显存，v11 (MiB) | 增长率，v11 | 每轮用时，v7 (s) | 增长率，v7 | 每轮用时，v11 (s) | 增长率，v11 |
+    |-------:|-------:|---------------:|-----------:|----------------:|------------:|-----------------:|-----------:|------------------:|------------:|
+    |     16 |      1 |           2361 |          — |            2361 |           — |            18.10 |          — |             16.50 |           — |
+    |     32 |      1 |           4175 |      +77 % |            4175 |       +77 % |            16.20 |      −10 % |             14.40 |       −13 % |
+    |     64 |      1 |           7627 |      +83 % |            7627 |       +83 % |            15.40 |       −5 % |             13.60 |        −6 % |
+    |    128 |      2 |           7737 | 1→2 块 GPU |            7737 |  1→2 块 GPU |            11.30 | 1→2 块 GPU |              8.70 |  1→2 块 GPU |
+    "#);
+}
+
+#[test]
+fn ratio_speedup_and_difference() {
+    let with = json!({"from": "solo", "rows": "batch", "split": "version", "baseline": {"version": "v7"},
+        "columns": ["difference(epoch_time)", "difference(cpu_util)", "ratio(epoch_time)", "speedup(epoch_time)"]});
+    let out = run("table", with, &per_gpu()).expect("a table");
+    insta::assert_snapshot!(text(&out, "table.en.md"), @r#"
+    | Batch size | Epoch time, v11 − v7 (s) | CPU use, v11 − v7 (points) | Ratio of epoch time, v7 | Speed-up of epoch time, v7 | Ratio of epoch time, v11 | Speed-up of epoch time, v11 |
+    |-----------:|-------------------------:|---------------------------:|------------------------:|---------------------------:|-------------------------:|----------------------------:|
+    |         16 |                    −1.60 |                      −38.5 |                   1.00× |                      1.00× |                    0.91× |                       1.10× |
+    |         32 |                    −1.80 |                      −38.5 |                   1.00× |                      1.00× |                    0.89× |                       1.13× |
+    |         64 |                    −1.80 |                      −40.5 |                   1.00× |                      1.00× |                    0.88× |                       1.13× |
+    |        128 |                    −2.60 |                      −51.6 |                   1.00× |                      1.00× |                    0.77× |                       1.30× |
+
+    Ratios and speed-ups are against version=v7.
+    "#);
+    let with = json!({"from": "solo", "rows": ["version", "batch"], "columns": [
+        {"column": "epoch_time", "label": {"en": "Time", "zh": "用时"}}, "growth(epoch_time)", "speedup(epoch_time)"]});
+    let out = run("table", with, &per_gpu()).expect("a table");
+    insta::assert_snapshot!(text(&out, "table.zh.md"), @r#"
+    | 版本 | 批大小 | 用时 (s) |     增长率 | 每轮用时加速比 |
+    |------|-------:|---------:|-----------:|---------------:|
+    | v7   |     16 |    18.10 |          — |          1.00× |
+    | v7   |     32 |    16.20 |      −10 % |          1.12× |
+    | v7   |     64 |    15.40 |       −5 % |          1.18× |
+    | v7   |    128 |    11.30 | 1→2 块 GPU |          1.60× |
+    | v11  |     16 |    16.50 |          — |          1.10× |
+    | v11  |     32 |    14.40 |      −13 % |          1.26× |
+    | v11  |     64 |    13.60 |       −6 % |          1.33× |
+    | v11  |    128 |     8.70 | 1→2 块 GPU |          2.08× |
+
+    比值与加速比以第一行为基准。
+    "#);
+}
+
+fn seeds(step: &str, values: &[f64]) -> Vec<flow_core::StepResult> {
+    let point = |(seed, value): (usize, &f64)| {
+        result(step, &[("batch", json!(16)), ("seed", json!(seed))], 1).metric("top1", *value, "ratio")
+    };
+    values.iter().enumerate().map(point).collect()
+}
+
+#[test]
+fn means_over_seeds_and_medians_of_repetitions() {
+    let with = json!({"from": "s", "over": "seed", "columns": ["top1"]});
+    let results = seeds("s", &[0.94, 0.95, 0.96]);
+    let out = run("table", with.clone(), &input(vec![("s", view("torch/train", None, results))])).expect("a table");
+    insta::assert_snapshot!(text(&out, "table.en.md") + &text(&out, "table.csv"), @r#"
+    | Batch size |        Top-1 |
+    |-----------:|-------------:|
+    |         16 | 95.0 ± 1.0 % |
+
+    Mean ± standard deviation over seed, of at least 3 results.
+    batch,top1 [%],top1 sd [%],top1 n
+    16,95,1,3
+    "#);
+
+    let mut results = seeds("s", &[0.94, 0.95, 0.96]);
+    results[1].circumstances.cpus = 2;
+    let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
+    insta::assert_snapshot!(text(&out, "table.en.md") + &text(&out, "table.zh.md"), @r#"
+    | Batch size |              Top-1 |
+    |-----------:|-------------------:|
+    |         16 | not comparable (a) |
+
+    (a) Taken under unlike circumstances, so neither averaged nor compared (CPUs: 4 and 2).
+    | 批大小 | Top-1 准确率 |
+    |-------:|-------------:|
+    |     16 |   不可比 (a) |
+
+    (a) 测量条件不同，既不取平均也不作比较（CPU 数：4 与 2）。
+    "#);
+
+    let repeated = [16.0, 17.5, 16.2].iter().enumerate().map(|(at, time)| {
+        let mut r = result("s", &[("batch", json!(16))], 1).epoch_time(*time);
+        r.repetition = Some(at as u32);
+        r
+    });
+    let mut results: Vec<_> = repeated.collect();
+    let mut spoiled = results[0].clone();
+    spoiled.spoiled = vec!["another process on the GPU".into()];
+    results.push(spoiled);
+    let with = json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]});
+    let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
+    insta::assert_snapshot!(text(&out, "table.en.md") + &text(&out, "table.csv"), @r#"
+    | Batch size |       Epoch time (s) |
+    |-----------:|---------------------:|
+    |         16 | 16.2 (16.0–17.5) (a) |
+
+    (a) 3 of 4 results count; the others have no number to trust.  
+    Median of at least 3 repetitions, with the least and the largest.
+    batch,epoch_time [s],epoch_time min [s],epoch_time max [s],epoch_time n
+    16,16.2,16,17.5,3
+    "#);
+}
+
+#[test]
+fn words_where_there_is_no_number() {
+    let at = |batch: u32, outcome: Outcome| result("s", &[("batch", json!(batch))], 1).outcome(outcome);
+    let mut spoiled = at(128, Outcome::Ok).epoch_time(9.0);
+    spoiled.spoiled = vec!["another process used the GPU".into()];
+    let mut never = at(256, Outcome::DoesNotFit);
+    never.circumstances = flow_core::Circumstances::default();
+    let mut kept = at(16, Outcome::Ok).epoch_time(20.0);
+    kept.accepted = Some("only a comment changed".into());
+    let results = vec![
+        kept,
+        at(32, Outcome::OutOfMemory),
+        at(64, Outcome::TimedOut),
+        spoiled,
+        never,
+        at(512, Outcome::Skipped),
+        at(1024, Outcome::Failed),
+    ];
+    let with = json!({"from": "s", "columns": ["gpus", "epoch_tme", "epoch_time", "growth(epoch_time)", "outcome"]});
+    let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
+    insta::assert_snapshot!(text(&out, "table.en.md"), @r#"
+    | Batch size |         GPUs |         epoch_tme |    Epoch time (s) | Growth | Outcome           |
+    |-----------:|-------------:|------------------:|------------------:|-------:|-------------------|
+    |         16 |            1 |                 — |              20.0 |      — | ok                |
+    |         32 |            1 | out of GPU memory | out of GPU memory |      — | out of GPU memory |
+    |         64 |            1 |         timed out |         timed out |      — | timed out         |
+    |        128 |            1 |       spoiled (a) |       spoiled (a) |      — | ok                |
+    |        256 | does not fit |      does not fit |      does not fit |      — | does not fit      |
+    |        512 |            1 |           skipped |           skipped |      — | skipped           |
+    |       1024 |            1 |            failed |            failed |      — | failed            |
+
+    No result has `epoch_tme`; is `epoch_time` meant?  
+    (a) `s[batch=128]` is not to be trusted: another process used the GPU.  
+    `s[batch=16]` is an earlier result, kept although what it depends on has changed: only a comment changed
+    "#);
+    insta::assert_snapshot!(text(&out, "table.zh.md"), @r#"
+    | 批大小 |             GPU 数 |          epoch_tme |       每轮用时 (s) | 增长率 | 结果               |
+    |-------:|-------------------:|-------------------:|-------------------:|-------:|--------------------|
+    |     16 |                  1 |                  — |               20.0 |      — | 成功               |
+    |     32 |                  1 |           显存不足 |           显存不足 |      — | 显存不足           |
+    |     64 |                  1 |               超时 |               超时 |      — | 超时               |
+    |    128 |                  1 |         受干扰 (a) |         受干扰 (a) |      — | 成功               |
+    |    256 | 资源不足，无法运行 | 资源不足，无法运行 | 资源不足，无法运行 |      — | 资源不足，无法运行 |
+    |    512 |                  1 |             已跳过 |             已跳过 |      — | 已跳过             |
+    |   1024 |                  1 |               失败 |               失败 |      — | 失败               |
+
+    没有任何结果含有 `epoch_tme`；是否想写 `epoch_time`？  
+    (a) `s[batch=128]` 的测量受到干扰，不可采信：another process used the GPU。  
+    `s[batch=16]` 沿用了以前的结果，尽管其依赖已有变化：only a comment changed
+    "#);
+}
+
+#[test]
+fn without_a_gpu_its_columns_are_dashes() {
+    let results = vec![result("s", &[("batch", json!(8))], 0).epoch_time(20.0).cpu_util(0.97).on_cpu()];
+    let with = json!({"from": "s", "columns": ["gpus", "gpu_memory", "gpu_load", "cpu_util", "epoch_time"]});
+    let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
+    insta::assert_snapshot!(text(&out, "table.en.md"), @r#"
+    | Batch size | GPUs | GPU memory | GPU load | CPU use | Epoch time (s) |
+    |-----------:|-----:|-----------:|---------:|--------:|---------------:|
+    |          8 |    — |          — |        — |  97.0 % |           20.0 |
+    "#);
+}
+
+#[test]
+fn mistakes_are_told_with_the_way_out() {
+    let input = per_gpu();
+    let told = |with: Value| run("table", with, &input).expect_err("refused");
+    let cases = [
+        json!({"from": "solo", "rows": "batch", "columns": ["epoch_time"]}),
+        json!({"from": "solo", "rows": "bach", "columns": ["epoch_time"]}),
+        json!({"from": "solo", "rows": "batch", "split": "batch", "columns": ["epoch_time"]}),
+        json!({"from": "solo", "columns": ["grwth(epoch_time)"]}),
+        json!({"from": "solo", "columns": ["growth(epoch_time"]}),
+        json!({"from": "solo", "columns": ["difference(epoch_time)"]}),
+        json!({"from": "solo", "columns": ["ratio(epoch_time)"], "baseline": {"version": "v8"}}),
+        json!({"from": "solo", "columns": [3]}),
+        json!({"from": "solo", "columns": ["epoch_time"], "sort": true}),
+    ];
+    let told: Vec<String> = cases.into_iter().map(told).collect();
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    step `solo` also varies by `version`, so several results would share a cell; add it to `rows`, make it the `split`, or take the mean `over` it
+    `rows: bach`: step `solo` has no such axis; its axes are `version`, `batch`
+    axis `batch` stands in both `rows` and `split`; it can be in one of them
+    column `grwth(epoch_time)`: there is no function `grwth`; there are growth, ratio, speedup and difference
+    column `growth(epoch_time`: `)` is missing
+    `difference(epoch_time)` takes the second value of the `split` less the first; here the split has no axis
+    `baseline`: `version` has no value `v8` in step `solo`
+    `with`: a column is a name, or `{column: NAME, label: {en: …, zh: …}}`
+    `with`: unknown field `sort`, expected one of `from`, `rows`, `split`, `columns`, `over`, `baseline`
+    "#);
+}
+
+#[test]
+fn a_source_without_instances_is_said() {
+    let mut absent = view("torch/train", None, vec![]);
+    absent.absent = Some("`when` is false: machine.gpus >= 4".into());
+    let mut input = input(vec![("four", absent)]);
+    add_table(&mut input, "four_table", json!({"from": "four", "rows": "batch", "columns": ["epoch_time"]}));
+    let files = &input.steps["four_table"].files;
+    insta::assert_snapshot!(String::from_utf8_lossy(&files["table.zh.md"]), @"无表格：步骤 `four` 没有实例（`when` is false: machine.gpus >= 4）。");
+}
+
+#[test]
+fn the_schema_marks_steps_and_has_no_references() {
+    let provided = flow_core::Builtins::provided(&flow_report::Reports::new());
+    for (name, step) in provided {
+        let text = step.with.to_string();
+        assert!(!text.contains("$ref"), "{name}: {text}");
+        assert!(text.contains(r#""x-flow":"step""#), "{name}: {text}");
+        assert_eq!(step.outputs.get("out").map(String::as_str), Some("out"));
+        assert!(step.version.is_some());
+    }
+}
