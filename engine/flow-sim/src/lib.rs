@@ -1,1 +1,14 @@
-//! flow-sim
+//! A discrete-event driver of flow's scheduler: the same state machine as in a live run, on machines that need not be there,
+//! with tasks that behave as they are told. It predicts what the scheduler's actions lead to, and holds no scheduling rule.
+//!
+//! At one instant completions come first, then arrivals and faults, then one decision. No clock, no randomness: the same
+//! input gives the same schedule.
+#![forbid(unsafe_code)]
+
+mod schedule;
+mod task;
+mod world;
+
+pub use schedule::{Ran, Schedule, SimError};
+pub use task::{Attempt, End, Fault, SimTask};
+pub use world::{Simulation, simulate};

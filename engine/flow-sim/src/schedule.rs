@@ -1,0 +1,61 @@
+//! What a simulation leaves: who ran when and where, how everything was settled, and every action in order.
+
+use flow_core::sched::{Action, Placement};
+use flow_core::{AttemptId, InstanceId, Outcome, Time};
+
+/// A finished simulation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Schedule {
+    /// Attempts in the order of their start; a preempted one ends there, and its instance goes on as another.
+    pub ran: Vec<Ran>,
+    /// How each instance was settled, and when.
+    pub settled: Vec<Option<(Outcome, Time)>>,
+    /// Every action of the scheduler, in order.
+    pub actions: Vec<(Time, Action)>,
+}
+
+/// One attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ran {
+    /// Its instance.
+    pub instance: InstanceId,
+    /// Its identity.
+    pub attempt: AttemptId,
+    /// What it held.
+    pub placement: Placement,
+    /// From here …
+    pub start: Time,
+    /// … to here.
+    pub end: Time,
+}
+
+impl Schedule {
+    /// When the last attempt ended.
+    pub fn makespan(&self) -> Time {
+        self.ran.iter().map(|ran| ran.end).max().unwrap_or_default()
+    }
+}
+
+/// A simulation that does not come to its end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SimError {
+    /// The tasks are not in order.
+    #[error("task {} is out of order: ids count up from 0, and none arrives before the one above it", .0.0)]
+    OutOfOrder(InstanceId),
+    /// Nothing happens any more, and these are not settled.
+    #[error("nothing happens after {} s, and {} instances are not settled, the first is {}", .at.as_secs_f64(), .waiting.len(), .waiting[0].0)]
+    Stuck {
+        /// When the last thing happened.
+        at: Time,
+        /// Who waits.
+        waiting: Vec<InstanceId>,
+    },
+    /// It goes on and on.
+    #[error("no end after {rounds} decisions, at {} s: a livelock", .at.as_secs_f64())]
+    Livelock {
+        /// When it was given up.
+        at: Time,
+        /// Decisions so far.
+        rounds: u64,
+    },
+}

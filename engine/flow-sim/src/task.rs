@@ -1,0 +1,74 @@
+//! How simulated tasks behave, and what may befall a simulated machine. Plain data.
+
+use flow_core::sched::{Answer, Capacity, Task};
+use flow_core::{Outcome, Span};
+
+/// A task and what it does when it is started.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SimTask {
+    /// As the scheduler sees it. Tasks are given in order of id, and arrive in that order.
+    pub task: Task,
+    /// What the store answers.
+    pub answer: Answer,
+    /// What its attempts do: the first, the second, …; the last stands for all further ones.
+    pub attempts: Vec<Attempt>,
+}
+
+impl SimTask {
+    /// A task that does its work and is done.
+    pub fn new(task: Task, work: Span) -> Self {
+        SimTask { task, answer: Answer::Miss, attempts: vec![Attempt::new(work)] }
+    }
+}
+
+/// What one attempt does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attempt {
+    /// How long it takes to be ready; counts in co-run groups, where work begins at the release.
+    pub warm_up: Span,
+    /// How long its work takes, alone.
+    pub work: Span,
+    /// How it ends.
+    pub end: End,
+    /// Told to end, it takes all the grace it is given.
+    pub obstinate: bool,
+}
+
+impl Attempt {
+    /// One that succeeds.
+    pub fn new(work: Span) -> Self {
+        Attempt { warm_up: Span(0), work, end: End::Exits { outcome: Outcome::Ok, spoiled: false }, obstinate: false }
+    }
+}
+
+/// How an attempt ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By itself, when its work is done; one that goes on for its group, when told to stop.
+    Exits {
+        /// How.
+        outcome: Outcome,
+        /// The measurement is not to be trusted.
+        spoiled: bool,
+    },
+    /// Of a co-run group: before it is ready.
+    BeforeReady(Outcome),
+    /// It never begins.
+    SpawnFails,
+    /// Never, unless it is killed.
+    Hangs,
+}
+
+/// What befalls the machine or the run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fault {
+    /// GPUs come, go, or are taken by strangers.
+    Capacity(Capacity),
+    /// Somebody cancels.
+    Cancel {
+        /// With this much grace.
+        grace: Span,
+    },
+    /// Events about every attempt that has ended come once more.
+    Echo,
+}

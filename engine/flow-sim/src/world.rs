@@ -1,0 +1,305 @@
+//! The driver: a queue of what will happen, in order of time. Delivers what is due, takes in what the scheduler wants done,
+//! jumps to the next instant.
+
+use std::collections::BTreeMap;
+
+use flow_core::sched::{Action, Answer, Capacity, Event, Limits, Scheduler, policy::Policy};
+use flow_core::{AttemptId, InstanceId, Outcome, Span, Time};
+
+use crate::{Attempt, End, Fault, Ran, Schedule, SimError, SimTask};
+
+/// Runs tasks to their end on a machine, without faults.
+///
+/// # Errors
+/// If the tasks are out of order, or the run does not come to an end.
+pub fn simulate(
+    tasks: Vec<SimTask>,
+    capacity: Capacity,
+    policy: Box<dyn Policy>,
+    limits: Limits,
+) -> Result<Schedule, SimError> {
+    Simulation::new(tasks, capacity, policy, limits)?.run(|_, _| {})
+}
+
+/// A run to be simulated.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    tasks: Vec<SimTask>,
+    scheduler: Scheduler,
+    agenda: BTreeMap<(Time, Order, u64), Happening>,
+    entries: u64,
+    now: Time,
+    live: BTreeMap<AttemptId, Live>,
+    /// How attempts ended that are not recorded yet.
+    outcomes: BTreeMap<AttemptId, Outcome>,
+    /// By instance: attempts so far, and work done before it was preempted.
+    history: Vec<(usize, Span)>,
+    schedule: Schedule,
+}
+
+/// What comes first at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Order {
+    Completion,
+    Arrival,
+}
+
+#[derive(Clone, Debug)]
+enum Happening {
+    /// Tasks from here to there arrive.
+    Arrive(usize, usize),
+    Befall(Fault),
+    Ready(AttemptId),
+    /// Its own work is done.
+    Worked(AttemptId),
+    /// Its process tree is gone.
+    Gone(AttemptId, Outcome, bool),
+}
+
+#[derive(Clone, Debug)]
+struct Live {
+    instance: InstanceId,
+    /// Where it stands in the schedule.
+    ran: usize,
+    /// Since when it works, and how much it had to do then.
+    working: Option<(Time, Span)>,
+    conduct: Attempt,
+    /// The outcome it will have, if it was told to end.
+    killed: Option<Outcome>,
+    /// Its end is on the agenda under this key.
+    ending: Option<(Time, Order, u64)>,
+}
+
+impl Simulation {
+    /// Tasks arrive when they say they were submitted.
+    ///
+    /// # Errors
+    /// If the tasks are out of order.
+    pub fn new(
+        tasks: Vec<SimTask>,
+        capacity: Capacity,
+        policy: Box<dyn Policy>,
+        limits: Limits,
+    ) -> Result<Self, SimError> {
+        let mut simulation = Simulation {
+            scheduler: Scheduler::new(capacity, policy, limits),
+            agenda: BTreeMap::new(),
+            entries: 0,
+            now: Time(0),
+            live: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
+            history: vec![(0, Span(0)); tasks.len()],
+            schedule: Schedule { settled: vec![None; tasks.len()], ..Schedule::default() },
+            tasks,
+        };
+        let mut from = 0;
+        while let Some(first) = simulation.tasks.get(from) {
+            let at = first.task.submitted;
+            let batch = simulation.tasks[from..].iter().take_while(|task| task.task.submitted == at).count();
+            for (i, task) in simulation.tasks[from..from + batch].iter().enumerate() {
+                let early = from.checked_sub(1).is_some_and(|before| simulation.tasks[before].task.submitted > at);
+                if task.task.instance.index() != from + i || early {
+                    return Err(SimError::OutOfOrder(task.task.instance));
+                }
+            }
+            simulation.plan(at, Order::Arrival, Happening::Arrive(from, from + batch));
+            from += batch;
+        }
+        Ok(simulation)
+    }
+
+    /// Something will befall the run.
+    pub fn befall(&mut self, at: Time, fault: Fault) {
+        self.plan(at, Order::Arrival, Happening::Befall(fault));
+    }
+
+    /// Runs it to its end. `watch` sees the scheduler after every event it was told.
+    ///
+    /// # Errors
+    /// If it does not come to an end.
+    pub fn run(mut self, mut watch: impl FnMut(&Scheduler, &Event)) -> Result<Schedule, SimError> {
+        // Every task costs a handful of decisions an attempt; retries and faults are few. Far beyond is never.
+        let bound = 10_000 + 200 * self.tasks.len() as u64;
+        for rounds in 0.. {
+            let agenda = self.agenda.first_key_value().map(|(&(at, ..), _)| at);
+            let Some(next) = agenda.into_iter().chain(self.scheduler.next_wake()).min() else { break };
+            if rounds > bound {
+                return Err(SimError::Livelock { at: self.now, rounds });
+            }
+            self.now = self.now.max(next);
+            while let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 <= self.now) {
+                let happening = entry.remove();
+                self.happen(happening, &mut watch);
+            }
+            if self.scheduler.next_wake().is_some_and(|wake| wake <= self.now) {
+                self.tell(Event::Tick, &mut watch);
+            }
+        }
+        let unsettled = |(i, settled): (usize, &Option<_>)| settled.is_none().then_some(InstanceId(i as u32));
+        let waiting: Vec<_> = self.schedule.settled.iter().enumerate().filter_map(unsettled).collect();
+        if waiting.is_empty() { Ok(self.schedule) } else { Err(SimError::Stuck { at: self.now, waiting }) }
+    }
+
+    fn plan(&mut self, at: Time, order: Order, happening: Happening) -> (Time, Order, u64) {
+        self.entries += 1;
+        let key = (at, order, self.entries);
+        self.agenda.insert(key, happening);
+        key
+    }
+
+    fn happen(&mut self, happening: Happening, watch: &mut impl FnMut(&Scheduler, &Event)) {
+        match happening {
+            Happening::Arrive(from, to) => {
+                let tasks: Vec<_> = self.tasks[from..to].iter().map(|task| task.task.clone()).collect();
+                for task in &tasks {
+                    self.schedule.settled[task.instance.index()] = task.settled.map(|outcome| (outcome, self.now));
+                }
+                self.tell(Event::Submitted(tasks), watch);
+            }
+            Happening::Befall(Fault::Capacity(capacity)) => self.tell(Event::Capacity(capacity), watch),
+            Happening::Befall(Fault::Cancel { grace }) => self.tell(Event::Cancel { grace }, watch),
+            Happening::Befall(Fault::Echo) => {
+                let ended = |ran: &Ran| !self.live.contains_key(&ran.attempt);
+                let ended: Vec<_> = self.schedule.ran.iter().filter(|ran| ended(ran)).map(|ran| ran.attempt).collect();
+                for attempt in ended {
+                    self.tell(Event::Ready { attempt }, watch);
+                    self.tell(Event::Exited { attempt, outcome: Outcome::Ok, spoiled: false }, watch);
+                    self.tell(Event::SpawnFailed { attempt, reason: String::new() }, watch);
+                }
+            }
+            Happening::Ready(attempt) => {
+                if self.live.contains_key(&attempt) {
+                    self.tell(Event::Ready { attempt }, watch);
+                }
+            }
+            Happening::Worked(attempt) => {
+                let Some(live) = self.live.get(&attempt) else { return };
+                let task = &self.tasks[live.instance.index()].task;
+                match live.conduct.end {
+                    End::Exits { outcome: Outcome::Ok, .. } if task.continues && task.corun.is_some() => {
+                        self.tell(Event::Sufficed { attempt }, watch);
+                    }
+                    End::Exits { outcome, spoiled } => {
+                        self.end(attempt, self.now, outcome, spoiled);
+                    }
+                    End::BeforeReady(outcome) => self.end(attempt, self.now, outcome, false),
+                    End::SpawnFails | End::Hangs => {}
+                }
+            }
+            Happening::Gone(attempt, outcome, spoiled) => {
+                if let Some(live) = self.live.remove(&attempt) {
+                    self.schedule.ran[live.ran].end = self.now;
+                    self.outcomes.insert(attempt, live.killed.unwrap_or(outcome));
+                    let event = match live.conduct.end {
+                        End::SpawnFails => Event::SpawnFailed { attempt, reason: "no such program".to_owned() },
+                        _ => Event::Exited { attempt, outcome, spoiled },
+                    };
+                    self.tell(event, watch);
+                }
+            }
+        }
+    }
+
+    /// Tells the scheduler, and does what it wants done; the store answers at once.
+    fn tell(&mut self, event: Event, watch: &mut impl FnMut(&Scheduler, &Event)) {
+        let mut out = Vec::new();
+        self.scheduler.handle(self.now, event.clone(), &mut out);
+        watch(&self.scheduler, &event);
+        for action in out {
+            self.schedule.actions.push((self.now, action.clone()));
+            self.perform(action, watch);
+        }
+    }
+
+    fn perform(&mut self, action: Action, watch: &mut impl FnMut(&Scheduler, &Event)) {
+        match action {
+            Action::LookUp { instances } => {
+                for instance in instances {
+                    let answer = self.tasks[instance.index()].answer.clone();
+                    if let Answer::Hit(outcome) | Answer::Refused(outcome) = answer {
+                        self.schedule.settled[instance.index()] = Some((outcome, self.now));
+                    }
+                    self.tell(Event::Answered { instance, answer }, watch);
+                }
+            }
+            Action::Start { attempt, instance, placement } => {
+                let (tries, done) = &mut self.history[instance.index()];
+                let attempts = &self.tasks[instance.index()].attempts;
+                let conduct = attempts[(*tries).min(attempts.len() - 1)].clone();
+                let left = Span(conduct.work.0.saturating_sub(done.0));
+                let ran = self.schedule.ran.len();
+                self.schedule.ran.push(Ran { instance, attempt, placement, start: self.now, end: self.now });
+                let warm = self.now + conduct.warm_up;
+                let end = conduct.end;
+                self.schedule.settled[instance.index()] = None;
+                self.live.insert(attempt, Live { instance, ran, working: None, conduct, killed: None, ending: None });
+                if end == End::SpawnFails {
+                    return self.end(attempt, self.now, Outcome::Failed, false);
+                }
+                self.tell(Event::Started { attempt }, watch);
+                match end {
+                    _ if self.tasks[instance.index()].task.corun.is_none() => self.work(attempt, left),
+                    End::BeforeReady(outcome) => self.end(attempt, warm, outcome, false),
+                    _ => _ = self.plan(warm, Order::Completion, Happening::Ready(attempt)),
+                }
+            }
+            Action::Release { attempts } => {
+                for attempt in attempts {
+                    let work = self.live[&attempt].conduct.work;
+                    self.work(attempt, work);
+                }
+            }
+            Action::Stop { attempts } => {
+                for attempt in attempts {
+                    if let End::Exits { outcome, spoiled } = self.live[&attempt].conduct.end {
+                        self.end(attempt, self.now, outcome, spoiled);
+                    }
+                }
+            }
+            Action::Preempt { attempt } => {
+                if let Some(live) = self.live.remove(&attempt) {
+                    self.schedule.ran[live.ran].end = self.now;
+                    if let Some((since, _)) = live.working {
+                        self.history[live.instance.index()].1.0 += (self.now - since).0;
+                    }
+                    live.ending.and_then(|key| self.agenda.remove(&key));
+                }
+            }
+            Action::Kill { attempt, grace, outcome } => {
+                if let Some(live) = self.live.get_mut(&attempt) {
+                    live.killed = Some(outcome);
+                    let at = if live.conduct.obstinate { self.now + grace } else { self.now };
+                    self.end(attempt, at, outcome, false);
+                }
+            }
+            Action::Record { instance, attempt } => {
+                let outcome = self.outcomes.remove(&attempt);
+                self.schedule.settled[instance.index()] = outcome.map(|outcome| (outcome, self.now));
+                self.tell(Event::Recorded { instance }, watch);
+            }
+            Action::Discard { instance, attempt, .. } => {
+                self.outcomes.remove(&attempt);
+                self.history[instance.index()].0 += 1;
+                self.history[instance.index()].1 = Span(0);
+            }
+            Action::Settle { instance, outcome, .. } => {
+                self.schedule.settled[instance.index()] = Some((outcome, self.now));
+            }
+            Action::Finish => {}
+        }
+    }
+
+    fn work(&mut self, attempt: AttemptId, left: Span) {
+        let at = self.now + left;
+        let key = self.plan(at, Order::Completion, Happening::Worked(attempt));
+        if let Some(live) = self.live.get_mut(&attempt) {
+            live.working = Some((self.now, left));
+            live.ending = Some(key);
+        }
+    }
+
+    /// It will be gone at that time, unless it is gone before.
+    fn end(&mut self, attempt: AttemptId, at: Time, outcome: Outcome, spoiled: bool) {
+        self.plan(at, Order::Completion, Happening::Gone(attempt, outcome, spoiled));
+    }
+}
