@@ -124,7 +124,26 @@ fn jpeg(bytes: &[u8]) -> Result<Photo, Unusable> {
     let info = decoder.info().ok_or_else(|| Unusable::broken(Kind::Jpeg, "no header"))?;
     within_limits(info.width, info.height)?;
     let rgb = decoder.decode().map_err(broken)?;
+    if !ends(bytes) {
+        return Err(Unusable::broken(Kind::Jpeg, "the end is missing"));
+    }
     checked(Kind::Jpeg, info.width.into(), info.height.into(), rgb)
+}
+
+/// Whether the end marker follows the beginning of the picture: the decoder fills up a last row of blocks that is cut off.
+/// Before the picture there may be another one, a thumbnail, and behind it anything: both do not count.
+fn ends(bytes: &[u8]) -> bool {
+    let mut at = 2;
+    while let Some(&[0xFF, marker, high, low]) = bytes.get(at..at + 4) {
+        match marker {
+            0xDA => return bytes[at..].windows(2).any(|pair| pair == [0xFF, 0xD9]),
+            // Filling between segments.
+            0xFF => at += 1,
+            _ => at += 2 + usize::from(u16::from_be_bytes([high, low])),
+        }
+    }
+    // An order of segments that only the decoder understands.
+    true
 }
 
 fn png(bytes: &[u8]) -> Result<Photo, Unusable> {
@@ -153,4 +172,57 @@ fn checked(kind: Kind, width: u32, height: u32, rgb: Vec<u8>) -> Result<Photo, U
         return Err(Unusable::broken(kind, format_args!("{} bytes of pixels for {width}×{height}", rgb.len())));
     }
     Ok(Photo { width, height, rgb })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Small files of each coding, to be damaged.
+    fn whole() -> Vec<Vec<u8>> {
+        let pixels: Vec<u8> = (0..48 * 40 * 3).map(|i| (i * 31 % 251) as u8).collect();
+        let jpeg = |progressive: bool| {
+            let mut bytes = Vec::new();
+            let mut encoder = jpeg_encoder::Encoder::new(&mut bytes, 85);
+            encoder.set_progressive(progressive);
+            encoder.encode(&pixels, 48, 40, jpeg_encoder::ColorType::Rgb).unwrap();
+            bytes
+        };
+        let mut png = Vec::new();
+        let mut encoder = png::Encoder::new(&mut png, 48, 40);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
+        vec![jpeg(false), jpeg(true), png]
+    }
+
+    #[test]
+    fn damaged_files_are_refused_or_decoded_to_what_they_say() {
+        let mut dice = oorandom::Rand64::new(1);
+        for whole in whole() {
+            assert!(decode(&whole).is_ok());
+            for _ in 0..1500 {
+                let mut damaged = whole.clone();
+                for _ in 0..dice.rand_range(1..5) {
+                    let at = dice.rand_range(0..damaged.len() as u64) as usize;
+                    damaged[at] = dice.rand_u64() as u8;
+                }
+                damaged.truncate(dice.rand_range(1..2 * whole.len() as u64) as usize);
+                match decode(&damaged) {
+                    Ok((_, photo)) => assert_eq!(photo.rgb.len() as u32, photo.width * photo.height * 3),
+                    Err(Unusable::Panicked(kind)) => panic!("the {kind} decoder panicked"),
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_ends_early_is_broken_wherever_it_ends() {
+        for whole in whole() {
+            // A PNG whose pixels are all there may lack its last chunk.
+            let last = if Kind::of(&whole) == Some(Kind::Png) { 12 } else { 1 };
+            let kept: Vec<_> = (0..=whole.len() - last).filter(|&end| decode(&whole[..end]).is_ok()).collect();
+            assert!(kept.is_empty(), "{kept:?} of {} bytes", whole.len());
+        }
+    }
 }
