@@ -1,3 +1,26 @@
-//! main
+//! The torch plugin: trains image classifiers with libtorch. The only user of tch.
+//!
+//! `setup.py` makes libtorch ready and runs a command with it. Everything that builds, starts or tests this crate goes through it:
+//!
+//! ```text
+//! python3 plugins/torch/setup.py cargo test --release -p flow-torch
+//! ```
 
-fn main() {}
+mod dataset;
+mod decode;
+mod device;
+mod loader;
+mod model;
+mod options;
+mod pixels;
+mod random;
+mod train;
+mod transform;
+
+use std::process::ExitCode;
+
+use flow_plugin::Plugin;
+
+fn main() -> ExitCode {
+    Plugin::new("torch", env!("CARGO_PKG_VERSION")).step("train", train::train).main()
+}

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Makes libtorch ready, then runs a command with it: `python3 setup.py cargo build --release -p flow-torch`.
+
+libtorch is the C++ half of PyTorch. Where python3 has PyTorch of the right version installed, that one is used; else its
+wheel is downloaded, without its dependencies but for the two small libraries that its CPU half names. What was downloaded
+is kept by version in the user's cache folder and serves every checkout:
+
+    $FLOW_CACHE/libtorch/2.11.0/installed/torch    a link to the installed PyTorch
+                                wheel/torch        the parts of the wheel that are needed
+                                wheel/nvidia       the two libraries, where the wheel looks for them
+                                */link             what LIBTORCH names: the CPU half alone, so that the program starts without CUDA
+
+The command finds LIBTORCH (to build) and LD_LIBRARY_PATH (to start) in its environment; plugin.yaml repeats the latter.
+"""
+
+import fcntl
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import zipfile
+from pathlib import Path
+
+VERSION = "2.11.0"  # the one that tch 0.24 is written for
+CUDA = "nvidia-cuda-runtime==13.0.96", "nvidia-cuda-cupti==13.0.85"  # as torch 2.11.0 itself asks for
+PYTHON = "3.12"  # of the wheel: its C++ half is the same for all, so python3 itself may be older or newer
+PLATFORMS = "manylinux_2_28", "manylinux_2_25", "manylinux2014"
+MEMBERS = re.compile(
+    r"torch/(include/.*|version\.py|lib/lib(torch_cpu|c10|gomp)\.so.*)|nvidia/cu13/lib/lib(cudart|cupti)\.so.*|.*/(LICENSE|License|NOTICE).*"
+)
+MB = 1_000_000
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def give_up(text):
+    sys.exit(f"torch: {text}")
+
+
+def cache():
+    if folder := os.environ.get("FLOW_CACHE"):
+        return Path(folder)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flow"
+
+
+def check_tools(command):
+    if command[:1] == ["cargo"] and not shutil.which(os.environ.get("CXX", "c++")):
+        give_up("no C++ compiler; install one and run again: apt-get install g++")
+
+
+def version_of(torch):
+    """The version of the PyTorch in a folder, if its C++ half is there too."""
+    try:
+        found = re.search(r"__version__ = '([^'+]+)", (torch / "version.py").read_text())
+    except OSError:
+        return None
+    complete = (torch / "include/torch/csrc").is_dir() and (torch / "lib/libtorch_cpu.so").is_file()
+    return found.group(1) if found and complete else None
+
+
+def installed():
+    """The folder of the PyTorch that python3 would import; importing it would take seconds."""
+    spec = importlib.util.find_spec("torch")
+    return Path(next(iter(spec.submodule_search_locations))) if spec and spec.submodule_search_locations else None
+
+
+def pip_download(requirement, folder):
+    """Downloads one wheel and tells how far it is: pip itself is silent unless it writes to a terminal."""
+    name = requirement.partition("==")[0]
+    platforms = [f"--platform={tag}_{os.uname().machine}" for tag in PLATFORMS]
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps", "--no-cache-dir", "--quiet"]
+    pip += ["--only-binary=:all:", f"--python-version={PYTHON}", *platforms, "--dest", str(folder), requirement]
+    done = threading.Event()
+
+    def watch():
+        while not done.wait(2):
+            size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+            say(f"torch: {size // MB} MB of {name}")
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    code = subprocess.run(pip, env={**os.environ, "TMPDIR": str(folder)}, stdout=sys.stderr).returncode
+    done.set()
+    watcher.join()
+    if code:
+        give_up(f"pip could not download {requirement}; see its words above. Once the network is there, run again")
+    return next(folder.glob(f"{name.replace('-', '_')}-*.whl"))
+
+
+def download(wheel):
+    """Fills the folder `wheel`; it appears whole or not at all."""
+    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode:
+        give_up("python3 has no pip; install it and run again: apt-get install python3-pip")
+    say(f"torch: downloading libtorch {VERSION} once, about 545 MB, to {wheel}")
+    with tempfile.TemporaryDirectory(prefix="partial-", dir=wheel.parent) as partial:
+        aside = Path(partial)
+        for requirement in (f"torch=={VERSION}", *CUDA):
+            packed = aside / "packed"
+            packed.mkdir()
+            with zipfile.ZipFile(pip_download(requirement, packed)) as archive:
+                say(f"torch: unpacking {Path(archive.filename).name}")
+                wanted = [n for n in archive.namelist() if MEMBERS.fullmatch(n)]
+                archive.extractall(aside / "wheel", wanted)
+            shutil.rmtree(packed)
+        make_link_folder(aside / "wheel")
+        (aside / "wheel").rename(wheel)
+
+
+def make_link_folder(home):
+    """What the program is linked with. Without libtorch_cuda.so, and with libtorch.so another name of the CPU half,
+    nothing of CUDA becomes a requirement for starting."""
+    lib = home / "link/lib"
+    lib.mkdir(parents=True, exist_ok=True)
+    links = {lib / name: f"../../torch/lib/{name}" for name in ("libtorch_cpu.so", "libc10.so")}
+    links[lib / "libtorch.so"] = "libtorch_cpu.so"
+    links[home / "link/include"] = "../torch/include"
+    for link, target in links.items():
+        replace_link(link, target)
+
+
+def replace_link(link, target):
+    new = link.with_name(f"{link.name}.new")
+    new.unlink(missing_ok=True)
+    new.symlink_to(target)
+    new.replace(link)
+
+
+def prepare(base):
+    """Returns the folder of `installed` or `wheel` that is to be built with."""
+    base.mkdir(parents=True, exist_ok=True)
+    with open(base / "lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("torch: another set-up prepares libtorch; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        home, here = base / "installed", installed()
+        if here and version_of(here) == VERSION:
+            home.mkdir(exist_ok=True)
+            replace_link(home / "torch", here)
+            make_link_folder(home)
+        if version_of(home / "torch") == VERSION:
+            say(f"torch: using the installed PyTorch in {os.path.realpath(home / 'torch')}")
+            return home
+        wheel = base / "wheel"
+        if not wheel.exists():
+            download(wheel)
+        return wheel
+
+
+def main():
+    command = sys.argv[1:]
+    check_tools(command)
+    base = cache().absolute() / "libtorch" / VERSION
+    home = prepare(base)
+    libraries = [str(base / name / "torch/lib") for name in ("installed", "wheel")]
+    libraries += filter(None, [os.environ.get("LD_LIBRARY_PATH")])
+    os.environ.update(LIBTORCH=str(home / "link"), LD_LIBRARY_PATH=":".join(libraries))
+    if command:
+        try:
+            os.execvp(command[0], command)
+        except OSError as error:
+            give_up(f"{command[0]}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+//! Batches of pictures, made by threads ahead of whoever trains. Knows files and transforms, and nothing of networks.
+//!
+//! A batch is one tensor that the threads fill together, a picture each. How far they run ahead is the caller's choice:
+//! with 0 they work only while the caller waits, which is right where both share the same CPUs.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use fast_image_resize::Resizer;
+use fastrand::Rng;
+use flow_plugin::Error;
+use tch::Tensor;
+
+use crate::dataset::Dataset;
+use crate::decode::decode;
+use crate::pixels::Pixels;
+use crate::random;
+use crate::transform::Transform;
+
+/// The threads, and what they need to know.
+pub(crate) struct Loader {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    ahead: usize,
+}
+
+struct Shared {
+    data: Dataset,
+    transform: Transform,
+    jobs: Mutex<Jobs>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct Jobs {
+    waiting: VecDeque<Job>,
+    closed: bool,
+}
+
+/// One picture to be made.
+struct Job {
+    batch: Arc<Filling>,
+    slot: usize,
+    sample: usize,
+    augment: Option<u64>,
+}
+
+/// A batch in the making.
+struct Filling {
+    pixels: Pixels,
+    labels: Vec<i64>,
+    state: Mutex<State>,
+    done: Condvar,
+}
+
+struct State {
+    missing: usize,
+    error: Option<String>,
+}
+
+/// A batch: pictures of shape N×3×H×W, normalised, and their classes.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) pixels: Tensor,
+    pub(crate) labels: Tensor,
+}
+
+/// The batches of one pass over samples, in order.
+pub(crate) struct Pass<'a> {
+    loader: &'a Loader,
+    /// With a seed the pictures are augmented.
+    augment: Option<u64>,
+    samples: std::vec::IntoIter<usize>,
+    batch: usize,
+    started: VecDeque<Arc<Filling>>,
+    waited: Duration,
+}
+
+impl Loader {
+    /// Starts `threads` threads that run up to `ahead` batches ahead.
+    pub(crate) fn new(data: Dataset, transform: Transform, threads: usize, ahead: usize) -> Result<Self, Error> {
+        let shared = Arc::new(Shared { data, transform, jobs: Mutex::default(), work: Condvar::new() });
+        let mut loader = Self { shared: Arc::clone(&shared), threads: Vec::new(), ahead };
+        for number in 0..threads {
+            let shared = Arc::clone(&shared);
+            let thread = thread::Builder::new().name(format!("loader {number}")).spawn(move || shared.serve())?;
+            loader.threads.push(thread);
+        }
+        Ok(loader)
+    }
+
+    /// One pass over `samples` in batches of `batch`, the last one possibly smaller; augmented if there is a seed.
+    pub(crate) fn pass(&self, samples: Vec<usize>, batch: usize, augment: Option<u64>) -> Pass<'_> {
+        let samples = samples.into_iter();
+        Pass { loader: self, augment, samples, batch, started: VecDeque::new(), waited: Duration::ZERO }
+    }
+}
+
+impl Drop for Loader {
+    fn drop(&mut self) {
+        lock(&self.shared.jobs).closed = true;
+        self.shared.work.notify_all();
+        for thread in self.threads.drain(..) {
+            // Its work is caught, so there is nothing that it could have died of.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Pass<'_> {
+    /// How long the caller has waited for data so far.
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// The next batch, if there is one.
+    pub(crate) fn next(&mut self) -> Result<Option<Batch>, Error> {
+        while self.started.len() <= self.loader.ahead && self.start_one()? {}
+        let Some(filling) = self.started.pop_front() else { return Ok(None) };
+        let asked = Instant::now();
+        let mut state = lock(&filling.state);
+        while state.missing > 0 {
+            state = filling.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.waited += asked.elapsed();
+        if let Some(error) = state.error.take() {
+            return Err(Error::failed(error));
+        }
+        let pixels = filling.pixels.tensor()?;
+        Ok(Some(Batch { pixels, labels: Tensor::f_from_slice(&filling.labels)? }))
+    }
+
+    fn start_one(&mut self) -> Result<bool, Error> {
+        let samples: Vec<usize> = self.samples.by_ref().take(self.batch).collect();
+        if samples.is_empty() {
+            return Ok(false);
+        }
+        let shared = &self.loader.shared;
+        let filling = Arc::new(Filling {
+            pixels: Pixels::new(samples.len(), shared.data.size, shared.transform.layout())?,
+            labels: samples.iter().map(|&sample| shared.data.samples[sample].class as i64).collect(),
+            state: Mutex::new(State { missing: samples.len(), error: None }),
+            done: Condvar::new(),
+        });
+        let jobs = samples.into_iter().enumerate().map(|(slot, sample)| {
+            let augment = self.augment.map(|seed| random::seed([seed, sample as u64]));
+            Job { batch: Arc::clone(&filling), slot, sample, augment }
+        });
+        lock(&shared.jobs).waiting.extend(jobs);
+        shared.work.notify_all();
+        self.started.push_back(filling);
+        Ok(true)
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        // Nobody will ask for what was started, after an error.
+        lock(&self.loader.shared.jobs).waiting.clear();
+    }
+}
+
+impl Shared {
+    /// The life of one thread.
+    fn serve(&self) {
+        let mut resizer = Resizer::new();
+        while let Some(job) = self.take() {
+            let made = catch_unwind(AssertUnwindSafe(|| self.make(&job, &mut resizer)))
+                .unwrap_or_else(|_| Err("the decoder panicked; the log says where".to_owned()));
+            let mut state = lock(&job.batch.state);
+            if let Err(error) = made {
+                let file = self.data.samples[job.sample].file.display();
+                state.error.get_or_insert(format!("{file}: {error}"));
+            }
+            state.missing -= 1;
+            if state.missing == 0 {
+                job.batch.done.notify_all();
+            }
+        }
+    }
+
+    fn take(&self) -> Option<Job> {
+        let mut jobs = lock(&self.jobs);
+        loop {
+            if jobs.closed {
+                return None;
+            }
+            if let Some(job) = jobs.waiting.pop_front() {
+                return Some(job);
+            }
+            jobs = self.work.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn make(&self, job: &Job, resizer: &mut Resizer) -> Result<(), String> {
+        let bytes = fs::read(&self.data.samples[job.sample].file).map_err(|error| error.to_string())?;
+        let picture = decode(&bytes)?;
+        let mut random = job.augment.map(Rng::with_seed);
+        job.batch.pixels.fill(job.slot, |out| self.transform.apply(&picture, random.as_mut(), resizer, out))
+    }
+}
+
+/// Poisoning says that a thread panicked; what it guarded is whole at every step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,141 @@
+//! The parameters of `torch/train`. plugin.yaml holds the same, with words and limits; a test compares their defaults.
+
+use flow_plugin::Error;
+use serde::Deserialize;
+use tch::Device;
+
+use crate::model::Model;
+
+/// `with:` of the step.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Options {
+    pub(crate) data: String,
+    #[serde(default = "mobilenet")]
+    pub(crate) model: Model,
+    #[serde(default = "batch")]
+    pub(crate) batch: usize,
+    #[serde(default = "epochs")]
+    pub(crate) epochs: u32,
+    #[serde(default)]
+    pub(crate) optimizer: Optimizer,
+    /// Left out, it follows from optimizer and batch.
+    #[serde(default)]
+    pub(crate) lr: Option<f64>,
+    #[serde(default = "momentum")]
+    pub(crate) momentum: f64,
+    #[serde(default = "weight_decay")]
+    pub(crate) weight_decay: f64,
+    #[serde(default)]
+    pub(crate) schedule: Schedule,
+    #[serde(default)]
+    pub(crate) precision: Precision,
+    #[serde(default = "yes")]
+    pub(crate) channels_last: bool,
+    #[serde(default = "valid")]
+    pub(crate) valid: f64,
+    #[serde(default = "yes")]
+    pub(crate) flip: bool,
+}
+
+fn mobilenet() -> Model {
+    Model::MobilenetV2
+}
+fn batch() -> usize {
+    32
+}
+fn epochs() -> u32 {
+    4
+}
+fn momentum() -> f64 {
+    0.9
+}
+fn weight_decay() -> f64 {
+    1e-4
+}
+fn valid() -> f64 {
+    0.2
+}
+fn yes() -> bool {
+    true
+}
+
+/// What turns gradients into steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Optimizer {
+    #[default]
+    Sgd,
+    Adam,
+}
+
+/// How the learning rate goes over the epochs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Schedule {
+    Constant,
+    #[default]
+    OneCycle,
+}
+
+/// The arithmetic of the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Precision {
+    #[default]
+    Fp32,
+    Tf32,
+    Bf16,
+}
+
+impl Precision {
+    /// The name as people write it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Precision::Fp32 => "fp32",
+            Precision::Tf32 => "tf32",
+            Precision::Bf16 => "bf16",
+        }
+    }
+}
+
+impl Options {
+    /// The highest learning rate of the schedule.
+    pub(crate) fn peak_lr(&self) -> f64 {
+        self.lr.unwrap_or_else(|| match self.optimizer {
+            Optimizer::Sgd => (0.1 * self.batch as f64 / 128.0).min(0.2),
+            Optimizer::Adam => 0.002,
+        })
+    }
+
+    /// The learning rate at `done`, between 0 and 1, of the training.
+    pub(crate) fn lr(&self, done: f64) -> f64 {
+        const WARM_UP: f64 = 0.25;
+        let cosine = |from: f64, to: f64, at: f64| to + (from - to) * (1.0 + (std::f64::consts::PI * at).cos()) / 2.0;
+        let peak = self.peak_lr();
+        match self.schedule {
+            Schedule::Constant => peak,
+            Schedule::OneCycle if done < WARM_UP => cosine(peak / 25.0, peak, done / WARM_UP),
+            Schedule::OneCycle => cosine(peak, peak / 1e4, ((done - WARM_UP) / (1.0 - WARM_UP)).min(1.0)),
+        }
+    }
+
+    /// Refuses what the device cannot do.
+    pub(crate) fn check(&self, device: Device) -> Result<(), Error> {
+        if device == Device::Cpu && self.precision != Precision::Fp32 {
+            let name = self.precision.name();
+            return Err(Error::failed(format!("`precision: {name}` needs a GPU; on the CPU only fp32 is trained")));
+        }
+        if device != Device::Cpu && self.precision != Precision::Fp32 {
+            let name = self.precision.name();
+            return Err(Error::failed(format!("`precision: {name}` is not there yet; use fp32")));
+        }
+        if self.batch == 0 || self.epochs == 0 {
+            return Err(Error::failed("`batch` and `epochs` must be at least 1"));
+        }
+        if !(0.0..1.0).contains(&self.valid) {
+            return Err(Error::failed(format!("`valid: {}` must be at least 0 and less than 1", self.valid)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! The program as the engine runs it, on small pictures of stripes and discs.
+
+use std::fs;
+use std::io::BufWriter;
+use std::path::Path;
+use std::process::Command;
+
+use flow_plugin::harness::{Harness, Report};
+use flow_plugin::protocol::Message;
+
+const SIZE: usize = 32;
+
+/// Three classes: lines across, lines down, a disc; each in random colours, at random places, with noise.
+fn shapes(folder: &Path, version: &str, count: usize) {
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut samples = Vec::new();
+    for index in 0..count {
+        let class = index % 3;
+        let (light, dark) = (random.u8(120..220), random.u8(20..100));
+        let (x0, y0, step) = (random.usize(0..SIZE), random.usize(0..SIZE), random.usize(3..6));
+        let mut pixels = Vec::new();
+        for y in 0..SIZE {
+            for x in 0..SIZE {
+                let inside = match class {
+                    0 => (y + y0) / step % 2 == 0,
+                    1 => (x + x0) / step % 2 == 0,
+                    _ => x.abs_diff(8 + x0 / 2).pow(2) + y.abs_diff(8 + y0 / 2).pow(2) < (step + 3).pow(2),
+                };
+                let value = if inside { light } else { dark };
+                pixels.extend([0, 10, 20].map(|tint| value + tint + random.u8(0..16)));
+            }
+        }
+        let name = format!("{class}/{index:03}.png");
+        let file = folder.join("images").join(&name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        let mut encoder = png::Encoder::new(BufWriter::new(fs::File::create(file).unwrap()), SIZE as u32, SIZE as u32);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
+        samples.push(serde_json::json!([name, class]));
+    }
+    let manifest = serde_json::json!({
+        "format": 1, "version": version, "size": SIZE, "classes": ["across", "down", "disc"],
+        "mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25], "samples": samples,
+    });
+    fs::write(folder.join("dataset.json"), manifest.to_string()).unwrap();
+}
+
+fn harness(data: &Path) -> Harness {
+    let harness = Harness::new("train").output("model", "out/model.safetensors").input("in/data", data);
+    harness.with("data", "in/data").with("model", "resnet18").with("batch", 16)
+}
+
+fn run(harness: Harness) -> Report {
+    harness.run(Command::new(env!("CARGO_BIN_EXE_flow-torch")).env("OMP_WAIT_POLICY", "passive"))
+}
+
+#[test]
+fn it_learns() {
+    let data = tempfile::tempdir().unwrap();
+    shapes(data.path(), "v11", 300);
+    let report = run(harness(data.path()).with("epochs", 3).with("flip", false).cpus(2));
+    report.expect_ok();
+    let top1 = report.metric("top1").unwrap();
+    assert!(top1 >= 0.9, "top-1 {top1}, train losses {:?}", report.series("train_loss"));
+    assert!((report.metric("error_rate").unwrap() - (1.0 - top1)).abs() < 1e-9);
+    for series in ["train_loss", "valid_loss", "top1", "error_rate", "epoch_time", "images_per_s", "data_wait"] {
+        assert_eq!(report.series(series).len(), 3, "{series}");
+    }
+    let epochs = report.messages.iter().filter(|message| matches!(message, Message::Epoch { .. })).count();
+    assert_eq!(epochs, 3);
+    assert_eq!(report.facts()["device"], "cpu");
+    assert_eq!(report.facts()["precision"], "fp32");
+}
+
+#[test]
+fn the_seed_decides() {
+    let data = tempfile::tempdir().unwrap();
+    shapes(data.path(), "v7", 60);
+    let train = |cpus, seed| {
+        let report = run(harness(data.path()).with("epochs", 2).with("model", "mobilenet_v2").cpus(cpus).seed(seed));
+        report.expect_ok();
+        (report.series("train_loss"), report.series("valid_loss"), fs::read(report.output("model")).unwrap())
+    };
+    for cpus in [1, 2] {
+        assert!(train(cpus, 5) == train(cpus, 5), "the same seed gives the same losses and weights, bit for bit");
+    }
+    assert!(train(1, 5).0 != train(1, 6).0, "another seed gives others");
+}
+
+#[test]
+fn a_member_of_a_group_trains_on_until_stop() {
+    let data = tempfile::tempdir().unwrap();
+    shapes(data.path(), "v11", 36);
+    let harness = harness(data.path()).with("epochs", 1).corun(2);
+    harness.go();
+    let stop = harness.path("../stop");
+    let messages = harness.path("../messages.jsonl");
+    let engine = std::thread::spawn(move || {
+        while fs::read_to_string(&messages).unwrap_or_default().matches(r#""type":"epoch""#).count() < 3 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        fs::write(stop, "").unwrap();
+    });
+    let report = run(harness);
+    engine.join().unwrap();
+    report.expect_ok();
+    assert!(matches!(report.messages[1], Message::Ready), "{:?}", report.messages[1]);
+    assert!(report.series("epoch_time").len() >= 3);
+    assert_eq!(report.series("top1").len(), 1, "only the epochs asked for say how good it is");
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let data = tempfile::tempdir().unwrap();
+    shapes(data.path(), "v11", 36);
+    let words = |harness: Harness| run(harness).expect_failed().to_owned();
+    let precision = words(harness(data.path()).with("precision", "bf16"));
+    assert_eq!(precision, "`precision: bf16` needs a GPU; on the CPU only fp32 is trained");
+    let key = words(harness(data.path()).with("learning_rate", 0.1));
+    assert!(key.contains("unknown field `learning_rate`"), "{key}");
+    fs::write(data.path().join("images/0/000.png"), "no picture").unwrap();
+    fs::write(data.path().join("images/0/003.png"), "no picture").unwrap();
+    let broken = words(harness(data.path()).with("epochs", 1).with("valid", 0.0));
+    assert!(broken.ends_with("png: neither a JPEG nor a PNG"), "{broken}");
+}
