@@ -17,6 +17,7 @@ use super::{
     live::{Beginning, GRACE, Known, Live},
     lookup::World,
     publish::publish,
+    start,
 };
 use crate::{ExecError, clock, plugins};
 
@@ -182,11 +183,7 @@ pub fn run(
         };
         live.settled_before(*id, settled.0, settled.1);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(ExecError::io("start", "the event loop"))?;
-    runtime.block_on(live.run(Event::Submitted(tasks)))?;
+    event_loop()?.block_on(live.run(Event::Submitted(tasks)))?;
 
     let (published, failures) = publish(&session, builtins, &live.known, store.objects());
     let exit = if live.interrupted { 130 } else { i32::from(live.failed || !failures.is_empty()) };
@@ -209,6 +206,10 @@ pub fn run(
     Ok(RunEnd { run, exit, counts, published, unchanged: false })
 }
 
+fn event_loop() -> Result<tokio::runtime::Runtime, ExecError> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ExecError::io("start", "the event loop"))
+}
+
 /// Sets up, once for each digest, the plugins of which a step may run.
 fn set_up(session: &Session, plan: &Plan, dir: &StoreDir, observe: &mut dyn FnMut(Update)) -> Result<(), ExecError> {
     for plugin in &session.plugins {
@@ -216,11 +217,22 @@ fn set_up(session: &Session, plan: &Plan, dir: &StoreDir, observe: &mut dyn FnMu
             matches!(item.state, State::Run(_) | State::After(_))
                 && Live::plugin_of(session, item.id) == Some(plugin.name())
         });
-        if needed {
-            plugins::set_up(plugin, &dir.plugin(plugin.name()), &mut |line| {
-                observe(Update::Setup { plugin: plugin.name().to_owned(), line: line.to_owned() });
-            })?;
+        let digest = session.catalogue.plugins.get(plugin.name()).map(|facts| facts.digest);
+        let (true, Some(digest)) = (needed, digest) else { continue };
+        let (record, keeper) = (dir.plugin(plugin.name()), start::exe()?);
+        let setup = plugins::Setup { plugin, digest, record: &record, keeper: &keeper };
+        if !setup.needed() {
+            continue;
         }
+        let mut said = |progress: plugins::Progress<'_>| {
+            let line = match progress {
+                plugins::Progress::Waiting => "another flow sets it up; waiting".to_owned(),
+                plugins::Progress::Command(command) => format!("$ {command}"),
+                plugins::Progress::Line(line) => line.to_owned(),
+            };
+            observe(Update::Setup { plugin: plugin.name().to_owned(), line });
+        };
+        event_loop()?.block_on(setup.ensure(&mut said))?;
     }
     Ok(())
 }

@@ -66,18 +66,11 @@ impl Session {
         let source = Source { path: shown, text };
         let wrong = |diagnostics| ExecError::Workflow { source_text: Box::new(source.clone()), diagnostics };
         let workflow = parse(&source).map_err(wrong)?;
-        let found = plugins::discover(&workspace.plugins)?;
+        let cache = plugins::cache_folder(&workspace.store.join("cache"));
+        let found = plugins::Plugins::discover(&workspace.plugins, &cache)?;
         let used = workflow.plugins();
-        let mut catalogue = Catalogue { builtins: builtins.provided(), ..Catalogue::default() };
-        let mut plugins = Vec::new();
-        for plugin in found {
-            // Every plugin is known by name, so that a wrong one finds its nearest; only those in use are digested.
-            let facts = plugin.facts(used.contains(plugin.name()))?;
-            catalogue.plugins.insert(plugin.name().to_owned(), facts);
-            if used.contains(plugin.name()) {
-                plugins.push(plugin);
-            }
-        }
+        let catalogue = found.catalogue(used.iter().copied(), builtins.provided())?;
+        let plugins = used.iter().filter_map(|name| found.get(name).cloned()).collect();
         let shell_folder = std::env::current_dir().unwrap_or_default();
         let expansion = workflow
             .expand(&ExpandRequest {

@@ -1,57 +1,220 @@
-//! Finding, digesting and setting up plugins. Only the names that the driver uses; discovery replaces this file.
+//! Plugins on disk: found, digested, set up once, and what to start. Knows nothing of workflows; runs no step.
 
-use std::path::{Path, PathBuf};
+mod content;
+mod manifest;
+mod record;
+mod setup;
 
-use flow_core::PluginFacts;
+use std::{
+    collections::BTreeMap,
+    env, fs, io,
+    path::{Path, PathBuf},
+};
 
-/// A plugin that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct PluginError(pub String);
+use flow_core::{Catalogue, Digest, PluginFacts, Provided};
+use flow_protocol::PROTOCOL;
 
-/// A plugin as found.
-#[derive(Debug)]
+pub use manifest::Manifest;
+pub use setup::{Progress, Setup};
+
+/// The file that makes a folder a plugin.
+const FILE: &str = "plugin.yaml";
+
+/// The environment variable that names the folder where set-ups keep downloads, for all roots.
+pub const CACHE_VAR: &str = "FLOW_CACHE";
+
+/// Something is wrong with a plugin: the file or folder, and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {what}", file.display())]
+pub struct PluginError {
+    /// Where.
+    pub file: PathBuf,
+    /// What is wrong and what was expected.
+    pub what: String,
+}
+
+/// A plugin as it was found.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Plugin {
-    name: String,
+    /// Its folder, absolute.
+    pub folder: PathBuf,
+    /// What its `plugin.yaml` says.
+    pub manifest: Manifest,
+    /// Where its set-up keeps downloads; what `${FLOW_CACHE}` stands for.
+    cache: PathBuf,
+}
+
+/// All plugins that were found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plugins {
+    found: BTreeMap<String, Plugin>,
+    broken: Vec<PluginError>,
+}
+
+impl Plugins {
+    /// Looks into folders, each a plugin itself or a folder of plugins. A `plugin.yaml` that cannot be understood counts
+    /// only when its plugin is wanted. `cache` is what `${FLOW_CACHE}` stands for, see [`cache_folder`].
+    ///
+    /// # Errors
+    /// Two plugins have one name, or a folder cannot be read.
+    pub fn discover(folders: &[PathBuf], cache: &Path) -> Result<Plugins, PluginError> {
+        let mut plugins = Plugins::default();
+        let mut seen = Vec::new();
+        for folder in folders {
+            let candidates = candidates(folder)
+                .map_err(|e| PluginError { file: folder.clone(), what: format!("no plugins can be read here: {e}") })?;
+            for folder in candidates {
+                if seen.contains(&folder) {
+                    continue;
+                }
+                seen.push(folder.clone());
+                let manifest = match Manifest::read(&folder.join(FILE)) {
+                    Ok(manifest) => manifest,
+                    Err(error) => {
+                        plugins.broken.push(error);
+                        continue;
+                    }
+                };
+                if let Some(other) = plugins.found.get(&manifest.name) {
+                    return Err(PluginError {
+                        file: folder.join(FILE),
+                        what: format!(
+                            "the name `{}` is taken by {}; rename one of them, or leave one of the folders out",
+                            manifest.name,
+                            other.folder.join(FILE).display()
+                        ),
+                    });
+                }
+                let cache = cache.to_owned();
+                plugins.found.insert(manifest.name.clone(), Plugin { folder, manifest, cache });
+            }
+        }
+        Ok(plugins)
+    }
+
+    /// A plugin by its name.
+    pub fn get(&self, name: &str) -> Option<&Plugin> {
+        self.found.get(name)
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Plugin> {
+        self.found.values()
+    }
+
+    /// Those whose `plugin.yaml` cannot be understood.
+    pub fn broken(&self) -> &[PluginError] {
+        &self.broken
+    }
+
+    /// What a workflow that names the plugins `used` can use. Others are left out, for their content would have to be read,
+    /// unless one of `used` is missing: then its name may be a slip, and all that there are help to find the right one.
+    ///
+    /// # Errors
+    /// A plugin that is used is broken, or its content cannot be read.
+    pub fn catalogue<'a>(
+        &self,
+        used: impl IntoIterator<Item = &'a str>,
+        builtins: BTreeMap<String, Provided>,
+    ) -> Result<Catalogue, PluginError> {
+        let mut catalogue = Catalogue { builtins, plugins: BTreeMap::new() };
+        let mut slip = false;
+        for name in used {
+            if let Some(plugin) = self.found.get(name) {
+                catalogue.plugins.insert(name.to_owned(), plugin.facts()?);
+                continue;
+            }
+            slip = true;
+            let folder = |e: &&PluginError| e.file.parent().is_some_and(|f| f.ends_with(name));
+            if let Some(error) = self.broken.iter().find(folder) {
+                return Err(error.clone());
+            }
+        }
+        if slip {
+            let facts = self.found.iter().filter_map(|(name, plugin)| Some((name.clone(), plugin.facts().ok()?)));
+            catalogue.plugins.extend(facts);
+        }
+        Ok(catalogue)
+    }
 }
 
 impl Plugin {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// What the core needs to know; without `digest` the content is not read and the digest is zero.
+    /// The digest of its declared content.
     ///
     /// # Errors
-    /// Its content cannot be read.
-    pub fn facts(&self, _digest: bool) -> Result<PluginFacts, PluginError> {
-        Err(PluginError(format!("plugin {} cannot be read", self.name)))
+    /// A glob matches nothing, or a file cannot be read.
+    pub fn digest(&self) -> Result<Digest, PluginError> {
+        content::digest(&self.folder, &self.manifest.content).map_err(|what| self.error(what))
     }
 
-    /// Program and arguments, absolute.
+    /// Its entry in the catalogue.
+    ///
+    /// # Errors
+    /// As [`Plugin::digest`].
+    pub fn facts(&self) -> Result<PluginFacts, PluginError> {
+        Ok(PluginFacts {
+            version: self.manifest.version.clone(),
+            digest: self.digest()?,
+            protocol: PROTOCOL,
+            steps: self.manifest.steps.clone(),
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.manifest.name
+    }
+
+    /// Program and arguments. Words that begin with `./` or `../`, and a program with a slash in it, are paths in its
+    /// folder; they come out absolute.
     pub fn argv(&self) -> Vec<String> {
-        Vec::new()
+        let argv = self.manifest.start.iter().enumerate().map(|(n, word)| {
+            let word = self.fill(word);
+            let path = word.starts_with("./") || word.starts_with("../") || n == 0 && word.contains('/');
+            if path { content::join(&self.folder, &word).to_string_lossy().into_owned() } else { word }
+        });
+        argv.collect()
     }
 
-    /// Its own variables.
-    pub fn env(&self) -> Vec<(String, String)> {
-        Vec::new()
+    /// Variables that it adds.
+    pub fn env(&self) -> BTreeMap<String, String> {
+        self.manifest.env.iter().map(|(name, value)| (name.clone(), self.fill(value))).collect()
+    }
+
+    fn fill(&self, text: &str) -> String {
+        text.replace("${FLOW_CACHE}", &self.cache.to_string_lossy())
+    }
+
+    fn error(&self, what: String) -> PluginError {
+        PluginError { file: self.folder.join(FILE), what }
     }
 }
 
-/// Every plugin in these folders.
-///
-/// # Errors
-/// A description is broken; two have one name.
-pub fn discover(_folders: &[PathBuf]) -> Result<Vec<Plugin>, PluginError> {
-    Ok(Vec::new())
+/// The folder where set-ups keep downloads: `FLOW_CACHE`, else `flow` in the user's cache folder, else `otherwise`.
+pub fn cache_folder(otherwise: &Path) -> PathBuf {
+    let var = |name| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let cache = var(CACHE_VAR)
+        .or_else(|| var("XDG_CACHE_HOME").map(|dir| dir.join("flow")))
+        .or_else(|| var("HOME").map(|home| home.join(".cache/flow")));
+    cache.and_then(|cache| std::path::absolute(cache).ok()).unwrap_or_else(|| otherwise.to_owned())
 }
 
-/// Sets a plugin up, once for each digest; `record` is the file that says for which it is.
-///
-/// # Errors
-/// A command failed: which, with its last lines, and what to do.
-pub fn set_up(_plugin: &Plugin, _record: &Path, _line: &mut dyn FnMut(&str)) -> Result<(), PluginError> {
-    Ok(())
+/// The plugin folders that a folder stands for, absolute, in order of name.
+fn candidates(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let folder = folder.canonicalize()?;
+    if folder.join(FILE).is_file() {
+        return Ok(vec![folder]);
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&folder)? {
+        let path = entry?.path();
+        if path.join(FILE).is_file() {
+            found.push(path.canonicalize()?);
+        }
+    }
+    found.sort();
+    Ok(found)
 }
+
+#[cfg(test)]
+mod tests;

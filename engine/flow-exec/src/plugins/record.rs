@@ -1,0 +1,56 @@
+//! What was set up, in `.flow/plugins/NAME.json`. A note on this machine, never part of a fingerprint.
+
+use std::{
+    env, fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use flow_core::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::attempt::write_atomically;
+
+/// A set-up that went through.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// The plugin's content.
+    pub digest: Digest,
+    /// The program that is started, as it was left. Another root that shares the plugin may have built it anew.
+    pub program: Program,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Program {
+    path: PathBuf,
+    bytes: u64,
+    modified: (i64, i64),
+}
+
+impl Record {
+    /// `None` if there is none that can be read: then it is set up again.
+    pub(super) fn read(path: &Path) -> Option<Record> {
+        serde_json::from_slice(&fs::read(path).ok()?).ok()
+    }
+
+    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        write_atomically(path, &serde_json::to_vec_pretty(self)?)
+    }
+}
+
+impl Program {
+    /// The program that `argv` starts. `None` if something it names is not there: the program, or a file among the words.
+    pub(super) fn of(argv: &[String]) -> Option<Program> {
+        let program = argv.first()?;
+        let path = if program.contains('/') {
+            PathBuf::from(program)
+        } else {
+            env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(program)).find(|path| path.is_file())?
+        };
+        if argv[1..].iter().any(|word| word.starts_with('/') && !Path::new(word).exists()) {
+            return None;
+        }
+        let meta = path.metadata().ok().filter(fs::Metadata::is_file)?;
+        Some(Program { path, bytes: meta.len(), modified: (meta.mtime(), meta.mtime_nsec()) })
+    }
+}

@@ -1,0 +1,204 @@
+//! Setting a plugin up: its commands in order, once for each digest, under a lock. Its commands are attempts of a keeper
+//! of their own, so that nothing of them survives a cancelled or killed flow.
+
+use std::{
+    env,
+    fs::{self, File},
+    io::{self, Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use flow_core::{AttemptId, Digest};
+use flow_protocol::Exit;
+use nix::fcntl::{Flock, FlockArg};
+
+use super::{
+    CACHE_VAR, Plugin, PluginError,
+    record::{Program, Record},
+};
+use crate::{
+    attempt::{Folder, last_drawn, signal_name, tail},
+    keeper::{Event, Keeper, Request, Start, command_argv},
+};
+
+/// How often the log of a command is looked at, and a lock is tried again.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A plugin to set up, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// The plugin.
+    pub plugin: &'a Plugin,
+    /// The digest of its content.
+    pub digest: Digest,
+    /// The file that says for which content it was done; a lock and the output lie beside it.
+    pub record: &'a Path,
+    /// The program that can be a keeper: flow itself.
+    pub keeper: &'a Path,
+}
+
+/// What is going on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress<'a> {
+    /// Another flow sets it up.
+    Waiting,
+    /// A command begins.
+    Command(&'a str),
+    /// It wrote a line.
+    Line(&'a str),
+}
+
+impl Setup<'_> {
+    /// Whether there is something to do.
+    pub fn needed(&self) -> bool {
+        let program = Program::of(&self.plugin.argv());
+        match (program, Record::read(self.record)) {
+            (Some(program), Some(record)) => record != Record { digest: self.digest, program },
+            (Some(_), None) => !self.plugin.manifest.setup.is_empty(),
+            (None, _) => true,
+        }
+    }
+
+    /// Sets the plugin up if that is needed, and makes sure that its program is there. Says whether it did anything.
+    /// Dropping the future ends the command that runs.
+    ///
+    /// # Errors
+    /// In words for people, several lines.
+    pub async fn ensure(&self, said: &mut dyn FnMut(Progress<'_>)) -> Result<bool, PluginError> {
+        let error = |what: String| self.plugin.error(format!("it could not be set up: {what}"));
+        if !self.needed() {
+            return Ok(false);
+        }
+        let system = |e: io::Error| error(format!("{}: {e}", self.record.display()));
+        fs::create_dir_all(self.record.parent().unwrap_or(Path::new("."))).map_err(system)?;
+        let lock = self.lock(said).await.map_err(system)?;
+        // The other flow may have done it.
+        if !self.needed() {
+            return Ok(false);
+        }
+        self.run(said).await.map_err(error)?;
+        let argv = self.plugin.argv();
+        let Some(program) = Program::of(&argv) else {
+            return Err(error(format!(
+                "its commands went through, but `{}` is not there; `start:` names what `setup:` makes",
+                argv.join(" ")
+            )));
+        };
+        Record { digest: self.digest, program }.write(self.record).map_err(system)?;
+        drop(lock);
+        Ok(true)
+    }
+
+    async fn lock(&self, said: &mut dyn FnMut(Progress<'_>)) -> io::Result<Flock<File>> {
+        let path = self.record.with_extension("lock");
+        let mut file = File::options().create(true).truncate(false).write(true).open(path)?;
+        let mut told = false;
+        loop {
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(lock) => return Ok(lock),
+                Err((back, nix::errno::Errno::EWOULDBLOCK)) => file = back,
+                Err((_, e)) => return Err(e.into()),
+            }
+            if !std::mem::replace(&mut told, true) {
+                said(Progress::Waiting);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn run(&self, said: &mut dyn FnMut(Progress<'_>)) -> Result<(), String> {
+        let commands = &self.plugin.manifest.setup;
+        if commands.is_empty() {
+            return Ok(());
+        }
+        let mut keeper = Keeper::spawn(self.keeper).map_err(|e| format!("{}: {e}", self.keeper.display()))?;
+        let mut env: Vec<(String, String)> = env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            // Where cargo builds is where `start:` looks, whatever the user's shell says.
+            .filter(|(name, _)| name != "CARGO_TARGET_DIR" && name != CACHE_VAR)
+            .collect();
+        env.push((CACHE_VAR.into(), self.plugin.cache.to_string_lossy().into_owned()));
+        let top = self.record.with_extension("setup");
+        if top.exists() {
+            fs::remove_dir_all(&top).map_err(|e| format!("{}: {e}", top.display()))?;
+        }
+        for (command, n) in commands.iter().zip(1..) {
+            said(Progress::Command(command));
+            let folder = Folder::create(top.join(n.to_string())).map_err(|e| format!("{}: {e}", top.display()))?;
+            keeper.send(&Request::Start(Start {
+                attempt: AttemptId(n),
+                argv: command_argv(command),
+                env: env.clone(),
+                cwd: self.plugin.folder.clone(),
+                folder: folder.path().to_owned(),
+            }));
+            let how = match follow(&mut keeper, &folder, said).await {
+                Ok(Exit { code: Some(0), .. }) => continue,
+                Ok(Exit { code: Some(127), .. }) => {
+                    "a program that it calls is not installed (exit code 127)".to_owned()
+                }
+                Ok(Exit { code: Some(code), .. }) => format!("exit code {code}"),
+                Ok(Exit { signal, .. }) => signal.map_or_else(String::new, signal_name),
+                Err(reason) => reason,
+            };
+            return Err(self.explain(command, &how, &folder));
+        }
+        Ok(())
+    }
+
+    fn explain(&self, command: &str, how: &str, folder: &Folder) -> String {
+        let mut text = format!("`{command}` failed: {how}");
+        for line in tail(&folder.log(), 20).unwrap_or_default() {
+            text.push_str("\n  | ");
+            text.push_str(&line);
+        }
+        text.push_str(&format!(
+            "\nThe whole output is in {}. When it is mended, run again; to try the command alone:\n  cd {} && export {CACHE_VAR}={} && {command}",
+            folder.log().display(),
+            self.plugin.folder.display(),
+            self.plugin.cache.display(),
+        ));
+        text
+    }
+}
+
+/// Waits for a command's end and hands on its lines meanwhile.
+async fn follow(keeper: &mut Keeper, folder: &Folder, said: &mut dyn FnMut(Progress<'_>)) -> Result<Exit, String> {
+    let mut log = Lines { path: folder.log(), offset: 0, rest: Vec::new() };
+    loop {
+        let end = match tokio::time::timeout(LOOK, keeper.next_event()).await {
+            Ok(Ok(Event::Exited { exit, .. })) => Some(Ok(exit)),
+            Ok(Ok(Event::SpawnFailed { reason, .. })) => Some(Err(reason)),
+            Ok(Err(gone)) => Some(Err(gone.to_string())),
+            Ok(Ok(Event::Started { .. })) | Err(_) => None,
+        };
+        log.read(end.is_some(), said);
+        if let Some(end) = end {
+            return end;
+        }
+    }
+}
+
+/// The lines of a growing log.
+struct Lines {
+    path: PathBuf,
+    offset: u64,
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    /// Whole lines since the last look; at the end the open one too. A log that cannot be read is no reason to stop.
+    fn read(&mut self, all: bool, said: &mut dyn FnMut(Progress<'_>)) {
+        let more = File::open(&self.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(self.offset))?;
+            file.read_to_end(&mut self.rest)
+        });
+        self.offset += more.unwrap_or(0) as u64;
+        let end = if all { self.rest.len() } else { self.rest.iter().rposition(|b| *b == b'\n').map_or(0, |n| n + 1) };
+        let whole: Vec<u8> = self.rest.drain(..end).collect();
+        for line in String::from_utf8_lossy(&whole).lines() {
+            said(Progress::Line(last_drawn(line)));
+        }
+    }
+}
