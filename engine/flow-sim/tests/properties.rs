@@ -1,10 +1,13 @@
 //! Properties of every schedule, over generated workloads with faults. What ran when is checked from the schedule alone,
 //! not from the scheduler's own books; those are checked by `check()` after every event.
 
-use flow_core::sched::{Action, Answer, Capacity, Estimate, Event, GpuState, Limits, Scheduler, Task, Waiting, policy};
+use flow_core::sched::policy::{self, Policy};
+use flow_core::sched::{Action, Answer, Capacity, Estimate, Event, GpuState, Limits, Scheduler, Task, Waiting};
 use flow_core::*;
 use flow_sim::*;
 use proptest::prelude::*;
+
+mod seam;
 
 const GIB: u64 = 1 << 30;
 
@@ -222,7 +225,10 @@ fn workload() -> impl Strategy<Value = Workload> {
 
 impl Workload {
     fn run(&self, watch: impl FnMut(&Scheduler, &Event)) -> Schedule {
-        let policy = policy::named(self.policy).unwrap();
+        self.run_with(policy::named(self.policy).unwrap(), watch)
+    }
+
+    fn run_with(&self, policy: Box<dyn Policy>, watch: impl FnMut(&Scheduler, &Event)) -> Schedule {
         let mut simulation =
             Simulation::new(self.tasks.clone(), self.capacity.clone(), policy, self.limits.clone()).unwrap();
         let mut capacity = self.capacity.clone();
@@ -300,7 +306,7 @@ fn groups_start_as_one_and_alone(load: &Workload, schedule: &Schedule) -> Result
             match task.corun {
                 Some((group, mode)) => {
                     let same = |other: &&Ran| load.task(other.instance).corun.map(|corun| corun.0) == Some(group);
-                    prop_assert!(moment.iter().all(|other| same(other)), "something runs beside a group");
+                    prop_assert!(moment.iter().all(&same), "something runs beside a group");
                     let starts: Vec<_> = schedule.ran.iter().filter(|o| same(o) && o.start == ran.start).collect();
                     let members =
                         load.tasks.iter().filter(|t| t.task.corun == task.corun && t.task.settled.is_none()).count();
@@ -328,7 +334,8 @@ fn everything_ends_well(load: &Workload, schedule: &Schedule) -> Result<(), Test
         // Retries, one repetition, the first.
         let retries = load.tasks.iter().filter(|t| t.task.corun.is_some() && t.task.corun == task.task.corun);
         let retries = retries.map(|t| t.task.retries).max().unwrap_or(task.task.retries);
-        prop_assert!(started(id).count() <= retries as usize + 2);
+        let preempted = schedule.actions.iter().filter(|(_, action)| matches!(action, Action::Preempt { .. })).count();
+        prop_assert!(started(id).count() <= retries as usize + 2 + preempted);
         for ran in started(id) {
             prop_assert!(ran.end <= at);
             for need in &task.task.needs {
@@ -358,6 +365,18 @@ proptest! {
     #[test]
     fn every_schedule_is_sound(load in workload()) {
         let schedule = load.run(|scheduler, event| {
+            scheduler.check().unwrap_or_else(|what| panic!("after {event:?}: {what}"));
+        });
+        resources_are_never_oversubscribed(&load, &schedule)?;
+        groups_start_as_one_and_alone(&load, &schedule)?;
+        everything_ends_well(&load, &schedule)?;
+    }
+
+    #[test]
+    fn a_policy_may_reserve_by_estimates_or_preempt(load in workload(), easy in any::<bool>()) {
+        let load = Workload { limits: Limits { preemption: true, ..load.limits.clone() }, ..load };
+        let policy: Box<dyn Policy> = if easy { Box::new(seam::Easy) } else { Box::<seam::Srtf>::default() };
+        let schedule = load.run_with(policy, |scheduler, event| {
             scheduler.check().unwrap_or_else(|what| panic!("after {event:?}: {what}"));
         });
         resources_are_never_oversubscribed(&load, &schedule)?;

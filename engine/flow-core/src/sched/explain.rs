@@ -23,7 +23,7 @@ pub enum Waiting {
     Exclusive(Vec<InstanceId>),
     /// There is room, but it would be in the way of this one, which has a reservation.
     Reserved(InstanceId),
-    /// There is room, but the policy lets these go first, or the next decision starts it.
+    /// There is room, but the policy lets others go first; this one is the first in its order. Or the next decision starts it.
     Turn(Option<InstanceId>),
     /// It failed, and is tried again.
     Retry {
@@ -226,7 +226,7 @@ impl Core {
                 });
                 short.push(Shortage {
                     resource,
-                    requested: demand.on_card(gpu.state.memory),
+                    requested: gpu.wanted(demand),
                     available: gpu.free(),
                     total: gpu.state.memory,
                     held_by: held_by.collect(),

@@ -426,7 +426,7 @@ impl Core {
 
     fn preempt(&mut self, unit: InstanceId, out: &mut Vec<Action>) -> bool {
         let State::Running { attempt } = self.node(unit).state else { return false };
-        if !self.limits.preemption || self.group(unit).is_some() || self.live[&attempt].killed.is_some() {
+        if !self.preemptible(&self.live[&attempt]) {
             return false;
         }
         let ran = self.now - self.live[&attempt].since;
@@ -434,6 +434,10 @@ impl Core {
         out.push(Action::Preempt { attempt });
         let since = self.now;
         self.set(unit, State::Waiting { since })
+    }
+
+    pub(super) fn preemptible(&self, live: &Live) -> bool {
+        self.limits.preemption && live.killed.is_none() && self.node(live.instance).task.corun.is_none()
     }
 
     fn reserve(&mut self, unit: InstanceId, at: Option<Time>, before: Option<&Reservation>) -> bool {

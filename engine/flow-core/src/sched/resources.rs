@@ -27,7 +27,7 @@ pub(super) struct Demand {
 pub(super) enum GpuMemory {
     /// The author's word: it fits exactly where that much is free.
     Declared(u64),
-    /// The peak that history saw. A margin is added, and an empty card always suffices: history never forbids.
+    /// The peak that history saw: never a reason to refuse a task for good.
     Learned(u64),
     /// Nothing is known.
     Unknown,
@@ -54,13 +54,22 @@ impl Demand {
         }
     }
 
-    /// Free memory that a card of this size must have.
+    /// What is reserved on a card of this size: room that must be free beside others of ours.
     pub(super) fn on_card(&self, total: u64) -> u64 {
-        let margin = GIB.max(total / 20);
         match self.gpu_memory {
             GpuMemory::Declared(bytes) => bytes,
-            GpuMemory::Learned(bytes) => bytes.saturating_add(margin).min(total),
-            GpuMemory::Unknown => margin.min(total),
+            GpuMemory::Learned(bytes) => bytes.saturating_add(margin(total)).min(total),
+            GpuMemory::Unknown => margin(total),
+        }
+    }
+
+    /// Room that must be free on a card without others of ours. History only keeps it off cards that strangers fill: a peak
+    /// that fits needs no margin here, and one that was seen on a larger card says nothing.
+    pub(super) fn on_empty_card(&self, total: u64) -> u64 {
+        match self.gpu_memory {
+            GpuMemory::Learned(bytes) if bytes <= total => bytes,
+            GpuMemory::Learned(_) => margin(total),
+            GpuMemory::Declared(_) | GpuMemory::Unknown => self.on_card(total),
         }
     }
 
@@ -72,6 +81,11 @@ impl Demand {
             GpuMemory::Learned(_) | GpuMemory::Unknown => 0,
         }
     }
+}
+
+/// What a learned peak may be exceeded by: 1 GiB, or a twentieth of the card if that is more; half of a tiny card.
+fn margin(total: u64) -> u64 {
+    GIB.max(total / 20).min(total / 2)
 }
 
 /// What an attempt holds beside its placement.
@@ -116,7 +130,16 @@ impl Gpu {
     pub(super) fn takes(&self, demand: &Demand) -> bool {
         self.state.alive
             && !self.holders.iter().any(|h| h.alone || demand.gpus_alone)
-            && self.free() >= demand.on_card(self.state.memory)
+            && self.free() >= self.wanted(demand)
+    }
+
+    /// Free memory that a demand wants here.
+    pub(super) fn wanted(&self, demand: &Demand) -> u64 {
+        if self.holders.is_empty() {
+            demand.on_empty_card(self.state.memory)
+        } else {
+            demand.on_card(self.state.memory)
+        }
     }
 }
 

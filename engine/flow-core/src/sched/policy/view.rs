@@ -26,6 +26,8 @@ pub struct Running<'a> {
     /// When it will end, as far as its estimate goes. One that has outlived its estimate is expected to take a quarter
     /// longer than it has taken.
     pub expected_end: Option<Time>,
+    /// It may be preempted: it is no member of a co-run group, and was not told to end.
+    pub preemptible: bool,
     /// What it holds.
     pub placement: &'a Placement,
 }
@@ -99,6 +101,7 @@ impl<'a> View<'a> {
                 attempt,
                 since: live.since,
                 expected_end: core.expected_end(live),
+                preemptible: core.preemptible(live),
                 placement: &held.placement,
             }
         })

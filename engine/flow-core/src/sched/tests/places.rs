@@ -65,6 +65,22 @@ fn a_learned_peak_gets_a_margin_and_an_empty_card_always_suffices() {
          1 exit a | record a; start b on 0",
     );
     case("gpus=1x24", "a gpus=1 peak=40", "0 submit | start a on 0");
+    // Nor does a desktop that was there when the peak was learned.
+    case(
+        "gpus=1x24",
+        "a gpus=1 peak=23
+         b gpus=1 peak=40",
+        "0 strangers 0 1 |
+         0 submit | start a on 0
+         1 exit a | record a; start b on 0",
+    );
+    case(
+        "gpus=1x24",
+        "a gpus=1 peak=20",
+        "0 strangers 0 5 |
+         0 submit        |
+         1 strangers 0 1 | start a on 0",
+    );
 }
 
 #[test]
