@@ -117,6 +117,8 @@ fn a_failure_says_which_command_its_last_lines_and_what_to_do() {
         insta::assert_snapshot!(words(lab.ensure().await.0).lines().next().unwrap(), @"/lab/plugins/demo/plugin.yaml: it could not be set up: `no_such_builder --release` failed: `no_such_builder` is not a program on the PATH; install it, or give its path");
         lab.write("[\"true\"]", "");
         insta::assert_snapshot!(words(lab.ensure().await.0), @"/lab/plugins/demo/plugin.yaml: it could not be set up: its commands went through, but `/lab/plugins/demo/built` is not there; `start:` names what `setup:` makes");
+        lab.write("[]", "");
+        insta::assert_snapshot!(words(lab.ensure().await.0), @"/lab/plugins/demo/plugin.yaml: it could not be set up: `/lab/plugins/demo/built` is not there; `start:` names a program in the plugin's folder or on the PATH");
     });
 }
 

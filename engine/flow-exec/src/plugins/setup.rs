@@ -80,10 +80,12 @@ impl Setup<'_> {
         self.run(said).await.map_err(error)?;
         let argv = self.plugin.argv();
         let Some(program) = Program::of(&argv) else {
-            return Err(error(format!(
-                "its commands went through, but `{}` is not there; `start:` names what `setup:` makes",
-                argv.join(" ")
-            )));
+            let start = argv.join(" ");
+            return Err(error(if self.plugin.manifest.setup.is_empty() {
+                format!("`{start}` is not there; `start:` names a program in the plugin's folder or on the PATH")
+            } else {
+                format!("its commands went through, but `{start}` is not there; `start:` names what `setup:` makes")
+            }));
         };
         Record { digest: self.digest, program }.write(self.record).map_err(system)?;
         drop(lock);
