@@ -47,7 +47,8 @@ impl Diagnostic {
                 let list: Vec<String> = names.iter().take(SHOWN).map(|n| format!("`{n}`")).collect();
                 let more =
                     if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
-                self.help.push(format!("there is {}{more}", list.join(", ")));
+                let verb = if names.len() == 1 { "is" } else { "are" };
+                self.help.push(format!("there {verb} {}{more}", list.join(", ")));
             }
         }
         self
@@ -79,7 +80,8 @@ impl fmt::Display for Diagnostic {
 /// The name that was probably meant: near by edits, where a swap of neighbours is one, or the same but for its case.
 pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let folded = wrong.to_lowercase();
-    let far = (wrong.chars().count() / 3).clamp(1, 3);
+    // In a name of one or two letters everything is near.
+    let far = (wrong.chars().count() / 3).min(3);
     names
         .into_iter()
         .map(|name| (strsim::damerau_levenshtein(&folded, &name.to_lowercase()), name))
@@ -99,6 +101,7 @@ mod tests {
         assert_eq!(nearest("martix", names), Some("matrix"));
         assert_eq!(nearest("WHEN", names), Some("when"));
         assert_eq!(nearest("gpus", names), None);
+        assert_eq!(nearest("a", ["b"]), None);
     }
 
     #[test]

@@ -16,7 +16,9 @@ mod diagnostic;
 mod digest;
 mod event;
 mod expand;
+mod expr;
 pub mod fingerprint;
+mod graph;
 mod ids;
 mod instance;
 mod machine;
@@ -24,6 +26,7 @@ mod metrics;
 pub mod plan;
 mod result;
 pub mod sched;
+mod schema;
 mod spec;
 mod time;
 pub mod why;
@@ -44,5 +47,6 @@ pub use result::{
     Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, GpuUsage, Metric, Mode, Outcome, Series, StepResult,
     Stranger, Usage,
 };
+pub use schema::schema;
 pub use spec::{Source, Workflow, parse};
 pub use time::{Span, Time};

@@ -1,5 +1,8 @@
 //! `metrics:`: where the numbers of an unmodified program are, and how they are read from text. Does not open files.
 
+use regex::{Regex, escape};
+use serde_json::{Map, Value};
+
 /// Where to read numbers.
 #[derive(Clone, Debug)]
 pub enum MetricsFrom {
@@ -13,10 +16,21 @@ pub enum MetricsFrom {
     Stdout(Pattern),
 }
 
-/// A compiled `stdout:` pattern.
+/// A `stdout:` pattern, compiled: `Epoch {epoch}: loss {train_loss}, acc {top1:%}`. Each `{name}` stands for a number, found
+/// anywhere in a line; blanks match any number of blanks. `{name:%}` is a percentage and kept as a ratio, `{name:s}` has the
+/// unit `s`, `{_}` is passed over, `{{` is a brace.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
+    regex: Regex,
+    captures: Vec<Capture>,
+}
+
+#[derive(Clone, Debug)]
+struct Capture {
+    name: String,
+    unit: String,
+    percent: bool,
 }
 
 /// One number that was read.
@@ -43,13 +57,233 @@ impl MetricsFrom {
 }
 
 impl Pattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// A sentence: a brace is not closed, a name is none, nothing is named.
+    pub fn new(text: &str) -> Result<Self, String> {
+        let mut source = String::new();
+        let mut captures: Vec<Capture> = Vec::new();
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            if let Some(more) = rest.strip_prefix("{{").or_else(|| rest.strip_prefix("}}")) {
+                source.push_str(&escape(&rest[..1]));
+                rest = more;
+            } else if c == '{' {
+                let end = rest.find('}').ok_or_else(|| format!("`{{` is not closed in `{rest}`"))?;
+                let (name, unit) = rest[1..end].split_once(':').unwrap_or((&rest[1..end], ""));
+                let shape = name.starts_with(|c: char| c.is_ascii_lowercase())
+                    && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+                if name == "_" {
+                    source.push_str(&format!("(?:{NUMBER})"));
+                } else if !shape {
+                    return Err(format!(
+                        "`{name}` is no name for a number; small letters, digits and `_`, a letter first"
+                    ));
+                } else if captures.iter().any(|c| c.name == name) {
+                    return Err(format!("`{{{name}}}` stands twice"));
+                } else {
+                    let percent = unit == "%";
+                    source.push_str(&format!("({NUMBER}){}", if percent { r"\s*%?" } else { "" }));
+                    let unit = if percent { "ratio" } else { unit };
+                    captures.push(Capture { name: name.to_owned(), unit: unit.to_owned(), percent });
+                }
+                rest = &rest[end + 1..];
+            } else if c.is_whitespace() {
+                source.push_str(r"\s+");
+                rest = rest.trim_start();
+            } else {
+                source.push_str(&escape(&rest[..c.len_utf8()]));
+                rest = &rest[c.len_utf8()..];
+            }
+        }
+        if !captures.iter().any(|c| c.name != "epoch") {
+            return Err("the pattern names no number; `{loss}` stands for one".to_owned());
+        }
+        let regex = Regex::new(&source).map_err(|e| e.to_string())?;
+        Ok(Pattern { text: text.to_owned(), regex, captures })
+    }
+
     /// As written.
     pub fn text(&self) -> &str {
         &self.text
     }
+
+    fn read(&self, line: &str, rows: &mut Vec<MetricRow>) {
+        for found in self.regex.captures_iter(line) {
+            let number = |n: usize| found.get(n + 1).and_then(|m| m.as_str().parse::<f64>().ok());
+            let epoch = self.captures.iter().position(|c| c.name == "epoch").and_then(number).and_then(whole);
+            for (n, capture) in self.captures.iter().enumerate().filter(|(_, c)| c.name != "epoch") {
+                let Some(value) = number(n).filter(|v| v.is_finite()) else { continue };
+                let value = if capture.percent { value / 100.0 } else { value };
+                rows.push(MetricRow { epoch, name: capture.name.clone(), value, unit: capture.unit.clone() });
+            }
+        }
+    }
 }
 
+/// What programs print for a number; what is not finite is recognised so that the rest of its line is read.
+const NUMBER: &str = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?i:nan|inf(?:inity)?)";
+
 /// Reads the numbers from the text of the file, or of the log. What does not look like a number of that form is passed over.
-pub fn extract(_from: &MetricsFrom, _text: &str) -> Vec<MetricRow> {
-    Vec::new()
+pub fn extract(from: &MetricsFrom, text: &str) -> Vec<MetricRow> {
+    let mut rows = Vec::new();
+    match from {
+        MetricsFrom::Json(_) => match serde_json::from_str(text.trim_start_matches('\u{feff}')) {
+            Ok(Value::Object(object)) => read_object(&object, &mut rows),
+            Ok(Value::Array(list)) => list.iter().filter_map(Value::as_object).for_each(|o| read_object(o, &mut rows)),
+            _ => {}
+        },
+        MetricsFrom::Jsonl(_) => {
+            for line in text.lines() {
+                if let Ok(Value::Object(object)) = serde_json::from_str(line) {
+                    read_object(&object, &mut rows);
+                }
+            }
+        }
+        MetricsFrom::Csv(_) => read_csv(text, &mut rows),
+        // A progress bar writes over its line.
+        MetricsFrom::Stdout(pattern) => text.split(['\n', '\r']).for_each(|line| pattern.read(line, &mut rows)),
+    }
+    rows
+}
+
+fn whole(number: f64) -> Option<u32> {
+    (number >= 0.0 && number.fract() == 0.0 && number <= f64::from(u32::MAX)).then_some(number as u32)
+}
+
+/// Numbers of an object; of objects in it with both names joined. `{"value": 1, "unit": "s"}` is a number with its unit.
+fn read_object(object: &Map<String, Value>, rows: &mut Vec<MetricRow>) {
+    fn below(prefix: &str, object: &Map<String, Value>, epoch: Option<u32>, rows: &mut Vec<MetricRow>) {
+        for (key, value) in object {
+            if prefix.is_empty() && key == "epoch" && epoch.is_some() {
+                continue;
+            }
+            let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}_{key}") };
+            match value {
+                Value::Number(n) => push(&name, n.as_f64(), "", epoch, rows),
+                Value::Object(inner) => match (inner.get("value"), inner.get("unit")) {
+                    (Some(Value::Number(n)), Some(Value::String(unit))) => push(&name, n.as_f64(), unit, epoch, rows),
+                    _ => below(&name, inner, epoch, rows),
+                },
+                _ => {}
+            }
+        }
+    }
+    let epoch = object.get("epoch").and_then(Value::as_f64).and_then(whole);
+    below("", object, epoch, rows);
+}
+
+fn read_csv(text: &str, rows: &mut Vec<MetricRow>) {
+    let mut reader = csv::ReaderBuilder::new()
+        .flexible(true)
+        .trim(csv::Trim::All)
+        .from_reader(text.trim_start_matches('\u{feff}').as_bytes());
+    let Ok(header) = reader.headers().cloned() else { return };
+    let epoch_at = header.iter().position(|name| name.eq_ignore_ascii_case("epoch"));
+    for record in reader.records().flatten() {
+        let epoch = epoch_at.and_then(|i| record.get(i)?.parse().ok()).and_then(whole);
+        for (i, (name, field)) in header.iter().zip(&record).enumerate() {
+            if Some(i) != epoch_at || epoch.is_none() {
+                push(name, field.parse().ok(), "", epoch, rows);
+            }
+        }
+    }
+}
+
+fn push(name: &str, value: Option<f64>, unit: &str, epoch: Option<u32>, rows: &mut Vec<MetricRow>) {
+    let (Some(value), Some(name)) = (value.filter(|v| v.is_finite()), metric_name(name)) else { return };
+    rows.push(MetricRow { epoch, name, value, unit: unit.to_owned() });
+}
+
+/// `val/Acc` as `val_acc`; a name that does not begin with a letter is none.
+fn metric_name(name: &str) -> Option<String> {
+    let name = name.trim().to_lowercase();
+    let clean: String = name.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
+    let clean = clean.trim_matches('_');
+    clean.starts_with(char::is_alphabetic).then(|| clean.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(from: &MetricsFrom, text: &str) -> Vec<String> {
+        let row = |r: MetricRow| {
+            let epoch = r.epoch.map_or(String::new(), |e| format!("{e}:"));
+            format!(
+                "{epoch}{}={}{}",
+                r.name,
+                r.value,
+                if r.unit.is_empty() { String::new() } else { format!(" {}", r.unit) }
+            )
+        };
+        extract(from, text).into_iter().map(row).collect()
+    }
+
+    fn stdout(pattern: &str) -> MetricsFrom {
+        MetricsFrom::Stdout(Pattern::new(pattern).expect("a pattern"))
+    }
+
+    #[test]
+    fn reads_what_programs_print() {
+        for (pattern, text, expected) in [
+            (
+                "Epoch {epoch}: loss {train_loss}, acc {top1:%}",
+                "hello\nEpoch 1: loss 0.50, acc 91.5%\n[12:01] Epoch   2: loss 2.5e-1, acc 93 %  done\n",
+                vec!["1:train_loss=0.5", "1:top1=0.915 ratio", "2:train_loss=0.25", "2:top1=0.93 ratio"],
+            ),
+            (
+                "epoch {epoch}/{_} loss={loss}",
+                "epoch 3/10 loss=-1.\repoch 4/10 loss=.5",
+                vec!["3:loss=-1", "4:loss=0.5"],
+            ),
+            ("took {wall:s} s", "took 12.5 s", vec!["wall=12.5 s"]),
+            ("loss {loss} acc {acc}", "loss nan acc 0.5", vec!["acc=0.5"]),
+            ("{{{loss}}} (a.b*)", "{0.5} (a.b*)", vec!["loss=0.5"]),
+            ("loss {loss}", "loss: none", vec![]),
+        ] {
+            assert_eq!(shown(&stdout(pattern), text), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn refuses_bad_patterns() {
+        for (pattern, words) in [
+            ("loss {loss", "is not closed"),
+            ("loss {Loss}", "is no name"),
+            ("{a} {a}", "stands twice"),
+            ("done", "names no number"),
+            ("epoch {epoch}", "names no number"),
+        ] {
+            let error = Pattern::new(pattern).expect_err(pattern);
+            assert!(error.contains(words), "{pattern}: {error}");
+        }
+    }
+
+    #[test]
+    fn reads_files() {
+        let json = MetricsFrom::Json("m.json".into());
+        assert_eq!(
+            shown(
+                &json,
+                r#"{"top1": 0.9, "val": {"loss": 1}, "time": {"value": 3, "unit": "s"}, "name": "x", "ok": true}"#
+            ),
+            ["time=3 s", "top1=0.9", "val_loss=1"]
+        );
+        assert_eq!(shown(&json, r#"[{"epoch": 1, "loss": 2}, {"epoch": 2, "loss": 1}]"#), ["1:loss=2", "2:loss=1"]);
+        assert_eq!(shown(&json, "no json"), Vec::<String>::new());
+
+        let jsonl = MetricsFrom::Jsonl("m.jsonl".into());
+        assert_eq!(
+            shown(&jsonl, "{\"epoch\": 0, \"val/Acc\": 0.5}\ngarbage\n{\"loss\": 1}\n"),
+            ["0:val_acc=0.5", "loss=1"]
+        );
+
+        let csv = MetricsFrom::Csv("m.csv".into());
+        assert_eq!(
+            shown(&csv, "\u{feff},epoch,train_loss,note\n0,1,0.5,\"a, b\"\n1,2,nan,x\n2,3,0.25\n"),
+            ["1:train_loss=0.5", "3:train_loss=0.25"]
+        );
+    }
 }

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, ops::Range};
 
 use serde_json::{Map, Value};
 
-use crate::{Catalogue, GroupId, Instance, InstanceId, Machine, MetricsFrom, StepId};
+use super::resolve::Late;
+use crate::{Catalogue, CorunGpus, GroupId, Instance, InstanceId, Machine, MetricsFrom, StepId};
 
 /// Everything besides the file that decides what a workflow expands to.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +48,8 @@ pub struct Expansion {
     pub publish: Vec<Publish>,
     /// Sentences worth a line to people: a computed matrix is empty.
     pub remarks: Vec<String>,
+    /// What evaluating bodies takes.
+    pub(super) late: Late,
 }
 
 /// A step, as expanded.
@@ -70,13 +73,6 @@ pub struct StepFacts {
     pub instances: Range<u32>,
     /// For a built-in: the steps that it sees, in the order in which it names them.
     pub sees: Vec<StepId>,
-}
-
-impl StepFacts {
-    /// The ids of its instances, in the order of the matrix.
-    pub fn ids(&self) -> impl Iterator<Item = InstanceId> + use<> {
-        self.instances.clone().map(InstanceId)
-    }
 }
 
 /// What a step does.
@@ -104,6 +100,8 @@ pub struct Group {
     pub step: StepId,
     /// Its name within the step: `v7`; `v7#0` in repetition 0.
     pub name: String,
+    /// Where its members run.
+    pub gpus: CorunGpus,
     /// Its members, ascending.
     pub members: Vec<InstanceId>,
 }

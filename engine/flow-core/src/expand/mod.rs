@@ -1,46 +1,190 @@
 //! Expansion: from a workflow, what is installed and the machine to instances with their edges. Does not know results or files.
+//!
+//! What was decided where it could have been otherwise:
+//!
+//! - `steps.X` is always a list of the instances of X that agree with this one on every axis both have, and on the repetition
+//!   where both repeat. Where that is one, the list has its fields too (`.out`); where it is not, `.out` is refused at planning.
+//! - Reading a field of `steps.X` makes a single need, everything else (the list, `needs:`, what a built-in sees) a list need.
+//!   A list need leaves out what is skipped from the start.
+//! - A built-in sees the steps that its `with` names; of a co-run step the step that it is `like` as well, and so on while that
+//!   is a co-run step too, for these are its solo runs; of a named built-in what that one names.
+//! - A step with `repeat` has a co-run group for each repetition, named `v7#0`.
+//! - An instance that reads a step without instances is skipped.
 
+mod build;
 mod facts;
+mod fit;
+mod keys;
+mod matrix;
+mod params;
+mod prepare;
+mod resolve;
+mod view;
+mod with;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use minijinja::value::Value;
 
 pub use facts::{ExpandRequest, Expansion, Group, Publish, PublishTo, ResolveError, StepFacts, Uses};
 
-use crate::{BuiltinInput, Diagnostic, InstanceId, Render, Resolved, Settled, Workflow};
+use self::{
+    build::{Built, Shared},
+    prepare::StepPlan,
+    resolve::Late,
+};
+use crate::{
+    Diagnostic, StepId, Workflow,
+    expr::{Scope, value::to_json},
+    graph::StepGraph,
+    spec::at::{At, On, Problems},
+};
 
 impl Workflow {
     /// Makes the instances.
     ///
     /// # Errors
     /// Everything that is wrong with the file and the request, in the order of the file.
-    pub fn expand(&self, _request: &ExpandRequest<'_>) -> Result<Expansion, Vec<Diagnostic>> {
-        Err(vec![Diagnostic::new("expansion is not built yet")])
-    }
-}
-
-impl Expansion {
-    /// The instance's body with every expression evaluated, results of what it needs included.
-    ///
-    /// # Errors
-    /// An expression reads what is not there: the output of something that failed or was skipped, an unknown metric. Or a
-    /// value that became known only now is not what the plugin's schema asks for.
-    pub fn resolve(&self, _id: InstanceId, _settled: &dyn Settled, _render: Render) -> Result<Resolved, ResolveError> {
-        Err(ResolveError { message: "not built yet".to_owned() })
+    pub fn expand(&self, request: &ExpandRequest<'_>) -> Result<Expansion, Vec<Diagnostic>> {
+        let mut problems = Problems(self.problems.clone());
+        let expansion = self.build(request, &mut problems);
+        if problems.0.is_empty() { Ok(expansion) } else { Err(self.locate(problems.0)) }
     }
 
-    /// The instances that targets name and all that they need, ascending. A target is a step or a label; a step means all of
-    /// its instances.
-    ///
-    /// # Errors
-    /// An unknown name, with the nearest one.
-    pub fn targets(&self, _names: &[String]) -> Result<Vec<InstanceId>, Vec<Diagnostic>> {
-        Ok(Vec::new())
+    fn build(&self, request: &ExpandRequest<'_>, problems: &mut Problems) -> Expansion {
+        let chosen = params::choose(self, request, problems);
+        let base = Scope {
+            params: Some(Value::from_pairs(chosen.params.iter().map(|(k, v)| (k.as_str(), v.clone())))),
+            machine: Some(params::machine(request.machine)),
+            ..Scope::default()
+        };
+        let scope = Value::from_object(base.clone());
+        let names: BTreeMap<Arc<str>, usize> =
+            self.steps.iter().enumerate().map(|(n, s)| (s.name.clone(), n)).collect();
+        let known: BTreeSet<&str> = chosen.params.keys().map(String::as_str).collect();
+        let mut plans: Vec<StepPlan> =
+            self.steps.iter().map(|step| prepare::prepare(step, &names, &known, &scope, request, problems)).collect();
+        prepare::see(&mut plans, &self.steps, &names);
+        let order = self.order(&plans, &names, problems);
+
+        let mut built = Built::default();
+        let shared = Shared { base: &base, machine: request.machine, gpus: chosen.gpus };
+        for at in order {
+            if plans[at].sound {
+                let step = &self.steps[at];
+                build::build(at, step, &mut plans, &shared, &mut built, problems);
+            }
+        }
+        let Built { mut instances, agreements, groups } = built;
+        build::fits(&self.steps, &groups.groups, request.machine, &mut instances, problems);
+
+        let mut remarks = Vec::new();
+        let mut steps = Vec::with_capacity(plans.len());
+        for (step, plan) in self.steps.iter().zip(&plans) {
+            let last = plan.first + plan.places.len() as u32;
+            let own = &instances[plan.first as usize..last as usize];
+            if let Some(why) = &plan.absent {
+                remarks.push(format!("`{}` has no instances: {why}", plan.name));
+            }
+            let skipped = || {
+                let first = own.first()?.skip.as_ref()?;
+                own.iter().all(|i| i.skip.is_some()).then(|| first.to_string())
+            };
+            steps.push(StepFacts {
+                name: plan.name.to_string(),
+                uses: plan.uses.clone(),
+                like: step.like.clone(),
+                with: step.written.clone(),
+                metrics: step.metrics.clone(),
+                secrets: step.secrets.clone(),
+                absent: plan.absent.clone().or_else(skipped),
+                instances: plan.first..last,
+                sees: plan.sees.iter().map(|n| StepId(*n as u32)).collect(),
+            });
+        }
+        let publish = self.publish(&scope, &plans, &names, problems);
+        Expansion {
+            workflow: self.file.name.clone(),
+            title: self.file.title.clone(),
+            profile: chosen.profile,
+            params: chosen.params.iter().filter_map(|(k, v)| Some((k.clone(), to_json(v).ok()?))).collect(),
+            machine: request.machine.clone(),
+            steps,
+            instances,
+            groups: groups.groups,
+            publish,
+            remarks,
+            late: Late { plans, agreements, base, folder: request.folder.to_owned() },
+        }
     }
 
-    /// What a built-in step sees, as far as results tell; `series` and `files` are for the caller to fill. `None` for an
-    /// instance that is no built-in.
-    ///
-    /// # Errors
-    /// As [`Expansion::resolve`].
-    pub fn builtin_input(&self, _id: InstanceId, _settled: &dyn Settled) -> Result<Option<BuiltinInput>, ResolveError> {
-        Ok(None)
+    /// The order of the steps, without those that need each other in a circle and those that need these.
+    fn order(&self, plans: &[StepPlan], names: &BTreeMap<Arc<str>, usize>, problems: &mut Problems) -> Vec<usize> {
+        let mut graph: StepGraph<At> = StepGraph::new(plans.len());
+        for (at, (step, plan)) in self.steps.iter().zip(plans).enumerate() {
+            for read in &plan.reads {
+                graph.needs(at, read.step, read.at.clone());
+            }
+            for (name, place) in &step.needs {
+                if let Some(on) = names.get(&**name) {
+                    graph.needs(at, *on, place.clone());
+                }
+            }
+            for on in &plan.sees {
+                let place = plan.named.iter().find(|(n, _)| n == on).or(plan.named.first());
+                graph.needs(at, *on, place.map_or_else(|| step.at.clone(), |(_, at)| at.clone()));
+            }
+            if let Some((own, place)) = plan.named.iter().find(|(n, _)| *n == at) {
+                graph.needs(at, *own, place.clone());
+            }
+        }
+        for (circle, at) in graph.circles() {
+            let names: Vec<&str> = circle.iter().map(|n| &*plans[*n].name).collect();
+            let what = match &names[..] {
+                [own, _] => Diagnostic::new(format!("`{own}` needs itself")),
+                _ => Diagnostic::new(format!("the steps need each other in a circle: {}", names.join(" → ")))
+                    .help("each needs the next; take one of these out"),
+            };
+            problems.value(at, what);
+        }
+        graph.order()
+    }
+
+    fn publish(
+        &self,
+        scope: &Value,
+        plans: &[StepPlan],
+        names: &BTreeMap<Arc<str>, usize>,
+        problems: &mut Problems,
+    ) -> Vec<Publish> {
+        let mut publish: Vec<Publish> = Vec::new();
+        for entry in &self.file.publish {
+            let Some(&from) = names.get(&*entry.from.0) else { continue };
+            if plans[from].sound && !matches!(plans[from].uses, Uses::Builtin(_)) {
+                let what = Diagnostic::new(format!("`{}` makes no report", entry.from.0));
+                problems.value(&entry.from.1, what.label("expected a step that `uses: flow/report`"));
+            }
+            let path = match entry.to.eval(scope) {
+                Ok(path) => path,
+                Err(error) => {
+                    error.report(&entry.to, problems);
+                    continue;
+                }
+            };
+            match path.as_str().map(str::to_owned).filter(|p| !p.trim().is_empty()) {
+                Some(path) if entry.whats_new => {
+                    publish.push(Publish { from: StepId(from as u32), to: PublishTo::WhatsNew(path) });
+                }
+                Some(path) => publish.push(Publish { from: StepId(from as u32), to: PublishTo::Report(path) }),
+                None => {
+                    let found = crate::expr::value::describe(&path);
+                    problems.add(&entry.to.at, On::Value, Diagnostic::new(format!("the path is {found}")));
+                }
+            }
+        }
+        publish
     }
 }

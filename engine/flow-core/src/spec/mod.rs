@@ -1,9 +1,29 @@
 //! The workflow file as typed values: from text to [`Workflow`], with every error and its place. Does not know what plugins
 //! there are or what the machine is.
 
-use std::collections::BTreeSet;
+pub(crate) mod at;
+mod hints;
+pub(crate) mod keys;
+mod names;
+pub(crate) mod read;
+mod spans;
+pub(crate) mod step;
+pub(crate) mod typed;
+mod yaml;
 
+pub(crate) use crate::expr::value::describe;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use self::{
+    at::{At, Problem, Problems},
+    read::{File, Reader},
+    step::{Action, Step},
+};
 use crate::Diagnostic;
+
+/// The version of the language that this flow speaks.
+pub(crate) const LANGUAGE: u64 = 1;
 
 /// The text of a workflow and the name it has for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +38,10 @@ pub struct Source {
 /// [`Workflow::expand`] together with what expansion finds, so that all errors of a file are told in one go.
 #[derive(Clone, Debug)]
 pub struct Workflow {
-    pub(crate) source: Source,
+    pub(crate) source: Arc<Source>,
+    pub(crate) file: Arc<File>,
+    pub(crate) steps: Arc<[Step]>,
+    pub(crate) problems: Vec<Problem>,
 }
 
 /// Reads a workflow.
@@ -27,18 +50,66 @@ pub struct Workflow {
 /// Only where nothing can be made of the text: it is no YAML, no mapping, or written for a newer flow. Everything else that
 /// is wrong waits in [`Workflow::errors`].
 pub fn parse(source: &Source) -> Result<Workflow, Vec<Diagnostic>> {
-    Ok(Workflow { source: source.clone() })
+    let text = source.text.strip_prefix('\u{feff}').unwrap_or(&source.text);
+    let shift = source.text.len() - text.len();
+    read(source, text).map_err(|mut diagnostics| {
+        for span in diagnostics.iter_mut().filter_map(|d| d.span.as_mut()) {
+            *span = span.start + shift..span.end + shift;
+        }
+        diagnostics
+    })
+}
+
+fn read(source: &Source, text: &str) -> Result<Workflow, Vec<Diagnostic>> {
+    let mut problems = Problems::default();
+    let yaml = yaml::read(text, &mut problems).map_err(|e| hints::no_yaml(text, e.index, &e.message))?;
+    let fatal = |what: Diagnostic, at: &At| {
+        let mut problems = Problems::default();
+        problems.value(at, what);
+        spans::locate(text, problems.0)
+    };
+    if !yaml.is_mapping() {
+        let what = match yaml {
+            serde_yaml::Value::Null => Diagnostic::new("the file is empty"),
+            _ => Diagnostic::new("the file is no workflow").label("expected a mapping, `key: value`"),
+        };
+        return Err(fatal(what.help("`flow init` writes one to start from"), &At::root()));
+    }
+    match yaml.get("flow") {
+        Some(version) if version.as_u64() == Some(LANGUAGE) => {}
+        Some(version) if version.as_u64().is_some_and(|v| v > LANGUAGE) => {
+            let asked = version.as_u64().unwrap_or_default();
+            let what = Diagnostic::new(format!(
+                "the file is written in version {asked} of the language; this flow speaks {LANGUAGE}"
+            ));
+            return Err(fatal(what.help("update flow"), &At::root().key("flow")));
+        }
+        Some(_) => problems.value(
+            &At::root().key("flow"),
+            Diagnostic::new("`flow` is the version of the language").label("expected 1"),
+        ),
+        None => problems.key(
+            &At::root(),
+            Diagnostic::new("the file does not say which version of the language it is in")
+                .help("begin it with `flow: 1`"),
+        ),
+    }
+    let stem = source.path.rsplit('/').next().unwrap_or("").trim_end_matches(".yaml").trim_end_matches(".yml");
+    let mut file = Reader { problems: &mut problems }.file(&yaml, stem);
+    let mut steps = step::resolve(std::mem::take(&mut file.steps), &mut problems);
+    names::check(&file, &mut steps, &mut problems);
+    Ok(Workflow { source: Arc::new(source.clone()), file: Arc::new(file), steps: steps.into(), problems: problems.0 })
 }
 
 impl Workflow {
     /// Its name.
     pub fn name(&self) -> &str {
-        ""
+        &self.file.name
     }
 
     /// What is wrong as far as the text alone tells; [`Workflow::expand`] returns these too.
-    pub fn errors(&self) -> &[Diagnostic] {
-        &[]
+    pub fn errors(&self) -> Vec<Diagnostic> {
+        self.locate(self.problems.clone())
     }
 
     /// The text it was read from.
@@ -48,6 +119,22 @@ impl Workflow {
 
     /// Names of the plugins that it uses, sorted.
     pub fn plugins(&self) -> BTreeSet<&str> {
-        BTreeSet::new()
+        self.steps
+            .iter()
+            .filter_map(|step| match &step.action {
+                Action::Uses { plugin, .. } if plugin != "flow" => Some(plugin.as_str()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub(crate) fn locate(&self, problems: Vec<Problem>) -> Vec<Diagnostic> {
+        let text = self.source.text.strip_prefix('\u{feff}').unwrap_or(&self.source.text);
+        let shift = self.source.text.len() - text.len();
+        let mut found = spans::locate(text, problems);
+        for span in found.iter_mut().filter_map(|d| d.span.as_mut()) {
+            *span = span.start + shift..span.end + shift;
+        }
+        found
     }
 }

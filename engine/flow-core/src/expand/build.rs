@@ -1,0 +1,410 @@
+//! Instances of a step, with their edges, and the groups of all steps.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use minijinja::value::Value;
+
+use super::{
+    facts::Group,
+    fit,
+    keys::{Keys, skipped},
+    matrix::Agreement,
+    prepare::{StepPlan, dotted},
+    with::{Mark, known},
+};
+use crate::{
+    CorunGpus, CorunMember, Diagnostic, Exclusive, GroupId, Input, Instance, InstanceId, Machine, Need, Outcome,
+    ResourceRequest, StepId,
+    expr::{Scope, Template},
+    spec::{
+        at::{At, On, Problems},
+        step::Step,
+    },
+};
+
+/// What all steps share while instances are made.
+pub(super) struct Shared<'a> {
+    pub(super) base: &'a Scope,
+    pub(super) machine: &'a Machine,
+    /// The profile's cap.
+    pub(super) gpus: Option<u32>,
+}
+
+/// Agreements by reader and read, as they are needed.
+pub(super) type Agreements = BTreeMap<(usize, usize), Agreement>;
+
+/// Members of co-run groups, in order of appearance: step, name, members, placement.
+#[derive(Default)]
+pub(super) struct Groups {
+    index: BTreeMap<(usize, String), usize>,
+    pub(super) groups: Vec<Group>,
+}
+
+/// What is made, step by step.
+#[derive(Default)]
+pub(super) struct Built {
+    pub(super) instances: Vec<Instance>,
+    pub(super) agreements: Agreements,
+    pub(super) groups: Groups,
+}
+
+/// Makes the instances of one step; those of everything it needs are there already.
+pub(super) fn build(
+    at: usize,
+    step: &Step,
+    plans: &mut [StepPlan],
+    shared: &Shared<'_>,
+    built: &mut Built,
+    problems: &mut Problems,
+) {
+    let Built { instances, agreements, groups } = built;
+    let before = problems.0.len();
+    let scope = Value::from_object(shared.base.clone());
+    let keys = Keys::new(step, &plans[at], &scope, problems);
+    let record: Arc<[Outcome]> = step.record.clone().into();
+    plans[at].first = instances.len() as u32;
+    if plans[at].absent.is_some() {
+        return;
+    }
+    let edges = Edges::new(at, plans, agreements);
+    let uniform_inputs = plans[at].uniform.then(|| {
+        let mut inputs = keys.inputs.get(&scope, "", &mut Problems::default()).to_vec();
+        inputs.extend(path_inputs(&plans[at], &plans[at].with));
+        Arc::<[Input]>::from(inputs)
+    });
+    for point in 0..plans[at].matrix.len() {
+        let plan = &plans[at];
+        let mut names = shared.base.clone();
+        names.axes = plan.matrix.at(point).map(|(axis, value)| (axis.name.clone(), value.value.clone())).collect();
+        let scope = Value::from_object(names.clone());
+        let axes = Arc::new(plan.matrix.flat(point));
+        let first_label = plan.matrix.label(&plan.name, point, None);
+        // Where one instance is wrong the others mostly are too, in the same words: said once.
+        if problems.0.len() > before {
+            break;
+        }
+        let skip = step.when.as_ref().and_then(|when| skipped(when, &scope, problems));
+        let repeat = if skip.is_some() { 1 } else { keys.repeat.get(&scope, &first_label, problems) };
+        for repetition in 0..repeat {
+            let plan = &plans[at];
+            let repetition = plan.repeats.then_some(repetition);
+            let place = (point as u32, repetition);
+            let label = plan.matrix.label(&plan.name, point, repetition);
+            let id = InstanceId(instances.len() as u32);
+            let mut instance = Instance {
+                id,
+                step: StepId(at as u32),
+                label: label.clone(),
+                axes: axes.clone(),
+                repetition,
+                needs: Vec::new(),
+                request: ResourceRequest { cpus: 1, ..ResourceRequest::default() },
+                exclusive: Exclusive::No,
+                corun: None,
+                measured: step.measured.unwrap_or(plan.provided.measured),
+                seed: 0,
+                record: record.clone(),
+                timeout: None,
+                retries: 0,
+                priority: 0,
+                inputs: Arc::from([]),
+                outputs: Arc::from([]),
+                skip: skip.clone(),
+                does_not_fit: None,
+            };
+            if instance.skip.is_none() {
+                let asked = keys.gpus.get(&scope, &label, problems);
+                let gpus = shared.gpus.map_or(asked, |cap| asked.min(cap));
+                instance.request = ResourceRequest {
+                    gpus,
+                    gpu_memory: keys.gpu_memory.get(&scope, &label, problems),
+                    cpus: keys
+                        .cpus
+                        .get(&scope, &label, problems)
+                        .unwrap_or_else(|| fit::default_cpus(gpus, shared.machine)),
+                    memory: keys.memory.get(&scope, &label, problems),
+                };
+                instance.exclusive = keys.exclusive.get(&scope, &label, problems);
+                instance.seed =
+                    keys.seed.get(&scope, &label, problems).wrapping_add(u64::from(repetition.unwrap_or(0)));
+                instance.timeout = keys.timeout.get(&scope, &label, problems);
+                instance.retries = keys.retries.get(&scope, &label, problems);
+                instance.priority = keys.priority.get(&scope, &label, problems);
+                instance.outputs = keys.outputs.get(&scope, &label, problems);
+                instance.inputs = match &uniform_inputs {
+                    Some(inputs) if keys.inputs.is_ready() => inputs.clone(),
+                    _ => {
+                        let mut inputs = keys.inputs.get(&scope, &label, problems).to_vec();
+                        inputs.extend(own_with(plan, step, &scope, &label, problems));
+                        inputs.into()
+                    }
+                };
+                edges.needs(plans, place, instances, agreements, &mut instance, problems);
+                let corun = keys.corun.get(&scope, &label, problems).filter(|_| instance.skip.is_none());
+                if let Some((name, gpus)) = corun {
+                    groups.join(at, plan, name, gpus, &mut instance, step, problems);
+                }
+                if step.measured.is_none() {
+                    instance.measured |= instance.exclusive != Exclusive::No || instance.corun.is_some();
+                }
+            }
+            plans[at].places.push(place);
+            instances.push(instance);
+        }
+    }
+    plans[at].sound &= problems.0.len() == before;
+}
+
+/// Paths in `with` as inputs.
+fn path_inputs(plan: &StepPlan, with: &Template) -> Vec<Input> {
+    let Some(schema) = plan.schema.as_ref().filter(|s| s.marks(Mark::Path)) else { return Vec::new() };
+    let Ok((mut json, unknown)) = known(with) else { return Vec::new() };
+    schema.fill(&mut json);
+    schema
+        .marked(&json, Mark::Path)
+        .into_iter()
+        .filter(|(path, _)| !unknown.contains(path))
+        .map(|(path, text)| Input { name: Some(dotted(&path)), path: text, by_listing: false, in_place: true })
+        .collect()
+}
+
+/// Checks a `with` that differs between instances, and finds its paths.
+fn own_with(plan: &StepPlan, step: &Step, scope: &Value, label: &str, problems: &mut Problems) -> Vec<Input> {
+    if plan.uniform {
+        return path_inputs(plan, &plan.with);
+    }
+    let Some(schema) = &plan.schema else { return Vec::new() };
+    let seedless = |expr: &crate::expr::Expr| {
+        !expr.is_late()
+            && !expr.reads.names.iter().any(|n| n == "inputs" || n == "seed" && plan.own_names.contains("seed"))
+    };
+    let folded = match plan.with.fold(scope, &seedless) {
+        Ok(folded) => folded,
+        Err(error) => {
+            error.report(&plan.with, problems);
+            return Vec::new();
+        }
+    };
+    match known(&folded) {
+        Ok((mut json, unknown)) => {
+            schema.fill(&mut json);
+            let at = step.with.as_ref().map_or_else(|| step.at.key("uses"), |with| with.at.clone());
+            schema.check(&json, &unknown, &at, Some(&format!("so it is in `{label}`")), problems);
+        }
+        Err((path, message)) => {
+            let at = path.iter().fold(plan.with.at.clone(), |at, seg| at.seg(seg.clone()));
+            problems.value(&at, Diagnostic::new(message).help(format!("so it is in `{label}`")));
+        }
+    }
+    path_inputs(plan, &folded)
+}
+
+/// A step's edges, once for the step.
+struct Edges {
+    /// What is needed, whether as a list, and why, in the order of the file.
+    needs: Vec<Edge>,
+}
+
+struct Edge {
+    on: usize,
+    /// `steps.X.out` and the like: exactly one instance.
+    one: Option<(String, Option<String>, At)>,
+}
+
+impl Edges {
+    fn new(at: usize, plans: &[StepPlan], agreements: &mut Agreements) -> Self {
+        let mut needs: Vec<Edge> = Vec::new();
+        for read in &plans[at].reads {
+            let one = read.attribute.clone().map(|a| (a, read.member.clone(), read.at.clone()));
+            needs.push(Edge { on: read.step, one });
+        }
+        needs.extend(plans[at].after.iter().map(|on| Edge { on: *on, one: None }));
+        needs.extend(plans[at].sees.iter().map(|on| Edge { on: *on, one: None }));
+        for edge in &needs {
+            agreements.entry((at, edge.on)).or_insert_with(|| {
+                let (reader, read) = (&plans[at], &plans[edge.on]);
+                let members =
+                    read.places.iter().enumerate().map(|(n, place)| (InstanceId(read.first + n as u32), *place));
+                Agreement::new(&reader.matrix, &read.matrix, reader.repeats && read.repeats, members)
+            });
+        }
+        Edges { needs }
+    }
+
+    fn needs(
+        &self,
+        plans: &[StepPlan],
+        place: (u32, Option<u32>),
+        instances: &[Instance],
+        agreements: &Agreements,
+        instance: &mut Instance,
+        problems: &mut Problems,
+    ) {
+        let at = instance.step.index();
+        for edge in &self.needs {
+            let read = &plans[edge.on];
+            let Some(agreement) = agreements.get(&(at, edge.on)).filter(|_| read.sound) else { continue };
+            let members = agreement.of(&plans[at].matrix, place);
+            let Some((attribute, member, written)) = &edge.one else {
+                // What never runs is no reason to wait, nor to be blocked.
+                let running = members.iter().filter(|id| instances[id.index()].skip.is_none());
+                instance.needs.extend(running.map(|on| Need { on: *on, list: true }));
+                continue;
+            };
+            match members {
+                [on] => {
+                    instance.needs.push(Need { on: *on, list: false });
+                    let text = format!("steps.{}.{attribute}", read.name);
+                    if let Some(what) = output(read, &instances[on.index()], attribute, member.as_deref()) {
+                        problems.add(written, On::Text(text), what);
+                    }
+                }
+                [] if read.places.is_empty() => {
+                    let why = read.absent.as_deref().unwrap_or("it has none");
+                    instance.skip = Some(format!("`{}` has no instances: {why}", read.name).into());
+                    instance.needs.clear();
+                    return;
+                }
+                [] => {
+                    let what =
+                        Diagnostic::new(format!("no instance of `{}` agrees with `{}`", read.name, instance.label));
+                    let what = what.help(format!("there is `{}`", instances[read.first as usize].label));
+                    problems.add(written, On::Text(format!("steps.{}", read.name)), what);
+                }
+                several => {
+                    let what = Diagnostic::new(format!(
+                        "`steps.{}` stands for {} instances here, and `.{attribute}` wants one",
+                        read.name,
+                        several.len()
+                    ));
+                    let axis =
+                        read.matrix.axes.iter().find(|a| !plans[at].matrix.axes.iter().any(|b| b.name == a.name));
+                    let axis = axis.map_or("repetition", |a| &a.name);
+                    let what = what
+                        .help(format!("narrow them: `(steps.{} | where({axis}=…)).{attribute}`", read.name))
+                        .help(format!("or give this step the axis `{axis}` too"));
+                    problems.add(written, On::Text(format!("steps.{}.{attribute}", read.name)), what);
+                }
+            }
+        }
+        // One edge an instance; read as itself it counts as itself.
+        instance.needs.sort();
+        instance.needs.dedup_by_key(|need| need.on);
+    }
+}
+
+/// What is wrong with reading an output of an instance.
+fn output(read: &StepPlan, instance: &Instance, attribute: &str, member: Option<&str>) -> Option<Diagnostic> {
+    if instance.skip.is_some() {
+        return None;
+    }
+    let names: Vec<&str> = instance.outputs.iter().map(|o| o.name.as_str()).collect();
+    match (attribute, member, &names[..]) {
+        ("out", _, [_]) => None,
+        ("out", _, []) => {
+            let what = Diagnostic::new(format!("`{}` declares no outputs", read.name));
+            Some(what.help(format!("give `{}` an `outputs: [PATH]`", read.name)))
+        }
+        ("out", _, many) => Some(
+            Diagnostic::new(format!("`{}` has {} outputs, so that `.out` could be any", read.name, many.len()))
+                .help(format!("say `.outputs.{}`", many.join("`, `.outputs."))),
+        ),
+        ("outputs", Some(name), _) if !names.contains(&name) => {
+            Some(Diagnostic::new(format!("`{}` has no output `{name}`", read.name)).nearest(name, names))
+        }
+        _ => None,
+    }
+}
+
+impl Groups {
+    #[expect(clippy::too_many_arguments, reason = "one call, and every part is somebody else's")]
+    fn join(
+        &mut self,
+        at: usize,
+        plan: &StepPlan,
+        name: String,
+        gpus: CorunGpus,
+        instance: &mut Instance,
+        step: &Step,
+        problems: &mut Problems,
+    ) {
+        // Repetitions repeat the group, they do not enlarge it.
+        let name = instance.repetition.map_or(name.clone(), |n| format!("{name}#{n}"));
+        let next = self.groups.len();
+        let index = *self.index.entry((at, name.clone())).or_insert(next);
+        if index == next {
+            let id = GroupId(next as u32);
+            self.groups.push(Group { id, step: StepId(at as u32), name: name.clone(), gpus, members: Vec::new() });
+        }
+        let group = &mut self.groups[index];
+        if group.gpus != gpus {
+            let what =
+                Diagnostic::new(format!("members of the group `{name}` of `{}` are placed differently", step.name));
+            problems.value(&step.at.key("corun"), what.help("`gpus` is the same for all members of a group"));
+        }
+        group.members.push(instance.id);
+        instance.corun =
+            Some(CorunMember { group: group.id, name: name.into(), gpus, continues: plan.provided.continues });
+    }
+}
+
+/// Finds what can never run: recorded where the step says so, else a problem.
+pub(super) fn fits(
+    steps: &[Step],
+    groups: &[Group],
+    machine: &Machine,
+    instances: &mut [Instance],
+    problems: &mut Problems,
+) {
+    let mut never: BTreeMap<InstanceId, fit::Lack> = BTreeMap::new();
+    for instance in instances.iter().filter(|i| i.skip.is_none()) {
+        if let Some(why) = fit::request(&instance.request, machine) {
+            never.insert(instance.id, why);
+        }
+    }
+    for group in groups {
+        // A member that fits nowhere at all keeps the group from being one.
+        let lame = group.members.iter().find_map(|id| never.get(id).map(|lack| (*id, lack.clone())));
+        let why = match lame {
+            Some((id, (key, why))) => {
+                Some((key, format!("is in a group with `{}`, which {why}", instances[id.index()].label)))
+            }
+            None => {
+                let members: Vec<&Instance> = group.members.iter().map(|id| &instances[id.index()]).collect();
+                fit::group(&members, machine)
+            }
+        };
+        for id in &group.members {
+            if let Some(why) = &why {
+                never.entry(*id).or_insert_with(|| why.clone());
+            }
+        }
+    }
+    let mut said: BTreeSet<(usize, String)> = BTreeSet::new();
+    let mut more: BTreeMap<usize, u32> = BTreeMap::new();
+    for (id, (key, why)) in never {
+        let instance = &mut instances[id.index()];
+        let step = instance.step.index();
+        if instance.record.contains(&Outcome::DoesNotFit) {
+            instance.does_not_fit = Some(why.into());
+        } else if said.insert((step, why.clone())) && *more.entry(step).and_modify(|n| *n += 1).or_insert(1) <= 3 {
+            let what = Diagnostic::new(format!("`{}` can never run here: it {why}", instance.label));
+            let at = steps[step].values.get(key).map_or_else(|| steps[step].at.clone(), |t| t.at.clone());
+            problems.key(
+                &at,
+                what.help(
+                    "ask for less, cap it in a profile (`gpus:`), or `record: [does_not_fit]` to have it as a result",
+                ),
+            );
+        }
+    }
+}
+
+/// A mapping of named inputs, as `inputs` in expressions.
+pub(super) fn inputs_value(inputs: &[Input]) -> Value {
+    let named = inputs.iter().filter(|i| !i.in_place).filter_map(|i| Some((i.name.clone()?, Value::from(i.place()))));
+    Value::from_pairs(named.collect::<Vec<_>>())
+}

@@ -1,0 +1,152 @@
+//! The typed keys of a step: evaluated once where they are the same for every instance, else for each.
+
+use std::sync::Arc;
+
+use minijinja::value::{Value, ValueKind};
+
+use super::prepare::StepPlan;
+use crate::{
+    CorunGpus, Diagnostic, Exclusive, Input, Output, Span,
+    expr::Template,
+    spec::{
+        at::Problems,
+        read::{When, report},
+        step::Step,
+        typed::{self, Typed},
+    },
+};
+
+/// A value of a key.
+#[derive(Debug)]
+pub(super) struct Lazy<T> {
+    ready: Option<T>,
+    template: Option<Template>,
+    typed: fn(&Value) -> Typed<T>,
+    default: T,
+}
+
+impl<T: Clone> Lazy<T> {
+    fn new(
+        step: &Step,
+        plan: &StepPlan,
+        key: &'static str,
+        default: T,
+        typed: fn(&Value) -> Typed<T>,
+        scope: &Value,
+        problems: &mut Problems,
+    ) -> Self {
+        let mut lazy = Lazy { ready: None, template: None, typed, default };
+        match step.values.get(key) {
+            None => lazy.ready = Some(lazy.default.clone()),
+            Some(template) => match template.fold(scope, &plan.now()) {
+                Ok(folded) => match folded.as_const() {
+                    Some(value) => {
+                        let value = lazy.read(value, template, None, problems);
+                        lazy.ready = Some(value);
+                    }
+                    None => lazy.template = Some(folded),
+                },
+                Err(error) => {
+                    error.report(template, problems);
+                    lazy.ready = Some(lazy.default.clone());
+                }
+            },
+        }
+        lazy
+    }
+
+    fn read(&self, value: &Value, template: &Template, label: Option<&str>, problems: &mut Problems) -> T {
+        (self.typed)(value).unwrap_or_else(|wrong| {
+            let n = problems.0.len();
+            report(problems, &template.at, wrong);
+            if let (Some(problem), Some(label)) = (problems.0.get_mut(n), label) {
+                problem.what.help.push(format!("so it is in `{label}`"));
+            }
+            self.default.clone()
+        })
+    }
+
+    /// It is the same for every instance.
+    pub(super) fn is_ready(&self) -> bool {
+        self.template.is_none()
+    }
+
+    /// Its value for an instance.
+    pub(super) fn get(&self, scope: &Value, label: &str, problems: &mut Problems) -> T {
+        let Some(template) = &self.template else { return self.ready.clone().unwrap_or_else(|| self.default.clone()) };
+        match template.eval(scope) {
+            Ok(value) => self.read(&value, template, Some(label), problems),
+            Err(error) => {
+                error.report(template, problems);
+                self.default.clone()
+            }
+        }
+    }
+}
+
+/// The keys of a step that say how its instances run.
+#[derive(Debug)]
+pub(super) struct Keys {
+    pub(super) gpus: Lazy<u32>,
+    pub(super) gpu_memory: Lazy<Option<u64>>,
+    pub(super) cpus: Lazy<Option<u32>>,
+    pub(super) memory: Lazy<Option<u64>>,
+    pub(super) exclusive: Lazy<Exclusive>,
+    pub(super) corun: Lazy<Option<(String, CorunGpus)>>,
+    pub(super) repeat: Lazy<u32>,
+    pub(super) seed: Lazy<u64>,
+    pub(super) timeout: Lazy<Option<Span>>,
+    pub(super) retries: Lazy<u32>,
+    pub(super) priority: Lazy<i64>,
+    pub(super) inputs: Lazy<Arc<[Input]>>,
+    pub(super) outputs: Lazy<Arc<[Output]>>,
+}
+
+fn optional<T>(value: &Value, typed: impl Fn(&Value) -> Typed<T>) -> Typed<Option<T>> {
+    if value.is_none() { Ok(None) } else { typed(value).map(Some) }
+}
+
+impl Keys {
+    pub(super) fn new(step: &Step, plan: &StepPlan, scope: &Value, problems: &mut Problems) -> Self {
+        macro_rules! lazy {
+            ($key:literal, $default:expr, $typed:expr) => {
+                Lazy::new(step, plan, $key, $default, $typed, scope, problems)
+            };
+        }
+        Keys {
+            gpus: lazy!("gpus", 0, |v| typed::count(v, 0)),
+            gpu_memory: lazy!("gpu_memory", None, |v| optional(v, typed::size)),
+            cpus: lazy!("cpus", None, |v| optional(v, |v| typed::count(v, 1))),
+            memory: lazy!("memory", None, |v| optional(v, typed::size)),
+            exclusive: lazy!("exclusive", Exclusive::No, typed::exclusive),
+            corun: lazy!("corun", None, |v| optional(v, typed::corun)),
+            repeat: lazy!("repeat", 1, |v| Ok(optional(v, |v| typed::count(v, 1))?.unwrap_or(1))),
+            seed: lazy!("seed", 0, typed::seed),
+            timeout: lazy!("timeout", None, |v| optional(v, typed::duration)),
+            retries: lazy!("retries", 0, |v| typed::count(v, 0)),
+            priority: lazy!("priority", 0, typed::integer),
+            inputs: lazy!("inputs", Arc::from([]), |v| typed::inputs(v).map(Arc::from)),
+            outputs: lazy!("outputs", plan_outputs(plan), |v| typed::outputs(v).map(Arc::from)),
+        }
+    }
+}
+
+fn plan_outputs(plan: &StepPlan) -> Arc<[Output]> {
+    plan.provided.outputs.iter().map(|(name, path)| Output { name: name.clone(), path: path.clone() }).collect()
+}
+
+/// Why an instance is skipped, if its `when` says so.
+pub(super) fn skipped(when: &When, scope: &Value, problems: &mut Problems) -> Option<Arc<str>> {
+    let what = match when.expr.eval(scope) {
+        Ok(value) if value.kind() == ValueKind::Bool => {
+            return (!value.is_true()).then(|| format!("`{}` is false", when.expr.text).into());
+        }
+        Ok(value) => {
+            let found = crate::expr::value::describe(&value);
+            Diagnostic::new(format!("`when` is {found}")).label("expected true or false")
+        }
+        Err(message) => Diagnostic::new(message),
+    };
+    problems.value(&when.at, what);
+    None
+}

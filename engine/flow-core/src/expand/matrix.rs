@@ -1,0 +1,230 @@
+//! Matrices: the values of the axes, how they read in labels, and which instances of two steps belong together.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    sync::Arc,
+};
+
+use indexmap::IndexMap;
+use minijinja::value::{Value, ValueKind};
+use serde_json::Value as Json;
+
+use crate::{
+    Diagnostic, Digest, InstanceId,
+    expr::{
+        Template,
+        value::{describe, to_json},
+    },
+    spec::at::Problems,
+};
+
+/// An axis with its values.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    pub(super) name: Arc<str>,
+    pub(super) values: Vec<AxisValue>,
+}
+
+/// One value of an axis.
+#[derive(Clone, Debug)]
+pub(super) struct AxisValue {
+    /// As expressions see it.
+    pub(super) value: Value,
+    /// Flattened: `batch`, or `run.batch` and `run.lr`.
+    pub(super) flat: Vec<(String, Json)>,
+    /// As it stands in labels, `batch=16`; equal exactly for equal values.
+    pub(super) text: String,
+}
+
+/// A step's matrix.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Matrix {
+    pub(super) axes: Vec<Axis>,
+}
+
+impl Matrix {
+    /// How many points it has; one without axes.
+    pub(super) fn len(&self) -> usize {
+        self.axes.iter().map(|a| a.values.len()).product()
+    }
+
+    /// The position on each axis of a point; the first axis is the slowest.
+    pub(super) fn digits(&self, point: usize) -> Vec<usize> {
+        let mut rest = point;
+        let mut digits = vec![0; self.axes.len()];
+        for (digit, axis) in digits.iter_mut().zip(&self.axes).rev() {
+            *digit = rest % axis.values.len();
+            rest /= axis.values.len();
+        }
+        digits
+    }
+
+    /// The values at a point.
+    pub(super) fn at(&self, point: usize) -> impl Iterator<Item = (&Axis, &AxisValue)> {
+        self.axes.iter().zip(self.digits(point)).map(|(axis, digit)| (axis, &axis.values[digit]))
+    }
+
+    /// `step[version=v7,batch=16]`.
+    pub(super) fn label(&self, step: &str, point: usize, repetition: Option<u32>) -> Arc<str> {
+        let mut label = step.to_owned();
+        let mut separator = '[';
+        for (_, value) in self.at(point) {
+            let _ = write!(label, "{separator}{}", value.text);
+            separator = ',';
+        }
+        if let Some(n) = repetition {
+            let _ = write!(label, "{separator}repetition={n}");
+            separator = ',';
+        }
+        if separator == ',' {
+            label.push(']');
+        }
+        label.into()
+    }
+
+    /// The point, flattened.
+    pub(super) fn flat(&self, point: usize) -> IndexMap<String, Json> {
+        self.at(point).flat_map(|(_, value)| value.flat.iter().cloned()).collect()
+    }
+}
+
+/// Reads the values of an axis from what its expression gave; `Ok(None)` where it gave an empty list.
+pub(super) fn axis(name: &Arc<str>, template: &Template, value: &Value, problems: &mut Problems) -> Option<Axis> {
+    if value.kind() != ValueKind::Seq && value.kind() != ValueKind::Iterable {
+        let what = Diagnostic::new(format!("the axis `{name}` is {}", describe(value)));
+        problems.value(&template.at, what.label("expected a list, or one expression that gives a list"));
+        return None;
+    }
+    let mut values: Vec<AxisValue> = Vec::new();
+    let mut texts = BTreeSet::new();
+    for (i, value) in value.try_iter().into_iter().flatten().enumerate() {
+        let read = read(name, &value);
+        let wrong = match read {
+            Ok(one) if !texts.insert(one.text.clone()) => {
+                Diagnostic::new(format!("`{}` stands twice in the axis `{name}`", one.text))
+                    .help("`repeat: 2` runs the same point again with another seed")
+            }
+            Ok(one) => {
+                values.push(one);
+                continue;
+            }
+            Err(message) => Diagnostic::new(format!("the axis `{name}` cannot have this value: {message}")),
+        };
+        problems.value(&template.at.index(i), wrong);
+        return None;
+    }
+    Some(Axis { name: name.clone(), values })
+}
+
+fn read(name: &str, value: &Value) -> Result<AxisValue, String> {
+    let mut flat = Vec::new();
+    flatten(name.to_owned(), value, &mut flat)?;
+    if flat.is_empty() {
+        return Err("an empty mapping".to_owned());
+    }
+    let text: Vec<String> = flat.iter().map(|(k, v)| format!("{}={}", word(k), shown(v))).collect();
+    Ok(AxisValue { value: value.clone(), flat, text: text.join(",") })
+}
+
+fn flatten(name: String, value: &Value, flat: &mut Vec<(String, Json)>) -> Result<(), String> {
+    match value.kind() {
+        ValueKind::Map => {
+            for key in value.try_iter().map_err(|e| e.to_string())? {
+                let member = value.get_item(&key).map_err(|e| e.to_string())?;
+                flatten(format!("{name}.{key}"), &member, flat)?;
+            }
+        }
+        // A list is one value: its text stands for it in labels and tables.
+        ValueKind::Seq | ValueKind::Iterable => flat.push((name, Json::String(to_json(value)?.to_string()))),
+        _ => flat.push((name, to_json(value)?)),
+    }
+    Ok(())
+}
+
+/// A value in a label: bare where that is safe and not mistaken for another type, else in quotes without anything that
+/// does not print; a long one is cut and told apart by its digest.
+fn shown(value: &Json) -> String {
+    const LONG: usize = 60;
+    let Json::String(text) = value else { return value.to_string() };
+    let other = text.is_empty() || matches!(text.as_str(), "null" | "true" | "false") || text.parse::<f64>().is_ok();
+    let short = if text.chars().count() > LONG {
+        let head: String = text.chars().take(LONG / 2).collect();
+        format!("{head}…{}", Digest::of(text.as_bytes()).short())
+    } else {
+        text.clone()
+    };
+    if other { format!("\"{short}\"") } else { word(&short) }
+}
+
+fn word(text: &str) -> String {
+    let safe = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '+' | '/' | ':' | '@' | '%' | '…');
+    if text.chars().all(safe) {
+        return text.to_owned();
+    }
+    let mut quoted = String::from('"');
+    for c in text.chars() {
+        if c == '\'' { quoted.push(c) } else { quoted.extend(c.escape_debug()) }
+    }
+    quoted + "\""
+}
+
+/// Which instances of one step belong to an instance of another: those that agree on every axis that both have, and on the
+/// repetition where both repeat.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Agreement {
+    /// For each axis that both have: its position in the reader's matrix, and for each value there the value's number in the
+    /// other's, if it has it.
+    common: Vec<(usize, Vec<Option<usize>>, usize)>,
+    repetition: bool,
+    /// By key.
+    members: BTreeMap<u64, Vec<InstanceId>>,
+}
+
+/// An instance's place in its step: the point of the matrix, and the repetition.
+pub(super) type Place = (u32, Option<u32>);
+
+impl Agreement {
+    /// Between a reader and what it reads.
+    pub(super) fn new(
+        reader: &Matrix,
+        read: &Matrix,
+        both_repeat: bool,
+        members: impl Iterator<Item = (InstanceId, Place)>,
+    ) -> Self {
+        let mut common = Vec::new();
+        let mut read_axes = Vec::new();
+        for (i, axis) in reader.axes.iter().enumerate() {
+            let Some(j) = read.axes.iter().position(|other| other.name == axis.name) else { continue };
+            let other = &read.axes[j].values;
+            let index: BTreeMap<&str, usize> = other.iter().enumerate().map(|(n, v)| (v.text.as_str(), n)).collect();
+            let table = axis.values.iter().map(|v| index.get(v.text.as_str()).copied()).collect();
+            common.push((i, table, other.len()));
+            read_axes.push(j);
+        }
+        let mut agreement = Agreement { common, repetition: both_repeat, members: BTreeMap::new() };
+        for (id, (point, repetition)) in members {
+            let digits = read.digits(point as usize);
+            let key = agreement.key(read_axes.iter().map(|j| Some(digits[*j])), repetition);
+            if let Some(key) = key {
+                agreement.members.entry(key).or_default().push(id);
+            }
+        }
+        agreement
+    }
+
+    /// The instances that belong to one of the reader's, ascending.
+    pub(super) fn of(&self, reader: &Matrix, place: Place) -> &[InstanceId] {
+        let digits = reader.digits(place.0 as usize);
+        let key = self.key(self.common.iter().map(|(i, table, _)| table[digits[*i]]), place.1);
+        key.and_then(|key| self.members.get(&key)).map_or(&[], Vec::as_slice)
+    }
+
+    fn key(&self, digits: impl Iterator<Item = Option<usize>>, repetition: Option<u32>) -> Option<u64> {
+        let mut key = if self.repetition { u64::from(repetition.unwrap_or(0)) } else { 0 };
+        for ((_, _, size), digit) in self.common.iter().zip(digits) {
+            key = key * *size as u64 + digit? as u64;
+        }
+        Some(key)
+    }
+}

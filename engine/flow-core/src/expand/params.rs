@@ -1,0 +1,196 @@
+//! Parameters in force: defaults, then the profile, then `--set`. And which profile that is.
+
+use indexmap::IndexMap;
+use minijinja::value::{Value, ValueKind};
+
+use super::ExpandRequest;
+use crate::{
+    Diagnostic, Machine, Workflow,
+    expr::{Scope, value::from_yaml},
+    spec::{
+        at::{At, On, Problems},
+        read::Profile,
+    },
+};
+
+/// What was chosen.
+pub(super) struct Chosen {
+    pub(super) params: IndexMap<String, Value>,
+    pub(super) profile: Option<(String, String)>,
+    /// The profile's cap on GPUs.
+    pub(super) gpus: Option<u32>,
+}
+
+/// `machine` in expressions.
+pub(super) fn machine(machine: &Machine) -> Value {
+    let names: Vec<Value> = machine.gpus.iter().map(|g| Value::from(g.name.as_str())).collect();
+    // Of cards that differ the smallest: what fits there fits anywhere.
+    let memory = machine.gpus.iter().map(|g| g.memory).min().unwrap_or(0);
+    Value::from_pairs([
+        ("gpus", Value::from(machine.gpus.len())),
+        ("gpu_names", Value::from(names)),
+        ("gpu_memory", Value::from(memory)),
+        ("cpus", Value::from(machine.cpus)),
+        ("memory", Value::from(machine.memory)),
+    ])
+}
+
+/// Chooses the profile and merges the parameters.
+pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems: &mut Problems) -> Chosen {
+    let file = &workflow.file;
+    let mut params: IndexMap<String, Value> = file.params.iter().map(|(k, (v, _))| (k.clone(), v.clone())).collect();
+    let found = profile(&file.profiles, request, problems);
+    if let Some((profile, _)) = found {
+        for (name, (value, _)) in &profile.params {
+            if let Some(param) = params.get_mut(name) {
+                *param = merge(param, value);
+            }
+        }
+    }
+    for given in request.set {
+        if let Err(what) = set(&mut params, given, request.shell_folder) {
+            problems.add(&At::root(), On::Nothing, what);
+        }
+    }
+    Chosen {
+        params,
+        gpus: found.as_ref().and_then(|(p, _)| p.gpus),
+        profile: found.map(|(p, why)| (p.name.clone(), why)),
+    }
+}
+
+fn profile<'a>(
+    profiles: &'a [Profile],
+    request: &ExpandRequest<'_>,
+    problems: &mut Problems,
+) -> Option<(&'a Profile, String)> {
+    if let Some(name) = request.profile {
+        let found = profiles.iter().find(|p| p.name == name);
+        if found.is_none() {
+            let mut what = Diagnostic::new(format!("there is no profile `{name}`"));
+            what = match profiles {
+                [] => what.help("the workflow has no `profiles`"),
+                _ => what.nearest(name, profiles.iter().map(|p| p.name.as_str())),
+            };
+            problems.add(&At::root(), On::Nothing, what);
+        }
+        return found.map(|p| (p, "asked for with --profile".to_owned()));
+    }
+    let scope = Value::from_object(Scope { machine: Some(machine(request.machine)), ..Scope::default() });
+    for profile in profiles {
+        let Some(when) = &profile.when else { continue };
+        match when.expr.eval(&scope) {
+            Ok(value) if value.kind() == ValueKind::Bool => {
+                if value.is_true() {
+                    return Some((profile, format!("`{}` holds", when.expr.text)));
+                }
+            }
+            Ok(value) => {
+                let what = Diagnostic::new(format!("`when` is {}", crate::expr::value::describe(&value)));
+                problems.value(&when.at, what.label("expected true or false"));
+            }
+            Err(message) => problems.value(&when.at, Diagnostic::new(message)),
+        }
+    }
+    None
+}
+
+/// Mappings are merged, everything else is replaced.
+fn merge(old: &Value, new: &Value) -> Value {
+    if old.kind() != ValueKind::Map || new.kind() != ValueKind::Map {
+        return new.clone();
+    }
+    let pairs = |value: &Value| -> Vec<(Value, Value)> {
+        let keys = value.try_iter().into_iter().flatten();
+        keys.map(|k| (k.clone(), value.get_item(&k).unwrap_or_default())).collect()
+    };
+    let mut merged: IndexMap<Value, Value> = pairs(old).into_iter().collect();
+    for (key, value) in pairs(new) {
+        let value = merged.get(&key).map_or(value.clone(), |old| merge(old, &value));
+        merged.insert(key, value);
+    }
+    Value::from_pairs(merged)
+}
+
+fn set(params: &mut IndexMap<String, Value>, given: &str, folder: &str) -> Result<(), Diagnostic> {
+    let Some((name, text)) = given.split_once('=') else {
+        return Err(Diagnostic::new(format!("`--set {given}` sets nothing")).label("expected NAME=VALUE"));
+    };
+    let name = name.trim();
+    if !params.contains_key(name) {
+        let what = Diagnostic::new(format!("`--set {given}`: the workflow has no parameter `{name}`"));
+        return Err(what.nearest(name, params.keys().map(String::as_str)));
+    }
+    let yaml = serde_yaml::from_str::<serde_yaml::Value>(text).map_err(|e| {
+        let words = e.to_string();
+        words.split(" at line ").next().unwrap_or(&words).to_owned()
+    });
+    let value = yaml.and_then(|yaml| from_yaml(&yaml)).map_err(|message| {
+        Diagnostic::new(format!("`--set {given}`: the value is no YAML: {message}"))
+            .help(format!("quote it: --set '{name}=\"{text}\"'"))
+    })?;
+    let value = relative_to(folder, &value);
+    if let Some(param) = params.get_mut(name) {
+        *param = merge(param, &value);
+    }
+    Ok(())
+}
+
+/// Texts that begin with `./` or `../` are paths as the shell sees them.
+fn relative_to(folder: &str, value: &Value) -> Value {
+    match value.kind() {
+        ValueKind::String => match value.as_str() {
+            Some(text) if text.starts_with("./") || text.starts_with("../") || text == "." || text == ".." => {
+                Value::from(join(folder, text))
+            }
+            _ => value.clone(),
+        },
+        ValueKind::Seq => {
+            Value::from(value.try_iter().into_iter().flatten().map(|v| relative_to(folder, &v)).collect::<Vec<_>>())
+        }
+        ValueKind::Map => Value::from_pairs(
+            value
+                .try_iter()
+                .into_iter()
+                .flatten()
+                .map(|k| (k.clone(), relative_to(folder, &value.get_item(&k).unwrap_or_default()))),
+        ),
+        _ => value.clone(),
+    }
+}
+
+/// Joins by text alone; an absolute path stands for itself.
+pub(super) fn join(folder: &str, path: &str) -> String {
+    let whole = if path.starts_with('/') { path.to_owned() } else { format!("{folder}/{path}") };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in whole.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|p| *p != "..") => {
+                parts.pop();
+            }
+            ".." if whole.starts_with('/') => {}
+            part => parts.push(part),
+        }
+    }
+    let root = if whole.starts_with('/') { "/" } else { "" };
+    format!("{root}{}", parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joins_paths() {
+        for (folder, path, joined) in [
+            ("/a/b", "./c", "/a/b/c"),
+            ("/a/b", "../c/./d", "/a/c/d"),
+            ("/a", "../../c", "/c"),
+            ("/a", "/x/../y", "/y"),
+            ("a", "../../b", "../b"),
+        ] {
+            assert_eq!(join(folder, path), joined);
+        }
+    }
+}

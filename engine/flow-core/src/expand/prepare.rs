@@ -1,0 +1,301 @@
+//! Steps against what is installed: what `uses` names, `with:` as far as it is known, the matrix, and what a built-in sees.
+//! Everything here is done once for a step.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use minijinja::value::Value;
+use serde_json::{Map, Value as Json};
+
+use super::{
+    ExpandRequest,
+    matrix::{Axis, Matrix, Place},
+    with::{Mark, Schema, known},
+};
+use crate::{
+    Diagnostic, Provided, Uses,
+    expr::{Expr, Node, Template},
+    spec::{
+        at::{At, Problems, Seg},
+        step::{Action, Step},
+    },
+};
+
+/// A step, ready to make instances of.
+#[derive(Debug)]
+pub(super) struct StepPlan {
+    pub(super) name: Arc<str>,
+    /// Nothing is wrong with it.
+    pub(super) sound: bool,
+    pub(super) uses: Uses,
+    pub(super) provided: Provided,
+    pub(super) schema: Option<Schema>,
+    /// `run:`, folded.
+    pub(super) command: Option<Template>,
+    /// `with:`, folded; an empty mapping where there is none.
+    pub(super) with: Template,
+    /// `env:`, folded.
+    pub(super) env: Template,
+    /// No value of `with` differs between instances before they start.
+    pub(super) uniform: bool,
+    /// Names whose values belong to an instance.
+    pub(super) own_names: BTreeSet<String>,
+    pub(super) matrix: Matrix,
+    /// Why there are no instances.
+    pub(super) absent: Option<String>,
+    pub(super) repeats: bool,
+    /// By instance of the step.
+    pub(super) places: Vec<Place>,
+    pub(super) first: u32,
+    /// Steps that its expressions read.
+    pub(super) reads: Vec<Read>,
+    /// Steps of `needs`.
+    pub(super) after: Vec<usize>,
+    /// Steps that a built-in's `with` names, with the places.
+    pub(super) named: Vec<(usize, At)>,
+    /// Steps that a built-in sees.
+    pub(super) sees: Vec<usize>,
+}
+
+/// A step that an expression reads.
+#[derive(Clone, Debug)]
+pub(super) struct Read {
+    pub(super) step: usize,
+    pub(super) attribute: Option<String>,
+    pub(super) member: Option<String>,
+    pub(super) at: At,
+}
+
+impl StepPlan {
+    /// The expression has the same value for every instance of the step, and has it now.
+    pub(super) fn now(&self) -> impl Fn(&Expr) -> bool {
+        |expr| !expr.is_late() && !expr.reads.names.iter().any(|name| self.own_names.contains(name))
+    }
+}
+
+/// Prepares a step.
+pub(super) fn prepare(
+    step: &Step,
+    names: &BTreeMap<Arc<str>, usize>,
+    params: &BTreeSet<&str>,
+    scope: &Value,
+    request: &ExpandRequest<'_>,
+    problems: &mut Problems,
+) -> StepPlan {
+    let before = problems.0.len();
+    let empty =
+        Template { at: step.at.key("with"), node: Node::Const(Value::from_pairs::<[(&str, Value); 0], _, _>([])) };
+    let no_env = Template { at: step.at.key("env"), ..empty.clone() };
+    let mut own_names: BTreeSet<String> = step.axes.iter().map(|(name, _)| name.to_string()).collect();
+    own_names.insert("inputs".to_owned());
+    if !params.contains("seed") {
+        own_names.insert("seed".to_owned());
+    }
+    let mut plan = StepPlan {
+        name: step.name.clone(),
+        sound: step.sound,
+        uses: Uses::Command,
+        provided: Provided::default(),
+        schema: None,
+        command: None,
+        with: empty,
+        env: no_env,
+        uniform: true,
+        own_names,
+        matrix: Matrix::default(),
+        absent: None,
+        repeats: step.values.contains_key("repeat"),
+        places: Vec::new(),
+        first: 0,
+        reads: Vec::new(),
+        after: step.needs.iter().filter_map(|(name, _)| names.get(&**name).copied()).collect(),
+        named: Vec::new(),
+        sees: Vec::new(),
+    };
+    for (_, part) in &step.parts {
+        part.visit(&mut |expr, at| {
+            for field in expr.fields("steps") {
+                if let Some(step) = names.get(&*field.name) {
+                    let (attribute, member) = (field.attribute.clone(), field.member.clone());
+                    plan.reads.push(Read { step: *step, attribute, member, at: at.clone() });
+                }
+            }
+        });
+    }
+    uses(step, &mut plan, request, problems);
+    if step.sound {
+        plan.matrix = matrix(step, &mut plan.absent, scope, problems);
+    }
+    // Of a step in which something is wrong already, only what is written out is looked at any further.
+    let fold = |template: &Template, plan: &StepPlan, problems: &mut Problems| {
+        let now = |expr: &Expr| step.sound && plan.now()(expr);
+        template.fold(scope, &now).unwrap_or_else(|error| {
+            error.report(template, problems);
+            template.clone()
+        })
+    };
+    if let Action::Run(command) = &step.action {
+        plan.command = Some(fold(command, &plan, problems));
+    }
+    if let Some(env) = step.values.get("env") {
+        plan.env = fold(env, &plan, problems);
+    }
+    if let Some(with) = &step.with {
+        plan.with = fold(with, &plan, problems);
+        let mut uniform = true;
+        plan.with.visit(&mut |expr, _| uniform &= expr.is_late() || !step.sound);
+        plan.uniform = uniform;
+    }
+    if problems.0.len() == before {
+        with(step, &mut plan, names, problems);
+    }
+    plan.sound &= problems.0.len() == before;
+    plan
+}
+
+fn uses(step: &Step, plan: &mut StepPlan, request: &ExpandRequest<'_>, problems: &mut Problems) {
+    let Action::Uses { plugin, step: inner, at } = &step.action else { return };
+    let whole = format!("{plugin}/{inner}");
+    let catalogue = request.catalogue;
+    let steps = if plugin == "flow" {
+        plan.uses = Uses::Builtin(inner.clone());
+        &catalogue.builtins
+    } else {
+        plan.uses = Uses::Plugin { plugin: plugin.clone(), step: inner.clone() };
+        let Some(found) = catalogue.plugins.get(plugin) else {
+            let what = Diagnostic::new(format!("there is no plugin `{plugin}`"));
+            let names: Vec<&str> = catalogue.plugins.keys().map(String::as_str).chain(["flow"]).collect();
+            let what = what.nearest(plugin, names);
+            let help = "a plugin is a folder with a `plugin.yaml`, below `plugins/` or where `--plugin-dir` says";
+            return problems.value(at, what.help(help));
+        };
+        &found.steps
+    };
+    let Some(provided) = steps.get(inner) else {
+        let owner = if plugin == "flow" { "flow".to_owned() } else { format!("the plugin `{plugin}`") };
+        let names: Vec<String> = steps.keys().map(|name| format!("{plugin}/{name}")).collect();
+        let what = Diagnostic::new(format!("{owner} has no step `{inner}`"));
+        return problems.value(at, what.nearest(&whole, names.iter().map(String::as_str)));
+    };
+    plan.provided = provided.clone();
+    match Schema::new(&whole, &provided.with) {
+        Ok(schema) => plan.schema = Some(schema),
+        Err(message) => problems.value(at, Diagnostic::new(message)),
+    }
+}
+
+fn matrix(step: &Step, absent: &mut Option<String>, scope: &Value, problems: &mut Problems) -> Matrix {
+    /// More than this in one step is a mistake, and would be felt.
+    const MOST: usize = 1_000_000;
+    let mut axes: Vec<Axis> = Vec::new();
+    for (name, template) in &step.axes {
+        let value = match template.eval(scope) {
+            Ok(value) => value,
+            Err(error) => {
+                error.report(template, problems);
+                continue;
+            }
+        };
+        let Some(axis) = super::matrix::axis(name, template, &value, problems) else { continue };
+        if axis.values.is_empty() {
+            *absent = Some(format!("its axis `{name}` is empty"));
+        }
+        axes.push(axis);
+    }
+    let points = axes.iter().try_fold(1usize, |n, axis| n.checked_mul(axis.values.len()));
+    if points.is_none_or(|n| n > MOST) {
+        let what = Diagnostic::new(format!("the matrix of `{}` has more than {MOST} points", step.name));
+        problems.key(&step.at.key("matrix"), what);
+        return Matrix::default();
+    }
+    Matrix { axes }
+}
+
+/// What can be told of `with` before there are instances.
+fn with(step: &Step, plan: &mut StepPlan, names: &BTreeMap<Arc<str>, usize>, problems: &mut Problems) {
+    let Some(schema) = &plan.schema else { return };
+    let (mut json, unknown) = match known(&plan.with) {
+        Ok(known) => known,
+        Err((path, message)) => {
+            let at = path.iter().fold(plan.with.at.clone(), |at, seg| at.seg(seg.clone()));
+            return problems.value(&at, Diagnostic::new(message));
+        }
+    };
+    schema.fill(&mut json);
+    if plan.uniform {
+        let at = if step.with.is_some() { plan.with.at.clone() } else { step.at.key("uses") };
+        schema.check(&json, &unknown, &at, None, problems);
+    }
+    for (path, name) in schema.marked(&json, Mark::Step) {
+        let at = path.iter().fold(plan.with.at.clone(), |at, seg| at.seg(seg.clone()));
+        if unknown.contains(&path) && !step.sound {
+            continue;
+        }
+        if unknown.contains(&path) {
+            problems.value(&at, Diagnostic::new("the name of a step is written out here, the same for every instance"));
+            continue;
+        }
+        match names.get(&*name) {
+            Some(named) => plan.named.push((*named, at)),
+            None => {
+                let what = Diagnostic::new(format!("there is no step `{name}`"));
+                let others = names.keys().map(|n| &**n).filter(|n| *n != &*step.name);
+                problems.value(&at, what.nearest(&name, others));
+            }
+        }
+    }
+}
+
+/// What each built-in sees: the steps that its `with` names; for a co-run step also the solo runs that it is compared with,
+/// along `like`; and what named built-ins see in turn.
+pub(super) fn see(plans: &mut [StepPlan], steps: &[Step], names: &BTreeMap<Arc<str>, usize>) {
+    let mut sees: Vec<Vec<usize>> = Vec::with_capacity(plans.len());
+    for (own, plan) in plans.iter().enumerate() {
+        let mut seen: Vec<usize> = Vec::new();
+        let mut queue: Vec<usize> = plan.named.iter().rev().map(|(n, _)| *n).collect();
+        while let Some(here) = queue.pop() {
+            if here == own || seen.contains(&here) {
+                continue;
+            }
+            seen.push(here);
+            let mut copied = here;
+            let mut more: Vec<usize> = plans[here].named.iter().map(|(n, _)| *n).collect();
+            while steps[copied].values.contains_key("corun") {
+                let Some(&base) = steps[copied].like.as_deref().and_then(|name| names.get(name)) else { break };
+                if more.contains(&base) {
+                    break;
+                }
+                more.push(base);
+                copied = base;
+            }
+            queue.extend(more.into_iter().rev());
+        }
+        sees.push(if matches!(plan.uses, Uses::Builtin(_)) { seen } else { Vec::new() });
+    }
+    for (plan, seen) in plans.iter_mut().zip(sees) {
+        plan.sees = seen;
+    }
+}
+
+/// The path of a parameter as a name: `with.sections.0.image`.
+pub(super) fn dotted(path: &[Seg]) -> String {
+    let mut name = "with".to_owned();
+    for seg in path {
+        name.push('.');
+        match seg {
+            Seg::Key(key) => name.push_str(key),
+            Seg::Index(i) => name.push_str(&i.to_string()),
+        }
+    }
+    name
+}
+
+/// A mapping, whatever it is.
+pub(super) fn object(json: Json) -> Map<String, Json> {
+    match json {
+        Json::Object(map) => map,
+        _ => Map::new(),
+    }
+}

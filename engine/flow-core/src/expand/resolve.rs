@@ -1,0 +1,188 @@
+//! Bodies of instances once everything that they need is settled: late values evaluated, checked, and the artifacts that they
+//! read named.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use minijinja::value::Value;
+use serde_json::{Map, Value as Json};
+
+use super::{
+    Expansion, ResolveError, Uses,
+    build::{Agreements, inputs_value},
+    params::join,
+    prepare::{StepPlan, dotted, object},
+    with::Mark,
+};
+use crate::{
+    Body, Instance, InstanceId, Link, Render, Resolved, Settled,
+    expr::{
+        EvalError, Item, Items, Scope, Steps, Template,
+        value::{from_json, to_json, to_text},
+    },
+    spec::typed,
+};
+
+/// What evaluating bodies takes; private to the expansion.
+#[derive(Debug)]
+pub(crate) struct Late {
+    pub(super) plans: Vec<StepPlan>,
+    pub(super) agreements: Agreements,
+    pub(super) base: Scope,
+    pub(super) folder: String,
+}
+
+impl Expansion {
+    /// The instance's body with every expression evaluated, results of what it needs included.
+    ///
+    /// # Errors
+    /// An expression reads what is not there: the output of something that failed or was skipped, an unknown metric. Or a
+    /// value that became known only now is not what the plugin's schema asks for.
+    pub fn resolve(&self, id: InstanceId, settled: &dyn Settled, render: Render) -> Result<Resolved, ResolveError> {
+        let instance = self.instances.get(id.index()).ok_or_else(|| error(format!("there is no instance {}", id.0)))?;
+        let plan = &self.late.plans[instance.step.index()];
+        let links = Arc::new(Mutex::new(BTreeSet::new()));
+        let scope = Value::from_object(self.scope(instance, plan, settled, render, &links));
+        let evaluate = |template: &Template| template.eval(&scope).map_err(|e| unresolved(instance, "", e));
+
+        let env = typed::env(&evaluate(&plan.env)?);
+        let env = env.map_err(|wrong| error(format!("`{}`: in `env`, {}", instance.label, sentence(wrong))))?;
+        let body = match &plan.uses {
+            Uses::Command => {
+                let template =
+                    plan.command.as_ref().ok_or_else(|| error(format!("`{}` has no command", instance.label)))?;
+                Body::Command(to_text(&evaluate(template)?).map_err(|m| error(format!("`{}`: {m}", instance.label)))?)
+            }
+            Uses::Plugin { plugin, step } => {
+                let with = self.with(instance, plan, &scope, render)?;
+                Body::Plugin { plugin: plugin.clone(), step: step.clone(), with }
+            }
+            Uses::Builtin(name) => {
+                Body::Builtin { name: name.clone(), with: self.with(instance, plan, &scope, render)? }
+            }
+        };
+        let links = mem::take(&mut *links.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect();
+        Ok(Resolved { body, env, links })
+    }
+
+    fn with(
+        &self,
+        instance: &Instance,
+        plan: &StepPlan,
+        scope: &Value,
+        render: Render,
+    ) -> Result<Map<String, Json>, ResolveError> {
+        let value = plan.with.eval(scope).map_err(|e| unresolved(instance, "with", e))?;
+        let mut with = to_json(&value).map_err(|m| error(format!("`{}`: in `with`, {m}", instance.label)))?;
+        let Some(schema) = &plan.schema else { return Ok(object(with)) };
+        schema.fill(&mut with);
+        let wrong = schema.sentences(&with);
+        if !wrong.is_empty() {
+            return Err(error(format!("`{}`: {}", instance.label, wrong.join("; "))));
+        }
+        for (path, text) in schema.marked(&with, Mark::Path) {
+            let name = dotted(&path);
+            // A path that is an artifact's is not the author's.
+            if !instance.inputs.iter().any(|i| i.in_place && i.name.as_deref() == Some(&*name)) {
+                continue;
+            }
+            let pointer: String = path.iter().fold(String::new(), |mut pointer, seg| {
+                pointer.push('/');
+                match seg {
+                    crate::spec::at::Seg::Key(key) => pointer.push_str(&key.replace('~', "~0").replace('/', "~1")),
+                    crate::spec::at::Seg::Index(i) => pointer.push_str(&i.to_string()),
+                }
+                pointer
+            });
+            if let Some(place) = with.pointer_mut(&pointer) {
+                *place = Json::String(match render {
+                    // The content is hashed as an input of this name; where it lies does not count.
+                    Render::Digests => format!("input {name}"),
+                    Render::Paths => join(&self.late.folder, &text),
+                });
+            }
+        }
+        Ok(object(with))
+    }
+
+    /// What the expressions of an instance see when it starts.
+    fn scope(
+        &self,
+        instance: &Instance,
+        plan: &StepPlan,
+        settled: &dyn Settled,
+        render: Render,
+        links: &Arc<Mutex<BTreeSet<Link>>>,
+    ) -> Scope {
+        let at = instance.step.index();
+        let place = plan.places[(instance.id.0 - plan.first) as usize];
+        let mut steps = Steps::default();
+        for read in &plan.reads {
+            let name = &self.late.plans[read.step].name;
+            if steps.0.contains_key(&**name) {
+                continue;
+            }
+            let members = self.members(at, read.step, place);
+            let alone = members.len() == 1;
+            let items = members.iter().enumerate().map(|(n, id)| {
+                let member = &self.instances[id.index()];
+                Arc::new(Item {
+                    label: member.label.clone(),
+                    place: if alone { format!("in/{name}") } else { format!("in/{name}/{n}") }.into(),
+                    axes: Value::from_pairs(member.axes.iter().map(|(k, v)| (k.as_str(), from_json(v)))),
+                    result: settled.result(*id).cloned().map(Arc::new),
+                    render,
+                    links: links.clone(),
+                })
+            });
+            let items = Items { step: name.clone(), items: items.collect() };
+            steps.0.insert(name.to_string(), Value::from_object(items));
+        }
+        let mut scope = self.late.base.clone();
+        scope.axes =
+            plan.matrix.at(place.0 as usize).map(|(axis, value)| (axis.name.clone(), value.value.clone())).collect();
+        scope.steps = Some(Value::from_object(steps));
+        scope.inputs = Some(inputs_value(&instance.inputs));
+        scope.seed = Some(instance.seed);
+        scope
+    }
+
+    /// The instances of a step that belong to an instance.
+    pub(super) fn members(&self, at: usize, on: usize, place: super::matrix::Place) -> &[InstanceId] {
+        match self.late.agreements.get(&(at, on)) {
+            Some(agreement) => agreement.of(&self.late.plans[at].matrix, place),
+            None => &[],
+        }
+    }
+}
+
+pub(super) fn error(message: String) -> ResolveError {
+    ResolveError { message }
+}
+
+fn unresolved(instance: &Instance, key: &str, e: EvalError) -> ResolveError {
+    let place = if key.is_empty() && e.path.is_empty() {
+        String::new()
+    } else {
+        format!(" (at `{}`)", dotted(&e.path).replacen("with", if key.is_empty() { "env" } else { key }, 1))
+    };
+    error(format!("`{}` reads `{}`{place}: {}", instance.label, e.expr, e.message))
+}
+
+fn sentence(wrong: Vec<typed::Wrong>) -> String {
+    let one = |wrong: typed::Wrong| match wrong.what {
+        typed::What::Type { found, expected, .. } => format!("{found} stands where {expected} is expected"),
+        typed::What::Other(what) => what.to_string(),
+    };
+    wrong.into_iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// Results by instance, for callers that have them in a map.
+impl Settled for BTreeMap<InstanceId, crate::StepResult> {
+    fn result(&self, id: InstanceId) -> Option<&crate::StepResult> {
+        self.get(&id)
+    }
+}

@@ -1,0 +1,129 @@
+//! What others ask of an expansion besides bodies: what targets reach, and what a built-in step sees.
+
+use std::collections::BTreeMap;
+
+use super::{Expansion, ResolveError, StepFacts, Uses, resolve::error};
+use crate::{
+    Body, BuiltinInput, Diagnostic, Instance, InstanceId, Outcome, Render, RunId, Settled, StepResult, StepView,
+    plan::without_attempt,
+};
+
+impl Expansion {
+    /// The instances that targets name and all that they need, ascending. A target is a step or a label; a step means all of
+    /// its instances, and a member of a co-run group means the group. No targets mean everything.
+    ///
+    /// # Errors
+    /// An unknown name, with the nearest one.
+    pub fn targets(&self, names: &[String]) -> Result<Vec<InstanceId>, Vec<Diagnostic>> {
+        if names.is_empty() {
+            return Ok(self.instances.iter().map(|i| i.id).collect());
+        }
+        let mut wrong = Vec::new();
+        let mut queue: Vec<InstanceId> = Vec::new();
+        for name in names {
+            if let Some(step) = self.steps.iter().find(|s| s.name == *name) {
+                queue.extend(step.ids());
+            } else if let Some(instance) = self.instances.iter().find(|i| *i.label == **name) {
+                queue.push(instance.id);
+            } else {
+                let what = Diagnostic::new(format!("there is no step `{name}`"));
+                let step = name.split('[').next().unwrap_or(name);
+                let labels = self.steps.iter().find(|s| s.name == step);
+                wrong.push(match labels {
+                    Some(step) => what.nearest(name, step.ids().map(|id| &*self.instances[id.index()].label)),
+                    None => what.nearest(name, self.steps.iter().map(|s| s.name.as_str())),
+                });
+            }
+        }
+        if !wrong.is_empty() {
+            return Err(wrong);
+        }
+        let mut reached = vec![false; self.instances.len()];
+        while let Some(id) = queue.pop() {
+            if std::mem::replace(&mut reached[id.index()], true) {
+                continue;
+            }
+            let instance = &self.instances[id.index()];
+            queue.extend(instance.needs.iter().map(|n| n.on));
+            if let Some(group) = &instance.corun {
+                queue.extend(&self.groups[group.group.index()].members);
+            }
+        }
+        Ok(self.instances.iter().map(|i| i.id).filter(|id| reached[id.index()]).collect())
+    }
+
+    /// What a built-in step sees, as far as results tell; `series` and `files` are for the caller to fill. `None` for an
+    /// instance that is no built-in.
+    ///
+    /// # Errors
+    /// As [`Expansion::resolve`].
+    pub fn builtin_input(&self, id: InstanceId, settled: &dyn Settled) -> Result<Option<BuiltinInput>, ResolveError> {
+        let instance = self.instances.get(id.index()).ok_or_else(|| error(format!("there is no instance {}", id.0)))?;
+        let resolved = self.resolve(id, settled, Render::Paths);
+        let Uses::Builtin(_) = self.steps[instance.step.index()].uses else { return Ok(None) };
+        let Body::Builtin { with, .. } = resolved?.body else { return Ok(None) };
+        let at = instance.step.index();
+        let plan = &self.late.plans[at];
+        let place = plan.places[(id.0 - plan.first) as usize];
+        let steps = self.steps[at]
+            .sees
+            .iter()
+            .map(|on| {
+                let facts = &self.steps[on.index()];
+                let members = self.members(at, on.index(), place);
+                let results: Vec<StepResult> = members.iter().map(|id| self.result(*id, settled)).collect();
+                let view = StepView {
+                    uses: facts.uses.name(),
+                    with: facts.with.clone(),
+                    like: facts.like.clone(),
+                    absent: facts.absent.clone(),
+                    series: vec![None; results.len()],
+                    results,
+                    files: BTreeMap::new(),
+                };
+                (facts.name.clone(), view)
+            })
+            .collect();
+        Ok(Some(BuiltinInput {
+            workflow: self.workflow.clone(),
+            title: self.title.clone(),
+            with,
+            steps,
+            profile: self.profile.clone(),
+            machine: self.machine.clone(),
+        }))
+    }
+
+    /// The result of an instance, made up where it has none because it never ran.
+    fn result(&self, id: InstanceId, settled: &dyn Settled) -> StepResult {
+        let instance = &self.instances[id.index()];
+        settled.result(id).cloned().unwrap_or_else(|| self.never_ran(instance))
+    }
+
+    fn never_ran(&self, instance: &Instance) -> StepResult {
+        let (outcome, reason) = match (&instance.does_not_fit, &instance.skip) {
+            (Some(why), _) => (Outcome::DoesNotFit, &**why),
+            (None, Some(why)) => (Outcome::Skipped, &**why),
+            (None, None) => (Outcome::Skipped, "it was not run"),
+        };
+        without_attempt(self, instance.id, outcome, reason, &RunId(String::new()), 0)
+    }
+}
+
+impl StepFacts {
+    /// The ids of its instances, in the order of the matrix.
+    pub fn ids(&self) -> impl Iterator<Item = InstanceId> + use<> {
+        self.instances.clone().map(InstanceId)
+    }
+}
+
+impl Uses {
+    /// `torch/train`, `flow/table`; `None` for a command.
+    pub fn name(&self) -> Option<String> {
+        match self {
+            Uses::Plugin { plugin, step } => Some(format!("{plugin}/{step}")),
+            Uses::Builtin(name) => Some(format!("flow/{name}")),
+            Uses::Command => None,
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! `with:` against the schema of the step it is for: what is wrong in it, defaults, and the parameters that are paths or names
+//! of steps. Values that are not known yet are passed over until they are.
+
+use jsonschema::{ValidationError, Validator, error::ValidationErrorKind, paths::LocationSegment};
+use serde_json::{Map, Value as Json};
+
+use crate::{
+    Diagnostic,
+    expr::{
+        Node, Template,
+        value::{from_json, to_json},
+    },
+    spec::{
+        at::{At, On, Problems, Seg},
+        describe,
+    },
+};
+
+/// What `x-flow` says of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// The name of a step.
+    Step,
+    /// A file or folder of the author's.
+    Path,
+}
+
+/// A part of the way to a marked parameter.
+#[derive(Clone, Debug, PartialEq)]
+enum Way {
+    Key(String),
+    AnyKey,
+    AnyItem,
+}
+
+/// A compiled schema.
+#[derive(Debug)]
+pub(super) struct Schema {
+    /// `torch/train`.
+    uses: String,
+    root: Json,
+    validator: Validator,
+    marks: Vec<(Vec<Way>, Mark)>,
+}
+
+/// Stands for a value that is not known yet; a text, because most are paths of artifacts.
+const UNKNOWN: &str = "<known later>";
+
+impl Schema {
+    /// Compiles it; a schema that is none is its plugin's fault.
+    pub(super) fn new(uses: &str, with: &Json) -> Result<Self, String> {
+        let root = if with.is_null() { Json::Bool(true) } else { with.clone() };
+        let validator = jsonschema::validator_for(&root)
+            .map_err(|e| format!("the schema of `{uses}` is broken: {e} (at `{}` of it)", e.instance_path()))?;
+        let mut marks = Vec::new();
+        find_marks(&root, &root, &mut Vec::new(), &mut marks, 0);
+        Ok(Schema { uses: uses.to_owned(), root, validator, marks })
+    }
+
+    /// Fills in defaults.
+    pub(super) fn fill(&self, with: &mut Json) {
+        fill(&self.root, &self.root, with, 0);
+    }
+
+    /// The marked parameters of that kind that have a text.
+    pub(super) fn marked(&self, with: &Json, kind: Mark) -> Vec<(Vec<Seg>, String)> {
+        let mut found = Vec::new();
+        for (way, _) in self.marks.iter().filter(|(_, mark)| *mark == kind) {
+            walk(way, with, &mut Vec::new(), &mut |path, text| {
+                if !found.iter().any(|(p, _)| *p == path) {
+                    found.push((path, text.to_owned()));
+                }
+            });
+        }
+        found.sort();
+        found
+    }
+
+    /// Whether any parameter is marked so.
+    pub(super) fn marks(&self, kind: Mark) -> bool {
+        self.marks.iter().any(|(_, mark)| *mark == kind)
+    }
+
+    /// What is wrong with a `with:` whose values are all known; a sentence each.
+    pub(super) fn sentences(&self, with: &Json) -> Vec<String> {
+        if self.validator.is_valid(with) {
+            return Vec::new();
+        }
+        self.errors(with, &[]).into_iter().map(|found| found.what.to_string()).collect()
+    }
+
+    /// Checks what is known of a `with:`. `at` is the place of `with`, or of `uses` where there is none.
+    pub(super) fn check(
+        &self,
+        with: &Json,
+        unknown: &[Vec<Seg>],
+        at: &At,
+        help: Option<&str>,
+        problems: &mut Problems,
+    ) {
+        if self.validator.is_valid(with) {
+            return;
+        }
+        for found in self.errors(with, unknown) {
+            let at = found.path.iter().fold(at.clone(), |at, seg| at.seg(seg.clone()));
+            let what = match help {
+                Some(help) => found.what.help(help),
+                None => found.what,
+            };
+            problems.add(&at, if found.key { On::Key } else { On::Value }, what);
+        }
+    }
+
+    fn errors(&self, with: &Json, unknown: &[Vec<Seg>]) -> Vec<Found> {
+        let mut found = Vec::new();
+        for error in self.validator.iter_errors(with) {
+            self.explain(&error, unknown, &mut found);
+        }
+        found
+    }
+
+    fn explain(&self, error: &ValidationError<'_>, unknown: &[Vec<Seg>], found: &mut Vec<Found>) {
+        let path: Vec<Seg> = error.instance_path().iter().map(seg).collect();
+        if unknown.iter().any(|u| path.starts_with(u)) {
+            return;
+        }
+        let holds_unknown = unknown.iter().any(|u| u.starts_with(&path));
+        let subject = match super::prepare::dotted(&path).strip_prefix("with.") {
+            Some(name) => format!("`{name}`"),
+            None => "`with`".to_owned(),
+        };
+        let is = || format!("{subject} of `{}` is {}", self.uses, describe(&from_json(error.instance())));
+        let value = |what: Diagnostic| Found { path: path.clone(), key: false, what };
+        match error.kind() {
+            ValidationErrorKind::AdditionalProperties { unexpected }
+            | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+                let known = self.properties(error);
+                for name in unexpected {
+                    let mut path = path.clone();
+                    path.push(Seg::Key(name.as_str().into()));
+                    let owner = if path.len() == 1 { format!("`{}`", self.uses) } else { subject.clone() };
+                    let what = Diagnostic::new(format!("{owner} has no parameter `{name}`"));
+                    found.push(Found { path, key: true, what: what.nearest(name, known.iter().map(String::as_str)) });
+                }
+            }
+            ValidationErrorKind::Required { property } => {
+                let name = property.as_str().unwrap_or_default();
+                let owner = if path.is_empty() { format!("`{}`", self.uses) } else { subject };
+                let what = Diagnostic::new(format!("{owner} wants the parameter `{name}`"));
+                let what = match self.about(&path, name) {
+                    Some(about) => what.help(about),
+                    None => what,
+                };
+                found.push(Found { path, key: true, what });
+            }
+            ValidationErrorKind::Type { kind } => {
+                let wanted = match kind {
+                    jsonschema::error::TypeKind::Single(one) => type_words(&one.to_string()).to_owned(),
+                    jsonschema::error::TypeKind::Multiple(many) => {
+                        let mut names: Vec<String> =
+                            many.iter().map(|t| type_words(&t.to_string()).to_owned()).collect();
+                        names.sort_by_key(|name| name == "null");
+                        names.join(" or ")
+                    }
+                };
+                found.push(value(Diagnostic::new(is()).label(format!("expected {wanted}"))));
+            }
+            ValidationErrorKind::Enum { options } => {
+                let names: Vec<&str> = options.as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+                let what = Diagnostic::new(is());
+                let what = match error.instance().as_str() {
+                    Some(wrong) => what.nearest(wrong, names.iter().copied()),
+                    None => what.label(format!("expected one of {options}")),
+                };
+                found.push(value(what));
+            }
+            ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+                if holds_unknown {
+                    return;
+                }
+                // A branch that fails only because the value is of another type was not meant.
+                let here = error.instance_path().len_of();
+                let other_type = |e: &ValidationError<'_>| {
+                    matches!(e.kind(), ValidationErrorKind::Type { .. } | ValidationErrorKind::Constant { .. })
+                        && e.instance_path().len_of() == here
+                };
+                let meant: Vec<_> = context.iter().filter(|branch| !branch.iter().any(other_type)).collect();
+                if let [branch] = &meant[..] {
+                    return branch.iter().for_each(|e| self.explain(e, unknown, found));
+                }
+                let mut wanted: Vec<String> = Vec::new();
+                for e in context.iter().flatten() {
+                    let word = match e.kind() {
+                        ValidationErrorKind::Type { kind: jsonschema::error::TypeKind::Single(one) } => {
+                            type_words(&one.to_string()).to_owned()
+                        }
+                        ValidationErrorKind::Constant { expected_value } => expected_value.to_string(),
+                        ValidationErrorKind::Enum { options } => format!("one of {options}"),
+                        _ => continue,
+                    };
+                    if !wanted.contains(&word) {
+                        wanted.push(word);
+                    }
+                }
+                let what = Diagnostic::new(is());
+                found.push(value(if wanted.is_empty() {
+                    what.label("none of the forms that it may have")
+                } else {
+                    what.label(format!("expected {}", wanted.join(" or ")))
+                }));
+            }
+            _ if holds_unknown => {}
+            _ => {
+                let words = error.to_string();
+                found.push(value(Diagnostic::new(format!("{subject} of `{}`: {words}", self.uses))));
+            }
+        }
+    }
+
+    /// Names that the object at an error may have.
+    fn properties(&self, error: &ValidationError<'_>) -> Vec<String> {
+        let pointer = error.schema_path().to_string();
+        let above = pointer.rsplit_once('/').map_or("", |(above, _)| above);
+        let schema = self.root.pointer(above).unwrap_or(&self.root);
+        schema.get("properties").and_then(Json::as_object).map(|p| p.keys().cloned().collect()).unwrap_or_default()
+    }
+
+    fn about(&self, path: &[Seg], name: &str) -> Option<String> {
+        let property = self.root.get("properties").filter(|_| path.is_empty())?.get(name)?;
+        Some(format!("{name}: {}", property.get("description")?.as_str()?.lines().next()?))
+    }
+}
+
+trait LenOf {
+    fn len_of(&self) -> usize;
+}
+
+impl LenOf for jsonschema::paths::Location {
+    fn len_of(&self) -> usize {
+        self.iter().count()
+    }
+}
+
+struct Found {
+    path: Vec<Seg>,
+    key: bool,
+    what: Diagnostic,
+}
+
+fn seg(segment: LocationSegment<'_>) -> Seg {
+    match segment {
+        LocationSegment::Property(name) => Seg::Key(name.as_ref().into()),
+        LocationSegment::Index(i) => Seg::Index(i),
+    }
+}
+
+fn type_words(name: &str) -> &str {
+    match name {
+        "integer" => "a whole number",
+        "number" => "a number",
+        "string" => "a text",
+        "boolean" => "true or false",
+        "array" => "a list",
+        "object" => "a mapping",
+        other => other,
+    }
+}
+
+/// How deep schemas are followed; they may refer to themselves.
+const DEEP: usize = 12;
+
+fn target<'a>(root: &'a Json, schema: &'a Json) -> &'a Json {
+    let mut here = schema;
+    for _ in 0..DEEP {
+        match here.get("$ref").and_then(Json::as_str).and_then(|r| root.pointer(r.strip_prefix('#')?)) {
+            Some(there) => here = there,
+            None => break,
+        }
+    }
+    here
+}
+
+fn find_marks(root: &Json, schema: &Json, way: &mut Vec<Way>, marks: &mut Vec<(Vec<Way>, Mark)>, depth: usize) {
+    if depth > DEEP {
+        return;
+    }
+    for here in [schema, target(root, schema)] {
+        let mark = match here.get("x-flow").and_then(Json::as_str) {
+            Some("step") => Some(Mark::Step),
+            Some("path") => Some(Mark::Path),
+            _ => None,
+        };
+        if let Some(mark) = mark.filter(|mark| !marks.iter().any(|(w, m)| w == way && m == mark)) {
+            marks.push((way.clone(), mark));
+        }
+    }
+    let schema = target(root, schema);
+    let mut below = |part: Way, schema: &Json, marks: &mut Vec<(Vec<Way>, Mark)>| {
+        way.push(part);
+        find_marks(root, schema, way, marks, depth + 1);
+        way.pop();
+    };
+    for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
+        below(Way::Key(name.clone()), property, marks);
+    }
+    if let Some(items) = schema.get("items") {
+        below(Way::AnyItem, items, marks);
+    }
+    if let Some(more) = schema.get("additionalProperties").filter(|m| m.is_object()) {
+        below(Way::AnyKey, more, marks);
+    }
+    for word in ["anyOf", "oneOf", "allOf"] {
+        for branch in schema.get(word).and_then(Json::as_array).into_iter().flatten() {
+            find_marks(root, branch, way, marks, depth + 1);
+        }
+    }
+}
+
+fn walk(way: &[Way], value: &Json, path: &mut Vec<Seg>, see: &mut dyn FnMut(Vec<Seg>, &str)) {
+    let Some((first, rest)) = way.split_first() else {
+        if let Some(text) = value.as_str() {
+            see(path.clone(), text);
+        }
+        return;
+    };
+    let mut below = |seg: Seg, value: &Json| {
+        path.push(seg);
+        walk(rest, value, path, see);
+        path.pop();
+    };
+    match (first, value) {
+        (Way::Key(name), Json::Object(map)) => {
+            if let Some(value) = map.get(name) {
+                below(Seg::Key(name.as_str().into()), value);
+            }
+        }
+        (Way::AnyKey, Json::Object(map)) => map.iter().for_each(|(k, v)| below(Seg::Key(k.as_str().into()), v)),
+        (Way::AnyItem, Json::Array(list)) => list.iter().enumerate().for_each(|(i, v)| below(Seg::Index(i), v)),
+        _ => {}
+    }
+}
+
+fn fill(root: &Json, schema: &Json, value: &mut Json, depth: usize) {
+    if depth > DEEP {
+        return;
+    }
+    let schema = target(root, schema);
+    match value {
+        Json::Object(map) => {
+            for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
+                let default = property.get("default").or_else(|| target(root, property).get("default"));
+                if let (false, Some(default)) = (map.contains_key(name), default) {
+                    map.insert(name.clone(), default.clone());
+                }
+                if let Some(below) = map.get_mut(name) {
+                    fill(root, property, below, depth + 1);
+                }
+            }
+        }
+        Json::Array(list) => {
+            if let Some(items) = schema.get("items") {
+                list.iter_mut().for_each(|item| fill(root, items, item, depth + 1));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A folded `with:` as JSON, and the paths of what is not known yet.
+pub(super) type Known = (Json, Vec<Vec<Seg>>);
+
+/// What of a folded `with:` is known. The error says where something no JSON can hold stands, and what.
+pub(super) fn known(template: &Template) -> Result<Known, (Vec<Seg>, String)> {
+    let mut unknown = Vec::new();
+    let json = json_of(&template.node, &mut Vec::new(), &mut unknown)?;
+    Ok((json, unknown))
+}
+
+fn json_of(node: &Node, path: &mut Vec<Seg>, unknown: &mut Vec<Vec<Seg>>) -> Result<Json, (Vec<Seg>, String)> {
+    match node {
+        Node::Const(value) => to_json(value).map_err(|message| (path.clone(), message)),
+        Node::Expr(_) | Node::Text(_) | Node::Broken => {
+            unknown.push(path.clone());
+            Ok(Json::String(UNKNOWN.to_owned()))
+        }
+        Node::List(nodes) => {
+            let mut list = Vec::with_capacity(nodes.len());
+            for (i, node) in nodes.iter().enumerate() {
+                path.push(Seg::Index(i));
+                list.push(json_of(node, path, unknown)?);
+                path.pop();
+            }
+            Ok(Json::Array(list))
+        }
+        Node::Map(nodes) => {
+            let mut map = Map::new();
+            for (key, node) in nodes {
+                path.push(Seg::Key(key.clone()));
+                map.insert(key.to_string(), json_of(node, path, unknown)?);
+                path.pop();
+            }
+            Ok(Json::Object(map))
+        }
+    }
+}

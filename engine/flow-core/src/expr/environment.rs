@@ -1,0 +1,91 @@
+//! The expression language: minijinja's, strict about what is undefined, with our filters. One for the whole program; it holds
+//! no state.
+
+use std::{collections::BTreeSet, sync::LazyLock};
+
+use minijinja::{
+    Environment, Error, ErrorKind, UndefinedBehavior,
+    value::{Kwargs, Value, ValueKind},
+};
+
+use super::{scope::Items, value::to_text};
+
+/// Enough for any sane expression, little enough that a runaway one ends at once.
+const FUEL: u64 = 1_000_000;
+
+static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut env = Environment::new();
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    env.set_fuel(Some(FUEL));
+    env.add_filter("where", narrow);
+    env.add_filter("sh", sh);
+    for (name, power) in [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)] {
+        env.add_global(name, Value::from(1u64 << power));
+    }
+    env
+});
+
+/// The environment.
+pub(crate) fn get() -> &'static Environment<'static> {
+    &ENVIRONMENT
+}
+
+/// Functions and constants that every expression has.
+pub(crate) fn globals() -> BTreeSet<&'static str> {
+    get().globals().map(|(name, _)| name).collect()
+}
+
+/// `| where(version='v7', batch=16)`: the members of a list at these values of the axes.
+fn narrow(list: &Value, wanted: Kwargs) -> Result<Value, Error> {
+    let mut kept: Vec<Value> = Vec::new();
+    let mut axes = BTreeSet::new();
+    let wanted: Vec<(String, Value)> =
+        wanted.args().map(|name| Ok((name.to_owned(), wanted.get(name)?))).collect::<Result<_, Error>>()?;
+    let mut known = vec![false; wanted.len()];
+    let mut any = false;
+    for item in list.try_iter()? {
+        any = true;
+        let point = match item.get_attr("axes") {
+            Ok(axes) if axes.kind() == ValueKind::Map => axes,
+            _ => item.clone(),
+        };
+        axes.extend(point.try_iter()?.map(|k| k.to_string()));
+        let mut all = true;
+        for (n, (name, value)) in wanted.iter().enumerate() {
+            let here = point.get_attr(name)?;
+            known[n] |= !here.is_undefined();
+            all &= here == *value;
+        }
+        if all {
+            kept.push(item);
+        }
+    }
+    if let Some(n) = known.iter().position(|known| any && !known) {
+        let axes: Vec<String> = axes.into_iter().collect();
+        return Err(Error::new(
+            ErrorKind::InvalidOperation,
+            format!("nothing in the list has an axis `{}`; there is {}", wanted[n].0, axes.join(", ")),
+        ));
+    }
+    Ok(match list.downcast_object::<Items>() {
+        Some(items) => Value::from_object(items.narrowed(&kept)),
+        None => Value::from(kept),
+    })
+}
+
+/// `| sh`: as one word of a shell's command line.
+fn sh(value: &Value) -> Result<String, Error> {
+    let invalid = |message: String| Error::new(ErrorKind::InvalidOperation, message);
+    let word = |value: &Value| {
+        let text = to_text(value).map_err(invalid)?;
+        let quoted = shlex::try_quote(&text).map_err(|_| invalid("a NUL cannot stand in a command".to_owned()))?;
+        Ok::<_, Error>(quoted.into_owned())
+    };
+    match value.kind() {
+        ValueKind::Seq => {
+            let words: Vec<String> = value.try_iter()?.map(|v| word(&v)).collect::<Result<_, _>>()?;
+            Ok(words.join(" "))
+        }
+        _ => word(value),
+    }
+}

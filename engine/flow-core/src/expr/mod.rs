@@ -1,0 +1,79 @@
+//! Expressions: `${{ }}` in values. An expression that is a whole value keeps its type, others are rendered into their text;
+//! an undefined result is an error. Each is compiled once. Does not know which names a key may see.
+
+mod environment;
+mod scan;
+mod scope;
+mod template;
+pub(crate) mod value;
+
+use std::{fmt, sync::Arc};
+
+use minijinja::{Expression, value::Value};
+
+pub(crate) use environment::globals;
+pub(crate) use scan::{Field, ROOTS, Reads};
+pub(crate) use scope::{ITEM_FIELDS, Item, Items, Scope, Steps};
+pub(crate) use template::{EvalError, Node, Template};
+
+use crate::Diagnostic;
+
+/// A compiled expression.
+pub(crate) struct Expr {
+    /// As written between the braces, trimmed.
+    pub(crate) text: Arc<str>,
+    /// What it reads.
+    pub(crate) reads: Reads,
+    /// Variables as minijinja's analysis has them: none of these is an argument's or a filter's name.
+    pub(crate) variables: Vec<String>,
+    compiled: Expression<'static, 'static>,
+}
+
+impl Expr {
+    /// Compiles it.
+    pub(crate) fn new(text: &str) -> Result<Self, Diagnostic> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(Diagnostic::new("the expression is empty"));
+        }
+        let compiled = environment::get().compile_expression_owned(text.to_owned()).map_err(|error| {
+            let words = value::words(&error);
+            let diagnostic = Diagnostic::new(format!("`{text}` is no expression: {words}"));
+            if text.contains("&&") || text.contains("||") || text.contains('!') && !text.contains("!=") {
+                diagnostic.help("write `and`, `or`, `not`")
+            } else if words.contains("`=`") || text.contains(" = ") {
+                diagnostic.help("compare with `==`")
+            } else {
+                diagnostic
+            }
+        })?;
+        let mut variables: Vec<String> = compiled.undeclared_variables(false).into_iter().collect();
+        variables.sort();
+        Ok(Expr { reads: scan::reads(text), text: text.into(), variables, compiled })
+    }
+
+    /// Evaluates it. The error is a sentence.
+    pub(crate) fn eval(&self, scope: &Value) -> Result<Value, String> {
+        let result = self.compiled.eval(scope.clone()).map_err(|e| value::words(&e))?;
+        if result.is_undefined() {
+            return Err(format!("`{}` is undefined", self.text));
+        }
+        Ok(result)
+    }
+
+    /// It reads results of other steps, so that it has a value only once these are settled.
+    pub(crate) fn is_late(&self) -> bool {
+        self.reads.names.iter().any(|n| n == "steps")
+    }
+
+    /// The fields of a root that it reads.
+    pub(crate) fn fields(&self, root: &str) -> impl Iterator<Item = &Field> {
+        self.reads.fields.iter().filter(move |f| f.root == root)
+    }
+}
+
+impl fmt::Debug for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "${{{{ {} }}}}", self.text)
+    }
+}

@@ -1,0 +1,175 @@
+//! What an expression reads, told from its text alone. minijinja's own analysis loses some names, and a name lost is an edge
+//! lost; this one may find a name too many, never too few.
+
+use std::{iter::Peekable, str::CharIndices};
+
+/// What an expression reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reads {
+    /// Identifiers that do not follow a dot: variables, and with them filters and the names of arguments.
+    pub(crate) names: Vec<String>,
+    /// What follows `steps.`, `params.`, `machine.` and `inputs.`.
+    pub(crate) fields: Vec<Field>,
+    /// `steps` in any other form: with a computed name, or whole.
+    pub(crate) bare_steps: bool,
+}
+
+/// `steps.solo.out`: root, name, and the attribute behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Field {
+    /// `steps`.
+    pub(crate) root: &'static str,
+    /// `solo`.
+    pub(crate) name: String,
+    /// `out`.
+    pub(crate) attribute: Option<String>,
+    /// For `.outputs.model` and `.metrics.top1`: `model`.
+    pub(crate) member: Option<String>,
+}
+
+/// Names that are ours in every expression.
+pub(crate) const ROOTS: [&str; 4] = ["params", "steps", "machine", "inputs"];
+
+/// What a text of the expression language reads.
+pub(crate) fn reads(text: &str) -> Reads {
+    let mut tokens = tokens(text).into_iter().peekable();
+    let mut reads = Reads::default();
+    let mut after_dot = false;
+    while let Some(token) = tokens.next() {
+        match token {
+            Token::Name(name) if !after_dot => {
+                let root = ROOTS.into_iter().find(|r| *r == name);
+                if let Some(root) = root {
+                    match attribute(&mut tokens) {
+                        Some(field) => {
+                            let attribute_name = attribute(&mut tokens);
+                            let member = match attribute_name.as_deref() {
+                                Some("outputs" | "metrics") => attribute(&mut tokens),
+                                _ => None,
+                            };
+                            reads.fields.push(Field { root, name: field, attribute: attribute_name, member });
+                        }
+                        None => reads.bare_steps |= root == "steps",
+                    }
+                }
+                if !reads.names.contains(&name) {
+                    reads.names.push(name);
+                }
+                after_dot = false;
+            }
+            Token::Dot => after_dot = true,
+            _ => after_dot = false,
+        }
+    }
+    reads
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Token {
+    Name(String),
+    Dot,
+    Other,
+}
+
+/// The name behind a dot, if that comes next.
+fn attribute(tokens: &mut Peekable<std::vec::IntoIter<Token>>) -> Option<String> {
+    tokens.next_if_eq(&Token::Dot)?;
+    match tokens.next() {
+        Some(Token::Name(name)) => Some(name),
+        _ => None,
+    }
+}
+
+fn tokens(text: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut chars = text.char_indices().peekable();
+    while let Some((start, c)) = chars.next() {
+        if c == '"' || c == '\'' {
+            skip_text(&mut chars, c);
+            tokens.push(Token::Other);
+        } else if c == '_' || c.is_alphabetic() {
+            let mut end = start + c.len_utf8();
+            while let Some((i, c)) = chars.next_if(|(_, c)| *c == '_' || c.is_alphanumeric()) {
+                end = i + c.len_utf8();
+            }
+            tokens.push(Token::Name(text[start..end].to_owned()));
+        } else if c.is_ascii_digit() {
+            // So that the dot of `1.5` and the letter of `1e5` are no names.
+            while chars.next_if(|(_, c)| c.is_alphanumeric() || *c == '.' || *c == '_').is_some() {}
+            tokens.push(Token::Other);
+        } else if c == '.' {
+            tokens.push(Token::Dot);
+        } else if !c.is_whitespace() {
+            tokens.push(Token::Other);
+        }
+    }
+    tokens
+}
+
+fn skip_text(chars: &mut Peekable<CharIndices<'_>>, quote: char) {
+    while let Some((_, c)) = chars.next() {
+        if c == '\\' {
+            chars.next();
+        } else if c == quote {
+            return;
+        }
+    }
+}
+
+/// The length of the expression that begins at the start of `text` and ends before its `}}`, which may stand in quotes or
+/// close the maps of a literal without ending it; `None` where nothing ends it.
+pub(crate) fn end_of_expression(text: &str) -> Option<usize> {
+    let mut depth = 0usize;
+    let mut chars = text.char_indices().peekable();
+    while let Some((i, c)) = chars.next() {
+        match c {
+            '"' | '\'' => skip_text(&mut chars, c),
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            '}' if text[i..].starts_with("}}") => return Some(i),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(text: &str) -> Vec<String> {
+        reads(text).fields.iter().filter(|f| f.root == "steps").map(|f| f.name.clone()).collect()
+    }
+
+    #[test]
+    fn finds_steps_wherever_they_stand() {
+        for (text, expected) in [
+            ("steps.a.out", vec!["a"]),
+            ("steps . a . out", vec!["a"]),
+            ("'steps.a' ~ \"steps.b\"", vec![]),
+            ("'it\\'s steps.a' ~ steps.b.out", vec!["b"]),
+            ("x.steps.a", vec![]),
+            ("(steps.a | where(version='v7')).out if machine.gpus else steps.b.out", vec!["a", "b"]),
+            ("[steps.a, {'k': steps.b}]", vec!["a", "b"]),
+            ("mysteps.a", vec![]),
+            ("1.steps", vec![]),
+        ] {
+            assert_eq!(steps(text), expected, "{text}");
+        }
+        assert!(reads("steps['a']").bare_steps);
+        assert!(reads("steps | length").bare_steps);
+        assert!(!reads("steps.a").bare_steps);
+        let field = &reads("steps.a.metrics.top1 > 0.5").fields[0];
+        assert_eq!((field.attribute.as_deref(), field.member.as_deref()), (Some("metrics"), Some("top1")));
+    }
+
+    #[test]
+    fn finds_the_end() {
+        for (text, rest) in
+            [(" a }} b", "}} b"), (" {'a': {}} }}", "}}"), (" '}}' }}x", "}}x"), (" {'a': {'b': 1}}}}", "}}")]
+        {
+            assert_eq!(end_of_expression(text).map(|i| &text[i..]), Some(rest), "{text}");
+        }
+        assert_eq!(end_of_expression(" a }"), None);
+    }
+}

@@ -1,0 +1,268 @@
+//! What an expression sees: parameters and axes by bare name, `params`, `machine`, `inputs`, and `steps` with the results of
+//! those steps' instances that belong to the instance at hand.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use indexmap::IndexMap;
+use minijinja::{
+    Error, ErrorKind,
+    value::{Enumerator, Object, ObjectRepr, Serde, Value},
+};
+
+use crate::{Digest, Link, Outcome, Render, StepResult};
+
+/// The names that an expression sees.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scope {
+    /// Parameters, both bare and as `params.NAME`.
+    pub(crate) params: Option<Value>,
+    /// `machine`.
+    pub(crate) machine: Option<Value>,
+    /// Axes by name.
+    pub(crate) axes: Vec<(Arc<str>, Value)>,
+    /// `inputs`.
+    pub(crate) inputs: Option<Value>,
+    /// `steps`.
+    pub(crate) steps: Option<Value>,
+    /// `seed`, unless a parameter or an axis has that name.
+    pub(crate) seed: Option<u64>,
+}
+
+impl Object for Scope {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.get_value_by_str(key.as_str()?)
+    }
+
+    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Value> {
+        if let Some((_, value)) = self.axes.iter().find(|(name, _)| **name == *key) {
+            return Some(value.clone());
+        }
+        match key {
+            "params" => self.params.clone(),
+            "machine" => self.machine.clone(),
+            "inputs" => self.inputs.clone(),
+            "steps" => self.steps.clone(),
+            _ => {
+                let param = self.params.as_ref().and_then(|p| p.get_attr(key).ok()).filter(|v| !v.is_undefined());
+                param.or_else(|| (key == "seed").then(|| self.seed.map(Value::from)).flatten())
+            }
+        }
+    }
+}
+
+/// One instance of another step, as an expression sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    /// `solo[version=v7]`.
+    pub(crate) label: Arc<str>,
+    /// Where its artifacts appear: `in/solo` or `in/solo/3`.
+    pub(crate) place: Arc<str>,
+    /// Its point of the matrix.
+    pub(crate) axes: Value,
+    /// Its result; none where it was skipped.
+    pub(crate) result: Option<Arc<StepResult>>,
+    /// How artifacts render.
+    pub(crate) render: Render,
+    /// The artifacts that were read, so that these and no others appear in the work folder.
+    pub(crate) links: Arc<Mutex<BTreeSet<Link>>>,
+}
+
+/// Names of what [`Item`] has.
+pub(crate) const ITEM_FIELDS: [&str; 7] = ["axes", "outcome", "out", "outputs", "metrics", "usage", "circumstances"];
+
+impl Item {
+    fn outcome(&self) -> Outcome {
+        self.result.as_ref().map_or(Outcome::Skipped, |r| r.outcome)
+    }
+
+    fn artifact(&self, name: &str, alone: bool, digest: Digest) -> Value {
+        match self.render {
+            Render::Digests => Value::from(digest.to_string()),
+            Render::Paths => {
+                let path = if alone { self.place.to_string() } else { format!("{}/{name}", self.place) };
+                let link = Link { path: path.clone(), digest };
+                self.links.lock().unwrap_or_else(PoisonError::into_inner).insert(link);
+                Value::from(path)
+            }
+        }
+    }
+
+    fn none(&self, what: &str) -> Value {
+        let outcome = Serde(self.outcome());
+        wrong(format!("`{}` ended as {}: it has no {what}", self.label, Value::from(outcome)))
+    }
+
+    fn out(&self) -> Value {
+        let Some(result) = &self.result else { return self.none("output") };
+        match result.outputs.len() {
+            0 if result.outcome == Outcome::Ok => wrong(format!("`{}` declares no outputs", self.label)),
+            0 => self.none("output"),
+            1 => result.outputs.first().map_or(Value::UNDEFINED, |(n, a)| self.artifact(n, true, a.digest)),
+            _ => {
+                let names: Vec<&str> = result.outputs.keys().map(String::as_str).collect();
+                wrong(format!("`{}` has several outputs; say `.outputs.NAME`, one of {}", self.label, names.join(", ")))
+            }
+        }
+    }
+
+    fn output(&self, name: &str) -> Value {
+        let Some(result) = &self.result else { return self.none("output") };
+        match result.outputs.get(name) {
+            Some(artifact) => self.artifact(name, result.outputs.len() == 1, artifact.digest),
+            None if result.outcome != Outcome::Ok => self.none(&format!("output `{name}`")),
+            None => wrong(format!("`{}` has no output `{name}`", self.label)),
+        }
+    }
+
+    fn metric(&self, name: &str) -> Value {
+        let Some(result) = &self.result else { return self.none("metrics") };
+        match result.metrics.get(name) {
+            Some(metric) => Value::from(metric.value),
+            None if result.metrics.is_empty() && result.outcome != Outcome::Ok => self.none("metrics"),
+            None => {
+                let names: Vec<&str> = result.metrics.keys().map(String::as_str).collect();
+                let near = crate::nearest(name, names.iter().copied());
+                let help = match near {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("it has {}", if names.is_empty() { "none".to_owned() } else { names.join(", ") }),
+                };
+                wrong(format!("`{}` has no metric `{name}`; {help}", self.label))
+            }
+        }
+    }
+}
+
+/// A value that is an error as soon as anything is done with it.
+fn wrong(message: String) -> Value {
+    Value::from(Error::new(ErrorKind::InvalidOperation, message))
+}
+
+impl Object for Item {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.get_value_by_str(key.as_str()?)
+    }
+
+    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Value> {
+        Some(match key {
+            "axes" => self.axes.clone(),
+            "outcome" => Value::from(Serde(self.outcome())),
+            "out" => self.out(),
+            "outputs" => Value::from_object(Outputs(self.clone())),
+            "metrics" => Value::from_object(Metrics(self.clone())),
+            "usage" => Value::from(Serde(self.result.as_ref().map(|r| &r.usage))),
+            "circumstances" => Value::from(Serde(self.result.as_ref().map(|r| &r.circumstances))),
+            _ => return None,
+        })
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        // A list is read whole even where members failed; what these do not have is left out.
+        let has_out = self.result.as_ref().is_some_and(|r| r.outputs.len() == 1);
+        let has_result = self.result.is_some();
+        Enumerator::Values(
+            ITEM_FIELDS
+                .into_iter()
+                .filter(|field| match *field {
+                    "out" => has_out,
+                    "usage" | "circumstances" => has_result,
+                    _ => true,
+                })
+                .map(Value::from)
+                .collect(),
+        )
+    }
+}
+
+#[derive(Debug)]
+struct Outputs(Arc<Item>);
+
+impl Object for Outputs {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        Some(self.0.output(key.as_str()?))
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        let names = self.0.result.iter().flat_map(|r| r.outputs.keys()).map(|k| Value::from(k.as_str()));
+        Enumerator::Values(names.collect())
+    }
+}
+
+#[derive(Debug)]
+struct Metrics(Arc<Item>);
+
+impl Object for Metrics {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        Some(self.0.metric(key.as_str()?))
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        let names = self.0.result.iter().flat_map(|r| r.metrics.keys()).map(|k| Value::from(k.as_str()));
+        Enumerator::Values(names.collect())
+    }
+}
+
+/// `steps.NAME`: a list of instances that, where it has just one member, has that member's fields as well.
+#[derive(Debug)]
+pub(crate) struct Items {
+    /// The step.
+    pub(crate) step: Arc<str>,
+    /// Its instances.
+    pub(crate) items: Vec<Arc<Item>>,
+}
+
+impl Items {
+    /// The same list with these members only.
+    pub(super) fn narrowed(&self, kept: &[Value]) -> Items {
+        Items { step: self.step.clone(), items: kept.iter().filter_map(Value::downcast_object::<Item>).collect() }
+    }
+}
+
+impl Object for Items {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Seq
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        match key.as_str() {
+            Some(key) => self.get_value_by_str(key),
+            None => self.items.get(key.as_usize()?).map(|item| Value::from_dyn_object(item.clone())),
+        }
+    }
+
+    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Value> {
+        match &self.items[..] {
+            [item] => item.get_value_by_str(key),
+            _ if !ITEM_FIELDS.contains(&key) => None,
+            [] => Some(wrong(format!("no instance of `{}` is left to take `.{key}` of", self.step))),
+            [first, ..] => Some(wrong(format!(
+                "`.{key}` wants one instance of `{}`, and there are {}: narrow them, as in `(steps.{} | where({}=…)).{key}`",
+                self.step,
+                self.items.len(),
+                self.step,
+                first
+                    .axes
+                    .try_iter()
+                    .ok()
+                    .and_then(|mut keys| keys.next())
+                    .map_or_else(|| "axis".to_owned(), |k| k.to_string()),
+            ))),
+        }
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Seq(self.items.len())
+    }
+}
+
+/// `steps`: every step that the expressions of an instance name.
+#[derive(Debug, Default)]
+pub(crate) struct Steps(pub(crate) IndexMap<String, Value>);
+
+impl Object for Steps {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.0.get(key.as_str()?).cloned()
+    }
+}

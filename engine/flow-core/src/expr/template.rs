@@ -1,0 +1,263 @@
+//! Values with expressions in them: parsed once, folded once for a step as far as that goes, evaluated for each instance.
+
+use std::sync::Arc;
+
+use minijinja::value::Value;
+
+use super::{
+    Expr,
+    scan::end_of_expression,
+    value::{from_yaml, key_text, to_text},
+};
+use crate::{
+    Diagnostic,
+    spec::at::{At, On, Problems, Seg},
+};
+
+/// A value of the file, with its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Template {
+    /// Where it stands.
+    pub(crate) at: At,
+    /// What it is.
+    pub(crate) node: Node,
+}
+
+/// A value that may hold expressions.
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    /// No expression in it.
+    Const(Value),
+    /// `${{ }}` and nothing else.
+    Expr(Arc<Expr>),
+    /// A text with expressions in it.
+    Text(Vec<Piece>),
+    /// A list with expressions in it.
+    List(Vec<Node>),
+    /// A mapping with expressions in it.
+    Map(Vec<(Arc<str>, Node)>),
+    /// Something that was wrong and has been said.
+    Broken,
+}
+
+/// A piece of a text.
+#[derive(Clone, Debug)]
+pub(crate) enum Piece {
+    /// As it stands.
+    Text(String),
+    /// To be rendered.
+    Expr(Arc<Expr>),
+}
+
+/// An expression has no value: where below the template, its text, and why.
+#[derive(Clone, Debug)]
+pub(crate) struct EvalError {
+    pub(crate) path: Vec<Seg>,
+    pub(crate) expr: Arc<str>,
+    pub(crate) message: String,
+}
+
+impl EvalError {
+    fn of(expr: &Expr, message: String) -> Self {
+        EvalError { path: Vec::new(), expr: expr.text.clone(), message }
+    }
+
+    fn below(mut self, seg: Seg) -> Self {
+        self.path.insert(0, seg);
+        self
+    }
+
+    /// As a problem of the template's.
+    pub(crate) fn report(self, template: &Template, problems: &mut Problems) {
+        let at = self.path.iter().fold(template.at.clone(), |at, seg| at.seg(seg.clone()));
+        let what = if self.message.contains(&*self.expr) {
+            Diagnostic::new(self.message)
+        } else {
+            Diagnostic::new(format!("`{}`: {}", self.expr, self.message))
+        };
+        problems.add(&at, On::Text(self.expr.to_string()), what);
+    }
+}
+
+impl Template {
+    /// Reads a value; bad expressions in it are problems.
+    pub(crate) fn parse(yaml: &serde_yaml::Value, at: &At, problems: &mut Problems) -> Template {
+        Template { at: at.clone(), node: parse(yaml, at, problems) }
+    }
+
+    /// Its value, where no expression is in it.
+    pub(crate) fn as_const(&self) -> Option<&Value> {
+        match &self.node {
+            Node::Const(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Every expression in it, with its place.
+    pub(crate) fn visit(&self, see: &mut dyn FnMut(&Expr, &At)) {
+        visit(&self.node, &self.at, see);
+    }
+
+    /// The same with every expression evaluated that `now` admits.
+    pub(crate) fn fold(&self, scope: &Value, now: &dyn Fn(&Expr) -> bool) -> Result<Template, EvalError> {
+        Ok(Template { at: self.at.clone(), node: fold(&self.node, scope, now)? })
+    }
+
+    /// Its value.
+    pub(crate) fn eval(&self, scope: &Value) -> Result<Value, EvalError> {
+        match fold(&self.node, scope, &|_| true)? {
+            Node::Const(value) => Ok(value),
+            // Everything was admitted, so that everything is folded.
+            _ => Ok(Value::UNDEFINED),
+        }
+    }
+}
+
+fn parse(yaml: &serde_yaml::Value, at: &At, problems: &mut Problems) -> Node {
+    use serde_yaml::Value as Yaml;
+    match yaml {
+        Yaml::String(text) if text.contains("${{") => parse_text(text, at, problems),
+        Yaml::Sequence(list) => {
+            let nodes: Vec<Node> = list.iter().enumerate().map(|(i, v)| parse(v, &at.index(i), problems)).collect();
+            collect_list(nodes)
+        }
+        Yaml::Mapping(map) => {
+            let mut nodes = Vec::with_capacity(map.len());
+            for (key, value) in map {
+                match key_text(key) {
+                    Ok(key) => {
+                        let node = parse(value, &at.key(&key), problems);
+                        nodes.push((Arc::from(key), node));
+                    }
+                    Err(message) => problems.value(at, Diagnostic::new(message)),
+                }
+            }
+            collect_map(nodes)
+        }
+        plain => match from_yaml(plain) {
+            Ok(value) => Node::Const(value),
+            Err(message) => {
+                problems.value(at, Diagnostic::new(message));
+                Node::Broken
+            }
+        },
+    }
+}
+
+fn parse_text(text: &str, at: &At, problems: &mut Problems) -> Node {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find("${{") {
+        let inside = &rest[start + 3..];
+        let Some(end) = end_of_expression(inside) else {
+            problems.add(
+                at,
+                On::Text(rest[start..].lines().next().unwrap_or("").to_owned()),
+                Diagnostic::new("`${{` is not closed").label("`}}` is missing"),
+            );
+            return Node::Broken;
+        };
+        if start > 0 {
+            pieces.push(Piece::Text(rest[..start].to_owned()));
+        }
+        match Expr::new(&inside[..end]) {
+            Ok(expr) => pieces.push(Piece::Expr(Arc::new(expr))),
+            Err(what) => {
+                problems.add(at, On::Text(inside[..end].trim().to_owned()), what);
+                return Node::Broken;
+            }
+        }
+        rest = &inside[end + 2..];
+    }
+    if !rest.is_empty() {
+        pieces.push(Piece::Text(rest.to_owned()));
+    }
+    let blank = |piece: &Piece| matches!(piece, Piece::Text(text) if text.trim().is_empty());
+    let whole = pieces.iter().filter(|p| !blank(p)).count() == 1;
+    match pieces.iter().find(|p| !blank(p)) {
+        Some(Piece::Expr(expr)) if whole => Node::Expr(expr.clone()),
+        _ => Node::Text(pieces),
+    }
+}
+
+fn collect_list(nodes: Vec<Node>) -> Node {
+    let values: Option<Vec<Value>> = nodes.iter().map(as_const).collect();
+    values.map_or(Node::List(nodes), |values| Node::Const(Value::from(values)))
+}
+
+fn collect_map(nodes: Vec<(Arc<str>, Node)>) -> Node {
+    let values: Option<Vec<(Arc<str>, Value)>> =
+        nodes.iter().map(|(k, node)| as_const(node).map(|v| (k.clone(), v))).collect();
+    values.map_or(Node::Map(nodes), |values| Node::Const(Value::from_pairs(values)))
+}
+
+fn as_const(node: &Node) -> Option<Value> {
+    match node {
+        Node::Const(value) => Some(value.clone()),
+        _ => None,
+    }
+}
+
+fn visit(node: &Node, at: &At, see: &mut dyn FnMut(&Expr, &At)) {
+    match node {
+        Node::Const(_) | Node::Broken => {}
+        Node::Expr(expr) => see(expr, at),
+        Node::Text(pieces) => {
+            for piece in pieces {
+                if let Piece::Expr(expr) = piece {
+                    see(expr, at);
+                }
+            }
+        }
+        Node::List(nodes) => {
+            for (i, node) in nodes.iter().enumerate() {
+                visit(node, &at.index(i), see);
+            }
+        }
+        Node::Map(nodes) => {
+            for (key, node) in nodes {
+                visit(node, &at.key(key), see);
+            }
+        }
+    }
+}
+
+fn fold(node: &Node, scope: &Value, now: &dyn Fn(&Expr) -> bool) -> Result<Node, EvalError> {
+    let text = |expr: &Arc<Expr>| {
+        let value = expr.eval(scope).map_err(|m| EvalError::of(expr, m))?;
+        to_text(&value).map_err(|m| EvalError::of(expr, m))
+    };
+    Ok(match node {
+        Node::Const(value) => Node::Const(value.clone()),
+        Node::Broken => Node::Broken,
+        Node::Expr(expr) if now(expr) => Node::Const(expr.eval(scope).map_err(|m| EvalError::of(expr, m))?),
+        Node::Expr(expr) => Node::Expr(expr.clone()),
+        Node::Text(pieces) => {
+            let mut folded: Vec<Piece> = Vec::with_capacity(pieces.len());
+            for piece in pieces {
+                let piece = match piece {
+                    Piece::Expr(expr) if now(expr) => Piece::Text(text(expr)?),
+                    other => other.clone(),
+                };
+                match (folded.last_mut(), piece) {
+                    (Some(Piece::Text(before)), Piece::Text(more)) => before.push_str(&more),
+                    (_, piece) => folded.push(piece),
+                }
+            }
+            match &folded[..] {
+                [Piece::Text(text)] => Node::Const(Value::from(text.as_str())),
+                _ => Node::Text(folded),
+            }
+        }
+        Node::List(nodes) => {
+            let folded = nodes.iter().enumerate().map(|(i, n)| fold(n, scope, now).map_err(|e| e.below(Seg::Index(i))));
+            collect_list(folded.collect::<Result<_, _>>()?)
+        }
+        Node::Map(nodes) => {
+            let folded = nodes.iter().map(|(k, n)| {
+                Ok((k.clone(), fold(n, scope, now).map_err(|e: EvalError| e.below(Seg::Key(k.clone())))?))
+            });
+            collect_map(folded.collect::<Result<_, EvalError>>()?)
+        }
+    })
+}

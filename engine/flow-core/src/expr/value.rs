@@ -1,0 +1,138 @@
+//! Between YAML, JSON and the values of expressions. Nothing is lost on the way silently: what JSON cannot hold is an error.
+
+use minijinja::value::{Value, ValueKind};
+use serde_json::{Map, Value as Json};
+
+/// A YAML value without expressions. The error says which value no workflow can hold.
+pub(crate) fn from_yaml(yaml: &serde_yaml::Value) -> Result<Value, String> {
+    use serde_yaml::Value as Yaml;
+    Ok(match yaml {
+        Yaml::Null => Value::from(()),
+        Yaml::Bool(b) => Value::from(*b),
+        Yaml::Number(n) => match (n.as_u64(), n.as_i64(), n.as_f64()) {
+            (Some(n), _, _) => Value::from(n),
+            (_, Some(n), _) => Value::from(n),
+            (_, _, Some(n)) if n.is_finite() => Value::from(n),
+            _ => return Err(format!("{n} is no finite number")),
+        },
+        Yaml::String(s) => Value::from(s.as_str()),
+        Yaml::Sequence(list) => Value::from(list.iter().map(from_yaml).collect::<Result<Vec<_>, _>>()?),
+        Yaml::Mapping(map) => {
+            let mut pairs = Vec::with_capacity(map.len());
+            for (key, value) in map {
+                pairs.push((key_text(key)?, from_yaml(value)?));
+            }
+            Value::from_pairs(pairs)
+        }
+        Yaml::Tagged(tagged) => return Err(format!("the tag `{}` has no meaning here", tagged.tag)),
+    })
+}
+
+/// A key of a mapping; numbers and the like are taken as their text.
+pub(crate) fn key_text(key: &serde_yaml::Value) -> Result<String, String> {
+    use serde_yaml::Value as Yaml;
+    match key {
+        Yaml::String(s) => Ok(s.clone()),
+        Yaml::Bool(b) => Ok(b.to_string()),
+        Yaml::Number(n) => Ok(n.to_string()),
+        Yaml::Null => Ok("null".to_owned()),
+        _ => Err("a key is a text, not a list or a mapping".to_owned()),
+    }
+}
+
+/// A JSON value.
+pub(crate) fn from_json(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::from(()),
+        Json::Bool(b) => Value::from(*b),
+        Json::Number(n) => match (n.as_u64(), n.as_i64(), n.as_f64()) {
+            (Some(n), _, _) => Value::from(n),
+            (_, Some(n), _) => Value::from(n),
+            (_, _, n) => Value::from(n.unwrap_or_default()),
+        },
+        Json::String(s) => Value::from(s.as_str()),
+        Json::Array(list) => Value::from(list.iter().map(from_json).collect::<Vec<_>>()),
+        Json::Object(map) => Value::from_pairs(map.iter().map(|(k, v)| (k.as_str(), from_json(v)))),
+    }
+}
+
+/// As JSON. The error is a sentence about what in it has no place there.
+pub(crate) fn to_json(value: &Value) -> Result<Json, String> {
+    Ok(match value.kind() {
+        ValueKind::Undefined => return Err("the result is undefined".to_owned()),
+        ValueKind::None => Json::Null,
+        ValueKind::Bool => Json::Bool(value.is_true()),
+        ValueKind::Number => number(value)?,
+        ValueKind::String => Json::String(value.as_str().unwrap_or_default().to_owned()),
+        ValueKind::Seq | ValueKind::Iterable => {
+            let items = value.try_iter().map_err(|e| words(&e))?;
+            Json::Array(items.map(|item| to_json(&item)).collect::<Result<_, _>>()?)
+        }
+        ValueKind::Map => {
+            let mut map = Map::new();
+            for key in value.try_iter().map_err(|e| words(&e))? {
+                let item = value.get_item(&key).map_err(|e| words(&e))?;
+                map.insert(key.as_str().map_or_else(|| key.to_string(), str::to_owned), to_json(&item)?);
+            }
+            Json::Object(map)
+        }
+        ValueKind::Invalid => return Err(invalid(value)),
+        kind => return Err(format!("a {kind} cannot be kept as a value")),
+    })
+}
+
+fn number(value: &Value) -> Result<Json, String> {
+    if value.is_integer() {
+        if let Ok(n) = u64::try_from(value.clone()) {
+            return Ok(n.into());
+        }
+        return i64::try_from(value.clone()).map(Json::from).map_err(|_| format!("{value} is too large a number"));
+    }
+    let n = f64::try_from(value.clone()).map_err(|e| words(&e))?;
+    serde_json::Number::from_f64(n)
+        .map(Json::Number)
+        .ok_or_else(|| format!("the result is {n}, which is no finite number"))
+}
+
+/// The error inside of a value that could not be made.
+fn invalid(value: &Value) -> String {
+    value.get_attr("x").err().map_or_else(|| "the value could not be made".to_owned(), |e| words(&e))
+}
+
+/// As it stands inside of a text or a command: numbers and truth values as YAML writes them, lists and mappings as JSON.
+pub(crate) fn to_text(value: &Value) -> Result<String, String> {
+    match value.kind() {
+        ValueKind::String => Ok(value.as_str().unwrap_or_default().to_owned()),
+        ValueKind::None => {
+            Err("the value is null and cannot stand inside of a text; `| default('…', true)` gives it one".to_owned())
+        }
+        _ => Ok(to_json(value)?.to_string()),
+    }
+}
+
+/// What a value is, for messages.
+pub(crate) fn describe(value: &Value) -> String {
+    const LONG: usize = 40;
+    let shown = || {
+        let text = to_json(value).map_or_else(|_| value.to_string(), |json| json.to_string());
+        if text.chars().count() > LONG { format!("{}…", text.chars().take(LONG).collect::<String>()) } else { text }
+    };
+    match value.kind() {
+        ValueKind::None => "null".to_owned(),
+        ValueKind::Bool => format!("{}", value.is_true()),
+        ValueKind::Number => format!("the number {}", shown()),
+        ValueKind::String => format!("the text {}", shown()),
+        ValueKind::Seq | ValueKind::Iterable => format!("the list {}", shown()),
+        ValueKind::Map => format!("the mapping {}", shown()),
+        kind => kind.to_string(),
+    }
+}
+
+/// An error of minijinja's without its own idea of file and line.
+pub(crate) fn words(error: &minijinja::Error) -> String {
+    match error.detail() {
+        Some(detail) if error.kind() == minijinja::ErrorKind::UndefinedError => detail.to_owned(),
+        Some(detail) => detail.to_owned(),
+        None => error.kind().to_string(),
+    }
+}

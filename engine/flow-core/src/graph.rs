@@ -1,0 +1,141 @@
+//! The graph of the steps: an order that is always the same, or the circles that forbid one. Iterative throughout; a chain of
+//! a hundred thousand steps is no reason to overflow a stack.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+};
+
+use petgraph::{
+    Direction,
+    algo::kosaraju_scc,
+    graph::{DiGraph, NodeIndex},
+};
+
+/// Edges run from what comes before to what comes after, with the place that asks for it.
+#[derive(Debug)]
+pub(crate) struct StepGraph<E>(DiGraph<(), E>);
+
+impl<E> StepGraph<E> {
+    /// Without edges.
+    pub(crate) fn new(steps: usize) -> Self {
+        let mut graph = DiGraph::with_capacity(steps, steps * 2);
+        for _ in 0..steps {
+            graph.add_node(());
+        }
+        StepGraph(graph)
+    }
+
+    /// `after` needs `before`.
+    pub(crate) fn needs(&mut self, after: usize, before: usize, why: E) {
+        self.0.add_edge(NodeIndex::new(before), NodeIndex::new(after), why);
+    }
+
+    /// All steps, each after what it needs; where several could come next, the first in the file does. Shorter than the number
+    /// of steps if and only if there is a circle.
+    pub(crate) fn order(&self) -> Vec<usize> {
+        let mut waiting: Vec<usize> =
+            self.0.node_indices().map(|n| self.0.edges_directed(n, Direction::Incoming).count()).collect();
+        let mut ready: BinaryHeap<Reverse<usize>> =
+            (0..waiting.len()).filter(|n| waiting[*n] == 0).map(Reverse).collect();
+        let mut order = Vec::with_capacity(waiting.len());
+        while let Some(Reverse(step)) = ready.pop() {
+            order.push(step);
+            for next in self.0.neighbors_directed(NodeIndex::new(step), Direction::Outgoing) {
+                waiting[next.index()] -= 1;
+                if waiting[next.index()] == 0 {
+                    ready.push(Reverse(next.index()));
+                }
+            }
+        }
+        order
+    }
+
+    /// One circle, a shortest through its first step, for each group of steps that need each other; each step needs the next.
+    /// With it the reason for the first of these needs.
+    pub(crate) fn circles(&self) -> Vec<(Vec<usize>, &E)> {
+        let mut circles = Vec::new();
+        let mut groups = kosaraju_scc(&self.0);
+        groups.iter_mut().for_each(|g| g.sort());
+        groups.sort();
+        for group in groups {
+            let Some(&first) = group.first() else { continue };
+            // Backwards along the edges, so that the circle reads "needs".
+            let mut from: Vec<Option<NodeIndex>> = vec![None; self.0.node_count()];
+            let mut queue = VecDeque::from([first]);
+            let mut closed = false;
+            'search: while let Some(step) = queue.pop_front() {
+                let mut needs: Vec<NodeIndex> = self.0.neighbors_directed(step, Direction::Incoming).collect();
+                needs.sort();
+                for need in needs.into_iter().filter(|n| group.binary_search(n).is_ok()) {
+                    if need == first {
+                        from[first.index()] = Some(step);
+                        closed = true;
+                        break 'search;
+                    }
+                    if from[need.index()].is_none() {
+                        from[need.index()] = Some(step);
+                        queue.push_back(need);
+                    }
+                }
+            }
+            if !closed {
+                continue;
+            }
+            let mut circle = vec![first];
+            let mut here = first;
+            while let Some(before) = from[here.index()] {
+                circle.push(before);
+                here = before;
+                if here == first {
+                    break;
+                }
+            }
+            circle.reverse();
+            let edge = self.0.find_edge(circle[1], circle[0]).and_then(|e| self.0.edge_weight(e));
+            if let Some(why) = edge {
+                circles.push((circle.into_iter().map(NodeIndex::index).collect(), why));
+            }
+        }
+        circles
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(steps: usize, edges: &[(usize, usize)]) -> StepGraph<usize> {
+        let mut graph = StepGraph::new(steps);
+        for (n, (after, before)) in edges.iter().enumerate() {
+            graph.needs(*after, *before, n);
+        }
+        graph
+    }
+
+    #[test]
+    fn orders_by_needs_then_by_file() {
+        assert_eq!(graph(5, &[(0, 3), (1, 0), (4, 3)]).order(), [2, 3, 0, 1, 4]);
+        assert_eq!(graph(3, &[]).order(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn shows_circles_whole() {
+        let circles = |g: &StepGraph<usize>| g.circles().into_iter().map(|(c, why)| (c, *why)).collect::<Vec<_>>();
+        assert_eq!(circles(&graph(4, &[(0, 1), (1, 2), (2, 0), (3, 0)])), [(vec![0, 1, 2, 0], 0)]);
+        assert_eq!(circles(&graph(2, &[(1, 1)])), [(vec![1, 1], 0)]);
+        // The shorter of two, and one for each tangle.
+        let two = graph(6, &[(0, 1), (1, 2), (2, 0), (0, 2), (4, 5), (5, 4)]);
+        assert_eq!(circles(&two), [(vec![0, 2, 0], 3), (vec![4, 5, 4], 4)]);
+        assert!(circles(&graph(3, &[(1, 0), (2, 1)])).is_empty());
+    }
+
+    #[test]
+    fn a_long_chain_is_no_reason_to_overflow() {
+        let edges: Vec<_> = (1..200_000).map(|n| (n, n - 1)).collect();
+        assert_eq!(graph(200_000, &edges).order().len(), 200_000);
+        let mut round = edges;
+        round.push((0, 199_999));
+        assert_eq!(graph(200_000, &round).circles()[0].0.len(), 200_001);
+    }
+}

@@ -1,0 +1,99 @@
+//! Places in a workflow as paths of keys, and problems found there. Does not know lines or columns.
+
+use std::sync::Arc;
+
+use crate::Diagnostic;
+
+/// One part of a path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Seg {
+    /// A key of a mapping.
+    Key(Arc<str>),
+    /// A position in a list.
+    Index(usize),
+}
+
+/// A path into the file, shared by its tail, so that every value can carry one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct At(Option<Arc<(At, Seg)>>);
+
+impl At {
+    /// The file itself.
+    pub(crate) fn root() -> Self {
+        At(None)
+    }
+
+    /// A key below it.
+    pub(crate) fn key(&self, key: &str) -> Self {
+        self.seg(Seg::Key(key.into()))
+    }
+
+    /// A position below it.
+    pub(crate) fn index(&self, index: usize) -> Self {
+        self.seg(Seg::Index(index))
+    }
+
+    /// A part below it.
+    pub(crate) fn seg(&self, seg: Seg) -> Self {
+        At(Some(Arc::new((self.clone(), seg))))
+    }
+
+    /// The parts from the top.
+    pub(crate) fn segs(&self) -> Vec<&Seg> {
+        let mut segs = Vec::new();
+        let mut here = self;
+        while let Some(link) = &here.0 {
+            segs.push(&link.1);
+            here = &link.0;
+        }
+        segs.reverse();
+        segs
+    }
+}
+
+/// What of a place is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum On {
+    /// The key.
+    Key,
+    /// The value.
+    Value,
+    /// This excerpt of the value's text.
+    Text(String),
+    /// The last of several equal keys: the n-th one, from 0.
+    Repeated(usize),
+    /// Nothing of the file: the command line.
+    Nothing,
+}
+
+/// A diagnostic whose place is not looked up yet: spans are only made when there is something to show.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    /// Where.
+    pub(crate) at: At,
+    /// What of it.
+    pub(crate) on: On,
+    /// What.
+    pub(crate) what: Diagnostic,
+}
+
+/// Problems as they are found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Problems(pub(crate) Vec<Problem>);
+
+impl Problems {
+    /// About a value.
+    pub(crate) fn value(&mut self, at: &At, what: Diagnostic) {
+        self.add(at, On::Value, what);
+    }
+
+    /// About a key.
+    pub(crate) fn key(&mut self, at: &At, what: Diagnostic) {
+        self.add(at, On::Key, what);
+    }
+
+    /// About whatever it is.
+    pub(crate) fn add(&mut self, at: &At, on: On, what: Diagnostic) {
+        self.0.push(Problem { at: at.clone(), on, what });
+    }
+}

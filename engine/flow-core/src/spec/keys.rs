@@ -1,0 +1,177 @@
+//! The keys of the language: one table that the reader, the checks of visible names and the JSON Schema all follow.
+
+/// What expressions of a key may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sees {
+    /// Parameters.
+    pub(crate) params: bool,
+    /// `machine`.
+    pub(crate) machine: bool,
+    /// The step's axes.
+    pub(crate) axes: bool,
+    /// `steps`, `inputs` and `seed`: what an instance knows when it starts.
+    pub(crate) steps: bool,
+}
+
+const fn sees(params: bool, machine: bool, axes: bool, steps: bool) -> Option<Sees> {
+    Some(Sees { params, machine, axes, steps })
+}
+
+const ALL: Option<Sees> = sees(true, true, true, true);
+const PARAMS: Option<Sees> = sees(true, false, false, false);
+const PARAMS_MACHINE: Option<Sees> = sees(true, true, false, false);
+const PARAMS_AXES: Option<Sees> = sees(true, false, true, false);
+const PARAMS_MACHINE_AXES: Option<Sees> = sees(true, true, true, false);
+const MACHINE: Option<Sees> = sees(false, true, false, false);
+/// No expression at all.
+const PLAIN: Option<Sees> = None;
+
+/// The form of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The version of the language.
+    Version,
+    /// A word for file names.
+    Name,
+    /// A text, or a text for each language.
+    Title,
+    /// Names and plain values.
+    Params,
+    /// Names and profiles.
+    Profiles,
+    /// Names and steps.
+    Steps,
+    /// A list of what is published.
+    Publish,
+    /// A relative path.
+    Path,
+    /// The name of a step.
+    Step,
+    /// `plugin/step`.
+    Uses,
+    /// A command line.
+    Command,
+    /// A mapping that a schema of somebody else's describes.
+    With,
+    /// Axes and lists.
+    Matrix,
+    /// A list of steps.
+    StepList,
+    /// A condition.
+    When,
+    /// A list or mapping of paths to read.
+    Inputs,
+    /// A list or mapping of paths to write.
+    Outputs,
+    /// Where numbers are.
+    Metrics,
+    /// A whole number from this one on.
+    Count(u32),
+    /// Any whole number.
+    Integer,
+    /// A size in bytes with its unit.
+    Size,
+    /// A length of time with its unit.
+    Duration,
+    /// `true`, `false`, `gpu`.
+    Exclusive,
+    /// A co-run group.
+    Corun,
+    /// A truth value.
+    Bool,
+    /// A list of outcomes.
+    Record,
+    /// Environment variables.
+    Env,
+    /// A list of names of environment variables.
+    Secrets,
+}
+
+/// A key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    /// As written.
+    pub(crate) name: &'static str,
+    /// One line for people.
+    pub(crate) about: &'static str,
+    /// The form of its value.
+    pub(crate) kind: Kind,
+    /// What its expressions see; absent where it takes none.
+    pub(crate) sees: Option<Sees>,
+}
+
+const fn key(name: &'static str, kind: Kind, sees: Option<Sees>, about: &'static str) -> Key {
+    Key { name, about, kind, sees }
+}
+
+/// Keys of the file.
+pub(crate) const FILE: &[Key] = &[
+    key("flow", Kind::Version, PLAIN, "Version of the language: 1."),
+    key("name", Kind::Name, PLAIN, "The workflow's name; without it, the file's."),
+    key("title", Kind::Title, PLAIN, "A title, or one for each language."),
+    key("params", Kind::Params, PLAIN, "Parameters and their defaults; `--set NAME=VALUE` replaces one."),
+    key("profiles", Kind::Profiles, PLAIN, "Settings for machines: the first whose `when` holds, or `--profile NAME`."),
+    key("steps", Kind::Steps, PLAIN, "The steps."),
+    key("publish", Kind::Publish, PLAIN, "What the engine writes into the repository after every run."),
+];
+
+/// Keys of a profile.
+pub(crate) const PROFILE: &[Key] = &[
+    key("when", Kind::When, MACHINE, "An expression over `machine`."),
+    key("gpus", Kind::Count(0), PLAIN, "A cap on every step's request."),
+    key("params", Kind::Params, PLAIN, "Parameters that are different here; lists are replaced, mappings merged."),
+];
+
+/// Keys of an entry of `publish`.
+pub(crate) const PUBLISH: &[Key] = &[
+    key("from", Kind::Step, PLAIN, "The report step."),
+    key("to", Kind::Path, PARAMS, "The file that becomes the report, relative to the workflow."),
+    key("whats_new", Kind::Path, PARAMS, "The file that gets an entry under its What's New."),
+];
+
+/// Keys of a step.
+pub(crate) const STEP: &[Key] = &[
+    key("uses", Kind::Uses, PLAIN, "A plugin's step, `torch/train`, or flow's own, `flow/table`."),
+    key("run", Kind::Command, ALL, "A command; started directly, or by a shell where it has a shell's characters."),
+    key("with", Kind::With, ALL, "Parameters of the step that `uses` names."),
+    key("like", Kind::Step, PLAIN, "A step to copy; keys here replace its keys."),
+    key("matrix", Kind::Matrix, PARAMS_MACHINE, "Axes: for each a list, or one expression that gives a list."),
+    key("needs", Kind::StepList, PLAIN, "Steps that come before, without their data."),
+    key("when", Kind::When, PARAMS_MACHINE_AXES, "An expression; where it is false the instance is skipped."),
+    key("inputs", Kind::Inputs, PARAMS_AXES, "Files and folders that appear in the work folder."),
+    key("outputs", Kind::Outputs, PARAMS_AXES, "Files and folders that it leaves in the work folder."),
+    key("metrics", Kind::Metrics, PLAIN, "Where the numbers of a command are read."),
+    key("gpus", Kind::Count(0), PARAMS_MACHINE_AXES, "Whole GPUs; 0 by default."),
+    key("gpu_memory", Kind::Size, PARAMS_MACHINE_AXES, "Memory that it may use on each GPU, `4GiB`."),
+    key("cpus", Kind::Count(1), PARAMS_MACHINE_AXES, "CPUs; by default cores × gpus / GPUs, 1 without GPUs."),
+    key("memory", Kind::Size, PARAMS_MACHINE_AXES, "Host memory, `16GiB`."),
+    key("exclusive", Kind::Exclusive, PARAMS_AXES, "`true`: alone on the machine; `gpu`: alone on its GPUs."),
+    key("corun", Kind::Corun, PARAMS_AXES, "Instances of one group start together and are measured together."),
+    key(
+        "measured",
+        Kind::Bool,
+        PLAIN,
+        "Its circumstances matter; `true` where exclusive or corun, else the plugin's word.",
+    ),
+    key("repeat", Kind::Count(1), PARAMS_AXES, "How many repetitions; the i-th runs with seed + i."),
+    key("seed", Kind::Integer, PARAMS_AXES, "The seed; 0 by default."),
+    key("record", Kind::Record, PLAIN, "Outcomes that are results, not failures."),
+    key("timeout", Kind::Duration, PARAMS_AXES, "Wall-clock limit, `90s`, `2h`."),
+    key("retries", Kind::Count(0), PARAMS_AXES, "How often a failed attempt is tried again, with growing pauses."),
+    key("priority", Kind::Integer, PARAMS_AXES, "Larger goes first, where the policy asks for it."),
+    key("env", Kind::Env, ALL, "Environment variables."),
+    key(
+        "secrets",
+        Kind::Secrets,
+        PLAIN,
+        "Names of environment variables whose values are never stored, hashed or printed.",
+    ),
+];
+
+/// The key of that name.
+pub(crate) fn find(keys: &'static [Key], name: &str) -> Option<&'static Key> {
+    keys.iter().find(|k| k.name == name)
+}
+
+/// Names of machine facts in expressions.
+pub(crate) const MACHINE_FIELDS: [&str; 5] = ["gpus", "gpu_names", "gpu_memory", "cpus", "memory"];

@@ -1,0 +1,230 @@
+//! Names in expressions, checked against what each key may see, and steps named anywhere. Does not evaluate.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{
+    at::{At, On, Problems},
+    keys::{self, MACHINE_FIELDS, Sees},
+    read::File,
+    step::Step,
+};
+use crate::{
+    Diagnostic,
+    expr::{Expr, ITEM_FIELDS, Node, globals},
+};
+
+/// Names that a workflow has.
+struct Names<'a> {
+    params: BTreeSet<&'a str>,
+    steps: BTreeSet<Arc<str>>,
+    globals: BTreeSet<&'static str>,
+}
+
+/// Checks every step and every entry of `publish`; steps in which something is wrong are no longer sound.
+pub(crate) fn check(file: &File, steps: &mut [Step], problems: &mut Problems) {
+    let names = Names {
+        params: file.params.keys().map(String::as_str).collect(),
+        steps: steps.iter().map(|s| s.name.clone()).collect(),
+        globals: globals(),
+    };
+    for profile in &file.profiles {
+        for (name, (_, at)) in &profile.params {
+            if !names.params.contains(name.as_str()) {
+                let what =
+                    Diagnostic::new(format!("the profile `{}` sets `{name}`, which is no parameter", profile.name));
+                problems.key(at, what.nearest(name, names.params.iter().copied()).help("declare it under `params`"));
+            }
+        }
+    }
+    for step in steps.iter_mut() {
+        let before = problems.0.len();
+        step_names(step, &names, problems);
+        step.sound &= problems.0.len() == before;
+    }
+    for entry in &file.publish {
+        known_step(&entry.from.0, &entry.from.1, None, &names, problems);
+        let sees = keys::find(keys::PUBLISH, if entry.whats_new { "whats_new" } else { "to" }).and_then(|k| k.sees);
+        if let Some(sees) = sees {
+            let mut check = Check { key: "publish", sees, step: None, names: &names, problems };
+            entry.to.visit(&mut |expr, at| check.expression(expr, at));
+        }
+    }
+    let targets: Vec<(&str, &At)> = file
+        .publish
+        .iter()
+        .filter(|e| !e.whats_new)
+        .filter_map(|e| e.to.as_const().and_then(|v| v.as_str()).map(|path| (path, &e.to.at)))
+        .collect();
+    for (n, (path, at)) in targets.iter().enumerate() {
+        if targets[..n].iter().any(|(other, _)| other == path) {
+            problems.value(at, Diagnostic::new(format!("two reports would be published as `{path}`")));
+        }
+    }
+}
+
+fn step_names(step: &Step, names: &Names<'_>, problems: &mut Problems) {
+    for (axis, template) in &step.axes {
+        if names.params.contains(&**axis) {
+            let what = Diagnostic::new(format!("`{axis}` is both a parameter and an axis of `{}`", step.name))
+                .help("both are bare names in expressions; rename one");
+            problems.key(&template.at, what);
+        }
+        if &**axis == "repetition" && step.values.contains_key("repeat") {
+            let what = Diagnostic::new("an axis of a step with `repeat` cannot be called `repetition`");
+            problems.key(&template.at, what);
+        }
+    }
+    for (name, at) in &step.needs {
+        known_step(name, at, Some(step), names, problems);
+    }
+    for (key, part) in &step.parts {
+        let Some(sees) = keys::find(keys::STEP, key).and_then(|k| k.sees) else { continue };
+        let mut check = Check { key, sees, step: Some(step), names, problems };
+        part.visit(&mut |expr, at| check.expression(expr, at));
+    }
+}
+
+fn known_step(name: &str, at: &At, own: Option<&Step>, names: &Names<'_>, problems: &mut Problems) {
+    if !names.steps.contains(name) {
+        let what = Diagnostic::new(format!("there is no step `{name}`"));
+        let others = names.steps.iter().map(|n| &**n).filter(|n| own.is_none_or(|s| *s.name != **n));
+        problems.value(at, what.nearest(name, others));
+    }
+}
+
+struct Check<'a> {
+    key: &'a str,
+    sees: Sees,
+    step: Option<&'a Step>,
+    names: &'a Names<'a>,
+    problems: &'a mut Problems,
+}
+
+impl Check<'_> {
+    fn add(&mut self, at: &At, text: &str, what: Diagnostic) {
+        self.problems.add(at, On::Text(text.to_owned()), what);
+    }
+
+    fn expression(&mut self, expr: &Expr, at: &At) {
+        for name in &expr.variables {
+            self.variable(name, expr, at);
+        }
+        if expr.reads.bare_steps {
+            let what = Diagnostic::new("`steps` wants the name of a step behind a dot, written out");
+            self.add(
+                at,
+                &expr.text,
+                what.help("write `steps.NAME`; edges are found in the text, so the name cannot be computed"),
+            );
+        }
+        for field in expr.fields("params") {
+            if self.sees.params && !self.names.params.contains(field.name.as_str()) {
+                let what = Diagnostic::new(format!("there is no parameter `{}`", field.name));
+                let what = what.nearest(&field.name, self.names.params.iter().copied());
+                self.add(at, &format!("params.{}", field.name), what);
+            }
+        }
+        for field in expr.fields("machine") {
+            if self.sees.machine && !MACHINE_FIELDS.contains(&field.name.as_str()) {
+                let what = Diagnostic::new(format!("`machine` has no `{}`", field.name));
+                self.add(at, &format!("machine.{}", field.name), what.nearest(&field.name, MACHINE_FIELDS));
+            }
+        }
+        for field in expr.fields("steps") {
+            if !self.sees.steps {
+                continue;
+            }
+            let known = self.names.steps.contains(&*field.name);
+            if !known {
+                let own = self.step.map(|s| s.name.clone());
+                let others: Vec<Arc<str>> =
+                    self.names.steps.iter().filter(|n| own.as_ref() != Some(n)).cloned().collect();
+                let what = Diagnostic::new(format!("there is no step `{}`", field.name));
+                self.add(at, &format!("steps.{}", field.name), what.nearest(&field.name, others.iter().map(|n| &**n)));
+            }
+            if let Some(attribute) = field.attribute.as_deref().filter(|a| !ITEM_FIELDS.contains(a)) {
+                let what = Diagnostic::new(format!("`steps.{}` has no `{attribute}`", field.name));
+                let text = format!("steps.{}.{attribute}", field.name);
+                self.add(at, &text, what.nearest(attribute, ITEM_FIELDS));
+            }
+        }
+        if self.sees.steps {
+            self.inputs(expr, at);
+        }
+    }
+
+    fn inputs(&mut self, expr: &Expr, at: &At) {
+        let Some(step) = self.step else { return };
+        let declared: Option<Vec<String>> = match step.values.get("inputs").map(|t| &t.node) {
+            None => Some(Vec::new()),
+            Some(Node::Map(members)) => Some(members.iter().map(|(k, _)| k.to_string()).collect()),
+            Some(Node::Const(inputs)) => Some(
+                super::typed::mapping(inputs, "").map(|m| m.into_iter().map(|(k, _)| k).collect()).unwrap_or_default(),
+            ),
+            Some(Node::List(_)) => Some(Vec::new()),
+            Some(_) => None,
+        };
+        let Some(declared) = declared else { return };
+        for field in expr.fields("inputs") {
+            if !declared.contains(&field.name) {
+                let what = Diagnostic::new(format!("`{}` has no input called `{}`", step.name, field.name));
+                let what = if declared.is_empty() {
+                    what.help(format!("name it, as in `inputs: {{{}: PATH}}`", field.name))
+                } else {
+                    what.nearest(&field.name, declared.iter().map(String::as_str))
+                };
+                self.add(at, &format!("inputs.{}", field.name), what);
+            }
+        }
+    }
+
+    fn variable(&mut self, name: &str, expr: &Expr, at: &At) {
+        let axes: Vec<&str> = self.step.iter().flat_map(|s| s.axes.iter().map(|(n, _)| &**n)).collect();
+        let unseen = match name {
+            "params" => !self.sees.params,
+            "machine" => !self.sees.machine,
+            "steps" | "inputs" => !self.sees.steps,
+            _ => false,
+        };
+        let is_param = self.names.params.contains(name);
+        let is_axis = axes.contains(&name);
+        if unseen || is_axis && !self.sees.axes || is_param && !self.sees.params && !is_axis {
+            let what = Diagnostic::new(format!("`{}` cannot see `{name}`", self.key)).help(self.visible());
+            return self.add(at, name, what);
+        }
+        let ours = matches!(name, "params" | "machine" | "steps" | "inputs") || name == "seed" && self.sees.steps;
+        if ours || is_param || is_axis || self.names.globals.contains(name) {
+            return;
+        }
+        let what = Diagnostic::new(format!("nothing is called `{name}` here"));
+        let candidates = self.names.params.iter().copied().filter(|_| self.sees.params);
+        let candidates = candidates
+            .chain(axes.into_iter().filter(|_| self.sees.axes))
+            .chain(["machine"].into_iter().filter(|_| self.sees.machine));
+        let mut what = what.nearest(name, candidates);
+        if self.names.steps.contains(name) {
+            what.help = vec![if self.sees.steps {
+                format!("the step's results are `steps.{name}`")
+            } else {
+                format!("`{}` cannot see the results of steps", self.key)
+            }];
+        }
+        let text = if expr.text.contains(name) { name } else { &expr.text };
+        self.add(at, text, what);
+    }
+
+    fn visible(&self) -> String {
+        let mut seen = Vec::new();
+        for (sees, word) in [
+            (self.sees.params, "parameters"),
+            (self.sees.machine, "`machine`"),
+            (self.sees.axes, "the step's axes"),
+            (self.sees.steps, "`steps`, `inputs`"),
+        ] {
+            if sees {
+                seen.push(word);
+            }
+        }
+        format!("it sees {}", seen.join(", "))
+    }
+}

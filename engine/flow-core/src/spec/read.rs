@@ -1,0 +1,617 @@
+//! From a YAML value to the workflow's parts. Goes on after every error; knows no step but the one at hand.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use indexmap::IndexMap;
+use minijinja::value::Value;
+use serde_yaml::Value as Yaml;
+
+use super::{
+    at::{At, On, Problems},
+    keys::{self, Key, Kind},
+    typed::{self, Typed, What, Wrong},
+};
+use crate::{
+    Diagnostic,
+    expr::{
+        Expr, Node, ROOTS, Template,
+        value::{from_yaml, key_text},
+    },
+    metrics::{MetricsFrom, Pattern},
+};
+
+/// A workflow file, before copies are made.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct File {
+    pub(crate) name: String,
+    pub(crate) title: BTreeMap<String, String>,
+    pub(crate) params: IndexMap<String, (Value, At)>,
+    pub(crate) profiles: Vec<Profile>,
+    pub(crate) steps: Vec<RawStep>,
+    pub(crate) publish: Vec<Entry>,
+}
+
+/// A profile.
+#[derive(Clone, Debug)]
+pub(crate) struct Profile {
+    pub(crate) name: String,
+    pub(crate) when: Option<When>,
+    pub(crate) gpus: Option<u32>,
+    pub(crate) params: IndexMap<String, (Value, At)>,
+}
+
+/// A condition, with its place.
+#[derive(Clone, Debug)]
+pub(crate) struct When {
+    pub(crate) at: At,
+    pub(crate) expr: Arc<Expr>,
+}
+
+/// An entry of `publish`.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) from: (String, At),
+    pub(crate) to: Template,
+    pub(crate) whats_new: bool,
+}
+
+/// A step as written.
+#[derive(Clone, Debug)]
+pub(crate) struct RawStep {
+    pub(crate) name: String,
+    pub(crate) at: At,
+    /// Something in it is wrong; what follows from that is not said again.
+    pub(crate) broken: bool,
+    pub(crate) keys: IndexMap<&'static str, Part>,
+}
+
+/// The value of one key of a step.
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    Value(Template),
+    With(Template, serde_json::Map<String, serde_json::Value>),
+    Matrix(Vec<(Arc<str>, Template)>),
+    When(When),
+    Names(Vec<(String, At)>),
+    Metrics(MetricsFrom, At),
+}
+
+impl Part {
+    /// Every expression in it, with its place.
+    pub(crate) fn visit(&self, see: &mut dyn FnMut(&Expr, &At)) {
+        match self {
+            Part::Value(template) | Part::With(template, _) => template.visit(see),
+            Part::Matrix(axes) => axes.iter().for_each(|(_, template)| template.visit(see)),
+            Part::When(when) => see(&when.expr, &when.at),
+            Part::Names(_) | Part::Metrics(..) => {}
+        }
+    }
+}
+
+pub(crate) struct Reader<'a> {
+    pub(crate) problems: &'a mut Problems,
+}
+
+impl Reader<'_> {
+    /// Says what is wrong with a typed value.
+    fn wrong(&mut self, at: &At, wrong: Vec<Wrong>) {
+        report(self.problems, at, wrong);
+    }
+
+    fn typed<T>(&mut self, at: &At, result: Typed<T>) -> Option<T> {
+        result.map_err(|wrong| self.wrong(at, wrong)).ok()
+    }
+
+    /// The entries of a mapping with unknown keys reported.
+    fn entries<'y>(
+        &mut self,
+        yaml: &'y Yaml,
+        at: &At,
+        known: &'static [Key],
+        what: &str,
+    ) -> Vec<(&'static Key, &'y Yaml, At)> {
+        let mut found = Vec::new();
+        for (name, value, at) in self.mapping(yaml, at, what) {
+            match keys::find(known, &name) {
+                Some(key) => found.push((key, value, at)),
+                None => {
+                    let mut what = Diagnostic::new(format!("{what} has no key `{name}`"))
+                        .nearest(&name, known.iter().map(|k| k.name));
+                    if let Some((word, key)) = elsewhere(&name) {
+                        what.help = vec![format!("{word} `{key}`")];
+                    }
+                    self.problems.key(&at, what);
+                }
+            }
+        }
+        found
+    }
+
+    fn mapping<'y>(&mut self, yaml: &'y Yaml, at: &At, what: &str) -> Vec<(String, &'y Yaml, At)> {
+        let Yaml::Mapping(map) = yaml else {
+            let found = match yaml {
+                Yaml::Null => "empty".to_owned(),
+                Yaml::Tagged(_) => "a tag".to_owned(),
+                other => from_yaml(other).map_or_else(|m| m, |v| crate::expr::value::describe(&v)),
+            };
+            self.problems
+                .value(at, Diagnostic::new(format!("{what} is {found}")).label("expected a mapping, `key: value`"));
+            return Vec::new();
+        };
+        map.iter()
+            .filter_map(|(key, value)| match key_text(key) {
+                Ok(key) => {
+                    let at = at.key(&key);
+                    Some((key, value, at))
+                }
+                Err(message) => {
+                    self.problems.value(at, Diagnostic::new(message));
+                    None
+                }
+            })
+            .collect()
+    }
+
+    /// A value without expressions.
+    fn plain(&mut self, yaml: &Yaml, at: &At, key: &str) -> Option<Value> {
+        let before = self.problems.0.len();
+        let template = Template::parse(yaml, at, self.problems);
+        let mut places = Vec::new();
+        template.visit(&mut |expr, at| places.push((expr.text.to_string(), at.clone())));
+        for (text, at) in places {
+            self.problems.add(
+                &at,
+                On::Text(text),
+                Diagnostic::new(format!("`{key}` takes no `${{{{ }}}}`: its value is plain")),
+            );
+        }
+        template.as_const().filter(|_| self.problems.0.len() == before).cloned()
+    }
+
+    pub(crate) fn file(&mut self, yaml: &Yaml, default_name: &str) -> File {
+        let root = At::root();
+        let mut file = File { name: default_name.to_owned(), ..File::default() };
+        let mut steps_seen = false;
+        for (key, value, at) in self.entries(yaml, &root, keys::FILE, "the file") {
+            match key.kind {
+                Kind::Name => {
+                    if let Some(name) = self.plain(value, &at, "name").and_then(|v| self.typed(&at, file_name(&v))) {
+                        file.name = name;
+                    }
+                }
+                Kind::Title => file.title = self.title(value, &at),
+                Kind::Params => file.params = self.params(value, &at),
+                Kind::Profiles => {
+                    for (name, value, at) in self.mapping(value, &at, "`profiles`") {
+                        self.name(&name, &at, "a profile");
+                        let profile = self.profile(name, value, &at);
+                        file.profiles.push(profile);
+                    }
+                }
+                Kind::Steps => {
+                    steps_seen = true;
+                    for (name, value, at) in self.mapping(value, &at, "`steps`") {
+                        let step = self.step(name, value, &at);
+                        file.steps.push(step);
+                    }
+                    if file.steps.is_empty() && matches!(value, Yaml::Mapping(m) if m.is_empty()) {
+                        self.problems.key(&at, Diagnostic::new("there are no steps"));
+                    }
+                }
+                Kind::Publish => file.publish = self.publish(value, &at),
+                _ => {}
+            }
+        }
+        if !steps_seen {
+            let example = "steps: {hello: {run: echo hello}}";
+            self.problems.key(&root, Diagnostic::new("the file has no `steps`").help(format!("add `{example}`")));
+        }
+        if file.title.is_empty() {
+            file.title.insert(String::new(), file.name.clone());
+        }
+        file
+    }
+
+    fn name(&mut self, name: &str, at: &At, what: &str) -> bool {
+        self.typed(at, typed::identifier(name, what)).is_some()
+    }
+
+    fn title(&mut self, yaml: &Yaml, at: &At) -> BTreeMap<String, String> {
+        let Some(value) = self.plain(yaml, at, "title") else { return BTreeMap::new() };
+        if let Some(text) = value.as_str() {
+            return BTreeMap::from([(String::new(), text.to_owned())]);
+        }
+        let entries = typed::mapping(&value, "a text, or one for each language, `{en: …, zh: …}`");
+        let mut title = BTreeMap::new();
+        for (language, text) in self.typed(at, entries).unwrap_or_default() {
+            let at = at.key(&language);
+            if let Some(text) = self.typed(&at, typed::text(&text)) {
+                title.insert(language, text);
+            }
+        }
+        title
+    }
+
+    fn params(&mut self, yaml: &Yaml, at: &At) -> IndexMap<String, (Value, At)> {
+        let mut params = IndexMap::new();
+        if matches!(yaml, Yaml::Null) {
+            return params;
+        }
+        for (name, value, at) in self.mapping(yaml, at, "`params`") {
+            let good = self.name(&name, &at, "a parameter") && self.free(&name, &at, "a parameter");
+            if let (Some(value), true) = (self.plain(value, &at, &name), good) {
+                params.insert(name, (value, at));
+            }
+        }
+        params
+    }
+
+    /// The name is not one that expressions have already.
+    fn free(&mut self, name: &str, at: &At, what: &str) -> bool {
+        const WORDS: [&str; 10] = ["true", "false", "none", "and", "or", "not", "in", "is", "if", "else"];
+        let why = if ROOTS.contains(&name) {
+            "is reserved: expressions have it already"
+        } else if WORDS.contains(&name) {
+            "is a word of the expression language"
+        } else {
+            return true;
+        };
+        self.problems.key(
+            at,
+            Diagnostic::new(format!("{what} cannot be called `{name}`, which {why}")).help("choose another name"),
+        );
+        false
+    }
+
+    fn profile(&mut self, name: String, yaml: &Yaml, at: &At) -> Profile {
+        let mut profile = Profile { name, when: None, gpus: None, params: IndexMap::new() };
+        for (key, value, at) in self.entries(yaml, at, keys::PROFILE, "a profile") {
+            match key.kind {
+                Kind::When => profile.when = self.when(value, &at),
+                Kind::Params => profile.params = self.params(value, &at),
+                _ => {
+                    profile.gpus = self.plain(value, &at, key.name).and_then(|v| self.typed(&at, typed::count(&v, 0)));
+                }
+            }
+        }
+        let before = self.problems.0.len();
+        if let Some(when) = &profile.when {
+            for name in when.expr.variables.iter().filter(|n| *n != "machine") {
+                if !crate::expr::globals().contains(&**name) {
+                    let what = Diagnostic::new(format!("a profile's `when` sees `machine` only, not `{name}`"))
+                        .help("`machine` has gpus, gpu_names, gpu_memory, cpus, memory");
+                    self.problems.add(&when.at, On::Text(name.clone()), what);
+                }
+            }
+        }
+        if self.problems.0.len() > before {
+            profile.when = None;
+        }
+        profile
+    }
+
+    fn when(&mut self, yaml: &Yaml, at: &At) -> Option<When> {
+        let text = match yaml {
+            Yaml::Bool(b) => b.to_string(),
+            Yaml::String(text) if text.contains("${{") => {
+                let Node::Expr(expr) = Template::parse(yaml, at, self.problems).node else {
+                    let what = Diagnostic::new("`when` is one expression, without text around it")
+                        .help("`when` needs no `${{ }}`");
+                    self.problems.value(at, what);
+                    return None;
+                };
+                return Some(When { at: at.clone(), expr });
+            }
+            Yaml::String(text) => text.clone(),
+            other => {
+                let found = from_yaml(other).map_or_else(|m| m, |v| crate::expr::value::describe(&v));
+                self.problems.value(at, Diagnostic::new(format!("`when` is {found}")).label("expected an expression"));
+                return None;
+            }
+        };
+        match Expr::new(&text) {
+            Ok(expr) => Some(When { at: at.clone(), expr: Arc::new(expr) }),
+            Err(what) => {
+                self.problems.value(at, what);
+                None
+            }
+        }
+    }
+
+    fn publish(&mut self, yaml: &Yaml, at: &At) -> Vec<Entry> {
+        let Yaml::Sequence(list) = yaml else {
+            self.problems.value(
+                at,
+                Diagnostic::new("`publish` is no list")
+                    .label("expected entries such as `- {from: report, to: ../reports/x.md}`"),
+            );
+            return Vec::new();
+        };
+        let mut entries = Vec::new();
+        for (i, yaml) in list.iter().enumerate() {
+            let at = at.index(i);
+            let before = self.problems.0.len();
+            let mut from = None;
+            let mut targets = Vec::new();
+            for (key, value, at) in self.entries(yaml, &at, keys::PUBLISH, "an entry of `publish`") {
+                if key.kind == Kind::Step {
+                    let name = self.plain(value, &at, "from").and_then(|v| self.typed(&at, typed::text(&v)));
+                    from = name.map(|n| (n, at));
+                } else {
+                    targets.push((key.name == "whats_new", Template::parse(value, &at, self.problems)));
+                }
+            }
+            match (from, &targets[..]) {
+                (Some(from), [_]) => {
+                    entries.extend(targets.pop().map(|(whats_new, to)| Entry { from, to, whats_new }));
+                }
+                _ if self.problems.0.len() > before => {}
+                (None, _) => self.problems.value(&at, Diagnostic::new("the entry has no `from`")),
+                _ => {
+                    let what = Diagnostic::new("the entry wants either `to` or `whats_new`").help(
+                        "`to` writes the whole report, `whats_new` an entry into a file; make two entries of them",
+                    );
+                    self.problems.value(&at, what);
+                }
+            }
+        }
+        entries
+    }
+
+    fn step(&mut self, name: String, yaml: &Yaml, at: &At) -> RawStep {
+        let before = self.problems.0.len();
+        self.name(&name, at, "a step");
+        let mut parts = IndexMap::new();
+        let what = format!("the step `{name}`");
+        let entries = match self.mapping(yaml, at, &what) {
+            entries if entries.is_empty() && self.problems.0.len() == before => {
+                self.problems
+                    .key(at, Diagnostic::new(format!("{what} is empty")).label("expected `uses`, `run` or `like`"));
+                Vec::new()
+            }
+            _ if !matches!(yaml, Yaml::Mapping(_)) => Vec::new(),
+            _ => self.entries(yaml, at, keys::STEP, "a step"),
+        };
+        for (key, value, at) in entries {
+            if let Some(part) = self.part(key, value, &at) {
+                parts.insert(key.name, part);
+            }
+        }
+        RawStep { name, at: at.clone(), broken: self.problems.0.len() > before, keys: parts }
+    }
+
+    fn part(&mut self, key: &'static Key, yaml: &Yaml, at: &At) -> Option<Part> {
+        match key.kind {
+            Kind::Matrix => {
+                let mut axes = Vec::new();
+                for (name, value, at) in self.mapping(yaml, at, "`matrix`") {
+                    let good = self.name(&name, &at, "an axis") && self.free(&name, &at, "an axis");
+                    let before = self.problems.0.len();
+                    let axis = Template::parse(value, &at, self.problems);
+                    if self.problems.0.len() == before && good {
+                        self.axis(&name, &axis);
+                        axes.push((Arc::from(name), axis));
+                    }
+                }
+                if axes.is_empty() && matches!(yaml, Yaml::Mapping(m) if m.is_empty()) {
+                    self.problems.key(at, Diagnostic::new("the matrix has no axes").help("leave `matrix` out"));
+                }
+                Some(Part::Matrix(axes))
+            }
+            Kind::When => self.when(yaml, at).map(Part::When),
+            Kind::Step | Kind::Uses => {
+                let name = self.plain(yaml, at, key.name).and_then(|v| self.typed(at, typed::text(&v)))?;
+                Some(Part::Names(vec![(name, at.clone())]))
+            }
+            Kind::StepList => {
+                let value = self.plain(yaml, at, key.name)?;
+                // One step may stand without the brackets.
+                let names = match value.as_str() {
+                    Some(name) => vec![(name.to_owned(), at.clone())],
+                    None => {
+                        let names = self.typed(at, typed::texts(&value, "a list of steps"))?;
+                        names.into_iter().enumerate().map(|(i, n)| (n, at.index(i))).collect()
+                    }
+                };
+                Some(Part::Names(names))
+            }
+            Kind::Metrics => self.metrics(yaml, at).map(|from| Part::Metrics(from, at.clone())),
+            Kind::With => {
+                if !matches!(yaml, Yaml::Mapping(_)) {
+                    self.mapping(yaml, at, "`with`");
+                    return None;
+                }
+                let template = Template::parse(yaml, at, self.problems);
+                let written = serde_json::to_value(yaml).ok()?;
+                Some(Part::With(template, written.as_object().cloned().unwrap_or_default()))
+            }
+            _ if key.sees.is_none() => {
+                let value = self.plain(yaml, at, key.name)?;
+                self.check(key, &value, at);
+                Some(Part::Value(Template { at: at.clone(), node: Node::Const(value) }))
+            }
+            _ => {
+                let template = Template::parse(yaml, at, self.problems);
+                match template.as_const() {
+                    Some(value) => {
+                        let value = value.clone();
+                        self.check(key, &value, at);
+                    }
+                    None => self.shape(key, &template),
+                }
+                Some(Part::Value(template))
+            }
+        }
+    }
+
+    /// A value that is known already is checked already.
+    fn check(&mut self, key: &Key, value: &Value, at: &At) {
+        if value.is_none() && nullable(key.kind) {
+            return;
+        }
+        let result = match key.kind {
+            Kind::Count(least) => typed::count(value, least).map(drop),
+            Kind::Integer if key.name == "seed" => typed::seed(value).map(drop),
+            Kind::Integer => typed::integer(value).map(drop),
+            Kind::Size => typed::size(value).map(drop),
+            Kind::Duration => typed::duration(value).map(drop),
+            Kind::Exclusive => typed::exclusive(value).map(drop),
+            Kind::Corun => typed::corun(value).map(drop),
+            Kind::Bool => typed::boolean(value).map(drop),
+            Kind::Record => typed::outcomes(value).map(drop),
+            Kind::Env => typed::env(value).map(drop),
+            Kind::Inputs => typed::inputs(value).map(drop),
+            Kind::Outputs => typed::outputs(value).map(drop),
+            Kind::Command => command(value),
+            Kind::Secrets => typed::texts(value, "a list of names of environment variables")
+                .and_then(|names| names.iter().try_for_each(|n| typed::variable(n))),
+            _ => Ok(()),
+        };
+        if let Err(wrong) = result {
+            self.wrong(at, wrong);
+        }
+    }
+
+    /// Of a value with expressions in it, what can be told before they have values.
+    fn shape(&mut self, key: &Key, template: &Template) {
+        let members = match &template.node {
+            Node::Map(members) => members,
+            Node::Text(_) if !matches!(key.kind, Kind::Command | Kind::Size | Kind::Duration) => {
+                let what = Diagnostic::new(format!("`{}` is a text with an expression in it", key.name))
+                    .help("an expression that is the whole value keeps its type");
+                return self.problems.value(&template.at, what);
+            }
+            Node::List(_) if !matches!(key.kind, Kind::Inputs | Kind::Outputs) => {
+                let what = Diagnostic::new(format!("`{}` is a list", key.name));
+                return self.problems.value(&template.at, what);
+            }
+            _ => return,
+        };
+        match key.kind {
+            Kind::Corun => {
+                for (name, _) in members {
+                    if !["group", "gpus"].contains(&&**name) {
+                        let what =
+                            Diagnostic::new(format!("`corun` has no key `{name}`")).nearest(name, ["group", "gpus"]);
+                        self.problems.key(&template.at.key(name), what);
+                    }
+                }
+            }
+            Kind::Env | Kind::Inputs | Kind::Outputs => {}
+            _ => self.problems.value(&template.at, Diagnostic::new(format!("`{}` is a mapping", key.name))),
+        }
+    }
+
+    fn axis(&mut self, name: &str, axis: &Template) {
+        let what = match &axis.node {
+            Node::Const(value) if value.kind() == minijinja::value::ValueKind::Seq => {
+                if value.len() != Some(0) {
+                    return;
+                }
+                Diagnostic::new(format!("the axis `{name}` is empty")).label("expected at least one value")
+            }
+            Node::Const(value) => {
+                Diagnostic::new(format!("the axis `{name}` is {}", crate::expr::value::describe(value)))
+                    .label("expected a list, or one expression that gives a list")
+            }
+            Node::Expr(_) | Node::List(_) | Node::Broken => return,
+            Node::Text(_) | Node::Map(_) => Diagnostic::new(format!("the axis `{name}` is no list"))
+                .label("expected a list, or one expression that gives a list"),
+        };
+        self.problems.value(&axis.at, what);
+    }
+
+    fn metrics(&mut self, yaml: &Yaml, at: &At) -> Option<MetricsFrom> {
+        const KINDS: [&str; 4] = ["json", "jsonl", "csv", "stdout"];
+        let value = self.plain(yaml, at, "metrics")?;
+        let what = "one of `{json: FILE}`, `{jsonl: FILE}`, `{csv: FILE}`, `{stdout: PATTERN}`";
+        let entries = self.typed(at, typed::mapping(&value, what))?;
+        let [(kind, text)] = &entries[..] else {
+            self.problems.value(
+                at,
+                Diagnostic::new(format!("`metrics` has {} keys", entries.len())).label(format!("expected {what}")),
+            );
+            return None;
+        };
+        let below = at.key(kind);
+        if !KINDS.contains(&&**kind) {
+            self.problems
+                .key(&below, Diagnostic::new(format!("`metrics` cannot be read from `{kind}`")).nearest(kind, KINDS));
+            return None;
+        }
+        let text = self.typed(&below, typed::text(text))?;
+        if kind == "stdout" {
+            let pattern = Pattern::new(&text).map_err(|m| self.problems.value(&below, Diagnostic::new(m)));
+            return pattern.ok().map(MetricsFrom::Stdout);
+        }
+        if text.starts_with('/') || text.split('/').any(|p| p == "..") || text.is_empty() {
+            let what = Diagnostic::new(format!("`{text}` is not in the step's work folder"));
+            self.problems.value(&below, what.label("expected a relative path without `..`"));
+            return None;
+        }
+        Some(match kind.as_str() {
+            "json" => MetricsFrom::Json(text),
+            "jsonl" => MetricsFrom::Jsonl(text),
+            _ => MetricsFrom::Csv(text),
+        })
+    }
+}
+
+/// `null` means the default.
+pub(crate) fn nullable(kind: Kind) -> bool {
+    matches!(kind, Kind::Size | Kind::Duration | Kind::Count(1))
+}
+
+/// A command line.
+pub(crate) fn command(value: &Value) -> Typed<()> {
+    match value.as_str() {
+        Some(text) if text.trim().is_empty() => typed::expected(value, "a command"),
+        Some(_) => Ok(()),
+        None => typed::expected(value, "a command, as one text"),
+    }
+}
+
+/// Adds wrong values to the problems.
+pub(crate) fn report(problems: &mut Problems, at: &At, wrong: Vec<Wrong>) {
+    wrong.into_iter().for_each(|wrong| report_one(problems, at, wrong));
+}
+
+fn report_one(problems: &mut Problems, at: &At, wrong: Wrong) {
+    let place = wrong.path.iter().fold(at.clone(), |at, seg| at.seg(seg.clone()));
+    let what = match wrong.what {
+        What::Other(what) => what,
+        What::Type { found, expected, help } => {
+            let subject = match place.segs().last() {
+                Some(super::at::Seg::Key(key)) => format!("`{key}`"),
+                _ => "this".to_owned(),
+            };
+            let mut what = Diagnostic::new(format!("{subject} is {found}")).label(format!("expected {expected}"));
+            what.help.extend(help);
+            what
+        }
+    };
+    problems.add(&place, if wrong.key { On::Key } else { On::Value }, what);
+}
+
+fn file_name(value: &Value) -> Typed<String> {
+    let name = typed::text(value)?;
+    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(good) {
+        return Ok(name);
+    }
+    typed::expected(value, "letters, digits, `_`, `-` and `.`, for it names files; `title` is free")
+}
+
+/// Keys that people know from elsewhere.
+fn elsewhere(name: &str) -> Option<(&'static str, &'static str)> {
+    Some(match name {
+        "depends_on" | "dependencies" | "deps" | "after" => ("the key for that is", "needs"),
+        "if" => ("the key for that is", "when"),
+        "strategy" => ("here it is just", "matrix"),
+        "cmd" | "command" | "script" | "shell" => ("the key for that is", "run"),
+        "jobs" | "tasks" | "stages" => ("the key for that is", "steps"),
+        "args" | "parameters" | "options" => ("the key for that is", "with"),
+        "resources" => ("say it as", "gpus` and `cpus"),
+        _ => return None,
+    })
+}

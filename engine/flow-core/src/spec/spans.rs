@@ -1,0 +1,185 @@
+//! From paths to places in the text, by a second parser that yields no values: where the two differ, a place may be missing,
+//! never a value wrong. Made only when there is something to show.
+
+use std::{collections::BTreeSet, fmt, ops::Range};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, SeqAccess, Visitor},
+};
+use serde_saphyr::{DuplicateKeyPolicy, Spanned, options};
+
+use super::{
+    at::{On, Problem, Seg},
+    hints,
+};
+use crate::Diagnostic;
+
+/// The shape of a text: what stands where, not what it is.
+enum Node {
+    Map(Vec<(Spanned<String>, Spanned<Node>)>),
+    Seq(Vec<Spanned<Node>>),
+    Leaf,
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Shape;
+        impl<'de> Visitor<'de> for Shape {
+            type Value = Node;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any YAML")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Node, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(key) = access.next_key()? {
+                    entries.push((key, access.next_value()?));
+                }
+                Ok(Node::Map(entries))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Node, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = access.next_element()? {
+                    items.push(item);
+                }
+                Ok(Node::Seq(items))
+            }
+            fn visit_unit<E>(self) -> Result<Node, E> {
+                Ok(Node::Leaf)
+            }
+            fn visit_none<E>(self) -> Result<Node, E> {
+                Ok(Node::Leaf)
+            }
+            fn visit_bool<E>(self, _: bool) -> Result<Node, E> {
+                Ok(Node::Leaf)
+            }
+            fn visit_i64<E>(self, _: i64) -> Result<Node, E> {
+                Ok(Node::Leaf)
+            }
+            fn visit_u64<E>(self, _: u64) -> Result<Node, E> {
+                Ok(Node::Leaf)
+            }
+            fn visit_i128<E>(self, _: i128) -> Result<Node, E> {
+                Ok(Node::Leaf)
+            }
+            fn visit_u128<E>(self, _: u128) -> Result<Node, E> {
+                Ok(Node::Leaf)
+            }
+            fn visit_f64<E>(self, _: f64) -> Result<Node, E> {
+                Ok(Node::Leaf)
+            }
+            fn visit_str<E>(self, _: &str) -> Result<Node, E> {
+                Ok(Node::Leaf)
+            }
+            fn visit_bytes<E>(self, _: &[u8]) -> Result<Node, E> {
+                Ok(Node::Leaf)
+            }
+        }
+        d.deserialize_any(Shape)
+    }
+}
+
+/// Where everything of a text stands.
+struct Spans<'a> {
+    text: &'a str,
+    root: Option<Spanned<Node>>,
+}
+
+impl<'a> Spans<'a> {
+    fn of(text: &'a str) -> Self {
+        let options = options! {
+            budget: serde_saphyr::budget! { max_nodes: 5_000_000, max_events: 20_000_000 },
+            duplicate_keys: DuplicateKeyPolicy::LastWins,
+            non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::PassThrough,
+            with_snippet: false,
+        };
+        Spans { text, root: serde_saphyr::from_str_with_options(text, options).ok() }
+    }
+
+    fn range<T>(&self, spanned: &Spanned<T>) -> Option<Range<usize>> {
+        let span = spanned.referenced.span();
+        let start = usize::try_from(span.byte_offset()?).ok()?;
+        let end = start + usize::try_from(span.byte_len()?).ok()?;
+        let text = self.text.get(start..end)?;
+        // The span of a block value runs on to the next token.
+        Some(start..start + text.trim_end().len())
+    }
+
+    /// The place itself, or the nearest one above it that the text has.
+    fn find(&self, problem: &Problem) -> Option<Range<usize>> {
+        if problem.on == On::Nothing {
+            return None;
+        }
+        let segs = problem.at.segs();
+        if segs.is_empty() {
+            return Some(0..self.text.lines().next().unwrap_or("").len());
+        }
+        let mut here = self.root.as_ref()?;
+        let mut key = None;
+        let mut exact = true;
+        for (depth, seg) in segs.iter().enumerate() {
+            let last = depth + 1 == segs.len();
+            let below = match (&here.value, seg) {
+                (Node::Map(entries), Seg::Key(name)) => {
+                    let nth = match problem.on {
+                        On::Repeated(n) if last => n,
+                        _ => 0,
+                    };
+                    let mut equal = entries.iter().filter(|(k, _)| k.value == **name);
+                    let first = equal.next();
+                    nth.checked_sub(1).and_then(|n| equal.nth(n)).or(first).map(|(k, v)| (Some(k), v))
+                }
+                (Node::Seq(items), Seg::Index(i)) => items.get(*i).map(|v| (None, v)),
+                _ => None,
+            };
+            let Some((k, v)) = below else {
+                exact = false;
+                break;
+            };
+            (key, here) = (k, v);
+        }
+        let key = key.and_then(|k| self.range(k));
+        let value = match here.value {
+            Node::Leaf => self.range(here).filter(|r| !r.is_empty()),
+            // A whole block would underline half a page: its key says it.
+            _ => None,
+        };
+        match &problem.on {
+            On::Text(excerpt) if exact => {
+                let value = self.range(here)?;
+                let inside = self.text.get(value.clone())?.find(excerpt.as_str());
+                Some(inside.map_or(value.clone(), |i| value.start + i..value.start + i + excerpt.len()))
+            }
+            On::Key | On::Repeated(_) if exact => key.or(value),
+            _ => value.or(key).or_else(|| {
+                let whole = self.range(here)?;
+                let line = self.text.get(whole.clone())?.lines().next().unwrap_or("").len();
+                Some(whole.start..whole.start + line)
+            }),
+        }
+    }
+}
+
+/// Looks the places up, in the order of the file, each thing said once.
+pub(crate) fn locate(text: &str, problems: Vec<Problem>) -> Vec<Diagnostic> {
+    if problems.is_empty() {
+        return Vec::new();
+    }
+    let spans = Spans::of(text);
+    let mut found: Vec<Diagnostic> = problems
+        .into_iter()
+        .map(|problem| {
+            let span = spans.find(&problem);
+            let mut diagnostic = problem.what;
+            if let Some(hint) = span.as_ref().and_then(|s| text.get(s.clone())).and_then(hints::full_width) {
+                diagnostic.help.insert(0, hint);
+            }
+            diagnostic.span = span;
+            diagnostic
+        })
+        .collect();
+    found.sort_by_key(|d| d.span.as_ref().map_or((0, 0), |s| (s.start, s.end)));
+    let mut said = BTreeSet::new();
+    found.retain(|d| said.insert((d.span.as_ref().map(|s| (s.start, s.end)), d.message.clone())));
+    found
+}

@@ -1,0 +1,239 @@
+//! Steps with their copies made (`like`), as expansion takes them. Does not know plugins.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use indexmap::IndexMap;
+use serde_json::{Map, Value as Json};
+
+use super::{
+    at::{At, Problems},
+    read::{Part, RawStep, When},
+    typed,
+};
+use crate::{Diagnostic, Outcome, expr::Template, metrics::MetricsFrom};
+
+/// A step.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) name: Arc<str>,
+    pub(crate) at: At,
+    /// Nothing in it is wrong, as far as the text tells.
+    pub(crate) sound: bool,
+    pub(crate) like: Option<String>,
+    pub(crate) action: Action,
+    pub(crate) with: Option<Template>,
+    pub(crate) written: Map<String, Json>,
+    pub(crate) axes: Vec<(Arc<str>, Template)>,
+    pub(crate) needs: Vec<(String, At)>,
+    pub(crate) when: Option<When>,
+    pub(crate) metrics: Option<MetricsFrom>,
+    pub(crate) measured: Option<bool>,
+    pub(crate) record: Vec<Outcome>,
+    pub(crate) secrets: Vec<String>,
+    /// The other keys: `gpus`, `inputs`, `corun`, …
+    pub(crate) values: BTreeMap<&'static str, Template>,
+    /// All keys, for the checks of names.
+    pub(crate) parts: Vec<(&'static str, Part)>,
+}
+
+/// What a step does.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    /// `plugin/step`; flow's own where the plugin is `flow`.
+    Uses { plugin: String, step: String, at: At },
+    /// A command line.
+    Run(Template),
+    /// It could not be told.
+    Unknown,
+}
+
+/// Makes the copies and takes the keys apart.
+pub(crate) fn resolve(raw: Vec<RawStep>, problems: &mut Problems) -> Vec<Step> {
+    let index: IndexMap<String, usize> = raw.iter().enumerate().map(|(i, s)| (s.name.clone(), i)).collect();
+    let mut merged: Vec<Option<(IndexMap<&'static str, Part>, bool)>> = vec![None; raw.len()];
+    for start in 0..raw.len() {
+        // Down the chain to something that is made already or copies nothing, then up again.
+        let mut chain = vec![start];
+        while let Some(&here) = chain.last() {
+            if merged[here].is_some() {
+                chain.pop();
+                break;
+            }
+            let Some((name, at)) = like_of(&raw[here]) else { break };
+            match index.get(name) {
+                Some(next) if chain.contains(next) => {
+                    let from = chain.iter().position(|i| i == next).unwrap_or(0);
+                    let mut names: Vec<&str> = chain[from..].iter().map(|i| raw[*i].name.as_str()).collect();
+                    names.push(name);
+                    let what = Diagnostic::new(format!(
+                        "the steps are copies of each other in a circle: {}",
+                        names.join(" → ")
+                    ));
+                    problems.value(at, what.help("give one of them `uses` or `run`"));
+                    for i in &chain[from..] {
+                        merged[*i] = Some((raw[*i].keys.clone(), true));
+                    }
+                    chain.truncate(from);
+                    break;
+                }
+                Some(next) => chain.push(*next),
+                None => {
+                    let what = Diagnostic::new(format!("there is no step `{name}` to copy"));
+                    problems.value(
+                        at,
+                        what.nearest(name, raw.iter().map(|s| s.name.as_str()).filter(|n| *n != raw[here].name)),
+                    );
+                    merged[here] = Some((raw[here].keys.clone(), true));
+                    break;
+                }
+            }
+        }
+        while let Some(here) = chain.pop() {
+            if merged[here].is_some() {
+                continue;
+            }
+            let base = like_of(&raw[here]).and_then(|(name, _)| merged[*index.get(name)?].clone());
+            let broken = raw[here].broken || base.as_ref().is_some_and(|(_, broken)| *broken);
+            let mut keys = raw[here].keys.clone();
+            if let Some((base, _)) = base {
+                inherit(&mut keys, base);
+            }
+            merged[here] = Some((keys, broken));
+        }
+    }
+    raw.iter()
+        .zip(merged)
+        .map(|(raw, made)| {
+            let (keys, broken) = made.unwrap_or_default();
+            take_apart(raw, keys, broken, problems)
+        })
+        .collect()
+}
+
+fn like_of(step: &RawStep) -> Option<(&str, &At)> {
+    match step.keys.get("like") {
+        Some(Part::Names(names)) => names.first().map(|(name, at)| (name.as_str(), at)),
+        _ => None,
+    }
+}
+
+/// Takes over the keys that the copy does not have itself. `corun` and `exclusive` displace each other, and so do what `run`
+/// and what `uses` bring with them.
+fn inherit(keys: &mut IndexMap<&'static str, Part>, base: IndexMap<&'static str, Part>) {
+    let displaced = |own: &IndexMap<&'static str, Part>, key: &str| match key {
+        "corun" => own.contains_key("exclusive"),
+        "exclusive" => own.contains_key("corun"),
+        "uses" | "with" => own.contains_key("run"),
+        "run" | "outputs" | "metrics" => own.contains_key("uses"),
+        "like" => true,
+        _ => false,
+    };
+    let own = keys.clone();
+    for (key, part) in base {
+        if !own.contains_key(key) && !displaced(&own, key) {
+            keys.insert(key, part);
+        }
+    }
+}
+
+fn take_apart(raw: &RawStep, keys: IndexMap<&'static str, Part>, broken: bool, problems: &mut Problems) -> Step {
+    let before = problems.0.len();
+    let mut step = Step {
+        name: raw.name.as_str().into(),
+        at: raw.at.clone(),
+        sound: true,
+        like: like_of(raw).map(|(name, _)| name.to_owned()),
+        action: Action::Unknown,
+        with: None,
+        written: Map::new(),
+        axes: Vec::new(),
+        needs: Vec::new(),
+        when: None,
+        metrics: None,
+        measured: None,
+        record: Vec::new(),
+        secrets: Vec::new(),
+        values: BTreeMap::new(),
+        parts: keys.iter().map(|(k, p)| (*k, p.clone())).collect(),
+    };
+    let place = |key: &str| match keys.get(key) {
+        Some(Part::Value(t) | Part::With(t, _)) => t.at.clone(),
+        Some(Part::Names(names)) => names.first().map_or_else(|| raw.at.clone(), |(_, at)| at.clone()),
+        Some(Part::Metrics(_, at)) => at.clone(),
+        _ => raw.at.key(key),
+    };
+    if keys.contains_key("run") && keys.contains_key("uses") {
+        let what = Diagnostic::new(format!("the step `{}` has both `run` and `uses`", raw.name));
+        problems.key(&place("uses"), what.help("a command and a plugin's step are two steps"));
+    } else if !keys.contains_key("run") && !keys.contains_key("uses") && !broken {
+        let what = Diagnostic::new(format!("the step `{}` does nothing", raw.name));
+        problems.key(&raw.at, what.label("expected `uses: plugin/step`, `run: command` or `like: step`"));
+    }
+    if raw.keys.contains_key("corun") && raw.keys.contains_key("exclusive") {
+        let what = Diagnostic::new("`corun` and `exclusive` exclude each other");
+        problems.key(&place("exclusive"), what.help("keep `exclusive` to measure alone, `corun` to measure together"));
+    }
+    let command = keys.contains_key("run");
+    if command && keys.contains_key("with") {
+        let what = Diagnostic::new("`with` belongs to `uses`");
+        problems.key(&place("with"), what.help("write values into the command as `${{ }}`"));
+    }
+    for key in ["outputs", "metrics"] {
+        if keys.contains_key(key) && keys.contains_key("uses") && !command {
+            let what = Diagnostic::new(format!("`{key}` belongs to `run`"));
+            problems.key(&place(key), what.help("a plugin says itself what it produces and measures"));
+        }
+    }
+    for (key, part) in keys {
+        match (key, part) {
+            ("uses", Part::Names(names)) => {
+                for (name, at) in names {
+                    match name.split_once('/') {
+                        Some((plugin, inner)) if !plugin.is_empty() && !inner.is_empty() && !inner.contains('/') => {
+                            step.action = Action::Uses { plugin: plugin.to_owned(), step: inner.to_owned(), at };
+                        }
+                        _ => {
+                            let what = Diagnostic::new(format!("`{name}` names no step of a plugin"));
+                            problems.value(
+                                &at,
+                                what.label("expected `plugin/step`, such as `torch/train` or `flow/table`"),
+                            );
+                        }
+                    }
+                }
+            }
+            ("run", Part::Value(template)) => step.action = Action::Run(template),
+            ("needs", Part::Names(names)) => step.needs = names,
+            (_, Part::Names(_)) => {}
+            (_, Part::With(template, written)) => (step.with, step.written) = (Some(template), written),
+            (_, Part::Matrix(axes)) => step.axes = axes,
+            (_, Part::When(when)) => step.when = Some(when),
+            (_, Part::Metrics(from, _)) => step.metrics = Some(from),
+            ("measured", Part::Value(t)) => step.measured = t.as_const().and_then(|v| typed::boolean(v).ok()),
+            ("record", Part::Value(t)) => {
+                step.record = t.as_const().and_then(|v| typed::outcomes(v).ok()).unwrap_or_default()
+            }
+            ("secrets", Part::Value(t)) => {
+                step.secrets = t.as_const().and_then(|v| typed::texts(v, "").ok()).unwrap_or_default();
+            }
+            (key, Part::Value(template)) => {
+                step.values.insert(key, template);
+            }
+        }
+    }
+    if let Some(env) = step.values.get("env") {
+        let names = match &env.node {
+            crate::expr::Node::Map(members) => members.iter().map(|(k, _)| k.to_string()).collect(),
+            crate::expr::Node::Const(value) => {
+                typed::mapping(value, "").map(|m| m.into_iter().map(|(k, _)| k).collect()).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        };
+        for name in names.iter().filter(|n| step.secrets.contains(n)) {
+            let what = Diagnostic::new(format!("`{name}` is both in `env` and in `secrets`"));
+            problems.key(&env.at.key(name), what.help("a secret has the value that flow's own environment gives it"));
+        }
+    }
+    step.sound = !broken && problems.0.len() == before;
+    step
+}

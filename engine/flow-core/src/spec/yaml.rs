@@ -1,0 +1,131 @@
+//! The values of a YAML text, from one parser only. Where keys stand twice the rest is read all the same, so that other
+//! errors can be told with it. Does not know what a workflow is.
+
+use std::{cell::RefCell, fmt};
+
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_yaml::{Mapping, Value};
+
+use super::at::{At, On, Problems, Seg};
+use crate::Diagnostic;
+
+/// Why there is no value: the parser's words and the byte at which it stopped.
+pub(crate) struct Unreadable {
+    pub(crate) message: String,
+    pub(crate) index: Option<usize>,
+}
+
+/// Reads a text; keys that stand twice become problems.
+pub(crate) fn read(text: &str, problems: &mut Problems) -> Result<Value, Unreadable> {
+    let unreadable =
+        |e: serde_yaml::Error| Unreadable { index: e.location().map(|l| l.index()), message: e.to_string() };
+    let mut value = match serde_yaml::from_str::<Value>(text) {
+        Ok(value) => value,
+        Err(error) => {
+            let twice = RefCell::new(Vec::new());
+            match (Seed { path: Vec::new(), twice: &twice }).deserialize(serde_yaml::Deserializer::from_str(text)) {
+                Ok(value) if !twice.borrow().is_empty() => {
+                    for (path, times) in twice.into_inner() {
+                        let at = path.iter().fold(At::root(), |at, seg| at.seg(seg.clone()));
+                        let key = match path.last() {
+                            Some(Seg::Key(key)) => key.to_string(),
+                            _ => String::new(),
+                        };
+                        problems.add(
+                            &at,
+                            On::Repeated(times),
+                            Diagnostic::new(format!("`{key}` stands here a second time"))
+                                .label("the same key again")
+                                .help("keep one of them"),
+                        );
+                    }
+                    value
+                }
+                _ => return Err(unreadable(error)),
+            }
+        }
+    };
+    value.apply_merge().map_err(unreadable)?;
+    Ok(value)
+}
+
+/// Reads any YAML, noting the keys that stand twice; the first of them counts.
+struct Seed<'a> {
+    path: Vec<Seg>,
+    twice: &'a RefCell<Vec<(Vec<Seg>, usize)>>,
+}
+
+impl Seed<'_> {
+    fn below(&self, seg: Seg) -> Self {
+        let mut path = self.path.clone();
+        path.push(seg);
+        Seed { path, twice: self.twice }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Value;
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Value, D::Error> {
+        d.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any YAML")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut map = Mapping::new();
+        let mut times: Vec<(Value, usize)> = Vec::new();
+        while let Some(key) = access.next_key::<Value>()? {
+            let seg = Seg::Key(key.as_str().unwrap_or("?").into());
+            let value = access.next_value_seed(self.below(seg.clone()))?;
+            if map.contains_key(&key) {
+                let n = match times.iter_mut().find(|(k, _)| *k == key) {
+                    Some((_, n)) => {
+                        *n += 1;
+                        *n
+                    }
+                    None => {
+                        times.push((key, 1));
+                        1
+                    }
+                };
+                self.twice.borrow_mut().push((self.below(seg).path, n));
+            } else {
+                map.insert(key, value);
+            }
+        }
+        Ok(Value::Mapping(map))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(value) = access.next_element_seed(self.below(Seg::Index(list.len())))? {
+            list.push(value);
+        }
+        Ok(Value::Sequence(list))
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+    fn visit_bool<E: de::Error>(self, v: bool) -> Result<Value, E> {
+        Ok(v.into())
+    }
+    fn visit_i64<E: de::Error>(self, v: i64) -> Result<Value, E> {
+        Ok(v.into())
+    }
+    fn visit_u64<E: de::Error>(self, v: u64) -> Result<Value, E> {
+        Ok(v.into())
+    }
+    fn visit_f64<E: de::Error>(self, v: f64) -> Result<Value, E> {
+        Ok(v.into())
+    }
+    fn visit_str<E: de::Error>(self, v: &str) -> Result<Value, E> {
+        Ok(v.into())
+    }
+}

@@ -1,0 +1,107 @@
+//! Everything that can be wrong with a workflow, as a table: `errors.txt` holds each with what is said about it.
+//!
+//! `FLOW_BLESS=1 cargo test -p flow-core --test language errors` writes what is said now into the table; read the difference.
+
+use std::{env, fs, path::Path};
+
+use flow_core::{Diagnostic, Source, parse};
+
+use super::{CATALOGUE, expand_on, machine, shown, steps};
+
+const FILE: &str = "tests/language/errors.txt";
+
+/// `=== name | gpus=0 | set=a=1 | profile=p`, the workflow, `--->`, what is said.
+fn case(block: &str) -> (String, String) {
+    let (head, rest) = block.split_once('\n').unwrap_or((block, ""));
+    let (text, said) = rest.split_once("--->\n").unwrap_or((rest, ""));
+    let mut gpus = 2;
+    let mut set = Vec::new();
+    let mut profile = None;
+    for option in head.split(" | ").skip(1) {
+        match option.split_once('=') {
+            Some(("gpus", n)) => gpus = n.parse().expect("a number of GPUs"),
+            Some(("set", given)) => set.push(given),
+            Some(("profile", name)) => profile = Some(name),
+            _ => panic!("no such option: {option}"),
+        }
+    }
+    let found = match expand_on(text, &machine(gpus), profile, &set) {
+        Ok(_) => String::new(),
+        Err(wrong) => shown(text, &wrong),
+    };
+    (format!("{head}\n{text}--->\n{found}\n\n"), said.trim_end().to_owned() + "\n\n")
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test reads and writes its own table")]
+fn what_is_wrong_is_said() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(FILE);
+    let table = fs::read_to_string(&path).expect("the table");
+    let (head, blocks) = table.split_once("=== ").expect("a case");
+    let now: Vec<String> = blocks.split("\n=== ").map(|block| case(block).0).collect();
+    for block in &now {
+        let said = block.split_once("--->\n").map_or("", |(_, said)| said).trim();
+        assert!(!said.is_empty(), "nothing is said about\n{block}");
+    }
+    let now = format!("{head}=== {}", now.join("=== "));
+    if env::var_os("FLOW_BLESS").is_some() {
+        fs::write(&path, now.trim_end().to_owned() + "\n").expect("a table that can be written");
+    } else if now.trim_end() != table.trim_end() {
+        for (is, was) in now.split("=== ").zip(table.split("=== ")) {
+            assert_eq!(is.trim_end(), was.trim_end());
+        }
+        panic!("the table has another number of cases");
+    }
+}
+
+#[test]
+fn the_nearest_parts_of_a_place_are_shown() {
+    let text = steps("  a:\n    run: x\n    gpu_memory: 4\n");
+    let wrong = expand_on(&text, &machine(0), None, &[]).expect_err("a size without a unit");
+    let underlined: Vec<&str> = wrong.iter().map(|d| &text[d.span.clone().expect("a place")]).collect();
+    assert_eq!(underlined, ["4"]);
+    let text = steps("  a:\n    run: x ${{ oops }} y\n");
+    let wrong = expand_on(&text, &machine(0), None, &[]).expect_err("an unknown name");
+    assert_eq!(&text[wrong[0].span.clone().expect("a place")], "oops");
+}
+
+#[test]
+fn a_byte_order_mark_moves_nothing() {
+    let text = format!("\u{feff}{}", steps("  a: {run: x, frob: 1}\n"));
+    let wrong = expand_on(&text, &machine(0), None, &[]).expect_err("an unknown key");
+    assert_eq!(&text[wrong[0].span.clone().expect("a place")], "frob");
+}
+
+/// Whatever is read, nothing panics and every place is a place of the text.
+#[test]
+fn broken_texts_break_nothing() {
+    let whole = include_str!("../../../../workflows/feb08.yaml");
+    let check = |text: &str| {
+        let places = |wrong: Vec<Diagnostic>| {
+            for d in wrong {
+                let span = d.span.unwrap_or(0..0);
+                assert!(text.get(span.clone()).is_some(), "{span:?} of {text}");
+            }
+        };
+        let source = Source { path: "t.yaml".into(), text: text.to_owned() };
+        match parse(&source) {
+            Err(wrong) => places(wrong),
+            Ok(_) => {
+                let _ = expand_on(text, &machine(1), None, &[]).map_err(places);
+            }
+        }
+    };
+    let ends: Vec<usize> = whole.char_indices().map(|(i, _)| i).collect();
+    for n in ends.iter().step_by(67) {
+        check(&whole[..*n]);
+    }
+    // One character gone, or one that breaks things put in.
+    for n in ends.iter().step_by(131) {
+        let next = whole[*n..].chars().next().map_or(1, char::len_utf8);
+        check(&format!("{}{}", &whole[..*n], &whole[n + next..]));
+        for c in ["{", "：", "\t", "'", "}}", "${{", "- "] {
+            check(&format!("{}{c}{}", &whole[..*n], &whole[*n..]));
+        }
+    }
+    assert!(CATALOGUE.plugins.contains_key("torch"));
+}

@@ -1,0 +1,365 @@
+//! What workflows expand to.
+
+use flow_core::{Exclusive, Expansion, Machine, Mode, Outcome, PublishTo};
+
+use super::{expand, expand_on, machine, shown, steps};
+
+const FEB08: &str = include_str!("../../../../workflows/feb08.yaml");
+
+fn feb08(machine: &Machine, set: &[&str]) -> Expansion {
+    expand_on(FEB08, machine, None, set).unwrap_or_else(|wrong| panic!("{}", shown(FEB08, &wrong)))
+}
+
+/// One line an instance: label, GPUs and CPUs, mode and group, needs (`~` for a list), why it does not run.
+fn lines(expansion: &Expansion) -> String {
+    let label = |id: flow_core::InstanceId| expansion.instances[id.index()].label.to_string();
+    let mut text = String::new();
+    for i in &expansion.instances {
+        text += &format!("{} {}g {}c", i.label, i.request.gpus, i.request.cpus);
+        match (&i.corun, i.mode()) {
+            (Some(corun), _) => {
+                text += &format!(" {}/{:?}{}", corun.name, corun.gpus, if corun.continues { "+" } else { "" })
+            }
+            (None, Mode::Alone) => text += " alone",
+            _ => {}
+        }
+        if i.measured {
+            text += " measured";
+        }
+        for need in &i.needs {
+            text += &format!(" {}{}", if need.list { "~" } else { "<" }, label(need.on));
+        }
+        for why in i.skip.iter().chain(&i.does_not_fit) {
+            text += &format!(" ({why})");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[test]
+fn feb08_without_a_gpu() {
+    let e = feb08(&machine(0), &[]);
+    assert_eq!(e.profile, Some(("no_gpu".into(), "`machine.gpus == 0` holds".into())));
+    assert_eq!(e.params["size"], 64);
+    insta::assert_snapshot!(lines(&e), @r#"
+    source 0g 1c
+    dataset[version=v7] 0g 1c <source
+    dataset[version=v11] 0g 1c <source
+    solo[version=v7,batch=8] 0g 1c alone measured <dataset[version=v7]
+    solo[version=v7,batch=16] 0g 1c alone measured <dataset[version=v7]
+    solo[version=v7,batch=32] 0g 1c alone measured <dataset[version=v7]
+    solo[version=v11,batch=8] 0g 1c alone measured <dataset[version=v11]
+    solo[version=v11,batch=16] 0g 1c alone measured <dataset[version=v11]
+    solo[version=v11,batch=32] 0g 1c alone measured <dataset[version=v11]
+    together[version=v7,batch=8] 0g 1c v7/Own+ measured <dataset[version=v7]
+    together[version=v7,batch=16] 0g 1c v7/Own+ measured <dataset[version=v7]
+    together[version=v7,batch=32] 0g 1c v7/Own+ measured <dataset[version=v7]
+    together[version=v11,batch=8] 0g 1c v11/Own+ measured <dataset[version=v11]
+    together[version=v11,batch=16] 0g 1c v11/Own+ measured <dataset[version=v11]
+    together[version=v11,batch=32] 0g 1c v11/Own+ measured <dataset[version=v11]
+    four[version=v7,batch=16] 0g 1c measured (`machine.gpus >= 4` is false)
+    four[version=v7,batch=32] 0g 1c measured (`machine.gpus >= 4` is false)
+    four[version=v7,batch=64] 0g 1c measured (`machine.gpus >= 4` is false)
+    four[version=v7,batch=128] 0g 1c measured (`machine.gpus >= 4` is false)
+    four[version=v7,batch=256] 0g 1c measured (`machine.gpus >= 4` is false)
+    four[version=v7,batch=512] 0g 1c measured (`machine.gpus >= 4` is false)
+    four_together[version=v7,batch=8] 0g 1c measured (`machine.gpus >= 4` is false)
+    four_together[version=v7,batch=16] 0g 1c measured (`machine.gpus >= 4` is false)
+    four_together[version=v7,batch=32] 0g 1c measured (`machine.gpus >= 4` is false)
+    four_table 0g 1c
+    solo_table 0g 1c ~solo[version=v7,batch=8] ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v11,batch=8] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32]
+    report 0g 1c ~solo[version=v7,batch=8] ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v11,batch=8] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32] ~together[version=v7,batch=8] ~together[version=v7,batch=16] ~together[version=v7,batch=32] ~together[version=v11,batch=8] ~together[version=v11,batch=16] ~together[version=v11,batch=32] ~four_table ~solo_table
+    "#);
+    let absent: Vec<_> = e.steps.iter().filter_map(|s| Some((s.name.as_str(), s.absent.as_deref()?))).collect();
+    assert_eq!(absent, [("four", "`machine.gpus >= 4` is false"), ("four_together", "`machine.gpus >= 4` is false")]);
+    assert_eq!(e.publish[0].to, PublishTo::Report("../reports/feb08.md".into()));
+    assert_eq!(e.publish[1].to, PublishTo::WhatsNew("../README.md".into()));
+}
+
+#[test]
+fn feb08_on_four_gpus() {
+    let e = feb08(&machine(4), &[]);
+    assert_eq!(e.profile, None);
+    insta::assert_snapshot!(lines(&e), @r#"
+    source 0g 1c
+    dataset[version=v7] 0g 1c <source
+    dataset[version=v11] 0g 1c <source
+    solo[version=v7,batch=16] 1g 2c alone measured <dataset[version=v7]
+    solo[version=v7,batch=32] 1g 2c alone measured <dataset[version=v7]
+    solo[version=v7,batch=64] 1g 2c alone measured <dataset[version=v7]
+    solo[version=v7,batch=128] 2g 4c alone measured <dataset[version=v7]
+    solo[version=v11,batch=16] 1g 2c alone measured <dataset[version=v11]
+    solo[version=v11,batch=32] 1g 2c alone measured <dataset[version=v11]
+    solo[version=v11,batch=64] 1g 2c alone measured <dataset[version=v11]
+    solo[version=v11,batch=128] 2g 4c alone measured <dataset[version=v11]
+    together[version=v7,batch=32] 1g 2c v7/Own+ measured <dataset[version=v7]
+    together[version=v7,batch=64] 1g 2c v7/Own+ measured <dataset[version=v7]
+    together[version=v7,batch=128] 2g 4c v7/Own+ measured <dataset[version=v7]
+    together[version=v11,batch=32] 1g 2c v11/Own+ measured <dataset[version=v11]
+    together[version=v11,batch=64] 1g 2c v11/Own+ measured <dataset[version=v11]
+    together[version=v11,batch=128] 2g 4c v11/Own+ measured <dataset[version=v11]
+    four[version=v7,batch=16] 4g 8c alone measured <dataset[version=v7]
+    four[version=v7,batch=32] 4g 8c alone measured <dataset[version=v7]
+    four[version=v7,batch=64] 4g 8c alone measured <dataset[version=v7]
+    four[version=v7,batch=128] 4g 8c alone measured <dataset[version=v7]
+    four[version=v7,batch=256] 4g 8c alone measured <dataset[version=v7]
+    four[version=v7,batch=512] 4g 8c alone measured <dataset[version=v7]
+    four_together[version=v7,batch=32] 4g 8c all/Shared+ measured <dataset[version=v7]
+    four_together[version=v7,batch=64] 4g 8c all/Shared+ measured <dataset[version=v7]
+    four_together[version=v7,batch=128] 4g 8c all/Shared+ measured <dataset[version=v7]
+    four_table 0g 1c ~four[version=v7,batch=16] ~four[version=v7,batch=32] ~four[version=v7,batch=64] ~four[version=v7,batch=128] ~four[version=v7,batch=256] ~four[version=v7,batch=512]
+    solo_table 0g 1c ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v7,batch=64] ~solo[version=v7,batch=128] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32] ~solo[version=v11,batch=64] ~solo[version=v11,batch=128]
+    report 0g 1c ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v7,batch=64] ~solo[version=v7,batch=128] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32] ~solo[version=v11,batch=64] ~solo[version=v11,batch=128] ~together[version=v7,batch=32] ~together[version=v7,batch=64] ~together[version=v7,batch=128] ~together[version=v11,batch=32] ~together[version=v11,batch=64] ~together[version=v11,batch=128] ~four[version=v7,batch=16] ~four[version=v7,batch=32] ~four[version=v7,batch=64] ~four[version=v7,batch=128] ~four[version=v7,batch=256] ~four[version=v7,batch=512] ~four_together[version=v7,batch=32] ~four_together[version=v7,batch=64] ~four_together[version=v7,batch=128] ~four_table ~solo_table
+    "#);
+    let report = e.steps.iter().find(|s| s.name == "report").expect("a report");
+    let sees: Vec<&str> = report.sees.iter().map(|id| e.steps[id.index()].name.as_str()).collect();
+    assert_eq!(sees, ["four_together", "four", "four_table", "together", "solo", "solo_table"]);
+}
+
+#[test]
+fn edges() {
+    let e = expand(&steps(
+        r#"
+  a: {matrix: {v: [1, 2], w: [x, y]}, run: x, outputs: [o]}
+  same: {matrix: {w: [x, y], v: [1, 2]}, run: "${{ steps.a.out }}"}
+  some: {matrix: {v: [1, 2]}, run: "${{ steps.a | length }}"}
+  all: {run: "${{ steps.a | length }}"}
+  ordered: {run: x, needs: [a]}
+  both: {matrix: {v: [1], w: [x]}, run: "${{ steps.a.out }}", needs: [a]}
+  other: {matrix: {z: [1]}, run: x, needs: [same]}
+  before: {run: "${{ steps.last.outcome }}"}
+  last: {run: x}
+"#,
+    ));
+    insta::assert_snapshot!(lines(&e), @r#"
+    a[v=1,w=x] 0g 1c
+    a[v=1,w=y] 0g 1c
+    a[v=2,w=x] 0g 1c
+    a[v=2,w=y] 0g 1c
+    same[w=x,v=1] 0g 1c <a[v=1,w=x]
+    same[w=x,v=2] 0g 1c <a[v=2,w=x]
+    same[w=y,v=1] 0g 1c <a[v=1,w=y]
+    same[w=y,v=2] 0g 1c <a[v=2,w=y]
+    some[v=1] 0g 1c ~a[v=1,w=x] ~a[v=1,w=y]
+    some[v=2] 0g 1c ~a[v=2,w=x] ~a[v=2,w=y]
+    all 0g 1c ~a[v=1,w=x] ~a[v=1,w=y] ~a[v=2,w=x] ~a[v=2,w=y]
+    ordered 0g 1c ~a[v=1,w=x] ~a[v=1,w=y] ~a[v=2,w=x] ~a[v=2,w=y]
+    both[v=1,w=x] 0g 1c <a[v=1,w=x]
+    other[z=1] 0g 1c ~same[w=x,v=1] ~same[w=x,v=2] ~same[w=y,v=1] ~same[w=y,v=2]
+    last 0g 1c
+    before 0g 1c <last
+    "#);
+}
+
+#[test]
+fn repetitions() {
+    let e = expand(&steps(
+        r#"
+  train: {matrix: {b: [1, 2]}, repeat: "${{ b }}", seed: 10, run: x, outputs: [o]}
+  eval: {like: train, run: "${{ steps.train.out }}"}
+  once: {matrix: {b: [2]}, run: "${{ steps.train | length }}"}
+  pair: {matrix: {b: [1, 2]}, repeat: 2, run: x, corun: {group: all}}
+"#,
+    ));
+    insta::assert_snapshot!(lines(&e), @r#"
+    train[b=1,repetition=0] 0g 1c
+    train[b=2,repetition=0] 0g 1c
+    train[b=2,repetition=1] 0g 1c
+    eval[b=1,repetition=0] 0g 1c <train[b=1,repetition=0]
+    eval[b=2,repetition=0] 0g 1c <train[b=2,repetition=0]
+    eval[b=2,repetition=1] 0g 1c <train[b=2,repetition=1]
+    once[b=2] 0g 1c ~train[b=2,repetition=0] ~train[b=2,repetition=1]
+    pair[b=1,repetition=0] 0g 1c all#0/Own measured
+    pair[b=1,repetition=1] 0g 1c all#1/Own measured
+    pair[b=2,repetition=0] 0g 1c all#0/Own measured
+    pair[b=2,repetition=1] 0g 1c all#1/Own measured
+    "#);
+    let seeds: Vec<u64> = e.instances.iter().map(|i| i.seed).collect();
+    assert_eq!(seeds[..3], [10, 10, 11]);
+    let groups: Vec<_> = e.groups.iter().map(|g| (g.name.as_str(), g.members.len())).collect();
+    assert_eq!(groups, [("all#0", 2), ("all#1", 2)]);
+}
+
+#[test]
+fn labels() {
+    let e = expand(&steps(
+        r#"
+  a:
+    matrix:
+      run: [{batch: 16, lr: 0.1}, {batch: 32, lr: 1.0e-5}]
+  b: {matrix: {s: [plain, "a b", "1", 1, "true", true, null, "a,b=c]", "x\ty", 批, "/p/q.txt", ""]}, run: x}
+  c: {matrix: {l: [[1, 2], [3]]}, run: x}
+  long: {matrix: {s: [aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggggggggg]}, run: x}
+"#
+        .replace("lr: 1.0e-5}]", "lr: 1.0e-5}]\n    run: train ${{ run.batch }} ${{ run.lr }}")
+        .as_str(),
+    ));
+    let labels: Vec<String> = e.instances.iter().map(|i| i.label.to_string()).collect();
+    insta::assert_snapshot!(labels.join("\n"), @r#"
+    a[run.batch=16,run.lr=0.1]
+    a[run.batch=32,run.lr=0.00001]
+    b[s=plain]
+    b[s="a b"]
+    b[s="1"]
+    b[s=1]
+    b[s="true"]
+    b[s=true]
+    b[s=null]
+    b[s="a,b=c]"]
+    b[s="x\ty"]
+    b[s=批]
+    b[s=/p/q.txt]
+    b[s=""]
+    c[l="[1,2]"]
+    c[l="[3]"]
+    long[s=aaaaaaaaaabbbbbbbbbbcccccccccc…f7bc21737a52]
+    "#);
+    assert_eq!(e.instances[0].axes.keys().collect::<Vec<_>>(), ["run.batch", "run.lr"]);
+}
+
+#[test]
+fn requests() {
+    let e = expand_on(
+        &steps(
+            r#"
+  none: {run: x}
+  one: {run: x, gpus: 1}
+  most: {matrix: {n: [1, 2, 4]}, run: x, gpus: "${{ n }}", record: [does_not_fit]}
+  said: {run: x, gpus: 1, cpus: 3, gpu_memory: 4GiB, memory: 1.5GB, timeout: 2h 30m, retries: 2, priority: -1}
+  gpu: {run: x, gpus: 1, exclusive: gpu}
+  not: {run: x, exclusive: false, measured: true}
+  group: {matrix: {n: [1, 2]}, run: x, gpus: 2, corun: {group: all}, record: [does_not_fit]}
+"#,
+        ),
+        &Machine { cpus: 15, ..machine(2) },
+        None,
+        &[],
+    )
+    .expect("a workflow");
+    insta::assert_snapshot!(lines(&e), @r#"
+    none 0g 1c
+    one 1g 7c
+    most[n=1] 1g 7c
+    most[n=2] 2g 15c
+    most[n=4] 4g 15c (needs 4 GPUs, this machine has 2 GPUs)
+    said 1g 3c
+    gpu 1g 7c alone measured
+    not 0g 1c measured
+    group[n=1] 2g 15c all/Own measured (is in a group of 2 that together needs 4 GPUs of their own, this machine has 2 GPUs)
+    group[n=2] 2g 15c all/Own measured (is in a group of 2 that together needs 4 GPUs of their own, this machine has 2 GPUs)
+    "#);
+    let said = e.instances.iter().find(|i| &*i.label == "said").expect("said");
+    assert_eq!((said.request.gpu_memory, said.request.memory), (Some(4 << 30), Some(1_500_000_000)));
+    assert_eq!(said.timeout.map(|t| t.as_secs_f64()), Some(9000.0));
+    let exclusive: Vec<Exclusive> = e.instances.iter().filter(|i| i.measured).map(|i| i.exclusive).collect();
+    assert_eq!(exclusive, [Exclusive::Gpu, Exclusive::No, Exclusive::No, Exclusive::No]);
+    assert_eq!(e.instances[2].record[..], [Outcome::DoesNotFit]);
+}
+
+#[test]
+fn parameters() {
+    let text = "flow: 1
+params: {a: 1, l: [1, 2], m: {x: 1, y: {z: 2}}, p: null}
+profiles:
+  small: {when: machine.gpus == 0, gpus: 0, params: {a: 2, l: [3], m: {y: {w: 3}}}}
+  other: {params: {a: 9}}
+steps:
+  s: {run: x, gpus: 1}
+";
+    let params = |gpus, profile, set: &[&str]| {
+        let e = expand_on(text, &machine(gpus), profile, set).unwrap_or_else(|wrong| panic!("{}", shown(text, &wrong)));
+        let profile = e.profile.map(|(name, why)| format!("{name}: {why}"));
+        (profile, serde_json::to_string(&e.params).expect("JSON"), e.instances[0].request.gpus)
+    };
+    assert_eq!(params(1, None, &[]), (None, r#"{"a":1,"l":[1,2],"m":{"x":1,"y":{"z":2}},"p":null}"#.into(), 1));
+    assert_eq!(
+        params(0, None, &["m={x: 5}", "l=[]"]),
+        (
+            Some("small: `machine.gpus == 0` holds".into()),
+            r#"{"a":2,"l":[],"m":{"x":5,"y":{"w":3,"z":2}},"p":null}"#.into(),
+            0
+        )
+    );
+    assert_eq!(
+        params(1, Some("other"), &["p=../pets", "m={x: ./y}", "l=[pets]"]),
+        (
+            Some("other: asked for with --profile".into()),
+            r#"{"a":9,"l":["pets"],"m":{"x":"/lab/shell/y","y":{"z":2}},"p":"/lab/pets"}"#.into(),
+            1
+        )
+    );
+}
+
+#[test]
+fn copies() {
+    let e = expand(&steps(
+        r#"
+  a: {matrix: {v: [1]}, run: x, exclusive: true, outputs: [o], record: [timed_out]}
+  b: {like: a, corun: {group: all}}
+  c: {like: b, exclusive: gpu, matrix: {w: [1, 2]}}
+  d: {like: c, uses: images/source}
+  e: {like: d, run: y}
+"#,
+    ));
+    insta::assert_snapshot!(lines(&e), @r#"
+    a[v=1] 0g 1c alone measured
+    b[v=1] 0g 1c all/Own measured
+    c[w=1] 0g 1c alone measured
+    c[w=2] 0g 1c alone measured
+    d[w=1] 0g 1c alone measured
+    d[w=2] 0g 1c alone measured
+    e[w=1] 0g 1c alone measured
+    e[w=2] 0g 1c alone measured
+    "#);
+    let of = |label: &str| e.instances.iter().find(|i| &*i.label == label).expect("an instance");
+    assert_eq!(of("d[w=1]").outputs[0].path, "out/photos");
+    assert!(of("e[w=1]").outputs.is_empty());
+    assert_eq!(of("c[w=2]").record[..], [Outcome::TimedOut]);
+}
+
+#[test]
+fn what_has_no_instances_is_said() {
+    let e = expand(&steps(
+        r#"
+  a: {matrix: {v: "${{ nothing }}"}, run: x, outputs: [o]}
+  b: {run: "x ${{ steps.a.out }}"}
+  c: {run: "x ${{ steps.a | length }}"}
+  d: {run: x, when: "sizes | length > 5", outputs: [o]}
+  e: {run: "x ${{ steps.d.out }}"}
+"#,
+    ));
+    insta::assert_snapshot!(lines(&e), @r#"
+    b 0g 1c (`a` has no instances: its axis `v` is empty)
+    c 0g 1c
+    d 0g 1c (`sizes | length > 5` is false)
+    e 0g 1c <d
+    "#);
+    assert_eq!(e.remarks, ["`a` has no instances: its axis `v` is empty"]);
+    assert_eq!(e.steps[0].absent.as_deref(), Some("its axis `v` is empty"));
+    assert_eq!(e.steps[3].absent.as_deref(), Some("`sizes | length > 5` is false"));
+}
+
+#[test]
+fn targets() {
+    let e = expand(&steps(
+        r#"
+  a: {matrix: {v: [1, 2]}, run: x, outputs: [o]}
+  b: {matrix: {v: [1, 2]}, run: "${{ steps.a.out }}"}
+  c: {matrix: {v: [1, 2]}, run: "${{ steps.a.out }}", corun: {group: all}}
+"#,
+    ));
+    let reached = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
+        let ids = e.targets(&names).map_err(|wrong| shown("", &wrong))?;
+        Ok::<_, String>(ids.iter().map(|id| e.instances[id.index()].label.to_string()).collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(reached(&["b[v=2]"]), Ok("a[v=2] b[v=2]".into()));
+    assert_eq!(reached(&["c[v=1]"]), Ok("a[v=1] a[v=2] c[v=1] c[v=2]".into()));
+    assert_eq!(reached(&[]).map(|all| all.split(' ').count()), Ok(6));
+    insta::assert_snapshot!(reached(&["b[v=3]", "d", "aa"]).expect_err("unknown"), @r#"
+    -: there is no step `b[v=3]`; did you mean `b[v=1]`?
+    -: there is no step `d`; there are `a`, `b`, `c`
+    -: there is no step `aa`; there are `a`, `b`, `c`
+    "#);
+}

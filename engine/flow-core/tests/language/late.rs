@@ -1,0 +1,181 @@
+//! Bodies of instances, once what they need has ended.
+
+use std::collections::BTreeMap;
+
+use flow_core::{
+    Artifact, ArtifactKind, Body, Digest, Expansion, InstanceId, Metric, Outcome, Render, Resolved, StepResult,
+    plan::without_attempt,
+};
+use indexmap::IndexMap;
+use serde_json::json;
+
+use super::{expand, steps};
+
+type Results = BTreeMap<InstanceId, StepResult>;
+
+fn id(e: &Expansion, label: &str) -> InstanceId {
+    e.instances.iter().find(|i| *i.label == *label).unwrap_or_else(|| panic!("no {label}")).id
+}
+
+/// Every instance has ended well: its outputs have digests of their labels, and `top1` is its number.
+fn ended(e: &Expansion) -> Results {
+    let result = |instance: &flow_core::Instance| {
+        let artifact = |name: &str| Artifact {
+            digest: Digest::of(format!("{}{name}", instance.label).as_bytes()),
+            kind: ArtifactKind::File,
+            bytes: 1,
+            files: 1,
+        };
+        let metric = Metric { value: f64::from(instance.id.0) / 10.0, unit: String::new(), epochs: None, sd: None };
+        StepResult {
+            outcome: Outcome::Ok,
+            outputs: instance.outputs.iter().map(|o| (o.name.clone(), artifact(&o.name))).collect::<IndexMap<_, _>>(),
+            metrics: BTreeMap::from([("top1".to_owned(), metric)]),
+            ..without_attempt(e, instance.id, Outcome::Ok, "", &flow_core::RunId(String::new()), 0)
+        }
+    };
+    e.instances.iter().map(|i| (i.id, result(i))).collect()
+}
+
+fn resolve(e: &Expansion, label: &str, settled: &Results) -> Result<Resolved, String> {
+    e.resolve(id(e, label), settled, Render::Paths).map_err(|error| error.to_string())
+}
+
+fn command(e: &Expansion, label: &str) -> (String, Vec<String>) {
+    let resolved = resolve(e, label, &ended(e)).unwrap_or_else(|error| panic!("{error}"));
+    let links = resolved.links.into_iter().map(|l| l.path).collect();
+    match resolved.body {
+        Body::Command(command) => (command, links),
+        other => panic!("no command: {other:?}"),
+    }
+}
+
+#[test]
+fn commands() {
+    let e = expand(&steps(
+        r#"
+  data: {matrix: {v: [7, 11]}, run: x, outputs: [o]}
+  two: {run: x, outputs: {model: m, log: l}}
+  text:
+    matrix: {lr: [0.001, 1.0], name: ["it's", plain], on: [true]}
+    run: train --lr ${{ lr }} --name ${{ name | sh }} --on=${{ on }} --list ${{ sizes }}
+  one: {matrix: {v: [7]}, run: "use ${{ steps.data.out }} at ${{ steps.data.metrics.top1 }}"}
+  named: {run: "${{ steps.two.outputs.model }} ${{ steps.two.outcome }}"}
+  several: {run: "${{ steps.data | map(attribute='out') | sh }}"}
+  narrowed: {run: "${{ (steps.data | where(v=11)).out }}"}
+  best: {run: "${{ (steps.data | sort(attribute='metrics.top1') | last).axes.v }} of ${{ steps.data | length }}"}
+  numbers: {run: "${{ steps.data | map(attribute='metrics.top1') | max }}"}
+  files: {run: "cat ${{ inputs.digits }}", inputs: {digits: ../data/d.csv, more: ./sub/x}}
+  seeded: {repeat: 2, seed: 5, run: "x ${{ seed }}"}
+  sized: {run: "${{ 3 * MiB }} ${{ {'a': {'b': 1}}.a.b }}"}
+"#,
+    ));
+    for (label, expected, links) in [
+        ("text[lr=0.001,name=\"it's\",on=true]", r#"train --lr 0.001 --name "it's" --on=true --list [1,2]"#, vec![]),
+        ("text[lr=1.0,name=plain,on=true]", "train --lr 1.0 --name plain --on=true --list [1,2]", vec![]),
+        ("one[v=7]", "use in/data at 0.0", vec!["in/data"]),
+        ("named", "in/two/model ok", vec!["in/two/model"]),
+        ("several", "in/data/0 in/data/1", vec!["in/data/0", "in/data/1"]),
+        ("narrowed", "in/data/1", vec!["in/data/1"]),
+        ("best", "11 of 2", vec![]),
+        ("numbers", "0.1", vec![]),
+        ("files", "cat data/d.csv", vec![]),
+        ("seeded[repetition=0]", "x 5", vec![]),
+        ("seeded[repetition=1]", "x 6", vec![]),
+        ("sized", "3145728 1", vec![]),
+    ] {
+        let (text, linked) = command(&e, label);
+        assert_eq!((text.as_str(), linked), (expected, links.into_iter().map(str::to_owned).collect()), "{label}");
+    }
+}
+
+#[test]
+fn parameters_of_plugins() {
+    let e = expand(&steps(
+        r#"
+  source: {uses: images/source, with: {folder: ./photos, count: 3}}
+  dataset: {uses: images/prepare, with: {photos: "${{ steps.source.out }}", version: v7}}
+  train: {uses: torch/train, with: {data: "${{ steps.dataset.out }}", model: "${{ model }}"}, env: {A: "${{ steps.source.outcome }}"}}
+"#,
+    ));
+    let settled = ended(&e);
+    let with = |label: &str, render| match e.resolve(id(&e, label), &settled, render).expect("a body").body {
+        Body::Plugin { with, .. } => json!(with),
+        other => panic!("{other:?}"),
+    };
+    // A path is read in place, and counts by its content, which is hashed as an input.
+    assert_eq!(
+        with("source", Render::Paths),
+        json!({"folder": "/lab/workflows/photos", "count": 3, "classes": 10, "seed": null})
+    );
+    assert_eq!(with("source", Render::Digests)["folder"], "input with.folder");
+    let input = &e.instances[id(&e, "source").index()].inputs[0];
+    assert_eq!((input.name.as_deref(), &*input.path, input.in_place), (Some("with.folder"), "./photos", true));
+    // An artifact is a link, and counts by its digest.
+    assert_eq!(with("dataset", Render::Paths), json!({"photos": "in/source", "version": "v7", "size": 224}));
+    assert_eq!(with("dataset", Render::Digests)["photos"], Digest::of(b"sourceout").to_string());
+    assert!(e.instances[id(&e, "dataset").index()].inputs.is_empty());
+    let train = e.resolve(id(&e, "train"), &settled, Render::Paths).expect("a body");
+    assert_eq!(train.env["A"], "ok");
+    assert_eq!(train.links.len(), 1);
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let e = expand(&steps(
+        r#"
+  data: {matrix: {v: [7, 11]}, run: x, outputs: [o]}
+  one: {matrix: {v: [7]}, run: "use ${{ steps.data.out }}"}
+  metric: {matrix: {v: [7]}, run: "use ${{ steps.data.metrics.top }}"}
+  list: {run: "${{ (steps.data | where(v=12)).out }}"}
+  axis: {run: "${{ steps.data | where(w=12) | length }}"}
+  first: {run: "${{ (steps.data | first).out }} ${{ steps.data | map(attribute='outcome') | join('+') }}"}
+  late: {uses: torch/train, with: {data: x, batch: "${{ (steps.data | first).metrics.top1 }}"}}
+"#,
+    ));
+    let mut settled = ended(&e);
+    let failed = id(&e, "data[v=7]");
+    let said = |settled: &Results, label: &str| resolve(&e, label, settled).expect_err(label);
+    insta::assert_snapshot!(said(&settled, "metric[v=7]"), @r#"`metric[v=7]` reads `steps.data.metrics.top`: `data[v=7]` has no metric `top`; did you mean `top1`?"#);
+    insta::assert_snapshot!(said(&settled, "list"), @r#"`list` reads `(steps.data | where(v=12)).out`: no instance of `data` is left to take `.out` of"#);
+    insta::assert_snapshot!(said(&settled, "axis"), @r#"`axis` reads `steps.data | where(w=12) | length`: nothing in the list has an axis `w`; there is v"#);
+    insta::assert_snapshot!(said(&settled, "late"), @r#"`late`: `batch` of `torch/train`: 0.0 is less than the minimum of 1"#);
+    settled.insert(failed, without_attempt(&e, failed, Outcome::OutOfMemory, "", &flow_core::RunId(String::new()), 0));
+    insta::assert_snapshot!(said(&settled, "one[v=7]"), @r#"`one[v=7]` reads `steps.data.out`: `data[v=7]` ended as out_of_memory: it has no output"#);
+    settled.remove(&failed);
+    insta::assert_snapshot!(said(&settled, "first"), @r#"`first` reads `(steps.data | first).out`: `data[v=7]` ended as skipped: it has no output"#);
+}
+
+#[test]
+fn what_a_report_sees() {
+    let e = expand(&steps(
+        r#"
+  data: {matrix: {v: [7, 11]}, run: x, outputs: [o]}
+  never: {like: data, when: machine.gpus > 99}
+  table: {uses: flow/table, with: {from: data}}
+  empty: {uses: flow/table, with: {from: never}}
+  solo: {run: x, exclusive: true}
+  pair: {like: solo, matrix: {n: [1, 2]}, corun: {group: all, gpus: shared}}
+  trio: {like: pair, matrix: {n: [1, 2, 3]}}
+  report: {uses: flow/report, with: {sections: [{table: table, corun: trio}, {table: empty}]}}
+"#,
+    ));
+    let input = e.builtin_input(id(&e, "report"), &ended(&e)).expect("an input").expect("a built-in");
+    let seen: Vec<_> =
+        input.steps.iter().map(|(name, view)| (name.as_str(), view.results.len(), view.absent.is_some())).collect();
+    assert_eq!(
+        seen,
+        [
+            ("trio", 3, false),
+            ("pair", 2, false),
+            ("solo", 1, false),
+            ("table", 1, false),
+            ("data", 2, false),
+            ("empty", 1, false),
+            ("never", 2, true)
+        ]
+    );
+    assert_eq!(input.steps["trio"].like.as_deref(), Some("pair"));
+    assert_eq!(input.steps["table"].uses.as_deref(), Some("flow/table"));
+    assert!(e.builtin_input(id(&e, "solo"), &ended(&e)).expect("no error").is_none());
+}

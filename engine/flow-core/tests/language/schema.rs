@@ -1,0 +1,151 @@
+//! `flow schema` and the reader, which must not drift apart.
+
+use std::{fs, path::Path};
+
+use flow_core::{Source, parse, schema};
+use serde_json::{Value, json};
+
+/// The keys of a step as people are told them.
+const KEYS: [&str; 25] = [
+    "uses",
+    "run",
+    "with",
+    "like",
+    "matrix",
+    "needs",
+    "when",
+    "inputs",
+    "outputs",
+    "metrics",
+    "gpus",
+    "gpu_memory",
+    "cpus",
+    "memory",
+    "exclusive",
+    "corun",
+    "measured",
+    "repeat",
+    "seed",
+    "record",
+    "timeout",
+    "retries",
+    "priority",
+    "env",
+    "secrets",
+];
+
+fn validator() -> jsonschema::Validator {
+    jsonschema::validator_for(&schema()).expect("a schema")
+}
+
+fn yaml(text: &str) -> Value {
+    let mut yaml: serde_yaml::Value = serde_yaml::from_str(text).expect("YAML");
+    yaml.apply_merge().expect("merge keys");
+    serde_json::to_value(yaml).expect("JSON")
+}
+
+#[test]
+fn every_key_is_in_both() {
+    let schema = schema();
+    let mut known: Vec<&str> =
+        schema["$defs"]["step"]["properties"].as_object().expect("steps").keys().map(String::as_str).collect();
+    known.sort_unstable();
+    let mut keys = KEYS;
+    keys.sort_unstable();
+    assert_eq!(known, keys);
+}
+
+/// What one side takes the other takes, and what it refuses the other refuses.
+#[test]
+fn schema_and_reader_agree() {
+    let validator = validator();
+    for (step, good) in [
+        ("run: x", true),
+        ("run: [x]", false),
+        ("uses: a/b", true),
+        ("uses: a", false),
+        ("{uses: a/b, run: x}", false),
+        ("{gpus: 1}", false),
+        ("{run: x, gpus: 1}", true),
+        ("{run: x, gpus: '${{ 1 + 1 }}'}", true),
+        ("{run: x, gpus: two}", false),
+        ("{run: x, gpus: -1}", false),
+        ("{run: x, gpu_memory: 4GiB, memory: 1.5 GB}", true),
+        ("{run: x, gpu_memory: 4}", false),
+        ("{run: x, gpu_memory: null}", true),
+        ("{run: x, timeout: 2h 30m}", true),
+        ("{run: x, timeout: 90}", false),
+        ("{run: x, exclusive: gpu}", true),
+        ("{run: x, exclusive: cpu}", false),
+        ("{run: x, corun: {group: all}}", true),
+        ("{run: x, corun: {group: all, gpus: shared}}", true),
+        ("{run: x, corun: {group: all, gpus: both}}", false),
+        ("{run: x, corun: all}", false),
+        ("{run: x, matrix: {a: [1]}}", true),
+        ("{run: x, matrix: {a: '${{ [1] }}'}}", true),
+        ("{run: x, matrix: {a: []}}", false),
+        ("{run: x, matrix: {a: 1}}", false),
+        ("{run: x, inputs: [a, {path: b, by: listing}]}", true),
+        ("{run: x, inputs: {a: b}}", true),
+        ("{run: x, inputs: a}", false),
+        ("{run: x, inputs: [{path: b, by: name}]}", false),
+        ("{run: x, outputs: [a]}", true),
+        ("{run: x, outputs: {A: a}}", false),
+        ("{run: x, metrics: {json: a}}", true),
+        ("{run: x, metrics: {xml: a}}", false),
+        ("{run: x, record: [timed_out]}", true),
+        ("{run: x, record: [failed]}", false),
+        ("{run: x, needs: []}", true),
+        ("{run: x, measured: 'yes'}", false),
+        ("{run: x, env: {A: 1, B: '${{ 2 }}'}}", true),
+        ("{run: x, env: [A]}", false),
+        ("{run: x, secrets: [TOKEN]}", true),
+        ("{run: x, secrets: TOKEN}", false),
+        ("{run: x, repeat: 3, seed: 1, retries: 2, priority: -1, cpus: 2, measured: true}", true),
+        ("{run: x, repeat: 0}", false),
+        ("{run: x, when: machine.gpus == 0}", true),
+        ("{run: x, frob: 1}", false),
+    ] {
+        let text = format!(
+            "{{flow: 1, steps: {{s: {}}}}}",
+            if step.starts_with('{') { step.to_owned() } else { format!("{{{step}}}") }
+        );
+        let source = Source { path: "t.yaml".into(), text: text.clone() };
+        let read = parse(&source).expect("YAML").errors();
+        assert_eq!(read.is_empty(), good, "the reader on {step}: {read:?}");
+        assert_eq!(validator.is_valid(&yaml(&text)), good, "the schema on {step}");
+    }
+    assert!(!validator.is_valid(&json!({"flow": 2, "steps": {}})));
+}
+
+/// Everything that the repository shows to people is in the language.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test looks for workflows in the repository")]
+fn every_workflow_here_is_valid() {
+    let validator = validator();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut seen = 0;
+    let mut folders = vec![root.join("workflows"), root.join("examples")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let yaml_file = path.extension().is_some_and(|e| e == "yaml" || e == "yml");
+            let text = if yaml_file { fs::read_to_string(&path).expect("a file") } else { continue };
+            if !text.lines().any(|line| line.starts_with("flow:")) {
+                continue;
+            }
+            seen += 1;
+            let errors: Vec<String> =
+                validator.iter_errors(&yaml(&text)).map(|e| format!("{}: {e}", e.instance_path())).collect();
+            assert!(errors.is_empty(), "{}: {errors:#?}", path.display());
+            let source = Source { path: path.display().to_string(), text };
+            let errors = parse(&source).expect("YAML").errors();
+            assert!(errors.is_empty(), "{}: {errors:#?}", path.display());
+        }
+    }
+    assert!(seen > 0);
+}
