@@ -97,3 +97,139 @@ note-no-column = No result has `{ $name }`.
 note-no-column-near = No result has `{ $name }`; is `{ $nearest }` meant?
 note-accepted = `{ $label }` is an earlier result, kept although what it depends on has changed: { $reason }
 note-unverified = The driver tells no memory by process: this is the card's memory less what was in use before the start.
+
+## Findings
+range = { $from } to { $to }
+scoped = { $scope }: { $text }
+finding-flattens = { $time } stops falling at { $axis } { $at } ({ $value }).
+finding-flattens-rises = { $time } stops falling at { $axis } { $at } ({ $value }) and rises to { $to } at { $later }.
+finding-still-falling = { $time } still falls at the last { $axis }, { $at } ({ $value }).
+finding-time-flat = { $time } hardly depends on { $axis }: { $range }.
+finding-memory-faster = From { $axis } { $from } to { $to }, { $memory } grows by { $grows } while { $time } falls by { $falls }: from here on memory grows faster than time falls.
+finding-memory-flat = Up to { $axis } { $at }, { $memory } stays at about { $value }.
+finding-frontier-none = { $axis } { $at } already { $memory ->
+    [gpu] runs out of GPU memory
+    [host] runs out of memory
+   *[machine] asks for more than this machine has
+}.
+finding-frontier = { $axis } { $at } { $memory ->
+    [gpu] runs out of GPU memory
+    [host] runs out of memory
+   *[machine] asks for more than this machine has
+}; { $fits } still fits.
+finding-frontier-used = { $axis } { $at } { $memory ->
+    [gpu] runs out of GPU memory
+    [host] runs out of memory
+   *[machine] asks for more than this machine has
+}; { $fits } still fits, with { $used }.
+finding-linear = { $column } is linear in { $axis }: { $intercept } + { $slope } × { $axis }, R² = { $r2 }.
+jump = { $from } and { $to } ({ $height })
+finding-jumps = { $column } jumps between { $axis } { $jumps }.
+finding-jumps-multiple = { $column } jumps between { $axis } { $jumps }: at the multiples of { $multiple }.
+finding-bound-gpu = GPU-bound: GPU load { $range }.
+finding-bound-cpu = CPU-bound: { $range } of the CPUs that the runs were given are in use.
+finding-bound-data = Waiting for data limits the speed: { $range } of an epoch.
+finding-bursts = The CPU works more between epochs than in them: { $between } against { $inside } (`{ $label }`).
+finding-unchanged = From { $a } to { $b }, { $column } is unchanged (the largest difference is { $most }).
+finding-rises = From { $a } to { $b }, { $column } rises by { $range }.
+finding-falls = From { $a } to { $b }, { $column } falls by { $range }.
+finding-cost-free = Cost-free: { $b } lowers { $cheaper } against { $a } at the same { $accuracy }.
+
+## Figures computed for findings
+computed-heading = Computed for the findings
+computed-figure = Figure
+computed-value = Value
+computed-growth = Growth of { $column }, { $axis } { $from } to { $to }
+computed-jump = Jump of { $column }, { $axis } { $from } to { $to }
+computed-intercept = Intercept of { $column } over { $axis }
+computed-slope = Slope of { $column } over { $axis }
+computed-r2 = R² of { $column } over { $axis }
+computed-least = Least { $column }
+computed-most = Largest { $column }
+computed-inside = CPU use in the epochs of `{ $label }`
+computed-between = CPU use between the epochs of `{ $label }`
+column-waiting_share = Share of an epoch spent waiting for data
+column-own_cpu_util = Use of the CPUs given
+
+## Running together
+together-members = Alone and together
+together-groups = Verdicts
+together-alone = { $column } alone
+together-together = { $column } together
+together-slower = Slower by
+together-cpu-alone = CPU use alone
+together-group = Group
+together-placement = GPUs
+together-verdict = Verdict
+together-gain = Work against one after another
+placement-own = its own each
+placement-shared = shared by all
+asked-cpu = CPU asked for
+asked-gpu = GPU load asked for
+asked-gpu_memory = GPU memory asked for
+asked-gpu_memory_traffic = GPU memory traffic asked for
+asked-data = Waiting for data, alone → together
+verdict-parallel = parallel
+verdict-only-concurrent = only concurrent
+verdict-slower = slower than one after another
+verdict-too-noisy = too noisy to say
+verdict-overlap = not enough overlap
+verdict-out-of-memory = out of memory
+verdict-refused = not compared
+together-parallel = { $group } together: **{ $verdict }**. The member that suffers most takes { $most } longer than alone.
+together-no-slower = { $group } together: **{ $verdict }**. No member is slower than alone.
+together-only-concurrent = { $group } together: **{ $verdict }**. Each member takes { $range } longer than alone, yet together they do { $gain } the work of one after another.
+together-slower-than = { $group } together: **{ $verdict }**. The members take { $range } longer than alone and do { $gain } the work of one after another.
+together-noisy-gain = { $group } together: **{ $verdict }**. The members take { $range } longer than alone; whether that is more or less work than one after another ({ $gain }) is within the noise.
+together-noisy = { $group } together: **{ $verdict }**. Whether the members are slower than alone ({ $range }) is within the noise.
+together-overlap = { $group } together: **{ $verdict }**. `{ $label }` has no epoch while all members were running.
+together-out-of-memory = { $group } together: **{ $verdict }**. `{ $label }` ran out of memory beside the others.
+together-refused = { $group } together: **{ $verdict }**. { $why }
+refused-no-solo = `{ $label }` has no run alone to compare with.
+refused-no-time = `{ $label }` has no time to compare.
+refused-unlike = `{ $label }` and its run alone are not alike ({ $what }: { $other } against { $one }).
+refused-ended = `{ $label }` has no result ({ $how }).
+refused-spoiled = `{ $label }` is not to be trusted: { $why }.
+rulings-in = What limits them: { $list }.
+rulings-out = Ruled out: { $list }.
+rulings-unclear = Neither ruled in nor out: { $list }.
+rulings-unmeasured = No figures for { $list }.
+rulings-free = Enough for all: { $list }.
+ruling-asked = { $what } ({ $asked } asked for)
+ruling-change = { $what } ({ $together } of an epoch, { $alone } alone)
+ruling-own = { $what } (each has its own)
+resource-cpu = CPU
+resource-gpu = GPU
+resource-gpu_memory = GPU memory
+resource-gpu_memory_traffic = GPU memory traffic
+resource-data = waiting for data
+
+## The author's notes
+note-question = Question: { $text }
+note-guess = Guess: { $text }
+note-todo = To do: { $text }
+note-see = See { $text }
+guess-confirmed = **Confirmed**: { $what } is what limits { $groups }.
+guess-confirmed-relieved = **Confirmed**: { $what } is what limits { $groups }, and { $relieved }, where it suffices, runs in parallel.
+guess-confirmed-alone = **Confirmed**: { $what } is what limits the runs.
+guess-refuted = **Refuted**: { $what } is ruled out in { $groups }.
+guess-open = **Open**: the figures neither confirm nor refute that it is { $what }.
+
+## The page
+setup-no-gpu = none
+setup-versions = Versions
+setup-profile = Profile
+setup-profile-value = { $profile } ({ $why })
+setup-runs = Runs
+section-title = { $step } by { $rows }
+section-title-one = { $step }
+changes-title = Change from { $a } to { $b }
+remark-fake-gpus = The GPUs of this report were declared, not real.
+remark-left-out = Left out: `{ $step }` ({ $why }).
+chart-over = { $column } over { $axis }
+chart-alone = alone
+chart-together = together
+chart-together-alt = Alone against together
+chart-time = Time (s)
+chart-load = Load (%)
+chart-load-alt = Load over time of { $label }, epochs shaded

@@ -97,3 +97,139 @@ note-no-column = 没有任何结果含有 `{ $name }`。
 note-no-column-near = 没有任何结果含有 `{ $name }`；是否想写 `{ $nearest }`？
 note-accepted = `{ $label }` 沿用了以前的结果，尽管其依赖已有变化：{ $reason }
 note-unverified = 驱动不提供各进程的显存，此处为整卡显存减去启动前已占用的部分。
+
+## 发现
+range = { $from } 至 { $to }
+scoped = { $scope }：{ $text }
+finding-flattens = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }）。
+finding-flattens-rises = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }），到 { $later } 时回升至 { $to }。
+finding-still-falling = 直到最后一个{ $axis } { $at }，{ $time }仍在下降（{ $value }）。
+finding-time-flat = { $time }几乎不随{ $axis }变化：{ $range }。
+finding-memory-faster = { $axis }从 { $from } 增至 { $to } 时，{ $memory }增加 { $grows }，而{ $time }只减少 { $falls }：自此{ $memory }的增长快于用时的下降。
+finding-memory-flat = { $axis }不超过 { $at } 时，{ $memory }基本不变，约为 { $value }。
+finding-frontier-none = { $axis }为 { $at } 时就已{ $memory ->
+    [gpu] 显存不足
+    [host] 内存不足
+   *[machine] 超出本机资源
+}。
+finding-frontier = { $axis }为 { $at } 时{ $memory ->
+    [gpu] 显存不足
+    [host] 内存不足
+   *[machine] 超出本机资源
+}；{ $fits } 仍可运行。
+finding-frontier-used = { $axis }为 { $at } 时{ $memory ->
+    [gpu] 显存不足
+    [host] 内存不足
+   *[machine] 超出本机资源
+}；{ $fits } 仍可运行，占用 { $used }。
+finding-linear = { $column }与{ $axis }成线性关系：{ $intercept } + { $slope } × { $axis }，R² = { $r2 }。
+jump = { $from } 与 { $to }（{ $height }）
+finding-jumps = { $column }在{ $axis } { $jumps }之间跳变。
+finding-jumps-multiple = { $column }在{ $axis } { $jumps }之间跳变，均位于 { $multiple } 的倍数处。
+finding-bound-gpu = 瓶颈在 GPU：GPU 负载为 { $range }。
+finding-bound-cpu = 瓶颈在 CPU：所分配 CPU 的使用率为 { $range }。
+finding-bound-data = 瓶颈在等待数据：占每轮用时的 { $range }。
+finding-bursts = 轮与轮之间的 CPU 使用率高于轮内：{ $between } 对 { $inside }（`{ $label }`）。
+finding-unchanged = 从 { $a } 到 { $b }，{ $column }没有变化（最大差异为 { $most }）。
+finding-rises = 从 { $a } 到 { $b }，{ $column }上升 { $range }。
+finding-falls = 从 { $a } 到 { $b }，{ $column }下降 { $range }。
+finding-cost-free = 无代价的改进：与 { $a } 相比，{ $b } 在{ $accuracy }不变的情况下降低了{ $cheaper }。
+
+## 为发现计算的数值
+computed-heading = 为上述发现计算的数值
+computed-figure = 数值名称
+computed-value = 数值
+computed-growth = { $column }增长率，{ $axis } { $from } 至 { $to }
+computed-jump = { $column }的跳变，{ $axis } { $from } 至 { $to }
+computed-intercept = { $column }对{ $axis }的截距
+computed-slope = { $column }对{ $axis }的斜率
+computed-r2 = { $column }对{ $axis }的 R²
+computed-least = { $column }最小值
+computed-most = { $column }最大值
+computed-inside = `{ $label }` 轮内的 CPU 使用率
+computed-between = `{ $label }` 轮间的 CPU 使用率
+column-waiting_share = 等待数据的时间占比
+column-own_cpu_util = 所分配 CPU 的使用率
+
+## 同时运行
+together-members = 单独运行与同时运行
+together-groups = 结论
+together-alone = 单独运行的{ $column }
+together-together = 同时运行的{ $column }
+together-slower = 变慢
+together-cpu-alone = 单独运行的 CPU 使用率
+together-group = 组
+together-placement = GPU
+together-verdict = 结论
+together-gain = 相对依次运行的工作量
+placement-own = 各用各的
+placement-shared = 共用
+asked-cpu = CPU 需求合计
+asked-gpu = GPU 负载需求合计
+asked-gpu_memory = 显存需求合计
+asked-gpu_memory_traffic = 显存带宽需求合计
+asked-data = 等待数据，单独 → 同时
+verdict-parallel = 并行
+verdict-only-concurrent = 仅并发
+verdict-slower = 不如依次运行
+verdict-too-noisy = 噪声过大，无法判断
+verdict-overlap = 重叠不足
+verdict-out-of-memory = 显存或内存不足
+verdict-refused = 不作比较
+together-parallel = { $group } 同时运行：**{ $verdict }**。受影响最大的一个比单独运行慢 { $most }。
+together-no-slower = { $group } 同时运行：**{ $verdict }**。没有一个比单独运行慢。
+together-only-concurrent = { $group } 同时运行：**{ $verdict }**。各自比单独运行慢 { $range }，但合计完成的工作量是依次运行的 { $gain }。
+together-slower-than = { $group } 同时运行：**{ $verdict }**。各自比单独运行慢 { $range }，合计完成的工作量只有依次运行的 { $gain }。
+together-noisy-gain = { $group } 同时运行：**{ $verdict }**。各自比单独运行慢 { $range }；合计工作量与依次运行相比（{ $gain }）是多是少，在噪声范围之内。
+together-noisy = { $group } 同时运行：**{ $verdict }**。是否比单独运行慢（{ $range }），在噪声范围之内。
+together-overlap = { $group } 同时运行：**{ $verdict }**。`{ $label }` 没有一轮完全落在全体同时运行的时段之内。
+together-out-of-memory = { $group } 同时运行：**{ $verdict }**。`{ $label }` 与其他成员同时运行时显存或内存不足。
+together-refused = { $group } 同时运行：**{ $verdict }**。{ $why }
+refused-no-solo = `{ $label }` 没有可供比较的单独运行结果。
+refused-no-time = `{ $label }` 没有可供比较的用时。
+refused-unlike = `{ $label }` 与其单独运行的条件不同（{ $what }：{ $other } 对 { $one }）。
+refused-ended = `{ $label }` 没有结果（{ $how }）。
+refused-spoiled = `{ $label }` 的测量受到干扰，不可采信：{ $why }。
+rulings-in = 限制因素：{ $list }。
+rulings-out = 可以排除：{ $list }。
+rulings-unclear = 既不能认定也不能排除：{ $list }。
+rulings-unmeasured = 没有数据：{ $list }。
+rulings-free = 足够全体使用：{ $list }。
+ruling-asked = { $what }（需求合计 { $asked }）
+ruling-change = { $what }（占每轮的 { $together }，单独运行时为 { $alone }）
+ruling-own = { $what }（各用各的）
+resource-cpu = CPU
+resource-gpu = GPU
+resource-gpu_memory = 显存容量
+resource-gpu_memory_traffic = 显存带宽
+resource-data = 等待数据
+
+## 作者的备注
+note-question = 问题：{ $text }
+note-guess = 猜测：{ $text }
+note-todo = 待办：{ $text }
+note-see = 参见 { $text }
+guess-confirmed = **已证实**：限制 { $groups } 的正是{ $what }。
+guess-confirmed-relieved = **已证实**：限制 { $groups } 的正是{ $what }；而在{ $what }充足的 { $relieved } 中可以并行。
+guess-confirmed-alone = **已证实**：限制速度的正是{ $what }。
+guess-refuted = **已否定**：在 { $groups } 中可以排除{ $what }。
+guess-open = **未定**：现有数据既不能证实也不能否定原因是{ $what }。
+
+## 页面
+setup-no-gpu = 无
+setup-versions = 软件版本
+setup-profile = 配置
+setup-profile-value = { $profile }（{ $why }）
+setup-runs = 运行编号
+section-title = { $step }，按{ $rows }
+section-title-one = { $step }
+changes-title = 从 { $a } 到 { $b } 的变化
+remark-fake-gpus = 本报告中的 GPU 是声明的，并非真实设备。
+remark-left-out = 略去：`{ $step }`（{ $why }）。
+chart-over = { $column }随{ $axis }的变化
+chart-alone = 单独运行
+chart-together = 同时运行
+chart-together-alt = 单独运行与同时运行的对比
+chart-time = 时间 (s)
+chart-load = 负载 (%)
+chart-load-alt = { $label } 的负载随时间的变化，阴影为各轮

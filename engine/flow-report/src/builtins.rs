@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::report::{self, ReportWith};
 use crate::table::{self, TableWith};
 use crate::words::{LANGUAGES, Words};
 
@@ -36,7 +37,8 @@ impl Builtins for Reports {
             ..Provided::default()
         };
         let table = step("results of a step as a typed table, with derived columns", schema::<TableWith>());
-        BTreeMap::from([("table".to_owned(), table)])
+        let report = step("tables, verdicts, findings and charts as a report", schema::<ReportWith>());
+        BTreeMap::from([("table".to_owned(), table), ("report".to_owned(), report)])
     }
 
     fn run(&self, name: &str, input: &BuiltinInput) -> Result<BuiltinOutput, String> {
@@ -58,6 +60,14 @@ impl Builtins for Reports {
                     message: table.absent.map(|why| format!("no rows: step `{}` has no instances ({why})", table.from)),
                 })
             }
+            "report" => {
+                let with: ReportWith = parameters(&input.with)?;
+                let report = report::report(&with, input)?;
+                let message = (report.sections.is_empty()).then(|| "no section has anything to show".to_owned());
+                let files = report::render(&report, &with, &self.words)?;
+                let metrics = BTreeMap::from([("sections".to_owned(), count(report.sections.len()))]);
+                Ok(BuiltinOutput { files, metrics, message })
+            }
             other => Err(format!("there is no step flow/{other}; there are flow/table and flow/report")),
         }
     }
@@ -72,6 +82,9 @@ fn version() -> String {
     let mut text = String::new();
     for (_, catalogue) in LANGUAGES {
         text.push_str(catalogue);
+    }
+    for (_, template) in report::TEMPLATES {
+        text.push_str(template);
     }
     format!("{VERSION}-{}", Digest::of(text.as_bytes()).short())
 }

@@ -11,11 +11,15 @@
 #![forbid(unsafe_code)]
 
 mod builtins;
+mod chart;
 mod columns;
+mod findings;
 mod format;
 #[cfg(test)]
 mod locale_tests;
+mod report;
 mod table;
+mod verdict;
 mod words;
 
 pub use builtins::Reports;

@@ -241,3 +241,23 @@ fn worded(note: &Note, words: &Words, lang: &str) -> String {
         Note::Unverified => words.text(lang, "note-unverified", &args),
     }
 }
+
+/// What people call the columns and axes of a table: the author's labels before the catalogue's.
+pub(crate) struct Names<'a> {
+    pub(crate) table: &'a Table,
+    pub(crate) words: &'a Words,
+}
+
+impl Names<'_> {
+    /// At the head of a column, or the start of a line.
+    pub(crate) fn head(&self, of: &str, lang: &str) -> String {
+        let own =
+            self.table.columns.iter().find(|c| c.name == of && c.derived.is_none()).and_then(|c| c.label.as_ref());
+        own.map_or_else(|| name(of, self.words, lang), |label| label.of(lang).to_owned())
+    }
+
+    /// Inside a sentence.
+    pub(crate) fn inline(&self, of: &str, lang: &str) -> String {
+        inline(&self.head(of, lang))
+    }
+}

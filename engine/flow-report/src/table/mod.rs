@@ -12,4 +12,5 @@ pub use with::TableWith;
 
 pub(crate) use build::build;
 pub(crate) use csv::csv;
-pub(crate) use markdown::markdown;
+pub(crate) use markdown::{Grid, Names, inline, markdown, name};
+pub(crate) use with::{ByLanguage, Derived, Text};

@@ -1,7 +1,5 @@
 //! The parameters of `flow/table`.
 
-use std::collections::BTreeMap;
-
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,7 +56,19 @@ pub enum Text {
     /// For every language.
     Same(String),
     /// By language.
-    By(BTreeMap<String, String>),
+    By(ByLanguage),
+}
+
+/// A text in some of the languages that there are.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ByLanguage {
+    /// In English.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub en: Option<String>,
+    /// In Chinese.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zh: Option<String>,
 }
 
 impl Text {
@@ -66,10 +76,16 @@ impl Text {
     pub fn of(&self, lang: &str) -> &str {
         match self {
             Text::Same(text) => text,
-            Text::By(texts) => {
-                texts.get(lang).or_else(|| texts.get("en")).or_else(|| texts.values().next()).map_or("", String::as_str)
-            }
+            Text::By(by) => by.of(lang),
         }
+    }
+}
+
+impl ByLanguage {
+    /// The text in a language, or else in the other.
+    pub fn of(&self, lang: &str) -> &str {
+        let (first, second) = if lang == "zh" { (&self.zh, &self.en) } else { (&self.en, &self.zh) };
+        first.as_ref().or(second.as_ref()).map_or("", String::as_str)
     }
 }
 

@@ -1,0 +1,281 @@
+//! Findings along the rows of a table: where time flattens, what memory does, where the sweep ends, jumps and straight lines.
+
+use flow_core::Outcome;
+
+use super::stats::{jumps, line, multiple_of};
+use super::{Finding, Ledger, Scoped, What};
+use crate::format::Format;
+use crate::table::{Content, Derived, Table};
+
+/// Changes smaller than this are none.
+const SAME: f64 = 0.05;
+/// A straight line must explain this much.
+const STRAIGHT: f64 = 0.98;
+
+/// The rows that differ in the last row axis alone, of one part of the split.
+struct Curve {
+    scope: Option<String>,
+    part: Option<String>,
+    rows: Vec<usize>,
+}
+
+/// A point of a curve.
+#[derive(Clone)]
+struct Point {
+    row: usize,
+    column: usize,
+    x: f64,
+    text: String,
+    y: f64,
+    gpus: Option<u32>,
+}
+
+/// Findings along the rows.
+pub(crate) fn curves(ledger: &mut Ledger<'_>) -> Vec<Scoped> {
+    let table = ledger.table;
+    let Some(axis) = table.rows.last().cloned() else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for curve in split(table) {
+        let mut findings = Vec::new();
+        let time = ["epoch_time", "iteration_time", "wall"].into_iter().find_map(|name| points(table, &curve, name));
+        let memory = ["gpu_memory", "memory"].into_iter().find_map(|name| points(table, &curve, name));
+        if let Some((name, points)) = &time {
+            flattens(ledger, &axis, name, points, &mut findings);
+        }
+        if let (Some((time, t)), Some((memory, m))) = (&time, &memory) {
+            findings.extend(memory_faster(ledger, &curve, &axis, (memory, m), (time, t)));
+        }
+        if let Some((name, points)) = &memory {
+            findings.extend(memory_flat(ledger, &axis, name, points));
+        }
+        findings.extend(frontier(ledger, &curve, &axis, memory.as_ref()));
+        for (name, points) in [time.filter(|(name, _)| name == "iteration_time"), memory].into_iter().flatten() {
+            findings.extend(straight(ledger, &curve, &axis, &name, &points));
+            findings.extend(jumping(ledger, &curve, &axis, &name, &points));
+        }
+        found.extend(findings.into_iter().map(|finding| Scoped { scope: curve.scope.clone(), finding }));
+    }
+    found
+}
+
+fn split(table: &Table) -> Vec<Curve> {
+    let leading = table.rows.len().saturating_sub(1);
+    let text = |row: usize, column: usize| match &table.body[row].cells[column].content {
+        Content::Text { text, .. } => text.clone(),
+        _ => String::new(),
+    };
+    let mut groups: Vec<(Vec<String>, Vec<usize>)> = Vec::new();
+    for row in 0..table.body.len() {
+        let key: Vec<String> = (0..leading).map(|column| text(row, column)).collect();
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((key, vec![row])),
+        }
+    }
+    let mut curves = Vec::new();
+    for part in table.parts() {
+        for (key, rows) in &groups {
+            let scope: Vec<String> = key.iter().cloned().chain(part.map(str::to_owned)).collect();
+            let scope = (!scope.is_empty()).then(|| scope.join(", "));
+            curves.push(Curve { scope, part: part.map(str::to_owned), rows: rows.clone() });
+        }
+    }
+    curves
+}
+
+/// The points of a measured column, where the axis is a number; `None` if the table has no such column.
+fn points(table: &Table, curve: &Curve, name: &str) -> Option<(String, Vec<Point>)> {
+    let column = table.find(name, None, curve.part.as_deref())?;
+    let key = table.rows.len() - 1;
+    let points = curve.rows.iter().filter_map(|row| {
+        let cells = &table.body[*row].cells;
+        let Content::Text { text, number: Some(x) } = &cells[key].content else { return None };
+        let Content::Number { value, .. } = cells[column].content else { return None };
+        Some(Point { row: *row, column, x: *x, text: text.clone(), y: value, gpus: cells[column].gpus })
+    });
+    Some((name.to_owned(), points.collect()))
+}
+
+/// The first run of points that held the same number of GPUs: only those can be compared along the axis.
+fn comparable(points: &[Point]) -> &[Point] {
+    let rising = points.windows(2).take_while(|w| w[1].x > w[0].x && w[1].gpus == w[0].gpus).count();
+    &points[..(rising + 1).min(points.len())]
+}
+
+fn flattens(ledger: &Ledger<'_>, axis: &str, time: &str, points: &[Point], found: &mut Vec<Finding>) {
+    let points = comparable(points);
+    if points.len() < 3 {
+        return;
+    }
+    let figure = |p: &Point| ledger.cell(p.row, p.column);
+    let (axis, time) = (axis.to_owned(), time.to_owned());
+    let least = points.iter().min_by(|a, b| a.y.total_cmp(&b.y));
+    let most = points.iter().max_by(|a, b| a.y.total_cmp(&b.y));
+    if let (Some(low), Some(high)) = (least, most)
+        && high.y <= (1.0 + SAME) * low.y
+    {
+        if let (Some(least), Some(most)) = (figure(low), figure(high)) {
+            found.push(Finding::TimeFlat { time, axis, least, most });
+        }
+        return;
+    }
+    // The first point after which nothing is faster by more than a twentieth.
+    let rest_least = |at: usize| points[at..].iter().map(|p| p.y).fold(f64::INFINITY, f64::min);
+    let Some(at) = (0..points.len()).find(|at| rest_least(*at) >= (1.0 - SAME) * points[*at].y) else { return };
+    let Some(value) = figure(&points[at]) else { return };
+    let text = points[at].text.clone();
+    match points.len() - 1 - at {
+        0 => found.push(Finding::StillFalling { time, axis, at: text, value }),
+        _ if at == 0 => {}
+        _ => {
+            let last = &points[points.len() - 1];
+            let rises =
+                (last.y > (1.0 + SAME) * points[at].y).then(|| Some((last.text.clone(), figure(last)?))).flatten();
+            found.push(Finding::Flattens { time, axis, at: text, value, rises });
+        }
+    }
+}
+
+fn memory_faster(
+    ledger: &mut Ledger<'_>,
+    curve: &Curve,
+    axis: &str,
+    (memory, m): (&str, &[Point]),
+    (time, t): (&str, &[Point]),
+) -> Option<Finding> {
+    let pairs: Vec<(&Point, &Point)> =
+        comparable(t).iter().filter_map(|t| Some((comparable(m).iter().find(|m| m.row == t.row)?, t))).collect();
+    let change = |a: &Point, b: &Point| b.y / a.y - 1.0;
+    // Once memory has begun to grow faster than time falls, it must stay so to be said.
+    let faster = |w: &[(&Point, &Point)]| {
+        let (grows, falls) = (change(w[0].0, w[1].0), -change(w[0].1, w[1].1));
+        grows > SAME && grows > falls
+    };
+    let at = pairs.windows(2).position(faster)?;
+    if pairs.len() < 3 || !pairs.windows(2).skip(at).all(faster) {
+        return None;
+    }
+    let (from, to) = (&pairs[at], &pairs[at + 1]);
+    if change(from.1, to.1) >= 0.0 {
+        return None;
+    }
+    let grows = growth(ledger, curve, axis, memory, from.0, to.0)?;
+    let falls = growth(ledger, curve, axis, time, from.1, to.1)?;
+    Some(Finding::MemoryFaster {
+        memory: memory.to_owned(),
+        time: time.to_owned(),
+        axis: axis.to_owned(),
+        from: from.1.text.clone(),
+        to: to.1.text.clone(),
+        grows,
+        falls,
+    })
+}
+
+/// The growth from one row to the next: the table's own cell where it has the column, else computed.
+fn growth(
+    ledger: &mut Ledger<'_>,
+    curve: &Curve,
+    axis: &str,
+    name: &str,
+    from: &Point,
+    to: &Point,
+) -> Option<super::Figure> {
+    if let Some(column) = ledger.table.find(name, Some(Derived::Growth), curve.part.as_deref())
+        && let Some(figure) = ledger.cell(to.row, column)
+    {
+        return Some(figure);
+    }
+    let what =
+        What::Growth { column: name.to_owned(), axis: axis.to_owned(), from: from.text.clone(), to: to.text.clone() };
+    Some(ledger.computed(curve.scope.as_deref(), what, to.y / from.y - 1.0, Format::change()))
+}
+
+fn memory_flat(ledger: &Ledger<'_>, axis: &str, memory: &str, points: &[Point]) -> Option<Finding> {
+    let points = comparable(points);
+    let first = points.first()?;
+    let flat = points.iter().take_while(|p| (p.y / first.y - 1.0).abs() <= SAME).count();
+    // Flat to the end is no finding about small batches, and two points may be chance.
+    if flat < 3 || flat == points.len() {
+        return None;
+    }
+    let last = &points[flat - 1];
+    let value = ledger.cell(last.row, last.column)?;
+    Some(Finding::MemoryFlat { memory: memory.to_owned(), axis: axis.to_owned(), at: last.text.clone(), value })
+}
+
+/// The least point from which on nothing ran for want of memory, or of a machine.
+fn frontier(ledger: &Ledger<'_>, curve: &Curve, axis: &str, memory: Option<&(String, Vec<Point>)>) -> Option<Finding> {
+    let table = ledger.table;
+    let key = table.rows.len() - 1;
+    let columns: Vec<usize> = (table.rows.len()..table.columns.len())
+        .filter(|at| table.columns[*at].part.is_none() || table.columns[*at].part == curve.part)
+        .collect();
+    let ended = |row: usize| {
+        columns.iter().find_map(|at| match table.body[row].cells[*at].content {
+            Content::Outcome { outcome: outcome @ (Outcome::OutOfMemory | Outcome::DoesNotFit) } => {
+                Some((outcome, table.body[row].cells[*at].gpus))
+            }
+            _ => None,
+        })
+    };
+    let at = curve.rows.iter().position(|row| ended(*row).is_some())?;
+    if !curve.rows[at..].iter().all(|row| ended(*row).is_some()) {
+        return None;
+    }
+    let text = |row: usize| match &table.body[row].cells[key].content {
+        Content::Text { text, .. } => text.clone(),
+        _ => String::new(),
+    };
+    let (outcome, gpus) = ended(curve.rows[at])?;
+    let fits = at.checked_sub(1).map(|before| {
+        let row = curve.rows[before];
+        let used = memory.and_then(|(_, points)| points.iter().find(|p| p.row == row));
+        (text(row), used.and_then(|p| ledger.cell(p.row, p.column)))
+    });
+    let gpu = gpus.is_some_and(|n| n > 0);
+    Some(Finding::Frontier { axis: axis.to_owned(), at: text(curve.rows[at]), outcome, gpu, fits })
+}
+
+fn straight(ledger: &mut Ledger<'_>, curve: &Curve, axis: &str, name: &str, points: &[Point]) -> Option<Finding> {
+    let points = comparable(points);
+    if points.len() < 5 {
+        return None;
+    }
+    let fit = line(&points.iter().map(|p| (p.x, p.y)).collect::<Vec<_>>())?;
+    if fit.r2 < STRAIGHT {
+        return None;
+    }
+    let show = ledger.table.columns[points[0].column].show.clone();
+    let fine = Format { decimals: show.decimals.max(1) + 1, ..show.clone() };
+    let (column, axis) = (name.to_owned(), axis.to_owned());
+    let scope = curve.scope.as_deref();
+    let what = What::Intercept { column: column.clone(), axis: axis.clone() };
+    let intercept = ledger.computed(scope, what, fit.intercept, show);
+    let slope = ledger.computed(scope, What::Slope { column: column.clone(), axis: axis.clone() }, fit.slope, fine);
+    let r2 = Format { unit: String::new(), factor: 1.0, decimals: 3, signed: false };
+    let r2 = ledger.computed(scope, What::R2 { column: column.clone(), axis: axis.clone() }, fit.r2, r2);
+    Some(Finding::Linear { column, axis, intercept, slope, r2 })
+}
+
+fn jumping(ledger: &mut Ledger<'_>, curve: &Curve, axis: &str, name: &str, points: &[Point]) -> Option<Finding> {
+    let points = comparable(points);
+    let found = jumps(&points.iter().map(|p| (p.x, p.y)).collect::<Vec<_>>());
+    let (first, last) = (points.first()?, points.last()?);
+    if found.is_empty() {
+        return None;
+    }
+    let show = Format { signed: true, ..ledger.table.columns[first.column].show.clone() };
+    let jumps = found.iter().map(|jump| {
+        let (from, to) = (points[jump.at].text.clone(), points[jump.at + 1].text.clone());
+        let what = What::Jump { column: name.to_owned(), axis: axis.to_owned(), from: from.clone(), to: to.clone() };
+        (from, to, ledger.computed(curve.scope.as_deref(), what, jump.height, show.clone()))
+    });
+    let jumps = jumps.collect();
+    let at: Vec<u64> = found.iter().map(|jump| points[jump.at].x as u64).collect();
+    let whole = points.iter().all(|p| p.x.fract() == 0.0 && p.x >= 0.0);
+    let multiple = if whole { multiple_of(&at, (first.x as u64, last.x as u64)) } else { None };
+    Some(Finding::Jumps { column: name.to_owned(), axis: axis.to_owned(), jumps, multiple })
+}

@@ -1,0 +1,145 @@
+//! What the figures of a table say: typed values, each with the numbers that it rests on. One that the data do not support is
+//! not there. Words are in `words`.
+
+mod compare;
+mod curve;
+mod load;
+mod stats;
+mod words;
+
+use flow_core::Outcome;
+use serde::Serialize;
+
+use crate::Format;
+use crate::table::Table;
+
+pub(crate) use compare::{Changes, compare};
+pub(crate) use curve::curves;
+pub(crate) use load::load;
+
+/// A number of the prose, and where the reader finds it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Figure {
+    pub(crate) value: f64,
+    pub(crate) show: Format,
+    pub(crate) from: Source,
+}
+
+/// The place of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Source {
+    /// A cell of the section's table.
+    Table { row: usize, column: usize },
+    /// A cell of the table of changes.
+    Changes { row: usize, column: usize },
+    /// An entry of the section's computed figures.
+    Computed { entry: usize },
+}
+
+/// A finding, and the part of the table that it is about (`v7`; nothing for all of it).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Scoped {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) scope: Option<String>,
+    #[serde(flatten)]
+    pub(crate) finding: Finding,
+}
+
+/// What was found. Columns and axes are named as in the table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "finding")]
+pub(crate) enum Finding {
+    /// Time stops falling at `at`; and rises again, where it does.
+    Flattens { time: String, axis: String, at: String, value: Figure, rises: Option<(String, Figure)> },
+    /// Time still falls at the last point.
+    StillFalling { time: String, axis: String, at: String, value: Figure },
+    /// The axis makes no difference to the time.
+    TimeFlat { time: String, axis: String, least: Figure, most: Figure },
+    /// From here on memory grows faster than time falls.
+    MemoryFaster { memory: String, time: String, axis: String, from: String, to: String, grows: Figure, falls: Figure },
+    /// Memory does not depend on the axis up to `at`.
+    MemoryFlat { memory: String, axis: String, at: String, value: Figure },
+    /// Where the sweep ends because something did not suffice.
+    Frontier { axis: String, at: String, outcome: Outcome, gpu: bool, fits: Option<(String, Option<Figure>)> },
+    /// A straight line explains it.
+    Linear { column: String, axis: String, intercept: Figure, slope: Figure, r2: Figure },
+    /// It jumps between neighbours.
+    Jumps { column: String, axis: String, jumps: Vec<(String, String, Figure)>, multiple: Option<u64> },
+    /// What limits the speed.
+    Bound { by: Bound, least: Figure, most: Figure },
+    /// The CPU works more between epochs than in them.
+    Bursts { label: String, inside: Figure, between: Figure },
+    /// Two versions differ in nothing that counts.
+    Unchanged { column: String, a: String, b: String, most: Figure },
+    /// One version has more or less of it, in every row.
+    Changed { column: String, a: String, b: String, rises: bool, least: Figure, most: Figure },
+    /// The same accuracy at lower cost.
+    CostFree { accuracy: String, a: String, b: String, cheaper: Vec<String> },
+}
+
+/// What limits the speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Bound {
+    /// GPU load is near its end.
+    Gpu,
+    /// CPU use is near its end.
+    Cpu,
+    /// A large share of the epoch is spent waiting for data.
+    Data,
+}
+
+/// A figure that no table shows, computed for a finding and shown under it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Computed {
+    pub(crate) what: What,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) scope: Option<String>,
+    pub(crate) value: f64,
+    pub(crate) show: Format,
+}
+
+/// What a computed figure is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "what")]
+pub(crate) enum What {
+    Growth { column: String, axis: String, from: String, to: String },
+    Jump { column: String, axis: String, from: String, to: String },
+    Intercept { column: String, axis: String },
+    Slope { column: String, axis: String },
+    R2 { column: String, axis: String },
+    Least { column: String },
+    Most { column: String },
+    Inside { label: String },
+    Between { label: String },
+}
+
+/// A section's table with the figures computed from it so far.
+pub(crate) struct Ledger<'a> {
+    pub(crate) table: &'a Table,
+    pub(crate) computed: Vec<Computed>,
+}
+
+impl<'a> Ledger<'a> {
+    pub(crate) fn new(table: &'a Table) -> Self {
+        Ledger { table, computed: Vec::new() }
+    }
+
+    /// The figure in a cell of the table.
+    pub(crate) fn cell(&self, row: usize, column: usize) -> Option<Figure> {
+        let value = self.table.body.get(row)?.cells.get(column)?.number()?;
+        let show = self.table.columns.get(column)?.show.clone();
+        Some(Figure { value, show, from: Source::Table { row, column } })
+    }
+
+    /// A figure that is computed and shown under the findings.
+    pub(crate) fn computed(&mut self, scope: Option<&str>, what: What, value: f64, show: Format) -> Figure {
+        let entry = Computed { what, scope: scope.map(str::to_owned), value, show: show.clone() };
+        let at = self.computed.iter().position(|c| *c == entry).unwrap_or_else(|| {
+            self.computed.push(entry);
+            self.computed.len() - 1
+        });
+        Figure { value, show, from: Source::Computed { entry: at } }
+    }
+}

@@ -1,0 +1,184 @@
+//! Findings and computed figures in words. The catalogues hold the sentences; here each finding says which one, and with what.
+
+use flow_core::Outcome;
+
+use super::{Bound, Computed, Figure, Finding, Scoped, What};
+use crate::format::Format;
+use crate::table::Names;
+use crate::words::{Args, Words};
+
+impl Figure {
+    /// The figure as prose writes it.
+    pub(crate) fn text(&self, words: &Words, lang: &str) -> String {
+        words.figure(lang, &self.show, self.value)
+    }
+
+    /// Without its sign, for a sentence whose verb has it.
+    pub(crate) fn size(&self, words: &Words, lang: &str) -> String {
+        words.figure(lang, &Format { signed: false, ..self.show.clone() }, self.value.abs())
+    }
+}
+
+/// `a to b`, or once where both read the same.
+fn span(a: String, b: String, words: &Words, lang: &str) -> String {
+    if a == b { a } else { words.text(lang, "range", &Args::new().with("from", a).with("to", b)) }
+}
+
+impl Scoped {
+    /// As a sentence.
+    pub(crate) fn worded(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
+        let text = self.finding.worded(words, lang, names);
+        match &self.scope {
+            Some(scope) => words.text(lang, "scoped", &Args::new().with("scope", scope.clone()).with("text", text)),
+            None => text,
+        }
+    }
+}
+
+impl Finding {
+    fn worded(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
+        let inline = |name: &str| names.inline(name, lang);
+        // A sentence that begins with a column's name begins with a capital.
+        let say = |key: &str, args: Args| capital(&words.text(lang, key, &args));
+        let args = Args::new();
+        match self {
+            Finding::Flattens { time, axis, at, value, rises } => {
+                let args = args
+                    .with("time", inline(time))
+                    .with("axis", inline(axis))
+                    .with("at", at.clone())
+                    .with("value", value.text(words, lang));
+                match rises {
+                    None => say("finding-flattens", args),
+                    Some((later, to)) => say(
+                        "finding-flattens-rises",
+                        args.with("later", later.clone()).with("to", to.text(words, lang)),
+                    ),
+                }
+            }
+            Finding::StillFalling { time, axis, at, value } => {
+                let args = args.with("time", inline(time)).with("axis", inline(axis)).with("at", at.clone());
+                say("finding-still-falling", args.with("value", value.text(words, lang)))
+            }
+            Finding::TimeFlat { time, axis, least, most } => {
+                let range = span(least.text(words, lang), most.text(words, lang), words, lang);
+                say(
+                    "finding-time-flat",
+                    args.with("time", inline(time)).with("axis", inline(axis)).with("range", range),
+                )
+            }
+            Finding::MemoryFaster { memory, time, axis, from, to, grows, falls } => {
+                let args = args.with("memory", inline(memory)).with("time", inline(time)).with("axis", inline(axis));
+                let args = args.with("from", from.clone()).with("to", to.clone());
+                say(
+                    "finding-memory-faster",
+                    args.with("grows", grows.size(words, lang)).with("falls", falls.size(words, lang)),
+                )
+            }
+            Finding::MemoryFlat { memory, axis, at, value } => {
+                let args = args.with("memory", inline(memory)).with("axis", inline(axis)).with("at", at.clone());
+                say("finding-memory-flat", args.with("value", value.text(words, lang)))
+            }
+            Finding::Frontier { axis, at, outcome, gpu, fits } => {
+                let args = args.with("axis", inline(axis)).with("at", at.clone());
+                let args = args.with(
+                    "memory",
+                    match (outcome, gpu) {
+                        (Outcome::DoesNotFit, _) => "machine",
+                        (_, true) => "gpu",
+                        (_, false) => "host",
+                    },
+                );
+                match fits {
+                    None => say("finding-frontier-none", args),
+                    Some((fits, None)) => say("finding-frontier", args.with("fits", fits.clone())),
+                    Some((fits, Some(used))) => say(
+                        "finding-frontier-used",
+                        args.with("fits", fits.clone()).with("used", used.text(words, lang)),
+                    ),
+                }
+            }
+            Finding::Linear { column, axis, intercept, slope, r2 } => {
+                let args = args.with("column", inline(column)).with("axis", inline(axis));
+                let args = args.with("intercept", intercept.text(words, lang)).with("slope", slope.text(words, lang));
+                say("finding-linear", args.with("r2", r2.text(words, lang)))
+            }
+            Finding::Jumps { column, axis, jumps, multiple } => {
+                let each: Vec<String> = jumps
+                    .iter()
+                    .map(|(from, to, height)| {
+                        let args = Args::new().with("from", from.clone()).with("to", to.clone());
+                        words.text(lang, "jump", &args.with("height", height.text(words, lang)))
+                    })
+                    .collect();
+                let args = args.with("column", inline(column)).with("axis", inline(axis));
+                let args = args.with("jumps", words.list(lang, &each));
+                match multiple {
+                    Some(multiple) => say("finding-jumps-multiple", args.with("multiple", multiple.to_string())),
+                    None => say("finding-jumps", args),
+                }
+            }
+            Finding::Bound { by, least, most } => {
+                let range = span(least.text(words, lang), most.text(words, lang), words, lang);
+                let key = match by {
+                    Bound::Gpu => "finding-bound-gpu",
+                    Bound::Cpu => "finding-bound-cpu",
+                    Bound::Data => "finding-bound-data",
+                };
+                say(key, args.with("range", range))
+            }
+            Finding::Bursts { label, inside, between } => {
+                let args = args.with("label", label.clone()).with("inside", inside.text(words, lang));
+                say("finding-bursts", args.with("between", between.text(words, lang)))
+            }
+            Finding::Unchanged { column, a, b, most } => {
+                let args = args.with("column", inline(column)).with("a", a.clone()).with("b", b.clone());
+                say("finding-unchanged", args.with("most", most.size(words, lang)))
+            }
+            Finding::Changed { column, a, b, rises, least, most } => {
+                let range = span(least.size(words, lang), most.size(words, lang), words, lang);
+                let args = args.with("column", inline(column)).with("a", a.clone()).with("b", b.clone());
+                say(if *rises { "finding-rises" } else { "finding-falls" }, args.with("range", range))
+            }
+            Finding::CostFree { accuracy, a, b, cheaper } => {
+                let cheaper: Vec<String> = cheaper.iter().map(|name| inline(name)).collect();
+                let args = args.with("accuracy", inline(accuracy)).with("a", a.clone()).with("b", b.clone());
+                say("finding-cost-free", args.with("cheaper", words.list(lang, &cheaper)))
+            }
+        }
+    }
+}
+
+impl Computed {
+    /// What the figure is, for the table of computed figures.
+    pub(crate) fn label(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
+        let inline = |name: &str| names.inline(name, lang);
+        let of = |column: &str, axis: &str| Args::new().with("column", inline(column)).with("axis", inline(axis));
+        let text = match &self.what {
+            What::Growth { column, axis, from, to } => {
+                words.text(lang, "computed-growth", &of(column, axis).with("from", from.clone()).with("to", to.clone()))
+            }
+            What::Jump { column, axis, from, to } => {
+                words.text(lang, "computed-jump", &of(column, axis).with("from", from.clone()).with("to", to.clone()))
+            }
+            What::Intercept { column, axis } => words.text(lang, "computed-intercept", &of(column, axis)),
+            What::Slope { column, axis } => words.text(lang, "computed-slope", &of(column, axis)),
+            What::R2 { column, axis } => words.text(lang, "computed-r2", &of(column, axis)),
+            What::Least { column } => words.text(lang, "computed-least", &Args::new().with("column", inline(column))),
+            What::Most { column } => words.text(lang, "computed-most", &Args::new().with("column", inline(column))),
+            What::Inside { label } => words.text(lang, "computed-inside", &Args::new().with("label", label.clone())),
+            What::Between { label } => words.text(lang, "computed-between", &Args::new().with("label", label.clone())),
+        };
+        let text = capital(&text);
+        match &self.scope {
+            Some(scope) => words.text(lang, "scoped", &Args::new().with("scope", scope.clone()).with("text", text)),
+            None => text,
+        }
+    }
+}
+
+/// With a capital first letter.
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().collect::<String>() + chars.as_str()).unwrap_or_default()
+}

@@ -1,0 +1,235 @@
+//! The model of a report: everything it says, with no word of any language but the author's own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flow_core::{BuiltinInput, Outcome, RunId, Series, StepResult, StepView};
+use serde::Serialize;
+
+use super::setup::{Setup, setup};
+use super::with::{Guess, ReportWith, SectionWith};
+use crate::findings::{Bound, Changes, Computed, Finding, Ledger, Scoped, compare, curves, load};
+use crate::table::Table;
+use crate::verdict::{Resource, Ruled, TOLERANCE, Together, Verdict, judge};
+
+/// Everything that a report says.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Report {
+    /// Version of `report.json`.
+    pub(crate) format: u32,
+    /// The workflow's name.
+    pub(crate) workflow: String,
+    /// Its title by language.
+    pub(crate) title: BTreeMap<String, String>,
+    /// Its day; empty where there is neither a result nor a `date:`.
+    pub(crate) date: String,
+    /// What was measured, and on what.
+    pub(crate) setup: Setup,
+    /// Sections that have something to show.
+    pub(crate) sections: Vec<Section>,
+    /// Those that have not: the step and why.
+    pub(crate) left_out: Vec<(String, String)>,
+    /// The runs that produced the results.
+    pub(crate) runs: BTreeSet<RunId>,
+    /// Results kept for a changed fingerprint: label and reason.
+    pub(crate) accepted: BTreeMap<String, String>,
+    /// Results that are not to be trusted: label and reasons.
+    pub(crate) spoiled: BTreeMap<String, Vec<String>>,
+    /// The GPUs were declared, not real.
+    pub(crate) fake_gpus: bool,
+}
+
+/// A section.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Section {
+    /// The step whose table it shows.
+    pub(crate) name: String,
+    /// The author's part.
+    pub(crate) with: SectionWith,
+    /// The table.
+    pub(crate) table: Table,
+    /// What the table says.
+    pub(crate) findings: Vec<Scoped>,
+    /// Figures of findings that the table does not show.
+    pub(crate) computed: Vec<Computed>,
+    /// From one value of the split to the other.
+    pub(crate) changes: Option<Changes>,
+    /// Co-run groups.
+    pub(crate) together: Vec<Together>,
+    /// What became of the guess.
+    pub(crate) guess: Option<Judged>,
+    /// The load over time of one result.
+    #[serde(skip)]
+    pub(crate) load: Option<(String, Series)>,
+}
+
+/// What became of a guess.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "guess")]
+pub(crate) enum Judged {
+    /// The resource is what limits a group; `relieved`: groups where it suffices run in parallel.
+    Confirmed { resource: Resource, groups: Vec<String>, relieved: Vec<String> },
+    /// The resource is ruled out in every group that is slower than alone.
+    Refuted { resource: Resource, groups: Vec<String> },
+    /// What limits runs that were alone.
+    ConfirmedAlone { resource: Resource },
+    /// The figures decide nothing.
+    Open { resource: Resource },
+}
+
+/// Builds the model.
+pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, String> {
+    let mut sections = Vec::new();
+    let mut left_out = Vec::new();
+    let mut used: Vec<&StepResult> = Vec::new();
+    for section in &with.sections {
+        match self::section(section, input, &mut used, &mut left_out)? {
+            Some(section) => sections.push(section),
+            None => continue,
+        }
+    }
+    let newest = used.iter().map(|r| r.ended_at).max();
+    let date = match (&with.date, newest) {
+        (Some(date), _) => {
+            let day: jiff::civil::Date =
+                date.parse().map_err(|_| format!("`date: {date}`: a day is written `2026-02-08`"))?;
+            day.to_string()
+        }
+        (None, Some(at)) => day(at),
+        (None, None) => String::new(),
+    };
+    let fake_gpus = used.iter().any(|r| r.circumstances.fake_gpus) || used.is_empty() && input.machine.fake_gpus;
+    Ok(Report {
+        format: 1,
+        workflow: input.workflow.clone(),
+        title: input.title.clone(),
+        date,
+        setup: setup(with, input, &used),
+        sections,
+        left_out,
+        runs: used.iter().map(|r| r.run.clone()).collect(),
+        accepted: used.iter().filter_map(|r| Some((r.label.clone(), r.accepted.clone()?))).collect(),
+        spoiled: used.iter().filter(|r| !r.spoiled.is_empty()).map(|r| (r.label.clone(), r.spoiled.clone())).collect(),
+        fake_gpus,
+    })
+}
+
+/// The day of an instant, in UTC: the same wherever the report is made.
+fn day(milliseconds: u64) -> String {
+    let at = i64::try_from(milliseconds).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    at.map(|at| at.to_zoned(jiff::tz::TimeZone::UTC).date().to_string()).unwrap_or_default()
+}
+
+fn section<'a>(
+    with: &SectionWith,
+    input: &'a BuiltinInput,
+    used: &mut Vec<&'a StepResult>,
+    left_out: &mut Vec<(String, String)>,
+) -> Result<Option<Section>, String> {
+    let step = |name: &str| input.steps.get(name).ok_or_else(|| format!("there is no step `{name}`"));
+    let view = step(&with.table)?;
+    if view.uses.as_deref() != Some("flow/table") {
+        return Err(format!("`table: {}`: that step is not a flow/table", with.table));
+    }
+    let Some(json) = view.files.get("table.json") else {
+        left_out.push((with.table.clone(), missing(view)));
+        return Ok(None);
+    };
+    let table: Table = serde_json::from_slice(json)
+        .map_err(|e| format!("the table of `{}` cannot be read ({e}); run the step again", with.table))?;
+    if let Some(why) = &table.absent {
+        left_out.push((with.table.clone(), why.clone()));
+        return Ok(None);
+    }
+    let source = step(&table.from)?;
+    used.extend(&source.results);
+
+    let with_series: Vec<(&StepResult, Option<&Series>)> =
+        source.results.iter().enumerate().map(|(at, r)| (r, source.series.get(at).and_then(Option::as_ref))).collect();
+    let mut ledger = Ledger::new(&table);
+    let mut findings = curves(&mut ledger);
+    findings.extend(load(&mut ledger, &with_series));
+    let computed = ledger.computed;
+
+    let mut changes = None;
+    if let Some(axis) = &with.compare
+        && let Some((of_columns, found)) = compare(&table, axis)?
+    {
+        changes = Some(of_columns);
+        findings.extend(found);
+    }
+
+    let mut together = Vec::new();
+    if let Some(name) = &with.corun {
+        let corun = step(name)?;
+        let like = corun.like.as_ref().ok_or_else(|| {
+            format!("`corun: {name}`: it is not `like` another step, so there are no runs alone to compare with")
+        })?;
+        let solo = step(like)?;
+        together = judge(&corun.results, &solo.results, with.tolerance.unwrap_or(TOLERANCE));
+        match together.is_empty() {
+            true => left_out.push((name.clone(), missing(corun))),
+            false => {
+                used.extend(&corun.results);
+                used.extend(solo.results.iter().filter(|_| *like != table.from));
+            }
+        }
+    }
+    let load = with_series.iter().rev().find_map(|(r, series)| {
+        let series = series.filter(|s| s.samples.get("cpu").is_some_and(|samples| samples.len() >= 4))?;
+        (r.outcome == Outcome::Ok).then(|| (r.label.clone(), series.clone()))
+    });
+    let guess = match &with.notes.guess {
+        Some(Guess::Blames(blames)) => Some(judge_guess(blames.resource, &together, &findings)),
+        _ => None,
+    };
+    let name = with.table.clone();
+    Ok(Some(Section { name, with: with.clone(), table, findings, computed, changes, together, guess, load }))
+}
+
+/// Why a step has nothing to show.
+fn missing(view: &StepView) -> String {
+    let ended = view.results.iter().find(|r| r.outcome != Outcome::Ok);
+    match (&view.absent, ended) {
+        (Some(why), _) => why.clone(),
+        (None, Some(result)) => result.message.clone().unwrap_or_else(|| {
+            serde_json::to_value(result.outcome)
+                .ok()
+                .and_then(|v| v.as_str().map(|s| s.replace('_', " ")))
+                .unwrap_or_default()
+        }),
+        (None, None) => "it has no instances".into(),
+    }
+}
+
+fn judge_guess(resource: Resource, together: &[Together], findings: &[Scoped]) -> Judged {
+    let ruled = |group: &Together| group.rulings.iter().find(|r| r.resource == resource).map(|r| r.ruled);
+    let slower: Vec<&Together> = together.iter().filter(|g| g.slower).collect();
+    let names = |groups: Vec<&Together>| groups.iter().map(|g| g.group.clone()).collect::<Vec<_>>();
+    if slower.is_empty() {
+        let bound = findings.iter().any(|f| match &f.finding {
+            Finding::Bound { by, .. } => {
+                matches!(
+                    (by, resource),
+                    (Bound::Cpu, Resource::Cpu) | (Bound::Gpu, Resource::Gpu) | (Bound::Data, Resource::Data)
+                )
+            }
+            _ => false,
+        });
+        return if bound && together.is_empty() {
+            Judged::ConfirmedAlone { resource }
+        } else {
+            Judged::Open { resource }
+        };
+    }
+    let blamed: Vec<&Together> = slower.iter().copied().filter(|g| ruled(g) == Some(Ruled::In)).collect();
+    let cleared = slower.iter().filter(|g| ruled(g).is_some_and(Ruled::is_out)).count();
+    if cleared == slower.len() {
+        return Judged::Refuted { resource, groups: names(slower) };
+    }
+    if blamed.is_empty() || cleared > 0 {
+        return Judged::Open { resource };
+    }
+    let relieved =
+        together.iter().filter(|g| g.verdict == Verdict::Parallel && ruled(g).is_some_and(Ruled::is_out)).collect();
+    Judged::Confirmed { resource, groups: names(blamed), relieved: names(relieved) }
+}

@@ -1,0 +1,423 @@
+//! From the model to files: words in each language, charts, and a template that lays them out.
+
+use std::collections::BTreeMap;
+
+use minijinja::{Environment, UndefinedBehavior, context, syntax::SyntaxConfig};
+use serde::Serialize;
+
+use super::model::{Judged, Report, Section};
+use super::together;
+use super::with::{Blames, Guess, Layout, ReportWith, Value};
+use crate::chart;
+use crate::format::Format;
+use crate::table::{ByLanguage, Content, Grid, Names, markdown, name};
+use crate::words::{Args, Words, join};
+
+/// The built-in templates by name: the whole report, and the entry of What's New.
+pub(crate) const TEMPLATES: [(&str, &str); 2] = [
+    ("report.md", include_str!("../../templates/report.md.j2")),
+    ("entry.md", include_str!("../../templates/entry.md.j2")),
+];
+
+/// What a template is given, in the languages of one block.
+#[derive(Serialize)]
+struct Page {
+    title: Vec<String>,
+    date: String,
+    setup: Vec<Line>,
+    sections: Vec<PageSection>,
+    remarks: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    label: String,
+    colon: String,
+    value: String,
+}
+
+#[derive(Serialize)]
+struct PageSection {
+    title: String,
+    table: String,
+    more: Vec<Titled>,
+    charts: Vec<Chart>,
+    /// Bullets of each language, in order.
+    bullets: Vec<Vec<String>>,
+}
+
+#[derive(Serialize)]
+struct Titled {
+    title: String,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct Chart {
+    file: String,
+    alt: String,
+    #[serde(skip)]
+    svg: String,
+}
+
+/// All files of a report: `report.md`, `entry.md`, `report.json`, `charts/*.svg`.
+pub(crate) fn render(report: &Report, with: &ReportWith, words: &Words) -> Result<BTreeMap<String, Vec<u8>>, String> {
+    let langs: Vec<&str> = with.languages.iter().map(|l| l.code()).collect();
+    let blocks: Vec<Vec<&str>> = match with.layout {
+        Layout::Interleaved => vec![langs.clone()],
+        Layout::Separate => langs.iter().map(|lang| vec![*lang]).collect(),
+    };
+    let mut env = Environment::new();
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    env.set_fuel(Some(1_000_000));
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| e.to_string())?;
+    env.set_syntax(syntax);
+    let mut files = BTreeMap::new();
+    for (file, built_in) in TEMPLATES {
+        let own = with.template.as_deref().filter(|_| file == "report.md");
+        let mut text = Vec::new();
+        for block in &blocks {
+            let page = page(report, words, block, &langs);
+            let name = if own.is_some() { "template" } else { file };
+            let rendered = env
+                .render_named_str(
+                    name,
+                    own.unwrap_or(built_in),
+                    context! { ..minijinja::Value::from(minijinja::value::Serde(&page)) },
+                )
+                .map_err(|e| format!("the template of the report: {e:#}"))?;
+            text.push(tidy(&rendered));
+        }
+        files.insert(file.to_owned(), text.join("\n---\n\n").into_bytes());
+    }
+    for section in &report.sections {
+        for chart in charts(section, words, &langs) {
+            files.insert(format!("charts/{}", chart.file), chart.svg.into_bytes());
+        }
+    }
+    let json = serde_json::to_string_pretty(report).map_err(|e| format!("the report cannot be written: {e}"))?;
+    files.insert("report.json".into(), (json + "\n").into_bytes());
+    Ok(files)
+}
+
+/// One blank line where a template left several, none at the ends.
+fn tidy(text: &str) -> String {
+    let mut out = String::new();
+    let mut blank = true;
+    for line in text.lines() {
+        if line.trim().is_empty() {
+            blank = true;
+            continue;
+        }
+        if blank && !out.is_empty() {
+            out.push('\n');
+        }
+        blank = false;
+        out.push_str(line);
+        out.push('\n');
+    }
+    out
+}
+
+/// The page in the languages of a block; charts are shared by all blocks, so they are labelled in all languages.
+fn page(report: &Report, words: &Words, langs: &[&str], all: &[&str]) -> Page {
+    let title = langs.iter().map(|lang| {
+        let by = &report.title;
+        by.get(*lang).or_else(|| by.get("")).or_else(|| by.get("en")).or_else(|| by.values().next())
+    });
+    let mut titles: Vec<String> = Vec::new();
+    for text in title.map(|t| t.cloned().unwrap_or_else(|| report.workflow.clone())) {
+        if !titles.contains(&text) {
+            titles.push(text);
+        }
+    }
+    Page {
+        title: titles,
+        date: report.date.clone(),
+        setup: setup(report, words, langs),
+        sections: report.sections.iter().map(|s| section(s, words, langs, all)).collect(),
+        remarks: langs.iter().flat_map(|lang| remarks(report, words, lang)).collect(),
+    }
+}
+
+fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<Line> {
+    let setup = &report.setup;
+    let colon = if langs == ["zh"] { "：" } else { ": " };
+    let joined = |key: &str| words.joined(langs, key);
+    let line = |label: String, value: String| Line { label, colon: colon.into(), value };
+    let mut lines = Vec::new();
+    for (parameter, value) in &setup.parameters {
+        let value = match parameter.as_str() {
+            "size" | "input_size" if value.parse::<u32>().is_ok() => format!("{value}×{value}"),
+            _ => value.clone(),
+        };
+        lines.push(line(join(langs.iter().map(|lang| name(parameter, words, lang))), value));
+    }
+    for own in &setup.more {
+        let value = |lang: &str| match &own.value {
+            Value::Number(n) => n.to_string(),
+            Value::Text(text) => text.of(lang).to_owned(),
+        };
+        lines.push(line(join(langs.iter().map(|l| own.label.of(l).to_owned())), join(langs.iter().map(|l| value(l)))));
+    }
+    let mib = |bytes: u64| bytes / (1 << 20);
+    let gpus = setup.gpus.iter().map(|(model, count, memory)| match memory {
+        0 => format!("{count} × {model}"),
+        _ => format!("{count} × {model}, {} MiB", mib(*memory)),
+    });
+    let gpus: Vec<String> = gpus.collect();
+    lines.push(line("GPU".into(), if gpus.is_empty() { joined("setup-no-gpu") } else { gpus.join("; ") }));
+    let cpus: Vec<String> = setup.cpus.iter().map(|(model, count)| format!("{count} × {model}")).collect();
+    lines.push(line("CPU".into(), cpus.join("; ")));
+    if !setup.versions.is_empty() {
+        let versions = setup.versions.iter().map(|(name, version)| match name.as_str() {
+            "torch" => format!("PyTorch {version}"),
+            "cuda" => format!("CUDA {version}"),
+            "cudnn" => format!("cuDNN {version}"),
+            "driver" => format!("NVIDIA {version}"),
+            other => format!("{other} {version}"),
+        });
+        lines.push(line(joined("setup-versions"), versions.collect::<Vec<_>>().join(", ")));
+    }
+    if let Some((profile, why)) = &setup.profile {
+        let text = |lang: &str| {
+            let args = Args::new().with("profile", format!("`{profile}`")).with("why", why.clone());
+            words.text(lang, "setup-profile-value", &args)
+        };
+        lines.push(line(joined("setup-profile"), join(langs.iter().map(|lang| text(lang)))));
+    }
+    if !report.runs.is_empty() {
+        let runs: Vec<String> = report.runs.iter().map(|run| format!("`{run}`")).collect();
+        lines.push(line(joined("setup-runs"), runs.join(", ")));
+    }
+    lines
+}
+
+fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> PageSection {
+    let names = Names { table: &section.table, words };
+    let title = |lang: &str| match &section.with.title {
+        Some(title) => title.of(lang).to_owned(),
+        None => {
+            let rows: Vec<String> = section.table.rows.iter().map(|axis| names.inline(axis, lang)).collect();
+            let args = Args::new().with("step", section.table.from.clone()).with("rows", words.list(lang, &rows));
+            words.text(lang, if rows.is_empty() { "section-title-one" } else { "section-title" }, &args)
+        }
+    };
+    let mut more = Vec::new();
+    if let Some(changes) = &section.changes {
+        let mut grid = Grid::default();
+        for axis in &section.table.rows {
+            let text = |row: &crate::table::Row, at: usize| {
+                matches!(&row.cells[at].content, Content::Text { number: Some(_), .. })
+            };
+            let at = grid.heads.len();
+            let right = section.table.body.iter().all(|row| text(row, at));
+            grid.heads.push((join(langs.iter().map(|lang| names.head(axis, lang))), right));
+        }
+        for (column, show) in &changes.columns {
+            let unit = show.head().map_or_else(String::new, |_| format!(" ({})", words.joined(langs, "unit-points")));
+            grid.heads.push((join(langs.iter().map(|lang| names.head(column, lang))) + &unit, true));
+        }
+        for (row, cells) in section.table.body.iter().zip(&changes.rows) {
+            let keys = row.cells.iter().take(section.table.rows.len()).map(|cell| match &cell.content {
+                Content::Text { text, .. } => text.clone(),
+                _ => "—".into(),
+            });
+            let cells = cells.iter().zip(&changes.columns);
+            let cells = cells.map(|(v, (_, show))| v.map_or_else(|| "—".into(), |v| show.cell(v)));
+            grid.rows.push(keys.chain(cells).collect());
+        }
+        let title = langs.iter().map(|lang| {
+            let args = Args::new().with("a", changes.a.clone()).with("b", changes.b.clone());
+            words.text(lang, "changes-title", &args)
+        });
+        more.push(Titled { title: join(title), text: grid.markdown() });
+    }
+    let mut add = |key: &str, grid: Grid| more.push(Titled { title: words.joined(langs, key), text: grid.markdown() });
+    if !section.together.is_empty() {
+        add("together-members", together::members(&section.together, words, langs, &names));
+        add("together-groups", together::groups(&section.together, words, langs));
+    }
+    if !section.computed.is_empty() {
+        let mut grid = Grid::default();
+        grid.heads =
+            vec![(words.joined(langs, "computed-figure"), false), (words.joined(langs, "computed-value"), true)];
+        for entry in &section.computed {
+            let label = join(langs.iter().map(|lang| entry.label(words, lang, &names)));
+            let value = join(langs.iter().map(|lang| words.figure(lang, &entry.show, entry.value)));
+            grid.rows.push(vec![label, value]);
+        }
+        add("computed-heading", grid);
+    }
+    PageSection {
+        title: join(langs.iter().map(|lang| title(lang))),
+        table: markdown(&section.table, words, langs),
+        more,
+        charts: charts(section, words, all),
+        bullets: langs.iter().enumerate().map(|(at, lang)| bullets(section, words, lang, at)).collect(),
+    }
+}
+
+/// The findings of a section in one language. Neighbouring lists take different signs, or Markdown would make them one.
+fn bullets(section: &Section, words: &Words, lang: &str, at: usize) -> Vec<String> {
+    let names = Names { table: &section.table, words };
+    let notes = &section.with.notes;
+    let say = |key: &str, text: &str| words.text(lang, key, &Args::new().with("text", text));
+    let mut out = Vec::new();
+    out.extend(notes.question.as_ref().map(|q| say("note-question", q.of(lang))));
+    out.extend(section.findings.iter().map(|finding| finding.worded(words, lang, &names)));
+    out.extend(
+        section.together.iter().map(|g| together::sentences(g, words, lang).join(if lang == "zh" { "" } else { " " })),
+    );
+    out.extend(guess(section, words, lang));
+    out.extend(notes.todo.as_ref().map(|t| say("note-todo", t.of(lang))));
+    if !section.with.see.is_empty() {
+        let links: Vec<String> = section.with.see.iter().map(|link| format!("<{link}>")).collect();
+        out.push(say("note-see", &links.join(", ")));
+    }
+    let sign = if at % 2 == 0 { '-' } else { '*' };
+    out.into_iter().map(|text| format!("{sign} {}", text.replace('\n', " "))).collect()
+}
+
+fn guess(section: &Section, words: &Words, lang: &str) -> Option<String> {
+    let text = match section.with.notes.guess.as_ref()? {
+        Guess::Words(text) => text.of(lang).to_owned(),
+        Guess::Blames(Blames { en, zh, .. }) => ByLanguage { en: en.clone(), zh: zh.clone() }.of(lang).to_owned(),
+    };
+    let said = words.text(lang, "note-guess", &Args::new().with("text", text));
+    let resource = |r: &crate::verdict::Resource| words.text(lang, &format!("resource-{}", r.key()), &Args::new());
+    let judged = match section.guess.as_ref() {
+        None => return Some(said),
+        Some(Judged::Confirmed { resource: r, groups, relieved }) => {
+            let args = Args::new().with("what", resource(r)).with("groups", words.list(lang, groups));
+            match relieved.is_empty() {
+                true => words.text(lang, "guess-confirmed", &args),
+                false => {
+                    words.text(lang, "guess-confirmed-relieved", &args.with("relieved", words.list(lang, relieved)))
+                }
+            }
+        }
+        Some(Judged::Refuted { resource: r, groups }) => {
+            let args = Args::new().with("what", resource(r)).with("groups", words.list(lang, groups));
+            words.text(lang, "guess-refuted", &args)
+        }
+        Some(Judged::ConfirmedAlone { resource: r }) => {
+            words.text(lang, "guess-confirmed-alone", &Args::new().with("what", resource(r)))
+        }
+        Some(Judged::Open { resource: r }) => words.text(lang, "guess-open", &Args::new().with("what", resource(r))),
+    };
+    Some(format!("{said}{}{judged}", if lang == "zh" { "" } else { " " }))
+}
+
+fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    if report.fake_gpus {
+        out.push(words.text(lang, "remark-fake-gpus", &Args::new()));
+    }
+    for (step, why) in &report.left_out {
+        out.push(words.text(lang, "remark-left-out", &Args::new().with("step", step.clone()).with("why", why.clone())));
+    }
+    for (label, reasons) in &report.spoiled {
+        let args = Args::new().with("label", label.clone()).with("why", reasons.join("; "));
+        out.push(words.text(lang, "note-spoiled", &args));
+    }
+    for (label, reason) in &report.accepted {
+        let args = Args::new().with("label", label.clone()).with("reason", reason.clone());
+        out.push(words.text(lang, "note-accepted", &args));
+    }
+    out
+}
+
+fn charts(section: &Section, words: &Words, langs: &[&str]) -> Vec<Chart> {
+    let table = &section.table;
+    let names = Names { table, words };
+    let mut charts = Vec::new();
+    let axis = |axis: &str| join(langs.iter().map(|lang| names.head(axis, lang)));
+    if let [rows] = table.rows.as_slice() {
+        let ticks: Vec<(f64, String)> = table
+            .body
+            .iter()
+            .filter_map(|row| match &row.cells[0].content {
+                Content::Text { text, number } => Some(((*number)?, text.clone())),
+                _ => None,
+            })
+            .collect();
+        for column in ["epoch_time", "iteration_time", "gpu_memory"] {
+            let mut shown = None;
+            let lines = table.parts().into_iter().filter_map(|part| {
+                let at = table.find(column, None, part)?;
+                let show = &table.columns[at].show;
+                shown.get_or_insert_with(|| show.clone());
+                let points = table
+                    .body
+                    .iter()
+                    .filter_map(|row| Some((row.cells[0].number()?, row.cells[at].number()? * show.factor)));
+                Some(chart::Line { name: part.unwrap_or_default().to_owned(), points: points.collect() })
+            });
+            let lines: Vec<chart::Line> = lines.filter(|line| line.points.len() >= 2).collect();
+            let Some(show) = shown.filter(|_| !lines.is_empty() && ticks.len() == table.body.len()) else { continue };
+            let unit = show.head().map_or_else(String::new, |u| format!(" ({u})"));
+            let labels = chart::Labels { title: String::new(), x: axis(rows), y: axis(column) + &unit };
+            charts.push(Chart {
+                file: format!("{}-{column}.svg", section.name),
+                alt: join(langs.iter().map(|lang| {
+                    let args =
+                        Args::new().with("column", names.head(column, lang)).with("axis", names.inline(rows, lang));
+                    words.text(lang, "chart-over", &args)
+                })),
+                svg: chart::curve(&lines, &ticks, &labels),
+            });
+        }
+    }
+    charts.extend(together_chart(section, words, langs, &names));
+    charts.extend(load_chart(section, words, langs));
+    charts
+}
+
+fn together_chart(section: &Section, words: &Words, langs: &[&str], names: &Names<'_>) -> Option<Chart> {
+    let mut bars = Vec::new();
+    for member in section.together.iter().flat_map(|g| &g.members) {
+        let point: Vec<String> = member.axes.values().map(crate::columns::written).collect();
+        bars.push((point.join(" "), member.alone?, member.together?));
+    }
+    let show = Format::for_unit("s", bars.iter().flat_map(|(_, a, b)| [*a, *b]));
+    let measure = section.together.first()?.measure.clone();
+    let unit = show.head().map_or_else(String::new, |u| format!(" ({u})"));
+    let x = bars.first().map(|_| section.together.iter().flat_map(|g| &g.members).next()).flatten()?;
+    let x = x.axes.keys().map(|axis| join(langs.iter().map(|l| names.head(axis, l)))).collect::<Vec<_>>().join(", ");
+    let labels =
+        chart::Labels { title: String::new(), x, y: join(langs.iter().map(|l| names.head(&measure, l))) + &unit };
+    for (_, a, b) in &mut bars {
+        *a *= show.factor;
+        *b *= show.factor;
+    }
+    let (alone, together) = (words.joined(langs, "chart-alone"), words.joined(langs, "chart-together"));
+    Some(Chart {
+        file: format!("{}-together.svg", section.name),
+        alt: words.joined(langs, "chart-together-alt"),
+        svg: chart::bars(&bars, (&alone, &together), &labels),
+    })
+}
+
+fn load_chart(section: &Section, words: &Words, langs: &[&str]) -> Option<Chart> {
+    let (label, series) = section.load.as_ref()?;
+    let wanted =
+        [("cpu", "column-cpu_util"), ("gpu0_load", "column-gpu_load"), ("gpu0_memory_load", "column-gpu_memory_load")];
+    let lines = wanted.into_iter().filter_map(|(sample, key)| {
+        let points = series.samples.get(sample)?.iter().map(|(t, v)| (*t, v * 100.0)).collect();
+        Some(chart::Line { name: words.joined(langs, key), points })
+    });
+    let lines: Vec<chart::Line> = lines.collect();
+    let epochs: Vec<(f64, f64)> = series.epoch_times.iter().map(|(_, begin, end)| (*begin, *end)).collect();
+    let labels = chart::Labels {
+        title: String::new(),
+        x: words.joined(langs, "chart-time"),
+        y: words.joined(langs, "chart-load"),
+    };
+    let args = || Args::new().with("label", label.clone());
+    Some(Chart {
+        file: format!("{}-load.svg", section.name),
+        alt: join(langs.iter().map(|lang| words.text(lang, "chart-load-alt", &args()))),
+        svg: chart::load(&lines, &epochs, &labels),
+    })
+}

@@ -1,0 +1,215 @@
+//! Co-run groups as tables and sentences.
+
+use flow_core::CorunGpus;
+
+use crate::columns::written;
+use crate::format::Format;
+use crate::table::{Grid, Names, name};
+use crate::verdict::{Refusal, Resource, Ruled, Ruling, Together, Verdict};
+use crate::words::{Args, Words, join};
+
+/// The members of all groups: alone against together.
+pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names: &Names<'_>) -> Grid {
+    let measured = |of: fn(&crate::verdict::Member) -> Option<f64>| {
+        groups.iter().flat_map(move |g| &g.members).filter_map(of).collect::<Vec<_>>()
+    };
+    let times: Vec<f64> = measured(|m| m.alone).into_iter().chain(measured(|m| m.together)).collect();
+    let time = Format::for_unit("s", times.iter().copied());
+    let cpu = Format::for_unit("ratio", measured(|m| m.cpu).into_iter());
+    let axes: Vec<&String> =
+        groups.iter().flat_map(|g| &g.members).next().map(|m| m.axes.keys().collect()).unwrap_or_default();
+    let measure = groups.first().map_or("epoch_time", |g| g.measure.as_str());
+    let head = |key: &str| {
+        let unit = time.head().unwrap_or_default();
+        let text = join(
+            langs.iter().map(|lang| words.text(lang, key, &Args::new().with("column", names.head(measure, lang)))),
+        );
+        format!("{text} ({unit})")
+    };
+    let mut heads: Vec<(String, bool)> = axes
+        .iter()
+        .map(|axis| (join(langs.iter().map(|lang| names.head(axis, lang))), numeric(groups, axis)))
+        .collect();
+    let on_gpus = groups.iter().flat_map(|g| &g.members).any(|m| m.gpus.is_some_and(|n| n > 0));
+    if on_gpus {
+        heads.push((join(langs.iter().map(|lang| names.head("gpus", lang))), true));
+    }
+    heads.push((head("together-alone"), true));
+    heads.push((head("together-together"), true));
+    heads.push((words.joined(langs, "together-slower"), true));
+    heads.push((words.joined(langs, "together-cpu-alone"), true));
+    let rows = groups.iter().flat_map(|g| &g.members).map(|m| {
+        let mut cells: Vec<String> =
+            axes.iter().map(|axis| m.axes.get(*axis).map(written).unwrap_or_default()).collect();
+        if on_gpus {
+            cells.push(m.gpus.map_or_else(dash, |n| n.to_string()));
+        }
+        cells.push(m.alone.map_or_else(dash, |v| time.cell(v)));
+        cells.push(m.together.map_or_else(dash, |v| time.cell(v)));
+        cells.push(m.slowdown().map_or_else(dash, |v| Format::change().cell(v)));
+        cells.push(m.cpu.map_or_else(dash, |v| cpu.cell(v)));
+        cells
+    });
+    Grid { rows: rows.collect(), heads }
+}
+
+fn numeric(groups: &[Together], axis: &str) -> bool {
+    groups.iter().flat_map(|g| &g.members).all(|m| m.axes.get(axis).is_some_and(serde_json::Value::is_number))
+}
+
+fn dash() -> String {
+    "—".into()
+}
+
+/// Whole per cent: demands are sums of rounded means, and no finer.
+fn share() -> Format {
+    Format { unit: "%".into(), factor: 100.0, decimals: 0, signed: false }
+}
+
+/// The groups: verdict, gain, and what was asked of each resource.
+pub(crate) fn groups(groups: &[Together], words: &Words, langs: &[&str]) -> Grid {
+    let kinds: Vec<Resource> =
+        [Resource::Cpu, Resource::Gpu, Resource::GpuMemory, Resource::GpuMemoryTraffic, Resource::Data]
+            .into_iter()
+            .filter(|kind| groups.iter().flat_map(|g| &g.rulings).any(|r| r.resource == *kind && r.asked.is_some()))
+            .collect();
+    let on_gpus = groups.iter().flat_map(|g| &g.members).any(|m| m.gpus.is_some_and(|n| n > 0));
+    let mut heads = vec![(words.joined(langs, "together-group"), false)];
+    if on_gpus {
+        heads.push((words.joined(langs, "together-placement"), false));
+    }
+    heads.push((words.joined(langs, "together-verdict"), false));
+    heads.push((words.joined(langs, "together-gain"), true));
+    heads.extend(kinds.iter().map(|kind| (words.joined(langs, &format!("asked-{}", kind.key())), true)));
+    let rows = groups.iter().map(|g| {
+        let mut cells = vec![g.group.clone()];
+        if on_gpus {
+            cells.push(words.joined(
+                langs,
+                match g.placement {
+                    CorunGpus::Own => "placement-own",
+                    CorunGpus::Shared => "placement-shared",
+                },
+            ));
+        }
+        cells.push(words.joined(langs, verdict_key(&g.verdict)));
+        cells.push(g.gain.map_or_else(dash, |v| Format::times().cell(v)));
+        cells.extend(kinds.iter().map(|kind| match g.rulings.iter().find(|r| r.resource == *kind) {
+            Some(Ruling { asked: Some(asked), alone: Some(alone), .. }) => {
+                format!("{} → {}", share().cell(*alone), share().cell(*asked))
+            }
+            Some(Ruling { asked: Some(asked), .. }) => share().cell(*asked),
+            _ => dash(),
+        }));
+        cells
+    });
+    Grid { rows: rows.collect(), heads }
+}
+
+fn verdict_key(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Parallel => "verdict-parallel",
+        Verdict::OnlyConcurrent => "verdict-only-concurrent",
+        Verdict::SlowerThanOneAfterAnother => "verdict-slower",
+        Verdict::TooNoisy => "verdict-too-noisy",
+        Verdict::NotEnoughOverlap { .. } => "verdict-overlap",
+        Verdict::OutOfMemory { .. } => "verdict-out-of-memory",
+        Verdict::Refused { .. } => "verdict-refused",
+    }
+}
+
+/// What a group comes to, in sentences.
+pub(crate) fn sentences(group: &Together, words: &Words, lang: &str) -> Vec<String> {
+    let verdict = words.text(lang, verdict_key(&group.verdict), &Args::new());
+    let args = || Args::new().with("group", group.group.clone()).with("verdict", verdict.clone());
+    let mut slow: Vec<f64> = group.members.iter().filter_map(crate::verdict::Member::slowdown).collect();
+    slow.sort_by(f64::total_cmp);
+    let figure = |v: Option<&f64>| {
+        let unsigned = Format { signed: false, ..Format::change() };
+        v.map(|v| words.figure(lang, &unsigned, *v)).unwrap_or_default()
+    };
+    let (least, most) = (figure(slow.first()), figure(slow.last()));
+    let range = match least == most {
+        true => least,
+        false => words.text(lang, "range", &Args::new().with("from", least).with("to", most.clone())),
+    };
+    let gain = group.gain.map(|v| words.figure(lang, &Format::times(), v)).unwrap_or_default();
+    let judged = match &group.verdict {
+        Verdict::Parallel if slow.last().is_some_and(|v| *v < 0.005) => words.text(lang, "together-no-slower", &args()),
+        Verdict::Parallel => words.text(lang, "together-parallel", &args().with("most", most)),
+        Verdict::OnlyConcurrent => {
+            words.text(lang, "together-only-concurrent", &args().with("range", range).with("gain", gain))
+        }
+        Verdict::SlowerThanOneAfterAnother => {
+            words.text(lang, "together-slower-than", &args().with("range", range).with("gain", gain))
+        }
+        Verdict::TooNoisy if group.slower => {
+            words.text(lang, "together-noisy-gain", &args().with("range", range).with("gain", gain))
+        }
+        Verdict::TooNoisy => words.text(lang, "together-noisy", &args().with("range", range)),
+        Verdict::NotEnoughOverlap { label } => {
+            words.text(lang, "together-overlap", &args().with("label", label.clone()))
+        }
+        Verdict::OutOfMemory { label } => {
+            words.text(lang, "together-out-of-memory", &args().with("label", label.clone()))
+        }
+        Verdict::Refused { refusal } => {
+            words.text(lang, "together-refused", &args().with("why", refused(refusal, words, lang)))
+        }
+    };
+    let mut out = vec![judged];
+    let kinds = [
+        ("rulings-in", &[Ruled::In][..]),
+        ("rulings-out", &[Ruled::Out, Ruled::OutOwn]),
+        ("rulings-unclear", &[Ruled::Unclear]),
+        ("rulings-unmeasured", &[Ruled::NotMeasured]),
+    ];
+    for (key, ruled) in kinds {
+        // Where nothing is slower there is nothing to explain, only what is still free.
+        if !group.slower && key != "rulings-out" {
+            continue;
+        }
+        let list: Vec<String> =
+            group.rulings.iter().filter(|r| ruled.contains(&r.ruled)).map(|r| ruling(r, words, lang)).collect();
+        if !list.is_empty() {
+            let key = if group.slower { key } else { "rulings-free" };
+            out.push(words.text(lang, key, &Args::new().with("list", words.list(lang, &list))));
+        }
+    }
+    out
+}
+
+fn ruling(ruling: &Ruling, words: &Words, lang: &str) -> String {
+    let what = words.text(lang, &format!("resource-{}", ruling.resource.key()), &Args::new());
+    let args = Args::new().with("what", what.clone());
+    let figure = |v: f64| words.figure(lang, &share(), v);
+    match (ruling.ruled, ruling.asked, ruling.alone) {
+        (Ruled::OutOwn, ..) => words.text(lang, "ruling-own", &args),
+        (_, Some(asked), Some(alone)) => {
+            words.text(lang, "ruling-change", &args.with("alone", figure(alone)).with("together", figure(asked)))
+        }
+        (_, Some(asked), None) => words.text(lang, "ruling-asked", &args.with("asked", figure(asked))),
+        (_, None, _) => what,
+    }
+}
+
+fn refused(refusal: &Refusal, words: &Words, lang: &str) -> String {
+    let args = Args::new();
+    match refusal {
+        Refusal::NoSolo { label } => words.text(lang, "refused-no-solo", &args.with("label", label.clone())),
+        Refusal::NoTime { label } => words.text(lang, "refused-no-time", &args.with("label", label.clone())),
+        Refusal::Unlike { label, what, one, other } => {
+            let what = crate::table::inline(&name(what, words, lang));
+            let args = args.with("label", label.clone()).with("what", what);
+            words.text(lang, "refused-unlike", &args.with("one", one.clone()).with("other", other.clone()))
+        }
+        Refusal::Ended { label, outcome } => {
+            let id = serde_json::to_value(outcome).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
+            let how = words.text(lang, &format!("outcome-{id}"), &Args::new().with("gpu", "no"));
+            words.text(lang, "refused-ended", &args.with("label", label.clone()).with("how", how))
+        }
+        Refusal::Spoiled { label, reasons } => {
+            words.text(lang, "refused-spoiled", &args.with("label", label.clone()).with("why", reasons.join("; ")))
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The parameters of `flow/report`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::table::Text;
+use crate::verdict::Resource;
+
+/// `with:` of `flow/report`.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReportWith {
+    /// Languages, in order: `en`, `zh`.
+    #[serde(default = "english")]
+    #[schemars(length(min = 1))]
+    pub(crate) languages: Vec<Language>,
+    /// What the report shows, in order.
+    #[schemars(length(min = 1))]
+    pub(crate) sections: Vec<SectionWith>,
+    /// How languages stand together.
+    #[serde(default)]
+    pub(crate) layout: Layout,
+    /// The day of the report, `2026-02-08`; by default the day of its newest result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) date: Option<String>,
+    /// More lines of the set-up list: what flow cannot know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) setup: Vec<SetupWith>,
+    /// The text of a template of the author's, in place of the built-in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) template: Option<String>,
+}
+
+fn english() -> Vec<Language> {
+    vec![Language::En]
+}
+
+/// A language that there is a catalogue for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Language {
+    /// English.
+    En,
+    /// Chinese.
+    Zh,
+}
+
+impl Language {
+    /// Its catalogue.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Language::En => "en",
+            Language::Zh => "zh",
+        }
+    }
+}
+
+/// How languages stand together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Layout {
+    /// Set-up and tables once, then what they say in one language after the other.
+    #[default]
+    Interleaved,
+    /// The whole report in one language, then in the other.
+    Separate,
+}
+
+/// A line of the set-up list.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SetupWith {
+    /// What it is.
+    pub(crate) label: Text,
+    /// Its value.
+    pub(crate) value: Value,
+}
+
+/// A value of the set-up list.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged, expecting = "a value is a text, a number, or a text for each language")]
+pub(crate) enum Value {
+    /// A number.
+    Number(serde_json::Number),
+    /// A text.
+    Text(Text),
+}
+
+/// A section: a table, perhaps with what running together did, or a comparison.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SectionWith {
+    /// The `flow/table` step that it shows.
+    #[schemars(extend("x-flow" = "step"))]
+    pub(crate) table: String,
+    /// A co-run step; its members are compared with the step that it is `like`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-flow" = "step"))]
+    pub(crate) corun: Option<String>,
+    /// The axis by which the table is split, whose two values are compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) compare: Option<String>,
+    /// Slower than alone by up to this share is still parallel; 0.1 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1))]
+    pub(crate) tolerance: Option<f64>,
+    /// Its heading; by default the step and its rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<Text>,
+    /// The author's question, guess and to-do.
+    #[serde(default)]
+    pub(crate) notes: Notes,
+    /// Links to where an idea came from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) see: Vec<String>,
+}
+
+/// The author's own reasoning.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Notes {
+    /// What the section is to answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) question: Option<Text>,
+    /// What the author thinks the reason is; with `resource`, the report says whether the figures agree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) guess: Option<Guess>,
+    /// What to try next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) todo: Option<Text>,
+}
+
+/// A guess: words, or words and the resource that they blame.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged, expecting = "a guess is a text, or `{resource: cpu, en: …, zh: …}`")]
+pub(crate) enum Guess {
+    /// Blames a resource.
+    Blames(Blames),
+    /// Words alone, which nothing can check.
+    Words(Text),
+}
+
+/// A guess that the figures can confirm or refute.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Blames {
+    /// What is blamed: `cpu`, `gpu`, `gpu_memory`, `gpu_memory_traffic`, `data`.
+    pub(crate) resource: Resource,
+    /// The guess in English.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) en: Option<String>,
+    /// The guess in Chinese.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) zh: Option<String>,
+}

@@ -1,0 +1,357 @@
+//! What running together did: each member against its run alone, a verdict for the group, and what each resource has to do
+//! with it. Values only; words and tables are elsewhere.
+
+use flow_core::{CorunGpus, Outcome, StepResult};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::columns::{self, Datum, datum, likeness, unlike};
+
+/// Slower than alone by up to this is still parallel, unless the section says otherwise.
+pub(crate) const TOLERANCE: f64 = 0.10;
+/// How many standard errors a difference must exceed.
+const SIGMAS: f64 = 2.0;
+/// Demand below this share of a resource leaves it room: it is ruled out.
+const ROOM: f64 = 0.90;
+
+/// A co-run group, judged.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Together {
+    /// The group's name.
+    pub(crate) group: String,
+    /// Where its members ran.
+    pub(crate) placement: CorunGpus,
+    /// The number that is compared: `epoch_time`, or `wall` for programs without epochs.
+    pub(crate) measure: String,
+    /// Members, in the order of the matrix.
+    pub(crate) members: Vec<Member>,
+    /// What it comes to.
+    pub(crate) verdict: Verdict,
+    /// Slower together than the tolerance allows, beyond the noise.
+    pub(crate) slower: bool,
+    /// Work done together, in units of one job running alone: above 1 is a gain over one after another.
+    pub(crate) gain: Option<f64>,
+    /// What each resource has to do with it.
+    pub(crate) rulings: Vec<Ruling>,
+}
+
+/// A member of a group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Member {
+    pub(crate) label: String,
+    pub(crate) axes: IndexMap<String, Value>,
+    pub(crate) gpus: Option<u32>,
+    pub(crate) alone: Option<f64>,
+    pub(crate) together: Option<f64>,
+    /// CPU use alone, as a share of the host.
+    pub(crate) cpu: Option<f64>,
+}
+
+impl Member {
+    /// How much slower than alone: 0.5 is half as long again.
+    pub(crate) fn slowdown(&self) -> Option<f64> {
+        Some(self.together? / self.alone? - 1.0)
+    }
+}
+
+/// What running together comes to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "verdict")]
+pub(crate) enum Verdict {
+    /// As fast as alone.
+    Parallel,
+    /// Slower, yet more work done than one after another.
+    OnlyConcurrent,
+    /// Less work done than one after another.
+    SlowerThanOneAfterAnother,
+    /// The differences are within the noise.
+    TooNoisy,
+    /// A member has no epoch while all were running.
+    NotEnoughOverlap { label: String },
+    /// A member ran out of memory beside the others.
+    OutOfMemory { label: String },
+    /// There is nothing to judge.
+    Refused { refusal: Refusal },
+}
+
+/// Why there is nothing to judge.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "why")]
+pub(crate) enum Refusal {
+    /// A member has no run alone to compare with.
+    NoSolo { label: String },
+    /// A member and its run alone are not alike.
+    Unlike { label: String, what: String, one: String, other: String },
+    /// One of them has no number.
+    Ended { label: String, outcome: Outcome },
+    /// One of them is not to be trusted.
+    Spoiled { label: String, reasons: Vec<String> },
+    /// Neither epochs nor a wall time to compare.
+    NoTime { label: String },
+}
+
+/// Something that members share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Resource {
+    /// Processor time of the host.
+    Cpu,
+    /// Kernels on a GPU.
+    Gpu,
+    /// Size of the GPU's memory.
+    GpuMemory,
+    /// Traffic of the GPU's memory.
+    GpuMemoryTraffic,
+    /// Waiting for data: the loader.
+    Data,
+}
+
+impl Resource {
+    /// The end of its message keys.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Resource::Cpu => "cpu",
+            Resource::Gpu => "gpu",
+            Resource::GpuMemory => "gpu_memory",
+            Resource::GpuMemoryTraffic => "gpu_memory_traffic",
+            Resource::Data => "data",
+        }
+    }
+}
+
+/// What a resource has to do with it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Ruling {
+    pub(crate) resource: Resource,
+    pub(crate) ruled: Ruled,
+    /// What the members ask for in sum, as a share of what there is; for data, the largest share of an epoch spent waiting.
+    pub(crate) asked: Option<f64>,
+    /// For data: the same alone.
+    pub(crate) alone: Option<f64>,
+}
+
+/// In or out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ruled {
+    /// It ran out.
+    In,
+    /// It did not.
+    Out,
+    /// Each member has its own.
+    OutOwn,
+    /// Between the two.
+    Unclear,
+    /// There are no figures for it.
+    NotMeasured,
+}
+
+impl Ruled {
+    pub(crate) fn is_out(self) -> bool {
+        matches!(self, Ruled::Out | Ruled::OutOwn)
+    }
+}
+
+/// Judges every group of a co-run step against the step that it is like.
+pub(crate) fn judge(together: &[StepResult], solo: &[StepResult], tolerance: f64) -> Vec<Together> {
+    let mut groups: IndexMap<String, Vec<&StepResult>> = IndexMap::new();
+    for result in together {
+        if let Some(window) = &result.circumstances.corun {
+            groups.entry(window.group.clone()).or_default().push(result);
+        }
+    }
+    groups.into_iter().map(|(name, members)| group(name, &members, solo, tolerance)).collect()
+}
+
+fn group(name: String, members: &[&StepResult], solo: &[StepResult], tolerance: f64) -> Together {
+    let placement = members.iter().find_map(|m| m.circumstances.corun.as_ref()).map(|w| w.gpus).unwrap_or_default();
+    let pairs: Vec<(&StepResult, Option<&StepResult>)> = members.iter().map(|m| (*m, alone(m, solo))).collect();
+    let measure = measure(&pairs);
+    let shown = pairs.iter().map(|(member, solo)| Member {
+        label: member.label.clone(),
+        axes: member.axes.clone(),
+        gpus: columns::gpus(member),
+        alone: solo.and_then(|s| number(s, measure)),
+        together: number(member, measure),
+        cpu: solo.and_then(|s| number(s, "cpu_util")),
+    });
+    let mut judged = Together {
+        group: name,
+        placement,
+        measure: measure.into(),
+        members: shown.collect(),
+        verdict: Verdict::TooNoisy,
+        slower: false,
+        gain: None,
+        rulings: Vec::new(),
+    };
+    if let Some(verdict) = refused(&pairs, measure) {
+        judged.verdict = verdict;
+        return judged;
+    }
+    let pairs: Vec<(&StepResult, &StepResult)> = pairs.iter().filter_map(|(m, s)| Some((*m, (*s)?))).collect();
+    let speeds = speeds(&pairs, measure);
+    let gain: f64 = speeds.iter().map(|(speed, _)| speed).sum();
+    let gain_error = speeds.iter().map(|(speed, error)| (speed * error).powi(2)).sum::<f64>().sqrt();
+    // A member is slower by 1/speed − 1; what counts is the one that suffers most.
+    let slow = |sign: f64| speeds.iter().map(|(s, e)| (1.0 + sign * SIGMAS * e) / s).fold(0.0, f64::max);
+    let bound = 1.0 + tolerance;
+    judged.slower = slow(-1.0) > bound;
+    judged.verdict = if slow(1.0) <= bound {
+        Verdict::Parallel
+    } else if !judged.slower || (gain - 1.0).abs() < SIGMAS * gain_error {
+        Verdict::TooNoisy
+    } else if gain > 1.0 {
+        Verdict::OnlyConcurrent
+    } else {
+        Verdict::SlowerThanOneAfterAnother
+    };
+    judged.gain = Some(gain);
+    judged.rulings = rulings(&pairs, placement);
+    judged
+}
+
+/// The run alone that a member is a copy of: equal on every axis that both have.
+fn alone<'a>(member: &StepResult, solo: &'a [StepResult]) -> Option<&'a StepResult> {
+    let agrees = |s: &&StepResult| {
+        let axes = s.axes.iter().all(|(axis, value)| member.axes.get(axis).is_none_or(|v| v == value));
+        axes && (s.repetition == member.repetition || member.repetition.is_none())
+    };
+    let mut found = solo.iter().filter(agrees);
+    let first = found.next()?;
+    // Two that fit would be a choice; there is none to make honestly.
+    found.next().is_none().then_some(first)
+}
+
+fn number(result: &StepResult, name: &str) -> Option<f64> {
+    if result.outcome != Outcome::Ok {
+        return None;
+    }
+    match datum(result, name)? {
+        Datum::Measured { value, .. } => Some(value),
+        Datum::Declared { number, .. } => number,
+        Datum::NotMeasured => None,
+    }
+}
+
+fn measure(pairs: &[(&StepResult, Option<&StepResult>)]) -> &'static str {
+    let all = |name: &str| {
+        pairs.iter().filter(|(m, _)| m.outcome == Outcome::Ok).all(|(m, s)| {
+            m.metrics.contains_key(name) && s.is_none_or(|s| s.outcome != Outcome::Ok || s.metrics.contains_key(name))
+        })
+    };
+    ["epoch_time", "iteration_time"].into_iter().find(|name| all(name)).unwrap_or("wall")
+}
+
+fn refused(pairs: &[(&StepResult, Option<&StepResult>)], measure: &str) -> Option<Verdict> {
+    let refuse = |refusal| Some(Verdict::Refused { refusal });
+    for (member, _) in pairs {
+        if member.outcome == Outcome::OutOfMemory {
+            return Some(Verdict::OutOfMemory { label: member.label.clone() });
+        }
+    }
+    for (member, solo) in pairs {
+        let Some(solo) = solo else {
+            return refuse(Refusal::NoSolo { label: member.label.clone() });
+        };
+        for result in [*member, *solo] {
+            let label = result.label.clone();
+            if result.outcome != Outcome::Ok {
+                return refuse(Refusal::Ended { label, outcome: result.outcome });
+            }
+            if !result.spoiled.is_empty() {
+                return refuse(Refusal::Spoiled { label, reasons: result.spoiled.clone() });
+            }
+            if number(result, measure).is_none_or(|v| v <= 0.0) {
+                return refuse(Refusal::NoTime { label });
+            }
+        }
+        let without_mode =
+            |r: &StepResult| likeness(r).into_iter().filter(|(what, _)| *what != "mode").collect::<Vec<_>>();
+        if let Some((what, one, other)) = unlike(&without_mode(solo), &without_mode(member)) {
+            return refuse(Refusal::Unlike { label: member.label.clone(), what, one, other });
+        }
+    }
+    let overlaps = |member: &StepResult| match &member.circumstances.corun {
+        // A program without epochs must have spent most of its time beside all the others.
+        Some(window) if measure == "wall" => window.closed_at - window.released_at >= 0.8 * member.usage.wall_s,
+        Some(window) => window.epochs > 0,
+        None => false,
+    };
+    let apart = pairs.iter().find(|(member, _)| !overlaps(member))?;
+    Some(Verdict::NotEnoughOverlap { label: apart.0.label.clone() })
+}
+
+/// Speed of each member together (1 is as fast as alone), with its relative standard error.
+fn speeds(pairs: &[(&StepResult, &StepResult)], measure: &str) -> Vec<(f64, f64)> {
+    let relative = |r: &StepResult| {
+        let metric = r.metrics.get(measure)?;
+        Some((metric.sd? / metric.value, f64::from(metric.epochs.filter(|n| *n > 1)?)))
+    };
+    // One epoch alone has no spread of its own: the group's typical one stands in for it.
+    let mut known: Vec<f64> =
+        pairs.iter().flat_map(|(m, s)| [relative(m), relative(s)]).flatten().map(|(sd, _)| sd).collect();
+    known.sort_by(f64::total_cmp);
+    let typical = known.get(known.len() / 2).copied().unwrap_or(0.0);
+    let error = |r: &StepResult| match relative(r) {
+        Some((sd, n)) => sd / n.sqrt(),
+        None => typical,
+    };
+    pairs
+        .iter()
+        .filter_map(|(m, s)| {
+            let speed = number(s, measure)? / number(m, measure)?;
+            Some((speed, error(m).hypot(error(s))))
+        })
+        .collect()
+}
+
+fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ruling> {
+    let asked = |name: &str| pairs.iter().map(|(_, solo)| number(solo, name)).sum::<Option<f64>>();
+    let rule = |asked: Option<f64>, saturated: bool| match asked {
+        None => Ruled::NotMeasured,
+        Some(asked) if asked >= 1.0 => Ruled::In,
+        Some(asked) if asked < ROOM && !saturated => Ruled::Out,
+        Some(_) => Ruled::Unclear,
+    };
+    let saturated = pairs.iter().any(|(member, _)| member.circumstances.cpu_saturated > 0.5);
+    let cpu = asked("cpu_util");
+    let mut rulings = vec![Ruling { resource: Resource::Cpu, ruled: rule(cpu, saturated), asked: cpu, alone: None }];
+    if pairs.iter().any(|(member, _)| columns::gpus(member).is_some_and(|n| n > 0)) {
+        let total = pairs.iter().filter_map(|(m, _)| m.circumstances.gpu_memory_total.iter().min()).min();
+        let memory = asked("gpu_memory").zip(total).map(|(asked, total)| asked / *total as f64);
+        let on_card = [
+            (Resource::Gpu, asked("gpu_load")),
+            (Resource::GpuMemory, memory),
+            (Resource::GpuMemoryTraffic, asked("gpu_memory_load")),
+        ];
+        for (resource, asked) in on_card {
+            // All zeros is what a driver that does not tell the load gives.
+            let asked = asked.filter(|sum| *sum > 0.0);
+            rulings.push(match (placement, resource) {
+                (CorunGpus::Own, _) => Ruling { resource, ruled: Ruled::OutOwn, asked: None, alone: None },
+                // All members were running, so it did suffice; only how near it came is a figure.
+                (CorunGpus::Shared, Resource::GpuMemory) => {
+                    let ruled = if asked.is_some() { Ruled::Out } else { Ruled::NotMeasured };
+                    Ruling { resource, ruled, asked, alone: None }
+                }
+                (CorunGpus::Shared, _) => Ruling { resource, ruled: rule(asked, false), asked, alone: None },
+            });
+        }
+    }
+    let waiting = |r: &StepResult| Some(number(r, "data_wait")? / number(r, "epoch_time")?);
+    let most = |results: Vec<&StepResult>| {
+        results.into_iter().map(waiting).collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
+    };
+    let together = most(pairs.iter().map(|(member, _)| *member).collect());
+    let alone = most(pairs.iter().map(|(_, solo)| *solo).collect());
+    let ruled = match together.zip(alone) {
+        None => Ruled::NotMeasured,
+        Some((together, alone)) if together - alone >= 0.10 => Ruled::In,
+        Some((together, _)) if together < 0.10 => Ruled::Out,
+        Some(_) => Ruled::Unclear,
+    };
+    rulings.push(Ruling { resource: Resource::Data, ruled, asked: together, alone });
+    rulings
+}
