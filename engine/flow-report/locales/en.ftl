@@ -3,6 +3,7 @@
 ## Lists and units
 list-comma = ,
 list-and = and
+unit-times = { $n }×
 unit-points = points
 
 ## Columns
@@ -103,7 +104,7 @@ range = { $from } to { $to }
 scoped = { $scope }: { $text }
 finding-flattens = { $time } stops falling at { $axis } { $at } ({ $value }).
 finding-flattens-rises = { $time } stops falling at { $axis } { $at } ({ $value }) and rises to { $to } at { $later }.
-finding-still-falling = { $time } still falls at the last { $axis }, { $at } ({ $value }).
+finding-still-falling = { $time } still falls up to { $axis } { $at } ({ $value }).
 finding-time-flat = { $time } hardly depends on { $axis }: { $range }.
 finding-memory-faster = From { $axis } { $from } to { $to }, { $memory } grows by { $grows } while { $time } falls by { $falls }: from here on memory grows faster than time falls.
 finding-memory-flat = Up to { $axis } { $at }, { $memory } stays at about { $value }.
@@ -176,15 +177,15 @@ verdict-too-noisy = too noisy to say
 verdict-overlap = not enough overlap
 verdict-out-of-memory = out of memory
 verdict-refused = not compared
-together-parallel = { $group } together: **{ $verdict }**. The member that suffers most takes { $most } longer than alone.
-together-no-slower = { $group } together: **{ $verdict }**. No member is slower than alone.
-together-only-concurrent = { $group } together: **{ $verdict }**. Each member takes { $range } longer than alone, yet together they do { $gain } the work of one after another.
-together-slower-than = { $group } together: **{ $verdict }**. The members take { $range } longer than alone and do { $gain } the work of one after another.
-together-noisy-gain = { $group } together: **{ $verdict }**. The members take { $range } longer than alone; whether that is more or less work than one after another ({ $gain }) is within the noise.
-together-noisy = { $group } together: **{ $verdict }**. Whether the members are slower than alone ({ $range }) is within the noise.
-together-overlap = { $group } together: **{ $verdict }**. `{ $label }` has no epoch while all members were running.
-together-out-of-memory = { $group } together: **{ $verdict }**. `{ $label }` ran out of memory beside the others.
-together-refused = { $group } together: **{ $verdict }**. { $why }
+together-parallel = Together ({ $group }): **{ $verdict }**. The member that suffers most takes { $most } longer than alone.
+together-no-slower = Together ({ $group }): **{ $verdict }**. No member is slower than alone.
+together-only-concurrent = Together ({ $group }): **{ $verdict }**. Each member takes { $range } longer than alone, yet together they do { $gain } the work of one after another.
+together-slower-than = Together ({ $group }): **{ $verdict }**. The members take { $range } longer than alone and do { $gain } the work of one after another.
+together-noisy-gain = Together ({ $group }): **{ $verdict }**. The members take { $range } longer than alone; whether that is more or less work than one after another ({ $gain }) is within the noise.
+together-noisy = Together ({ $group }): **{ $verdict }**. Whether the members are slower than alone ({ $range }) is within the noise.
+together-overlap = Together ({ $group }): **{ $verdict }**. `{ $label }` has no epoch while all members were running.
+together-out-of-memory = Together ({ $group }): **{ $verdict }**. `{ $label }` ran out of memory beside the others.
+together-refused = Together ({ $group }): **{ $verdict }**. { $why }
 refused-no-solo = `{ $label }` has no run alone to compare with.
 refused-no-time = `{ $label }` has no time to compare.
 refused-unlike = `{ $label }` and its run alone are not alike ({ $what }: { $other } against { $one }).
@@ -210,7 +211,10 @@ note-guess = Guess: { $text }
 note-todo = To do: { $text }
 note-see = See { $text }
 guess-confirmed = **Confirmed**: { $what } is what limits { $groups }.
-guess-confirmed-relieved = **Confirmed**: { $what } is what limits { $groups }, and { $relieved }, where it suffices, runs in parallel.
+guess-confirmed-relieved = **Confirmed**: { $what } is what limits { $groups }, and { $relieved }, { $kind ->
+    [data] which hardly waits
+   *[other] where it suffices
+}, runs in parallel.
 guess-confirmed-alone = **Confirmed**: { $what } is what limits the runs.
 guess-refuted = **Refuted**: { $what } is ruled out in { $groups }.
 guess-open = **Open**: the figures neither confirm nor refute that it is { $what }.
@@ -221,8 +225,8 @@ setup-versions = Versions
 setup-profile = Profile
 setup-profile-value = { $profile } ({ $why })
 setup-runs = Runs
-section-title = { $step } by { $rows }
-section-title-one = { $step }
+section-title = `{ $step }` by { $rows }
+section-title-one = `{ $step }`
 changes-title = Change from { $a } to { $b }
 remark-fake-gpus = The GPUs of this report were declared, not real.
 remark-left-out = Left out: `{ $step }` ({ $why }).

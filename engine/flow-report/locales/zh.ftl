@@ -3,6 +3,7 @@
 ## 列举与单位
 list-comma = 、
 list-and = 和
+unit-times = { $n } 倍
 unit-points = 个百分点
 
 ## 列名
@@ -103,7 +104,7 @@ range = { $from } 至 { $to }
 scoped = { $scope }：{ $text }
 finding-flattens = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }）。
 finding-flattens-rises = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }），到 { $later } 时回升至 { $to }。
-finding-still-falling = 直到最后一个{ $axis } { $at }，{ $time }仍在下降（{ $value }）。
+finding-still-falling = { $axis }一直增加到 { $at }，{ $time }仍在下降（{ $value }）。
 finding-time-flat = { $time }几乎不随{ $axis }变化：{ $range }。
 finding-memory-faster = { $axis }从 { $from } 增至 { $to } 时，{ $memory }增加 { $grows }，而{ $time }只减少 { $falls }：自此{ $memory }的增长快于用时的下降。
 finding-memory-flat = { $axis }不超过 { $at } 时，{ $memory }基本不变，约为 { $value }。
@@ -176,15 +177,15 @@ verdict-too-noisy = 噪声过大，无法判断
 verdict-overlap = 重叠不足
 verdict-out-of-memory = 显存或内存不足
 verdict-refused = 不作比较
-together-parallel = { $group } 同时运行：**{ $verdict }**。受影响最大的一个比单独运行慢 { $most }。
-together-no-slower = { $group } 同时运行：**{ $verdict }**。没有一个比单独运行慢。
-together-only-concurrent = { $group } 同时运行：**{ $verdict }**。各自比单独运行慢 { $range }，但合计完成的工作量是依次运行的 { $gain }。
-together-slower-than = { $group } 同时运行：**{ $verdict }**。各自比单独运行慢 { $range }，合计完成的工作量只有依次运行的 { $gain }。
-together-noisy-gain = { $group } 同时运行：**{ $verdict }**。各自比单独运行慢 { $range }；合计工作量与依次运行相比（{ $gain }）是多是少，在噪声范围之内。
-together-noisy = { $group } 同时运行：**{ $verdict }**。是否比单独运行慢（{ $range }），在噪声范围之内。
-together-overlap = { $group } 同时运行：**{ $verdict }**。`{ $label }` 没有一轮完全落在全体同时运行的时段之内。
-together-out-of-memory = { $group } 同时运行：**{ $verdict }**。`{ $label }` 与其他成员同时运行时显存或内存不足。
-together-refused = { $group } 同时运行：**{ $verdict }**。{ $why }
+together-parallel = 同时运行（{ $group }）：**{ $verdict }**。受影响最大的一个比单独运行慢 { $most }。
+together-no-slower = 同时运行（{ $group }）：**{ $verdict }**。没有一个比单独运行慢。
+together-only-concurrent = 同时运行（{ $group }）：**{ $verdict }**。各自比单独运行慢 { $range }，但合计完成的工作量是依次运行的 { $gain }。
+together-slower-than = 同时运行（{ $group }）：**{ $verdict }**。各自比单独运行慢 { $range }，合计完成的工作量只有依次运行的 { $gain }。
+together-noisy-gain = 同时运行（{ $group }）：**{ $verdict }**。各自比单独运行慢 { $range }；合计工作量与依次运行相比（{ $gain }）是多是少，在噪声范围之内。
+together-noisy = 同时运行（{ $group }）：**{ $verdict }**。是否比单独运行慢（{ $range }），在噪声范围之内。
+together-overlap = 同时运行（{ $group }）：**{ $verdict }**。`{ $label }` 没有一轮完全落在全体同时运行的时段之内。
+together-out-of-memory = 同时运行（{ $group }）：**{ $verdict }**。`{ $label }` 与其他成员同时运行时显存或内存不足。
+together-refused = 同时运行（{ $group }）：**{ $verdict }**。{ $why }
 refused-no-solo = `{ $label }` 没有可供比较的单独运行结果。
 refused-no-time = `{ $label }` 没有可供比较的用时。
 refused-unlike = `{ $label }` 与其单独运行的条件不同（{ $what }：{ $other } 对 { $one }）。
@@ -210,7 +211,10 @@ note-guess = 猜测：{ $text }
 note-todo = 待办：{ $text }
 note-see = 参见 { $text }
 guess-confirmed = **已证实**：限制 { $groups } 的正是{ $what }。
-guess-confirmed-relieved = **已证实**：限制 { $groups } 的正是{ $what }；而在{ $what }充足的 { $relieved } 中可以并行。
+guess-confirmed-relieved = **已证实**：限制 { $groups } 的正是{ $what }；而{ $kind ->
+    [data] 几乎无需等待的
+   *[other] 该资源充足的
+} { $relieved } 可以并行。
 guess-confirmed-alone = **已证实**：限制速度的正是{ $what }。
 guess-refuted = **已否定**：在 { $groups } 中可以排除{ $what }。
 guess-open = **未定**：现有数据既不能证实也不能否定原因是{ $what }。
@@ -221,8 +225,8 @@ setup-versions = 软件版本
 setup-profile = 配置
 setup-profile-value = { $profile }（{ $why }）
 setup-runs = 运行编号
-section-title = { $step }，按{ $rows }
-section-title-one = { $step }
+section-title = `{ $step }`，按{ $rows }
+section-title-one = `{ $step }`
 changes-title = 从 { $a } 到 { $b } 的变化
 remark-fake-gpus = 本报告中的 GPU 是声明的，并非真实设备。
 remark-left-out = 略去：`{ $step }`（{ $why }）。

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::publish;
 use crate::report::{self, ReportWith};
 use crate::table::{self, TableWith};
 use crate::words::{LANGUAGES, Words};
@@ -72,8 +73,8 @@ impl Builtins for Reports {
         }
     }
 
-    fn publish(&self, _job: &PublishJob) -> Result<Vec<FileToWrite>, String> {
-        Err("reports cannot be published yet".into())
+    fn publish(&self, job: &PublishJob) -> Result<Vec<FileToWrite>, String> {
+        publish::publish(job)
     }
 }
 

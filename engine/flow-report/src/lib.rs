@@ -17,6 +17,7 @@ mod findings;
 mod format;
 #[cfg(test)]
 mod locale_tests;
+mod publish;
 mod report;
 mod table;
 mod verdict;

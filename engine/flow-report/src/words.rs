@@ -56,6 +56,7 @@ impl Words {
         match format.head() {
             Some("points") => format!("{} {}", format.number(value), self.text(lang, "unit-points", &Args::new())),
             Some(unit) => format!("{} {unit}", format.number(value)),
+            None if format.unit == "×" => self.text(lang, "unit-times", &Args::new().with("n", format.number(value))),
             None => format.cell(value),
         }
     }

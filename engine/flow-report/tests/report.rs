@@ -2,260 +2,391 @@
 
 mod common;
 
-use common::{feb08, run, text};
+use std::collections::BTreeSet;
+
+use common::{With, add_table, feb08, input, number, published, result, run, text, view};
+use flow_core::{CorunGpus, Outcome};
+use serde_json::{Value, json};
 
 #[test]
 fn feb08_with_gpus() {
     let out = run("report", feb08::with(), &feb08::with_gpus()).expect("a report");
-    insta::assert_snapshot!(text(&out, "report.md"), @r"
-        # mobilenet_v2: batch size, and dataset v7 against v11
-        **mobilenet_v2：批大小，以及数据集 v7 与 v11 的对比**
-        2026-02-08
-        - Model / 模型: mobilenet_v2
-        - Epochs / 训练轮数: 4
-        - Input / 输入: 224×224
-        - GPU: 4 × NVIDIA TITAN Xp, 12196 MiB
-        - CPU: 16 × Intel Xeon E5-2620 v4
-        - Versions / 软件版本: PyTorch 1.5.1
-        - Runs / 运行编号: `20260208-153012-3f2a`
-        
-        ## four by batch size / four，按批大小
-        
-        | Batch size / 批大小 |      GPU memory / 显存 (MiB) | Growth / 增长率 |    Epoch time / 每轮用时 (s) | Growth / 增长率 |
-        |--------------------:|-----------------------------:|----------------:|-----------------------------:|----------------:|
-        |                  16 |                         1113 |               — |                         37.4 |               — |
-        |                  32 |                         1525 |           +37 % |                         19.6 |           −48 % |
-        |                  64 |                         2435 |           +60 % |                         12.8 |           −35 % |
-        |                 128 |                         4271 |           +75 % |                         11.3 |           −12 % |
-        |                 256 |                         7873 |           +84 % |                         11.3 |             0 % |
-        |                 512 | out of GPU memory / 显存不足 |               — | out of GPU memory / 显存不足 |               — |
-        
-        Alone and together / 单独运行与同时运行
-        
-        | Version / 版本 | Batch size / 批大小 | GPUs / GPU 数 | Epoch time alone / 单独运行的每轮用时 (s) | Epoch time together / 同时运行的每轮用时 (s) | Slower by / 变慢 | CPU use alone / 单独运行的 CPU 使用率 |
-        |----------------|--------------------:|--------------:|------------------------------------------:|---------------------------------------------:|-----------------:|--------------------------------------:|
-        | v7             |                  32 |             4 |                                      19.6 |                                         51.0 |           +160 % |                                     — |
-        | v7             |                  64 |             4 |                                      12.8 |                                         28.0 |           +119 % |                                     — |
-        | v7             |                 128 |             4 |                                      11.3 |                                         22.5 |            +99 % |                                     — |
-        
-        Verdicts / 结论
-        
-        | Group / 组 | GPUs / GPU           | Verdict / 结论           | Work against one after another / 相对依次运行的工作量 | GPU memory asked for / 显存需求合计 |
-        |------------|----------------------|--------------------------|------------------------------------------------------:|------------------------------------:|
-        | all        | shared by all / 共用 | only concurrent / 仅并发 |                                                 1.34× |                                67 % |
-        
-        Computed for the findings / 为上述发现计算的数值
-        
-        | Figure / 数值名称                                            | Value / 数值 |
-        |--------------------------------------------------------------|-------------:|
-        | Intercept of GPU memory over batch size / 显存对批大小的截距 |      640 MiB |
-        | Slope of GPU memory over batch size / 显存对批大小的斜率     |    28.27 MiB |
-        | R² of GPU memory over batch size / 显存对批大小的 R²         |        1.000 |
-        
-        ![Epoch time over batch size / 每轮用时随批大小的变化](charts/four_table-epoch_time.svg)
-        
-        ![GPU memory over batch size / 显存随批大小的变化](charts/four_table-gpu_memory.svg)
-        
-        ![Alone against together / 单独运行与同时运行的对比](charts/four_table-together.svg)
-        
-        - Epoch time stops falling at batch size 128 (11.3 s).
-        - From batch size 32 to 64, GPU memory grows by 60 % while epoch time falls by 35 %: from here on memory grows faster than time falls.
-        - Batch size 512 runs out of GPU memory; 256 still fits, with 7873 MiB.
-        - GPU memory is linear in batch size: 640 MiB + 28.27 MiB × batch size, R² = 1.000.
-        - all together: **only concurrent**. Each member takes 99 % to 160 % longer than alone, yet together they do 1.34× the work of one after another. Ruled out: GPU memory (67 % asked for). No figures for CPU, GPU, GPU memory traffic and waiting for data.
-        - To do: Different models on different GPUs: faster?
-        
-        * 批大小达到 128 后，每轮用时不再下降（11.3 s）。
-        * 批大小从 32 增至 64 时，显存增加 60 %，而每轮用时只减少 35 %：自此显存的增长快于用时的下降。
-        * 批大小为 512 时显存不足；256 仍可运行，占用 7873 MiB。
-        * 显存与批大小成线性关系：640 MiB + 28.27 MiB × 批大小，R² = 1.000。
-        * all 同时运行：**仅并发**。各自比单独运行慢 99 % 至 160 %，但合计完成的工作量是依次运行的 1.34×。可以排除：显存容量（需求合计 67 %）。没有数据：CPU、GPU、显存带宽和等待数据。
-        * 待办：不同模型放在不同 GPU 上，会更快吗？
-        
-        ## solo by batch size / solo，按批大小
-        
-        | Batch size / 批大小 | GPUs / GPU 数 | GPU memory / 显存, v7 (MiB) | GPU memory / 显存, v11 (MiB) | CPU use / CPU 使用率, v7 | CPU use / CPU 使用率, v11 | Epoch time / 每轮用时, v7 (s) | Epoch time / 每轮用时, v11 (s) | Top-1 / Top-1 准确率, v7 | Top-1 / Top-1 准确率, v11 |
-        |--------------------:|--------------:|----------------------------:|-----------------------------:|-------------------------:|--------------------------:|------------------------------:|-------------------------------:|-------------------------:|--------------------------:|
-        |                  16 |             1 |                        2361 |                         2361 |                   58.0 % |                    19.5 % |                         18.10 |                          16.50 |                   95.2 % |                    94.9 % |
-        |                  32 |             1 |                        4175 |                         4175 |                   59.0 % |                    20.5 % |                         16.20 |                          14.40 |                   94.8 % |                    95.1 % |
-        |                  64 |             1 |                        7627 |                         7627 |                   61.0 % |                    20.5 % |                         15.40 |                          13.60 |                   94.1 % |                    94.4 % |
-        |                 128 |             2 |                        7737 |                         7737 |                   76.6 % |                    25.0 % |                         11.30 |                           8.70 |                   93.0 % |                    92.8 % |
-        
-        Change from v7 to v11 / 从 v7 到 v11 的变化
-        
-        | Batch size / 批大小 | GPU memory / 显存 | CPU use / CPU 使用率 (points / 个百分点) | Epoch time / 每轮用时 | Top-1 / Top-1 准确率 (points / 个百分点) |
-        |--------------------:|------------------:|-----------------------------------------:|----------------------:|-----------------------------------------:|
-        |                  16 |               0 % |                                    −38.5 |                  −9 % |                                     −0.3 |
-        |                  32 |               0 % |                                    −38.5 |                 −11 % |                                     +0.3 |
-        |                  64 |               0 % |                                    −40.5 |                 −12 % |                                     +0.3 |
-        |                 128 |               0 % |                                    −51.6 |                 −23 % |                                     −0.2 |
-        
-        Alone and together / 单独运行与同时运行
-        
-        | Version / 版本 | Batch size / 批大小 | GPUs / GPU 数 | Epoch time alone / 单独运行的每轮用时 (s) | Epoch time together / 同时运行的每轮用时 (s) | Slower by / 变慢 | CPU use alone / 单独运行的 CPU 使用率 |
-        |----------------|--------------------:|--------------:|------------------------------------------:|---------------------------------------------:|-----------------:|--------------------------------------:|
-        | v7             |                  32 |             1 |                                     16.20 |                                        28.50 |            +76 % |                                59.0 % |
-        | v7             |                  64 |             1 |                                     15.40 |                                        28.50 |            +85 % |                                61.0 % |
-        | v7             |                 128 |             2 |                                     11.30 |                                        28.50 |           +152 % |                                76.6 % |
-        | v11            |                  32 |             1 |                                     14.40 |                                        14.54 |             +1 % |                                20.5 % |
-        | v11            |                  64 |             1 |                                     13.60 |                                        13.74 |             +1 % |                                20.5 % |
-        | v11            |                 128 |             2 |                                      8.70 |                                         8.79 |             +1 % |                                25.0 % |
-        
-        Verdicts / 结论
-        
-        | Group / 组 | GPUs / GPU              | Verdict / 结论           | Work against one after another / 相对依次运行的工作量 | CPU asked for / CPU 需求合计 | Waiting for data, alone → together / 等待数据，单独 → 同时 |
-        |------------|-------------------------|--------------------------|------------------------------------------------------:|-----------------------------:|-----------------------------------------------------------:|
-        | v7         | its own each / 各用各的 | only concurrent / 仅并发 |                                                 1.51× |                        197 % |                                                31 % → 62 % |
-        | v11        | its own each / 各用各的 | parallel / 并行          |                                                 2.97× |                         66 % |                                                  4 % → 5 % |
-        
-        Computed for the findings / 为上述发现计算的数值
-        
-        | Figure / 数值名称                                                                     | Value / 数值 |
-        |---------------------------------------------------------------------------------------|-------------:|
-        | v7: Growth of GPU memory, batch size 16 to 32 / v7：显存增长率，批大小 16 至 32       |        +77 % |
-        | v7: Growth of epoch time, batch size 16 to 32 / v7：每轮用时增长率，批大小 16 至 32   |        −10 % |
-        | v11: Growth of GPU memory, batch size 16 to 32 / v11：显存增长率，批大小 16 至 32     |        +77 % |
-        | v11: Growth of epoch time, batch size 16 to 32 / v11：每轮用时增长率，批大小 16 至 32 |        −13 % |
-        | v7: Least share of an epoch spent waiting for data / v7：等待数据的时间占比最小值     |       31.0 % |
-        | v7: Largest share of an epoch spent waiting for data / v7：等待数据的时间占比最大值   |       31.0 % |
-        
-        ![Epoch time over batch size / 每轮用时随批大小的变化](charts/solo_table-epoch_time.svg)
-        
-        ![GPU memory over batch size / 显存随批大小的变化](charts/solo_table-gpu_memory.svg)
-        
-        ![Alone against together / 单独运行与同时运行的对比](charts/solo_table-together.svg)
-        
-        - Question: Do GPUs of their own help?
-        - v7: Epoch time stops falling at batch size 32 (16.20 s).
-        - v7: From batch size 16 to 32, GPU memory grows by 77 % while epoch time falls by 10 %: from here on memory grows faster than time falls.
-        - v11: Epoch time still falls at the last batch size, 64 (13.60 s).
-        - v11: From batch size 16 to 32, GPU memory grows by 77 % while epoch time falls by 13 %: from here on memory grows faster than time falls.
-        - v7: Waiting for data limits the speed: 31.0 % of an epoch.
-        - From v7 to v11, GPU memory is unchanged (the largest difference is 0 %).
-        - From v7 to v11, CPU use falls by 38.5 points to 51.6 points.
-        - From v7 to v11, epoch time falls by 9 % to 23 %.
-        - From v7 to v11, top-1 is unchanged (the largest difference is 0.3 points).
-        - Cost-free: v11 lowers CPU use and epoch time against v7 at the same top-1.
-        - v7 together: **only concurrent**. Each member takes 76 % to 152 % longer than alone, yet together they do 1.51× the work of one after another. What limits them: CPU (197 % asked for) and waiting for data (62 % of an epoch, 31 % alone). Ruled out: GPU (each has its own), GPU memory (each has its own) and GPU memory traffic (each has its own).
-        - v11 together: **parallel**. The member that suffers most takes 1 % longer than alone. Enough for all: CPU (66 % asked for), GPU (each has its own), GPU memory (each has its own), GPU memory traffic (each has its own) and waiting for data (5 % of an epoch, 4 % alone).
-        - Guess: augmentation fills the CPU **Confirmed**: CPU is what limits v7, and v11, where it suffices, runs in parallel.
-        - See <https://github.com/keras-team/keras/issues/9204#issuecomment-370805961>
-        
-        * 问题：各用各的 GPU 有帮助吗？
-        * v7：批大小达到 32 后，每轮用时不再下降（16.20 s）。
-        * v7：批大小从 16 增至 32 时，显存增加 77 %，而每轮用时只减少 10 %：自此显存的增长快于用时的下降。
-        * v11：直到最后一个批大小 64，每轮用时仍在下降（13.60 s）。
-        * v11：批大小从 16 增至 32 时，显存增加 77 %，而每轮用时只减少 13 %：自此显存的增长快于用时的下降。
-        * v7：瓶颈在等待数据：占每轮用时的 31.0 %。
-        * 从 v7 到 v11，显存没有变化（最大差异为 0 %）。
-        * 从 v7 到 v11，CPU 使用率下降 38.5 个百分点 至 51.6 个百分点。
-        * 从 v7 到 v11，每轮用时下降 9 % 至 23 %。
-        * 从 v7 到 v11，top-1 准确率没有变化（最大差异为 0.3 个百分点）。
-        * 无代价的改进：与 v7 相比，v11 在 top-1 准确率不变的情况下降低了 CPU 使用率和每轮用时。
-        * v7 同时运行：**仅并发**。各自比单独运行慢 76 % 至 152 %，但合计完成的工作量是依次运行的 1.51×。限制因素：CPU（需求合计 197 %）和等待数据（占每轮的 62 %，单独运行时为 31 %）。可以排除：GPU（各用各的）、显存容量（各用各的）和显存带宽（各用各的）。
-        * v11 同时运行：**并行**。受影响最大的一个比单独运行慢 1 %。足够全体使用：CPU（需求合计 66 %）、GPU（各用各的）、显存容量（各用各的）、显存带宽（各用各的）和等待数据（占每轮的 5 %，单独运行时为 4 %）。
-        * 猜测：数据增强占满了 CPU**已证实**：限制 v7 的正是 CPU；而在 CPU 充足的 v11 中可以并行。
-        * 参见 <https://github.com/keras-team/keras/issues/9204#issuecomment-370805961>
-        ");
+    insta::assert_snapshot!(text(&out, "report.md"));
 }
 
 #[test]
 fn feb08_without_gpus() {
     let out = run("report", feb08::with(), &feb08::without_gpus()).expect("a report");
-    insta::assert_snapshot!(text(&out, "report.md"), @r"
-        # mobilenet_v2: batch size, and dataset v7 against v11
-        **mobilenet_v2：批大小，以及数据集 v7 与 v11 的对比**
-        2026-11-21
-        - Model / 模型: mobilenet_v2
-        - Input size / 输入尺寸: 64×64
-        - Epochs / 训练轮数: 4
-        - Input / 输入: 224×224
-        - GPU: none / 无
-        - CPU: 2 × AMD EPYC 7571
-        - Versions / 软件版本: PyTorch 2.11.0
-        - Profile / 配置: `no_gpu` (machine.gpus == 0) / `no_gpu`（machine.gpus == 0）
-        - Runs / 运行编号: `20261121-101500-77aa`
-        
-        ## solo by batch size / solo，按批大小
-        
-        | Batch size / 批大小 | GPUs / GPU 数 | GPU memory / 显存 | CPU use / CPU 使用率, v7 | CPU use / CPU 使用率, v11 | Epoch time / 每轮用时, v7 (s) | Epoch time / 每轮用时, v11 (s) | Top-1 / Top-1 准确率, v7 | Top-1 / Top-1 准确率, v11 |
-        |--------------------:|--------------:|------------------:|-------------------------:|--------------------------:|------------------------------:|-------------------------------:|-------------------------:|--------------------------:|
-        |                   8 |             — |                 — |                   97.0 % |                    96.0 % |                          9.82 |                           6.01 |                   52.8 % |                    52.8 % |
-        |                  16 |             — |                 — |                   96.0 % |                    95.0 % |                          7.41 |                           4.02 |                   53.6 % |                    53.6 % |
-        |                  32 |             — |                 — |                   95.0 % |                    94.0 % |                          6.53 |                           3.15 |                   55.2 % |                    55.2 % |
-        
-        Change from v7 to v11 / 从 v7 到 v11 的变化
-        
-        | Batch size / 批大小 | CPU use / CPU 使用率 (points / 个百分点) | Epoch time / 每轮用时 | Top-1 / Top-1 准确率 (points / 个百分点) |
-        |--------------------:|-----------------------------------------:|----------------------:|-----------------------------------------:|
-        |                   8 |                                     −1.0 |                 −39 % |                                      0.0 |
-        |                  16 |                                     −1.0 |                 −46 % |                                      0.0 |
-        |                  32 |                                     −1.0 |                 −52 % |                                      0.0 |
-        
-        Alone and together / 单独运行与同时运行
-        
-        | Version / 版本 | Batch size / 批大小 | Epoch time alone / 单独运行的每轮用时 (s) | Epoch time together / 同时运行的每轮用时 (s) | Slower by / 变慢 | CPU use alone / 单独运行的 CPU 使用率 |
-        |----------------|--------------------:|------------------------------------------:|---------------------------------------------:|-----------------:|--------------------------------------:|
-        | v7             |                   8 |                                      9.82 |                                        27.50 |           +180 % |                                97.0 % |
-        | v7             |                  16 |                                      7.41 |                                        20.75 |           +180 % |                                96.0 % |
-        | v7             |                  32 |                                      6.53 |                                        18.28 |           +180 % |                                95.0 % |
-        | v11            |                   8 |                                      6.01 |                                        16.83 |           +180 % |                                96.0 % |
-        | v11            |                  16 |                                      4.02 |                                        11.26 |           +180 % |                                95.0 % |
-        | v11            |                  32 |                                      3.15 |                                         8.82 |           +180 % |                                94.0 % |
-        
-        Verdicts / 结论
-        
-        | Group / 组 | Verdict / 结论           | Work against one after another / 相对依次运行的工作量 | CPU asked for / CPU 需求合计 | Waiting for data, alone → together / 等待数据，单独 → 同时 |
-        |------------|--------------------------|------------------------------------------------------:|-----------------------------:|-----------------------------------------------------------:|
-        | v7         | only concurrent / 仅并发 |                                                 1.07× |                        288 % |                                                38 % → 38 % |
-        | v11        | only concurrent / 仅并发 |                                                 1.07× |                        285 % |                                                  3 % → 3 % |
-        
-        Computed for the findings / 为上述发现计算的数值
-        
-        | Figure / 数值名称                                                                   | Value / 数值 |
-        |-------------------------------------------------------------------------------------|-------------:|
-        | v7: Least share of an epoch spent waiting for data / v7：等待数据的时间占比最小值   |       38.0 % |
-        | v7: Largest share of an epoch spent waiting for data / v7：等待数据的时间占比最大值 |       38.0 % |
-        | v11: Least use of the CPUs given / v11：所分配 CPU 的使用率最小值                   |       94.0 % |
-        | v11: Largest use of the CPUs given / v11：所分配 CPU 的使用率最大值                 |       96.0 % |
-        
-        ![Epoch time over batch size / 每轮用时随批大小的变化](charts/solo_table-epoch_time.svg)
-        
-        ![Alone against together / 单独运行与同时运行的对比](charts/solo_table-together.svg)
-        
-        ![Load over time of solo[version=v11,batch=32], epochs shaded / solo[version=v11,batch=32] 的负载随时间的变化，阴影为各轮](charts/solo_table-load.svg)
-        
-        - Question: Do GPUs of their own help?
-        - v7: Epoch time still falls at the last batch size, 32 (6.53 s).
-        - v11: Epoch time still falls at the last batch size, 32 (3.15 s).
-        - v7: Waiting for data limits the speed: 38.0 % of an epoch.
-        - v11: CPU-bound: 94.0 % to 96.0 % of the CPUs that the runs were given are in use.
-        - From v7 to v11, CPU use falls by 1.0 points.
-        - From v7 to v11, epoch time falls by 39 % to 52 %.
-        - From v7 to v11, top-1 is unchanged (the largest difference is 0.0 points).
-        - Cost-free: v11 lowers CPU use and epoch time against v7 at the same top-1.
-        - v7 together: **only concurrent**. Each member takes 180 % longer than alone, yet together they do 1.07× the work of one after another. What limits them: CPU (288 % asked for). Neither ruled in nor out: waiting for data (38 % of an epoch, 38 % alone).
-        - v11 together: **only concurrent**. Each member takes 180 % longer than alone, yet together they do 1.07× the work of one after another. What limits them: CPU (285 % asked for). Ruled out: waiting for data (3 % of an epoch, 3 % alone).
-        - Guess: augmentation fills the CPU **Confirmed**: CPU is what limits v7 and v11.
-        - See <https://github.com/keras-team/keras/issues/9204#issuecomment-370805961>
-        
-        * 问题：各用各的 GPU 有帮助吗？
-        * v7：直到最后一个批大小 32，每轮用时仍在下降（6.53 s）。
-        * v11：直到最后一个批大小 32，每轮用时仍在下降（3.15 s）。
-        * v7：瓶颈在等待数据：占每轮用时的 38.0 %。
-        * v11：瓶颈在 CPU：所分配 CPU 的使用率为 94.0 % 至 96.0 %。
-        * 从 v7 到 v11，CPU 使用率下降 1.0 个百分点。
-        * 从 v7 到 v11，每轮用时下降 39 % 至 52 %。
-        * 从 v7 到 v11，top-1 准确率没有变化（最大差异为 0.0 个百分点）。
-        * 无代价的改进：与 v7 相比，v11 在 top-1 准确率不变的情况下降低了 CPU 使用率和每轮用时。
-        * v7 同时运行：**仅并发**。各自比单独运行慢 180 %，但合计完成的工作量是依次运行的 1.07×。限制因素：CPU（需求合计 288 %）。既不能认定也不能排除：等待数据（占每轮的 38 %，单独运行时为 38 %）。
-        * v11 同时运行：**仅并发**。各自比单独运行慢 180 %，但合计完成的工作量是依次运行的 1.07×。限制因素：CPU（需求合计 285 %）。可以排除：等待数据（占每轮的 3 %，单独运行时为 3 %）。
-        * 猜测：数据增强占满了 CPU**已证实**：限制 v7 和 v11 的正是 CPU。
-        * 参见 <https://github.com/keras-team/keras/issues/9204#issuecomment-370805961>
-        
-        ---
-        
-        Left out: `four_table` (when: machine.gpus >= 4).  
-        略去：`four_table`（when: machine.gpus >= 4）。
-        ");
+    insta::assert_snapshot!(text(&out, "report.md"));
+}
+
+#[test]
+fn one_language_after_the_other() {
+    let mut with = feb08::with();
+    with["layout"] = json!("separate");
+    with["date"] = json!("2026-02-08");
+    let out = run("report", with, &feb08::without_gpus()).expect("a report");
+    insta::assert_snapshot!(text(&out, "report.md"));
+}
+
+/// The bullets of a report by language: those with `-`, and those with `*`. The set-up list comes before the first heading.
+fn bullets(report: &str) -> [Vec<&str>; 2] {
+    let body = report.split_once("\n## ").map_or("", |(_, body)| body);
+    ["- ", "* "].map(|sign| body.lines().filter(|line| line.starts_with(sign)).collect())
+}
+
+/// The figures of a text: numbers that are no part of a word, `v7` and `mobilenet_v2`, nor of a link or of code.
+fn figures(text: &str) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    for (at, outside) in text.split(['<', '>', '`']).enumerate() {
+        if at % 2 == 1 && text.contains(['<', '`']) {
+            continue;
+        }
+        let mut word = String::new();
+        for c in outside.chars().chain([' ']) {
+            let latin = c.is_ascii_alphanumeric() || c == '_' || (c == '.' && !word.is_empty());
+            if latin {
+                word.push(c);
+                continue;
+            }
+            let word = std::mem::take(&mut word);
+            let bare = word.trim_end_matches('.');
+            if bare.parse::<f64>().is_ok() {
+                out.insert(bare.to_owned());
+            }
+        }
+    }
+    out
+}
+
+/// Every figure of the prose is a figure of a table, and both languages have the same ones.
+fn honest(report: &str) {
+    let tables: String = report.lines().filter(|line| line.starts_with('|')).collect::<Vec<_>>().join("\n");
+    let shown = figures(&tables);
+    let [english, chinese] = bullets(report);
+    assert_eq!(english.len(), chinese.len(), "{report}");
+    for (en, zh) in english.iter().zip(&chinese) {
+        assert_eq!(figures(en), figures(zh), "{en}\n{zh}");
+        for figure in figures(en) {
+            assert!(shown.contains(&figure), "{figure} of `{en}` is in no table of\n{report}");
+        }
+    }
+}
+
+#[test]
+fn every_figure_of_the_prose_is_in_a_table() {
+    for input in [feb08::with_gpus(), feb08::without_gpus()] {
+        let out = run("report", feb08::with(), &input).expect("a report");
+        honest(&text(&out, "report.md"));
+        honest(&text(&out, "entry.md"));
+    }
+}
+
+/// Published figures of one co-run experiment: (batch, GPUs, alone, together, CPU use alone, GPU memory in MiB).
+type Member = (u32, usize, f64, f64, Option<f64>, Option<f64>);
+
+/// The report on a group of them.
+fn judged(
+    group: &str,
+    gpus: CorunGpus,
+    members: &[Member],
+    change: impl Fn(&mut Vec<flow_core::StepResult>),
+) -> String {
+    let point = |step: &str, m: &Member| result(step, &[("batch", json!(m.0))], m.1);
+    let alone = members.iter().map(|m| {
+        let result = point("solo", m).epoch_time(m.2).gpu_memory(m.5.unwrap_or(0.0));
+        m.4.map_or(result.clone(), |cpu| result.cpu_util(cpu))
+    });
+    let mut together: Vec<_> = members
+        .iter()
+        .map(|m| point("together", m).epoch_time(m.3).corun(group, gpus, members.len() as u32, 2))
+        .collect();
+    change(&mut together);
+    let mut input = input(vec![
+        ("solo", view("torch/train", None, alone.collect())),
+        ("together", view("torch/train", Some("solo"), together)),
+    ]);
+    add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": ["epoch_time"]}));
+    let with = json!({"sections": [{"table": "t", "corun": "together"}]});
+    let out = run("report", with, &input).expect("a report");
+    let report = text(&out, "report.md");
+    report.lines().filter(|line| line.starts_with("- Together")).collect::<Vec<_>>().join("\n")
+}
+
+fn per_gpu(version: &str, factor: Option<f64>) -> Vec<Member> {
+    let solo = published(include_str!("published/feb08-mobilenet_v2-per-gpu.csv"));
+    let together = published(include_str!("published/feb08-together.csv"));
+    let of = together.iter().filter(|row| row["run"] == "own-gpus" && row["dataset"] == version).map(|row| {
+        let alone = solo.iter().find(|s| s["batch"] == row["batch"]).expect("a run alone");
+        let time = number(row, "epoch_solo_s").expect("a time");
+        assert_eq!(number(alone, &format!("epoch_{version}_s")), Some(time));
+        let slowed = number(row, "epoch_together_s").or(factor.map(|f| f * time)).expect("a time");
+        let cpu = number(alone, &format!("cpu_util_{version}_pct")).map(|c| c / 100.0);
+        (
+            row["batch"].parse().unwrap(),
+            row["gpus"].parse().unwrap(),
+            time,
+            slowed,
+            cpu,
+            number(alone, "mem_per_gpu_mib"),
+        )
+    });
+    of.collect()
+}
+
+#[test]
+fn published_experiments_get_the_verdicts_of_their_notes() {
+    let shared: Vec<Member> = published(include_str!("published/feb08-together.csv"))
+        .iter()
+        .filter(|row| row["run"] == "4gpu-shared")
+        .map(|row| {
+            let n = |name| number(row, name).expect("a number");
+            (n("batch") as u32, 4, n("epoch_solo_s"), n("epoch_together_s"), None, None)
+        })
+        .collect();
+    insta::assert_snapshot!(judged("A2", CorunGpus::Shared, &shared, |_| ()), @"- Together (A2): **only concurrent**. Each member takes 99 % to 160 % longer than alone, yet together they do 1.34× the work of one after another. No figures for CPU, GPU, GPU memory, GPU memory traffic and waiting for data.");
+    insta::assert_snapshot!(judged("A3", CorunGpus::Own, &per_gpu("v7", None), |_| ()), @"- Together (A3): **only concurrent**. Each member takes 76 % to 152 % longer than alone, yet together they do 1.51× the work of one after another. What limits them: CPU (197 % asked for). Ruled out: GPU, GPU memory and GPU memory traffic (each has its own). No figures for waiting for data.");
+    // The notes give no figure for v11: as fast as alone.
+    insta::assert_snapshot!(judged("A4", CorunGpus::Own, &per_gpu("v11", Some(1.0)), |_| ()), @"- Together (A4): **parallel**. No member is slower than alone. Enough for all: CPU (66 % asked for) and GPU, GPU memory and GPU memory traffic (each has its own).");
+    let two: Vec<Member> = published(include_str!("published/feb13-mobilenet_v3_large-v11.csv"))
+        .iter()
+        .filter_map(|row| {
+            let together = number(row, "epoch_two_on_one_gpu_s")?;
+            let cpu = number(row, "cpu_util_v11_pct").map(|c| c / 100.0);
+            Some((
+                row["batch"].parse().ok()?,
+                1,
+                number(row, "epoch_s")?,
+                together,
+                cpu,
+                number(row, "mem_per_gpu_mib"),
+            ))
+        })
+        .collect();
+    insta::assert_snapshot!(judged("A5", CorunGpus::Shared, &two, |_| ()), @"- Together (A5): **only concurrent**. Each member takes 51 % to 70 % longer than alone, yet together they do 1.25× the work of one after another. Ruled out: CPU (40 % asked for) and GPU memory (48 % asked for). No figures for GPU, GPU memory traffic and waiting for data.");
+}
+
+#[test]
+fn groups_that_cannot_be_judged_say_why() {
+    let members = per_gpu("v7", None);
+    let judge = |change: fn(&mut Vec<flow_core::StepResult>)| judged("g", CorunGpus::Own, &members, change);
+    let told = [
+        judge(|m| m[0].circumstances.cpus = 2),
+        judge(|m| m[0].circumstances.gpu_models = vec!["NVIDIA H200".into()]),
+        judge(|m| m[1].outcome = Outcome::OutOfMemory),
+        judge(|m| m[1].outcome = Outcome::TimedOut),
+        judge(|m| m[2].spoiled = vec!["another process used the GPU".into()]),
+        judge(|m| m[2].circumstances.corun.as_mut().expect("a window").epochs = 0),
+        judge(|m| m[0].axes["batch"] = json!(48)),
+        judge(|m| *m = m.drain(..).map(|r| r.noisy("epoch_time", 17.0, "s", 3.0, 3)).collect()),
+        judge(|m| *m = m.drain(..).map(|r| r.noisy("epoch_time", 43.0, "s", 2.0, 3)).collect()),
+        judge(|m| *m = m.drain(..).map(|r| r.epoch_time(60.0)).collect()),
+    ];
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    - Together (g): **not compared**. `together[batch=32]` and its run alone are not alike (CPUs: 2 against 4).
+    - Together (g): **not compared**. `together[batch=32]` and its run alone are not alike (GPU model: NVIDIA H200 against NVIDIA TITAN Xp).
+    - Together (g): **out of memory**. `together[batch=64]` ran out of memory beside the others.
+    - Together (g): **not compared**. `together[batch=64]` has no result (timed out).
+    - Together (g): **not compared**. `together[batch=128]` is not to be trusted: another process used the GPU.
+    - Together (g): **not enough overlap**. `together[batch=128]` has no epoch while all members were running.
+    - Together (g): **not compared**. `together[batch=32]` has no run alone to compare with.
+    - Together (g): **too noisy to say**. Whether the members are slower than alone (5 % to 50 %) is within the noise.
+    - Together (g): **too noisy to say**. The members take 165 % to 281 % longer than alone; whether that is more or less work than one after another (1.00×) is within the noise. What limits them: CPU (197 % asked for). Ruled out: GPU, GPU memory and GPU memory traffic (each has its own). No figures for waiting for data.
+    - Together (g): **slower than one after another**. The members take 270 % to 431 % longer than alone and do 0.72× the work of one after another. What limits them: CPU (197 % asked for). Ruled out: GPU, GPU memory and GPU memory traffic (each has its own). No figures for waiting for data.
+    "#);
+}
+
+#[test]
+fn a_guess_is_confirmed_refuted_or_left_open() {
+    let told = |resource: &str, alone: Option<f64>| {
+        let mut input = feb08::with_gpus();
+        for result in input.steps["solo"].results.iter_mut().filter(|_| alone.is_some()) {
+            result.usage.cpu_util = alone.unwrap_or_default();
+        }
+        let mut with = feb08::with();
+        with["sections"][1]["notes"]["guess"] = json!({"resource": resource, "en": "so I think", "zh": "我这样想"});
+        let report = text(&run("report", with, &input).expect("a report"), "report.md");
+        report.lines().filter(|l| l.contains("Guess") || l.contains("猜测")).collect::<Vec<_>>().join("\n")
+    };
+    let all =
+        [told("cpu", None), told("gpu", None), told("cpu", Some(0.31)), told("cpu", Some(0.1)), told("data", None)];
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    - Guess: so I think. **Confirmed**: CPU is what limits v7, and v11, where it suffices, runs in parallel.
+    * 猜测：我这样想。**已证实**：限制 v7 的正是 CPU；而该资源充足的 v11 可以并行。
+    - Guess: so I think. **Refuted**: GPU is ruled out in v7.
+    * 猜测：我这样想。**已否定**：在 v7 中可以排除 GPU。
+    - Guess: so I think. **Open**: the figures neither confirm nor refute that it is CPU.
+    * 猜测：我这样想。**未定**：现有数据既不能证实也不能否定原因是 CPU。
+    - Guess: so I think. **Refuted**: CPU is ruled out in v7.
+    * 猜测：我这样想。**已否定**：在 v7 中可以排除 CPU。
+    - Guess: so I think. **Confirmed**: waiting for data is what limits v7, and v11, which hardly waits, runs in parallel.
+    * 猜测：我这样想。**已证实**：限制 v7 的正是等待数据；而几乎无需等待的 v11 可以并行。
+    "#);
+}
+
+#[test]
+fn findings_of_published_and_drawn_curves() {
+    let told = |axis: &str, name: &str, unit: &str, points: Vec<(u32, f64, f64)>| {
+        let results = points
+            .iter()
+            .map(|(x, time, memory)| result("s", &[(axis, json!(x))], 1).metric(name, *time, unit).gpu_memory(*memory));
+        let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+        add_table(&mut input, "t", json!({"from": "s", "columns": [name, "gpu_memory"]}));
+        let out =
+            run("report", json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]}), &input).expect("a report");
+        let report = text(&out, "report.md");
+        honest(&report);
+        bullets(&report).concat().join("\n")
+    };
+    let feb07: Vec<_> = published(include_str!("published/feb07-resnet34-4gpu.csv"))
+        .iter()
+        .map(|r| (number(r, "batch").unwrap() as u32, number(r, "epoch_s").unwrap(), number(r, "mem_mib").unwrap()))
+        .collect();
+    let mut vgg: Vec<_> = published(include_str!("published/epoch-by-batch.csv"))
+        .iter()
+        .map(|r| (number(r, "batch").unwrap() as u32, number(r, "alexnet_s").unwrap(), 1500.0))
+        .collect();
+    vgg.reverse();
+    for (batch, _, memory) in &mut vgg {
+        *memory += if *batch > 8 { f64::from(*batch) * 20.0 } else { f64::from(*batch) };
+    }
+    // The steps of a sweep from 1 to 70, in milliseconds, with a jump behind every sixteenth.
+    let sweep = (1..=70_u32).map(|b| {
+        let ripple = f64::from((b * 37) % 11) / 50.0;
+        (b, (20.0 + 1.5 * f64::from(b) + 12.0 * f64::from((b - 1) / 16) + ripple) / 1000.0, 900.0 + 20.0 * f64::from(b))
+    });
+    insta::assert_snapshot!(told("batch", "epoch_time", "s", feb07), @r#"
+    - Epoch time stops falling at batch size 128 (11.4 s) and rises to 12.8 s at 512.
+    - From batch size 32 to 64, GPU memory grows by 33 % while epoch time falls by 26 %: from here on memory grows faster than time falls.
+    - GPU memory is linear in batch size: 979 MiB + 17.50 MiB × batch size, R² = 1.000.
+    * 批大小达到 128 后，每轮用时不再下降（11.4 s），到 512 时回升至 12.8 s。
+    * 批大小从 32 增至 64 时，显存增加 33 %，而每轮用时只减少 26 %：自此显存的增长快于用时的下降。
+    * 显存与批大小成线性关系：979 MiB + 17.50 MiB × 批大小，R² = 1.000。
+    "#);
+    insta::assert_snapshot!(told("batch", "epoch_time", "s", vgg), @r#"
+    - Epoch time still falls up to batch size 512 (15.5 s).
+    - From batch size 32 to 64, GPU memory grows by 30 % while epoch time falls by 19 %: from here on memory grows faster than time falls.
+    - Up to batch size 8, GPU memory stays at about 1508 MiB.
+    - GPU memory is linear in batch size: 1460 MiB + 20.11 MiB × batch size, R² = 1.000.
+    * 批大小一直增加到 512，每轮用时仍在下降（15.5 s）。
+    * 批大小从 32 增至 64 时，显存增加 30 %，而每轮用时只减少 19 %：自此显存的增长快于用时的下降。
+    * 批大小不超过 8 时，显存基本不变，约为 1508 MiB。
+    * 显存与批大小成线性关系：1460 MiB + 20.11 MiB × 批大小，R² = 1.000。
+    "#);
+    insta::assert_snapshot!(told("batch", "iteration_time", "s", sweep.collect()), @r#"
+    - Iteration time is linear in batch size: 14.4 ms + 2.24 ms × batch size, R² = 0.994.
+    - Iteration time jumps between batch size 16 and 17 (+11.8 ms), 32 and 33 (+11.8 ms), 48 and 49 (+11.8 ms) and 64 and 65 (+11.6 ms): at the multiples of 16.
+    - GPU memory is linear in batch size: 900 MiB + 20.00 MiB × batch size, R² = 1.000.
+    * 每次迭代用时与批大小成线性关系：14.4 ms + 2.24 ms × 批大小，R² = 0.994。
+    * 每次迭代用时在批大小 16 与 17（+11.8 ms）、32 与 33（+11.8 ms）、48 与 49（+11.8 ms）和 64 与 65（+11.6 ms）之间跳变，均位于 16 的倍数处。
+    * 显存与批大小成线性关系：900 MiB + 20.00 MiB × 批大小，R² = 1.000。
+    "#);
+}
+
+#[test]
+fn bursts_between_epochs_are_found() {
+    let mut series = feb08::series();
+    for (t, v) in series.samples.get_mut("cpu").expect("CPU samples") {
+        let inside = series.epoch_times.iter().any(|(_, begin, end)| *t >= *begin && *t <= *end);
+        *v = if inside { 0.25 } else { 0.9 };
+    }
+    series.epoch_times = vec![(1, 0.0, 3.0), (2, 5.0, 8.0), (3, 10.0, 12.0)];
+    for (t, v) in series.samples.get_mut("cpu").expect("CPU samples") {
+        *v = if (3.1..4.9).contains(t) || (8.1..9.9).contains(t) { 0.9 } else { 0.25 };
+    }
+    let mut solo = view("torch/train", None, vec![result("s", &[("batch", json!(8))], 1).epoch_time(3.0)]);
+    solo.series = vec![Some(series)];
+    let mut input = input(vec![("s", solo)]);
+    add_table(&mut input, "t", json!({"from": "s", "columns": ["epoch_time"]}));
+    let out =
+        run("report", json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]}), &input).expect("a report");
+    let report = text(&out, "report.md");
+    honest(&report);
+    insta::assert_snapshot!(bullets(&report).concat().join("\n"), @r#"
+    - The CPU works more between epochs than in them: 90.0 % against 25.0 % (`s[batch=8]`).
+    * 轮与轮之间的 CPU 使用率高于轮内：90.0 % 对 25.0 %（`s[batch=8]`）。
+    "#);
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let mut input = feb08::without_gpus();
+    input.steps["together"].results.clear();
+    input.steps["together"].absent = Some("its matrix is empty: trio".into());
+    input.steps["solo"].results[0].accepted = Some("a comment changed".into());
+    input.steps["solo"].results[1].spoiled = vec!["another program used 40 % of the CPU".into()];
+    input.steps["solo"].results[1].circumstances.fake_gpus = true;
+    let table = input.steps["solo_table"].with.clone();
+    add_table(&mut input, "solo_table", Value::Object(table));
+    let out = run("report", feb08::with(), &input).expect("a report");
+    let report = text(&out, "report.md");
+    insta::assert_snapshot!(report.rsplit_once("---\n").expect("remarks").1, @r#"
+
+    The GPUs of this report were declared, not real.
+
+    Left out: `four_table` (when: machine.gpus >= 4).
+
+    Left out: `together` (its matrix is empty: trio).
+
+    `solo[version=v7,batch=16]` is not to be trusted: another program used 40 % of the CPU.
+
+    `solo[version=v7,batch=8]` is an earlier result, kept although what it depends on has changed: a comment changed
+
+    本报告中的 GPU 是声明的，并非真实设备。
+
+    略去：`four_table`（when: machine.gpus >= 4）。
+
+    略去：`together`（its matrix is empty: trio）。
+
+    `solo[version=v7,batch=16]` 的测量受到干扰，不可采信：another program used 40 % of the CPU。
+
+    `solo[version=v7,batch=8]` 沿用了以前的结果，尽管其依赖已有变化：a comment changed
+    "#);
+}
+
+#[test]
+fn a_template_of_the_authors_and_its_mistakes() {
+    let mut with = feb08::with();
+    with["template"] = json!("{% for s in sections %}* {{ s.title }}\n{% endfor %}");
+    let out = run("report", with.clone(), &feb08::with_gpus()).expect("a report");
+    insta::assert_snapshot!(text(&out, "report.md"), @r#"
+    * `four` by batch size / `four`，按批大小
+    * `solo` by batch size / `solo`，按批大小
+    "#);
+    with["template"] = json!("{{ section.title }}");
+    insta::assert_snapshot!(run("report", with, &feb08::with_gpus()).expect_err("refused"), @"the template of the report: undefined value: `section` is undefined (in template:1)");
+    let told = [
+        json!({"sections": [{"table": "solo"}]}),
+        json!({"sections": [{"table": "solo_table", "compare": "batch"}]}),
+        json!({"sections": [{"table": "four_table", "compare": "version"}]}),
+        json!({"sections": [{"table": "solo_table", "corun": "solo"}]}),
+        json!({"sections": [{"table": "solo_table"}], "date": "8 Feb"}),
+        json!({"sections": [{"table": "solo_table"}], "languages": ["fr"]}),
+        json!({"sections": [{"table": "solo_table", "notes": {"guess": {"resorce": "cpu"}}}]}),
+    ];
+    let told = told.map(|with| run("report", with, &feb08::with_gpus()).expect_err("refused"));
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    `table: solo`: that step is not a flow/table
+    `compare: batch`: the table of `solo` is split by `version`
+    `compare: version`: the table of `four` has no split; give it `split: version`
+    `corun: solo`: it is not `like` another step, so there are no runs alone to compare with
+    `date: 8 Feb`: a day is written `2026-02-08`
+    `with`: unknown variant `fr`, expected `en` or `zh`
+    `with`: a guess is a text, or `{resource: cpu, en: …, zh: …}`
+    "#);
+}
+
+#[test]
+fn the_same_results_give_the_same_files() {
+    let once = run("report", feb08::with(), &feb08::without_gpus()).expect("a report");
+    let again = run("report", feb08::with(), &feb08::without_gpus()).expect("a report");
+    assert_eq!(once, again);
+    let charts: Vec<&String> = once.files.keys().filter(|path| path.ends_with(".svg")).collect();
+    insta::assert_debug_snapshot!(charts, @r#"
+    [
+        "charts/solo_table-epoch_time.svg",
+        "charts/solo_table-load.svg",
+        "charts/solo_table-together.svg",
+    ]
+    "#);
 }

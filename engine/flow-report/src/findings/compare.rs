@@ -9,8 +9,10 @@ use crate::table::{Content, Table};
 
 /// Relative changes smaller than this are none.
 const SAME: f64 = 0.05;
-/// The same for shares, in which a change is one of points.
-const SAME_POINTS: f64 = 0.01;
+/// The same for accuracies, whose changes are in points.
+const SAME_ACCURACY: f64 = 0.01;
+/// The same for loads.
+const SAME_LOAD: f64 = 0.03;
 /// Columns that tell how well a model does.
 const ACCURACY: [&str; 4] = ["top1", "accuracy", "top5", "error_rate"];
 /// Columns that cost something.
@@ -81,12 +83,17 @@ fn found(changes: &Changes) -> Vec<Scoped> {
             show: show.clone(),
             from: Source::Changes { row, column: at },
         };
-        let bound = if show.unit == "points" { SAME_POINTS } else { SAME };
+        let accuracy = ACCURACY.contains(&name.as_str());
+        let bound = match (accuracy, show.unit.as_str()) {
+            (true, _) => SAME_ACCURACY,
+            (false, "points") => SAME_LOAD,
+            _ => SAME,
+        };
         let Some(least) = points.iter().copied().min_by(|x, y| x.1.abs().total_cmp(&y.1.abs())) else { continue };
         let Some(most) = points.iter().copied().max_by(|x, y| x.1.abs().total_cmp(&y.1.abs())) else { continue };
         let (least, most) = (figure(least), figure(most));
         let values: Vec<f64> = points.iter().map(|p| p.1).collect();
-        if unchanged(&values, bound, ACCURACY.contains(&name.as_str())) {
+        if unchanged(&values, bound, accuracy) {
             same.push(name.clone());
             findings.push(Finding::Unchanged { column: name.clone(), a: a.clone(), b: b.clone(), most });
         } else if values.iter().all(|v| *v > bound) || values.iter().all(|v| *v < -bound) {

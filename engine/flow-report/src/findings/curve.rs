@@ -7,7 +7,9 @@ use super::{Finding, Ledger, Scoped, What};
 use crate::format::Format;
 use crate::table::{Content, Derived, Table};
 
-/// Changes smaller than this are none.
+/// Time that changes by less stays the same.
+const SAME_TIME: f64 = 0.03;
+/// Memory that changes by less stays the same.
 const SAME: f64 = 0.05;
 /// A straight line must explain this much.
 const STRAIGHT: f64 = 0.98;
@@ -114,16 +116,16 @@ fn flattens(ledger: &Ledger<'_>, axis: &str, time: &str, points: &[Point], found
     let least = points.iter().min_by(|a, b| a.y.total_cmp(&b.y));
     let most = points.iter().max_by(|a, b| a.y.total_cmp(&b.y));
     if let (Some(low), Some(high)) = (least, most)
-        && high.y <= (1.0 + SAME) * low.y
+        && high.y <= (1.0 + SAME_TIME) * low.y
     {
         if let (Some(least), Some(most)) = (figure(low), figure(high)) {
             found.push(Finding::TimeFlat { time, axis, least, most });
         }
         return;
     }
-    // The first point after which nothing is faster by more than a twentieth.
+    // The first point after which nothing is faster by more than that.
     let rest_least = |at: usize| points[at..].iter().map(|p| p.y).fold(f64::INFINITY, f64::min);
-    let Some(at) = (0..points.len()).find(|at| rest_least(*at) >= (1.0 - SAME) * points[*at].y) else { return };
+    let Some(at) = (0..points.len()).find(|at| rest_least(*at) >= (1.0 - SAME_TIME) * points[*at].y) else { return };
     let Some(value) = figure(&points[at]) else { return };
     let text = points[at].text.clone();
     match points.len() - 1 - at {
@@ -132,7 +134,7 @@ fn flattens(ledger: &Ledger<'_>, axis: &str, time: &str, points: &[Point], found
         _ => {
             let last = &points[points.len() - 1];
             let rises =
-                (last.y > (1.0 + SAME) * points[at].y).then(|| Some((last.text.clone(), figure(last)?))).flatten();
+                (last.y > (1.0 + SAME_TIME) * points[at].y).then(|| Some((last.text.clone(), figure(last)?))).flatten();
             found.push(Finding::Flattens { time, axis, at: text, value, rises });
         }
     }
@@ -197,11 +199,11 @@ fn memory_flat(ledger: &Ledger<'_>, axis: &str, memory: &str, points: &[Point]) 
     let points = comparable(points);
     let first = points.first()?;
     let flat = points.iter().take_while(|p| (p.y / first.y - 1.0).abs() <= SAME).count();
-    // Flat to the end is no finding about small batches, and two points may be chance.
-    if flat < 3 || flat == points.len() {
+    // Flat to the end is no finding about small batches, and neighbours of a fine sweep are always near each other.
+    let last = points.get(flat.checked_sub(1)?)?;
+    if flat < 3 || flat == points.len() || last.x < 4.0 * first.x {
         return None;
     }
-    let last = &points[flat - 1];
     let value = ledger.cell(last.row, last.column)?;
     Some(Finding::MemoryFlat { memory: memory.to_owned(), axis: axis.to_owned(), at: last.text.clone(), value })
 }

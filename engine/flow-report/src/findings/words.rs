@@ -19,9 +19,20 @@ impl Figure {
     }
 }
 
-/// `a to b`, or once where both read the same.
-fn span(a: String, b: String, words: &Words, lang: &str) -> String {
-    if a == b { a } else { words.text(lang, "range", &Args::new().with("from", a).with("to", b)) }
+/// `9 % to 23 %`, `38.5 to 51.6 points`; once where both ends read the same.
+fn span(least: &Figure, most: &Figure, signed: bool, words: &Words, lang: &str) -> String {
+    let text = |f: &Figure| if signed { f.text(words, lang) } else { f.size(words, lang) };
+    let (from, to) = (text(least), text(most));
+    if from == to {
+        return to;
+    }
+    // A unit that is a word of its own is said once.
+    let from = match least.show.head() {
+        Some(_) if signed => least.show.number(least.value),
+        Some(_) => Format { signed: false, ..least.show.clone() }.number(least.value.abs()),
+        None => from,
+    };
+    words.text(lang, "range", &Args::new().with("from", from).with("to", to))
 }
 
 impl Scoped {
@@ -61,7 +72,7 @@ impl Finding {
                 say("finding-still-falling", args.with("value", value.text(words, lang)))
             }
             Finding::TimeFlat { time, axis, least, most } => {
-                let range = span(least.text(words, lang), most.text(words, lang), words, lang);
+                let range = span(least, most, true, words, lang);
                 say(
                     "finding-time-flat",
                     args.with("time", inline(time)).with("axis", inline(axis)).with("range", range),
@@ -119,7 +130,7 @@ impl Finding {
                 }
             }
             Finding::Bound { by, least, most } => {
-                let range = span(least.text(words, lang), most.text(words, lang), words, lang);
+                let range = span(least, most, true, words, lang);
                 let key = match by {
                     Bound::Gpu => "finding-bound-gpu",
                     Bound::Cpu => "finding-bound-cpu",
@@ -136,7 +147,7 @@ impl Finding {
                 say("finding-unchanged", args.with("most", most.size(words, lang)))
             }
             Finding::Changed { column, a, b, rises, least, most } => {
-                let range = span(least.size(words, lang), most.size(words, lang), words, lang);
+                let range = span(least, most, false, words, lang);
                 let args = args.with("column", inline(column)).with("a", a.clone()).with("b", b.clone());
                 say(if *rises { "finding-rises" } else { "finding-falls" }, args.with("range", range))
             }

@@ -22,6 +22,8 @@ pub(crate) struct Report {
     pub(crate) title: BTreeMap<String, String>,
     /// Its day; empty where there is neither a result nor a `date:`.
     pub(crate) date: String,
+    /// What hardware its results are from: with the name, what makes it the same report again.
+    pub(crate) hardware: String,
     /// What was measured, and on what.
     pub(crate) setup: Setup,
     /// Sections that have something to show.
@@ -98,12 +100,14 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
         (None, None) => String::new(),
     };
     let fake_gpus = used.iter().any(|r| r.circumstances.fake_gpus) || used.is_empty() && input.machine.fake_gpus;
+    let setup = setup(with, input, &used);
     Ok(Report {
         format: 1,
         workflow: input.workflow.clone(),
         title: input.title.clone(),
         date,
-        setup: setup(with, input, &used),
+        hardware: setup.hardware(),
+        setup,
         sections,
         left_out,
         runs: used.iter().map(|r| r.run.clone()).collect(),

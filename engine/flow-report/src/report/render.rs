@@ -41,6 +41,8 @@ struct PageSection {
     title: String,
     table: String,
     more: Vec<Titled>,
+    /// Figures computed for the findings.
+    computed: Option<Titled>,
     charts: Vec<Chart>,
     /// Bullets of each language, in order.
     bullets: Vec<Vec<String>>,
@@ -85,7 +87,7 @@ pub(crate) fn render(report: &Report, with: &ReportWith, words: &Words) -> Resul
                     own.unwrap_or(built_in),
                     context! { ..minijinja::Value::from(minijinja::value::Serde(&page)) },
                 )
-                .map_err(|e| format!("the template of the report: {e:#}"))?;
+                .map_err(|e| format!("the template of the report: {e}"))?;
             text.push(tidy(&rendered));
         }
         files.insert(file.to_owned(), text.join("\n---\n\n").into_bytes());
@@ -238,21 +240,22 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Pa
         add("together-members", together::members(&section.together, words, langs, &names));
         add("together-groups", together::groups(&section.together, words, langs));
     }
-    if !section.computed.is_empty() {
-        let mut grid = Grid::default();
-        grid.heads =
-            vec![(words.joined(langs, "computed-figure"), false), (words.joined(langs, "computed-value"), true)];
+    let computed = (!section.computed.is_empty()).then(|| {
+        let heads =
+            ["computed-figure", "computed-value"].map(|key| (words.joined(langs, key), key == "computed-value"));
+        let mut grid = Grid { heads: heads.into(), rows: Vec::new() };
         for entry in &section.computed {
             let label = join(langs.iter().map(|lang| entry.label(words, lang, &names)));
             let value = join(langs.iter().map(|lang| words.figure(lang, &entry.show, entry.value)));
             grid.rows.push(vec![label, value]);
         }
-        add("computed-heading", grid);
-    }
+        Titled { title: words.joined(langs, "computed-heading"), text: grid.markdown() }
+    });
     PageSection {
         title: join(langs.iter().map(|lang| title(lang))),
         table: markdown(&section.table, words, langs),
         more,
+        computed,
         charts: charts(section, words, all),
         bullets: langs.iter().enumerate().map(|(at, lang)| bullets(section, words, lang, at)).collect(),
     }
@@ -275,7 +278,7 @@ fn bullets(section: &Section, words: &Words, lang: &str, at: usize) -> Vec<Strin
         let links: Vec<String> = section.with.see.iter().map(|link| format!("<{link}>")).collect();
         out.push(say("note-see", &links.join(", ")));
     }
-    let sign = if at % 2 == 0 { '-' } else { '*' };
+    let sign = if at.is_multiple_of(2) { '-' } else { '*' };
     out.into_iter().map(|text| format!("{sign} {}", text.replace('\n', " "))).collect()
 }
 
@@ -290,6 +293,7 @@ fn guess(section: &Section, words: &Words, lang: &str) -> Option<String> {
         None => return Some(said),
         Some(Judged::Confirmed { resource: r, groups, relieved }) => {
             let args = Args::new().with("what", resource(r)).with("groups", words.list(lang, groups));
+            let args = args.with("kind", r.key());
             match relieved.is_empty() {
                 true => words.text(lang, "guess-confirmed", &args),
                 false => {
@@ -306,7 +310,14 @@ fn guess(section: &Section, words: &Words, lang: &str) -> Option<String> {
         }
         Some(Judged::Open { resource: r }) => words.text(lang, "guess-open", &Args::new().with("what", resource(r))),
     };
-    Some(format!("{said}{}{judged}", if lang == "zh" { "" } else { " " }))
+    let ended = said.ends_with(['.', '?', '!', '。', '？', '！']);
+    let stop = match (lang, ended) {
+        ("zh", true) => "",
+        ("zh", false) => "。",
+        (_, true) => " ",
+        (_, false) => ". ",
+    };
+    Some(format!("{said}{stop}{judged}"))
 }
 
 fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String> {
@@ -383,7 +394,7 @@ fn together_chart(section: &Section, words: &Words, langs: &[&str], names: &Name
     let show = Format::for_unit("s", bars.iter().flat_map(|(_, a, b)| [*a, *b]));
     let measure = section.together.first()?.measure.clone();
     let unit = show.head().map_or_else(String::new, |u| format!(" ({u})"));
-    let x = bars.first().map(|_| section.together.iter().flat_map(|g| &g.members).next()).flatten()?;
+    let x = section.together.iter().flat_map(|g| &g.members).next()?;
     let x = x.axes.keys().map(|axis| join(langs.iter().map(|l| names.head(axis, l)))).collect::<Vec<_>>().join(", ");
     let labels =
         chart::Labels { title: String::new(), x, y: join(langs.iter().map(|l| names.head(&measure, l))) + &unit };

@@ -166,11 +166,30 @@ pub(crate) fn sentences(group: &Together, words: &Words, lang: &str) -> Vec<Stri
     ];
     for (key, ruled) in kinds {
         // Where nothing is slower there is nothing to explain, only what is still free.
-        if !group.slower && key != "rulings-out" {
+        let free = group.verdict == Verdict::Parallel && key == "rulings-out";
+        if !group.slower && !free {
             continue;
         }
-        let list: Vec<String> =
-            group.rulings.iter().filter(|r| ruled.contains(&r.ruled)).map(|r| ruling(r, words, lang)).collect();
+        // Waiting is nothing that there is enough of.
+        let of = |r: &&Ruling| ruled.contains(&r.ruled) && (group.slower || r.resource != Resource::Data);
+        let own: Vec<String> = group
+            .rulings
+            .iter()
+            .filter(of)
+            .filter(|r| r.ruled == Ruled::OutOwn)
+            .map(|r| resource(r, words, lang))
+            .collect();
+        let mut list: Vec<String> = group
+            .rulings
+            .iter()
+            .filter(of)
+            .filter(|r| r.ruled != Ruled::OutOwn)
+            .map(|r| ruling(r, words, lang))
+            .collect();
+        // What each member has for itself is said in one go.
+        if !own.is_empty() {
+            list.push(words.text(lang, "ruling-own", &Args::new().with("what", words.list(lang, &own))));
+        }
         if !list.is_empty() {
             let key = if group.slower { key } else { "rulings-free" };
             out.push(words.text(lang, key, &Args::new().with("list", words.list(lang, &list))));
@@ -179,17 +198,20 @@ pub(crate) fn sentences(group: &Together, words: &Words, lang: &str) -> Vec<Stri
     out
 }
 
+fn resource(ruling: &Ruling, words: &Words, lang: &str) -> String {
+    words.text(lang, &format!("resource-{}", ruling.resource.key()), &Args::new())
+}
+
 fn ruling(ruling: &Ruling, words: &Words, lang: &str) -> String {
-    let what = words.text(lang, &format!("resource-{}", ruling.resource.key()), &Args::new());
+    let what = resource(ruling, words, lang);
     let args = Args::new().with("what", what.clone());
     let figure = |v: f64| words.figure(lang, &share(), v);
-    match (ruling.ruled, ruling.asked, ruling.alone) {
-        (Ruled::OutOwn, ..) => words.text(lang, "ruling-own", &args),
-        (_, Some(asked), Some(alone)) => {
+    match (ruling.asked, ruling.alone) {
+        (Some(asked), Some(alone)) => {
             words.text(lang, "ruling-change", &args.with("alone", figure(alone)).with("together", figure(asked)))
         }
-        (_, Some(asked), None) => words.text(lang, "ruling-asked", &args.with("asked", figure(asked))),
-        (_, None, _) => what,
+        (Some(asked), None) => words.text(lang, "ruling-asked", &args.with("asked", figure(asked))),
+        (None, _) => what,
     }
 }
 

@@ -1,0 +1,251 @@
+//! `publish:`: a whole report beside its charts, and an entry under the heading "What's New" of a file whose other bytes stay as
+//! they are.
+
+use flow_core::{FileToWrite, PublishJob, PublishWhat};
+use serde::Deserialize;
+
+/// The begin of an entry; its end is [`END`] with the same identity.
+const BEGIN: &str = "<!-- flow entry: ";
+const END: &str = "<!-- end of flow entry: ";
+/// The heading of a file that has none.
+const HEADING: &str = "## What's New";
+
+/// What of `report.json` an entry needs.
+#[derive(Deserialize)]
+struct Identity {
+    workflow: String,
+    date: String,
+    hardware: String,
+}
+
+/// What a publish entry writes.
+pub(crate) fn publish(job: &PublishJob) -> Result<Vec<FileToWrite>, String> {
+    let stem = job.target.rsplit_once('.').map_or(job.target.as_str(), |(stem, _)| stem);
+    match job.what {
+        PublishWhat::Report => {
+            let text = text(job, "report.md")?.replace("](charts/", &format!("]({stem}/"));
+            let mut files = vec![FileToWrite { path: job.target.clone(), bytes: text.into_bytes() }];
+            for (path, bytes) in &job.files {
+                if let Some(chart) = path.strip_prefix("charts/") {
+                    files.push(FileToWrite { path: format!("{stem}/{chart}"), bytes: bytes.clone() });
+                }
+            }
+            Ok(files)
+        }
+        PublishWhat::WhatsNew => {
+            let identity: Identity = serde_json::from_str(&text(job, "report.json")?)
+                .map_err(|e| format!("`report.json` of the report cannot be read: {e}; run the report again"))?;
+            let content = with_entry(job.existing.as_deref().unwrap_or(""), &entry(job)?, &identity);
+            Ok(vec![FileToWrite { path: job.target.clone(), bytes: content.into_bytes() }])
+        }
+    }
+}
+
+fn text(job: &PublishJob, file: &str) -> Result<String, String> {
+    let bytes =
+        job.files.get(file).ok_or_else(|| format!("the step to publish has no `{file}`: is it a flow/report?"))?;
+    String::from_utf8(bytes.clone()).map_err(|_| format!("`{file}` is not UTF-8"))
+}
+
+/// The text of an entry, headings counted from one: charts where the published report has them, or none.
+fn entry(job: &PublishJob) -> Result<String, String> {
+    let text = text(job, "entry.md")?;
+    let Some(report) = &job.report else {
+        let kept = text.lines().filter(|line| !(line.starts_with("![") && line.contains("](charts/")));
+        return Ok(without_double_blanks(kept));
+    };
+    let folder = report.rsplit_once('.').map_or(report.as_str(), |(stem, _)| stem);
+    let text = text.replace("](charts/", &format!("]({folder}/"));
+    Ok(format!("{}\n[{report}]({report})\n", without_double_blanks(text.lines())))
+}
+
+fn without_double_blanks<'a>(lines: impl Iterator<Item = &'a str>) -> String {
+    let mut out = String::new();
+    for line in lines {
+        if !line.is_empty() || !out.ends_with("\n\n") && !out.is_empty() {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// Something that may stand inside an HTML comment, on one line.
+fn mark(text: &str) -> String {
+    text.replace("--", "–").replace(['<', '>', '\r', '\n'], " ")
+}
+
+/// An entry as it stands in a file: from the first byte of its begin to the last of its end.
+#[derive(Debug, PartialEq)]
+struct Place {
+    start: usize,
+    end: usize,
+    identity: String,
+    date: String,
+}
+
+/// A line of a file: where it starts, and its text without the end of line.
+struct Line<'a> {
+    start: usize,
+    text: &'a str,
+    /// Inside a fenced block nothing is a heading or a mark.
+    code: bool,
+}
+
+fn lines(file: &str) -> Vec<Line<'_>> {
+    let (mut lines, mut start, mut fence, mut opened) = (Vec::new(), 0, None::<(char, usize)>, 0);
+    for line in file.split_inclusive('\n') {
+        let text = line.trim_end_matches('\n').trim_end_matches('\r');
+        let bare = text.trim_start_matches(' ');
+        let sign = bare.chars().next().filter(|c| matches!(c, '`' | '~'));
+        let count = sign.map_or(0, |sign| bare.chars().take_while(|c| *c == sign).count());
+        let is_fence = count >= 3 && text.len() - bare.len() < 4;
+        let code = fence.is_some();
+        match (fence, sign) {
+            (None, Some(sign)) if is_fence => {
+                fence = Some((sign, count));
+                opened = lines.len();
+            }
+            (Some((open, least)), Some(sign)) if is_fence && sign == open && count >= least => fence = None,
+            _ => {}
+        }
+        lines.push(Line { start, text, code: code || is_fence });
+        start += line.len();
+    }
+    // A fence that nobody closed is a slip, and hides nothing.
+    if fence.is_some() {
+        lines[opened..].iter_mut().for_each(|line: &mut Line<'_>| line.code = false);
+    }
+    lines
+}
+
+/// The level of the first heading that reads What's New, and where the line after it begins.
+fn heading(lines: &[Line<'_>], file: &str) -> Option<(usize, usize)> {
+    let after = |at: usize| lines.get(at + 1).map_or(file.len(), |line| line.start);
+    // What an entry says is no heading of the file.
+    let inside = places(lines);
+    let own = |line: &Line<'_>| line.code || inside.iter().any(|p| (p.start..p.end).contains(&line.start));
+    for (at, line) in lines.iter().enumerate().filter(|(_, line)| !own(line)) {
+        let level = line.text.chars().take_while(|c| *c == '#').count();
+        if (1..=6).contains(&level)
+            && line.text[level..].starts_with([' ', '\t'])
+            && reads_whats_new(&line.text[level..])
+        {
+            return Some((level, after(at)));
+        }
+        // The underlined kind.
+        let under = lines.get(at + 1).map_or("", |line| line.text.trim());
+        if !under.is_empty() && reads_whats_new(line.text) {
+            if under.chars().all(|c| c == '=') {
+                return Some((1, after(at + 1)));
+            }
+            if under.chars().all(|c| c == '-') {
+                return Some((2, after(at + 1)));
+            }
+        }
+    }
+    None
+}
+
+/// `What's New`, `What’s News`, `📰 **What's new** / 最新动态`: in any case, with other signs around, or before a second language.
+fn reads_whats_new(text: &str) -> bool {
+    let text = text.to_lowercase().replace(['’', '‘', '`'], "'");
+    let first = text.split([':', '/', '|', '(', '（', '·', '：']).next().unwrap_or_default();
+    let bare = first.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    matches!(bare, "what's new" | "what's news" | "whats new" | "whats news")
+}
+
+fn places(lines: &[Line<'_>]) -> Vec<Place> {
+    let mut places = Vec::new();
+    let mut open: Option<(usize, &str)> = None;
+    for line in lines.iter().filter(|line| !line.code) {
+        if let Some(head) = line.text.strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(" -->")) {
+            open = Some((line.start, head));
+        } else if let Some(identity) = line.text.strip_prefix(END).and_then(|rest| rest.strip_suffix(" -->"))
+            && let Some((start, head)) = open.take()
+            && let Some(date) = head.strip_prefix(identity).and_then(|rest| rest.strip_prefix(", "))
+        {
+            let end = line.start + line.text.len();
+            places.push(Place { start, end, identity: identity.to_owned(), date: date.to_owned() });
+        }
+    }
+    places
+}
+
+/// The file with the entry in it: where its older self was if that has the same day, else among the others, newest first.
+fn with_entry(file: &str, entry: &str, identity: &Identity) -> String {
+    let name = mark(&format!("{} on {}", identity.workflow, identity.hardware));
+    let date = mark(&identity.date);
+    let found = lines(file);
+    let old = places(&found).into_iter().find(|p| p.identity == name);
+    let without = old.as_ref().map_or_else(|| file.to_owned(), |old| without(file, old));
+    // Ends of lines as the rest of the file has them.
+    let eol = match without.find('\n') {
+        Some(at) if without[..at].ends_with('\r') => "\r\n",
+        _ => "\n",
+    };
+    let level = heading(&lines(&without), &without).map_or(2, |(level, _)| level);
+    let mut block = format!("{BEGIN}{name}, {date} -->\n\n");
+    let mut code = false;
+    for line in entry.trim_end().lines() {
+        code ^= line.starts_with("```");
+        if line.starts_with('#') && !code {
+            let own = line.chars().take_while(|c| *c == '#').count();
+            block.push_str(&"#".repeat((own + level).min(6)));
+            block.push_str(&line[own..]);
+        } else {
+            block.push_str(line);
+        }
+        block.push('\n');
+    }
+    block.push_str(&format!("\n{END}{name} -->"));
+    let block = block.replace('\n', eol);
+
+    match old {
+        Some(old) if old.date == date => format!("{}{block}{}", &file[..old.start], &file[old.end..]),
+        _ => insert(&without, &block, &date, eol),
+    }
+}
+
+/// The file without an entry and the blank line behind it.
+fn without(file: &str, old: &Place) -> String {
+    let rest = &file[old.end..];
+    let gap = rest.len() - rest.trim_start_matches(['\r', '\n']).len();
+    let blank = rest[..gap].char_indices().filter(|(_, c)| *c == '\n').nth(1).map_or(gap, |(at, _)| at + 1);
+    format!("{}{}", &file[..old.start], &rest[blank..])
+}
+
+fn insert(file: &str, block: &str, date: &str, eol: &str) -> String {
+    let found = lines(file);
+    let Some((_, after)) = heading(&found, file) else {
+        // A file without the heading gets it at its end: no other place is certainly right.
+        let gap = match file {
+            "" => String::new(),
+            _ if file.ends_with(&format!("{eol}{eol}")) => String::new(),
+            _ if file.ends_with('\n') => eol.to_owned(),
+            _ => eol.repeat(2),
+        };
+        return format!("{file}{gap}{HEADING}{eol}{eol}{block}{eol}");
+    };
+    let older = places(&found).into_iter().filter(|p| p.start >= after).find(|p| p.date.as_str() <= date);
+    let newer = places(&found).into_iter().rfind(|p| p.start >= after && p.date.as_str() > date);
+    match (older, newer) {
+        (Some(older), _) => format!("{}{block}{eol}{eol}{}", &file[..older.start], &file[older.start..]),
+        (None, Some(newer)) => format!("{}{eol}{eol}{block}{}", &file[..newer.end], &file[newer.end..]),
+        (None, None) => {
+            let (before, rest) = file.split_at(after);
+            let opened = if before.ends_with('\n') { eol.to_owned() } else { eol.repeat(2) };
+            // The blank line that stands under the heading, if one does, comes to stand behind the entry.
+            let closed = match rest {
+                "" => eol.to_owned(),
+                _ if rest.starts_with(['\n', '\r']) => eol.to_owned(),
+                _ => eol.repeat(2),
+            };
+            format!("{before}{opened}{block}{closed}{rest}")
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "publish_tests.rs"]
+mod tests;

@@ -1,0 +1,144 @@
+//! The entry stands where it belongs, replaces only itself, and no other byte of the file changes.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn job(name: &str, hardware: &str, date: &str, body: &str, existing: Option<&str>) -> PublishJob {
+    let json = serde_json::json!({"workflow": name, "hardware": hardware, "date": date}).to_string();
+    let entry = format!("# {date}: {name}\n\n{body}\n\n![Time](charts/t-epoch_time.svg)\n\n## Section\n");
+    PublishJob {
+        files: BTreeMap::from([
+            ("report.json".to_owned(), json.into_bytes()),
+            ("entry.md".to_owned(), entry.into_bytes()),
+            ("report.md".to_owned(), b"# Title\n\n![Time](charts/t-epoch_time.svg)\n".to_vec()),
+            ("charts/t-epoch_time.svg".to_owned(), b"<svg/>".to_vec()),
+        ]),
+        what: PublishWhat::WhatsNew,
+        target: "README.md".into(),
+        existing: existing.map(str::to_owned),
+        report: Some("reports/feb08.md".into()),
+    }
+}
+
+fn published(job: &PublishJob) -> String {
+    let files = publish(job).expect("published");
+    assert_eq!(files.len(), 1);
+    String::from_utf8(files[0].bytes.clone()).expect("UTF-8")
+}
+
+#[test]
+fn a_readme_with_other_content() {
+    let readme = "# Lab\n\nText.\n\n## What's News\n\nOlder words.\n\n## Usage\n\n```\n# What's New\n```\n";
+    let once = published(&job("feb08", "4 x TITAN Xp", "2026-02-08", "A table.", Some(readme)));
+    insta::assert_snapshot!(once, @r#"
+    # Lab
+
+    Text.
+
+    ## What's News
+
+    <!-- flow entry: feb08 on 4 x TITAN Xp, 2026-02-08 -->
+
+    ### 2026-02-08: feb08
+
+    A table.
+
+    ![Time](reports/feb08/t-epoch_time.svg)
+
+    #### Section
+
+    [reports/feb08.md](reports/feb08.md)
+
+    <!-- end of flow entry: feb08 on 4 x TITAN Xp -->
+
+    Older words.
+
+    ## Usage
+
+    ```
+    # What's New
+    ```
+    "#);
+    assert_eq!(published(&job("feb08", "4 x TITAN Xp", "2026-02-08", "A table.", Some(&once))), once);
+    // Another day of the same replaces it; other hardware stands beside it; newest first.
+    let again = published(&job("feb08", "4 x TITAN Xp", "2026-02-09", "Better.", Some(&once)));
+    assert_eq!(again, once.replace("2026-02-08", "2026-02-09").replace("A table.", "Better."));
+    let other = published(&job("feb08", "2 CPUs AMD", "2026-02-13", "Slow.", Some(&again)));
+    let oldest = published(&job("feb07", "2 CPUs AMD", "2026-02-07", "First.", Some(&other)));
+    let order: Vec<usize> = ["Slow.", "Better.", "First.", "Older words."].map(|t| oldest.find(t).expect(t)).to_vec();
+    assert!(order.is_sorted(), "{oldest}");
+    for text in [&again, &other, &oldest] {
+        assert_eq!(without_entries(text), without_entries(&once));
+    }
+}
+
+/// What a file holds besides entries, blank lines beside them apart.
+fn without_entries(file: &str) -> String {
+    let mut out = file.to_owned();
+    while let Some(place) = places(&lines(&out)).first() {
+        out = format!("{}{}", out[..place.start].trim_end(), &out[place.end..]);
+    }
+    out
+}
+
+#[test]
+fn windows_lines_and_odd_ends_stay() {
+    let windows = "# Lab\r\n\r\n### What’s new?\r\nold\r\n";
+    let once = published(&job("a", "b", "2026-01-01", "x", Some(windows)));
+    assert!(!once.replace("\r\n", "").contains('\n'), "{once:?}");
+    assert!(once.starts_with(
+        "# Lab\r\n\r\n### What’s new?\r\n\r\n<!-- flow entry: a on b, 2026-01-01 -->\r\n\r\n#### 2026-01-01: a"
+    ));
+    assert!(once.ends_with("<!-- end of flow entry: a on b -->\r\n\r\nold\r\n"));
+    assert_eq!(published(&job("a", "b", "2026-01-01", "x", Some(&once))), once);
+
+    for file in ["", "no heading", "no heading\n", "## What's New", "What's New\n======", "x\n\nWhats new\n---\n"] {
+        let once = published(&job("a", "b", "2026-01-01", "x", Some(file)));
+        assert!(once.starts_with(file), "{once:?}");
+        assert_eq!(published(&job("a", "b", "2026-01-01", "x", Some(&once))), once);
+    }
+    let new = published(&job("a", "b", "2026-01-01", "x", None));
+    assert!(new.starts_with("## What's New\n\n<!-- flow entry"), "{new}");
+}
+
+#[test]
+fn without_a_published_report_there_are_no_charts() {
+    let mut job = job("a", "b", "2026-01-01", "x", None);
+    assert!(published(&job).contains("![Time](reports/feb08/t-epoch_time.svg)"));
+    job.report = None;
+    let text = published(&job);
+    assert!(!text.contains("!["), "{text}");
+    assert!(!text.contains("reports/"), "{text}");
+}
+
+#[test]
+fn a_report_stands_beside_its_charts() {
+    let mut job = job("a", "b", "2026-01-01", "x", None);
+    job.what = PublishWhat::Report;
+    job.target = "feb08.md".into();
+    let files = publish(&job).expect("published");
+    let paths: Vec<&str> = files.iter().map(|f| f.path.as_str()).collect();
+    assert_eq!(paths, ["feb08.md", "feb08/t-epoch_time.svg"]);
+    assert!(String::from_utf8_lossy(&files[0].bytes).contains("(feb08/t-epoch_time.svg)"));
+    job.files.remove("report.md");
+    assert!(publish(&job).expect_err("refused").contains("is it a flow/report?"));
+}
+
+proptest! {
+    #[test]
+    fn publishing_twice_is_publishing_once(
+        parts in prop::collection::vec(prop_oneof![
+            Just("# What's New\n"), Just("\r\n"), Just("\n"), Just("text"), Just("```\n"), Just("## Other\n"),
+            Just("<!-- flow entry: a on b, 2026-01-03 -->\n"), Just("<!-- end of flow entry: a on b -->\n"),
+            Just("<!-- flow entry: c on d, 2026-01-02 -->\nold\n<!-- end of flow entry: c on d -->\n"),
+        ], 0..8)
+    ) {
+        let file = parts.concat();
+        let once = published(&job("a", "b", "2026-01-01", "x", Some(&file)));
+        let twice = published(&job("a", "b", "2026-01-01", "x", Some(&once)));
+        prop_assert_eq!(&twice, &once);
+    }
+}
