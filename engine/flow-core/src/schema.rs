@@ -119,7 +119,7 @@ fn property(key: &Key) -> Value {
         Kind::Env => json!({"type": "object", "additionalProperties": {"$ref": "#/$defs/scalar"}}),
         Kind::Secrets => json!({"type": "array", "items": {"type": "string"}}),
     };
-    if crate::spec::read::nullable(key.kind) {
+    if crate::spec::part::nullable(key.kind) {
         schema = json!({"anyOf": [schema, {"type": "null"}]});
     }
     schema = member(schema);

@@ -104,7 +104,7 @@ pub(super) fn build(
                 request: ResourceRequest { cpus: 1, ..ResourceRequest::default() },
                 exclusive: Exclusive::No,
                 corun: None,
-                measured: step.measured.unwrap_or(plan.provided.measured),
+                measured: step.measured.unwrap_or(plan.measured),
                 seed: 0,
                 record: record.clone(),
                 timeout: None,
@@ -346,8 +346,7 @@ impl Groups {
             problems.value(&step.at.key("corun"), what.help("`gpus` is the same for all members of a group"));
         }
         group.members.push(instance.id);
-        instance.corun =
-            Some(CorunMember { group: group.id, name: name.into(), gpus, continues: plan.provided.continues });
+        instance.corun = Some(CorunMember { group: group.id, name: name.into(), gpus, continues: plan.continues });
     }
 }
 

@@ -126,13 +126,9 @@ impl Keys {
             retries: lazy!("retries", 0, |v| typed::count(v, 0)),
             priority: lazy!("priority", 0, typed::integer),
             inputs: lazy!("inputs", Arc::from([]), |v| typed::inputs(v).map(Arc::from)),
-            outputs: lazy!("outputs", plan_outputs(plan), |v| typed::outputs(v).map(Arc::from)),
+            outputs: lazy!("outputs", plan.outputs.clone(), |v| typed::outputs(v).map(Arc::from)),
         }
     }
-}
-
-fn plan_outputs(plan: &StepPlan) -> Arc<[Output]> {
-    plan.provided.outputs.iter().map(|(name, path)| Output { name: name.clone(), path: path.clone() }).collect()
 }
 
 /// Why an instance is skipped, if its `when` says so.

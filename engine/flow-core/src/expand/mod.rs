@@ -22,10 +22,7 @@ mod resolve;
 mod view;
 mod with;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use minijinja::value::Value;
 
@@ -33,7 +30,7 @@ pub use facts::{ExpandRequest, Expansion, Group, Publish, PublishTo, ResolveErro
 
 use self::{
     build::{Built, Shared},
-    prepare::StepPlan,
+    prepare::{Shop, StepPlan},
     resolve::Late,
 };
 use crate::{
@@ -64,9 +61,15 @@ impl Workflow {
         let scope = Value::from_object(base.clone());
         let names: BTreeMap<Arc<str>, usize> =
             self.steps.iter().enumerate().map(|(n, s)| (s.name.clone(), n)).collect();
-        let known: BTreeSet<&str> = chosen.params.keys().map(String::as_str).collect();
+        let mut shop = Shop {
+            names: &names,
+            params: chosen.params.keys().map(String::as_str).collect(),
+            scope: &scope,
+            request,
+            schemas: BTreeMap::new(),
+        };
         let mut plans: Vec<StepPlan> =
-            self.steps.iter().map(|step| prepare::prepare(step, &names, &known, &scope, request, problems)).collect();
+            self.steps.iter().map(|step| prepare::prepare(step, &mut shop, problems)).collect();
         prepare::see(&mut plans, &self.steps, &names);
         let order = self.order(&plans, &names, problems);
 

@@ -15,7 +15,7 @@ use super::{
     with::{Mark, Schema, known},
 };
 use crate::{
-    Diagnostic, Provided, Uses,
+    Diagnostic, Output, Uses,
     expr::{Expr, Node, Template},
     spec::{
         at::{At, Problems, Seg},
@@ -30,8 +30,11 @@ pub(super) struct StepPlan {
     /// Nothing is wrong with it.
     pub(super) sound: bool,
     pub(super) uses: Uses,
-    pub(super) provided: Provided,
-    pub(super) schema: Option<Schema>,
+    /// What the plugin or flow itself says: outputs, and how it is to be measured.
+    pub(super) outputs: Arc<[Output]>,
+    pub(super) measured: bool,
+    pub(super) continues: bool,
+    pub(super) schema: Option<Arc<Schema>>,
     /// `run:`, folded.
     pub(super) command: Option<Template>,
     /// `with:`, folded; an empty mapping where there is none.
@@ -75,29 +78,38 @@ impl StepPlan {
     }
 }
 
+/// What steps are prepared with.
+pub(super) struct Shop<'a> {
+    /// Steps by name.
+    pub(super) names: &'a BTreeMap<Arc<str>, usize>,
+    /// Names of parameters.
+    pub(super) params: BTreeSet<&'a str>,
+    /// Parameters and machine.
+    pub(super) scope: &'a Value,
+    pub(super) request: &'a ExpandRequest<'a>,
+    /// Schemas compiled so far; one serves all steps that use it.
+    pub(super) schemas: BTreeMap<String, Arc<Schema>>,
+}
+
 /// Prepares a step.
-pub(super) fn prepare(
-    step: &Step,
-    names: &BTreeMap<Arc<str>, usize>,
-    params: &BTreeSet<&str>,
-    scope: &Value,
-    request: &ExpandRequest<'_>,
-    problems: &mut Problems,
-) -> StepPlan {
+pub(super) fn prepare(step: &Step, shop: &mut Shop<'_>, problems: &mut Problems) -> StepPlan {
+    let (names, scope) = (shop.names, shop.scope);
     let before = problems.0.len();
     let empty =
         Template { at: step.at.key("with"), node: Node::Const(Value::from_pairs::<[(&str, Value); 0], _, _>([])) };
     let no_env = Template { at: step.at.key("env"), ..empty.clone() };
     let mut own_names: BTreeSet<String> = step.axes.iter().map(|(name, _)| name.to_string()).collect();
     own_names.insert("inputs".to_owned());
-    if !params.contains("seed") {
+    if !shop.params.contains("seed") {
         own_names.insert("seed".to_owned());
     }
     let mut plan = StepPlan {
         name: step.name.clone(),
         sound: step.sound,
         uses: Uses::Command,
-        provided: Provided::default(),
+        outputs: Arc::from([]),
+        measured: false,
+        continues: false,
         schema: None,
         command: None,
         with: empty,
@@ -124,7 +136,7 @@ pub(super) fn prepare(
             }
         });
     }
-    uses(step, &mut plan, request, problems);
+    uses(step, &mut plan, shop, problems);
     if step.sound {
         plan.matrix = matrix(step, &mut plan.absent, scope, problems);
     }
@@ -155,10 +167,10 @@ pub(super) fn prepare(
     plan
 }
 
-fn uses(step: &Step, plan: &mut StepPlan, request: &ExpandRequest<'_>, problems: &mut Problems) {
+fn uses(step: &Step, plan: &mut StepPlan, shop: &mut Shop<'_>, problems: &mut Problems) {
     let Action::Uses { plugin, step: inner, at } = &step.action else { return };
     let whole = format!("{plugin}/{inner}");
-    let catalogue = request.catalogue;
+    let catalogue = shop.request.catalogue;
     let steps = if plugin == "flow" {
         plan.uses = Uses::Builtin(inner.clone());
         &catalogue.builtins
@@ -179,9 +191,18 @@ fn uses(step: &Step, plan: &mut StepPlan, request: &ExpandRequest<'_>, problems:
         let what = Diagnostic::new(format!("{owner} has no step `{inner}`"));
         return problems.value(at, what.nearest(&whole, names.iter().map(String::as_str)));
     };
-    plan.provided = provided.clone();
+    plan.outputs = provided.outputs.iter().map(|(n, p)| Output { name: n.clone(), path: p.clone() }).collect();
+    (plan.measured, plan.continues) = (provided.measured, provided.continues);
+    if let Some(schema) = shop.schemas.get(&whole) {
+        plan.schema = Some(schema.clone());
+        return;
+    }
     match Schema::new(&whole, &provided.with) {
-        Ok(schema) => plan.schema = Some(schema),
+        Ok(schema) => {
+            let schema = Arc::new(schema);
+            plan.schema = Some(schema.clone());
+            shop.schemas.insert(whole, schema);
+        }
         Err(message) => problems.value(at, Diagnostic::new(message)),
     }
 }

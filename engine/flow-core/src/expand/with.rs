@@ -86,7 +86,9 @@ impl Schema {
         if self.validator.is_valid(with) {
             return Vec::new();
         }
-        self.errors(with, &[]).into_iter().map(|found| found.what.to_string()).collect()
+        let mut sentences: Vec<String> = self.errors(with, &[]).into_iter().map(|f| f.what.to_string()).collect();
+        sentences.sort();
+        sentences
     }
 
     /// Checks what is known of a `with:`. `at` is the place of `with`, or of `uses` where there is none.

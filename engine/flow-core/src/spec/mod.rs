@@ -5,6 +5,7 @@ pub(crate) mod at;
 mod hints;
 pub(crate) mod keys;
 mod names;
+pub(crate) mod part;
 pub(crate) mod read;
 mod spans;
 pub(crate) mod step;

@@ -9,6 +9,7 @@ use serde_yaml::Value as Yaml;
 use super::{
     at::{At, On, Problems},
     keys::{self, Key, Kind},
+    part::RawStep,
     typed::{self, Typed, What, Wrong},
 };
 use crate::{
@@ -17,7 +18,6 @@ use crate::{
         Expr, Node, ROOTS, Template,
         value::{from_yaml, key_text},
     },
-    metrics::{MetricsFrom, Pattern},
 };
 
 /// A workflow file, before copies are made.
@@ -55,55 +55,22 @@ pub(crate) struct Entry {
     pub(crate) whats_new: bool,
 }
 
-/// A step as written.
-#[derive(Clone, Debug)]
-pub(crate) struct RawStep {
-    pub(crate) name: String,
-    pub(crate) at: At,
-    /// Something in it is wrong; what follows from that is not said again.
-    pub(crate) broken: bool,
-    pub(crate) keys: IndexMap<&'static str, Part>,
-}
-
-/// The value of one key of a step.
-#[derive(Clone, Debug)]
-pub(crate) enum Part {
-    Value(Template),
-    With(Template, serde_json::Map<String, serde_json::Value>),
-    Matrix(Vec<(Arc<str>, Template)>),
-    When(When),
-    Names(Vec<(String, At)>),
-    Metrics(MetricsFrom, At),
-}
-
-impl Part {
-    /// Every expression in it, with its place.
-    pub(crate) fn visit(&self, see: &mut dyn FnMut(&Expr, &At)) {
-        match self {
-            Part::Value(template) | Part::With(template, _) => template.visit(see),
-            Part::Matrix(axes) => axes.iter().for_each(|(_, template)| template.visit(see)),
-            Part::When(when) => see(&when.expr, &when.at),
-            Part::Names(_) | Part::Metrics(..) => {}
-        }
-    }
-}
-
 pub(crate) struct Reader<'a> {
     pub(crate) problems: &'a mut Problems,
 }
 
 impl Reader<'_> {
     /// Says what is wrong with a typed value.
-    fn wrong(&mut self, at: &At, wrong: Vec<Wrong>) {
+    pub(super) fn wrong(&mut self, at: &At, wrong: Vec<Wrong>) {
         report(self.problems, at, wrong);
     }
 
-    fn typed<T>(&mut self, at: &At, result: Typed<T>) -> Option<T> {
+    pub(super) fn typed<T>(&mut self, at: &At, result: Typed<T>) -> Option<T> {
         result.map_err(|wrong| self.wrong(at, wrong)).ok()
     }
 
     /// The entries of a mapping with unknown keys reported.
-    fn entries<'y>(
+    pub(super) fn entries<'y>(
         &mut self,
         yaml: &'y Yaml,
         at: &At,
@@ -127,7 +94,7 @@ impl Reader<'_> {
         found
     }
 
-    fn mapping<'y>(&mut self, yaml: &'y Yaml, at: &At, what: &str) -> Vec<(String, &'y Yaml, At)> {
+    pub(super) fn mapping<'y>(&mut self, yaml: &'y Yaml, at: &At, what: &str) -> Vec<(String, &'y Yaml, At)> {
         let Yaml::Mapping(map) = yaml else {
             let found = match yaml {
                 Yaml::Null => "empty".to_owned(),
@@ -153,7 +120,7 @@ impl Reader<'_> {
     }
 
     /// A value without expressions.
-    fn plain(&mut self, yaml: &Yaml, at: &At, key: &str) -> Option<Value> {
+    pub(super) fn plain(&mut self, yaml: &Yaml, at: &At, key: &str) -> Option<Value> {
         let before = self.problems.0.len();
         let template = Template::parse(yaml, at, self.problems);
         let mut places = Vec::new();
@@ -212,7 +179,7 @@ impl Reader<'_> {
         file
     }
 
-    fn name(&mut self, name: &str, at: &At, what: &str) -> bool {
+    pub(super) fn name(&mut self, name: &str, at: &At, what: &str) -> bool {
         self.typed(at, typed::identifier(name, what)).is_some()
     }
 
@@ -247,7 +214,7 @@ impl Reader<'_> {
     }
 
     /// The name is not one that expressions have already.
-    fn free(&mut self, name: &str, at: &At, what: &str) -> bool {
+    pub(super) fn free(&mut self, name: &str, at: &At, what: &str) -> bool {
         const WORDS: [&str; 10] = ["true", "false", "none", "and", "or", "not", "in", "is", "if", "else"];
         let why = if ROOTS.contains(&name) {
             "is reserved: expressions have it already"
@@ -290,7 +257,7 @@ impl Reader<'_> {
         profile
     }
 
-    fn when(&mut self, yaml: &Yaml, at: &At) -> Option<When> {
+    pub(super) fn when(&mut self, yaml: &Yaml, at: &At) -> Option<When> {
         let text = match yaml {
             Yaml::Bool(b) => b.to_string(),
             Yaml::String(text) if text.contains("${{") => {
@@ -356,218 +323,6 @@ impl Reader<'_> {
             }
         }
         entries
-    }
-
-    fn step(&mut self, name: String, yaml: &Yaml, at: &At) -> RawStep {
-        let before = self.problems.0.len();
-        self.name(&name, at, "a step");
-        let mut parts = IndexMap::new();
-        let what = format!("the step `{name}`");
-        let entries = match self.mapping(yaml, at, &what) {
-            entries if entries.is_empty() && self.problems.0.len() == before => {
-                self.problems
-                    .key(at, Diagnostic::new(format!("{what} is empty")).label("expected `uses`, `run` or `like`"));
-                Vec::new()
-            }
-            _ if !matches!(yaml, Yaml::Mapping(_)) => Vec::new(),
-            _ => self.entries(yaml, at, keys::STEP, "a step"),
-        };
-        for (key, value, at) in entries {
-            if let Some(part) = self.part(key, value, &at) {
-                parts.insert(key.name, part);
-            }
-        }
-        RawStep { name, at: at.clone(), broken: self.problems.0.len() > before, keys: parts }
-    }
-
-    fn part(&mut self, key: &'static Key, yaml: &Yaml, at: &At) -> Option<Part> {
-        match key.kind {
-            Kind::Matrix => {
-                let mut axes = Vec::new();
-                for (name, value, at) in self.mapping(yaml, at, "`matrix`") {
-                    let good = self.name(&name, &at, "an axis") && self.free(&name, &at, "an axis");
-                    let before = self.problems.0.len();
-                    let axis = Template::parse(value, &at, self.problems);
-                    if self.problems.0.len() == before && good {
-                        self.axis(&name, &axis);
-                        axes.push((Arc::from(name), axis));
-                    }
-                }
-                if axes.is_empty() && matches!(yaml, Yaml::Mapping(m) if m.is_empty()) {
-                    self.problems.key(at, Diagnostic::new("the matrix has no axes").help("leave `matrix` out"));
-                }
-                Some(Part::Matrix(axes))
-            }
-            Kind::When => self.when(yaml, at).map(Part::When),
-            Kind::Step | Kind::Uses => {
-                let name = self.plain(yaml, at, key.name).and_then(|v| self.typed(at, typed::text(&v)))?;
-                Some(Part::Names(vec![(name, at.clone())]))
-            }
-            Kind::StepList => {
-                let value = self.plain(yaml, at, key.name)?;
-                // One step may stand without the brackets.
-                let names = match value.as_str() {
-                    Some(name) => vec![(name.to_owned(), at.clone())],
-                    None => {
-                        let names = self.typed(at, typed::texts(&value, "a list of steps"))?;
-                        names.into_iter().enumerate().map(|(i, n)| (n, at.index(i))).collect()
-                    }
-                };
-                Some(Part::Names(names))
-            }
-            Kind::Metrics => self.metrics(yaml, at).map(|from| Part::Metrics(from, at.clone())),
-            Kind::With => {
-                if !matches!(yaml, Yaml::Mapping(_)) {
-                    self.mapping(yaml, at, "`with`");
-                    return None;
-                }
-                let template = Template::parse(yaml, at, self.problems);
-                let written = serde_json::to_value(yaml).ok()?;
-                Some(Part::With(template, written.as_object().cloned().unwrap_or_default()))
-            }
-            _ if key.sees.is_none() => {
-                let value = self.plain(yaml, at, key.name)?;
-                self.check(key, &value, at);
-                Some(Part::Value(Template { at: at.clone(), node: Node::Const(value) }))
-            }
-            _ => {
-                let template = Template::parse(yaml, at, self.problems);
-                match template.as_const() {
-                    Some(value) => {
-                        let value = value.clone();
-                        self.check(key, &value, at);
-                    }
-                    None => self.shape(key, &template),
-                }
-                Some(Part::Value(template))
-            }
-        }
-    }
-
-    /// A value that is known already is checked already.
-    fn check(&mut self, key: &Key, value: &Value, at: &At) {
-        if value.is_none() && nullable(key.kind) {
-            return;
-        }
-        let result = match key.kind {
-            Kind::Count(least) => typed::count(value, least).map(drop),
-            Kind::Integer if key.name == "seed" => typed::seed(value).map(drop),
-            Kind::Integer => typed::integer(value).map(drop),
-            Kind::Size => typed::size(value).map(drop),
-            Kind::Duration => typed::duration(value).map(drop),
-            Kind::Exclusive => typed::exclusive(value).map(drop),
-            Kind::Corun => typed::corun(value).map(drop),
-            Kind::Bool => typed::boolean(value).map(drop),
-            Kind::Record => typed::outcomes(value).map(drop),
-            Kind::Env => typed::env(value).map(drop),
-            Kind::Inputs => typed::inputs(value).map(drop),
-            Kind::Outputs => typed::outputs(value).map(drop),
-            Kind::Command => command(value),
-            Kind::Secrets => typed::texts(value, "a list of names of environment variables")
-                .and_then(|names| names.iter().try_for_each(|n| typed::variable(n))),
-            _ => Ok(()),
-        };
-        if let Err(wrong) = result {
-            self.wrong(at, wrong);
-        }
-    }
-
-    /// Of a value with expressions in it, what can be told before they have values.
-    fn shape(&mut self, key: &Key, template: &Template) {
-        let members = match &template.node {
-            Node::Map(members) => members,
-            Node::Text(_) if !matches!(key.kind, Kind::Command | Kind::Size | Kind::Duration) => {
-                let what = Diagnostic::new(format!("`{}` is a text with an expression in it", key.name))
-                    .help("an expression that is the whole value keeps its type");
-                return self.problems.value(&template.at, what);
-            }
-            Node::List(_) if !matches!(key.kind, Kind::Inputs | Kind::Outputs) => {
-                let what = Diagnostic::new(format!("`{}` is a list", key.name));
-                return self.problems.value(&template.at, what);
-            }
-            _ => return,
-        };
-        match key.kind {
-            Kind::Corun => {
-                for (name, _) in members {
-                    if !["group", "gpus"].contains(&&**name) {
-                        let what =
-                            Diagnostic::new(format!("`corun` has no key `{name}`")).nearest(name, ["group", "gpus"]);
-                        self.problems.key(&template.at.key(name), what);
-                    }
-                }
-            }
-            Kind::Env | Kind::Inputs | Kind::Outputs => {}
-            _ => self.problems.value(&template.at, Diagnostic::new(format!("`{}` is a mapping", key.name))),
-        }
-    }
-
-    fn axis(&mut self, name: &str, axis: &Template) {
-        let what = match &axis.node {
-            Node::Const(value) if value.kind() == minijinja::value::ValueKind::Seq => {
-                if value.len() != Some(0) {
-                    return;
-                }
-                Diagnostic::new(format!("the axis `{name}` is empty")).label("expected at least one value")
-            }
-            Node::Const(value) => {
-                Diagnostic::new(format!("the axis `{name}` is {}", crate::expr::value::describe(value)))
-                    .label("expected a list, or one expression that gives a list")
-            }
-            Node::Expr(_) | Node::List(_) | Node::Broken => return,
-            Node::Text(_) | Node::Map(_) => Diagnostic::new(format!("the axis `{name}` is no list"))
-                .label("expected a list, or one expression that gives a list"),
-        };
-        self.problems.value(&axis.at, what);
-    }
-
-    fn metrics(&mut self, yaml: &Yaml, at: &At) -> Option<MetricsFrom> {
-        const KINDS: [&str; 4] = ["json", "jsonl", "csv", "stdout"];
-        let value = self.plain(yaml, at, "metrics")?;
-        let what = "one of `{json: FILE}`, `{jsonl: FILE}`, `{csv: FILE}`, `{stdout: PATTERN}`";
-        let entries = self.typed(at, typed::mapping(&value, what))?;
-        let [(kind, text)] = &entries[..] else {
-            self.problems.value(
-                at,
-                Diagnostic::new(format!("`metrics` has {} keys", entries.len())).label(format!("expected {what}")),
-            );
-            return None;
-        };
-        let below = at.key(kind);
-        if !KINDS.contains(&&**kind) {
-            self.problems
-                .key(&below, Diagnostic::new(format!("`metrics` cannot be read from `{kind}`")).nearest(kind, KINDS));
-            return None;
-        }
-        let text = self.typed(&below, typed::text(text))?;
-        if kind == "stdout" {
-            let pattern = Pattern::new(&text).map_err(|m| self.problems.value(&below, Diagnostic::new(m)));
-            return pattern.ok().map(MetricsFrom::Stdout);
-        }
-        if text.starts_with('/') || text.split('/').any(|p| p == "..") || text.is_empty() {
-            let what = Diagnostic::new(format!("`{text}` is not in the step's work folder"));
-            self.problems.value(&below, what.label("expected a relative path without `..`"));
-            return None;
-        }
-        Some(match kind.as_str() {
-            "json" => MetricsFrom::Json(text),
-            "jsonl" => MetricsFrom::Jsonl(text),
-            _ => MetricsFrom::Csv(text),
-        })
-    }
-}
-
-/// `null` means the default.
-pub(crate) fn nullable(kind: Kind) -> bool {
-    matches!(kind, Kind::Size | Kind::Duration | Kind::Count(1))
-}
-
-/// A command line.
-pub(crate) fn command(value: &Value) -> Typed<()> {
-    match value.as_str() {
-        Some(text) if text.trim().is_empty() => typed::expected(value, "a command"),
-        Some(_) => Ok(()),
-        None => typed::expected(value, "a command, as one text"),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::Diagnostic;
 
 /// The shape of a text: what stands where, not what it is.
 enum Node {
-    Map(Vec<(Spanned<String>, Spanned<Node>)>),
+    Map(Vec<(Spanned<Key>, Spanned<Node>)>),
     Seq(Vec<Spanned<Node>>),
     Leaf,
 }
@@ -79,6 +79,43 @@ impl<'de> Deserialize<'de> for Node {
     }
 }
 
+/// A key, whatever it is, as the reader of values spells it.
+struct Key(String);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Key;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+            fn visit_unit<E>(self) -> Result<Key, E> {
+                Ok(Key("null".to_owned()))
+            }
+            fn visit_none<E>(self) -> Result<Key, E> {
+                Ok(Key("null".to_owned()))
+            }
+            fn visit_bool<E>(self, v: bool) -> Result<Key, E> {
+                Ok(Key(v.to_string()))
+            }
+            fn visit_i64<E>(self, v: i64) -> Result<Key, E> {
+                Ok(Key(v.to_string()))
+            }
+            fn visit_u64<E>(self, v: u64) -> Result<Key, E> {
+                Ok(Key(v.to_string()))
+            }
+            fn visit_f64<E>(self, v: f64) -> Result<Key, E> {
+                Ok(Key(v.to_string()))
+            }
+            fn visit_str<E>(self, v: &str) -> Result<Key, E> {
+                Ok(Key(v.to_owned()))
+            }
+        }
+        d.deserialize_any(Text)
+    }
+}
+
 /// Where everything of a text stands.
 struct Spans<'a> {
     text: &'a str,
@@ -90,6 +127,8 @@ impl<'a> Spans<'a> {
         let options = options! {
             budget: serde_saphyr::budget! { max_nodes: 5_000_000, max_events: 20_000_000 },
             duplicate_keys: DuplicateKeyPolicy::LastWins,
+            // As the reader of values has it: `on` and `no` are texts.
+            strict_booleans: true,
             non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::PassThrough,
             with_snippet: false,
         };
@@ -97,7 +136,8 @@ impl<'a> Spans<'a> {
     }
 
     fn range<T>(&self, spanned: &Spanned<T>) -> Option<Range<usize>> {
-        let span = spanned.referenced.span();
+        // Of an alias, where its value is written out.
+        let span = spanned.defined.span();
         let start = usize::try_from(span.byte_offset()?).ok()?;
         let end = start + usize::try_from(span.byte_len()?).ok()?;
         let text = self.text.get(start..end)?;
@@ -125,7 +165,7 @@ impl<'a> Spans<'a> {
                         On::Repeated(n) if last => n,
                         _ => 0,
                     };
-                    let mut equal = entries.iter().filter(|(k, _)| k.value == **name);
+                    let mut equal = entries.iter().filter(|(k, _)| k.value.0 == **name);
                     let first = equal.next();
                     nth.checked_sub(1).and_then(|n| equal.nth(n)).or(first).map(|(k, v)| (Some(k), v))
                 }

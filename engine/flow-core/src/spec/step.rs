@@ -7,7 +7,8 @@ use serde_json::{Map, Value as Json};
 
 use super::{
     at::{At, Problems},
-    read::{Part, RawStep, When},
+    part::{Part, RawStep},
+    read::When,
     typed,
 };
 use crate::{Diagnostic, Outcome, expr::Template, metrics::MetricsFrom};

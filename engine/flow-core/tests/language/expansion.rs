@@ -363,3 +363,23 @@ fn targets() {
     -: there is no step `aa`; there are `a`, `b`, `c`
     "#);
 }
+
+#[test]
+fn anchors_and_merge_keys() {
+    let text = "flow: 1
+base: &base {run: x, gpus: 1}
+steps:
+  a: {<<: *base, gpus: 2}
+  b: *base
+";
+    let wrong = expand_on(text, &machine(2), None, &[]).expect_err("`base` is no key");
+    assert_eq!(shown(text, &wrong).lines().count(), 1, "{}", shown(text, &wrong));
+    let e = expand(&steps(
+        "  a: &a {run: x, gpus: 1, env: &env {A: 1}}\n  b: {<<: *a, gpus: 2}\n  c: {run: y, env: {<<: *env, B: 2}}\n",
+    ));
+    insta::assert_snapshot!(lines(&e), @r#"
+    a 1g 4c
+    b 2g 8c
+    c 0g 1c
+    "#);
+}
