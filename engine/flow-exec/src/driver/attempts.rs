@@ -256,7 +256,7 @@ impl Live<'_> {
             running.corunners.iter().map(|id| expansion.instances[id.index()].label.to_string()).collect();
         let fingerprint = self.decided.get(&running.instance).map_or(Digest([0; 32]), |decided| decided.fingerprint);
         let samples = self.hands.as_ref().map(|hands| hands.sampler.untrack(attempt)).unwrap_or_default();
-        let result = finish::finish(
+        let mut result = finish::finish(
             End {
                 workflow: &expansion.workflow,
                 step: &step.name,
@@ -274,6 +274,11 @@ impl Live<'_> {
             },
             &samples,
         )?;
+        if let Some(killed) = running.killed.filter(|_| result.outcome == Outcome::Ok) {
+            // It was done in the moment in which it was to be ended: what it was ended for stands, as the scheduler has it.
+            result.outcome = killed;
+            result.outputs.clear();
+        }
         if result.outcome == Outcome::OutOfMemory {
             // It was the first to end; say by what the window was closed.
             if let Some(window) = group.and_then(|group| self.windows.get_mut(&group)) {

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::{gather::gather, told::Listener};
 use crate::{
     attempt::{Ended, Folder, conclude},
+    hardware,
     sampler::Samples,
 };
 
@@ -128,7 +129,7 @@ pub(crate) fn circumstances(machine: &Machine, instance: &Instance, placement: &
         memory: instance.request.memory,
         timeout: instance.timeout,
         cpus: placement.cpus,
-        host_cpus: machine.cpus,
+        host_cpus: hardware::host_cpus(),
         cpu_model: machine.cpu_model.clone(),
         host_memory: machine.memory,
         driver: machine.driver.clone(),

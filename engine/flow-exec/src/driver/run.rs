@@ -274,12 +274,18 @@ fn beginning(
 }
 
 fn policy(name: &str) -> Result<Box<dyn Policy>, ExecError> {
-    policies::named(name).ok_or_else(|| {
-        let known = policies::POLICIES.iter().map(|(known, _)| *known);
-        let near = nearest(name, known.clone()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-        let known: Vec<_> = known.collect();
-        ExecError::Usage(format!("there is no policy `{name}`{near} There is {}", known.join(", ")))
-    })
+    let policy = policies::named(name).ok_or_else(|| {
+        let known: Vec<&str> = policies::POLICIES.iter().map(|(known, _)| *known).collect();
+        let near = nearest(name, known.iter().copied()).map(|near| format!("; did you mean `{near}`?"));
+        let there_is = || format!("; there is {}", known.join(", "));
+        ExecError::Usage(format!("there is no policy `{name}`{}", near.unwrap_or_else(there_is)))
+    })?;
+    if policy.preemptive() {
+        return Err(ExecError::Usage(format!(
+            "policy `{name}` takes running steps off their GPUs, which nothing but a simulation can do; use one that does not"
+        )));
+    }
+    Ok(policy)
 }
 
 /// Everything besides files that decides what a run does: with the same key and the same files there is nothing to do.
