@@ -208,3 +208,85 @@ impl Shared {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::dataset::{Sample, Version};
+    use crate::transform::Layout;
+
+    const SIZE: u32 = 8;
+
+    fn data(folder: &Path, count: usize) -> Dataset {
+        let mut random = Rng::with_seed(4);
+        let samples = (0..count).map(|index| {
+            let file = folder.join(format!("{index}.png"));
+            let mut encoder = png::Encoder::new(fs::File::create(&file).unwrap(), 20, 16);
+            encoder.set_color(png::ColorType::Rgb);
+            let pixels: Vec<u8> = (0..20 * 16 * 3).map(|_| random.u8(..)).collect();
+            encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
+            Sample { file, class: index % 2 }
+        });
+        let samples = samples.collect();
+        let classes = vec!["a".to_owned(), "b".to_owned()];
+        Dataset { version: Version::V7, size: SIZE, classes, mean: [0.5; 3], std: [0.25; 3], samples }
+    }
+
+    fn loader(folder: &Path, count: usize, threads: usize, ahead: usize) -> Loader {
+        let data = data(folder, count);
+        let transform = Transform::new(&data, true, Layout::ChannelsLast);
+        Loader::new(data, transform, threads, ahead).unwrap()
+    }
+
+    fn all(loader: &Loader, order: &[usize], augment: Option<u64>) -> (Vec<f32>, Vec<i64>, Vec<i64>) {
+        let (mut pixels, mut labels, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut pass = loader.pass(order.to_vec(), 4, augment);
+        while let Some(batch) = pass.next().unwrap() {
+            assert_eq!(batch.pixels.size()[1..], [3, i64::from(SIZE), i64::from(SIZE)]);
+            pixels.extend(Vec::<f32>::try_from(batch.pixels.contiguous().view([-1])).unwrap());
+            sizes.push(batch.labels.size()[0]);
+            labels.extend(Vec::<i64>::try_from(batch.labels).unwrap());
+        }
+        (pixels, labels, sizes)
+    }
+
+    #[test]
+    fn threads_change_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let order = [5, 0, 3, 9, 1, 7, 2, 2, 8, 6];
+        // By hand: one picture after the other, in channels-first order.
+        let data = data(folder.path(), 10);
+        let transform = Transform::new(&data, true, Layout::ChannelsFirst);
+        let mut reference = Vec::new();
+        for sample in order {
+            let picture = decode(&fs::read(&data.samples[sample].file).unwrap()).unwrap();
+            let mut out = vec![0.0; 3 * (SIZE * SIZE) as usize];
+            let mut random = Rng::with_seed(random::seed([9, sample as u64]));
+            transform.apply(&picture, Some(&mut random), &mut Resizer::new(), &mut out).unwrap();
+            reference.extend(out);
+        }
+        for (threads, ahead) in [(1, 0), (2, 0), (3, 2), (4, 100)] {
+            let loader = loader(folder.path(), 10, threads, ahead);
+            let (pixels, labels, sizes) = all(&loader, &order, Some(9));
+            assert!(pixels == reference, "{threads} threads, {ahead} batches ahead");
+            assert_eq!((labels, sizes), (vec![1, 0, 1, 1, 1, 1, 0, 0, 0, 0], vec![4, 4, 2]));
+            assert!(all(&loader, &order, Some(10)).0 != reference, "another epoch, another crop");
+            assert!(all(&loader, &order, None).0 == all(&loader, &order, None).0);
+        }
+    }
+
+    #[test]
+    fn a_broken_file_is_named_and_the_loader_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let loader = loader(folder.path(), 4, 2, 1);
+        fs::remove_file(folder.path().join("2.png")).unwrap();
+        let mut pass = loader.pass(vec![0, 1, 2, 3], 2, None);
+        assert!(pass.next().unwrap().is_some());
+        let error = format!("{:?}", pass.next().unwrap_err());
+        assert!(error.contains("2.png: No such file"), "{error}");
+        drop(pass);
+        assert_eq!(all(&loader, &[0, 1, 3], None).1, [0, 1, 1]);
+    }
+}

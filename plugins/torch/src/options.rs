@@ -103,7 +103,7 @@ impl Options {
     /// The highest learning rate of the schedule.
     pub(crate) fn peak_lr(&self) -> f64 {
         self.lr.unwrap_or_else(|| match self.optimizer {
-            Optimizer::Sgd => (0.1 * self.batch as f64 / 128.0).min(0.2),
+            Optimizer::Sgd => (0.05 * self.batch as f64 / 128.0).min(0.1),
             Optimizer::Adam => 0.002,
         })
     }
@@ -137,5 +137,48 @@ impl Options {
             return Err(Error::failed(format!("`valid: {}` must be at least 0 and less than 1", self.valid)));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn options(with: Value) -> Options {
+        serde_json::from_value(with).unwrap()
+    }
+
+    #[test]
+    fn plugin_yaml_says_the_same() {
+        let manifest: Value = serde_yaml::from_str(include_str!("../plugin.yaml")).unwrap();
+        assert_eq!(manifest["version"], env!("CARGO_PKG_VERSION"));
+        let schema = &manifest["steps"]["train"]["with"];
+        let mut all = json!({"data": "d"});
+        for (name, property) in schema["properties"].as_object().unwrap() {
+            assert!(property["description"].is_string(), "{name} is not described");
+            if let Some(default) = property.get("default") {
+                all[name] = default.clone();
+            }
+        }
+        assert_eq!(options(all.clone()), options(json!({"data": "d"})), "the defaults are the same");
+        for name in ["model", "optimizer", "schedule", "precision"] {
+            for value in schema["properties"][name]["enum"].as_array().unwrap() {
+                all[name] = value.clone();
+                options(all.clone());
+            }
+        }
+        let known = format!("{:?}", options(all));
+        for name in schema["properties"].as_object().unwrap().keys() {
+            assert!(known.contains(&format!("{name}:")), "the program does not know {name}");
+        }
+    }
+
+    #[test]
+    fn one_cycle_rises_and_falls() {
+        let options = options(json!({"data": "d", "lr": 1.0}));
+        let rates = [0.0, 0.125, 0.25, 0.625, 1.0, 1.5].map(|done| (options.lr(done) * 1000.0).round() / 1000.0);
+        assert_eq!(rates, [0.04, 0.52, 1.0, 0.5, 0.0, 0.0]);
     }
 }

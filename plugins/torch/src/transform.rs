@@ -124,3 +124,78 @@ fn random_crop(picture: &Picture, random: &mut Rng) -> Crop {
     }
     centre(picture)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(version: Version, size: u32) -> Dataset {
+        let mean = [0.1, 0.2, 0.3];
+        Dataset { version, size, classes: Vec::new(), mean, std: [0.5, 0.25, 0.2], samples: Vec::new() }
+    }
+
+    fn picture(width: u32, height: u32) -> Picture {
+        let pixels = (0..height).flat_map(|y| (0..width).flat_map(move |x| [x as u8, y as u8, 7]));
+        Picture { width, height, rgb: pixels.collect() }
+    }
+
+    fn apply(transform: &Transform, picture: &Picture, augment: Option<u64>) -> Vec<f32> {
+        let mut out = vec![f32::NAN; 3 * (transform.size * transform.size) as usize];
+        let mut random = augment.map(Rng::with_seed);
+        transform.apply(picture, random.as_mut(), &mut Resizer::new(), &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn normalised_in_either_order() {
+        let data = data(Version::V11, 2);
+        let pixels = picture(2, 2);
+        let value = |byte: f32, channel: usize| (byte / 255.0 - data.mean[channel]) / data.std[channel];
+        let first = apply(&Transform::new(&data, false, Layout::ChannelsFirst), &pixels, None);
+        let (red, green) = ([0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]);
+        let planes = [red.map(|b| value(b, 0)), green.map(|b| value(b, 1)), [value(7.0, 2); 4]];
+        assert_eq!(first, planes.concat());
+        let last = apply(&Transform::new(&data, false, Layout::ChannelsLast), &pixels, None);
+        let interleaved: Vec<f32> = (0..4).flat_map(|i| [first[i], first[4 + i], first[8 + i]]).collect();
+        assert_eq!(last, interleaved);
+    }
+
+    #[test]
+    fn v11_is_mirrored_or_left_alone() {
+        let transform = |flip| Transform::new(&data(Version::V11, 4), flip, Layout::ChannelsFirst);
+        let (pixels, plain) = (picture(4, 4), apply(&transform(false), &picture(4, 4), None));
+        let mirrored: Vec<f32> = plain.chunks(4).flat_map(|row| row.iter().rev().copied()).collect();
+        let seen: Vec<_> = (0..20).map(|seed| apply(&transform(true), &pixels, Some(seed))).collect();
+        assert!(seen.iter().all(|image| *image == plain || *image == mirrored));
+        assert!(seen.contains(&plain) && seen.contains(&mirrored));
+        assert!((0..20).all(|seed| apply(&transform(false), &pixels, Some(seed)) == plain));
+    }
+
+    #[test]
+    fn a_random_crop_stays_inside_and_keeps_its_share() {
+        for (width, height) in [(500, 375), (375, 500), (64, 64), (1000, 10)] {
+            let photo = Picture { width, height, rgb: Vec::new() };
+            let mut random = Rng::with_seed(3);
+            for _ in 0..200 {
+                let Crop { left, top, width: w, height: h } = random_crop(&photo, &mut random);
+                assert!(
+                    left >= 0.0
+                        && left + w <= f64::from(width) + 1e-9
+                        && top >= 0.0
+                        && top + h <= f64::from(height) + 1e-9
+                );
+                let share = w * h / f64::from(width * height);
+                assert!(share >= CROP_AREA - 1e-9 || Crop { left, top, width: w, height: h } == centre(&photo));
+            }
+        }
+    }
+
+    #[test]
+    fn what_validates_is_the_centre_square() {
+        let transform = Transform::new(&data(Version::V7, 4), true, Layout::ChannelsFirst);
+        let wide = picture(8, 4);
+        let square: Vec<u8> = wide.rgb.chunks(24).flat_map(|row| row[6..18].to_vec()).collect();
+        let square = Picture { width: 4, height: 4, rgb: square };
+        assert_eq!(apply(&transform, &wide, None), apply(&transform, &square, None));
+    }
+}
