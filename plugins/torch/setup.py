@@ -98,6 +98,8 @@ def download(wheel):
     if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode:
         give_up("python3 has no pip; install it and run again: apt-get install python3-pip")
     say(f"torch: downloading libtorch {VERSION} once, about 545 MB, to {wheel}")
+    for killed in wheel.parent.glob("partial-*"):
+        shutil.rmtree(killed)
     with tempfile.TemporaryDirectory(prefix="partial-", dir=wheel.parent) as partial:
         aside = Path(partial)
         for requirement in (f"torch=={VERSION}", *CUDA):
