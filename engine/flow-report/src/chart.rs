@@ -25,7 +25,6 @@ pub(crate) struct Line {
 /// Labels of a chart.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Labels {
-    pub(crate) title: String,
     pub(crate) x: String,
     pub(crate) y: String,
 }
@@ -94,12 +93,12 @@ pub(crate) fn load(lines: &[Line], epochs: &[(f64, f64)], labels: &Labels) -> St
 
 fn layout(plots: &[Plot], labels: &Labels) -> Layout {
     Layout::auto_from_plots(plots)
-        .with_title(escaped(&labels.title))
         .with_x_label(escaped(&labels.x))
         .with_y_label(escaped(&labels.y))
         .with_width(640.0)
         .with_height(360.0)
-        .with_legend_position(LegendPosition::OutsideBottomColumns)
+        .with_legend_position(LegendPosition::OutsideTopLeft)
+        .with_legend_box(false)
         .with_font_family("Helvetica, Arial, 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif")
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn publish(job: &PublishJob) -> Result<Vec<FileToWrite>, String> {
     let stem = job.target.rsplit_once('.').map_or(job.target.as_str(), |(stem, _)| stem);
     match job.what {
         PublishWhat::Report => {
-            let text = text(job, "report.md")?.replace("](charts/", &format!("]({stem}/"));
+            let text = text(job, "report.md")?.replace("](charts/", &format!("]({}/", stem.replace(' ', "%20")));
             let mut files = vec![FileToWrite { path: job.target.clone(), bytes: text.into_bytes() }];
             for (path, bytes) in &job.files {
                 if let Some(chart) = path.strip_prefix("charts/") {
@@ -54,9 +54,10 @@ fn entry(job: &PublishJob) -> Result<String, String> {
         let kept = text.lines().filter(|line| !(line.starts_with("![") && line.contains("](charts/")));
         return Ok(without_double_blanks(kept));
     };
-    let folder = report.rsplit_once('.').map_or(report.as_str(), |(stem, _)| stem);
+    let link = report.replace(' ', "%20");
+    let folder = link.rsplit_once('.').map_or(link.as_str(), |(stem, _)| stem);
     let text = text.replace("](charts/", &format!("]({folder}/"));
-    Ok(format!("{}\n[{report}]({report})\n", without_double_blanks(text.lines())))
+    Ok(format!("{}\n[{report}]({link})\n", without_double_blanks(text.lines())))
 }
 
 fn without_double_blanks<'a>(lines: impl Iterator<Item = &'a str>) -> String {

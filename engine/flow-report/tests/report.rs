@@ -316,6 +316,9 @@ fn what_is_not_there_is_said() {
     input.steps["solo"].results[0].accepted = Some("a comment changed".into());
     input.steps["solo"].results[1].spoiled = vec!["another program used 40 % of the CPU".into()];
     input.steps["solo"].results[1].circumstances.fake_gpus = true;
+    input.steps["solo"].results[2].circumstances.foreign_cpu = 0.17;
+    let stranger = flow_core::Stranger { pid: 7, name: "python3".into(), gpu: "GPU-0".into(), memory: 1 << 30 };
+    input.steps["solo"].results[3].circumstances.strangers = vec![stranger];
     let table = input.steps["solo_table"].with.clone();
     add_table(&mut input, "solo_table", Value::Object(table));
     let out = run("report", feb08::with(), &input).expect("a report");
@@ -330,6 +333,10 @@ fn what_is_not_there_is_said() {
 
     `solo[version=v7,batch=16]` is not to be trusted: another program used 40 % of the CPU.
 
+    `solo[version=v7,batch=32]` ran while other programs used 17.0 % of the CPU.
+
+    `solo[version=v11,batch=8]` shared its GPU with other programs: python3.
+
     `solo[version=v7,batch=8]` is an earlier result, kept although what it depends on has changed: a comment changed
 
     本报告中的 GPU 是声明的，并非真实设备。
@@ -339,6 +346,10 @@ fn what_is_not_there_is_said() {
     略去：`together`（its matrix is empty: trio）。
 
     `solo[version=v7,batch=16]` 的测量受到干扰，不可采信：another program used 40 % of the CPU。
+
+    `solo[version=v7,batch=32]` 运行时，其他程序占用了 17.0 % 的 CPU。
+
+    `solo[version=v11,batch=8]` 运行时，其所用的 GPU 上还有其他程序：python3。
 
     `solo[version=v7,batch=8]` 沿用了以前的结果，尽管其依赖已有变化：a comment changed
     "#);
@@ -389,4 +400,46 @@ fn the_same_results_give_the_same_files() {
         "charts/solo_table-together.svg",
     ]
     "#);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(48))]
+
+    /// Whatever was measured, the prose of both languages has the same figures, and all of them stand in tables.
+    #[test]
+    fn generated_reports_are_honest(
+        factors in proptest::collection::vec((0.2..3.0_f64, 0.5..2.0_f64, 0.0..1.3_f64, -0.05..0.05_f64), 14),
+        ends in proptest::collection::vec(0..12_u8, 14),
+    ) {
+        let mut input = feb08::with_gpus();
+        for step in ["four", "solo", "together"] {
+            let results = &mut input.steps[step].results;
+            for (result, ((time, memory, cpu, top1), end)) in results.iter_mut().zip(factors.iter().zip(&ends)) {
+                for (name, factor) in [("epoch_time", *time), ("data_wait", *time * *cpu)] {
+                    if let Some(metric) = result.metrics.get_mut(name) {
+                        metric.value *= factor;
+                    }
+                }
+                if let Some(metric) = result.metrics.get_mut("top1") {
+                    metric.value += top1;
+                }
+                result.usage.cpu_util *= cpu;
+                for gpu in &mut result.usage.gpus {
+                    gpu.memory_peak = (gpu.memory_peak as f64 * memory) as u64;
+                    gpu.load_mean *= cpu;
+                }
+                match end {
+                    0 => result.outcome = Outcome::OutOfMemory,
+                    1 => result.spoiled = vec!["disturbed".into()],
+                    2 => result.outcome = Outcome::TimedOut,
+                    _ => {}
+                }
+            }
+        }
+        for name in ["four_table", "solo_table"] {
+            let with = Value::Object(input.steps[name].with.clone());
+            add_table(&mut input, name, with);
+        }
+        honest(&text(&run("report", feb08::with(), &input).expect("a report"), "report.md"));
+    }
 }

@@ -11,6 +11,9 @@ use crate::findings::{Bound, Changes, Computed, Finding, Ledger, Scoped, compare
 use crate::table::Table;
 use crate::verdict::{Resource, Ruled, TOLERANCE, Together, Verdict, judge};
 
+/// From this share of the host on, the CPU use of other programs is worth a line.
+const FOREIGN_CPU: f64 = 0.10;
+
 /// Everything that a report says.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
@@ -36,6 +39,10 @@ pub(crate) struct Report {
     pub(crate) accepted: BTreeMap<String, String>,
     /// Results that are not to be trusted: label and reasons.
     pub(crate) spoiled: BTreeMap<String, Vec<String>>,
+    /// Results beside which other programs used more than a tenth of the host's CPU: label and share.
+    pub(crate) foreign_cpu: BTreeMap<String, f64>,
+    /// Results beside which other programs computed on their GPUs: label and names.
+    pub(crate) strangers: BTreeMap<String, Vec<String>>,
     /// The GPUs were declared, not real.
     pub(crate) fake_gpus: bool,
 }
@@ -113,6 +120,16 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
         runs: used.iter().map(|r| r.run.clone()).collect(),
         accepted: used.iter().filter_map(|r| Some((r.label.clone(), r.accepted.clone()?))).collect(),
         spoiled: used.iter().filter(|r| !r.spoiled.is_empty()).map(|r| (r.label.clone(), r.spoiled.clone())).collect(),
+        foreign_cpu: used
+            .iter()
+            .filter(|r| r.usage.samples > 0 && r.circumstances.foreign_cpu > FOREIGN_CPU)
+            .map(|r| (r.label.clone(), r.circumstances.foreign_cpu))
+            .collect(),
+        strangers: used
+            .iter()
+            .filter(|r| !r.circumstances.strangers.is_empty())
+            .map(|r| (r.label.clone(), r.circumstances.strangers.iter().map(|s| s.name.clone()).collect()))
+            .collect(),
         fake_gpus,
     })
 }

@@ -169,7 +169,7 @@ fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<Line> {
     });
     let gpus: Vec<String> = gpus.collect();
     lines.push(line("GPU".into(), if gpus.is_empty() { joined("setup-no-gpu") } else { gpus.join("; ") }));
-    let cpus: Vec<String> = setup.cpus.iter().map(|(model, count)| format!("{count} × {model}")).collect();
+    let cpus: Vec<String> = setup.cpus.iter().map(|(model, count)| format!("{model} ({count} CPUs)")).collect();
     lines.push(line("CPU".into(), cpus.join("; ")));
     if !setup.versions.is_empty() {
         let versions = setup.versions.iter().map(|(name, version)| match name.as_str() {
@@ -332,6 +332,15 @@ fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String> {
         let args = Args::new().with("label", label.clone()).with("why", reasons.join("; "));
         out.push(words.text(lang, "note-spoiled", &args));
     }
+    let share = |v: f64| words.figure(lang, &Format::for_unit("ratio", [v].into_iter()), v);
+    for (label, used) in &report.foreign_cpu {
+        let args = Args::new().with("label", label.clone()).with("used", share(*used));
+        out.push(words.text(lang, "remark-foreign-cpu", &args));
+    }
+    for (label, names) in &report.strangers {
+        let args = Args::new().with("label", label.clone()).with("names", words.list(lang, names));
+        out.push(words.text(lang, "remark-strangers", &args));
+    }
     for (label, reason) in &report.accepted {
         let args = Args::new().with("label", label.clone()).with("reason", reason.clone());
         out.push(words.text(lang, "note-accepted", &args));
@@ -368,7 +377,7 @@ fn charts(section: &Section, words: &Words, langs: &[&str]) -> Vec<Chart> {
             let lines: Vec<chart::Line> = lines.filter(|line| line.points.len() >= 2).collect();
             let Some(show) = shown.filter(|_| !lines.is_empty() && ticks.len() == table.body.len()) else { continue };
             let unit = show.head().map_or_else(String::new, |u| format!(" ({u})"));
-            let labels = chart::Labels { title: String::new(), x: axis(rows), y: axis(column) + &unit };
+            let labels = chart::Labels { x: axis(rows), y: axis(column) + &unit };
             charts.push(Chart {
                 file: format!("{}-{column}.svg", section.name),
                 alt: join(langs.iter().map(|lang| {
@@ -396,8 +405,7 @@ fn together_chart(section: &Section, words: &Words, langs: &[&str], names: &Name
     let unit = show.head().map_or_else(String::new, |u| format!(" ({u})"));
     let x = section.together.iter().flat_map(|g| &g.members).next()?;
     let x = x.axes.keys().map(|axis| join(langs.iter().map(|l| names.head(axis, l)))).collect::<Vec<_>>().join(", ");
-    let labels =
-        chart::Labels { title: String::new(), x, y: join(langs.iter().map(|l| names.head(&measure, l))) + &unit };
+    let labels = chart::Labels { x, y: join(langs.iter().map(|l| names.head(&measure, l))) + &unit };
     for (_, a, b) in &mut bars {
         *a *= show.factor;
         *b *= show.factor;
@@ -421,9 +429,8 @@ fn load_chart(section: &Section, words: &Words, langs: &[&str]) -> Option<Chart>
     let lines: Vec<chart::Line> = lines.collect();
     let epochs: Vec<(f64, f64)> = series.epoch_times.iter().map(|(_, begin, end)| (*begin, *end)).collect();
     let labels = chart::Labels {
-        title: String::new(),
-        x: words.joined(langs, "chart-time"),
-        y: words.joined(langs, "chart-load"),
+        x: format!("{} (s)", words.joined(langs, "chart-time")),
+        y: format!("{} (%)", words.joined(langs, "chart-load")),
     };
     let args = || Args::new().with("label", label.clone());
     Some(Chart {
