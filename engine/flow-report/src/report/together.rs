@@ -221,7 +221,7 @@ fn refused(refusal: &Refusal, words: &Words, lang: &str) -> String {
         Refusal::NoSolo { label } => words.text(lang, "refused-no-solo", &args.with("label", label.clone())),
         Refusal::NoTime { label } => words.text(lang, "refused-no-time", &args.with("label", label.clone())),
         Refusal::Unlike { label, what, one, other } => {
-            let what = crate::table::inline(&name(what, words, lang));
+            let what = crate::table::inline(&name(what, words, lang), lang);
             let args = args.with("label", label.clone()).with("what", what);
             words.text(lang, "refused-unlike", &args.with("one", one.clone()).with("other", other.clone()))
         }

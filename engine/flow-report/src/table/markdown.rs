@@ -121,7 +121,7 @@ fn label(column: &Column, words: &Words, lang: &str, follows: bool) -> String {
         (Some(Derived::Ratio), _) => "ratio-of",
         (Some(Derived::Speedup), _) => "speedup-of",
     };
-    let inside = if key == "growth-short" { String::new() } else { inline(&name) };
+    let inside = if key == "growth-short" { String::new() } else { inline(&name, lang) };
     words.text(lang, key, &Args::new().with("column", inside))
 }
 
@@ -130,11 +130,11 @@ pub(crate) fn name(name: &str, words: &Words, lang: &str) -> String {
     words.find(lang, &format!("column-{}", name.replace('.', "-")), &Args::new()).unwrap_or_else(|| name.to_owned())
 }
 
-/// A label inside a sentence: `Epoch time` is `epoch time` there, `GPU load` stays.
-pub(crate) fn inline(label: &str) -> String {
+/// A label inside a sentence: `Epoch time` is `epoch time` in an English one, `GPU load` stays.
+pub(crate) fn inline(label: &str, lang: &str) -> String {
     let mut chars = label.chars();
     match (chars.next(), chars.next()) {
-        (Some(first), Some(second)) if second.is_lowercase() => {
+        (Some(first), Some(second)) if lang == "en" && second.is_lowercase() => {
             first.to_lowercase().collect::<String>() + &label[first.len_utf8()..]
         }
         _ => label.to_owned(),
@@ -206,13 +206,13 @@ fn worded(note: &Note, words: &Words, lang: &str) -> String {
     let args = Args::new();
     match note {
         Note::Mean { of, over } => {
-            let over: Vec<String> = over.iter().map(|axis| inline(&name(axis, words, lang))).collect();
+            let over: Vec<String> = over.iter().map(|axis| inline(&name(axis, words, lang), lang)).collect();
             let key = if over.is_empty() { "note-mean" } else { "note-mean-over" };
             words.text(lang, key, &args.with("of", of.to_string()).with("over", words.list(lang, &over)))
         }
         Note::Median { of } => words.text(lang, "note-median", &args.with("of", of.to_string())),
         Note::Unlike { what, one, other } => {
-            let what = inline(&name(what, words, lang));
+            let what = inline(&name(what, words, lang), lang);
             words.text(
                 lang,
                 "note-unlike",
@@ -258,6 +258,6 @@ impl Names<'_> {
 
     /// Inside a sentence.
     pub(crate) fn inline(&self, of: &str, lang: &str) -> String {
-        inline(&self.head(of, lang))
+        inline(&self.head(of, lang), lang)
     }
 }
