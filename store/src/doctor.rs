@@ -1,9 +1,9 @@
-//! `flow doctor`: holds the database against the artifacts and the journals, rebuilds it where it is damaged, and says what it
-//! found. Changes nothing that is sound.
+//! `flow doctor`: holds the database against the artifacts and the journals, rebuilds it where it is damaged, and tells
+//! what it found. Changes nothing that is sound; words are somebody else's.
 
 use std::{
     collections::BTreeMap,
-    fmt, fs,
+    fs,
     ops::ControlFlow,
     path::{Path, PathBuf},
 };
@@ -55,47 +55,6 @@ impl Diagnosis {
             && self.unreadable == 0
             && self.journals.is_empty()
     }
-}
-
-impl fmt::Display for Diagnosis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(rebuilt) = &self.rebuilt {
-            writeln!(f, "the database was damaged: {}", rebuilt.because)?;
-            writeln!(f, "  the old one is now `{}`, delete it when you like", rebuilt.aside.display())?;
-            writeln!(
-                f,
-                "  a new one has {} from the journals of {}",
-                many(rebuilt.results, "result"),
-                many(rebuilt.runs as usize, "run")
-            )?;
-        }
-        if self.restored > 0 {
-            writeln!(
-                f,
-                "{} that the journals tell of had been lost, and were put back",
-                many(self.restored, "result")
-            )?;
-        }
-        for (run, lines) in &self.journals {
-            writeln!(f, "the journal of run {run} has {} that cannot be read", many(*lines as usize, "line"))?;
-        }
-        if self.unreadable > 0 {
-            writeln!(f, "{} of the database could not be read and were dropped", many(self.unreadable, "value"))?;
-        }
-        for (label, why) in &self.dropped {
-            writeln!(f, "{label} will run again: {why}")?;
-        }
-        let how = if self.contents_read { "contents" } else { "sizes and times" };
-        writeln!(f, "{} and the {how} of {} checked", many(self.results, "result"), many(self.artifacts, "artifact"))?;
-        if self.is_sound() {
-            writeln!(f, "the store is sound")?;
-        }
-        Ok(())
-    }
-}
-
-fn many(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
 /// Checks the store in `path` and repairs what can be. With `contents` every artifact is read and hashed again. The store is

@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt, fs,
+    fs,
     os::unix::fs::MetadataExt,
     path::Path,
 };
@@ -179,19 +179,5 @@ fn digests_in(parts: &Value, found: &mut BTreeSet<Digest>) {
         Value::Array(items) => items.iter().for_each(|item| digests_in(item, found)),
         Value::Object(fields) => fields.values().for_each(|item| digests_in(item, found)),
         _ => {}
-    }
-}
-
-impl fmt::Display for Freed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} runs, {} results, {} artifacts, {:.1} MiB; {} runs stay",
-            self.runs,
-            self.results,
-            self.objects,
-            self.bytes as f64 / f64::from(1 << 20),
-            self.kept
-        )
     }
 }

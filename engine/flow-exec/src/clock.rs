@@ -50,7 +50,10 @@ pub fn local_time() -> String {
     jiff::Zoned::now().strftime("%F %T").to_string()
 }
 
-/// The local time as a run's id begins: `20260208-153012`.
+/// The local time as a run's id: `20260208-153012-8a3f`, the last four digits the fraction of the second, so that ids of runs
+/// sort by time however quick those are.
 pub fn compact_time() -> String {
-    jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string()
+    let now = jiff::Zoned::now();
+    let fraction = (i64::from(now.subsec_nanosecond()) << 16) / 1_000_000_000;
+    format!("{}-{fraction:04x}", now.strftime("%Y%m%d-%H%M%S"))
 }

@@ -117,10 +117,9 @@ impl TestSpace {
     /// # Panics
     /// There is no run.
     pub fn journal(&self) -> Vec<Value> {
-        let mut runs: Vec<_> =
-            fs::read_dir(self.path(".flow/runs")).expect("runs").flatten().map(|run| run.path()).collect();
-        runs.sort();
-        let text = fs::read_to_string(runs.pop().expect("a run").join("journal.jsonl")).expect("a journal");
+        let runs = fs::read_dir(self.path(".flow/runs")).expect("runs").flatten();
+        let newest = runs.map(|run| run.path()).max().expect("a run");
+        let text = fs::read_to_string(newest.join("journal.jsonl")).expect("a journal");
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
@@ -140,6 +139,19 @@ impl TestSpace {
         self.dir.disable_cleanup(true);
         self.dir.path().to_owned()
     }
+}
+
+/// Every file below a folder, links not followed, in order of path.
+pub fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => found.extend(files_below(&entry.path())),
+            _ => found.push(entry.path()),
+        }
+    }
+    found.sort();
+    found
 }
 
 /// What a `flow` that has ended said.
