@@ -6,6 +6,7 @@ use std::{
 };
 
 use minijinja::value::Value;
+use serde_json::Value as Json;
 
 use super::{
     facts::Group,
@@ -13,14 +14,14 @@ use super::{
     keys::{Keys, skipped},
     matrix::Agreement,
     prepare::{StepPlan, dotted},
-    with::{Mark, known},
+    with::{Mark, Schema, known},
 };
 use crate::{
     CorunGpus, CorunMember, Diagnostic, Exclusive, GroupId, Input, Instance, InstanceId, Machine, Need, Outcome,
     ResourceRequest, StepId,
-    expr::{Scope, Template},
+    expr::Scope,
     spec::{
-        at::{At, On, Problems},
+        at::{At, On, Problems, Seg},
         step::Step,
     },
 };
@@ -72,7 +73,7 @@ pub(super) fn build(
     let edges = Edges::new(at, plans, agreements);
     let uniform_inputs = plans[at].uniform.then(|| {
         let mut inputs = keys.inputs.get(&scope, "", &mut Problems::default()).to_vec();
-        inputs.extend(path_inputs(&plans[at], &plans[at].with));
+        inputs.extend(uniform_paths(&plans[at]));
         Arc::<[Input]>::from(inputs)
     });
     for point in 0..plans[at].matrix.len() {
@@ -138,7 +139,10 @@ pub(super) fn build(
                     Some(inputs) if keys.inputs.is_ready() => inputs.clone(),
                     _ => {
                         let mut inputs = keys.inputs.get(&scope, &label, problems).to_vec();
-                        inputs.extend(own_with(plan, step, &scope, &label, problems));
+                        inputs.extend(match plan.uniform {
+                            true => uniform_paths(plan),
+                            false => own_with(plan, step, &scope, &label, problems),
+                        });
                         inputs.into()
                     }
                 };
@@ -158,30 +162,27 @@ pub(super) fn build(
     plans[at].sound &= problems.0.len() == before;
 }
 
-/// Paths in `with` as inputs.
-fn path_inputs(plan: &StepPlan, with: &Template) -> Vec<Input> {
-    let Some(schema) = plan.schema.as_ref().filter(|s| s.marks(Mark::Path)) else { return Vec::new() };
-    let Ok((mut json, unknown)) = known(with) else { return Vec::new() };
-    schema.fill(&mut json);
-    schema
-        .marked(&json, Mark::Path)
-        .into_iter()
-        .filter(|(path, _)| !unknown.contains(path))
+/// Paths in `with` as inputs, as far as it is known.
+fn path_inputs(schema: &Schema, json: &Json, unknown: &[Vec<Seg>]) -> Vec<Input> {
+    let known = schema.marked(json, Mark::Path).into_iter().filter(|(path, _)| !unknown.contains(path));
+    known
         .map(|(path, text)| Input { name: Some(dotted(&path)), path: text, by_listing: false, in_place: true })
         .collect()
 }
 
+/// Paths in a `with` that is the same for every instance, and was checked as such.
+fn uniform_paths(plan: &StepPlan) -> Vec<Input> {
+    let (Some(schema), Ok((mut json, unknown))) = (&plan.schema, known(&plan.with)) else { return Vec::new() };
+    schema.fill(&mut json);
+    path_inputs(schema, &json, &unknown)
+}
+
 /// Checks a `with` that differs between instances, and finds its paths.
 fn own_with(plan: &StepPlan, step: &Step, scope: &Value, label: &str, problems: &mut Problems) -> Vec<Input> {
-    if plan.uniform {
-        return path_inputs(plan, &plan.with);
-    }
     let Some(schema) = &plan.schema else { return Vec::new() };
-    let seedless = |expr: &crate::expr::Expr| {
-        !expr.is_late()
-            && !expr.reads.names.iter().any(|n| n == "inputs" || n == "seed" && plan.own_names.contains("seed"))
-    };
-    let folded = match plan.with.fold(scope, &seedless) {
+    let own_seed = plan.own_names.contains("seed");
+    let later = |name: &String| name == "inputs" || name == "seed" && own_seed;
+    let folded = match plan.with.fold(scope, &|expr| !expr.is_late() && !expr.reads.names.iter().any(later)) {
         Ok(folded) => folded,
         Err(error) => {
             error.report(&plan.with, problems);
@@ -192,14 +193,15 @@ fn own_with(plan: &StepPlan, step: &Step, scope: &Value, label: &str, problems: 
         Ok((mut json, unknown)) => {
             schema.fill(&mut json);
             let at = step.with.as_ref().map_or_else(|| step.at.key("uses"), |with| with.at.clone());
-            schema.check(&json, &unknown, &at, Some(&format!("so it is in `{label}`")), problems);
+            schema.check(&json, &unknown, &at, Some(label), problems);
+            path_inputs(schema, &json, &unknown)
         }
         Err((path, message)) => {
             let at = path.iter().fold(plan.with.at.clone(), |at, seg| at.seg(seg.clone()));
             problems.value(&at, Diagnostic::new(message).help(format!("so it is in `{label}`")));
+            Vec::new()
         }
     }
-    path_inputs(plan, &folded)
 }
 
 /// A step's edges, once for the step.

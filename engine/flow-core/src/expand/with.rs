@@ -76,11 +76,6 @@ impl Schema {
         found
     }
 
-    /// Whether any parameter is marked so.
-    pub(super) fn marks(&self, kind: Mark) -> bool {
-        self.marks.iter().any(|(_, mark)| *mark == kind)
-    }
-
     /// What is wrong with a `with:` whose values are all known; a sentence each.
     pub(super) fn sentences(&self, with: &Json) -> Vec<String> {
         if self.validator.is_valid(with) {
@@ -97,7 +92,7 @@ impl Schema {
         with: &Json,
         unknown: &[Vec<Seg>],
         at: &At,
-        help: Option<&str>,
+        label: Option<&str>,
         problems: &mut Problems,
     ) {
         if self.validator.is_valid(with) {
@@ -105,8 +100,8 @@ impl Schema {
         }
         for found in self.errors(with, unknown) {
             let at = found.path.iter().fold(at.clone(), |at, seg| at.seg(seg.clone()));
-            let what = match help {
-                Some(help) => found.what.help(help),
+            let what = match label {
+                Some(label) => found.what.help(format!("so it is in `{label}`")),
                 None => found.what,
             };
             problems.add(&at, if found.key { On::Key } else { On::Value }, what);

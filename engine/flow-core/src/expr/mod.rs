@@ -1,5 +1,16 @@
 //! Expressions: `${{ }}` in values. An expression that is a whole value keeps its type, others are rendered into their text;
 //! an undefined result is an error. Each is compiled once. Does not know which names a key may see.
+//!
+//! The language is minijinja's, with these of our own:
+//!
+//! | | |
+//! | --- | --- |
+//! | `x \| where(version='v7')` | the members of a list at that point of the matrix; of `steps.X` it keeps `.out` and the like where one is left |
+//! | `x \| sh` | one word of a shell's command line, or of a list one word each; values in `run:` are not quoted otherwise |
+//! | `KiB`, `MiB`, `GiB`, `TiB` | for sizes: `machine.gpu_memory >= 24 * GiB` |
+//! | `seed` | in `run`, `with` and `env` the instance's seed, where no parameter and no axis has that name |
+//!
+//! Inside of a text a value stands as YAML writes it (`true`, `0.001`), a list or mapping as JSON; null is an error there.
 
 mod environment;
 mod scan;
