@@ -215,11 +215,12 @@ impl Live<'_> {
     }
 
     pub(super) fn close(&mut self, group: Option<GroupId>, at: f64, by: Option<String>) {
-        if let Some(window) = group.and_then(|group| self.windows.get_mut(&group)) {
-            if window.released.is_some() && window.closed.is_none() {
-                window.closed = Some(at);
-                window.closed_by = by;
-            }
+        if let Some(window) = group.and_then(|group| self.windows.get_mut(&group))
+            && window.released.is_some()
+            && window.closed.is_none()
+        {
+            window.closed = Some(at);
+            window.closed_by = by;
         }
     }
 

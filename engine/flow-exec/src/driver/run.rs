@@ -103,10 +103,10 @@ pub fn run(
     let whole = options.targets.is_empty() && force == Force::Nothing;
     let previous =
         StoreDir::existing(&session.workspace.store)?.and_then(|dir| Snapshot::load(&dir, &session.snapshot_name()));
-    if let Some(snapshot) = previous.as_ref().filter(|_| whole) {
-        if snapshot.still_holds(&StoreDir::create(&session.workspace.store)?, &key) {
-            return Ok(unchanged(snapshot));
-        }
+    if let Some(snapshot) = previous.as_ref().filter(|_| whole)
+        && snapshot.still_holds(&StoreDir::create(&session.workspace.store)?, &key)
+    {
+        return Ok(unchanged(snapshot));
     }
 
     let run = new_run_id();

@@ -6,7 +6,7 @@ use std::{
     fs, io,
     net::TcpListener,
     os::unix::fs::symlink,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use flow_core::{Body, Instance, Machine, Resolved, sched::Placement};
@@ -53,13 +53,9 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, String> {
         start.objects.materialise(&link.digest, &to).map_err(|e| e.to_string())?;
     }
     let mut announces = start.members.is_some() && matches!(start.resolved.body, Body::Plugin { .. });
-    for input in start.instance.inputs.iter() {
-        // An absolute input is read in place: there is no place of the same name in the work folder.
-        if Path::new(&input.path).is_absolute() {
-            continue;
-        }
+    for input in start.instance.inputs.iter().filter(|input| !input.in_place) {
         let from = start.session.path(&input.path);
-        let to = work.join(place(&input.path));
+        let to = work.join(input.place());
         parent(&to)?;
         let meta = fs::metadata(&from).map_err(|e| format!("input `{}`: {e}", input.path))?;
         let done = if meta.is_dir() { symlink(&from, &to) } else { fs::copy(&from, &to).map(|_| ()) };
@@ -85,11 +81,6 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, String> {
         Body::Builtin { .. } => Vec::new(),
     };
     Ok(Launch { argv, env: environment(start), announces })
-}
-
-/// Where an input appears in the work folder: the same path without the steps upwards.
-pub(crate) fn place(path: &str) -> PathBuf {
-    Path::new(path).components().filter(|c| matches!(c, Component::Normal(_))).collect()
 }
 
 fn parent(path: &Path) -> Result<(), String> {
@@ -152,10 +143,10 @@ fn environment(start: &Start<'_>) -> Vec<(String, String)> {
     env.insert("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned());
     env.insert("CUDA_VISIBLE_DEVICES".to_owned(), visible(&start.session.expansion.machine, start.placement));
     env.insert("MASTER_ADDR".to_owned(), "127.0.0.1".to_owned());
-    if let Ok(listener) = TcpListener::bind(("127.0.0.1", 0)) {
-        if let Ok(address) = listener.local_addr() {
-            env.insert("MASTER_PORT".to_owned(), address.port().to_string());
-        }
+    if let Ok(listener) = TcpListener::bind(("127.0.0.1", 0))
+        && let Ok(address) = listener.local_addr()
+    {
+        env.insert("MASTER_PORT".to_owned(), address.port().to_string());
     }
     if let Some(dir) = start.exe.parent() {
         let path = env.get("PATH").map(OsString::from).unwrap_or_default();
@@ -164,10 +155,10 @@ fn environment(start: &Start<'_>) -> Vec<(String, String)> {
             env.insert("PATH".to_owned(), path.to_string_lossy().into_owned());
         }
     }
-    if let Body::Plugin { plugin, .. } = &start.resolved.body {
-        if let Some(found) = start.session.plugins.iter().find(|p| p.name() == plugin) {
-            env.extend(found.env());
-        }
+    if let Body::Plugin { plugin, .. } = &start.resolved.body
+        && let Some(found) = start.session.plugins.iter().find(|p| p.name() == plugin)
+    {
+        env.extend(found.env());
     }
     env.extend(start.resolved.env.iter().map(|(name, value)| (name.clone(), value.clone())));
     let secrets = &start.session.expansion.steps[start.instance.step.index()].secrets;
@@ -203,13 +194,6 @@ pub(crate) fn exe() -> Result<PathBuf, ExecError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_input_appears_under_its_own_path_inside_the_work_folder() {
-        for (path, expected) in [("train.py", "train.py"), ("./a/b.txt", "a/b.txt"), ("../data/x/", "data/x")] {
-            assert_eq!(place(path), Path::new(expected), "{path}");
-        }
-    }
 
     #[test]
     fn scripts_that_announce_themselves_are_known_by_the_call() {
