@@ -1,3 +1,16 @@
-//! main
+//! The `flow` command: arguments, words, exit codes, and all printing. Decides nothing about work.
 
-fn main() {}
+mod args;
+mod commands;
+mod diagnostics;
+mod error;
+mod output;
+mod place;
+mod screen;
+mod words;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    commands::main()
+}

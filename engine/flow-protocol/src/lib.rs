@@ -35,6 +35,9 @@ pub const PROTOCOL: u32 = 1;
 /// The environment variable that names the attempt's folder, absolute.
 pub const ATTEMPT_VAR: &str = "FLOW_ATTEMPT";
 
+/// The environment variable that holds the number of members of the attempt's co-run group; absent outside of one.
+pub const CORUN_VAR: &str = "FLOW_CORUN";
+
 /// File names in the attempt's folder.
 pub mod file {
     /// The request, JSON.

@@ -98,6 +98,10 @@ fn epochs(
         let mut pass = loader.pass(order, options.batch, Some(augment));
         let (mut loss, mut step) = (Tensor::zeros([], (Kind::Float, trainer.device)), 0);
         while let Some(batch) = pass.next()? {
+            if !asked_for && attempt.stopped() {
+                // Half an epoch more is of no use to anybody.
+                return Ok(());
+            }
             let done = f64::from(epoch - 1) + f64::from(step) / steps as f64;
             trainer.optimizer.set_lr(options.lr(done / f64::from(options.epochs)));
             loss += trainer.step(&batch.pixels, &batch.labels) * batch.labels.size()[0];
@@ -135,6 +139,9 @@ fn epochs(
         attempt.log(format!("epoch {epoch}/{}{said}, {rate:.0} images/s", options.epochs));
         if epoch == options.epochs {
             trainer.save(&attempt.output("model")?)?;
+            if request.corun.is_some() {
+                attempt.sufficed();
+            }
         }
     }
     Ok(())

@@ -115,7 +115,8 @@ impl Follower {
     }
 }
 
-/// Whether to go on: a `hello` of our version comes before anything else.
+/// Whether to go on: a `hello` of our version comes before anything else but the `ready` of a plain program, which is
+/// written by `flow ready`, of this very version.
 fn check(message: &Message, greeted: &mut bool) -> Result<(), String> {
     match message {
         Message::Hello { protocol, plugin, version, .. } if *protocol != PROTOCOL => Err(format!(
@@ -126,6 +127,7 @@ fn check(message: &Message, greeted: &mut bool) -> Result<(), String> {
             *greeted = true;
             Ok(())
         }
+        Message::Ready => Ok(()),
         _ if *greeted => Ok(()),
         _ => Err(format!(
             "the program wrote a message before `hello`; its first line must be a `hello` with protocol {PROTOCOL}"

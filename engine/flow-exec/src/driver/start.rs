@@ -167,6 +167,9 @@ fn environment(start: &Start<'_>) -> Vec<(String, String)> {
             env.insert(secret.clone(), value.clone());
         }
     }
+    if let Some(members) = start.members {
+        env.insert(protocol::CORUN_VAR.to_owned(), members.to_string());
+    }
     env.insert(protocol::ATTEMPT_VAR.to_owned(), start.folder.path().to_string_lossy().into_owned());
     env.into_iter().collect()
 }

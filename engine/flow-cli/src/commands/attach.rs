@@ -1,0 +1,81 @@
+//! `flow attach`.
+
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use flow_core::RunEvent;
+use flow_exec::Update;
+use flow_store::Follow;
+
+use super::{Done, run};
+use crate::args::{About, Global};
+use crate::error::CliError;
+use crate::output::Output;
+use crate::place::Place;
+use crate::screen::{Ended, Screen, summary};
+
+/// How often the journal is read.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Arguments of `flow attach`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Ctrl-C stops watching, not the run; `flow cancel` ends that. The exit code is the run's.")]
+pub(crate) struct Attach {
+    #[command(flatten)]
+    about: About,
+    /// One JSON object a line, from the run's beginning
+    #[arg(long)]
+    json: bool,
+}
+
+impl Attach {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let place = Place::find(global, &self.about)?;
+        let running = place.store.holder()?.and_then(|holder| holder.run);
+        let id = running.ok_or_else(|| {
+            CliError::usage(format!("nothing runs in the store `{}`", place.store.path().display()))
+                .hint("`flow status` shows the last run")
+        })?;
+        let dir = place.store.run(&id);
+        let mut journal = Follow::new(&dir);
+        let mut screen = Screen::new(output, self.json);
+        let exit = loop {
+            // Asked before the last look, so that nothing is missed between the two.
+            let alive = place.store.holder()?.is_some_and(|holder| holder.run.as_ref() == Some(&id));
+            let mut exit = None;
+            for line in journal.poll()? {
+                if let RunEvent::RunEnded { exit: code, .. } = line.event {
+                    exit = Some(code);
+                }
+                screen.update(Update::Event(line))?;
+            }
+            if let Some(status) = dir.status()? {
+                screen.update(Update::Status(Box::new(status)))?;
+            }
+            if exit.is_some() || !alive {
+                break exit;
+            }
+            thread::sleep(LOOK);
+        };
+        let view = screen.close();
+        if self.json {
+            return Ok(code(exit.unwrap_or(1)));
+        }
+        let Some(exit) = exit else {
+            return Err(CliError::failed(format!("run {id} was killed")).hint("the next run goes on where it was"));
+        };
+        let ended = Ended { run: id.to_string(), exit, published: view.published.clone(), unchanged: None };
+        let quiet = output.quiet;
+        for line in summary(&view, &ended, quiet, &mut |_, folder| run::log_tail(&place.workspace, folder)) {
+            output.line(line)?;
+        }
+        Ok(code(exit))
+    }
+}
+
+fn code(exit: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(exit).unwrap_or(1))
+}

@@ -1,0 +1,52 @@
+//! `flow check`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use flow_exec::Session;
+
+use super::Done;
+use crate::args::{Global, Selection};
+use crate::error::CliError;
+use crate::output::{GOOD, Output, styled};
+use crate::{place, words};
+
+/// Arguments of `flow check`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  flow check workflows/*.yaml            every error of every file, with its line")]
+pub(crate) struct Check {
+    /// Workflow files
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    selection: Selection,
+}
+
+impl Check {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let mut worst = ExitCode::SUCCESS;
+        for file in self.files {
+            let request = place::request(global, file, &self.selection);
+            match Session::open(&request, &flow_report::Reports::new()) {
+                Ok(session) => {
+                    let expansion = &session.expansion;
+                    output.line(format!(
+                        "{} {}: {} of {}",
+                        styled(GOOD, "ok"),
+                        request.file.display(),
+                        words::count(expansion.instances.len(), "instance"),
+                        words::count(expansion.steps.len(), "step"),
+                    ))?;
+                    for remark in &expansion.remarks {
+                        output.line(format!("   {remark}"))?;
+                    }
+                }
+                Err(error) => worst = CliError::from(error).report(output),
+            }
+        }
+        Ok(worst)
+    }
+}

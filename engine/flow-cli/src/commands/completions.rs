@@ -1,0 +1,30 @@
+//! `flow completions`.
+
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory};
+use clap_complete::{Shell, generate};
+
+use super::Done;
+use crate::args::Cli;
+
+/// Arguments of `flow completions`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flow completions bash > ~/.local/share/bash-completion/completions/flow
+  flow completions zsh > ~/.zfunc/_flow
+  flow completions fish > ~/.config/fish/completions/flow.fish")]
+pub(crate) struct Completions {
+    /// Which shell
+    shell: Shell,
+}
+
+impl Completions {
+    pub(crate) fn execute(self) -> Done {
+        let mut text = Vec::new();
+        generate(self.shell, &mut Cli::command(), "flow", &mut text);
+        std::io::Write::write_all(&mut std::io::stdout(), &text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,76 @@
+//! `flow run --detach`: the same run in a process of its own, away from the terminal.
+
+use std::fs::{self, File};
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use flow_exec::SessionRequest;
+use flow_store::StoreDir;
+
+use super::Done;
+use crate::error::CliError;
+use crate::output::Output;
+
+/// How often is looked whether it has begun.
+const LOOK: Duration = Duration::from_millis(50);
+/// So many looks are given to whoever holds the store, before the wait is left to the background.
+const PATIENCE: u32 = 20;
+
+/// Starts the run in the background and returns when it has begun.
+pub(crate) fn start(session: &SessionRequest, output: &mut Output) -> Done {
+    let workspace = flow_exec::Workspace::find(&session.file, session.store.as_deref(), &session.plugin_dirs)
+        .map_err(|e| CliError::failed(format!("the folder at hand cannot be reached: {e}")))?;
+    let store = StoreDir::create(&workspace.store)?;
+    let said = store.path().join("detached.log");
+    let cannot = |e: std::io::Error| CliError::failed(format!("the run cannot go to the background: {e}"));
+    let file = File::create(&said).map_err(cannot)?;
+    let exe = std::env::current_exe().map_err(cannot)?;
+    let args = std::env::args_os().skip(1).map(|arg| if arg == "--detach" { "--detached".into() } else { arg });
+    let mut child = Command::new(exe)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().map_err(cannot)?)
+        .stderr(file)
+        .spawn()
+        .map_err(cannot)?;
+    let mut waited = 0;
+    loop {
+        if let Some(status) = child.try_wait().map_err(cannot)? {
+            // It ended at once: invalid, or nothing to do. What it said is what would have been said here.
+            let text = fs::read_to_string(&said).unwrap_or_default();
+            if status.success() {
+                output.line(text.trim_end())?
+            } else {
+                output.error(text.trim_end())?
+            }
+            return Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)));
+        }
+        match store.holder()? {
+            Some(holder) if holder.pid == child.id() => {
+                let run = holder.run.map(|run| format!("run {run}")).unwrap_or_else(|| "the run".to_owned());
+                output.line(format!("{run} goes on in the background (process {})", holder.pid))?;
+                output.note("`flow attach` watches it, `flow status` looks once, `flow cancel` ends it")?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            Some(holder) => {
+                waited += 1;
+                if waited > PATIENCE {
+                    output.line(format!(
+                        "process {} waits in the background: the store is in use by {holder}",
+                        child.id()
+                    ))?;
+                    return Ok(ExitCode::SUCCESS);
+                }
+            }
+            None => {}
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// In the background: a session of its own, so that the terminal's end is not its end.
+pub(crate) fn leave_terminal() {
+    // It fails only for the leader of a process group, whom no terminal's end reaches either.
+    nix::unistd::setsid().map(drop).unwrap_or_default();
+}

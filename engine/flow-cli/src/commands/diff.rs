@@ -1,0 +1,155 @@
+//! `flow diff`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
+
+use clap::Args;
+use flow_core::{Metric, RunStart, StepResult};
+use flow_store::{Replay, Results};
+use serde_json::Value;
+
+use super::Done;
+use crate::args::{About, Global};
+use crate::error::CliError;
+use crate::output::{FAINT, Output, STRONG, styled};
+use crate::place::Place;
+use crate::screen::{State, View};
+use crate::words;
+
+/// Arguments of `flow diff`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  flow diff 3f2a 91bc                    runs by the ends of their ids; `flow runs` lists them")]
+pub(crate) struct Diff {
+    /// A run, by its id or the end of it
+    before: String,
+    /// Another one
+    after: String,
+    #[command(flatten)]
+    about: About,
+}
+
+/// A run as far as it is compared.
+struct Side {
+    start: RunStart,
+    /// How each instance was settled, by label.
+    settled: BTreeMap<String, String>,
+    results: BTreeMap<String, StepResult>,
+}
+
+impl Diff {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let place = Place::find(global, &self.about)?;
+        let replay = Replay::read(&place.store)?;
+        let side = |run: &str| -> Result<Side, CliError> { side(place.view(Some(run))?.1, &replay) };
+        let lines = compare(&side(&self.before)?, &side(&self.after)?);
+        if lines.is_empty() {
+            output.line("nothing differs")?;
+        }
+        for line in lines {
+            output.line(line)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn side(view: View, replay: &Replay) -> Result<Side, CliError> {
+    let start = view.start.ok_or_else(|| CliError::failed("the journal of that run has no beginning"))?;
+    let (mut settled, mut results) = (BTreeMap::new(), BTreeMap::new());
+    for shown in view.instances.into_values() {
+        let how = match &shown.state {
+            State::Waiting | State::Running => "not settled",
+            State::Cached(outcome, _) | State::Done(outcome) | State::Settled(outcome) => words::outcome(*outcome),
+        };
+        settled.insert(shown.label.clone(), how.to_owned());
+        let earlier = || replay.result(shown.fingerprint.as_ref()?).ok().flatten();
+        if let Some(result) = shown.result.as_deref().cloned().or_else(earlier) {
+            results.insert(shown.label, result);
+        }
+    }
+    Ok(Side { start, settled, results })
+}
+
+fn compare(before: &Side, after: &Side) -> Vec<String> {
+    let mut out = Vec::new();
+    section(&mut out, "settings", settings(&before.start, &after.start));
+    let labels: BTreeSet<&String> = before.settled.keys().chain(after.settled.keys()).collect();
+    let mut ends = Vec::new();
+    let mut metrics = Vec::new();
+    for label in labels {
+        let (was, is) = (before.settled.get(label), after.settled.get(label));
+        if was != is {
+            let end = |side: Option<&String>| side.cloned().unwrap_or_else(|| "—".to_owned());
+            ends.push(vec![label.clone(), end(was), end(is)]);
+        }
+        if let (Some(was), Some(is)) = (before.results.get(label), after.results.get(label)) {
+            if was.fingerprint != is.fingerprint || was.run != is.run {
+                metrics.extend(numbers(label, was, is));
+            }
+        }
+    }
+    section(&mut out, "instances", ends);
+    section(&mut out, "results", metrics);
+    out
+}
+
+fn section(out: &mut Vec<String>, heading: &str, mut rows: Vec<Vec<String>>) {
+    if rows.is_empty() {
+        return;
+    }
+    rows.insert(0, ["", "before", "after", ""].map(|head| styled(FAINT, head)).to_vec());
+    out.push(styled(STRONG, heading));
+    out.extend(words::columns(&rows).into_iter().map(|line| format!("  {line}")));
+}
+
+fn settings(before: &RunStart, after: &RunStart) -> Vec<Vec<String>> {
+    let flat = |start: &RunStart| -> BTreeMap<String, String> {
+        let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let mut all: BTreeMap<String, String> =
+            start.params.iter().map(|(name, value)| (format!("params.{name}"), plain(value))).collect();
+        let gpus: Vec<&str> = start.machine.gpus.iter().map(|gpu| &*gpu.name).collect();
+        all.insert("workflow".into(), start.workflow.clone());
+        all.insert("flow".into(), start.flow.clone());
+        all.insert("policy".into(), start.policy.clone());
+        all.insert("profile".into(), start.profile.as_ref().map_or("none".into(), |(name, _)| name.clone()));
+        all.insert("machine".into(), format!("{} × {}", start.machine.cpus, start.machine.cpu_model));
+        all.insert("GPUs".into(), if gpus.is_empty() { "none".into() } else { gpus.join(", ") });
+        all
+    };
+    let (before, after) = (flat(before), flat(after));
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let value = |side: &BTreeMap<String, String>, name| side.get(name).cloned().unwrap_or_else(|| "—".into());
+    names
+        .into_iter()
+        .filter(|name| before.get(*name) != after.get(*name))
+        .map(|name| vec![name.clone(), words::fit(&value(&before, name), 40), words::fit(&value(&after, name), 40)])
+        .collect()
+}
+
+/// Numbers that differ, with their change in per cent.
+fn numbers(label: &str, was: &StepResult, is: &StepResult) -> Vec<Vec<String>> {
+    let all = |result: &StepResult| -> BTreeMap<String, Metric> {
+        let mut all = result.metrics.clone();
+        let wall = Metric { value: result.usage.wall_s, unit: "s".into(), epochs: None, sd: None };
+        all.insert("wall_time".into(), wall);
+        all
+    };
+    let (was, is) = (all(was), all(is));
+    let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+    let shown = |metric: Option<&Metric>| metric.map_or_else(|| "—".to_owned(), |m| words::metric(m.value, &m.unit));
+    names
+        .into_iter()
+        .filter(|name| was.get(*name).map(|m| m.value) != is.get(*name).map(|m| m.value))
+        .map(|name| {
+            let (was, is) = (was.get(name), is.get(name));
+            let change = match (was, is) {
+                (Some(was), Some(is)) if was.value != 0.0 => {
+                    format!("{:+.1} %", (is.value / was.value - 1.0) * 100.0)
+                }
+                _ => String::new(),
+            };
+            vec![format!("{label} {name}"), shown(was), shown(is), change]
+        })
+        .collect()
+}

@@ -1,0 +1,69 @@
+//! `flow doctor`.
+
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+
+use clap::Args;
+use flow_store::{Diagnosis, doctor};
+
+use super::{Done, gc::me};
+use crate::args::{About, Global};
+use crate::output::{GOOD, NOTE, Output, styled};
+use crate::place::Place;
+use crate::words;
+
+/// Arguments of `flow doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A database that cannot be read is moved aside and rebuilt from the journals of the runs. A result whose files are
+gone or damaged is dropped: the next run makes it again.")]
+pub(crate) struct Doctor {
+    /// Read every file and hash it again, which takes as long as reading the store does
+    #[arg(long)]
+    contents: bool,
+    #[command(flatten)]
+    about: About,
+}
+
+impl Doctor {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let place = Place::find(global, &self.about)?;
+        let (_store, found) = doctor(place.store.path(), &me(), |_| ControlFlow::Break(()), self.contents)?;
+        for line in render(&found) {
+            output.line(line)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn render(found: &Diagnosis) -> Vec<String> {
+    let mut out = Vec::new();
+    let note = |text: String| format!("{} {text}", styled(NOTE, "repaired:"));
+    if let Some(rebuilt) = &found.rebuilt {
+        out.push(note(format!(
+            "the database was damaged ({}); it was made anew from {} with {}, the old one is in {}",
+            rebuilt.because,
+            words::count(rebuilt.runs as usize, "journal"),
+            words::count(rebuilt.results, "result"),
+            rebuilt.aside.display()
+        )));
+    }
+    for (label, why) in &found.dropped {
+        out.push(note(format!("the result of {label} was dropped: {why}")));
+    }
+    if found.unreadable > 0 {
+        out.push(note(format!("{} of the database could not be read", words::count(found.unreadable, "value"))));
+    }
+    for (run, lines) in &found.journals {
+        let lines = words::count(*lines as usize, "line");
+        out.push(format!("{} the journal of run {run} has {lines} that cannot be read", styled(NOTE, "note:")));
+    }
+    let how = if found.contents_read { "read and hashed" } else { "checked by size and time" };
+    out.push(format!(
+        "{} {}, {} {how}",
+        if found.is_sound() { styled(GOOD, "sound:") } else { styled(GOOD, "now:") },
+        words::count(found.results, "result"),
+        words::count(found.artifacts, "artifact"),
+    ));
+    out
+}

@@ -1,0 +1,67 @@
+//! `flow gc`.
+
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+
+use clap::Args;
+use flow_exec::clock;
+use flow_store::{Freed, Holder, Keep, Store};
+
+use super::Done;
+use crate::args::{About, Global};
+use crate::output::Output;
+use crate::place::Place;
+use crate::words;
+
+/// Arguments of `flow gc`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flow gc -n                             what would go
+  flow gc --runs 3 --days 0              keep what the last three runs of each workflow reach")]
+pub(crate) struct Gc {
+    /// Keep what the last so many runs of each workflow reach
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    runs: usize,
+    /// And what the runs of the last so many days reach
+    #[arg(long, value_name = "D", default_value_t = 30)]
+    days: u64,
+    /// Only say what would go
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    #[command(flatten)]
+    about: About,
+}
+
+impl Gc {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        const DAY: u64 = 24 * 60 * 60 * 1000;
+        let place = Place::find(global, &self.about)?;
+        let since = (self.days > 0).then(|| clock::unix_millis().saturating_sub(self.days.saturating_mul(DAY)));
+        let store = Store::open(place.store.path(), &me(), |_| ControlFlow::Break(()))?;
+        let freed = store.gc(Keep { runs: self.runs, since }, self.dry_run)?;
+        output.line(render(&freed, self.dry_run))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Who this process is, for whoever finds the store in use.
+pub(super) fn me() -> Holder {
+    Holder { pid: std::process::id(), doing: super::run::doing(), run: None, since: clock::local_time() }
+}
+
+fn render(freed: &Freed, dry: bool) -> String {
+    let kept = words::count(freed.kept, "run");
+    if freed.runs + freed.results + freed.objects == 0 {
+        return format!("nothing to remove; {kept} stay");
+    }
+    format!(
+        "{} {}: {}, {}, {}; {kept} {}",
+        if dry { "would free" } else { "freed" },
+        words::bytes(freed.bytes),
+        words::count(freed.runs, "run"),
+        words::count(freed.results, "result"),
+        words::count(freed.objects, "object"),
+        if dry { "would stay" } else { "stay" },
+    )
+}

@@ -1,0 +1,45 @@
+//! `flow init`.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::Done;
+use crate::error::CliError;
+use crate::output::Output;
+
+/// A workflow that runs anywhere.
+const TEXT: &str = include_str!("hello.yaml");
+
+/// Arguments of `flow init`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  flow init && flow run workflows/hello.yaml")]
+pub(crate) struct Init {
+    /// Where to write it
+    #[arg(default_value = "workflows/hello.yaml", value_name = "FILE")]
+    file: PathBuf,
+}
+
+impl Init {
+    pub(crate) fn execute(self, output: &mut Output) -> Done {
+        let shown = self.file.display();
+        if let Some(folder) = self.file.parent() {
+            let cannot = |e| CliError::failed(format!("the folder `{}` cannot be made: {e}", folder.display()));
+            std::fs::create_dir_all(folder).map_err(cannot)?;
+        }
+        let mut file = File::create_new(&self.file).map_err(|e| match e.kind() {
+            ErrorKind::AlreadyExists => CliError::usage(format!("`{shown}` is there already"))
+                .hint("give another name: flow init workflows/mine.yaml"),
+            _ => CliError::failed(format!("`{shown}` cannot be written: {e}")),
+        })?;
+        file.write_all(TEXT.as_bytes()).map_err(|e| CliError::failed(format!("`{shown}` cannot be written: {e}")))?;
+        output.line(format!("wrote {shown}"))?;
+        output.note(format!("next: flow run {shown}"))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,146 @@
+//! `flow logs`.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use flow_core::RunId;
+use flow_exec::attempt::Folder;
+use flow_store::{Follow, RunDir};
+
+use super::{Done, find};
+use crate::args::{Global, OfRun};
+use crate::error::CliError;
+use crate::output::{Output, STRONG, styled};
+use crate::place::{self, Place};
+use crate::screen::{State, View};
+
+/// How often a growing log is read.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Arguments of `flow logs`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flow logs solo                         what its instances printed in the last run
+  flow logs 'solo[version=v7,batch=16]' -f")]
+pub(crate) struct Logs {
+    /// A step, or an instance such as 'solo[batch=16]'
+    step: String,
+    #[command(flatten)]
+    of: OfRun,
+    /// Go on while it is running
+    #[arg(short, long)]
+    follow: bool,
+}
+
+/// The log of one instance.
+struct Log {
+    label: String,
+    file: PathBuf,
+}
+
+impl Logs {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let (place, dir, view) = place::run(global, &self.of)?;
+        let mut logs = Vec::new();
+        for shown in find(&view, &self.step)? {
+            logs.extend(log(&place, &view, &shown.label)?);
+        }
+        if logs.is_empty() && !self.follow {
+            return Err(CliError::usage(format!("`{}` has printed nothing that is kept", self.step)));
+        }
+        if self.follow {
+            return follow(&place, &dir, &self.step, output);
+        }
+        let several = logs.len() > 1;
+        for log in &logs {
+            if several {
+                output.line(styled(STRONG, format_args!("== {} ==", log.label)))?;
+            }
+            match File::open(&log.file) {
+                Ok(mut file) => drop(io::copy(&mut file, &mut output.out)?),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    output.note(format!("{}: its log was cleaned away, or it printed nothing", log.label))?;
+                }
+                Err(e) => return Err(CliError::failed(format!("`{}` cannot be read: {e}", log.file.display()))),
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The log of an instance's last attempt: in the run that produced its result, if it is cached.
+fn log(place: &Place, view: &View, label: &str) -> Result<Option<Log>, CliError> {
+    let Some(shown) = view.instances.values().find(|shown| shown.label == label) else { return Ok(None) };
+    if let State::Cached(_, from) = &shown.state {
+        return from_run(place, from, label);
+    }
+    let attempt = shown.attempt.and_then(|id| view.attempts.get(&id));
+    Ok(attempt.map(|attempt| {
+        let folder = Folder::at(place.workspace.store.join(&attempt.folder));
+        Log { label: label.to_owned(), file: folder.log() }
+    }))
+}
+
+fn from_run(place: &Place, run: &RunId, label: &str) -> Result<Option<Log>, CliError> {
+    let mut view = View::default();
+    match place.store.run(run).read_journal(|line| view.event(&line)) {
+        Ok(_) => log(place, &view, label),
+        // The run was cleaned away.
+        Err(_) => Ok(None),
+    }
+}
+
+/// Prints what is new until nothing that was asked for runs any more. Lines of several instances begin with their label.
+fn follow(place: &Place, dir: &RunDir, step: &str, output: &mut Output) -> Done {
+    let mut journal = Follow::new(dir);
+    let mut view = View::default();
+    let mut read: std::collections::BTreeMap<PathBuf, u64> = std::collections::BTreeMap::new();
+    loop {
+        for line in journal.poll()? {
+            view.event(&line);
+        }
+        let asked = find(&view, step)?;
+        let several = asked.len() > 1;
+        let attempts = asked.iter().filter_map(|shown| Some((shown, view.attempts.get(&shown.attempt?)?)));
+        for (shown, attempt) in attempts {
+            let file = Folder::at(place.workspace.store.join(&attempt.folder)).log();
+            let from = read.entry(file.clone()).or_default();
+            let text = new_text(&file, from, attempt.ended.is_some());
+            for line in text.lines() {
+                if several {
+                    output.line(format!("{} {line}", styled(STRONG, format_args!("{}:", shown.label))))?;
+                } else {
+                    output.line(line)?;
+                }
+            }
+            output.out.flush()?;
+        }
+        let open = |state: &State| matches!(state, State::Waiting | State::Running);
+        let over = view.exit.is_some() || place.store.holder()?.is_none();
+        if over || !asked.iter().any(|shown| open(&shown.state)) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// Whole lines that are new; the rest too once the program has ended.
+fn new_text(file: &PathBuf, from: &mut u64, ended: bool) -> String {
+    let mut bytes = Vec::new();
+    let read = File::open(file).and_then(|mut file| {
+        file.seek(SeekFrom::Start(*from))?;
+        file.read_to_end(&mut bytes)
+    });
+    if read.is_err() {
+        return String::new();
+    }
+    let whole = if ended { bytes.len() } else { bytes.iter().rposition(|b| *b == b'\n').map_or(0, |n| n + 1) };
+    *from += whole as u64;
+    String::from_utf8_lossy(&bytes[..whole]).into_owned()
+}

@@ -1,0 +1,93 @@
+//! The commands, one a file. Here: from the arguments to the command, and from its end to the exit code.
+
+pub(crate) mod accept;
+pub(crate) mod attach;
+pub(crate) mod cancel;
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod detach;
+pub(crate) mod diff;
+pub(crate) mod doctor;
+pub(crate) mod gc;
+pub(crate) mod graph;
+pub(crate) mod hw;
+pub(crate) mod init;
+pub(crate) mod logs;
+pub(crate) mod plan;
+pub(crate) mod plugins;
+pub(crate) mod ready;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod runs;
+pub(crate) mod schema;
+pub(crate) mod show;
+pub(crate) mod status;
+pub(crate) mod why;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command, Global};
+use crate::error::CliError;
+use crate::output::Output;
+use crate::screen::{Shown, View};
+
+/// What a command comes to.
+pub(crate) type Done = Result<ExitCode, CliError>;
+
+/// The whole of `flow`.
+pub(crate) fn main() -> ExitCode {
+    let Cli { global, command } = Cli::parse();
+    if let Command::Keeper = command {
+        return flow_exec::keeper::serve();
+    }
+    let mut output = Output::new(&global);
+    execute(command, &global, &mut output).unwrap_or_else(|error| error.report(&mut output))
+}
+
+fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
+    match command {
+        Command::Run(run) => run.execute(global, output),
+        Command::Plan(plan) => plan.execute(global, output),
+        Command::Check(check) => check.execute(global, output),
+        Command::Why(why) => why.execute(global, output),
+        Command::Status(status) => status.execute(global, output),
+        Command::Logs(logs) => logs.execute(global, output),
+        Command::Show(show) => show.execute(global, output),
+        Command::Runs(runs) => runs.execute(global, output),
+        Command::Diff(diff) => diff.execute(global, output),
+        Command::Graph(graph) => graph.execute(global, output),
+        Command::Report(report) => report.execute(global, output),
+        Command::Accept(accept) => accept.execute(global, output),
+        Command::Cancel(cancel) => cancel.execute(global, output),
+        Command::Attach(attach) => attach.execute(global, output),
+        Command::Hw(hw) => hw.execute(output),
+        Command::Gc(gc) => gc.execute(global, output),
+        Command::Doctor(doctor) => doctor.execute(global, output),
+        Command::Init(init) => init.execute(output),
+        Command::Schema(schema) => schema.execute(output),
+        Command::Plugins(plugins) => plugins.execute(global, output),
+        Command::Completions(completions) => completions.execute(),
+        Command::Ready(ready) => ready.execute(),
+        Command::Keeper => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// The instances of a run that a name stands for: a step, or a label.
+pub(crate) fn find<'a>(view: &'a View, name: &str) -> Result<Vec<&'a Shown>, CliError> {
+    let found: Vec<&Shown> =
+        view.instances.values().filter(|shown| shown.step == name || shown.label == name).collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let names = view.instances.values().flat_map(|shown| [&*shown.step, &*shown.label]);
+    let error = CliError::usage(format!("the run has no step or instance `{name}`"));
+    Err(match flow_core::nearest(name, names) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => {
+            let steps: std::collections::BTreeSet<&str> = view.instances.values().map(|shown| &*shown.step).collect();
+            error.hint(format!("it has {}", steps.into_iter().collect::<Vec<_>>().join(", ")))
+        }
+    })
+}

@@ -1,0 +1,155 @@
+//! `flow plan`, and `flow run -n`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use flow_core::plan::{Item, Plan as CorePlan, State};
+use flow_core::why::sentence;
+use flow_core::{Expansion, JournalLine, Outcome, Planned, RunEvent};
+use flow_exec::{ForceRequest, Knowledge, Session, SessionRequest};
+
+use super::Done;
+use crate::args::{Global, Selection};
+use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, styled};
+use crate::{place, words};
+
+/// Instances of a step that are alike are told as one from here on.
+const MANY: usize = 4;
+
+/// Arguments of `flow plan`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flow plan workflows/feb08.yaml                   what would run, and why
+  flow plan workflows/feb08.yaml --set epochs=8    what this change would cost
+  flow plan workflows/feb08.yaml --exit-code       exit with 3 if there is work, for scripts")]
+pub(crate) struct Plan {
+    /// The workflow file
+    file: PathBuf,
+    /// Plan only these steps, or instances, and what they need
+    #[arg(value_name = "STEP")]
+    targets: Vec<String>,
+    #[command(flatten)]
+    selection: Selection,
+    /// Exit with 3 if there is anything to run
+    #[arg(long)]
+    exit_code: bool,
+    /// One JSON object an instance, as the journal's `instance` events
+    #[arg(long)]
+    json: bool,
+}
+
+impl Plan {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let session = place::request(global, self.file, &self.selection);
+        show(&session, &self.targets, &ForceRequest::Nothing, self.exit_code, self.json, output)
+    }
+}
+
+/// Says what a run would do.
+pub(crate) fn show(
+    request: &SessionRequest,
+    targets: &[String],
+    force: &ForceRequest,
+    exit_code: bool,
+    json: bool,
+    output: &mut Output,
+) -> Done {
+    let session = Session::open(request, &flow_report::Reports::new())?;
+    let wanted = session.wanted(targets)?;
+    let force = force.of(&session)?;
+    let knowledge = Knowledge::open(&session, &super::run::doing())?;
+    let plan = flow_exec::plan(&session, &knowledge, &wanted, &force)?;
+    let expansion = &session.expansion;
+    if json {
+        for item in &plan.items {
+            output.json(&line(expansion, item))?;
+        }
+    } else {
+        let lines = render(expansion, &plan, output.verbose);
+        for line in lines {
+            output.line(line)?;
+        }
+    }
+    Ok(if exit_code && plan.has_work() { ExitCode::from(3) } else { ExitCode::SUCCESS })
+}
+
+fn line(expansion: &Expansion, item: &Item) -> JournalLine {
+    let instance = &expansion.instances[item.id.index()];
+    let event = RunEvent::Instance {
+        instance: item.id,
+        label: instance.label.to_string(),
+        step: expansion.steps[instance.step.index()].name.clone(),
+        plan: Planned::from(&item.state),
+    };
+    JournalLine { at: flow_exec::clock::unix_millis(), event }
+}
+
+/// Heading, one line an instance or a crowd of like ones, and what it comes to.
+fn render(expansion: &Expansion, plan: &CorePlan, verbose: bool) -> Vec<String> {
+    let mut out = vec![heading(expansion)];
+    let step = |item: &Item| expansion.instances[item.id.index()].step;
+    let alike = |a: &Item, b: &Item| step(a) == step(b) && a.state == b.state;
+    let mut rows = Vec::new();
+    for crowd in plan.items.chunk_by(alike) {
+        if crowd.len() >= MANY && !verbose {
+            let name = &expansion.steps[step(&crowd[0]).index()].name;
+            rows.push(row(&crowd[0].state, format!("{name} × {}", crowd.len())));
+        } else {
+            rows.extend(
+                crowd.iter().map(|item| row(&item.state, expansion.instances[item.id.index()].label.to_string())),
+            );
+        }
+    }
+    out.extend(words::columns(&rows).into_iter().map(|line| format!("  {line}")));
+    for step in &expansion.steps {
+        if let Some(why) = &step.absent {
+            out.push(styled(FAINT, format_args!("  {} has no instances: {why}", step.name)));
+        }
+    }
+    out.extend(expansion.remarks.iter().map(|remark| styled(FAINT, format_args!("  {remark}"))));
+    out.push(total(plan));
+    out
+}
+
+fn heading(expansion: &Expansion) -> String {
+    let mut heading = styled(STRONG, &expansion.workflow);
+    if let Some((profile, why)) = &expansion.profile {
+        heading.push_str(&format!(", profile {profile} ({why})"));
+    }
+    if expansion.machine.fake_gpus {
+        heading.push_str(", on GPUs that are declared and not there");
+    }
+    heading
+}
+
+fn row(state: &State, what: String) -> Vec<String> {
+    let (style, verb, why) = match state {
+        State::Cached { outcome: Outcome::Ok, .. } => (FAINT, "cached", String::new()),
+        State::Cached { outcome, .. } => (FAINT, "cached", words::outcome(*outcome).to_owned()),
+        State::Run(reasons) => (GOOD, "run", sentence(reasons)),
+        State::After(steps) => (NOTE, "decided after", steps.join(", ")),
+        State::Refused { outcome: Outcome::Failed, reason } => (BAD, "cannot run", reason.clone()),
+        State::Refused { outcome, reason } => (NOTE, words::outcome(*outcome), reason.clone()),
+    };
+    let mut row = vec![styled(style, format_args!("{verb:<13}")), what];
+    if !why.is_empty() {
+        row.push(why);
+    }
+    row
+}
+
+fn total(plan: &CorePlan) -> String {
+    let count = |is: fn(&State) -> bool| plan.items.iter().filter(|item| is(&item.state)).count();
+    let parts = [
+        (count(|s| matches!(s, State::Cached { .. })), "cached"),
+        (count(|s| matches!(s, State::Run(_))), "to run"),
+        (count(|s| matches!(s, State::After(_))), "decided after them"),
+        (count(|s| matches!(s, State::Refused { .. })), "not run"),
+    ];
+    let parts: Vec<String> =
+        parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", words::thousands(*n))).collect();
+    let all = words::count(plan.items.len(), "instance");
+    if parts.is_empty() { all } else { format!("{all}: {}", parts.join(", ")) }
+}

@@ -1,0 +1,70 @@
+//! `flow ready`: the barrier of a co-run group, for scripts. Speaks the attempt's folder, as a plugin does.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use flow_exec::clock;
+
+use super::Done;
+use crate::error::CliError;
+
+/// The variable that names the attempt's folder.
+const ATTEMPT: &str = "FLOW_ATTEMPT";
+/// The variable that says how many members the co-run group has; absent outside of one.
+const CORUN: &str = "FLOW_CORUN";
+/// How often is looked whether the barrier is open: it must not disturb what is measured.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Arguments of `flow ready`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example, in a workflow:
+  run: python load.py && flow ready && python train.py")]
+pub(crate) struct Ready {}
+
+impl Ready {
+    pub(crate) fn execute(self) -> Done {
+        let Some(folder) = std::env::var_os(ATTEMPT).map(PathBuf::from) else {
+            // Outside of flow the script runs as it is.
+            return Ok(ExitCode::SUCCESS);
+        };
+        let failed = |e: io::Error| CliError::failed(format!("`{}` cannot be written: {e}", folder.display()));
+        announce(&folder).map_err(failed)?;
+        if std::env::var_os(CORUN).is_some() {
+            let go = folder.join("go");
+            // The keeper ends us with the attempt, so this needs no end of its own.
+            while !go.exists() {
+                thread::sleep(LOOK);
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// One line with one write, as everybody who writes messages does.
+fn announce(folder: &Path) -> io::Result<()> {
+    let line = format!("{}\n", serde_json::json!({ "at": clock::unix_seconds(), "type": "ready" }));
+    let mut messages = File::options().append(true).create(true).open(folder.join("messages.jsonl"))?;
+    messages.write_all(line.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_appended() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("messages.jsonl"), "{\"type\":\"hello\"}\n").unwrap();
+        announce(dir.path()).unwrap();
+        let text = std::fs::read_to_string(dir.path().join("messages.jsonl")).unwrap();
+        let last: serde_json::Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
+        assert_eq!(last["type"], "ready");
+        assert!(text.ends_with('\n'));
+    }
+}

@@ -1,0 +1,202 @@
+//! `flow run`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use flow_core::{AttemptId, JournalLine, RunEvent};
+use flow_exec::{ForceRequest, RunEnd, RunOptions, Workspace, attempt};
+
+use super::{Done, detach, plan};
+use crate::args::{Global, Selection};
+use crate::error::CliError;
+use crate::output::Output;
+use crate::place;
+use crate::screen::{Ended, Screen, View, summary};
+
+/// Lines of a log that are shown with a failure.
+const LOG_LINES: usize = 12;
+
+/// Arguments of `flow run`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "flow run [OPTIONS] <FILE> [STEP]...",
+    after_help = "\
+Examples:
+  flow run workflows/feb08.yaml                    everything that is not cached
+  flow run workflows/feb08.yaml solo_table         one step and what it needs
+  flow run workflows/feb08.yaml --set model=resnet34 --set 'batches=[16, 32]'
+  flow run workflows/feb08.yaml -n                 only say what would run, and why
+  flow run workflows/feb08.yaml -f solo            run a step again although it is cached
+  flow run workflows/feb08.yaml --detach           go on when the terminal goes; `flow attach` watches
+
+With --json each line is one object: `at` (milliseconds since 1970), `event`, and the event's fields. The events
+are run_started, instance, cached, started, ready, released, epoch, ended, recorded, settled, notice, setup,
+published and run_ended; the same lines stand in the store's runs/<id>/journal.jsonl."
+)]
+pub(crate) struct Run {
+    /// The workflow file
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Run only these steps, or instances such as 'solo[batch=16]', and what they need
+    #[arg(value_name = "STEP")]
+    targets: Vec<String>,
+    #[command(flatten)]
+    selection: Selection,
+    /// Only say what would run, and why
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Run everything again, or only this step; may be repeated
+    #[arg(short, long, value_name = "STEP", num_args = 0..=1, default_missing_value = "")]
+    force: Vec<String>,
+    /// After a failure go on with what does not need it
+    #[arg(short, long)]
+    keep_going: bool,
+    /// At most so many steps at once
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    jobs: Option<u32>,
+    /// The order of steps: critical-path (default), fifo, fit
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+    /// Give up at once if another process uses the store
+    #[arg(long)]
+    no_wait: bool,
+    /// Go on in the background
+    #[arg(long, conflicts_with = "dry_run")]
+    detach: bool,
+    /// This process is the one in the background
+    #[arg(long, hide = true, conflicts_with = "detach")]
+    detached: bool,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Run {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let (file, targets, force) = sort_out(self.file, self.targets, self.force)?;
+        let session = place::request(global, file, &self.selection);
+        if self.dry_run {
+            return plan::show(&session, &targets, &force, false, self.json, output);
+        }
+        if self.detach {
+            return detach::start(&session, output);
+        }
+        if self.detached {
+            detach::leave_terminal();
+        }
+        let workspace = place::workspace(global, Some(&session.file))?;
+        let options = RunOptions {
+            session,
+            targets,
+            force,
+            keep_going: self.keep_going,
+            jobs: self.jobs,
+            policy: self.policy,
+            wait: !self.no_wait,
+            doing: doing(),
+        };
+        let mut screen = Screen::new(output, self.json);
+        // A reader that went away is no reason to stop working.
+        let end = flow_exec::run(&options, &flow_report::Reports::new(), &mut |update| drop(screen.update(update)));
+        let view = screen.close();
+        let end = end?;
+        if self.json {
+            if end.unchanged {
+                output.json(&unchanged_line(&end))?;
+            }
+        } else {
+            let quiet = output.quiet;
+            for line in words(&view, &end, &workspace, quiet) {
+                output.line(line)?;
+            }
+        }
+        Ok(ExitCode::from(u8::try_from(end.exit).unwrap_or(1)))
+    }
+}
+
+/// `-f` takes a step or nothing, so the file may have been taken for its value: `flow run -f w.yaml`.
+fn sort_out(
+    file: Option<PathBuf>,
+    mut targets: Vec<String>,
+    mut force: Vec<String>,
+) -> Result<(PathBuf, Vec<String>, ForceRequest), CliError> {
+    let is_file = |name: &str| [".yaml", ".yml"].iter().any(|end| name.ends_with(end));
+    let taken = force.iter().position(|name| is_file(name));
+    let file = match (file, taken) {
+        (Some(file), Some(taken)) if !is_file(&file.to_string_lossy()) => {
+            targets.insert(0, file.to_string_lossy().into_owned());
+            PathBuf::from(std::mem::take(&mut force[taken]))
+        }
+        (Some(file), _) => file,
+        (None, Some(taken)) => PathBuf::from(std::mem::take(&mut force[taken])),
+        (None, None) => {
+            return Err(CliError::usage("which workflow? its file is missing").hint("flow run workflows/feb08.yaml"));
+        }
+    };
+    let force = match force.as_slice() {
+        [] => ForceRequest::Nothing,
+        names if names.iter().any(String::is_empty) => ForceRequest::All,
+        _ => ForceRequest::Only(force),
+    };
+    Ok((file, targets, force))
+}
+
+/// The command line, as others are told who find the store in use.
+pub(crate) fn doing() -> String {
+    let mut words: Vec<String> = std::env::args().collect();
+    if let Some(first) = words.first_mut() {
+        "flow".clone_into(first);
+    }
+    words.join(" ")
+}
+
+/// The summary of a run that has ended.
+pub(crate) fn words(view: &View, end: &RunEnd, workspace: &Workspace, short: bool) -> Vec<String> {
+    let ended = Ended {
+        run: end.run.to_string(),
+        exit: end.exit,
+        published: end.published.iter().map(|file| (near(&file.path), file.changed)).collect(),
+        unchanged: end.unchanged.then(|| end.counts.values().sum()),
+    };
+    summary(view, &ended, short, &mut |_: &AttemptId, folder| log_tail(workspace, folder))
+}
+
+/// The last lines of an attempt's log, by its folder in the store.
+pub(crate) fn log_tail(workspace: &Workspace, folder: &str) -> Vec<String> {
+    let folder = attempt::Folder::at(workspace.store.join(folder));
+    folder.log_tail(LOG_LINES).unwrap_or_default()
+}
+
+/// A path as it is reached from here, if it is below.
+pub(crate) fn near(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(&here).unwrap_or(path).display().to_string()
+}
+
+/// A run with nothing to do writes no journal; whoever reads lines still wants an end.
+fn unchanged_line(end: &RunEnd) -> JournalLine {
+    let event = RunEvent::RunEnded { exit: end.exit, counts: end.counts.clone() };
+    JournalLine { at: flow_exec::clock::unix_millis(), event }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn force_takes_a_step_or_nothing() {
+        let sort = |file: Option<&str>, targets: &[&str], force: &[&str]| {
+            let own = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+            sort_out(file.map(PathBuf::from), own(targets), own(force)).ok()
+        };
+        let only = |name: &str| ForceRequest::Only(vec![name.to_owned()]);
+        let w = || PathBuf::from("w.yaml");
+        assert_eq!(sort(Some("w.yaml"), &[], &[]), Some((w(), vec![], ForceRequest::Nothing)));
+        assert_eq!(sort(Some("w.yaml"), &[], &["solo"]), Some((w(), vec![], only("solo"))));
+        assert_eq!(sort(Some("w.yaml"), &[], &[""]), Some((w(), vec![], ForceRequest::All)));
+        assert_eq!(sort(None, &[], &["w.yaml"]), Some((w(), vec![], ForceRequest::All)));
+        assert_eq!(sort(Some("solo"), &[], &["w.yaml"]), Some((w(), vec!["solo".into()], ForceRequest::All)));
+        assert_eq!(sort(None, &[], &[]), None);
+    }
+}

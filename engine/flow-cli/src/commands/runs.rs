@@ -1,0 +1,83 @@
+//! `flow runs`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use flow_store::Status;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+
+use super::Done;
+use crate::args::{About, Global};
+use crate::output::{Output, STRONG, styled};
+use crate::place::Place;
+use crate::words;
+
+/// Arguments of `flow runs`.
+#[derive(Debug, Args)]
+pub(crate) struct Runs {
+    #[command(flatten)]
+    about: About,
+    /// Only the last so many
+    #[arg(short = 'N', long, value_name = "N", default_value_t = 20)]
+    last: usize,
+    /// One JSON object a run
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Line {
+    run: String,
+    workflow: String,
+    file: String,
+    set: Vec<String>,
+    status: Option<Status>,
+}
+
+impl Runs {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let place = Place::find(global, &self.about)?;
+        let holder = place.store.holder()?.and_then(|holder| holder.run);
+        let runs = place.runs()?;
+        let mut rows =
+            vec![["run", "workflow", "began", "took", "ended", "instances"].map(|h| styled(STRONG, h)).to_vec()];
+        for (run, start) in runs.iter().skip(runs.len().saturating_sub(self.last)) {
+            let status = place.store.run(run).status()?;
+            if self.json {
+                let (workflow, file, set) = (start.workflow.clone(), start.file.clone(), start.set.clone());
+                output.json(&Line { run: run.to_string(), workflow, file, set, status })?;
+                continue;
+            }
+            let alive = holder.as_ref() == Some(run);
+            rows.push(row(run.to_string(), &start.workflow, status.as_ref(), alive));
+        }
+        if !self.json {
+            for line in words::columns(&rows) {
+                output.line(line)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn row(run: String, workflow: &str, status: Option<&Status>, alive: bool) -> Vec<String> {
+    let Some(status) = status else { return vec![run, workflow.to_owned()] };
+    let ended = match status.ended {
+        Some(0) => "done",
+        Some(130) => "interrupted",
+        Some(_) => "failed",
+        None if alive => "running",
+        None => "killed",
+    };
+    let counts: Vec<String> = status.counts.iter().map(|(how, n)| format!("{n} {}", how.replace('_', " "))).collect();
+    let took = status.updated_at.saturating_sub(status.started_at) as f64 / 1e3;
+    vec![
+        run,
+        workflow.to_owned(),
+        words::date(status.started_at, &TimeZone::system()),
+        words::duration(took),
+        ended.to_owned(),
+        counts.join(", "),
+    ]
+}

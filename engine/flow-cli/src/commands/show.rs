@@ -1,0 +1,181 @@
+//! `flow show`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use flow_core::{ArtifactKind, Mode, StepResult};
+use flow_store::{Objects, Replay, Results};
+use jiff::tz::TimeZone;
+
+use super::{Done, find};
+use crate::args::{Global, OfRun};
+use crate::output::{BAD, GOOD, NOTE, Output, STRONG, styled};
+use crate::{place, words};
+
+/// Arguments of `flow show`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flow show solo                         every result of the step
+  flow show 'solo[batch=16]' --json      one of them, as it is kept")]
+pub(crate) struct Show {
+    /// A step, or an instance such as 'solo[batch=16]'
+    step: String,
+    #[command(flatten)]
+    of: OfRun,
+    /// Results as they are kept, one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Show {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let (place, _, view) = place::run(global, &self.of)?;
+        let found = find(&view, &self.step)?;
+        // What the run did not produce itself stands in an earlier journal.
+        let replay = match found.iter().any(|shown| shown.result.is_none() && shown.fingerprint.is_some()) {
+            true => Some(Replay::read(&place.store)?),
+            false => None,
+        };
+        let objects = place.store.objects();
+        for shown in found {
+            let earlier = || replay.as_ref()?.result(shown.fingerprint.as_ref()?).ok().flatten();
+            match shown.result.as_deref().cloned().or_else(earlier) {
+                Some(result) if self.json => output.json(&result)?,
+                Some(result) => {
+                    for line in card(&shown.label, &result, &objects, &TimeZone::system()) {
+                        output.line(line)?;
+                    }
+                }
+                None if self.json => {}
+                None => {
+                    let why = if shown.reason.is_empty() { "no result" } else { &shown.reason };
+                    output.line(format!("{}: {why}", styled(STRONG, &shown.label)))?;
+                }
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Everything about a result, in words.
+fn card(label: &str, result: &StepResult, objects: &Objects, zone: &TimeZone) -> Vec<String> {
+    let style = match result.outcome {
+        flow_core::Outcome::Ok => GOOD,
+        flow_core::Outcome::Failed => BAD,
+        _ => NOTE,
+    };
+    let mut out = vec![format!("{}  {}", styled(STRONG, label), styled(style, words::outcome(result.outcome)))];
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
+    if let Some(message) = &result.message {
+        row("message", message.clone());
+    }
+    for why in &result.spoiled {
+        row("spoiled", why.clone());
+    }
+    if let Some(reason) = &result.accepted {
+        row("accepted", reason.clone());
+    }
+    row("run", format!("{}, {}", result.run, words::date(result.started_at, zone)));
+    row("fingerprint", result.fingerprint.short());
+    for (name, metric) in &result.metrics {
+        let mut value = words::metric(metric.value, &metric.unit);
+        if let Some(sd) = metric.sd {
+            value.push_str(&format!(" ± {}", words::metric(sd, &metric.unit)));
+        }
+        if let Some(epochs) = metric.epochs {
+            value.push_str(&format!("  ({})", words::count(epochs as usize, "epoch")));
+        }
+        row(name, value);
+    }
+    usage(result, &mut row);
+    circumstances(result, &mut row);
+    for (name, value) in &result.params {
+        row(&format!("with.{name}"), value.to_string());
+    }
+    for (name, artifact) in &result.outputs {
+        let what = match artifact.kind {
+            ArtifactKind::File => words::bytes(artifact.bytes),
+            ArtifactKind::Folder => {
+                format!("{}, {}", words::count(artifact.files as usize, "file"), words::bytes(artifact.bytes))
+            }
+        };
+        row(&format!("outputs.{name}"), format!("{}  ({what})", objects.path(&artifact.digest).display()));
+    }
+    if let Some(series) = &result.series {
+        row("series", objects.path(series).display().to_string());
+    }
+    out.extend(words::columns(&rows).into_iter().map(|line| format!("  {line}")));
+    out
+}
+
+fn usage(result: &StepResult, row: &mut impl FnMut(&str, String)) {
+    let usage = &result.usage;
+    row("wall time", words::duration(usage.wall_s));
+    if usage.cpu_s > 0.0 {
+        let mean =
+            format!("{} cores, {} of the host", words::number(usage.cpu_cores), words::metric(usage.cpu_util, "ratio"));
+        row(
+            "CPU",
+            format!("{mean} (peak {}), {}", words::metric(usage.cpu_util_peak, "ratio"), words::duration(usage.cpu_s)),
+        );
+    }
+    if usage.rss_peak > 0 {
+        row("memory", format!("{} at the peak", words::bytes(usage.rss_peak)));
+    }
+    if usage.disk_read + usage.disk_written > 0 {
+        row("disk", format!("{} read, {} written", words::bytes(usage.disk_read), words::bytes(usage.disk_written)));
+    }
+    for (i, gpu) in usage.gpus.iter().enumerate() {
+        let unverified = if gpu.unverified { ", unverified" } else { "" };
+        row(
+            &format!("GPU {i}"),
+            format!(
+                "{} at the peak{unverified}; load {} (peak {}), memory load {}",
+                words::bytes(gpu.memory_peak),
+                words::metric(gpu.load_mean, "ratio"),
+                words::metric(gpu.load_peak, "ratio"),
+                words::metric(gpu.memory_load_mean, "ratio"),
+            ),
+        );
+    }
+    if let Some(energy) = usage.energy_j {
+        row("energy", format!("{} J", words::number(energy)));
+    }
+}
+
+fn circumstances(result: &StepResult, row: &mut impl FnMut(&str, String)) {
+    let seen = &result.circumstances;
+    let mode = match seen.mode {
+        Mode::Plain => "beside whatever else was running",
+        Mode::Alone => "alone",
+        Mode::Corun => "in a co-run group",
+    };
+    row("mode", mode.to_owned());
+    let gpus = if seen.gpu_models.is_empty() { String::new() } else { format!(" and {}", seen.gpu_models.join(", ")) };
+    let declared = if seen.fake_gpus { " (declared, not there)" } else { "" };
+    let cpus = format!("{} of {}", seen.cpus, words::count(seen.host_cpus as usize, "CPU"));
+    row("on", format!("{cpus} ({}){gpus}{declared}", seen.cpu_model));
+    if let Some(window) = &seen.corun {
+        let length = words::duration(window.closed_at - window.released_at);
+        let epochs = words::count(window.epochs as usize, "epoch");
+        row("window", format!("group {} of {}, {length}, {epochs} inside", window.group, window.members));
+    }
+    if !seen.corunners.is_empty() {
+        row("beside", seen.corunners.join(", "));
+    }
+    for stranger in &seen.strangers {
+        let memory = words::bytes(stranger.memory);
+        row("stranger", format!("{} (process {}) with {memory} on GPU {}", stranger.name, stranger.pid, stranger.gpu));
+    }
+    if seen.foreign_cpu >= 0.005 {
+        row("foreign CPU", format!("{} of the host", words::metric(seen.foreign_cpu, "ratio")));
+    }
+    if seen.cpu_saturated >= 0.005 {
+        row("CPU saturated", format!("{} of the time", words::metric(seen.cpu_saturated, "ratio")));
+    }
+    for (name, value) in &seen.facts {
+        row(name, value.clone());
+    }
+}

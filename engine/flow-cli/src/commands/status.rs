@@ -1,0 +1,162 @@
+//! `flow status`.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use clap::Args;
+use flow_exec::clock;
+use flow_store::Status as Standing;
+
+use super::{Done, run};
+use crate::args::{Global, OfRun};
+use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
+use crate::screen::{Ended, summary};
+use crate::{place, words};
+
+/// Arguments of `flow status`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flow status                            the run that goes on, or the last one
+  flow status --json                     its status file, for scripts")]
+pub(crate) struct Status {
+    #[command(flatten)]
+    of: OfRun,
+    /// The status file as it is
+    #[arg(long)]
+    json: bool,
+}
+
+impl Status {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let (place, dir, view) = place::run(global, &self.of)?;
+        let status = dir.status()?;
+        if self.json {
+            output.json(&status)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let holder = place.store.holder()?;
+        let run = view.start.as_ref().map(|start| start.run.clone());
+        let alive = holder.as_ref().is_some_and(|holder| holder.run == run);
+        match (status, alive) {
+            (Some(status), true) => {
+                for line in standing(&status, clock::unix_millis()) {
+                    output.line(line)?;
+                }
+            }
+            _ => {
+                let ended = Ended {
+                    run: run.map(|run| run.to_string()).unwrap_or_default(),
+                    exit: view.exit.unwrap_or(1),
+                    published: view.published.clone(),
+                    unchanged: None,
+                };
+                if view.exit.is_none() {
+                    output
+                        .line(format!("{} it was killed; the next run goes on where it was", styled(NOTE, "ended:")))?;
+                }
+                let lines = summary(&view, &ended, false, &mut |_, folder| run::log_tail(&place.workspace, folder));
+                for line in lines {
+                    output.line(line)?;
+                }
+                if let Some(holder) = holder {
+                    output.line(format!("the store is in use by {holder}"))?;
+                }
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A run that goes on.
+fn standing(status: &Standing, now: u64) -> Vec<String> {
+    let since = |at: u64| now.saturating_sub(at) as f64 / 1e3;
+    let mut out = vec![format!(
+        "{} run {} ({}), process {}, for {}",
+        styled(STRONG, &status.workflow),
+        status.run,
+        status.file,
+        status.pid,
+        words::duration(since(status.started_at))
+    )];
+    let settled: u32 = status.counts.values().sum();
+    let counts: Vec<String> = status.counts.iter().map(|(how, n)| format!("{n} {}", how.replace('_', " "))).collect();
+    let mut line = format!("  {settled} of {}", words::count(status.instances as usize, "instance"));
+    if !counts.is_empty() {
+        line.push_str(&format!(": {}", counts.join(", ")));
+    }
+    out.push(line);
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for running in &status.running {
+        let percent = running.fraction.map(|f| format!("{:.0} %", f * 100.0)).unwrap_or_default();
+        let cpus = words::count(running.cpus as usize, "CPU");
+        let gpus =
+            if running.gpus.is_empty() { cpus } else { format!("{}, {cpus}", words::count(running.gpus.len(), "GPU")) };
+        rows.push(vec![
+            styled(GOOD, "running"),
+            running.label.clone(),
+            words::clock(since(running.started_at)),
+            percent,
+            gpus,
+            running.text.clone().unwrap_or_default(),
+        ]);
+    }
+    out.extend(words::columns(&rows).into_iter().map(|line| format!("  {line}")));
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for waiting in &status.waiting {
+        reasons.entry(&waiting.reason).or_default().push(&waiting.label);
+    }
+    for (reason, labels) in reasons {
+        let who = if let [one] = labels[..] { one.to_owned() } else { words::count(labels.len(), "instance") };
+        out.push(format!("  {} {who}: {reason}", styled(FAINT, "waiting")));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_core::{AttemptId, InstanceId, RunId};
+    use flow_store::{Running, Waiting};
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_goes_on() {
+        let waiting = |label: &str, reason: &str| Waiting { label: label.into(), reason: reason.into() };
+        let status = Standing {
+            run: RunId("20260208-153012-3f2a".into()),
+            workflow: "feb08".into(),
+            file: "workflows/feb08.yaml".into(),
+            pid: 123,
+            started_at: 0,
+            updated_at: 100_000,
+            ended: None,
+            instances: 24,
+            counts: BTreeMap::from([("cached".into(), 4), ("out_of_memory".into(), 1)]),
+            running: vec![Running {
+                instance: InstanceId(4),
+                label: "solo[batch=16]".into(),
+                attempt: AttemptId(0),
+                started_at: 59_000,
+                fraction: Some(0.5),
+                text: Some("epoch 2/4".into()),
+                gpus: vec![],
+                cpus: 2,
+            }],
+            waiting: vec![
+                waiting("a", "for the machine"),
+                waiting("b", "for the machine"),
+                waiting("c", "for dataset"),
+            ],
+        };
+        let lines: Vec<String> =
+            standing(&status, 100_000).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        feb08 run 20260208-153012-3f2a (workflows/feb08.yaml), process 123, for 1 min 40 s
+          5 of 24 instances: 4 cached, 1 out of memory
+          running  solo[batch=16]  0:41  50 %  2 CPUs  epoch 2/4
+          waiting c: for dataset
+          waiting 2 instances: for the machine
+        ");
+    }
+}

@@ -1,0 +1,100 @@
+//! `flow why`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use flow_core::plan::{Force, State};
+use flow_core::why::in_words;
+use flow_exec::{Knowledge, Session};
+
+use super::Done;
+use crate::args::{About, Global, Selection};
+use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
+use crate::{place, words};
+
+/// Arguments of `flow why`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flow why solo                          every instance of the step
+  flow why 'solo[version=v7,batch=16]'   one of them
+  flow why solo --set lr=0.1             what this change would do")]
+pub(crate) struct Why {
+    /// A step, or an instance such as 'solo[batch=16]'
+    #[arg(required = true, value_name = "STEP")]
+    steps: Vec<String>,
+    #[command(flatten)]
+    about: About,
+    #[command(flatten)]
+    selection: Selection,
+}
+
+impl Why {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let request = place::session(global, &self.about, &self.selection)?;
+        let session = Session::open(&request, &flow_report::Reports::new())?;
+        let wanted = session.wanted(&self.steps)?;
+        let Force::Only(asked) = Force::named(&session.expansion, &self.steps).map_err(|d| session.wrong(d))? else {
+            return Ok(ExitCode::SUCCESS);
+        };
+        let knowledge = Knowledge::open(&session, &super::run::doing())?;
+        let plan = flow_exec::plan(&session, &knowledge, &wanted, &Force::Nothing)?;
+        let asked: Vec<_> = plan.items.iter().filter(|item| asked.contains(&item.id)).collect();
+        for crowd in asked.chunk_by(|a, b| a.state == b.state) {
+            let labels: Vec<&str> =
+                crowd.iter().map(|item| &*session.expansion.instances[item.id.index()].label).collect();
+            for line in explain(&labels, &crowd[0].state) {
+                output.line(line)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The answer for instances that are alike.
+fn explain(labels: &[&str], state: &State) -> Vec<String> {
+    const NAMED: usize = 6;
+    let mut names = labels.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    if labels.len() > NAMED {
+        names.push_str(&format!(" and {} more", labels.len() - NAMED));
+    }
+    let names = styled(STRONG, names);
+    match state {
+        State::Cached { outcome, from } => {
+            let how = match outcome {
+                flow_core::Outcome::Ok => String::new(),
+                other => format!(" as {}", words::outcome(*other)),
+            };
+            vec![format!("{names} {}{how}: nothing changed since run {from}", styled(FAINT, "is cached"))]
+        }
+        State::Run(reasons) => {
+            let mut lines = vec![format!("{names} {}:", styled(GOOD, "would run"))];
+            lines.extend(reasons.iter().map(|reason| format!("  - {}", in_words(reason))));
+            lines
+        }
+        State::After(steps) => {
+            vec![format!("{names} {}: {}", styled(NOTE, "is decided after"), steps.join(", "))]
+        }
+        State::Refused { outcome, reason } => {
+            vec![format!(
+                "{names} {}: {reason}",
+                styled(NOTE, format_args!("would not run ({})", words::outcome(*outcome)))
+            )]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_core::why::Reason;
+
+    use super::*;
+
+    #[test]
+    fn reasons_are_listed() {
+        let state = State::Run(vec![Reason::PluginRebuilt("torch".into()), Reason::Forced]);
+        let plain: Vec<String> =
+            explain(&["solo"], &state).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+        assert_eq!(plain, ["solo would run:", "  - plugin torch was rebuilt", "  - forced"]);
+    }
+}

@@ -1,0 +1,98 @@
+//! Shows what is wrong with a workflow: file, line, column, the line itself, what was expected, what to do. Finds nothing wrong
+//! by itself.
+
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet, renderer::DecorStyle};
+use flow_core::{Diagnostic, Source};
+
+/// All diagnostics of a file in the order of the file, and how many they are.
+pub(crate) fn render(source: &Source, diagnostics: &[Diagnostic], color: bool) -> String {
+    let renderer = if color { Renderer::styled() } else { Renderer::plain() }.decor_style(DecorStyle::Ascii);
+    let mut sorted: Vec<&Diagnostic> = diagnostics.iter().collect();
+    sorted.sort_by_key(|d| d.span.as_ref().map_or(0, |span| span.start));
+    let mut out = String::new();
+    for diagnostic in sorted {
+        out.push_str(&renderer.render(&[group(source, diagnostic)]));
+        out.push_str("\n\n");
+    }
+    let count = crate::words::count(diagnostics.len(), "error");
+    out.push_str(&format!("{}: {count}; nothing was run", source.path));
+    out
+}
+
+fn group<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Group<'a> {
+    let title = Level::ERROR.primary_title(&*diagnostic.message);
+    let group = match &diagnostic.span {
+        Some(span) => {
+            let span = on_one_line(&source.text, span.start, span.end);
+            let label = Some(&*diagnostic.label).filter(|label| !label.is_empty());
+            let place = AnnotationKind::Primary.span(span).label(label);
+            title.element(Snippet::source(&*source.text).path(&*source.path).annotation(place))
+        }
+        None => {
+            let group = title.element(Origin::path(&*source.path));
+            if diagnostic.label.is_empty() { group } else { group.element(Level::NOTE.message(&*diagnostic.label)) }
+        }
+    };
+    group.elements(diagnostic.help.iter().map(|help| Level::HELP.message(&**help)))
+}
+
+/// The part of a span that lies on its first line, on boundaries of characters: a block of fifty lines helps nobody.
+fn on_one_line(text: &str, start: usize, end: usize) -> std::ops::Range<usize> {
+    let floor = |mut at: usize| {
+        at = at.min(text.len());
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    };
+    let (start, end) = (floor(start), floor(end.max(start)));
+    let line_end = text[start..].find('\n').map_or(text.len(), |n| start + n);
+    start..end.min(line_end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_shows_its_line() {
+        let text = "flow: 1\nname: 批大小\nstps:\n  a: {run: \"true\"}\n";
+        let source = Source { path: "w.yaml".into(), text: text.into() };
+        let at = |what: &str| text.find(what).map(|i| i..i + what.len());
+        let mut unknown = Diagnostic::new("unknown key `stps`").label("a key of a workflow was expected");
+        unknown.span = at("stps");
+        let unknown = unknown.nearest("stps", ["steps", "params"]);
+        let mut wide = Diagnostic::new("a name is lower case ASCII").label("[a-z][a-z0-9_]*");
+        wide.span = at("批大小");
+        let nowhere =
+            Diagnostic::new("there is no parameter `lr` to set").help("parameters are declared under `params:`");
+        insta::assert_snapshot!(render(&source, &[unknown, wide, nowhere], false), @r"
+        error: there is no parameter `lr` to set
+        --> w.yaml
+         = help: parameters are declared under `params:`
+
+        error: a name is lower case ASCII
+         --> w.yaml:2:7
+          |
+        2 | name: 批大小
+          |       ^^^^^^ [a-z][a-z0-9_]*
+
+        error: unknown key `stps`
+         --> w.yaml:3:1
+          |
+        3 | stps:
+          | ^^^^ a key of a workflow was expected
+          |
+          = help: did you mean `steps`?
+
+        w.yaml: 3 errors; nothing was run
+        ");
+    }
+
+    #[test]
+    fn a_span_stays_on_its_line() {
+        assert_eq!(on_one_line("ab\ncd", 1, 5), 1..2);
+        assert_eq!(on_one_line("批", 1, 2), 0..0);
+        assert_eq!(on_one_line("ab", 7, 9), 2..2);
+    }
+}

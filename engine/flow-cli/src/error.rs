@@ -1,0 +1,124 @@
+//! From errors to words, hints and exit codes. The only such place.
+
+use std::io;
+use std::process::ExitCode;
+
+use flow_core::{Diagnostic, Source};
+use flow_exec::ExecError;
+use flow_store::StoreError;
+
+use crate::diagnostics;
+use crate::output::{BAD, NOTE, Output, styled};
+
+/// Why a command ended without doing what it was asked.
+#[derive(Debug)]
+pub(crate) enum CliError {
+    /// The workflow, or what was asked of it, is wrong.
+    Invalid {
+        /// The text.
+        source: Box<Source>,
+        /// What is wrong with it.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// Something on the command line is wrong, or what it asks for is not there.
+    Usage {
+        /// What.
+        message: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// It could not be done.
+    Failed {
+        /// What.
+        message: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// Words could not be written.
+    Output(io::Error),
+}
+
+impl CliError {
+    /// A mistake on the command line.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        CliError::Usage { message: message.into(), hint: None }
+    }
+
+    /// Something that did not work.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        CliError::Failed { message: message.into(), hint: None }
+    }
+
+    /// With what to do.
+    pub(crate) fn hint(mut self, text: impl Into<String>) -> Self {
+        if let CliError::Usage { hint, .. } | CliError::Failed { hint, .. } = &mut self {
+            *hint = Some(text.into());
+        }
+        self
+    }
+
+    /// Says it, and gives the exit code.
+    pub(crate) fn report(&self, output: &mut Output) -> ExitCode {
+        let said = match self {
+            // Whoever read our output has gone; there is nobody to tell.
+            CliError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            CliError::Output(error) => self.say(output, &format!("cannot write: {error}"), None),
+            CliError::Invalid { source, diagnostics } => {
+                let color = output.color_on_err();
+                output.error(diagnostics::render(source, diagnostics, color))
+            }
+            CliError::Usage { message, hint } | CliError::Failed { message, hint } => {
+                self.say(output, message, hint.as_deref())
+            }
+        };
+        // An error about telling an error has nowhere to go.
+        drop(said);
+        self.exit_code()
+    }
+
+    fn say(&self, output: &mut Output, message: &str, hint: Option<&str>) -> io::Result<()> {
+        output.error(format!("{} {message}", styled(BAD, "error:")))?;
+        match hint {
+            Some(hint) => output.error(format!("{} {hint}", styled(NOTE, "hint:"))),
+            None => Ok(()),
+        }
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            CliError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+            CliError::Output(_) | CliError::Failed { .. } => ExitCode::FAILURE,
+            CliError::Invalid { .. } | CliError::Usage { .. } => ExitCode::from(2),
+        }
+    }
+}
+
+impl From<io::Error> for CliError {
+    fn from(error: io::Error) -> Self {
+        CliError::Output(error)
+    }
+}
+
+impl From<ExecError> for CliError {
+    fn from(error: ExecError) -> Self {
+        match error {
+            ExecError::Workflow { source_text: source, diagnostics } => CliError::Invalid { source, diagnostics },
+            ExecError::Usage(message) => CliError::usage(message),
+            ExecError::Store(error) => error.into(),
+            ExecError::Io { what: "read" | "find", ref source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                CliError::usage(error.to_string()).hint("`flow init` writes a small workflow to begin with")
+            }
+            error => CliError::failed(error.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> Self {
+        let failed = CliError::failed(error.to_string());
+        match error {
+            StoreError::Held { .. } => failed.hint("`flow status` shows what it does, `flow attach` watches it"),
+            _ => failed,
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Which store, and which run of which workflow, a command is about. Reads; takes no lock.
+
+use std::path::{Path, PathBuf};
+
+use flow_core::{JournalLine, RunEvent, RunId, RunStart};
+use flow_exec::{SessionRequest, Workspace};
+use flow_store::{RunDir, StoreDir, StoreError};
+
+use crate::args::{About, Global, OfRun, Selection};
+use crate::error::CliError;
+use crate::screen::View;
+
+/// A store that exists, and the workspace it belongs to.
+pub(crate) struct Place {
+    /// Files and folders.
+    pub(crate) workspace: Workspace,
+    /// The store.
+    pub(crate) store: StoreDir,
+    /// The workflow that was named, as journals name it.
+    file: Option<String>,
+}
+
+impl Place {
+    /// The store of the workflow that was named, else of the folder at hand.
+    pub(crate) fn find(global: &Global, about: &About) -> Result<Place, CliError> {
+        let workspace = workspace(global, about.workflow.as_deref())?;
+        let store = StoreDir::existing(&workspace.store)?.ok_or_else(|| {
+            CliError::usage(format!("nothing has run here yet: there is no store `{}`", workspace.store.display()))
+                .hint("`flow run FILE` makes one; another one is named with --store or FLOW_STORE")
+        })?;
+        let file = about.workflow.is_some().then(|| workspace.name(&workspace.file));
+        Ok(Place { workspace, store, file })
+    }
+
+    /// The runs of the workflow that was named, or all, oldest first, with their beginnings. Runs that were killed before
+    /// their first line are left out.
+    pub(crate) fn runs(&self) -> Result<Vec<(RunId, RunStart)>, CliError> {
+        let mut found = Vec::new();
+        for run in self.store.runs()? {
+            if let Some(start) = start(&self.store.run(&run))? {
+                if self.file.as_ref().is_none_or(|file| *file == start.file) {
+                    found.push((run, start));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The run that was asked for: by id or the end of one, else the last.
+    pub(crate) fn run(&self, asked: Option<&str>) -> Result<RunId, CliError> {
+        let Some(asked) = asked else {
+            // From the newest backwards: a store may hold thousands.
+            for run in self.store.runs()?.into_iter().rev() {
+                if let Some(start) = start(&self.store.run(&run))? {
+                    if self.file.as_ref().is_none_or(|file| *file == start.file) {
+                        return Ok(run);
+                    }
+                }
+            }
+            let whose = self.file.as_ref().map(|file| format!(" of {file}")).unwrap_or_default();
+            return Err(CliError::usage(format!("there is no run{whose} in `{}`", self.store.path().display())));
+        };
+        let runs = self.store.runs()?;
+        let matching: Vec<&RunId> = runs.iter().filter(|run| run.0 == asked || run.0.ends_with(asked)).collect();
+        match matching.as_slice() {
+            [one] => Ok((*one).clone()),
+            [] => Err(CliError::usage(format!("there is no run `{asked}`")).hint("`flow runs` lists them")),
+            several => {
+                let names: Vec<&str> = several.iter().map(|run| &*run.0).collect();
+                Err(CliError::usage(format!("`{asked}` could be {}", names.join(", "))).hint("give more of the id"))
+            }
+        }
+    }
+
+    /// The run that was asked for, and everything its journal says.
+    pub(crate) fn view(&self, of: Option<&str>) -> Result<(RunDir, View), CliError> {
+        let dir = self.store.run(&self.run(of)?);
+        let mut view = View::default();
+        dir.read_journal(|line| view.event(&line))?;
+        Ok((dir, view))
+    }
+}
+
+/// The place and the run that a command is about.
+pub(crate) fn run(global: &Global, of: &OfRun) -> Result<(Place, RunDir, View), CliError> {
+    let place = Place::find(global, &of.about)?;
+    let (dir, view) = place.view(of.run.as_deref())?;
+    Ok((place, dir, view))
+}
+
+/// What opens a workflow: the file that was named, else the last run's.
+pub(crate) fn session(global: &Global, about: &About, selection: &Selection) -> Result<SessionRequest, CliError> {
+    let file = match &about.workflow {
+        Some(file) => file.clone(),
+        None => {
+            let place = Place::find(global, about)?;
+            let (_, view) = place.view(None)?;
+            let file = view.start.as_ref().map(|start| PathBuf::from(&start.file)).unwrap_or_default();
+            place.workspace.root.join(file)
+        }
+    };
+    Ok(request(global, file, selection))
+}
+
+/// What opens the workflow in `file`.
+pub(crate) fn request(global: &Global, file: PathBuf, selection: &Selection) -> SessionRequest {
+    SessionRequest {
+        file,
+        set: selection.set.clone(),
+        profile: selection.profile.clone(),
+        store: global.store.clone(),
+        plugin_dirs: global.plugin_dirs.clone(),
+        gpus: selection.gpus.clone(),
+    }
+}
+
+/// The workspace of a workflow, or of the folder at hand.
+pub(crate) fn workspace(global: &Global, workflow: Option<&Path>) -> Result<Workspace, CliError> {
+    let cannot = |e: std::io::Error| CliError::failed(format!("the folder at hand cannot be reached: {e}"));
+    match workflow {
+        Some(file) => Workspace::find(file, global.store.as_deref(), &global.plugin_dirs).map_err(cannot),
+        None => {
+            let folder = std::env::current_dir().map_err(cannot)?;
+            Workspace::of_folder(&folder, global.store.as_deref()).map_err(cannot)
+        }
+    }
+}
+
+/// The first line of a run's journal; `None` where it has none.
+fn start(run: &RunDir) -> Result<Option<RunStart>, CliError> {
+    use std::io::{BufRead, BufReader};
+    let Ok(file) = std::fs::File::open(run.journal()) else { return Ok(None) };
+    let mut line = String::new();
+    if BufReader::new(file).read_line(&mut line).is_err() {
+        return Ok(None);
+    }
+    match serde_json::from_str::<JournalLine>(&line) {
+        Ok(JournalLine { event: RunEvent::RunStarted(start), .. }) if start.format > flow_core::JOURNAL_FORMAT => {
+            let (path, found, known) = (run.journal(), start.format, flow_core::JOURNAL_FORMAT);
+            Err(StoreError::Newer { path, found, known }.into())
+        }
+        Ok(JournalLine { event: RunEvent::RunStarted(start), .. }) => Ok(Some(*start)),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,121 @@
+//! One line an event, for pipes, logs, and what stays above the bars. Words only.
+
+use flow_core::{JournalLine, Outcome, Planned, RunEvent, StepResult};
+
+use super::view::{View, is_failure};
+use crate::output::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
+use crate::words;
+
+/// Verbs stand in one column.
+const VERB: usize = 14;
+
+/// The line of an event; `None` for what needs none of its own.
+pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
+    let at = styled(FAINT, format_args!("{:>7}", words::clock(view.elapsed(line.at))));
+    let say = |style, verb: &str, what: String| {
+        Some(format!("{at}  {} {what}", styled(style, format_args!("{verb:<VERB$}"))))
+    };
+    match &line.event {
+        RunEvent::RunStarted(start) => {
+            let mut words = format!("{} run {}", styled(STRONG, &start.workflow), start.run);
+            if let Some((profile, why)) = &start.profile {
+                words.push_str(&format!(", profile {profile} ({why})"));
+            }
+            if start.machine.fake_gpus {
+                words.push_str(", on GPUs that are declared and not there");
+            }
+            Some(words)
+        }
+        // The plan is one line, once it is whole; the end is the summary; how an attempt ended, its result says.
+        RunEvent::Instance { .. } | RunEvent::RunEnded { .. } | RunEvent::Ended { retry: false, .. } => None,
+        RunEvent::Epoch { attempt, epoch, metrics } => {
+            let metrics: Vec<String> =
+                metrics.iter().map(|(name, value)| format!("{name} {}", words::number(*value))).collect();
+            say(FAINT, "epoch", format!("{} {epoch}  {}", view.label_of(*attempt), metrics.join(", ")))
+        }
+        RunEvent::Cached { instance, outcome, .. } => {
+            let how = if *outcome == Outcome::Ok { String::new() } else { format!(" ({})", words::outcome(*outcome)) };
+            say(FAINT, "cached", view.label(*instance) + &how)
+        }
+        RunEvent::Started { instance, attempt, reason, .. } => {
+            let holds = view.attempts.get(attempt).map(|attempt| view.holds(attempt)).unwrap_or_default();
+            say(STRONG, "started", format!("{} on {holds}: {reason}", view.label(*instance)))
+        }
+        RunEvent::Ready { attempt } => say(FAINT, "ready", view.label_of(*attempt)),
+        RunEvent::Released { attempts, .. } => {
+            let labels: Vec<String> = attempts.iter().map(|attempt| view.label_of(*attempt)).collect();
+            say(STRONG, "released", labels.join(", "))
+        }
+        RunEvent::Ended { instance, outcome, message, retry: true, .. } => {
+            let why = message.as_deref().unwrap_or(words::outcome(*outcome));
+            say(NOTE, "again", format!("{}: {why}", view.label(*instance)))
+        }
+        RunEvent::Recorded { result, .. } => {
+            let (style, verb) = match result.outcome {
+                Outcome::Ok if result.spoiled.is_empty() => (GOOD, "done"),
+                Outcome::Ok => (NOTE, "spoiled"),
+                outcome => (NOTE, words::outcome(outcome)),
+            };
+            say(style, verb, recorded(result))
+        }
+        RunEvent::Settled { instance, outcome, reason } => {
+            let style = if is_failure(*outcome) { BAD } else { NOTE };
+            say(style, words::outcome(*outcome), format!("{}: {reason}", view.label(*instance)))
+        }
+        RunEvent::Notice { instance, text } => {
+            let about = instance.map(|id| format!("{}: ", view.label(id))).unwrap_or_default();
+            say(NOTE, "note", about + text)
+        }
+        RunEvent::Setup { plugin, text } => say(FAINT, "setup", format!("{plugin}: {text}")),
+        RunEvent::Published { path, changed } => {
+            say(GOOD, if *changed { "published" } else { "up to date" }, path.clone())
+        }
+    }
+}
+
+/// `solo[batch=16] in 41 s: top1 78 %, epoch_time 9.8 s`.
+fn recorded(result: &StepResult) -> String {
+    const SHOWN: usize = 3;
+    let took = (result.ended_at.saturating_sub(result.started_at)) as f64 / 1e3;
+    let mut words = format!("{} in {}", result.label, words::duration(took));
+    let telling = ["top1", "valid_loss", "train_loss", "epoch_time", "images_per_s"];
+    let mut metrics: Vec<(&String, &flow_core::Metric)> = result.metrics.iter().collect();
+    metrics.sort_by_key(|(name, _)| telling.iter().position(|t| t == name).unwrap_or(telling.len()));
+    let shown: Vec<String> = metrics
+        .iter()
+        .take(SHOWN)
+        .map(|(name, metric)| format!("{name} {}", words::metric(metric.value, &metric.unit)))
+        .collect();
+    if let Some(message) = &result.message {
+        words.push_str(&format!(": {message}"));
+    } else if !shown.is_empty() {
+        words.push_str(&format!(": {}", shown.join(", ")));
+    }
+    for why in &result.spoiled {
+        words.push_str(&format!("; {why}"));
+    }
+    words
+}
+
+/// What the plan comes to, once it is whole.
+pub(crate) fn plan_line(view: &View) -> Option<String> {
+    let count = |is: fn(&Planned) -> bool| view.instances.values().filter(|shown| is(&shown.planned)).count();
+    let parts = [
+        (count(|p| matches!(p, Planned::Cached)), "cached"),
+        (count(|p| matches!(p, Planned::Run { .. })), "to run"),
+        (count(|p| matches!(p, Planned::After { .. })), "decided after them"),
+        (count(|p| matches!(p, Planned::Skipped { .. })), "skipped"),
+    ];
+    let words: Vec<String> =
+        parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", words::thousands(*n))).collect();
+    (!words.is_empty()).then(|| format!("plan: {}", words.join(", ")))
+}
+
+/// Something that `-q` does not hide.
+pub(crate) fn is_trouble(line: &JournalLine) -> bool {
+    match &line.event {
+        RunEvent::Settled { outcome, .. } => is_failure(*outcome),
+        RunEvent::Recorded { result, .. } => !result.spoiled.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,141 @@
+//! What a run looks like: one fold over its updates ([`View`]) and three faces on it: a live list on a terminal, one line an
+//! event where it is piped, the journal's own lines with `--json`. Knows no store and no processes.
+
+mod estimate;
+mod lines;
+mod live;
+mod summary;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+
+use flow_core::{JournalLine, RunEvent};
+use flow_exec::Update;
+
+use crate::output::{FAINT, Output, styled};
+
+pub(crate) use lines::event_line;
+pub(crate) use summary::{Ended, summary};
+pub(crate) use view::{Shown, State, View};
+
+/// The face of a run.
+pub(crate) struct Screen<'a> {
+    output: &'a mut Output,
+    face: Face,
+    /// What is known so far.
+    pub(crate) view: View,
+    planned: bool,
+    /// Set-up that is being said, for a heading.
+    setup: Option<String>,
+}
+
+enum Face {
+    Lines,
+    Live(Box<live::Live>),
+    Json,
+}
+
+impl<'a> Screen<'a> {
+    /// The face that fits where the words go.
+    pub(crate) fn new(output: &'a mut Output, json: bool) -> Self {
+        let face = if json {
+            Face::Json
+        } else if output.is_terminal() && !output.quiet {
+            Face::Live(Box::new(live::Live::new()))
+        } else {
+            Face::Lines
+        };
+        Screen { output, face, view: View::default(), planned: false, setup: None }
+    }
+
+    /// Shows what is new.
+    pub(crate) fn update(&mut self, update: Update) -> io::Result<()> {
+        match update {
+            Update::Event(line) => self.event(&line)?,
+            Update::Progress { attempt, fraction, text } => self.view.progress(attempt, fraction, text),
+            Update::Status(status) => self.view.status(*status),
+            Update::Setup { plugin, line } => self.setup_line(&plugin, &line)?,
+            Update::Held(holder) => self.held(&holder)?,
+        }
+        if let Face::Live(live) = &mut self.face {
+            live.draw(&self.view);
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, line: &JournalLine) -> io::Result<()> {
+        if let (Face::Live(live), Some(_)) = (&self.face, self.setup.take()) {
+            live.setup_done();
+        }
+        self.view.event(line);
+        if matches!(self.face, Face::Json) {
+            return self.output.json(line);
+        }
+        // The plan is known when something else than its instances comes.
+        let beginning = matches!(line.event, RunEvent::RunStarted(_) | RunEvent::Instance { .. });
+        if !beginning && !self.planned {
+            self.planned = true;
+            if let Some(words) = lines::plan_line(&self.view) {
+                self.say(&words)?;
+            }
+        }
+        // Bars show what runs; only what ends stays on a terminal.
+        let live = matches!(self.face, Face::Live(_));
+        let passing = matches!(
+            line.event,
+            RunEvent::Started { .. } | RunEvent::Ready { .. } | RunEvent::Released { .. } | RunEvent::Epoch { .. }
+        );
+        let routine = passing || matches!(line.event, RunEvent::Cached { .. });
+        if (live && routine && !self.output.verbose) || matches!(line.event, RunEvent::RunEnded { .. }) {
+            return Ok(());
+        }
+        match event_line(&self.view, line) {
+            Some(words) if !self.output.quiet || lines::is_trouble(line) => self.say(&words),
+            _ => Ok(()),
+        }
+    }
+
+    fn setup_line(&mut self, plugin: &str, line: &str) -> io::Result<()> {
+        let first = self.setup.as_deref() != Some(plugin);
+        if first {
+            self.setup = Some(plugin.to_owned());
+            if !matches!(self.face, Face::Json) {
+                self.say(&format!("setting up plugin {plugin}, once"))?;
+            }
+        }
+        match &mut self.face {
+            Face::Json => self.output.note(format!("{plugin}: {line}")),
+            Face::Live(live) if !self.output.verbose => {
+                live.setup(plugin, line);
+                Ok(())
+            }
+            _ => self.say(&styled(FAINT, format_args!("  {plugin} | {line}"))),
+        }
+    }
+
+    fn held(&mut self, holder: &str) -> io::Result<()> {
+        if self.view.held.as_deref() == Some(holder) {
+            return Ok(());
+        }
+        self.view.held = Some(holder.to_owned());
+        self.output.note(format!("waiting: the store is in use by {holder}"))
+    }
+
+    fn say(&mut self, words: &str) -> io::Result<()> {
+        match &mut self.face {
+            Face::Live(live) => live.above(|| self.output.line(words)),
+            _ => self.output.line(words),
+        }
+    }
+
+    /// Takes the bars away; what is known stays.
+    pub(crate) fn close(self) -> View {
+        if let Face::Live(live) = self.face {
+            live.clear();
+        }
+        self.view
+    }
+}

@@ -1,0 +1,138 @@
+//! What is said when a run has ended: what was cached, what ran and why, what failed with the last lines of its log, where the
+//! report is. Words only; log lines come in.
+
+use std::collections::BTreeMap;
+
+use flow_core::{AttemptId, Outcome};
+
+use super::view::{Shown, State, View, is_failure};
+use crate::output::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
+use crate::words;
+
+/// How a run ended, as far as its events do not tell.
+pub(crate) struct Ended {
+    /// The run.
+    pub(crate) run: String,
+    /// The exit code.
+    pub(crate) exit: i32,
+    /// Files that are published, and whether they changed.
+    pub(crate) published: Vec<(String, bool)>,
+    /// Nothing had changed since that run, with so many results.
+    pub(crate) unchanged: Option<u32>,
+}
+
+/// The words; `log` gives the last lines of an attempt's log, by its folder. With `short` only the first line and failures.
+pub(crate) fn summary(
+    view: &View,
+    ended: &Ended,
+    short: bool,
+    log: &mut dyn FnMut(&AttemptId, &str) -> Vec<String>,
+) -> Vec<String> {
+    let mut out = Vec::new();
+    match ended.unchanged {
+        Some(total) => out.push(format!(
+            "{} nothing to do: {} cached (run {})",
+            styled(GOOD, "done:"),
+            words::count(total as usize, "result"),
+            ended.run
+        )),
+        None => out.push(headline(view, ended)),
+    }
+    failures(view, &mut out, log);
+    if short {
+        return out;
+    }
+    ran(view, &mut out);
+    not_run(view, &mut out);
+    for (path, changed) in &ended.published {
+        out.push(format!("  {:<9} {path}", if *changed { "published" } else { "unchanged" }));
+    }
+    out
+}
+
+fn headline(view: &View, ended: &Ended) -> String {
+    let count = |is: &dyn Fn(&State) -> bool| view.instances.values().filter(|shown| is(&shown.state)).count();
+    let mut parts = Vec::new();
+    let mut part = |n: usize, what: &str| {
+        if n > 0 {
+            parts.push(format!("{} {what}", words::thousands(n)));
+        }
+    };
+    part(count(&|s| matches!(s, State::Cached(..))), "cached");
+    part(count(&|s| matches!(s, State::Done(_))), "ran");
+    for outcome in [Outcome::Failed, Outcome::OutOfMemory, Outcome::TimedOut, Outcome::DoesNotFit] {
+        part(count(&|s| *s == State::Settled(outcome)), words::outcome(outcome));
+    }
+    part(count(&|s| *s == State::Settled(Outcome::Skipped)), "skipped");
+    part(count(&|s| *s == State::Settled(Outcome::Cancelled)), "cancelled");
+    part(count(&|s| matches!(s, State::Waiting | State::Running)), "not settled");
+    let (style, word) = match ended.exit {
+        0 => (GOOD, "done:"),
+        130 => (NOTE, "interrupted:"),
+        _ => (BAD, "failed:"),
+    };
+    let took = words::duration(view.elapsed(view.now));
+    format!("{} {} in {took} (run {})", styled(style, word), parts.join(", "), ended.run)
+}
+
+/// Each failure with the end of its log.
+fn failures(view: &View, out: &mut Vec<String>, log: &mut dyn FnMut(&AttemptId, &str) -> Vec<String>) {
+    const SHOWN: usize = 5;
+    let failed: Vec<&Shown> = view
+        .instances
+        .values()
+        .filter(|shown| matches!(shown.state, State::Settled(outcome) if is_failure(outcome)))
+        .collect();
+    for shown in failed.iter().take(SHOWN) {
+        let State::Settled(outcome) = shown.state else { continue };
+        let attempt = shown.attempt.and_then(|id| Some((id, view.attempts.get(&id)?)));
+        let why = attempt.and_then(|(_, attempt)| attempt.message.as_deref()).unwrap_or(&shown.reason);
+        out.push(format!("  {} {}: {why}", styled(BAD, words::outcome(outcome)), styled(STRONG, &shown.label)));
+        if let Some((id, attempt)) = attempt {
+            let lines = log(&id, &attempt.folder);
+            out.extend(lines.iter().map(|line| styled(FAINT, format_args!("    | {line}"))));
+            out.push(format!("    flow logs '{}' shows all of it", shown.label));
+        }
+    }
+    if failed.len() > SHOWN {
+        out.push(format!("  and {} more failed; `flow status` lists them", failed.len() - SHOWN));
+    }
+}
+
+/// What ran, by step and reason.
+fn ran(view: &View, out: &mut Vec<String>) {
+    let done = |shown: &&Shown| matches!(shown.state, State::Done(_));
+    for (shown, count) in alike(view.instances.values().filter(done)) {
+        let State::Done(outcome) = shown.state else { continue };
+        let how = if outcome == Outcome::Ok { String::new() } else { format!(", {}", words::outcome(outcome)) };
+        let what = if count == 1 { shown.label.clone() } else { format!("{} × {count}", shown.step) };
+        out.push(format!("  {:<9} {what}{how}: {}", "ran", shown.reason));
+    }
+}
+
+/// What was skipped or cancelled, by step and reason.
+fn not_run(view: &View, out: &mut Vec<String>) {
+    let passed = |shown: &&Shown| matches!(shown.state, State::Settled(Outcome::Skipped | Outcome::Cancelled));
+    for (shown, count) in alike(view.instances.values().filter(passed)) {
+        let State::Settled(outcome) = shown.state else { continue };
+        let what = if count == 1 { shown.label.clone() } else { format!("{} × {count}", shown.step) };
+        out.push(format!("  {:<9} {what}: {}", words::outcome(outcome), shown.reason));
+    }
+}
+
+/// Instances of one step that are alike, with how many they are, in the order of the first.
+fn alike<'a>(instances: impl Iterator<Item = &'a Shown>) -> Vec<(&'a Shown, usize)> {
+    let mut found: Vec<(&Shown, usize)> = Vec::new();
+    let mut places: BTreeMap<(&str, String, &str), usize> = BTreeMap::new();
+    for shown in instances {
+        let key = (&*shown.step, format!("{:?}", shown.state), &*shown.reason);
+        match places.get(&key) {
+            Some(place) => found[*place].1 += 1,
+            None => {
+                places.insert(key, found.len());
+                found.push((shown, 1));
+            }
+        }
+    }
+    found
+}

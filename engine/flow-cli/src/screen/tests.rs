@@ -1,0 +1,203 @@
+//! What people read of a recorded run: every line, the bars' words, and the summary.
+
+use flow_core::{AttemptId, JournalLine};
+use serde_json::{Value, json};
+
+use super::{Ended, View, estimate, event_line, lines, live, summary};
+
+const BEGAN: u64 = 1_770_564_612_000;
+
+/// A run with something of everything.
+fn journal() -> Vec<JournalLine> {
+    let machine = json!({
+        "gpus": [{"uuid": "GPU-a", "index": 0, "name": "TITAN Xp", "memory": 12_884_901_888_u64}],
+        "cpus": 32, "cpu_model": "AMD EPYC 7571", "memory": 1, "fake_gpus": false,
+    });
+    let digest = "0".repeat(64);
+    let result = |label: &str, outcome: &str, more: Value| {
+        let mut result = json!({
+            "fingerprint": digest, "workflow": "feb08", "step": "solo", "label": label, "axes": {},
+            "outcome": outcome, "run": "20260208-153012-3f2a",
+            "started_at": BEGAN + 1000, "ended_at": BEGAN + 42_000,
+        });
+        result.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        result
+    };
+    let plan = |state: &str| match state {
+        "run" => json!({"state": "run", "reason": "it has not run yet"}),
+        "after" => json!({"state": "after", "steps": ["solo"]}),
+        "skipped" => json!({"state": "skipped", "reason": "machine.gpus >= 4 is false"}),
+        _ => json!({"state": "cached"}),
+    };
+    let instance = |id: u32, step: &str, label: &str, state: &str| json!({"event": "instance", "instance": id, "step": step, "label": label, "plan": plan(state)});
+    let started = |id: u32, attempt: u32, reason: &str, gpus: Value| {
+        json!({"event": "started", "instance": id, "attempt": attempt, "folder": format!("runs/r/attempts/{attempt}"),
+            "reason": reason, "gpus": gpus, "cpus": 4})
+    };
+    let events = [
+        (
+            0,
+            json!({"event": "run_started", "format": 1, "run": "20260208-153012-3f2a", "flow": "0.1.0",
+            "file": "workflows/feb08.yaml", "workflow": "feb08", "profile": ["one_gpu", "machine.gpus == 1"],
+            "params": {}, "policy": "critical-path", "machine": machine, "instances": 6, "pid": 1}),
+        ),
+        (0, instance(0, "dataset", "dataset", "cached")),
+        (0, instance(1, "solo", "solo[batch=16]", "run")),
+        (0, instance(2, "solo", "solo[batch=32]", "run")),
+        (0, instance(3, "solo", "solo[batch=512]", "run")),
+        (0, instance(4, "four", "four[batch=16]", "skipped")),
+        (0, instance(5, "table", "table", "after")),
+        (100, json!({"event": "cached", "instance": 0, "fingerprint": digest, "outcome": "ok", "from": "20260207-1"})),
+        (120, json!({"event": "settled", "instance": 4, "outcome": "skipped", "reason": "machine.gpus >= 4 is false"})),
+        (1000, started(1, 0, "`batch` was 8, is 16", json!(["GPU-a"]))),
+        (1000, json!({"event": "ready", "attempt": 0})),
+        (1100, json!({"event": "released", "attempts": [0], "gpus": "own"})),
+        (11_000, json!({"event": "epoch", "attempt": 0, "epoch": 1, "metrics": {"top1": 0.78, "train_loss": 0.31}})),
+        (42_000, json!({"event": "ended", "instance": 1, "attempt": 0, "outcome": "ok"})),
+        (
+            42_000,
+            json!({"event": "recorded", "instance": 1, "parts": {}, "result": result("solo[batch=16]", "ok",
+            json!({"metrics": {"top1": {"value": 0.78, "unit": "ratio"}, "epoch_time": {"value": 9.8, "unit": "s"}}}))}),
+        ),
+        (43_000, started(2, 1, "it has not run yet", json!([]))),
+        (
+            44_000,
+            json!({"event": "ended", "instance": 2, "attempt": 1, "outcome": "failed",
+            "message": "exit code 1", "retry": true}),
+        ),
+        (45_000, started(2, 2, "it has not run yet", json!([]))),
+        (46_000, json!({"event": "ended", "instance": 2, "attempt": 2, "outcome": "failed", "message": "exit code 1"})),
+        (46_000, json!({"event": "settled", "instance": 2, "outcome": "failed", "reason": "exit code 1"})),
+        (47_000, started(3, 3, "it has not run yet", json!(["GPU-a"]))),
+        (48_000, json!({"event": "ended", "instance": 3, "attempt": 3, "outcome": "out_of_memory"})),
+        (
+            48_000,
+            json!({"event": "recorded", "instance": 3, "parts": {}, "result": result("solo[batch=512]",
+            "out_of_memory", json!({"message": "CUDA out of memory", "spoiled": ["process 7 (python) of somebody else"]}))}),
+        ),
+        (48_500, json!({"event": "notice", "instance": 3, "text": "a stranger came to GPU 0"})),
+        (
+            49_000,
+            json!({"event": "settled", "instance": 5, "outcome": "skipped", "reason": "solo[batch=32] did not succeed"}),
+        ),
+        (49_500, json!({"event": "published", "path": "reports/feb08.md", "changed": true})),
+        (50_000, json!({"event": "run_ended", "exit": 1, "counts": {}})),
+    ];
+    let line = |(at, mut event): (u64, Value)| {
+        event["at"] = json!(BEGAN + at);
+        serde_json::from_value(event).unwrap()
+    };
+    events.into_iter().map(line).collect()
+}
+
+fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+#[test]
+fn one_line_an_event() {
+    let mut view = View::default();
+    let mut out = Vec::new();
+    for line in journal() {
+        view.event(&line);
+        out.extend(event_line(&view, &line).map(|words| plain(&words)));
+    }
+    out.extend(lines::plan_line(&view));
+    insta::assert_snapshot!(out.join("\n"), @r"
+    feb08 run 20260208-153012-3f2a, profile one_gpu (machine.gpus == 1)
+       0:00  cached         dataset
+       0:00  skipped        four[batch=16]: machine.gpus >= 4 is false
+       0:01  started        solo[batch=16] on GPU 0, 4 CPUs: `batch` was 8, is 16
+       0:01  ready          solo[batch=16]
+       0:01  released       solo[batch=16]
+       0:11  epoch          solo[batch=16] 1  top1 0.78, train_loss 0.31
+       0:42  done           solo[batch=16] in 41 s: top1 78 %, epoch_time 9.8 s
+       0:43  started        solo[batch=32] on 4 CPUs: it has not run yet
+       0:44  again          solo[batch=32]: exit code 1
+       0:45  started        solo[batch=32] on 4 CPUs: it has not run yet
+       0:46  failed         solo[batch=32]: exit code 1
+       0:47  started        solo[batch=512] on GPU 0, 4 CPUs: it has not run yet
+       0:48  out of memory  solo[batch=512] in 41 s: CUDA out of memory; process 7 (python) of somebody else
+       0:48  note           solo[batch=512]: a stranger came to GPU 0
+       0:49  skipped        table: solo[batch=32] did not succeed
+       0:49  published      reports/feb08.md
+    plan: 1 cached, 3 to run, 1 decided after them, 1 skipped
+    ");
+}
+
+#[test]
+fn the_summary() {
+    let mut view = View::default();
+    journal().iter().for_each(|line| view.event(line));
+    let ended = Ended {
+        run: "20260208-153012-3f2a".into(),
+        exit: 1,
+        published: vec![("reports/feb08.md".into(), true), ("README.md".into(), false)],
+        unchanged: None,
+    };
+    let words =
+        summary(&view, &ended, false, &mut |attempt, folder| vec![format!("last line of {attempt:?} in {folder}")]);
+    let words: Vec<String> = words.iter().map(|line| plain(line)).collect();
+    insta::assert_snapshot!(words.join("\n"), @r"
+    failed: 1 cached, 2 ran, 1 failed, 2 skipped in 50 s (run 20260208-153012-3f2a)
+      failed solo[batch=32]: exit code 1
+        | last line of AttemptId(2) in runs/r/attempts/2
+        flow logs 'solo[batch=32]' shows all of it
+      ran       solo[batch=16]: `batch` was 8, is 16
+      ran       solo[batch=512], out of memory: it has not run yet
+      skipped   four[batch=16]: machine.gpus >= 4 is false
+      skipped   table: solo[batch=32] did not succeed
+      published reports/feb08.md
+      unchanged README.md
+    ");
+    let short = summary(&view, &ended, true, &mut |_, _| Vec::new());
+    assert!(short.len() < words.len());
+}
+
+#[test]
+fn nothing_to_do() {
+    let ended = Ended {
+        run: "20260208-153012-3f2a".into(),
+        exit: 0,
+        published: vec![("reports/feb08.md".into(), false)],
+        unchanged: Some(24),
+    };
+    let words: Vec<String> =
+        summary(&View::default(), &ended, false, &mut |_, _| Vec::new()).iter().map(|line| plain(line)).collect();
+    insta::assert_snapshot!(words.join("\n"), @r"
+    done: nothing to do: 24 results cached (run 20260208-153012-3f2a)
+      unchanged reports/feb08.md
+    ");
+}
+
+#[test]
+fn the_bars_words_and_the_estimate() {
+    let mut view = View::default();
+    for line in journal().iter().take_while(|line| line.at < BEGAN + 40_000) {
+        view.event(line);
+    }
+    assert_eq!(estimate::remaining(&view), None, "nothing is known of any step");
+    view.progress(AttemptId(0), Some(0.5), "epoch 2/4, loss 0.31".into());
+    view.now = BEGAN + 21_000;
+    assert_eq!(estimate::remaining(&view), Some((20.0, true)), "half of it took 20 s; the others are unknown");
+    view.waiting = vec![
+        ("solo[batch=32]".into(), "for the machine".into()),
+        ("solo[batch=512]".into(), "for the machine".into()),
+        ("table".into(), "for solo".into()),
+    ];
+    insta::assert_snapshot!(live::words(&view).join("\n"), @r"
+    epoch 2/4, loss 0.31 · GPU 0, 4 CPUs · 0:20
+    waiting: 2 for the machine; table for solo
+    2 of 6 instances · 0:21 · at least 20 s left
+    ");
+}
+
+#[test]
+fn waiting_steps_take_as_long_as_their_like() {
+    let mut view = View::default();
+    for line in journal().iter().take_while(|line| line.at < BEGAN + 43_000) {
+        view.event(line);
+    }
+    // Two more of `solo`, which took 41 s; `table` is unknown.
+    assert_eq!(estimate::remaining(&view), Some((82.0, true)));
+}

@@ -1,0 +1,236 @@
+//! A run as far as its events tell: a fold, nothing else. `status`, `logs`, `show` and `diff` fold a journal into the same view.
+
+use std::collections::BTreeMap;
+
+use flow_core::{AttemptId, Digest, InstanceId, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart, StepResult};
+use flow_store::Status;
+
+/// What is known of a run.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    /// How it began.
+    pub(crate) start: Option<RunStart>,
+    /// When, milliseconds since 1970.
+    pub(crate) started_at: u64,
+    /// The time of the last thing that is known.
+    pub(crate) now: u64,
+    /// Instances of its plan.
+    pub(crate) instances: BTreeMap<InstanceId, Shown>,
+    /// Attempts, ended ones too.
+    pub(crate) attempts: BTreeMap<AttemptId, Attempt>,
+    /// Sentences.
+    pub(crate) notices: Vec<String>,
+    /// Files that were published, and whether they changed.
+    pub(crate) published: Vec<(String, bool)>,
+    /// The exit code, once it has ended.
+    pub(crate) exit: Option<i32>,
+    /// What waits, and for what.
+    pub(crate) waiting: Vec<(String, String)>,
+    /// Who holds the store that this run waits for.
+    pub(crate) held: Option<String>,
+}
+
+/// An instance.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    /// `solo[version=v7,batch=16]`.
+    pub(crate) label: String,
+    /// Its step.
+    pub(crate) step: String,
+    /// What the plan said.
+    pub(crate) planned: Planned,
+    /// How it is.
+    pub(crate) state: State,
+    /// Why it ran, or why it was settled as it was.
+    pub(crate) reason: String,
+    /// Its last attempt.
+    pub(crate) attempt: Option<AttemptId>,
+    /// The fingerprint of its result.
+    pub(crate) fingerprint: Option<Digest>,
+    /// Its result, if this run produced it.
+    pub(crate) result: Option<Box<StepResult>>,
+}
+
+/// How an instance is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Not settled, not running.
+    Waiting,
+    /// An attempt is at it.
+    Running,
+    /// A result of that run is reused.
+    Cached(Outcome, RunId),
+    /// This run settled it with a result.
+    Done(Outcome),
+    /// This run settled it without one.
+    Settled(Outcome),
+}
+
+/// An attempt.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    /// Of this instance.
+    pub(crate) instance: InstanceId,
+    /// Its folder, relative to the store.
+    pub(crate) folder: String,
+    /// UUIDs of its GPUs.
+    pub(crate) gpus: Vec<String>,
+    /// Its CPUs.
+    pub(crate) cpus: u32,
+    /// When it began, milliseconds since 1970.
+    pub(crate) began: u64,
+    /// When and how it ended.
+    pub(crate) ended: Option<(u64, Outcome)>,
+    /// A sentence about its end.
+    pub(crate) message: Option<String>,
+    /// Between 0 and 1, where it tells.
+    pub(crate) fraction: Option<f64>,
+    /// A few words of its own.
+    pub(crate) text: String,
+}
+
+impl View {
+    /// Folds in a line of the journal.
+    pub(crate) fn event(&mut self, line: &JournalLine) {
+        self.now = self.now.max(line.at);
+        match &line.event {
+            RunEvent::RunStarted(start) => {
+                self.started_at = line.at;
+                self.start = Some((**start).clone());
+            }
+            RunEvent::Instance { instance, label, step, plan } => {
+                let shown = Shown {
+                    label: label.clone(),
+                    step: step.clone(),
+                    planned: plan.clone(),
+                    state: State::Waiting,
+                    reason: String::new(),
+                    attempt: None,
+                    fingerprint: None,
+                    result: None,
+                };
+                self.instances.insert(*instance, shown);
+            }
+            RunEvent::Cached { instance, fingerprint, outcome, from } => self.set(*instance, |shown| {
+                shown.state = State::Cached(*outcome, from.clone());
+                shown.fingerprint = Some(*fingerprint);
+            }),
+            RunEvent::Started { instance, attempt, folder, reason, gpus, cpus } => {
+                let started = Attempt {
+                    instance: *instance,
+                    folder: folder.clone(),
+                    gpus: gpus.clone(),
+                    cpus: *cpus,
+                    began: line.at,
+                    ended: None,
+                    message: None,
+                    fraction: None,
+                    text: String::new(),
+                };
+                self.attempts.insert(*attempt, started);
+                self.set(*instance, |shown| {
+                    shown.state = State::Running;
+                    shown.reason.clone_from(reason);
+                    shown.attempt = Some(*attempt);
+                });
+            }
+            RunEvent::Ended { instance, attempt, outcome, message, retry } => {
+                if let Some(ended) = self.attempts.get_mut(attempt) {
+                    ended.ended = Some((line.at, *outcome));
+                    ended.message.clone_from(message);
+                }
+                if *retry {
+                    self.set(*instance, |shown| shown.state = State::Waiting);
+                }
+            }
+            RunEvent::Recorded { instance, result, .. } => self.set(*instance, |shown| {
+                shown.state = State::Done(result.outcome);
+                shown.fingerprint = Some(result.fingerprint);
+                shown.result = Some(result.clone());
+            }),
+            RunEvent::Settled { instance, outcome, reason } => self.set(*instance, |shown| {
+                shown.state = State::Settled(*outcome);
+                if shown.attempt.is_none() {
+                    shown.reason.clone_from(reason);
+                }
+            }),
+            RunEvent::Notice { instance, text } => {
+                let about = instance.and_then(|id| self.instances.get(&id)).map(|shown| format!("{}: ", shown.label));
+                self.notices.push(about.unwrap_or_default() + text);
+            }
+            RunEvent::Published { path, changed } => self.published.push((path.clone(), *changed)),
+            RunEvent::RunEnded { exit, .. } => self.exit = Some(*exit),
+            RunEvent::Ready { .. } | RunEvent::Released { .. } | RunEvent::Epoch { .. } | RunEvent::Setup { .. } => {}
+        }
+    }
+
+    /// Folds in how far an attempt is.
+    pub(crate) fn progress(&mut self, attempt: AttemptId, fraction: Option<f64>, text: String) {
+        if let Some(attempt) = self.attempts.get_mut(&attempt) {
+            attempt.fraction = fraction.or(attempt.fraction);
+            attempt.text = text;
+        }
+    }
+
+    /// Folds in the run as it stands.
+    pub(crate) fn status(&mut self, status: Status) {
+        self.now = self.now.max(status.updated_at);
+        self.waiting = status.waiting.into_iter().map(|waiting| (waiting.label, waiting.reason)).collect();
+        for running in status.running {
+            if let Some(attempt) = self.attempts.get_mut(&running.attempt) {
+                attempt.fraction = running.fraction.or(attempt.fraction);
+                attempt.text = running.text.unwrap_or_default();
+            }
+        }
+    }
+
+    fn set(&mut self, instance: InstanceId, change: impl FnOnce(&mut Shown)) {
+        if let Some(shown) = self.instances.get_mut(&instance) {
+            change(shown);
+        }
+    }
+
+    /// The label of an instance; its number where the journal did not name it.
+    pub(crate) fn label(&self, instance: InstanceId) -> String {
+        self.instances.get(&instance).map_or_else(|| format!("#{}", instance.0), |shown| shown.label.clone())
+    }
+
+    /// The label of an attempt's instance.
+    pub(crate) fn label_of(&self, attempt: AttemptId) -> String {
+        self.attempts.get(&attempt).map(|attempt| self.label(attempt.instance)).unwrap_or_default()
+    }
+
+    /// Attempts that are running.
+    pub(crate) fn running(&self) -> impl Iterator<Item = (&AttemptId, &Attempt)> {
+        self.attempts.iter().filter(|(_, attempt)| attempt.ended.is_none())
+    }
+
+    /// Instances that are settled, and all.
+    pub(crate) fn settled(&self) -> (usize, usize) {
+        let open = |shown: &&Shown| matches!(shown.state, State::Waiting | State::Running);
+        (self.instances.len() - self.instances.values().filter(open).count(), self.instances.len())
+    }
+
+    /// `GPU 0,1, 4 CPUs`: what an attempt holds.
+    pub(crate) fn holds(&self, attempt: &Attempt) -> String {
+        let gpus: Vec<String> = attempt.gpus.iter().map(|uuid| self.gpu(uuid)).collect();
+        let cpus = crate::words::count(attempt.cpus as usize, "CPU");
+        if gpus.is_empty() { cpus } else { format!("GPU {}, {cpus}", gpus.join(",")) }
+    }
+
+    /// A GPU as people count it, by its index.
+    fn gpu(&self, uuid: &str) -> String {
+        let gpus = self.start.as_ref().map(|start| start.machine.gpus.as_slice()).unwrap_or_default();
+        gpus.iter().find(|gpu| gpu.uuid == uuid).map_or_else(|| uuid.to_owned(), |gpu| gpu.index.to_string())
+    }
+
+    /// Seconds since the run began.
+    pub(crate) fn elapsed(&self, at: u64) -> f64 {
+        at.saturating_sub(self.started_at) as f64 / 1e3
+    }
+}
+
+/// An outcome that ends a run with exit code 1, unless the step records it.
+pub(crate) fn is_failure(outcome: Outcome) -> bool {
+    !matches!(outcome, Outcome::Ok | Outcome::Skipped | Outcome::Cancelled)
+}

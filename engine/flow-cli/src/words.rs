@@ -1,0 +1,162 @@
+//! Numbers, times and lists as people read them. Knows nothing of flow.
+
+use flow_core::Outcome;
+use jiff::{Timestamp, tz::TimeZone};
+
+/// `40 ms`, `9.8 s`, `41 s`, `3 min 12 s`, `2 h 05 min`, `3 d 4 h`.
+pub(crate) fn duration(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    match whole {
+        _ if seconds < 0.995 => format!("{:.0} ms", seconds.max(0.0) * 1e3),
+        _ if seconds < 9.95 => format!("{seconds:.1} s"),
+        0..60 => format!("{whole} s"),
+        60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        3600..86_400 => format!("{} h {:02} min", whole / 3600, whole % 3600 / 60),
+        _ => format!("{} d {} h", whole / 86_400, whole % 86_400 / 3600),
+    }
+}
+
+/// Time on a clock face: `0:41`, `12:05`, `1:02:05`.
+pub(crate) fn clock(seconds: f64) -> String {
+    let whole = seconds.max(0.0) as u64;
+    let (hours, minutes, seconds) = (whole / 3600, whole % 3600 / 60, whole % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+}
+
+/// `512 B`, `1.5 GiB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    bytesize::ByteSize(bytes).display().iec().to_string()
+}
+
+/// A local date and time, to the second: `2026-02-08 15:30:12`.
+pub(crate) fn date(unix_millis: u64, zone: &TimeZone) -> String {
+    let at = Timestamp::from_millisecond(unix_millis as i64).unwrap_or_default();
+    at.to_zoned(zone.clone()).strftime("%F %T").to_string()
+}
+
+/// `1 step`, `3 steps`.
+pub(crate) fn count(n: usize, singular: &str) -> String {
+    if n == 1 { format!("1 {singular}") } else { format!("{} {singular}s", thousands(n)) }
+}
+
+/// `100,000`.
+pub(crate) fn thousands(n: usize) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A number with about four significant digits: `0.9312`, `28.5`, `1,204`.
+pub(crate) fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v >= 1000.0 && v < 1e15 => {
+            return format!("{}{}", if value < 0.0 { "-" } else { "" }, thousands(v.round() as usize));
+        }
+        v if v >= 100.0 => 1,
+        v if v >= 10.0 => 2,
+        v if v >= 0.001 || v == 0.0 => 4,
+        _ => return format!("{value:.3e}"),
+    };
+    let text = format!("{value:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// A metric with its unit: bytes and ratios as people read them.
+pub(crate) fn metric(value: f64, unit: &str) -> String {
+    match unit {
+        "bytes" => bytes(value.max(0.0) as u64),
+        "ratio" => format!("{} %", number(value * 100.0)),
+        "" => number(value),
+        unit => format!("{} {unit}", number(value)),
+    }
+}
+
+/// An outcome in words.
+pub(crate) fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ok => "ok",
+        Outcome::OutOfMemory => "out of memory",
+        Outcome::TimedOut => "timed out",
+        Outcome::DoesNotFit => "does not fit",
+        Outcome::Failed => "failed",
+        Outcome::Cancelled => "cancelled",
+        Outcome::Skipped => "skipped",
+    }
+}
+
+/// Cuts a line to a width in columns, with an ellipsis; CJK characters take two.
+pub(crate) fn fit(text: &str, columns: usize) -> String {
+    use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut out = String::new();
+    let mut used = 1;
+    for c in text.chars() {
+        used += c.width().unwrap_or(0);
+        if used > columns {
+            break;
+        }
+        out.push(c);
+    }
+    out.push('…');
+    out
+}
+
+/// Lines of cells, each column as wide as its widest cell; the last is not padded.
+pub(crate) fn columns(rows: &[Vec<String>]) -> Vec<String> {
+    use unicode_width::UnicodeWidthStr;
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..count).map(width).collect();
+    rows.iter()
+        .map(|row| {
+            let mut line = String::new();
+            for (i, cell) in row.iter().enumerate() {
+                line.push_str(cell);
+                if i + 1 < row.len() {
+                    line.push_str(&" ".repeat(widths[i] - cell.width() + 2));
+                }
+            }
+            line.trim_end().to_owned()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        let words: Vec<String> = [0.04, 9.94, 9.96, 41.2, 192.0, 7500.0, 273_600.0].map(duration).into();
+        assert_eq!(words, ["40 ms", "9.9 s", "10 s", "41 s", "3 min 12 s", "2 h 05 min", "3 d 4 h"]);
+        assert_eq!([41.9, 725.0, 3725.0].map(clock), ["0:41", "12:05", "1:02:05"]);
+        assert_eq!(date(1_770_564_612_000, &TimeZone::UTC), "2026-02-08 15:30:12");
+    }
+
+    #[test]
+    fn numbers() {
+        let words = [0.0, 0.93125, 28.456, 512.04, 1204.4, 100_000.0, 0.000_012, -3.5].map(number);
+        assert_eq!(words, ["0", "0.9313", "28.46", "512", "1,204", "100,000", "1.200e-5", "-3.5"]);
+        assert_eq!(metric(0.7825, "ratio"), "78.25 %");
+        assert_eq!(metric(1_610_612_736.0, "bytes"), "1.5 GiB");
+        assert_eq!(count(1, "step"), "1 step");
+        assert_eq!(count(1234, "step"), "1,234 steps");
+    }
+
+    #[test]
+    fn columns_line_up_under_wide_characters() {
+        let rows = [["批大小", "x"], ["batch", "y"]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(columns(&rows), ["批大小  x", "batch   y"]);
+        assert_eq!(fit("批大小与数据集", 8), "批大小…");
+        assert_eq!(fit("short", 8), "short");
+    }
+}
