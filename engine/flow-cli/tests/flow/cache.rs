@@ -1,0 +1,242 @@
+//! What runs again after which change, and what does not: one table.
+
+use flow_testkit::TestSpace;
+
+use crate::space;
+
+const WORKFLOW: &str = r#"
+flow: 1
+name: cats
+params:
+  epochs: 2
+  batches: [16, 32]
+steps:
+  dataset:
+    run: sort photos.txt > out/sorted.txt
+    inputs: [photos.txt]
+    outputs: [out/sorted.txt]
+  train:
+    matrix: {batch: "${{ batches }}"}
+    run: sh train.sh ${{ steps.dataset.out }} ${{ batch }} ${{ epochs }}
+    inputs: [train.sh]
+    metrics: {stdout: "loss {loss}"}
+  summary:
+    run: echo ${{ steps.dataset.out }}
+  table:
+    uses: flow/table
+    with: {from: train, rows: batch, columns: [loss]}
+"#;
+
+const EVERYTHING: &[&str] = &["dataset", "train[batch=16]", "train[batch=32]", "summary", "table"];
+
+/// Where everything has run once.
+fn done() -> TestSpace {
+    let space = space();
+    space.write("cats.yaml", WORKFLOW).write("photos.txt", "b\na\n");
+    space.write("train.sh", "wc -l < $1 > /dev/null; echo loss $(( $2 * $3 ))\n");
+    space.flow(["run", "cats.yaml"]).expect(0);
+    assert_eq!(sorted(space.ran()), sorted(EVERYTHING.iter().map(|label| (*label).to_owned()).collect()));
+    space
+}
+
+fn sorted(mut labels: Vec<String>) -> Vec<String> {
+    labels.sort();
+    labels
+}
+
+/// Runs, and says what that did by itself; nothing if there was no run at all.
+fn again(space: &TestSpace, args: &[&str]) -> Vec<String> {
+    let before = runs(space);
+    space.flow(["run", "cats.yaml"].iter().chain(args)).expect(0);
+    if runs(space) == before { vec![] } else { sorted(space.ran()) }
+}
+
+fn runs(space: &TestSpace) -> usize {
+    std::fs::read_dir(space.path(".flow/runs")).unwrap().count()
+}
+
+type Case<'a> = (&'a str, &'a dyn Fn(&TestSpace), &'a [&'a str], &'a [&'a str], &'a str);
+
+/// Change, arguments of the run after it, what runs again, a word that `flow plan` or `why` must say.
+const TRAINING: &[&str] = &["table", "train[batch=16]", "train[batch=32]"];
+
+#[test]
+fn each_change_runs_again_exactly_what_it_must() {
+    let nothing = |_: &TestSpace| {};
+    let cases: [Case; 13] = [
+        ("nothing", &nothing, &[], &[], "5 cached"),
+        ("one --set", &nothing, &["--set", "epochs=3"], TRAINING, "the command changed"),
+        (
+            "one more point",
+            &nothing,
+            &["--set", "batches=[16, 32, 64]"],
+            &["table", "train[batch=64]"],
+            "train[batch=64]",
+        ),
+        ("one point less", &nothing, &["--set", "batches=[16]"], &["table"], "table"),
+        (
+            "an input",
+            &|space| _ = space.write("photos.txt", "b\na\nc\n"),
+            &[],
+            &["dataset", "summary", "table", "train[batch=16]", "train[batch=32]"],
+            "photos.txt",
+        ),
+        (
+            "an input, to the same artifact",
+            &|space| _ = space.write("photos.txt", "a\nb\n"),
+            &[],
+            &["dataset"],
+            "photos.txt",
+        ),
+        (
+            "an input's time",
+            &|space| {
+                let file = std::fs::File::options().append(true).open(space.path("photos.txt")).unwrap();
+                file.set_modified(std::time::SystemTime::now()).unwrap();
+            },
+            &[],
+            &[],
+            "5 cached",
+        ),
+        ("the script", &|space| _ = space.write("train.sh", "echo loss 7\n"), &[], TRAINING, "train.sh"),
+        (
+            "a comment and a step's name",
+            &|space| {
+                space.write("cats.yaml", &WORKFLOW.replace("summary:", "sum:  # of all"));
+            },
+            &[],
+            &[],
+            "5 cached",
+        ),
+        (
+            "another command",
+            &|space| _ = space.write("cats.yaml", &WORKFLOW.replace("run: echo", "run: echo in")),
+            &[],
+            &["summary"],
+            "summary",
+        ),
+        ("--force STEP", &nothing, &["--force", "summary"], &["summary"], "force"),
+        (
+            "--force",
+            &nothing,
+            &["--force"],
+            &["dataset", "summary", "table", "train[batch=16]", "train[batch=32]"],
+            "force",
+        ),
+        (
+            "an artifact that is gone",
+            &|space| {
+                let out = flow_testkit::files_below(&space.path(".flow/objects"))
+                    .into_iter()
+                    .find(|path| std::fs::read(path).unwrap() == b"a\nb\n");
+                std::fs::remove_file(out.unwrap()).unwrap();
+            },
+            &[],
+            &["dataset"],
+            "dataset",
+        ),
+    ];
+    for (name, change, args, expected, word) in cases {
+        let space = done();
+        change(&space);
+        let plan = space.flow(["run", "cats.yaml", "-n"].iter().chain(args)).expect(0).stdout();
+        assert!(plan.contains(word), "{name}: `{word}` was expected in the plan\n{plan}");
+        assert_eq!(again(&space, args), expected, "{name}\n{plan}");
+        let quiet: Vec<&str> =
+            args.iter().filter(|arg| !arg.starts_with("--force") && **arg != "summary").copied().collect();
+        assert_eq!(again(&space, &quiet), [""; 0], "{name}: once more, without a change");
+    }
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let space = space();
+    space.write("cats.yaml", WORKFLOW).write("photos.txt", "a\n").write("train.sh", "echo loss 1\n");
+    for command in [
+        &["run", "cats.yaml", "-n"][..],
+        &["plan", "cats.yaml"],
+        &["check", "cats.yaml"],
+        &["why", "-w", "cats.yaml", "train"],
+    ] {
+        space.flow(command).expect(0);
+        assert!(!space.path(".flow").exists(), "{command:?}");
+    }
+    space.flow(["plan", "cats.yaml", "--exit-code"]).expect(3);
+}
+
+#[test]
+fn targets_run_with_what_they_need_and_nothing_else() {
+    let space = space();
+    space.write("cats.yaml", WORKFLOW).write("photos.txt", "a\n").write("train.sh", "echo loss 1\n");
+    space.flow(["run", "cats.yaml", "train[batch=16]"]).expect(0);
+    assert_eq!(space.ran(), ["dataset", "train[batch=16]"]);
+    space.flow(["run", "cats.yaml"]).expect(0);
+    assert_eq!(sorted(space.ran()), ["summary", "table", "train[batch=32]"]);
+}
+
+#[test]
+fn with_k_a_failure_stops_only_what_needs_it() {
+    let space = space();
+    let workflow = "
+flow: 1
+name: bad
+steps:
+  bad: {run: 'false'}
+  after: {needs: [bad], run: 'true'}
+  other: {run: sh -c 'sleep 0.3'}
+  last: {needs: [other], run: 'true'}
+";
+    space.write("bad.yaml", workflow);
+    let said = space.flow(["run", "bad.yaml", "-j", "1"]).expect(1).text();
+    assert!(said.contains("bad"), "{said}");
+    assert!(!space.ran().contains(&"last".to_owned()), "{:?}", space.ran());
+    space.flow(["run", "bad.yaml", "-k"]).expect(1);
+    assert!(space.ran().contains(&"last".to_owned()), "{:?}", space.ran());
+    assert!(!space.ran().contains(&"after".to_owned()), "{:?}", space.ran());
+    space.flow(["run", "bad.yaml", "-k"]).expect(1);
+    assert_eq!(space.ran(), ["bad!"], "a failure is no result; the rest is cached");
+}
+
+#[test]
+fn a_recorded_time_out_is_a_result_until_the_limit_is_raised() {
+    let space = space();
+    let workflow = |limit: &str| {
+        format!(
+            "flow: 1\nname: slow\nsteps:\n  slow:\n    run: sleep 0.8\n    timeout: {limit}\n    record: [timed_out]\n"
+        )
+    };
+    space.write("slow.yaml", &workflow("200ms"));
+    space.flow(["run", "slow.yaml"]).expect(0);
+    assert_eq!(space.ran(), ["slow!"]);
+    let runs = || std::fs::read_dir(space.path(".flow/runs")).unwrap().count();
+    let before = runs();
+    space.flow(["run", "slow.yaml"]).expect(0);
+    assert_eq!(runs(), before, "recorded");
+    space.write("slow.yaml", &workflow("100ms"));
+    space.flow(["run", "slow.yaml"]).expect(0);
+    assert!(space.ran().is_empty(), "a shorter limit would end the same way");
+    space.write("slow.yaml", &workflow("30s"));
+    let why = space.flow(["why", "-w", "slow.yaml", "slow"]).expect(0).stdout();
+    assert!(why.contains("limit") || why.contains("timeout"), "{why}");
+    space.flow(["run", "slow.yaml"]).expect(0);
+    assert_eq!(space.ran(), ["slow"], "raised");
+}
+
+#[test]
+fn why_names_the_part_that_changed() {
+    let space = done();
+    space.write("photos.txt", "c\n");
+    let why = space.flow(["why", "-w", "cats.yaml", "dataset"]).expect(0).stdout();
+    assert!(why.contains("photos.txt") && why.contains("changed"), "{why}");
+    let why = done().flow(["why", "-w", "cats.yaml", "train[batch=16]", "--set", "epochs=5"]).expect(0).stdout();
+    assert!(why.contains("the command changed"), "{why}");
+}
+
+#[test]
+fn accept_keeps_the_old_results_and_says_so() {
+    let space = done();
+    space.write("train.sh", "# only a comment\nwc -l < $1 > /dev/null; echo loss $(( $2 * $3 ))\n");
+    space.flow(["accept", "-w", "cats.yaml", "train", "--reason", "a comment"]).expect(0);
+    assert_eq!(again(&space, &[]), ["table"], "the table says so");
+    assert_eq!(again(&space, &[]), [""; 0]);
+}

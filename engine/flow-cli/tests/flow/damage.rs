@@ -1,0 +1,108 @@
+//! What can go wrong with a store: newer formats, damaged databases, full disks. Each in words, and nothing is lost.
+
+use std::{fs, process::Command};
+
+use flow_testkit::TestSpace;
+
+use crate::space;
+
+const WORKFLOW: &str = r#"
+flow: 1
+name: make
+steps:
+  make:
+    matrix: {n: "${{ range(6) }}"}
+    run: sh -c 'echo made ${{ n }} > out/made.txt'
+    outputs: [out/made.txt]
+"#;
+
+fn done() -> TestSpace {
+    let space = space();
+    space.write("make.yaml", WORKFLOW);
+    space.flow(["run", "make.yaml"]).expect(0);
+    space
+}
+
+#[test]
+fn a_store_of_a_newer_flow_is_refused() {
+    let space = done();
+    space.write(".flow/format", "99\n");
+    for command in [&["run", "make.yaml"][..], &["plan", "make.yaml"], &["status"], &["doctor"], &["gc"]] {
+        let ran = space.flow(command);
+        assert!(ran.code().is_some_and(|code| code != 0), "{command:?}");
+        assert!(ran.stderr().contains("format 99"), "{command:?}: {}", ran.stderr());
+    }
+}
+
+#[test]
+fn doctor_rebuilds_a_damaged_database() {
+    let space = done();
+    let size = fs::metadata(space.path(".flow/db/db")).unwrap().len();
+    fs::write(space.path(".flow/db/db"), vec![7; usize::try_from(size).unwrap()]).unwrap();
+    space.write("make.yaml", &WORKFLOW.replace("range(6)", "range(7)"));
+    let said = space.flow(["run", "make.yaml"]).expect(1).stderr();
+    assert!(said.contains("flow doctor"), "{said}");
+    let said = space.flow(["doctor"]).text();
+    assert!(said.contains("6 results"), "{said}");
+    space.flow(["run", "make.yaml"]).expect(0);
+    assert_eq!(space.ran(), ["make[n=6]"], "everything else was found again");
+}
+
+#[test]
+fn gc_removes_what_no_recent_run_reaches() {
+    let space = done();
+    let objects = || {
+        let kept = flow_testkit::files_below(&space.path(".flow/objects"));
+        kept.iter()
+            .filter(|path| fs::read_to_string(path).is_ok_and(|text| text.to_lowercase().starts_with("made")))
+            .count()
+    };
+    let before = objects();
+    space.write("make.yaml", &WORKFLOW.replace("echo made", "echo MADE"));
+    space.flow(["run", "make.yaml"]).expect(0);
+    assert_eq!(objects(), 2 * before);
+    space.flow(["gc", "--runs", "1", "--days", "0", "-n"]).expect(0);
+    assert_eq!(objects(), 2 * before, "-n only says");
+    space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
+    assert_eq!(objects(), before);
+    let said = space.flow(["run", "make.yaml"]).expect(0).stdout();
+    assert!(said.contains("nothing to do"), "{said}");
+}
+
+/// A file system of a few MiB at a folder of the space; unmounted when dropped.
+struct Tiny(std::path::PathBuf);
+
+impl Tiny {
+    /// None where this user may not mount one.
+    fn at(path: std::path::PathBuf) -> Option<Tiny> {
+        fs::create_dir_all(&path).unwrap();
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"]).arg(&path).output();
+        mount.is_ok_and(|output| output.status.success()).then_some(Tiny(path))
+    }
+}
+
+impl Drop for Tiny {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_said_and_costs_only_what_was_running() {
+    let space = space();
+    let workflow = "flow: 1\nname: big\nsteps:\n  big:\n    matrix: {n: \"${{ range(12) }}\"}\n    run: sh -c 'head -c 1000000 /dev/zero > out/big; echo ${{ n }} >> out/big'\n    outputs: [out/big]\n";
+    space.write("big.yaml", workflow);
+    let Some(tiny) = Tiny::at(space.path("disk")) else {
+        eprintln!("skipped: only root can mount the small file system that this test fills");
+        return;
+    };
+    let store = ["--store", "disk/store"];
+    let ran = space.flow(["run", "big.yaml", "-j", "1"].iter().chain(&store));
+    assert_eq!(ran.code(), Some(1), "{}", ran.text());
+    let said = ran.text();
+    assert!(said.contains("No space left") || said.contains("full"), "{said}");
+    assert!(Command::new("mount").args(["-o", "remount,size=64m"]).arg(&tiny.0).status().unwrap().success());
+    let said = space.flow(["run", "big.yaml"].iter().chain(&store)).expect(0).stdout();
+    assert!(said.contains("cached"), "what was done before is there: {said}");
+    space.flow(["doctor", "--contents"].iter().chain(&store)).expect(0);
+}

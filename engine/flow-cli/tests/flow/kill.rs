@@ -1,0 +1,96 @@
+//! `flow` killed with SIGKILL at any moment, thirty times: nothing is lost, nothing is falsely cached, nobody is left alive.
+
+use std::{fs, thread, time::Duration};
+
+use flow_testkit::until;
+
+use crate::space;
+
+const ROUNDS: u64 = 30;
+const COPIES: usize = 40;
+
+/// A step writes its output in two halves, so that an early death leaves something that must not be taken for a result.
+const WORKFLOW: &str = r#"
+flow: 1
+name: copies
+steps:
+  copy:
+    matrix: {n: "${{ range(40) }}"}
+    run: sh copy.sh ${{ n }} out/copy.txt
+    inputs: [copy.sh]
+    outputs: [out/copy.txt]
+  all:
+    run: cat ${{ steps.copy | map(attribute='out') | join(' ') }} > out/all.txt
+    outputs: [out/all.txt]
+"#;
+
+#[test]
+fn a_killed_engine_loses_nothing_and_leaves_nobody() {
+    let mut space = space();
+    space.env("FLOW_TEST_SPACE", "kill");
+    space.write("copies.yaml", WORKFLOW);
+    space.write("copy.sh", "printf 'copy ' > $2; (sleep 0.02 & sleep 0.02; wait); echo $1 >> $2\n");
+    let mut rounds = 0;
+    let mut recorded_before = 0;
+    for round in 0..ROUNDS {
+        let mut flow = space.start(["run", "copies.yaml", "-j", "4"]);
+        // Each round gets a little further, and dies at another moment of it.
+        thread::sleep(Duration::from_millis(40 + 17 * (round % 11)));
+        let alive = flow.is_alive();
+        flow.kill();
+        until("everybody is gone", || space.alive().is_empty());
+        rounds += u64::from(alive);
+        let recorded = recorded(&space);
+        assert!(recorded >= recorded_before, "round {round}: {recorded} results told of, {recorded_before} before");
+        recorded_before = recorded;
+        if !alive {
+            // All is done: begin anew.
+            fs::remove_dir_all(space.path(".flow")).unwrap();
+            recorded_before = 0;
+        }
+    }
+    assert!(rounds >= ROUNDS / 2, "only {rounds} of {ROUNDS} rounds were interrupted");
+
+    let told = recorded(&space);
+    space.flow(["run", "copies.yaml"]).expect(0);
+    let ran = space.ran();
+    assert!(ran.len() <= COPIES + 1 - told, "{told} results were told of, yet {} ran again", ran.len());
+    let outputs = flow_testkit::files_below(&space.path(".flow/objects"));
+    let expected: String = (0..COPIES).map(|n| format!("copy {n}\n")).collect();
+    let all = outputs.iter().map(|path| fs::read_to_string(path).unwrap_or_default());
+    assert_eq!(all.filter(|text| *text == expected).count(), 1, "the whole of every copy, once");
+    assert!(!outputs.iter().any(|path| fs::read(path).unwrap() == b"copy "), "half an output is no result");
+    space.flow(["doctor", "--contents"]).expect(0);
+    space.flow(["run", "copies.yaml"]).expect(0);
+    assert!(space.alive().is_empty(), "{:?}", space.alive());
+}
+
+/// Distinct results that the journals tell of.
+fn recorded(space: &flow_testkit::TestSpace) -> usize {
+    let mut fingerprints = std::collections::BTreeSet::new();
+    for run in fs::read_dir(space.path(".flow/runs")).into_iter().flatten().flatten() {
+        let text = fs::read_to_string(run.path().join("journal.jsonl")).unwrap_or_default();
+        for line in text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()) {
+            if line["event"] == "recorded" {
+                fingerprints.insert(line["result"]["fingerprint"].to_string());
+            }
+        }
+    }
+    fingerprints.len()
+}
+
+#[test]
+fn whatever_a_step_forks_dies_with_the_engine() {
+    let space = space();
+    space.write("fork.yaml", "flow: 1\nname: fork\nsteps:\n  fork:\n    run: sh fork.sh\n    inputs: [fork.sh]\n");
+    // Its own session, a double fork, a process that ignores everything that can be ignored.
+    let script =
+        "setsid sleep 71 & (sleep 72 &) & (trap '' TERM HUP INT; sleep 73; sleep 74) & touch started; wait; sleep 75\n";
+    space.write("fork.sh", script);
+    let mut flow = space.start(["run", "fork.yaml"]);
+    until("the step has forked", || {
+        space.alive().iter().filter(|(_, command)| command.starts_with("sleep 7")).count() >= 3
+    });
+    flow.kill();
+    until("everybody is gone", || space.alive().is_empty());
+}

@@ -1,0 +1,15 @@
+//! The real `flow`, end to end: what people rely on when it runs their experiments. One binary, for linking is slow.
+
+mod cache;
+mod damage;
+mod examples;
+mod kill;
+mod signals;
+mod together;
+
+use flow_testkit::TestSpace;
+
+/// An empty workspace for the binary that was built for these tests.
+fn space() -> TestSpace {
+    TestSpace::new(env!("CARGO_BIN_EXE_flow"))
+}

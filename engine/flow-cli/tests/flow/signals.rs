@@ -1,0 +1,69 @@
+//! Ctrl-C once and twice; runs in the background, watched and cancelled.
+
+use flow_testkit::{TestSpace, until};
+use nix::sys::signal::Signal;
+
+use crate::space;
+
+/// Ends by itself when it is asked, and says so.
+const POLITE: &str = "trap 'echo asked >> $0.log; exit 0' TERM INT; sleep 81 & wait\n";
+const STUBBORN: &str = "trap '' TERM INT; sleep 82; sleep 83; sleep 84\n";
+
+fn running(script: &str) -> (TestSpace, flow_testkit::Running) {
+    let space = space();
+    space.write("long.yaml", "flow: 1\nname: long\nsteps:\n  long: {run: sh long.sh, inputs: [long.sh]}\n  after: {needs: [long], run: 'true'}\n");
+    space.write("long.sh", script);
+    let flow = space.start(["run", "long.yaml"]);
+    until("the step runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 8")));
+    (space, flow)
+}
+
+#[test]
+fn the_first_interrupt_asks_and_nothing_new_starts() {
+    let (space, mut flow) = running(POLITE);
+    flow.signal(Signal::SIGINT);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert!(!space.ran().contains(&"after".to_owned()));
+    assert!(space.alive().is_empty(), "{:?}", space.alive());
+}
+
+#[test]
+fn the_second_interrupt_kills() {
+    let (space, mut flow) = running(STUBBORN);
+    flow.signal(Signal::SIGINT);
+    until("it says that it waits", || flow.said().contains("once more"));
+    assert!(flow.is_alive(), "the step has time to end");
+    let begin = std::time::Instant::now();
+    flow.signal(Signal::SIGINT);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert!(begin.elapsed().as_secs() < 8, "killed, not waited for");
+    assert!(space.alive().is_empty(), "{:?}", space.alive());
+}
+
+#[test]
+fn a_detached_run_goes_on_is_watched_and_cancelled() {
+    let space = space();
+    space.write("long.yaml", "flow: 1\nname: long\nsteps:\n  long: {run: sleep 85}\n");
+    let said = space.flow(["run", "long.yaml", "--detach"]).expect(0).stdout();
+    assert!(said.contains("background"), "{said}");
+    until("the step runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 85")));
+    let mut watching = space.start(["attach"]);
+    until("it shows the step", || watching.said().contains("long"));
+    space.flow(["cancel"]).expect(0);
+    until("everybody is gone", || space.alive().iter().all(|(_, command)| !command.starts_with("sleep 85")));
+    assert_eq!(watching.wait().code(), Some(130), "attach ends as the run did: {}", watching.said());
+    until("the engine is gone too", || space.alive().is_empty());
+}
+
+#[test]
+fn a_detached_run_ends_as_any_other() {
+    let space = space();
+    space.write(
+        "quick.yaml",
+        "flow: 1\nname: quick\nsteps:\n  quick: {run: sh -c 'sleep 0.5; echo 1 > out/x', outputs: [out/x]}\n",
+    );
+    space.flow(["run", "quick.yaml", "--detach"]).expect(0);
+    until("it is done", || space.alive().is_empty());
+    let said = space.flow(["run", "quick.yaml"]).expect(0).stdout();
+    assert!(said.contains("nothing to do"), "{said}");
+}

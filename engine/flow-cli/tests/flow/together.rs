@@ -1,0 +1,45 @@
+//! Several flows on one store: one runs, others wait, look, or are told who it is.
+
+use std::thread;
+
+use flow_testkit::until;
+
+use crate::space;
+
+const SLOW: &str =
+    "flow: 1\nname: slow\nsteps:\n  slow: {run: sh -c 'sleep 1.5'}\n  after: {needs: [slow], run: 'true'}\n";
+
+#[test]
+fn a_second_run_waits_and_then_has_nothing_to_do() {
+    let space = space();
+    space.write("slow.yaml", SLOW);
+    let mut first = space.start(["run", "slow.yaml"]);
+    until("the first runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 1.5")));
+    let refused = space.flow(["run", "slow.yaml", "--no-wait"]).expect(1).stderr();
+    assert!(refused.contains("in use by process") && refused.contains("flow run slow.yaml"), "{refused}");
+    let second = thread::scope(|scope| scope.spawn(|| space.flow(["run", "slow.yaml"])).join().unwrap());
+    let said = second.expect(0).text();
+    assert!(said.contains("in use") || said.contains("waiting"), "{said}");
+    assert!(first.wait().success());
+    assert_eq!(std::fs::read_dir(space.path(".flow/runs")).unwrap().count(), 2);
+    assert_eq!(space.ran(), [""; 0], "the second found everything done");
+}
+
+#[test]
+fn reading_commands_work_while_a_run_goes_on() {
+    let space = space();
+    space.write("slow.yaml", &SLOW.replace("sh -c 'sleep 1.5'", "sh -c 'echo hello; sleep 3'"));
+    let mut run = space.start(["run", "slow.yaml"]);
+    until("it runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 3")));
+    let status = space.flow(["status"]).expect(0).stdout();
+    assert!(status.contains("slow"), "{status}");
+    let log = space.flow(["logs", "slow"]).expect(0).stdout();
+    assert!(log.contains("hello"), "{log}");
+    for command in
+        [&["runs"][..], &["plan", "slow.yaml"], &["why", "-w", "slow.yaml", "after"], &["graph", "slow.yaml"]]
+    {
+        space.flow(command).expect(0);
+    }
+    assert!(run.is_alive(), "all that while it went on: {}", run.said());
+    assert!(run.wait().success());
+}
