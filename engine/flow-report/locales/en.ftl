@@ -239,3 +239,5 @@ chart-together-alt = Alone against together
 chart-time = Time
 chart-load = Load
 chart-load-alt = Load over time of { $label }, epochs shaded
+reason-false = { $expression } is false
+reason-holds = { $expression } holds

@@ -46,6 +46,16 @@ impl Words {
         self.find(lang, key, args).unwrap_or_else(|| format!("⟨{key}⟩"))
     }
 
+    /// A reason that flow itself gives in English, `\`machine.gpus >= 4\` is false`, in a language of the report. Others stay as
+    /// they are: they are somebody's own words.
+    pub fn reason(&self, lang: &str, why: &str) -> String {
+        let said = |end: &str, key: &str| {
+            let expression = why.strip_suffix(end).filter(|rest| rest.starts_with('`') && rest.ends_with('`'))?;
+            Some(self.text(lang, key, &Args::new().with("expression", expression.to_owned())))
+        };
+        said(" is false", "reason-false").or_else(|| said(" holds", "reason-holds")).unwrap_or_else(|| why.to_owned())
+    }
+
     /// The message without variables in several languages, joined; said once where they agree.
     pub fn joined(&self, langs: &[&str], key: &str) -> String {
         join(langs.iter().map(|lang| self.text(lang, key, &Args::new())))

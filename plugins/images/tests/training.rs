@@ -1,6 +1,5 @@
-//! Photographs to a trained network, through both plugins as their `plugin.yaml` sets them up and starts them.
-//!
-//! `cargo test -p flow-images --test training -- --ignored --nocapture`
+//! Photographs to a trained network, through both plugins as their `plugin.yaml` sets them up and starts them. Downloads the
+//! digits, and libtorch where it is not there yet; builds both plugins; trains for a minute or two.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -67,7 +66,6 @@ fn top1(source: Value, version: &str, size: u32, train: Value) -> Vec<f64> {
 }
 
 #[test]
-#[ignore = "downloads the digits and libtorch, builds both plugins, trains for half a minute"]
 fn resnet18_reads_digits() {
     let digits = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mnist");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mnist.py");
@@ -80,7 +78,6 @@ fn resnet18_reads_digits() {
 }
 
 #[test]
-#[ignore = "downloads libtorch, builds both plugins, trains for half a minute"]
 fn the_synthetic_set_is_learnt_but_not_at_once() {
     let train = json!({"model": "mobilenet_v2", "batch": 16, "epochs": 3});
     let top1 = top1(json!({"classes": 10, "count": 2000, "seed": 8}), "v11", 64, train);

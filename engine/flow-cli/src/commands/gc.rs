@@ -52,8 +52,9 @@ pub(super) fn me() -> Holder {
 
 fn render(freed: &Freed, dry: bool) -> String {
     let kept = words::count(freed.kept, "run");
+    let stay = if freed.kept == 1 { "stays" } else { "stay" };
     if freed.runs + freed.results + freed.objects == 0 {
-        return format!("nothing to remove; {kept} stay");
+        return format!("nothing to remove; {kept} {stay}");
     }
     format!(
         "{} {}: {}, {}, {}; {kept} {}",
@@ -62,6 +63,6 @@ fn render(freed: &Freed, dry: bool) -> String {
         words::count(freed.runs, "run"),
         words::count(freed.results, "result"),
         words::count(freed.objects, "object"),
-        if dry { "would stay" } else { "stay" },
+        if dry { "would stay" } else { stay },
     )
 }

@@ -78,7 +78,7 @@ fn recorded(result: &StepResult) -> String {
     const SHOWN: usize = 3;
     let took = (result.ended_at.saturating_sub(result.started_at)) as f64 / 1e3;
     let mut words = format!("{} in {}", result.label, words::duration(took));
-    let telling = ["top1", "valid_loss", "train_loss", "epoch_time", "images_per_s"];
+    let telling = ["top1", "epoch_time", "images_per_s", "train_loss", "valid_loss"];
     let mut metrics: Vec<(&String, &flow_core::Metric)> = result.metrics.iter().collect();
     metrics.sort_by_key(|(name, _)| telling.iter().position(|t| t == name).unwrap_or(telling.len()));
     let shown: Vec<String> = metrics

@@ -183,7 +183,7 @@ fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<Line> {
     }
     if let Some((profile, why)) = &setup.profile {
         let text = |lang: &str| {
-            let args = Args::new().with("profile", format!("`{profile}`")).with("why", why.clone());
+            let args = Args::new().with("profile", format!("`{profile}`")).with("why", words.reason(lang, why));
             words.text(lang, "setup-profile-value", &args)
         };
         lines.push(line(joined("setup-profile"), join(langs.iter().map(|lang| text(lang)))));
@@ -326,7 +326,11 @@ fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String> {
         out.push(words.text(lang, "remark-fake-gpus", &Args::new()));
     }
     for (step, why) in &report.left_out {
-        out.push(words.text(lang, "remark-left-out", &Args::new().with("step", step.clone()).with("why", why.clone())));
+        out.push(words.text(
+            lang,
+            "remark-left-out",
+            &Args::new().with("step", step.clone()).with("why", words.reason(lang, why)),
+        ));
     }
     for (label, reasons) in &report.spoiled {
         let args = Args::new().with("label", label.clone()).with("why", reasons.join("; "));

@@ -41,6 +41,11 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Str
         table.absent = Some("it has no instances".into());
         return Ok(table);
     };
+    // A step whose `when` is false for all of its instances has nothing to show: one line says so, not a table of it.
+    if results.iter().all(|result| result.outcome == Outcome::Skipped) {
+        table.absent = first.message.clone().or_else(|| view.absent.clone()).or(Some("all are skipped".into()));
+        return Ok(table);
+    }
 
     let axes: Vec<&str> = first.axes.keys().map(String::as_str).collect();
     table.rows = rows(with, &axes)?;

@@ -51,7 +51,11 @@ impl Grid {
 pub(crate) fn markdown(table: &Table, words: &Words, langs: &[&str]) -> String {
     if let Some(why) = &table.absent {
         let texts = langs.iter().map(|lang| {
-            words.text(lang, "table-absent", &Args::new().with("step", table.from.clone()).with("why", why.clone()))
+            words.text(
+                lang,
+                "table-absent",
+                &Args::new().with("step", table.from.clone()).with("why", words.reason(lang, why)),
+            )
         });
         return join(texts) + "\n";
     }
