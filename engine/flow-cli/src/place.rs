@@ -37,10 +37,10 @@ impl Place {
     pub(crate) fn runs(&self) -> Result<Vec<(RunId, RunStart)>, CliError> {
         let mut found = Vec::new();
         for run in self.store.runs()? {
-            if let Some(start) = start(&self.store.run(&run))? {
-                if self.file.as_ref().is_none_or(|file| *file == start.file) {
-                    found.push((run, start));
-                }
+            if let Some(start) = start(&self.store.run(&run))?
+                && self.file.as_ref().is_none_or(|file| *file == start.file)
+            {
+                found.push((run, start));
             }
         }
         Ok(found)
@@ -51,10 +51,10 @@ impl Place {
         let Some(asked) = asked else {
             // From the newest backwards: a store may hold thousands.
             for run in self.store.runs()?.into_iter().rev() {
-                if let Some(start) = start(&self.store.run(&run))? {
-                    if self.file.as_ref().is_none_or(|file| *file == start.file) {
-                        return Ok(run);
-                    }
+                if let Some(start) = start(&self.store.run(&run))?
+                    && self.file.as_ref().is_none_or(|file| *file == start.file)
+                {
+                    return Ok(run);
                 }
             }
             let whose = self.file.as_ref().map(|file| format!(" of {file}")).unwrap_or_default();

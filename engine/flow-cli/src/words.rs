@@ -55,7 +55,7 @@ pub(crate) fn thousands(n: usize) -> String {
 /// A number with about four significant digits: `0.9312`, `28.5`, `1,204`.
 pub(crate) fn number(value: f64) -> String {
     let digits = match value.abs() {
-        v if v >= 1000.0 && v < 1e15 => {
+        v if (1000.0..1e15).contains(&v) => {
             return format!("{}{}", if value < 0.0 { "-" } else { "" }, thousands(v.round() as usize));
         }
         v if v >= 100.0 => 1,
@@ -112,9 +112,10 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
 /// Lines of cells, each column as wide as its widest cell; the last is not padded.
 pub(crate) fn columns(rows: &[Vec<String>]) -> Vec<String> {
     use unicode_width::UnicodeWidthStr;
+    // Colours take no room.
+    let wide = |cell: &str| anstream::adapter::strip_str(cell).to_string().width();
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width =
-        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| wide(cell)).max().unwrap_or(0);
     let widths: Vec<usize> = (0..count).map(width).collect();
     rows.iter()
         .map(|row| {
@@ -122,7 +123,7 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> Vec<String> {
             for (i, cell) in row.iter().enumerate() {
                 line.push_str(cell);
                 if i + 1 < row.len() {
-                    line.push_str(&" ".repeat(widths[i] - cell.width() + 2));
+                    line.push_str(&" ".repeat(widths[i] - wide(cell) + 2));
                 }
             }
             line.trim_end().to_owned()

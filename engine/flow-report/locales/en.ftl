@@ -238,6 +238,6 @@ chart-together = together
 chart-together-alt = Alone against together
 chart-time = Time
 chart-load = Load
-chart-load-alt = Load over time of { $label }, epochs shaded
+chart-load-alt = Load over time of { $label }, odd epochs shaded
 reason-false = { $expression } is false
 reason-holds = { $expression } holds

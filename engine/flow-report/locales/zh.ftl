@@ -238,6 +238,6 @@ chart-together = 同时运行
 chart-together-alt = 单独运行与同时运行的对比
 chart-time = 时间
 chart-load = 负载
-chart-load-alt = { $label } 的负载随时间的变化，阴影为各轮
+chart-load-alt = { $label } 的负载随时间的变化，阴影为奇数轮
 reason-false = { $expression } 不成立
 reason-holds = { $expression } 成立

@@ -83,10 +83,10 @@ fn compare(before: &Side, after: &Side) -> Vec<String> {
             let end = |side: Option<&String>| side.cloned().unwrap_or_else(|| "—".to_owned());
             ends.push(vec![label.clone(), end(was), end(is)]);
         }
-        if let (Some(was), Some(is)) = (before.results.get(label), after.results.get(label)) {
-            if was.fingerprint != is.fingerprint || was.run != is.run {
-                metrics.extend(numbers(label, was, is));
-            }
+        if let (Some(was), Some(is)) = (before.results.get(label), after.results.get(label))
+            && (was.fingerprint != is.fingerprint || was.run != is.run)
+        {
+            metrics.extend(numbers(label, was, is));
         }
     }
     section(&mut out, "instances", ends);
