@@ -95,8 +95,8 @@ impl Live<'_> {
     }
 
     pub(super) fn discard(&mut self, instance: InstanceId, attempt: AttemptId) {
-        self.ended.remove(&attempt);
-        let text = "it is tried again".to_owned();
+        let message = self.ended.remove(&attempt).and_then(|result| result.message);
+        let text = format!("{}; it is tried again", message.unwrap_or_else(|| "it failed".to_owned()));
         self.say(RunEvent::Notice { instance: Some(instance), text });
     }
 

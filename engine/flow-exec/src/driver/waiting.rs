@@ -19,7 +19,7 @@ pub(crate) fn of(scheduler: &Scheduler, now: Time, session: &Session, known: &Kn
     unsettled
         .take(LOOKED_AT)
         .filter_map(|instance| {
-            let reason = words(session, &scheduler.explain(now, instance.id))?;
+            let reason = words(session, now, &scheduler.explain(now, instance.id))?;
             Some(Told { label: instance.label.to_string(), reason })
         })
         .take(TOLD)
@@ -27,7 +27,7 @@ pub(crate) fn of(scheduler: &Scheduler, now: Time, session: &Session, known: &Kn
 }
 
 /// `None` for what runs, is over, or waits for others to be settled: that is the workflow's own order.
-fn words(session: &Session, waiting: &Waiting) -> Option<String> {
+fn words(session: &Session, now: Time, waiting: &Waiting) -> Option<String> {
     let label = |id: &InstanceId| session.expansion.instances[id.index()].label.to_string();
     let labels = |ids: &[InstanceId]| match ids {
         [] => "others".to_owned(),
@@ -41,7 +41,8 @@ fn words(session: &Session, waiting: &Waiting) -> Option<String> {
         Waiting::Reserved(id) => format!("room is kept for {}", label(id)),
         Waiting::Turn(Some(id)) => format!("{} goes first", label(id)),
         Waiting::Retry { at, failures } => {
-            format!("failed {failures} times, tried again at {:.0} s", at.as_secs_f64())
+            let times = if *failures == 1 { "once".to_owned() } else { format!("{failures} times") };
+            format!("failed {times}, tried again in {:.0} s", (*at - now).as_secs_f64().ceil())
         }
         Waiting::Barrier { missing, .. } if !missing.is_empty() => format!("ready; {} is not", labels(missing)),
         _ => return None,
