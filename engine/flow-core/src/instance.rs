@@ -67,7 +67,7 @@ impl Instance {
 pub struct Need {
     /// The instance.
     pub on: InstanceId,
-    /// It is read as a member of a list, or only ordered before (`needs:`); with `-k` its failure does not block.
+    /// It is read as a member of a list: with `-k` its failure does not block.
     pub list: bool,
 }
 

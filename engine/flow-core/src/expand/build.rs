@@ -214,6 +214,8 @@ struct Edge {
     on: usize,
     /// `steps.X.out` and the like: exactly one instance.
     one: Option<(String, Option<String>, At)>,
+    /// `needs:`: all of them have to succeed, also with `-k`.
+    order: bool,
 }
 
 impl Edges {
@@ -221,10 +223,10 @@ impl Edges {
         let mut needs: Vec<Edge> = Vec::new();
         for read in &plans[at].reads {
             let one = read.attribute.clone().map(|a| (a, read.member.clone(), read.at.clone()));
-            needs.push(Edge { on: read.step, one });
+            needs.push(Edge { on: read.step, one, order: false });
         }
-        needs.extend(plans[at].after.iter().map(|on| Edge { on: *on, one: None }));
-        needs.extend(plans[at].sees.iter().map(|on| Edge { on: *on, one: None }));
+        needs.extend(plans[at].after.iter().map(|on| Edge { on: *on, one: None, order: true }));
+        needs.extend(plans[at].sees.iter().map(|on| Edge { on: *on, one: None, order: false }));
         for edge in &needs {
             agreements.entry((at, edge.on)).or_insert_with(|| {
                 let (reader, read) = (&plans[at], &plans[edge.on]);
@@ -253,7 +255,7 @@ impl Edges {
             let Some((attribute, member, written)) = &edge.one else {
                 // What never runs is no reason to wait, nor to be blocked.
                 let running = members.iter().filter(|id| instances[id.index()].skip.is_none());
-                instance.needs.extend(running.map(|on| Need { on: *on, list: true }));
+                instance.needs.extend(running.map(|on| Need { on: *on, list: !edge.order }));
                 continue;
             };
             match members {

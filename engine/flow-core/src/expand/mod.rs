@@ -4,8 +4,8 @@
 //!
 //! - `steps.X` is always a list of the instances of X that agree with this one on every axis both have, and on the repetition
 //!   where both repeat. Where that is one, the list has its fields too (`.out`); where it is not, `.out` is refused at planning.
-//! - Reading a field of `steps.X` makes a single need, everything else (the list, `needs:`, what a built-in sees) a list need.
-//!   A list need leaves out what is skipped from the start.
+//! - Reading a field of `steps.X` makes a single need, and `needs:` one for each instance; the list, and what a built-in sees,
+//!   make list needs. All but the first leave out what is skipped from the start.
 //! - A built-in sees the steps that its `with` names; of a co-run step the step that it is `like` as well, and so on while that
 //!   is a co-run step too, for these are its solo runs; of a named built-in what that one names.
 //! - A step with `repeat` has a co-run group for each repetition, named `v7#0`.

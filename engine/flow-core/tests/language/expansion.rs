@@ -144,9 +144,9 @@ fn edges() {
     some[v=1] 0g 1c ~a[v=1,w=x] ~a[v=1,w=y]
     some[v=2] 0g 1c ~a[v=2,w=x] ~a[v=2,w=y]
     all 0g 1c ~a[v=1,w=x] ~a[v=1,w=y] ~a[v=2,w=x] ~a[v=2,w=y]
-    ordered 0g 1c ~a[v=1,w=x] ~a[v=1,w=y] ~a[v=2,w=x] ~a[v=2,w=y]
+    ordered 0g 1c <a[v=1,w=x] <a[v=1,w=y] <a[v=2,w=x] <a[v=2,w=y]
     both[v=1,w=x] 0g 1c <a[v=1,w=x]
-    other[z=1] 0g 1c ~same[w=x,v=1] ~same[w=x,v=2] ~same[w=y,v=1] ~same[w=y,v=2]
+    other[z=1] 0g 1c <same[w=x,v=1] <same[w=x,v=2] <same[w=y,v=1] <same[w=y,v=2]
     last 0g 1c
     before 0g 1c <last
     "#);

@@ -200,7 +200,9 @@ mod tests {
             follow("{\"type\":\"hello\",\"protocol\":9,\"plugin\":\"t\",\"version\":\"2\"}\n{\"type\":\"ready\"}\n");
         assert_eq!(polled.lines, []);
         insta::assert_snapshot!(polled.refused.unwrap(), @"plugin t 2 speaks protocol 9, this flow speaks 1: use a newer flow");
-        let (polled, _) = follow("{\"type\":\"ready\"}\n");
+        let (polled, _) = follow("{\"type\":\"progress\",\"fraction\":0.5}\n");
         assert!(polled.refused.unwrap().contains("before `hello`"));
+        let (polled, _) = follow("{\"type\":\"ready\"}\n");
+        assert_eq!((polled.lines.len(), polled.refused), (1, None), "the barrier of a script");
     }
 }
