@@ -26,6 +26,23 @@ pub(crate) struct Db {
     objects: Objects,
 }
 
+/// Makes what was written safe from a kill. It waits for the disk, some milliseconds on a busy one: for a thread of its own.
+#[derive(Clone)]
+pub struct Flusher {
+    path: PathBuf,
+    sled: sled::Db,
+}
+
+impl Flusher {
+    /// Returns when everything that was written before the call is safe.
+    ///
+    /// # Errors
+    /// The disk is full, or the database is damaged.
+    pub fn flush(&self) -> Result<()> {
+        guarded(&self.path, || self.sled.flush()).map(drop)
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct DbBatch {
     puts: Vec<(Vec<u8>, Vec<u8>)>,
@@ -91,8 +108,8 @@ impl Db {
         Ok(guarded(&self.path, || self.sled.get(key))?.and_then(|value| self.whole(&value)))
     }
 
-    /// Writes everything or nothing, and returns when a kill can no longer undo it.
-    pub(crate) fn apply(&self, batch: DbBatch) -> Result<()> {
+    /// Writes everything or nothing; a kill can undo it until [`Flusher::flush`] has returned.
+    pub(crate) fn write(&self, batch: DbBatch) -> Result<()> {
         let mut writes = sled::Batch::default();
         for (key, value) in batch.puts {
             if value.len() > INLINE {
@@ -105,11 +122,11 @@ impl Db {
         for key in batch.deletes {
             writes.remove(key);
         }
-        guarded(&self.path, || {
-            self.sled.apply_batch(writes)?;
-            self.sled.flush()
-        })
-        .map(drop)
+        guarded(&self.path, || self.sled.apply_batch(writes))
+    }
+
+    pub(crate) fn flusher(&self) -> Flusher {
+        Flusher { path: self.path.clone(), sled: self.sled.clone() }
     }
 
     /// Every key and value that begins with `prefix`, in order of key; no value where it stands in an object that is lost.

@@ -31,6 +31,7 @@ mod run;
 mod snapshot;
 mod store;
 
+pub use db::Flusher;
 pub use dir::{STORE_FORMAT, StoreDir};
 pub use doctor::{Diagnosis, Rebuilt, doctor};
 pub use error::{Result, StoreError};

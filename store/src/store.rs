@@ -14,7 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     Batch, HISTORY, Holder, Last, Objects, Observation, Result, Results, StoreDir, StoreError,
-    db::{Db, DbBatch},
+    db::{Db, DbBatch, Flusher},
 };
 
 /// A store that this process holds.
@@ -74,7 +74,7 @@ impl Store {
         &self.objects
     }
 
-    /// Writes a batch, all of it or nothing, and returns when no kill can undo it: one call a turn of the driver.
+    /// Writes a batch, all of it or nothing, and returns when no kill can undo it.
     ///
     /// # Errors
     /// The disk is full, or the database is damaged. What was there before still is.
@@ -82,6 +82,15 @@ impl Store {
         if batch.is_empty() {
             return Ok(());
         }
+        self.write(batch)?;
+        self.flusher().flush()
+    }
+
+    /// Writes a batch, all of it or nothing. Nothing may rely on it before [`Store::flusher`] has flushed.
+    ///
+    /// # Errors
+    /// As [`Store::apply`].
+    pub fn write(&self, batch: &Batch) -> Result<()> {
         let mut writes = DbBatch::default();
         for digest in &batch.forgotten {
             writes.delete(result_key(digest));
@@ -96,7 +105,12 @@ impl Store {
             let slot = self.slot(shape)?;
             writes.put(history_key(shape, Some(slot)), json(observation));
         }
-        self.db.apply(writes)
+        self.db.write(writes)
+    }
+
+    /// What makes writes safe, on whatever thread.
+    pub fn flusher(&self) -> Flusher {
+        self.db.flusher()
     }
 
     /// The place of the next observation in a shape's ring: behind the newest, over the oldest.
@@ -162,7 +176,8 @@ impl Store {
             Ok(())
         })?;
         let count = gone.deletes();
-        self.db.apply(gone)?;
+        self.db.write(gone)?;
+        self.flusher().flush()?;
         Ok(count)
     }
 
@@ -170,7 +185,8 @@ impl Store {
     pub(crate) fn forget_last<'a>(&self, gone: impl Iterator<Item = (&'a str, &'a str)>) -> Result<()> {
         let mut writes = DbBatch::default();
         gone.for_each(|(workflow, label)| writes.delete(last_key(workflow, label)));
-        self.db.apply(writes)
+        self.db.write(writes)?;
+        self.flusher().flush()
     }
 
     /// Objects that hold large values of the database.

@@ -1,7 +1,7 @@
 //! The live loop: carries events to the scheduler and performs its actions. Holds no scheduling rule.
 //!
-//! One turn: all events of an instant, one `Tick`, the actions, then one flush and one write of the journal; only after that is
-//! the scheduler told that something is recorded.
+//! One turn: all events of an instant, one `Tick`, the actions, one write to the store. A flush follows aside, then one write of
+//! the journal; only after that is the scheduler told that something is recorded.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -19,7 +19,10 @@ use flow_core::{
     sched::{Action, Event, Placement, Scheduler},
 };
 use flow_store::{Batch, Inputs, Journal, Objects, RunDir, Running, Status, Store};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    task::{JoinError, JoinHandle, spawn_blocking},
+};
 
 use super::{Session, Update, start, told::Listener, waiting};
 use crate::{
@@ -107,6 +110,9 @@ pub(crate) struct Live<'a> {
     pub(super) lines: Vec<JournalLine>,
     pub(super) batch: Batch,
     pub(super) recorded: Vec<InstanceId>,
+    /// Something was written to the store since the last flush began.
+    unflushed: bool,
+    flushing: Option<Flushing>,
     pub(super) queue: VecDeque<Event>,
     pub(super) decided: BTreeMap<InstanceId, Decided>,
     pub(super) refused: BTreeMap<InstanceId, String>,
@@ -121,6 +127,13 @@ pub(crate) struct Live<'a> {
     pub(super) status: Status,
     pub(super) status_at: Option<Time>,
     pub(super) finished: bool,
+}
+
+/// A flush on its way, and what is said when it is done.
+struct Flushing {
+    done: JoinHandle<flow_store::Result<()>>,
+    lines: Vec<JournalLine>,
+    recorded: Vec<InstanceId>,
 }
 
 /// What a loop starts with.
@@ -140,6 +153,7 @@ pub(crate) struct Beginning<'a> {
 
 enum Happened {
     Keeper(keeper::Event),
+    Flushed(Result<flow_store::Result<()>, JoinError>),
     Interrupt,
     Time,
 }
@@ -166,6 +180,8 @@ impl<'a> Live<'a> {
             lines: Vec::new(),
             batch: Batch::new(),
             recorded: Vec::new(),
+            unflushed: false,
+            flushing: None,
             queue: VecDeque::new(),
             decided: BTreeMap::new(),
             refused: BTreeMap::new(),
@@ -205,11 +221,16 @@ impl<'a> Live<'a> {
                             self.on_keeper(event)?;
                         }
                     }
+                    Happened::Flushed(done) => self.flushed(done)?,
                     Happened::Interrupt => self.interrupt(),
                     Happened::Time => {}
                 }
                 self.listen();
             }
+        }
+        while let Some(flushing) = &mut self.flushing {
+            let done = (&mut flushing.done).await;
+            self.flushed(done)?;
         }
         self.write_status(None)
     }
@@ -252,17 +273,37 @@ impl<'a> Live<'a> {
         Ok(())
     }
 
-    /// Flushes what this turn brought, writes the journal, shows it, and only then tells the scheduler.
+    /// Writes what this turn brought. It is flushed aside, for a disk takes its time and other steps need not wait; the journal,
+    /// the screen and the scheduler hear of it when it is safe, in the order in which it happened.
     fn commit(&mut self) -> Result<(), ExecError> {
         if !self.batch.is_empty() {
-            self.store.apply(&std::mem::take(&mut self.batch))?;
+            self.store.write(&std::mem::take(&mut self.batch))?;
+            self.unflushed = true;
         }
-        if !self.lines.is_empty() {
-            let lines = std::mem::take(&mut self.lines);
-            self.journal.append(&lines)?;
-            lines.into_iter().for_each(|line| (self.observe)(Update::Event(line)));
+        if self.flushing.is_some() {
+            return Ok(());
         }
-        self.queue.extend(self.recorded.drain(..).map(|instance| Event::Recorded { instance }));
+        let (lines, recorded) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.recorded));
+        if !std::mem::take(&mut self.unflushed) {
+            return self.tell(lines, recorded);
+        }
+        let flusher = self.store.flusher();
+        self.flushing = Some(Flushing { done: spawn_blocking(move || flusher.flush()), lines, recorded });
+        Ok(())
+    }
+
+    fn flushed(&mut self, done: Result<flow_store::Result<()>, JoinError>) -> Result<(), ExecError> {
+        let Some(Flushing { lines, recorded, .. }) = self.flushing.take() else { return Ok(()) };
+        done.map_err(|e| ExecError::Fault(format!("the store could not be flushed: {e}")))??;
+        self.tell(lines, recorded)?;
+        // What has gathered since.
+        self.commit()
+    }
+
+    fn tell(&mut self, lines: Vec<JournalLine>, recorded: Vec<InstanceId>) -> Result<(), ExecError> {
+        self.journal.append(&lines)?;
+        lines.into_iter().for_each(|line| (self.observe)(Update::Event(line)));
+        self.queue.extend(recorded.into_iter().map(|instance| Event::Recorded { instance }));
         Ok(())
     }
 
@@ -273,6 +314,7 @@ impl<'a> Live<'a> {
     /// Says something after the loop has ended.
     pub(crate) fn say_last(&mut self, events: Vec<RunEvent>) -> Result<(), ExecError> {
         events.into_iter().for_each(|event| self.say(event));
+        self.store.apply(&std::mem::take(&mut self.batch))?;
         self.commit()
     }
 
@@ -291,11 +333,18 @@ impl<'a> Live<'a> {
                 None => std::future::pending().await,
             }
         };
+        let flushed = async {
+            match &mut self.flushing {
+                Some(flushing) => (&mut flushing.done).await,
+                None => std::future::pending().await,
+            }
+        };
         let [interrupt, terminate, hangup] = signals else {
             return Err(ExecError::Fault("three signals were expected".to_owned()));
         };
         tokio::select! {
             biased;
+            done = flushed => Ok(Happened::Flushed(done)),
             event = keeper => Ok(Happened::Keeper(event?)),
             _ = interrupt.recv() => Ok(Happened::Interrupt),
             _ = terminate.recv() => Ok(Happened::Interrupt),
