@@ -38,8 +38,8 @@ def main():
                 # The first time of nothing to do has fresh inputs to look at; people do it again and again.
                 for _ in range(3 if tool.nothing_to_do else 0):
                     tool.nothing.append(timed(tool.command(), place)[0])
+                # Nothing is removed before the end: ext4 is slow to make files while it remembers many that are gone.
                 print(f"round {number + 1}: {tool.name} {tool.first[-1]:.2f} s", file=sys.stderr)
-                shutil.rmtree(place)
         planned = planning(flow, folder, args.instances)
     return show(tools, planned, args)
 

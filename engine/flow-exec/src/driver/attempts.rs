@@ -293,7 +293,7 @@ impl Live<'_> {
         }
         if outcome == Outcome::Ok {
             // Its outputs are in the store; a failed one keeps its work folder for whoever looks for the reason.
-            let _ = std::fs::remove_dir_all(running.folder.work());
+            self.leftovers.add(running.folder.work());
         }
         self.ended.insert(attempt, result);
         self.queue.push_back(Event::Exited { attempt, outcome, spoiled });

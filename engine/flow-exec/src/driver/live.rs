@@ -24,7 +24,7 @@ use tokio::{
     task::{JoinError, JoinHandle, spawn_blocking},
 };
 
-use super::{Session, Update, start, told::Listener, waiting};
+use super::{Session, Update, leftovers::Leftovers, start, told::Listener, waiting};
 use crate::{
     ExecError,
     attempt::Folder,
@@ -127,6 +127,7 @@ pub(crate) struct Live<'a> {
     pub(super) status: Status,
     pub(super) status_at: Option<Time>,
     pub(super) finished: bool,
+    pub(crate) leftovers: Leftovers,
 }
 
 /// A flush on its way, and what is said when it is done.
@@ -195,6 +196,7 @@ impl<'a> Live<'a> {
             status: from.status,
             status_at: None,
             finished: false,
+            leftovers: Leftovers::default(),
         })
     }
 

@@ -5,6 +5,7 @@ mod builtin;
 mod estimate;
 mod finish;
 mod gather;
+mod leftovers;
 mod live;
 mod lookup;
 mod plan;

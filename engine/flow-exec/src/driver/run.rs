@@ -195,6 +195,7 @@ pub fn run(
     last.push(RunEvent::RunEnded { exit, counts: live.counts.clone() });
     live.say_last(last)?;
     live.write_status(Some(exit))?;
+    live.leftovers.clear();
     let (known, counts) = (std::mem::replace(&mut live.known, Known(Vec::new())), std::mem::take(&mut live.counts));
     drop(live);
 

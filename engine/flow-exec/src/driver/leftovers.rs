@@ -1,0 +1,74 @@
+//! Work folders of attempts that succeeded: nobody needs them any more. Small ones wait for the end of the run, for ext4 takes
+//! long to make a file while it remembers many that were just removed. Knows no attempts.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// A folder with more than this in it is removed at once.
+const SMALL: u64 = 1 << 20;
+
+/// Folders to remove.
+#[derive(Debug, Default)]
+pub(crate) struct Leftovers(Vec<PathBuf>);
+
+impl Leftovers {
+    /// A folder that is not needed any more.
+    pub(crate) fn add(&mut self, folder: PathBuf) {
+        let mut room = SMALL;
+        if is_small(&folder, &mut room) {
+            self.0.push(folder);
+        } else {
+            remove(&folder);
+        }
+    }
+
+    /// Removes what is left.
+    pub(crate) fn clear(&mut self) {
+        self.0.drain(..).for_each(|folder| remove(&folder));
+    }
+}
+
+/// Does what is in the folder fit in the room? Links are not followed.
+fn is_small(folder: &Path, room: &mut u64) -> bool {
+    let Ok(entries) = fs::read_dir(folder) else { return true };
+    entries.flatten().all(|entry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() => is_small(&entry.path(), room),
+        // A file takes a block at least.
+        Ok(meta) => {
+            let left = room.checked_sub(meta.len().max(4096));
+            *room = left.unwrap_or(0);
+            left.is_some()
+        }
+        Err(_) => true,
+    })
+}
+
+fn remove(folder: &Path) {
+    // What cannot be removed now `flow gc` removes with the run.
+    let _ = fs::remove_dir_all(folder);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_folders_wait_for_the_end_and_large_ones_do_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = |name: &str, bytes: usize| {
+            let folder = dir.path().join(name);
+            fs::create_dir_all(folder.join("in")).unwrap();
+            fs::write(folder.join("in/data"), vec![0; bytes]).unwrap();
+            folder
+        };
+        let (small, large) = (folder("small", 10), folder("large", 2 << 20));
+        let mut left = Leftovers::default();
+        left.add(small.clone());
+        left.add(large.clone());
+        assert!(small.exists() && !large.exists());
+        left.clear();
+        assert!(!small.exists());
+    }
+}
