@@ -5,7 +5,7 @@
 //! engine's. Three things make that so:
 //!
 //! - The keeper is a *sub-reaper*: a process whose parent is gone becomes its child and cannot leave its tree.
-//! - Each attempt carries a *mark* that it cannot shed by accident (see [`tree`]), so that an orphan finds its attempt.
+//! - Each attempt carries a *mark* that it cannot shed by accident (see `tree`), so that an orphan finds its attempt.
 //! - Engine and keeper hold the ends of one *socket*. When the engine dies, however it dies, the keeper's end breaks: it
 //!   sweeps everything and exits. When the keeper is killed, the kernel kills the attempts' main processes with it and
 //!   the engine finds what they left by the mark.
