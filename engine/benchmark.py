@@ -23,7 +23,7 @@ JOBS = 2
 
 def main():
     args = arguments()
-    flow = args.flow or build()
+    flow = os.path.abspath(args.flow) if args.flow else build()
     with tempfile.TemporaryDirectory(prefix="flow-benchmark-", dir=args.dir) as folder:
         tools = [Flow(flow), Ninja(ninja(folder)), Make(make()), Xargs()]
         for tool in tools:
