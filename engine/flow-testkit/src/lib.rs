@@ -99,6 +99,17 @@ impl TestSpace {
         Ran { output, root: self.dir.path().to_owned() }
     }
 
+    /// The same, typed in a folder of the space.
+    ///
+    /// # Panics
+    /// It cannot be started.
+    pub fn flow_in<S: AsRef<OsStr>>(&self, folder: &str, args: impl IntoIterator<Item = S>) -> Ran {
+        let mut command = self.command(args);
+        let output = command.current_dir(self.path(folder)).output();
+        let output = output.unwrap_or_else(|e| panic!("{}: {e}", self.flow.display()));
+        Ran { output, root: self.dir.path().to_owned() }
+    }
+
     /// Starts `flow` and goes on; its output is kept in files.
     ///
     /// # Panics

@@ -240,3 +240,40 @@ fn accept_keeps_the_old_results_and_says_so() {
     assert_eq!(again(&space, &[]), ["table"], "the table says so");
     assert_eq!(again(&space, &[]), [""; 0]);
 }
+
+#[test]
+fn a_folder_that_changes_under_a_step_spoils_its_result() {
+    let space = space();
+    let workflow = "flow: 1\nname: live\nsteps:\n  look: {run: sh -c 'sleep 0.6; ls photos', inputs: [photos/]}\n";
+    space.write("live.yaml", workflow).write("photos/a.jpg", "a");
+    let mut flow = space.start(["run", "live.yaml"]);
+    flow_testkit::until("the step runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 0.6")));
+    space.write("photos/b.jpg", "b");
+    flow.wait();
+    assert!(flow.said().contains("changed while it ran"), "{}", flow.said());
+    let again = space.flow(["run", "live.yaml"]).expect(0).stdout();
+    assert!(
+        !again.contains("nothing to do"),
+        "not taken for the result of the changed folder, nor of the old one: {again}"
+    );
+}
+
+#[test]
+fn a_set_path_belongs_to_the_folder_it_was_typed_in() {
+    let space = space();
+    let workflow = "
+flow: 1
+name: where
+params: {file: null}
+steps:
+  show:
+    run: cat ${{ inputs.f }}
+    inputs: {f: '${{ file }}'}
+";
+    space.write("where.yaml", workflow);
+    space.write("one/f", "1").write("two/f", "2");
+    let run = |folder: &str| space.flow_in(folder, ["run", "../where.yaml", "--set", "file=./f"]).expect(0).stdout();
+    assert!(run("one").contains("1 ran"));
+    assert!(!run("one").contains("1 ran"));
+    assert!(run("two").contains("1 ran"), "the same words, another file");
+}

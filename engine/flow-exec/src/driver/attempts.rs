@@ -1,6 +1,6 @@
 //! Attempts as processes: filling and starting, the barrier, the end, and what a program says in between. Decides nothing.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use flow_core::{
     AttemptId, Body, CorunWindow, Digest, GroupId, InstanceId, Outcome, Render, RunEvent, Span,
@@ -279,6 +279,14 @@ impl Live<'_> {
             // It was done in the moment in which it was to be ended: what it was ended for stands, as the scheduler has it.
             result.outcome = killed;
             result.outputs.clear();
+        }
+        // What was copied into its folder could not change under it; what is read in place could.
+        for input in instance.inputs.iter() {
+            let path = self.session.path(&input.path);
+            let in_place = Path::new(&input.path).is_absolute() || path.is_dir();
+            if let Some(changed) = self.inputs.changed(&path, input.by_listing).filter(|_| in_place) {
+                result.spoiled.push(format!("`{}` changed while it ran", changed.display()));
+            }
         }
         if result.outcome == Outcome::OutOfMemory {
             // It was the first to end; say by what the window was closed.

@@ -97,7 +97,7 @@ pub fn run(
     let force = options.force.of(&session)?;
     let policy_name = options.policy.as_deref().unwrap_or("critical-path");
     let policy = policy(policy_name)?;
-    let key = key(&session, options);
+    let key = key(&session);
 
     // Nothing changed since the last run: its snapshot answers by looking at files, without the database.
     let whole = options.targets.is_empty() && force == Force::Nothing;
@@ -290,7 +290,7 @@ fn policy(name: &str) -> Result<Box<dyn Policy>, ExecError> {
 }
 
 /// Everything besides files that decides what a run does: with the same key and the same files there is nothing to do.
-fn key(session: &Session, options: &RunOptions) -> Digest {
+fn key(session: &Session) -> Digest {
     let plugins: BTreeMap<_, _> = session
         .plugins
         .iter()
@@ -301,7 +301,7 @@ fn key(session: &Session, options: &RunOptions) -> Digest {
     let all = serde_json::json!([
         env!("CARGO_PKG_VERSION"),
         source.text,
-        options.session.set,
+        session.expansion.params,
         session.expansion.profile,
         session.expansion.machine,
         plugins,
