@@ -89,6 +89,21 @@ pub(crate) struct About {
     pub(crate) workflow: Option<PathBuf>,
 }
 
+impl About {
+    /// Takes the first of the words that names a YAML file for the workflow, unless one is named already.
+    pub(crate) fn or_first_file(mut self, mut words: Vec<String>) -> (About, Vec<String>) {
+        if self.workflow.is_none() {
+            self.workflow = words.iter().position(|word| is_workflow(word)).map(|at| words.remove(at).into());
+        }
+        (self, words)
+    }
+}
+
+/// Whether a word is a workflow file, and no step.
+pub(crate) fn is_workflow(word: &str) -> bool {
+    [".yaml", ".yml"].iter().any(|end| word.ends_with(end))
+}
+
 /// The run that a command is about, where that need not be said.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OfRun {

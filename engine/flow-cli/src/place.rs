@@ -1,10 +1,11 @@
 //! Which store, and which run of which workflow, a command is about. Reads; takes no lock.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use flow_core::{JournalLine, RunEvent, RunId, RunStart};
-use flow_exec::{SessionRequest, Workspace};
-use flow_store::{RunDir, StoreDir, StoreError};
+use flow_exec::{SessionRequest, Workspace, clock};
+use flow_store::{Holder, Replay, Results, RunDir, Store, StoreDir, StoreError};
 
 use crate::args::{About, Global, OfRun, Selection};
 use crate::error::CliError;
@@ -88,6 +89,31 @@ pub(crate) fn run(global: &Global, of: &OfRun) -> Result<(Place, RunDir, View), 
     Ok((place, dir, view))
 }
 
+/// Results that are kept: from the database, or from the journals while somebody else holds it or where it is damaged.
+pub(crate) fn results(store: &StoreDir) -> Result<Box<dyn Results>, CliError> {
+    match Store::open(store.path(), &me(), |_| ControlFlow::Break(())) {
+        Ok(store) => Ok(Box::new(store)),
+        Err(StoreError::Held { .. } | StoreError::Damaged { .. } | StoreError::Io { .. }) => {
+            Ok(Box::new(Replay::read(store)?))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Who this process is, for whoever finds the store in use.
+pub(crate) fn me() -> Holder {
+    Holder { pid: std::process::id(), doing: doing(), run: None, since: clock::local_time() }
+}
+
+/// The command line, as others are told who find the store in use.
+pub(crate) fn doing() -> String {
+    let mut words: Vec<String> = std::env::args().collect();
+    if let Some(first) = words.first_mut() {
+        "flow".clone_into(first);
+    }
+    words.join(" ")
+}
+
 /// What opens a workflow: the file that was named, else the last run's.
 pub(crate) fn session(global: &Global, about: &About, selection: &Selection) -> Result<SessionRequest, CliError> {
     let file = match &about.workflow {
@@ -96,7 +122,7 @@ pub(crate) fn session(global: &Global, about: &About, selection: &Selection) -> 
             let place = Place::find(global, about)?;
             let (_, view) = place.view(None)?;
             let file = view.start.as_ref().map(|start| PathBuf::from(&start.file)).unwrap_or_default();
-            place.workspace.root.join(file)
+            PathBuf::from(near(&place.workspace.root.join(file)))
         }
     };
     Ok(request(global, file, selection))
@@ -112,6 +138,12 @@ pub(crate) fn request(global: &Global, file: PathBuf, selection: &Selection) -> 
         plugin_dirs: global.plugin_dirs.clone(),
         gpus: selection.gpus.clone(),
     }
+}
+
+/// A path as it is reached from here, if it is below.
+pub(crate) fn near(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(&here).unwrap_or(path).display().to_string()
 }
 
 /// The workspace of a workflow, or of the folder at hand.

@@ -36,7 +36,7 @@ pub use catalogue::{Catalogue, PluginFacts, Provided};
 pub use diagnostic::{Diagnostic, nearest};
 pub use digest::{BadDigest, Digest};
 pub use event::{JOURNAL_FORMAT, JournalLine, Planned, RunEvent, RunStart};
-pub use expand::{ExpandRequest, Expansion, Group, Publish, PublishTo, ResolveError, StepFacts, Uses};
+pub use expand::{ExpandRequest, Expansion, Group, PROFILE_ASKED, Publish, PublishTo, ResolveError, StepFacts, Uses};
 pub use ids::{AttemptId, GpuId, GroupId, InstanceId, RunId, StepId};
 pub use instance::{
     Body, CorunMember, Exclusive, Input, Instance, Link, Need, Output, Render, Resolved, ResourceRequest, Settled,

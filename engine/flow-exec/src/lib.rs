@@ -11,7 +11,8 @@ pub mod sampler;
 mod workspace;
 
 pub use driver::{
-    ForceRequest, Knowledge, PublishedFile, RunEnd, RunOptions, Session, SessionRequest, Update, accept, plan, run,
+    ForceRequest, Knowledge, PublishedFile, RunEnd, RunOptions, Session, SessionRequest, Update, accept, plan, preview,
+    run,
 };
 pub use error::ExecError;
 pub use workspace::Workspace;

@@ -7,7 +7,7 @@ use clap::Args;
 use flow_exec::Session;
 
 use super::Done;
-use crate::args::{Global, Selection};
+use crate::args::{About, Global, Selection};
 use crate::error::CliError;
 use crate::output::{GOOD, Output, styled};
 use crate::{place, words};
@@ -18,8 +18,10 @@ use crate::{place, words};
 Example:
   flow check workflows/*.yaml            every error of every file, with its line")]
 pub(crate) struct Check {
-    /// Workflow files
-    #[arg(required = true, value_name = "FILE")]
+    #[command(flatten)]
+    about: About,
+    /// Workflow files, as with -w
+    #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     selection: Selection,
@@ -27,9 +29,13 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let mut requests: Vec<_> =
+            self.files.into_iter().map(|file| place::request(global, file, &self.selection)).collect();
+        if requests.is_empty() || self.about.workflow.is_some() {
+            requests.push(place::session(global, &self.about, &self.selection)?);
+        }
         let mut worst = ExitCode::SUCCESS;
-        for file in self.files {
-            let request = place::request(global, file, &self.selection);
+        for request in requests {
             match Session::open(&request, &flow_report::Reports::new()) {
                 Ok(session) => {
                     let expansion = &session.expansion;

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{Metric, RunStart, StepResult};
-use flow_store::{Replay, Results};
+use flow_store::Results;
 use serde_json::Value;
 
 use super::Done;
 use crate::args::{About, Global};
 use crate::error::CliError;
 use crate::output::{FAINT, Output, STRONG, styled};
-use crate::place::Place;
+use crate::place::{self, Place};
 use crate::screen::{State, View};
 use crate::words;
 
@@ -41,8 +41,8 @@ struct Side {
 impl Diff {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let place = Place::find(global, &self.about)?;
-        let replay = Replay::read(&place.store)?;
-        let side = |run: &str| -> Result<Side, CliError> { side(place.view(Some(run))?.1, &replay) };
+        let results = place::results(&place.store)?;
+        let side = |run: &str| -> Result<Side, CliError> { side(place.view(Some(run))?.1, &*results) };
         let lines = compare(&side(&self.before)?, &side(&self.after)?);
         if lines.is_empty() {
             output.line("nothing differs")?;
@@ -54,7 +54,7 @@ impl Diff {
     }
 }
 
-fn side(view: View, replay: &Replay) -> Result<Side, CliError> {
+fn side(view: View, kept: &dyn Results) -> Result<Side, CliError> {
     let start = view.start.ok_or_else(|| CliError::failed("the journal of that run has no beginning"))?;
     let (mut settled, mut results) = (BTreeMap::new(), BTreeMap::new());
     for shown in view.instances.into_values() {
@@ -63,8 +63,7 @@ fn side(view: View, replay: &Replay) -> Result<Side, CliError> {
             State::Cached(outcome, _) | State::Done(outcome) | State::Settled(outcome) => words::outcome(*outcome),
         };
         settled.insert(shown.label.clone(), how.to_owned());
-        let earlier = || replay.result(shown.fingerprint.as_ref()?).ok().flatten();
-        if let Some(result) = shown.result.as_deref().cloned().or_else(earlier) {
+        if let Some(result) = shown.result(kept)? {
             results.insert(shown.label, result);
         }
     }
@@ -132,7 +131,7 @@ fn numbers(label: &str, was: &StepResult, is: &StepResult) -> Vec<Vec<String>> {
     let all = |result: &StepResult| -> BTreeMap<String, Metric> {
         let mut all = result.metrics.clone();
         let wall = Metric { value: result.usage.wall_s, unit: "s".into(), epochs: None, sd: None };
-        all.insert("wall_time".into(), wall);
+        all.insert("wall".into(), wall);
         all
     };
     let (was, is) = (all(was), all(is));

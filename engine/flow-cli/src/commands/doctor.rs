@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_store::{Diagnosis, doctor};
 
-use super::{Done, gc::me};
+use super::Done;
 use crate::args::{About, Global};
 use crate::output::{GOOD, NOTE, Output, styled};
-use crate::place::Place;
+use crate::place::{self, Place};
 use crate::words;
 
 /// Arguments of `flow doctor`.
@@ -28,7 +28,7 @@ pub(crate) struct Doctor {
 impl Doctor {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let place = Place::find(global, &self.about)?;
-        let (_store, found) = doctor(place.store.path(), &me(), |_| ControlFlow::Break(()), self.contents)?;
+        let (_store, found) = doctor(place.store.path(), &place::me(), |_| ControlFlow::Break(()), self.contents)?;
         for line in render(&found) {
             output.line(line)?;
         }

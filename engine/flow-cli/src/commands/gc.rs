@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_exec::clock;
-use flow_store::{Freed, Holder, Keep, Store};
+use flow_store::{Freed, Keep, Store};
 
 use super::Done;
 use crate::args::{About, Global};
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::{self, Place};
 use crate::words;
 
 /// Arguments of `flow gc`.
@@ -38,16 +38,11 @@ impl Gc {
         const DAY: u64 = 24 * 60 * 60 * 1000;
         let place = Place::find(global, &self.about)?;
         let since = (self.days > 0).then(|| clock::unix_millis().saturating_sub(self.days.saturating_mul(DAY)));
-        let store = Store::open(place.store.path(), &me(), |_| ControlFlow::Break(()))?;
+        let store = Store::open(place.store.path(), &place::me(), |_| ControlFlow::Break(()))?;
         let freed = store.gc(Keep { runs: self.runs, since }, self.dry_run)?;
         output.line(render(&freed, self.dry_run))?;
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// Who this process is, for whoever finds the store in use.
-pub(super) fn me() -> Holder {
-    Holder { pid: std::process::id(), doing: super::run::doing(), run: None, since: clock::local_time() }
 }
 
 fn render(freed: &Freed, dry: bool) -> String {

@@ -9,7 +9,7 @@ use flow_core::Expansion;
 use flow_exec::Session;
 
 use super::Done;
-use crate::args::{Global, Selection};
+use crate::args::{About, Global, Selection};
 use crate::output::Output;
 use crate::place;
 
@@ -21,8 +21,11 @@ Examples:
   flow graph workflows/feb08.yaml --format dot | dot -Tsvg > feb08.svg
   flow graph workflows/feb08.yaml --format mermaid     for a README")]
 pub(crate) struct Graph {
-    /// The workflow file
-    file: PathBuf,
+    #[command(flatten)]
+    about: About,
+    /// The workflow file, as with -w
+    #[arg(conflicts_with = "workflow")]
+    file: Option<PathBuf>,
     #[command(flatten)]
     selection: Selection,
     /// How to draw
@@ -46,7 +49,8 @@ type Steps<'a> = Vec<(&'a str, usize, Vec<&'a str>)>;
 
 impl Graph {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let request = place::request(global, self.file, &self.selection);
+        let about = About { workflow: self.about.workflow.or(self.file) };
+        let request = place::session(global, &about, &self.selection)?;
         let session = Session::open(&request, &flow_report::Reports::new())?;
         let steps = steps(&session.expansion);
         let text = match self.format {

@@ -1,6 +1,5 @@
 //! `flow plan`, and `flow run -n`.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -10,7 +9,7 @@ use flow_core::{Expansion, JournalLine, Outcome, Planned, RunEvent};
 use flow_exec::{ForceRequest, Knowledge, Session, SessionRequest};
 
 use super::Done;
-use crate::args::{Global, Selection};
+use crate::args::{About, Global, Selection};
 use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::{place, words};
 
@@ -22,14 +21,14 @@ const MANY: usize = 4;
 #[command(after_help = "\
 Examples:
   flow plan workflows/feb08.yaml                   what would run, and why
-  flow plan workflows/feb08.yaml --set epochs=8    what this change would cost
+  flow plan solo --set epochs=8                    what this change would cost, of the last run's workflow
   flow plan workflows/feb08.yaml --exit-code       exit with 3 if there is work, for scripts")]
 pub(crate) struct Plan {
-    /// The workflow file
-    file: PathBuf,
-    /// Plan only these steps, or instances, and what they need
-    #[arg(value_name = "STEP")]
-    targets: Vec<String>,
+    #[command(flatten)]
+    about: About,
+    /// The workflow file (*.yaml), as with -w, and the steps or instances to plan with what they need [default: all]
+    #[arg(value_name = "FILE|STEP")]
+    words: Vec<String>,
     #[command(flatten)]
     selection: Selection,
     /// Exit with 3 if there is anything to run
@@ -42,8 +41,9 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let session = place::request(global, self.file, &self.selection);
-        show(&session, &self.targets, &ForceRequest::Nothing, self.exit_code, self.json, output)
+        let (about, targets) = self.about.or_first_file(self.words);
+        let session = place::session(global, &about, &self.selection)?;
+        show(&session, &targets, &ForceRequest::Nothing, self.exit_code, self.json, output)
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn show(
     let session = Session::open(request, &flow_report::Reports::new())?;
     let wanted = session.wanted(targets)?;
     let force = force.of(&session)?;
-    let knowledge = Knowledge::open(&session, &super::run::doing())?;
+    let knowledge = Knowledge::open(&session, &place::doing())?;
     let plan = flow_exec::plan(&session, &knowledge, &wanted, &force)?;
     let expansion = &session.expansion;
     if json {

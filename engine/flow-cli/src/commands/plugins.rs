@@ -8,7 +8,7 @@ use flow_exec::ExecError;
 use flow_exec::plugins::{Plugin, cache_folder};
 use serde_json::Value;
 
-use super::{Done, run::near};
+use super::Done;
 use crate::args::{About, Global};
 use crate::error::CliError;
 use crate::output::{BAD, FAINT, Output, STRONG, styled};
@@ -34,7 +34,11 @@ impl Plugins {
         let on_disk = flow_exec::plugins::Plugins::discover(&workspace.plugins, &cache).map_err(ExecError::from)?;
         let of = |plugin: &Plugin| {
             let manifest = &plugin.manifest;
-            (manifest.name.clone(), format!("{} in {}", manifest.version, near(&plugin.folder)), manifest.steps.clone())
+            (
+                manifest.name.clone(),
+                format!("{} in {}", manifest.version, place::near(&plugin.folder)),
+                manifest.steps.clone(),
+            )
         };
         let mut found: Vec<_> = on_disk.iter().map(of).collect();
         for broken in on_disk.broken() {

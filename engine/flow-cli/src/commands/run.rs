@@ -1,6 +1,6 @@
 //! `flow run`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -8,7 +8,7 @@ use flow_core::{AttemptId, JournalLine, RunEvent};
 use flow_exec::{ForceRequest, RunEnd, RunOptions, Workspace, attempt};
 
 use super::{Done, detach, plan};
-use crate::args::{Global, Selection};
+use crate::args::{Global, Selection, is_workflow};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::place;
@@ -94,7 +94,7 @@ impl Run {
             jobs: self.jobs,
             policy: self.policy,
             wait: !self.no_wait,
-            doing: doing(),
+            doing: place::doing(),
         };
         let mut screen = Screen::new(output, self.json);
         // A reader that went away is no reason to stop working.
@@ -121,10 +121,9 @@ fn sort_out(
     mut targets: Vec<String>,
     mut force: Vec<String>,
 ) -> Result<(PathBuf, Vec<String>, ForceRequest), CliError> {
-    let is_file = |name: &str| [".yaml", ".yml"].iter().any(|end| name.ends_with(end));
-    let taken = force.iter().position(|name| is_file(name));
+    let taken = force.iter().position(|name| is_workflow(name));
     let file = match (file, taken) {
-        (Some(file), Some(taken)) if !is_file(&file.to_string_lossy()) => {
+        (Some(file), Some(taken)) if !is_workflow(&file.to_string_lossy()) => {
             targets.insert(0, file.to_string_lossy().into_owned());
             PathBuf::from(std::mem::take(&mut force[taken]))
         }
@@ -142,21 +141,12 @@ fn sort_out(
     Ok((file, targets, force))
 }
 
-/// The command line, as others are told who find the store in use.
-pub(crate) fn doing() -> String {
-    let mut words: Vec<String> = std::env::args().collect();
-    if let Some(first) = words.first_mut() {
-        "flow".clone_into(first);
-    }
-    words.join(" ")
-}
-
 /// The summary of a run that has ended.
 pub(crate) fn words(view: &View, end: &RunEnd, workspace: &Workspace, short: bool) -> Vec<String> {
     let ended = Ended {
         run: end.run.to_string(),
         exit: end.exit,
-        published: end.published.iter().map(|file| (near(&file.path), file.changed)).collect(),
+        published: end.published.iter().map(|file| (place::near(&file.path), file.changed)).collect(),
         unchanged: end.unchanged.then(|| end.counts.values().sum()),
     };
     summary(view, &ended, short, &mut |_: &AttemptId, folder| log_tail(workspace, folder))
@@ -166,12 +156,6 @@ pub(crate) fn words(view: &View, end: &RunEnd, workspace: &Workspace, short: boo
 pub(crate) fn log_tail(workspace: &Workspace, folder: &str) -> Vec<String> {
     let folder = attempt::Folder::at(workspace.store.join(folder));
     folder.log_tail(LOG_LINES).unwrap_or_default()
-}
-
-/// A path as it is reached from here, if it is below.
-pub(crate) fn near(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(&here).unwrap_or(path).display().to_string()
 }
 
 /// A run with nothing to do writes no journal; whoever reads lines still wants an end.

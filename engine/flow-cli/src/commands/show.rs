@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{ArtifactKind, Mode, StepResult};
-use flow_store::{Objects, Replay, Results};
+use flow_store::Objects;
 use jiff::tz::TimeZone;
 
 use super::{Done, find};
@@ -32,15 +32,10 @@ impl Show {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let (place, _, view) = place::run(global, &self.of)?;
         let found = find(&view, &self.step)?;
-        // What the run did not produce itself stands in an earlier journal.
-        let replay = match found.iter().any(|shown| shown.result.is_none() && shown.fingerprint.is_some()) {
-            true => Some(Replay::read(&place.store)?),
-            false => None,
-        };
+        let results = place::results(&place.store)?;
         let objects = place.store.objects();
         for shown in found {
-            let earlier = || replay.as_ref()?.result(shown.fingerprint.as_ref()?).ok().flatten();
-            match shown.result.as_deref().cloned().or_else(earlier) {
+            match shown.result(&*results)? {
                 Some(result) if self.json => output.json(&result)?,
                 Some(result) => {
                     for line in card(&shown.label, &result, &objects, &TimeZone::system()) {

@@ -37,7 +37,7 @@ impl Why {
         let Force::Only(asked) = Force::named(&session.expansion, &self.steps).map_err(|d| session.wrong(d))? else {
             return Ok(ExitCode::SUCCESS);
         };
-        let knowledge = Knowledge::open(&session, &super::run::doing())?;
+        let knowledge = Knowledge::open(&session, &place::doing())?;
         let plan = flow_exec::plan(&session, &knowledge, &wanted, &Force::Nothing)?;
         let asked: Vec<_> = plan.items.iter().filter(|item| asked.contains(&item.id)).collect();
         for crowd in asked.chunk_by(|a, b| a.state == b.state) {
@@ -65,15 +65,15 @@ fn explain(labels: &[&str], state: &State) -> Vec<String> {
                 flow_core::Outcome::Ok => String::new(),
                 other => format!(" as {}", words::outcome(*other)),
             };
-            vec![format!("{names} {}{how}: nothing changed since run {from}", styled(FAINT, "is cached"))]
+            vec![format!("{names}: {}{how}, nothing changed since run {from}", styled(FAINT, "cached"))]
         }
         State::Run(reasons) => {
-            let mut lines = vec![format!("{names} {}:", styled(GOOD, "would run"))];
+            let mut lines = vec![format!("{names}: {}", styled(GOOD, "would run"))];
             lines.extend(reasons.iter().map(|reason| format!("  - {}", in_words(reason))));
             lines
         }
         State::After(steps) => {
-            vec![format!("{names} {}: {}", styled(NOTE, "is decided after"), steps.join(", "))]
+            vec![format!("{names}: {} {}", styled(NOTE, "decided after"), steps.join(", "))]
         }
         State::Refused { outcome, reason } => {
             vec![format!(
@@ -95,6 +95,6 @@ mod tests {
         let state = State::Run(vec![Reason::PluginRebuilt("torch".into()), Reason::Forced]);
         let plain: Vec<String> =
             explain(&["solo"], &state).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
-        assert_eq!(plain, ["solo would run:", "  - plugin torch was rebuilt", "  - forced"]);
+        assert_eq!(plain, ["solo: would run", "  - plugin torch was rebuilt", "  - forced"]);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::{AttemptId, Digest, InstanceId, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart, StepResult};
-use flow_store::Status;
+use flow_store::{Results, Status, StoreError};
 
 /// What is known of a run.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ pub(crate) struct Shown {
     /// The fingerprint of its result.
     pub(crate) fingerprint: Option<Digest>,
     /// Its result, if this run produced it.
-    pub(crate) result: Option<Box<StepResult>>,
+    result: Option<Box<StepResult>>,
 }
 
 /// How an instance is.
@@ -227,6 +227,17 @@ impl View {
     /// Seconds since the run began.
     pub(crate) fn elapsed(&self, at: u64) -> f64 {
         at.saturating_sub(self.started_at) as f64 / 1e3
+    }
+}
+
+impl Shown {
+    /// Its result: this run's own, or the one that was reused.
+    pub(crate) fn result(&self, kept: &dyn Results) -> Result<Option<StepResult>, StoreError> {
+        match (&self.result, &self.fingerprint) {
+            (Some(result), _) => Ok(Some((**result).clone())),
+            (None, Some(fingerprint)) => kept.result(fingerprint),
+            (None, None) => Ok(None),
+        }
     }
 }
 

@@ -27,6 +27,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use minijinja::value::Value;
 
 pub use facts::{ExpandRequest, Expansion, Group, Publish, PublishTo, ResolveError, StepFacts, Uses};
+pub use params::PROFILE_ASKED;
 
 use self::{
     build::{Built, Shared},

@@ -59,6 +59,9 @@ pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems:
     }
 }
 
+/// Why a profile is in force that did not come by itself.
+pub const PROFILE_ASKED: &str = "asked for with --profile";
+
 fn profile<'a>(
     profiles: &'a [Profile],
     request: &ExpandRequest<'_>,
@@ -74,7 +77,7 @@ fn profile<'a>(
             };
             problems.add(&At::root(), On::Nothing, what);
         }
-        return found.map(|p| (p, "asked for with --profile".to_owned()));
+        return found.map(|p| (p, PROFILE_ASKED.to_owned()));
     }
     let scope = Value::from_object(Scope { machine: Some(machine(request.machine)), ..Scope::default() });
     for profile in profiles {

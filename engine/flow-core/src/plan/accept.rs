@@ -41,7 +41,7 @@ pub fn accept(
 ) -> Result<Vec<Accepted>, Vec<Diagnostic>> {
     let ids = named(context.expansion, names)?;
     let mut accepted = Vec::new();
-    let plan = fold(context, wanted, lookup, &Force::Nothing, &mut |lookup, instance, decision| match decision {
+    let (plan, _) = fold(context, wanted, lookup, &Force::Nothing, &mut |lookup, instance, decision| match decision {
         Decision::Run { fingerprint, parts, reasons } if ids.contains(&instance.id) => {
             match last_result(instance, lookup) {
                 Ok(result) => {

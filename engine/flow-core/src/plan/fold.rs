@@ -65,7 +65,12 @@ impl From<&State> for Planned {
 
 /// Plans `wanted`, which is ascending and closed under needs.
 pub fn plan(context: &Context<'_>, wanted: &[InstanceId], lookup: &mut dyn Lookup, force: &Force) -> Plan {
-    fold(context, wanted, lookup, force, &mut |_, _, decision| decision)
+    fold(context, wanted, lookup, force, &mut |_, _, decision| decision).0
+}
+
+/// As [`plan`], with the results that stand for what need not run.
+pub fn reused(context: &Context<'_>, wanted: &[InstanceId], lookup: &mut dyn Lookup) -> (Plan, impl Settled + use<>) {
+    fold(context, wanted, lookup, &Force::Nothing, &mut |_, _, decision| decision)
 }
 
 /// Called with each instance that can be decided; what it returns counts.
@@ -78,7 +83,7 @@ pub(super) fn fold(
     lookup: &mut dyn Lookup,
     force: &Force,
     adjust: &mut Adjust<'_>,
-) -> Plan {
+) -> (Plan, Known) {
     let expansion = context.expansion;
     let mut known = Known::new(expansion, wanted);
     let mut states: Vec<Option<State>> = vec![None; expansion.instances.len()];
@@ -110,7 +115,7 @@ pub(super) fn fold(
         }
     }
     let items = wanted.iter().filter_map(|id| states[id.index()].take().map(|state| Item { id: *id, state }));
-    Plan { items: items.collect() }
+    (Plan { items: items.collect() }, known)
 }
 
 /// The instances that are decided with this one: the members of its co-run group that can run at all.
@@ -156,7 +161,7 @@ fn names(expansion: &Expansion, ids: &BTreeSet<InstanceId>) -> Vec<String> {
 }
 
 /// Results found so far, as far as something reads them.
-struct Known {
+pub(super) struct Known {
     read: Vec<bool>,
     results: Vec<Option<StepResult>>,
 }
