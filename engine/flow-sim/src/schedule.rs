@@ -42,6 +42,16 @@ pub enum SimError {
     /// The tasks are not in order.
     #[error("task {} is out of order: ids count up from 0, and none arrives before the one above it", .0.0)]
     OutOfOrder(InstanceId),
+    /// A policy that gives each task one GPU got one that asks for more.
+    #[error("instance {} asks for {gpus} GPUs, and policy `{policy}` runs one GPU a task", .instance.0)]
+    TooWide {
+        /// The instance.
+        instance: InstanceId,
+        /// GPUs that it asks for.
+        gpus: u32,
+        /// The policy.
+        policy: &'static str,
+    },
     /// Nothing happens any more, and these are not settled.
     #[error("nothing happens after {} s, and {} instances are not settled, the first is {}", .at.as_secs_f64(), .waiting.len(), .waiting[0].0)]
     Stuck {

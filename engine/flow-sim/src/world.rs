@@ -74,13 +74,17 @@ impl Simulation {
     /// Tasks arrive when they say they were submitted.
     ///
     /// # Errors
-    /// If the tasks are out of order.
+    /// If the tasks are out of order, or the policy cannot take one.
     pub fn new(
         tasks: Vec<SimTask>,
         capacity: Capacity,
         policy: Box<dyn Policy>,
         limits: Limits,
     ) -> Result<Self, SimError> {
+        if let Some(wide) = tasks.iter().find(|task| policy.one_gpu_only() && task.task.request.gpus > 1) {
+            let (instance, gpus) = (wide.task.instance, wide.task.request.gpus);
+            return Err(SimError::TooWide { instance, gpus, policy: policy.name() });
+        }
         let mut simulation = Simulation {
             scheduler: Scheduler::new(capacity, policy, limits),
             agenda: BTreeMap::new(),

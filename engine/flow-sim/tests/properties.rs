@@ -7,8 +7,6 @@ use flow_core::*;
 use flow_sim::*;
 use proptest::prelude::*;
 
-mod seam;
-
 const GIB: u64 = 1 << 30;
 
 fn secs(s: u64) -> Span {
@@ -216,8 +214,13 @@ fn workload() -> impl Strategy<Value = Workload> {
     let faults = prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec((0..60u64, fault), 0..5)];
     let names = policy::POLICIES.iter().map(|(name, _)| *name).collect::<Vec<_>>();
     (prop::collection::vec(sketch(), 0..24), capacity, prop::sample::select(names), limits, faults).prop_map(
-        |(sketches, capacity, policy, limits, mut faults)| {
+        |(mut sketches, capacity, policy, limits, mut faults)| {
             faults.sort_by_key(|(at, _)| *at);
+            let made = policy::named(policy).unwrap();
+            if made.one_gpu_only() {
+                sketches.iter_mut().for_each(|sketch| sketch.request.gpus = sketch.request.gpus.min(1));
+            }
+            let limits = Limits { preemption: made.preemptive(), ..limits };
             Workload { tasks: build(sketches), capacity, policy, limits, faults }
         },
     )
@@ -365,18 +368,6 @@ proptest! {
     #[test]
     fn every_schedule_is_sound(load in workload()) {
         let schedule = load.run(|scheduler, event| {
-            scheduler.check().unwrap_or_else(|what| panic!("after {event:?}: {what}"));
-        });
-        resources_are_never_oversubscribed(&load, &schedule)?;
-        groups_start_as_one_and_alone(&load, &schedule)?;
-        everything_ends_well(&load, &schedule)?;
-    }
-
-    #[test]
-    fn a_policy_may_reserve_by_estimates_or_preempt(load in workload(), easy in any::<bool>()) {
-        let load = Workload { limits: Limits { preemption: true, ..load.limits.clone() }, ..load };
-        let policy: Box<dyn Policy> = if easy { Box::new(seam::Easy) } else { Box::<seam::Srtf>::default() };
-        let schedule = load.run_with(policy, |scheduler, event| {
             scheduler.check().unwrap_or_else(|what| panic!("after {event:?}: {what}"));
         });
         resources_are_never_oversubscribed(&load, &schedule)?;

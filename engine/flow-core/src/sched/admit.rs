@@ -1,7 +1,7 @@
 //! Admission: whether a unit may start now, and where. Policies propose, this verifies: nothing starts that it refuses. It
 //! also keeps back what a reservation needs. Knows no policy's order.
 
-use super::api::{Capacity, Placement};
+use super::api::{Capacity, Limits, Placement};
 use super::policy::Trial;
 use super::resources::{Beside, Ledger};
 use super::state::{Class, Core};
@@ -21,13 +21,10 @@ pub(super) struct Grounds {
 }
 
 impl Grounds {
-    pub(super) fn new(capacity: &Capacity) -> Self {
-        let mut grounds = Grounds {
-            now: Ledger::new(capacity),
-            drained: Ledger::new(capacity),
-            cleared: Ledger::new(capacity),
-            whole: Ledger::new(capacity),
-        };
+    pub(super) fn new(capacity: &Capacity, limits: &Limits) -> Self {
+        let ledger = Ledger::new(capacity, limits);
+        let mut grounds =
+            Grounds { now: ledger.clone(), drained: ledger.clone(), cleared: ledger.clone(), whole: ledger };
         grounds.set_capacity(capacity);
         grounds
     }
@@ -93,7 +90,7 @@ impl Core {
     /// Whether a start leaves the reserved unit what it needs when its time comes.
     fn leaves_room(&self, unit: InstanceId, placements: &[Placement]) -> bool {
         let Some(reserved) = self.reservation.as_ref().filter(|r| r.unit != unit) else { return true };
-        if reserved.at.is_some_and(|at| self.expected_span(unit).is_some_and(|span| self.now + span <= at)) {
+        if self.is_in_time(unit) {
             return true;
         }
         let mut then = Trial::new(self);
@@ -108,6 +105,13 @@ impl Core {
         }
         then.take(unit, placements);
         then.fits(reserved.unit)
+    }
+
+    /// Whether a unit has the reservation, or is expected to be over when the reserved one starts.
+    pub(super) fn is_in_time(&self, unit: InstanceId) -> bool {
+        let Some(reserved) = &self.reservation else { return false };
+        let over = |at: Time| self.expected_span(unit).is_some_and(|span| self.now + span <= at);
+        reserved.unit == unit || reserved.at.is_some_and(over)
     }
 
     /// How a unit that fits nowhere is to end: it asks for more than there ever was, or a GPU was lost. `None`: it fits

@@ -79,6 +79,27 @@ pub struct Limits {
     pub patience: Option<Span>,
     /// Running tasks may be taken off their GPUs and go on later. Nothing live can do that.
     pub preemption: bool,
+    /// Which of the GPUs with room a task gets.
+    pub placer: Placer,
+}
+
+/// Which of the GPUs with room a task gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placer {
+    /// The emptiest, wherever they are.
+    #[default]
+    Emptiest,
+    /// Those of the first node, in order, that has enough; a task wider than a node gets whole free nodes, and the rest of
+    /// its GPUs from the first that has enough.
+    First {
+        /// GPUs of a node.
+        node: u32,
+    },
+    /// The same, but of the node that has least to spare.
+    Best {
+        /// GPUs of a node.
+        node: u32,
+    },
 }
 
 impl Limits {
@@ -96,6 +117,7 @@ impl Default for Limits {
             grace: Span::from_millis(10_000),
             patience: Some(Span::from_millis(120_000)),
             preemption: false,
+            placer: Placer::Emptiest,
         }
     }
 }

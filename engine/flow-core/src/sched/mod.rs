@@ -37,6 +37,6 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use api::{Action, Answer, Capacity, Estimate, Event, GpuState, Limits, Placement, Task};
+pub use api::{Action, Answer, Capacity, Estimate, Event, GpuState, Limits, Placement, Placer, Task};
 pub use explain::{Holder, Resource, Shortage, Waiting};
 pub use machine::Scheduler;

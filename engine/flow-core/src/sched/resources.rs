@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::api::{Capacity, GpuState, Placement, Task};
+use super::api::{Capacity, GpuState, Limits, Placement, Placer, Task};
 use crate::{AttemptId, CorunGpus, Exclusive, GpuId, InstanceId};
 
 const GIB: u64 = 1 << 30;
@@ -153,12 +153,13 @@ pub(super) struct Ledger {
     pub(super) held_cpus: u64,
     pub(super) held_memory: u64,
     pub(super) holders: BTreeMap<AttemptId, Held>,
+    placer: Placer,
     /// Capacity shrank under what was running.
     shrunk: bool,
 }
 
 impl Ledger {
-    pub(super) fn new(capacity: &Capacity) -> Self {
+    pub(super) fn new(capacity: &Capacity, limits: &Limits) -> Self {
         let mut ledger = Ledger {
             gpus: Vec::new(),
             cpus: 0,
@@ -167,6 +168,7 @@ impl Ledger {
             held_cpus: 0,
             held_memory: 0,
             holders: BTreeMap::new(),
+            placer: limits.placer,
             shrunk: false,
         };
         ledger.set_capacity(capacity);
@@ -199,7 +201,57 @@ impl Ledger {
     /// Whether a demand could be placed now.
     pub(super) fn fits(&self, demand: &Demand) -> bool {
         self.sums_suffice(demand)
-            && (demand.gpus == 0 || self.gpus.iter().filter(|gpu| gpu.takes(demand)).count() >= demand.gpus as usize)
+            && match (demand.gpus, self.placer) {
+                (0, _) => true,
+                (gpus, Placer::Emptiest) => self.takers(demand).count() >= gpus as usize,
+                _ => self.choose(demand).is_some(),
+            }
+    }
+
+    /// The GPUs that would take a demand.
+    fn takers(&self, demand: &Demand) -> impl Iterator<Item = (GpuId, &Gpu)> {
+        (0..).map(GpuId).zip(&self.gpus).filter(|(_, gpu)| gpu.takes(demand))
+    }
+
+    /// The GPUs that a demand would get.
+    fn choose(&self, demand: &Demand) -> Option<Vec<GpuId>> {
+        let (node, best) = match self.placer {
+            _ if demand.gpus == 0 => return Some(Vec::new()),
+            Placer::Emptiest => return self.emptiest(demand),
+            Placer::First { node } => (node.max(1), false),
+            Placer::Best { node } => (node.max(1), true),
+        };
+        let mut nodes: BTreeMap<u32, Vec<GpuId>> = BTreeMap::new();
+        for (id, _) in self.takers(demand) {
+            nodes.entry(id.0 / node).or_default().push(id);
+        }
+        let (whole, rest) = (demand.gpus / node, (demand.gpus % node) as usize);
+        let mut chosen = Vec::new();
+        for _ in 0..whole {
+            let free = nodes.iter().find(|(_, gpus)| gpus.len() == node as usize).map(|(&id, _)| id)?;
+            chosen.extend(nodes.remove(&free)?);
+        }
+        if rest > 0 {
+            let mut enough = nodes.values().filter(|gpus| gpus.len() >= rest);
+            let from = if best { enough.min_by_key(|gpus| gpus.len()) } else { enough.next() };
+            chosen.extend(from?.iter().take(rest));
+        }
+        chosen.sort();
+        Some(chosen)
+    }
+
+    /// Empty cards first, then those without strangers, then those with most room.
+    fn emptiest(&self, demand: &Demand) -> Option<Vec<GpuId>> {
+        let key = |(id, gpu): (GpuId, &Gpu)| (gpu.holders.len(), gpu.state.strangers > 0, Reverse(gpu.free()), id);
+        let mut takers: Vec<_> = self.takers(demand).map(key).collect();
+        let wanted = demand.gpus as usize;
+        if takers.len() > wanted {
+            takers.select_nth_unstable(wanted);
+            takers.truncate(wanted);
+        }
+        let mut chosen: Vec<GpuId> = takers.into_iter().map(|(.., id)| id).collect();
+        chosen.sort();
+        (chosen.len() == wanted).then_some(chosen)
     }
 
     fn sums_suffice(&self, demand: &Demand) -> bool {
@@ -210,27 +262,18 @@ impl Ledger {
             && self.held_memory.saturating_add(memory) <= self.memory
     }
 
-    /// Where a demand would go now: to empty cards first, then to those without strangers, then to those with most room.
+    /// Where a demand would go now.
     pub(super) fn place(&self, demand: &Demand) -> Option<Placement> {
         if !self.sums_suffice(demand) {
             return None;
         }
-        let mut takers: Vec<_> = (0..self.gpus.len() as u32)
-            .map(|i| (GpuId(i), &self.gpus[i as usize]))
-            .filter(|(_, gpu)| demand.gpus > 0 && gpu.takes(demand))
-            .collect();
-        if takers.len() < demand.gpus as usize {
-            return None;
-        }
-        takers.sort_by_key(|(id, gpu)| (gpu.holders.len(), gpu.state.strangers > 0, Reverse(gpu.free()), *id));
-        takers.truncate(demand.gpus as usize);
-        let room = takers.iter().map(|(_, gpu)| gpu.free()).min().unwrap_or(0);
+        let gpus = self.choose(demand)?;
+        let cards = || gpus.iter().map(|gpu| &self.gpus[gpu.index()]);
+        let room = cards().map(Gpu::free).min().unwrap_or(0);
         let gpu_memory = match demand.gpu_memory {
             GpuMemory::Unknown => room,
-            _ => takers.iter().map(|(_, gpu)| demand.on_card(gpu.state.memory)).max().unwrap_or(0).min(room),
+            _ => cards().map(|gpu| demand.on_card(gpu.state.memory)).max().unwrap_or(0).min(room),
         };
-        let mut gpus: Vec<GpuId> = takers.into_iter().map(|(id, _)| id).collect();
-        gpus.sort();
         Some(Placement { gpus, cpus: demand.cpus, gpu_memory, memory: demand.memory })
     }
 

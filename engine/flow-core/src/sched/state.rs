@@ -122,7 +122,7 @@ pub(super) enum Timer {
 }
 
 /// Order in the queue: the policy's rank, then time of arrival, then id.
-pub(super) type Key = (i64, Time, InstanceId);
+pub type Key = (i64, Time, InstanceId);
 
 /// Units that fit or do not fit alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -188,8 +188,8 @@ impl Core {
     pub(super) fn new(capacity: Capacity, limits: Limits) -> Self {
         Core {
             now: Time(0),
+            grounds: Grounds::new(&capacity, &limits),
             limits,
-            grounds: Grounds::new(&capacity),
             capacity,
             nodes: Vec::new(),
             groups: BTreeMap::new(),

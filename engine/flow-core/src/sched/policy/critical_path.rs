@@ -40,7 +40,7 @@ impl Policy for CriticalPath {
         }
     }
 
-    fn rank(&self, view: &View<'_>, unit: InstanceId) -> i64 {
+    fn rank(&mut self, view: &View<'_>, unit: InstanceId) -> i64 {
         let longest = view.members(unit).iter().map(|m| self.chain[m.index()]).max().unwrap_or(0);
         -i64::try_from(longest).unwrap_or(i64::MAX)
     }

@@ -1,14 +1,21 @@
-//! `fifo`: in order of arrival; stops at the first that does not fit, so that nothing ever passes.
+//! `fifo` and `fifo-single`: in order of arrival; stops at the first that does not fit, so that nothing ever passes.
 
 use super::{Policy, Propose, View};
 
 /// In order of arrival, stopping at the first that does not fit.
 #[derive(Clone, Debug)]
-pub struct Fifo;
+pub struct Fifo {
+    /// Only tasks of at most one GPU.
+    pub single: bool,
+}
 
 impl Policy for Fifo {
     fn name(&self) -> &'static str {
-        "fifo"
+        if self.single { "fifo-single" } else { "fifo" }
+    }
+
+    fn one_gpu_only(&self) -> bool {
+        self.single
     }
 
     fn propose(&mut self, view: &View<'_>) -> Propose {

@@ -6,20 +6,35 @@
 //!
 //! A *unit* is what starts as one: an instance, or a co-run group, named by its first instance.
 
+mod bound;
 mod critical_path;
+mod easy;
 mod fifo;
 mod fit;
+mod las;
+mod lyapunov;
+mod priority;
+mod reorder;
+mod sjf;
+mod srtf;
 mod view;
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::{InstanceId, Time};
 
+pub use bound::{Age, Patience};
 pub use critical_path::CriticalPath;
+pub use easy::Easy;
 pub use fifo::Fifo;
 pub use fit::Fit;
-pub use view::{Running, Trial, View};
+pub use las::Las;
+pub use lyapunov::Lyapunov;
+pub use priority::Priority;
+pub use reorder::Reorder;
+pub use sjf::{Mode, Sjf};
+pub use srtf::Srtf;
+pub use view::{Key, Running, Trial, View};
 
 /// A name and how to make what it names.
 pub type Entry = (&'static str, fn() -> Box<dyn Policy>);
@@ -27,13 +42,40 @@ pub type Entry = (&'static str, fn() -> Box<dyn Policy>);
 /// Every policy by name.
 pub const POLICIES: &[Entry] = &[
     ("critical-path", || Box::<CriticalPath>::default()),
-    ("fifo", || Box::new(Fifo)),
+    ("fifo-single", || Box::new(Fifo { single: true })),
+    ("fifo", || Box::new(Fifo { single: false })),
     ("fit", || Box::<Fit>::default()),
+    ("easy", || Box::new(Easy)),
+    ("sjf", || Box::new(Sjf::new(Mode::Strict))),
+    ("sjf-single", || Box::new(Sjf::new(Mode::Single))),
+    ("sjf-fit", || Box::new(Sjf::new(Mode::Fit))),
+    ("priority", || Box::new(Priority)),
+    ("lyapunov", || Box::<Lyapunov>::default()),
+    ("srtf", || Box::<Srtf>::default()),
+    ("srsf", || Box::new(Srtf::service())),
+    ("las", || Box::<Las>::default()),
 ];
+
+/// The default inside one workflow.
+pub const DEFAULT: &str = "critical-path";
 
 /// A policy by its name.
 pub fn named(name: &str) -> Option<Box<dyn Policy>> {
     POLICIES.iter().find(|(known, _)| *known == name).map(|(_, make)| make())
+}
+
+/// Why a preemptive policy cannot be used live, in words.
+pub fn only_simulated(name: &str) -> String {
+    format!("policy `{name}` takes running steps off their GPUs, which nothing but a simulation can do")
+}
+
+/// That there is no policy of this name, in words, with the nearest or all there are.
+pub fn unknown(name: &str) -> String {
+    let known = || POLICIES.iter().map(|(known, _)| *known);
+    match crate::nearest(name, known()) {
+        Some(near) => format!("there is no policy `{name}`; did you mean `{near}`?"),
+        None => format!("there is no policy `{name}`; there is {}", known().collect::<Vec<_>>().join(", ")),
+    }
 }
 
 /// What a policy wants done next.
@@ -65,13 +107,18 @@ pub trait Policy: fmt::Debug + Send + ClonePolicy {
         false
     }
 
+    /// It schedules only tasks of at most one GPU; its drivers refuse others before anything runs.
+    fn one_gpu_only(&self) -> bool {
+        false
+    }
+
     /// Instances arrived: those from `first` on. Their needs and estimates are known; they may not start yet.
     fn arrived(&mut self, view: &View<'_>, first: InstanceId) {
         let _ = (view, first);
     }
 
     /// The rank of a unit, asked each time it begins to wait. Smaller goes first; equal ranks go by time of arrival and id.
-    fn rank(&self, view: &View<'_>, unit: InstanceId) -> i64 {
+    fn rank(&mut self, view: &View<'_>, unit: InstanceId) -> i64 {
         let _ = (view, unit);
         0
     }
@@ -101,24 +148,5 @@ impl<P: Policy + Clone + 'static> ClonePolicy for P {
 impl Clone for Box<dyn Policy> {
     fn clone(&self) -> Self {
         (**self).clone_policy()
-    }
-}
-
-/// The bound against starvation that skipping policies share: the first unit in order that others pass gets a reservation
-/// once [`super::Limits::patience`] has passed. The clock of a unit starts when it first is that one, and never again, so
-/// that each gets its turn however many arrive before it.
-#[derive(Clone, Debug, Default)]
-pub struct Patience {
-    passed_since: BTreeMap<InstanceId, Time>,
-}
-
-impl Patience {
-    /// The unit to be reserved now, if there is one without reservation.
-    pub fn overdue(&mut self, view: &View<'_>) -> Option<InstanceId> {
-        let patience = view.limits().patience?;
-        self.passed_since.retain(|&unit, _| view.is_waiting(unit));
-        let head = view.first_passed_over()?;
-        let since = *self.passed_since.entry(head).or_insert(view.now());
-        (view.now() - since >= patience && view.reserved() != Some(head)).then_some(head)
     }
 }

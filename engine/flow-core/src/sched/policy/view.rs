@@ -5,6 +5,8 @@ use super::super::resources::Ledger;
 use super::super::state::{Core, Live, State};
 use crate::{AttemptId, InstanceId, Span, Time};
 
+pub use super::super::state::Key;
+
 /// The scheduler as a policy sees it. Units are named by their first instance.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
@@ -77,6 +79,11 @@ impl<'a> View<'a> {
         self.core.queue.order.iter().map(|&(_, _, unit)| unit)
     }
 
+    /// The same, apart for each kind of demand: units of a kind have room alike.
+    pub fn waiting_alike(&self) -> impl Iterator<Item = impl Iterator<Item = Key> + 'a> + 'a {
+        self.core.queue.classes.values().map(|alike| alike.iter().copied())
+    }
+
     /// Whether a unit may start.
     pub fn is_waiting(&self, unit: InstanceId) -> bool {
         self.core.node(unit).key.is_some()
@@ -126,6 +133,11 @@ impl<'a> View<'a> {
         self.core.admit(unit).is_some()
     }
 
+    /// Whether a unit would have room if everything of ours ended.
+    pub fn fits_once_ours_end(&self, unit: InstanceId) -> bool {
+        self.core.class_fits(&self.core.grounds.drained, self.core.class(unit))
+    }
+
     /// The first unit in order that admission would start now. Cheap however many wait, if few differ in what they ask for.
     pub fn first_that_fits(&self) -> Option<InstanceId> {
         let (core, mut best) = (self.core, None);
@@ -134,11 +146,12 @@ impl<'a> View<'a> {
             if first.is_none() || best.is_some() && best < first || !core.class_fits(&core.grounds.now, class) {
                 continue;
             }
-            // All of a class fit alike. Only a reservation tells them apart, by how long they are expected to take.
-            let same = core.reservation.as_ref().is_none_or(|r| r.at.is_none());
-            let mut candidates = alike.iter().take(if same { 1 } else { usize::MAX });
-            if let Some(found) = candidates.find(|(_, _, unit)| core.admit(*unit).is_some()) {
-                best = if best.is_none() { Some(found) } else { best.min(Some(found)) };
+            // All of a class fit alike. Only a reservation tells them apart, by who has it and how long they are expected
+            // to take; those that are not over by then leave room for it, or do not, alike.
+            let beside = first.filter(|(_, _, unit)| core.admit(*unit).is_some());
+            let found = beside.or_else(|| alike.iter().find(|(_, _, unit)| core.is_in_time(*unit)));
+            if found.is_some() && (best.is_none() || found < best) {
+                best = found;
             }
         }
         best.map(|&(_, _, unit)| unit)

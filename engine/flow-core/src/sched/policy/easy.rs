@@ -1,0 +1,40 @@
+//! `easy`: in order of arrival with backfill. The first that does not fit gets a reservation for when enough is expected to
+//! have ended; a later one may pass only if it is expected to end before that, or fits into what is left over then. The rule
+//! is shared by policies of another order.
+
+use super::{Policy, Propose, View};
+
+/// In order of arrival; what comes later passes only without delaying the first.
+#[derive(Clone, Debug)]
+pub struct Easy;
+
+impl Policy for Easy {
+    fn name(&self) -> &'static str {
+        "easy"
+    }
+
+    fn propose(&mut self, view: &View<'_>) -> Propose {
+        backfill(view)
+    }
+}
+
+/// The first in order starts, or is reserved while others pass it without delaying it. Whoever waits becomes the first one
+/// day, if the order lets him: then nobody starves.
+pub(super) fn backfill(view: &View<'_>) -> Propose {
+    let Some(head) = view.waiting().next() else { return Propose::Stop };
+    if view.reserved().is_none() {
+        if view.fits(head) {
+            return Propose::Start(head);
+        }
+        let mut ends: Vec<_> = view.running().map(|ran| (ran.expected_end, ran.attempt)).collect();
+        ends.sort_by_key(|&(end, attempt)| (end.is_none(), end, attempt));
+        let mut trial = view.trial();
+        for (at, attempt) in ends {
+            trial.end(attempt);
+            if trial.fits(head) {
+                return Propose::Reserve { unit: head, at };
+            }
+        }
+    }
+    view.first_that_fits().map_or(Propose::Stop, Propose::Start)
+}

@@ -1,0 +1,113 @@
+//! `las`: least attained service, in three queues. A task falls one queue when the GPU time that it has had reaches the
+//! queue's limit; within a queue those that run come first, then the order of arrival there. It needs no estimates, and
+//! takes running tasks off their GPUs: only a simulation can do that.
+
+use std::collections::BTreeMap;
+
+use super::{Policy, Propose, Reorder, View};
+use crate::{InstanceId, Span, Time};
+
+/// GPU-seconds at which a task leaves the first queue, and the second.
+const LIMITS: [u64; 2] = [3_250, 7_200];
+
+/// Least attained service first.
+#[derive(Clone, Debug, Default)]
+pub struct Las {
+    places: BTreeMap<InstanceId, Place>,
+    /// Places ahead of all, and behind all, that were given so far.
+    front: i64,
+    back: i64,
+    reorder: Reorder,
+}
+
+/// Where a task stands. The order of fields is the order of tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    queue: usize,
+    waits: bool,
+    turn: i64,
+}
+
+impl Place {
+    /// The same order as a number: 2 bits for the queue, 1 for waiting, the rest for the turn.
+    fn rank(self) -> i64 {
+        ((self.queue as i64) << 61) + (i64::from(self.waits) << 60) + (1 << 59) + self.turn
+    }
+}
+
+impl Las {
+    fn behind(&mut self) -> i64 {
+        self.back += 1;
+        self.back
+    }
+
+    /// The attained time at which a task leaves the queue that it is in: whole seconds, as its inventors count.
+    fn limit(&self, view: &View<'_>, unit: InstanceId) -> Option<Span> {
+        let limit = *LIMITS.get(self.places.get(&unit)?.queue)?;
+        let gpus = u64::from(view.task(unit).request.gpus.max(1));
+        Some(Span::from_millis(limit.div_ceil(gpus) * 1_000))
+    }
+
+    fn decide(&mut self, view: &View<'_>) {
+        let mut running: Vec<InstanceId> = view.running().filter(|r| r.preemptible).map(|r| r.unit).collect();
+        running.sort();
+        for unit in running {
+            if self.limit(view, unit).is_some_and(|limit| view.attained(unit) >= limit) {
+                let turn = self.behind();
+                if let Some(place) = self.places.get_mut(&unit) {
+                    *place = Place { queue: place.queue + 1, waits: true, turn };
+                }
+            }
+        }
+        let mut reorder = std::mem::take(&mut self.reorder);
+        let outcome = reorder.decide(view, |ran| self.places.get(&ran.unit).map_or(i64::MAX, |place| place.rank()));
+        self.reorder = reorder;
+        // Those that go on stay ahead of those that begin, which queue up behind them in their order.
+        for unit in outcome.run {
+            let turn = self.behind();
+            if let Some(place) = self.places.get_mut(&unit).filter(|place| place.waits) {
+                (place.waits, place.turn) = (false, turn);
+            }
+        }
+        // Who is taken off waits ahead of those that have waited.
+        for unit in outcome.preempted.into_iter().rev() {
+            self.front -= 1;
+            if let Some(place) = self.places.get_mut(&unit).filter(|place| !place.waits) {
+                (place.waits, place.turn) = (true, self.front);
+            }
+        }
+    }
+}
+
+impl Policy for Las {
+    fn name(&self) -> &'static str {
+        "las"
+    }
+
+    fn preemptive(&self) -> bool {
+        true
+    }
+
+    fn arrived(&mut self, view: &View<'_>, first: InstanceId) {
+        for unit in (first.0..view.arrived()).map(InstanceId) {
+            let turn = self.behind();
+            self.places.insert(unit, Place { queue: 0, waits: true, turn });
+        }
+    }
+
+    fn rank(&mut self, _: &View<'_>, unit: InstanceId) -> i64 {
+        self.places.get(&unit).map_or(i64::MAX, |place| place.rank())
+    }
+
+    fn propose(&mut self, view: &View<'_>) -> Propose {
+        if view.proposals() == 0 {
+            self.decide(view);
+        }
+        self.reorder.next(view)
+    }
+
+    fn wake(&self, view: &View<'_>) -> Option<Time> {
+        let left = |unit| Some(Span(self.limit(view, unit)?.0.saturating_sub(view.attained(unit).0)));
+        view.running().filter(|ran| ran.preemptible).filter_map(|ran| Some(view.now() + left(ran.unit)?)).min()
+    }
+}

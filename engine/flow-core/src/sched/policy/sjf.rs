@@ -1,0 +1,63 @@
+//! `sjf`, `sjf-single`, `sjf-fit`: shortest estimated time first. What was never estimated comes last, in order of arrival.
+//! Who has waited too long comes before everyone.
+
+use super::{Age, Policy, Propose, View};
+use crate::InstanceId;
+
+/// Shortest first.
+#[derive(Clone, Debug)]
+pub struct Sjf {
+    mode: Mode,
+    age: Age,
+}
+
+/// What happens at the first that does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing passes it.
+    Strict,
+    /// Nothing passes it, and no task takes more than one GPU.
+    Single,
+    /// It is skipped.
+    Fit,
+}
+
+impl Sjf {
+    /// Shortest first, in this mode.
+    pub fn new(mode: Mode) -> Self {
+        Sjf { mode, age: Age::default() }
+    }
+}
+
+impl Policy for Sjf {
+    fn name(&self) -> &'static str {
+        match self.mode {
+            Mode::Strict => "sjf",
+            Mode::Single => "sjf-single",
+            Mode::Fit => "sjf-fit",
+        }
+    }
+
+    fn one_gpu_only(&self) -> bool {
+        self.mode == Mode::Single
+    }
+
+    fn rank(&mut self, view: &View<'_>, unit: InstanceId) -> i64 {
+        self.age.began(view, unit);
+        view.expected_span(unit).map_or(i64::MAX, |span| i64::try_from(span.0).unwrap_or(i64::MAX))
+    }
+
+    fn propose(&mut self, view: &View<'_>) -> Propose {
+        let overdue = self.age.overdue(view);
+        if let Some(unit) = overdue.or(view.waiting().next()).filter(|&unit| view.fits(unit)) {
+            return Propose::Start(unit);
+        }
+        if self.mode != Mode::Fit {
+            return Propose::Stop;
+        }
+        if let Some(unit) = overdue.filter(|&unit| view.reserved() != Some(unit) && view.fits_once_ours_end(unit)) {
+            return Propose::Reserve { unit, at: None };
+        }
+        view.first_that_fits().map_or(Propose::Stop, Propose::Start)
+    }
+}

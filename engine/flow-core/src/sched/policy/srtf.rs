@@ -1,0 +1,51 @@
+//! `srtf` and `srsf`: shortest remaining time, or remaining GPU time, first. At every decision everything unfinished is
+//! ordered anew, whatever ran before: only a simulation can do that.
+
+use super::{Policy, Propose, Reorder, View};
+use crate::InstanceId;
+
+/// Least left first.
+#[derive(Clone, Debug, Default)]
+pub struct Srtf {
+    /// Time counts for each GPU that is held.
+    pub service: bool,
+    reorder: Reorder,
+}
+
+impl Srtf {
+    /// By remaining time times GPUs.
+    pub fn service() -> Self {
+        Srtf { service: true, ..Srtf::default() }
+    }
+
+    fn left(&self, view: &View<'_>, unit: InstanceId) -> i64 {
+        let task = view.task(unit);
+        let Some(total) = task.estimate.duration else { return i64::MAX };
+        let left = total.0.saturating_sub(view.attained(unit).0);
+        let times = if self.service { u64::from(task.request.gpus) } else { 1 };
+        i64::try_from(left.saturating_mul(times)).unwrap_or(i64::MAX)
+    }
+}
+
+impl Policy for Srtf {
+    fn name(&self) -> &'static str {
+        if self.service { "srsf" } else { "srtf" }
+    }
+
+    fn preemptive(&self) -> bool {
+        true
+    }
+
+    fn rank(&mut self, view: &View<'_>, unit: InstanceId) -> i64 {
+        self.left(view, unit)
+    }
+
+    fn propose(&mut self, view: &View<'_>) -> Propose {
+        if view.proposals() == 0 {
+            let mut reorder = std::mem::take(&mut self.reorder);
+            reorder.decide(view, |ran| self.left(view, ran.unit));
+            self.reorder = reorder;
+        }
+        self.reorder.next(view)
+    }
+}
