@@ -69,6 +69,10 @@ fn property(key: &Key) -> Value {
         Kind::Profiles => named("profile"),
         Kind::Steps => named("step"),
         Kind::Publish => json!({"type": "array", "items": {"$ref": "#/$defs/publication"}}),
+        Kind::Policy => {
+            let live = crate::sched::policy::POLICIES.iter().filter(|(_, make)| !make().preemptive());
+            json!({"enum": live.map(|(name, _)| *name).collect::<Vec<_>>()})
+        }
         Kind::Path | Kind::Command => json!({"type": "string", "minLength": 1}),
         Kind::Step => json!({"$ref": "#/$defs/name"}),
         Kind::Uses => json!({"type": "string", "pattern": "^[^/]+/[^/]+$"}),

@@ -55,7 +55,7 @@ pub(crate) struct Run {
     /// At most so many steps at once
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     jobs: Option<u32>,
-    /// The order of steps: critical-path (default), fifo, fit
+    /// The order of steps: critical-path, fifo, fit, easy, sjf, … [default: the workflow's, else critical-path]
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
     /// Give up at once if another process uses the store

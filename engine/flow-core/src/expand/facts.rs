@@ -46,6 +46,8 @@ pub struct Expansion {
     pub groups: Vec<Group>,
     /// What is published after the run.
     pub publish: Vec<Publish>,
+    /// The scheduling policy that the file names.
+    pub policy: Option<String>,
     /// Sentences worth a line to people: a computed matrix is empty.
     pub remarks: Vec<String>,
     /// What evaluating bodies takes.

@@ -120,6 +120,7 @@ impl Workflow {
             instances,
             groups: groups.groups,
             publish,
+            policy: self.file.policy.clone(),
             remarks,
             late: Late { plans, agreements, base, folder: request.folder.to_owned() },
         }

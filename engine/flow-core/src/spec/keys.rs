@@ -51,6 +51,8 @@ pub(crate) enum Kind {
     Uses,
     /// A command line.
     Command,
+    /// The name of a scheduling policy.
+    Policy,
     /// A mapping that a schema of somebody else's describes.
     With,
     /// Axes and lists.
@@ -112,6 +114,7 @@ pub(crate) const FILE: &[Key] = &[
     key("params", Kind::Params, PLAIN, "Parameters and their defaults; `--set NAME=VALUE` replaces one."),
     key("profiles", Kind::Profiles, PLAIN, "Settings for machines: the first whose `when` holds, or `--profile NAME`."),
     key("steps", Kind::Steps, PLAIN, "The steps."),
+    key("policy", Kind::Policy, PLAIN, "The order in which steps get their resources; `--policy` replaces it."),
     key("publish", Kind::Publish, PLAIN, "What the engine writes into the repository after every run."),
 ];
 

@@ -18,6 +18,7 @@ use crate::{
         Expr, Node, ROOTS, Template,
         value::{from_yaml, key_text},
     },
+    sched::policy,
 };
 
 /// A workflow file, before copies are made.
@@ -29,6 +30,7 @@ pub(crate) struct File {
     pub(crate) profiles: Vec<Profile>,
     pub(crate) steps: Vec<RawStep>,
     pub(crate) publish: Vec<Entry>,
+    pub(crate) policy: Option<String>,
 }
 
 /// A profile.
@@ -166,6 +168,7 @@ impl Reader<'_> {
                     }
                 }
                 Kind::Publish => file.publish = self.publish(value, &at),
+                Kind::Policy => file.policy = self.policy(value, &at),
                 _ => {}
             }
         }
@@ -197,6 +200,21 @@ impl Reader<'_> {
             }
         }
         title
+    }
+
+    fn policy(&mut self, yaml: &Yaml, at: &At) -> Option<String> {
+        let value = self.plain(yaml, at, "policy")?;
+        let name = self.typed(at, typed::text(&value))?;
+        let known = || policy::POLICIES.iter().filter(|(_, make)| !make().preemptive()).map(|(known, _)| *known);
+        if known().any(|known| known == name) {
+            return Some(name);
+        }
+        let what = match policy::named(&name) {
+            Some(_) => Diagnostic::new(policy::only_simulated(&name)).help("`flow simulate` takes it; live use another"),
+            None => Diagnostic::new(format!("there is no policy `{name}`")).nearest(&name, known()),
+        };
+        self.problems.value(at, what);
+        None
     }
 
     fn params(&mut self, yaml: &Yaml, at: &At) -> IndexMap<String, (Value, At)> {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf, process};
 
 use flow_core::{
-    Builtins, Digest, JOURNAL_FORMAT, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart, Settled, nearest,
+    Builtins, Digest, Instance, JOURNAL_FORMAT, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart, Settled,
     plan::{Force, Plan, State},
     sched::{
         Event, Limits, Scheduler,
@@ -34,7 +34,7 @@ pub struct RunOptions {
     pub keep_going: bool,
     /// `-j`.
     pub jobs: Option<u32>,
-    /// `--policy`; the workflow's own default is the critical path.
+    /// `--policy`, before what the workflow says.
     pub policy: Option<String>,
     /// Wait while somebody else holds the store.
     pub wait: bool,
@@ -95,8 +95,8 @@ pub fn run(
     let session = Session::open(&options.session, builtins)?;
     let wanted = session.wanted(&options.targets)?;
     let force = options.force.of(&session)?;
-    let policy_name = options.policy.as_deref().unwrap_or("critical-path");
-    let policy = policy(policy_name)?;
+    let policy_name = options.policy.as_deref().or(session.expansion.policy.as_deref()).unwrap_or(policies::DEFAULT);
+    let policy = policy(policy_name, &session)?;
     let key = key(&session);
 
     // Nothing changed since the last run: its snapshot answers by looking at files, without the database.
@@ -274,19 +274,22 @@ fn beginning(
     std::iter::once(start).chain(instances).chain(remarks).map(|event| JournalLine { at, event }).collect()
 }
 
-fn policy(name: &str) -> Result<Box<dyn Policy>, ExecError> {
-    let policy = policies::named(name).ok_or_else(|| {
-        let known: Vec<&str> = policies::POLICIES.iter().map(|(known, _)| *known).collect();
-        let near = nearest(name, known.iter().copied()).map(|near| format!("; did you mean `{near}`?"));
-        let there_is = || format!("; there is {}", known.join(", "));
-        ExecError::Usage(format!("there is no policy `{name}`{}", near.unwrap_or_else(there_is)))
-    })?;
+fn policy(name: &str, session: &Session) -> Result<Box<dyn Policy>, ExecError> {
+    let policy = policies::named(name).ok_or_else(|| ExecError::Usage(policies::unknown(name)))?;
     if policy.preemptive() {
-        return Err(ExecError::Usage(format!(
-            "policy `{name}` takes running steps off their GPUs, which nothing but a simulation can do; use one that does not"
-        )));
+        let way_out = "use one that does not, or `flow simulate`";
+        return Err(ExecError::Usage(format!("{}; {way_out}", policies::only_simulated(name))));
     }
-    Ok(policy)
+    let wide = |instance: &&Instance| policy.one_gpu_only() && instance.request.gpus > 1;
+    match session.expansion.instances.iter().find(wide) {
+        Some(wide) => Err(ExecError::Usage(format!(
+            "policy `{name}` runs one GPU a step, and {} asks for {}; use `{}`",
+            wide.label,
+            wide.request.gpus,
+            name.trim_end_matches("-single")
+        ))),
+        None => Ok(policy),
+    }
 }
 
 /// Everything besides files that decides what a run does: with the same key and the same files there is nothing to do.
