@@ -5,10 +5,15 @@
 //! input gives the same schedule.
 #![forbid(unsafe_code)]
 
+mod cluster;
 mod schedule;
+mod summary;
 mod task;
+pub mod trace;
 mod world;
 
+pub use cluster::{Cluster, Placement};
 pub use schedule::{Ran, Schedule, SimError};
+pub use summary::Summary;
 pub use task::{Attempt, End, Fault, SimTask};
 pub use world::{Simulation, simulate};

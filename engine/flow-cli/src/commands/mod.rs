@@ -21,6 +21,7 @@ pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod schema;
 pub(crate) mod show;
+pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod why;
 
@@ -59,6 +60,7 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
         Command::Diff(diff) => diff.execute(global, output),
         Command::Graph(graph) => graph.execute(global, output),
         Command::Report(report) => report.execute(global, output),
+        Command::Simulate(simulate) => simulate.execute(output),
         Command::Accept(accept) => accept.execute(global, output),
         Command::Cancel(cancel) => cancel.execute(global, output),
         Command::Attach(attach) => attach.execute(global, output),

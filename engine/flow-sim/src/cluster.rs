@@ -1,0 +1,77 @@
+//! A cluster of nodes with GPUs that need not be there, and where a policy's jobs go on it.
+
+use flow_core::sched::{Capacity, GpuState, Placer};
+
+/// Nodes with equally many GPUs each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// Nodes.
+    pub nodes: u32,
+    /// GPUs of each.
+    pub gpus: u32,
+}
+
+/// How GPUs are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Only their number counts.
+    #[default]
+    Count,
+    /// The first node that has enough.
+    First,
+    /// The node that has least to spare.
+    Best,
+}
+
+impl Cluster {
+    /// Most GPUs that make sense to simulate.
+    const MOST: u32 = 100_000;
+
+    /// Reads `NODESxGPUS`, as `8x8`; a bare number is one node.
+    ///
+    /// # Errors
+    /// What was expected.
+    pub fn parse(text: &str) -> Result<Cluster, String> {
+        let (nodes, gpus) = text.split_once(['x', '×']).unwrap_or(("1", text));
+        let number = |text: &str| text.trim().parse::<u32>().ok().filter(|n| (1..=Self::MOST).contains(n));
+        match (number(nodes), number(gpus)) {
+            (Some(nodes), Some(gpus)) if nodes.saturating_mul(gpus) <= Self::MOST => Ok(Cluster { nodes, gpus }),
+            _ => Err(format!("`{text}` is no cluster; expected NODESxGPUS, as 8x8, with at most {} GPUs", Self::MOST)),
+        }
+    }
+
+    /// GPUs in all.
+    pub fn total(self) -> u32 {
+        self.nodes * self.gpus
+    }
+
+    /// What there is to give out: GPUs alone count, everything else is plenty.
+    pub fn capacity(self) -> Capacity {
+        let gpu = GpuState { memory: 1 << 40, strangers: 0, alive: true };
+        Capacity { gpus: vec![gpu; self.total() as usize], cpus: u32::MAX, memory: u64::MAX, jobs: None }
+    }
+
+    /// Where GPUs are taken from.
+    pub fn placer(self, placement: Placement) -> Placer {
+        match placement {
+            Placement::Count => Placer::Emptiest,
+            Placement::First => Placer::First { node: self.gpus },
+            Placement::Best => Placer::Best { node: self.gpus },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_are_nodes_times_gpus() {
+        assert_eq!(Cluster::parse("8x4"), Ok(Cluster { nodes: 8, gpus: 4 }));
+        assert_eq!(Cluster::parse("3"), Ok(Cluster { nodes: 1, gpus: 3 }));
+        for wrong in ["", "x", "0x8", "8x0", "8x8x8", "-1x8", "99999x99999", "8 of 8"] {
+            let error = Cluster::parse(wrong).unwrap_err();
+            assert!(error.contains("expected NODESxGPUS"), "{error}");
+        }
+    }
+}

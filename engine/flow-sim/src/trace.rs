@@ -1,0 +1,178 @@
+//! Traces of jobs: a text with one job a line becomes tasks that arrive, hold whole GPUs and end. Knows no policy and no file;
+//! every mistake is told with its line.
+
+use flow_core::sched::{Estimate, Task};
+use flow_core::{Exclusive, InstanceId, ResourceRequest, Span, Time, nearest};
+
+use crate::SimTask;
+
+/// Columns that a trace must have.
+pub const COLUMNS: [&str; 4] = ["job_id", "submit_s", "num_gpus", "duration_s"];
+
+/// Times beyond this are no times: thirty thousand years.
+const LONGEST: f64 = 1e12;
+
+/// A job of a trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// As the trace calls it.
+    pub id: String,
+    /// Its line in the trace, counted from 1.
+    pub line: u64,
+    /// When it arrives.
+    pub submitted: Time,
+    /// GPUs that it holds, all at once.
+    pub gpus: u32,
+    /// How long it runs alone.
+    pub duration: Span,
+    /// Larger goes first, where the policy asks for it; the column `priority`, else 0.
+    pub priority: i64,
+}
+
+/// A mistake in a trace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct TraceError {
+    /// Where, counted from 1.
+    pub line: u64,
+    /// What is wrong, and what was expected.
+    pub message: String,
+    /// The way out.
+    pub help: String,
+}
+
+impl TraceError {
+    fn new(line: u64, message: impl Into<String>, help: impl Into<String>) -> Self {
+        TraceError { line, message: message.into(), help: help.into() }
+    }
+}
+
+/// Reads a trace: comma-separated, the first line names the columns, further columns are ignored. Jobs come back in order of
+/// arrival, those of one instant in the trace's order.
+///
+/// # Errors
+/// All mistakes, in order of lines.
+pub fn jobs(text: &str) -> Result<Vec<Job>, Vec<TraceError>> {
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(text.as_bytes());
+    let header = reader.headers().map_err(|e| vec![broken(&e, 1)])?.clone();
+    let column = |name: &str| header.iter().position(|known| known == name);
+    let mut errors: Vec<TraceError> = Vec::new();
+    for name in COLUMNS.into_iter().filter(|name| column(name).is_none()) {
+        let near = nearest(name, header.iter()).map(|near| format!("rename `{near}` to `{name}`"));
+        let expected = || format!("the first line names the columns: {}", COLUMNS.join(","));
+        errors.push(TraceError::new(1, format!("there is no column `{name}`"), near.unwrap_or_else(expected)));
+    }
+    let [Some(id), Some(submit), Some(gpus), Some(duration)] = COLUMNS.map(column) else { return Err(errors) };
+    let priority = column("priority");
+    let mut jobs = Vec::new();
+    for row in reader.records() {
+        let row = match row {
+            Ok(row) => row,
+            Err(e) => {
+                errors.push(broken(&e, 1));
+                continue;
+            }
+        };
+        let line = row.position().map_or(1, csv::Position::line);
+        let cell = |column: usize| row.get(column).unwrap_or_default();
+        let submitted = time(cell(submit), COLUMNS[1], line);
+        let lasts = time(cell(duration), COLUMNS[3], line);
+        let wide = count(cell(gpus), line);
+        let level = priority.map(cell).filter(|text| !text.is_empty()).map_or(Ok(0), |text| {
+            let wrong = |_| TraceError::new(line, format!("priority is `{text}`, not a whole number"), "write 0 or 3");
+            text.parse::<i64>().map_err(wrong)
+        });
+        match (submitted, wide, lasts, level) {
+            (Ok(submitted), Ok(gpus), Ok(lasts), Ok(priority)) => {
+                let (submitted, id) = (Time(0) + submitted, cell(id).to_owned());
+                jobs.push(Job { id, line, submitted, gpus, duration: lasts, priority });
+            }
+            (submitted, wide, lasts, level) => {
+                errors.extend([submitted.err(), wide.err(), lasts.err(), level.err()].into_iter().flatten());
+            }
+        }
+    }
+    if jobs.is_empty() && errors.is_empty() {
+        errors.push(TraceError::new(1, "the trace has no jobs", "write one job a line below the names of the columns"));
+    }
+    jobs.sort_by_key(|job| job.submitted);
+    if errors.is_empty() { Ok(jobs) } else { Err(errors) }
+}
+
+/// Jobs that can never run: on `gpus` GPUs in all, or under a policy that gives each one.
+pub fn too_wide(jobs: &[Job], gpus: u32, one_gpu_only: Option<&str>) -> Vec<TraceError> {
+    let wide = |job: &&Job| job.gpus > gpus || job.gpus > 1 && one_gpu_only.is_some();
+    let tell = |job: &Job| match one_gpu_only {
+        Some(policy) if job.gpus <= gpus => TraceError::new(
+            job.line,
+            format!("job {} asks for {} GPUs, and policy `{policy}` runs one GPU a job", job.id, job.gpus),
+            format!("use `{}`, or leave such jobs out", policy.trim_end_matches("-single")),
+        ),
+        _ => TraceError::new(
+            job.line,
+            format!("job {} asks for {} GPUs, and there are {gpus}", job.id, job.gpus),
+            "give more with --gpus NODESxGPUS, or leave the job out",
+        ),
+    };
+    let mut errors: Vec<TraceError> = jobs.iter().filter(wide).map(tell).collect();
+    errors.sort_by_key(|error| error.line);
+    errors
+}
+
+/// The tasks of jobs: each holds its GPUs alone, and its estimate is its duration.
+pub fn tasks(jobs: &[Job]) -> Vec<SimTask> {
+    let task = |(i, job): (usize, &Job)| {
+        let estimate = Estimate { duration: Some(job.duration), source: "the trace".to_owned(), ..Estimate::default() };
+        let task = Task {
+            instance: InstanceId(i as u32),
+            needs: Vec::new(),
+            request: ResourceRequest { gpus: job.gpus, ..ResourceRequest::default() },
+            exclusive: Exclusive::No,
+            corun: None,
+            continues: false,
+            measured: false,
+            record: Vec::new(),
+            timeout: None,
+            retries: 0,
+            priority: job.priority,
+            settled: None,
+            estimate,
+            submitted: job.submitted,
+        };
+        SimTask::new(task, job.duration)
+    };
+    jobs.iter().enumerate().map(task).collect()
+}
+
+fn time(text: &str, column: &str, line: u64) -> Result<Span, TraceError> {
+    let wrong = |what: &str, help: &str| {
+        let is = if text.is_empty() { "is empty".to_owned() } else { format!("is `{text}`") };
+        Err(TraceError::new(line, format!("{column} {is}, {what}"), help))
+    };
+    match text.parse::<f64>() {
+        Err(_) if text.is_empty() => {
+            wrong("and a job without it cannot be simulated", "fill it in, or leave the job out")
+        }
+        Err(_) => wrong("not a number of seconds", "write seconds, as 90 or 90.5"),
+        Ok(seconds) if seconds < 0.0 => wrong("before the trace began", "shift all times so that the first is 0"),
+        Ok(seconds) if !(seconds <= LONGEST) => wrong("longer than can be simulated", "write seconds, as 90 or 90.5"),
+        Ok(seconds) => Ok(Span::from_secs_f64(seconds)),
+    }
+}
+
+fn count(text: &str, line: u64) -> Result<u32, TraceError> {
+    let wrong = |_| TraceError::new(line, format!("num_gpus is `{text}`, not a count of GPUs"), "write 0, 1, 2, …");
+    text.parse::<u32>().map_err(wrong)
+}
+
+fn broken(error: &csv::Error, line: u64) -> TraceError {
+    let line = error.position().map_or(line, csv::Position::line);
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => TraceError::new(
+            line,
+            format!("{len} cells where the first line names {expected_len} columns"),
+            "write one cell a column; an empty one is unknown",
+        ),
+        _ => TraceError::new(line, format!("it cannot be read: {error}"), "a trace is UTF-8 text with commas"),
+    }
+}

@@ -1,0 +1,155 @@
+//! Published traces against their published results: two public simulators and an independent one agree on them.
+
+use flow_core::sched::{Limits, policy};
+use flow_sim::{Cluster, Placement, Simulation, Summary, trace};
+
+const TIRESIAS: &str = include_str!("data/tiresias_60.csv");
+const PHILLY: &str = include_str!("data/philly_2869ce_992.csv");
+
+fn run(text: &str, cluster: &str, policy: Box<dyn policy::Policy>, placement: Placement) -> Summary {
+    let cluster = Cluster::parse(cluster).unwrap();
+    let tasks = trace::tasks(&trace::jobs(text).unwrap());
+    let limits = Limits { placer: cluster.placer(placement), ..Limits::simulated() };
+    let name = policy.name();
+    let simulation = Simulation::new(tasks.clone(), cluster.capacity(), policy, limits).unwrap();
+    let small = tasks.len() < 100;
+    let schedule = simulation
+        .run(|scheduler, _| {
+            if small {
+                scheduler.check().unwrap()
+            }
+        })
+        .unwrap();
+    Summary::of(name, &tasks, &schedule, cluster.total())
+}
+
+/// Policy, makespan, mean time in system, mean waiting, p50, p99.
+type Answer = (&'static str, [f64; 5]);
+
+fn agree(text: &str, cluster: &str, answers: &[Answer]) {
+    let mut wrong = String::new();
+    for (name, expected) in answers {
+        let is = run(text, cluster, policy::named(name).unwrap(), Placement::Count);
+        let values = [
+            is.makespan_s,
+            is.mean_time_in_system_s,
+            is.mean_waiting_s,
+            is.p50_time_in_system_s,
+            is.p99_time_in_system_s,
+        ];
+        // What is published ends after three digits.
+        let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-6 * b.abs().max(500.0);
+        if !values.iter().zip(expected).all(close) {
+            wrong += &format!("{name} gives {values:?}, expected {expected:?}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn tiresias() {
+    agree(
+        TIRESIAS,
+        "1x8",
+        &[
+            ("fifo", [5_747.0, 1_556.483, 1_378.067, 1_421.0, 3_997.0]),
+            ("fit", [4_806.0, 715.267, 536.850, 152.0, 3_424.0]),
+            ("sjf", [5_847.0, 1_043.467, 865.050, 303.0, 4_376.0]),
+            ("srtf", [4_901.0, 519.867, 341.450, 143.0, 3_430.0]),
+            ("srsf", [4_962.0, 563.383, 384.967, 152.0, 4_294.0]),
+        ],
+    );
+}
+
+#[test]
+fn philly() {
+    agree(
+        PHILLY,
+        "8x8",
+        &[
+            ("fifo", [8_171_961.0, 991_167.015, 944_302.161, 1_143_209.0, 1_696_723.0]),
+            ("fit", [8_171_961.0, 480_104.773, 433_239.919, 376_580.0, 3_746_037.0]),
+            ("easy", [8_171_961.0, 421_204.056, 374_339.203, 257_266.0, 1_386_450.0]),
+            ("sjf", [8_171_961.0, 262_106.859, 215_242.005, 41_720.0, 4_999_189.0]),
+            ("srtf", [8_171_961.0, 180_116.346, 133_251.492, 3_628.0, 4_280_559.0]),
+            ("srsf", [8_171_961.0, 172_683.743, 125_818.889, 3_628.0, 3_580_618.0]),
+            ("las", [8_171_961.0, 327_259.428, 280_394.575, 11_625.0, 4_939_313.0]),
+        ],
+    );
+}
+
+/// V trades the order of arrival for short service. Mean and p99 in thousands of seconds, of an independent simulator.
+#[test]
+fn lyapunov_lies_between_arrival_and_shortest_service() {
+    for (v, reservation, mean, p99) in [
+        (0.0, false, 480, 3746),
+        (0.0, true, 421, 1386),
+        (1.0, false, 239, 2942),
+        (1.0, true, 265, 2549),
+        (10.0, true, 233, 4563),
+    ] {
+        let is = run(PHILLY, "8x8", Box::new(policy::Lyapunov { v, reservation }), Placement::Count);
+        let thousands = |s: f64| (s / 1e3).round() as i64;
+        let values = (thousands(is.mean_time_in_system_s), thousands(is.p99_time_in_system_s));
+        assert_eq!(values, (mean, p99), "V = {v}, reservation {reservation}");
+    }
+}
+
+#[test]
+fn nodes_make_a_difference() {
+    let means = |text, cluster| {
+        [Placement::Count, Placement::First, Placement::Best]
+            .map(|placement| run(text, cluster, policy::named("fit").unwrap(), placement).mean_time_in_system_s)
+    };
+    let [count, first, best] = means(PHILLY, "8x8");
+    assert!(count < best && best <= first, "{count} {best} {first}");
+    // The third job goes to the first node with room, or to the one that it fills; only then is there room for the last.
+    let small = "job_id,submit_s,num_gpus,duration_s\na,0,2,10\nb,0,3,10\nc,0,1,10\nd,0,2,10\n";
+    assert_eq!(means(small, "2x4"), [10.0, 12.5, 10.0]);
+    // Wider than a node: a whole one, and the rest of another.
+    let wide = "job_id,submit_s,num_gpus,duration_s\na,0,6,10\nb,0,2,10\n";
+    assert_eq!(means(wide, "2x4"), [10.0; 3]);
+}
+
+#[test]
+fn the_same_trace_gives_the_same_events() {
+    let tasks = trace::tasks(&trace::jobs(TIRESIAS).unwrap());
+    for (name, make) in policy::POLICIES.iter().filter(|(name, _)| !name.ends_with("-single")) {
+        let capacity = Cluster { nodes: 1, gpus: 8 }.capacity();
+        let log =
+            || Simulation::new(tasks.clone(), capacity.clone(), make(), Limits::simulated()).unwrap().run(|_, _| {});
+        assert_eq!(log(), log(), "{name}");
+    }
+}
+
+#[test]
+fn a_bad_trace_is_told_line_by_line() {
+    let told = |text: &str| {
+        let errors = trace::jobs(text).unwrap_err();
+        errors.iter().map(|e| format!("{}: {e}\n   {}\n", e.line, e.help)).collect::<String>()
+    };
+    assert_eq!(
+        told("job,submit_s,num_gpu,duration_s\n1,2,3,4\n"),
+        "1: there is no column `job_id`\n   the first line names the columns: job_id,submit_s,num_gpus,duration_s\n\
+         1: there is no column `num_gpus`\n   rename `num_gpu` to `num_gpus`\n"
+    );
+    let rows = "job_id,submit_s,num_gpus,duration_s,priority\na,-1,1,5,\nb,0,1,,0\nc,x,2.5,1e99,high\nd,0,1\n";
+    assert_eq!(
+        told(rows),
+        "2: submit_s is `-1`, before the trace began\n   shift all times so that the first is 0\n\
+         3: duration_s is empty, and a job without it cannot be simulated\n   fill it in, or leave the job out\n\
+         4: submit_s is `x`, not a number of seconds\n   write seconds, as 90 or 90.5\n\
+         4: num_gpus is `2.5`, not a count of GPUs\n   write 0, 1, 2, …\n\
+         4: duration_s is `1e99`, longer than can be simulated\n   write seconds, as 90 or 90.5\n\
+         4: priority is `high`, not a whole number\n   write 0 or 3\n\
+         5: 3 cells where the first line names 5 columns\n   write one cell a column; an empty one is unknown\n"
+    );
+    assert_eq!(
+        told("job_id,submit_s,num_gpus,duration_s\n"),
+        "1: the trace has no jobs\n   write one job a line below the names of the columns\n"
+    );
+    let jobs = trace::jobs("job_id,submit_s,num_gpus,duration_s\na,0,1,5\nb,0,16,5\n").unwrap();
+    let wide = trace::too_wide(&jobs, 8, None);
+    assert_eq!((wide.len(), wide[0].line, &*wide[0].message), (1, 3, "job b asks for 16 GPUs, and there are 8"));
+    assert_eq!(trace::too_wide(&jobs, 64, Some("sjf-single"))[0].help, "use `sjf`, or leave such jobs out");
+}
