@@ -155,8 +155,8 @@ fn time(text: &str, column: &str, line: u64) -> Result<Span, TraceError> {
         }
         Err(_) => wrong("not a number of seconds", "write seconds, as 90 or 90.5"),
         Ok(seconds) if seconds < 0.0 => wrong("before the trace began", "shift all times so that the first is 0"),
-        Ok(seconds) if !(seconds <= LONGEST) => wrong("longer than can be simulated", "write seconds, as 90 or 90.5"),
-        Ok(seconds) => Ok(Span::from_secs_f64(seconds)),
+        Ok(seconds) if seconds <= LONGEST => Ok(Span::from_secs_f64(seconds)),
+        Ok(_) => wrong("longer than can be simulated", "write seconds, as 90 or 90.5"),
     }
 }
 
