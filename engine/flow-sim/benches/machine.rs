@@ -64,7 +64,7 @@ fn trace(jobs: u32) -> Vec<SimTask> {
     };
     let mut at = 0;
     for job in 0..jobs {
-        at += random(300);
+        at += random(200);
         let gpus = 1 << random(10).saturating_sub(4);
         text += &format!("{job},{at},{gpus},{}\n", 60 + random(60) * random(60));
     }

@@ -42,6 +42,8 @@ struct Sketch {
     measured: bool,
     continues: bool,
     peak: Option<u64>,
+    busy: u32,
+    keeps: Option<u32>,
     needs: Vec<(prop::sample::Index, bool)>,
     records: bool,
     timeout: Option<u64>,
@@ -103,7 +105,7 @@ fn sketch() -> impl Strategy<Value = Sketch> {
         exclusive,
         any::<bool>(),
         any::<bool>(),
-        prop::option::of(1..14u64),
+        (prop::option::of(1..14u64), 0..=1_000u32, prop::option::of(0..4_000u32)),
     );
     let life = (
         prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..3),
@@ -116,7 +118,7 @@ fn sketch() -> impl Strategy<Value = Sketch> {
     );
     (shape, life).prop_map(
         |(
-            (after, members, shared, request, exclusive, measured, continues, peak),
+            (after, members, shared, request, exclusive, measured, continues, (peak, busy, keeps)),
             (needs, records, timeout, retries, answer, settled, attempts),
         )| Sketch {
             after,
@@ -127,6 +129,8 @@ fn sketch() -> impl Strategy<Value = Sketch> {
             measured,
             continues,
             peak,
+            busy,
+            keeps,
             needs,
             records,
             timeout,
@@ -178,6 +182,8 @@ fn build(sketches: Vec<Sketch>) -> Vec<SimTask> {
                 estimate: Estimate {
                     duration: attempts.first().map(|attempt| attempt.work),
                     gpu_memory: sketch.peak.map(|gib| gib * GIB),
+                    gpu_busy_milli: sketch.peak.map(|_| sketch.busy),
+                    cpu_milli: sketch.keeps,
                     samples: u32::from(sketch.peak.is_some()),
                     ..Estimate::default()
                 },
@@ -280,8 +286,17 @@ fn resources_are_never_oversubscribed(load: &Workload, schedule: &Schedule) -> R
     }
     for moment in load.moments(schedule) {
         let group = moment.iter().all(|ran| load.task(ran.instance).corun.is_some());
-        let cpus: u32 = moment.iter().map(|ran| ran.placement.cpus).sum();
-        prop_assert!(group || cpus <= load.capacity.cpus, "{} CPUs", cpus);
+        // What is declared is kept free; what history knows of a step that keeps GPUs busy may go somewhat beyond.
+        let (mut declared, mut all) = (0, 0);
+        for ran in &moment {
+            let task = load.task(ran.instance);
+            let alone = task.measured || task.exclusive != Exclusive::No || task.request.gpus == 0;
+            let learned = task.estimate.cpu_milli.filter(|_| task.estimate.samples > 0 && !alone);
+            declared += if learned.is_none() { ran.placement.cpus * 1_000 } else { 0 };
+            all += learned.map_or(u32::MAX, |milli| milli).min(ran.placement.cpus * 1_000);
+        }
+        let host = load.capacity.cpus * 1_000;
+        prop_assert!(group || declared <= host && all <= host * 13 / 10, "{} and {} of {}", declared, all, host);
         prop_assert!(group || load.capacity.jobs.is_none_or(|jobs| moment.len() <= jobs as usize));
         let memory: u64 = moment.iter().filter_map(|ran| load.task(ran.instance).request.memory).sum();
         prop_assert!(memory <= load.capacity.memory);
@@ -293,7 +308,7 @@ fn resources_are_never_oversubscribed(load: &Workload, schedule: &Schedule) -> R
             prop_assert!(declared <= 12 * GIB);
             let alone = |ran: &&&Ran| {
                 let task = load.task(ran.instance);
-                let unknown = task.request.gpu_memory.is_none() && task.estimate.samples == 0;
+                let unknown = task.estimate.samples == 0;
                 task.corun.is_none() && (task.measured || unknown || task.exclusive == Exclusive::Gpu)
             };
             prop_assert!(here.len() < 2 || !here.iter().any(alone), "a GPU wanted alone is shared");
@@ -407,7 +422,7 @@ proptest! {
         let mut small = Sketch {
             after: 1, members: 1, shared: false,
             request: ResourceRequest { gpus: 1, cpus: 1, ..ResourceRequest::default() },
-            exclusive: Exclusive::No, measured: false, continues: false, peak: None, needs: Vec::new(), records: false,
+            exclusive: Exclusive::No, measured: false, continues: false, peak: None, busy: 0, keeps: None, needs: Vec::new(), records: false,
             timeout: None, retries: 0, answer: Answer::Miss, settled: None, attempts: Vec::new(),
         };
         let sketches = work.iter().enumerate().map(|(i, &work)| {

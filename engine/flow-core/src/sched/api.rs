@@ -81,6 +81,27 @@ pub struct Limits {
     pub preemption: bool,
     /// Which of the GPUs with room a task gets.
     pub placer: Placer,
+    /// When several share a GPU, and the host's CPUs.
+    pub sharing: Sharing,
+}
+
+/// When tasks that history knows share a GPU. A measured step never does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sharing {
+    /// Nobody may be predicted to take longer than this, alone taking 1.
+    pub slowdown: f64,
+    /// What is done at once must grow by this, a task alone counting 1.
+    pub gain: f64,
+    /// How far the CPU demand that history knows may go beyond the host's cores: a hard bound of 1 is worse than none.
+    pub cpu: f64,
+    /// The price of sharing each GPU ([`super::contention::Host::devices`]).
+    pub devices: Vec<f64>,
+}
+
+impl Default for Sharing {
+    fn default() -> Self {
+        Sharing { slowdown: 2.0, gain: 0.25, cpu: 1.3, devices: Vec::new() }
+    }
 }
 
 /// Which of the GPUs with room a task gets.
@@ -118,6 +139,7 @@ impl Default for Limits {
             patience: Some(Span::from_millis(120_000)),
             preemption: false,
             placer: Placer::Emptiest,
+            sharing: Sharing::default(),
         }
     }
 }

@@ -98,6 +98,8 @@ pub enum Resource {
     Gpus,
     /// Memory of this GPU, bytes. If that would suffice, the GPU is wanted alone, by it or by its holder.
     GpuMemory(GpuId),
+    /// This GPU's time, thousandths: sharing it would slow somebody down too much, or gain too little.
+    GpuBusy(GpuId),
     /// This GPU does not answer.
     GpuLost(GpuId),
 }
@@ -193,6 +195,18 @@ impl Core {
             until: self.live.get(attempt).and_then(|live| self.expected_end_at(live, now)),
         };
         let mut short = Vec::new();
+        if !ledger.cpus_suffice(demand) {
+            let holders = ledger.holders.iter().filter(|(_, held)| held.asks.cpu_milli > 0);
+            let cpus = |milli: u64| milli.div_ceil(1_000);
+            short.push(Shortage {
+                resource: Resource::Cpus,
+                requested: cpus(demand.asks.cpu_milli),
+                available: ledger.cpus.saturating_sub(cpus(ledger.held_cpus)),
+                total: ledger.cpus,
+                held_by: holders.map(|(a, held)| holder(a, held.instance, cpus(held.asks.cpu_milli))).collect(),
+                strangers: 0,
+            });
+        }
         let mut sum = |resource, requested: u64, held: u64, total: u64, amount: fn(&super::Placement) -> u64| {
             if requested > total.saturating_sub(held) {
                 let holders = ledger.holders.iter().filter(|(_, held)| amount(&held.placement) > 0);
@@ -202,7 +216,6 @@ impl Core {
             }
         };
         sum(Resource::Jobs, 1, ledger.holders.len() as u64, ledger.jobs as u64, |_| 1);
-        sum(Resource::Cpus, demand.cpus.into(), ledger.held_cpus, ledger.cpus, |p| p.cpus.into());
         sum(Resource::Memory, demand.memory, ledger.held_memory, ledger.memory, |p| p.memory);
         let takers = ledger.gpus.iter().filter(|gpu| gpu.takes(demand)).count() as u64;
         let wanted = u64::from(demand.gpus);
@@ -233,6 +246,22 @@ impl Core {
                     strangers: gpu.state.strangers,
                 });
             }
+        }
+        for id in ledger.crowded(demand).unwrap_or_default() {
+            let held = ledger.gpus[id.index()]
+                .holders
+                .iter()
+                .filter_map(|h| Some((h.attempt, ledger.holders.get(&h.attempt)?)));
+            let held_by: Vec<_> = held.map(|(a, held)| holder(&a, held.instance, held.asks.gpu_milli.into())).collect();
+            let busy: u64 = held_by.iter().map(|holder| holder.amount).sum();
+            short.push(Shortage {
+                resource: Resource::GpuBusy(id),
+                requested: demand.asks.gpu_milli.into(),
+                available: 1_000u64.saturating_sub(busy),
+                total: 1_000,
+                held_by,
+                strangers: 0,
+            });
         }
         short
     }

@@ -399,7 +399,8 @@ impl Core {
         let attempt = AttemptId(self.next_attempt);
         self.next_attempt += 1;
         self.set(instance, State::Running { attempt });
-        self.grounds.now.take(attempt, instance, &placement, self.beside(instance));
+        let asks = self.node(instance).demand.asks;
+        self.grounds.now.take(attempt, instance, &placement, self.beside(instance), asks);
         let live = Live {
             instance,
             since: self.now,

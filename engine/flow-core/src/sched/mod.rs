@@ -27,6 +27,7 @@
 mod admit;
 mod api;
 mod check;
+pub mod contention;
 mod explain;
 mod groups;
 mod machine;
@@ -37,6 +38,6 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use api::{Action, Answer, Capacity, Estimate, Event, GpuState, Limits, Placement, Placer, Task};
+pub use api::{Action, Answer, Capacity, Estimate, Event, GpuState, Limits, Placement, Placer, Sharing, Task};
 pub use explain::{Holder, Resource, Shortage, Waiting};
 pub use machine::Scheduler;

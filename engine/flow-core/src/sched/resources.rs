@@ -4,7 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::api::{Capacity, GpuState, Limits, Placement, Placer, Task};
+use super::api::{Capacity, GpuState, Limits, Placement, Placer, Sharing, Task};
+use super::contention::{self, Host, Load};
 use crate::{AttemptId, CorunGpus, Exclusive, GpuId, InstanceId};
 
 const GIB: u64 = 1 << 30;
@@ -15,11 +16,23 @@ pub(super) struct Demand {
     pub(super) gpus: u32,
     pub(super) gpu_memory: GpuMemory,
     pub(super) cpus: u32,
+    pub(super) asks: Asks,
     pub(super) memory: u64,
     /// Nothing else of ours on its GPUs.
     pub(super) gpus_alone: bool,
     /// Nothing else of ours on the machine.
     pub(super) machine_alone: bool,
+}
+
+/// What a task keeps busy while it runs alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Asks {
+    /// Thousandths of a core.
+    pub(super) cpu_milli: u64,
+    /// History saw it; else it is the CPUs that it holds.
+    pub(super) cpu_learned: bool,
+    /// Thousandths of each of its GPUs; all of it while nobody knows.
+    pub(super) gpu_milli: u32,
 }
 
 /// What is known of the memory that a task takes on each of its GPUs.
@@ -43,11 +56,21 @@ impl Demand {
             (_, None, Some(bytes)) => GpuMemory::Learned(bytes),
             (_, None, None) => GpuMemory::Unknown,
         };
-        let alone = gpu_memory == GpuMemory::Unknown || task.measured || task.exclusive != Exclusive::No;
+        let unknown = task.estimate.samples == 0 || gpu_memory == GpuMemory::Unknown;
+        let alone = unknown || task.measured || task.exclusive != Exclusive::No;
+        // CPUs that are declared are kept free for it; what history says of a step that keeps GPUs busy only decides when.
+        let held = u64::from(request.cpus) * 1_000;
+        let seen = task.estimate.cpu_milli.filter(|_| request.gpus > 0 && !alone && task.estimate.samples > 0);
+        let asks = Asks {
+            cpu_milli: seen.map_or(held, |milli| held.min(milli.into())),
+            cpu_learned: seen.is_some(),
+            gpu_milli: if request.gpus == 0 { 0 } else { task.estimate.gpu_busy_milli.unwrap_or(1_000).min(1_000) },
+        };
         Demand {
             gpus: request.gpus,
             gpu_memory,
             cpus: request.cpus,
+            asks,
             memory: request.memory.unwrap_or(0),
             gpus_alone: request.gpus > 0 && alone,
             machine_alone: task.exclusive == Exclusive::Machine,
@@ -104,6 +127,7 @@ pub(super) struct Held {
     pub(super) instance: InstanceId,
     pub(super) placement: Placement,
     pub(super) beside: Beside,
+    pub(super) asks: Asks,
 }
 
 #[derive(Clone, Debug)]
@@ -150,10 +174,12 @@ pub(super) struct Ledger {
     pub(super) cpus: u64,
     pub(super) memory: u64,
     pub(super) jobs: usize,
+    /// Thousandths, as asked for.
     pub(super) held_cpus: u64,
     pub(super) held_memory: u64,
     pub(super) holders: BTreeMap<AttemptId, Held>,
     placer: Placer,
+    sharing: Sharing,
     /// Capacity shrank under what was running.
     shrunk: bool,
 }
@@ -169,6 +195,7 @@ impl Ledger {
             held_memory: 0,
             holders: BTreeMap::new(),
             placer: limits.placer,
+            sharing: limits.sharing.clone(),
             shrunk: false,
         };
         ledger.set_capacity(capacity);
@@ -203,14 +230,18 @@ impl Ledger {
         self.sums_suffice(demand)
             && match (demand.gpus, self.placer) {
                 (0, _) => true,
-                (gpus, Placer::Emptiest) => self.takers(demand).count() >= gpus as usize,
-                _ => self.choose(demand).is_some(),
+                (gpus, Placer::Emptiest) if self.empty_takers(demand) >= gpus as usize => true,
+                _ => self.choose(demand).is_some_and(|gpus| self.share_well(demand, &gpus)),
             }
     }
 
     /// The GPUs that would take a demand.
     fn takers(&self, demand: &Demand) -> impl Iterator<Item = (GpuId, &Gpu)> {
         (0..).map(GpuId).zip(&self.gpus).filter(|(_, gpu)| gpu.takes(demand))
+    }
+
+    fn empty_takers(&self, demand: &Demand) -> usize {
+        self.takers(demand).filter(|(_, gpu)| gpu.holders.is_empty()).count()
     }
 
     /// The GPUs that a demand would get.
@@ -240,9 +271,11 @@ impl Ledger {
         Some(chosen)
     }
 
-    /// Empty cards first, then those without strangers, then those with most room.
+    /// Empty cards first, of the others those that are least busy; without strangers, with most room.
     fn emptiest(&self, demand: &Demand) -> Option<Vec<GpuId>> {
-        let key = |(id, gpu): (GpuId, &Gpu)| (gpu.holders.len(), gpu.state.strangers > 0, Reverse(gpu.free()), id);
+        let key = |(id, gpu): (GpuId, &Gpu)| {
+            (self.busy_milli(gpu), gpu.holders.len(), gpu.state.strangers > 0, Reverse(gpu.free()), id)
+        };
         let mut takers: Vec<_> = self.takers(demand).map(key).collect();
         let wanted = demand.gpus as usize;
         if takers.len() > wanted {
@@ -254,11 +287,50 @@ impl Ledger {
         (chosen.len() == wanted).then_some(chosen)
     }
 
+    fn busy_milli(&self, gpu: &Gpu) -> u32 {
+        gpu.holders.iter().filter_map(|h| self.holders.get(&h.attempt)).map(|held| held.asks.gpu_milli).sum()
+    }
+
+    /// Whether a demand may join those who hold these GPUs: nobody is slowed down too much, and more is done than before.
+    fn share_well(&self, demand: &Demand, gpus: &[GpuId]) -> bool {
+        if gpus.iter().all(|gpu| self.gpus[gpu.index()].holders.is_empty()) {
+            return true;
+        }
+        let load = |asks: &Asks, gpus: &[GpuId]| Load {
+            cores: asks.cpu_milli as f64 / 1e3,
+            gpu_busy: f64::from(asks.gpu_milli) / 1e3,
+            gpus: gpus.iter().map(|gpu| gpu.index()).collect(),
+        };
+        let host = Host { cores: self.cpus as f64, devices: self.sharing.devices.clone() };
+        let mut loads: Vec<Load> = self.holders.values().map(|h| load(&h.asks, &h.placement.gpus)).collect();
+        let before: f64 = contention::speeds(&loads, &host).iter().sum();
+        loads.push(load(&demand.asks, gpus));
+        let speeds = contention::speeds(&loads, &host);
+        // Sums of rounded numbers: what is exactly at a bound is within it.
+        let (slowest, within) = (1.0 / self.sharing.slowdown, 1e-9);
+        speeds.iter().all(|speed| speed + within >= slowest)
+            && speeds.iter().sum::<f64>() - before + within >= self.sharing.gain
+    }
+
+    /// GPUs with room for a demand that it would share badly; those without holders are not told.
+    pub(super) fn crowded(&self, demand: &Demand) -> Option<Vec<GpuId>> {
+        let mut gpus = self.choose(demand).filter(|gpus| !self.share_well(demand, gpus))?;
+        gpus.retain(|gpu| !self.gpus[gpu.index()].holders.is_empty());
+        Some(gpus)
+    }
+
+    /// Whether the CPUs suffice: what is declared is kept free, what history knows may go somewhat beyond.
+    pub(super) fn cpus_suffice(&self, demand: &Demand) -> bool {
+        let all = self.cpus * 1_000;
+        let bound = if demand.asks.cpu_learned { (all as f64 * self.sharing.cpu) as u64 } else { all };
+        u64::from(demand.cpus) <= self.cpus && self.held_cpus + demand.asks.cpu_milli <= bound
+    }
+
     fn sums_suffice(&self, demand: &Demand) -> bool {
-        let (cpus, memory) = (u64::from(demand.cpus), demand.memory);
+        let memory = demand.memory;
         (self.holders.is_empty() || !demand.machine_alone && !self.closed())
             && self.holders.len() < self.jobs
-            && self.held_cpus + cpus <= self.cpus
+            && self.cpus_suffice(demand)
             && self.held_memory.saturating_add(memory) <= self.memory
     }
 
@@ -267,7 +339,7 @@ impl Ledger {
         if !self.sums_suffice(demand) {
             return None;
         }
-        let gpus = self.choose(demand)?;
+        let gpus = self.choose(demand).filter(|gpus| self.share_well(demand, gpus))?;
         let cards = || gpus.iter().map(|gpu| &self.gpus[gpu.index()]);
         let room = cards().map(Gpu::free).min().unwrap_or(0);
         let gpu_memory = match demand.gpu_memory {
@@ -312,14 +384,21 @@ impl Ledger {
         Some(placements)
     }
 
-    pub(super) fn take(&mut self, attempt: AttemptId, instance: InstanceId, placement: &Placement, beside: Beside) {
+    pub(super) fn take(
+        &mut self,
+        attempt: AttemptId,
+        instance: InstanceId,
+        placement: &Placement,
+        beside: Beside,
+        asks: Asks,
+    ) {
         let alone = matches!(beside, Beside::Anyone { gpus_alone: true });
         for gpu in &placement.gpus {
             self.gpus[gpu.index()].holders.push(GpuHold { attempt, reserved: placement.gpu_memory, used: 0, alone });
         }
-        self.held_cpus += u64::from(placement.cpus);
+        self.held_cpus += asks.cpu_milli;
         self.held_memory = self.held_memory.saturating_add(placement.memory);
-        self.holders.insert(attempt, Held { instance, placement: placement.clone(), beside });
+        self.holders.insert(attempt, Held { instance, placement: placement.clone(), beside, asks });
     }
 
     pub(super) fn release(&mut self, attempt: AttemptId) {
@@ -327,7 +406,7 @@ impl Ledger {
         for gpu in &held.placement.gpus {
             self.gpus[gpu.index()].holders.retain(|h| h.attempt != attempt);
         }
-        self.held_cpus -= u64::from(held.placement.cpus);
+        self.held_cpus -= held.asks.cpu_milli;
         self.held_memory -= held.placement.memory;
         self.shrunk = self.shrunk && self.oversubscribed().is_some();
     }
@@ -347,8 +426,10 @@ impl Ledger {
 
     fn oversubscribed(&self) -> Option<String> {
         let group = self.holders.values().any(|held| matches!(held.beside, Beside::Group(_)));
-        if self.held_cpus > self.cpus && !group {
-            return Some(format!("{} of {} CPUs are held", self.held_cpus, self.cpus));
+        let kept = self.holders.values().filter(|held| !held.asks.cpu_learned).map(|held| held.asks.cpu_milli).sum();
+        let (all, soft) = (self.cpus * 1_000, (self.cpus as f64 * 1e3 * self.sharing.cpu) as u64);
+        if !group && (self.held_cpus > soft || all < kept) {
+            return Some(format!("{} of {all} thousandths of a CPU are held, {kept} of them declared", self.held_cpus));
         }
         if self.held_memory > self.memory {
             return Some(format!("{} of {} bytes of memory are held", self.held_memory, self.memory));
@@ -364,11 +445,11 @@ impl Ledger {
 
     /// Every cross-reference and every limit.
     pub(super) fn check(&self) -> Result<(), String> {
-        let cpus: u64 = self.holders.values().map(|held| u64::from(held.placement.cpus)).sum();
+        let cpus: u64 = self.holders.values().map(|held| held.asks.cpu_milli).sum();
         let memory: u64 = self.holders.values().map(|held| held.placement.memory).sum();
         if (cpus, memory) != (self.held_cpus, self.held_memory) {
             return Err(format!(
-                "the sums say {} CPUs and {} bytes are held, the holders {cpus} and {memory}",
+                "the sums say {} thousandths of a CPU and {} bytes are held, the holders {cpus} and {memory}",
                 self.held_cpus, self.held_memory
             ));
         }

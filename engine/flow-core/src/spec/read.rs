@@ -210,7 +210,9 @@ impl Reader<'_> {
             return Some(name);
         }
         let what = match policy::named(&name) {
-            Some(_) => Diagnostic::new(policy::only_simulated(&name)).help("`flow simulate` takes it; live use another"),
+            Some(_) => {
+                Diagnostic::new(policy::only_simulated(&name)).help("`flow simulate` takes it; live use another")
+            }
             None => Diagnostic::new(format!("there is no policy `{name}`")).nearest(&name, known()),
         };
         self.problems.value(at, what);

@@ -66,6 +66,14 @@ fn shortage(session: &Session, shortage: &Shortage) -> String {
         Resource::GpuMemory(gpu) => {
             format!("GPU {}: {} asked, {} free{held}{strangers}", gpu.0, gib(*requested), gib(*available))
         }
+        Resource::GpuBusy(gpu) => {
+            format!(
+                "to share GPU {} well: it would keep it busy {} %, {} % are free{held}",
+                gpu.0,
+                requested / 10,
+                available / 10
+            )
+        }
         Resource::GpuLost(gpu) => format!("GPU {} does not answer", gpu.0),
     }
 }

@@ -215,7 +215,8 @@ impl<'a> Trial<'a> {
 
     pub(in super::super) fn take(&mut self, unit: InstanceId, placements: &[Placement]) {
         for (&member, placement) in self.core.members(unit).iter().zip(placements) {
-            self.ledger.take(AttemptId(self.next), member, placement, self.core.beside(member));
+            let asks = self.core.node(member).demand.asks;
+            self.ledger.take(AttemptId(self.next), member, placement, self.core.beside(member), asks);
             self.next -= 1;
         }
     }

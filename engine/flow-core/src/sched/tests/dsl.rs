@@ -112,6 +112,8 @@ impl World {
                 "gpus" => task.request.gpus = number(value) as u32,
                 "gpu_memory" => task.request.gpu_memory = Some(number(value) * GIB),
                 "peak" => (task.estimate.gpu_memory, task.estimate.samples) = (Some(number(value) * GIB), 1),
+                "busy" => (task.estimate.gpu_busy_milli, task.estimate.samples) = (Some(number(value) as u32), 1),
+                "keeps" => (task.estimate.cpu_milli, task.estimate.samples) = (Some(number(value) as u32), 1),
                 "takes" => task.estimate.duration = Some(seconds(value)),
                 "needs" => {
                     task.needs.extend(

@@ -47,8 +47,8 @@ fn an_unknown_step_has_its_gpu_alone() {
     case(
         "gpus=1x24",
         "a gpus=1
-         b gpus=1 peak=4
-         c gpus=1 peak=4",
+         b gpus=1 peak=4 busy=400
+         c gpus=1 peak=4 busy=600",
         "0 submit | start a on 0
          1 exit a | record a; start b on 0; start c on 0",
     );
@@ -94,8 +94,8 @@ fn a_declared_size_counts_as_declared() {
     );
     case(
         "gpus=1x24 keep_going",
-        "a gpus=1 gpu_memory=12
-         b gpus=1 gpu_memory=12
+        "a gpus=1 gpu_memory=12 busy=500
+         b gpus=1 gpu_memory=12 busy=500
          c gpus=1 gpu_memory=25",
         "0 submit | settle c does_not_fit; start a on 0; start b on 0",
     );
@@ -105,9 +105,9 @@ fn a_declared_size_counts_as_declared() {
 fn what_is_used_beyond_what_was_reserved_is_not_given_out() {
     case(
         "gpus=1x24 cpus=1",
-        "a gpus=1 gpu_memory=4
-         b gpus=1 gpu_memory=4 cpus=0
-         c gpus=1 gpu_memory=8 cpus=0 needs=b",
+        "a gpus=1 gpu_memory=4 busy=300
+         b gpus=1 gpu_memory=4 cpus=0 busy=300
+         c gpus=1 gpu_memory=8 cpus=0 needs=b busy=300",
         "0 submit    | start a on 0; start b on 0
          1 uses a 17 |
          2 exit b    | record b
@@ -119,9 +119,9 @@ fn what_is_used_beyond_what_was_reserved_is_not_given_out() {
 fn measured_steps_share_no_gpu() {
     case(
         "gpus=2x24",
-        "a gpus=1 gpu_memory=4 measured
-         b gpus=1 gpu_memory=4
-         c gpus=1 gpu_memory=4
+        "a gpus=1 gpu_memory=4 measured busy=300
+         b gpus=1 gpu_memory=4 busy=300
+         c gpus=1 gpu_memory=4 busy=300
          d gpus=1 gpu_memory=4 exclusive=gpu",
         "0 submit   | start a on 0; start b on 1; start c on 1
          1 exit b c | record b; record c; start d on 1",
@@ -133,10 +133,10 @@ fn strangers_make_others_wait_and_are_avoided() {
     case(
         "gpus=2x24 cpus=8",
         "a
-         b gpus=1 gpu_memory=8 needs=a
-         c gpus=1 gpu_memory=8 needs=a
-         d gpus=1 gpu_memory=8 needs=a
-         e gpus=2 gpu_memory=5 needs=d",
+         b gpus=1 gpu_memory=8 needs=a busy=300
+         c gpus=1 gpu_memory=8 needs=a busy=300
+         d gpus=1 gpu_memory=8 needs=a busy=300
+         e gpus=2 gpu_memory=5 needs=d busy=300",
         "0 submit         | start a
          1 strangers 0 20 |
          2 exit a         | record a; start b on 1; start c on 1; start d on 1
@@ -198,5 +198,46 @@ fn the_longest_chain_goes_first() {
          b
          c needs=b",
         "0 submit | start b",
+    );
+}
+
+#[test]
+fn a_gpu_is_shared_where_all_gain() {
+    // Two who keep it busy nine tenths of the time would both take 1.8 as long: together no more than one after the other.
+    case(
+        "gpus=1x24",
+        "a gpus=1 peak=4 busy=900
+         b gpus=1 peak=4 busy=900
+         c gpus=1 peak=4 busy=300",
+        "0 submit | start a on 0; start c on 0
+         1 exit a | record a; start b on 0",
+    );
+    // Nobody knows how busy it keeps the GPU: it has it alone, whatever it declares.
+    case(
+        "gpus=1x24",
+        "a gpus=1 gpu_memory=4
+         b gpus=1 gpu_memory=4 busy=100",
+        "0 submit | start a on 0",
+    );
+    // The least busy one of two.
+    case(
+        "gpus=2x24",
+        "a gpus=1 peak=4 busy=600
+         b gpus=1 peak=4 busy=500
+         c gpus=1 peak=4 busy=400",
+        "0 submit | start a on 0; start b on 1; start c on 1",
+    );
+}
+
+#[test]
+fn the_cpu_that_history_knows_may_go_somewhat_beyond_the_host() {
+    let task = "gpus=1 cpus=8 peak=4 busy=200";
+    let tasks = format!("a {task} keeps=6000\n b {task} keeps=4000\n c {task} keeps=1000\n d cpus=1");
+    // 6 + 4 of 8 cores is below 1.3, 11 is not; what declares its core gets one that is free.
+    case(
+        "gpus=1x24 cpus=8",
+        &tasks,
+        "0 submit | start a on 0; start b on 0
+         1 exit a | record a; start c on 0; start d",
     );
 }

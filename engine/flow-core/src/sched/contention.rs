@@ -1,0 +1,166 @@
+//! How fast work goes beside other work: CPU handed out max-min fair, GPUs shared at a price. Pure arithmetic, used alike by
+//! admission, simulation and reports; it knows no task and no policy, and rests on nothing that was measured together but
+//! the one coefficient of a device.
+//!
+//! CPU: each asks for the cores that it keeps busy alone; who asks for little gets it, the rest share what is left equally
+//! (water-filling), and go as fast as what they got is to what they asked. How much CPU an epoch takes belongs to the dataset
+//! and its transform, so that a demand is best found as work per epoch, pooled over all runs of one, over the time of an
+//! epoch. GPU: as long as the busy shares of those on a GPU come to at most 1 they do not slow each other down; beyond that
+//! everyone there slows down by 1 + a·(Σ − 1), with a learned for each device and 1 before. Who is slowed down by the one
+//! asks for less of the other; both are repeated until nothing moves.
+
+/// The coefficient of a device of which nothing is known: never optimistic.
+pub const UNKNOWN_DEVICE: f64 = 1.0;
+
+/// Rounds of the fixed point at most.
+const ROUNDS: usize = 32;
+/// A speed that changes by less has settled.
+const SETTLED: f64 = 1e-6;
+
+/// What one piece of work asks for when it runs alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Load {
+    /// Cores that it keeps busy.
+    pub cores: f64,
+    /// Share of time in which it keeps each of its GPUs busy, 0 to 1.
+    pub gpu_busy: f64,
+    /// Its GPUs, by index.
+    pub gpus: Vec<usize>,
+}
+
+/// What they share.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Host {
+    /// Cores.
+    pub cores: f64,
+    /// The price of sharing, by GPU; beyond the list it is [`UNKNOWN_DEVICE`].
+    pub devices: Vec<f64>,
+}
+
+/// The speed of each beside all others, as a share of its speed alone: predicted time = time alone / speed.
+pub fn speeds(loads: &[Load], host: &Host) -> Vec<f64> {
+    let demands: Vec<f64> = loads.iter().map(|load| load.cores).collect();
+    // Who waits for the CPU keeps the GPU less busy; at first nobody does, and the GPU's price is the highest.
+    let mut by_cpu = vec![1.0; loads.len()];
+    let mut speeds = by_cpu.clone();
+    for _ in 0..ROUNDS {
+        let by_gpu: Vec<f64> = loads.iter().map(|load| 1.0 / slowdown(load, loads, &by_cpu, host)).collect();
+        let asked: Vec<f64> = demands.iter().zip(&by_gpu).map(|(cores, speed)| cores * speed).collect();
+        let got = water_fill(&asked, host.cores);
+        let next: Vec<f64> =
+            (0..loads.len()).map(|i| if got[i] < asked[i] - SETTLED { got[i] / demands[i] } else { 1.0 }).collect();
+        speeds = by_gpu.iter().zip(&next).map(|(gpu, cpu)| gpu.min(*cpu)).collect();
+        let moved = next.iter().zip(&by_cpu).map(|(a, b)| f64::abs(a - b)).fold(0.0, f64::max);
+        if moved < SETTLED {
+            break;
+        }
+        // Half way, so that two who make way for each other do not do so in turn for ever.
+        by_cpu = next.iter().zip(&by_cpu).map(|(a, b)| (a + b) / 2.0).collect();
+    }
+    speeds
+}
+
+/// What a load takes for what it does alone in 1, on the fullest of its GPUs, if everyone goes as fast as the CPU allows.
+fn slowdown(load: &Load, all: &[Load], by_cpu: &[f64], host: &Host) -> f64 {
+    let on = |gpu: usize| {
+        let others = all.iter().zip(by_cpu).filter(|(other, _)| other.gpus.contains(&gpu));
+        let busy: f64 = others.map(|(other, speed)| other.gpu_busy * speed).sum();
+        host.devices.get(gpu).copied().unwrap_or(UNKNOWN_DEVICE) * (busy - 1.0).max(0.0)
+    };
+    1.0 + load.gpus.iter().map(|&gpu| on(gpu)).fold(0.0, f64::max)
+}
+
+/// Hands a capacity out max-min fair: nobody gets more than he asks, and nobody less than another who also wants more.
+pub fn water_fill(demands: &[f64], capacity: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..demands.len()).collect();
+    order.sort_by(|&a, &b| demands[a].total_cmp(&demands[b]));
+    let (mut left, mut got) = (capacity.max(0.0), vec![0.0; demands.len()]);
+    for (served, &i) in order.iter().enumerate() {
+        got[i] = demands[i].min(left / (demands.len() - served) as f64);
+        left -= got[i];
+    }
+    got
+}
+
+/// What the busy shares on one GPU and the slowdown seen there say of its coefficient; `None` where the GPU was not full.
+pub fn coefficient(busy: f64, slowdown: f64) -> Option<f64> {
+    (busy > 1.1).then(|| ((slowdown - 1.0) / (busy - 1.0)).max(0.0))
+}
+
+/// The coefficient of a device after what was seen of it, oldest first: each moves it by a fifth.
+pub fn learned(seen: impl IntoIterator<Item = f64>) -> f64 {
+    seen.into_iter().fold(UNKNOWN_DEVICE, |known, seen| 0.8 * known + 0.2 * seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Three trainings on GPUs of their own, from what each did alone: seconds an epoch, and CPU as a share of the host.
+    fn triple(alone: [(f64, f64); 3], work: f64) -> [f64; 3] {
+        let host = Host { cores: 1.0, devices: Vec::new() };
+        let load = |(i, (time, _)): (usize, &(f64, f64))| Load { cores: work / time, gpu_busy: 0.8, gpus: vec![i] };
+        let loads: Vec<Load> = alone.iter().enumerate().map(load).collect();
+        let speeds = speeds(&loads, &host);
+        std::array::from_fn(|i| alone[i].0 / speeds[i])
+    }
+
+    fn pooled(alone: &[(f64, f64)]) -> f64 {
+        alone.iter().map(|(time, cpu)| time * cpu).sum::<f64>() / alone.len() as f64
+    }
+
+    #[test]
+    fn the_published_triple_is_predicted_from_what_each_did_alone() {
+        let v7 = [(18.1, 0.58), (16.2, 0.59), (15.4, 0.61), (11.3, 0.766)];
+        for predicted in triple([v7[1], v7[2], v7[3]], pooled(&v7)) {
+            assert!((predicted / 28.5 - 1.0).abs() < 0.05, "{predicted} s, measured 28.5 s");
+        }
+        let v11 = [(16.5, 0.195), (14.4, 0.205), (13.6, 0.205), (8.7, 0.25)];
+        assert_eq!(triple([v11[1], v11[2], v11[3]], pooled(&v11)), [14.4, 13.6, 8.7]);
+    }
+
+    #[test]
+    fn a_full_gpu_slows_everyone_on_it_down() {
+        let load = |gpu_busy, gpu| Load { cores: 1.0, gpu_busy, gpus: vec![gpu] };
+        let host = Host { cores: 8.0, devices: vec![1.0, 0.5] };
+        let close = |loads: &[Load], expected: &[f64]| {
+            let speeds = speeds(loads, &host);
+            assert!(speeds.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5), "{speeds:?}");
+        };
+        close(&[load(0.8, 0), load(0.8, 0), load(0.8, 1)], &[0.625, 0.625, 1.0]);
+        close(&[load(0.8, 1), load(0.8, 1)], &[1.0 / 1.3, 1.0 / 1.3]);
+        close(&[load(0.4, 0), load(0.6, 0)], &[1.0, 1.0]);
+        assert_eq!((coefficient(1.6, 1.3).map(|a| (a * 100.0).round()), coefficient(1.05, 2.0)), (Some(50.0), None));
+        assert!((learned([0.5; 40]) - 0.5).abs() < 1e-3 && learned([]) == UNKNOWN_DEVICE);
+    }
+
+    #[test]
+    fn who_is_slowed_by_one_leaves_the_other() {
+        // Starved of CPU, neither fills half of the GPU.
+        let starved = Load { cores: 8.0, gpu_busy: 0.8, gpus: vec![0] };
+        let host = Host { cores: 8.0, devices: Vec::new() };
+        assert_eq!(speeds(&[starved.clone(), starved], &host), [0.5, 0.5]);
+        // Waiting for the GPU, both ask for 2.5 cores instead of 4, and leave the third his 3.
+        let full = Load { cores: 4.0, gpu_busy: 0.8, gpus: vec![0] };
+        let third = Load { cores: 3.0, gpu_busy: 0.8, gpus: vec![1] };
+        let speeds = speeds(&[full.clone(), full, third], &host);
+        assert!((speeds[0] - 0.625).abs() < 1e-3 && (speeds[2] - 1.0).abs() < 1e-3, "{speeds:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_is_faster_than_alone_and_no_core_is_given_twice(
+            loads in prop::collection::vec((0.0..16.0, 0.0..1.0, prop::collection::vec(0..4usize, 0..3)), 0..8),
+            cores in 0.5..32.0,
+        ) {
+            let loads: Vec<Load> =
+                loads.into_iter().map(|(cores, gpu_busy, gpus)| Load { cores, gpu_busy, gpus }).collect();
+            let speeds = speeds(&loads, &Host { cores, devices: vec![0.6; 4] });
+            prop_assert!(speeds.iter().all(|speed| (0.0..=1.0 + 1e-9).contains(speed)));
+            let used: f64 = loads.iter().zip(&speeds).map(|(load, speed)| load.cores * speed).sum();
+            prop_assert!(used <= cores * 1.01, "{} of {} cores", used, cores);
+        }
+    }
+}
