@@ -28,6 +28,10 @@ pub struct Attempt {
     pub warm_up: Span,
     /// How long its work takes, alone.
     pub work: Span,
+    /// Cores that it keeps busy alone. Counts where a simulation has a host ([`crate::Simulation::on`]).
+    pub cores: f64,
+    /// Share of time in which it keeps each of its GPUs busy alone.
+    pub gpu_busy: f64,
     /// How it ends.
     pub end: End,
     /// Told to end, it takes all the grace it is given.
@@ -37,7 +41,8 @@ pub struct Attempt {
 impl Attempt {
     /// One that succeeds.
     pub fn new(work: Span) -> Self {
-        Attempt { warm_up: Span(0), work, end: End::Exits { outcome: Outcome::Ok, spoiled: false }, obstinate: false }
+        let end = End::Exits { outcome: Outcome::Ok, spoiled: false };
+        Attempt { warm_up: Span(0), work, cores: 0.0, gpu_busy: 0.0, end, obstinate: false }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use flow_core::sched::contention::{self, Host, Load};
 use flow_core::sched::{Action, Answer, Capacity, Event, Limits, Scheduler, policy::Policy};
 use flow_core::{AttemptId, InstanceId, Outcome, Span, Time};
 
@@ -35,6 +36,10 @@ pub struct Simulation {
     /// By instance: attempts so far, and work done before it was preempted.
     history: Vec<(usize, Span)>,
     schedule: Schedule,
+    /// What running work shares; without it everything goes as fast as alone.
+    host: Option<Host>,
+    /// Somebody began or ended since speeds were found.
+    stale: bool,
 }
 
 /// What comes first at one instant.
@@ -61,13 +66,35 @@ struct Live {
     instance: InstanceId,
     /// Where it stands in the schedule.
     ran: usize,
-    /// Since when it works, and how much it had to do then.
-    working: Option<(Time, Span)>,
+    working: Option<Working>,
     conduct: Attempt,
     /// The outcome it will have, if it was told to end.
     killed: Option<Outcome>,
-    /// Its end is on the agenda under this key.
+    /// The end of its work is on the agenda under this key, as long as it is ahead.
     ending: Option<(Time, Order, u64)>,
+}
+
+/// Work that goes on.
+#[derive(Clone, Copy, Debug)]
+struct Working {
+    /// From then on at this speed …
+    since: Time,
+    speed: f64,
+    /// … with so much left at that time, as time alone.
+    left: Span,
+}
+
+impl Working {
+    /// What is left at a later time.
+    fn left_at(&self, now: Time) -> Span {
+        let done = (now - self.since).0 as f64 * self.speed;
+        Span(self.left.0.saturating_sub(done.round() as u64))
+    }
+
+    /// When it is done if nothing changes.
+    fn done_at(&self) -> Time {
+        self.since + Span((self.left.0 as f64 / self.speed.max(1e-9)).round() as u64)
+    }
 }
 
 impl Simulation {
@@ -94,6 +121,8 @@ impl Simulation {
             outcomes: BTreeMap::new(),
             history: vec![(0, Span(0)); tasks.len()],
             schedule: Schedule { settled: vec![None; tasks.len()], ..Schedule::default() },
+            host: None,
+            stale: false,
             tasks,
         };
         let mut from = 0;
@@ -110,6 +139,12 @@ impl Simulation {
             from += batch;
         }
         Ok(simulation)
+    }
+
+    /// Running work shares this host: it slows down as [`contention`] predicts. Without one everything is as fast as alone.
+    pub fn on(mut self, host: Host) -> Self {
+        self.host = Some(host);
+        self
     }
 
     /// Something will befall the run.
@@ -138,6 +173,7 @@ impl Simulation {
             if self.scheduler.next_wake().is_some_and(|wake| wake <= self.now) {
                 self.tell(Event::Tick, &mut watch);
             }
+            self.contend();
         }
         let unsettled = |(i, settled): (usize, &Option<_>)| settled.is_none().then_some(InstanceId(i as u32));
         let waiting: Vec<_> = self.schedule.settled.iter().enumerate().filter_map(unsettled).collect();
@@ -177,7 +213,8 @@ impl Simulation {
                 }
             }
             Happening::Worked(attempt) => {
-                let Some(live) = self.live.get(&attempt) else { return };
+                let Some(live) = self.live.get_mut(&attempt) else { return };
+                live.ending = None;
                 let task = &self.tasks[live.instance.index()].task;
                 match live.conduct.end {
                     End::Exits { outcome: Outcome::Ok, .. } if task.continues && task.corun.is_some() => {
@@ -192,6 +229,7 @@ impl Simulation {
             }
             Happening::Gone(attempt, outcome, spoiled) => {
                 if let Some(live) = self.live.remove(&attempt) {
+                    self.stale = true;
                     self.schedule.ran[live.ran].end = self.now;
                     self.outcomes.insert(attempt, live.killed.unwrap_or(outcome));
                     let event = match live.conduct.end {
@@ -262,9 +300,11 @@ impl Simulation {
             }
             Action::Preempt { attempt } => {
                 if let Some(live) = self.live.remove(&attempt) {
+                    self.stale = true;
                     self.schedule.ran[live.ran].end = self.now;
-                    if let Some((since, _)) = live.working {
-                        self.history[live.instance.index()].1.0 += (self.now - since).0;
+                    if let Some(working) = live.working {
+                        let left = working.left_at(self.now);
+                        self.history[live.instance.index()].1 = Span(live.conduct.work.0.saturating_sub(left.0));
                     }
                     live.ending.and_then(|key| self.agenda.remove(&key));
                 }
@@ -294,11 +334,36 @@ impl Simulation {
     }
 
     fn work(&mut self, attempt: AttemptId, left: Span) {
-        let at = self.now + left;
-        let key = self.plan(at, Order::Completion, Happening::Worked(attempt));
+        self.stale = true;
+        self.go_on(attempt, Working { since: self.now, speed: 1.0, left });
+    }
+
+    fn go_on(&mut self, attempt: AttemptId, working: Working) {
+        let key = self.plan(working.done_at(), Order::Completion, Happening::Worked(attempt));
         if let Some(live) = self.live.get_mut(&attempt) {
-            live.working = Some((self.now, left));
-            live.ending = Some(key);
+            live.working = Some(working);
+            live.ending.replace(key).and_then(|old| self.agenda.remove(&old));
+        }
+    }
+
+    /// Finds the speeds of everything that works, where somebody began or ended.
+    fn contend(&mut self) {
+        let Some(host) = self.host.as_ref().filter(|_| std::mem::take(&mut self.stale)) else { return };
+        let attempts: Vec<AttemptId> = self.live.iter().filter(|(_, l)| l.working.is_some()).map(|(&a, _)| a).collect();
+        let load = |attempt: &AttemptId| {
+            let live = &self.live[attempt];
+            let gpus = &self.schedule.ran[live.ran].placement.gpus;
+            let (cores, gpu_busy) = (live.conduct.cores, live.conduct.gpu_busy);
+            Load { cores, gpu_busy, gpus: gpus.iter().map(|gpu| gpu.index()).collect() }
+        };
+        let loads: Vec<Load> = attempts.iter().map(load).collect();
+        for (attempt, speed) in attempts.into_iter().zip(contention::speeds(&loads, host)) {
+            let Some(working) = self.live.get(&attempt).and_then(|live| live.working) else { continue };
+            // What has done its work, and goes on for others of its group, only makes others slower.
+            if working.speed != speed && self.live[&attempt].ending.is_some() {
+                let left = working.left_at(self.now);
+                self.go_on(attempt, Working { since: self.now, speed, left });
+            }
         }
     }
 

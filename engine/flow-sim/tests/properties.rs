@@ -67,9 +67,9 @@ fn end() -> impl Strategy<Value = End> {
 fn attempt() -> impl Strategy<Value = Attempt> {
     (0..4u64, 0..20u64, end(), any::<bool>()).prop_map(|(warm_up, work, end, obstinate)| Attempt {
         warm_up: secs(warm_up),
-        work: secs(work),
         end,
         obstinate,
+        ..Attempt::new(secs(work))
     })
 }
 
