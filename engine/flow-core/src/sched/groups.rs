@@ -99,7 +99,8 @@ impl Core {
             // It did all its work without the barrier. The others need not wait for it; no epoch will overlap.
             return self.release(unit, out);
         }
-        let again = outcome == Outcome::Failed && self.ending == Ending::No && self.retries_left(unit);
+        let once_more = self.retries_left(unit) || self.node(unit).lost;
+        let again = outcome == Outcome::Failed && self.ending == Ending::No && once_more;
         if before_release || again {
             return self.kill_unit(unit, outcome, out);
         }

@@ -7,6 +7,9 @@ use super::state::{Core, Ending, Live, Node, State, Timer, Window};
 use super::{admit::Reservation, resources::Demand};
 use crate::{AttemptId, InstanceId, Outcome, Span, Time};
 
+/// How often a unit starts again because it lost a GPU, for one that comes and goes would make it start for ever.
+const MOST_LOSSES: u32 = 3;
+
 /// The state machine that live runs and simulations share.
 ///
 /// Give it every event of an instant, completions before arrivals, then [`Event::Tick`] whenever [`Self::next_wake`] is not
@@ -136,6 +139,8 @@ impl Core {
                 attained: Span(0),
                 open: 0,
                 failures: 0,
+                lost: false,
+                losses: 0,
                 repeated: false,
                 key: None,
             });
@@ -226,6 +231,7 @@ impl Core {
         let Some(live) = self.live.get(&attempt) else { return };
         let (instance, outcome) = (live.instance, live.killed.unwrap_or(outcome));
         let unit = self.node(instance).unit;
+        self.node_mut(unit).lost |= outcome == Outcome::Failed && self.grounds.now.lost_under(attempt);
         self.set(instance, State::Ended { attempt, outcome, spoiled });
         if self.group(unit).is_some() {
             self.member_ended(unit, outcome, out);
@@ -259,11 +265,18 @@ impl Core {
         }
     }
 
-    /// Whether a unit is tried again, and when: after failures with growing pauses, and at once, but once only, where a
-    /// measurement was spoiled.
+    /// Whether a unit is tried again, and when: after failures with growing pauses; at once on other GPUs if it lost one, which is
+    /// no failure of its own; at once, but once only, where a measurement was spoiled.
     fn again(&mut self, unit: InstanceId) -> Option<Time> {
         if self.ending != Ending::No {
             return None;
+        }
+        if std::mem::take(&mut self.node_mut(unit).lost)
+            && self.node(unit).losses < MOST_LOSSES
+            && self.never_fits(self.class(unit)).is_none()
+        {
+            self.node_mut(unit).losses += 1;
+            return Some(self.now);
         }
         let (mut failed, mut spoiled) = (false, false);
         for &m in self.members(unit) {
@@ -303,6 +316,10 @@ impl Core {
         self.grounds.set_capacity(&capacity);
         self.capacity = capacity;
         self.dirty = true;
+        // Nothing comes of what runs on a lost GPU.
+        let lost = self.live.iter().filter(|(attempt, _)| self.grounds.now.lost_under(**attempt));
+        let lost: Vec<InstanceId> = lost.map(|(_, live)| self.node(live.instance).unit).collect();
+        lost.into_iter().for_each(|unit| self.kill_unit(unit, Outcome::Failed, out));
         let queued = self.queue.classes.iter().map(|(&class, alike)| (class, alike.iter().map(|key| key.2).collect()));
         let fresh = self.fresh.iter().map(|&unit| (self.class(unit), vec![unit]));
         let waiting: Vec<(_, Vec<InstanceId>)> = queued.chain(fresh).collect();

@@ -424,6 +424,12 @@ impl Ledger {
         changed
     }
 
+    /// An attempt holds a GPU that does not answer any more.
+    pub(super) fn lost_under(&self, attempt: AttemptId) -> bool {
+        let held = self.holders.get(&attempt);
+        held.is_some_and(|held| held.placement.gpus.iter().any(|gpu| !self.gpus[gpu.index()].state.alive))
+    }
+
     fn oversubscribed(&self) -> Option<String> {
         let group = self.holders.values().any(|held| matches!(held.beside, Beside::Group(_)));
         let kept = self.holders.values().filter(|held| !held.asks.cpu_learned).map(|held| held.asks.cpu_milli).sum();

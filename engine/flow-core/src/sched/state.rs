@@ -65,6 +65,10 @@ pub(super) struct Node {
     pub(super) open: u32,
     /// Failed attempts.
     pub(super) failures: u32,
+    /// A GPU was lost under it, in the attempts that end now.
+    pub(super) lost: bool,
+    /// How often it started again because of that.
+    pub(super) losses: u32,
     /// It was repeated because a measurement was spoiled.
     pub(super) repeated: bool,
     /// Its place in the queue, while it is in it.

@@ -175,9 +175,30 @@ fn a_lost_gpu_takes_nothing_new_and_gives_up_what_fits_nowhere() {
          c gpus=1
          d gpus=3",
         "0 submit | settle d does_not_fit; start a on 0+1
-         1 lose 0 | settle b failed
+         1 lose 0 | kill a in 10 failed; settle b failed
          2 exit a | record a; start c on 1
          3 exit c | record c; finish",
+    );
+}
+
+#[test]
+fn what_runs_on_a_lost_gpu_starts_again_on_another_and_the_rest_goes_on() {
+    case(
+        "gpus=4x24",
+        "a gpus=1
+         b gpus=1
+         c gpus=1 group=g/own
+         d gpus=1 group=g/own",
+        "0 submit        | start a on 0; start b on 1
+         1 lose 1        | kill b in 10 failed
+         2 exit b failed | discard b until 2; start b on 2
+         3 exit a        | record a
+         4 exit b        | record b; start c on 0; start d on 2
+         5 ready c d     | release c d
+         6 lose 0        | kill c in 10 failed; kill d in 10 failed
+         7 exit c d failed | discard c until 7; discard d until 7; start c on 2; start d on 3
+         8 lose 2        | kill c in 10 failed; kill d in 10 failed
+         9 exit c d failed | record c; record d; finish",
     );
 }
 
