@@ -16,6 +16,9 @@ pub struct Machine {
     /// NVIDIA's driver, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
+    /// What stands in the way of using GPUs that may be there, a sentence each: a driver that does not answer, a lost card.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_troubles: Vec<String>,
     /// The GPUs were declared by `FLOW_FAKE_GPUS` and are not there; every report made so says it.
     #[serde(default)]
     pub fake_gpus: bool,

@@ -6,6 +6,7 @@ mod driver;
 mod error;
 pub mod hardware;
 pub mod keeper;
+pub mod nvml;
 pub mod plugins;
 pub mod sampler;
 mod workspace;

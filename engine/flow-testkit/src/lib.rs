@@ -1,6 +1,7 @@
 //! A scratch workspace in which tests run the real `flow`: files to write, commands to run or to start and kill, what they
 //! said, what is left alive. Knows the command line, not the crates behind it.
 
+mod gpus;
 mod running;
 
 use std::{
@@ -11,6 +12,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+pub use gpus::Gpus;
 use regex_lite::Regex;
 pub use running::{Running, until};
 use serde_json::Value;

@@ -16,7 +16,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("flow-store", &["flow-core"]),
     ("flow-core", &[]),
     ("flow-protocol", &[]),
-    ("flow-testkit", &[]),
+    ("flow-testkit", &["flow-fake-nvml"]),
+    ("flow-fake-nvml", &[]),
     ("flow-plugin", &["flow-protocol"]),
     ("flow-images", &["flow-plugin"]),
     ("flow-torch", &["flow-plugin"]),
@@ -129,6 +130,11 @@ fn sled_lives_in_the_store() {
 #[test]
 fn tch_lives_in_the_torch_plugin() {
     nobody_names(&["tch::", "use tch"], |path| path.starts_with("plugins/torch/"));
+}
+
+#[test]
+fn nvml_is_asked_in_one_folder() {
+    nobody_names(&["nvml_wrapper::", "use nvml_wrapper"], |path| path.starts_with("engine/flow-exec/src/nvml/"));
 }
 
 #[test]

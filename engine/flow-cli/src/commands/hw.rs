@@ -1,10 +1,15 @@
-//! `flow hw`.
+//! `flow hw`: what this machine has, how its GPUs stand, and how fast memory goes to them.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::Machine;
-use flow_exec::{ExecError, hardware};
+use flow_exec::{
+    ExecError,
+    hardware::{self, Rate},
+    nvml::{Card, Survey, process_name},
+};
+use serde::Serialize;
 
 use super::Done;
 use crate::error::CliError;
@@ -15,23 +20,53 @@ use crate::words;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 CUDA_VISIBLE_DEVICES and --gpus restrict what flow may use. FLOW_FAKE_GPUS='4 x TITAN Xp, 12196 MiB' plans for
-cards that are not there.")]
+cards that are not there. FLOW_NVML_LIB names another NVIDIA management library to load.")]
 pub(crate) struct Hw {
     /// Only these GPUs, by index: 0,1
     #[arg(long, value_name = "LIST")]
     gpus: Option<String>,
+    /// Measure how fast page-locked memory goes to each GPU and back, in GB/s
+    #[arg(long)]
+    probe: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
 }
 
+/// What `--json` prints: the machine, as journals have it, and what more there is to know at the moment.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    machine: &'a Machine,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cuda: Option<&'a String>,
+    cards: &'a [Card],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rates: Option<Vec<&'a Rate>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_measured: Vec<&'a String>,
+}
+
 impl Hw {
     pub(crate) fn execute(self, output: &mut Output) -> Done {
-        let machine = hardware::machine(self.gpus.as_deref()).map_err(|e| CliError::from(ExecError::Usage(e)))?;
+        let examined = hardware::examine(self.gpus.as_deref());
+        let (machine, survey) = examined.map_err(|e| CliError::from(ExecError::Usage(e)))?;
+        let mut rates =
+            if self.probe { Some(hardware::probe().unwrap_or_else(|error| vec![Err(error)])) } else { None };
+        if let Some(rates) = &mut rates {
+            // CUDA sees what its own variable leaves, `--gpus` is flow's.
+            rates.retain(|rate| rate.as_ref().map_or(true, |r| machine.gpus.iter().any(|gpu| gpu.uuid == r.uuid)));
+        }
         if self.json {
-            output.json(&machine)?;
+            output.json(&Told {
+                machine: &machine,
+                cuda: survey.cuda.as_ref(),
+                cards: &survey.cards,
+                rates: rates.as_ref().map(|rates| rates.iter().filter_map(|rate| rate.as_ref().ok()).collect()),
+                not_measured: rates.iter().flatten().filter_map(|rate| rate.as_ref().err()).collect(),
+            })?;
         } else {
-            for line in render(&machine) {
+            for line in render(&machine, &survey, rates.as_deref()) {
                 output.line(line)?;
             }
         }
@@ -39,23 +74,84 @@ impl Hw {
     }
 }
 
-fn render(machine: &Machine) -> Vec<String> {
+fn render(machine: &Machine, survey: &Survey, rates: Option<&[Result<Rate, String>]>) -> Vec<String> {
+    let row = |name: &str, text: String| vec![name.to_owned(), text];
     let mut rows = vec![
-        vec!["CPUs".to_owned(), format!("{} × {}", machine.cpus, machine.cpu_model)],
-        vec!["memory".to_owned(), words::bytes(machine.memory)],
+        row("CPUs", format!("{} × {}", machine.cpus, machine.cpu_model)),
+        row("memory", words::bytes(machine.memory)),
     ];
-    for gpu in &machine.gpus {
-        let fake = if machine.fake_gpus { ", declared by FLOW_FAKE_GPUS" } else { "" };
-        rows.push(vec![
-            format!("GPU {}", gpu.index),
-            format!("{}, {}, {}{fake}", gpu.name, words::bytes(gpu.memory), gpu.uuid),
-        ]);
-    }
-    if machine.gpus.is_empty() {
-        rows.push(vec!["GPUs".to_owned(), "none".to_owned()]);
-    }
     if let Some(driver) = &machine.driver {
-        rows.push(vec!["driver".to_owned(), driver.clone()]);
+        let cuda = survey.cuda.as_ref().map(|cuda| format!(", for CUDA up to {cuda}")).unwrap_or_default();
+        rows.push(row("driver", format!("{driver}{cuda}")));
+    }
+    rows.extend(survey.troubles.iter().map(|trouble| row("trouble", trouble.clone())));
+    match &machine.gpus[..] {
+        [] if machine.driver.is_none() && survey.troubles.is_empty() => {
+            rows.push(row("GPUs", "none: there is no NVIDIA driver (libnvidia-ml.so.1) on this machine".to_owned()));
+        }
+        [] => rows.push(row("GPUs", "none that flow may use".to_owned())),
+        gpus if machine.fake_gpus => rows.extend(gpus.iter().map(|gpu| {
+            let memory = words::bytes(gpu.memory);
+            row(&format!("GPU {}", gpu.index), format!("{}, {memory}, declared by FLOW_FAKE_GPUS", gpu.name))
+        })),
+        _ => rows.push(row("GPUs", words::count(machine.gpus.len(), "card"))),
+    }
+    let mut lines = words::columns(&rows);
+    if !survey.cards.is_empty() {
+        lines.push(String::new());
+        lines.extend(table(&survey.cards, rates));
+        lines.extend(processes(&survey.cards));
+    }
+    let failed = rates.into_iter().flatten().filter_map(|rate| rate.as_ref().err());
+    lines.extend(failed.map(|error| format!("not measured: {error}")));
+    lines
+}
+
+fn table(cards: &[Card], rates: Option<&[Result<Rate, String>]>) -> Vec<String> {
+    let mut heads =
+        vec!["GPU", "model", "memory", "free", "GPU load", "memory-controller load", "power", "PCIe now", "PCIe"];
+    if rates.is_some() {
+        heads.extend(["to GPU", "to host"]);
+    }
+    heads.push("UUID");
+    let mut rows = vec![heads.into_iter().map(str::to_owned).collect::<Vec<_>>()];
+    let told = |text: Option<String>| text.unwrap_or_else(|| "not told".to_owned());
+    let link = |link: Option<(u32, u32)>| told(link.map(|(generation, width)| format!("{generation}.0 x{width}")));
+    let share = |share: Option<f64>| told(share.map(|share| format!("{:.0} %", share * 100.0)));
+    for card in cards {
+        let now = &card.now;
+        let mut row = vec![
+            card.facts.index.to_string(),
+            card.facts.name.clone(),
+            words::bytes(card.facts.memory),
+            told(now.memory.map(|memory| words::bytes(memory.free))),
+            share(now.load),
+            share(now.memory_load),
+            told(now.watts.map(|watts| format!("{watts:.0} W"))),
+            link(now.pcie),
+            link(card.pcie_largest),
+        ];
+        if let Some(rates) = rates {
+            let rate = rates.iter().flatten().find(|rate| rate.uuid == card.facts.uuid);
+            let shown =
+                |value: fn(&Rate) -> f64| rate.map_or_else(|| "—".to_owned(), |r| format!("{:.1} GB/s", value(r)));
+            row.extend([shown(|r| r.to_device), shown(|r| r.to_host)]);
+        }
+        row.push(card.facts.uuid.clone());
+        rows.push(row);
     }
     words::columns(&rows)
+}
+
+/// Who computes on the cards: a rate that was measured beside others is theirs as well.
+fn processes(cards: &[Card]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for card in cards {
+        for process in card.now.processes.iter().flatten() {
+            let memory = process.memory.map_or_else(|| "memory not told".to_owned(), words::bytes);
+            let name = process_name(process.pid);
+            lines.push(format!("GPU {}: process {} ({name}), {memory}", card.facts.index, process.pid));
+        }
+    }
+    lines
 }

@@ -22,7 +22,8 @@ pub(super) type Lack = (&'static str, String);
 pub(super) fn request(request: &ResourceRequest, machine: &Machine) -> Option<Lack> {
     let there = machine.gpus.len() as u32;
     if request.gpus > there {
-        return Some(("gpus", format!("needs {}, this machine has {}", gpus(request.gpus), gpus(there))));
+        let why = machine.gpu_troubles.first().map(|trouble| format!(" ({trouble})")).unwrap_or_default();
+        return Some(("gpus", format!("needs {}, this machine has {}{why}", gpus(request.gpus), gpus(there))));
     }
     if let Some(memory) = request.gpu_memory.filter(|_| request.gpus > 0) {
         let enough = machine.gpus.iter().filter(|g| g.memory >= memory).count() as u32;

@@ -74,6 +74,7 @@ pub(crate) fn sample() -> Sample {
             cpu_model: "AMD EPYC 7571".into(),
             memory: 256 << 30,
             driver: Some("550.54".into()),
+            gpu_troubles: Vec::new(),
             fake_gpus: false,
         },
     }

@@ -1,10 +1,40 @@
-//! The GPUs that NVIDIA's library knows. Where the library is not there, there are none.
+//! The GPUs that flow may use, real ones or declared ones. Looks; chooses nothing.
+
+use std::env;
 
 use flow_core::GpuFacts;
 
-/// The GPUs of this host in NVML's order, and the driver's version.
+use super::{FAKE_GPUS_VAR, allowed_by_flag, allowed_by_variable, parse_fake_gpus};
+use crate::nvml::{Survey, survey};
+
+/// What there is, as far as flow may use it.
+pub(super) struct Found {
+    pub(super) gpus: Vec<GpuFacts>,
+    pub(super) fake: bool,
+    pub(super) survey: Survey,
+}
+
+/// The GPUs of this host in NVML's order, or those that are declared.
 ///
-/// flow does not speak to NVML yet, so that it finds none anywhere.
-pub(super) fn found() -> (Vec<GpuFacts>, Option<String>) {
-    (Vec::new(), None)
+/// # Errors
+/// A sentence: `FLOW_FAKE_GPUS` is not as it should be, or `only` names what is not there.
+pub(super) fn found(only: Option<&str>) -> Result<Found, String> {
+    let mut found = match env::var(FAKE_GPUS_VAR) {
+        // Cards that are not there are not hidden by a variable about those that are.
+        Ok(text) if !text.trim().is_empty() => {
+            Found { gpus: parse_fake_gpus(&text)?, fake: true, survey: Survey::default() }
+        }
+        _ => {
+            let survey = survey();
+            let gpus = survey.cards.iter().map(|card| card.facts.clone()).collect();
+            let gpus = allowed_by_variable(gpus, env::var("CUDA_VISIBLE_DEVICES").ok().as_deref());
+            Found { gpus, fake: false, survey }
+        }
+    };
+    if let Some(only) = only {
+        found.gpus = allowed_by_flag(&found.gpus, only)?;
+    }
+    let may = |uuid: &str| found.gpus.iter().any(|gpu| gpu.uuid == uuid);
+    found.survey.cards.retain(|card| may(&card.facts.uuid));
+    Ok(found)
 }

@@ -4,14 +4,18 @@ mod fake;
 mod filesystem;
 mod gpus;
 mod limits;
+mod probe;
 mod visible;
 
 use std::{env, fs, num::NonZero, path::Path, thread};
 
 use flow_core::Machine;
 
+use crate::nvml::Survey;
+
 pub use fake::parse_fake_gpus;
 pub use filesystem::network_filesystem;
+pub use probe::{Rate, probe};
 pub use visible::{allowed_by_flag, allowed_by_variable};
 
 /// The environment variable that declares GPUs which are not there.
@@ -23,27 +27,26 @@ pub const FAKE_GPUS_VAR: &str = "FLOW_FAKE_GPUS";
 /// # Errors
 /// A sentence: `FLOW_FAKE_GPUS` is not as it should be, or `only` names what is not there.
 pub fn machine(only: Option<&str>) -> Result<Machine, String> {
-    let (found, driver, fake) = match env::var(FAKE_GPUS_VAR) {
-        // Cards that are not there are not hidden by a variable about those that are.
-        Ok(text) if !text.trim().is_empty() => (parse_fake_gpus(&text)?, None, true),
-        _ => {
-            let (found, driver) = gpus::found();
-            (allowed_by_variable(found, env::var("CUDA_VISIBLE_DEVICES").ok().as_deref()), driver, false)
-        }
-    };
-    let gpus = match only {
-        Some(only) => allowed_by_flag(&found, only)?,
-        None => found,
-    };
-    Ok(Machine {
+    examine(only).map(|(machine, _)| machine)
+}
+
+/// As [`machine`], with what NVIDIA's library says of the GPUs that flow may use.
+///
+/// # Errors
+/// As [`machine`].
+pub fn examine(only: Option<&str>) -> Result<(Machine, Survey), String> {
+    let gpus::Found { gpus, fake, survey } = gpus::found(only)?;
+    let machine = Machine {
         fake_gpus: fake && !gpus.is_empty(),
         gpus,
         // Counts the affinity mask and a quota of either version of control groups.
         cpus: thread::available_parallelism().map_or(1, NonZero::get).try_into().unwrap_or(u32::MAX),
         cpu_model: cpu_model(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
         memory: limits::memory(Path::new("/")),
-        driver,
-    })
+        driver: survey.driver.clone(),
+        gpu_troubles: survey.troubles.clone(),
+    };
+    Ok((machine, survey))
 }
 
 /// All CPUs of the host that are switched on, ours or not: what a share of the host is a share of.

@@ -1,0 +1,271 @@
+//! The calls of the library, one function each. The only file that knows the wrapper; says in words why it cannot be used.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    mem::{ManuallyDrop, MaybeUninit},
+};
+
+use flow_core::GpuFacts;
+use nvml_wrapper::{
+    Device, Nvml,
+    enums::device::UsedGpuMemory,
+    error::{NvmlError, nvml_try},
+};
+
+use super::{LIBRARY_VAR, Look, Memory, Process};
+
+/// The library, started. Never shut down while the process lives: cards that nobody else keeps awake would fall asleep between two
+/// questions, and the wrapper panics at its end where the library has no such call.
+pub(crate) struct Library(ManuallyDrop<Nvml>);
+
+/// Why there is no library to ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    /// There is none: no NVIDIA driver is installed.
+    Absent,
+    /// There is one, and it cannot be used, in words.
+    Trouble(String),
+}
+
+impl Closed {
+    pub(crate) fn words(&self) -> &str {
+        match self {
+            Closed::Absent => "there is no NVIDIA driver (libnvidia-ml.so.1) on this machine",
+            Closed::Trouble(text) => text,
+        }
+    }
+}
+
+/// A card does not answer any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lost;
+
+/// What is asked of a card beside its load: each is a call, and calls cost time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ask {
+    pub(crate) memory: bool,
+    pub(crate) energy: bool,
+    pub(crate) link: bool,
+}
+
+impl Ask {
+    pub(crate) const EVERYTHING: Ask = Ask { memory: true, energy: true, link: true };
+}
+
+impl Library {
+    /// Loads and starts it: NVIDIA's own, or the one that `FLOW_NVML_LIB` names.
+    pub(crate) fn open() -> Result<Library, Closed> {
+        let named: Option<OsString> = env::var_os(LIBRARY_VAR).filter(|name| !name.is_empty());
+        let opened = match &named {
+            Some(name) => Nvml::builder().lib_path(name).init(),
+            None => Nvml::init(),
+        };
+        opened.map(|nvml| Library(ManuallyDrop::new(nvml))).map_err(|error| closed(&error, named.as_deref()))
+    }
+
+    pub(crate) fn driver(&self) -> Option<String> {
+        self.0.sys_driver_version().ok()
+    }
+
+    /// The newest CUDA that this driver can do, as `13.0`.
+    pub(crate) fn cuda(&self) -> Option<String> {
+        let version = self.0.sys_cuda_driver_version().ok()?;
+        Some(format!("{}.{}", version / 1000, version % 1000 / 10))
+    }
+
+    pub(crate) fn count(&self) -> Result<u32, String> {
+        self.0.device_count().map_err(|error| error.to_string())
+    }
+
+    /// The card of an index.
+    pub(crate) fn card(&self, index: u32) -> Result<Handle<'_>, String> {
+        match self.0.device_by_index(index) {
+            Ok(device) => Ok(Handle { library: self, device, index }),
+            Err(error) => Err(no_answer(index, &error)),
+        }
+    }
+}
+
+/// A card that can be asked.
+pub(crate) struct Handle<'a> {
+    library: &'a Library,
+    device: Device<'a>,
+    index: u32,
+}
+
+impl Handle<'_> {
+    /// What is always so of this card.
+    ///
+    /// # Errors
+    /// Why it cannot be used, in words.
+    pub(crate) fn facts(&self) -> Result<GpuFacts, String> {
+        let answered = |error| no_answer(self.index, &error);
+        let name = self.device.name().map_err(answered)?;
+        let uuid = self.device.uuid().map_err(answered)?;
+        let memory = self.memory().map_err(answered)?.total;
+        Ok(GpuFacts { uuid, index: self.index, name, memory })
+    }
+
+    /// The card is divided into instances, which flow does not give out.
+    pub(crate) fn is_divided(&self) -> bool {
+        self.device.mig_mode().is_ok_and(|mode| mode.current == 1)
+    }
+
+    /// The PCIe generation and width that card and slot can do together.
+    pub(crate) fn largest_link(&self) -> Option<(u32, u32)> {
+        Some((self.device.max_pcie_link_gen().ok()?, self.device.max_pcie_link_width().ok()?))
+    }
+
+    /// How the card stands.
+    ///
+    /// # Errors
+    /// It does not answer any more. A call that is not there, or not for this card, is no error.
+    pub(crate) fn look(&self, ask: Ask) -> Result<Look, Lost> {
+        let load = told(self.device.utilization_rates())?;
+        let memory = if ask.memory { told(self.memory())? } else { None };
+        let joules = if ask.energy { told(self.device.total_energy_consumption())? } else { None };
+        // Where the card counts its energy, its power is worth a call only for people.
+        let watts = if ask.link || joules.is_none() { told(self.device.power_usage())? } else { None };
+        let pcie = if ask.link {
+            told(self.device.current_pcie_link_gen())?.zip(told(self.device.current_pcie_link_width())?)
+        } else {
+            None
+        };
+        Ok(Look {
+            memory,
+            load: load.as_ref().map(|load| share(load.gpu)),
+            memory_load: load.as_ref().map(|load| share(load.memory)),
+            watts: watts.map(|milliwatts| f64::from(milliwatts) / 1e3),
+            joules: joules.map(|millijoules| millijoules as f64 / 1e3),
+            pcie,
+            processes: None,
+        })
+    }
+
+    /// Processes with a compute context; `None` where the driver does not tell.
+    ///
+    /// # Errors
+    /// The card does not answer any more.
+    pub(crate) fn processes(&self, memory: Option<Memory>) -> Result<Option<Vec<Process>>, Lost> {
+        told(self.computing(memory))
+    }
+
+    /// Processes that draw on this card: a desktop's, if anybody's.
+    pub(crate) fn drawing(&self) -> Vec<u32> {
+        self.device
+            .running_graphics_processes()
+            .map_or_else(|_| Vec::new(), |list| list.iter().map(|p| p.pid).collect())
+    }
+
+    /// Share of the multiprocessors that each process used, 0 to 1, since a time that an earlier call told, and the time to ask with
+    /// next. Empty where nobody computed, and where the driver does not tell.
+    pub(crate) fn shares(&self, since: u64) -> (Vec<(u32, f64)>, u64) {
+        // Nobody computed is told as `NotFound`.
+        let Ok(list) = self.device.process_utilization_stats(since) else { return (Vec::new(), since) };
+        let last = list.iter().map(|sample| sample.timestamp).max().unwrap_or(since);
+        let fresh = list.iter().filter(|sample| sample.timestamp > since);
+        (fresh.map(|sample| (sample.pid, share(sample.sm_util))).collect(), last.max(since))
+    }
+
+    fn memory(&self) -> Result<Memory, NvmlError> {
+        match self.device.memory_info() {
+            Ok(info) => Ok(Memory { total: info.total, used: info.used, free: info.free }),
+            Err(error) if is_absent(&error) => self.memory_before_510(),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The call of drivers before 510, which the wrapper does not wrap.
+    #[expect(unsafe_code, reason = "a call of the library that the wrapper only loads")]
+    fn memory_before_510(&self) -> Result<Memory, NvmlError> {
+        let call = self.library.0.lib().nvmlDeviceGetMemoryInfo.as_ref();
+        let call = call.map_err(|error| NvmlError::FailedToLoadSymbol(error.to_string()))?;
+        let mut info = MaybeUninit::zeroed();
+        // SAFETY: the handle is alive as long as its library, and all bits zero are an answer, which a success replaces.
+        let info = unsafe {
+            nvml_try(call(self.device.handle(), info.as_mut_ptr()))?;
+            info.assume_init()
+        };
+        Ok(Memory { total: info.total, used: info.used, free: info.free })
+    }
+
+    fn computing(&self, memory: Option<Memory>) -> Result<Vec<Process>, NvmlError> {
+        let mut list = match self.device.running_compute_processes() {
+            Err(error) if is_absent(&error) => self.device.running_compute_processes_v2()?,
+            list => list?,
+        };
+        // Clients of a shared CUDA server are listed apart.
+        list.extend(self.device.mps_running_compute_processes().unwrap_or_default());
+        list.sort_by_key(|process| process.pid);
+        list.dedup_by_key(|process| process.pid);
+        let total = memory.map_or(u64::MAX, |memory| memory.total);
+        let process = |info: nvml_wrapper::struct_wrappers::device::ProcessInfo| Process {
+            pid: info.pid,
+            // Some drivers fill in nonsense.
+            memory: match info.used_gpu_memory {
+                UsedGpuMemory::Used(bytes) if bytes > 0 && bytes <= total => Some(bytes),
+                UsedGpuMemory::Used(_) | UsedGpuMemory::Unavailable => None,
+            },
+        };
+        Ok(list.into_iter().map(process).collect())
+    }
+}
+
+fn share(percent: u32) -> f64 {
+    f64::from(percent.min(100)) / 100.0
+}
+
+/// A call that is missing or not for this card tells nothing; a card that fell off the bus is lost.
+fn told<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, Lost> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(NvmlError::GpuLost | NvmlError::ResetRequired) => Err(Lost),
+        Err(_) => Ok(None),
+    }
+}
+
+fn is_absent(error: &NvmlError) -> bool {
+    matches!(error, NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound)
+}
+
+fn no_answer(index: u32, error: &NvmlError) -> String {
+    match error {
+        NvmlError::GpuLost | NvmlError::ResetRequired => {
+            format!(
+                "GPU {index} is lost, as one that fell off the bus; flow goes on without it until the machine was restarted"
+            )
+        }
+        NvmlError::NoPermission => {
+            format!("GPU {index} may not be used by this user; look at the modes of /dev/nvidia*")
+        }
+        error => format!("GPU {index} cannot be asked what it is ({error}); flow goes on without it"),
+    }
+}
+
+fn closed(error: &NvmlError, named: Option<&OsStr>) -> Closed {
+    let named = named.map(|name| format!("{LIBRARY_VAR} `{}`", name.to_string_lossy()));
+    match error {
+        NvmlError::LibloadingError(_) if named.is_none() => Closed::Absent,
+        NvmlError::LibloadingError(error) => {
+            Closed::Trouble(format!("{} cannot be loaded: {}", named.unwrap_or_default(), chain(error)))
+        }
+        NvmlError::DriverNotLoaded => Closed::Trouble(
+            "NVIDIA's library is here, but its driver is not loaded; on the host `nvidia-smi` says why, a container needs `--gpus all`"
+                .to_owned(),
+        ),
+        NvmlError::LibRmVersionMismatch => Closed::Trouble(
+            "NVIDIA's library and the loaded driver are of different versions, as after an update; restart the machine, or load the driver anew"
+                .to_owned(),
+        ),
+        NvmlError::NoPermission => Closed::Trouble(
+            "this user may not talk to NVIDIA's driver; look at the modes of /dev/nvidia*".to_owned(),
+        ),
+        error => Closed::Trouble(format!("NVIDIA's library cannot be started: {error}")),
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(Some(error), |error| error.source());
+    sources.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

@@ -1,0 +1,103 @@
+//! One look at all cards, on a thread of its own, with a limit to how long it may take.
+
+use std::{sync::mpsc, thread, time::Duration};
+
+use flow_core::GpuFacts;
+use serde::Serialize;
+
+use super::{
+    Look,
+    library::{Ask, Closed, Handle, Library},
+};
+
+/// Cards that nobody keeps awake take seconds each to come up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// All that the library says of this machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Survey {
+    /// The driver's version.
+    pub driver: Option<String>,
+    /// The newest CUDA that the driver can do.
+    pub cuda: Option<String>,
+    /// The cards that can be used, in the library's order.
+    pub cards: Vec<Card>,
+    /// What stands in the way of using GPUs, a sentence each. Empty where there is simply no NVIDIA driver.
+    pub troubles: Vec<String>,
+}
+
+/// A card, as it is and as it stands.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Card {
+    /// What is always so of it.
+    #[serde(flatten)]
+    pub facts: GpuFacts,
+    /// How it stands.
+    pub now: Look,
+    /// The PCIe generation and width that card and slot can do together.
+    pub pcie_largest: Option<(u32, u32)>,
+}
+
+/// Asks the library for everything.
+pub fn survey() -> Survey {
+    let (tell, told) = mpsc::channel();
+    let asked = thread::Builder::new().name("nvml".into()).spawn(move || {
+        let library = Library::open();
+        // Nobody listens any more if it took too long.
+        let _ = tell.send(ask(library.as_ref()));
+    });
+    let trouble = |text: String| Survey { troubles: vec![text], ..Survey::default() };
+    match asked {
+        Ok(_) => told.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+            trouble(format!(
+                "NVIDIA's driver did not answer within {} s; flow goes on without GPUs. A card may be sick: does `nvidia-smi` answer?",
+                PATIENCE.as_secs()
+            ))
+        }),
+        Err(error) => trouble(format!("no thread can be started to ask NVIDIA's library: {error}")),
+    }
+}
+
+fn ask(library: Result<&Library, &Closed>) -> Survey {
+    let library = match library {
+        Ok(library) => library,
+        Err(Closed::Absent) => return Survey::default(),
+        Err(Closed::Trouble(text)) => return Survey { troubles: vec![text.clone()], ..Survey::default() },
+    };
+    let mut survey = Survey { driver: library.driver(), cuda: library.cuda(), ..Survey::default() };
+    let count = match library.count() {
+        Ok(0) => {
+            survey.troubles.push("NVIDIA's driver is here, and no card that this process can see".to_owned());
+            0
+        }
+        Ok(count) => count,
+        Err(error) => {
+            survey.troubles.push(format!("NVIDIA's driver does not say how many cards there are: {error}"));
+            0
+        }
+    };
+    for index in 0..count {
+        match library.card(index).and_then(|handle| card(&handle)) {
+            Ok(card) => survey.cards.push(card),
+            Err(text) => survey.troubles.push(text),
+        }
+    }
+    survey
+}
+
+fn card(handle: &Handle<'_>) -> Result<Card, String> {
+    let facts = handle.facts()?;
+    if handle.is_divided() {
+        return Err(format!(
+            "GPU {i} ({}) is divided by MIG, and flow gives out whole cards; `nvidia-smi -i {i} -mig 0` makes it whole",
+            facts.name,
+            i = facts.index
+        ));
+    }
+    let looked = handle.look(Ask::EVERYTHING).and_then(|now| {
+        let processes = handle.processes(now.memory)?;
+        Ok(Look { processes, ..now })
+    });
+    let now = looked.map_err(|_| format!("GPU {} is lost; flow goes on without it", facts.index))?;
+    Ok(Card { facts, now, pcie_largest: handle.largest_link() })
+}
