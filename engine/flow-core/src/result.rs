@@ -161,6 +161,9 @@ pub struct Usage {
     pub energy_j: Option<f64>,
     /// How many samples of `/proc` this rests on.
     pub samples: u32,
+    /// What measuring all that ran at the time took, as a share of one core.
+    #[serde(default)]
+    pub sampler_cpu: f64,
 }
 
 /// What flow measured on one GPU of an attempt.
@@ -238,6 +241,10 @@ pub struct Circumstances {
     /// Compute processes of others on the GPUs of the placement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strangers: Vec<Stranger>,
+    /// Mean share of the multiprocessors that others used on a GPU of the placement, in time slices of their own: co-runners and
+    /// strangers. Absent where nobody else was there, or the driver does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_shared: Option<f64>,
     /// Mean CPU use of processes that are not flow's, as a share of the host.
     pub foreign_cpu: f64,
     /// Share of samples in which the host's CPUs were at least 95 % busy.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use flow_core::Time;
+use nix::time::{ClockId, clock_gettime};
 
 /// Seconds since 1970, as messages and exit records carry them.
 pub fn unix_seconds() -> f64 {
@@ -22,6 +23,12 @@ pub fn steady() -> Instant {
 fn since_1970() -> Duration {
     // A clock before 1970 is a machine without a clock: zero is as good as anything.
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+/// CPU time that the calling thread has used, in the program and in the kernel.
+pub fn thread_cpu() -> Duration {
+    // Asked of a thread that runs, it does not fail.
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// The scheduler's clock: its origin is the start of the run.

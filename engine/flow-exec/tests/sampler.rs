@@ -48,7 +48,8 @@ fn a_whole_tree_is_seen_daemons_included() {
                 Event::SpawnFailed { reason, .. } => panic!("{reason}"),
             }
         };
-        let samples = sampler.untrack(AttemptId(7));
+        let (samples, cost) = sampler.untrack(AttemptId(7));
+        assert!(cost < 0.1, "{cost} of a core");
         assert_eq!(exit.swept, 1);
         let window = (exit.started_at, exit.ended_at);
         let sampled = samples.usage(&exit, &[window], 2);

@@ -3,6 +3,7 @@
 mod cache;
 mod damage;
 mod examples;
+mod gpus;
 mod kill;
 mod signals;
 mod together;

@@ -10,7 +10,7 @@ use flow_protocol::Exit;
 
 use super::{
     Update, builtin,
-    finish::{self, End},
+    finish::{self, End, Seen},
     live::{Attempt, Hands, Live, Window},
     start,
     told::{Listener, News},
@@ -43,14 +43,20 @@ impl Live<'_> {
                 self.run_builtin(attempt)?;
                 continue;
             }
+            let (argv, env) = (launch.argv, launch.env);
             let request = Request::Start(keeper::Start {
                 attempt,
-                argv: launch.argv,
-                env: launch.env,
+                argv,
+                env,
                 cwd: running.folder.work(),
                 folder: running.folder.path().to_owned(),
             });
-            self.hands()?.keeper.send(&request);
+            let cards: Vec<usize> = running.placement.gpus.iter().map(|gpu| gpu.index()).collect();
+            let hands = self.hands()?;
+            let keeper = hands.keeper.pid();
+            hands.keeper.send(&request);
+            // Looked at before it can have taken anything: it is started when its request is read.
+            self.cards.track(attempt, keeper, &cards);
         }
         Ok(())
     }
@@ -256,10 +262,13 @@ impl Live<'_> {
         running.circumstances.corunners =
             running.corunners.iter().map(|id| expansion.instances[id.index()].label.to_string()).collect();
         let fingerprint = self.decided.get(&running.instance).map_or(Digest([0; 32]), |decided| decided.fingerprint);
-        let samples = self.hands.as_ref().map(|hands| hands.sampler.untrack(attempt)).unwrap_or_default();
+        let (samples, cost) = self.hands.as_ref().map(|hands| hands.sampler.untrack(attempt)).unwrap_or_default();
+        let (gpus, gpu_cost) = self.cards.untrack(attempt);
+        let seen = Seen { samples, gpus, cost: cost + gpu_cost };
         let mut result = finish::finish(
             End {
                 workflow: &expansion.workflow,
+                machine: &expansion.machine,
                 step: &step.name,
                 run: self.run,
                 instance,
@@ -273,8 +282,17 @@ impl Live<'_> {
                 circumstances: running.circumstances,
                 window,
             },
-            &samples,
+            &seen,
         )?;
+        if result.outcome == Outcome::Failed && !running.placement.gpus.is_empty() {
+            let cards: Vec<usize> = running.placement.gpus.iter().map(|gpu| gpu.index()).collect();
+            if let Some(lost) = self.cards.lost(&cards) {
+                // The scheduler is to know it before it hears of the end.
+                self.tell_gpus();
+                let how = result.message.map(|message| format!(" ({message})")).unwrap_or_default();
+                result.message = Some(format!("{lost} while it ran{how}"));
+            }
+        }
         if let Some(killed) = running.killed.filter(|_| result.outcome == Outcome::Ok) {
             // It was done in the moment in which it was to be ended: what it was ended for stands, as the scheduler has it.
             result.outcome = killed;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::{
-    Body, Circumstances, CorunWindow, Digest, Instance, Machine, Mode, Outcome, Resolved, RunId, StepResult, Stranger,
+    Body, Circumstances, CorunWindow, Digest, Instance, Machine, Outcome, Resolved, RunId, StepResult, Stranger,
     sched::Placement,
 };
 use flow_protocol::Exit;
@@ -14,7 +14,7 @@ use super::{gather::gather, told::Listener};
 use crate::{
     attempt::{Ended, Folder, conclude},
     hardware,
-    sampler::Samples,
+    sampler::{GpuSamples, Samples},
 };
 
 /// How many lines of a log are read for its last words.
@@ -23,6 +23,7 @@ const LOG_TAIL: usize = 50;
 /// What an ended attempt is judged by.
 pub(crate) struct End<'a> {
     pub(crate) workflow: &'a str,
+    pub(crate) machine: &'a Machine,
     pub(crate) step: &'a str,
     pub(crate) run: &'a RunId,
     pub(crate) instance: &'a Instance,
@@ -37,11 +38,20 @@ pub(crate) struct End<'a> {
     pub(crate) window: Option<CorunWindow>,
 }
 
-/// Concludes an attempt; `samples` are empty for what ran inside the engine.
+/// What was seen of an attempt from outside.
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) samples: Samples,
+    pub(crate) gpus: GpuSamples,
+    /// Share of one core that seeing it took.
+    pub(crate) cost: f64,
+}
+
+/// Concludes an attempt; `seen` is empty for what ran inside the engine.
 ///
 /// # Errors
 /// The store cannot take the outputs: the disk is full.
-pub(crate) fn finish(end: End<'_>, samples: &Samples) -> Result<StepResult, StoreError> {
+pub(crate) fn finish(end: End<'_>, seen: &Seen) -> Result<StepResult, StoreError> {
     let End { instance, exit, listener, .. } = end;
     let tail = if exit.code == Some(0) { Vec::new() } else { end.folder.log_tail(LOG_TAIL).unwrap_or_default() };
     let (mut outcome, mut message) = conclude(&Ended {
@@ -84,16 +94,21 @@ pub(crate) fn finish(end: End<'_>, samples: &Samples) -> Result<StepResult, Stor
     circumstances.facts = std::mem::take(&mut listener.facts);
     circumstances.corun = end.window.map(|w| CorunWindow { epochs: gathered.in_window, ..w });
     let mut series = gathered.series;
-    let usage = samples.usage(exit, &gathered.spans, circumstances.host_cpus);
-    let host = samples.host_load(&gathered.spans);
+    let mut usage = seen.samples.usage(exit, &gathered.spans, circumstances.host_cpus);
+    usage.sampler_cpu = seen.cost;
+    let host = seen.samples.host_load(&gathered.spans);
     (circumstances.foreign_cpu, circumstances.cpu_saturated) = (host.foreign_cpu, host.cpu_saturated);
-    series.samples = samples.series(exit.started_at, circumstances.host_cpus);
+    let gpus = seen.gpus.figures(&gathered.spans);
+    (usage.gpus, usage.energy_j) = (gpus.gpus, gpus.energy_j);
+    (circumstances.strangers, circumstances.gpu_shared) = (gpus.strangers, gpus.shared);
+    series.samples = seen.samples.series(exit.started_at, circumstances.host_cpus);
+    series.samples.extend(seen.gpus.series(exit.started_at));
     let empty = series.epochs.is_empty() && series.samples.is_empty() && series.epoch_times.is_empty();
     let series = match serde_json::to_vec(&series) {
         Ok(bytes) if !empty => Some(end.objects.store_bytes(&bytes)?.digest),
         _ => None,
     };
-    let spoiled = spoiled(instance, &circumstances.strangers);
+    let spoiled = spoiled(end.machine, instance, &circumstances.strangers);
     Ok(StepResult {
         fingerprint: end.fingerprint,
         workflow: end.workflow.to_owned(),
@@ -139,13 +154,15 @@ pub(crate) fn circumstances(machine: &Machine, instance: &Instance, placement: &
 }
 
 /// Why a measurement is not to be trusted: others computed on its GPUs meanwhile.
-fn spoiled(instance: &Instance, strangers: &[Stranger]) -> Vec<String> {
-    if !instance.measured || (instance.mode() == Mode::Plain && instance.request.gpus == 0) {
+fn spoiled(machine: &Machine, instance: &Instance, strangers: &[Stranger]) -> Vec<String> {
+    if !instance.measured {
         return Vec::new();
     }
+    let gpu =
+        |uuid: &str| machine.gpus.iter().find(|gpu| gpu.uuid == uuid).map_or(uuid.to_owned(), |g| g.index.to_string());
     strangers
         .iter()
-        .map(|s| format!("process {} ({}) of somebody else computed on GPU {} meanwhile", s.pid, s.name, s.gpu))
+        .map(|s| format!("process {} ({}) of somebody else computed on GPU {} meanwhile", s.pid, s.name, gpu(&s.gpu)))
         .collect()
 }
 

@@ -16,7 +16,7 @@ use flow_core::{
     Settled, Span, StepResult, Time, Uses,
     fingerprint::Parts,
     plan::Force,
-    sched::{Action, Event, Placement, Scheduler},
+    sched::{Action, Capacity, Event, Placement, Scheduler},
 };
 use flow_store::{Batch, Inputs, Journal, Objects, RunDir, Running, Status, Store};
 use tokio::{
@@ -24,7 +24,7 @@ use tokio::{
     task::{JoinError, JoinHandle, spawn_blocking},
 };
 
-use super::{Session, Update, leftovers::Leftovers, start, told::Listener, waiting};
+use super::{Session, Update, cards::Cards, leftovers::Leftovers, start, told::Listener, waiting};
 use crate::{
     ExecError,
     attempt::Folder,
@@ -37,6 +37,8 @@ use crate::{
 pub(crate) const GRACE: Span = Span::from_millis(10_000);
 /// How often programs are listened to.
 const LISTEN: Duration = Duration::from_millis(50);
+/// How often GPUs are looked at for which a step waits.
+const WATCH: Duration = Duration::from_millis(500);
 /// How often the status file and the display are brought up to date.
 const STATUS: Span = Span::from_millis(200);
 
@@ -121,6 +123,11 @@ pub(crate) struct Live<'a> {
     pub(super) windows: BTreeMap<GroupId, Window>,
     /// Made when the first process is to be started: a run that reuses everything has none.
     pub(super) hands: Option<Hands>,
+    pub(super) cards: Cards,
+    /// What there is to give out besides GPUs.
+    capacity: Capacity,
+    /// Memory of running attempts on their GPUs, as the scheduler knows it.
+    gpu_memory: BTreeMap<AttemptId, Vec<u64>>,
     pub(super) observe: &'a mut dyn FnMut(Update),
     pub(super) exe: PathBuf,
     pub(super) inherited: BTreeMap<String, String>,
@@ -148,6 +155,7 @@ pub(crate) struct Beginning<'a> {
     pub(crate) inputs: &'a mut Inputs,
     pub(crate) known: Known,
     pub(crate) scheduler: Scheduler,
+    pub(crate) capacity: Capacity,
     pub(crate) status: Status,
     pub(crate) observe: &'a mut dyn FnMut(Update),
 }
@@ -190,6 +198,9 @@ impl<'a> Live<'a> {
             ended: BTreeMap::new(),
             windows: BTreeMap::new(),
             hands: None,
+            cards: Cards::new(&from.session.expansion.machine),
+            capacity: from.capacity,
+            gpu_memory: BTreeMap::new(),
             observe: from.observe,
             exe: start::exe()?,
             inherited: start::inherited(),
@@ -241,6 +252,10 @@ impl<'a> Live<'a> {
     fn turn(&mut self) -> Result<(), ExecError> {
         let now = self.clock.now();
         let mut actions = Vec::new();
+        let wanted = self.wants_gpus();
+        let news = self.cards.open(wanted);
+        news.into_iter().for_each(|text| self.say(RunEvent::Notice { instance: None, text }));
+        self.tell_gpus();
         while let Some(event) = self.queue.pop_front() {
             self.scheduler.handle(now, event, &mut actions);
         }
@@ -251,12 +266,43 @@ impl<'a> Live<'a> {
             self.perform(action)?;
         }
         self.start_all(starts)?;
+        self.cards.close(|uuid| self.attempts.values().any(|a| a.circumstances.gpus.iter().any(|gpu| gpu == uuid)));
         self.commit()?;
         if self.status_at.is_none_or(|at| now - at >= STATUS) {
             self.status_at = Some(now);
+            self.tell_gpu_memory();
             self.write_status(None)?;
         }
         Ok(())
+    }
+
+    /// A step that asks for GPUs is not settled and does not run.
+    fn wants_gpus(&self) -> bool {
+        let runs = |id: InstanceId| self.attempts.values().any(|attempt| attempt.instance == id);
+        let mut asking = self.session.expansion.instances.iter().filter(|instance| instance.request.gpus > 0);
+        asking.any(|instance| self.known.result(instance.id).is_none() && !runs(instance.id))
+    }
+
+    /// Tells the scheduler how the GPUs stand, before what else happened.
+    pub(super) fn tell_gpus(&mut self) {
+        if let Some(gpus) = self.cards.changed() {
+            self.queue.push_front(Event::Capacity(Capacity { gpus, ..self.capacity.clone() }));
+        }
+    }
+
+    /// Tells the scheduler what running attempts hold on their GPUs.
+    fn tell_gpu_memory(&mut self) {
+        /// Less is no news.
+        const NOISE: u64 = 16 << 20;
+        for attempt in self.attempts.keys() {
+            let Some(now) = self.cards.memory(*attempt) else { continue };
+            let before = self.gpu_memory.entry(*attempt).or_default();
+            if now.iter().enumerate().any(|(n, now)| now.abs_diff(before.get(n).copied().unwrap_or(0)) > NOISE) {
+                before.clone_from(&now);
+                self.queue.push_back(Event::Sampled { attempt: *attempt, gpu_memory: now });
+            }
+        }
+        self.gpu_memory.retain(|attempt, _| self.attempts.contains_key(attempt));
     }
 
     fn perform(&mut self, action: Action) -> Result<(), ExecError> {
@@ -328,7 +374,8 @@ impl<'a> Live<'a> {
         let now = self.clock.now();
         let until_wake = self.scheduler.next_wake().map(|wake| Duration::from_micros((wake - now).0));
         let listening = self.attempts.values().any(|a| a.process).then_some(LISTEN);
-        let pause = until_wake.into_iter().chain(listening).min().unwrap_or(Duration::from_secs(3600));
+        let watching = self.cards.is_watching().then_some(WATCH);
+        let pause = until_wake.into_iter().chain(listening).chain(watching).min().unwrap_or(Duration::from_secs(3600));
         let keeper = async {
             match &mut self.hands {
                 Some(hands) => hands.keeper.next_event().await,
@@ -402,7 +449,7 @@ impl<'a> Live<'a> {
             cpus: a.placement.cpus,
         };
         self.status.running = self.attempts.iter().map(running).collect();
-        self.status.waiting = waiting::of(&self.scheduler, self.clock.now(), self.session, &self.known);
+        self.status.waiting = waiting::of(&self.scheduler, self.clock.now(), self.session, &self.known, &self.cards);
         self.status.counts = self.counts.clone();
         self.status.updated_at = clock::unix_millis();
         self.status.ended = ended;

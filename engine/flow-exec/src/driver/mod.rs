@@ -2,6 +2,7 @@
 
 mod attempts;
 mod builtin;
+mod cards;
 mod estimate;
 mod finish;
 mod gather;

@@ -145,7 +145,8 @@ pub fn run(
     beginning.into_iter().for_each(|line| observe(Update::Event(line)));
 
     let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..Limits::default() };
-    let scheduler = Scheduler::new(estimate::capacity(&session.expansion.machine, options.jobs), policy, limits);
+    let capacity = estimate::capacity(&session.expansion.machine, options.jobs);
+    let scheduler = Scheduler::new(capacity.clone(), policy, limits);
     let tasks = estimate::tasks(&session, &wanted, &store)?;
     let status = Status {
         run: run.clone(),
@@ -170,6 +171,7 @@ pub fn run(
         inputs: &mut inputs,
         known: Known(vec![None; session.expansion.instances.len()]),
         scheduler,
+        capacity,
         status,
         observe,
     })?;
@@ -270,7 +272,11 @@ fn beginning(
             plan: Planned::from(&item.state),
         }
     });
-    let remarks = expansion.remarks.iter().map(|text| RunEvent::Notice { instance: None, text: text.clone() });
+    let remarks = expansion
+        .remarks
+        .iter()
+        .chain(&expansion.machine.gpu_troubles)
+        .map(|text| RunEvent::Notice { instance: None, text: text.clone() });
     std::iter::once(start).chain(instances).chain(remarks).map(|event| JournalLine { at, event }).collect()
 }
 

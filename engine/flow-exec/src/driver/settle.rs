@@ -95,8 +95,16 @@ impl Live<'_> {
     }
 
     pub(super) fn discard(&mut self, instance: InstanceId, attempt: AttemptId) {
-        let message = self.ended.remove(&attempt).and_then(|result| result.message);
-        let text = format!("{}; it is tried again", message.unwrap_or_else(|| "it failed".to_owned()));
+        let ended = self.ended.remove(&attempt);
+        let text = match ended {
+            Some(result) if result.outcome != Outcome::Failed && !result.spoiled.is_empty() => {
+                "its measurement is not to be trusted; it is measured once more".to_owned()
+            }
+            ended => {
+                let message = ended.and_then(|result| result.message);
+                format!("{}; it is tried again", message.unwrap_or_else(|| "it failed".to_owned()))
+            }
+        };
         self.say(RunEvent::Notice { instance: Some(instance), text });
     }
 

@@ -6,7 +6,7 @@ use flow_core::{
 };
 use flow_store::Waiting as Told;
 
-use super::{Session, live::Known};
+use super::{Session, cards::Cards, live::Known};
 
 /// How many are told: the list is for people.
 const TOLD: usize = 8;
@@ -14,12 +14,12 @@ const TOLD: usize = 8;
 const LOOKED_AT: usize = 500;
 
 /// The first instances that could run but for want of something, and of what.
-pub(crate) fn of(scheduler: &Scheduler, now: Time, session: &Session, known: &Known) -> Vec<Told> {
+pub(crate) fn of(scheduler: &Scheduler, now: Time, session: &Session, known: &Known, cards: &Cards) -> Vec<Told> {
     let unsettled = session.expansion.instances.iter().filter(|instance| known.result(instance.id).is_none());
     unsettled
         .take(LOOKED_AT)
         .filter_map(|instance| {
-            let reason = words(session, now, &scheduler.explain(now, instance.id))?;
+            let reason = words(session, cards, now, &scheduler.explain(now, instance.id))?;
             Some(Told { label: instance.label.to_string(), reason })
         })
         .take(TOLD)
@@ -27,7 +27,7 @@ pub(crate) fn of(scheduler: &Scheduler, now: Time, session: &Session, known: &Kn
 }
 
 /// `None` for what runs, is over, or waits for others to be settled: that is the workflow's own order.
-fn words(session: &Session, now: Time, waiting: &Waiting) -> Option<String> {
+fn words(session: &Session, cards: &Cards, now: Time, waiting: &Waiting) -> Option<String> {
     let label = |id: &InstanceId| session.expansion.instances[id.index()].label.to_string();
     let labels = |ids: &[InstanceId]| match ids {
         [] => "others".to_owned(),
@@ -35,7 +35,9 @@ fn words(session: &Session, now: Time, waiting: &Waiting) -> Option<String> {
         [first, rest @ ..] => format!("{} and {} more", label(first), rest.len()),
     };
     Some(match waiting {
-        Waiting::Resources(shortages) => shortages.iter().map(|s| shortage(session, s)).collect::<Vec<_>>().join("; "),
+        Waiting::Resources(shortages) => {
+            shortages.iter().map(|s| shortage(session, cards, s)).collect::<Vec<_>>().join("; ")
+        }
         Waiting::Others(ids) => format!("wants the machine for itself; {} still runs", labels(ids)),
         Waiting::Exclusive(ids) => format!("{} has the machine for itself", labels(ids)),
         Waiting::Reserved(id) => format!("room is kept for {}", label(id)),
@@ -49,31 +51,34 @@ fn words(session: &Session, now: Time, waiting: &Waiting) -> Option<String> {
     })
 }
 
-fn shortage(session: &Session, shortage: &Shortage) -> String {
+fn shortage(session: &Session, cards: &Cards, shortage: &Shortage) -> String {
     let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64);
     let held = match shortage.held_by.first() {
         Some(holder) => format!(", held by {}", session.expansion.instances[holder.instance.index()].label),
         None => String::new(),
     };
-    let strangers =
-        if shortage.strangers > 0 { format!(", strangers hold {}", gib(shortage.strangers)) } else { String::new() };
+    // Who it is, where that is known; else a desktop, or the driver itself.
+    let others = |gpu: usize| match (cards.others(gpu), shortage.strangers) {
+        (_, 0) => String::new(),
+        (Some(who), bytes) => format!(", {who} holds {}", gib(bytes)),
+        (None, bytes) => format!(", others hold {}", gib(bytes)),
+    };
+    let name = |gpu: usize| session.expansion.machine.gpus.get(gpu).map_or(gpu as u32, |gpu| gpu.index);
     let Shortage { requested, available, .. } = shortage;
     match shortage.resource {
         Resource::Jobs => format!("{requested} of the jobs at once, {available} free{held}"),
         Resource::Cpus => format!("{requested} CPUs, {available} free{held}"),
         Resource::Memory => format!("{} of host memory, {} free{held}", gib(*requested), gib(*available)),
+        Resource::Gpus if *requested == 1 => format!("a GPU with room for it{held}"),
         Resource::Gpus => format!("{requested} GPUs with room for it, {available} there{held}"),
         Resource::GpuMemory(gpu) => {
-            format!("GPU {}: {} asked, {} free{held}{strangers}", gpu.0, gib(*requested), gib(*available))
+            let (asked, free, others) = (gib(*requested), gib(*available), others(gpu.index()));
+            format!("GPU {}: {asked} asked, {free} free{held}{others}", name(gpu.index()))
         }
         Resource::GpuBusy(gpu) => {
-            format!(
-                "to share GPU {} well: it would keep it busy {} %, {} % are free{held}",
-                gpu.0,
-                requested / 10,
-                available / 10
-            )
+            let (asked, free) = (requested / 10, available / 10);
+            format!("to share GPU {} well: it would keep it busy {asked} %, {free} % are free{held}", name(gpu.index()))
         }
-        Resource::GpuLost(gpu) => format!("GPU {} does not answer", gpu.0),
+        Resource::GpuLost(gpu) => format!("GPU {} does not answer", name(gpu.index())),
     }
 }

@@ -2,6 +2,7 @@
 
 mod fake;
 mod filesystem;
+pub(crate) mod gpu_lock;
 mod gpus;
 mod limits;
 mod probe;

@@ -5,7 +5,10 @@
 //! Samples carry their time, so that the means over any windows can be taken afterwards, and readings from other sources
 //! can be cut by the same windows.
 
+mod gpu_samples;
+mod gpus;
 mod meter;
+mod owners;
 mod samples;
 
 use std::{
@@ -13,11 +16,13 @@ use std::{
     io,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use flow_core::AttemptId;
 
+pub use gpu_samples::{GpuFigures, GpuSamples};
+pub use gpus::{GpuSampler, Standing};
 pub use samples::{HostLoad, Sample, Samples, Window};
 
 use crate::clock;
@@ -44,6 +49,8 @@ struct State {
     tracked: BTreeMap<AttemptId, Tracked>,
     /// The thread waits for the first attempt; otherwise it comes by itself.
     idle: bool,
+    /// CPU time of the thread.
+    cpu: Duration,
     stop: bool,
 }
 
@@ -51,6 +58,8 @@ struct State {
 struct Tracked {
     root: i32,
     samples: Samples,
+    since: Instant,
+    cpu: Duration,
 }
 
 impl Sampler {
@@ -67,8 +76,9 @@ impl Sampler {
 
     /// Follows an attempt from now on; `root` is its main process.
     pub fn track(&self, attempt: AttemptId, root: u32) {
-        let tracked = Tracked { root: root.cast_signed(), samples: Samples::since(clock::unix_seconds()) };
         let mut state = self.shared.lock();
+        let samples = Samples::since(clock::unix_seconds());
+        let tracked = Tracked { root: root.cast_signed(), samples, since: clock::steady(), cpu: state.cpu };
         state.tracked.insert(attempt, tracked);
         if state.idle {
             state.idle = false;
@@ -76,9 +86,13 @@ impl Sampler {
         }
     }
 
-    /// What was seen of an attempt, which is not followed any more.
-    pub fn untrack(&self, attempt: AttemptId) -> Samples {
-        self.shared.lock().tracked.remove(&attempt).map(|t| t.samples).unwrap_or_default()
+    /// What was seen of an attempt, which is not followed any more, and the share of one core that seeing it took.
+    pub fn untrack(&self, attempt: AttemptId) -> (Samples, f64) {
+        let mut state = self.shared.lock();
+        let Some(tracked) = state.tracked.remove(&attempt) else { return Default::default() };
+        let took = tracked.since.elapsed().as_secs_f64();
+        let cpu = state.cpu.saturating_sub(tracked.cpu).as_secs_f64();
+        (tracked.samples, if took > 0.0 { cpu / took } else { 0.0 })
     }
 }
 
@@ -113,6 +127,7 @@ impl Shared {
             let looked = clock::steady();
             let reading = meter.look(&roots, clock::unix_seconds());
             state = self.lock();
+            state.cpu = clock::thread_cpu();
             for (attempt, tracked) in &mut state.tracked {
                 if let Some(used) = reading.attempts.get(attempt) {
                     tracked.samples.push(&reading, used);

@@ -111,6 +111,7 @@ impl Samples {
             disk_written: self.disk_written,
             gpus: Vec::new(),
             energy_j: None,
+            sampler_cpu: 0.0,
             samples: self.count,
         }
     }
@@ -146,24 +147,27 @@ impl Samples {
         mean.or_else(|| self.mean(&whole, value)).unwrap_or(0.0)
     }
 
-    /// The mean over the time in which samples and windows overlap; windows do not overlap each other.
     fn mean(&self, windows: &[Window], value: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
-        let (mut sum, mut weight) = (0.0, 0.0);
-        for sample in &self.samples {
-            let Some(value) = value(sample) else { continue };
-            for (begin, end) in windows {
-                let overlap = end.min(sample.at) - begin.max(sample.at - sample.span);
-                if overlap > 0.0 {
-                    sum += value * overlap;
-                    weight += overlap;
-                }
-            }
-        }
-        (weight > 0.0).then(|| sum / weight)
+        mean_over(windows, self.samples.iter().filter_map(|s| Some((s.at, s.span, value(s)?))))
     }
 }
 
-fn round(value: f64, digits: f64) -> f64 {
+/// The mean of `(end, length, value)` over the time in which they and windows overlap; windows do not overlap each other.
+pub(super) fn mean_over(windows: &[Window], values: impl Iterator<Item = (f64, f64, f64)>) -> Option<f64> {
+    let (mut sum, mut weight) = (0.0, 0.0);
+    for (at, span, value) in values {
+        for (begin, end) in windows {
+            let overlap = end.min(at) - begin.max(at - span);
+            if overlap > 0.0 {
+                sum += value * overlap;
+                weight += overlap;
+            }
+        }
+    }
+    (weight > 0.0).then(|| sum / weight)
+}
+
+pub(super) fn round(value: f64, digits: f64) -> f64 {
     (value * digits).round() / digits
 }
 

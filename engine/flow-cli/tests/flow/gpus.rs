@@ -1,0 +1,354 @@
+//! GPUs through the stand-in for NVIDIA's library: where steps go, what is measured, strangers, other flows, lost cards.
+
+use std::process::{Child, Command};
+
+use flow_testkit::{TestSpace, until};
+use serde_json::Value;
+
+use crate::space;
+
+const FOUR: &str = "\
+driver 580.95.05
+gpu NVIDIA TITAN Xp; memory=12196MiB; used=100MiB; reserved=96MiB; load=37; memory_load=12; power=120; pcie=3x16
+gpu NVIDIA TITAN Xp; memory=12196MiB; used=0; load=95; memory_load=60; power=250; energy=no
+gpu NVIDIA TITAN Xp; memory=12196MiB; used=0
+gpu NVIDIA TITAN Xp; memory=12196MiB; used=0
+";
+
+/// Says on the cards that it gets that it holds memory there, and stays.
+const HOLD: &str = r#"#!/bin/sh
+# hold.sh MIB SECONDS
+for gpu in $(echo "$CUDA_VISIBLE_DEVICES" | tr , ' '); do
+    echo "process $gpu pid=$$ memory=${1}MiB sm=30" >> "$FAKE_NVML"
+done
+echo "CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES"
+sleep "$2"
+"#;
+
+/// Somebody else's process, which ends with the test.
+struct Stranger(Child);
+
+impl Stranger {
+    fn new() -> Stranger {
+        Stranger(Command::new("sleep").arg("600").spawn().unwrap())
+    }
+
+    fn on(&self, card: usize, mib: u32) -> String {
+        format!("process {card} pid={} memory={mib}MiB sm=20", self.0.id())
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The result of an instance in the newest run.
+fn result(space: &TestSpace, label: &str) -> Value {
+    let journal = space.journal();
+    let recorded = journal.iter().rev().find(|line| line["event"] == "recorded" && line["result"]["label"] == label);
+    recorded.unwrap_or_else(|| panic!("{label} has no result"))["result"].clone()
+}
+
+fn hw(space: &TestSpace) -> Value {
+    serde_json::from_slice(space.flow(["hw", "--json"]).expect(0).raw()).unwrap()
+}
+
+#[test]
+fn hw_shows_what_the_driver_tells() {
+    let mut space = space();
+    let gpus = space.gpus(FOUR);
+    let said = space.flow(["hw"]).expect(0).stdout();
+    let cards: Vec<&str> = said.lines().skip_while(|line| !line.starts_with("GPU ")).collect();
+    let shown: Vec<String> =
+        cards.iter().map(|line| line.split("GPU-").next().unwrap().trim_end().to_owned()).collect();
+    insta::assert_snapshot!(shown.join("\n"), @"
+    GPU  model            memory    free      GPU load  memory-controller load  power  PCIe now  PCIe     UUID
+    0    NVIDIA TITAN Xp  11.9 GiB  11.7 GiB  37 %      12 %                    120 W  3.0 x16   3.0 x16
+    1    NVIDIA TITAN Xp  11.9 GiB  11.9 GiB  95 %      60 %                    250 W  3.0 x16   3.0 x16
+    2    NVIDIA TITAN Xp  11.9 GiB  11.9 GiB  0 %       0 %                     60 W   3.0 x16   3.0 x16
+    3    NVIDIA TITAN Xp  11.9 GiB  11.9 GiB  0 %       0 %                     60 W   3.0 x16   3.0 x16
+    ");
+    let told = hw(&space);
+    assert_eq!((told["gpus"].as_array().unwrap().len(), &told["driver"]), (4, &Value::from("580.95.05")));
+
+    // Older drivers, cards that tell less, a card that fell off the bus, one that is divided.
+    gpus.set(&FOUR.replacen("used=0", "used=0; lost", 1).replacen("used=0\n", "used=0; mig\n", 1));
+    gpus.add("missing nvmlDeviceGetMemoryInfo_v2\nmissing nvmlDeviceGetComputeRunningProcesses_v3\nmissing nvmlDeviceGetUtilizationRates");
+    let stranger = Stranger::new();
+    gpus.add(&stranger.on(0, 50));
+    let told = hw(&space);
+    assert_eq!(told["cards"].as_array().unwrap().len(), 2, "{told}");
+    let first = &told["cards"][0];
+    assert_eq!(first["now"]["memory"]["used"], 246 << 20, "the older call counts what the driver keeps: {first}");
+    assert_eq!(
+        (&first["now"]["processes"][0]["memory"], &first["now"]["load"]),
+        (&Value::from(50 << 20), &Value::Null)
+    );
+    let troubles: Vec<&str> = told["gpu_troubles"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    insta::assert_snapshot!(troubles.join("\n"), @"
+    GPU 1 is lost, as one that fell off the bus; flow goes on without it until the machine was restarted
+    GPU 2 (NVIDIA TITAN Xp) is divided by MIG, and flow gives out whole cards; `nvidia-smi -i 2 -mig 0` makes it whole
+    ");
+}
+
+/// Notices of the newest run, what differs from run to run replaced.
+fn notices(space: &TestSpace) -> Vec<String> {
+    let journal = space.journal();
+    let texts = journal.iter().filter(|line| line["event"] == "notice").filter_map(|line| line["text"].as_str());
+    texts.map(|text| flow_testkit::normal(text, &space.path(""))).collect()
+}
+
+#[test]
+fn each_attempt_has_its_gpus_and_is_measured_there() {
+    let mut space = space();
+    space.gpus(FOUR);
+    space.script("hold.sh", HOLD).write(
+        "cards.yaml",
+        "\
+flow: 1
+name: cards
+steps:
+  one: {matrix: {n: [1, 2]}, run: ./hold.sh 1000 1.5, inputs: [hold.sh], gpus: 1}
+  two: {run: ./hold.sh 500 0.5, inputs: [hold.sh], gpus: 2, needs: [one]}
+  none: {run: 'echo \"[$CUDA_VISIBLE_DEVICES]\" > said', outputs: [said]}
+",
+    );
+    space.flow(["run", "cards.yaml"]).expect(0);
+    let [a, b] = ["one[n=1]", "one[n=2]"].map(|label| result(&space, label));
+    let gpu = |result: &Value| result["circumstances"]["gpus"][0].as_str().unwrap().to_owned();
+    assert!(gpu(&a) != gpu(&b) && gpu(&a).starts_with("GPU-"), "{a}\n{b}");
+    // The cards are taken in order of room: 2 and 3 are empty, 1 as well, 0 has least.
+    assert_eq!([gpu(&a), gpu(&b)].map(|uuid| uuid.rsplit('-').next().unwrap().to_owned()), ["1", "2"]);
+    let used = &a["usage"]["gpus"][0];
+    assert_eq!((&used["memory_peak"], &used["unverified"]), (&Value::from(1000 << 20), &Value::from(false)), "{used}");
+    assert_eq!(
+        (&used["load_peak"], &used["load_above_90"], &used["memory_load_peak"]),
+        (&0.95.into(), &1.0.into(), &0.6.into())
+    );
+    assert!((used["load_mean"].as_f64().unwrap() - 0.95).abs() < 1e-9, "{used}");
+    assert_eq!(used["pcie"], serde_json::json!([3, 16]));
+    // No counter on this card: power over time.
+    let (energy, wall) = (a["usage"]["energy_j"].as_f64().unwrap(), a["usage"]["wall_s"].as_f64().unwrap());
+    assert!((energy / (250.0 * wall) - 1.0).abs() < 0.2, "{energy} J in {wall} s at 250 W");
+    assert!(b["usage"]["energy_j"].as_f64().unwrap() > 30.0, "{}", b["usage"]);
+    let cost = a["usage"]["sampler_cpu"].as_f64().unwrap();
+    assert!(cost > 0.0 && cost < 0.1, "{cost} of a core");
+    let both = result(&space, "two");
+    assert_eq!(both["usage"]["gpus"].as_array().unwrap().len(), 2);
+    assert!(both["circumstances"].get("strangers").is_none() && a["circumstances"].get("gpu_shared").is_none(), "{a}");
+    let [none] = ["none"].map(|label| result(&space, label));
+    assert!(none["usage"].get("gpus").is_none());
+    let said = flow_testkit::files_below(&space.path(".flow/objects"));
+    assert!(
+        said.iter().any(|file| std::fs::read(file).is_ok_and(|text| text == b"[]\n")),
+        "no GPU is visible without one"
+    );
+}
+
+#[test]
+fn a_stranger_spoils_what_is_exclusive_and_it_is_repeated_once() {
+    let mut space = space();
+    let gpus = space.gpus("gpu NVIDIA H200; memory=143771MiB; reserved=500MiB\n");
+    space.script("hold.sh", HOLD).write(
+        "alone.yaml",
+        "\
+flow: 1
+name: alone
+steps:
+  solo: {run: ./hold.sh 100 2, inputs: [hold.sh], gpus: 1, exclusive: true}
+",
+    );
+    let mut flow = space.start(["run", "alone.yaml"]);
+    until("the step holds memory", || gpus.text().contains("memory=100MiB"));
+    let stranger = Stranger::new();
+    gpus.add(&stranger.on(0, 2048));
+    until("the stranger is seen", || flow.said().contains("of somebody else computes"));
+    drop(stranger);
+    assert!(flow.wait().success(), "{}", flow.said());
+    let started = space.journal().iter().filter(|line| line["event"] == "started").count();
+    let result = result(&space, "solo");
+    assert_eq!((started, result.get("spoiled")), (2, None), "{}", flow.said());
+    insta::assert_snapshot!(notices(&space).join("\n"), @"
+    process PID (sleep) of somebody else computes on GPU 0 (NVIDIA H200)
+    process PID (sleep) of somebody else computed on GPU 0 meanwhile
+    its measurement is not to be trusted; it is measured once more
+    ");
+}
+
+#[test]
+fn two_flows_respect_each_other() {
+    let (mut first, mut second) = (space(), space());
+    let gpus = first.gpus("gpu NVIDIA H200; memory=143771MiB\n");
+    second.gpus("").set("");
+    second.env("FAKE_NVML", &first.path("gpus.txt").to_string_lossy());
+    for (space, seconds) in [(&first, 2), (&second, 0)] {
+        space.script("hold.sh", HOLD).write(
+            "a.yaml",
+            &format!("flow: 1\nname: a\nsteps:\n  a: {{run: ./hold.sh 100 {seconds}, inputs: [hold.sh], gpus: 1}}\n"),
+        );
+    }
+    let mut one = first.start(["run", "a.yaml"]);
+    until("the first is on the GPU", || gpus.text().contains("memory=100MiB"));
+    let mut two = second.start(["run", "a.yaml"]);
+    until("the second is told", || two.said().contains("is held by another flow (process"));
+    assert!(one.is_alive(), "{}", two.said());
+    until("it says what it waits for", || second.flow(["status"]).text().contains("another flow (process PID of"));
+    assert!(one.wait().success() && two.wait().success(), "{}", two.said());
+    let [one, two] = [&first, &second].map(|space| result(space, "a"));
+    assert!(one["ended_at"].as_u64() <= two["started_at"].as_u64(), "one after the other");
+    assert!(two["circumstances"].get("strangers").is_none(), "{two}");
+}
+
+#[test]
+fn what_runs_on_a_lost_card_starts_again_elsewhere() {
+    let mut space = space();
+    let gpus = space.gpus("gpu NVIDIA A; memory=24GiB; used=0\ngpu NVIDIA B; memory=24GiB; used=1GiB\n");
+    space.script("hold.sh", HOLD).script(
+        "lose.sh",
+        "#!/bin/sh\ncase $CUDA_VISIBLE_DEVICES in *-1) exec ./hold.sh 10 600;; *) exec ./hold.sh 10 1;; esac\n",
+    );
+    space.write(
+        "lost.yaml",
+        "\
+flow: 1
+name: lost
+steps:
+  train: {matrix: {n: [1, 2, 3]}, run: ./lose.sh, inputs: [lose.sh, hold.sh], gpus: 1}
+",
+    );
+    let mut flow = space.start(["run", "lost.yaml"]);
+    until("both cards are in use", || gpus.text().matches("memory=10MiB").count() >= 2);
+    gpus.change("used=1GiB", "used=1GiB; lost");
+    assert!(flow.wait().success(), "{}", flow.said());
+    let results: Vec<Value> = (1..=3).map(|n| result(&space, &format!("train[n={n}]"))).collect();
+    assert!(results.iter().all(|r| r["circumstances"]["gpu_models"][0] == "NVIDIA A"), "{results:?}");
+    insta::assert_snapshot!(notices(&space).join("\n"), @"
+    GPU 1 (NVIDIA B) does not answer any more; the run goes on without it
+    GPU 1 (NVIDIA B) was lost while it ran; it is tried again
+    ");
+}
+
+#[test]
+fn a_full_card_is_waited_for_and_said() {
+    let mut space = space();
+    let gpus = space.gpus("gpu NVIDIA TITAN Xp; memory=12196MiB\n");
+    let stranger = Stranger::new();
+    gpus.add(&stranger.on(0, 12000));
+    space.script("hold.sh", HOLD).write(
+        "full.yaml",
+        "\
+flow: 1
+name: full
+steps:
+  train: {run: ./hold.sh 10 0.2, inputs: [hold.sh], gpus: 1, gpu_memory: 4GiB}
+",
+    );
+    let mut flow = space.start(["run", "full.yaml"]);
+    until("it says what it waits for", || space.flow(["status"]).text().contains("4.0 GiB asked"));
+    let said = space.flow(["status"]).text();
+    let waits = said.lines().find(|line| line.contains("asked")).unwrap_or_default().trim();
+    let waits = waits.replace(&stranger.0.id().to_string(), "PID");
+    insta::assert_snapshot!(waits, @"waiting train: a GPU with room for it; GPU 0: 4.0 GiB asked, 0.2 GiB free, process PID (sleep) of somebody else holds 11.7 GiB");
+    drop(stranger);
+    assert!(flow.wait().success(), "{}", flow.said());
+    assert!(result(&space, "train")["circumstances"].get("strangers").is_none());
+}
+
+#[test]
+fn where_the_driver_tells_no_processes_the_card_is_compared_with_before() {
+    let mut space = space();
+    space.gpus("gpu NVIDIA GRID; memory=24GiB; used=300MiB\nmissing nvmlDeviceGetComputeRunningProcesses_v3\nmissing nvmlDeviceGetComputeRunningProcesses_v2\n");
+    space.script("hold.sh", HOLD).write(
+        "a.yaml",
+        "\
+flow: 1
+name: a
+steps:
+  train: {run: ./hold.sh 700 1, inputs: [hold.sh], gpus: 1}
+  table: {uses: flow/table, with: {from: train, columns: [gpu_memory, gpu_load, energy]}}
+",
+    );
+    space.flow(["run", "a.yaml"]).expect(0);
+    let used = result(&space, "train")["usage"]["gpus"][0].clone();
+    assert_eq!((&used["memory_peak"], &used["unverified"]), (&Value::from(700 << 20), &Value::from(true)), "{used}");
+}
+
+#[test]
+fn a_group_shares_one_set_of_gpus_or_has_its_own() {
+    let mut space = space();
+    space.gpus(FOUR);
+    space.script("hold.sh", HOLD).write(
+        "group.yaml",
+        "\
+flow: 1
+name: group
+steps:
+  shared: {matrix: {n: [1, 2]}, run: ./hold.sh 100 2.5, inputs: [hold.sh], gpus: 2, corun: {group: all, gpus: shared}}
+  own: {matrix: {n: [1, 2]}, run: ./hold.sh 100 0.3, inputs: [hold.sh], gpus: 2, corun: {group: all, gpus: own}}
+",
+    );
+    space.flow(["run", "group.yaml"]).expect(0);
+    let gpus = |label: &str| result(&space, label)["circumstances"]["gpus"].clone();
+    assert_eq!(gpus("shared[n=1]"), gpus("shared[n=2]"));
+    let own: Vec<Value> = ["own[n=1]", "own[n=2]"].iter().flat_map(|l| gpus(l).as_array().unwrap().clone()).collect();
+    assert_eq!(own.iter().collect::<std::collections::HashSet<_>>().len(), 4, "{own:?}");
+    // Each process says that it uses 30 % of the multiprocessors: what the other takes is a circumstance.
+    let shared = result(&space, "shared[n=1]");
+    assert_eq!(shared["circumstances"]["gpu_shared"], 0.3, "{shared}");
+    assert_eq!(shared["usage"]["gpus"][0]["memory_peak"], 100 << 20, "its own, not the card's");
+}
+
+#[test]
+fn what_stands_in_the_way_of_gpus_is_said() {
+    let mut said = Vec::new();
+    let mut look = |what: &str, space: &TestSpace| {
+        let text = space.flow(["hw"]).expect(0).stdout();
+        said.push(what.to_owned());
+        said.extend(
+            text.lines().filter(|line| line.starts_with("GPUs") || line.starts_with("trouble")).map(str::to_owned),
+        );
+        space.write("a.yaml", "flow: 1\nname: a\nsteps:\n  a: {run: 'true', gpus: 1}\n");
+        let text = space.flow(["run", "a.yaml"]).text();
+        said.extend(text.lines().find(|line| line.contains("needs 1 GPU")).map(|line| line.trim().to_owned()));
+    };
+    let mut space = space();
+    look("no driver", &space);
+    let gpus = space.gpus("init 9\n");
+    look("the driver is not loaded", &space);
+    gpus.set("init 18\n");
+    look("another version", &space);
+    gpus.set("driver 580.95.05\n");
+    look("no card", &space);
+    gpus.set("gpu NVIDIA A; lost\n");
+    look("the only card is lost", &space);
+    space.env("FLOW_NVML_LIB", "/nowhere/libnvidia-ml.so.1");
+    look("no such library", &space);
+    insta::assert_snapshot!(said.join("\n"), @"
+    no driver
+    GPUs    none: there is no NVIDIA driver (libnvidia-ml.so.1) on this machine
+    error: `a` can never run here: it needs 1 GPU, this machine has no GPU
+    the driver is not loaded
+    trouble  NVIDIA's library is here, but its driver is not loaded; on the host `nvidia-smi` says why, a container needs `--gpus all`
+    GPUs     none that flow may use
+    error: `a` can never run here: it needs 1 GPU, this machine has no GPU (NVIDIA's library is here, but its driver is not loaded; on the host `nvidia-smi` says why, a container needs `--gpus all`)
+    another version
+    trouble  NVIDIA's library and the loaded driver are of different versions, as after an update; restart the machine, or load the driver anew
+    GPUs     none that flow may use
+    error: `a` can never run here: it needs 1 GPU, this machine has no GPU (NVIDIA's library and the loaded driver are of different versions, as after an update; restart the machine, or load the driver anew)
+    no card
+    trouble  NVIDIA's driver is here, and no card that this process can see
+    GPUs     none that flow may use
+    error: `a` can never run here: it needs 1 GPU, this machine has no GPU (NVIDIA's driver is here, and no card that this process can see)
+    the only card is lost
+    trouble  GPU 0 is lost, as one that fell off the bus; flow goes on without it until the machine was restarted
+    GPUs     none that flow may use
+    error: `a` can never run here: it needs 1 GPU, this machine has no GPU (GPU 0 is lost, as one that fell off the bus; flow goes on without it until the machine was restarted)
+    no such library
+    trouble  FLOW_NVML_LIB `/nowhere/libnvidia-ml.so.1` cannot be loaded: /nowhere/libnvidia-ml.so.1: cannot open shared object file: No such file or directory
+    GPUs     none that flow may use
+    error: `a` can never run here: it needs 1 GPU, this machine has no GPU (FLOW_NVML_LIB `/nowhere/libnvidia-ml.so.1` cannot be loaded: /nowhere/libnvidia-ml.so.1: cannot open shared object file: No such file or directory)
+    ");
+}

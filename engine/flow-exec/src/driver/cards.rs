@@ -1,0 +1,191 @@
+//! The GPUs as a run finds them: who else is on them, which flow holds them, which are lost. Tells the scheduler how they stand;
+//! holds no scheduling rule.
+
+use std::collections::BTreeSet;
+
+use flow_core::{AttemptId, GpuFacts, Machine, sched::GpuState};
+
+use crate::{
+    hardware::gpu_lock::GpuLock,
+    sampler::{GpuSampler, GpuSamples, Standing},
+};
+
+/// Memory that comes and goes without being worth a decision.
+const NOISE: u64 = 16 << 20;
+
+/// The GPUs of a run.
+pub(super) struct Cards {
+    facts: Vec<GpuFacts>,
+    /// Started when the first step that asks for GPUs can run; never for cards that are not there.
+    sampler: Option<GpuSampler>,
+    locks: Vec<Option<GpuLock>>,
+    /// Which flow holds a GPU, where another one does.
+    held: Vec<Option<String>>,
+    standing: Vec<Standing>,
+    /// As the scheduler knows them.
+    told: Vec<GpuState>,
+    /// What people were told.
+    said: BTreeSet<String>,
+}
+
+impl Cards {
+    pub(super) fn new(machine: &Machine) -> Cards {
+        let facts = if machine.fake_gpus { Vec::new() } else { machine.gpus.clone() };
+        let count = facts.len();
+        Cards {
+            told: facts.iter().map(|gpu| GpuState { memory: gpu.memory, strangers: 0, alive: true }).collect(),
+            facts,
+            sampler: None,
+            locks: Vec::new(),
+            held: vec![None; count],
+            standing: vec![Standing { alive: true, ..Standing::default() }; count],
+            said: BTreeSet::new(),
+        }
+    }
+
+    /// Before a decision, with a step that asks for GPUs waiting (`wanted`) or not: takes the locks of all GPUs that no other flow
+    /// holds, so that none is given out twice. Returns what there is to say.
+    pub(super) fn open(&mut self, wanted: bool) -> Vec<String> {
+        let mut say = Vec::new();
+        if self.facts.is_empty() || !wanted && self.sampler.is_none() {
+            return say;
+        }
+        if self.sampler.is_none() {
+            match GpuSampler::start(&self.facts) {
+                Ok(sampler) => {
+                    say.extend(sampler.trouble());
+                    self.sampler = Some(sampler);
+                }
+                Err(error) => say.push(format!("GPUs cannot be measured: {error}")),
+            }
+            for gpu in &self.facts {
+                self.locks.push(match GpuLock::of(&gpu.uuid) {
+                    Ok(lock) => Some(lock),
+                    Err(error) => {
+                        say.push(format!("other flows cannot be kept off GPU {}: its lock: {error}", gpu.index));
+                        None
+                    }
+                });
+            }
+        }
+        let Some(sampler) = &self.sampler else { return say };
+        sampler.watch(wanted);
+        self.standing = sampler.standing();
+        if wanted {
+            for (lock, held) in self.locks.iter_mut().zip(&mut self.held) {
+                *held = lock.as_mut().and_then(|lock| lock.take().err());
+            }
+        }
+        say.extend(self.news());
+        say.retain(|text| !self.said.contains(text));
+        self.said.extend(say.iter().cloned());
+        say
+    }
+
+    /// After a decision: keeps the locks of GPUs on which an attempt of ours is, gives the others back.
+    pub(super) fn close(&mut self, used: impl Fn(&str) -> bool) {
+        for (lock, gpu) in self.locks.iter_mut().zip(&self.facts) {
+            if let Some(lock) = lock.as_mut().filter(|_| !used(&gpu.uuid)) {
+                lock.release();
+            }
+        }
+    }
+
+    /// How the GPUs stand, if the scheduler knows them otherwise.
+    pub(super) fn changed(&mut self) -> Option<Vec<GpuState>> {
+        let state = |((gpu, standing), held): ((&GpuFacts, &Standing), &Option<String>)| {
+            let memory = if standing.usable > 0 { standing.usable } else { gpu.memory };
+            GpuState {
+                memory,
+                strangers: if held.is_some() { memory } else { standing.others.min(memory) },
+                alive: standing.alive,
+            }
+        };
+        let states: Vec<GpuState> = self.facts.iter().zip(&self.standing).zip(&self.held).map(state).collect();
+        let alike = |(a, b): (&GpuState, &GpuState)| {
+            a.alive == b.alive && a.memory == b.memory && a.strangers.abs_diff(b.strangers) <= NOISE
+        };
+        if states.iter().zip(&self.told).all(alike) {
+            return None;
+        }
+        self.told.clone_from(&states);
+        Some(states)
+    }
+
+    /// An attempt is about to start on these GPUs.
+    pub(super) fn track(&mut self, attempt: AttemptId, keeper: u32, cards: &[usize]) {
+        for card in cards {
+            if let Some(Some(lock)) = self.locks.get_mut(*card) {
+                lock.sign();
+            }
+        }
+        if let Some(sampler) = self.sampler.as_ref().filter(|_| !cards.is_empty()) {
+            sampler.track(attempt, keeper, cards);
+        }
+    }
+
+    /// What was seen of an attempt that has ended, and the share of a core that seeing it took.
+    pub(super) fn untrack(&mut self, attempt: AttemptId) -> (GpuSamples, f64) {
+        self.sampler.as_ref().map(|sampler| sampler.untrack(attempt)).unwrap_or_default()
+    }
+
+    /// Memory of a running attempt on each of its GPUs.
+    pub(super) fn memory(&self, attempt: AttemptId) -> Option<Vec<u64>> {
+        self.sampler.as_ref()?.memory(attempt)
+    }
+
+    /// Looks at once: an attempt failed, and a lost card may be why. Returns the first of these that is lost, in words.
+    pub(super) fn lost(&mut self, cards: &[usize]) -> Option<String> {
+        let sampler = self.sampler.as_ref()?;
+        sampler.look_now();
+        self.standing = sampler.standing();
+        let lost = cards.iter().find(|card| self.standing.get(**card).is_some_and(|standing| !standing.alive))?;
+        Some(format!("{} was lost", self.name(*lost)))
+    }
+
+    /// Who else is on a GPU, in words; nothing if nobody is.
+    pub(super) fn others(&self, card: usize) -> Option<String> {
+        if let Some(holder) = self.held.get(card)?.as_ref() {
+            return Some(another_flow(holder));
+        }
+        let strangers = &self.standing.get(card)?.strangers;
+        let first = strangers.iter().max_by_key(|stranger| stranger.memory)?;
+        let more = if strangers.len() > 1 { format!(" and {} more", strangers.len() - 1) } else { String::new() };
+        Some(format!("process {} ({}) of somebody else{more}", first.pid, first.name))
+    }
+
+    /// `GPU 2 (NVIDIA H200)`.
+    pub(super) fn name(&self, card: usize) -> String {
+        self.facts.get(card).map_or_else(|| format!("GPU {card}"), |gpu| format!("GPU {} ({})", gpu.index, gpu.name))
+    }
+
+    /// Something about the GPUs may change by itself that a decision waits for.
+    pub(super) fn is_watching(&self) -> bool {
+        self.sampler.is_some()
+    }
+
+    fn news(&self) -> Vec<String> {
+        let mut news = Vec::new();
+        for (card, standing) in self.standing.iter().enumerate() {
+            if !standing.alive {
+                news.push(format!("{} does not answer any more; the run goes on without it", self.name(card)));
+            }
+            for stranger in &standing.strangers {
+                news.push(format!(
+                    "process {} ({}) of somebody else computes on {}",
+                    stranger.pid,
+                    stranger.name,
+                    self.name(card)
+                ));
+            }
+            if let Some(holder) = &self.held[card] {
+                news.push(format!("{} is held by {}", self.name(card), another_flow(holder)));
+            }
+        }
+        news
+    }
+}
+
+fn another_flow(holder: &str) -> String {
+    if holder.is_empty() { "another flow".to_owned() } else { format!("another flow ({holder})") }
+}

@@ -1,0 +1,289 @@
+//! What was seen of an attempt on its GPUs, with its times, and what is computed from that. Pure.
+
+use std::collections::BTreeMap;
+
+use flow_core::{GpuUsage, Stranger};
+
+use super::samples::{Window, mean_over, round};
+
+/// More are thinned out: two neighbours become one.
+const MOST: usize = 4096;
+/// A load from which on a GPU counts as full.
+const FULL: f64 = 0.9;
+
+/// What one look at a card says of one attempt.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    /// When, seconds since 1970.
+    pub(super) at: f64,
+    /// Memory of the attempt, bytes.
+    pub(super) memory: u64,
+    /// The driver did not tell it for each process: it is the card's, against its state before the start.
+    pub(super) unverified: bool,
+    pub(super) load: Option<f64>,
+    pub(super) memory_load: Option<f64>,
+    pub(super) watts: Option<f64>,
+    pub(super) joules: Option<f64>,
+    pub(super) pcie: Option<(u32, u32)>,
+    /// Share of the multiprocessors that processes of others used since the last look that tells it.
+    pub(super) shared: Option<f64>,
+    pub(super) strangers: Vec<Stranger>,
+}
+
+/// One look, less what is only summed up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Sample {
+    at: f64,
+    span: f64,
+    memory: f64,
+    load: f64,
+    memory_load: f64,
+    load_full: f64,
+    memory_load_full: f64,
+    shared: Option<f64>,
+}
+
+/// What was seen on one card.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct OnCard {
+    uuid: String,
+    last: f64,
+    samples: Vec<Sample>,
+    memory_now: u64,
+    memory_peak: u64,
+    load_peak: f64,
+    memory_load_peak: f64,
+    unverified: bool,
+    joules: Option<(f64, f64)>,
+    integrated: Option<f64>,
+    pcie: Option<(u32, u32)>,
+    strangers: BTreeMap<u32, Stranger>,
+    looks: u32,
+}
+
+/// Everything that was seen of an attempt on its GPUs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GpuSamples {
+    cards: Vec<OnCard>,
+}
+
+/// What GPUs come to in a result.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GpuFigures {
+    /// One entry a GPU of the placement; none for an attempt that was over before anybody looked.
+    pub gpus: Vec<GpuUsage>,
+    /// Energy of them, joules.
+    pub energy_j: Option<f64>,
+    /// Mean share of the busiest shared GPU that others used.
+    pub shared: Option<f64>,
+    /// Processes of others that computed there.
+    pub strangers: Vec<Stranger>,
+}
+
+impl GpuSamples {
+    /// Of an attempt that begins now on these cards.
+    pub(super) fn since(at: f64, uuids: impl IntoIterator<Item = String>) -> GpuSamples {
+        let card = |uuid| OnCard { uuid, last: at, ..OnCard::default() };
+        GpuSamples { cards: uuids.into_iter().map(card).collect() }
+    }
+
+    /// Notes a look at the attempt's `card`th GPU.
+    pub(super) fn push(&mut self, card: usize, seen: Seen) {
+        let Some(card) = self.cards.get_mut(card) else { return };
+        let span = seen.at - card.last;
+        if span <= 0.0 {
+            return;
+        }
+        card.last = seen.at;
+        card.looks += 1;
+        card.memory_now = seen.memory;
+        card.memory_peak = card.memory_peak.max(seen.memory);
+        card.unverified |= seen.unverified;
+        if let Some(joules) = seen.joules {
+            card.joules = Some((card.joules.map_or(joules, |(first, _)| first), joules));
+        }
+        if let Some(watts) = seen.watts {
+            card.integrated = Some(card.integrated.unwrap_or(0.0) + watts * span);
+        }
+        card.pcie = card.pcie.max(seen.pcie);
+        for stranger in seen.strangers {
+            let known = card.strangers.entry(stranger.pid).or_insert_with(|| stranger.clone());
+            known.memory = known.memory.max(stranger.memory);
+        }
+        let (load, memory_load) = (seen.load.unwrap_or(0.0), seen.memory_load.unwrap_or(0.0));
+        card.load_peak = card.load_peak.max(load);
+        card.memory_load_peak = card.memory_load_peak.max(memory_load);
+        card.samples.push(Sample {
+            at: seen.at,
+            span,
+            memory: seen.memory as f64,
+            load,
+            memory_load,
+            load_full: f64::from(load > FULL),
+            memory_load_full: f64::from(memory_load > FULL),
+            shared: seen.shared,
+        });
+        if card.samples.len() >= MOST {
+            card.samples = card.samples.chunks(2).map(merge).collect();
+        }
+    }
+
+    /// Memory on each GPU of the placement at the last look, bytes.
+    pub fn memory_now(&self) -> Vec<u64> {
+        self.cards.iter().map(|card| card.memory_now).collect()
+    }
+
+    /// Nobody told memory by process somewhere.
+    pub(super) fn unverified(&self) -> bool {
+        self.cards.iter().any(|card| card.unverified)
+    }
+
+    /// What it comes to. Means cover the windows, or the whole attempt if there are none or no look lies in them; peaks, sums and
+    /// strangers always the whole.
+    pub fn figures(&self, windows: &[Window]) -> GpuFigures {
+        let seen = self.cards.iter().filter(|card| card.looks > 0);
+        let gpus: Vec<GpuUsage> = seen.map(|card| card.usage(windows)).collect();
+        let energies: Vec<f64> = self.cards.iter().filter_map(OnCard::energy).collect();
+        let shared = self.cards.iter().filter_map(|card| card.mean(windows, |s| s.shared)).reduce(f64::max);
+        GpuFigures {
+            energy_j: (!gpus.is_empty() && energies.len() == self.cards.len()).then(|| energies.iter().sum()),
+            gpus,
+            shared,
+            strangers: self.cards.iter().flat_map(|card| card.strangers.values().cloned()).collect(),
+        }
+    }
+
+    /// Series by name, times in seconds since `origin`: `gpu0_load`, `gpu0_memory`, `gpu0_memory_load`, …, by place in the placement.
+    pub fn series(&self, origin: f64) -> BTreeMap<String, Vec<(f64, f64)>> {
+        let mut series = BTreeMap::new();
+        for (n, card) in self.cards.iter().enumerate().filter(|(_, card)| !card.samples.is_empty()) {
+            let mut column = |name: &str, value: fn(&Sample) -> f64| {
+                let points = card.samples.iter().map(|s| (round(s.at - origin, 1e3), round(value(s), 1e4)));
+                series.insert(format!("gpu{n}_{name}"), points.collect());
+            };
+            column("load", |s| s.load);
+            column("memory", |s| s.memory);
+            column("memory_load", |s| s.memory_load);
+        }
+        series
+    }
+}
+
+impl OnCard {
+    fn usage(&self, windows: &[Window]) -> GpuUsage {
+        let mean = |value: fn(&Sample) -> f64| self.mean(windows, |s| Some(value(s))).unwrap_or(0.0);
+        GpuUsage {
+            uuid: self.uuid.clone(),
+            memory_peak: self.memory_peak,
+            memory_mean: mean(|s| s.memory).round() as u64,
+            unverified: self.unverified,
+            load_mean: mean(|s| s.load),
+            load_peak: self.load_peak,
+            load_above_90: mean(|s| s.load_full),
+            memory_load_mean: mean(|s| s.memory_load),
+            memory_load_peak: self.memory_load_peak,
+            memory_load_above_90: mean(|s| s.memory_load_full),
+            pcie: self.pcie,
+        }
+    }
+
+    /// The counter where there is one, else power over time.
+    fn energy(&self) -> Option<f64> {
+        match self.joules {
+            Some((first, last)) => Some((last - first).max(0.0)),
+            None => self.integrated,
+        }
+    }
+
+    fn mean(&self, windows: &[Window], value: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
+        let over = |windows: &[Window]| {
+            mean_over(windows, self.samples.iter().filter_map(|s| Some((s.at, s.span, value(s)?))))
+        };
+        let mean = if windows.is_empty() { None } else { over(windows) };
+        mean.or_else(|| over(&[(f64::NEG_INFINITY, f64::INFINITY)]))
+    }
+}
+
+fn merge(pair: &[Sample]) -> Sample {
+    let [a, b] = pair else { return pair[0] };
+    let span = a.span + b.span;
+    let mean = |x: f64, y: f64| (x * a.span + y * b.span) / span;
+    Sample {
+        at: b.at,
+        span,
+        memory: mean(a.memory, b.memory),
+        load: mean(a.load, b.load),
+        memory_load: mean(a.memory_load, b.memory_load),
+        load_full: mean(a.load_full, b.load_full),
+        memory_load_full: mean(a.memory_load_full, b.memory_load_full),
+        shared: a.shared.zip(b.shared).map(|(x, y)| mean(x, y)).or(a.shared).or(b.shared),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten looks a second for ten seconds: half busy in the first half, busy in the second, 2 GB there.
+    fn ten_seconds() -> GpuSamples {
+        let mut samples = GpuSamples::since(100.0, ["GPU-a".to_owned()]);
+        for n in 1..=100 {
+            let late = n > 50;
+            samples.push(
+                0,
+                Seen {
+                    at: 100.0 + f64::from(n) / 10.0,
+                    memory: if late { 2_000 } else { 1_000 },
+                    load: Some(if late { 1.0 } else { 0.5 }),
+                    memory_load: Some(0.25),
+                    watts: Some(100.0),
+                    pcie: Some(if late { (5, 16) } else { (1, 16) }),
+                    ..Seen::default()
+                },
+            );
+        }
+        samples
+    }
+
+    #[test]
+    fn means_cover_the_windows_and_peaks_the_whole() {
+        let samples = ten_seconds();
+        let of = |windows: &[Window]| samples.figures(windows).gpus.remove(0);
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-6;
+        assert!(close(of(&[]).load_mean, 0.75) && close(of(&[]).load_above_90, 0.5), "{:?}", of(&[]));
+        assert!(close(of(&[(101.0, 103.0)]).load_mean, 0.5) && close(of(&[(106.0, 110.0)]).load_above_90, 1.0));
+        assert_eq!((of(&[(101.0, 103.0)]).memory_mean, of(&[(101.0, 103.0)]).memory_peak), (1_000, 2_000));
+        assert_eq!((of(&[]).load_peak, of(&[]).memory_load_peak, of(&[]).pcie), (1.0, 0.25, Some((5, 16))));
+        assert!(close(samples.figures(&[]).energy_j.unwrap(), 1_000.0), "power over time");
+        assert_eq!(samples.memory_now(), [2_000]);
+        assert_eq!(samples.series(100.0)["gpu0_memory"].last(), Some(&(10.0, 2_000.0)));
+    }
+
+    #[test]
+    fn the_energy_counter_is_believed_before_power() {
+        let mut samples = ten_seconds();
+        for (at, joules) in [(110.5, 7_000.0), (111.0, 7_500.0)] {
+            samples.push(0, Seen { at, joules: Some(joules), ..Seen::default() });
+        }
+        assert_eq!(samples.figures(&[]).energy_j, Some(500.0));
+    }
+
+    #[test]
+    fn nothing_seen_is_nothing_said() {
+        let samples = GpuSamples::since(0.0, ["GPU-a".to_owned()]);
+        assert_eq!(samples.figures(&[]), GpuFigures::default());
+        assert!(samples.series(0.0).is_empty());
+    }
+
+    #[test]
+    fn a_long_attempt_is_thinned_out_without_changing_its_means() {
+        let mut samples = GpuSamples::since(0.0, ["GPU-a".to_owned()]);
+        for n in 1..=50_000u32 {
+            let load = if n.is_multiple_of(2) { 1.0 } else { 0.0 };
+            samples.push(0, Seen { at: f64::from(n) / 10.0, load: Some(load), ..Seen::default() });
+        }
+        let usage = samples.figures(&[(0.0, 5_000.0)]).gpus.remove(0);
+        assert!((usage.load_mean - 0.5).abs() < 1e-9 && (usage.load_above_90 - 0.5).abs() < 1e-9, "{usage:?}");
+        assert!(samples.cards[0].samples.len() < MOST);
+    }
+}

@@ -1,0 +1,205 @@
+//! One card: what a look at it found, and which part of that is an attempt's. Asks the library; keeps nothing of attempts.
+
+use std::{collections::BTreeMap, time::Instant};
+
+use flow_core::{AttemptId, GpuFacts, Stranger};
+
+use super::{super::gpu_samples::Seen, SLOWLY};
+use crate::{
+    clock,
+    nvml::{Ask, Handle, Library, Look, Process},
+    sampler::owners::{Owner, Owners},
+};
+
+/// Memory that comes and goes on a card without anybody computing.
+const NOISE: u64 = 16 << 20;
+
+/// A card, and what was found at the last look.
+pub(super) struct OneCard<'a> {
+    facts: GpuFacts,
+    handle: Option<Handle<'a>>,
+    used: Option<u64>,
+    processes: Option<Vec<Process>>,
+    /// Desktops draw on it; their memory is everybody's loss, and nobody's measurement.
+    drawing: Vec<u32>,
+    slowly: Option<Instant>,
+    shares_until: u64,
+}
+
+/// What one look found.
+pub(super) struct Found {
+    look: Look,
+    at: f64,
+    /// Memory that programs can have at all.
+    pub(super) usable: u64,
+    /// The part of it that is not free.
+    pub(super) taken: u64,
+    used: u64,
+    /// The driver tells processes.
+    listed: bool,
+    /// Memory by attempt; `None` where a process of it has some that the driver does not tell.
+    ours: BTreeMap<AttemptId, Option<u64>>,
+    foreign: Vec<Stranger>,
+    /// Processes that are not seen from here.
+    unseen: Vec<Stranger>,
+    /// Share of the multiprocessors by owner, where it was asked.
+    shares: Option<Vec<(Owner, f64)>>,
+}
+
+impl<'a> OneCard<'a> {
+    pub(super) fn new(library: &'a Library, facts: &GpuFacts) -> OneCard<'a> {
+        OneCard {
+            facts: facts.clone(),
+            handle: library.card(facts.index).ok(),
+            used: None,
+            processes: None,
+            drawing: Vec::new(),
+            slowly: None,
+            shares_until: 0,
+        }
+    }
+
+    /// Nothing that changes slowly was asked for a while.
+    pub(super) fn is_due(&self) -> bool {
+        self.slowly.is_none_or(|at| at.elapsed() >= SLOWLY)
+    }
+
+    /// A process is on it.
+    pub(super) fn has(&self, pid: u32) -> bool {
+        self.processes.iter().flatten().any(|process| process.pid == pid)
+    }
+
+    /// Looks; `None` if the card does not answer.
+    pub(super) fn look(&mut self, owners: &mut Owners, keeper: Option<u32>, held: bool) -> Option<Found> {
+        let slowly = self.is_due();
+        if slowly {
+            self.slowly = Some(clock::steady());
+        }
+        let handle = self.handle.as_ref()?;
+        let look = handle.look(Ask { memory: true, energy: held, link: slowly }).ok()?;
+        let used = look.memory.map(|memory| memory.used);
+        // Processes cost most to ask for: only when memory moved can somebody have come or gone, or once in a while.
+        if slowly || used != self.used || self.processes.is_none() {
+            self.processes = handle.processes(look.memory).ok()?;
+        }
+        self.used = used;
+        let mut found = Found {
+            at: clock::unix_seconds(),
+            usable: look.memory.map_or(0, |memory| memory.used.saturating_add(memory.free).min(memory.total)),
+            taken: look.memory.map_or(0, |memory| memory.used),
+            used: used.unwrap_or(0),
+            listed: self.processes.is_some(),
+            look,
+            ours: BTreeMap::new(),
+            foreign: Vec::new(),
+            unseen: Vec::new(),
+            shares: None,
+        };
+        let mut asked = false;
+        for process in self.processes.iter().flatten() {
+            let stranger = |name: String| Stranger {
+                pid: process.pid,
+                name,
+                gpu: self.facts.uuid.clone(),
+                memory: process.memory.unwrap_or(0),
+            };
+            match owners.of(process.pid, keeper) {
+                Owner::Attempt(attempt) => {
+                    // The driver tells ids that mean here what it means.
+                    owners.sees_all = true;
+                    let sum = found.ours.entry(attempt).or_insert(Some(0));
+                    *sum = sum.zip(process.memory).map(|(sum, more)| sum + more);
+                }
+                Owner::Foreign(name) => {
+                    if slowly && !asked {
+                        (self.drawing, asked) = (handle.drawing(), true);
+                    }
+                    // The server of a shared CUDA context is a door, not a guest.
+                    if !self.drawing.contains(&process.pid) && name != "nvidia-cuda-mps-server" {
+                        found.foreign.push(stranger(name));
+                    }
+                }
+                Owner::Unseen => found.unseen.push(stranger("?".to_owned())),
+            }
+        }
+        let several = self.processes.as_ref().is_some_and(|list| list.len() > 1);
+        if slowly && held && several {
+            let (shares, until) = handle.shares(self.shares_until);
+            let first = self.shares_until == 0;
+            self.shares_until = until;
+            // The first answer covers a time before anybody asked.
+            found.shares =
+                (!first).then(|| shares.into_iter().map(|(pid, share)| (owners.of(pid, keeper), share)).collect());
+        }
+        Some(found)
+    }
+}
+
+impl Found {
+    /// Compute processes that are not ours. Ids that mean nothing here are told only where none of ours can be among them.
+    pub(super) fn strangers(&self, known: bool) -> Vec<Stranger> {
+        let unseen = if known { &[][..] } else { &self.unseen[..] };
+        self.foreign.iter().chain(unseen).cloned().collect()
+    }
+}
+
+/// An attempt's hold on a card.
+#[derive(Debug)]
+pub(super) struct Holder {
+    pub(super) card: usize,
+    before: Option<Before>,
+}
+
+/// A card before an attempt had taken anything of it.
+#[derive(Debug)]
+struct Before {
+    used: u64,
+    unseen: Vec<u32>,
+}
+
+impl Holder {
+    pub(super) fn new(card: usize) -> Holder {
+        Holder { card, before: None }
+    }
+
+    /// The card was looked at since the attempt holds it.
+    pub(super) fn is_seen(&self) -> bool {
+        self.before.is_some()
+    }
+
+    pub(super) fn give_up(&mut self) {
+        self.before.get_or_insert(Before { used: 0, unseen: Vec::new() });
+    }
+
+    /// The part of a look that is this attempt's. `known`: the driver's process ids are those that are seen here.
+    pub(super) fn part(&mut self, attempt: AttemptId, found: &Found, known: bool) -> Seen {
+        let unseen = || found.unseen.iter().map(|process| process.pid).collect();
+        let before = self.before.get_or_insert_with(|| Before { used: found.used, unseen: unseen() });
+        let risen = found.used.saturating_sub(before.used);
+        let (memory, unverified) = match found.ours.get(&attempt) {
+            Some(Some(memory)) => (*memory, false),
+            Some(None) => (risen, true),
+            None if found.listed && known => (0, false),
+            None => (risen, risen > NOISE),
+        };
+        // Who was there before, unseen, is not ours; who came since may be.
+        let strangers =
+            found.foreign.iter().chain(found.unseen.iter().filter(|p| !known && before.unseen.contains(&p.pid)));
+        let of_others = |shares: &Vec<(Owner, f64)>| {
+            let others = shares.iter().filter(|(owner, _)| *owner != Owner::Attempt(attempt));
+            others.map(|(_, share)| share).sum::<f64>().min(1.0)
+        };
+        Seen {
+            at: found.at,
+            memory,
+            unverified,
+            load: found.look.load,
+            memory_load: found.look.memory_load,
+            watts: found.look.watts,
+            joules: found.look.joules,
+            pcie: found.look.pcie,
+            shared: found.shares.as_ref().map(of_others),
+            strangers: strangers.cloned().collect(),
+        }
+    }
+}
