@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 use fast_image_resize::Resizer;
 use fastrand::Rng;
 use flow_plugin::Error;
-use tch::Tensor;
+use tch::{Kind, TchError, Tensor};
 
 use crate::dataset::Dataset;
 use crate::decode::decode;
+use crate::native;
 use crate::pixels::Pixels;
 use crate::random;
 use crate::transform::Transform;
@@ -26,6 +27,7 @@ pub(crate) struct Loader {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     ahead: usize,
+    pinned: bool,
 }
 
 struct Shared {
@@ -52,7 +54,6 @@ struct Job {
 /// A batch in the making.
 struct Filling {
     pixels: Pixels,
-    labels: Vec<i64>,
     state: Mutex<State>,
     done: Condvar,
 }
@@ -62,7 +63,7 @@ struct State {
     error: Option<String>,
 }
 
-/// A batch: pictures of shape N×3×H×W, normalised, and their classes.
+/// A batch: the bytes of its pictures, N×H×W×3, and their classes.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) pixels: Tensor,
@@ -76,15 +77,21 @@ pub(crate) struct Pass<'a> {
     augment: Option<u64>,
     samples: std::vec::IntoIter<usize>,
     batch: usize,
-    started: VecDeque<Arc<Filling>>,
+    started: VecDeque<(Arc<Filling>, Tensor)>,
     waited: Duration,
 }
 
 impl Loader {
-    /// Starts `threads` threads that run up to `ahead` batches ahead.
-    pub(crate) fn new(data: Dataset, transform: Transform, threads: usize, ahead: usize) -> Result<Self, Error> {
+    /// Starts `threads` threads that run up to `ahead` batches ahead; `pinned` for a GPU to copy from.
+    pub(crate) fn new(
+        data: Dataset,
+        transform: Transform,
+        threads: usize,
+        ahead: usize,
+        pinned: bool,
+    ) -> Result<Self, Error> {
         let shared = Arc::new(Shared { data, transform, jobs: Mutex::default(), work: Condvar::new() });
-        let mut loader = Self { shared: Arc::clone(&shared), threads: Vec::new(), ahead };
+        let mut loader = Self { shared: Arc::clone(&shared), threads: Vec::new(), ahead, pinned };
         for number in 0..threads {
             let shared = Arc::clone(&shared);
             let thread = thread::Builder::new().name(format!("loader {number}")).spawn(move || shared.serve())?;
@@ -120,7 +127,7 @@ impl Pass<'_> {
     /// The next batch, if there is one.
     pub(crate) fn next(&mut self) -> Result<Option<Batch>, Error> {
         while self.started.len() <= self.loader.ahead && self.start_one()? {}
-        let Some(filling) = self.started.pop_front() else { return Ok(None) };
+        let Some((filling, labels)) = self.started.pop_front() else { return Ok(None) };
         let asked = Instant::now();
         let mut state = lock(&filling.state);
         while state.missing > 0 {
@@ -130,8 +137,7 @@ impl Pass<'_> {
         if let Some(error) = state.error.take() {
             return Err(Error::failed(error));
         }
-        let pixels = filling.pixels.tensor()?;
-        Ok(Some(Batch { pixels, labels: Tensor::f_from_slice(&filling.labels)? }))
+        Ok(Some(Batch { pixels: filling.pixels.tensor()?, labels }))
     }
 
     fn start_one(&mut self) -> Result<bool, Error> {
@@ -139,10 +145,10 @@ impl Pass<'_> {
         if samples.is_empty() {
             return Ok(false);
         }
-        let shared = &self.loader.shared;
+        let (shared, pinned) = (&self.loader.shared, self.loader.pinned);
+        let classes: Vec<i64> = samples.iter().map(|&sample| shared.data.samples[sample].class as i64).collect();
         let filling = Arc::new(Filling {
-            pixels: Pixels::new(samples.len(), shared.data.size, shared.transform.layout())?,
-            labels: samples.iter().map(|&sample| shared.data.samples[sample].class as i64).collect(),
+            pixels: Pixels::new(samples.len(), shared.data.size, pinned)?,
             state: Mutex::new(State { missing: samples.len(), error: None }),
             done: Condvar::new(),
         });
@@ -152,7 +158,7 @@ impl Pass<'_> {
         });
         lock(&shared.jobs).waiting.extend(jobs);
         shared.work.notify_all();
-        self.started.push_back(filling);
+        self.started.push_back((filling, labels(&classes, pinned)?));
         Ok(true)
     }
 }
@@ -204,6 +210,16 @@ impl Shared {
     }
 }
 
+fn labels(classes: &[i64], pinned: bool) -> Result<Tensor, TchError> {
+    let plain = Tensor::f_from_slice(classes)?;
+    if !pinned {
+        return Ok(plain);
+    }
+    let mut labels = native::pinned(&[8 * classes.len() as i64])?.f_view_dtype(Kind::Int64)?;
+    labels.f_copy_(&plain)?;
+    Ok(labels)
+}
+
 /// Poisoning says that a thread panicked; what it guarded is whole at every step.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -215,7 +231,6 @@ mod tests {
 
     use super::*;
     use crate::dataset::{Sample, Version};
-    use crate::transform::Layout;
 
     const SIZE: u32 = 8;
 
@@ -236,16 +251,16 @@ mod tests {
 
     fn loader(folder: &Path, count: usize, threads: usize, ahead: usize) -> Loader {
         let data = data(folder, count);
-        let transform = Transform::new(&data, true, Layout::ChannelsLast);
-        Loader::new(data, transform, threads, ahead).unwrap()
+        let transform = Transform::new(&data, true);
+        Loader::new(data, transform, threads, ahead, false).unwrap()
     }
 
-    fn all(loader: &Loader, order: &[usize], augment: Option<u64>) -> (Vec<f32>, Vec<i64>, Vec<i64>) {
+    fn all(loader: &Loader, order: &[usize], augment: Option<u64>) -> (Vec<u8>, Vec<i64>, Vec<i64>) {
         let (mut pixels, mut labels, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
         let mut pass = loader.pass(order.to_vec(), 4, augment);
         while let Some(batch) = pass.next().unwrap() {
-            assert_eq!(batch.pixels.size()[1..], [3, i64::from(SIZE), i64::from(SIZE)]);
-            pixels.extend(Vec::<f32>::try_from(batch.pixels.contiguous().view([-1])).unwrap());
+            assert_eq!(batch.pixels.size()[1..], [i64::from(SIZE), i64::from(SIZE), 3]);
+            pixels.extend(Vec::<u8>::try_from(batch.pixels.view([-1])).unwrap());
             sizes.push(batch.labels.size()[0]);
             labels.extend(Vec::<i64>::try_from(batch.labels).unwrap());
         }
@@ -256,13 +271,13 @@ mod tests {
     fn threads_change_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let order = [5, 0, 3, 9, 1, 7, 2, 2, 8, 6];
-        // By hand: one picture after the other, in channels-first order.
+        // By hand: one picture after the other.
         let data = data(folder.path(), 10);
-        let transform = Transform::new(&data, true, Layout::ChannelsFirst);
+        let transform = Transform::new(&data, true);
         let mut reference = Vec::new();
         for sample in order {
             let picture = decode(&fs::read(&data.samples[sample].file).unwrap()).unwrap();
-            let mut out = vec![0.0; 3 * (SIZE * SIZE) as usize];
+            let mut out = vec![0; 3 * (SIZE * SIZE) as usize];
             let mut random = Rng::with_seed(random::seed([9, sample as u64]));
             transform.apply(&picture, Some(&mut random), &mut Resizer::new(), &mut out).unwrap();
             reference.extend(out);

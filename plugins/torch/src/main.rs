@@ -11,16 +11,21 @@ mod decode;
 mod device;
 mod loader;
 mod model;
+mod native;
 mod options;
 mod pixels;
+mod profile;
 mod random;
+mod replica;
 mod train;
+mod trainer;
 mod transform;
+mod trouble;
 
 use std::process::ExitCode;
 
 use flow_plugin::Plugin;
 
 fn main() -> ExitCode {
-    Plugin::new("torch", env!("CARGO_PKG_VERSION")).step("train", train::train).main()
+    Plugin::new("torch", env!("CARGO_PKG_VERSION")).step("train", train::train).step("profile", profile::profile).main()
 }

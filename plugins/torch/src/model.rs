@@ -20,11 +20,12 @@ pub(crate) enum Model {
 }
 
 impl Model {
-    /// Builds the network with new weights, drawn from libtorch's generator.
-    pub(crate) fn build(self, path: &nn::Path<'_>, classes: i64) -> Box<dyn ModuleT> {
+    /// Builds the network with new weights, drawn from libtorch's generator. `dropout` is the part of the features that the
+    /// MobileNets' classifier does without in training.
+    pub(crate) fn build(self, path: &nn::Path<'_>, classes: i64, dropout: f64) -> Box<dyn ModuleT> {
         match self {
-            Model::MobilenetV2 => Box::new(mobilenet::v2(path, classes)),
-            Model::MobilenetV3Large => Box::new(mobilenet::v3_large(path, classes)),
+            Model::MobilenetV2 => Box::new(mobilenet::v2(path, classes, dropout)),
+            Model::MobilenetV3Large => Box::new(mobilenet::v3_large(path, classes, dropout)),
             Model::Resnet18 => Box::new(resnet::basic(path, [2, 2, 2, 2], classes)),
             Model::Resnet34 => Box::new(resnet::basic(path, [3, 4, 6, 3], classes)),
             Model::Resnet50 => Box::new(resnet::bottleneck(path, [3, 4, 6, 3], classes)),
@@ -49,7 +50,7 @@ mod tests {
         ];
         for (model, parameters) in published {
             let store = nn::VarStore::new(Device::Cpu);
-            let network = model.build(&store.root(), 1000);
+            let network = model.build(&store.root(), 1000, 0.2);
             let counted: usize = store.trainable_variables().iter().map(Tensor::numel).sum();
             assert_eq!(counted, parameters, "{model:?}");
             let logits =
@@ -62,7 +63,7 @@ mod tests {
     fn weights_have_torchvisions_names() {
         let names = |model: Model| {
             let store = nn::VarStore::new(Device::Cpu);
-            model.build(&store.root(), 10);
+            model.build(&store.root(), 10, 0.2);
             store.variables().into_keys().collect::<std::collections::BTreeSet<_>>()
         };
         let v2 = names(Model::MobilenetV2);

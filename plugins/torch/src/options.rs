@@ -1,10 +1,12 @@
 //! The parameters of `torch/train`. plugin.yaml holds the same, with words and limits; a test compares their defaults.
 
+use bytesize::ByteSize;
 use flow_plugin::Error;
-use serde::Deserialize;
-use tch::Device;
+use serde::{Deserialize, Deserializer};
 
+use crate::dataset::Dataset;
 use crate::model::Model;
+use crate::replica::Recipe;
 
 /// `with:` of the step.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -32,13 +34,20 @@ pub(crate) struct Options {
     pub(crate) precision: Precision,
     #[serde(default = "yes")]
     pub(crate) channels_last: bool,
+    #[serde(default = "dropout")]
+    pub(crate) dropout: f64,
+    /// A file of weights to begin with.
+    #[serde(default)]
+    pub(crate) weights: Option<String>,
+    #[serde(default, deserialize_with = "byte_size")]
+    pub(crate) memory_limit: Option<ByteSize>,
     #[serde(default = "valid")]
     pub(crate) valid: f64,
     #[serde(default = "yes")]
     pub(crate) flip: bool,
 }
 
-fn mobilenet() -> Model {
+pub(crate) fn mobilenet() -> Model {
     Model::MobilenetV2
 }
 fn batch() -> usize {
@@ -53,11 +62,21 @@ fn momentum() -> f64 {
 fn weight_decay() -> f64 {
     1e-4
 }
+fn dropout() -> f64 {
+    0.2
+}
 fn valid() -> f64 {
     0.2
 }
-fn yes() -> bool {
+pub(crate) fn yes() -> bool {
     true
+}
+
+/// A size with its unit, `4GiB`.
+pub(crate) fn byte_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ByteSize>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    let size = text.map(|text| text.parse().map_err(|_| format!("`{text}` is no size; write for example `8GiB`")));
+    size.transpose().map_err(serde::de::Error::custom)
 }
 
 /// What turns gradients into steps.
@@ -97,6 +116,20 @@ impl Precision {
             Precision::Bf16 => "bf16",
         }
     }
+
+    /// Refuses what the CPU does not do.
+    pub(crate) fn check(self, gpus: bool) -> Result<(), Error> {
+        if gpus || self == Precision::Fp32 {
+            return Ok(());
+        }
+        let name = self.name();
+        Err(Error::failed(format!("`precision: {name}` needs a GPU; on the CPU only fp32 is trained")))
+    }
+
+    /// Whether fp32 may be multiplied as tf32.
+    pub(crate) fn is_tf32(self) -> bool {
+        self == Precision::Tf32
+    }
 }
 
 impl Options {
@@ -120,21 +153,32 @@ impl Options {
         }
     }
 
-    /// Refuses what the device cannot do.
-    pub(crate) fn check(&self, device: Device) -> Result<(), Error> {
-        if device == Device::Cpu && self.precision != Precision::Fp32 {
-            let name = self.precision.name();
-            return Err(Error::failed(format!("`precision: {name}` needs a GPU; on the CPU only fp32 is trained")));
+    /// What the network is and how it is trained.
+    pub(crate) fn recipe(&self, data: &Dataset) -> Recipe {
+        Recipe {
+            model: self.model,
+            classes: data.classes.len(),
+            dropout: self.dropout,
+            optimizer: self.optimizer,
+            momentum: self.momentum,
+            weight_decay: self.weight_decay,
+            precision: self.precision,
+            channels_last: self.channels_last,
+            mean: data.mean,
+            std: data.std,
         }
-        if device != Device::Cpu && self.precision != Precision::Fp32 {
-            let name = self.precision.name();
-            return Err(Error::failed(format!("`precision: {name}` is not there yet; use fp32")));
-        }
+    }
+
+    /// Refuses what cannot be done, with GPUs or without.
+    pub(crate) fn check(&self, gpus: bool) -> Result<(), Error> {
+        self.precision.check(gpus)?;
         if self.batch == 0 || self.epochs == 0 {
             return Err(Error::failed("`batch` and `epochs` must be at least 1"));
         }
-        if !(0.0..1.0).contains(&self.valid) {
-            return Err(Error::failed(format!("`valid: {}` must be at least 0 and less than 1", self.valid)));
+        for (name, value) in [("valid", self.valid), ("dropout", self.dropout)] {
+            if !(0.0..1.0).contains(&value) {
+                return Err(Error::failed(format!("`{name}: {value}` must be at least 0 and less than 1")));
+            }
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! From a picture to what the network sees: crop, resize, flip, normalise. Knows neither files nor batches.
+//! From a picture to one of the size that the network sees: crop, resize, flip. Knows neither files nor batches.
 
 use fast_image_resize::images::{Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
@@ -11,24 +11,12 @@ use crate::decode::Picture;
 const CROP_AREA: f64 = 0.35;
 const CROP_RATIO: f64 = 4.0 / 3.0;
 
-/// The order of a tensor's numbers in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
-    /// One plane for each colour.
-    ChannelsFirst,
-    /// Pixel after pixel.
-    ChannelsLast,
-}
-
 /// What is done to each picture of a dataset.
 #[derive(Debug)]
 pub(crate) struct Transform {
     version: Version,
     size: u32,
     flip: bool,
-    layout: Layout,
-    /// The normalised value of each byte, for each channel.
-    values: [[f32; 256]; 3],
 }
 
 /// A part of a picture, in pixels.
@@ -42,24 +30,17 @@ struct Crop {
 
 impl Transform {
     /// The transform of this dataset.
-    pub(crate) fn new(data: &Dataset, flip: bool, layout: Layout) -> Self {
-        let channel = |c: usize| std::array::from_fn(|byte| (byte as f32 / 255.0 - data.mean[c]) / data.std[c]);
-        let values = [channel(0), channel(1), channel(2)];
-        Self { version: data.version, size: data.size, flip, layout, values }
+    pub(crate) fn new(data: &Dataset, flip: bool) -> Self {
+        Self { version: data.version, size: data.size, flip }
     }
 
-    /// The order in which it writes.
-    pub(crate) fn layout(&self) -> Layout {
-        self.layout
-    }
-
-    /// Writes the picture into `out`, augmented if there is a generator.
+    /// Writes the picture into `out`, pixel after pixel, augmented if there is a generator.
     pub(crate) fn apply(
         &self,
         picture: &Picture,
         augment: Option<&mut Rng>,
         resizer: &mut Resizer,
-        out: &mut [f32],
+        out: &mut [u8],
     ) -> Result<(), String> {
         let (mut crop, mut flip) = (centre(picture), false);
         if let Some(random) = augment {
@@ -69,12 +50,14 @@ impl Transform {
             flip = self.flip && random.bool();
         }
         if picture.width == self.size && picture.height == self.size && self.version == Version::V11 {
-            self.write(&picture.rgb, flip, out);
+            out.copy_from_slice(&picture.rgb);
+            self.mirror(flip, out);
             return Ok(());
         }
         let source = ImageRef::new(picture.width, picture.height, &picture.rgb, PixelType::U8x3)
             .map_err(|error| error.to_string())?;
-        let mut small = Image::new(self.size, self.size, PixelType::U8x3);
+        let mut small =
+            Image::from_slice_u8(self.size, self.size, out, PixelType::U8x3).map_err(|error| error.to_string())?;
         let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear)).crop(
             crop.left,
             crop.top,
@@ -82,23 +65,14 @@ impl Transform {
             crop.height,
         );
         resizer.resize(&source, &mut small, &options).map_err(|error| error.to_string())?;
-        self.write(small.buffer(), flip, out);
+        self.mirror(flip, out);
         Ok(())
     }
 
-    fn write(&self, rgb: &[u8], flip: bool, out: &mut [f32]) {
-        let size = self.size as usize;
-        let plane = size * size;
-        for (y, row) in rgb.chunks_exact(3 * size).enumerate() {
-            for (x, pixel) in row.chunks_exact(3).enumerate() {
-                let at = y * size + if flip { size - 1 - x } else { x };
-                for (channel, &byte) in pixel.iter().enumerate() {
-                    let place = match self.layout {
-                        Layout::ChannelsFirst => channel * plane + at,
-                        Layout::ChannelsLast => 3 * at + channel,
-                    };
-                    out[place] = self.values[channel][usize::from(byte)];
-                }
+    fn mirror(&self, flip: bool, pixels: &mut [u8]) {
+        if flip {
+            for row in pixels.chunks_exact_mut(3 * self.size as usize) {
+                row.as_chunks_mut::<3>().0.reverse();
             }
         }
     }
@@ -130,8 +104,7 @@ mod tests {
     use super::*;
 
     fn data(version: Version, size: u32) -> Dataset {
-        let mean = [0.1, 0.2, 0.3];
-        Dataset { version, size, classes: Vec::new(), mean, std: [0.5, 0.25, 0.2], samples: Vec::new() }
+        Dataset { version, size, classes: Vec::new(), mean: [0.5; 3], std: [0.25; 3], samples: Vec::new() }
     }
 
     fn picture(width: u32, height: u32) -> Picture {
@@ -139,32 +112,19 @@ mod tests {
         Picture { width, height, rgb: pixels.collect() }
     }
 
-    fn apply(transform: &Transform, picture: &Picture, augment: Option<u64>) -> Vec<f32> {
-        let mut out = vec![f32::NAN; 3 * (transform.size * transform.size) as usize];
+    fn apply(transform: &Transform, picture: &Picture, augment: Option<u64>) -> Vec<u8> {
+        let mut out = vec![0; 3 * (transform.size * transform.size) as usize];
         let mut random = augment.map(Rng::with_seed);
         transform.apply(picture, random.as_mut(), &mut Resizer::new(), &mut out).unwrap();
         out
     }
 
     #[test]
-    fn normalised_in_either_order() {
-        let data = data(Version::V11, 2);
-        let pixels = picture(2, 2);
-        let value = |byte: f32, channel: usize| (byte / 255.0 - data.mean[channel]) / data.std[channel];
-        let first = apply(&Transform::new(&data, false, Layout::ChannelsFirst), &pixels, None);
-        let (red, green) = ([0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]);
-        let planes = [red.map(|b| value(b, 0)), green.map(|b| value(b, 1)), [value(7.0, 2); 4]];
-        assert_eq!(first, planes.concat());
-        let last = apply(&Transform::new(&data, false, Layout::ChannelsLast), &pixels, None);
-        let interleaved: Vec<f32> = (0..4).flat_map(|i| [first[i], first[4 + i], first[8 + i]]).collect();
-        assert_eq!(last, interleaved);
-    }
-
-    #[test]
     fn v11_is_mirrored_or_left_alone() {
-        let transform = |flip| Transform::new(&data(Version::V11, 4), flip, Layout::ChannelsFirst);
+        let transform = |flip| Transform::new(&data(Version::V11, 4), flip);
         let (pixels, plain) = (picture(4, 4), apply(&transform(false), &picture(4, 4), None));
-        let mirrored: Vec<f32> = plain.chunks(4).flat_map(|row| row.iter().rev().copied()).collect();
+        assert_eq!(plain, pixels.rgb);
+        let mirrored: Vec<u8> = plain.chunks(12).flat_map(|row| row.rchunks(3).flatten().copied()).collect();
         let seen: Vec<_> = (0..20).map(|seed| apply(&transform(true), &pixels, Some(seed))).collect();
         assert!(seen.iter().all(|image| *image == plain || *image == mirrored));
         assert!(seen.contains(&plain) && seen.contains(&mirrored));
@@ -192,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_validates_is_the_centre_square() {
-        let transform = Transform::new(&data(Version::V7, 4), true, Layout::ChannelsFirst);
+        let transform = Transform::new(&data(Version::V7, 4), true);
         let wide = picture(8, 4);
         let square: Vec<u8> = wide.rgb.chunks(24).flat_map(|row| row[6..18].to_vec()).collect();
         let square = Picture { width: 4, height: 4, rgb: square };

@@ -8,7 +8,7 @@ use super::layers::{Activation, Conv, Norm, conv_norm, conv_norm_pair, linear};
 const DENSE: Init = Init::Randn { mean: 0.0, stdev: 0.01 };
 
 /// MobileNetV2 at width 1.
-pub(super) fn v2(path: &nn::Path<'_>, classes: i64) -> impl ModuleT + use<> {
+pub(super) fn v2(path: &nn::Path<'_>, classes: i64, dropout: f64) -> impl ModuleT + use<> {
     // Expansion, channels, blocks, stride of the first.
     const STAGES: [(i64, i64, i64, i64); 7] =
         [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)];
@@ -27,7 +27,7 @@ pub(super) fn v2(path: &nn::Path<'_>, classes: i64) -> impl ModuleT + use<> {
     let classifier = linear(path / "classifier" / 1, 1280, classes, DENSE, Init::Const(0.0));
     nn::func_t(move |xs, train| {
         let pooled = xs.apply_t(&network, train).mean_dim([2i64, 3].as_slice(), false, None::<Kind>);
-        pooled.dropout(0.2, train).apply(&classifier)
+        pooled.dropout(dropout, train).apply(&classifier)
     })
 }
 
@@ -55,7 +55,7 @@ fn residual(block: nn::SequentialT, shortcut: bool) -> impl ModuleT {
 struct Bottleneck(i64, i64, i64, i64, bool, Activation, i64);
 
 /// MobileNetV3-Large at width 1.
-pub(super) fn v3_large(path: &nn::Path<'_>, classes: i64) -> impl ModuleT + use<> {
+pub(super) fn v3_large(path: &nn::Path<'_>, classes: i64, dropout: f64) -> impl ModuleT + use<> {
     use Activation::{Hardswish, Relu};
     // Channels before, kernel, hidden channels, channels after, squeeze and excite, activation, stride.
     const BLOCKS: [Bottleneck; 15] = [
@@ -88,7 +88,7 @@ pub(super) fn v3_large(path: &nn::Path<'_>, classes: i64) -> impl ModuleT + use<
     let last = linear(&classifier / 3, 1280, classes, DENSE, Init::Const(0.0));
     nn::func_t(move |xs, train| {
         let pooled = xs.apply_t(&network, train).mean_dim([2i64, 3].as_slice(), false, None::<Kind>);
-        pooled.apply(&wide).hardswish_().dropout(0.2, train).apply(&last)
+        pooled.apply(&wide).hardswish_().dropout(dropout, train).apply(&last)
     })
 }
 

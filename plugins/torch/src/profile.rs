@@ -1,0 +1,113 @@
+//! The step `profile`: how fast a network trains, and in how much memory, on random images that are already on the device. Knows
+//! no dataset and no loader: beside `train` it tells what these cost.
+
+use std::time::Instant;
+
+use bytesize::ByteSize;
+use flow_plugin::{Attempt, Error, Summary, now};
+use serde::Deserialize;
+use tch::{Device, Kind, Tensor};
+
+use crate::device::{Devices, Threads};
+use crate::loader::Batch;
+use crate::model::Model;
+use crate::options::{self, Optimizer, Precision};
+use crate::replica::Recipe;
+use crate::trainer::Trainer;
+use crate::{native, trouble};
+
+/// `with:` of the step.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Options {
+    #[serde(default = "options::mobilenet")]
+    model: Model,
+    /// One after the other, each with a network of its own.
+    #[serde(default = "batches")]
+    batches: Vec<usize>,
+    #[serde(default = "size")]
+    size: u32,
+    #[serde(default = "classes")]
+    classes: usize,
+    #[serde(default)]
+    precision: Precision,
+    #[serde(default = "options::yes")]
+    channels_last: bool,
+    #[serde(default = "seconds")]
+    seconds: f64,
+    #[serde(default, deserialize_with = "options::byte_size")]
+    memory_limit: Option<ByteSize>,
+}
+
+fn batches() -> Vec<usize> {
+    vec![32]
+}
+fn size() -> u32 {
+    224
+}
+fn classes() -> usize {
+    1000
+}
+fn seconds() -> f64 {
+    2.0
+}
+
+/// Profiles a training.
+pub(crate) fn profile(options: Options, attempt: &Attempt) -> Result<(), Error> {
+    let gpus = attempt.request().placement.gpus.len();
+    trouble::caught(|| run(&options, attempt)).map_err(|error| trouble::explained(error, gpus))
+}
+
+fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
+    let request = attempt.request();
+    options.precision.check(!request.placement.gpus.is_empty())?;
+    let devices = Devices::choose(&request.placement, options.memory_limit)?;
+    let threads = Threads::divide(attempt.cpus(), devices.are_gpus(), 1);
+    tch::set_num_threads(i32::try_from(threads.compute)?);
+    native::allow_tf32(options.precision.is_tf32())?;
+    attempt.hello(devices.facts(&request.placement, options.precision));
+    attempt.wait_for_go();
+    for (number, &batch) in (1..).zip(&options.batches) {
+        let started = now();
+        let step_time = step_time(options, batch, &devices, request.seed as i64)?;
+        let rate = batch as f64 / step_time;
+        attempt.epoch_metric("step_time", step_time, "s", number, Summary::Last);
+        attempt.epoch_metric("images_per_s", rate, "images/s", number, Summary::Last);
+        attempt.epoch(number, started, now());
+        attempt
+            .progress(f64::from(number) / options.batches.len() as f64, format!("batch {batch}: {rate:.0} images/s"));
+    }
+    devices.report_memory(attempt)
+}
+
+/// Seconds of one step, over as many as fit into the time given.
+fn step_time(options: &Options, batch: usize, devices: &Devices, seed: i64) -> Result<f64, Error> {
+    let recipe = Recipe {
+        model: options.model,
+        classes: options.classes,
+        dropout: 0.2,
+        optimizer: Optimizer::Sgd,
+        momentum: 0.9,
+        weight_decay: 1e-4,
+        precision: options.precision,
+        channels_last: options.channels_last,
+        mean: [0.5; 3],
+        std: [0.25; 3],
+    };
+    let mut trainer = Trainer::new(recipe, &devices.list, batch)?;
+    trainer.start(None, seed)?;
+    let (count, side) = (batch as i64, i64::from(options.size));
+    let pixels = Tensor::randint(256, [count, side, side, 3], (Kind::Uint8, Device::Cpu));
+    let labels = Tensor::randint(options.classes as i64, [count], (Kind::Int64, Device::Cpu));
+    trainer.load(&Batch { pixels, labels })?;
+    let steps = |trainer: &mut Trainer, count: usize| {
+        let clock = Instant::now();
+        (0..count).try_for_each(|_| trainer.step(1e-3))?;
+        trainer.take_sums()?;
+        Ok::<f64, Error>(clock.elapsed().as_secs_f64() / count as f64)
+    };
+    steps(&mut trainer, 3)?;
+    trainer.record()?;
+    let roughly = steps(&mut trainer, 3)?;
+    steps(&mut trainer, (options.seconds / roughly).clamp(1.0, 1e5) as usize)
+}

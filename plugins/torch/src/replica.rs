@@ -1,0 +1,266 @@
+//! One network on one device, and what trains it there. Knows no files, no epochs and no other device.
+//!
+//! On a GPU the work of a step is recorded once as a graph and launched as one from then on: at small batches the launches would
+//! take longer than the work. Batches are copied there while the one before is computed.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flow_plugin::Error;
+use tch::nn::{self, ModuleT};
+use tch::{Device, IndexOp, Kind, TchError, Tensor};
+
+use crate::model::Model;
+use crate::native::{self, Autocast, Feed, Graph};
+use crate::options::{Optimizer, Precision};
+
+/// What a network is and how it is trained.
+#[derive(Clone, Debug)]
+pub(crate) struct Recipe {
+    pub(crate) model: Model,
+    pub(crate) classes: usize,
+    pub(crate) dropout: f64,
+    pub(crate) optimizer: Optimizer,
+    pub(crate) momentum: f64,
+    pub(crate) weight_decay: f64,
+    pub(crate) precision: Precision,
+    pub(crate) channels_last: bool,
+    /// Of each channel, between 0 and 1.
+    pub(crate) mean: [f32; 3],
+    pub(crate) std: [f32; 3],
+}
+
+impl Recipe {
+    /// The first weights, by name: from the CPU's generator, so that a seed gives the same on every device.
+    pub(crate) fn weights(&self) -> Weights {
+        let store = nn::VarStore::new(Device::Cpu);
+        self.model.build(&store.root(), self.classes as i64, self.dropout);
+        Weights::of(store.variables().into_iter())
+    }
+}
+
+/// The values of a network by name, to be copied into networks in other threads.
+#[derive(Clone)]
+pub(crate) struct Weights(Arc<Mutex<Vec<(String, Tensor)>>>);
+
+impl Weights {
+    pub(crate) fn of(values: impl Iterator<Item = (String, Tensor)>) -> Self {
+        Self(Arc::new(Mutex::new(values.collect())))
+    }
+
+    /// Puts the values into those of the same names, and says which of them has no value of its shape here.
+    fn copy_into(&self, mut variables: Vec<(String, Tensor)>) -> Result<(), Error> {
+        let values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, variable) in &mut variables {
+            let value = values.iter().find(|(other, _)| other == name).map(|(_, value)| value);
+            let value = value.filter(|value| value.size() == variable.size()).ok_or_else(|| {
+                let shape = variable.size();
+                Error::failed(format!(
+                    "the weights have no `{name}` of shape {shape:?}; they must be of the same model and classes"
+                ))
+            })?;
+            tch::no_grad(|| variable.f_copy_(value))?;
+        }
+        Ok(())
+    }
+}
+
+/// Sums over the samples since they were last taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Sums {
+    pub(crate) loss: f64,
+    pub(crate) right: f64,
+}
+
+/// A network on one device.
+pub(crate) struct Replica {
+    device: Device,
+    store: nn::VarStore,
+    network: Box<dyn ModuleT>,
+    optimizer: native::Optimizer,
+    recipe: Recipe,
+    /// Bytes to normalised values: times this, plus that.
+    scale: Tensor,
+    shift: Tensor,
+    /// Its part of the whole batch, between 0 and 1.
+    share: f64,
+    /// What the next step works on; on a GPU always in the same place.
+    input: Option<(Tensor, Tensor)>,
+    feed: Option<Feed>,
+    graph: Option<Graph>,
+    loss: Tensor,
+    right: Tensor,
+}
+
+impl Replica {
+    /// A network on `device` that is to see `share` of each batch. To be used by the calling thread alone.
+    pub(crate) fn new(recipe: Recipe, weights: &Weights, device: Device, share: f64) -> Result<Self, Error> {
+        native::use_device(device)?;
+        let store = nn::VarStore::new(device);
+        let network = recipe.model.build(&store.root(), recipe.classes as i64, recipe.dropout);
+        weights.copy_into(store.variables().into_iter().collect())?;
+        // In the order of their making: the store's map has none.
+        let mut trained = store.trainable_variables();
+        if recipe.channels_last {
+            tch::no_grad(|| trained.iter_mut().for_each(channels_last));
+        }
+        let adam = recipe.optimizer == Optimizer::Adam;
+        let leaves: Vec<&Tensor> = trained.iter().collect();
+        let optimizer = native::Optimizer::new(&leaves, adam, recipe.momentum, recipe.weight_decay)?;
+        let channel = |value: fn(f32, f32) -> f32| {
+            let values: [f32; 3] = std::array::from_fn(|c| value(recipe.mean[c], recipe.std[c]));
+            Tensor::from_slice(&values).view([1, 3, 1, 1]).to_device(device)
+        };
+        let zero = || Tensor::zeros([], (Kind::Float, device));
+        Ok(Self {
+            scale: channel(|_, std| 1.0 / (255.0 * std)),
+            shift: channel(|mean, std| -mean / std),
+            loss: zero(),
+            right: zero(),
+            feed: native::index(device).map(Feed::new).transpose()?,
+            device,
+            store,
+            network,
+            optimizer,
+            recipe,
+            share,
+            input: None,
+            graph: None,
+        })
+    }
+
+    /// Makes this part of a batch, bytes N×H×W×3 and their classes, the next to be worked on.
+    pub(crate) fn load(&mut self, pixels: &Tensor, labels: &Tensor) -> Result<(), TchError> {
+        let Some(feed) = &mut self.feed else {
+            self.input = Some((pixels.shallow_clone(), labels.shallow_clone()));
+            return Ok(());
+        };
+        // A graph works on what lies where it was recorded.
+        let place = |from: &Tensor| Tensor::f_empty(from.size(), (from.kind(), self.device));
+        let fits = self.input.as_ref().is_some_and(|(to, _)| to.size() == pixels.size());
+        if !fits {
+            (self.graph, *feed) = (None, Feed::new(native::index(self.device).unwrap_or_default())?);
+            self.input = Some((place(pixels)?, place(labels)?));
+        }
+        let Some((to, to_labels)) = &self.input else { return Ok(()) };
+        feed.put(&[pixels, labels], &[to, to_labels])
+    }
+
+    /// Records the work of a step on what is loaded, on a GPU; [`Replica::step`] then launches it as one.
+    pub(crate) fn record(&mut self) -> Result<(), Error> {
+        if let Some(index) = native::index(self.device) {
+            self.graph = Some(Graph::record(index, || self.work())?);
+        }
+        Ok(())
+    }
+
+    /// One step on what is loaded: its gradient, and the update too if the batch is all here.
+    pub(crate) fn step(&mut self, rate: f64) -> Result<(), Error> {
+        self.optimizer.set_rate(rate)?;
+        match &mut self.graph {
+            Some(graph) => Ok(graph.replay()?),
+            None => self.work(),
+        }
+    }
+
+    fn work(&mut self) -> Result<(), Error> {
+        let Some((pixels, labels)) = &self.input else { return Err(Error::failed("a step before its batch")) };
+        let loss = self.forward(pixels, true)?.cross_entropy_for_logits(labels);
+        tch::no_grad(|| self.loss += loss.detach() * labels.size()[0]);
+        let own = if self.share < 1.0 { loss * self.share } else { loss };
+        own.f_backward()?;
+        self.optimizer.gather()?;
+        if self.share >= 1.0 {
+            self.optimizer.update()?;
+        }
+        Ok(())
+    }
+
+    /// The gradient of its part of the batch, weighted so that the sum over the parts is that of the whole.
+    pub(crate) fn gradient(&self) -> Result<Tensor, TchError> {
+        self.optimizer.gradient()
+    }
+
+    /// Changes the weights by the gradient.
+    pub(crate) fn update(&mut self) -> Result<(), TchError> {
+        self.optimizer.update()
+    }
+
+    /// Adds loss and hits of a batch that is not trained on to the sums.
+    pub(crate) fn validate(&mut self, pixels: &Tensor, labels: &Tensor) -> Result<(), Error> {
+        let there = |tensor: &Tensor| tensor.f_to_device_(self.device, tensor.kind(), true, false);
+        let (pixels, labels) = (there(pixels)?, there(labels)?);
+        tch::no_grad(|| {
+            let logits = self.forward(&pixels, false)?;
+            self.loss += logits.cross_entropy_for_logits(&labels) * labels.size()[0];
+            self.right += logits.argmax(-1, false).eq_tensor(&labels).sum(Kind::Float);
+            Ok(())
+        })
+    }
+
+    /// Waits for the device, and gives the sums up to here.
+    pub(crate) fn take_sums(&mut self) -> Result<Sums, TchError> {
+        let take = |sum: &mut Tensor| -> Result<f64, TchError> {
+            let value = sum.f_double_value(&[])?;
+            let _ = sum.f_zero_()?;
+            Ok(value)
+        };
+        Ok(Sums { loss: take(&mut self.loss)?, right: take(&mut self.right)? })
+    }
+
+    fn forward(&self, pixels: &Tensor, train: bool) -> Result<Tensor, TchError> {
+        // Pixel after pixel is what channels-last means.
+        let pixels = pixels.f_permute([0, 3, 1, 2])?;
+        let pixels = if self.recipe.channels_last { pixels } else { pixels.f_contiguous()? };
+        let pixels = self.shift.f_addcmul(&pixels, &self.scale)?;
+        let _bf16 = (self.recipe.precision == Precision::Bf16).then(Autocast::bf16).transpose()?;
+        Ok(self.network.forward_t(&pixels, train))
+    }
+
+    /// The running statistics of its normalisations.
+    pub(crate) fn statistics(&self) -> Weights {
+        Weights::of(self.store.variables().into_iter().filter(|(name, _)| name.contains(".running_")))
+    }
+
+    /// Takes over another replica's statistics.
+    pub(crate) fn take_statistics(&mut self, from: &Weights) -> Result<(), Error> {
+        let own = self.store.variables().into_iter().filter(|(name, _)| name.contains(".running_"));
+        from.copy_into(own.collect())
+    }
+
+    /// Weights and statistics by name.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (String, Tensor)> {
+        self.store.variables().into_iter()
+    }
+}
+
+/// Puts the weights of a convolution into the order in which its pictures come.
+fn channels_last(weights: &mut Tensor) {
+    if weights.dim() == 4 {
+        let reordered = weights.permute([0, 2, 3, 1]).contiguous().permute([0, 3, 1, 2]);
+        weights.set_data(&reordered);
+    }
+}
+
+/// Adds the gradients of all devices up, on each. Each device sums one stretch and gives the others the result, so that all
+/// links carry an equal part.
+pub(crate) fn add_up(gradients: &[Tensor]) -> Result<(), TchError> {
+    let devices = gradients.len() as i64;
+    let Some(all) = gradients.first().map(|gradient| gradient.size()[0]) else { return Ok(()) };
+    let stretch = |part: i64| (part * all / devices)..((part + 1) * all / devices);
+    tch::no_grad(|| {
+        for (part, own) in (0..).zip(gradients) {
+            let mut sum = own.i(stretch(part));
+            for other in gradients.iter().filter(|other| other.data_ptr() != own.data_ptr()) {
+                let there = other.i(stretch(part)).f_to_device_(own.device(), Kind::Float, true, false)?;
+                sum.f_add_(&there).map(drop)?;
+            }
+        }
+        for (part, own) in (0..).zip(gradients) {
+            let sum = own.i(stretch(part));
+            for other in gradients.iter().filter(|other| other.data_ptr() != own.data_ptr()) {
+                other.i(stretch(part)).f_copy_(&sum).map(drop)?;
+            }
+        }
+        Ok(())
+    })
+}

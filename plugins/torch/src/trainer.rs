@@ -1,0 +1,299 @@
+//! Data-parallel training: one replica a device, each in a thread of its own but for the first, and their gradients added up.
+//! With one device it is that replica. Knows no epochs and no files but the weights'.
+//!
+//! As everywhere in data-parallel training, each device normalises its part of a batch by that part's own statistics.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use flow_plugin::Error;
+use tch::{Device, Tensor};
+
+use crate::loader::Batch;
+use crate::native;
+use crate::replica::{Recipe, Replica, Sums, Weights, add_up};
+use crate::trouble;
+
+type Task = Box<dyn FnOnce(&mut Option<Replica>) -> Result<(), Error> + Send>;
+
+/// Replicas on all devices of a placement.
+pub(crate) struct Trainer {
+    recipe: Recipe,
+    devices: Vec<Device>,
+    /// How many pictures of a batch each device gets.
+    parts: Vec<usize>,
+    first: Option<Replica>,
+    others: Vec<Worker>,
+    /// Of each device, to be added up; empty with one device.
+    gradients: Vec<Tensor>,
+}
+
+/// A thread with its replica. libtorch keeps plans and handles by thread, so the threads outlive the replicas.
+struct Worker {
+    tasks: Option<Sender<Task>>,
+    answers: Receiver<Result<(), Error>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Trainer {
+    /// For batches of `batch` pictures in all. There is no network before [`Trainer::start`].
+    pub(crate) fn new(recipe: Recipe, devices: &[Device], batch: usize) -> Result<Self, Error> {
+        let count = devices.len();
+        if batch < count {
+            return Err(Error::failed(format!(
+                "a batch of {batch} cannot be divided over {count} GPUs: take a larger `batch` or fewer `gpus`"
+            )));
+        }
+        let parts = (0..count).map(|i| (i + 1) * batch / count - i * batch / count).collect();
+        let others = devices.iter().skip(1).map(|_| Worker::start()).collect::<Result<_, _>>()?;
+        Ok(Self { recipe, devices: devices.to_vec(), parts, first: None, others, gradients: Vec::new() })
+    }
+
+    /// Begins with these weights, or with new ones; `seed` is that of all other random choices.
+    pub(crate) fn start(&mut self, weights: Option<&Weights>, seed: i64) -> Result<(), Error> {
+        tch::manual_seed(seed);
+        let weights = weights.cloned().unwrap_or_else(|| self.recipe.weights());
+        self.gradients.clear();
+        self.each(|_| {
+            Box::new(|replica| {
+                *replica = None;
+                Ok(())
+            })
+        })?;
+        for gpu in self.devices.iter().filter_map(|device| native::index(*device)) {
+            native::forget_memory(gpu)?;
+        }
+        let batch: usize = self.parts.iter().sum();
+        let (recipe, devices, parts) = (self.recipe.clone(), self.devices.clone(), self.parts.clone());
+        let (sender, gradients) = channel();
+        self.each(|i| {
+            let (recipe, weights, device, sender) = (recipe.clone(), weights.clone(), devices[i], sender.clone());
+            let share = parts[i] as f64 / batch as f64;
+            Box::new(move |replica| {
+                let new = replica.insert(Replica::new(recipe, &weights, device, share)?);
+                sender.send((i, new.gradient()?))?;
+                Ok(())
+            })
+        })?;
+        if devices.len() > 1 {
+            let mut sorted: Vec<(usize, Tensor)> = gradients.try_iter().collect();
+            sorted.sort_by_key(|(i, _)| *i);
+            self.gradients = sorted.into_iter().map(|(_, gradient)| gradient).collect();
+        }
+        // Drawing weights used the generators.
+        tch::manual_seed(seed);
+        Ok(())
+    }
+
+    /// Makes this batch the next to be trained on.
+    pub(crate) fn load(&mut self, batch: &Batch) -> Result<(), Error> {
+        let mut parts = divide(batch, &self.parts).into_iter();
+        self.each(|_| match parts.next() {
+            Some(Batch { pixels, labels }) => each(move |replica| Ok(replica.load(&pixels, &labels)?)),
+            None => Box::new(|_| Ok(())),
+        })
+    }
+
+    /// Records the step on what is loaded, one device after the other.
+    pub(crate) fn record(&mut self) -> Result<(), Error> {
+        if let Some(first) = &mut self.first {
+            first.record()?;
+        }
+        self.others.iter_mut().try_for_each(|worker| {
+            worker.send(each(Replica::record))?;
+            worker.answer()
+        })
+    }
+
+    /// One step on what is loaded.
+    pub(crate) fn step(&mut self, rate: f64) -> Result<(), Error> {
+        self.each(|_| each(move |replica| replica.step(rate)))?;
+        if self.gradients.len() > 1 {
+            add_up(&self.gradients)?;
+            self.each(|_| each(|replica| Ok(replica.update()?)))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the statistics of the first replica for all, before a validation.
+    pub(crate) fn agree(&mut self) -> Result<(), Error> {
+        let Some(statistics) = self.first.as_ref().map(Replica::statistics) else { return Ok(()) };
+        self.others.iter_mut().try_for_each(|worker| {
+            let statistics = statistics.clone();
+            worker.send(each(move |replica| replica.take_statistics(&statistics)))?;
+            worker.answer()
+        })
+    }
+
+    /// Adds loss and hits of a batch that is not trained on to the sums.
+    pub(crate) fn validate(&mut self, batch: &Batch) -> Result<(), Error> {
+        let (count, total) = (batch.labels.size()[0] as usize, self.parts.len());
+        let parts: Vec<usize> = (0..total).map(|i| (i + 1) * count / total - i * count / total).collect();
+        let mut parts = divide(batch, &parts).into_iter();
+        self.each(|_| match parts.next() {
+            Some(Batch { pixels, labels }) if labels.numel() > 0 => {
+                each(move |replica| replica.validate(&pixels, &labels))
+            }
+            _ => Box::new(|_| Ok(())),
+        })
+    }
+
+    /// Waits for all devices, and gives the sums over the samples since they were last taken.
+    pub(crate) fn take_sums(&mut self) -> Result<Sums, Error> {
+        let (sender, sums) = channel();
+        self.each(|_| {
+            let sender = sender.clone();
+            each(move |replica| Ok(sender.send(replica.take_sums()?)?))
+        })?;
+        Ok(sums.try_iter().fold(Sums::default(), |a, b| Sums { loss: a.loss + b.loss, right: a.right + b.right }))
+    }
+
+    /// Writes the weights as safetensors, sorted by name: the same weights are the same bytes.
+    pub(crate) fn save(&self, file: &Path) -> Result<(), Error> {
+        let weights = self.first.iter().flat_map(Replica::variables);
+        let weights: BTreeMap<String, Tensor> =
+            weights.map(|(name, tensor)| (name, tensor.to_device(Device::Cpu).contiguous())).collect();
+        Ok(Tensor::write_safetensors(&weights.into_iter().collect::<Vec<_>>(), file)?)
+    }
+
+    /// Has a task done by every replica, each in its thread, and waits until all are. `task` makes it, for the replica's number.
+    fn each(&mut self, mut task: impl FnMut(usize) -> Task) -> Result<(), Error> {
+        let own = task(0);
+        for (number, worker) in (1..).zip(&mut self.others) {
+            worker.send(task(number))?;
+        }
+        let mut result = own(&mut self.first);
+        for worker in &mut self.others {
+            let answer = worker.answer();
+            result = result.and(answer);
+        }
+        result
+    }
+}
+
+/// A task for a replica that has been started.
+fn each(work: impl FnOnce(&mut Replica) -> Result<(), Error> + Send + 'static) -> Task {
+    Box::new(|replica| replica.as_mut().map_or(Ok(()), work))
+}
+
+/// Neighbouring pictures of a batch.
+fn divide(batch: &Batch, parts: &[usize]) -> Vec<Batch> {
+    let mut start = 0;
+    let part = |&count: &usize| {
+        let of = |tensor: &Tensor| tensor.narrow(0, start, count as i64);
+        let part = Batch { pixels: of(&batch.pixels), labels: of(&batch.labels) };
+        start += count as i64;
+        part
+    };
+    parts.iter().map(part).collect()
+}
+
+impl Worker {
+    fn start() -> Result<Self, Error> {
+        let (tasks, inbox) = channel::<Task>();
+        let (outbox, answers) = channel();
+        let work = move || {
+            let mut replica = None;
+            for task in inbox {
+                let done = trouble::caught(|| task(&mut replica));
+                if outbox.send(done).is_err() {
+                    break;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("replica".to_owned()).spawn(work)?;
+        Ok(Self { tasks: Some(tasks), answers, thread: Some(thread) })
+    }
+
+    fn send(&mut self, task: Task) -> Result<(), Error> {
+        let sent = self.tasks.as_ref().is_some_and(|tasks| tasks.send(task).is_ok());
+        if sent { Ok(()) } else { Err(Error::failed("the thread of a GPU has ended")) }
+    }
+
+    fn answer(&mut self) -> Result<(), Error> {
+        self.answers.recv()?
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.tasks = None;
+        if let Some(thread) = self.thread.take() {
+            // Its work is caught, so there is nothing that it could have died of.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tch::Kind;
+
+    use super::*;
+    use crate::model::Model;
+    use crate::options::{Optimizer, Precision};
+
+    fn recipe(optimizer: Optimizer) -> Recipe {
+        Recipe {
+            model: Model::Resnet18,
+            classes: 3,
+            dropout: 0.0,
+            optimizer,
+            momentum: 0.9,
+            weight_decay: 1e-4,
+            precision: Precision::Fp32,
+            channels_last: true,
+            mean: [0.5; 3],
+            std: [0.25; 3],
+        }
+    }
+
+    fn losses(devices: usize, batch: &Batch, optimizer: Optimizer, weights: &Weights) -> Vec<f64> {
+        let count = batch.labels.size()[0] as usize;
+        let mut trainer = Trainer::new(recipe(optimizer), &vec![Device::Cpu; devices], count).unwrap();
+        trainer.start(Some(weights), 3).unwrap();
+        let mut losses = Vec::new();
+        for _ in 0..3 {
+            trainer.load(batch).unwrap();
+            trainer.step(1e-3).unwrap();
+            losses.push(trainer.take_sums().unwrap().loss / count as f64);
+        }
+        trainer.agree().unwrap();
+        trainer.validate(batch).unwrap();
+        let sums = trainer.take_sums().unwrap();
+        assert_eq!(sums.right.fract(), 0.0);
+        losses
+    }
+
+    #[test]
+    fn several_devices_train_as_one() {
+        tch::set_num_threads(1);
+        let pixels = Tensor::randint(256, [3, 64, 64, 3], (Kind::Uint8, Device::Cpu));
+        let labels = Tensor::from_slice(&[0i64, 1, 2]);
+        // The same pictures for each device: then the statistics of a part are those of the whole.
+        let batch = Batch { pixels: pixels.repeat([3, 1, 1, 1]), labels: labels.repeat([3]) };
+        for optimizer in [Optimizer::Sgd, Optimizer::Adam] {
+            let weights = recipe(optimizer).weights();
+            let [one, three] = [1, 3].map(|devices| losses(devices, &batch, optimizer, &weights));
+            let close = one.iter().zip(&three).all(|(a, b)| (a - b).abs() < 1e-3 * a);
+            assert!(close && one[2] < one[0], "{one:?} {three:?}");
+        }
+    }
+
+    #[test]
+    fn gradients_add_up_on_each_device() {
+        let gradients: Vec<Tensor> = (1..=3).map(|i| Tensor::arange(7, (Kind::Float, Device::Cpu)) * i).collect();
+        add_up(&gradients).unwrap();
+        for gradient in gradients {
+            assert_eq!(Vec::<f32>::try_from(gradient).unwrap(), [0.0, 6.0, 12.0, 18.0, 24.0, 30.0, 36.0]);
+        }
+    }
+
+    #[test]
+    fn a_batch_smaller_than_the_gpus_is_refused() {
+        let refused = Trainer::new(recipe(Optimizer::Sgd), &[Device::Cpu; 2], 1).err().unwrap().to_string();
+        assert!(refused.contains("a batch of 1 cannot be divided over 2 GPUs"), "{refused}");
+    }
+}
