@@ -156,14 +156,19 @@ def prepare(base):
         return wheel
 
 
-def main():
-    command = sys.argv[1:]
-    check_tools(command)
+def environment():
+    """The variables with which the program is built and started."""
     base = cache().absolute() / "libtorch" / VERSION
     home = prepare(base)
     libraries = [str(base / name / "torch/lib") for name in ("installed", "wheel")]
     libraries += filter(None, [os.environ.get("LD_LIBRARY_PATH")])
-    os.environ.update(LIBTORCH=str(home / "link"), LD_LIBRARY_PATH=":".join(libraries))
+    return {"LIBTORCH": str(home / "link"), "LD_LIBRARY_PATH": ":".join(libraries)}
+
+
+def main():
+    command = sys.argv[1:]
+    check_tools(command)
+    os.environ.update(environment())
     if command:
         try:
             os.execvp(command[0], command)

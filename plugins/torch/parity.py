@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Trains the same networks from the same weights on the same batches with the plugin and with PyTorch, and compares the loss of
+each of 50 steps: `python3 plugins/torch/parity.py [--program FILE] [--gpus N]`. Ends with 1 if they are not the same.
+
+It needs PyTorch and torchvision for python3; without them it says so and ends with 0. With N GPUs every network is trained
+on one, and on all of them with each batch divided. Each GPU normalises its part by the part's own statistics, as PyTorch's
+data parallel training does; so does the reference.
+"""
+
+import argparse
+import json
+import struct
+import sys
+import tempfile
+from pathlib import Path
+
+import attempt
+
+try:
+    import torch
+    import torchvision
+    from PIL import Image
+except ImportError as error:
+    sys.exit(print(f"skipped: {error}") or 0)
+
+STEPS, BATCH, SIZE, CLASSES, SEED, RATE = 50, 32, 64, 5, 7, 1e-4
+MEAN, STD = [0.5, 0.4, 0.6], [0.25, 0.2, 0.3]
+TOLERANCE = 1e-3
+MASK = (1 << 64) - 1
+
+
+def mix(value):
+    """One step of the plugin's way from several numbers to a seed: SplitMix64's finaliser."""
+    value = (value + 0x9E3779B97F4A7C15) & MASK
+    value = ((value ^ value >> 30) * 0xBF58476D1CE4E5B9) & MASK
+    value = ((value ^ value >> 27) * 0x94D049BB133111EB) & MASK
+    return value ^ value >> 31
+
+
+def shuffled(items, seed):
+    """As the plugin shuffles: wyrand, numbers below n by Lemire's method."""
+    items, state = list(items), seed
+
+    def draw():
+        nonlocal state
+        state = (state + 0x2D358DCCAA6C78A5) & MASK
+        product = state * (state ^ 0x8BB84B93962EACC9)
+        return (product ^ product >> 64) & MASK
+
+    for i in range(1, len(items)):
+        n = i + 1
+        product = draw() * n
+        while product & MASK < ((1 << 64) - n) % n:
+            product = draw() * n
+        j = product >> 64
+        items[i], items[j] = items[j], items[i]
+    return items
+
+
+def order(samples, epoch):
+    seed = 0
+    for part in (SEED, 2, epoch):
+        seed = mix(seed ^ part)
+    return shuffled(range(samples), seed)[:BATCH]
+
+
+def dataset(folder):
+    """Fewer images than two batches: every epoch is one step, on another choice of them."""
+    torch.manual_seed(1)
+    samples, images, labels = [], [], []
+    for i in range(2 * BATCH - 1):
+        label = i % CLASSES
+        image = (torch.randint(0, 160, (SIZE, SIZE, 3)) + 18 * label).to(torch.uint8)
+        (folder / "images").mkdir(exist_ok=True)
+        Image.fromarray(image.numpy()).save(folder / f"images/{i:02}.png")
+        samples.append([f"{i:02}.png", label])
+        images.append(image)
+        labels.append(label)
+    manifest = {"format": 1, "version": "v11", "size": SIZE, "classes": [str(c) for c in range(CLASSES)]}
+    (folder / "dataset.json").write_text(json.dumps({**manifest, "mean": MEAN, "std": STD, "samples": samples}))
+    pixels = torch.stack(images).permute(0, 3, 1, 2).float() / 255
+    mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (MEAN, STD))
+    return (pixels - mean) / std, torch.tensor(labels)
+
+
+def write_weights(model, file):
+    """safetensors: the length of a JSON header, the header, the numbers."""
+    header, data = {}, b""
+    for name, tensor in model.state_dict().items():
+        if tensor.dtype == torch.float32:
+            numbers = tensor.contiguous().numpy().tobytes()
+            header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [len(data), len(data) + len(numbers)]}
+            data += numbers
+    text = json.dumps(header).encode()
+    file.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def reference(model, images, labels, device, parts):
+    """The losses in PyTorch, each batch in `parts` parts."""
+    model = model.to(device).train().to(memory_format=torch.channels_last)
+    images, labels = images.to(device), labels.to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=0.9, weight_decay=1e-4)
+    losses = []
+    for step in range(STEPS):
+        chosen = order(len(labels), step + 1)
+        optimizer.zero_grad()
+        total = 0.0
+        for part in range(parts):
+            own = chosen[part * BATCH // parts : (part + 1) * BATCH // parts]
+            pixels = images[own].contiguous(memory_format=torch.channels_last)
+            loss = torch.nn.functional.cross_entropy(model(pixels), labels[own]) * len(own) / BATCH
+            loss.backward()
+            total += loss.item()
+        optimizer.step()
+        losses.append(total)
+    return losses
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    arguments.add_argument("--program", default=attempt.PROGRAM, help="the plugin's program")
+    arguments.add_argument("--gpus", type=int, default=min(1, torch.cuda.device_count()), help="0 compares on the CPU")
+    arguments.add_argument("--models", nargs="+", default=["mobilenet_v2", "mobilenet_v3_large", "resnet18", "resnet50"])
+    chosen = arguments.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    cards, same = attempt.visible()[: chosen.gpus], True
+    if len(cards) < chosen.gpus:
+        sys.exit(f"there are {len(cards)} GPUs, not {chosen.gpus}")
+    places = [cards[:n] for n in sorted({min(1, chosen.gpus), chosen.gpus})]
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        images, labels = dataset(folder)
+        print(f"{'model':20} {'on':8} {'first loss':>10} {'last':>10} {'PyTorch':>10} {'largest difference in ' + str(STEPS) + ' steps':>32}")
+        for name in chosen.models:
+            torch.manual_seed(SEED)
+            options = {} if name.startswith("resnet") else {"dropout": 0.0}
+            build = getattr(torchvision.models, name)
+            start = build(num_classes=CLASSES, **options)
+            write_weights(start, folder / "weights")
+            for gpus in places:
+                copy = build(num_classes=CLASSES, **options)
+                copy.load_state_dict(start.state_dict())
+                parameters = {"data": "in/data", "weights": "in/weights", "model": name, "batch": BATCH, "epochs": STEPS}
+                parameters |= {"lr": RATE, "schedule": "constant", "valid": 0, "flip": False} | options
+                inputs = {"in/data": folder, "in/weights": folder / "weights"}
+                ours = attempt.run("train", parameters, gpus=gpus, cpus=2, seed=SEED, inputs=inputs, program=chosen.program)
+                losses = ours.expect_ok().metrics["train_loss"]
+                theirs = reference(copy, images, labels, "cuda" if gpus else "cpu", max(1, len(gpus)))
+                worst = max(abs(a - b) for a, b in zip(losses, theirs, strict=True))
+                same &= worst < TOLERANCE
+                on = f"{len(gpus)} GPU{'s' * (len(gpus) > 1)}" if gpus else "CPU"
+                print(f"{name:20} {on:8} {losses[0]:10.5f} {losses[-1]:10.5f} {theirs[-1]:10.5f} {worst:32.2e}", flush=True)
+    sys.exit(0 if same else f"they differ by more than {TOLERANCE}")
+
+
+if __name__ == "__main__":
+    main()
