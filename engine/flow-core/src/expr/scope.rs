@@ -79,14 +79,13 @@ impl Item {
     }
 
     fn artifact(&self, name: &str, alone: bool, digest: Digest) -> Value {
+        let path = if alone { self.place.to_string() } else { format!("{}/{name}", self.place) };
+        // What only counts the artifacts, say, has them in its folder all the same.
+        let link = Link { path: path.clone(), digest };
+        self.links.lock().unwrap_or_else(PoisonError::into_inner).insert(link);
         match self.render {
             Render::Digests => Value::from(digest.to_string()),
-            Render::Paths => {
-                let path = if alone { self.place.to_string() } else { format!("{}/{name}", self.place) };
-                let link = Link { path: path.clone(), digest };
-                self.links.lock().unwrap_or_else(PoisonError::into_inner).insert(link);
-                Value::from(path)
-            }
+            Render::Paths => Value::from(path),
         }
     }
 
