@@ -39,7 +39,7 @@ pub struct Instance {
     pub timeout: Option<Span>,
     /// How often a failed attempt is tried again.
     pub retries: u32,
-    /// Larger goes first, where the policy asks for it.
+    /// Larger goes first, under the policies that look at it: `critical-path` and `priority`.
     pub priority: i64,
     /// Files and folders of the workflow's author.
     pub inputs: Arc<[Input]>,

@@ -102,7 +102,8 @@ impl Core {
         let once_more = self.retries_left(unit) || self.node(unit).lost;
         let again = outcome == Outcome::Failed && self.ending == Ending::No && once_more;
         if before_release || again {
-            return self.kill_unit(unit, outcome, out);
+            // What it ended as is its own; the others did nothing wrong.
+            return self.kill_unit(unit, Outcome::Cancelled, out);
         }
         if let Some(group) = self.groups.get_mut(&unit) {
             group.window = Window::Over;

@@ -260,8 +260,10 @@ impl Core {
                 }
             }
         }
-        if again == Some(self.now) {
-            self.wait(unit, out);
+        match again {
+            Some(at) if at == self.now => self.wait(unit, out),
+            Some(_) => {}
+            None => self.fail_unit(unit),
         }
     }
 

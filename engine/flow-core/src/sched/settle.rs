@@ -49,10 +49,28 @@ impl Core {
     /// A failure ends the run, unless it is to keep going: what runs goes on to its end, nothing new starts.
     pub(super) fn end_after_failure(&mut self, id: InstanceId, out: &mut Vec<Action>) {
         let State::Settled { outcome, fine: false, .. } = self.node(id).state else { return };
+        self.fail(id, outcome);
+        if self.ending == Ending::Failed(id) {
+            self.end_all(out);
+        }
+    }
+
+    /// Starts nothing any more if a unit that is being recorded failed: that does not wait for the store. Who is settled how
+    /// is found when it is settled itself.
+    pub(super) fn fail_unit(&mut self, unit: InstanceId) {
+        for id in self.members(unit).to_vec() {
+            if let State::Recording { outcome } = self.node(id).state
+                && !self.node(id).is_fine(outcome)
+            {
+                self.fail(id, outcome);
+            }
+        }
+    }
+
+    fn fail(&mut self, id: InstanceId, outcome: Outcome) {
         let failed = !matches!(outcome, Outcome::Ok | Outcome::Skipped | Outcome::Cancelled);
         if failed && !self.limits.keep_going && self.ending == Ending::No {
             self.ending = Ending::Failed(id);
-            self.end_all(out);
         }
     }
 

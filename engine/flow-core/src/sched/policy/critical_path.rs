@@ -1,8 +1,11 @@
-//! `critical-path`: the longest chain of work still to come goes first, skipping what does not fit; what is passed over for
-//! too long is reserved. The default inside one workflow, where the end of the last step is what people wait for.
+//! `critical-path`: the highest priority goes first, of equal ones the longest chain of work still to come, skipping what does
+//! not fit; what is passed over for too long is reserved. The default inside one workflow, where the end of the last step is what people wait for.
 
 use super::{Patience, Policy, Propose, View};
 use crate::{InstanceId, Span};
+
+/// A level of priority is worth more than any chain: over a century, microseconds.
+const LEVEL: i64 = 1 << 52;
 
 /// Longest remaining chain first.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +45,9 @@ impl Policy for CriticalPath {
 
     fn rank(&mut self, view: &View<'_>, unit: InstanceId) -> i64 {
         let longest = view.members(unit).iter().map(|m| self.chain[m.index()]).max().unwrap_or(0);
-        -i64::try_from(longest).unwrap_or(i64::MAX)
+        let highest = view.members(unit).iter().map(|&m| view.task(m).priority).max().unwrap_or(0);
+        let chain = i64::try_from(longest).unwrap_or(i64::MAX).min(LEVEL - 1);
+        highest.saturating_neg().saturating_mul(LEVEL).saturating_sub(chain)
     }
 
     fn propose(&mut self, view: &View<'_>) -> Propose {

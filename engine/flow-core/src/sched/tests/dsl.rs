@@ -114,6 +114,7 @@ impl World {
                 "peak" => (task.estimate.gpu_memory, task.estimate.samples) = (Some(number(value) * GIB), 1),
                 "busy" => (task.estimate.gpu_busy_milli, task.estimate.samples) = (Some(number(value) as u32), 1),
                 "keeps" => (task.estimate.cpu_milli, task.estimate.samples) = (Some(number(value) as u32), 1),
+                "priority" => task.priority = value.parse().unwrap(),
                 "takes" => task.estimate.duration = Some(seconds(value)),
                 "needs" => {
                     task.needs.extend(

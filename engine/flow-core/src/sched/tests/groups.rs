@@ -116,10 +116,10 @@ fn a_failure_before_release_restarts_the_group_as_often_as_its_retries_say() {
         &TRIO.replacen("continues", "retries=1", 1),
         "0 submit        | start a on 0; start b on 1; start c on 2
          1 ready a b     |
-         2 exit c failed | kill a in 10 failed; kill b in 10 failed
+         2 exit c failed | kill a in 10 cancelled; kill b in 10 cancelled
          3 exit a b      | discard a until 4; discard b until 4; discard c until 4
          4 tick          | start a on 0; start b on 1; start c on 2
-         5 exit a failed | kill b in 10 failed; kill c in 10 failed
+         5 exit a failed | kill b in 10 cancelled; kill c in 10 cancelled
          6 exit b c      | record a; record b; record c; finish",
     );
 }
@@ -140,14 +140,14 @@ fn out_of_memory_after_release_is_recorded_and_ends_the_window() {
 }
 
 #[test]
-fn out_of_memory_before_release_is_the_result_of_all() {
+fn out_of_memory_before_release_is_the_result_of_that_member_alone() {
     case(
         "gpus=1x12",
         "a gpus=1 group=g/shared record=out_of_memory
          b gpus=1 group=g/shared record=out_of_memory",
         "0 submit               | start a on 0; start b on 0
          1 ready a              |
-         2 exit b out_of_memory | kill a in 10 out_of_memory
+         2 exit b out_of_memory | kill a in 10 cancelled
          3 exit a               | record a; record b; finish",
     );
 }
@@ -159,7 +159,7 @@ fn a_failure_after_release_ends_the_rest_only_if_the_group_is_tried_again() {
         &TRIO.replacen("continues", "retries=1", 1),
         "0 submit        | start a on 0; start b on 1; start c on 2
          1 ready a b c   | release a b c
-         2 exit c failed | kill a in 10 failed; kill b in 10 failed
+         2 exit c failed | kill a in 10 cancelled; kill b in 10 cancelled
          3 exit a b      | discard a until 4; discard b until 4; discard c until 4
          4 tick          | start a on 0; start b on 1; start c on 2
          5 ready a b c   | release a b c

@@ -220,6 +220,15 @@ fn the_longest_chain_goes_first() {
          c needs=b",
         "0 submit | start b",
     );
+    case(
+        "cpus=1 policy=critical-path",
+        "a takes=900
+         b takes=1 priority=1
+         c takes=1 priority=-1",
+        "0 submit | start b
+         1 exit b | record b; start a
+         2 exit a | record a; start c",
+    );
 }
 
 #[test]
