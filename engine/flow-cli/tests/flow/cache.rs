@@ -65,7 +65,13 @@ fn each_change_runs_again_exactly_what_it_must() {
     let nothing = |_: &TestSpace| {};
     let cases: [Case; 13] = [
         ("nothing", &nothing, &[], &[], "5 cached"),
-        ("one --set", &nothing, &["--set", "epochs=3"], TRAINING, "the command changed"),
+        (
+            "one --set",
+            &nothing,
+            &["--set", "epochs=3"],
+            TRAINING,
+            "train.sh in/dataset 16 2`, is `sh train.sh in/dataset 16 3`",
+        ),
         (
             "one more point",
             &nothing,
@@ -229,7 +235,7 @@ fn why_names_the_part_that_changed() {
     let why = space.flow(["why", "-w", "cats.yaml", "dataset"]).expect(0).stdout();
     assert!(why.contains("photos.txt") && why.contains("changed"), "{why}");
     let why = done().flow(["why", "-w", "cats.yaml", "train[batch=16]", "--set", "epochs=5"]).expect(0).stdout();
-    assert!(why.contains("the command changed"), "{why}");
+    assert!(why.contains("the command was `sh train.sh in/dataset 16 2`, is `sh train.sh in/dataset 16 5`"), "{why}");
 }
 
 #[test]
@@ -276,4 +282,63 @@ steps:
     assert!(run("one").contains("1 ran"));
     assert!(!run("one").contains("1 ran"));
     assert!(run("two").contains("1 ran"), "the same words, another file");
+}
+
+#[test]
+fn an_artifact_that_is_only_counted_is_read_all_the_same() {
+    let space = space();
+    let workflow = r#"
+flow: 1
+name: count
+steps:
+  part: {matrix: {n: [1, 2]}, run: "sh -c 'cat word.txt > part'", inputs: [word.txt], outputs: [part]}
+  all:
+    run: sh -c 'cat in/part/* > all; echo ${{ steps.part | map(attribute="out") | list | length }}'
+    outputs: [all]
+"#;
+    space.write("count.yaml", workflow).write("word.txt", "one");
+    space.flow(["run", "count.yaml"]).expect(0);
+    space.write("word.txt", "two");
+    let why = space.flow(["run", "count.yaml"]).expect(0).stdout();
+    assert_eq!(sorted(space.ran()), ["all", "part[n=1]", "part[n=2]"]);
+    assert!(why.contains("ran       all: the output of `part/0` changed"), "{why}");
+}
+
+#[test]
+fn points_that_only_an_axis_tells_apart_keep_their_own_results() {
+    let space = space();
+    let workflow = |columns: &str| {
+        format!(
+            "
+flow: 1
+name: trials
+steps:
+  throw: {{matrix: {{trial: [1, 2]}}, run: sh throw.sh, inputs: [throw.sh], metrics: {{stdout: 'threw {{threw}}'}}}}
+  table: {{uses: flow/table, with: {{from: throw, rows: trial, columns: [{columns}]}}}}
+"
+        )
+    };
+    space.write("throw.sh", "echo threw $(od -An -N4 -tu4 /dev/urandom)\n").write("trials.yaml", &workflow("threw"));
+    space.flow(["run", "trials.yaml"]).expect(0);
+    let threw = || [1, 2].map(|n| space.flow(["show", &format!("throw[trial={n}]"), "--json"]).expect(0).stdout());
+    let first = threw();
+    space.write("trials.yaml", &workflow("threw, wall"));
+    space.flow(["run", "trials.yaml"]).expect(0);
+    assert_eq!(space.ran(), ["table"]);
+    assert_eq!(threw(), first);
+}
+
+#[test]
+fn nothing_starts_after_a_failure() {
+    let space = space();
+    let workflow = "
+flow: 1
+name: first
+steps:
+  one: {matrix: {n: [1, 2, 3, 4, 5, 6]}, run: sh -c 'exit 3'}
+";
+    space.write("first.yaml", workflow);
+    let said = space.flow(["run", "first.yaml", "-j", "1"]).expect(1).stdout();
+    assert_eq!(said.matches("started ").count(), 1, "{said}");
+    assert!(said.contains("1 failed, 5 cancelled"), "{said}");
 }

@@ -73,6 +73,8 @@ pub struct StepFacts {
     pub absent: Option<String>,
     /// Its instances: the ids are contiguous.
     pub instances: Range<u32>,
+    /// Axes that nothing of what it does names: they only tell its instances apart, as repetitions are.
+    pub unread: Vec<String>,
     /// For a built-in: the steps that it sees, in the order in which it names them.
     pub sees: Vec<StepId>,
 }

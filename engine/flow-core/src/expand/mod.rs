@@ -106,6 +106,7 @@ impl Workflow {
                 secrets: step.secrets.clone(),
                 absent: plan.absent.clone().or_else(skipped),
                 instances: plan.first..last,
+                unread: prepare::unread(step),
                 sees: plan.sees.iter().map(|n| StepId(*n as u32)).collect(),
             });
         }

@@ -167,6 +167,17 @@ pub(super) fn prepare(step: &Step, shop: &mut Shop<'_>, problems: &mut Problems)
     plan
 }
 
+/// The axes that nothing of what a step does names.
+pub(super) fn unread(step: &Step) -> Vec<String> {
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for (key, part) in &step.parts {
+        if ["run", "with", "env", "inputs", "outputs", "seed"].contains(key) {
+            part.visit(&mut |expr, _| names.extend(expr.reads.names.iter().cloned()));
+        }
+    }
+    step.axes.iter().map(|(name, _)| name.to_string()).filter(|name| !names.contains(name)).collect()
+}
+
 fn uses(step: &Step, plan: &mut StepPlan, shop: &mut Shop<'_>, problems: &mut Problems) {
     let Action::Uses { plugin, step: inner, at } = &step.action else { return };
     let whole = format!("{plugin}/{inner}");

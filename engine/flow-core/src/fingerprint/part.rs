@@ -72,6 +72,8 @@ pub enum Kind {
     Seed,
     /// Which repetition.
     Repetition,
+    /// The value of an axis that nothing of the step reads.
+    Axis,
     /// A declared circumstance of a measured step.
     Measured,
     /// What a built-in sees besides its parameters.
@@ -97,6 +99,7 @@ impl Kind {
             Kind::Metrics => "metrics",
             Kind::Seed => "seed",
             Kind::Repetition => "repetition",
+            Kind::Axis => "axis",
             Kind::Measured => "measured",
             Kind::Sees => "sees",
             Kind::Result => "result",

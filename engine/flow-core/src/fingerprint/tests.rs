@@ -20,6 +20,7 @@ pub(crate) struct Sample {
     pub(crate) plugin: Option<(Digest, u32)>,
     pub(crate) metrics: Value,
     pub(crate) inputs: Vec<Tree>,
+    pub(crate) unread: Vec<String>,
     pub(crate) machine: Machine,
 }
 
@@ -68,6 +69,7 @@ pub(crate) fn sample() -> Sample {
         plugin: Some((Digest::of(b"torch plugin"), 1)),
         metrics: json!({"jsonl": "metrics.jsonl"}),
         inputs: vec![Tree { digest: Digest::of(b"photos"), manifest: None }],
+        unread: Vec::new(),
         machine: Machine {
             gpus: vec![gpu(0), gpu(1)],
             cpus: 32,
@@ -95,6 +97,7 @@ impl Sample {
             },
             metrics: &self.metrics,
             inputs: &self.inputs,
+            unread: &self.unread,
             machine: &self.machine,
         })
     }

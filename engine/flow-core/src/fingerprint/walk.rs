@@ -49,6 +49,8 @@ pub struct Subject<'a> {
     pub metrics: &'a Value,
     /// Its declared inputs as they stand, in their order.
     pub inputs: &'a [Tree],
+    /// The axes that nothing of the step reads.
+    pub unread: &'a [String],
     /// Where it will run.
     pub machine: &'a Machine,
 }
@@ -73,6 +75,16 @@ pub fn walk(subject: &Subject<'_>) -> Parts {
     leaves(&mut parts, Kind::Metrics, &mut String::new(), subject.metrics);
     parts.push(part(Kind::Seed, "", PartValue::Is(instance.seed.into())));
     parts.push(part(Kind::Repetition, "", PartValue::Is(instance.repetition.unwrap_or(0).into())));
+    for (name, value) in instance.axes.iter() {
+        // A mapping as a value is flattened: `run.batch` is of the axis `run`.
+        let axis = name.split('.').next().unwrap_or(name);
+        if subject.unread.iter().any(|unread| unread == axis) {
+            leaves(&mut parts, Kind::Axis, &mut name.clone(), value);
+        }
+    }
+    if subject.machine.fake_gpus && instance.request.gpus > 0 {
+        parts.push(part(Kind::Measured, "gpus_declared_only", PartValue::Is(true.into())));
+    }
     if instance.measured {
         measured(&mut parts, instance, subject.machine);
     }

@@ -166,13 +166,15 @@ fn parts(
         .map(|input| lookup.input(input))
         .collect::<Result<Vec<_>, _>>()
         .map_err(|reason| Refusal { outcome: Outcome::Failed, reason })?;
-    let metrics = metrics(expansion.steps[instance.step.index()].metrics.as_ref());
+    let step = &expansion.steps[instance.step.index()];
+    let metrics = metrics(step.metrics.as_ref());
     Ok(walk(&Subject {
         instance,
         resolved: &resolved,
         provider,
         metrics: &metrics,
         inputs: &inputs,
+        unread: &step.unread,
         machine: &expansion.machine,
     }))
 }

@@ -86,6 +86,12 @@ fn span(span: Span) -> String {
 fn value_in_words(kind: Kind, name: &str, was: Option<&Value>, is: Option<&Value>) -> String {
     let subject = match kind {
         Kind::Uses => return then_and_now("it", "used", "uses", was, is),
+        Kind::Measured if name == "gpus_declared_only" => {
+            return match is {
+                Some(_) => "its GPUs are declared and not there".to_owned(),
+                None => "its GPUs were declared and not there".to_owned(),
+            };
+        }
         Kind::Measured => return measured_in_words(name, was, is),
         Kind::Version => return format!("{name} works differently in this version of flow"),
         Kind::Command => "the command".to_owned(),

@@ -42,35 +42,35 @@ fn feb08_without_a_gpu() {
     let e = feb08(&machine(0), &[]);
     assert_eq!(e.profile, Some(("no_gpu".into(), "`machine.gpus == 0` holds".into())));
     assert_eq!(e.params["size"], 64);
-    insta::assert_snapshot!(lines(&e), @r#"
-    source 0g 1c
-    dataset[version=v7] 0g 1c <source
-    dataset[version=v11] 0g 1c <source
-    solo[version=v7,batch=8] 0g 1c alone measured <dataset[version=v7]
-    solo[version=v7,batch=16] 0g 1c alone measured <dataset[version=v7]
-    solo[version=v7,batch=32] 0g 1c alone measured <dataset[version=v7]
-    solo[version=v11,batch=8] 0g 1c alone measured <dataset[version=v11]
-    solo[version=v11,batch=16] 0g 1c alone measured <dataset[version=v11]
-    solo[version=v11,batch=32] 0g 1c alone measured <dataset[version=v11]
-    together[version=v7,batch=8] 0g 1c v7/Own+ measured <dataset[version=v7]
-    together[version=v7,batch=16] 0g 1c v7/Own+ measured <dataset[version=v7]
-    together[version=v7,batch=32] 0g 1c v7/Own+ measured <dataset[version=v7]
-    together[version=v11,batch=8] 0g 1c v11/Own+ measured <dataset[version=v11]
-    together[version=v11,batch=16] 0g 1c v11/Own+ measured <dataset[version=v11]
-    together[version=v11,batch=32] 0g 1c v11/Own+ measured <dataset[version=v11]
-    four[version=v7,batch=16] 0g 1c measured (`machine.gpus >= 4` is false)
-    four[version=v7,batch=32] 0g 1c measured (`machine.gpus >= 4` is false)
-    four[version=v7,batch=64] 0g 1c measured (`machine.gpus >= 4` is false)
-    four[version=v7,batch=128] 0g 1c measured (`machine.gpus >= 4` is false)
-    four[version=v7,batch=256] 0g 1c measured (`machine.gpus >= 4` is false)
-    four[version=v7,batch=512] 0g 1c measured (`machine.gpus >= 4` is false)
-    four_together[version=v7,batch=8] 0g 1c measured (`machine.gpus >= 4` is false)
-    four_together[version=v7,batch=16] 0g 1c measured (`machine.gpus >= 4` is false)
-    four_together[version=v7,batch=32] 0g 1c measured (`machine.gpus >= 4` is false)
-    four_table 0g 1c
-    solo_table 0g 1c ~solo[version=v7,batch=8] ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v11,batch=8] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32]
-    report 0g 1c ~solo[version=v7,batch=8] ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v11,batch=8] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32] ~together[version=v7,batch=8] ~together[version=v7,batch=16] ~together[version=v7,batch=32] ~together[version=v11,batch=8] ~together[version=v11,batch=16] ~together[version=v11,batch=32] ~four_table ~solo_table
-    "#);
+    insta::assert_snapshot!(lines(&e), @r"
+        source 0g 8c
+        dataset[version=v7] 0g 8c <source
+        dataset[version=v11] 0g 8c <source
+        solo[version=v7,batch=8] 0g 1c alone measured <dataset[version=v7]
+        solo[version=v7,batch=16] 0g 1c alone measured <dataset[version=v7]
+        solo[version=v7,batch=32] 0g 1c alone measured <dataset[version=v7]
+        solo[version=v11,batch=8] 0g 1c alone measured <dataset[version=v11]
+        solo[version=v11,batch=16] 0g 1c alone measured <dataset[version=v11]
+        solo[version=v11,batch=32] 0g 1c alone measured <dataset[version=v11]
+        together[version=v7,batch=8] 0g 1c v7/Own+ measured <dataset[version=v7]
+        together[version=v7,batch=16] 0g 1c v7/Own+ measured <dataset[version=v7]
+        together[version=v7,batch=32] 0g 1c v7/Own+ measured <dataset[version=v7]
+        together[version=v11,batch=8] 0g 1c v11/Own+ measured <dataset[version=v11]
+        together[version=v11,batch=16] 0g 1c v11/Own+ measured <dataset[version=v11]
+        together[version=v11,batch=32] 0g 1c v11/Own+ measured <dataset[version=v11]
+        four[version=v7,batch=16] 0g 1c measured (`machine.gpus >= 4` is false)
+        four[version=v7,batch=32] 0g 1c measured (`machine.gpus >= 4` is false)
+        four[version=v7,batch=64] 0g 1c measured (`machine.gpus >= 4` is false)
+        four[version=v7,batch=128] 0g 1c measured (`machine.gpus >= 4` is false)
+        four[version=v7,batch=256] 0g 1c measured (`machine.gpus >= 4` is false)
+        four[version=v7,batch=512] 0g 1c measured (`machine.gpus >= 4` is false)
+        four_together[version=v7,batch=8] 0g 1c measured (`machine.gpus >= 4` is false)
+        four_together[version=v7,batch=16] 0g 1c measured (`machine.gpus >= 4` is false)
+        four_together[version=v7,batch=32] 0g 1c measured (`machine.gpus >= 4` is false)
+        four_table 0g 1c
+        solo_table 0g 1c ~solo[version=v7,batch=8] ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v11,batch=8] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32]
+        report 0g 1c ~solo[version=v7,batch=8] ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v11,batch=8] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32] ~together[version=v7,batch=8] ~together[version=v7,batch=16] ~together[version=v7,batch=32] ~together[version=v11,batch=8] ~together[version=v11,batch=16] ~together[version=v11,batch=32] ~four_table ~solo_table
+        ");
     let absent: Vec<_> = e.steps.iter().filter_map(|s| Some((s.name.as_str(), s.absent.as_deref()?))).collect();
     assert_eq!(absent, [("four", "`machine.gpus >= 4` is false"), ("four_together", "`machine.gpus >= 4` is false")]);
     assert_eq!(e.publish[0].to, PublishTo::Report("../reports/feb08.md".into()));
@@ -81,37 +81,37 @@ fn feb08_without_a_gpu() {
 fn feb08_on_four_gpus() {
     let e = feb08(&machine(4), &[]);
     assert_eq!(e.profile, None);
-    insta::assert_snapshot!(lines(&e), @r#"
-    source 0g 1c
-    dataset[version=v7] 0g 1c <source
-    dataset[version=v11] 0g 1c <source
-    solo[version=v7,batch=16] 1g 2c alone measured <dataset[version=v7]
-    solo[version=v7,batch=32] 1g 2c alone measured <dataset[version=v7]
-    solo[version=v7,batch=64] 1g 2c alone measured <dataset[version=v7]
-    solo[version=v7,batch=128] 2g 4c alone measured <dataset[version=v7]
-    solo[version=v11,batch=16] 1g 2c alone measured <dataset[version=v11]
-    solo[version=v11,batch=32] 1g 2c alone measured <dataset[version=v11]
-    solo[version=v11,batch=64] 1g 2c alone measured <dataset[version=v11]
-    solo[version=v11,batch=128] 2g 4c alone measured <dataset[version=v11]
-    together[version=v7,batch=32] 1g 2c v7/Own+ measured <dataset[version=v7]
-    together[version=v7,batch=64] 1g 2c v7/Own+ measured <dataset[version=v7]
-    together[version=v7,batch=128] 2g 4c v7/Own+ measured <dataset[version=v7]
-    together[version=v11,batch=32] 1g 2c v11/Own+ measured <dataset[version=v11]
-    together[version=v11,batch=64] 1g 2c v11/Own+ measured <dataset[version=v11]
-    together[version=v11,batch=128] 2g 4c v11/Own+ measured <dataset[version=v11]
-    four[version=v7,batch=16] 4g 8c alone measured <dataset[version=v7]
-    four[version=v7,batch=32] 4g 8c alone measured <dataset[version=v7]
-    four[version=v7,batch=64] 4g 8c alone measured <dataset[version=v7]
-    four[version=v7,batch=128] 4g 8c alone measured <dataset[version=v7]
-    four[version=v7,batch=256] 4g 8c alone measured <dataset[version=v7]
-    four[version=v7,batch=512] 4g 8c alone measured <dataset[version=v7]
-    four_together[version=v7,batch=32] 4g 8c all/Shared+ measured <dataset[version=v7]
-    four_together[version=v7,batch=64] 4g 8c all/Shared+ measured <dataset[version=v7]
-    four_together[version=v7,batch=128] 4g 8c all/Shared+ measured <dataset[version=v7]
-    four_table 0g 1c ~four[version=v7,batch=16] ~four[version=v7,batch=32] ~four[version=v7,batch=64] ~four[version=v7,batch=128] ~four[version=v7,batch=256] ~four[version=v7,batch=512]
-    solo_table 0g 1c ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v7,batch=64] ~solo[version=v7,batch=128] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32] ~solo[version=v11,batch=64] ~solo[version=v11,batch=128]
-    report 0g 1c ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v7,batch=64] ~solo[version=v7,batch=128] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32] ~solo[version=v11,batch=64] ~solo[version=v11,batch=128] ~together[version=v7,batch=32] ~together[version=v7,batch=64] ~together[version=v7,batch=128] ~together[version=v11,batch=32] ~together[version=v11,batch=64] ~together[version=v11,batch=128] ~four[version=v7,batch=16] ~four[version=v7,batch=32] ~four[version=v7,batch=64] ~four[version=v7,batch=128] ~four[version=v7,batch=256] ~four[version=v7,batch=512] ~four_together[version=v7,batch=32] ~four_together[version=v7,batch=64] ~four_together[version=v7,batch=128] ~four_table ~solo_table
-    "#);
+    insta::assert_snapshot!(lines(&e), @r"
+        source 0g 8c
+        dataset[version=v7] 0g 8c <source
+        dataset[version=v11] 0g 8c <source
+        solo[version=v7,batch=16] 1g 2c alone measured <dataset[version=v7]
+        solo[version=v7,batch=32] 1g 2c alone measured <dataset[version=v7]
+        solo[version=v7,batch=64] 1g 2c alone measured <dataset[version=v7]
+        solo[version=v7,batch=128] 2g 4c alone measured <dataset[version=v7]
+        solo[version=v11,batch=16] 1g 2c alone measured <dataset[version=v11]
+        solo[version=v11,batch=32] 1g 2c alone measured <dataset[version=v11]
+        solo[version=v11,batch=64] 1g 2c alone measured <dataset[version=v11]
+        solo[version=v11,batch=128] 2g 4c alone measured <dataset[version=v11]
+        together[version=v7,batch=32] 1g 2c v7/Own+ measured <dataset[version=v7]
+        together[version=v7,batch=64] 1g 2c v7/Own+ measured <dataset[version=v7]
+        together[version=v7,batch=128] 2g 4c v7/Own+ measured <dataset[version=v7]
+        together[version=v11,batch=32] 1g 2c v11/Own+ measured <dataset[version=v11]
+        together[version=v11,batch=64] 1g 2c v11/Own+ measured <dataset[version=v11]
+        together[version=v11,batch=128] 2g 4c v11/Own+ measured <dataset[version=v11]
+        four[version=v7,batch=16] 4g 8c alone measured <dataset[version=v7]
+        four[version=v7,batch=32] 4g 8c alone measured <dataset[version=v7]
+        four[version=v7,batch=64] 4g 8c alone measured <dataset[version=v7]
+        four[version=v7,batch=128] 4g 8c alone measured <dataset[version=v7]
+        four[version=v7,batch=256] 4g 8c alone measured <dataset[version=v7]
+        four[version=v7,batch=512] 4g 8c alone measured <dataset[version=v7]
+        four_together[version=v7,batch=32] 4g 8c all/Shared+ measured <dataset[version=v7]
+        four_together[version=v7,batch=64] 4g 8c all/Shared+ measured <dataset[version=v7]
+        four_together[version=v7,batch=128] 4g 8c all/Shared+ measured <dataset[version=v7]
+        four_table 0g 1c ~four[version=v7,batch=16] ~four[version=v7,batch=32] ~four[version=v7,batch=64] ~four[version=v7,batch=128] ~four[version=v7,batch=256] ~four[version=v7,batch=512]
+        solo_table 0g 1c ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v7,batch=64] ~solo[version=v7,batch=128] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32] ~solo[version=v11,batch=64] ~solo[version=v11,batch=128]
+        report 0g 1c ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v7,batch=64] ~solo[version=v7,batch=128] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32] ~solo[version=v11,batch=64] ~solo[version=v11,batch=128] ~together[version=v7,batch=32] ~together[version=v7,batch=64] ~together[version=v7,batch=128] ~together[version=v11,batch=32] ~together[version=v11,batch=64] ~together[version=v11,batch=128] ~four[version=v7,batch=16] ~four[version=v7,batch=32] ~four[version=v7,batch=64] ~four[version=v7,batch=128] ~four[version=v7,batch=256] ~four[version=v7,batch=512] ~four_together[version=v7,batch=32] ~four_together[version=v7,batch=64] ~four_together[version=v7,batch=128] ~four_table ~solo_table
+        ");
     let report = e.steps.iter().find(|s| s.name == "report").expect("a report");
     let sees: Vec<&str> = report.sees.iter().map(|id| e.steps[id.index()].name.as_str()).collect();
     assert_eq!(sees, ["four_together", "four", "four_table", "together", "solo", "solo_table"]);
@@ -132,24 +132,24 @@ fn edges() {
   last: {run: x}
 "#,
     ));
-    insta::assert_snapshot!(lines(&e), @r#"
-    a[v=1,w=x] 0g 1c
-    a[v=1,w=y] 0g 1c
-    a[v=2,w=x] 0g 1c
-    a[v=2,w=y] 0g 1c
-    same[w=x,v=1] 0g 1c <a[v=1,w=x]
-    same[w=x,v=2] 0g 1c <a[v=2,w=x]
-    same[w=y,v=1] 0g 1c <a[v=1,w=y]
-    same[w=y,v=2] 0g 1c <a[v=2,w=y]
-    some[v=1] 0g 1c ~a[v=1,w=x] ~a[v=1,w=y]
-    some[v=2] 0g 1c ~a[v=2,w=x] ~a[v=2,w=y]
-    all 0g 1c ~a[v=1,w=x] ~a[v=1,w=y] ~a[v=2,w=x] ~a[v=2,w=y]
-    ordered 0g 1c <a[v=1,w=x] <a[v=1,w=y] <a[v=2,w=x] <a[v=2,w=y]
-    both[v=1,w=x] 0g 1c <a[v=1,w=x]
-    other[z=1] 0g 1c <same[w=x,v=1] <same[w=x,v=2] <same[w=y,v=1] <same[w=y,v=2]
-    last 0g 1c
-    before 0g 1c <last
-    "#);
+    insta::assert_snapshot!(lines(&e), @r"
+        a[v=1,w=x] 0g 1c
+        a[v=1,w=y] 0g 1c
+        a[v=2,w=x] 0g 1c
+        a[v=2,w=y] 0g 1c
+        same[w=x,v=1] 0g 1c <a[v=1,w=x]
+        same[w=x,v=2] 0g 1c <a[v=2,w=x]
+        same[w=y,v=1] 0g 1c <a[v=1,w=y]
+        same[w=y,v=2] 0g 1c <a[v=2,w=y]
+        some[v=1] 0g 1c ~a[v=1,w=x] ~a[v=1,w=y]
+        some[v=2] 0g 1c ~a[v=2,w=x] ~a[v=2,w=y]
+        all 0g 1c ~a[v=1,w=x] ~a[v=1,w=y] ~a[v=2,w=x] ~a[v=2,w=y]
+        ordered 0g 1c <a[v=1,w=x] <a[v=1,w=y] <a[v=2,w=x] <a[v=2,w=y]
+        both[v=1,w=x] 0g 1c <a[v=1,w=x]
+        other[z=1] 0g 1c <same[w=x,v=1] <same[w=x,v=2] <same[w=y,v=1] <same[w=y,v=2]
+        last 0g 1c
+        before 0g 1c <last
+        ");
 }
 
 #[test]

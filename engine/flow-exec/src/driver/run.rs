@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf, process};
 
 use flow_core::{
     Builtins, Digest, Instance, JOURNAL_FORMAT, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart, Settled,
-    plan::{Force, Plan, State},
+    StepResult,
+    plan::{Force, Plan, State, unfit},
     sched::{
         Event, Limits, Scheduler,
         policy::{self as policies, Policy},
@@ -327,7 +328,14 @@ fn save_snapshot(
     key: Digest,
     end: &RunEnd,
 ) -> Result<(), ExecError> {
-    let results = session.expansion.instances.iter().filter_map(|instance| known.result(instance.id));
+    let instances = session.expansion.instances.iter();
+    let results: Vec<_> = instances.filter_map(|i| known.result(i.id).map(|result| (i, result))).collect();
+    // What may not be reused runs again.
+    let attempted = |result: &StepResult| !matches!(result.outcome, Outcome::Skipped | Outcome::DoesNotFit);
+    if results.iter().any(|(instance, result)| attempted(result) && unfit(result, instance).is_some()) {
+        return Ok(());
+    }
+    let results = results.into_iter().map(|(_, result)| result);
     let objects: Vec<_> = results.flat_map(|result| result.outputs.values().cloned()).collect();
     let published: Vec<PathBuf> = end.published.iter().map(|file| file.path.clone()).collect();
     let total: u32 = end.counts.values().sum();
