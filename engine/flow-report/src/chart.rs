@@ -12,6 +12,8 @@ use kuva::render::plots::Plot;
 
 /// Told apart in print and by the colour-blind.
 const COLOURS: [&str; 6] = ["#1f6fb2", "#d1691e", "#2f8f5b", "#8a5aa8", "#5c5c5c", "#b03060"];
+/// More points than this are closer together than the chart's width can show.
+const DENSE: usize = 600;
 /// Up to this many points an axis shows each by its name.
 const NAMED: usize = 12;
 
@@ -79,7 +81,7 @@ pub(crate) fn load(lines: &[Line], epochs: &[(f64, f64)], labels: &Labels) -> St
         .iter()
         .zip(COLOURS.iter().cycle())
         .map(|(line, colour)| {
-            let plot = LinePlot::new().with_data(line.points.clone()).with_color(*colour).with_stroke_width(1.5);
+            let plot = LinePlot::new().with_data(thinned(&line.points)).with_color(*colour).with_stroke_width(1.5);
             plot.with_legend(line.name.clone()).into()
         })
         .collect();
@@ -89,6 +91,15 @@ pub(crate) fn load(lines: &[Line], epochs: &[(f64, f64)], labels: &Labels) -> St
             layout.with_shaded_region(ShadedRegion::vertical(*begin, *end).with_color("#1f6fb2").with_opacity(0.10));
     }
     render(plots, layout)
+}
+
+/// Means of neighbours, where there are more points than can be shown.
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mean = |points: &[(f64, f64)]| {
+        let (x, y) = points.iter().fold((0.0, 0.0), |sum, (x, y)| (sum.0 + x, sum.1 + y));
+        (x / points.len() as f64, y / points.len() as f64)
+    };
+    points.chunks(points.len().div_ceil(DENSE).max(1)).map(mean).collect()
 }
 
 fn layout(plots: &[Plot], labels: &Labels) -> Layout {
@@ -136,6 +147,14 @@ fn renumbered(svg: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_series_are_thinned_out_to_what_can_be_seen() {
+        let points: Vec<(f64, f64)> = (0..6_000).map(|n| (f64::from(n), f64::from(n % 2))).collect();
+        let thin = thinned(&points);
+        assert_eq!((thin.len(), thin[0], thinned(&points[..600]).len()), (600, (4.5, 0.5), 600));
+        assert!(thinned(&[]).is_empty());
+    }
 
     #[test]
     fn the_same_chart_is_the_same_file() {

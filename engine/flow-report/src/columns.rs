@@ -16,7 +16,7 @@ pub(crate) enum Datum {
 }
 
 /// The measurements of flow itself, `(name, unit)`, in the order in which they are documented.
-pub(crate) const USAGE: [(&str, &str); 24] = [
+pub(crate) const USAGE: [(&str, &str); 26] = [
     ("wall", "s"),
     ("cpu_time", "s"),
     ("cpu_util", "ratio"),
@@ -36,6 +36,8 @@ pub(crate) const USAGE: [(&str, &str); 24] = [
     ("energy", "J"),
     ("foreign_cpu", "ratio"),
     ("cpu_saturated", "ratio"),
+    ("gpu_shared", "ratio"),
+    ("sampler_cpu", "ratio"),
     ("gpus", ""),
     ("cpus", ""),
     ("gpu_model", ""),
@@ -115,6 +117,8 @@ fn usage(result: &StepResult, name: &str, unit: &str) -> Datum {
         "memory" => (usage.samples > 0).then_some(usage.rss_peak as f64),
         "foreign_cpu" => (usage.samples > 0).then_some(circumstances.foreign_cpu),
         "cpu_saturated" => (usage.samples > 0).then_some(circumstances.cpu_saturated),
+        "sampler_cpu" => (usage.samples > 0).then_some(usage.sampler_cpu),
+        "gpu_shared" => circumstances.gpu_shared,
         // Of several GPUs the busiest: it is the one that limits.
         "gpu_memory" => most(|g| g.memory_peak as f64),
         "gpu_memory_mean" => most(|g| g.memory_mean as f64),

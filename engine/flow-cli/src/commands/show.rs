@@ -124,16 +124,21 @@ fn usage(result: &StepResult, row: &mut impl FnMut(&str, String)) {
     }
     for (i, gpu) in usage.gpus.iter().enumerate() {
         let unverified = if gpu.unverified { ", unverified" } else { "" };
+        let link = gpu.pcie.map(|(generation, width)| format!(", PCIe {generation}.0 x{width}")).unwrap_or_default();
         row(
             &format!("GPU {i}"),
             format!(
-                "{} at the peak{unverified}; load {} (peak {}), memory load {}",
+                "{} at the peak{unverified}; load {} (peak {}, above 90 % for {} of the time), memory-controller load {}{link}",
                 words::bytes(gpu.memory_peak),
                 words::metric(gpu.load_mean, "ratio"),
                 words::metric(gpu.load_peak, "ratio"),
+                words::metric(gpu.load_above_90, "ratio"),
                 words::metric(gpu.memory_load_mean, "ratio"),
             ),
         );
+    }
+    if usage.samples > 0 {
+        row("measuring", format!("took {} of one core", words::metric(usage.sampler_cpu, "ratio")));
     }
     if let Some(energy) = usage.energy_j {
         row("energy", format!("{} J", words::number(energy)));
@@ -163,6 +168,9 @@ fn circumstances(result: &StepResult, row: &mut impl FnMut(&str, String)) {
     for stranger in &seen.strangers {
         let memory = words::bytes(stranger.memory);
         row("stranger", format!("{} (process {}) with {memory} on GPU {}", stranger.name, stranger.pid, stranger.gpu));
+    }
+    if let Some(shared) = seen.gpu_shared.filter(|shared| *shared >= 0.005) {
+        row("GPU shared", format!("others used {} of it", words::metric(shared, "ratio")));
     }
     if seen.foreign_cpu >= 0.005 {
         row("foreign CPU", format!("{} of the host", words::metric(seen.foreign_cpu, "ratio")));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow_core::{BuiltinInput, Outcome, RunId, Series, StepResult, StepView};
+use flow_core::{BuiltinInput, Mode, Outcome, RunId, Series, StepResult, StepView};
 use serde::Serialize;
 
 use super::setup::{Setup, setup};
@@ -13,6 +13,8 @@ use crate::verdict::{Resource, Ruled, TOLERANCE, Together, Verdict, judge};
 
 /// From this share of the host on, the CPU use of other programs is worth a line.
 const FOREIGN_CPU: f64 = 0.10;
+/// A share of a GPU's time slices that is worth a remark.
+const GPU_SHARED: f64 = 0.01;
 
 /// Everything that a report says.
 #[derive(Clone, Debug, Serialize)]
@@ -43,6 +45,8 @@ pub(crate) struct Report {
     pub(crate) foreign_cpu: BTreeMap<String, f64>,
     /// Results beside which other programs computed on their GPUs: label and names.
     pub(crate) strangers: BTreeMap<String, Vec<String>>,
+    /// Results beside which others used their GPUs in time slices of their own, co-run groups aside: label and share.
+    pub(crate) gpu_shared: BTreeMap<String, f64>,
     /// The GPUs were declared, not real.
     pub(crate) fake_gpus: bool,
 }
@@ -129,6 +133,11 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
             .iter()
             .filter(|r| !r.circumstances.strangers.is_empty())
             .map(|r| (r.label.clone(), r.circumstances.strangers.iter().map(|s| s.name.clone()).collect()))
+            .collect(),
+        gpu_shared: used
+            .iter()
+            .filter(|r| r.circumstances.mode != Mode::Corun)
+            .filter_map(|r| Some((r.label.clone(), r.circumstances.gpu_shared.filter(|share| *share > GPU_SHARED)?)))
             .collect(),
         fake_gpus,
     })

@@ -345,6 +345,10 @@ fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String> {
         let args = Args::new().with("label", label.clone()).with("names", words.list(lang, names));
         out.push(words.text(lang, "remark-strangers", &args));
     }
+    for (label, used) in &report.gpu_shared {
+        let args = Args::new().with("label", label.clone()).with("used", share(*used));
+        out.push(words.text(lang, "remark-gpu-shared", &args));
+    }
     for (label, reason) in &report.accepted {
         let args = Args::new().with("label", label.clone()).with("reason", reason.clone());
         out.push(words.text(lang, "note-accepted", &args));
@@ -422,12 +426,26 @@ fn together_chart(section: &Section, words: &Words, langs: &[&str], names: &Name
     })
 }
 
+/// The GPU of a placement, by its place, that was busy most; the first where none was sampled.
+fn busiest(series: &flow_core::Series) -> usize {
+    let mean = |n: usize| {
+        let points = series.samples.get(&format!("gpu{n}_load"))?;
+        Some(points.iter().map(|(_, load)| load).sum::<f64>() / points.len().max(1) as f64)
+    };
+    let loads = (0..).map_while(mean).enumerate();
+    loads.fold((0, f64::MIN), |most, (n, load)| if load > most.1 { (n, load) } else { most }).0
+}
+
 fn load_chart(section: &Section, words: &Words, langs: &[&str]) -> Option<Chart> {
     let (label, series) = section.load.as_ref()?;
-    let wanted =
-        [("cpu", "column-cpu_util"), ("gpu0_load", "column-gpu_load"), ("gpu0_memory_load", "column-gpu_memory_load")];
+    let gpu = busiest(series);
+    let wanted = [
+        ("cpu".to_owned(), "column-cpu_util"),
+        (format!("gpu{gpu}_load"), "column-gpu_load"),
+        (format!("gpu{gpu}_memory_load"), "column-gpu_memory_load"),
+    ];
     let lines = wanted.into_iter().filter_map(|(sample, key)| {
-        let points = series.samples.get(sample)?.iter().map(|(t, v)| (*t, v * 100.0)).collect();
+        let points = series.samples.get(&sample)?.iter().map(|(t, v)| (*t, v * 100.0)).collect();
         Some(chart::Line { name: words.joined(langs, key), points })
     });
     let lines: Vec<chart::Line> = lines.collect();

@@ -254,7 +254,7 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
     if sound.len() < results.len() {
         notes.push(table.note(Note::Partial { used: sound.len() as u32, of: results.len() as u32 }));
     }
-    if name.starts_with("gpu_memory") && first.usage.gpus.iter().any(|g| g.unverified) {
+    if matches!(name, "gpu_memory" | "gpu_memory_mean") && first.usage.gpus.iter().any(|g| g.unverified) {
         notes.push(table.note(Note::Unverified));
     }
     let content = match rest {
