@@ -94,6 +94,24 @@ fn hw_shows_what_the_driver_tells() {
     ");
 }
 
+#[test]
+fn visibility_and_the_flag_restrict_what_flow_may_use() {
+    let mut space = space();
+    space.gpus(FOUR);
+    let may = |space: &TestSpace, args: &[&str]| -> Vec<u64> {
+        let told: Value = serde_json::from_slice(space.flow(args).expect(0).raw()).unwrap();
+        told["gpus"].as_array().unwrap().iter().map(|gpu| gpu["index"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(may(&space, &["hw", "--json", "--gpus", "0,3"]), [0, 3]);
+    space.env("CUDA_VISIBLE_DEVICES", "1,2");
+    assert_eq!(may(&space, &["hw", "--json"]), [1, 2]);
+    space.write("a.yaml", "flow: 1\nname: a\nsteps:\n  a: {run: 'true', gpus: 1, matrix: {n: [1, 2]}}\n");
+    space.flow(["run", "a.yaml", "--gpus", "2"]).expect(0);
+    for label in ["a[n=1]", "a[n=2]"] {
+        assert!(result(&space, label)["circumstances"]["gpus"][0].as_str().unwrap().ends_with("-2"));
+    }
+}
+
 /// Notices of the newest run, what differs from run to run replaced.
 fn notices(space: &TestSpace) -> Vec<String> {
     let journal = space.journal();

@@ -276,11 +276,11 @@ impl<'a> Live<'a> {
         Ok(())
     }
 
-    /// A step that asks for GPUs is not settled and does not run.
+    /// A step that asks for GPUs is to run, and does not yet.
     fn wants_gpus(&self) -> bool {
         let runs = |id: InstanceId| self.attempts.values().any(|attempt| attempt.instance == id);
-        let mut asking = self.session.expansion.instances.iter().filter(|instance| instance.request.gpus > 0);
-        asking.any(|instance| self.known.result(instance.id).is_none() && !runs(instance.id))
+        let asks = |id: InstanceId| self.session.expansion.instances[id.index()].request.gpus > 0;
+        self.decided.keys().any(|id| asks(*id) && !runs(*id))
     }
 
     /// Tells the scheduler how the GPUs stand, before what else happened.

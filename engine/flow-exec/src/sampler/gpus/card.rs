@@ -203,3 +203,59 @@ impl Holder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A card with so much in use, some of it by this attempt and some by processes that are seen or not.
+    fn found(used: u64, ours: Option<Option<u64>>, foreign: &[u32], unseen: &[u32], listed: bool) -> Found {
+        let stranger =
+            |pid: &u32| Stranger { pid: *pid, name: "python3".to_owned(), gpu: "GPU-a".to_owned(), memory: 10 };
+        Found {
+            look: Look::default(),
+            at: 1.0,
+            usable: 1000 * MIB,
+            taken: used * MIB,
+            used: used * MIB,
+            listed,
+            ours: ours.into_iter().map(|memory| (AttemptId(1), memory.map(|mib| mib * MIB))).collect(),
+            foreign: foreign.iter().map(stranger).collect(),
+            unseen: unseen.iter().map(stranger).collect(),
+            shares: None,
+        }
+    }
+
+    #[test]
+    fn memory_is_told_by_process_or_else_compared_with_before() {
+        /// What is told, whether ids are known here, and what is made of it: memory, unverified, strangers.
+        type Case = (&'static str, Found, bool, (u64, bool, &'static [u32]));
+        let table: [Case; 8] = [
+            ("by process", found(500, Some(Some(300)), &[], &[], true), true, (300, false, &[])),
+            ("beside a stranger", found(500, Some(Some(300)), &[7], &[], true), true, (300, false, &[7])),
+            ("not on the card", found(500, None, &[7], &[], true), true, (0, false, &[7])),
+            ("a process without its memory", found(500, Some(None), &[], &[], true), true, (400, true, &[])),
+            ("no list", found(500, None, &[], &[], false), true, (400, true, &[])),
+            ("no list, and nothing taken", found(105, None, &[], &[], false), true, (5, false, &[])),
+            ("ids of a host: one was there, one came", found(500, None, &[], &[8, 9], true), false, (400, true, &[8])),
+            ("ids that have ended", found(500, Some(Some(300)), &[], &[9], true), true, (300, false, &[])),
+        ];
+        for (name, found_now, known, (memory, unverified, strangers)) in table {
+            let mut hold = Holder::new(0);
+            hold.part(AttemptId(1), &found(100, None, &[], &[8], false), known);
+            let seen = hold.part(AttemptId(1), &found_now, known);
+            let pids: Vec<u32> = seen.strangers.iter().map(|stranger| stranger.pid).collect();
+            assert_eq!((seen.memory / MIB, seen.unverified, &*pids), (memory, unverified, strangers), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_time_slices_of_others_are_all_but_ones_own() {
+        let mut now = found(500, Some(Some(300)), &[], &[], true);
+        let owners = [Owner::Attempt(AttemptId(1)), Owner::Attempt(AttemptId(2)), Owner::Foreign("x".to_owned())];
+        now.shares = Some(owners.into_iter().zip([0.5, 0.25, 0.125]).collect());
+        assert_eq!(Holder::new(0).part(AttemptId(1), &now, true).shared, Some(0.375));
+    }
+}
