@@ -250,6 +250,60 @@ steps:
 }
 
 #[test]
+fn where_the_last_card_is_lost_the_step_fails_and_the_rest_goes_on() {
+    let mut space = space();
+    let gpus = space.gpus("gpu NVIDIA A; memory=24GiB; used=0\n");
+    space.script("hold.sh", HOLD).write(
+        "lost.yaml",
+        "\
+flow: 1
+name: lost
+steps:
+  train: {run: ./hold.sh 10 600, inputs: [hold.sh], gpus: 1}
+  after: {run: 'true', gpus: 1, needs: [train]}
+  other: {run: sleep 1}
+",
+    );
+    let mut flow = space.start(["run", "-k", "lost.yaml"]);
+    until("the card is in use", || gpus.text().contains("memory=10MiB"));
+    gpus.change("used=0", "used=0; lost");
+    assert_eq!(flow.wait().code(), Some(1), "{}", flow.said());
+    let journal = space.journal();
+    let settled: Vec<&str> =
+        journal.iter().filter(|line| line["event"] == "settled").filter_map(|line| line["reason"].as_str()).collect();
+    insta::assert_snapshot!(settled.join("\n"), @"
+    GPU 0 (NVIDIA A) was lost while it ran
+    train did not succeed
+    ");
+    let mut ran = space.ran();
+    ran.sort();
+    assert_eq!(ran, ["other", "train!"], "{}", flow.said());
+}
+
+#[test]
+fn what_is_known_of_a_step_lets_it_share_a_card() {
+    let mut space = space();
+    space.gpus("gpu NVIDIA A; memory=24GiB; load=20; memory_load=5\n");
+    space.script("hold.sh", HOLD).write(
+        "learn.yaml",
+        "\
+flow: 1
+name: learn
+steps:
+  train: {matrix: {n: [1, 2]}, run: ./hold.sh 1000 1.5, inputs: [hold.sh], gpus: 1, cpus: 1}
+",
+    );
+    let overlap = |args: &[&str]| {
+        space.flow(args).expect(0);
+        let [a, b] = ["train[n=1]", "train[n=2]"].map(|label| result(&space, label));
+        let of = |result: &Value, key: &str| result[key].as_i64().unwrap();
+        of(&a, "ended_at").min(of(&b, "ended_at")) - of(&a, "started_at").max(of(&b, "started_at"))
+    };
+    assert!(overlap(&["run", "learn.yaml"]) <= 0, "an unknown step has its card alone");
+    assert!(overlap(&["run", "-f", "learn.yaml"]) > 500, "its peak and a margin leave room for another");
+}
+
+#[test]
 fn a_full_card_is_waited_for_and_said() {
     let mut space = space();
     let gpus = space.gpus("gpu NVIDIA TITAN Xp; memory=12196MiB\n");

@@ -25,9 +25,15 @@ pub(super) fn found(only: Option<&str>) -> Result<Found, String> {
             Found { gpus: parse_fake_gpus(&text)?, fake: true, survey: Survey::default() }
         }
         _ => {
-            let survey = survey();
-            let gpus = survey.cards.iter().map(|card| card.facts.clone()).collect();
-            let gpus = allowed_by_variable(gpus, env::var("CUDA_VISIBLE_DEVICES").ok().as_deref());
+            let mut survey = survey();
+            let there: Vec<GpuFacts> = survey.cards.iter().map(|card| card.facts.clone()).collect();
+            let (count, visible) = (there.len(), env::var("CUDA_VISIBLE_DEVICES").ok());
+            let gpus = allowed_by_variable(there, visible.as_deref());
+            if let Some(visible) = visible.filter(|visible| !visible.is_empty() && gpus.is_empty() && count > 0) {
+                survey
+                    .troubles
+                    .push(format!("CUDA_VISIBLE_DEVICES is `{visible}`, which hides every GPU of this machine"));
+            }
             Found { gpus, fake: false, survey }
         }
     };
