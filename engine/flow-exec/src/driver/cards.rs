@@ -137,10 +137,14 @@ impl Cards {
     /// Looks at once: an attempt failed, and a lost card may be why. Returns the first of these that is lost, in words.
     pub(super) fn lost(&mut self, cards: &[usize]) -> Option<String> {
         let sampler = self.sampler.as_ref()?;
-        sampler.look_now();
+        let dead =
+            |standing: &[Standing]| cards.iter().copied().find(|card| standing.get(*card).is_some_and(|s| !s.alive));
         self.standing = sampler.standing();
-        let lost = cards.iter().find(|card| self.standing.get(**card).is_some_and(|standing| !standing.alive))?;
-        Some(format!("{} was lost", self.name(*lost)))
+        if dead(&self.standing).is_none() {
+            sampler.look_now();
+            self.standing = sampler.standing();
+        }
+        Some(format!("{} was lost", self.name(dead(&self.standing)?)))
     }
 
     /// Who else is on a GPU, in words; nothing if nobody is.

@@ -1,6 +1,9 @@
 //! One card: what a look at it found, and which part of that is an attempt's. Asks the library; keeps nothing of attempts.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use flow_core::{AttemptId, GpuFacts, Stranger};
 
@@ -23,6 +26,7 @@ pub(super) struct OneCard<'a> {
     /// Desktops draw on it; their memory is everybody's loss, and nobody's measurement.
     drawing: Vec<u32>,
     slowly: Option<Instant>,
+    rests: Option<(Instant, Duration)>,
     shares_until: u64,
 }
 
@@ -55,6 +59,7 @@ impl<'a> OneCard<'a> {
             processes: None,
             drawing: Vec::new(),
             slowly: None,
+            rests: None,
             shares_until: 0,
         }
     }
@@ -62,6 +67,16 @@ impl<'a> OneCard<'a> {
     /// Nothing that changes slowly was asked for a while.
     pub(super) fn is_due(&self) -> bool {
         self.slowly.is_none_or(|at| at.elapsed() >= SLOWLY)
+    }
+
+    /// It took so long to answer that it is left alone for a while.
+    pub(super) fn rests(&self) -> bool {
+        self.rests.is_some_and(|(since, pause)| since.elapsed() < pause)
+    }
+
+    /// It took so long to answer: a sick card gets at most a tenth of the time.
+    pub(super) fn rest_after(&mut self, took: Duration) {
+        self.rests = (took > SLOWLY).then(|| (clock::steady(), took * 10));
     }
 
     /// A process is on it.

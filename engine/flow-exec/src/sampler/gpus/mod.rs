@@ -60,7 +60,9 @@ struct State {
     watched: bool,
     /// Somebody wants to know at once.
     asked: bool,
+    /// Rounds that are over, and whether one is under way.
     rounds: u64,
+    in_round: bool,
     /// The card that is being asked, and since when.
     asking: Option<(usize, Instant)>,
     cpu: Duration,
@@ -96,17 +98,16 @@ impl GpuSampler {
     /// Looks at all cards at once, and waits for that as long as one may take to answer.
     pub fn look_now(&self) {
         let mut state = self.shared.lock();
-        state.asked = true;
         // A round that has begun may have passed the card already.
-        let after = state.rounds + 1;
-        self.shared.wake.notify_all();
+        let enough = state.rounds + if state.in_round { 2 } else { 1 };
         let begun = clock::steady();
-        while state.rounds <= after && state.trouble.is_none() {
+        while state.rounds < enough && state.trouble.is_none() {
             let left = PATIENCE.saturating_sub(begun.elapsed());
             if left.is_zero() {
                 break;
             }
             state.asked = true;
+            self.shared.wake.notify_all();
             state = self.shared.looked.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         state.asked = false;
@@ -205,14 +206,16 @@ impl Shared {
                 drop(self.wake.wait(state).unwrap_or_else(PoisonError::into_inner));
                 continue;
             }
+            state.in_round = true;
             drop(state);
-            for (n, card) in cards.iter_mut().enumerate().filter(|(n, card)| asked || held[*n] || card.is_due()) {
+            let due = |n: usize, card: &OneCard<'_>| !card.rests() && (asked || held[n] || card.is_due());
+            for (n, card) in cards.iter_mut().enumerate().filter(|(n, card)| due(*n, card)) {
                 self.look(n, card, &mut owners, held[n]);
             }
             owners.keep(|pid| cards.iter().any(|card| card.has(pid)));
             let mut state = self.lock();
             state.cpu = clock::thread_cpu();
-            state.rounds += 1;
+            (state.rounds, state.in_round) = (state.rounds + 1, false);
             self.looked.notify_all();
             let pause = if busy { EVERY } else { SLOWLY };
             while !state.stop && !state.asked {
@@ -234,7 +237,10 @@ impl Shared {
         };
         let seen = card.look(owners, keeper, held);
         let mut state = self.lock();
-        state.asking = None;
+        let took = state.asking.take().map_or(Duration::ZERO, |(_, since)| since.elapsed());
+        // While one card keeps the thread waiting nobody looks at the others.
+        card.rest_after(took);
+        let seen = seen.filter(|_| took < PATIENCE);
         let Some(seen) = seen else {
             if let Some(standing) = state.standing.get_mut(n) {
                 standing.alive = false;
