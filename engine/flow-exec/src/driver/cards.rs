@@ -1,9 +1,14 @@
 //! The GPUs as a run finds them: who else is on them, which flow holds them, which are lost. Tells the scheduler how they stand;
 //! holds no scheduling rule.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use flow_core::{AttemptId, GpuFacts, Machine, sched::GpuState};
+use flow_core::{
+    AttemptId, GpuFacts, InstanceId, Machine, RunEvent,
+    sched::{Capacity, Event, GpuState},
+};
+
+use super::live::Live;
 
 use crate::{
     hardware::gpu_lock::GpuLock,
@@ -24,8 +29,46 @@ pub(super) struct Cards {
     standing: Vec<Standing>,
     /// As the scheduler knows them.
     told: Vec<GpuState>,
+    /// Memory of running attempts on their GPUs, as the scheduler knows it.
+    used: BTreeMap<AttemptId, Vec<u64>>,
     /// What people were told.
     said: BTreeSet<String>,
+}
+
+impl Live<'_> {
+    /// Before a decision: tells the scheduler how the GPUs stand, before what else happened.
+    pub(super) fn open_gpus(&mut self) {
+        let wanted = self.wants_gpus();
+        for text in self.cards.open(wanted) {
+            self.say(RunEvent::Notice { instance: None, text });
+        }
+        self.tell_gpus();
+    }
+
+    /// After a decision and its starts.
+    pub(super) fn close_gpus(&mut self) {
+        self.cards.close(|uuid| self.attempts.values().any(|a| a.circumstances.gpus.iter().any(|gpu| gpu == uuid)));
+    }
+
+    pub(super) fn tell_gpus(&mut self) {
+        if let Some(gpus) = self.cards.changed() {
+            self.queue.push_front(Event::Capacity(Capacity { gpus, ..self.capacity.clone() }));
+        }
+    }
+
+    /// Tells the scheduler what running attempts hold on their GPUs.
+    pub(super) fn tell_gpu_memory(&mut self) {
+        for (attempt, gpu_memory) in self.cards.used_now(self.attempts.keys().copied()) {
+            self.queue.push_back(Event::Sampled { attempt, gpu_memory });
+        }
+    }
+
+    /// A step that asks for GPUs is to run, and does not yet.
+    fn wants_gpus(&self) -> bool {
+        let runs = |id: InstanceId| self.attempts.values().any(|attempt| attempt.instance == id);
+        let asks = |id: InstanceId| self.session.expansion.instances[id.index()].request.gpus > 0;
+        self.decided.keys().any(|id| asks(*id) && !runs(*id))
+    }
 }
 
 impl Cards {
@@ -39,13 +82,14 @@ impl Cards {
             locks: Vec::new(),
             held: vec![None; count],
             standing: vec![Standing { alive: true, ..Standing::default() }; count],
+            used: BTreeMap::new(),
             said: BTreeSet::new(),
         }
     }
 
     /// Before a decision, with a step that asks for GPUs waiting (`wanted`) or not: takes the locks of all GPUs that no other flow
     /// holds, so that none is given out twice. Returns what there is to say.
-    pub(super) fn open(&mut self, wanted: bool) -> Vec<String> {
+    fn open(&mut self, wanted: bool) -> Vec<String> {
         let mut say = Vec::new();
         if self.facts.is_empty() || !wanted && self.sampler.is_none() {
             return say;
@@ -83,7 +127,7 @@ impl Cards {
     }
 
     /// After a decision: keeps the locks of GPUs on which an attempt of ours is, gives the others back.
-    pub(super) fn close(&mut self, used: impl Fn(&str) -> bool) {
+    fn close(&mut self, used: impl Fn(&str) -> bool) {
         for (lock, gpu) in self.locks.iter_mut().zip(&self.facts) {
             if let Some(lock) = lock.as_mut().filter(|_| !used(&gpu.uuid)) {
                 lock.release();
@@ -92,7 +136,7 @@ impl Cards {
     }
 
     /// How the GPUs stand, if the scheduler knows them otherwise.
-    pub(super) fn changed(&mut self) -> Option<Vec<GpuState>> {
+    fn changed(&mut self) -> Option<Vec<GpuState>> {
         let state = |((gpu, standing), held): ((&GpuFacts, &Standing), &Option<String>)| {
             let memory = if standing.usable > 0 { standing.usable } else { gpu.memory };
             GpuState {
@@ -129,9 +173,24 @@ impl Cards {
         self.sampler.as_ref().map(|sampler| sampler.untrack(attempt)).unwrap_or_default()
     }
 
-    /// Memory of a running attempt on each of its GPUs.
-    pub(super) fn memory(&self, attempt: AttemptId) -> Option<Vec<u64>> {
-        self.sampler.as_ref()?.memory(attempt)
+    /// Memory of running attempts on each of their GPUs, of those for whom that is news.
+    fn used_now(&mut self, running: impl Iterator<Item = AttemptId>) -> Vec<(AttemptId, Vec<u64>)> {
+        let Some(sampler) = &self.sampler else { return Vec::new() };
+        let mut news = Vec::new();
+        let mut used = BTreeMap::new();
+        for attempt in running {
+            let before = self.used.remove(&attempt).unwrap_or_default();
+            let now = sampler.memory(attempt).unwrap_or_default();
+            let moved = |(n, now): (usize, &u64)| now.abs_diff(before.get(n).copied().unwrap_or(0)) > NOISE;
+            if now.iter().enumerate().any(moved) {
+                news.push((attempt, now.clone()));
+                used.insert(attempt, now);
+            } else {
+                used.insert(attempt, before);
+            }
+        }
+        self.used = used;
+        news
     }
 
     /// Looks at once: an attempt failed, and a lost card may be why. Returns the first of these that is lost, in words.

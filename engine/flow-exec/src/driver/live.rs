@@ -125,9 +125,7 @@ pub(crate) struct Live<'a> {
     pub(super) hands: Option<Hands>,
     pub(super) cards: Cards,
     /// What there is to give out besides GPUs.
-    capacity: Capacity,
-    /// Memory of running attempts on their GPUs, as the scheduler knows it.
-    gpu_memory: BTreeMap<AttemptId, Vec<u64>>,
+    pub(super) capacity: Capacity,
     pub(super) observe: &'a mut dyn FnMut(Update),
     pub(super) exe: PathBuf,
     pub(super) inherited: BTreeMap<String, String>,
@@ -200,7 +198,6 @@ impl<'a> Live<'a> {
             hands: None,
             cards: Cards::new(&from.session.expansion.machine),
             capacity: from.capacity,
-            gpu_memory: BTreeMap::new(),
             observe: from.observe,
             exe: start::exe()?,
             inherited: start::inherited(),
@@ -252,10 +249,7 @@ impl<'a> Live<'a> {
     fn turn(&mut self) -> Result<(), ExecError> {
         let now = self.clock.now();
         let mut actions = Vec::new();
-        let wanted = self.wants_gpus();
-        let news = self.cards.open(wanted);
-        news.into_iter().for_each(|text| self.say(RunEvent::Notice { instance: None, text }));
-        self.tell_gpus();
+        self.open_gpus();
         while let Some(event) = self.queue.pop_front() {
             self.scheduler.handle(now, event, &mut actions);
         }
@@ -266,7 +260,7 @@ impl<'a> Live<'a> {
             self.perform(action)?;
         }
         self.start_all(starts)?;
-        self.cards.close(|uuid| self.attempts.values().any(|a| a.circumstances.gpus.iter().any(|gpu| gpu == uuid)));
+        self.close_gpus();
         self.commit()?;
         if self.status_at.is_none_or(|at| now - at >= STATUS) {
             self.status_at = Some(now);
@@ -274,35 +268,6 @@ impl<'a> Live<'a> {
             self.write_status(None)?;
         }
         Ok(())
-    }
-
-    /// A step that asks for GPUs is to run, and does not yet.
-    fn wants_gpus(&self) -> bool {
-        let runs = |id: InstanceId| self.attempts.values().any(|attempt| attempt.instance == id);
-        let asks = |id: InstanceId| self.session.expansion.instances[id.index()].request.gpus > 0;
-        self.decided.keys().any(|id| asks(*id) && !runs(*id))
-    }
-
-    /// Tells the scheduler how the GPUs stand, before what else happened.
-    pub(super) fn tell_gpus(&mut self) {
-        if let Some(gpus) = self.cards.changed() {
-            self.queue.push_front(Event::Capacity(Capacity { gpus, ..self.capacity.clone() }));
-        }
-    }
-
-    /// Tells the scheduler what running attempts hold on their GPUs.
-    fn tell_gpu_memory(&mut self) {
-        /// Less is no news.
-        const NOISE: u64 = 16 << 20;
-        for attempt in self.attempts.keys() {
-            let Some(now) = self.cards.memory(*attempt) else { continue };
-            let before = self.gpu_memory.entry(*attempt).or_default();
-            if now.iter().enumerate().any(|(n, now)| now.abs_diff(before.get(n).copied().unwrap_or(0)) > NOISE) {
-                before.clone_from(&now);
-                self.queue.push_back(Event::Sampled { attempt: *attempt, gpu_memory: now });
-            }
-        }
-        self.gpu_memory.retain(|attempt, _| self.attempts.contains_key(attempt));
     }
 
     fn perform(&mut self, action: Action) -> Result<(), ExecError> {
