@@ -244,7 +244,7 @@ steps:
     let results: Vec<Value> = (1..=3).map(|n| result(&space, &format!("train[n={n}]"))).collect();
     assert!(results.iter().all(|r| r["circumstances"]["gpu_models"][0] == "NVIDIA A"), "{results:?}");
     insta::assert_snapshot!(notices(&space).join("\n"), @"
-    GPU 1 (NVIDIA B) does not answer any more; the run goes on without it
+    GPU 1 (NVIDIA B) is lost; the run goes on without it
     GPU 1 (NVIDIA B) was lost while it ran; it is tried again
     ");
 }

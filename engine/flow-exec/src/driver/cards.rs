@@ -94,12 +94,9 @@ impl Cards {
         if self.facts.is_empty() || !wanted && self.sampler.is_none() {
             return say;
         }
-        if self.sampler.is_none() {
+        if self.locks.is_empty() {
             match GpuSampler::start(&self.facts) {
-                Ok(sampler) => {
-                    say.extend(sampler.trouble());
-                    self.sampler = Some(sampler);
-                }
+                Ok(sampler) => self.sampler = Some(sampler),
                 Err(error) => say.push(format!("GPUs cannot be measured: {error}")),
             }
             for gpu in &self.facts {
@@ -114,6 +111,7 @@ impl Cards {
         }
         let Some(sampler) = &self.sampler else { return say };
         sampler.watch(wanted);
+        say.extend(sampler.trouble());
         self.standing = sampler.standing();
         if wanted {
             for (lock, held) in self.locks.iter_mut().zip(&mut self.held) {
@@ -141,7 +139,7 @@ impl Cards {
             let memory = if standing.usable > 0 { standing.usable } else { gpu.memory };
             GpuState {
                 memory,
-                strangers: if held.is_some() { memory } else { standing.others.min(memory) },
+                strangers: if held.is_some() || standing.silent { memory } else { standing.others.min(memory) },
                 alive: standing.alive,
             }
         };
@@ -211,6 +209,9 @@ impl Cards {
         if let Some(holder) = self.held.get(card)?.as_ref() {
             return Some(another_flow(holder));
         }
+        if self.standing.get(card)?.silent {
+            return Some("the driver, which does not answer,".to_owned());
+        }
         let strangers = &self.standing.get(card)?.strangers;
         let first = strangers.iter().max_by_key(|stranger| stranger.memory)?;
         let more = if strangers.len() > 1 { format!(" and {} more", strangers.len() - 1) } else { String::new() };
@@ -231,7 +232,10 @@ impl Cards {
         let mut news = Vec::new();
         for (card, standing) in self.standing.iter().enumerate() {
             if !standing.alive {
-                news.push(format!("{} does not answer any more; the run goes on without it", self.name(card)));
+                news.push(format!("{} is lost; the run goes on without it", self.name(card)));
+            }
+            if standing.silent {
+                news.push(format!("{} does not answer; nothing is started on it until it does", self.name(card)));
             }
             for stranger in &standing.strangers {
                 news.push(format!(

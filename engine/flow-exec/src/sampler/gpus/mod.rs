@@ -6,6 +6,7 @@ mod card;
 use std::{
     collections::BTreeMap,
     io,
+    panic::{self, AssertUnwindSafe},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -21,14 +22,16 @@ use card::{Holder, OneCard};
 const EVERY: Duration = Duration::from_millis(100);
 /// How often the others are, and what changes slowly.
 const SLOWLY: Duration = Duration::from_secs(1);
-/// A card that takes longer to answer counts as lost until it does.
+/// A card that takes longer to answer is silent: nothing is to be started on it until it does.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How a card stands, less what attempts of ours hold of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
-    /// It answers.
+    /// It is not lost.
     pub alive: bool,
+    /// It has not answered for a while. What runs on it may still go on.
+    pub silent: bool,
     /// Memory that programs can have at all, bytes: less what the driver keeps for itself. 0 where it was not told.
     pub usable: u64,
     /// Memory that is not free and not ours, bytes: of strangers, of a desktop, of the driver itself.
@@ -89,7 +92,16 @@ impl GpuSampler {
         let alive = Standing { alive: true, ..Standing::default() };
         shared.lock().standing = vec![alive; cards.len()];
         let (theirs, facts) = (Arc::clone(&shared), cards.to_vec());
-        thread::Builder::new().name("gpus".into()).spawn(move || theirs.run(&facts))?;
+        thread::Builder::new().name("gpus".into()).spawn(move || {
+            // Whatever becomes of this thread, nobody waits for it, and no step is ended because of it.
+            let ended = panic::catch_unwind(AssertUnwindSafe(|| theirs.run(&facts)));
+            let mut state = theirs.lock();
+            if ended.is_err() {
+                state.trouble = Some("GPUs are not measured any more, by a fault of flow; please report it".to_owned());
+            }
+            state.asking = None;
+            theirs.looked.notify_all();
+        })?;
         let sampler = GpuSampler { shared, cards: cards.to_vec() };
         sampler.look_now();
         Ok(sampler)
@@ -157,7 +169,7 @@ impl GpuSampler {
             && since.elapsed() > PATIENCE
             && let Some(hung) = standing.get_mut(card)
         {
-            hung.alive = false;
+            hung.silent = true;
         }
         standing
     }
@@ -186,7 +198,6 @@ impl Shared {
             Ok(library) => library,
             Err(closed) => {
                 self.lock().trouble = Some(format!("GPUs cannot be measured: {}", closed.words()));
-                self.looked.notify_all();
                 return;
             }
         };
@@ -240,7 +251,6 @@ impl Shared {
         let took = state.asking.take().map_or(Duration::ZERO, |(_, since)| since.elapsed());
         // While one card keeps the thread waiting nobody looks at the others.
         card.rest_after(took);
-        let seen = seen.filter(|_| took < PATIENCE);
         let Some(seen) = seen else {
             if let Some(standing) = state.standing.get_mut(n) {
                 standing.alive = false;
@@ -260,6 +270,7 @@ impl Shared {
         if let Some(standing) = state.standing.get_mut(n) {
             *standing = Standing {
                 alive: true,
+                silent: false,
                 usable: seen.usable,
                 others: seen.taken.saturating_sub(ours),
                 strangers: seen.strangers(owners.sees_all || held),
