@@ -69,7 +69,7 @@ impl Cuda {
         // SAFETY: it is the library that every CUDA program loads.
         let library = unsafe { Library::new("libcuda.so.1") };
         let cuda = Cuda(library.map_err(|_| "there is no CUDA driver (libcuda.so.1) on this machine".to_owned())?);
-        call!(cuda, cuInit(0 => c_uint))?;
+        call!(cuda, cuInit(0 => c_uint)).map_err(|error| format!("CUDA cannot be used: {error}"))?;
         Ok(cuda)
     }
 

@@ -1,6 +1,7 @@
 //! The calls of the library, one function each. The only file that knows the wrapper; says in words why it cannot be used.
 
 use std::{
+    collections::BTreeMap,
     env,
     ffi::{OsStr, OsString},
     mem::{ManuallyDrop, MaybeUninit},
@@ -164,8 +165,12 @@ impl Handle<'_> {
         // Nobody computed is told as `NotFound`.
         let Ok(list) = self.device.process_utilization_stats(since) else { return (Vec::new(), since) };
         let last = list.iter().map(|sample| sample.timestamp).max().unwrap_or(since);
-        let fresh = list.iter().filter(|sample| sample.timestamp > since);
-        (fresh.map(|sample| (sample.pid, share(sample.sm_util))).collect(), last.max(since))
+        let mut by_process: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+        for sample in list.iter().filter(|sample| sample.timestamp > since) {
+            let (sum, count) = by_process.entry(sample.pid).or_default();
+            (*sum, *count) = (*sum + share(sample.sm_util), *count + 1.0);
+        }
+        (by_process.into_iter().map(|(pid, (sum, count))| (pid, sum / count)).collect(), last.max(since))
     }
 
     fn memory(&self) -> Result<Memory, NvmlError> {
