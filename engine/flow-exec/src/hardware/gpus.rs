@@ -28,7 +28,7 @@ pub(super) fn found(only: Option<&str>) -> Result<Found, String> {
             let mut survey = survey();
             let there: Vec<GpuFacts> = survey.cards.iter().map(|card| card.facts.clone()).collect();
             let (count, visible) = (there.len(), env::var("CUDA_VISIBLE_DEVICES").ok());
-            let gpus = allowed_by_variable(there, visible.as_deref());
+            let gpus = allowed_by_variable(there, survey.count, visible.as_deref());
             if let Some(visible) = visible.filter(|visible| !visible.is_empty() && gpus.is_empty() && count > 0) {
                 survey
                     .troubles

@@ -3,8 +3,9 @@
 use flow_core::GpuFacts;
 
 /// What an inherited `CUDA_VISIBLE_DEVICES` leaves, in the machine's order. As CUDA reads it: indices or unambiguous
-/// beginnings of UUIDs; an entry that means nothing hides itself and all behind it; an empty value hides everything.
-pub fn allowed_by_variable(gpus: Vec<GpuFacts>, variable: Option<&str>) -> Vec<GpuFacts> {
+/// beginnings of UUIDs; an entry that means nothing hides itself and all behind it; an empty value hides everything. `count`
+/// cards are there: the index of one that cannot be used means that one.
+pub fn allowed_by_variable(gpus: Vec<GpuFacts>, count: u32, variable: Option<&str>) -> Vec<GpuFacts> {
     let Some(variable) = variable else { return gpus };
     let mut allowed: Vec<usize> = Vec::new();
     for entry in variable.split(',') {
@@ -12,6 +13,7 @@ pub fn allowed_by_variable(gpus: Vec<GpuFacts>, variable: Option<&str>) -> Vec<G
             Some(at) if !allowed.contains(&at) => allowed.push(at),
             // An entry named twice makes CUDA see nothing at all.
             Some(_) => return Vec::new(),
+            None if entry.trim().parse().is_ok_and(|index: u32| index < count) => {}
             None => break,
         }
     }
@@ -79,15 +81,22 @@ mod tests {
             (Some("NoDevFiles"), &[]),
         ];
         for (variable, expected) in table {
-            assert_eq!(indices(&allowed_by_variable(four(), *variable)), *expected, "{variable:?}");
+            assert_eq!(indices(&allowed_by_variable(four(), 4, *variable)), *expected, "{variable:?}");
         }
+    }
+
+    #[test]
+    fn a_card_that_cannot_be_used_hides_no_other() {
+        let three: Vec<GpuFacts> = four().into_iter().filter(|gpu| gpu.index != 1).collect();
+        assert_eq!(indices(&allowed_by_variable(three.clone(), 4, Some("0,1,2"))), [0, 2]);
+        assert_eq!(indices(&allowed_by_variable(three, 4, Some("0,4,2"))), [0]);
     }
 
     #[test]
     fn the_flag_names_what_is_not_there() {
         assert_eq!(indices(&allowed_by_flag(&four(), "1,0,GPU-3a03").unwrap()), [0, 1, 3]);
         assert!(allowed_by_flag(&four(), "").unwrap().is_empty());
-        let hidden = allowed_by_variable(four(), Some("1,2"));
+        let hidden = allowed_by_variable(four(), 4, Some("1,2"));
         insta::assert_snapshot!(allowed_by_flag(&hidden, "0,1").unwrap_err(), @"--gpus 0,1: there is no GPU `0`; flow may use 1 (A), 2 (A)");
         assert!(allowed_by_flag(&[], "0").unwrap_err().contains("no GPU that flow may use"));
     }

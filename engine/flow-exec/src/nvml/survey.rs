@@ -20,6 +20,8 @@ pub struct Survey {
     pub driver: Option<String>,
     /// The newest CUDA that the driver can do.
     pub cuda: Option<String>,
+    /// Cards that there are.
+    pub count: u32,
     /// The cards that can be used, in the library's order.
     pub cards: Vec<Card>,
     /// What stands in the way of using GPUs, a sentence each. Empty where there is simply no NVIDIA driver.
@@ -76,6 +78,7 @@ fn ask(library: Result<&Library, &Closed>) -> Survey {
             0
         }
     };
+    survey.count = count;
     for index in 0..count {
         match library.card(index).and_then(|handle| card(&handle)) {
             Ok(card) => survey.cards.push(card),
