@@ -260,17 +260,17 @@ fn processes(
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(d: Device, count: *mut c_uint, to: *mut ProcessInfo) -> Code {
-    processes("nvmlDeviceGetComputeRunningProcesses_v3", d, count, to, |p| !p.graphics)
+    processes("nvmlDeviceGetComputeRunningProcesses_v3", d, count, to, |p| p.computes)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetComputeRunningProcesses_v2(d: Device, count: *mut c_uint, to: *mut ProcessInfo) -> Code {
-    processes("nvmlDeviceGetComputeRunningProcesses_v2", d, count, to, |p| !p.graphics)
+    processes("nvmlDeviceGetComputeRunningProcesses_v2", d, count, to, |p| p.computes)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v3(d: Device, count: *mut c_uint, to: *mut ProcessInfo) -> Code {
-    processes("nvmlDeviceGetGraphicsRunningProcesses_v3", d, count, to, |p| p.graphics)
+    processes("nvmlDeviceGetGraphicsRunningProcesses_v3", d, count, to, |p| p.draws)
 }
 
 #[unsafe(no_mangle)]

@@ -13,7 +13,8 @@
 //!
 //! A `process` names its card by index or UUID and is there while a process of that id is alive; its memory counts as used.
 //! A `missing` call is one that the driver does not have. More of a card: `uuid=`, `reserved=`, `pcie=3x16`, `mig`, `energy=no`
-//! (no energy counter), `hang=5000` (milliseconds that a question about memory takes), `graphics` on a process.
+//! (no energy counter), `hang=5000` (milliseconds that a question about memory takes). A process with `graphics` draws, one with
+//! `desktop` draws and computes.
 
 mod abi;
 mod state;

@@ -27,7 +27,8 @@ pub(crate) struct Process {
     pub(crate) pid: u32,
     pub(crate) memory: u64,
     pub(crate) sm: u32,
-    pub(crate) graphics: bool,
+    pub(crate) computes: bool,
+    pub(crate) draws: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -72,13 +73,14 @@ impl State {
         let (card, rest) = rest.split_once(' ').unwrap_or((rest, ""));
         let at = card.parse().ok().or_else(|| self.gpus.iter().position(|gpu| gpu.uuid == card));
         let Some(gpu) = at.and_then(|at: usize| self.gpus.get_mut(at)) else { return };
-        let mut process = Process::default();
+        let mut process = Process { computes: true, ..Process::default() };
         for field in rest.split_whitespace() {
             match field.split_once('=').unwrap_or((field, "")) {
                 ("pid", value) => process.pid = number(value),
                 ("memory", value) => process.memory = bytes(value),
                 ("sm", value) => process.sm = number(value),
-                ("graphics", _) => process.graphics = true,
+                ("graphics", _) => (process.computes, process.draws) = (false, true),
+                ("desktop", _) => process.draws = true,
                 _ => {}
             }
         }
@@ -158,6 +160,6 @@ mod tests {
             (&*a.name, a.total, a.used, a.load, a.pcie),
             ("NVIDIA TITAN Xp", 12196 << 20, 1034 << 20, 37, (2, 8))
         );
-        assert_eq!((a.processes.len(), a.processes[0].sm, b.lost, b.processes[0].graphics), (1, 30, true, true));
+        assert_eq!((a.processes.len(), a.processes[0].sm, b.lost, b.processes[0].draws), (1, 30, true, true));
     }
 }

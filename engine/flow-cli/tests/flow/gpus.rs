@@ -175,6 +175,8 @@ steps:
 fn a_stranger_spoils_what_is_exclusive_and_it_is_repeated_once() {
     let mut space = space();
     let gpus = space.gpus("gpu NVIDIA H200; memory=143771MiB; reserved=500MiB\n");
+    let desktop = Stranger::new();
+    gpus.add(&(desktop.on(0, 200) + " desktop"));
     space.script("hold.sh", HOLD).write(
         "alone.yaml",
         "\

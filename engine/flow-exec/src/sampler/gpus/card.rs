@@ -19,12 +19,14 @@ const NOISE: u64 = 16 << 20;
 
 /// A card, and what was found at the last look.
 pub(super) struct OneCard<'a> {
+    library: &'a Library,
     facts: GpuFacts,
+    /// Asked for again after it was lost.
     handle: Option<Handle<'a>>,
     used: Option<u64>,
     processes: Option<Vec<Process>>,
-    /// Desktops draw on it; their memory is everybody's loss, and nobody's measurement.
-    drawing: Vec<u32>,
+    /// Processes of others, and whether they draw: a desktop's memory is everybody's loss, but it computes nothing.
+    draws: BTreeMap<u32, bool>,
     slowly: Option<Instant>,
     rests: Option<(Instant, Duration)>,
     shares_until: u64,
@@ -53,11 +55,12 @@ pub(super) struct Found {
 impl<'a> OneCard<'a> {
     pub(super) fn new(library: &'a Library, facts: &GpuFacts) -> OneCard<'a> {
         OneCard {
+            library,
             facts: facts.clone(),
-            handle: library.card(facts.index).ok(),
+            handle: None,
             used: None,
             processes: None,
-            drawing: Vec::new(),
+            draws: BTreeMap::new(),
             slowly: None,
             rests: None,
             shares_until: 0,
@@ -84,13 +87,22 @@ impl<'a> OneCard<'a> {
         self.processes.iter().flatten().any(|process| process.pid == pid)
     }
 
-    /// Looks; `None` if the card does not answer.
+    /// Looks; `None` if the card is lost.
     pub(super) fn look(&mut self, owners: &mut Owners, keeper: Option<u32>, held: bool) -> Option<Found> {
+        let handle = match self.handle.take() {
+            Some(handle) => handle,
+            None => self.library.card(self.facts.index).ok()?,
+        };
+        let found = self.ask(&handle, owners, keeper, held)?;
+        self.handle = Some(handle);
+        Some(found)
+    }
+
+    fn ask(&mut self, handle: &Handle<'_>, owners: &mut Owners, keeper: Option<u32>, held: bool) -> Option<Found> {
         let slowly = self.is_due();
         if slowly {
             self.slowly = Some(clock::steady());
         }
-        let handle = self.handle.as_ref()?;
         let look = handle.look(Ask { memory: true, energy: held, link: slowly }).ok()?;
         let used = look.memory.map(|memory| memory.used);
         // Processes cost most to ask for: only when memory moved can somebody have come or gone, or once in a while.
@@ -110,7 +122,6 @@ impl<'a> OneCard<'a> {
             unseen: Vec::new(),
             shares: None,
         };
-        let mut asked = false;
         for process in self.processes.iter().flatten() {
             let stranger = |name: String| Stranger {
                 pid: process.pid,
@@ -126,17 +137,18 @@ impl<'a> OneCard<'a> {
                     *sum = sum.zip(process.memory).map(|(sum, more)| sum + more);
                 }
                 Owner::Foreign(name) => {
-                    if slowly && !asked {
-                        (self.drawing, asked) = (handle.drawing(), true);
-                    }
+                    let draws = || handle.drawing().contains(&process.pid);
+                    let draws = *self.draws.entry(process.pid).or_insert_with(draws);
                     // The server of a shared CUDA context is a door, not a guest.
-                    if !self.drawing.contains(&process.pid) && name != "nvidia-cuda-mps-server" {
+                    if !draws && name != "nvidia-cuda-mps-server" {
                         found.foreign.push(stranger(name));
                     }
                 }
                 Owner::Unseen => found.unseen.push(stranger("?".to_owned())),
             }
         }
+        let there = |pid: &u32| self.processes.iter().flatten().any(|process| process.pid == *pid);
+        self.draws.retain(|pid, _| there(pid));
         let several = self.processes.as_ref().is_some_and(|list| list.len() > 1);
         if slowly && held && several {
             let (shares, until) = handle.shares(self.shares_until);

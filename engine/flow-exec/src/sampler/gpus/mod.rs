@@ -232,7 +232,8 @@ impl Shared {
             while !state.stop && !state.asked {
                 let left = pause.saturating_sub(begun.elapsed());
                 // An attempt that begins is looked at before it has taken anything.
-                if left.is_zero() || state.tracked.values().any(|t| t.holds.iter().any(|h| !h.is_seen())) {
+                let new = |h: &Holder| !h.is_seen() && cards.get(h.card).is_some_and(|card| !card.rests());
+                if left.is_zero() || state.tracked.values().flat_map(|t| &t.holds).any(new) {
                     break;
                 }
                 state = self.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
