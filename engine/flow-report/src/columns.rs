@@ -1,7 +1,7 @@
 //! What a column's name means for one result: an axis, something flow measured, a metric, a parameter, a fact. It knows no
 //! table.
 
-use flow_core::{GpuUsage, StepResult};
+use flow_core::{GpuUsage, Outcome, StepResult};
 use serde_json::Value;
 
 /// A value of a result, before it is shown.
@@ -11,6 +11,8 @@ pub(crate) enum Datum {
     Measured { value: f64, unit: String },
     /// Something that was declared or told: an axis, a parameter, a model's name. The number, where it is one.
     Declared { text: String, number: Option<f64> },
+    /// The program reported NaN or infinity.
+    NotANumber,
     /// Not measured here: a GPU's figure without a GPU.
     NotMeasured,
 }
@@ -57,7 +59,7 @@ pub(crate) fn datum(result: &StepResult, name: &str) -> Option<Datum> {
         let unit = metric.unit.clone();
         return Some(match metric.value.is_finite() {
             true => Datum::Measured { value: metric.value, unit },
-            false => Datum::NotMeasured,
+            false => Datum::NotANumber,
         });
     }
     if let Some(value) = result.params.get(name) {
@@ -89,6 +91,17 @@ pub(crate) fn written(value: &Value) -> String {
 
 pub(crate) fn declared(value: &Value) -> Datum {
     Datum::Declared { text: written(value), number: value.as_f64() }
+}
+
+/// Whether the memory that did not suffice was a GPU's, as far as the program's last words tell; without any, as its placement
+/// does.
+pub(crate) fn gpu_memory_ran_out(result: &StepResult) -> bool {
+    const GPU: [&str; 7] = ["GPU", "CUDA", "cuda", "CUBLAS", "CUDNN", "HIP", "NCCL"];
+    const HOST: [&str; 6] =
+        ["host memory", "CPU", "bad_alloc", "MemoryError", "Cannot allocate", "memory allocation of"];
+    let says = |words: &[&str]| result.message.iter().any(|message| words.iter().any(|word| message.contains(word)));
+    let placed = gpus(result).is_some_and(|n| n > 0);
+    result.outcome == Outcome::OutOfMemory && (says(&GPU) || placed && !says(&HOST))
 }
 
 /// How many GPUs an attempt held; `None` if it never started.

@@ -23,14 +23,14 @@ pub struct Format {
 impl Format {
     /// For values in a metric's unit (`s`, `bytes`, `ratio`, anything else as it is), with digits that suit the values.
     pub fn for_unit(unit: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
-        let (least, most) = values
-            .clone()
-            .map(f64::abs)
-            .filter(|v| *v > 0.0)
-            .fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
+        let most = values.clone().map(f64::abs).fold(0.0, f64::max);
         let whole = values.clone().all(|v| v.fract() == 0.0);
+        // What would read as zero stands with a power of ten of its own, and does not count here.
+        let least_above =
+            |least: f64| values.clone().map(f64::abs).filter(|v| *v >= least).fold(f64::INFINITY, f64::min);
+        let least = least_above(f64::MIN_POSITIVE);
         let plain = |unit: &str, factor: f64, digits: i32, most_decimals: i32| {
-            let decimals = match least * factor {
+            let decimals = match least_above(0.5 * 10_f64.powi(-most_decimals) / factor) * factor {
                 v if v.is_finite() => (digits - 1 - v.log10().floor() as i32).clamp(0, most_decimals) as u8,
                 _ => 0,
             };
@@ -68,17 +68,55 @@ impl Format {
         Format { unit, signed: true, ..self.clone() }
     }
 
+    /// With no more decimals than the values have: 0.5 is not measured to be 0.5000. Shares keep theirs.
+    pub fn no_finer_than(self, values: impl Iterator<Item = f64>) -> Self {
+        if self.unit == "%" {
+            return self;
+        }
+        let has = |v: f64| {
+            let digits =
+                |decimals: &u8| (v * self.factor - self.round(v, *decimals)).abs() <= 1e-12 * (v * self.factor).abs();
+            (0..self.decimals).find(digits).unwrap_or(self.decimals)
+        };
+        let decimals = values.filter(|v| !self.own_power(*v)).map(has).max().unwrap_or(self.decimals);
+        Format { decimals, ..self }
+    }
+
+    /// As shown, rounded. Halves go away from zero, as people do it; what binary fractions lose is undone first (0.285 is
+    /// 28.5 %).
+    fn round(&self, value: f64, decimals: u8) -> f64 {
+        let scale = 10_f64.powi(decimals.into());
+        tidy(value * self.factor * scale).round() / scale
+    }
+
+    /// It is too small for the column's decimals, or has more digits than are known.
+    fn own_power(&self, value: f64) -> bool {
+        value != 0.0
+            && (self.round(value, self.decimals) == 0.0 && self.unit.is_empty() || (value * self.factor).abs() >= 1e15)
+    }
+
     /// The bare number: `16.2`, `−48`.
     pub fn number(&self, value: f64) -> String {
-        // Halves are rounded away from zero, as people do; the nudge undoes what binary fractions lose (0.285 is 28.5 %).
-        let scale = 10_f64.powi(self.decimals.into());
-        let rounded = (value * self.factor * scale * (1.0 + 1e-12)).round() / scale;
-        let digits = format!("{:.*}", usize::from(self.decimals), rounded.abs());
-        match rounded {
-            r if r < 0.0 => format!("−{digits}"),
-            r if r > 0.0 && self.signed => format!("+{digits}"),
-            _ => digits,
+        let shown = match self.own_power(value) {
+            true => power(value * self.factor, 3),
+            false => format!("{:.*}", usize::from(self.decimals), self.round(value, self.decimals)),
+        };
+        let digits = shown.trim_start_matches('-');
+        match digits.starts_with(|c| c != '0') || digits.contains(|c: char| ('1'..='9').contains(&c)) {
+            true if value < 0.0 => format!("−{digits}"),
+            true if self.signed => format!("+{digits}"),
+            _ => digits.to_owned(),
         }
+    }
+
+    /// For programs: three digits more than people see, without the noise of binary fractions.
+    pub fn exact(&self, value: f64) -> String {
+        if self.own_power(value) {
+            return power(value * self.factor, 6);
+        }
+        let decimals = self.decimals + 3;
+        let text = format!("{:.*}", usize::from(decimals), self.round(value, decimals));
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
     }
 
     /// As a cell shows it: with the unit only where that is a sign (`%`, `×`); else the column's head carries it.
@@ -96,6 +134,20 @@ impl Format {
             "" | "%" | "×" => None,
             unit => Some(unit),
         }
+    }
+}
+
+/// Without the last digits, which are noise of binary fractions.
+fn tidy(value: f64) -> f64 {
+    format!("{value:.13e}").parse().unwrap_or(value)
+}
+
+/// `1.5e-12`.
+fn power(value: f64, digits: usize) -> String {
+    let text = format!("{value:.digits$e}");
+    match text.split_once('e') {
+        Some((number, power)) => format!("{}e{power}", number.trim_end_matches('0').trim_end_matches('.')),
+        None => text,
     }
 }
 
@@ -126,5 +178,24 @@ mod tests {
         for (shown, expected) in cases {
             assert_eq!(shown, expected);
         }
+    }
+
+    #[test]
+    fn no_digit_is_made_up_and_nothing_reads_as_zero() {
+        let values = [0.0, 1e12, 123456789012.0, 1234567.5, 0.1, -99999.5, 1.5e-12, 1e20];
+        let format = Format::for_unit("", values.into_iter()).no_finer_than(values.into_iter());
+        let shown = values.map(|v| format.cell(v));
+        let expected = ["0.0", "1000000000000.0", "123456789012.0", "1234567.5", "0.1", "−99999.5", "1.5e-12", "1e20"];
+        assert_eq!(shown, expected);
+        let exact = values.map(|v| format.exact(v));
+        assert_eq!(exact, ["0", "1000000000000", "123456789012", "1234567.5", "0.1", "-99999.5", "1.5e-12", "1e20"]);
+        let of = |values: &[f64]| {
+            let format = Format::for_unit("", values.iter().copied()).no_finer_than(values.iter().copied());
+            values.iter().map(|v| format.cell(*v)).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(of(&[0.01, 0.17, 0.92]), "0.01 0.17 0.92");
+        assert_eq!(of(&[0.5, 0.25, 1.0 / 3.0]), "0.5000 0.2500 0.3333");
+        assert_eq!(of(&[0.1 + 0.2]), "0.3");
+        assert_eq!(of(&[2e-7, 3e-7]), "2e-7 3e-7");
     }
 }

@@ -1,7 +1,7 @@
 //! What running together did: each member against its run alone, a verdict for the group, and what each resource has to do
 //! with it. Values only; words and tables are elsewhere.
 
-use flow_core::{CorunGpus, Outcome, StepResult};
+use flow_core::{CorunGpus, Mode, Outcome, StepResult};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,6 +12,8 @@ use crate::columns::{self, Datum, datum, likeness, unlike};
 pub(crate) const TOLERANCE: f64 = 0.10;
 /// How many standard errors a difference must exceed.
 const SIGMAS: f64 = 2.0;
+/// From this share of the host on, what other programs use of the CPU counts: a line below the report, and no verdict.
+pub(crate) const FOREIGN_CPU: f64 = 0.10;
 /// Demand below this share of a resource leaves it room: it is ruled out.
 const ROOM: f64 = 0.90;
 
@@ -46,12 +48,18 @@ pub(crate) struct Member {
     pub(crate) together: Option<f64>,
     /// CPU use alone, as a share of the host.
     pub(crate) cpu: Option<f64>,
+    /// What other programs used of the CPU meanwhile: alone, and together.
+    pub(crate) foreign: (Option<f64>, Option<f64>),
 }
 
-impl Member {
-    /// How much slower than alone: 0.5 is half as long again.
-    pub(crate) fn slowdown(&self) -> Option<f64> {
-        Some(self.together? / self.alone? - 1.0)
+impl Together {
+    /// How much slower than alone a member is: 0.5 is half as long again. Nothing where the two are not to be compared.
+    pub(crate) fn slowdown(&self, member: &Member) -> Option<f64> {
+        let judged = matches!(
+            self.verdict,
+            Verdict::Parallel | Verdict::OnlyConcurrent | Verdict::SlowerThanOneAfterAnother | Verdict::TooNoisy
+        );
+        judged.then_some(member.together? / member.alone? - 1.0)
     }
 }
 
@@ -67,6 +75,8 @@ pub(crate) enum Verdict {
     SlowerThanOneAfterAnother,
     /// The differences are within the noise.
     TooNoisy,
+    /// Other programs used the CPU while this member, or its run alone, was measured: the difference may be theirs.
+    ForeignCpu { label: String, used: f64 },
     /// A member has no epoch while all were running.
     NotEnoughOverlap { label: String },
     /// A member ran out of memory beside the others.
@@ -79,6 +89,10 @@ pub(crate) enum Verdict {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "why")]
 pub(crate) enum Refusal {
+    /// Nothing ran beside its only member.
+    OneMember,
+    /// What a member is compared with ran beside others of flow's own.
+    NotAlone { label: String, beside: Vec<String> },
     /// A member has no run alone to compare with.
     NoSolo { label: String },
     /// A member and its run alone are not alike.
@@ -175,6 +189,7 @@ fn group(name: String, members: &[&StepResult], solo: &[StepResult], tolerance: 
         alone: solo.and_then(|s| number(s, measure)),
         together: number(member, measure),
         cpu: solo.and_then(|s| number(s, "cpu_util")),
+        foreign: (solo.and_then(|s| number(s, "foreign_cpu")), number(member, "foreign_cpu")),
     });
     let mut judged = Together {
         group: name,
@@ -191,6 +206,10 @@ fn group(name: String, members: &[&StepResult], solo: &[StepResult], tolerance: 
         return judged;
     }
     let pairs: Vec<(&StepResult, &StepResult)> = pairs.iter().filter_map(|(m, s)| Some((*m, (*s)?))).collect();
+    if let Some(verdict) = disturbed(&pairs) {
+        judged.verdict = verdict;
+        return judged;
+    }
     let speeds = speeds(&pairs, measure);
     let gain: f64 = speeds.iter().map(|(speed, _)| speed).sum();
     let gain_error = speeds.iter().map(|(speed, error)| (speed * error).powi(2)).sum::<f64>().sqrt();
@@ -231,7 +250,7 @@ fn number(result: &StepResult, name: &str) -> Option<f64> {
     match datum(result, name)? {
         Datum::Measured { value, .. } => Some(value),
         Datum::Declared { number, .. } => number,
-        Datum::NotMeasured => None,
+        Datum::NotANumber | Datum::NotMeasured => None,
     }
 }
 
@@ -244,8 +263,19 @@ fn measure(pairs: &[(&StepResult, Option<&StepResult>)]) -> &'static str {
     ["epoch_time", "iteration_time"].into_iter().find(|name| all(name)).unwrap_or("wall")
 }
 
+/// The measurement beside which other programs used the most of the CPU, if that was too much.
+fn disturbed(pairs: &[(&StepResult, &StepResult)]) -> Option<Verdict> {
+    let all = pairs.iter().flat_map(|(member, solo)| [*member, *solo]);
+    let used = all.filter_map(|r| Some((r, number(r, "foreign_cpu")?)));
+    let (result, used) = used.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, used)| *used > FOREIGN_CPU)?;
+    Some(Verdict::ForeignCpu { label: result.label.clone(), used })
+}
+
 fn refused(pairs: &[(&StepResult, Option<&StepResult>)], measure: &str) -> Option<Verdict> {
     let refuse = |refusal| Some(Verdict::Refused { refusal });
+    if pairs.len() < 2 {
+        return refuse(Refusal::OneMember);
+    }
     for (member, _) in pairs {
         if member.outcome == Outcome::OutOfMemory {
             return Some(Verdict::OutOfMemory { label: member.label.clone() });
@@ -262,6 +292,9 @@ fn refused(pairs: &[(&StepResult, Option<&StepResult>)], measure: &str) -> Optio
             }
             if !result.spoiled.is_empty() {
                 return refuse(Refusal::Spoiled { label, reasons: result.spoiled.clone() });
+            }
+            if result.circumstances.mode == Mode::Plain && !result.circumstances.corunners.is_empty() {
+                return refuse(Refusal::NotAlone { label, beside: result.circumstances.corunners.clone() });
             }
             if number(result, measure).is_none_or(|v| v <= 0.0) {
                 return refuse(Refusal::NoTime { label });

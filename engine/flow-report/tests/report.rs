@@ -178,6 +178,8 @@ fn groups_that_cannot_be_judged_say_why() {
         judge(|m| m[2].spoiled = vec!["another process used the GPU".into()]),
         judge(|m| m[2].circumstances.corun.as_mut().expect("a window").epochs = 0),
         judge(|m| m[0].axes["batch"] = json!(48)),
+        judge(|m| m.truncate(1)),
+        judge(|m| m[1] = m[1].clone().cpu_util(0.3).foreign_cpu(0.25)),
         judge(|m| *m = m.drain(..).map(|r| r.noisy("epoch_time", 17.0, "s", 3.0, 3)).collect()),
         judge(|m| *m = m.drain(..).map(|r| r.noisy("epoch_time", 43.0, "s", 2.0, 3)).collect()),
         judge(|m| *m = m.drain(..).map(|r| r.epoch_time(60.0)).collect()),
@@ -190,9 +192,57 @@ fn groups_that_cannot_be_judged_say_why() {
     - Together (g): **not compared**. `together[batch=128]` is not to be trusted: another process used the GPU.
     - Together (g): **not enough overlap**. `together[batch=128]` has no epoch while all members were running.
     - Together (g): **not compared**. `together[batch=32]` has no run alone to compare with.
+    - Together (g): **not compared**. The group has one member, and nothing ran beside it.
+    - Together (g): **too noisy to say**. Other programs used 25.0 % of the CPU while `together[batch=64]` ran.
     - Together (g): **too noisy to say**. Whether the members are slower than alone (5 % to 50 %) is within the noise.
     - Together (g): **too noisy to say**. The members take 165 % to 281 % longer than alone; whether that is more or less work than one after another (1.00×) is within the noise. What limits them: CPU (197 % asked for). Ruled out: GPU, GPU memory and GPU memory traffic (each has its own). No figures for waiting for data.
     - Together (g): **slower than one after another**. The members take 270 % to 431 % longer than alone and do 0.72× the work of one after another. What limits them: CPU (197 % asked for). Ruled out: GPU, GPU memory and GPU memory traffic (each has its own). No figures for waiting for data.
+    "#);
+}
+
+#[test]
+fn what_ran_beside_others_is_no_run_alone() {
+    let mut input = feb08::with_gpus();
+    let solo = &mut input.steps["solo"].results;
+    for result in solo.iter_mut() {
+        result.circumstances.mode = flow_core::Mode::Plain;
+        result.circumstances.corunners = vec!["solo[version=v7,batch=16]".into(), "other".into()];
+    }
+    let report = text(&run("report", feb08::with(), &input).expect("a report"), "report.md");
+    let told: Vec<&str> = report.lines().filter(|l| l.contains("not compared") || l.contains("不作比较")).collect();
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    | v7         | its own each / 各用各的 | not compared / 不作比较 |                                                     — |
+    | v11        | its own each / 各用各的 | not compared / 不作比较 |                                                     — |
+    - Together (v7): **not compared**. `solo[version=v7,batch=32]`, which was to be the run alone, ran beside `solo[version=v7,batch=16]` and `other`; `exclusive: true` keeps others away.
+    - Together (v11): **not compared**. `solo[version=v11,batch=32]`, which was to be the run alone, ran beside `solo[version=v7,batch=16]` and `other`; `exclusive: true` keeps others away.
+    * 同时运行（v7）：**不作比较**。本应单独运行的 `solo[version=v7,batch=32]` 与 `solo[version=v7,batch=16]` 和 `other` 同时运行；`exclusive: true` 可使其独占机器。
+    * 同时运行（v11）：**不作比较**。本应单独运行的 `solo[version=v11,batch=32]` 与 `solo[version=v7,batch=16]` 和 `other` 同时运行；`exclusive: true` 可使其独占机器。
+    "#);
+}
+
+#[test]
+fn a_finding_rests_on_most_rows_and_a_frontier_on_what_ran() {
+    let at = |v: &str, batch: u32| result("s", &[("v", json!(v)), ("batch", json!(batch))], 1);
+    let mut results = Vec::new();
+    for v in ["v1", "v2"] {
+        results.push(at(v, 8).epoch_time(3.0).metric("train_loss", 0.5, ""));
+        let one = at(v, 16).epoch_time(2.5);
+        results.push(if v == "v1" { one.metric("train_loss", 0.4, "") } else { one });
+        results.push(at(v, 32).epoch_time(2.0).metric("train_loss", f64::NAN, ""));
+        results.push(at(v, 48).outcome(Outcome::Failed));
+        results.push(at(v, 64).outcome(Outcome::OutOfMemory));
+    }
+    let mut input = input(vec![("s", view("torch/train", None, results))]);
+    let with = json!({"from": "s", "rows": "batch", "split": "v", "columns": ["train_loss", "epoch_time"]});
+    add_table(&mut input, "t", with);
+    let with = json!({"sections": [{"table": "t", "compare": "v"}]});
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    insta::assert_snapshot!(bullets(&report).concat().join("\n"), @r#"
+    - v1: Epoch time still falls up to batch size 32 (2.0 s).
+    - v1: Batch size 64 runs out of GPU memory; 32 still fits.
+    - v2: Epoch time still falls up to batch size 32 (2.0 s).
+    - v2: Batch size 64 runs out of GPU memory; 32 still fits.
+    - From v1 to v2, epoch time is unchanged (the largest difference is 0 %).
     "#);
 }
 

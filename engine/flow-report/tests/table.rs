@@ -92,18 +92,18 @@ fn a_growth_column_cannot_be_another_tables() {
     insta::assert_snapshot!(text(&out, "table.en.md"), @r#"
     | Batch size | GPUs | GPU memory, v7 (MiB) | Growth, v7 | GPU memory, v11 (MiB) | Growth, v11 | Epoch time, v7 (s) | Growth, v7 | Epoch time, v11 (s) | Growth, v11 |
     |-----------:|-----:|---------------------:|-----------:|----------------------:|------------:|-------------------:|-----------:|--------------------:|------------:|
-    |         16 |    1 |                 2361 |          — |                  2361 |           — |              18.10 |          — |               16.50 |           — |
-    |         32 |    1 |                 4175 |      +77 % |                  4175 |       +77 % |              16.20 |      −10 % |               14.40 |       −13 % |
-    |         64 |    1 |                 7627 |      +83 % |                  7627 |       +83 % |              15.40 |       −5 % |               13.60 |        −6 % |
-    |        128 |    2 |                 7737 |   1→2 GPUs |                  7737 |    1→2 GPUs |              11.30 |   1→2 GPUs |                8.70 |    1→2 GPUs |
+    |         16 |    1 |                 2361 |          — |                  2361 |           — |               18.1 |          — |                16.5 |           — |
+    |         32 |    1 |                 4175 |      +77 % |                  4175 |       +77 % |               16.2 |      −10 % |                14.4 |       −13 % |
+    |         64 |    1 |                 7627 |      +83 % |                  7627 |       +83 % |               15.4 |       −5 % |                13.6 |        −6 % |
+    |        128 |    2 |                 7737 |   1→2 GPUs |                  7737 |    1→2 GPUs |               11.3 |   1→2 GPUs |                 8.7 |    1→2 GPUs |
     "#);
     insta::assert_snapshot!(text(&out, "table.zh.md"), @r#"
     | 批大小 | GPU 数 | 显存，v7 (MiB) | 增长率，v7 | 显存，v11 (MiB) | 增长率，v11 | 每轮用时，v7 (s) | 增长率，v7 | 每轮用时，v11 (s) | 增长率，v11 |
     |-------:|-------:|---------------:|-----------:|----------------:|------------:|-----------------:|-----------:|------------------:|------------:|
-    |     16 |      1 |           2361 |          — |            2361 |           — |            18.10 |          — |             16.50 |           — |
-    |     32 |      1 |           4175 |      +77 % |            4175 |       +77 % |            16.20 |      −10 % |             14.40 |       −13 % |
-    |     64 |      1 |           7627 |      +83 % |            7627 |       +83 % |            15.40 |       −5 % |             13.60 |        −6 % |
-    |    128 |      2 |           7737 | 1→2 块 GPU |            7737 |  1→2 块 GPU |            11.30 | 1→2 块 GPU |              8.70 |  1→2 块 GPU |
+    |     16 |      1 |           2361 |          — |            2361 |           — |             18.1 |          — |              16.5 |           — |
+    |     32 |      1 |           4175 |      +77 % |            4175 |       +77 % |             16.2 |      −10 % |              14.4 |       −13 % |
+    |     64 |      1 |           7627 |      +83 % |            7627 |       +83 % |             15.4 |       −5 % |              13.6 |        −6 % |
+    |    128 |      2 |           7737 | 1→2 块 GPU |            7737 |  1→2 块 GPU |             11.3 | 1→2 块 GPU |               8.7 |  1→2 块 GPU |
     "#);
 }
 
@@ -128,14 +128,14 @@ fn ratio_speedup_and_difference() {
     insta::assert_snapshot!(text(&out, "table.zh.md"), @r#"
     | 版本 | 批大小 | 用时 (s) |     增长率 | 每轮用时加速比 |
     |------|-------:|---------:|-----------:|---------------:|
-    | v7   |     16 |    18.10 |          — |          1.00× |
-    | v7   |     32 |    16.20 |      −10 % |          1.12× |
-    | v7   |     64 |    15.40 |       −5 % |          1.18× |
-    | v7   |    128 |    11.30 | 1→2 块 GPU |          1.60× |
-    | v11  |     16 |    16.50 |          — |          1.10× |
-    | v11  |     32 |    14.40 |      −13 % |          1.26× |
-    | v11  |     64 |    13.60 |       −6 % |          1.33× |
-    | v11  |    128 |     8.70 | 1→2 块 GPU |          2.08× |
+    | v7   |     16 |     18.1 |          — |          1.00× |
+    | v7   |     32 |     16.2 |      −10 % |          1.12× |
+    | v7   |     64 |     15.4 |       −5 % |          1.18× |
+    | v7   |    128 |     11.3 | 1→2 块 GPU |          1.60× |
+    | v11  |     16 |     16.5 |          — |          1.10× |
+    | v11  |     32 |     14.4 |      −13 % |          1.26× |
+    | v11  |     64 |     13.6 |       −6 % |          1.33× |
+    | v11  |    128 |      8.7 | 1→2 块 GPU |          2.08× |
 
     比值与加速比以第一行为基准。
     "#);
@@ -225,7 +225,7 @@ fn words_where_there_is_no_number() {
     insta::assert_snapshot!(text(&out, "table.en.md"), @r#"
     | Batch size |         GPUs |         epoch_tme |    Epoch time (s) | Growth | Outcome           |
     |-----------:|-------------:|------------------:|------------------:|-------:|-------------------|
-    |         16 |            1 |                 — |              20.0 |      — | ok                |
+    |         16 |            1 |                 — |                20 |      — | ok                |
     |         32 |            1 | out of GPU memory | out of GPU memory |      — | out of GPU memory |
     |         64 |            1 |         timed out |         timed out |      — | timed out         |
     |        128 |            1 |       spoiled (a) |       spoiled (a) |      — | ok                |
@@ -240,7 +240,7 @@ fn words_where_there_is_no_number() {
     insta::assert_snapshot!(text(&out, "table.zh.md"), @r#"
     | 批大小 |             GPU 数 |          epoch_tme |       每轮用时 (s) | 增长率 | 结果               |
     |-------:|-------------------:|-------------------:|-------------------:|-------:|--------------------|
-    |     16 |                  1 |                  — |               20.0 |      — | 成功               |
+    |     16 |                  1 |                  — |                 20 |      — | 成功               |
     |     32 |                  1 |           显存不足 |           显存不足 |      — | 显存不足           |
     |     64 |                  1 |               超时 |               超时 |      — | 超时               |
     |    128 |                  1 |         受干扰 (a) |         受干扰 (a) |      — | 成功               |
@@ -255,6 +255,58 @@ fn words_where_there_is_no_number() {
 }
 
 #[test]
+fn what_diverged_is_said_and_never_a_dash() {
+    let at = |batch: u32, loss: f64| result("s", &[("batch", json!(batch))], 1).metric("train_loss", loss, "");
+    let results = vec![at(16, 0.5), at(32, f64::NAN), at(64, f64::INFINITY)];
+    let with = json!({"from": "s", "columns": ["train_loss", "growth(train_loss)"]});
+    let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
+    insta::assert_snapshot!(text(&out, "table.en.md"), @r#"
+    | Batch size | Training loss | Growth |
+    |-----------:|--------------:|-------:|
+    |         16 |           0.5 |      — |
+    |         32 |       NaN (a) |      — |
+    |         64 |       NaN (a) |      — |
+
+    (a) NaN: the program reported something that is no number (NaN or infinity); a loss that does so has diverged.
+    "#);
+    insta::assert_snapshot!(text(&out, "table.zh.md"), @r#"
+    | 批大小 | 训练损失 | 增长率 |
+    |-------:|---------:|-------:|
+    |     16 |      0.5 |      — |
+    |     32 |  NaN (a) |      — |
+    |     64 |  NaN (a) |      — |
+
+    (a) NaN：程序报告的不是数值（NaN 或无穷大）；损失出现这种值，即训练已发散。
+    "#);
+    assert_eq!(column(&text(&out, "table.csv"), "train_loss"), ["0.5", "NaN", "NaN"]);
+}
+
+#[test]
+fn the_memory_that_ran_out_is_the_one_that_the_program_names() {
+    let at = |batch: u32, gpus: usize, message: Option<&str>| {
+        let mut result = result("s", &[("batch", json!(batch))], gpus).outcome(Outcome::OutOfMemory);
+        result.message = message.map(str::to_owned);
+        result
+    };
+    let results = vec![
+        at(1, 1, None),
+        at(2, 1, Some("the kernel killed it for want of host memory")),
+        at(3, 0, Some("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB")),
+        at(4, 0, Some("MemoryError")),
+    ];
+    let with = json!({"from": "s", "columns": ["epoch_time"]});
+    let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
+    insta::assert_snapshot!(text(&out, "table.zh.md"), @r#"
+    | 批大小 | 每轮用时 |
+    |-------:|---------:|
+    |      1 | 显存不足 |
+    |      2 | 内存不足 |
+    |      3 | 显存不足 |
+    |      4 | 内存不足 |
+    "#);
+}
+
+#[test]
 fn without_a_gpu_its_columns_are_dashes() {
     let results = vec![result("s", &[("batch", json!(8))], 0).epoch_time(20.0).cpu_util(0.97).on_cpu()];
     let with = json!({"from": "s", "columns": ["gpus", "gpu_memory", "gpu_load", "cpu_util", "epoch_time"]});
@@ -262,7 +314,7 @@ fn without_a_gpu_its_columns_are_dashes() {
     insta::assert_snapshot!(text(&out, "table.en.md"), @r#"
     | Batch size | GPUs | GPU memory | GPU load | CPU use | Epoch time (s) |
     |-----------:|-----:|-----------:|---------:|--------:|---------------:|
-    |          8 |    — |          — |        — |  97.0 % |           20.0 |
+    |          8 |    — |          — |        — |  97.0 % |             20 |
     "#);
 }
 

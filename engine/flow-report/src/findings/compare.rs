@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::stats::median;
 use super::{Figure, Finding, Scoped, Source};
 use crate::format::Format;
-use crate::table::{Content, Table};
+use crate::table::{Content, Row, Table};
 
 /// Relative changes smaller than this are none.
 const SAME: f64 = 0.05;
@@ -31,6 +31,10 @@ pub(crate) struct Changes {
     pub(crate) columns: Vec<(String, Format)>,
     /// Changes by row of the table, then column.
     pub(crate) rows: Vec<Vec<Option<f64>>>,
+    /// By column, in how many rows there ought to be a change: in all but those that ended both times for want of memory, or
+    /// did not run.
+    #[serde(skip)]
+    expected: Vec<usize>,
 }
 
 /// Compares the two values of the split `axis`.
@@ -44,7 +48,8 @@ pub(crate) fn compare(table: &Table, axis: &str) -> Result<Option<(Changes, Vec<
     let [a, b] = values.as_slice() else {
         return Ok(None);
     };
-    let mut changes = Changes { axis: axis.into(), a: a.clone(), b: b.clone(), columns: vec![], rows: vec![] };
+    let mut changes =
+        Changes { axis: axis.into(), a: a.clone(), b: b.clone(), columns: vec![], rows: vec![], expected: vec![] };
     changes.rows.resize(table.body.len(), Vec::new());
     for (at_a, column) in table.columns.iter().enumerate() {
         if column.derived.is_some() || column.part.as_ref() != Some(a) {
@@ -64,6 +69,8 @@ pub(crate) fn compare(table: &Table, axis: &str) -> Result<Option<(Changes, Vec<
         };
         let all: Vec<Option<f64>> = (0..table.body.len()).map(change).collect();
         if all.iter().any(Option::is_some) {
+            let nothing = |row: &Row| row.cells[at_a].had_nothing_to_say() && row.cells[at_b].had_nothing_to_say();
+            changes.expected.push(table.body.iter().filter(|row| !nothing(row)).count());
             changes.columns.push((column.name.clone(), show));
             changes.rows.iter_mut().zip(all).for_each(|(row, change)| row.push(change));
         }
@@ -78,6 +85,10 @@ fn found(changes: &Changes) -> Vec<Scoped> {
     for (at, (name, show)) in changes.columns.iter().enumerate() {
         let points: Vec<(usize, f64)> =
             changes.rows.iter().enumerate().filter_map(|(row, cells)| Some((row, cells[at]?))).collect();
+        // What most rows cannot tell is not said of the column.
+        if 2 * points.len() <= changes.expected[at] {
+            continue;
+        }
         let figure = |(row, value): (usize, f64)| Figure {
             value,
             show: show.clone(),

@@ -217,8 +217,8 @@ fn frontier(ledger: &Ledger<'_>, curve: &Curve, axis: &str, memory: Option<&(Str
         .collect();
     let ended = |row: usize| {
         columns.iter().find_map(|at| match table.body[row].cells[*at].content {
-            Content::Outcome { outcome: outcome @ (Outcome::OutOfMemory | Outcome::DoesNotFit) } => {
-                Some((outcome, table.body[row].cells[*at].gpus))
+            Content::Outcome { outcome: outcome @ (Outcome::OutOfMemory | Outcome::DoesNotFit), gpu } => {
+                Some((outcome, gpu))
             }
             _ => None,
         })
@@ -231,13 +231,20 @@ fn frontier(ledger: &Ledger<'_>, curve: &Curve, axis: &str, memory: Option<&(Str
         Content::Text { text, .. } => text.clone(),
         _ => String::new(),
     };
-    let (outcome, gpus) = ended(curve.rows[at])?;
-    let fits = at.checked_sub(1).map(|before| {
-        let row = curve.rows[before];
+    let (outcome, gpu) = ended(curve.rows[at])?;
+    // The last one before it that did run; one that failed says nothing about memory.
+    let ran = |row: &&usize| {
+        columns.iter().any(|at| match table.body[**row].cells[*at].content {
+            Content::Number { .. } | Content::NotANumber => true,
+            Content::Outcome { outcome, .. } => outcome == Outcome::Ok,
+            _ => false,
+        })
+    };
+    let fits = curve.rows[..at].iter().rfind(ran).map(|row| {
+        let row = *row;
         let used = memory.and_then(|(_, points)| points.iter().find(|p| p.row == row));
         (text(row), used.and_then(|p| ledger.cell(p.row, p.column)))
     });
-    let gpu = gpus.is_some_and(|n| n > 0);
     Some(Finding::Frontier { axis: axis.to_owned(), at: text(curve.rows[at]), outcome, gpu, fits })
 }
 

@@ -9,10 +9,8 @@ use super::setup::{Setup, setup};
 use super::with::{Guess, ReportWith, SectionWith};
 use crate::findings::{Bound, Changes, Computed, Finding, Ledger, Scoped, compare, curves, load};
 use crate::table::Table;
-use crate::verdict::{Resource, Ruled, TOLERANCE, Together, Verdict, judge};
+use crate::verdict::{FOREIGN_CPU, Resource, Ruled, TOLERANCE, Together, Verdict, judge};
 
-/// From this share of the host on, the CPU use of other programs is worth a line.
-const FOREIGN_CPU: f64 = 0.10;
 /// A share of a GPU's time slices that is worth a remark.
 const GPU_SHARED: f64 = 0.01;
 

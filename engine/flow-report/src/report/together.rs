@@ -5,7 +5,7 @@ use flow_core::CorunGpus;
 use crate::columns::written;
 use crate::format::Format;
 use crate::table::{Grid, Names, name};
-use crate::verdict::{Refusal, Resource, Ruled, Ruling, Together, Verdict};
+use crate::verdict::{FOREIGN_CPU, Refusal, Resource, Ruled, Ruling, Together, Verdict};
 use crate::words::{Args, Words, join};
 
 /// The members of all groups: alone against together.
@@ -38,7 +38,14 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
     heads.push((head("together-together"), true));
     heads.push((words.joined(langs, "together-slower"), true));
     heads.push((words.joined(langs, "together-cpu-alone"), true));
-    let rows = groups.iter().flat_map(|g| &g.members).map(|m| {
+    let foreign: Vec<f64> =
+        measured(|m| m.foreign.0).into_iter().chain(measured(|m| m.foreign.1)).filter(|v| *v > FOREIGN_CPU).collect();
+    let others = Format::for_unit("ratio", foreign.iter().copied());
+    if !foreign.is_empty() {
+        heads.push((words.joined(langs, "together-foreign-alone"), true));
+        heads.push((words.joined(langs, "together-foreign-together"), true));
+    }
+    let rows = groups.iter().flat_map(|g| g.members.iter().map(move |m| (g, m))).map(|(g, m)| {
         let mut cells: Vec<String> =
             axes.iter().map(|axis| m.axes.get(*axis).map(written).unwrap_or_default()).collect();
         if on_gpus {
@@ -46,8 +53,11 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
         }
         cells.push(m.alone.map_or_else(dash, |v| time.cell(v)));
         cells.push(m.together.map_or_else(dash, |v| time.cell(v)));
-        cells.push(m.slowdown().map_or_else(dash, |v| Format::change().cell(v)));
+        cells.push(g.slowdown(m).map_or_else(dash, |v| Format::change().cell(v)));
         cells.push(m.cpu.map_or_else(dash, |v| cpu.cell(v)));
+        if !foreign.is_empty() {
+            cells.extend([m.foreign.0, m.foreign.1].map(|v| v.map_or_else(dash, |v| others.cell(v))));
+        }
         cells
     });
     Grid { rows: rows.collect(), heads }
@@ -111,7 +121,7 @@ fn verdict_key(verdict: &Verdict) -> &'static str {
         Verdict::Parallel => "verdict-parallel",
         Verdict::OnlyConcurrent => "verdict-only-concurrent",
         Verdict::SlowerThanOneAfterAnother => "verdict-slower",
-        Verdict::TooNoisy => "verdict-too-noisy",
+        Verdict::TooNoisy | Verdict::ForeignCpu { .. } => "verdict-too-noisy",
         Verdict::NotEnoughOverlap { .. } => "verdict-overlap",
         Verdict::OutOfMemory { .. } => "verdict-out-of-memory",
         Verdict::Refused { .. } => "verdict-refused",
@@ -122,7 +132,7 @@ fn verdict_key(verdict: &Verdict) -> &'static str {
 pub(crate) fn sentences(group: &Together, words: &Words, lang: &str) -> Vec<String> {
     let verdict = words.text(lang, verdict_key(&group.verdict), &Args::new());
     let args = || Args::new().with("group", group.group.clone()).with("verdict", verdict.clone());
-    let mut slow: Vec<f64> = group.members.iter().filter_map(crate::verdict::Member::slowdown).collect();
+    let mut slow: Vec<f64> = group.members.iter().filter_map(|m| group.slowdown(m)).collect();
     slow.sort_by(f64::total_cmp);
     let figure = |v: Option<&f64>| {
         let unsigned = Format { signed: false, ..Format::change() };
@@ -147,6 +157,10 @@ pub(crate) fn sentences(group: &Together, words: &Words, lang: &str) -> Vec<Stri
             words.text(lang, "together-noisy-gain", &args().with("range", range).with("gain", gain))
         }
         Verdict::TooNoisy => words.text(lang, "together-noisy", &args().with("range", range)),
+        Verdict::ForeignCpu { label, used } => {
+            let used = words.figure(lang, &Format::for_unit("ratio", [*used].into_iter()), *used);
+            words.text(lang, "together-foreign", &args().with("label", label.clone()).with("used", used))
+        }
         Verdict::NotEnoughOverlap { label } => {
             words.text(lang, "together-overlap", &args().with("label", label.clone()))
         }
@@ -218,6 +232,13 @@ fn ruling(ruling: &Ruling, words: &Words, lang: &str) -> String {
 fn refused(refusal: &Refusal, words: &Words, lang: &str) -> String {
     let args = Args::new();
     match refusal {
+        Refusal::OneMember => words.text(lang, "refused-one-member", &args),
+        Refusal::NotAlone { label, beside } => {
+            // A few tell which kind; the rest is a number nobody needs.
+            let some: Vec<String> = beside.iter().take(3).map(|label| format!("`{label}`")).collect();
+            let list = if beside.len() > some.len() { some.join(", ") + ", …" } else { words.list(lang, &some) };
+            words.text(lang, "refused-not-alone", &args.with("label", label.clone()).with("beside", list))
+        }
         Refusal::NoSolo { label } => words.text(lang, "refused-no-solo", &args.with("label", label.clone())),
         Refusal::NoTime { label } => words.text(lang, "refused-no-time", &args.with("label", label.clone())),
         Refusal::Unlike { label, what, one, other } => {

@@ -215,7 +215,7 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
         return Cell::new(Content::Absent);
     }
     if name == "outcome" {
-        return Cell::new(Content::Outcome { outcome: worst(results) });
+        return Cell::new(worst(results));
     }
     // What was declared is known whatever became of the attempt.
     let told: Vec<Datum> = results.iter().filter_map(|r| datum(r, name)).filter(is_declared).collect();
@@ -230,10 +230,14 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
         results.iter().copied().filter(|r| r.outcome == Outcome::Ok && r.spoiled.is_empty()).collect();
     if sound.is_empty() {
         let Some(spoiled) = results.iter().find(|r| !r.spoiled.is_empty()) else {
-            return Cell::new(Content::Outcome { outcome: worst(results) });
+            return Cell::new(worst(results));
         };
         let note = table.note(Note::Spoiled { label: spoiled.label.clone(), reasons: spoiled.spoiled.clone() });
         return Cell { notes: vec![note], ..Cell::new(Content::Spoiled) };
+    }
+    // One of several makes their mean no number either.
+    if sound.iter().any(|r| matches!(datum(r, name), Some(Datum::NotANumber))) {
+        return Cell { notes: vec![table.note(Note::NotANumber)], ..Cell::new(Content::NotANumber) };
     }
     let measured: Vec<(f64, &StepResult)> = sound
         .iter()
@@ -285,8 +289,10 @@ fn together(with: &TableWith, mut values: Vec<f64>) -> Content {
 }
 
 /// The outcome that a cell of several names: the first that is not ok.
-fn worst(results: &[&StepResult]) -> Outcome {
-    results.iter().map(|r| r.outcome).find(|o| *o != Outcome::Ok).unwrap_or(Outcome::Ok)
+fn worst(results: &[&StepResult]) -> Content {
+    let bad = results.iter().find(|r| r.outcome != Outcome::Ok);
+    let outcome = bad.map_or(Outcome::Ok, |r| r.outcome);
+    Content::Outcome { outcome, gpu: bad.is_some_and(|r| columns::gpu_memory_ran_out(r)) }
 }
 
 fn add_plain(table: &mut Table, name: &str, label: Option<Text>, measured: Measured, groups: &Groups<'_>) {
@@ -294,7 +300,13 @@ fn add_plain(table: &mut Table, name: &str, label: Option<Text>, measured: Measu
         Content::Number { value, .. } => Some(value),
         _ => None,
     });
-    let show = Format::for_unit(&measured.unit, values);
+    let shown = measured.cells.iter().flatten().flat_map(|cell| match cell.content {
+        Content::Number { value, spread: None, .. } => vec![value],
+        Content::Number { value, spread: Some(Spread::Sd(sd, _)), .. } => vec![value, sd],
+        Content::Number { value, spread: Some(Spread::Range(least, most, _)), .. } => vec![value, least, most],
+        _ => vec![],
+    });
+    let show = Format::for_unit(&measured.unit, values).no_finer_than(shown);
     let column = Column { name: name.to_owned(), label, show, ..Column::default() };
     // What was declared and does not differ stands once beside the split columns.
     let once = measured.declared && measured.cells.iter().all(|row| row.iter().all(|c| c.content == row[0].content));

@@ -48,11 +48,7 @@ fn heads(column: &Column, spread: &Option<Spread>) -> Vec<String> {
 }
 
 fn values(content: &Content, column: &Column, column_spread: &Option<Spread>) -> Vec<String> {
-    let number = |v: f64| {
-        // Three digits more than people see, without the noise of binary fractions.
-        let text = format!("{:.*}", usize::from(column.show.decimals) + 3, v * column.show.factor);
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    };
+    let number = |v: f64| column.show.exact(v);
     let more = |spread: &Option<Spread>| match (column_spread, spread) {
         (None, _) => vec![],
         (Some(_), Some(Spread::Sd(sd, n))) => vec![number(*sd), n.to_string()],
@@ -63,10 +59,11 @@ fn values(content: &Content, column: &Column, column_spread: &Option<Spread>) ->
     let (first, spread) = match content {
         Content::Number { value, spread, .. } => (number(*value), spread),
         Content::Text { text, .. } => (text.clone(), &None),
-        Content::Outcome { outcome } => {
+        Content::Outcome { outcome, .. } => {
             let id = serde_json::to_value(outcome).ok().and_then(|v| v.as_str().map(str::to_owned));
             (id.unwrap_or_default(), &None)
         }
+        Content::NotANumber => ("NaN".into(), &None),
         Content::Spoiled => ("spoiled".into(), &None),
         Content::Unlike => ("unlike".into(), &None),
         Content::GpusChange { .. } | Content::Absent => ("NA".into(), &None),

@@ -146,7 +146,7 @@ pub(crate) fn inline(label: &str, lang: &str) -> String {
 }
 
 fn show(cell: &Cell, column: &Column, words: &Words, langs: &[&str], numbered: &[usize]) -> String {
-    let text = content(&cell.content, cell.gpus, column, words, langs);
+    let text = content(&cell.content, column, words, langs);
     let notes = cell.notes.iter().filter_map(|note| numbered.iter().position(|n| n == note));
     let marks: String = notes.map(|at| format!(" ({})", mark(at))).collect();
     text + &marks
@@ -157,7 +157,7 @@ fn mark(at: usize) -> char {
     char::from(b'a' + (at % 26) as u8)
 }
 
-pub(crate) fn content(content: &Content, gpus: Option<u32>, column: &Column, words: &Words, langs: &[&str]) -> String {
+pub(crate) fn content(content: &Content, column: &Column, words: &Words, langs: &[&str]) -> String {
     match content {
         Content::Number { value, spread, .. } => {
             let shown = column.show.cell(*value);
@@ -173,11 +173,12 @@ pub(crate) fn content(content: &Content, gpus: Option<u32>, column: &Column, wor
             }
         }
         Content::Text { text, .. } => text.clone(),
-        Content::Outcome { outcome } => {
+        Content::Outcome { outcome, gpu } => {
             let id = serde_json::to_value(outcome).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
-            let args = |_: &&str| Args::new().with("gpu", if gpus.is_some_and(|n| n > 0) { "yes" } else { "no" });
+            let args = |_: &&str| Args::new().with("gpu", if *gpu { "yes" } else { "no" });
             join(langs.iter().map(|lang| words.text(lang, &format!("outcome-{id}"), &args(lang))))
         }
+        Content::NotANumber => words.joined(langs, "cell-not-a-number"),
         Content::Spoiled => words.joined(langs, "cell-spoiled"),
         Content::Unlike => words.joined(langs, "cell-unlike"),
         Content::GpusChange { from, to } => {
@@ -242,6 +243,7 @@ fn worded(note: &Note, words: &Words, lang: &str) -> String {
         Note::Accepted { label, reason } => {
             words.text(lang, "note-accepted", &args.with("label", label.clone()).with("reason", reason.clone()))
         }
+        Note::NotANumber => words.text(lang, "note-not-a-number", &args),
         Note::Unverified => words.text(lang, "note-unverified", &args),
     }
 }

@@ -105,7 +105,12 @@ pub enum Content {
     Outcome {
         /// How.
         outcome: Outcome,
+        /// Out of memory: it was a GPU's.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        gpu: bool,
     },
+    /// The program reported NaN or infinity.
+    NotANumber,
     /// There is a number, but it is not to be trusted.
     Spoiled,
     /// There are several, taken under unlike circumstances.
@@ -189,6 +194,8 @@ pub enum Note {
         /// The reason that was given.
         reason: String,
     },
+    /// What a program reports is no number.
+    NotANumber,
     /// GPU memory is the card's against its state before the start.
     Unverified,
 }
@@ -206,6 +213,12 @@ impl Cell {
             Content::Text { number, .. } => *number,
             _ => None,
         }
+    }
+
+    /// Nothing could be measured: memory did not suffice, or it was never started.
+    pub(crate) fn had_nothing_to_say(&self) -> bool {
+        let ended = |outcome| matches!(outcome, Outcome::OutOfMemory | Outcome::DoesNotFit | Outcome::Skipped);
+        matches!(self.content, Content::Outcome { outcome, .. } if ended(outcome))
     }
 
     /// The standard error of its number, where it is known.

@@ -70,6 +70,7 @@ pub(crate) trait With: Sized {
     }
     fn gpu_memory(self, mib: f64) -> Self;
     fn cpu_util(self, share: f64) -> Self;
+    fn foreign_cpu(self, share: f64) -> Self;
     fn gpu_load(self, load: f64, memory: f64) -> Self;
     fn outcome(self, outcome: Outcome) -> Self;
     fn corun(self, group: &str, gpus: CorunGpus, members: u32, epochs: u32) -> Self;
@@ -95,6 +96,10 @@ impl With for StepResult {
         self.usage.cpu_util = share;
         self.usage.cpu_cores = share * f64::from(self.circumstances.host_cpus);
         self.usage.samples = 100;
+        self
+    }
+    fn foreign_cpu(mut self, share: f64) -> Self {
+        self.circumstances.foreign_cpu = share;
         self
     }
     fn gpu_load(mut self, load: f64, memory: f64) -> Self {
