@@ -7,6 +7,8 @@ use serde::Deserialize;
 /// The begin of an entry; its end is [`END`] with the same identity.
 const BEGIN: &str = "<!-- flow entry: ";
 const END: &str = "<!-- end of flow entry: ";
+/// The end of a whole report, by which it is known again.
+const REPORT: &str = "<!-- flow report: ";
 /// The heading of a file that has none.
 const HEADING: &str = "## What's New";
 
@@ -23,7 +25,12 @@ pub(crate) fn publish(job: &PublishJob) -> Result<Vec<FileToWrite>, String> {
     let stem = job.target.rsplit_once('.').map_or(job.target.as_str(), |(stem, _)| stem);
     match job.what {
         PublishWhat::Report => {
+            // Somebody's own file is not ours to replace.
+            if job.existing.as_ref().is_some_and(|old| !old.trim().is_empty() && !old.contains(REPORT)) {
+                return Err("flow did not write the file that is there; move it away, or publish elsewhere".into());
+            }
             let text = text(job, "report.md")?.replace("](charts/", &format!("]({}/", stem.replace(' ', "%20")));
+            let text = format!("{text}\n{REPORT}{} -->\n", mark(&identity(job)?.workflow));
             let mut files = vec![FileToWrite { path: job.target.clone(), bytes: text.into_bytes() }];
             for (path, bytes) in &job.files {
                 if let Some(chart) = path.strip_prefix("charts/") {
@@ -33,12 +40,15 @@ pub(crate) fn publish(job: &PublishJob) -> Result<Vec<FileToWrite>, String> {
             Ok(files)
         }
         PublishWhat::WhatsNew => {
-            let identity: Identity = serde_json::from_str(&text(job, "report.json")?)
-                .map_err(|e| format!("`report.json` of the report cannot be read: {e}; run the report again"))?;
-            let content = with_entry(job.existing.as_deref().unwrap_or(""), &entry(job)?, &identity);
+            let content = with_entry(job.existing.as_deref().unwrap_or(""), &entry(job)?, &identity(job)?);
             Ok(vec![FileToWrite { path: job.target.clone(), bytes: content.into_bytes() }])
         }
     }
+}
+
+fn identity(job: &PublishJob) -> Result<Identity, String> {
+    serde_json::from_str(&text(job, "report.json")?)
+        .map_err(|e| format!("`report.json` of the report cannot be read: {e}; run the report again"))
 }
 
 fn text(job: &PublishJob, file: &str) -> Result<String, String> {

@@ -123,6 +123,12 @@ fn a_report_stands_beside_its_charts() {
     let paths: Vec<&str> = files.iter().map(|f| f.path.as_str()).collect();
     assert_eq!(paths, ["feb08.md", "feb08/t-epoch_time.svg"]);
     assert!(String::from_utf8_lossy(&files[0].bytes).contains("(feb08/t-epoch_time.svg)"));
+    // Its own older self is replaced, a file that somebody wrote never is.
+    job.existing = String::from_utf8(files[0].bytes.clone()).ok();
+    assert_eq!(publish(&job).expect("published"), files);
+    job.existing = Some("# Notes\n\n<!-- flow entry: a on b, 2026-01-01 -->\n".into());
+    assert!(publish(&job).expect_err("refused").contains("flow did not write"));
+    job.existing = None;
     job.files.remove("report.md");
     assert!(publish(&job).expect_err("refused").contains("is it a flow/report?"));
 }
