@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::Digest;
+use crate::{Diagnostic, Digest};
 
 /// Every plugin and built-in that a workflow can name in `uses`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,4 +52,54 @@ pub struct Provided {
     /// For a built-in: a version that changes whenever its output would. Absent for plugins, whose digest counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// For a built-in: what it says at planning of a `with:` that its schema lets pass.
+    #[serde(skip)]
+    pub check: Option<WithCheck>,
+}
+
+/// Looks at a `with:` and the steps that it names, before anything runs.
+#[derive(Clone, Copy, Debug)]
+pub struct WithCheck(pub fn(&PlannedWith) -> Vec<WrongWith>);
+
+impl PartialEq for WithCheck {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::fn_addr_eq(self.0, other.0)
+    }
+}
+
+/// What a built-in knows at planning.
+#[derive(Clone, Debug, Default)]
+pub struct PlannedWith {
+    /// Its parameters, all of them known.
+    pub with: Map<String, Value>,
+    /// The steps that it sees, by name.
+    pub steps: BTreeMap<String, PlannedStep>,
+}
+
+/// A step as planning knows it.
+#[derive(Clone, Debug, Default)]
+pub struct PlannedStep {
+    /// `torch/train`, `flow/table`, or absent for a command.
+    pub uses: Option<String>,
+    /// Its `with:` as written.
+    pub with: Map<String, Value>,
+    /// The step it is a copy of.
+    pub like: Option<String>,
+    /// Its instances are members of co-run groups.
+    pub corun: bool,
+    /// It has `repeat`.
+    pub repeats: bool,
+    /// Its axes with their values, flattened; absent where it has no instances.
+    pub axes: Option<IndexMap<String, Vec<Value>>>,
+    /// The metrics that it will have, where the workflow alone tells.
+    pub metrics: Option<Vec<String>>,
+}
+
+/// What is wrong with a `with:`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongWith {
+    /// Where, as a JSON pointer into it: `/columns/2`.
+    pub at: String,
+    /// What, with something to do.
+    pub what: Diagnostic,
 }

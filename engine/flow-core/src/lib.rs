@@ -32,7 +32,7 @@ mod time;
 pub mod why;
 
 pub use builtin::{BuiltinInput, BuiltinOutput, Builtins, FileToWrite, PublishJob, PublishWhat, StepView};
-pub use catalogue::{Catalogue, PluginFacts, Provided};
+pub use catalogue::{Catalogue, PlannedStep, PlannedWith, PluginFacts, Provided, WithCheck, WrongWith};
 pub use diagnostic::{Diagnostic, nearest};
 pub use digest::{BadDigest, Digest};
 pub use event::{JOURNAL_FORMAT, JournalLine, Planned, RunEvent, RunStart};

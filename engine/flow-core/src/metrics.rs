@@ -54,6 +54,13 @@ impl MetricsFrom {
             MetricsFrom::Stdout(_) => None,
         }
     }
+
+    /// The metrics that there will be, where they are named here and not in a file.
+    pub fn names(&self) -> Option<Vec<String>> {
+        let MetricsFrom::Stdout(pattern) = self else { return None };
+        let timed = pattern.captures.iter().any(|c| c.name == "epoch").then(|| "epoch_time".to_owned());
+        Some(pattern.captures.iter().filter(|c| c.name != "epoch").map(|c| c.name.clone()).chain(timed).collect())
+    }
 }
 
 impl Pattern {

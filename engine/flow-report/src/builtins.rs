@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::{BuiltinInput, BuiltinOutput, Builtins, Digest, FileToWrite, Metric, Provided, PublishJob};
+use flow_core::{
+    BuiltinInput, BuiltinOutput, Builtins, Digest, FileToWrite, Metric, PlannedWith, Provided, PublishJob, WithCheck,
+    WrongWith,
+};
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -30,15 +33,17 @@ impl Reports {
 
 impl Builtins for Reports {
     fn provided(&self) -> BTreeMap<String, Provided> {
-        let step = |about: &str, with: Value| Provided {
+        let step = |about: &str, with: Value, check: fn(&PlannedWith) -> Vec<WrongWith>| Provided {
             about: about.into(),
             with,
+            check: Some(WithCheck(check)),
             outputs: IndexMap::from([("out".to_owned(), "out".to_owned())]),
             version: Some(version()),
             ..Provided::default()
         };
-        let table = step("results of a step as a typed table, with derived columns", schema::<TableWith>());
-        let report = step("tables, verdicts, findings and charts as a report", schema::<ReportWith>());
+        let table =
+            step("results of a step as a typed table, with derived columns", schema::<TableWith>(), table::check);
+        let report = step("tables, verdicts, findings and charts as a report", schema::<ReportWith>(), report::check);
         BTreeMap::from([("table".to_owned(), table), ("report".to_owned(), report)])
     }
 

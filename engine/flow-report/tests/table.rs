@@ -179,6 +179,16 @@ fn means_over_seeds_and_medians_of_repetitions() {
     (a) 测量条件不同，既不取平均也不作比较（CPU 数：4 与 2）。
     "#);
 
+    // Each repetition has a seed of its own, though no axis says so.
+    let repeated = seeds("s", &[0.94, 0.95, 0.96]).into_iter().enumerate().map(|(n, mut result)| {
+        result.axes.shift_remove("seed");
+        result.repetition = Some(n as u32);
+        result
+    });
+    let with = json!({"from": "s", "over": "seed", "columns": ["top1"]});
+    let out = run("table", with, &input(vec![("s", view("torch/train", None, repeated.collect()))])).expect("a table");
+    assert_eq!(column(&text(&out, "table.csv"), "top1 n"), ["3"]);
+
     let repeated = [16.0, 17.5, 16.2].iter().enumerate().map(|(at, time)| {
         let mut r = result("s", &[("batch", json!(16))], 1).epoch_time(*time);
         r.repetition = Some(at as u32);

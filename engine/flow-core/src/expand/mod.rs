@@ -12,6 +12,7 @@
 //! - An instance that reads a step without instances is skipped.
 
 mod build;
+mod builtin;
 mod facts;
 mod fit;
 mod keys;
@@ -84,6 +85,7 @@ impl Workflow {
         }
         let Built { mut instances, agreements, groups } = built;
         build::fits(&self.steps, &groups.groups, request.machine, &mut instances, problems);
+        builtin::check(&self.steps, &plans, request.catalogue, problems);
 
         let mut remarks = Vec::new();
         let mut steps = Vec::with_capacity(plans.len());
@@ -167,6 +169,8 @@ impl Workflow {
         problems: &mut Problems,
     ) -> Vec<Publish> {
         let mut publish: Vec<Publish> = Vec::new();
+        // A whole report has its file to itself; entries share one.
+        let mut targets: BTreeMap<String, bool> = BTreeMap::new();
         for entry in &self.file.publish {
             let Some(&from) = names.get(&*entry.from.0) else { continue };
             if plans[from].sound && !matches!(plans[from].uses, Uses::Builtin(_)) {
@@ -180,6 +184,12 @@ impl Workflow {
                     continue;
                 }
             };
+            let target = path.as_str().map(normal).unwrap_or_default();
+            if targets.get(&target).is_some_and(|whats_new| !(*whats_new && entry.whats_new)) {
+                let what = Diagnostic::new(format!("`{path}` is written by another entry of `publish` too"));
+                problems.value(&entry.to.at, what.help("a report at `to:` is the whole of its file"));
+            }
+            targets.insert(target, entry.whats_new);
             match path.as_str().map(str::to_owned).filter(|p| !p.trim().is_empty()) {
                 Some(path) if entry.whats_new => {
                     publish.push(Publish { from: StepId(from as u32), to: PublishTo::WhatsNew(path) });
@@ -193,4 +203,16 @@ impl Workflow {
         }
         publish
     }
+}
+
+/// A path without `.` and `..`, as far as its text tells.
+fn normal(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        match (part, parts.last()) {
+            ("..", Some(last)) if *last != ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    format!("{}{}", if path.starts_with('/') { "/" } else { "" }, parts.join("/"))
 }

@@ -1,11 +1,13 @@
 //! Reports: what the steps that a report names come to, as one model, worded in each language and laid out by templates.
 
+mod check;
 mod model;
 mod render;
 mod setup;
 mod together;
 mod with;
 
+pub(crate) use check::check;
 pub(crate) use model::report;
 pub(crate) use render::{TEMPLATES, render};
 pub(crate) use with::ReportWith;

@@ -100,11 +100,7 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
     }
     let newest = used.iter().map(|r| r.ended_at).max();
     let date = match (&with.date, newest) {
-        (Some(date), _) => {
-            let day: jiff::civil::Date =
-                date.parse().map_err(|_| format!("`date: {date}`: a day is written `2026-02-08`"))?;
-            day.to_string()
-        }
+        (Some(written), _) => date(written)?,
         (None, Some(at)) => day(at),
         (None, None) => String::new(),
     };
@@ -139,6 +135,12 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
             .collect(),
         fake_gpus,
     })
+}
+
+/// A day as its author wrote it, in the one form.
+pub(super) fn date(written: &str) -> Result<String, String> {
+    let day: Result<jiff::civil::Date, _> = written.parse();
+    day.map(|day| day.to_string()).map_err(|_| format!("`date: {written}`: a day is written `2026-02-08`"))
 }
 
 /// The day of an instant, in UTC: the same wherever the report is made.

@@ -48,7 +48,8 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Str
     }
 
     let axes: Vec<&str> = first.axes.keys().map(String::as_str).collect();
-    table.rows = rows(with, &axes)?;
+    let repeats = results.iter().any(|r| r.repetition.is_some());
+    table.rows = rows(with, &axes, repeats).map_err(|(_, why)| why)?;
     let groups = group(with, &table.rows, &axes, &results)?;
     if let Some(axis) = &with.split {
         table.split = Some((axis.clone(), groups.parts.iter().flatten().map(written).collect()));
@@ -76,21 +77,31 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Str
     Ok(table)
 }
 
-fn rows(with: &TableWith, axes: &[&str]) -> Result<Vec<String>, String> {
+/// Repetitions have no axis of their own; `over` names them by either of these, each having a seed of its own.
+const REPETITIONS: [&str; 2] = ["repetition", "seed"];
+
+/// The axes that make the rows; the error says which key of `with` is wrong.
+pub(super) fn rows(with: &TableWith, axes: &[&str], repeats: bool) -> Result<Vec<String>, (&'static str, String)> {
     let axes_listed = || match axes {
         [] => "it has no matrix".to_owned(),
         _ => format!("its axes are {}", axes.iter().map(|a| format!("`{a}`")).collect::<Vec<_>>().join(", ")),
     };
-    let used: Vec<(&str, &[String])> =
-        vec![("rows", with.rows.list()), ("split", with.split.as_slice()), ("over", with.over.list())];
-    for (at, (key, names)) in used.iter().enumerate() {
-        for name in *names {
-            // Repetitions have no axis; `over: repetition` still says what is meant.
-            if !axes.contains(&name.as_str()) && (*key != "over" || name != "repetition") {
-                return Err(format!("`{key}: {name}`: step `{}` has no such axis; {}", with.from, axes_listed()));
+    let used = [("rows", with.rows.list()), ("split", with.split.as_slice()), ("over", with.over.list())];
+    for (at, (key, names)) in used.into_iter().enumerate() {
+        for name in names {
+            let repetitions = key == "over" && REPETITIONS.contains(&name.as_str());
+            let known = axes.contains(&name.as_str()) || repetitions && repeats;
+            if !known {
+                let from = &with.from;
+                let why = match repetitions {
+                    true => format!("step `{from}` has neither that axis nor `repeat`; {}", axes_listed()),
+                    false => format!("step `{from}` has no such axis; {}", axes_listed()),
+                };
+                return Err((key, format!("`{key}: {name}`: {why}")));
             }
             if let Some((other, _)) = used[..at].iter().find(|(_, names)| names.contains(name)) {
-                return Err(format!("axis `{name}` stands in both `{other}` and `{key}`; it can be in one of them"));
+                let both = format!("axis `{name}` stands in both `{other}` and `{key}`; it can be in one of them");
+                return Err((key, both));
             }
         }
     }
@@ -98,8 +109,17 @@ fn rows(with: &TableWith, axes: &[&str]) -> Result<Vec<String>, String> {
     if with.rows.list().is_empty() {
         return Ok(rest.map(|a| (*a).to_owned()).collect());
     }
-    // An axis with one value needs no place in the table; `group` refuses one with several.
+    // An axis with one value needs no place in the table; one with several is refused.
     Ok(with.rows.list().to_vec())
+}
+
+/// Why an axis that varies, and that neither the rows nor anything else names, cannot be left out.
+pub(super) fn left_out(with: &TableWith, axis: &str) -> String {
+    format!(
+        "step `{}` also varies by `{axis}`, so several results would share a cell; \
+         add it to `rows`, make it the `split`, or take the mean `over` it",
+        with.from
+    )
 }
 
 fn group<'a>(
@@ -113,11 +133,7 @@ fn group<'a>(
     for axis in axes.iter().filter(|axis| !named(axis)) {
         let first = results.first().and_then(|r| r.axes.get(*axis));
         if results.iter().any(|r| r.axes.get(*axis) != first) {
-            return Err(format!(
-                "step `{}` also varies by `{axis}`, so several results would share a cell; \
-                 add it to `rows`, make it the `split`, or take the mean `over` it",
-                with.from
-            ));
+            return Err(left_out(with, axis));
         }
     }
     let mut parts: Vec<Option<Value>> = Vec::new();

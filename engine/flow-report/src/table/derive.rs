@@ -22,10 +22,7 @@ pub(crate) fn derive(
         Column { name: name.to_owned(), derived: Some(derived), label, show: Format::change(), ..Column::default() };
     if derived == Derived::Difference {
         if groups.parts.len() != 2 {
-            return Err(format!(
-                "`difference({name})` takes the second value of the `split` less the first; here the split has {}",
-                if with.split.is_some() { format!("{} values", groups.parts.len()) } else { "no axis".into() }
-            ));
+            return Err(no_difference(name, with.split.as_ref().map(|_| groups.parts.len())));
         }
         let values = measured.cells.iter().flatten().filter_map(Cell::number);
         column.show = Format::for_unit(&measured.unit, values).difference();
@@ -64,6 +61,17 @@ pub(crate) fn derive(
     Ok(())
 }
 
+/// Why there is no difference where the split has so many values, or is none.
+pub(super) fn no_difference(name: &str, values: Option<usize>) -> String {
+    let has = values.map_or("no axis".to_owned(), |n| format!("{n} value{}", if n == 1 { "" } else { "s" }));
+    format!("`difference({name})` takes the second value of the `split` less the first; here the split has {has}")
+}
+
+/// `16` and `"16"` are the same to the author.
+pub(super) fn same(a: &Value, b: &Value) -> bool {
+    a == b || written(a) == written(b)
+}
+
 /// The row above, where it differs in the last of the row's axes alone.
 fn above(groups: &Groups<'_>, row: usize) -> Option<usize> {
     let above = row.checked_sub(1)?;
@@ -87,8 +95,7 @@ fn baseline(
     let mut key = groups.keys[row].clone();
     let mut part = part;
     for (axis, value) in baseline {
-        // `16` and `"16"` are the same to the author.
-        let is = |v: &Value| v == value || written(v) == written(value);
+        let is = |v: &Value| same(v, value);
         let missing = || format!("`baseline`: `{axis}` has no value `{}` in step `{}`", written(value), with.from);
         if with.split.as_ref() == Some(axis) {
             part = groups.parts.iter().position(|p| p.as_ref().is_some_and(is)).ok_or_else(missing)?;

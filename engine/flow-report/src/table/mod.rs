@@ -1,6 +1,7 @@
 //! Typed tables: from the results of a step to rows and columns of cells with units. Words and layout are elsewhere.
 
 mod build;
+mod check;
 mod csv;
 mod derive;
 mod markdown;
@@ -11,6 +12,7 @@ pub use model::{Cell, Column, Content, Note, Row, Spread, Table};
 pub use with::TableWith;
 
 pub(crate) use build::build;
+pub(crate) use check::check;
 pub(crate) use csv::csv;
 pub(crate) use markdown::{Grid, Names, inline, markdown, name};
 pub(crate) use with::{ByLanguage, Derived, Text};

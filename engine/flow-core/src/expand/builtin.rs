@@ -1,0 +1,78 @@
+//! What flow's own steps say of their `with:` at planning: they are asked here, with the steps that they see.
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use serde_json::Value as Json;
+
+use super::{
+    Uses,
+    prepare::{StepPlan, object},
+    with::known,
+};
+use crate::{
+    Catalogue, PlannedStep, PlannedWith,
+    spec::{
+        at::{At, Problems},
+        step::{Action, Step},
+    },
+};
+
+/// Asks every built-in whose parameters are known by now and the same for all of its instances.
+pub(super) fn check(steps: &[Step], plans: &[StepPlan], catalogue: &Catalogue, problems: &mut Problems) {
+    for plan in plans.iter().filter(|plan| plan.sound && plan.uniform) {
+        let Uses::Builtin(name) = &plan.uses else { continue };
+        let Some(check) = catalogue.builtins.get(name).and_then(|provided| provided.check) else { continue };
+        let Ok((with, unknown)) = known(&plan.with) else { continue };
+        if !unknown.is_empty() || plan.sees.iter().any(|seen| !plans[*seen].sound) {
+            continue;
+        }
+        let seen = plan.sees.iter().map(|n| (plans[*n].name.to_string(), seen(&steps[*n], &plans[*n])));
+        let planned = PlannedWith { with: object(with.clone()), steps: seen.collect::<BTreeMap<_, _>>() };
+        for wrong in (check.0)(&planned) {
+            problems.value(&place(&plan.with.at, &with, &wrong.at), wrong.what);
+        }
+    }
+}
+
+fn seen(step: &Step, plan: &StepPlan) -> PlannedStep {
+    let axes = || {
+        let mut axes: IndexMap<String, Vec<Json>> = IndexMap::new();
+        for (name, value) in plan.matrix.axes.iter().flat_map(|axis| &axis.values).flat_map(|value| &value.flat) {
+            let values = axes.entry(name.clone()).or_default();
+            if !values.contains(value) {
+                values.push(value.clone());
+            }
+        }
+        axes
+    };
+    let metrics = match (&step.action, &step.metrics) {
+        (Action::Run(_), Some(from)) => from.names(),
+        (Action::Run(_), None) => Some(Vec::new()),
+        _ => None,
+    };
+    PlannedStep {
+        uses: plan.uses.name(),
+        with: step.written.clone(),
+        like: step.like.clone(),
+        corun: step.values.contains_key("corun"),
+        repeats: plan.repeats,
+        axes: plan.absent.is_none().then(axes),
+        metrics,
+    }
+}
+
+/// Where a JSON pointer leads, from the place of the whole.
+fn place(at: &At, json: &Json, pointer: &str) -> At {
+    let mut here = Some(json);
+    pointer.split('/').skip(1).fold(at.clone(), |at, part| match (here, part.parse()) {
+        (Some(Json::Array(list)), Ok(index)) => {
+            here = list.get(index);
+            at.index(index)
+        }
+        _ => {
+            here = here.and_then(|json| json.get(part));
+            at.key(part)
+        }
+    })
+}

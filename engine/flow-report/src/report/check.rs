@@ -1,0 +1,63 @@
+//! What is wrong with the parameters of `flow/report`, as far as planning can tell.
+
+use flow_core::{Diagnostic, PlannedWith, WrongWith};
+use serde_json::Value;
+
+use super::model::date;
+use super::with::ReportWith;
+
+/// What is wrong.
+pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
+    // What is of another form the schema has told.
+    let Ok(with) = serde_json::from_value::<ReportWith>(Value::Object(planned.with.clone())) else { return Vec::new() };
+    let mut wrong = Vec::new();
+    let mut say = |at: String, what: Diagnostic| wrong.push(WrongWith { at, what });
+    if let Some(Err(why)) = with.date.as_deref().map(date) {
+        say("/date".into(), Diagnostic::new(why));
+    }
+    for (n, section) in with.sections.iter().enumerate() {
+        let tables = || planned.steps.iter().filter(|(_, step)| step.uses.as_deref() == Some("flow/table"));
+        let Some(table) = planned.steps.get(&section.table) else { continue };
+        if table.uses.as_deref() != Some("flow/table") {
+            let what =
+                Diagnostic::new(format!("`{}` is no table", section.table)).label("expected a `flow/table` step");
+            // The table that shows this very step is what was meant.
+            let shows = tables().find(|(_, t)| t.with.get("from").and_then(Value::as_str) == Some(&section.table));
+            say(
+                format!("/sections/{n}/table"),
+                match shows {
+                    Some((name, _)) => what.help(format!("did you mean `{name}`?")),
+                    None => what.help(format!(
+                        "`{{uses: flow/table, with: {{from: {}, columns: […]}}}}` makes one",
+                        section.table
+                    )),
+                },
+            );
+            continue;
+        }
+        if let Some(axis) = &section.compare {
+            let split = table.with.get("split").and_then(Value::as_str);
+            // A split that is an expression is known when the table is made.
+            if split.is_none_or(|split| split != axis && !split.contains("${{")) {
+                let what = match split {
+                    Some(split) => Diagnostic::new(format!("the table `{}` is split by `{split}`", section.table))
+                        .help(format!("`compare: {split}` compares its two values")),
+                    None => Diagnostic::new(format!("the table `{}` has no `split`", section.table))
+                        .help(format!("give it `split: {axis}`; the two values of the split are compared")),
+                };
+                say(format!("/sections/{n}/compare"), what);
+            }
+        }
+        if let Some((name, step)) = section.corun.as_ref().and_then(|name| Some((name, planned.steps.get(name)?))) {
+            let at = format!("/sections/{n}/corun");
+            if !step.corun {
+                let what = Diagnostic::new(format!("`{name}` is no co-run step"));
+                say(at, what.help("a step with `corun:` starts its instances together"));
+            } else if step.like.is_none() {
+                let what = Diagnostic::new(format!("there are no runs alone to compare `{name}` with"));
+                say(at, what.help("`like: STEP` names the step whose instances ran alone"));
+            }
+        }
+    }
+    wrong
+}

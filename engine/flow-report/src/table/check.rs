@@ -1,0 +1,74 @@
+//! What is wrong with the parameters of `flow/table`, as far as planning can tell.
+
+use flow_core::{Diagnostic, PlannedStep, PlannedWith, WrongWith};
+use serde_json::Value;
+
+use super::build::{left_out, rows};
+use super::derive::{no_difference, same};
+use super::with::{ColumnWith, Derived, TableWith, parse_column};
+use crate::columns::{USAGE, written};
+
+/// What is wrong.
+pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
+    // What is of another form the schema has told.
+    let Ok(with) = serde_json::from_value::<TableWith>(Value::Object(planned.with.clone())) else { return Vec::new() };
+    let source = planned.steps.get(&with.from);
+    let mut wrong = Vec::new();
+    let mut say = |at: String, what: Diagnostic| wrong.push(WrongWith { at, what });
+    let axes = source.and_then(|step| step.axes.as_ref());
+    let names: Vec<&str> = axes.into_iter().flat_map(|axes| axes.keys()).map(String::as_str).collect();
+    let mut in_rows = Vec::new();
+    if let (Some(axes), Some(step)) = (axes, source) {
+        match rows(&with, &names, step.repeats) {
+            Ok(rows) => {
+                let used = |axis: &&String| {
+                    rows.contains(axis) || with.split.as_ref() == Some(axis) || with.over.list().contains(axis)
+                };
+                if let Some((axis, _)) = axes.iter().find(|(axis, values)| !used(axis) && values.len() > 1) {
+                    say(String::new(), Diagnostic::new(left_out(&with, axis)));
+                }
+                in_rows = rows;
+            }
+            Err((key, why)) => say(format!("/{key}"), Diagnostic::new(why)),
+        }
+    }
+    let split = axes.and_then(|axes| axes.get(with.split.as_ref()?));
+    for (n, column) in with.columns.iter().enumerate() {
+        let (at, text) = match column {
+            ColumnWith::Name(name) => (format!("/columns/{n}"), name),
+            ColumnWith::Labelled(labelled) => (format!("/columns/{n}/column"), &labelled.column),
+        };
+        match parse_column(text) {
+            Err(why) => say(at, Diagnostic::new(why)),
+            Ok((Some(Derived::Difference), name)) if axes.is_some() && split.is_none_or(|s| s.len() != 2) => {
+                say(at, Diagnostic::new(no_difference(&name, split.map(Vec::len))));
+            }
+            Ok((_, name)) => {
+                if let Some(known) = source.and_then(|step| columns(step, &names)).filter(|k| !k.contains(&&*name)) {
+                    let what = Diagnostic::new(format!("no result of step `{}` will have `{name}`", with.from));
+                    say(at, what.nearest(&name, known));
+                }
+            }
+        }
+    }
+    for (axis, value) in axes.and(with.baseline.as_ref()).into_iter().flatten() {
+        let at = format!("/baseline/{axis}");
+        let values = axes.and_then(|axes| axes.get(axis));
+        if with.split.as_ref() != Some(axis) && !in_rows.contains(axis) {
+            let what = Diagnostic::new(format!("`{axis}` is neither among the `rows` nor the `split`"));
+            say(at, what.nearest(axis, in_rows.iter().chain(&with.split).map(String::as_str)));
+        } else if let Some(values) = values.filter(|values| !values.iter().any(|v| same(v, value))) {
+            let what = Diagnostic::new(format!("`{axis}` has no value `{}` in step `{}`", written(value), with.from));
+            let known: Vec<String> = values.iter().map(written).collect();
+            say(at, what.nearest(&written(value), known.iter().map(String::as_str)));
+        }
+    }
+    wrong
+}
+
+/// Everything that a column of this step can be called, where the workflow alone tells.
+fn columns<'a>(step: &'a PlannedStep, axes: &[&'a str]) -> Option<Vec<&'a str>> {
+    let metrics = step.metrics.as_ref()?.iter().map(String::as_str);
+    let usage = USAGE.iter().map(|(name, _)| *name);
+    Some(metrics.chain(axes.iter().copied()).chain(usage).chain(["outcome"]).collect())
+}

@@ -1,0 +1,104 @@
+//! What is wrong with a table or a report is told at planning, at its place in the file.
+
+use flow_core::{Builtins, Catalogue, ExpandRequest, Machine, Source, parse};
+
+/// Everything that planning says of these steps, a line each.
+fn told(steps: &str) -> String {
+    let text = format!(
+        "flow: 1
+name: t
+steps:
+  a: {{run: 'echo', matrix: {{lr: [0.1, 0.2], v: [v7, v11]}}, metrics: {{stdout: 'Epoch {{epoch}}: loss {{train_loss}}'}}}}
+  f: {{run: 'echo', repeat: 3, metrics: {{json: m.json}}}}
+{steps}"
+    );
+    let source = Source { path: "t.yaml".into(), text };
+    let catalogue = Catalogue { builtins: flow_report::Reports::new().provided(), ..Catalogue::default() };
+    let machine = Machine { cpus: 2, memory: 1 << 30, ..Machine::default() };
+    let request = ExpandRequest {
+        catalogue: &catalogue,
+        machine: &machine,
+        profile: None,
+        set: &[],
+        folder: "/",
+        shell_folder: "/",
+    };
+    let wrong = parse(&source).and_then(|workflow| workflow.expand(&request)).err().unwrap_or_default();
+    let line = |d: &flow_core::Diagnostic| {
+        let excerpt = d.span.clone().and_then(|span| source.text.get(span)).unwrap_or_default();
+        format!("{}\n    {d}", excerpt.lines().next().unwrap_or_default())
+    };
+    wrong.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_table_is_checked_against_the_step_it_is_from() {
+    let table = |n: usize, with: &str| format!("  t{n}: {{uses: flow/table, with: {{{with}}}}}\n");
+    let tables = [
+        "from: a, rows: lr, split: v, columns: [growth(, grwoth(wall), nosuchmetric, train_los, epoch_time]",
+        "from: a, rows: [lr, x], split: v, columns: [wall]",
+        "from: a, rows: lr, columns: [wall]",
+        "from: a, rows: lr, split: v, columns: [ratio(wall)], baseline: {v: v8, lr: 0.1, y: 1}",
+        "from: a, rows: lr, over: [v, seed], columns: [wall]",
+        "from: a, columns: [difference(wall)]",
+        "from: a, rows: lr, over: v, columns: [wall, {column: outcom, label: x}]",
+        // What the workflow cannot tell is left to the run.
+        "from: f, over: seed, columns: [anything, epoch_time]",
+    ];
+    let steps: String = tables.iter().enumerate().map(|(n, with)| table(n, with)).collect();
+    insta::assert_snapshot!(told(&steps), @r#"
+    growth(
+        column `growth(`: `)` is missing
+    grwoth(wall)
+        column `grwoth(wall)`: there is no function `grwoth`; there are growth, ratio, speedup and difference
+    nosuchmetric
+        no result of step `a` will have `nosuchmetric`; there are `train_loss`, `epoch_time`, `lr`, `v`, `wall`, `cpu_time`, `cpu_util`, `cpu_util_peak`, `cpu_cores`, `memory`, `disk_read`, `disk_written` and 17 more
+    train_los
+        no result of step `a` will have `train_los`; did you mean `train_loss`?
+    rows
+        `rows: x`: step `a` has no such axis; its axes are `lr`, `v`
+    with
+        step `a` also varies by `v`, so several results would share a cell; add it to `rows`, make it the `split`, or take the mean `over` it
+    v8
+        `v` has no value `v8` in step `a`; there are `v7`, `v11`
+    1
+        `y` is neither among the `rows` nor the `split`; there are `lr`, `v`
+    over
+        `over: seed`: step `a` has neither that axis nor `repeat`; its axes are `lr`, `v`
+    difference(wall)
+        `difference(wall)` takes the second value of the `split` less the first; here the split has no axis
+    outcom
+        no result of step `a` will have `outcom`; did you mean `outcome`?
+    "#);
+}
+
+#[test]
+fn a_report_is_checked_against_its_tables() {
+    let steps = "  t: {uses: flow/table, with: {from: a, rows: lr, split: v, columns: [wall]}}
+  u: {uses: flow/table, with: {from: f, columns: [wall]}}
+  r: {uses: flow/report, with: {date: yesterday, sections: [{table: a}, {table: t, compare: zz}, {table: u, compare: v}, {table: t, corun: f}]}}
+  q: {uses: flow/report, with: {sections: [{table: t, compare: v}]}}
+publish:
+  - {from: q, to: x.md}
+  - {from: q, whats_new: ./x.md}
+  - {from: q, whats_new: README.md}
+  - {from: r, whats_new: README.md}
+  - {from: r, to: sub/../x.md}
+";
+    insta::assert_snapshot!(told(steps), @r#"
+    yesterday
+        `date: yesterday`: a day is written `2026-02-08`
+    a
+        `a` is no table: expected a `flow/table` step; did you mean `t`?
+    zz
+        the table `t` is split by `v`; `compare: v` compares its two values
+    v
+        the table `u` has no `split`; give it `split: v`; the two values of the split are compared
+    f
+        `f` is no co-run step; a step with `corun:` starts its instances together
+    ./x.md
+        `./x.md` is written by another entry of `publish` too; a report at `to:` is the whole of its file
+    sub/../x.md
+        `sub/../x.md` is written by another entry of `publish` too; a report at `to:` is the whole of its file
+    "#);
+}
