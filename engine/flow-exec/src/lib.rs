@@ -12,8 +12,7 @@ pub mod sampler;
 mod workspace;
 
 pub use driver::{
-    ForceRequest, Knowledge, PublishedFile, RunEnd, RunOptions, Session, SessionRequest, Update, accept, plan, preview,
-    run,
+    ForceRequest, Knowledge, PublishedFile, RunEnd, RunOptions, Session, SessionRequest, Update, accept, plan, run,
 };
 pub use error::ExecError;
 pub use workspace::Workspace;

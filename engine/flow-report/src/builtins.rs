@@ -29,6 +29,28 @@ impl Reports {
     pub fn new() -> Self {
         Reports::default()
     }
+
+    /// The text of a report without its charts, of the files that `flow/report` made: in one language, or as it is.
+    ///
+    /// # Errors
+    /// A sentence: there is no such language, or another version of flow made the report.
+    pub fn text(&self, files: impl Fn(&str) -> Option<Vec<u8>>, lang: Option<&str>) -> Result<Option<String>, String> {
+        // Some other step may have a file of either name.
+        if files("entry.md").is_none() {
+            return Ok(None);
+        }
+        let text = match lang {
+            None => files("report.md").map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+            Some(lang) if LANGUAGES.iter().any(|(known, _)| *known == lang) => {
+                files("report.json").map(|json| report::in_language(&json, &self.words, lang)).transpose()?
+            }
+            Some(lang) => {
+                let known: Vec<&str> = LANGUAGES.iter().map(|(known, _)| *known).collect();
+                return Err(format!("there is no language `{lang}`; there are {}", known.join(" and ")));
+            }
+        };
+        Ok(text.map(|text| publish::without_charts(&text)))
+    }
 }
 
 impl Builtins for Reports {

@@ -61,13 +61,17 @@ fn text(job: &PublishJob, file: &str) -> Result<String, String> {
 fn entry(job: &PublishJob) -> Result<String, String> {
     let text = text(job, "entry.md")?;
     let Some(report) = &job.report else {
-        let kept = text.lines().filter(|line| !(line.starts_with("![") && line.contains("](charts/")));
-        return Ok(without_double_blanks(kept));
+        return Ok(without_charts(&text));
     };
     let link = report.replace(' ', "%20");
     let folder = link.rsplit_once('.').map_or(link.as_str(), |(stem, _)| stem);
     let text = text.replace("](charts/", &format!("]({folder}/"));
     Ok(format!("{}\n[{report}]({link})\n", without_double_blanks(text.lines())))
+}
+
+/// The text of a report for a place where its charts are not.
+pub(crate) fn without_charts(text: &str) -> String {
+    without_double_blanks(text.lines().filter(|line| !(line.starts_with("![") && line.contains("](charts/"))))
 }
 
 fn without_double_blanks<'a>(lines: impl Iterator<Item = &'a str>) -> String {

@@ -18,7 +18,7 @@ pub(crate) const FOREIGN_CPU: f64 = 0.10;
 const ROOM: f64 = 0.90;
 
 /// A co-run group, judged.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Together {
     /// The group's name.
     pub(crate) group: String,
@@ -39,7 +39,7 @@ pub(crate) struct Together {
 }
 
 /// A member of a group.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Member {
     pub(crate) label: String,
     pub(crate) axes: IndexMap<String, Value>,
@@ -64,7 +64,7 @@ impl Together {
 }
 
 /// What running together comes to.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub(crate) enum Verdict {
     /// As fast as alone.
@@ -86,7 +86,7 @@ pub(crate) enum Verdict {
 }
 
 /// Why there is nothing to judge.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "why")]
 pub(crate) enum Refusal {
     /// Nothing ran beside its only member.
@@ -135,7 +135,7 @@ impl Resource {
 }
 
 /// What a resource has to do with it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ruling {
     pub(crate) resource: Resource,
     pub(crate) ruled: Ruled,
@@ -146,7 +146,7 @@ pub(crate) struct Ruling {
 }
 
 /// In or out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ruled {
     /// It ran out.

@@ -438,6 +438,29 @@ fn a_template_of_the_authors_and_its_mistakes() {
 }
 
 #[test]
+fn a_report_is_put_into_another_language_without_its_results() {
+    let of = |langs: Value| {
+        let mut with = feb08::with();
+        with["languages"] = langs;
+        run("report", with, &feb08::with_gpus()).expect("a report")
+    };
+    let builtins = flow_report::Reports::new();
+    let both = of(json!(["en", "zh"]));
+    let read = |file: &str| both.files.get(file).cloned();
+    for lang in ["en", "zh"] {
+        let one = text(&of(json!([lang])), "report.md");
+        let told = builtins.text(read, Some(lang)).expect("a text").expect("a report");
+        assert!(!told.contains("!["), "charts are not beside it: {told}");
+        let words =
+            |text: &str| text.lines().filter(|l| !l.starts_with("![") && !l.is_empty()).collect::<Vec<_>>().join("\n");
+        assert_eq!(words(&told), words(&one));
+    }
+    let refused = builtins.text(read, Some("fr")).expect_err("no such language");
+    assert_eq!(refused, "there is no language `fr`; there are en and zh");
+    assert_eq!(builtins.text(|_| None, Some("en")), Ok(None));
+}
+
+#[test]
 fn the_same_results_give_the_same_files() {
     let once = run("report", feb08::with(), &feb08::without_gpus()).expect("a report");
     let again = run("report", feb08::with(), &feb08::without_gpus()).expect("a report");

@@ -147,6 +147,7 @@ pub(crate) fn words(view: &View, end: &RunEnd, workspace: &Workspace, short: boo
         run: end.run.to_string(),
         exit: end.exit,
         published: end.published.iter().map(|file| (place::near(&file.path), file.changed)).collect(),
+        made: end.made.clone(),
         unchanged: end.unchanged.then(|| end.counts.values().sum()),
     };
     summary(view, &ended, short, &mut |_: &AttemptId, folder| log_tail(workspace, folder))

@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 
 use super::{Done, find};
 use crate::args::{Global, OfRun};
+use crate::error::CliError;
 use crate::output::{BAD, GOOD, NOTE, Output, STRONG, styled};
 use crate::{place, words};
 
@@ -17,6 +18,7 @@ use crate::{place, words};
 #[command(after_help = "\
 Examples:
   flow show solo                         every result of the step
+  flow show solo_table                   the table that it made
   flow show 'solo[batch=16]' --json      one of them, as it is kept")]
 pub(crate) struct Show {
     /// A step, or an instance such as 'solo[batch=16]'
@@ -41,6 +43,9 @@ impl Show {
                     for line in card(&shown.label, &result, &objects, &TimeZone::system()) {
                         output.line(line)?;
                     }
+                    if let Some(text) = made(&result, &objects, global.lang.as_deref())? {
+                        output.line(format!("\n{}", text.trim_end()))?;
+                    }
                 }
                 None if self.json => {}
                 None => {
@@ -51,6 +56,16 @@ impl Show {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The table or the report that one of flow's own steps made.
+fn made(result: &StepResult, objects: &Objects, lang: Option<&str>) -> Result<Option<String>, CliError> {
+    let read = |file: &str| result.outputs.values().find_map(|artifact| objects.read(&artifact.digest, file).ok());
+    let text = match read(&format!("table.{}.md", lang.unwrap_or("en"))) {
+        Some(table) => Some(String::from_utf8_lossy(&table).into_owned()),
+        None => flow_report::Reports::new().text(read, lang).map_err(CliError::usage)?,
+    };
+    Ok(text)
 }
 
 /// Everything about a result, in words.

@@ -49,6 +49,7 @@ impl Status {
                     run: run.map(|run| run.to_string()).unwrap_or_default(),
                     exit: view.exit.unwrap_or(1),
                     published: view.published.clone(),
+                    made: vec![],
                     unchanged: None,
                 };
                 if view.exit.is_none() {

@@ -17,6 +17,8 @@ pub(crate) struct Ended {
     pub(crate) exit: i32,
     /// Files that are published, and whether they changed.
     pub(crate) published: Vec<(String, bool)>,
+    /// Tables and reports that it made.
+    pub(crate) made: Vec<String>,
     /// Nothing had changed since that run, with so many results.
     pub(crate) unchanged: Option<u32>,
 }
@@ -46,6 +48,11 @@ pub(crate) fn summary(
     not_run(view, &mut out);
     for (path, changed) in &ended.published {
         out.push(format!("  {:<9} {path}", if *changed { "published" } else { "unchanged" }));
+    }
+    // What is published nowhere is found nowhere, unless it is said.
+    if ended.published.is_empty() {
+        let last = ended.made.iter().skip(ended.made.len().saturating_sub(3));
+        out.extend(last.map(|label| format!("  {:<9} flow show '{label}'", "see")));
     }
     out
 }

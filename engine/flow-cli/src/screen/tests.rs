@@ -133,6 +133,7 @@ fn the_summary() {
         run: "20260208-153012-3f2a".into(),
         exit: 1,
         published: vec![("reports/feb08.md".into(), true), ("README.md".into(), false)],
+        made: vec!["report".into()],
         unchanged: None,
     };
     let words =
@@ -160,6 +161,7 @@ fn nothing_to_do() {
         run: "20260208-153012-3f2a".into(),
         exit: 0,
         published: vec![("reports/feb08.md".into(), false)],
+        made: vec![],
         unchanged: Some(24),
     };
     let words: Vec<String> =

@@ -68,11 +68,6 @@ pub fn plan(context: &Context<'_>, wanted: &[InstanceId], lookup: &mut dyn Looku
     fold(context, wanted, lookup, force, &mut |_, _, decision| decision).0
 }
 
-/// As [`plan`], with the results that stand for what need not run.
-pub fn reused(context: &Context<'_>, wanted: &[InstanceId], lookup: &mut dyn Lookup) -> (Plan, impl Settled + use<>) {
-    fold(context, wanted, lookup, &Force::Nothing, &mut |_, _, decision| decision)
-}
-
 /// Called with each instance that can be decided; what it returns counts.
 pub(super) type Adjust<'a> = dyn FnMut(&mut dyn Lookup, &Instance, Decision) -> Decision + 'a;
 

@@ -16,7 +16,7 @@ mod tests;
 
 pub use accept::{Accepted, accept};
 pub use decide::{Decision, decide};
-pub use fold::{Item, Plan, State, plan, reused};
+pub use fold::{Item, Plan, State, plan};
 pub use force::Force;
 pub use reuse::unfit;
 pub use without::without_attempt;

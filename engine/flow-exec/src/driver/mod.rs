@@ -21,7 +21,7 @@ mod waiting;
 use flow_core::{AttemptId, JournalLine};
 use flow_store::Status;
 
-pub use plan::{Knowledge, accept, plan, preview};
+pub use plan::{Knowledge, accept, plan};
 pub use publish::PublishedFile;
 pub use run::{ForceRequest, RunEnd, RunOptions, run};
 pub use session::{Session, SessionRequest};

@@ -4,13 +4,12 @@
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use flow_core::{
-    BuiltinOutput, Builtins, InstanceId, Uses,
-    plan::{Accepted, Force, Plan, State, accept as accept_core, plan as plan_core, reused},
+    InstanceId,
+    plan::{Accepted, Force, Plan, accept as accept_core, plan as plan_core},
 };
 use flow_store::{Batch, Holder, Inputs, Objects, Replay, Results, Snapshot, Store, StoreDir, StoreError};
-use serde_json::{Map, Value};
 
-use super::{Session, builtin, lookup::World, run::holder};
+use super::{Session, lookup::World, run::holder};
 use crate::{ExecError, clock};
 
 /// What earlier runs found out, however it can be read now.
@@ -84,34 +83,6 @@ impl Knowledge {
 /// The store cannot be read.
 pub fn plan(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId], force: &Force) -> Result<Plan, ExecError> {
     knowledge.with_world(session, |world| plan_core(&session.context(), wanted, world, force))
-}
-
-/// What a built-in step would write now if these of its parameters were others. Nothing of it is kept.
-///
-/// # Errors
-/// What it reads must run first, or was cleaned away; the parameters are wrong.
-pub fn preview(
-    session: &Session,
-    knowledge: &Knowledge,
-    id: InstanceId,
-    with: Map<String, Value>,
-    builtins: &dyn Builtins,
-) -> Result<BuiltinOutput, ExecError> {
-    let expansion = &session.expansion;
-    let label = &expansion.instances[id.index()].label;
-    let Uses::Builtin(name) = &expansion.steps[expansion.instances[id.index()].step.index()].uses else {
-        return Err(ExecError::Usage(format!("`{label}` is no step of flow's own")));
-    };
-    let wanted = session.wanted(&[label.to_string()])?;
-    let (plan, results) = knowledge.with_world(session, |world| reused(&session.context(), &wanted, world))?;
-    let first = plan.items.iter().find(|item| item.id != id && matches!(item.state, State::Run(_) | State::After(_)));
-    let (None, Some(dir)) = (first, knowledge.dir()) else {
-        let first = first.map_or(label, |item| &expansion.instances[item.id.index()].label);
-        return Err(ExecError::Usage(format!("`{first}` must run first")));
-    };
-    let mut input = builtin::input(expansion, id, &results, &dir.objects()).map_err(ExecError::Usage)?;
-    input.with.extend(with);
-    builtins.run(name, &input).map_err(ExecError::Usage)
 }
 
 /// `flow accept`: keeps the last results of what `names` stand for under the fingerprints that they have now.

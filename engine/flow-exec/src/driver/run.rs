@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf, process};
 
 use flow_core::{
     Builtins, Digest, Instance, JOURNAL_FORMAT, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart, Settled,
-    StepResult,
+    StepResult, Uses,
     plan::{Force, Plan, State, unfit},
     sched::{
         Event, Limits, Scheduler,
@@ -80,6 +80,8 @@ pub struct RunEnd {
     pub counts: BTreeMap<String, u32>,
     /// What is published, whether it changed or not.
     pub published: Vec<PublishedFile>,
+    /// Instances of flow's own steps that have a result: tables and reports.
+    pub made: Vec<String>,
     /// Nothing had changed since that run: no process was started, nothing was opened.
     pub unchanged: bool,
 }
@@ -202,12 +204,16 @@ pub fn run(
     let (known, counts) = (std::mem::replace(&mut live.known, Known(Vec::new())), std::mem::take(&mut live.counts));
     drop(live);
 
+    let own = wanted.iter().map(|id| &session.expansion.instances[id.index()]).filter(|instance| {
+        let builtin = matches!(session.expansion.steps[instance.step.index()].uses, Uses::Builtin(_));
+        builtin && known.result(instance.id).is_some_and(|result| result.outcome == Outcome::Ok)
+    });
+    let made = own.map(|instance| instance.label.to_string()).collect();
+    let end = RunEnd { run: run.clone(), exit, counts, published, made, unchanged: false };
     if exit == 0 && options.targets.is_empty() {
-        let end =
-            RunEnd { run: run.clone(), exit, counts: counts.clone(), published: published.clone(), unchanged: false };
         save_snapshot(&session, &store, &inputs, &known, key, &end)?;
     }
-    Ok(RunEnd { run, exit, counts, published, unchanged: false })
+    Ok(end)
 }
 
 fn event_loop() -> Result<tokio::runtime::Runtime, ExecError> {
@@ -359,6 +365,7 @@ fn unchanged(snapshot: &Snapshot) -> RunEnd {
         exit: 0,
         counts: BTreeMap::from([("cached".to_owned(), total)]),
         published: published.collect(),
+        made: Vec::new(),
         unchanged: true,
     }
 }

@@ -1,6 +1,6 @@
 //! Two versions side by side: how every measured column changes from one to the other, and what that comes to.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::stats::median;
 use super::{Figure, Finding, Scoped, Source};
@@ -19,7 +19,7 @@ const ACCURACY: [&str; 4] = ["top1", "accuracy", "top5", "error_rate"];
 const COST: [&str; 5] = ["epoch_time", "iteration_time", "cpu_util", "gpu_memory", "energy"];
 
 /// How columns change from one value of the split to the other.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Changes {
     /// The axis that is compared.
     pub(crate) axis: String,

@@ -8,7 +8,7 @@ mod stats;
 mod words;
 
 use flow_core::Outcome;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Format;
 use crate::table::Table;
@@ -18,7 +18,7 @@ pub(crate) use curve::curves;
 pub(crate) use load::load;
 
 /// A number of the prose, and where the reader finds it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
     pub(crate) value: f64,
     pub(crate) show: Format,
@@ -26,7 +26,7 @@ pub(crate) struct Figure {
 }
 
 /// The place of a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Source {
     /// A cell of the section's table.
@@ -38,16 +38,16 @@ pub(crate) enum Source {
 }
 
 /// A finding, and the part of the table that it is about (`v7`; nothing for all of it).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scoped {
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<String>,
     #[serde(flatten)]
     pub(crate) finding: Finding,
 }
 
 /// What was found. Columns and axes are named as in the table.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "finding")]
 pub(crate) enum Finding {
     /// Time stops falling at `at`; and rises again, where it does.
@@ -79,7 +79,7 @@ pub(crate) enum Finding {
 }
 
 /// What limits the speed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Bound {
     /// GPU load is near its end.
@@ -91,17 +91,17 @@ pub(crate) enum Bound {
 }
 
 /// A figure that no table shows, computed for a finding and shown under it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Computed {
     pub(crate) what: What,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<String>,
     pub(crate) value: f64,
     pub(crate) show: Format,
 }
 
 /// What a computed figure is.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "what")]
 pub(crate) enum What {
     Growth { column: String, axis: String, from: String, to: String },

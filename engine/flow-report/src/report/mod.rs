@@ -9,5 +9,5 @@ mod with;
 
 pub(crate) use check::check;
 pub(crate) use model::report;
-pub(crate) use render::{TEMPLATES, render};
+pub(crate) use render::{TEMPLATES, in_language, render};
 pub(crate) use with::ReportWith;

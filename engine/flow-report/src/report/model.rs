@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{BuiltinInput, Mode, Outcome, RunId, Series, StepResult, StepView};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::setup::{Setup, setup};
 use super::with::{Guess, ReportWith, SectionWith};
@@ -13,9 +13,11 @@ use crate::verdict::{FOREIGN_CPU, Resource, Ruled, TOLERANCE, Together, Verdict,
 
 /// A share of a GPU's time slices that is worth a remark.
 const GPU_SHARED: f64 = 0.01;
+/// The version of `report.json`.
+pub(crate) const REPORT_FORMAT: u32 = 2;
 
 /// Everything that a report says.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     /// Version of `report.json`.
     pub(crate) format: u32,
@@ -47,10 +49,13 @@ pub(crate) struct Report {
     pub(crate) gpu_shared: BTreeMap<String, f64>,
     /// The GPUs were declared, not real.
     pub(crate) fake_gpus: bool,
+    /// The author's own template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) template: Option<String>,
 }
 
 /// A section.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Section {
     /// The step whose table it shows.
     pub(crate) name: String,
@@ -74,7 +79,7 @@ pub(crate) struct Section {
 }
 
 /// What became of a guess.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "guess")]
 pub(crate) enum Judged {
     /// The resource is what limits a group; `relieved`: groups where it suffices run in parallel.
@@ -107,7 +112,7 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
     let fake_gpus = used.iter().any(|r| r.circumstances.fake_gpus) || used.is_empty() && input.machine.fake_gpus;
     let setup = setup(with, input, &used);
     Ok(Report {
-        format: 1,
+        format: REPORT_FORMAT,
         workflow: input.workflow.clone(),
         title: input.title.clone(),
         date,
@@ -134,6 +139,7 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
             .filter_map(|r| Some((r.label.clone(), r.circumstances.gpu_shared.filter(|share| *share > GPU_SHARED)?)))
             .collect(),
         fake_gpus,
+        template: with.template.clone(),
     })
 }
 

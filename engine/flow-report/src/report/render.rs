@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use minijinja::{Environment, UndefinedBehavior, context, syntax::SyntaxConfig};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::model::{Judged, Report, Section};
+use super::model::{Judged, REPORT_FORMAT, Report, Section};
 use super::together;
 use super::with::{Blames, Guess, Layout, ReportWith, Value};
 use crate::chart;
@@ -69,37 +69,50 @@ pub(crate) fn render(report: &Report, with: &ReportWith, words: &Words) -> Resul
         Layout::Interleaved => vec![langs.clone()],
         Layout::Separate => langs.iter().map(|lang| vec![*lang]).collect(),
     };
-    let mut env = Environment::new();
-    env.set_undefined_behavior(UndefinedBehavior::Strict);
-    env.set_fuel(Some(1_000_000));
-    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| e.to_string())?;
-    env.set_syntax(syntax);
     let mut files = BTreeMap::new();
-    for (file, built_in) in TEMPLATES {
-        let own = with.template.as_deref().filter(|_| file == "report.md");
-        let mut text = Vec::new();
-        for block in &blocks {
-            let page = page(report, words, block, &langs);
-            let name = if own.is_some() { "template" } else { file };
-            let rendered = env
-                .render_named_str(
-                    name,
-                    own.unwrap_or(built_in),
-                    context! { ..minijinja::Value::from(minijinja::value::Serde(&page)) },
-                )
-                .map_err(|e| format!("the template of the report: {e}"))?;
-            text.push(tidy(&rendered));
-        }
-        files.insert(file.to_owned(), text.join("\n---\n\n").into_bytes());
+    for (file, _) in TEMPLATES {
+        let text = blocks.iter().map(|block| block_of(file, report, words, block, &langs));
+        files.insert(file.to_owned(), text.collect::<Result<Vec<_>, _>>()?.join("\n---\n\n").into_bytes());
     }
     for section in &report.sections {
-        for chart in charts(section, words, &langs) {
+        for chart in charts(section, words, &langs, &langs) {
             files.insert(format!("charts/{}", chart.file), chart.svg.into_bytes());
         }
     }
     let json = serde_json::to_string_pretty(report).map_err(|e| format!("the report cannot be written: {e}"))?;
     files.insert("report.json".into(), (json + "\n").into_bytes());
     Ok(files)
+}
+
+/// The text of a report in one language, of its `report.json`.
+pub(crate) fn in_language(json: &[u8], words: &Words, lang: &str) -> Result<String, String> {
+    #[derive(Deserialize)]
+    struct Version {
+        format: u32,
+    }
+    let version: Version = serde_json::from_slice(json).map_err(|e| format!("the report cannot be read: {e}"))?;
+    if version.format != REPORT_FORMAT {
+        let whose = if version.format < REPORT_FORMAT { "an earlier" } else { "a later" };
+        return Err(format!("the report was made by {whose} version of flow; run the report again"));
+    }
+    let report: Report = serde_json::from_slice(json).map_err(|e| format!("the report cannot be read: {e}"))?;
+    block_of(TEMPLATES[0].0, &report, words, &[lang], &[lang])
+}
+
+/// A file of the report in the languages of one block.
+fn block_of(file: &str, report: &Report, words: &Words, block: &[&str], all: &[&str]) -> Result<String, String> {
+    let built_in = TEMPLATES.iter().find(|(name, _)| *name == file).map_or("", |(_, text)| text);
+    let own = report.template.as_deref().filter(|_| file == TEMPLATES[0].0);
+    let mut env = Environment::new();
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    env.set_fuel(Some(1_000_000));
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| e.to_string())?;
+    env.set_syntax(syntax);
+    let page = page(report, words, block, all);
+    let name = if own.is_some() { "template" } else { file };
+    let page = context! { ..minijinja::Value::from(minijinja::value::Serde(&page)) };
+    let rendered = env.render_named_str(name, own.unwrap_or(built_in), page);
+    rendered.map(|text| tidy(&text)).map_err(|e| format!("the template of the report: {e}"))
 }
 
 /// One blank line where a template left several, none at the ends.
@@ -121,7 +134,7 @@ fn tidy(text: &str) -> String {
     out
 }
 
-/// The page in the languages of a block; charts are shared by all blocks, so they are labelled in all languages.
+/// The page in the languages of a block; charts are shared by all blocks, so what stands in them is in all languages.
 fn page(report: &Report, words: &Words, langs: &[&str], all: &[&str]) -> Page {
     let title = langs.iter().map(|lang| {
         let by = &report.title;
@@ -256,7 +269,7 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Pa
         table: markdown(&section.table, words, langs),
         more,
         computed,
-        charts: charts(section, words, all),
+        charts: charts(section, words, langs, all),
         bullets: langs.iter().enumerate().map(|(at, lang)| bullets(section, words, lang, at)).collect(),
     }
 }
@@ -356,11 +369,12 @@ fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String> {
     out
 }
 
-fn charts(section: &Section, words: &Words, langs: &[&str]) -> Vec<Chart> {
+/// `langs` are those of the text around, `all` those of the report.
+fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Vec<Chart> {
     let table = &section.table;
     let names = Names { table, words };
     let mut charts = Vec::new();
-    let axis = |axis: &str| join(langs.iter().map(|lang| names.head(axis, lang)));
+    let axis = |axis: &str| join(all.iter().map(|lang| names.head(axis, lang)));
     if let [rows] = table.rows.as_slice() {
         let ticks: Vec<(f64, String)> = table
             .body
@@ -397,12 +411,12 @@ fn charts(section: &Section, words: &Words, langs: &[&str]) -> Vec<Chart> {
             });
         }
     }
-    charts.extend(together_chart(section, words, langs, &names));
-    charts.extend(load_chart(section, words, langs));
+    charts.extend(together_chart(section, words, langs, all, &names));
+    charts.extend(load_chart(section, words, langs, all));
     charts
 }
 
-fn together_chart(section: &Section, words: &Words, langs: &[&str], names: &Names<'_>) -> Option<Chart> {
+fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str], names: &Names<'_>) -> Option<Chart> {
     let mut bars = Vec::new();
     for member in section.together.iter().flat_map(|g| &g.members) {
         let point: Vec<String> = member.axes.values().map(crate::columns::written).collect();
@@ -412,13 +426,13 @@ fn together_chart(section: &Section, words: &Words, langs: &[&str], names: &Name
     let measure = section.together.first()?.measure.clone();
     let unit = show.head().map_or_else(String::new, |u| format!(" ({u})"));
     let x = section.together.iter().flat_map(|g| &g.members).next()?;
-    let x = x.axes.keys().map(|axis| join(langs.iter().map(|l| names.head(axis, l)))).collect::<Vec<_>>().join(", ");
-    let labels = chart::Labels { x, y: join(langs.iter().map(|l| names.head(&measure, l))) + &unit };
+    let x = x.axes.keys().map(|axis| join(all.iter().map(|l| names.head(axis, l)))).collect::<Vec<_>>().join(", ");
+    let labels = chart::Labels { x, y: join(all.iter().map(|l| names.head(&measure, l))) + &unit };
     for (_, a, b) in &mut bars {
         *a *= show.factor;
         *b *= show.factor;
     }
-    let (alone, together) = (words.joined(langs, "chart-alone"), words.joined(langs, "chart-together"));
+    let (alone, together) = (words.joined(all, "chart-alone"), words.joined(all, "chart-together"));
     Some(Chart {
         file: format!("{}-together.svg", section.name),
         alt: words.joined(langs, "chart-together-alt"),
@@ -436,7 +450,7 @@ fn busiest(series: &flow_core::Series) -> usize {
     loads.fold((0, f64::MIN), |most, (n, load)| if load > most.1 { (n, load) } else { most }).0
 }
 
-fn load_chart(section: &Section, words: &Words, langs: &[&str]) -> Option<Chart> {
+fn load_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Option<Chart> {
     let (label, series) = section.load.as_ref()?;
     let gpu = busiest(series);
     let wanted = [
@@ -446,15 +460,15 @@ fn load_chart(section: &Section, words: &Words, langs: &[&str]) -> Option<Chart>
     ];
     let lines = wanted.into_iter().filter_map(|(sample, key)| {
         let points = series.samples.get(&sample)?.iter().map(|(t, v)| (*t, v * 100.0)).collect();
-        Some(chart::Line { name: words.joined(langs, key), points })
+        Some(chart::Line { name: words.joined(all, key), points })
     });
     let lines: Vec<chart::Line> = lines.collect();
     // Every second one, so that neighbours can be told apart.
     let odd = series.epoch_times.iter().filter(|(epoch, ..)| epoch % 2 == 1);
     let epochs: Vec<(f64, f64)> = odd.map(|(_, begin, end)| (*begin, *end)).collect();
     let labels = chart::Labels {
-        x: format!("{} (s)", words.joined(langs, "chart-time")),
-        y: format!("{} (%)", words.joined(langs, "chart-load")),
+        x: format!("{} (s)", words.joined(all, "chart-time")),
+        y: format!("{} (%)", words.joined(all, "chart-load")),
     };
     let args = || Args::new().with("label", label.clone());
     Some(Chart {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::{BuiltinInput, StepResult};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::with::{ReportWith, SetupWith};
 use crate::columns::{Datum, datum};
@@ -14,7 +14,7 @@ const PARAMETERS: [&str; 7] = ["model", "size", "input_size", "epochs", "optimiz
 const VERSIONS: [&str; 3] = ["torch", "cuda", "cudnn"];
 
 /// The set-up of all results of a report.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Setup {
     /// Parameters that all results share, or their values where there are few.
     pub(crate) parameters: Vec<(String, String)>,
