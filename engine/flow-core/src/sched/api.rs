@@ -210,6 +210,13 @@ pub enum Event {
         /// The instance.
         instance: InstanceId,
     },
+    /// More is known of an instance than when it arrived: what others of its kind took meanwhile.
+    Learned {
+        /// The instance.
+        instance: InstanceId,
+        /// What is known now.
+        estimate: Estimate,
+    },
     /// GPUs came, went, or others took memory on them.
     Capacity(Capacity),
     /// No new starts; running attempts get `grace` to end, and are killed then. A second one with no grace kills at once.

@@ -1,7 +1,7 @@
 //! The scheduler: events in, actions out, time as an argument. One arm an event, one function each. Knows no clock, no
 //! process and no file, and of policies only the seam.
 
-use super::api::{Action, Answer, Capacity, Event, Limits, Placement, Task};
+use super::api::{Action, Answer, Capacity, Estimate, Event, Limits, Placement, Task};
 use super::policy::{Policy, Propose, View};
 use super::state::{Core, Ending, Live, Node, State, Timer, Window};
 use super::{admit::Reservation, resources::Demand};
@@ -43,6 +43,7 @@ impl Scheduler {
             Event::Sampled { attempt, gpu_memory } => core.sampled(attempt, &gpu_memory),
             Event::Exited { attempt, outcome, spoiled } => core.ended(attempt, outcome, spoiled, out),
             Event::Recorded { instance } => core.recorded(instance, out),
+            Event::Learned { instance, estimate } => core.learned(instance, estimate),
             Event::Capacity(capacity) => core.capacity_changed(capacity, out),
             Event::Cancel { grace } => core.cancelled(grace, out),
             Event::Tick => {
@@ -142,6 +143,8 @@ impl Core {
                 lost: false,
                 losses: 0,
                 repeated: false,
+                alone_since: false,
+                crowded: false,
                 key: None,
             });
         }
@@ -229,15 +232,48 @@ impl Core {
     /// An attempt is over. What follows is decided for its unit as a whole.
     pub(super) fn ended(&mut self, attempt: AttemptId, outcome: Outcome, spoiled: bool, out: &mut Vec<Action>) {
         let Some(live) = self.live.get(&attempt) else { return };
-        let (instance, outcome) = (live.instance, live.killed.unwrap_or(outcome));
+        let (instance, outcome, shared) = (live.instance, live.killed.unwrap_or(outcome), live.shared);
         let unit = self.node(instance).unit;
         self.node_mut(unit).lost |= outcome == Outcome::Failed && self.grounds.now.lost_under(attempt);
+        if outcome == Outcome::OutOfMemory && shared {
+            self.crowded(attempt, instance);
+        }
         self.set(instance, State::Ended { attempt, outcome, spoiled });
         if self.group(unit).is_some() {
             self.member_ended(unit, outcome, out);
         } else {
             self.conclude(unit, out);
         }
+    }
+
+    /// What waits or will is placed and ranked by what is known now; what runs, by what was known when it started.
+    fn learned(&mut self, instance: InstanceId, estimate: Estimate) {
+        let Some(node) = self.nodes.get(instance.index()).filter(|node| !node.alone_since) else { return };
+        if matches!(node.state, State::Running { .. } | State::Ended { .. } | State::Settled { .. }) {
+            return;
+        }
+        let unit = node.unit;
+        let queued = self.leave_queue(unit);
+        let node = self.node_mut(instance);
+        node.task.estimate = estimate;
+        node.demand = Demand::of(&node.task);
+        if queued {
+            self.fresh.push(unit);
+            self.dirty = true;
+        }
+    }
+
+    /// It ran out of memory beside others although it was expected to fit: the estimate is raised, and it is tried once more
+    /// with its GPUs to itself, for only that says what it needs.
+    fn crowded(&mut self, attempt: AttemptId, instance: InstanceId) {
+        let peak = self.grounds.now.peak(attempt);
+        let node = self.node_mut(instance);
+        if node.alone_since || node.task.corun.is_some() {
+            return;
+        }
+        (node.alone_since, node.crowded) = (true, true);
+        node.task.estimate.gpu_memory = node.task.estimate.gpu_memory.max(Some(peak));
+        node.demand = Demand { gpus_alone: true, ..Demand::of(&node.task) };
     }
 
     /// All attempts of a unit are over: once more, or for good.
@@ -296,6 +332,9 @@ impl Core {
             Some(self.now + pause_after(self.node(unit).failures))
         } else if spoiled && !failed && !node.repeated {
             node.repeated = true;
+            Some(self.now)
+        } else if node.crowded {
+            node.crowded = false;
             Some(self.now)
         } else {
             None
@@ -420,9 +459,14 @@ impl Core {
         self.set(instance, State::Running { attempt });
         let asks = self.node(instance).demand.asks;
         self.grounds.now.take(attempt, instance, &placement, self.beside(instance), asks);
+        let beside = self.grounds.now.sharers(&placement);
+        for other in beside.iter().filter(|&&other| other != attempt) {
+            self.live.entry(*other).and_modify(|live| live.shared = true);
+        }
         let live = Live {
             instance,
             since: self.now,
+            shared: beside.len() > 1,
             deadline: None,
             ready: false,
             sufficed: false,

@@ -2,7 +2,7 @@
 //! states or policies; it places a demand or says no.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::api::{Capacity, GpuState, Limits, Placement, Placer, Sharing, Task};
 use super::contention::{self, Host, Load};
@@ -409,6 +409,17 @@ impl Ledger {
         self.held_cpus -= held.asks.cpu_milli;
         self.held_memory -= held.placement.memory;
         self.shrunk = self.shrunk && self.oversubscribed().is_some();
+    }
+
+    /// Who holds a part of these GPUs.
+    pub(super) fn sharers(&self, placement: &Placement) -> BTreeSet<AttemptId> {
+        placement.gpus.iter().flat_map(|gpu| &self.gpus[gpu.index()].holders).map(|hold| hold.attempt).collect()
+    }
+
+    /// The most that an attempt reserved or was seen to use of one GPU.
+    pub(super) fn peak(&self, attempt: AttemptId) -> u64 {
+        let holds = self.gpus.iter().flat_map(|gpu| &gpu.holders).filter(|hold| hold.attempt == attempt);
+        holds.map(|hold| hold.reserved.max(hold.used)).max().unwrap_or(0)
     }
 
     /// Notes measured GPU memory, in the placement's order. Returns whether room changed.

@@ -71,6 +71,10 @@ pub(super) struct Node {
     pub(super) losses: u32,
     /// It was repeated because a measurement was spoiled.
     pub(super) repeated: bool,
+    /// It ran out of memory beside others, and has its GPUs alone since.
+    pub(super) alone_since: bool,
+    /// That just happened.
+    pub(super) crowded: bool,
     /// Its place in the queue, while it is in it.
     pub(super) key: Option<Key>,
 }
@@ -102,6 +106,8 @@ pub(super) enum Window {
 pub(super) struct Live {
     pub(super) instance: InstanceId,
     pub(super) since: Time,
+    /// Others of ours were on its GPUs, at some time.
+    pub(super) shared: bool,
     pub(super) deadline: Option<Time>,
     pub(super) ready: bool,
     pub(super) sufficed: bool,
@@ -251,6 +257,14 @@ impl Core {
         self.queue.insert(class, key);
     }
 
+    /// Takes a unit out of the queue; says whether it was in it.
+    pub(super) fn leave_queue(&mut self, unit: InstanceId) -> bool {
+        let Some(key) = self.node_mut(unit).key.take() else { return false };
+        let class = self.class(unit);
+        self.queue.remove(class, key);
+        true
+    }
+
     /// The one function that changes a state, and all that is derived from states.
     pub(super) fn set(&mut self, id: InstanceId, to: State) -> bool {
         let from = self.node(id).state;
@@ -261,10 +275,7 @@ impl Core {
         let unit = self.node(id).unit;
         match from {
             State::Waiting { .. } => {
-                if let Some(key) = self.node_mut(id).key.take() {
-                    let class = self.class(id);
-                    self.queue.remove(class, key);
-                }
+                self.leave_queue(id);
             }
             State::Paused { until } => {
                 self.timers.remove(&(until, Timer::Retry(unit)));

@@ -201,6 +201,15 @@ impl World {
                 self.capacity.gpus[number(gpu) as usize].strangers = number(bytes) * GIB;
                 Event::Capacity(self.capacity.clone())
             }
+            ("learned", [name, bytes, busy]) => Event::Learned {
+                instance: self.id(name),
+                estimate: Estimate {
+                    gpu_memory: Some(number(bytes) * GIB),
+                    gpu_busy_milli: Some(number(busy) as u32),
+                    samples: 1,
+                    ..Estimate::default()
+                },
+            },
             ("cancel", [grace]) => Event::Cancel { grace: seconds(grace) },
             ("tick", _) => Event::Tick,
             _ => panic!("no event {line}"),

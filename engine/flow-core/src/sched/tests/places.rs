@@ -271,3 +271,38 @@ fn the_cpu_that_history_knows_may_go_somewhat_beyond_the_host() {
          1 exit a | record a; start c on 0; start d",
     );
 }
+
+#[test]
+fn out_of_memory_beside_others_is_tried_once_more_alone() {
+    case(
+        "gpus=1x24",
+        "a gpus=1 peak=4 busy=300
+         b gpus=1 peak=4 busy=300
+         c gpus=1 peak=4 busy=300",
+        "0 submit               | start a on 0; start b on 0; start c on 0
+         1 exit a out_of_memory | discard a until 1
+         2 exit b               | record b
+         3 exit c               | record c; start a on 0
+         4 exit a out_of_memory | record a; finish",
+    );
+    // Alone from the start: that is what it needs.
+    case(
+        "gpus=1x24",
+        "a gpus=1 peak=4 busy=300",
+        "0 submit | start a on 0\n 1 exit a out_of_memory | record a; finish",
+    );
+}
+
+#[test]
+fn what_others_of_its_kind_took_is_known_while_it_waits() {
+    case(
+        "gpus=1x24",
+        "a gpus=1
+         b gpus=1
+         c gpus=1",
+        "0 submit            | start a on 0
+         1 learned b 4 300   |
+         1 exit a            | record a; start b on 0
+         2 learned c 4 300   | start c on 0",
+    );
+}
