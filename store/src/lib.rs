@@ -41,7 +41,7 @@ pub use lock::Holder;
 pub use manifest::{Entry, EntryKind, Manifest};
 pub use objects::{COPY_LIMIT, Materialised, Objects};
 pub use replay::Replay;
-pub use results::{Batch, HISTORY, Last, Observation, Results, shapes};
+pub use results::{Batch, HISTORY, Last, Observation, Results, device_shape, shapes};
 pub use run::{Follow, Journal, RunDir, Running, Status, Unread, Waiting};
 pub use snapshot::{Rested, Snapshot};
 pub use store::Store;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use flow_core::{Digest, RunEvent, StepResult};
 use serde_json::Value;
 
-use crate::{Batch, HISTORY, Last, Observation, Result, Results, StoreDir, StoreError, shapes};
+use crate::{Batch, HISTORY, Last, Observation, Result, Results, StoreDir, StoreError, results::all_shapes};
 
 /// A fold over the journals of all runs, oldest first.
 #[derive(Default)]
@@ -49,7 +49,7 @@ impl Replay {
     fn record(&mut self, result: StepResult, parts: Value) {
         let key = (result.workflow.clone(), result.label.clone());
         self.last.insert(key, Last { fingerprint: result.fingerprint, parts, run: result.run.clone() });
-        for shape in shapes(&result.workflow, &result.step, &result.label) {
+        for shape in all_shapes(&result) {
             let ring = self.history.entry(shape).or_default();
             ring.push_back(Observation::of(&result));
             if ring.len() > HISTORY {

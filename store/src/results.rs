@@ -1,7 +1,9 @@
 //! What is known of earlier work: results by fingerprint, the last fingerprint of each instance with its parts, and the usage of
 //! earlier attempts. Values and keys; where they lie is [`crate::Store`]'s and [`crate::Replay`]'s.
 
-use flow_core::{Digest, Mode, Outcome, RunId, StepResult};
+use std::collections::BTreeMap;
+
+use flow_core::{Digest, GpuSharing, Mode, Outcome, RunId, StepResult};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -69,6 +71,18 @@ pub struct Observation {
     /// Model of its first GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_model: Option<String>,
+    /// The point: axes and parameters, scalars only.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub point: BTreeMap<String, Value>,
+    /// Mean time of the epochs that count, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch_s: Option<f64>,
+    /// Others of flow's own ran meanwhile.
+    #[serde(default)]
+    pub beside: bool,
+    /// What it says of the price of sharing its GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharing: Option<GpuSharing>,
 }
 
 impl Observation {
@@ -87,6 +101,15 @@ impl Observation {
             gpu_memory: gpus.iter().map(|gpu| gpu.memory_peak).max().unwrap_or(0),
             gpu_load: gpus.iter().map(|gpu| gpu.load_mean).fold(0.0, f64::max),
             gpu_model: result.circumstances.gpu_models.first().cloned(),
+            point: result
+                .params
+                .iter()
+                .chain(&result.axes)
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+            epoch_s: result.metrics.get("epoch_time").map(|metric| metric.value),
+            beside: !result.circumstances.corunners.is_empty(),
+            sharing: result.circumstances.sharing,
         }
     }
 }
@@ -94,6 +117,20 @@ impl Observation {
 /// The shapes under which a result is observed, the exact one first: the instance, and its step.
 pub fn shapes(workflow: &str, step: &str, label: &str) -> [String; 2] {
     [format!("{workflow}/{label}"), format!("{workflow}/{step}/")]
+}
+
+/// The shape under which is kept what was seen of the price of sharing a GPU of this model.
+pub fn device_shape(model: &str) -> String {
+    format!("gpu/{model}")
+}
+
+/// Every shape under which a result is observed.
+pub(crate) fn all_shapes(result: &StepResult) -> Vec<String> {
+    let mut shapes = shapes(&result.workflow, &result.step, &result.label).to_vec();
+    if result.circumstances.sharing.is_some() {
+        shapes.extend(result.circumstances.gpu_models.first().map(|model| device_shape(model)));
+    }
+    shapes
 }
 
 /// Changes that are written together.
@@ -127,7 +164,7 @@ impl Batch {
     /// An attempt ended: what it used, for estimates. [`Batch::record`] does this too.
     pub fn observe(&mut self, result: &StepResult) {
         let observation = Observation::of(result);
-        for shape in shapes(&result.workflow, &result.step, &result.label) {
+        for shape in all_shapes(result) {
             self.observed.push((shape, observation.clone()));
         }
     }

@@ -139,6 +139,8 @@ pub(crate) enum Command {
     Graph(commands::graph::Graph),
     /// Print a report, or say where the reports are
     Report(commands::report::Report),
+    /// Say what a step will take, also at a point that has not run
+    Predict(commands::predict::Predict),
     /// Simulate scheduling policies on clusters that need not be there
     Simulate(commands::simulate::Simulate),
     /// Keep a step's last results although its fingerprint changed

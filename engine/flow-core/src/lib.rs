@@ -24,6 +24,7 @@ mod instance;
 mod machine;
 mod metrics;
 pub mod plan;
+pub mod predict;
 mod result;
 pub mod sched;
 mod schema;
@@ -44,8 +45,8 @@ pub use instance::{
 pub use machine::{GpuFacts, Machine};
 pub use metrics::{MetricRow, MetricsFrom, Pattern, extract};
 pub use result::{
-    Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, GpuUsage, Metric, Mode, Outcome, Series, StepResult,
-    Stranger, Usage,
+    Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, GpuSharing, GpuUsage, Metric, Mode, Outcome, Series,
+    StepResult, Stranger, Usage,
 };
 pub use schema::schema;
 pub use spec::{Source, Workflow, parse};

@@ -252,6 +252,18 @@ pub struct Circumstances {
     /// The GPUs were declared, not real.
     #[serde(default)]
     pub fake_gpus: bool,
+    /// What this says of the price of sharing its GPU, where it was shared in a co-run group whose members ran alone as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharing: Option<GpuSharing>,
+}
+
+/// What was seen of a GPU that was shared.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GpuSharing {
+    /// Sum of the shares of time in which each keeps it busy alone.
+    pub busy: f64,
+    /// Mean slowdown of those who shared it.
+    pub slowdown: f64,
 }
 
 /// How a step was declared to run. Part of a measured step's fingerprint.

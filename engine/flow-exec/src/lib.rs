@@ -12,7 +12,8 @@ pub mod sampler;
 mod workspace;
 
 pub use driver::{
-    ForceRequest, Knowledge, PublishedFile, RunEnd, RunOptions, Session, SessionRequest, Update, accept, plan, run,
+    Device, ForceRequest, Forecast, Knowledge, Prediction, PublishedFile, RunEnd, RunOptions, Session, SessionRequest,
+    Update, accept, forecast, plan, predict, run,
 };
 pub use error::ExecError;
 pub use workspace::Workspace;

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod cluster;
+mod expected;
 mod schedule;
 mod summary;
 mod task;
@@ -13,6 +14,7 @@ pub mod trace;
 mod world;
 
 pub use cluster::{Cluster, Placement};
+pub use expected::{expected, foresee};
 pub use schedule::{Ran, Schedule, SimError};
 pub use summary::Summary;
 pub use task::{Attempt, End, Fault, SimTask};

@@ -15,6 +15,7 @@ pub(crate) mod init;
 pub(crate) mod logs;
 pub(crate) mod plan;
 pub(crate) mod plugins;
+pub(crate) mod predict;
 pub(crate) mod ready;
 pub(crate) mod report;
 pub(crate) mod run;
@@ -60,6 +61,7 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
         Command::Diff(diff) => diff.execute(global, output),
         Command::Graph(graph) => graph.execute(global, output),
         Command::Report(report) => report.execute(global, output),
+        Command::Predict(predict) => predict.execute(global, output),
         Command::Simulate(simulate) => simulate.execute(output),
         Command::Accept(accept) => accept.execute(global, output),
         Command::Cancel(cancel) => cancel.execute(global, output),

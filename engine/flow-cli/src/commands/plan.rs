@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::plan::{Item, Plan as CorePlan, State};
+use flow_core::sched::{Estimate, Task, policy};
 use flow_core::why::sentence;
 use flow_core::{Expansion, JournalLine, Outcome, Planned, RunEvent};
-use flow_exec::{ForceRequest, Knowledge, Session, SessionRequest};
+use flow_exec::{ForceRequest, Forecast, Knowledge, Session, SessionRequest};
 
-use super::Done;
+use super::{Done, predict::takes};
 use crate::args::{About, Global, Selection};
 use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::{place, words};
@@ -67,7 +68,9 @@ pub(crate) fn show(
             output.json(&line(expansion, item))?;
         }
     } else {
-        let lines = render(expansion, &plan, output.verbose);
+        let forecast = flow_exec::forecast(&session, &knowledge, &wanted, &plan)?;
+        let mut lines = render(expansion, &plan, &forecast.tasks, output.verbose);
+        lines.extend(whole(&session, &plan, forecast));
         for line in lines {
             output.line(line)?;
         }
@@ -87,7 +90,7 @@ fn line(expansion: &Expansion, item: &Item) -> JournalLine {
 }
 
 /// Heading, one line an instance or a crowd of like ones, and what it comes to.
-fn render(expansion: &Expansion, plan: &CorePlan, verbose: bool) -> Vec<String> {
+fn render(expansion: &Expansion, plan: &CorePlan, tasks: &[Task], verbose: bool) -> Vec<String> {
     let mut out = vec![heading(expansion)];
     let step = |item: &Item| expansion.instances[item.id.index()].step;
     let alike = |a: &Item, b: &Item| step(a) == step(b) && a.state == b.state;
@@ -95,11 +98,13 @@ fn render(expansion: &Expansion, plan: &CorePlan, verbose: bool) -> Vec<String> 
     for crowd in plan.items.chunk_by(alike) {
         if crowd.len() >= MANY && !verbose {
             let name = &expansion.steps[step(&crowd[0]).index()].name;
-            rows.push(row(&crowd[0].state, format!("{name} × {}", crowd.len())));
+            let each: Vec<&Estimate> = crowd.iter().map(|item| &tasks[item.id.index()].estimate).collect();
+            rows.push(row(&crowd[0].state, format!("{name} × {}", crowd.len()), takes_each(&each)));
         } else {
-            rows.extend(
-                crowd.iter().map(|item| row(&item.state, expansion.instances[item.id.index()].label.to_string())),
-            );
+            rows.extend(crowd.iter().map(|item| {
+                let label = expansion.instances[item.id.index()].label.to_string();
+                row(&item.state, label, takes(&tasks[item.id.index()].estimate))
+            }));
         }
     }
     out.extend(words::columns(&rows).into_iter().map(|line| format!("  {line}")));
@@ -124,7 +129,37 @@ fn heading(expansion: &Expansion) -> String {
     heading
 }
 
-fn row(state: &State, what: String) -> Vec<String> {
+/// What the instances of a crowd take, each.
+fn takes_each(each: &[&Estimate]) -> Option<String> {
+    let mut known: Vec<f64> = each.iter().filter_map(|e| Some(e.duration?.as_secs_f64())).collect();
+    known.sort_by(f64::total_cmp);
+    let [least, most] = [known.first()?, known.last()?].map(|s| words::duration(*s));
+    let samples: u32 = each.iter().map(|estimate| estimate.samples).max().unwrap_or(0);
+    let span = if least == most { format!("about {least}") } else { format!("{least} to {most}") };
+    Some(format!("{span} each (up to {})", words::count(samples as usize, "run")))
+}
+
+/// How long the whole will take, by simulating it with what is known.
+fn whole(session: &Session, plan: &CorePlan, forecast: Forecast) -> Option<String> {
+    if !plan.has_work() {
+        return None;
+    }
+    let unknown = forecast.unknown(session).len();
+    let known = forecast.tasks.iter().filter(|task| task.settled.is_none() && task.estimate.duration.is_some()).count();
+    if known == 0 {
+        return Some("nothing like it has run: how long it takes is not known".to_owned());
+    }
+    let name = session.expansion.policy.as_deref().unwrap_or(policy::DEFAULT);
+    let Forecast { tasks, capacity, limits, host } = forecast;
+    let schedule = flow_sim::foresee(tasks, capacity, policy::named(name)?, limits, host).ok()?;
+    let takes = words::duration(schedule.makespan().as_secs_f64());
+    Some(match unknown {
+        0 => format!("it takes about {takes} on this machine"),
+        n => format!("it takes more than {takes}: {} never ran and do not count", words::count(n, "instance")),
+    })
+}
+
+fn row(state: &State, what: String, takes: Option<String>) -> Vec<String> {
     let (style, verb, why) = match state {
         State::Cached { outcome: Outcome::Ok, .. } => (FAINT, "cached", String::new()),
         State::Cached { outcome, .. } => (FAINT, "cached", words::outcome(*outcome).to_owned()),
@@ -133,10 +168,9 @@ fn row(state: &State, what: String) -> Vec<String> {
         State::Refused { outcome: Outcome::Failed, reason } => (BAD, "cannot run", reason.clone()),
         State::Refused { outcome, reason } => (NOTE, words::outcome(*outcome), reason.clone()),
     };
+    let takes = takes.filter(|_| matches!(state, State::Run(_) | State::After(_)));
     let mut row = vec![styled(style, format_args!("{verb:<13}")), what];
-    if !why.is_empty() {
-        row.push(why);
-    }
+    row.extend([Some(why).filter(|why| !why.is_empty()), takes].into_iter().flatten());
     row
 }
 

@@ -43,6 +43,8 @@ pub struct Task {
 pub struct Estimate {
     /// Wall time.
     pub duration: Option<Span>,
+    /// Nine of ten are expected between these.
+    pub range: Option<(Span, Span)>,
     /// Peak memory on one GPU, bytes.
     pub gpu_memory: Option<u64>,
     /// CPU demand in thousandths of a core.

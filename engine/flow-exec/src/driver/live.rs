@@ -24,7 +24,7 @@ use tokio::{
     task::{JoinError, JoinHandle, spawn_blocking},
 };
 
-use super::{Session, Update, cards::Cards, leftovers::Leftovers, start, told::Listener, waiting};
+use super::{Session, Update, cards::Cards, history::History, leftovers::Leftovers, start, told::Listener, waiting};
 use crate::{
     ExecError,
     attempt::Folder,
@@ -101,6 +101,7 @@ pub(crate) struct Live<'a> {
     pub(crate) force: &'a Force,
     pub(crate) inputs: &'a mut Inputs,
     pub(crate) known: Known,
+    pub(super) history: History,
     pub(crate) counts: BTreeMap<String, u32>,
     /// Outcomes that are failures have happened.
     pub(crate) failed: bool,
@@ -152,6 +153,7 @@ pub(crate) struct Beginning<'a> {
     pub(crate) force: &'a Force,
     pub(crate) inputs: &'a mut Inputs,
     pub(crate) known: Known,
+    pub(crate) history: History,
     pub(crate) scheduler: Scheduler,
     pub(crate) capacity: Capacity,
     pub(crate) status: Status,
@@ -177,6 +179,7 @@ impl<'a> Live<'a> {
             force: from.force,
             inputs: from.inputs,
             known: from.known,
+            history: from.history,
             counts: BTreeMap::new(),
             failed: false,
             interrupted: false,

@@ -5,7 +5,9 @@ mod builtin;
 mod cards;
 mod estimate;
 mod finish;
+mod forecast;
 mod gather;
+mod history;
 mod leftovers;
 mod live;
 mod lookup;
@@ -21,6 +23,8 @@ mod waiting;
 use flow_core::{AttemptId, JournalLine};
 use flow_store::Status;
 
+pub use forecast::{Forecast, forecast, predict};
+pub use history::{Device, Prediction};
 pub use plan::{Knowledge, accept, plan};
 pub use publish::PublishedFile;
 pub use run::{ForceRequest, RunEnd, RunOptions, run};

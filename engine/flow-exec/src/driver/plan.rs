@@ -37,7 +37,7 @@ impl Knowledge {
         }
     }
 
-    fn results(&self) -> Option<&dyn Results> {
+    pub(super) fn results(&self) -> Option<&dyn Results> {
         match self {
             Knowledge::Nothing => None,
             Knowledge::Held(store) => Some(&**store),

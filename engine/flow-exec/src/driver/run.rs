@@ -15,6 +15,7 @@ use flow_store::{Holder, Inputs, Rested, Snapshot, Status, Store, StoreDir};
 
 use super::{
     PublishedFile, Session, SessionRequest, Update, estimate,
+    history::History,
     live::{Beginning, GRACE, Known, Live},
     lookup::World,
     publish::publish,
@@ -147,10 +148,12 @@ pub fn run(
     journal.append(&beginning)?;
     beginning.into_iter().for_each(|line| observe(Update::Event(line)));
 
-    let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..Limits::default() };
+    let history = History::load(&session.expansion, &wanted, &store)?;
+    let limits = estimate::limits(&session.expansion.machine, &history);
+    let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..limits };
     let capacity = estimate::capacity(&session.expansion.machine, options.jobs);
     let scheduler = Scheduler::new(capacity.clone(), policy, limits);
-    let tasks = estimate::tasks(&session, &wanted, &store)?;
+    let tasks = estimate::tasks(&session.expansion, &wanted, &history);
     let status = Status {
         run: run.clone(),
         workflow: session.expansion.workflow.clone(),
@@ -173,6 +176,7 @@ pub fn run(
         force: &force,
         inputs: &mut inputs,
         known: Known(vec![None; session.expansion.instances.len()]),
+        history,
         scheduler,
         capacity,
         status,

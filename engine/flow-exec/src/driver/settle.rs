@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::{
-    AttemptId, InstanceId, Outcome, RunEvent,
+    AttemptId, CorunGpus, GpuSharing, InstanceId, Outcome, RunEvent, Settled, StepResult,
     plan::{Decision, decide, without_attempt},
     sched::{Answer, Event},
     why::sentence,
@@ -71,12 +71,14 @@ impl Live<'_> {
     /// The attempt is the instance's last.
     pub(super) fn record(&mut self, instance: InstanceId, attempt: AttemptId) {
         self.recorded.push(instance);
-        let Some(result) = self.ended.remove(&attempt) else {
+        let Some(mut result) = self.ended.remove(&attempt) else {
             // It could not even be started.
             self.settle_as(instance, Outcome::Failed, "it could not be started".to_owned());
             return;
         };
         let Some(decided) = self.decided.remove(&instance) else { return };
+        result.circumstances.sharing = self.sharing(instance, &result);
+        self.learn(instance, &result);
         let parts = serde_json::to_value(&decided.parts).unwrap_or_default();
         let recorded = self.session.expansion.instances[instance.index()].record.contains(&result.outcome);
         if result.outcome == Outcome::Ok || recorded {
@@ -92,6 +94,48 @@ impl Live<'_> {
             self.settle_as(instance, outcome, reason);
             self.known.0[instance.index()] = Some(result);
         }
+    }
+
+    /// What it took is known to those of its step that still wait for a GPU.
+    fn learn(&mut self, instance: InstanceId, result: &StepResult) {
+        self.history.add(result);
+        let expansion = &self.session.expansion;
+        let step = &expansion.steps[expansion.instances[instance.index()].step.index()];
+        for other in &expansion.instances[step.instances.start as usize..step.instances.end as usize] {
+            let waits = self.known.0[other.id.index()].is_none() && other.id != instance;
+            if waits && other.request.gpus > 0 {
+                let estimate = self.history.estimate(expansion, other);
+                self.queue.push_back(Event::Learned { instance: other.id, estimate });
+            }
+        }
+    }
+
+    /// What a member of a group that shared its GPUs says of the price of that, where every member ran alone as well and the
+    /// CPU was not what held them up.
+    fn sharing(&self, instance: InstanceId, result: &StepResult) -> Option<GpuSharing> {
+        let expansion = &self.session.expansion;
+        let corun = expansion.instances[instance.index()].corun.as_ref().filter(|c| c.gpus == CorunGpus::Shared)?;
+        let members = &expansion.groups[corun.group.0 as usize].members;
+        let result_of = |id: InstanceId| {
+            let ended = || self.ended.values().find(|other| *other.label == *expansion.instances[id.index()].label);
+            if id == instance { Some(result) } else { self.known.result(id).or_else(ended) }
+        };
+        let epoch = |result: &StepResult| result.metrics.get("epoch_time").map(|metric| metric.value);
+        let (mut busy, mut slowdown, mut cores) = (0.0, 0.0, 0.0);
+        for &member in members {
+            let together = result_of(member).filter(|result| result.outcome == Outcome::Ok)?;
+            let same = |alone: &&StepResult| {
+                alone.outcome == Outcome::Ok
+                    && alone.circumstances.corunners.is_empty()
+                    && (&alone.params, &alone.axes) == (&together.params, &together.axes)
+                    && alone.circumstances.gpu_models == together.circumstances.gpu_models
+            };
+            let alone = self.known.0.iter().flatten().find(same)?;
+            busy += alone.usage.gpus.iter().map(|gpu| gpu.load_mean).fold(0.0, f64::max);
+            slowdown += epoch(together)? / epoch(alone)? / members.len() as f64;
+            cores += alone.usage.cpu_cores;
+        }
+        (cores < f64::from(result.circumstances.host_cpus)).then_some(GpuSharing { busy, slowdown })
     }
 
     pub(super) fn discard(&mut self, instance: InstanceId, attempt: AttemptId) {

@@ -1,0 +1,284 @@
+//! What earlier attempts say of the next ones: estimates with their source and the number of attempts that they rest on, the
+//! price of sharing a GPU. Reads observations and does arithmetic; decides nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flow_core::{
+    Expansion, Instance, InstanceId, Machine, Outcome, Span, StepResult,
+    predict::{Curve, Predicted, along},
+    sched::{
+        Estimate,
+        contention::{UNKNOWN_DEVICE, coefficient, learned},
+    },
+};
+use flow_store::{Observation, Results, StoreError, device_shape, shapes};
+use serde_json::Value;
+
+/// Observations of the steps of a workflow.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    /// By step, oldest first.
+    steps: BTreeMap<String, Vec<Observation>>,
+    /// By instance: what it needs, which for a training is its dataset.
+    needs: BTreeMap<String, Vec<InstanceId>>,
+    /// By GPU model: coefficients as they were seen, oldest first.
+    devices: BTreeMap<String, Vec<f64>>,
+}
+
+/// A GPU model and its price of sharing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    /// The model.
+    pub model: String,
+    /// Slowdown is 1 + this × (Σ busy − 1).
+    pub coefficient: f64,
+    /// Measurements that it rests on; without any it is 1.
+    pub samples: u32,
+}
+
+/// What is expected of a point, as `flow predict` tells it.
+#[derive(Clone, Debug)]
+pub struct Prediction {
+    /// The instance that it would be.
+    pub label: String,
+    /// As the scheduler would have it.
+    pub estimate: Estimate,
+    /// Seconds an epoch, where epochs are told.
+    pub epoch: Option<Predicted>,
+    /// Core-seconds an epoch of its dataset, and attempts that this is pooled over.
+    pub cpu_work: Option<(f64, u32)>,
+}
+
+impl History {
+    /// Reads what there is about these instances.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) fn load(
+        expansion: &Expansion,
+        wanted: &[InstanceId],
+        results: &dyn Results,
+    ) -> Result<History, StoreError> {
+        let mut history = History::default();
+        let mut seen = BTreeSet::new();
+        for instance in &expansion.instances {
+            history.needs.insert(instance.label.to_string(), instance.needs.iter().map(|need| need.on).collect());
+        }
+        for id in wanted {
+            let instance = &expansion.instances[id.index()];
+            let step = &expansion.steps[instance.step.index()].name;
+            for shape in shapes(&expansion.workflow, step, &instance.label) {
+                if seen.insert(shape.clone()) {
+                    history.steps.entry(step.clone()).or_default().extend(results.history(&shape)?);
+                }
+            }
+        }
+        for observations in history.steps.values_mut() {
+            observations.sort_by(|a, b| (a.at, &a.label, &a.run).cmp(&(b.at, &b.label, &b.run)));
+            observations.dedup_by(|a, b| (a.at, &a.label, &a.run) == (b.at, &b.label, &b.run));
+        }
+        for gpu in &expansion.machine.gpus {
+            if !history.devices.contains_key(&gpu.name) {
+                let told = results.history(&device_shape(&gpu.name))?.into_iter().filter_map(|seen| seen.sharing);
+                let coefficients = told.filter_map(|seen| coefficient(seen.busy, seen.slowdown)).collect();
+                history.devices.insert(gpu.name.clone(), coefficients);
+            }
+        }
+        Ok(history)
+    }
+
+    /// One attempt more.
+    pub(crate) fn add(&mut self, result: &StepResult) {
+        self.steps.entry(result.step.clone()).or_default().push(Observation::of(result));
+    }
+
+    /// The price of sharing each GPU of a machine.
+    pub(crate) fn devices(&self, machine: &Machine) -> Vec<Device> {
+        let device = |gpu: &flow_core::GpuFacts| {
+            let seen = self.devices.get(&gpu.name).map_or(&[][..], Vec::as_slice);
+            let coefficient = if seen.is_empty() { UNKNOWN_DEVICE } else { learned(seen.iter().copied()) };
+            Device { model: gpu.name.clone(), coefficient, samples: seen.len() as u32 }
+        };
+        machine.gpus.iter().map(device).collect()
+    }
+
+    /// What is known of an instance before it runs.
+    pub(crate) fn estimate(&self, expansion: &Expansion, instance: &Instance) -> Estimate {
+        self.predict(expansion, instance).estimate
+    }
+
+    /// The same, with what it rests on.
+    pub(crate) fn predict(&self, expansion: &Expansion, instance: &Instance) -> Prediction {
+        let step = &expansion.steps[instance.step.index()];
+        let kin: Vec<&Observation> =
+            self.steps.get(&step.name).into_iter().flatten().filter(|seen| agrees(expansion, instance, seen)).collect();
+        let own: Vec<&Observation> = kin.iter().copied().filter(|seen| is_own(instance, seen)).collect();
+        let (mut estimate, epoch) = if !own.is_empty() {
+            of_own(&own)
+        } else if let Some(others) = Others::of(instance, &kin) {
+            others.estimate()
+        } else {
+            of_step(&kin)
+        };
+        let cpu_work = self.cpu_work(expansion, instance);
+        if let (Some((work, _)), Some(epoch)) = (cpu_work, epoch.filter(|epoch| epoch.value > 0.0)) {
+            estimate.cpu_milli = Some((work / epoch.value * 1e3).round() as u32);
+        }
+        Prediction { label: instance.label.to_string(), estimate, epoch, cpu_work }
+    }
+
+    /// CPU work of an epoch belongs to the dataset and what is done to it: pooled over all that do the same with the same.
+    fn cpu_work(&self, expansion: &Expansion, instance: &Instance) -> Option<(f64, u32)> {
+        let own = self.needs.get(&*instance.label).cloned();
+        let needs = own.unwrap_or_else(|| instance.needs.iter().map(|need| need.on).collect());
+        let uses = &expansion.steps[instance.step.index()].uses;
+        let alike = expansion.steps.iter().filter(|step| step.uses == *uses);
+        let seen = alike.filter_map(|step| self.steps.get(&step.name)).flatten().filter(|seen| {
+            !needs.is_empty() && self.needs.get(&seen.label) == Some(&needs) && agrees(expansion, instance, seen)
+        });
+        let works: Vec<f64> = seen.filter_map(|seen| Some(seen.cpu_cores * seen.epoch_s?)).collect();
+        (!works.is_empty()).then(|| (works.iter().sum::<f64>() / works.len() as f64, works.len() as u32))
+    }
+}
+
+/// Whether an attempt had the parameters that are in force; axes are looked at elsewhere.
+fn agrees(expansion: &Expansion, instance: &Instance, seen: &Observation) -> bool {
+    seen.point.iter().all(|(name, value)| {
+        instance.axes.contains_key(name)
+            || expansion.params.get(name).is_none_or(|now| is_structure(now) || now == value)
+    })
+}
+
+fn is_structure(value: &Value) -> bool {
+    value.is_array() || value.is_object() || value.is_null()
+}
+
+fn is_own(instance: &Instance, seen: &Observation) -> bool {
+    if seen.point.is_empty() {
+        return seen.label == *instance.label;
+    }
+    instance.axes.iter().all(|(name, value)| seen.point.get(name) == Some(value))
+}
+
+/// From attempts of the instance itself: best from those that had the machine to themselves.
+fn of_own(own: &[&Observation]) -> (Estimate, Option<Predicted>) {
+    let ended: Vec<&Observation> = own.iter().copied().filter(|seen| seen.outcome == Outcome::Ok).collect();
+    let alone: Vec<&Observation> = ended.iter().copied().filter(|seen| !seen.beside).collect();
+    let best = [alone, ended, own.to_vec()].into_iter().find(|some| !some.is_empty()).unwrap_or_default();
+    let walls: Vec<f64> = best.iter().map(|seen| seen.wall_s).collect();
+    let duration = median(walls.clone());
+    let mut estimate = common(&best);
+    estimate.duration = duration.map(Span::from_secs_f64);
+    estimate.range = (walls.len() > 1).then(|| {
+        let (low, high) =
+            walls.iter().fold((f64::INFINITY, 0.0f64), |(low, high), wall| (low.min(*wall), high.max(*wall)));
+        (Span::from_secs_f64(low), Span::from_secs_f64(high))
+    });
+    // Peaks, not medians: memory that does not suffice costs the attempt.
+    estimate.gpu_memory = own.iter().map(|seen| seen.gpu_memory).max().filter(|peak| *peak > 0);
+    estimate.samples = own.len() as u32;
+    estimate.source = format!("{} of this instance", runs(own.len()));
+    let epochs: Vec<(f64, f64)> = best.iter().filter_map(|seen| Some((1.0, seen.epoch_s?))).collect();
+    (estimate, along(Curve::Any, &epochs, 1.0))
+}
+
+/// From attempts of other instances of its step, of which nothing better is known than that they are its step's.
+fn of_step(kin: &[&Observation]) -> (Estimate, Option<Predicted>) {
+    let ended: Vec<&Observation> = kin.iter().copied().filter(|seen| seen.outcome == Outcome::Ok).collect();
+    if ended.is_empty() {
+        return (Estimate { source: "never ran".to_owned(), ..Estimate::default() }, None);
+    }
+    let mut estimate = common(&ended);
+    estimate.duration = median(ended.iter().map(|seen| seen.wall_s).collect()).map(Span::from_secs_f64);
+    // Another instance's memory says nothing of this one's.
+    estimate.samples = ended.len() as u32;
+    estimate.source = format!("{} of its step", runs(ended.len()));
+    (estimate, None)
+}
+
+fn common(seen: &[&Observation]) -> Estimate {
+    let milli = |value: fn(&Observation) -> f64| {
+        median(seen.iter().map(|seen| value(seen)).collect()).map(|value| (value * 1e3).round() as u32)
+    };
+    Estimate {
+        cpu_milli: milli(|seen| seen.cpu_cores),
+        gpu_busy_milli: milli(|seen| seen.gpu_load).filter(|_| seen.iter().any(|seen| seen.gpu_memory > 0)),
+        ..Estimate::default()
+    }
+}
+
+fn runs(n: usize) -> String {
+    if n == 1 { "1 run".to_owned() } else { format!("{n} runs") }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// Other points of its step that differ in one number.
+struct Others<'a> {
+    axis: &'a str,
+    at: f64,
+    points: Vec<(f64, &'a Observation)>,
+}
+
+impl<'a> Others<'a> {
+    /// The axis along which there are most different points, at least two.
+    fn of(instance: &'a Instance, kin: &[&'a Observation]) -> Option<Self> {
+        let along = |(axis, value): (&'a String, &Value)| {
+            let agrees = |seen: &&&Observation| {
+                let mut rest = instance.axes.iter().filter(|(name, _)| *name != axis);
+                seen.outcome == Outcome::Ok && rest.all(|(name, value)| seen.point.get(name) == Some(value))
+            };
+            let point = |seen: &&'a Observation| Some((seen.point.get(axis)?.as_f64()?, *seen));
+            let points = kin.iter().filter(agrees).filter_map(point).collect();
+            Some(Others { axis, at: value.as_f64()?, points })
+        };
+        let found: Vec<Self> = instance.axes.iter().filter_map(along).filter(|others| others.different() > 1).collect();
+        found.into_iter().rev().max_by_key(Others::different)
+    }
+
+    fn different(&self) -> usize {
+        self.points.iter().map(|(at, _)| at.to_bits()).collect::<BTreeSet<_>>().len()
+    }
+
+    fn along(&self, curve: Curve, value: impl Fn(&Observation) -> Option<f64>) -> Option<Predicted> {
+        let points: Vec<_> = self.points.iter().filter_map(|&(at, seen)| Some((at, value(seen)?))).collect();
+        along(curve, &points, self.at)
+    }
+
+    fn estimate(&self) -> (Estimate, Option<Predicted>) {
+        let last = self.axis.rsplit('.').next().unwrap_or(self.axis);
+        let curve = if matches!(last, "batch" | "batch_size" | "bs") { Curve::PerItem } else { Curve::Any };
+        let seen: Vec<&Observation> = self.points.iter().map(|(_, seen)| *seen).collect();
+        let epoch = self.along(curve, |seen| seen.epoch_s);
+        // Start and end take as long at every point: the share of epochs in the whole tells how much that is.
+        let whole = median(seen.iter().filter_map(|seen| Some(seen.wall_s / seen.epoch_s?)).collect());
+        let wall = match (epoch, whole) {
+            (Some(epoch), Some(whole)) => Some(Predicted {
+                value: epoch.value * whole,
+                low: epoch.low * whole,
+                high: epoch.high * whole,
+                ..epoch
+            }),
+            _ => self.along(Curve::Any, |seen| Some(seen.wall_s)),
+        };
+        let mut estimate = common(&seen);
+        estimate.duration = wall.map(|wall| Span::from_secs_f64(wall.value));
+        estimate.range = wall.map(|wall| (Span::from_secs_f64(wall.low), Span::from_secs_f64(wall.high)));
+        // The upper end, and nothing where it is too far from what was seen: then it has its GPU alone.
+        let memory = self.along(Curve::Grows, |seen| Some(seen.gpu_memory as f64)).filter(|memory| !memory.far);
+        estimate.gpu_memory = memory.map(|memory| memory.high as u64);
+        let busy = self.along(Curve::Any, |seen| Some(seen.gpu_load));
+        estimate.gpu_busy_milli = busy.map(|busy| (busy.value.min(1.0) * 1e3).round() as u32);
+        estimate.samples = seen.len() as u32;
+        let beyond = match wall {
+            Some(wall) if wall.far => ", far beyond them",
+            Some(wall) if wall.beyond => ", beyond them",
+            _ => "",
+        };
+        estimate.source = format!("{} of its step at other points of `{}`{beyond}", runs(seen.len()), self.axis);
+        (estimate, epoch)
+    }
+}

@@ -1,0 +1,36 @@
+//! Tasks that do what history expects of them: a plan, simulated before anything runs.
+
+use flow_core::Span;
+use flow_core::sched::contention::Host;
+use flow_core::sched::{Capacity, Limits, Task, policy::Policy};
+
+use crate::{Attempt, Schedule, SimError, SimTask, Simulation};
+
+/// Each task takes what is estimated, keeps busy what is estimated, and succeeds; what is unknown takes no time.
+pub fn expected(tasks: Vec<Task>) -> Vec<SimTask> {
+    let behave = |task: Task| {
+        let estimate = &task.estimate;
+        let thousandths = |milli: Option<u32>| f64::from(milli.unwrap_or(0)) / 1e3;
+        let attempt = Attempt {
+            cores: thousandths(estimate.cpu_milli),
+            gpu_busy: thousandths(estimate.gpu_busy_milli),
+            ..Attempt::new(estimate.duration.unwrap_or(Span(0)))
+        };
+        SimTask { attempts: vec![attempt], ..SimTask::new(task, Span(0)) }
+    };
+    tasks.into_iter().map(behave).collect()
+}
+
+/// The schedule that is expected of tasks on a host that they share.
+///
+/// # Errors
+/// It does not come to an end.
+pub fn foresee(
+    tasks: Vec<Task>,
+    capacity: Capacity,
+    policy: Box<dyn Policy>,
+    limits: Limits,
+    host: Host,
+) -> Result<Schedule, SimError> {
+    Simulation::new(expected(tasks), capacity, policy, limits)?.on(host).run(|_, _| {})
+}
