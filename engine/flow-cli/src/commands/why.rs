@@ -3,12 +3,15 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use flow_core::InstanceId;
 use flow_core::plan::{Force, State};
 use flow_core::why::in_words;
-use flow_exec::{Knowledge, Session};
+use flow_exec::{Knowledge, Session, clock};
+use flow_store::Status;
 
 use super::Done;
 use crate::args::{About, Global, Selection};
+use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::{place, words};
 
@@ -18,7 +21,9 @@ use crate::{place, words};
 Examples:
   flow why solo                          every instance of the step
   flow why 'solo[version=v7,batch=16]'   one of them
-  flow why solo --set lr=0.1             what this change would do")]
+  flow why solo --set lr=0.1             what this change would do
+
+While a run goes on it says what a step waits for.")]
 pub(crate) struct Why {
     /// A step, or an instance such as 'solo[batch=16]'
     #[arg(required = true, value_name = "STEP")]
@@ -39,7 +44,15 @@ impl Why {
         };
         let knowledge = Knowledge::open(&session, &place::doing())?;
         let plan = flow_exec::plan(&session, &knowledge, &wanted, &Force::Nothing)?;
-        let asked: Vec<_> = plan.items.iter().filter(|item| asked.contains(&item.id)).collect();
+        let label = |id: InstanceId| &*session.expansion.instances[id.index()].label;
+        let mut asked: Vec<_> = plan.items.iter().filter(|item| asked.contains(&item.id)).collect();
+        if let Some(status) = going_on(&knowledge)?.filter(|status| status.workflow == session.expansion.workflow) {
+            let told = |label: &str| live(&status, label, clock::unix_millis());
+            for (id, line) in asked.iter().filter_map(|item| Some((item.id, told(label(item.id))?))) {
+                output.line(format!("{}: {line}", styled(STRONG, label(id))))?;
+            }
+            asked.retain(|item| told(label(item.id)).is_none());
+        }
         for crowd in asked.chunk_by(|a, b| a.state == b.state) {
             let labels: Vec<&str> =
                 crowd.iter().map(|item| &*session.expansion.instances[item.id.index()].label).collect();
@@ -49,6 +62,25 @@ impl Why {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The status of the run that holds the store, if one does.
+fn going_on(knowledge: &Knowledge) -> Result<Option<Status>, CliError> {
+    let Some(dir) = knowledge.dir() else { return Ok(None) };
+    match dir.holder()?.and_then(|holder| holder.run) {
+        Some(run) => Ok(dir.run(&run).status()?),
+        None => Ok(None),
+    }
+}
+
+/// What a run that goes on says of an instance: that it runs, or what it waits for.
+fn live(status: &Status, label: &str, now: u64) -> Option<String> {
+    if let Some(waiting) = status.waiting.iter().find(|waiting| waiting.label == label) {
+        return Some(format!("{} in run {}: {}", styled(NOTE, "waits"), status.run, waiting.reason));
+    }
+    let running = status.running.iter().find(|running| running.label == label)?;
+    let since = now.saturating_sub(running.started_at) as f64 / 1e3;
+    Some(format!("{} in run {}, for {}", styled(GOOD, "runs"), status.run, words::duration(since)))
 }
 
 /// The answer for instances that are alike.

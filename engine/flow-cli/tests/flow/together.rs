@@ -26,6 +26,24 @@ fn a_second_run_waits_and_then_has_nothing_to_do() {
 }
 
 #[test]
+fn why_says_what_a_waiting_step_waits_for() {
+    let space = space();
+    space.write(
+        "alone.yaml",
+        "flow: 1\nname: alone\nsteps:\n  first: {run: sleep 3, exclusive: true}\n  second: {run: sleep 0.1, exclusive: true}\n",
+    );
+    let mut run = space.start(["run", "alone.yaml"]);
+    until("it runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 3")));
+    let mut said = String::new();
+    until("its status says so", || {
+        said = space.flow(["why", "-w", "alone.yaml", "first", "second"]).expect(0).stdout();
+        said.contains("waits")
+    });
+    assert!(said.contains("first: runs in run") && said.contains("first has the machine for itself"), "{said}");
+    assert!(run.wait().success());
+}
+
+#[test]
 fn reading_commands_work_while_a_run_goes_on() {
     let space = space();
     space.write("slow.yaml", &SLOW.replace("sh -c 'sleep 1.5'", "sh -c 'echo hello; sleep 3'"));

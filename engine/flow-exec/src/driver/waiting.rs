@@ -8,8 +8,8 @@ use flow_store::Waiting as Told;
 
 use super::{Session, cards::Cards, live::Known};
 
-/// How many are told: the list is for people.
-const TOLD: usize = 8;
+/// How many are told: `flow why` finds its step among them, the screen shows a few.
+const TOLD: usize = 100;
 /// How many unsettled instances are looked at for it.
 const LOOKED_AT: usize = 500;
 
