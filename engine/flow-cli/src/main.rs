@@ -1,6 +1,7 @@
 //! The `flow` command: arguments, words, exit codes, and all printing. Decides nothing about work.
 
 mod args;
+mod builtins;
 mod commands;
 mod diagnostics;
 mod error;

@@ -251,3 +251,26 @@ chart-load = Load
 chart-load-alt = Load over time of { $label }, odd epochs shaded
 reason-false = { $expression } is false
 reason-holds = { $expression } holds
+
+## Schedules
+gantt-time = Time ({ $unit ->
+    [seconds] seconds
+    [minutes] minutes
+    [hours] hours
+   *[days] days
+})
+gantt-cpu = CPU
+gantt-no-gpu = no GPU
+gantt-others = others
+column-policy = Policy
+column-density = Density
+column-time_in_system = Mean time in system
+column-time_in_system_p99 = 99th percentile of time in system
+column-waiting = Mean waiting
+column-makespan = Total time
+column-gpu_use = GPU use
+column-gpu_held = GPUs held
+column-cpu_use = CPU use
+finding-best = At { $axis } { $at }, { $column } is shortest with { $best }, { $value }, and longest with { $worst }, { $against }.
+finding-alike = At { $axis } { $at }, { $column } hardly depends on the policy: { $range }.
+finding-at-most = { $column } never exceeds { $most }, reached with { $part }.

@@ -251,3 +251,26 @@ chart-load = 负载
 chart-load-alt = { $label } 的负载随时间的变化，阴影为奇数轮
 reason-false = { $expression } 不成立
 reason-holds = { $expression } 成立
+
+## Schedules
+gantt-time = 时间（{ $unit ->
+    [seconds] 秒
+    [minutes] 分钟
+    [hours] 小时
+   *[days] 天
+}）
+gantt-cpu = CPU
+gantt-no-gpu = 无 GPU
+gantt-others = 其他
+column-policy = 策略
+column-density = 密度
+column-time_in_system = 平均逗留时间
+column-time_in_system_p99 = 逗留时间的 99 百分位
+column-waiting = 平均等待时间
+column-makespan = 总时间
+column-gpu_use = GPU 占用
+column-gpu_held = GPU 分配率
+column-cpu_use = CPU 占用
+finding-best = { $axis }为 { $at } 时，{ $column }以 { $best } 最短，为 { $value }，以 { $worst } 最长，为 { $against }。
+finding-alike = { $axis }为 { $at } 时，{ $column }几乎不随策略变化：{ $range }。
+finding-at-most = { $column }最高为 { $most }，由 { $part } 达到。

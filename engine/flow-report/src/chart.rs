@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kuva::TickFormat;
 use kuva::plot::annotations::ShadedRegion;
 use kuva::plot::legend::LegendPosition;
-use kuva::plot::{BarPlot, LinePlot, ScatterPlot};
+use kuva::plot::{BandPlot, BarPlot, LinePlot, ScatterPlot};
 use kuva::render::layout::Layout;
 use kuva::render::plots::Plot;
 
@@ -100,6 +100,47 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         (x / points.len() as f64, y / points.len() as f64)
     };
     points.chunks(points.len().div_ceil(DENSE).max(1)).map(mean).collect()
+}
+
+/// A filled area between two steps of a line, or a bar: with its colour, and a name for the legend.
+#[derive(Clone, Debug)]
+pub(crate) struct Area {
+    pub(crate) x: Vec<f64>,
+    pub(crate) low: Vec<f64>,
+    pub(crate) high: Vec<f64>,
+    pub(crate) colour: usize,
+    pub(crate) legend: Option<String>,
+}
+
+/// Areas over lanes, the first lane on top; lane `i` of `n` lies between `n − 1 − i` and `n − i`.
+pub(crate) fn lanes(areas: &[Area], names: &[String], end: f64, labels: &Labels) -> String {
+    let mut plots: Vec<Plot> = Vec::new();
+    for area in areas {
+        let colour = COLOURS[area.colour % COLOURS.len()];
+        let band = BandPlot::new(area.x.clone(), area.low.clone(), area.high.clone());
+        plots.push(band.with_color(colour).with_opacity(0.75).into());
+        // The library makes a legend of lines, not of areas: one without length.
+        if let (Some(name), Some(&x), Some(&y)) = (&area.legend, area.x.first(), area.low.first()) {
+            let line = LinePlot::new().with_data(vec![(x, y), (x, y)]).with_color(colour).with_stroke_width(6.0);
+            plots.push(line.with_legend(name.clone()).into());
+        }
+    }
+    let names: Vec<String> = names.iter().rev().cloned().collect();
+    let count = names.len() as f64;
+    let name = move |at: f64| {
+        let (lane, middle) = (at.floor(), (at - at.floor() - 0.5).abs() < 1e-6);
+        let name = (middle && lane >= 0.0).then(|| names.get(lane as usize).cloned()).flatten();
+        name.unwrap_or_default()
+    };
+    let layout = layout(&plots, labels)
+        .with_height(120.0 + 34.0 * count)
+        .with_x_axis_min(0.0)
+        .with_x_axis_max(end)
+        .with_y_axis_min(0.0)
+        .with_y_axis_max(count)
+        .with_y_tick_step(0.5)
+        .with_y_tick_format(TickFormat::Custom(Arc::new(name)));
+    render(plots, layout)
 }
 
 fn layout(plots: &[Plot], labels: &Labels) -> Layout {

@@ -15,6 +15,7 @@ mod chart;
 mod columns;
 mod findings;
 mod format;
+mod gantt;
 #[cfg(test)]
 mod locale_tests;
 mod publish;
@@ -25,5 +26,6 @@ mod words;
 
 pub use builtins::Reports;
 pub use format::Format;
+pub use gantt::{Bar, Gantt};
 pub use table::{Cell, Column, Content, Note, Row, Spread, Table, TableWith};
 pub use words::{LANGUAGES, Words};

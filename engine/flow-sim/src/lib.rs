@@ -5,9 +5,12 @@
 //! input gives the same schedule.
 #![forbid(unsafe_code)]
 
+pub mod arrivals;
 mod cluster;
 mod expected;
 mod schedule;
+mod seeds;
+mod study;
 mod summary;
 mod task;
 pub mod trace;
@@ -16,6 +19,8 @@ mod world;
 pub use cluster::{Cluster, Placement};
 pub use expected::{expected, foresee};
 pub use schedule::{Ran, Schedule, SimError};
-pub use summary::Summary;
+pub use seeds::Spread;
+pub use study::{Study, StudyWith, provided};
+pub use summary::{Summary, Use, cpu_over_time};
 pub use task::{Attempt, End, Fault, SimTask};
 pub use world::{Simulation, simulate};

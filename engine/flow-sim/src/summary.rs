@@ -1,6 +1,9 @@
 //! A schedule in a few numbers: how long jobs were in the system, what of that they waited, how busy the GPUs were.
 
-use flow_core::{Span, Time};
+use std::collections::BTreeMap;
+
+use flow_core::sched::contention::{self, Host, Load};
+use flow_core::{GpuId, Span, Time};
 use serde::Serialize;
 
 use crate::{Schedule, SimTask};
@@ -35,8 +38,7 @@ impl Summary {
         let total: u128 = in_system.iter().map(|&span| u128::from(span)).sum();
         in_system.sort_unstable();
         let mean = |micros: u128| micros as f64 / 1e6 / tasks.len().max(1) as f64;
-        let held: u128 =
-            schedule.ran.iter().map(|ran| u128::from((ran.end - ran.start).0) * ran.placement.gpus.len() as u128).sum();
+        let held = held(schedule);
         let makespan = schedule.makespan();
         let gpu_time = u128::from(makespan.0) * u128::from(gpus);
         Summary {
@@ -50,6 +52,69 @@ impl Summary {
             gpu_utilisation: if gpu_time == 0 { 0.0 } else { held as f64 / gpu_time as f64 },
         }
     }
+}
+
+/// How much of the cores was in use from when on: (seconds, share), a value each time that something began or ended.
+pub fn cpu_over_time(tasks: &[SimTask], schedule: &Schedule, host: &Host) -> Vec<(f64, f64)> {
+    let mut changes: BTreeMap<Time, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
+    for (i, ran) in schedule.ran.iter().enumerate().filter(|(_, ran)| ran.start < ran.end) {
+        changes.entry(ran.start).or_default().0.push(i);
+        changes.entry(ran.end).or_default().1.push(i);
+    }
+    let mut running: BTreeMap<usize, Load> = BTreeMap::new();
+    let mut used = Vec::new();
+    for (at, (begin, end)) in changes {
+        end.iter().for_each(|i| _ = running.remove(i));
+        for i in begin {
+            let ran = &schedule.ran[i];
+            let Some(attempt) = tasks[ran.instance.index()].attempts.first() else { continue };
+            let gpus = ran.placement.gpus.iter().map(|gpu| gpu.index()).collect();
+            running.insert(i, Load { cores: attempt.cores, gpu_busy: attempt.gpu_busy, gpus });
+        }
+        let loads: Vec<Load> = running.values().cloned().collect();
+        let cores: f64 = contention::speeds(&loads, host).iter().zip(&loads).map(|(s, load)| s * load.cores).sum();
+        used.push((at.as_secs_f64(), cores / host.cores));
+    }
+    used
+}
+
+/// How busy a schedule kept the machine, as shares of all there was until its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Use {
+    /// GPUs: work done, not only held.
+    pub gpu: f64,
+    /// Cores; 0 where they do not count.
+    pub cpu: f64,
+}
+
+impl Use {
+    /// Of a schedule of these tasks on so many GPUs and cores. What a task keeps busy alone is work that it must have done.
+    pub fn of(tasks: &[SimTask], schedule: &Schedule, gpus: u32, cores: f64) -> Use {
+        let (mut gpu, mut cpu) = (0.0, 0.0);
+        for attempt in tasks.iter().filter_map(|task| Some((task.task.request.gpus, task.attempts.first()?))) {
+            let seconds = attempt.1.work.as_secs_f64();
+            gpu += seconds * attempt.1.gpu_busy * f64::from(attempt.0);
+            cpu += seconds * attempt.1.cores;
+        }
+        let time = schedule.makespan().as_secs_f64();
+        let share = |work: f64, all: f64| if all * time > 0.0 { work / (all * time) } else { 0.0 };
+        Use { gpu: share(gpu, f64::from(gpus)), cpu: share(cpu, cores) }
+    }
+}
+
+/// GPU time in which somebody held the GPU; several at once count once.
+fn held(schedule: &Schedule) -> u128 {
+    let mut until: BTreeMap<GpuId, Time> = BTreeMap::new();
+    let mut held = 0;
+    // Attempts are in the order of their start.
+    for ran in &schedule.ran {
+        for gpu in &ran.placement.gpus {
+            let until = until.entry(*gpu).or_default();
+            held += u128::from((ran.end - ran.start.max(*until)).0);
+            *until = ran.end.max(*until);
+        }
+    }
+    held
 }
 
 /// What a task takes alone: its first attempt.

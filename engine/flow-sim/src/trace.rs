@@ -165,6 +165,19 @@ fn count(text: &str, line: u64) -> Result<u32, TraceError> {
     text.parse::<u32>().map_err(wrong)
 }
 
+/// A row that is no record of what was expected.
+pub(crate) fn unread(error: &csv::Error, line: u64, header: &csv::StringRecord) -> TraceError {
+    let csv::ErrorKind::Deserialize { err, .. } = error.kind() else { return broken(error, line) };
+    let line = error.position().map_or(line, csv::Position::line);
+    let name = err.field().and_then(|field| header.get(field as usize));
+    let column = name.map(|name| format!("`{name}`: ")).unwrap_or_default();
+    TraceError::new(
+        line,
+        format!("{column}{}", err.kind()),
+        "name the columns in the first line, and write numbers below",
+    )
+}
+
 fn broken(error: &csv::Error, line: u64) -> TraceError {
     let line = error.position().map_or(line, csv::Position::line);
     match error.kind() {

@@ -31,6 +31,7 @@ fn machine(gpus: u32) -> Machine {
 fn every_workflow_expands() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository");
     let mut real = Catalogue { builtins: flow_report::Reports::default().provided(), ..Catalogue::default() };
+    real.builtins.insert("simulate".to_owned(), flow_sim::provided());
     plugins(&root.join("plugins"), &mut real);
     let mut folders = vec![root.join("workflows"), root.join("examples")];
     let mut seen = 0;

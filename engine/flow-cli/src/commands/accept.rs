@@ -39,7 +39,7 @@ impl Accept {
             return Err(CliError::usage("the reason is empty: reports show it to whoever reads the numbers"));
         }
         let request = place::session(global, &self.about, &self.selection)?;
-        let session = Session::open(&request, &flow_report::Reports::new())?;
+        let session = Session::open(&request, &crate::builtins::Steps::new())?;
         let accepted = flow_exec::accept(&session, &self.steps, self.reason.trim(), |_| ControlFlow::Break(()))?;
         let label = |id: &flow_core::InstanceId| session.expansion.instances[id.index()].label.to_string();
         let mut refused = false;

@@ -36,7 +36,7 @@ impl Check {
         }
         let mut worst = ExitCode::SUCCESS;
         for request in requests {
-            match Session::open(&request, &flow_report::Reports::new()) {
+            match Session::open(&request, &crate::builtins::Steps::new()) {
                 Ok(session) => {
                     let expansion = &session.expansion;
                     output.line(format!(

@@ -51,7 +51,7 @@ impl Graph {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let about = About { workflow: self.about.workflow.or(self.file) };
         let request = place::session(global, &about, &self.selection)?;
-        let session = Session::open(&request, &flow_report::Reports::new())?;
+        let session = Session::open(&request, &crate::builtins::Steps::new())?;
         let steps = steps(&session.expansion);
         let text = match self.format {
             Format::Text => text(&steps),

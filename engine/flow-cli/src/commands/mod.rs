@@ -62,7 +62,7 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
         Command::Graph(graph) => graph.execute(global, output),
         Command::Report(report) => report.execute(global, output),
         Command::Predict(predict) => predict.execute(global, output),
-        Command::Simulate(simulate) => simulate.execute(output),
+        Command::Simulate(simulate) => simulate.execute(global, output),
         Command::Accept(accept) => accept.execute(global, output),
         Command::Cancel(cancel) => cancel.execute(global, output),
         Command::Attach(attach) => attach.execute(global, output),

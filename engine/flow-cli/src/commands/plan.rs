@@ -57,7 +57,7 @@ pub(crate) fn show(
     json: bool,
     output: &mut Output,
 ) -> Done {
-    let session = Session::open(request, &flow_report::Reports::new())?;
+    let session = Session::open(request, &crate::builtins::Steps::new())?;
     let wanted = session.wanted(targets)?;
     let force = force.of(&session)?;
     let knowledge = Knowledge::open(&session, &place::doing())?;

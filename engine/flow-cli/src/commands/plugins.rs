@@ -44,7 +44,7 @@ impl Plugins {
         for broken in on_disk.broken() {
             output.error(format!("{} {broken}", styled(BAD, "broken:")))?;
         }
-        let own = flow_core::Builtins::provided(&flow_report::Reports::new());
+        let own = flow_core::Builtins::provided(&crate::builtins::Steps::new());
         found.push(("flow".to_owned(), format!("{}, built in", env!("CARGO_PKG_VERSION")), own));
         let known: Vec<String> = found.iter().map(|(name, ..)| name.clone()).collect();
         if let Some(asked) = &self.plugin {

@@ -40,7 +40,7 @@ pub(crate) struct Predict {
 impl Predict {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let request = place::session(global, &self.about, &self.selection)?;
-        let session = Session::open(&request, &flow_report::Reports::new())?;
+        let session = Session::open(&request, &crate::builtins::Steps::new())?;
         let knowledge = Knowledge::open(&session, &place::doing())?;
         let (predictions, devices) = flow_exec::predict(&session, &knowledge, &self.point)?;
         if self.json {

@@ -98,7 +98,7 @@ impl Run {
         };
         let mut screen = Screen::new(output, self.json);
         // A reader that went away is no reason to stop working.
-        let end = flow_exec::run(&options, &flow_report::Reports::new(), &mut |update| drop(screen.update(update)));
+        let end = flow_exec::run(&options, &crate::builtins::Steps::new(), &mut |update| drop(screen.update(update)));
         let view = screen.close();
         let end = end?;
         if self.json {

@@ -37,7 +37,7 @@ pub(crate) struct Why {
 impl Why {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let request = place::session(global, &self.about, &self.selection)?;
-        let session = Session::open(&request, &flow_report::Reports::new())?;
+        let session = Session::open(&request, &crate::builtins::Steps::new())?;
         let wanted = session.wanted(&self.steps)?;
         let Force::Only(asked) = Force::named(&session.expansion, &self.steps).map_err(|d| session.wrong(d))? else {
             return Ok(ExitCode::SUCCESS);

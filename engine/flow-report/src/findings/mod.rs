@@ -4,6 +4,7 @@
 mod compare;
 mod curve;
 mod load;
+mod schedule;
 mod stats;
 mod words;
 
@@ -16,6 +17,7 @@ use crate::table::Table;
 pub(crate) use compare::{Changes, compare};
 pub(crate) use curve::curves;
 pub(crate) use load::load;
+pub(crate) use schedule::schedules;
 
 /// A number of the prose, and where the reader finds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,6 +76,12 @@ pub(crate) enum Finding {
     Unchanged { column: String, a: String, b: String, most: Figure },
     /// One version has more or less of it, in every row.
     Changed { column: String, a: String, b: String, rises: bool, least: Figure, most: Figure },
+    /// At the end of the axis one part of the split is best, another worst.
+    Best { column: String, axis: String, at: String, best: String, value: Figure, worst: String, against: Figure },
+    /// At the end of the axis all parts of the split are alike.
+    Alike { column: String, axis: String, at: String, least: Figure, most: Figure },
+    /// A share never gets beyond this, which one part reaches.
+    AtMost { column: String, part: String, most: Figure },
     /// The same accuracy at lower cost.
     CostFree { accuracy: String, a: String, b: String, cheaper: Vec<String> },
 }

@@ -151,6 +151,20 @@ impl Finding {
                 let args = args.with("column", inline(column)).with("a", a.clone()).with("b", b.clone());
                 say(if *rises { "finding-rises" } else { "finding-falls" }, args.with("range", range))
             }
+            Finding::Best { column, axis, at, best, value, worst, against } => {
+                let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", at.clone());
+                let args = args.with("best", best.clone()).with("value", value.text(words, lang));
+                say("finding-best", args.with("worst", worst.clone()).with("against", against.text(words, lang)))
+            }
+            Finding::Alike { column, axis, at, least, most } => {
+                let range = span(least, most, true, words, lang);
+                let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", at.clone());
+                say("finding-alike", args.with("range", range))
+            }
+            Finding::AtMost { column, part, most } => {
+                let args = args.with("column", inline(column)).with("part", part.clone());
+                say("finding-at-most", args.with("most", most.text(words, lang)))
+            }
             Finding::CostFree { accuracy, a, b, cheaper } => {
                 let cheaper: Vec<String> = cheaper.iter().map(|name| inline(name)).collect();
                 let args = args.with("accuracy", inline(accuracy)).with("a", a.clone()).with("b", b.clone());

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::setup::{Setup, setup};
 use super::with::{Guess, ReportWith, SectionWith};
-use crate::findings::{Bound, Changes, Computed, Finding, Ledger, Scoped, compare, curves, load};
+use crate::findings::{Bound, Changes, Computed, Finding, Ledger, Scoped, compare, curves, load, schedules};
 use crate::table::Table;
 use crate::verdict::{FOREIGN_CPU, Resource, Ruled, TOLERANCE, Together, Verdict, judge};
 
@@ -184,6 +184,7 @@ fn section<'a>(
     let mut ledger = Ledger::new(&table);
     let mut findings = curves(&mut ledger);
     findings.extend(load(&mut ledger, &with_series));
+    findings.extend(schedules(&ledger));
     let computed = ledger.computed;
 
     let mut changes = None;

@@ -369,6 +369,19 @@ fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String> {
     out
 }
 
+/// Columns that are drawn over the rows.
+const CURVES: [&str; 9] = [
+    "epoch_time",
+    "iteration_time",
+    "gpu_memory",
+    "time_in_system",
+    "time_in_system_p99",
+    "waiting",
+    "makespan",
+    "gpu_use",
+    "cpu_use",
+];
+
 /// `langs` are those of the text around, `all` those of the report.
 fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Vec<Chart> {
     let table = &section.table;
@@ -384,7 +397,7 @@ fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Vec
                 _ => None,
             })
             .collect();
-        for column in ["epoch_time", "iteration_time", "gpu_memory"] {
+        for column in CURVES {
             let mut shown = None;
             let lines = table.parts().into_iter().filter_map(|part| {
                 let at = table.find(column, None, part)?;

@@ -1,0 +1,89 @@
+//! `flow simulate --arrivals`: kinds of jobs that arrive by chance, over densities, policies and seeds.
+
+use std::path::Path;
+
+use flow_sim::{Spread, Study, StudyWith, Summary, Use, arrivals};
+use serde_json::json;
+
+use super::{Simulate, bad, text};
+use crate::error::CliError;
+use crate::output::{FAINT, Output, STRONG, styled};
+use crate::words;
+
+pub(super) fn simulate(asked: &Simulate, file: &Path, output: &mut Output) -> Result<(), CliError> {
+    let mix = match arrivals::kinds(&text(file)?) {
+        Ok(mix) => mix,
+        Err(errors) => return bad(file, &errors),
+    };
+    let head = ["density", "policy", "in system: mean", "99 %", "waiting: mean", "total time", "GPU use", "CPU use"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for &density in &asked.density {
+        for policy in asked.policies(&["fifo", "fit", "easy", "sjf", "srtf"]) {
+            let study = Study::of(&StudyWith {
+                gpus: asked.gpus.clone().unwrap_or_default(),
+                cpus: asked.cpus.map(f64::from),
+                policy: policy.clone(),
+                density,
+                jobs: asked.jobs,
+                mix: mix.clone(),
+                seeds: asked.seeds,
+                share: asked.share,
+            })
+            .map_err(|e| CliError::usage(format!("{}: {e}", file.display())))?;
+            if asked.json {
+                output.json(&object(&study, &policy, density, asked))?;
+            } else {
+                rows.push(row(&study, &policy, density, asked.cpus.is_some()));
+            }
+        }
+    }
+    if !asked.json {
+        let jobs = styled(STRONG, words::count(asked.jobs, "job"));
+        let on = asked.gpus.as_deref().unwrap_or_default();
+        output.line(format!(
+            "{jobs} of {} on {on} GPUs, {}",
+            file.display(),
+            words::count(asked.seeds as usize, "seed")
+        ))?;
+        for line in words::columns(&rows) {
+            output.line(format!("  {line}"))?;
+        }
+        output.line(styled(FAINT, "±: half the width of the 95 % confidence interval over seeds"))?;
+    }
+    Ok(())
+}
+
+fn row(study: &Study, policy: &str, density: f64, cpu: bool) -> Vec<String> {
+    let time = |value: fn(&Summary, &Use) -> f64| {
+        let Spread { mean, half } = study.over(value);
+        format!("{} ± {}", words::duration(mean), words::duration(half))
+    };
+    let share = |value: fn(&Summary, &Use) -> f64| format!("{:.0} %", study.over(value).mean * 100.0);
+    vec![
+        words::number(density),
+        policy.to_owned(),
+        time(|s, _| s.mean_time_in_system_s),
+        time(|s, _| s.p99_time_in_system_s),
+        time(|s, _| s.mean_waiting_s),
+        time(|s, _| s.makespan_s),
+        share(|_, used| used.gpu),
+        if cpu { share(|_, used| used.cpu) } else { "—".to_owned() },
+    ]
+}
+
+fn object(study: &Study, policy: &str, density: f64, asked: &Simulate) -> serde_json::Value {
+    json!({
+        "policy": policy,
+        "density": density,
+        "jobs": asked.jobs,
+        "seeds": asked.seeds,
+        "makespan_s": study.over(|s, _| s.makespan_s),
+        "mean_time_in_system_s": study.over(|s, _| s.mean_time_in_system_s),
+        "mean_waiting_s": study.over(|s, _| s.mean_waiting_s),
+        "p50_time_in_system_s": study.over(|s, _| s.p50_time_in_system_s),
+        "p99_time_in_system_s": study.over(|s, _| s.p99_time_in_system_s),
+        "gpu_utilisation": study.over(|s, _| s.gpu_utilisation),
+        "gpu_use": study.over(|_, used| used.gpu),
+        "cpu_use": asked.cpus.map(|_| study.over(|_, used| used.cpu)),
+    })
+}

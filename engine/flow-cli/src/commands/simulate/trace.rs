@@ -1,0 +1,53 @@
+//! `flow simulate --trace`.
+
+use std::path::Path;
+
+use flow_core::sched::{Limits, policy};
+use flow_sim::{Cluster, Placement, Summary, trace};
+
+use super::{Simulate, Where, bad, table, text};
+use crate::args::Global;
+use crate::builtins::gantt;
+use crate::error::CliError;
+use crate::output::{Output, STRONG, styled};
+use crate::words;
+
+pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &mut Output) -> Result<(), CliError> {
+    let cluster = Cluster::parse(asked.gpus.as_deref().unwrap_or_default()).map_err(CliError::usage)?;
+    let jobs = match trace::jobs(&text(file)?) {
+        Ok(jobs) => jobs,
+        Err(errors) => return bad(file, &errors),
+    };
+    let tasks = trace::tasks(&jobs);
+    let placement = match asked.placement {
+        Where::Count => Placement::Count,
+        Where::First => Placement::First,
+        Where::Best => Placement::Best,
+    };
+    let limits = Limits { placer: cluster.placer(placement), ..asked.limits() };
+    let (mut summaries, mut last) = (Vec::new(), None);
+    for name in asked.policies(&["fifo", "fit", "easy", "sjf", "srtf"]) {
+        let Some(policy) = policy::named(&name) else { continue };
+        let one_gpu_only = policy.one_gpu_only().then_some(&*name);
+        bad(file, &trace::too_wide(&jobs, cluster.total(), one_gpu_only))?;
+        let schedule = flow_sim::simulate(tasks.clone(), cluster.capacity(), policy, limits.clone())
+            .map_err(|e| CliError::failed(format!("policy `{name}`: {e}")))?;
+        let summary = Summary::of(&name, &tasks, &schedule, cluster.total());
+        if asked.json {
+            output.json(&summary)?;
+        }
+        summaries.push(summary);
+        last = Some(schedule);
+    }
+    if !asked.json {
+        let what = words::count(jobs.len(), "job");
+        let on = words::count(cluster.total() as usize, "GPU");
+        output.line(format!("{} on {on}: {}", styled(STRONG, what), file.display()))?;
+        for line in table(&summaries) {
+            output.line(line)?;
+        }
+    }
+    let schedule = last.unwrap_or_default();
+    let wide = |task: &flow_sim::SimTask| words::count(task.task.request.gpus as usize, "GPU");
+    asked.draw(|| gantt(&tasks, &schedule, cluster.total() as usize, Vec::new(), wide), global, output)
+}

@@ -1,0 +1,71 @@
+//! `flow simulate -w`: the instances of a workflow on hardware that need not be there, as history expects them.
+
+use std::path::Path;
+
+use flow_core::plan::Plan;
+use flow_core::sched::{Limits, policy};
+use flow_exec::{Knowledge, Session, forecast, hardware};
+use flow_sim::{SimTask, Simulation, Summary, cpu_over_time, expected};
+
+use super::{Simulate, table};
+use crate::args::{Global, Selection};
+use crate::builtins::{Steps, gantt};
+use crate::error::CliError;
+use crate::output::{NOTE, Output, STRONG, styled};
+use crate::{place, words};
+
+pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &mut Output) -> Result<(), CliError> {
+    let mut machine = hardware::machine(None).map_err(CliError::usage)?;
+    if let Some(gpus) = &asked.gpus {
+        let wrong = |e: String| CliError::usage(e.replace("FLOW_FAKE_GPUS", "--gpus"));
+        machine.gpus = hardware::parse_fake_gpus(gpus).map_err(wrong)?;
+        machine.fake_gpus = true;
+    }
+    machine.cpus = asked.cpus.unwrap_or(machine.cpus);
+    let selection = Selection { set: asked.set.clone(), profile: None, gpus: None };
+    let request = place::request(global, file.to_owned(), &selection);
+    let session = Session::open_on(&request, &Steps::new(), machine)?;
+    let knowledge = Knowledge::open(&session, &place::doing())?;
+    let wanted = session.wanted(&[])?;
+    // On that machine nothing has run: nothing is taken from the store but what history knows.
+    let forecast = forecast(&session, &knowledge, &wanted, &Plan::default())?;
+    let unknown = forecast.unknown(&session);
+    let tasks = expected(forecast.tasks.clone());
+    let (machine, expansion) = (&session.expansion.machine, &session.expansion);
+    let gpus = machine.gpus.len() as u32;
+    let (mut summaries, mut last) = (Vec::new(), None);
+    for name in asked.policies(&[expansion.policy.as_deref().unwrap_or(policy::DEFAULT)]) {
+        let Some(policy) = policy::named(&name) else { continue };
+        let limits = Limits { sharing: forecast.limits.sharing.clone(), keep_going: true, ..asked.limits() };
+        let schedule = Simulation::new(tasks.clone(), forecast.capacity.clone(), policy, limits)
+            .and_then(|simulation| simulation.on(forecast.host.clone()).run(|_, _| {}))
+            .map_err(|e| CliError::failed(format!("policy `{name}`: {e}")))?;
+        let summary = Summary::of(&name, &tasks, &schedule, gpus);
+        if asked.json {
+            output.json(&summary)?;
+        }
+        summaries.push(summary);
+        last = Some(schedule);
+    }
+    if !asked.json {
+        let what = styled(STRONG, format_args!("{}, {}", expansion.workflow, words::count(tasks.len(), "instance")));
+        let cards = machine.gpus.first().map(|gpu| format!("{gpus} × {}, ", gpu.name)).unwrap_or_default();
+        output.line(format!("{what} on {cards}{}", words::count(machine.cpus as usize, "CPU")))?;
+        for line in table(&summaries) {
+            output.line(line)?;
+        }
+    }
+    if let Some(first) = unknown.first() {
+        let first = &expansion.instances[first.index()].label;
+        let note = styled(NOTE, "note:");
+        let never = words::count(unknown.len(), "instance");
+        output.note(format!("{note} {never} never ran and take no time here, the first is {first}"))?;
+    }
+    let schedule = last.unwrap_or_default();
+    let cpu = cpu_over_time(&tasks, &schedule, &forecast.host);
+    let step = |task: &SimTask| {
+        let step = expansion.instances[task.task.instance.index()].step;
+        expansion.steps[step.index()].name.clone()
+    };
+    asked.draw(|| gantt(&tasks, &schedule, gpus as usize, cpu, step), global, output)
+}

@@ -1,0 +1,227 @@
+//! Generated workloads: kinds of jobs that arrive by chance at a chosen density. Seeded: the same seed gives the same jobs,
+//! whatever the density and the policy, so that these are compared on one load.
+
+use flow_core::sched::{Estimate, Task};
+use flow_core::{Exclusive, InstanceId, ResourceRequest, Span, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::trace::{TraceError, unread};
+use crate::{Attempt, SimTask};
+
+/// A kind of job.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Kind {
+    /// Its name.
+    pub name: String,
+    /// How often it comes, against the others.
+    #[serde(default = "one")]
+    pub weight: f64,
+    /// GPUs that it holds, all at once.
+    #[serde(default = "one_gpu")]
+    pub gpus: u32,
+    /// How long it runs alone, seconds: the median.
+    pub duration_s: f64,
+    /// How far durations spread: the deviation of their logarithm; 0, always the same.
+    #[serde(default)]
+    pub spread: f64,
+    /// Cores that it keeps busy alone.
+    #[serde(default)]
+    pub cpu_cores: f64,
+    /// Share of time in which it keeps each of its GPUs busy alone.
+    #[serde(default = "one")]
+    pub gpu_busy: f64,
+    /// Memory that it takes on each, GiB.
+    #[serde(default)]
+    pub gpu_memory_gib: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn one_gpu() -> u32 {
+    1
+}
+
+/// Reads kinds: comma-separated, the first line names the columns `name,weight,gpus,duration_s,spread,cpu_cores,gpu_busy,
+/// gpu_memory_gib`, of which only `name` and `duration_s` are needed.
+///
+/// # Errors
+/// All mistakes, in order of lines.
+pub fn kinds(text: &str) -> Result<Vec<Kind>, Vec<TraceError>> {
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(text.as_bytes());
+    let header = reader.headers().cloned().unwrap_or_default();
+    let (mut kinds, mut errors) = (Vec::new(), Vec::new());
+    for (row, line) in reader.deserialize::<Kind>().zip(2..) {
+        match row {
+            Ok(kind) => match kind.check() {
+                Ok(()) => kinds.push(kind),
+                Err(what) => {
+                    errors.push(TraceError { line, message: what, help: "correct it, or leave it out".into() })
+                }
+            },
+            Err(error) => errors.push(unread(&error, line, &header)),
+        }
+    }
+    if kinds.is_empty() && errors.is_empty() {
+        let help = "name,duration_s and one kind of job a line".to_owned();
+        errors.push(TraceError { line: 1, message: "the mix has no kinds of jobs".to_owned(), help });
+    }
+    if errors.is_empty() { Ok(kinds) } else { Err(errors) }
+}
+
+impl Kind {
+    /// Whether its numbers make sense.
+    ///
+    /// # Errors
+    /// What does not.
+    pub fn check(&self) -> Result<(), String> {
+        let wrong =
+            |what: &str, value: f64, expected: &str| Err(format!("{}: {what} is {value}, not {expected}", self.name));
+        let good = |value: f64, least: f64, most: f64| (least..=most).contains(&value);
+        match self {
+            k if !good(k.weight, 0.0, 1e9) => wrong("weight", k.weight, "0 or more"),
+            k if !good(k.duration_s, 1e-3, 1e9) => wrong("duration_s", k.duration_s, "a number of seconds"),
+            k if !good(k.spread, 0.0, 5.0) => wrong("spread", k.spread, "between 0 and 5"),
+            k if !good(k.cpu_cores, 0.0, 1e6) => wrong("cpu_cores", k.cpu_cores, "a number of cores"),
+            k if !good(k.gpu_busy, 0.0, 1.0) => wrong("gpu_busy", k.gpu_busy, "between 0 and 1"),
+            k if !good(k.gpu_memory_gib, 0.0, 1e6) => wrong("gpu_memory_gib", k.gpu_memory_gib, "a number of GiB"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Mean duration: that of a log-normal distribution with this median.
+    fn mean_s(&self) -> f64 {
+        self.duration_s * (self.spread * self.spread / 2.0).exp()
+    }
+}
+
+/// Jobs to come.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrivals<'a> {
+    /// What comes.
+    pub kinds: &'a [Kind],
+    /// How many.
+    pub jobs: usize,
+    /// GPU time that is asked for, as a share of what there is: beyond 1 the queue grows.
+    pub density: f64,
+    /// GPUs that there are.
+    pub gpus: u32,
+    /// Chance.
+    pub seed: u64,
+    /// History knows what each kind takes, so that jobs may share GPUs.
+    pub known: bool,
+    /// Every job runs on one GPU, those for several as many times longer.
+    pub narrow: bool,
+}
+
+impl Arrivals<'_> {
+    /// The jobs of one seed, with gaps as chance leaves them between independent arrivals.
+    pub fn poisson(&self) -> Vec<SimTask> {
+        let all: f64 = self.kinds.iter().map(|kind| kind.weight).sum();
+        let work = |kind: &Kind| kind.weight / all * f64::from(kind.gpus) * kind.mean_s();
+        let gap = self.kinds.iter().map(work).sum::<f64>() / (self.density * f64::from(self.gpus));
+        let mut chance = fastrand::Rng::with_seed(self.seed);
+        let mut at = 0.0;
+        let mut tasks = Vec::with_capacity(self.jobs);
+        for id in 0..self.jobs as u32 {
+            at -= (1.0 - chance.f64()).ln() * gap;
+            let mut pick = chance.f64() * all;
+            let found = self.kinds.iter().find(|kind| {
+                pick -= kind.weight;
+                pick < 0.0
+            });
+            let seconds = |kind: &Kind, normal: f64| kind.duration_s * (kind.spread * normal).exp();
+            let normal = normal(&mut chance);
+            if let Some(kind) = found.or(self.kinds.last()) {
+                tasks.push(self.task(id, kind, Time(0) + Span::from_secs_f64(at), seconds(kind, normal)));
+            }
+        }
+        tasks
+    }
+
+    fn task(&self, id: u32, kind: &Kind, submitted: Time, seconds: f64) -> SimTask {
+        let (gpus, times) = if self.narrow { (kind.gpus.min(1), kind.gpus.max(1)) } else { (kind.gpus, 1) };
+        let work = Span::from_secs_f64(seconds * f64::from(times));
+        let milli = |value: f64| (value * 1e3).round() as u32;
+        let task = Task {
+            instance: InstanceId(id),
+            needs: Vec::new(),
+            request: ResourceRequest { gpus, ..ResourceRequest::default() },
+            exclusive: Exclusive::No,
+            corun: None,
+            continues: false,
+            measured: false,
+            record: Vec::new(),
+            timeout: None,
+            retries: 0,
+            priority: 0,
+            settled: None,
+            estimate: Estimate {
+                duration: Some(work),
+                gpu_memory: Some((kind.gpu_memory_gib * f64::from(1 << 30)) as u64),
+                cpu_milli: Some(milli(kind.cpu_cores / f64::from(times))),
+                gpu_busy_milli: Some(milli(kind.gpu_busy)),
+                samples: u32::from(self.known),
+                source: kind.name.clone(),
+                ..Estimate::default()
+            },
+            submitted,
+        };
+        let cores = kind.cpu_cores / f64::from(times);
+        let attempt = Attempt { cores, gpu_busy: kind.gpu_busy, ..Attempt::new(work) };
+        SimTask { attempts: vec![attempt], ..SimTask::new(task, work) }
+    }
+}
+
+/// A normally distributed number (Box and Muller).
+fn normal(chance: &mut fastrand::Rng) -> f64 {
+    let (radius, angle) = ((-2.0 * (1.0 - chance.f64()).ln()).sqrt(), std::f64::consts::TAU * chance.f64());
+    radius * angle.cos()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIX: &str = "name,weight,gpus,duration_s,spread\nsmall,3,1,100,0.5\nwide,1,4,400,0\n";
+
+    #[test]
+    fn arrivals_come_as_densely_as_asked() {
+        let kinds = kinds(MIX).unwrap();
+        let arrivals = |density, seed, narrow| {
+            Arrivals { kinds: &kinds, jobs: 20_000, density, gpus: 8, seed, known: true, narrow }.poisson()
+        };
+        let work = |tasks: &[SimTask]| -> f64 {
+            tasks.iter().map(|t| f64::from(t.task.request.gpus) * t.attempts[0].work.as_secs_f64()).sum()
+        };
+        let tasks = arrivals(0.5, 1, false);
+        let span = tasks.last().unwrap().task.submitted.as_secs_f64();
+        assert!((work(&tasks) / span / 8.0 - 0.5).abs() < 0.02, "{}", work(&tasks) / span / 8.0);
+        assert!(tasks.is_sorted_by_key(|task| task.task.submitted));
+        // The same jobs at twice the density come twice as fast; on one GPU each they are as much work.
+        let dense = arrivals(1.0, 1, false);
+        assert_eq!(dense[7].attempts, tasks[7].attempts);
+        let later = tasks[7].task.submitted.as_secs_f64() / dense[7].task.submitted.as_secs_f64();
+        assert!((later - 2.0).abs() < 1e-6);
+        assert!((work(&arrivals(0.5, 1, true)) / work(&tasks) - 1.0).abs() < 1e-9);
+        assert_ne!(arrivals(0.5, 2, false), tasks);
+    }
+
+    #[test]
+    fn a_bad_mix_is_told_line_by_line() {
+        let told = |text: &str| kinds(text).unwrap_err().iter().map(|e| format!("{}: {e}", e.line)).collect::<Vec<_>>();
+        assert_eq!(
+            told("name,duration_s,gpu_busy\na,10,1.5\nb,-1,1\nc,ten,1\n"),
+            [
+                "2: a: gpu_busy is 1.5, not between 0 and 1",
+                "3: b: duration_s is -1, not a number of seconds",
+                "4: `duration_s`: invalid float literal",
+            ]
+        );
+        assert_eq!(told("name,gpus\na,1\n"), ["2: missing field `duration_s`"]);
+        assert_eq!(told("name,duration_s\n"), ["1: the mix has no kinds of jobs"]);
+    }
+}
