@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use flow_core::Time;
+use flow_core::{Span, Time};
 use nix::time::{ClockId, clock_gettime};
 
 /// Seconds since 1970, as messages and exit records carry them.
@@ -55,6 +55,12 @@ pub fn system() -> SystemTime {
 /// The local time for people: `2026-02-08 15:30:12`.
 pub fn local_time() -> String {
     jiff::Zoned::now().strftime("%F %T").to_string()
+}
+
+/// The local time of day that will be after this long: `12:03`.
+pub fn local_clock(after: Span) -> String {
+    let later = jiff::Zoned::now().checked_add(Duration::from_micros(after.0.min(1 << 50)));
+    later.map(|later| later.strftime("%H:%M").to_string()).unwrap_or_default()
 }
 
 /// The local time as a run's id: `20260208-153012-8a3f`, the last four digits the fraction of the second, so that ids of runs

@@ -2,11 +2,12 @@
 
 use flow_core::{
     InstanceId, Settled, Time,
-    sched::{Resource, Scheduler, Shortage, Waiting},
+    sched::{Holder, Resource, Scheduler, Shortage, Waiting},
 };
 use flow_store::Waiting as Told;
 
 use super::{Session, cards::Cards, live::Known};
+use crate::clock;
 
 /// How many are told: `flow why` finds its step among them, the screen shows a few.
 const TOLD: usize = 100;
@@ -36,7 +37,7 @@ fn words(session: &Session, cards: &Cards, now: Time, waiting: &Waiting) -> Opti
     };
     Some(match waiting {
         Waiting::Resources(shortages) => {
-            shortages.iter().map(|s| shortage(session, cards, s)).collect::<Vec<_>>().join("; ")
+            shortages.iter().map(|s| shortage(session, cards, now, s)).collect::<Vec<_>>().join("; ")
         }
         Waiting::Others(ids) => format!("wants the machine for itself; {} still runs", labels(ids)),
         Waiting::Exclusive(ids) => format!("{} has the machine for itself", labels(ids)),
@@ -51,12 +52,18 @@ fn words(session: &Session, cards: &Cards, now: Time, waiting: &Waiting) -> Opti
     })
 }
 
-fn shortage(session: &Session, cards: &Cards, shortage: &Shortage) -> String {
+fn shortage(session: &Session, cards: &Cards, now: Time, shortage: &Shortage) -> String {
     let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64);
-    let held = match shortage.held_by.first() {
-        Some(holder) => format!(", held by {}", session.expansion.instances[holder.instance.index()].label),
-        None => String::new(),
+    let label = |holder: &Holder| session.expansion.instances[holder.instance.index()].label.to_string();
+    let held = match shortage.held_by.as_slice() {
+        [] => String::new(),
+        [one] => format!(", held by {}", label(one)),
+        [first, rest @ ..] => format!(", held by {} and {} more", label(first), rest.len()),
     };
+    // What ends first makes room first.
+    let until = shortage.held_by.iter().filter_map(|holder| holder.until).min().filter(|until| *until > now);
+    let until = until.map(|until| format!(" until about {}", clock::local_clock(until - now)));
+    let held = held + &until.unwrap_or_default();
     // Who it is, where that is known; else a desktop, or the driver itself.
     let others = |gpu: usize| match (cards.others(gpu), shortage.strangers) {
         (_, 0) => String::new(),
