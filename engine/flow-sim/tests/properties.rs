@@ -1,6 +1,7 @@
 //! Properties of every schedule, over generated workloads with faults. What ran when is checked from the schedule alone,
 //! not from the scheduler's own books; those are checked by `check()` after every event.
 
+use flow_core::sched::contention::Host;
 use flow_core::sched::policy::{self, Policy};
 use flow_core::sched::{Action, Answer, Capacity, Estimate, Event, GpuState, Limits, Scheduler, Task, Waiting};
 use flow_core::*;
@@ -157,6 +158,10 @@ fn build(sketches: Vec<Sketch>) -> Vec<SimTask> {
                 needs.extend(sketch.needs.iter().map(|(index, list)| Need { on: on(index), list: *list }));
             }
             let mut attempts = sketch.attempts.clone();
+            for attempt in &mut attempts {
+                attempt.cores = sketch.keeps.map_or(0.0, |milli| f64::from(milli) / 1e3);
+                attempt.gpu_busy = f64::from(sketch.busy) / 1e3;
+            }
             let turn = member % attempts.len();
             attempts.rotate_left(turn);
             // What hangs needs somebody to end it, or nothing ever would.
@@ -240,6 +245,7 @@ impl Workload {
     fn run_with(&self, policy: Box<dyn Policy>, watch: impl FnMut(&Scheduler, &Event)) -> Schedule {
         let mut simulation =
             Simulation::new(self.tasks.clone(), self.capacity.clone(), policy, self.limits.clone()).unwrap();
+        simulation = simulation.on(Host { cores: f64::from(self.capacity.cpus), devices: Vec::new() });
         let mut capacity = self.capacity.clone();
         for (at, fault) in &self.faults {
             let fault = match *fault {
@@ -378,7 +384,7 @@ fn everything_ends_well(load: &Workload, schedule: &Schedule) -> Result<(), Test
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, max_shrink_iters: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 600, max_shrink_iters: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_schedule_is_sound(load in workload()) {
@@ -410,11 +416,56 @@ proptest! {
         prop_assert_eq!(left, None);
     }
 
-    /// One that needs much, and small ones that come and come: once those before it have started, or it is first by rank,
-    /// it starts soon after its patience has ended.
+    /// With V = 0 the longest wait goes first: the order of arrival.
+    #[test]
+    fn lyapunov_without_penalty_is_fit_and_with_reservation_easy(load in workload()) {
+        let load = Workload { limits: Limits { patience: None, ..load.limits.clone() }, ..load };
+        for (reservation, same) in [(false, "fit"), (true, "easy")] {
+            let lyapunov = load.run_with(Box::new(policy::Lyapunov { v: 0.0, reservation }), |_, _| {});
+            prop_assert_eq!(lyapunov, load.run_with(policy::named(same).unwrap(), |_, _| {}), "{}", same);
+        }
+    }
+
+    /// Whoever was promised a time starts by then, if everyone takes what was estimated.
+    #[test]
+    fn a_reserved_head_is_not_delayed(
+        jobs in prop::collection::vec((0..30u64, 1..9u32, 1..60u64), 1..60),
+        // In the order of arrival nobody comes before the head.
+        policy in prop::sample::select(vec!["easy", "priority"]),
+    ) {
+        let mut at = 0;
+        let jobs: Vec<trace::Job> = jobs.into_iter().enumerate().map(|(i, (after, gpus, seconds))| {
+            at += after;
+            let submitted = Time(0) + secs(at);
+            trace::Job { id: i.to_string(), line: 1, submitted, gpus, duration: secs(seconds), priority: 0 }
+        }).collect();
+        let tasks = trace::tasks(&jobs);
+        let capacity = Cluster { nodes: 1, gpus: 8 }.capacity();
+        let mut promised: std::collections::BTreeMap<InstanceId, Time> = Default::default();
+        let simulation =
+            Simulation::new(tasks, capacity, policy::named(policy).unwrap(), Limits::simulated()).unwrap();
+        let schedule = simulation.run(|scheduler, event| {
+            if *event != Event::Tick {
+                return;
+            }
+            if let Some((unit, Some(at))) = scheduler.reservation() {
+                let first = *promised.entry(unit).or_insert(at);
+                assert!(at <= first, "instance {} was promised {first:?}, now {at:?}", unit.0);
+            }
+        }).unwrap();
+        for ran in schedule.ran {
+            if let Some(at) = promised.get(&ran.instance) {
+                prop_assert!(ran.start <= *at, "{:?} was promised {:?}, starts at {:?}", ran.instance, at, ran.start);
+            }
+        }
+    }
+
+    /// One that needs much, and small ones that come and come: once those have started that the policy puts before it, it
+    /// starts soon after its patience has ended.
     #[test]
     fn nobody_starves(
-        policy in prop::sample::select(vec!["fit", "critical-path"]),
+        policy in prop::sample::select(
+            vec!["fit", "critical-path", "easy", "sjf", "sjf-fit", "priority", "lyapunov"]),
         exclusive in any::<bool>(),
         work in prop::collection::vec(1..10u64, 200),
         arrival in 0..30u64,
@@ -422,8 +473,8 @@ proptest! {
         let mut small = Sketch {
             after: 1, members: 1, shared: false,
             request: ResourceRequest { gpus: 1, cpus: 1, ..ResourceRequest::default() },
-            exclusive: Exclusive::No, measured: false, continues: false, peak: None, busy: 0, keeps: None, needs: Vec::new(), records: false,
-            timeout: None, retries: 0, answer: Answer::Miss, settled: None, attempts: Vec::new(),
+            exclusive: Exclusive::No, measured: false, continues: false, peak: None, busy: 0, keeps: None, needs: Vec::new(),
+            records: false, timeout: None, retries: 0, answer: Answer::Miss, settled: None, attempts: Vec::new(),
         };
         let sketches = work.iter().enumerate().map(|(i, &work)| {
             small.attempts = vec![Attempt::new(secs(work))];
@@ -443,10 +494,21 @@ proptest! {
         let load = Workload { tasks: build(sketches.collect()), capacity, policy, limits, faults: Vec::new() };
         let schedule = load.run(|_, _| {});
         let wide = InstanceId(arrival as u32);
-        let start = schedule.ran.iter().find(|ran| ran.instance == wide).unwrap().start;
-        let before = schedule.ran.iter().filter(|ran| ran.instance < wide).map(|ran| ran.start).max();
-        let turn = load.task(wide).submitted.max(before.unwrap_or_default());
+        // When its turn is at the latest, as the policy counts.
+        let turn = |id: InstanceId| {
+            let (task, gpus) = (load.task(id), u64::from(load.task(id).request.gpus));
+            let takes = task.estimate.duration.unwrap();
+            task.submitted + match policy {
+                "sjf" | "sjf-fit" => secs(20).max(Span(4 * takes.0)),
+                "lyapunov" => Span(takes.0 * gpus),
+                _ => Span(0),
+            }
+        };
+        let start = |id: InstanceId| schedule.ran.iter().find(|ran| ran.instance == id).unwrap().start;
+        let all = (0..load.tasks.len() as u32).map(InstanceId);
+        let before = all.filter(|&id| (turn(id), id) < (turn(wide), wide)).map(start).max().unwrap_or_default();
+        let turn = turn(wide).max(before);
         // A decision comes ten seconds after patience has ended at the latest, and what runs then takes ten at most.
-        prop_assert!(start <= turn + secs(20 + 10 + 10), "it starts at {:?}, its turn was at {:?}", start, turn);
+        prop_assert!(start(wide) <= turn + secs(20 + 10 + 10), "it starts at {:?}, its turn was at {:?}", start(wide), turn);
     }
 }

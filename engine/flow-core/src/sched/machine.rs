@@ -65,6 +65,11 @@ impl Scheduler {
         timer.into_iter().chain(policy).min()
     }
 
+    /// The unit that resources are held back for, and when it is expected to start.
+    pub fn reservation(&self) -> Option<(InstanceId, Option<Time>)> {
+        self.core.reservation.as_ref().map(|reserved| (reserved.unit, reserved.at))
+    }
+
     /// The policy's name.
     pub fn policy(&self) -> &'static str {
         self.policy.name()
