@@ -6,6 +6,7 @@ mod examples;
 mod gpus;
 mod kill;
 mod signals;
+mod simulate;
 mod together;
 
 use flow_testkit::TestSpace;

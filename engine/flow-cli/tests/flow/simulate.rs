@@ -1,0 +1,97 @@
+//! Simulations and predictions as people ask for them: the lines that scripts read, and what is said about bad input.
+
+use crate::space;
+
+const TRACE: &str = "job_id,submit_s,num_gpus,duration_s\na,0,1,10\nb,0,4,5\nc,1,1,3\n";
+
+#[test]
+fn a_trace_gives_a_line_a_policy() {
+    let space = space();
+    space.write("jobs.csv", TRACE);
+    let json = space.flow(["simulate", "--trace", "jobs.csv", "--gpus", "1x4", "--policy", "fifo,srtf", "--json"]);
+    insta::assert_snapshot!(json.expect(0).stdout(), @r#"
+    {"policy":"fifo","jobs":3,"makespan_s":18.0,"mean_time_in_system_s":14.0,"mean_waiting_s":8.0,"p50_time_in_system_s":15.0,"p99_time_in_system_s":17.0,"gpu_utilisation":0.4583333333333333}
+    {"policy":"srtf","jobs":3,"makespan_s":15.0,"mean_time_in_system_s":8.666666666666666,"mean_waiting_s":2.6666666666666665,"p50_time_in_system_s":8.0,"p99_time_in_system_s":15.0,"gpu_utilisation":0.55}
+    "#);
+    let table =
+        space.flow(["simulate", "--trace", "jobs.csv", "--gpus", "2x2", "--policy", "fit", "--placement", "best"]);
+    insta::assert_snapshot!(table.expect(0).stdout(), @r"
+    3 jobs on 4 GPUs: jobs.csv
+      policy  total time  in system: mean  median  99 %  waiting: mean  GPUs held
+      fit     TIME        TIME            TIME    TIME  TIME          55.0 %
+    ");
+    space.flow(["simulate", "--trace", "jobs.csv", "--gpus", "1x4", "--chart", "s.svg"]).expect(0);
+    assert!(space.read("s.svg").contains("GPU 3"));
+}
+
+#[test]
+fn bad_input_is_told_with_its_line_and_the_way_out() {
+    let space = space();
+    space.write("jobs.csv", TRACE);
+    space.write("bad.csv", "job_id,submit_s,num_gpus\na,0,1\n");
+    space.write("mix.csv", "name,duration_s,gpus\na,10,8\n");
+    let said = |arguments: &[&str]| {
+        let words = ["simulate"].iter().chain(arguments).copied().collect::<Vec<_>>();
+        space.flow(words).expect(2).stderr()
+    };
+    let all = [
+        said(&["--trace", "bad.csv", "--gpus", "1x4"]),
+        said(&["--trace", "jobs.csv", "--gpus", "1x2"]),
+        said(&["--trace", "jobs.csv", "--gpus", "1x4", "--policy", "fifo-single"]),
+        said(&["--trace", "jobs.csv", "--gpus", "four", "--policy", "fifo"]),
+        said(&["--trace", "jobs.csv", "--gpus", "1x4", "--policy", "srft"]),
+        said(&["--arrivals", "poisson", "--mix", "mix.csv", "--gpus", "1x4"]),
+    ];
+    insta::assert_snapshot!(all.join(""), @r"
+    error: bad.csv:1: there is no column `duration_s`
+    hint: the first line names the columns: job_id,submit_s,num_gpus,duration_s
+    error: jobs.csv:3: job b asks for 4 GPUs, and there are 2
+    hint: give more with --gpus NODESxGPUS, or leave the job out
+    error: jobs.csv:3: job b asks for 4 GPUs, and policy `fifo-single` runs one GPU a job
+    hint: use `fifo`, or leave such jobs out
+    error: `four` is no cluster; expected NODESxGPUS, as 8x8, with at most 100000 GPUs
+    error: there is no policy `srft`; did you mean `srtf`?
+    error: mix.csv: a asks for 8 GPUs, and there are 4
+    ");
+    space.write("w.yaml", "flow: 1\nsteps: {a: {run: 'true', gpus: 0}}\n");
+    let live = space.flow(["run", "w.yaml", "--policy", "las"]).expect(2).stderr();
+    insta::assert_snapshot!(live, @r"
+    error: policy `las` takes running steps off their GPUs, which nothing but a simulation can do; use one that does not, or `flow simulate`
+    ");
+}
+
+#[test]
+fn a_simulation_is_a_step_like_others() {
+    let space = space();
+    space.write(
+        "s.yaml",
+        "flow: 1\nsteps:\n  s:\n    matrix: {policy: [fifo, sjf]}\n    uses: flow/simulate\n    with: {gpus: 1x2, policy: '${{ policy }}', \
+         density: 0.9, jobs: 40, seeds: 2, mix: [{name: a, duration_s: 60, spread: 1}]}\n  t:\n    uses: flow/table\n    \
+         with: {from: s, rows: policy, columns: [time_in_system, gpu_use]}\n",
+    );
+    space.flow(["run", "s.yaml"]).expect(0);
+    let again = space.flow(["run", "s.yaml"]).expect(0).text();
+    assert!(again.contains("nothing to do") || again.contains("cached"), "{again}");
+    let shown = space.flow(["show", "-w", "s.yaml", "s[policy=sjf]"]).expect(0).stdout();
+    assert!(shown.contains("time_in_system_p99"), "{shown}");
+}
+
+#[test]
+fn what_ran_predicts_what_did_not() {
+    let space = space();
+    space.write(
+        "w.yaml",
+        "flow: 1\nparams: {sizes: [10, 20, 40]}\nsteps:\n  a: {run: 'sleep 0.${{ n }}', matrix: {n: '${{ sizes }}'}}\n",
+    );
+    let before = space.flow(["plan", "w.yaml"]).expect(0).stdout();
+    assert!(before.contains("how long it takes is not known"), "{before}");
+    space.flow(["run", "w.yaml"]).expect(0);
+    let plan = space.flow(["plan", "w.yaml", "--set", "sizes=[10, 30]"]).expect(0).stdout();
+    assert!(plan.contains("3 runs of its step at other points of `n`") && plan.contains("it takes about"), "{plan}");
+    let predicted = space.flow(["predict", "-w", "w.yaml", "a/n=30", "--json"]).expect(0).stdout();
+    let value: serde_json::Value = serde_json::from_str(&predicted).unwrap();
+    let [low, wall, high] = ["wall_low_s", "wall_s", "wall_high_s"].map(|key| value[key].as_f64().unwrap());
+    assert!(value["instance"] == "a[n=30]" && low < wall && wall < high, "{predicted}");
+    let whole = space.flow(["simulate", "-w", "w.yaml", "--cpus", "1", "--json"]).expect(0).stdout();
+    assert!(whole.contains("\"jobs\":3"), "{whole}");
+}
