@@ -161,6 +161,7 @@ together-members = Alone and together
 together-groups = Verdicts
 together-alone = { $column } alone
 together-together = { $column } together
+together-predicted = { $column } together, predicted from alone
 together-slower = Slower by
 together-cpu-alone = CPU use alone
 together-foreign-alone = Foreign CPU use alone

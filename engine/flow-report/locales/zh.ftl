@@ -161,6 +161,7 @@ together-members = 单独运行与同时运行
 together-groups = 结论
 together-alone = 单独运行的{ $column }
 together-together = 同时运行的{ $column }
+together-predicted = 同时运行的{ $column }（由单独运行预测）
 together-slower = 变慢
 together-cpu-alone = 单独运行的 CPU 使用率
 together-foreign-alone = 单独运行时其他程序的 CPU 使用率

@@ -1,6 +1,7 @@
 //! What running together did: each member against its run alone, a verdict for the group, and what each resource has to do
 //! with it. Values only; words and tables are elsewhere.
 
+use flow_core::sched::contention::{self, Host, Load};
 use flow_core::{CorunGpus, Mode, Outcome, StepResult};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,8 @@ pub(crate) struct Member {
     pub(crate) gpus: Option<u32>,
     pub(crate) alone: Option<f64>,
     pub(crate) together: Option<f64>,
+    /// What was to be expected together, from the runs alone.
+    pub(crate) predicted: Option<f64>,
     /// CPU use alone, as a share of the host.
     pub(crate) cpu: Option<f64>,
     /// What other programs used of the CPU meanwhile: alone, and together.
@@ -182,12 +185,14 @@ fn group(name: String, members: &[&StepResult], solo: &[StepResult], tolerance: 
     let placement = members.iter().find_map(|m| m.circumstances.corun.as_ref()).map(|w| w.gpus).unwrap_or_default();
     let pairs: Vec<(&StepResult, Option<&StepResult>)> = members.iter().map(|m| (*m, alone(m, solo))).collect();
     let measure = measure(&pairs);
-    let shown = pairs.iter().map(|(member, solo)| Member {
+    let predicted = predicted(&pairs, solo, placement, measure);
+    let shown = pairs.iter().enumerate().map(|(i, (member, solo))| Member {
         label: member.label.clone(),
         axes: member.axes.clone(),
         gpus: columns::gpus(member),
         alone: solo.and_then(|s| number(s, measure)),
         together: number(member, measure),
+        predicted: predicted.as_ref().and_then(|all| all.get(i).copied()),
         cpu: solo.and_then(|s| number(s, "cpu_util")),
         foreign: (solo.and_then(|s| number(s, "foreign_cpu")), number(member, "foreign_cpu")),
     });
@@ -229,6 +234,43 @@ fn group(name: String, members: &[&StepResult], solo: &[StepResult], tolerance: 
     judged.gain = Some(gain);
     judged.rulings = rulings(&pairs, placement);
     judged
+}
+
+/// The time that each member was to be expected to take, from runs alone only; `None` unless all have one with figures. CPU work
+/// beside a GPU belongs to the dataset, and is pooled over the runs that differ from a member's in numbers alone. What sharing a GPU
+/// costs on this device is not known here: it counts as never learned.
+fn predicted(
+    pairs: &[(&StepResult, Option<&StepResult>)],
+    solo: &[StepResult],
+    placement: CorunGpus,
+    measure: &str,
+) -> Option<Vec<f64>> {
+    let sampled = |result: &StepResult| (result.usage.samples > 0).then_some(result.usage.cpu_cores);
+    let words =
+        |result: &StepResult| -> Vec<Value> { result.axes.values().filter(|v| !v.is_number()).cloned().collect() };
+    let work = |result: &StepResult| Some(sampled(result)? * number(result, measure)?);
+    let (mut loads, mut times, mut next, mut cores) = (Vec::new(), Vec::new(), 0, 0);
+    for (_, alone) in pairs {
+        let alone = (*alone)?;
+        let time = number(alone, measure).filter(|time| *time > 0.0)?;
+        sampled(alone)?;
+        let gpus = alone.usage.gpus.len();
+        // Without a GPU the CPU does the training as well, and that is the member's own.
+        let like =
+            |other: &&StepResult| if gpus > 0 { words(other) == words(alone) } else { other.label == alone.label };
+        let works: Vec<f64> = solo.iter().filter(like).filter_map(work).collect();
+        let first = if placement == CorunGpus::Own { next } else { 0 };
+        next += gpus;
+        cores = cores.max(alone.circumstances.host_cpus);
+        loads.push(Load {
+            cores: works.iter().sum::<f64>() / works.len().max(1) as f64 / time,
+            gpu_busy: alone.usage.gpus.iter().map(|gpu| gpu.load_mean).fold(0.0, f64::max),
+            gpus: (first..first + gpus).collect(),
+        });
+        times.push(time);
+    }
+    let speeds = contention::speeds(&loads, &Host { cores: f64::from(cores), devices: Vec::new() });
+    (cores > 0).then(|| times.iter().zip(speeds).map(|(time, speed)| time / speed).collect())
 }
 
 /// The run alone that a member is a copy of: equal on every axis that both have.

@@ -35,6 +35,9 @@ pub struct Kind {
     /// Memory that it takes on each, GiB.
     #[serde(default)]
     pub gpu_memory_gib: f64,
+    /// Its line in the mix, where it comes from one.
+    #[serde(skip)]
+    pub line: u64,
 }
 
 fn one() -> f64 {
@@ -54,10 +57,11 @@ pub fn kinds(text: &str) -> Result<Vec<Kind>, Vec<TraceError>> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(text.as_bytes());
     let header = reader.headers().cloned().unwrap_or_default();
     let (mut kinds, mut errors) = (Vec::new(), Vec::new());
-    for (row, line) in reader.deserialize::<Kind>().zip(2..) {
-        match row {
+    for row in reader.records() {
+        let line = row.as_ref().ok().and_then(|row| row.position()).map_or(1, csv::Position::line);
+        match row.and_then(|row| row.deserialize::<Kind>(Some(&header))) {
             Ok(kind) => match kind.check() {
-                Ok(()) => kinds.push(kind),
+                Ok(()) => kinds.push(Kind { line, ..kind }),
                 Err(what) => {
                     errors.push(TraceError { line, message: what, help: "correct it, or leave it out".into() })
                 }
@@ -70,6 +74,17 @@ pub fn kinds(text: &str) -> Result<Vec<Kind>, Vec<TraceError>> {
         errors.push(TraceError { line: 1, message: "the mix has no kinds of jobs".to_owned(), help });
     }
     if errors.is_empty() { Ok(kinds) } else { Err(errors) }
+}
+
+/// Kinds that can never run on so many GPUs.
+pub fn too_wide(kinds: &[Kind], gpus: u32) -> Vec<TraceError> {
+    let wide = kinds.iter().filter(|kind| kind.gpus > gpus);
+    let tell = |kind: &Kind| TraceError {
+        line: kind.line,
+        message: format!("{} asks for {} GPUs, and there are {gpus}", kind.name, kind.gpus),
+        help: "give more with --gpus NODESxGPUS, or leave the kind out".to_owned(),
+    };
+    wide.map(tell).collect()
 }
 
 impl Kind {

@@ -5,6 +5,7 @@ mod damage;
 mod examples;
 mod gpus;
 mod kill;
+mod sharing;
 mod signals;
 mod simulate;
 mod together;

@@ -51,13 +51,12 @@ fn bad_input_is_told_with_its_line_and_the_way_out() {
     hint: use `fifo`, or leave such jobs out
     error: `four` is no cluster; expected NODESxGPUS, as 8x8, with at most 100000 GPUs
     error: there is no policy `srft`; did you mean `srtf`?
-    error: mix.csv: a asks for 8 GPUs, and there are 4
+    error: mix.csv:2: a asks for 8 GPUs, and there are 4
+    hint: give more with --gpus NODESxGPUS, or leave the kind out
     ");
     space.write("w.yaml", "flow: 1\nsteps: {a: {run: 'true', gpus: 0}}\n");
     let live = space.flow(["run", "w.yaml", "--policy", "las"]).expect(2).stderr();
-    insta::assert_snapshot!(live, @r"
-    error: policy `las` takes running steps off their GPUs, which nothing but a simulation can do; use one that does not, or `flow simulate`
-    ");
+    insta::assert_snapshot!(live, @"error: policy `las` takes running steps off their GPUs, which nothing but a simulation can do; use one that does not, or `flow simulate`");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! the one coefficient of a device.
 //!
 //! CPU: each asks for the cores that it keeps busy alone; who asks for little gets it, the rest share what is left equally
-//! (water-filling), and go as fast as what they got is to what they asked. How much CPU an epoch takes belongs to the dataset
-//! and its transform, so that a demand is best found as work per epoch, pooled over all runs of one, over the time of an
+//! (water-filling), and go as fast as what they got is to what they asked. How much CPU an epoch takes beside a GPU belongs to
+//! the dataset and its transform, so that a demand is best found as work per epoch, pooled over all runs of one, over the time of an
 //! epoch. GPU: as long as the busy shares of those on a GPU come to at most 1 they do not slow each other down; beyond that
 //! everyone there slows down by 1 + a·(Σ − 1), with a learned for each device and 1 before. Who is slowed down by the one
 //! asks for less of the other; both are repeated until nothing moves.

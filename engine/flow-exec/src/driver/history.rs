@@ -127,14 +127,18 @@ impl History {
         Prediction { label: instance.label.to_string(), estimate, epoch, cpu_work }
     }
 
-    /// CPU work of an epoch belongs to the dataset and what is done to it: pooled over all that do the same with the same.
+    /// CPU work of an epoch beside a GPU belongs to the dataset and what is done to it: pooled over all that do the same with
+    /// the same. Without a GPU the CPU does the rest as well, which differs from point to point.
     fn cpu_work(&self, expansion: &Expansion, instance: &Instance) -> Option<(f64, u32)> {
         let own = self.needs.get(&*instance.label).cloned();
         let needs = own.unwrap_or_else(|| instance.needs.iter().map(|need| need.on).collect());
         let uses = &expansion.steps[instance.step.index()].uses;
         let alike = expansion.steps.iter().filter(|step| step.uses == *uses);
         let seen = alike.filter_map(|step| self.steps.get(&step.name)).flatten().filter(|seen| {
-            !needs.is_empty() && self.needs.get(&seen.label) == Some(&needs) && agrees(expansion, instance, seen)
+            instance.request.gpus > 0
+                && !needs.is_empty()
+                && self.needs.get(&seen.label) == Some(&needs)
+                && agrees(expansion, instance, seen)
         });
         let works: Vec<f64> = seen.filter_map(|seen| Some(seen.cpu_cores * seen.epoch_s?)).collect();
         (!works.is_empty()).then(|| (works.iter().sum::<f64>() / works.len() as f64, works.len() as u32))

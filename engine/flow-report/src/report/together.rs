@@ -35,6 +35,10 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
         heads.push((join(langs.iter().map(|lang| names.head("gpus", lang))), true));
     }
     heads.push((head("together-alone"), true));
+    let predicted = !measured(|m| m.predicted).is_empty();
+    if predicted {
+        heads.push((head("together-predicted"), true));
+    }
     heads.push((head("together-together"), true));
     heads.push((words.joined(langs, "together-slower"), true));
     heads.push((words.joined(langs, "together-cpu-alone"), true));
@@ -52,6 +56,9 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
             cells.push(m.gpus.map_or_else(dash, |n| n.to_string()));
         }
         cells.push(m.alone.map_or_else(dash, |v| time.cell(v)));
+        if predicted {
+            cells.push(m.predicted.map_or_else(dash, |v| time.cell(v)));
+        }
         cells.push(m.together.map_or_else(dash, |v| time.cell(v)));
         cells.push(g.slowdown(m).map_or_else(dash, |v| Format::change().cell(v)));
         cells.push(m.cpu.map_or_else(dash, |v| cpu.cell(v)));

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use flow_sim::{Spread, Study, StudyWith, Summary, Use, arrivals};
+use flow_core::sched::policy;
+use flow_sim::{Cluster, Spread, Study, StudyWith, Summary, Use, arrivals};
 use serde_json::json;
 
-use super::{Simulate, bad, text};
+use super::{DEFAULT, Simulate, bad, text};
 use crate::error::CliError;
 use crate::output::{FAINT, Output, STRONG, styled};
 use crate::words;
@@ -15,10 +16,13 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, output: &mut Output) -> Re
         Ok(mix) => mix,
         Err(errors) => return bad(file, &errors),
     };
+    let wide = asked.policies(&DEFAULT).iter().any(|name| policy::named(name).is_some_and(|p| !p.one_gpu_only()));
+    let cluster = Cluster::parse(asked.gpus.as_deref().unwrap_or_default()).map_err(CliError::usage)?;
+    bad(file, &arrivals::too_wide(&mix, if wide { cluster.total() } else { u32::MAX }))?;
     let head = ["density", "policy", "in system: mean", "99 %", "waiting: mean", "total time", "GPU use", "CPU use"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for &density in &asked.density {
-        for policy in asked.policies(&["fifo", "fit", "easy", "sjf", "srtf"]) {
+        for policy in asked.policies(&DEFAULT) {
             let study = Study::of(&StudyWith {
                 gpus: asked.gpus.clone().unwrap_or_default(),
                 cpus: asked.cpus.map(f64::from),

@@ -89,6 +89,9 @@ pub(crate) struct Simulate {
     json: bool,
 }
 
+/// Policies that are compared where none is named.
+const DEFAULT: [&str; 5] = ["fifo", "fit", "easy", "sjf", "srtf"];
+
 /// `--placement`.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Where {

@@ -5,7 +5,7 @@ use std::path::Path;
 use flow_core::sched::{Limits, policy};
 use flow_sim::{Cluster, Placement, Summary, trace};
 
-use super::{Simulate, Where, bad, table, text};
+use super::{DEFAULT, Simulate, Where, bad, table, text};
 use crate::args::Global;
 use crate::builtins::gantt;
 use crate::error::CliError;
@@ -26,7 +26,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     };
     let limits = Limits { placer: cluster.placer(placement), ..asked.limits() };
     let (mut summaries, mut last) = (Vec::new(), None);
-    for name in asked.policies(&["fifo", "fit", "easy", "sjf", "srtf"]) {
+    for name in asked.policies(&DEFAULT) {
         let Some(policy) = policy::named(&name) else { continue };
         let one_gpu_only = policy.one_gpu_only().then_some(&*name);
         bad(file, &trace::too_wide(&jobs, cluster.total(), one_gpu_only))?;
