@@ -2,17 +2,19 @@
 """Makes libtorch ready, then runs a command with it: `python3 setup.py cargo build --release -p flow-torch`.
 
 libtorch is the C++ half of PyTorch. Where python3 has PyTorch of the right version installed, that one is used; else its
-wheel is downloaded, without its dependencies but for the two small libraries that its CPU half names. What was downloaded
-is kept by version in the user's cache folder and serves every checkout:
+wheel is downloaded, without its dependencies but for the two small libraries that its CPU half names and, where there is an
+NVIDIA driver, the large ones that its CUDA half names. What was downloaded is kept by version in the user's cache folder and
+serves every checkout:
 
     $FLOW_CACHE/libtorch/2.11.0/installed/torch    a link to the installed PyTorch
                                 wheel/torch        the parts of the wheel that are needed
-                                wheel/nvidia       the two libraries, where the wheel looks for them
+                                wheel/nvidia       NVIDIA's libraries, where the wheel looks for them
                                 */link             what LIBTORCH names: the CPU half alone, so that the program starts without CUDA
 
 The command finds LIBTORCH (to build) and LD_LIBRARY_PATH (to start) in its environment; plugin.yaml repeats the latter.
 """
 
+import ctypes
 import fcntl
 import importlib.util
 import os
@@ -26,12 +28,25 @@ import zipfile
 from pathlib import Path
 
 VERSION = "2.11.0"  # the one that tch 0.24 is written for
-CUDA = "nvidia-cuda-runtime==13.0.96", "nvidia-cuda-cupti==13.0.85"  # as torch 2.11.0 itself asks for
-PYTHON = "3.12"  # of the wheel: its C++ half is the same for all, so python3 itself may be older or newer
-PLATFORMS = "manylinux_2_28", "manylinux_2_25", "manylinux2014"
-MEMBERS = re.compile(
-    r"torch/(include/.*|version\.py|lib/lib(torch_cpu|c10|gomp)\.so.*)|nvidia/cu13/lib/lib(cudart|cupti)\.so.*|.*/(LICENSE|License|NOTICE).*"
+# NVIDIA's libraries in the versions that torch 2.11.0 itself asks for: those that its CPU half names, and its CUDA half.
+ALWAYS = "nvidia-cuda-runtime==13.0.96", "nvidia-cuda-cupti==13.0.85"
+CUDA = (
+    "nvidia-cublas==13.1.0.3",
+    "nvidia-cuda-nvrtc==13.0.88",
+    "nvidia-cudnn-cu13==9.19.0.56",
+    "nvidia-cufft==12.0.0.61",
+    "nvidia-cufile==1.15.1.6",
+    "nvidia-curand==10.4.0.35",
+    "nvidia-cusparse==12.6.3.3",
+    "nvidia-cusparselt-cu13==0.8.0",
+    "nvidia-nccl-cu13==2.28.9",
+    "nvidia-nvjitlink==13.0.88",
+    "nvidia-nvshmem-cu13==3.4.5",
 )
+PYTHON = "3.12"  # of the wheel: its C++ half is the same for all, so python3 itself may be older or newer
+PLATFORMS = "manylinux_2_28", "manylinux_2_27", "manylinux_2_25", "manylinux_2_18", "manylinux2014"
+PARTS = r"torch/(include/.*|version\.py|lib/lib(torch_cpu|c10|gomp)\.so.*)|nvidia/cu13/lib/lib(cudart|cupti)\.so.*|.*/(LICENSE|License|NOTICE).*"
+CUDA_PARTS = PARTS + r"|torch/lib/lib(torch_cuda|torch_nvshmem|c10_cuda|caffe2_nvrtc)\.so|nvidia/[^/]+/lib/.*\.so.*"
 MB = 1_000_000
 
 
@@ -52,6 +67,20 @@ def cache():
 def check_tools(command):
     if command[:1] == ["cargo"] and not shutil.which(os.environ.get("CXX", "c++")):
         give_up("no C++ compiler; install one and run again: apt-get install g++")
+
+
+def has_driver():
+    """Whether there is an NVIDIA driver, and so a use for the CUDA half."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return os.path.exists("/dev/nvidiactl")
+    return True
+
+
+def serves(torch):
+    """Whether the PyTorch in a folder is of the right version, with all of its C++ half that this machine has a use for."""
+    return version_of(torch) == VERSION and ((torch / "lib/libtorch_cuda.so").is_file() or not has_driver())
 
 
 def version_of(torch):
@@ -97,20 +126,24 @@ def download(wheel):
     """Fills the folder `wheel`; it appears whole or not at all."""
     if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode:
         give_up("python3 has no pip; install it and run again: apt-get install python3-pip")
-    say(f"torch: downloading libtorch {VERSION} once, about 545 MB, to {wheel}")
+    cuda = has_driver()
+    size, why = ("2.3 GB", ", with its CUDA half, for there is an NVIDIA driver") if cuda else ("545 MB", "")
+    say(f"torch: downloading libtorch {VERSION} once{why}, about {size}, to {wheel}")
+    wanted = re.compile(CUDA_PARTS if cuda else PARTS)
     for killed in wheel.parent.glob("partial-*"):
         shutil.rmtree(killed)
     with tempfile.TemporaryDirectory(prefix="partial-", dir=wheel.parent) as partial:
         aside = Path(partial)
-        for requirement in (f"torch=={VERSION}", *CUDA):
+        for requirement in (f"torch=={VERSION}", *ALWAYS, *(CUDA if cuda else ())):
             packed = aside / "packed"
             packed.mkdir()
             with zipfile.ZipFile(pip_download(requirement, packed)) as archive:
                 say(f"torch: unpacking {Path(archive.filename).name}")
-                wanted = [n for n in archive.namelist() if MEMBERS.fullmatch(n)]
-                archive.extractall(aside / "wheel", wanted)
+                archive.extractall(aside / "wheel", [n for n in archive.namelist() if wanted.fullmatch(n)])
             shutil.rmtree(packed)
         make_link_folder(aside / "wheel")
+        if wheel.exists():
+            wheel.rename(aside / "without CUDA")
         (aside / "wheel").rename(wheel)
 
 
@@ -143,15 +176,17 @@ def prepare(base):
             say("torch: another set-up prepares libtorch; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         home, here = base / "installed", installed()
-        if here and version_of(here) == VERSION:
+        if here and serves(here):
             home.mkdir(exist_ok=True)
             replace_link(home / "torch", here)
             make_link_folder(home)
-        if version_of(home / "torch") == VERSION:
+        if serves(home / "torch"):
             say(f"torch: using the installed PyTorch in {os.path.realpath(home / 'torch')}")
             return home
+        # Halves of two installations do not fit together.
+        (home / "torch").unlink(missing_ok=True)
         wheel = base / "wheel"
-        if not wheel.exists():
+        if not serves(wheel / "torch"):
             download(wheel)
         return wheel
 
