@@ -158,7 +158,7 @@ fn environment(start: &Start<'_>) -> Vec<(String, String)> {
     if let Body::Plugin { plugin, .. } = &start.resolved.body
         && let Some(found) = start.session.plugins.iter().find(|p| p.name() == plugin)
     {
-        env.extend(found.env());
+        env.extend(found.env(&env));
     }
     env.extend(start.resolved.env.iter().map(|(name, value)| (name.clone(), value.clone())));
     let secrets = &start.session.expansion.steps[start.instance.step.index()].secrets;

@@ -84,11 +84,13 @@ impl Manifest {
         for (key, text) in self
             .start
             .iter()
-            .map(|word| ("start".to_owned(), word))
-            .chain(self.env.iter().map(|(k, v)| (format!("env.{k}"), v)))
+            .map(|word| ("start".to_owned(), word.clone()))
+            .chain(self.env.iter().map(|(k, v)| (format!("env.{k}"), v.replace(&format!("${{{k}}}"), ""))))
         {
             if text.replace("${FLOW_CACHE}", "").contains("${") {
-                return Err(format!("{key}: `{text}`: the only variable to be filled in is ${{FLOW_CACHE}}"));
+                return Err(format!(
+                    "{key}: `{text}`: what can be filled in is ${{FLOW_CACHE}}, and in a variable its own inherited value"
+                ));
             }
         }
         if self.steps.is_empty() {

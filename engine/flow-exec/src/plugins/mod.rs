@@ -176,9 +176,15 @@ impl Plugin {
         argv.collect()
     }
 
-    /// Variables that it adds.
-    pub fn env(&self) -> BTreeMap<String, String> {
-        self.manifest.env.iter().map(|(name, value)| (name.clone(), self.fill(value))).collect()
+    /// Variables that it adds to `inherited`. One that names itself keeps what it was: a list of folders is made longer.
+    pub fn env(&self, inherited: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let value = |(name, value): (&String, &String)| {
+            let old = inherited.get(name).map_or("", String::as_str);
+            let new = self.fill(value).replace(&format!("${{{name}}}"), old);
+            // An empty entry would stand for the current folder.
+            (name.clone(), if old.is_empty() { new.trim_matches(':').to_owned() } else { new })
+        };
+        self.manifest.env.iter().map(value).collect()
     }
 
     fn fill(&self, text: &str) -> String {

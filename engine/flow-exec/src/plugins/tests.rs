@@ -4,7 +4,7 @@ use std::fs;
 
 use super::*;
 
-const SOUND: &str = "plugin: 1\nname: demo\nversion: 0.1.0\ncontent: [plugin.yaml, \"src/**\"]\nsetup: [sh build.sh]\nstart: [bin/demo, ./data.txt, word]\nenv: {LIB: \"${FLOW_CACHE}/lib\"}\nsteps:\n  one:\n    outputs: {out: out/one}\n    with: {type: object, properties: {n: {type: integer, default: 1}}}\n";
+const SOUND: &str = "plugin: 1\nname: demo\nversion: 0.1.0\ncontent: [plugin.yaml, \"src/**\"]\nsetup: [sh build.sh]\nstart: [bin/demo, ./data.txt, word]\nenv: {LIB: \"${FLOW_CACHE}/lib:${LIB}\"}\nsteps:\n  one:\n    outputs: {out: out/one}\n    with: {type: object, properties: {n: {type: integer, default: 1}}}\n";
 
 fn discover(folders: &[PathBuf]) -> Result<Plugins, PluginError> {
     Plugins::discover(folders, Path::new("/cache"))
@@ -50,7 +50,8 @@ fn plugins_are_found_in_folders_and_as_folders() {
     let demo = plugins.get("demo").unwrap();
     let path = |name: &str| top.join("a").join(name).display().to_string();
     assert_eq!(demo.argv(), [path("bin/demo"), path("data.txt"), "word".to_owned()]);
-    assert_eq!(demo.env()["LIB"], "/cache/lib");
+    assert_eq!(demo.env(&BTreeMap::new())["LIB"], "/cache/lib");
+    assert_eq!(demo.env(&BTreeMap::from([("LIB".into(), "/old".into())]))["LIB"], "/cache/lib:/old");
     let catalogue = dir.plugins().catalogue(["demo"], BTreeMap::new()).unwrap();
     assert_eq!(catalogue.plugins["demo"].steps["one"].outputs["out"], "out/one");
     // A slip of the name still shows what there is.
@@ -114,7 +115,7 @@ fn what_is_wrong_is_named() {
         unknown field `set_up`, expected one of `plugin`, `name`, `version`, `content`, `setup`, `start`, `env`, `steps` at line 5 column 1
         content: list what makes the plugin what it is, for example `[plugin.yaml, "src/**"]`; a result is reused only while this is unchanged
         start: give the program to start, for example `[./main.py]`
-        env.LIB: `${HOME}/lib`: the only variable to be filled in is ${FLOW_CACHE}
+        env.LIB: `${HOME}/lib:`: what can be filled in is ${FLOW_CACHE}, and in a variable its own inherited value
         steps.one.outputs.out: `../one` is no path in the work folder
         steps.one.with: expected a JSON Schema with `type: object`
         steps.one.with.properties.n.type: "number of things" is not valid under any of the schemas listed in the 'anyOf' keyword
