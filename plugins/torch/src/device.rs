@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_int};
 
 use bytesize::ByteSize;
 use flow_plugin::protocol::Placement;
-use flow_plugin::{Attempt, Error};
+use flow_plugin::{Attempt, Error, Summary};
 use tch::Device;
 
 use crate::native::{self, Memory};
@@ -61,15 +61,24 @@ impl Devices {
         facts
     }
 
-    /// Reports the peaks of the allocator, of the GPU where they are highest.
-    pub(crate) fn report_memory(&self, attempt: &Attempt) -> Result<(), Error> {
+    /// Reports the limit, and the peaks of the allocator of the GPU where they are highest, as values of a series if `number`
+    /// says which.
+    pub(crate) fn report_memory(&self, attempt: &Attempt, number: Option<u32>) -> Result<(), Error> {
         let of = |device: &Device| native::index(*device).map(Memory::of);
         let memory = self.list.iter().filter_map(of).collect::<Result<Vec<_>, _>>()?;
-        let metric =
-            |name, value: Option<i64>| value.iter().for_each(|bytes| attempt.metric(name, *bytes as f64, "bytes"));
-        metric("max_memory_allocated", memory.iter().map(|memory| memory.allocated).max());
-        metric("max_memory_reserved", memory.iter().map(|memory| memory.reserved).max());
-        metric("memory_limit", self.limit.map(|limit| limit.0 as i64));
+        let most = |peak: fn(&Memory) -> i64| memory.iter().map(peak).max();
+        let limit = self.limit.map(|limit| limit.0 as i64);
+        for (name, bytes) in [
+            ("max_memory_allocated", most(|memory| memory.allocated)),
+            ("max_memory_reserved", most(|memory| memory.reserved)),
+            ("memory_limit", limit),
+        ] {
+            match (bytes, number) {
+                (Some(bytes), Some(number)) => attempt.epoch_metric(name, bytes as f64, "bytes", number, Summary::Last),
+                (Some(bytes), None) => attempt.metric(name, bytes as f64, "bytes"),
+                (None, _) => {}
+            }
+        }
         Ok(())
     }
 }

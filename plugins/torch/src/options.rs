@@ -75,7 +75,10 @@ pub(crate) fn yes() -> bool {
 /// A size with its unit, `4GiB`.
 pub(crate) fn byte_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ByteSize>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
-    let size = text.map(|text| text.parse().map_err(|_| format!("`{text}` is no size; write for example `8GiB`")));
+    let size = text.map(|text| match text.parse() {
+        Ok(size) if text.ends_with('B') => Ok(size),
+        _ => Err(format!("`{text}` is no size; write for example `8GiB`")),
+    });
     size.transpose().map_err(serde::de::Error::custom)
 }
 

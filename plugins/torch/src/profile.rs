@@ -17,7 +17,7 @@ use crate::trainer::Trainer;
 use crate::{native, trouble};
 
 /// `with:` of the step.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Options {
     #[serde(default = "options::mobilenet")]
@@ -73,11 +73,12 @@ fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
         let rate = batch as f64 / step_time;
         attempt.epoch_metric("step_time", step_time, "s", number, Summary::Last);
         attempt.epoch_metric("images_per_s", rate, "images/s", number, Summary::Last);
+        devices.report_memory(attempt, Some(number))?;
         attempt.epoch(number, started, now());
         attempt
             .progress(f64::from(number) / options.batches.len() as f64, format!("batch {batch}: {rate:.0} images/s"));
     }
-    devices.report_memory(attempt)
+    Ok(())
 }
 
 /// Seconds of one step, over as many as fit into the time given.
@@ -110,4 +111,23 @@ fn step_time(options: &Options, batch: usize, devices: &Devices, seed: i64) -> R
     trainer.record()?;
     let roughly = steps(&mut trainer, 3)?;
     steps(&mut trainer, (options.seconds / roughly).clamp(1.0, 1e5) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn plugin_yaml_says_the_same() {
+        let manifest: Value = serde_yaml::from_str(include_str!("../plugin.yaml")).unwrap();
+        let mut all = json!({});
+        for (name, property) in manifest["steps"]["profile"]["with"]["properties"].as_object().unwrap() {
+            all[name] = property.get("default").cloned().unwrap_or(json!("8GiB"));
+        }
+        let options: Options = serde_json::from_value(all).unwrap();
+        let without_limit = Options { memory_limit: None, ..options };
+        assert_eq!(without_limit, serde_json::from_value(json!({})).unwrap());
+    }
 }

@@ -46,7 +46,7 @@ fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
     let trainer = warm_up(recipe, weights.as_ref(), &devices, &loader, &split, options, request.seed as i64)?;
     attempt.wait_for_go();
     epochs(trainer, &loader, &split, options, attempt)?;
-    devices.report_memory(attempt)
+    devices.report_memory(attempt, None)
 }
 
 /// A trainer about to make its first step. The warm-up has a network of its own, so that it leaves no trace in the one that

@@ -277,7 +277,8 @@ mod tests {
         for optimizer in [Optimizer::Sgd, Optimizer::Adam] {
             let weights = recipe(optimizer).weights();
             let [one, three] = [1, 3].map(|devices| losses(devices, &batch, optimizer, &weights));
-            let close = one.iter().zip(&three).all(|(a, b)| (a - b).abs() < 1e-3 * a);
+            // A sum that is no mean, or a device left out, would be tenths away; rounding is a few ten-thousandths.
+            let close = one.iter().zip(&three).all(|(a, b)| (a - b).abs() < 1e-2);
             assert!(close && one[2] < one[0], "{one:?} {three:?}");
         }
     }

@@ -110,12 +110,41 @@ fn a_member_of_a_group_trains_on_until_stop() {
 }
 
 #[test]
+fn a_training_goes_on_from_the_weights_of_another() {
+    let data = tempfile::tempdir().unwrap();
+    shapes(data.path(), "v11", 60);
+    let first = run(harness(data.path()).with("epochs", 2).with("valid", 0.0));
+    first.expect_ok();
+    let next = |model: &str| {
+        let harness = harness(data.path()).with("model", model).with("valid", 0.0).with("weights", "in/weights");
+        run(harness.with("epochs", 1).with("lr", 1e-9).input("in/weights", first.output("model")))
+    };
+    let second = next("resnet18");
+    second.expect_ok();
+    let (began, ended) = (first.series("train_loss")[0], second.metric("train_loss").unwrap());
+    assert!(ended < began, "from {began} to {ended}");
+    let other = next("resnet34");
+    let words = other.expect_failed();
+    assert!(words.contains("of the same model and classes"), "{words}");
+}
+
+#[test]
+fn a_profile_needs_no_data() {
+    let harness = Harness::new("profile").with("model", "resnet18").with("batches", vec![2, 4]);
+    let report = run(harness.with("size", 32).with("seconds", 0.01));
+    report.expect_ok();
+    assert_eq!(report.series("images_per_s").len(), 2);
+}
+
+#[test]
 fn what_is_wrong_is_named() {
     let data = tempfile::tempdir().unwrap();
     shapes(data.path(), "v11", 36);
     let words = |harness: Harness| run(harness).expect_failed().to_owned();
     let precision = words(harness(data.path()).with("precision", "bf16"));
     assert_eq!(precision, "`precision: bf16` needs a GPU; on the CPU only fp32 is trained");
+    let limit = words(harness(data.path()).with("memory_limit", "8"));
+    assert!(limit.contains("`8` is no size; write for example `8GiB`"), "{limit}");
     let key = words(harness(data.path()).with("learning_rate", 0.1));
     assert!(key.contains("unknown field `learning_rate`"), "{key}");
     fs::write(data.path().join("images/0/000.png"), "no picture").unwrap();
