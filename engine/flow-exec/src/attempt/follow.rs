@@ -1,14 +1,10 @@
 //! Follows `messages.jsonl` while the program appends to it. Believes nothing: what is not of the protocol is counted.
 
-use std::{
-    fs::File,
-    io::{self, Read, Seek, SeekFrom},
-    path::PathBuf,
-};
+use std::io;
 
 use flow_protocol::{Line, Message, PROTOCOL, file};
 
-use super::Folder;
+use super::{Folder, lines::Lines};
 
 /// What one look brought.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,101 +13,65 @@ pub struct Polled {
     pub lines: Vec<Line>,
     /// The program must not be spoken to: why, in words. Said once; nothing is read after it.
     pub refused: Option<String>,
+    /// There may be more to read at once.
+    pub more: bool,
 }
 
 /// Reads the messages of one attempt as they come.
 #[derive(Debug)]
 pub struct Follower {
-    path: PathBuf,
-    file: Option<File>,
-    offset: u64,
-    rest: Vec<u8>,
+    lines: Lines,
     greeted: bool,
     refused: bool,
-    /// A line that grew past all bounds is passed over up to its end.
-    passing: bool,
     ignored: u64,
 }
-
-/// More than any message; a longer line is not of the protocol.
-const LONGEST_LINE: usize = 1 << 20;
 
 impl Follower {
     /// A follower from the file's beginning. The file need not be there yet.
     pub fn new(folder: &Folder) -> Follower {
-        Follower {
-            path: folder.path().join(file::MESSAGES),
-            file: None,
-            offset: 0,
-            rest: Vec::new(),
-            greeted: false,
-            refused: false,
-            passing: false,
-            ignored: 0,
-        }
+        let lines = Lines::new(folder.path().join(file::MESSAGES), b"\n");
+        Follower { lines, greeted: false, refused: false, ignored: 0 }
     }
 
-    /// What was appended since the last look. A message without a time gets `now`, seconds since 1970.
+    /// What was appended since the last look, or a bounded piece of it. A message without a time gets `now`, seconds since 1970.
     ///
     /// # Errors
-    /// The file is there and cannot be read.
+    /// The file is there and cannot be read, or is no regular file.
     pub fn poll(&mut self, now: f64) -> io::Result<Polled> {
         let mut polled = Polled::default();
         if self.refused {
             return Ok(polled);
         }
-        if self.file.is_none() {
-            match File::open(&self.path) {
-                Ok(file) => self.file = Some(file),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(polled),
-                Err(e) => return Err(e),
-            }
-        }
-        let Some(file) = &mut self.file else { return Ok(polled) };
-        file.seek(SeekFrom::Start(self.offset))?;
-        let mut chunk = vec![0; 1 << 16];
-        loop {
-            let n = match file.read(&mut chunk) {
-                Ok(0) => break,
-                Ok(n) => n,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) => return Err(e),
-            };
-            self.offset += n as u64;
-            self.rest.extend_from_slice(&chunk[..n]);
-            let Some(end) = self.rest.iter().rposition(|b| *b == b'\n') else {
-                if self.rest.len() > LONGEST_LINE {
-                    self.rest.clear();
-                    self.passing = true;
-                }
-                continue;
-            };
-            let whole: Vec<u8> = self.rest.drain(..=end).collect();
-            for line in whole[..end].split(|b| *b == b'\n') {
-                if std::mem::take(&mut self.passing) {
-                    self.ignored += 1;
-                    continue;
-                }
-                match read_line(line) {
-                    Some(line) => {
-                        if let Err(refused) = check(&line.message, &mut self.greeted) {
-                            self.refused = true;
-                            polled.refused = Some(refused);
-                            return Ok(polled);
-                        }
-                        polled.lines.push(Line { at: line.at.or(Some(now)), ..line });
+        let Some(lines) = self.lines.poll()? else { return Ok(polled) };
+        polled.more = true;
+        for line in lines {
+            match read_line(&line) {
+                Some(line) => {
+                    if let Err(refused) = check(&line.message, &mut self.greeted) {
+                        self.refused = true;
+                        polled.refused = Some(refused);
+                        return Ok(polled);
                     }
-                    None if line.iter().all(u8::is_ascii_whitespace) => {}
-                    None => self.ignored += 1,
+                    polled.lines.push(Line { at: line.at.or(Some(now)), ..line });
                 }
+                None if line.iter().all(u8::is_ascii_whitespace) => {}
+                None => self.ignored += 1,
             }
         }
         Ok(polled)
     }
 
+    /// The program has ended: of very much that is unread only the end will be read. Says how many bytes are passed over.
+    ///
+    /// # Errors
+    /// As [`Follower::poll`].
+    pub fn hasten(&mut self) -> io::Result<u64> {
+        self.lines.hasten()
+    }
+
     /// How many lines were not of the protocol.
     pub fn ignored(&self) -> u64 {
-        self.ignored
+        self.ignored + self.lines.passed_over()
     }
 }
 
@@ -151,7 +111,10 @@ fn read_line(line: &[u8]) -> Option<Line> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, io::Write};
+    use std::{
+        fs::{self, File},
+        io::Write,
+    };
 
     use super::*;
 
@@ -162,7 +125,12 @@ mod tests {
         let folder = Folder::create(dir.path().to_owned()).unwrap();
         fs::write(dir.path().join(file::MESSAGES), content).unwrap();
         let mut follower = Follower::new(&folder);
-        let polled = follower.poll(9.0).unwrap();
+        let mut polled = follower.poll(9.0).unwrap();
+        while polled.more {
+            let next = follower.poll(9.0).unwrap();
+            polled.lines.extend(next.lines);
+            polled.more = next.more;
+        }
         (polled, follower.ignored())
     }
 
@@ -183,7 +151,7 @@ mod tests {
 
     #[test]
     fn what_is_not_of_the_protocol_is_counted() {
-        let long = "x".repeat(LONGEST_LINE * 2);
+        let long = "x".repeat(3 << 20);
         let (polled, ignored) = follow(&format!(
             "{HELLO}\nnoise\n\n{{\"type\":\"future\"}}\n{long}\n{{\"type\":\"metric\",\"name\":\"Top 1\",\"value\":1}}\n\
              {{\"type\":\"metric\",\"name\":\"top1\",\"value\":null}}\n{{\"type\":\"epoch\",\"epoch\":1,\"started_at\":3,\"ended_at\":2}}\n\

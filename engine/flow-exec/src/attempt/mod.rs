@@ -2,6 +2,7 @@
 //! log. Does not start anything and knows no scheduler.
 
 mod follow;
+mod lines;
 mod memory;
 mod outcome;
 
@@ -14,6 +15,7 @@ use std::{
 use flow_protocol::{Exit, Request, file};
 
 pub use follow::{Follower, Polled};
+pub(crate) use lines::{Lines, open_regular};
 pub use memory::out_of_memory_line;
 pub use outcome::{Ended, Said, conclude, signal_name};
 
@@ -102,10 +104,10 @@ impl Folder {
 /// The last lines of a file that may still grow; none if it is not there.
 ///
 /// # Errors
-/// The file is there and cannot be read.
+/// The file is there and cannot be read, or is no regular file.
 pub fn tail(path: &Path, lines: usize) -> io::Result<Vec<String>> {
     const BYTES: u64 = 64 << 10;
-    let mut file = match fs::File::open(path) {
+    let mut file = match open_regular(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(e),

@@ -182,7 +182,7 @@ impl Live<'_> {
                 self.queue.push_back(Event::SpawnFailed { attempt, reason });
             }
             keeper::Event::Exited { attempt, exit } => {
-                self.hear(attempt);
+                self.hear(attempt, |listener| listener.listen_to_the_end(exit.ended_at));
                 self.exited(attempt, &exit)?;
             }
         }
@@ -338,12 +338,13 @@ impl Live<'_> {
 
     pub(super) fn listen(&mut self) {
         let ids: Vec<AttemptId> = self.attempts.iter().filter(|(_, a)| a.process).map(|(id, _)| *id).collect();
-        ids.into_iter().for_each(|attempt| self.hear(attempt));
+        ids.into_iter().for_each(|attempt| self.hear(attempt, |listener| listener.listen(clock::unix_seconds())));
     }
 
-    pub(super) fn hear(&mut self, attempt: AttemptId) {
+    fn hear(&mut self, attempt: AttemptId, listen: impl FnOnce(&mut Listener) -> News) {
         let Some(running) = self.attempts.get_mut(&attempt) else { return };
-        let News { ready, sufficed, progress, epochs, refused } = running.listener.listen(clock::unix_seconds());
+        let News { ready, sufficed, progress, epochs, refused, notices } = listen(&mut running.listener);
+        let instance = running.instance;
         let grouped = self.session.expansion.instances[running.instance.index()].corun.is_some();
         if let Some((fraction, text)) = progress {
             (running.fraction, running.text) = (fraction.or(running.fraction), text.clone());
@@ -351,6 +352,9 @@ impl Live<'_> {
         }
         for (epoch, metrics) in epochs {
             self.say(RunEvent::Epoch { attempt, epoch, metrics });
+        }
+        for text in notices {
+            self.say(RunEvent::Notice { instance: Some(instance), text });
         }
         if ready && grouped {
             self.ready(attempt);

@@ -1,7 +1,7 @@
 //! From what a program said to the numbers of its result: which epochs count, and what a series comes to. Pure; knows
 //! neither processes nor files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{Metric, Series};
 
@@ -20,13 +20,50 @@ pub(crate) struct Row {
     pub(crate) mean: bool,
 }
 
-/// Everything that a program said, in order.
+/// Everything that a program said. Of each metric one value an epoch is kept, the last: a program may print as often as it likes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Told {
-    /// Numbers.
-    pub(crate) rows: Vec<Row>,
-    /// Epochs with begin and end, seconds since 1970.
+    /// Metrics by name.
+    metrics: BTreeMap<String, Numbers>,
+    /// Epochs with begin and end, seconds since 1970, in the order in which they were told.
     pub(crate) epochs: Vec<(u32, f64, f64)>,
+}
+
+/// What was said of one metric.
+#[derive(Clone, Debug, PartialEq)]
+struct Numbers {
+    epochs: BTreeMap<u32, f64>,
+    /// As told last, of whatever epoch.
+    last: f64,
+    unit: String,
+    mean: bool,
+}
+
+impl Told {
+    /// One number more.
+    pub(crate) fn number(&mut self, row: Row) {
+        let Row { name, value, unit, epoch, mean } = row;
+        let numbers = self.metrics.entry(name).or_insert_with(|| Numbers {
+            epochs: BTreeMap::new(),
+            last: value,
+            unit: String::new(),
+            mean,
+        });
+        (numbers.last, numbers.unit, numbers.mean) = (value, unit, mean);
+        numbers.epochs.extend(epoch.map(|epoch| (epoch, value)));
+    }
+
+    /// The numbers of an epoch, by metric.
+    pub(crate) fn of_epoch(&self, epoch: u32) -> BTreeMap<String, f64> {
+        let value = |(name, numbers): (&String, &Numbers)| Some((name.clone(), *numbers.epochs.get(&epoch)?));
+        self.metrics.iter().filter_map(value).collect()
+    }
+
+    /// The epoch that warms up: the first that was told, whatever its number.
+    fn first_epoch(&self) -> Option<u32> {
+        let of_numbers = || self.metrics.values().filter_map(|numbers| numbers.epochs.keys().next().copied()).min();
+        self.epochs.first().map(|(epoch, ..)| *epoch).or_else(of_numbers)
+    }
 }
 
 /// What counts of an attempt.
@@ -44,48 +81,43 @@ pub(crate) struct Gathered {
 
 /// Sums up an attempt that began and ended at these seconds since 1970. `window` is release and close of its co-run group.
 ///
-/// The first epoch warms up and does not count, unless it is the only one. In a group, an epoch counts that lies wholly
+/// The first epoch that was told warms up and does not count, unless it is the only one. In a group, an epoch counts that lies wholly
 /// inside the window; if none does, times and rates are absent rather than wrong.
 pub(crate) fn gather(told: &Told, began: f64, ended: f64, window: Option<(f64, f64)>) -> Gathered {
+    let first = told.first_epoch();
     let inside: Vec<_> = told
         .epochs
         .iter()
         .filter(|(_, start, end)| window.is_none_or(|(release, close)| *start >= release && *end <= close))
         .collect();
-    let without_first: Vec<_> = inside.iter().copied().filter(|(epoch, ..)| *epoch > 1).collect();
+    let without_first: Vec<_> = inside.iter().copied().filter(|(epoch, ..)| Some(*epoch) != first).collect();
     let counted = if without_first.is_empty() { inside.clone() } else { without_first };
-    let counts = |epoch: u32| counted.iter().any(|(e, ..)| *e == epoch);
+    let counts: BTreeSet<u32> = counted.iter().map(|(epoch, ..)| *epoch).collect();
 
     let mut metrics = BTreeMap::new();
     let mut series = Series {
         epoch_times: told.epochs.iter().map(|(e, start, end)| (*e, start - began, end - began)).collect(),
         ..Series::default()
     };
-    let mut by_name: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
-    for row in &told.rows {
-        by_name.entry(&row.name).or_default().push(row);
-    }
-    for (name, rows) in by_name {
-        let Some(last) = rows.last() else { continue };
-        let with_epoch: Vec<(u32, f64)> = rows.iter().filter_map(|r| Some((r.epoch?, r.value))).collect();
-        let metric = if with_epoch.is_empty() || !last.mean {
-            Some(Metric { value: last.value, unit: last.unit.clone(), epochs: None, sd: None })
+    for (name, numbers) in &told.metrics {
+        let metric = if numbers.epochs.is_empty() || !numbers.mean {
+            Some(Metric { value: numbers.last, unit: numbers.unit.clone(), epochs: None, sd: None })
         } else {
             // A program that tells no epochs' times has no window to be inside of: all but the first count.
             let timed = !told.epochs.is_empty() || window.is_some();
-            let several = with_epoch.iter().any(|(e, _)| *e > 1);
-            let used = |e: u32| if timed { counts(e) } else { e > 1 || !several };
-            mean(with_epoch.iter().filter(|(e, _)| used(*e)).map(|(_, v)| *v), &last.unit)
+            let several = numbers.epochs.len() > 1;
+            let used = |e: u32| if timed { counts.contains(&e) } else { Some(e) != first || !several };
+            mean(numbers.epochs.iter().filter(|(e, _)| used(**e)).map(|(_, value)| *value), &numbers.unit)
         };
         if let Some(metric) = metric {
-            metrics.insert(name.to_owned(), metric);
+            metrics.insert(name.clone(), metric);
         }
-        if !with_epoch.is_empty() {
-            series.epochs.insert(name.to_owned(), with_epoch);
+        if !numbers.epochs.is_empty() {
+            series.epochs.insert(name.clone(), numbers.epochs.iter().map(|(e, value)| (*e, *value)).collect());
         }
     }
     // Measured from outside where the program does not say: the time between the lines that end its epochs.
-    if !told.epochs.is_empty() && !told.rows.iter().any(|r| r.name == "epoch_time") {
+    if !told.epochs.is_empty() && !told.metrics.contains_key("epoch_time") {
         let times = told.epochs.iter().map(|(e, start, end)| (*e, end - start));
         series.epochs.insert("epoch_time".to_owned(), times.collect());
         if let Some(metric) = mean(counted.iter().map(|(_, start, end)| end - start), "s") {
@@ -116,17 +148,16 @@ mod tests {
     use super::*;
 
     fn told(times: &[(u32, f64, f64)]) -> Told {
-        let row = |name: &str, value, epoch, mean| Row {
-            name: name.to_owned(),
-            value,
-            unit: "s".to_owned(),
-            epoch: Some(epoch),
-            mean,
-        };
-        let rows = times.iter().flat_map(|(e, start, end)| {
-            [row("epoch_time", end - start, *e, true), row("loss", 1.0 / f64::from(*e), *e, false)]
-        });
-        Told { rows: rows.collect(), epochs: times.to_vec() }
+        let mut told = Told { epochs: times.to_vec(), ..Told::default() };
+        for (e, start, end) in times {
+            told.number(row("epoch_time", end - start, Some(*e), true));
+            told.number(row("loss", 1.0 / f64::from(*e), Some(*e), false));
+        }
+        told
+    }
+
+    fn row(name: &str, value: f64, epoch: Option<u32>, mean: bool) -> Row {
+        Row { name: name.to_owned(), value, unit: "s".to_owned(), epoch, mean }
     }
 
     #[test]
@@ -136,6 +167,31 @@ mod tests {
         assert_eq!(g.metrics["epoch_time"].epochs, Some(2));
         assert_eq!(g.metrics["loss"].value, 1.0 / 3.0);
         assert_eq!(g.spans, [(5.0, 7.0), (7.0, 11.0)]);
+    }
+
+    #[test]
+    fn the_first_epoch_is_the_first_that_was_told() {
+        for from in [0, 5] {
+            let g = gather(&told(&[(from, 0.0, 5.0), (from + 1, 5.0, 7.0), (from + 2, 7.0, 11.0)]), 0.0, 12.0, None);
+            assert_eq!(g.metrics["epoch_time"].value, 3.0, "from {from}");
+            assert_eq!(g.spans, [(5.0, 7.0), (7.0, 11.0)], "from {from}");
+            let mut untimed = Told::default();
+            for (n, value) in [(from, 100.0), (from + 1, 2.0), (from + 2, 4.0)] {
+                untimed.number(row("step_time", value, Some(n), true));
+            }
+            assert_eq!(gather(&untimed, 0.0, 12.0, None).metrics["step_time"].value, 3.0, "from {from}");
+        }
+    }
+
+    #[test]
+    fn of_an_epoch_the_last_number_counts() {
+        let mut told = Told::default();
+        for (epoch, value) in [(1, 9.0), (2, 5.0), (2, 1.0), (3, 3.0)] {
+            told.number(row("step_time", value, Some(epoch), true));
+        }
+        let g = gather(&told, 0.0, 6.0, None);
+        assert_eq!((g.metrics["step_time"].value, g.metrics["step_time"].epochs), (2.0, Some(2)));
+        assert_eq!(g.series.epochs["step_time"], [(1, 9.0), (2, 1.0), (3, 3.0)]);
     }
 
     #[test]
@@ -157,7 +213,7 @@ mod tests {
 
     #[test]
     fn epochs_are_timed_from_outside_where_the_program_is_silent() {
-        let told = Told { rows: vec![], epochs: vec![(1, 0.0, 3.0), (2, 3.0, 4.0), (3, 4.0, 6.0)] };
+        let told = Told { epochs: vec![(1, 0.0, 3.0), (2, 3.0, 4.0), (3, 4.0, 6.0)], ..Told::default() };
         let g = gather(&told, 0.0, 6.0, None);
         assert_eq!((g.metrics["epoch_time"].value, &*g.metrics["epoch_time"].unit), (1.5, "s"));
         assert_eq!(g.series.epochs["epoch_time"], [(1, 3.0), (2, 1.0), (3, 2.0)]);
@@ -165,11 +221,12 @@ mod tests {
 
     #[test]
     fn a_program_without_times_of_its_epochs_still_has_means() {
-        let row = |value, epoch| Row { name: "images_per_s".into(), value, unit: "images/s".into(), epoch, mean: true };
-        let rows = vec![row(10.0, Some(1)), row(20.0, Some(2)), row(40.0, Some(3))];
-        let g = gather(&Told { rows, epochs: vec![] }, 0.0, 9.0, None);
-        assert_eq!(g.metrics["images_per_s"].value, 30.0);
-        let g = gather(&Told { rows: vec![row(7.0, None)], epochs: vec![] }, 0.0, 9.0, None);
-        assert_eq!(g.metrics["images_per_s"].value, 7.0);
+        let gathered = |rows: &[(f64, Option<u32>)]| {
+            let mut told = Told::default();
+            rows.iter().for_each(|(value, epoch)| told.number(row("images_per_s", *value, *epoch, true)));
+            gather(&told, 0.0, 9.0, None).metrics["images_per_s"].value
+        };
+        assert_eq!(gathered(&[(10.0, Some(1)), (20.0, Some(2)), (40.0, Some(3))]), 30.0);
+        assert_eq!(gathered(&[(7.0, None)]), 7.0);
     }
 }

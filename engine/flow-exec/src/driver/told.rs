@@ -2,16 +2,15 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
-    io::{Read, Seek, SeekFrom},
-    path::PathBuf,
+    io::{self, Read},
+    path::Path,
 };
 
 use flow_core::{MetricRow, MetricsFrom, extract};
 use flow_protocol::{Message, Summary};
 
 use super::gather::{Row, Told};
-use crate::attempt::{Folder, Follower, Said};
+use crate::attempt::{Folder, Follower, Lines, Said, open_regular};
 
 /// What changed since the last look.
 #[derive(Debug, Default, PartialEq)]
@@ -23,25 +22,32 @@ pub(crate) struct News {
     pub(crate) epochs: Vec<(u32, BTreeMap<String, f64>)>,
     /// It must not go on, and why.
     pub(crate) refused: Option<String>,
+    /// What people should know.
+    pub(crate) notices: Vec<String>,
 }
 
 /// The ear at one attempt.
 pub(crate) struct Listener {
+    /// None once its messages could not be read.
     follower: Option<Follower>,
-    log: Option<LogLines>,
+    log: Option<Lines>,
     metrics: Option<MetricsFrom>,
     pub(crate) told: Told,
     pub(crate) said: Said,
     pub(crate) facts: BTreeMap<String, String>,
     pub(crate) refused: Option<String>,
+    began: f64,
     /// When the epoch at hand of a plain program began.
     epoch_began: f64,
+    /// The epoch of the lines that came last: it ends with them, or goes on.
+    epoch: Option<u32>,
 }
 
 impl Listener {
     /// At a plugin's attempt (`plugin`), or at a plain program's, whose numbers are where `metrics` says.
     pub(crate) fn new(folder: &Folder, plugin: bool, metrics: Option<&MetricsFrom>, began: f64) -> Listener {
-        let log = matches!(metrics, Some(MetricsFrom::Stdout(_))).then(|| LogLines::new(folder.log()));
+        // A progress bar writes over its line.
+        let log = matches!(metrics, Some(MetricsFrom::Stdout(_))).then(|| Lines::new(folder.log(), b"\n\r"));
         Listener {
             // A plain program announces itself with `flow ready`, which is a message as well.
             follower: Some(Follower::new(folder)),
@@ -51,7 +57,9 @@ impl Listener {
             said: if plugin { Said::Nothing } else { Said::Command },
             facts: BTreeMap::new(),
             refused: None,
+            began,
             epoch_began: began,
+            epoch: None,
         }
     }
 
@@ -63,53 +71,93 @@ impl Listener {
     /// Reads what is new; `now` in seconds since 1970.
     pub(crate) fn listen(&mut self, now: f64) -> News {
         let mut news = News::default();
-        if let Some(follower) = &mut self.follower {
-            match follower.poll(now) {
-                Ok(polled) => {
-                    for line in polled.lines {
-                        self.hear(line.at.unwrap_or(now), line.message, &mut news);
-                    }
-                    if let Some(refused) = polled.refused {
-                        self.refused = Some(refused.clone());
-                        news.refused = Some(refused);
-                    }
-                }
-                Err(e) => news.refused = Some(format!("its messages cannot be read: {e}")),
+        self.look(now, &mut news);
+        news
+    }
+
+    /// Reads what is left when the program has ended, at `ended` in seconds since 1970.
+    pub(crate) fn listen_to_the_end(&mut self, ended: f64) -> News {
+        let mut news = News::default();
+        let mut passed_over = |what: &str, hastened: Option<io::Result<u64>>| {
+            if let Some(Ok(bytes @ 1..)) = hastened {
+                let mib = bytes >> 20;
+                news.notices.push(format!("it wrote its {what} too fast to be read whole: {mib} MiB were passed over"));
             }
+        };
+        passed_over("messages", self.follower.as_mut().map(Follower::hasten));
+        passed_over("log", self.log.as_mut().map(Lines::hasten));
+        while self.look(ended, &mut news) {}
+        if let Some(line) = self.log.as_mut().and_then(Lines::unfinished) {
+            self.hear_log(&[line], ended, &mut news);
         }
-        if let (Some(log), Some(metrics)) = (&mut self.log, &self.metrics) {
-            let rows = log.lines().iter().flat_map(|line| extract(metrics, line)).collect();
-            self.hear_rows(rows, now, &mut news);
+        self.end_epoch(&mut news);
+        let ignored = self.follower.as_ref().map_or(0, Follower::ignored);
+        if ignored > 0 {
+            let lines = if ignored == 1 { "1 line".to_owned() } else { format!("{ignored} lines") };
+            news.notices.push(format!("not of the protocol, and ignored: {lines} of its messages"));
         }
         news
     }
 
+    /// One look at everything; says whether there may be more to read.
+    fn look(&mut self, now: f64, news: &mut News) -> bool {
+        let mut more = false;
+        match self.follower.as_mut().map(|follower| follower.poll(now)) {
+            Some(Ok(polled)) => {
+                more = polled.more;
+                polled.lines.into_iter().for_each(|line| self.hear(line.message, now, news));
+                if let Some(refused) = polled.refused {
+                    self.refuse(refused, news);
+                }
+            }
+            Some(Err(e)) => self.refuse(format!("its messages cannot be read: {e}"), news),
+            None => {}
+        }
+        match self.log.as_mut().map(Lines::poll) {
+            Some(Ok(Some(lines))) => {
+                more = true;
+                self.hear_log(&lines, now, news);
+            }
+            Some(Err(e)) => {
+                self.log = None;
+                self.refuse(format!("its log cannot be read: {e}"), news);
+            }
+            Some(Ok(None)) | None => {}
+        }
+        more
+    }
+
+    /// Nothing more of its messages is read.
+    fn refuse(&mut self, why: String, news: &mut News) {
+        self.follower = None;
+        self.refused = Some(why.clone());
+        news.refused = Some(why);
+    }
+
     /// Reads the file that holds a plain program's numbers, when it has ended.
-    pub(crate) fn read_file(&mut self, work: &std::path::Path) -> Result<(), String> {
+    pub(crate) fn read_file(&mut self, work: &Path) -> Result<(), String> {
         let Some(metrics) = self.metrics.clone() else { return Ok(()) };
         let Some(file) = metrics.file() else { return Ok(()) };
-        let text = std::fs::read_to_string(work.join(file))
-            .map_err(|e| format!("its metrics were expected in `{file}`: {e}"))?;
-        for row in extract(&metrics, &text) {
-            self.told.rows.push(plain(row));
-        }
+        let text = read(&work.join(file)).map_err(|e| format!("its metrics were expected in `{file}`: {e}"))?;
+        extract(&metrics, &text).into_iter().for_each(|row| self.told.number(plain(row)));
         Ok(())
     }
 
-    fn hear(&mut self, at: f64, message: Message, news: &mut News) {
+    fn hear(&mut self, message: Message, now: f64, news: &mut News) {
         match message {
             Message::Hello { plugin, version, facts, .. } => {
-                self.facts = facts;
+                self.facts.extend(facts);
                 self.facts.insert(format!("{plugin} plugin"), version);
             }
             Message::Progress { fraction, text } => news.progress = Some((Some(fraction), text.unwrap_or_default())),
             Message::Epoch { epoch, started_at, ended_at } => {
-                self.told.epochs.push((epoch, started_at, ended_at.min(at.max(ended_at))));
-                let of_epoch = self.told.rows.iter().filter(|row| row.epoch == Some(epoch));
-                news.epochs.push((epoch, of_epoch.map(|row| (row.name.clone(), row.value)).collect()));
+                // Whatever its clock says: within the attempt, and not in the future.
+                let within = |time: f64| time.min(now).max(self.began);
+                self.told.epochs.push((epoch, within(started_at), within(ended_at)));
+                news.epochs.push((epoch, self.told.of_epoch(epoch)));
             }
             Message::Metric { name, value, unit, epoch, summary } => {
-                self.told.rows.push(Row { name, value, unit, epoch, mean: summary == Summary::Mean });
+                self.told.number(Row { name, value, unit, epoch, mean: summary == Summary::Mean });
             }
             Message::Ready => news.ready = true,
             Message::Sufficed => news.sufficed = true,
@@ -117,25 +165,44 @@ impl Listener {
         }
     }
 
-    fn hear_rows(&mut self, rows: Vec<MetricRow>, now: f64, news: &mut News) {
+    fn hear_log(&mut self, lines: &[Vec<u8>], now: f64, news: &mut News) {
+        let Some(metrics) = &self.metrics else { return };
+        let rows: Vec<MetricRow> =
+            lines.iter().flat_map(|line| extract(metrics, &String::from_utf8_lossy(line))).collect();
         for row in rows {
             if let Some(epoch) = row.epoch {
-                if self.told.epochs.last().is_none_or(|(last, ..)| *last != epoch) {
+                // An epoch ends with the last of its lines, which is known when the next one begins.
+                if let Some((_, _, end)) = self.told.epochs.last_mut().filter(|_| self.epoch == Some(epoch)) {
+                    *end = now;
+                } else {
+                    self.end_epoch(news);
                     self.told.epochs.push((epoch, self.epoch_began, now));
-                    self.epoch_began = now;
-                    news.epochs.push((epoch, BTreeMap::new()));
+                    self.epoch = Some(epoch);
                 }
-                if let Some((_, metrics)) = news.epochs.last_mut() {
-                    metrics.insert(row.name.clone(), row.value);
-                }
+                self.epoch_began = now;
             }
-            self.told.rows.push(plain(row));
+            self.told.number(plain(row));
         }
-        if let Some((epoch, metrics)) = news.epochs.last().filter(|_| self.log.is_some()) {
-            let numbers: Vec<String> = metrics.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
+        if let Some(epoch) = self.epoch {
+            let numbers = self.told.of_epoch(epoch);
+            let numbers: Vec<String> = numbers.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
             news.progress = Some((None, format!("epoch {epoch}: {}", numbers.join(", "))));
         }
     }
+
+    fn end_epoch(&mut self, news: &mut News) {
+        news.epochs.extend(self.epoch.take().map(|epoch| (epoch, self.told.of_epoch(epoch))));
+    }
+}
+
+/// A file of numbers, as long as it is one.
+fn read(path: &Path) -> io::Result<String> {
+    const LONGEST: u64 = 64 << 20;
+    let file = open_regular(path)?;
+    if file.metadata()?.len() > LONGEST {
+        return Err(io::Error::other("it has more than 64 MiB"));
+    }
+    io::read_to_string(file.take(LONGEST))
 }
 
 /// A plain program says no summary: times and rates come to their mean, everything else to its last value.
@@ -144,28 +211,67 @@ fn plain(row: MetricRow) -> Row {
     Row { name: row.name, value: row.value, unit: row.unit, epoch: row.epoch, mean }
 }
 
-/// Whole lines of a log as they come.
-struct LogLines {
-    path: PathBuf,
-    offset: u64,
-    rest: Vec<u8>,
-}
+#[cfg(test)]
+mod tests {
+    use std::fs;
 
-impl LogLines {
-    fn new(path: PathBuf) -> Self {
-        LogLines { path, offset: 0, rest: Vec::new() }
+    use flow_core::Pattern;
+
+    use super::*;
+
+    fn listener(dir: &tempfile::TempDir, pattern: &str) -> (Folder, Listener) {
+        let folder = Folder::create(dir.path().join("0")).unwrap();
+        let metrics = MetricsFrom::Stdout(Pattern::new(pattern).unwrap());
+        let listener = Listener::new(&folder, false, Some(&metrics), 10.0);
+        (folder, listener)
     }
 
-    fn lines(&mut self) -> Vec<String> {
-        let Ok(mut file) = File::open(&self.path) else { return Vec::new() };
-        let mut new = Vec::new();
-        if file.seek(SeekFrom::Start(self.offset)).is_err() || file.read_to_end(&mut new).is_err() {
-            return Vec::new();
-        }
-        self.offset += new.len() as u64;
-        self.rest.extend(new);
-        let Some(end) = self.rest.iter().rposition(|b| *b == b'\n') else { return Vec::new() };
-        let whole: Vec<u8> = self.rest.drain(..=end).collect();
-        String::from_utf8_lossy(&whole).lines().map(str::to_owned).collect()
+    fn numbers(epochs: &[(u32, BTreeMap<String, f64>)]) -> Vec<(u32, f64)> {
+        epochs.iter().map(|(epoch, metrics)| (*epoch, metrics["loss"])).collect()
+    }
+
+    #[test]
+    fn an_epoch_of_a_plain_program_ends_with_its_last_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, mut listener) = listener(&dir, "epoch {epoch} loss {loss}");
+        fs::write(folder.log(), "epoch 1 loss 9\nepoch 2 loss 5\n").unwrap();
+        assert_eq!(numbers(&listener.listen(12.0).epochs), [(1, 9.0)]);
+        fs::write(folder.log(), "epoch 1 loss 9\nepoch 2 loss 5\nepoch 2 loss 4\n").unwrap();
+        let news = listener.listen(15.0);
+        assert_eq!((news.epochs, news.progress), (vec![], Some((None, "epoch 2: loss 4.0000".to_owned()))));
+        // Its last line has no end.
+        fs::write(folder.log(), "epoch 1 loss 9\nepoch 2 loss 5\nepoch 2 loss 4\nepoch 3 loss 2").unwrap();
+        assert_eq!(numbers(&listener.listen(16.0).epochs), []);
+        assert_eq!(numbers(&listener.listen_to_the_end(17.0).epochs), [(2, 4.0), (3, 2.0)]);
+        assert_eq!(listener.told.epochs, [(1, 10.0, 12.0), (2, 12.0, 15.0), (3, 15.0, 17.0)]);
+    }
+
+    #[test]
+    fn what_a_plugin_says_is_taken_within_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::create(dir.path().join("0")).unwrap();
+        let mut listener = Listener::new(&folder, true, None, 10.0);
+        let hello = |facts: &str| {
+            format!(r#"{{"type":"hello","protocol":1,"plugin":"torch","version":"0.1.0","facts":{{{facts}}}}}"#)
+        };
+        let (first, second) = (hello(r#""torch":"2.11""#), hello(r#""device":"cuda""#));
+        let epoch = r#"{"type":"epoch","epoch":1,"started_at":3,"ended_at":99}"#;
+        fs::write(folder.path().join("messages.jsonl"), format!("{first}\nnoise\n{second}\n{epoch}\n")).unwrap();
+        let news = listener.listen_to_the_end(20.0);
+        let facts: Vec<(&str, &str)> = listener.facts.iter().map(|(k, v)| (&**k, &**v)).collect();
+        assert_eq!(facts, [("device", "cuda"), ("torch", "2.11"), ("torch plugin", "0.1.0")]);
+        assert_eq!(listener.told.epochs, [(1, 10.0, 20.0)]);
+        assert_eq!(news.notices, ["not of the protocol, and ignored: 1 line of its messages"]);
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_messages_is_refused_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::create(dir.path().join("0")).unwrap();
+        nix::unistd::mkfifo(&folder.path().join("messages.jsonl"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let mut listener = Listener::new(&folder, true, None, 10.0);
+        let refused = Some("its messages cannot be read: it is no regular file".to_owned());
+        assert_eq!(listener.listen(11.0).refused, refused);
+        assert_eq!((listener.listen(12.0).refused, &listener.refused), (None, &refused));
     }
 }

@@ -1,0 +1,192 @@
+//! Lines of a file that a program appends to, as they come. However much it writes, a look reads a bounded piece, and however long
+//! its lines are, a bounded piece of one is kept. Knows no protocol.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Seek, SeekFrom},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use nix::fcntl::OFlag;
+
+/// Read at one look; a program that writes more than this every time is caught up with when it has ended.
+const PIECE: u64 = 1 << 20;
+/// More than any line that means something; a longer one is passed over up to its end.
+const LONGEST_LINE: usize = 1 << 20;
+/// Of what is still unread when the program has ended, so much is read: the end of it.
+const LAST: u64 = 16 << 20;
+
+/// Follows one file.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    path: PathBuf,
+    file: Option<File>,
+    /// What ends a line.
+    ends: &'static [u8],
+    rest: Vec<u8>,
+    passing: bool,
+    passed_over: u64,
+}
+
+impl Lines {
+    /// From the beginning of a file that need not be there yet.
+    pub(crate) fn new(path: PathBuf, ends: &'static [u8]) -> Lines {
+        Lines { path, file: None, ends, rest: Vec::new(), passing: false, passed_over: 0 }
+    }
+
+    /// Whole lines that are new since the last look, without their ends; `None` if there is nothing more to read for now.
+    ///
+    /// # Errors
+    /// The file is there and cannot be read, or is no regular file.
+    pub(crate) fn poll(&mut self) -> io::Result<Option<Vec<Vec<u8>>>> {
+        let Some(file) = open(&mut self.file, &self.path)? else { return Ok(None) };
+        let mut piece = Vec::new();
+        if file.take(PIECE).read_to_end(&mut piece)? == 0 {
+            return Ok(None);
+        }
+        let mut lines = Vec::new();
+        for part in piece.split_inclusive(|byte| self.ends.contains(byte)) {
+            match part.split_last() {
+                Some((end, text)) if self.ends.contains(end) => {
+                    let mut line = std::mem::take(&mut self.rest);
+                    if std::mem::take(&mut self.passing) {
+                        self.passed_over += 1;
+                        continue;
+                    }
+                    line.extend_from_slice(text);
+                    lines.push(line);
+                }
+                _ => self.rest.extend_from_slice(part),
+            }
+        }
+        if self.passing || self.rest.len() > LONGEST_LINE {
+            self.rest.clear();
+            self.passing = true;
+        }
+        Ok(Some(lines))
+    }
+
+    /// The program has ended: goes on to near the end of what is unread, and says how many bytes that passes over.
+    ///
+    /// # Errors
+    /// As [`Lines::poll`].
+    pub(crate) fn hasten(&mut self) -> io::Result<u64> {
+        let Some(file) = open(&mut self.file, &self.path)? else { return Ok(0) };
+        let (at, length) = (file.stream_position()?, file.metadata()?.len());
+        let near = length.saturating_sub(LAST);
+        if near <= at {
+            return Ok(0);
+        }
+        file.seek(SeekFrom::Start(near))?;
+        self.rest.clear();
+        // It begins within a line.
+        self.passing = true;
+        Ok(near - at)
+    }
+
+    /// The last line, where it has no end.
+    pub(crate) fn unfinished(&mut self) -> Option<Vec<u8>> {
+        let rest = std::mem::take(&mut self.rest);
+        (!self.passing && !rest.is_empty()).then_some(rest)
+    }
+
+    /// How many lines were too long to be read.
+    pub(crate) fn passed_over(&self) -> u64 {
+        self.passed_over
+    }
+}
+
+fn open<'a>(file: &'a mut Option<File>, path: &Path) -> io::Result<Option<&'a mut File>> {
+    if file.is_none() {
+        *file = match open_regular(path) {
+            Ok(found) => Some(found),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => return Err(e),
+        };
+    }
+    Ok(file.as_mut())
+}
+
+/// Opens a file that a program wrote. A pipe or a device in its place would hold the reader up for ever, and is refused.
+///
+/// # Errors
+/// It is not there, cannot be opened, or is no regular file.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, io::Write};
+
+    use super::*;
+
+    fn lines(dir: &tempfile::TempDir) -> (Lines, File) {
+        let path = dir.path().join("log");
+        let file = File::create(&path).unwrap();
+        (Lines::new(path, b"\n\r"), file)
+    }
+
+    fn text(lines: &mut Lines) -> Vec<String> {
+        let polled = lines.poll().unwrap().unwrap_or_default();
+        polled.into_iter().map(|line| String::from_utf8(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn lines_come_when_they_are_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Lines::new(dir.path().join("none"), b"\n").poll().unwrap(), None);
+        let (mut lines, mut file) = lines(&dir);
+        assert_eq!(lines.poll().unwrap(), None);
+        write!(file, "10%\r20%\r\none\ntw").unwrap();
+        assert_eq!(text(&mut lines), ["10%", "20%", "", "one"]);
+        write!(file, "o\nthr").unwrap();
+        assert_eq!(text(&mut lines), ["two"]);
+        assert_eq!((lines.unfinished().as_deref(), lines.unfinished()), (Some(&b"thr"[..]), None));
+    }
+
+    #[test]
+    fn a_look_reads_a_bounded_piece_and_the_end_a_bounded_rest() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut lines, mut file) = lines(&dir);
+        file.write_all(&b"loss 1\n".repeat((LAST as usize + (4 << 20)) / 7)).unwrap();
+        let read = text(&mut lines).len() as u64 * 7;
+        assert!(read <= PIECE, "{read}");
+        let passed_over = lines.hasten().unwrap();
+        assert!((2 << 20..4 << 20).contains(&passed_over), "{passed_over}");
+        let mut looks = 0;
+        while let Some(found) = lines.poll().unwrap() {
+            assert!(found.iter().all(|line| line == b"loss 1"), "whole lines only");
+            looks += 1;
+        }
+        assert_eq!(looks, LAST / PIECE);
+        assert_eq!(lines.hasten().unwrap(), 0);
+    }
+
+    #[test]
+    fn a_line_without_end_is_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut lines, mut file) = lines(&dir);
+        for _ in 0..5 {
+            file.write_all(&vec![b'x'; PIECE as usize]).unwrap();
+            assert_eq!(text(&mut lines), [""; 0]);
+            assert!(lines.rest.len() <= LONGEST_LINE);
+        }
+        assert_eq!(lines.unfinished(), None);
+        write!(file, "\nnext\n").unwrap();
+        assert_eq!((text(&mut lines), lines.passed_over()), (vec!["next".to_owned()], 1));
+    }
+
+    #[test]
+    fn a_pipe_is_refused_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(Lines::new(path.clone(), b"\n").poll().unwrap_err().to_string(), "it is no regular file");
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        assert!(Lines::new(path, b"\n").poll().is_err());
+    }
+}
