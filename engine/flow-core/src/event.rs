@@ -97,9 +97,6 @@ pub enum RunEvent {
         /// A sentence.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
-        /// It will be tried again.
-        #[serde(default)]
-        retry: bool,
     },
     /// An instance is settled and its result in the store. The journal alone rebuilds the database from these.
     Recorded {
@@ -125,13 +122,6 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         instance: Option<InstanceId>,
         /// A sentence.
-        text: String,
-    },
-    /// Set-up of a plugin began or ended.
-    Setup {
-        /// The plugin.
-        plugin: String,
-        /// What is done.
         text: String,
     },
     /// A file was published, or was up to date.

@@ -27,7 +27,9 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
             Some(words)
         }
         // The plan is one line, once it is whole; the end is the summary; how an attempt ended, its result says.
-        RunEvent::Instance { .. } | RunEvent::RunEnded { .. } | RunEvent::Ended { retry: false, .. } => None,
+        RunEvent::Instance { .. } | RunEvent::RunEnded { .. } | RunEvent::Ended { .. } => {
+            None
+        }
         RunEvent::Epoch { attempt, epoch, metrics } => {
             let metrics: Vec<String> =
                 metrics.iter().map(|(name, value)| format!("{name} {}", words::number(*value))).collect();
@@ -46,10 +48,6 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
             let labels: Vec<String> = attempts.iter().map(|attempt| view.label_of(*attempt)).collect();
             say(STRONG, "released", labels.join(", "))
         }
-        RunEvent::Ended { instance, outcome, message, retry: true, .. } => {
-            let why = message.as_deref().unwrap_or(words::outcome(*outcome));
-            say(NOTE, "again", format!("{}: {why}", view.label(*instance)))
-        }
         RunEvent::Recorded { result, .. } => {
             let (style, verb) = match result.outcome {
                 Outcome::Ok if result.spoiled.is_empty() => (GOOD, "done"),
@@ -66,7 +64,6 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
             let about = instance.map(|id| format!("{}: ", view.label(id))).unwrap_or_default();
             say(NOTE, "note", about + text)
         }
-        RunEvent::Setup { plugin, text } => say(FAINT, "setup", format!("{plugin}: {text}")),
         RunEvent::Published { path, changed } => {
             say(GOOD, if *changed { "published" } else { "up to date" }, path.clone())
         }

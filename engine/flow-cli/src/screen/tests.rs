@@ -60,11 +60,8 @@ fn journal() -> Vec<JournalLine> {
             json!({"metrics": {"top1": {"value": 0.78, "unit": "ratio"}, "epoch_time": {"value": 9.8, "unit": "s"}}}))}),
         ),
         (43_000, started(2, 1, "it has not run yet", json!([]))),
-        (
-            44_000,
-            json!({"event": "ended", "instance": 2, "attempt": 1, "outcome": "failed",
-            "message": "exit code 1", "retry": true}),
-        ),
+        (44_000, json!({"event": "ended", "instance": 2, "attempt": 1, "outcome": "failed", "message": "exit code 1"})),
+        (44_000, json!({"event": "notice", "instance": 2, "text": "exit code 1; it is tried again"})),
         (45_000, started(2, 2, "it has not run yet", json!([]))),
         (46_000, json!({"event": "ended", "instance": 2, "attempt": 2, "outcome": "failed", "message": "exit code 1"})),
         (46_000, json!({"event": "settled", "instance": 2, "outcome": "failed", "reason": "exit code 1"})),
@@ -113,7 +110,7 @@ fn one_line_an_event() {
        0:11  epoch          solo[batch=16] 1  top1 0.78, train_loss 0.31
        0:42  done           solo[batch=16] in 41 s: top1 78 %, epoch_time 9.8 s
        0:43  started        solo[batch=32] on 4 CPUs: it has not run yet
-       0:44  again          solo[batch=32]: exit code 1
+       0:44  note           solo[batch=32]: exit code 1; it is tried again
        0:45  started        solo[batch=32] on 4 CPUs: it has not run yet
        0:46  failed         solo[batch=32]: exit code 1
        0:47  started        solo[batch=512] on GPU 0, 4 CPUs: it has not run yet

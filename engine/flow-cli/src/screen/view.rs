@@ -134,14 +134,13 @@ impl View {
                     shown.attempt = Some(*attempt);
                 });
             }
-            RunEvent::Ended { instance, attempt, outcome, message, retry } => {
+            RunEvent::Ended { instance, attempt, outcome, message } => {
                 if let Some(ended) = self.attempts.get_mut(attempt) {
                     ended.ended = Some((line.at, *outcome));
                     ended.message.clone_from(message);
                 }
-                if *retry {
-                    self.set(*instance, |shown| shown.state = State::Waiting);
-                }
+                // To be recorded, or for the next attempt.
+                self.set(*instance, |shown| shown.state = State::Waiting);
             }
             RunEvent::Recorded { instance, result, .. } => self.set(*instance, |shown| {
                 shown.state = State::Done(result.outcome);
@@ -160,7 +159,8 @@ impl View {
             }
             RunEvent::Published { path, changed } => self.published.push((path.clone(), *changed)),
             RunEvent::RunEnded { exit, .. } => self.exit = Some(*exit),
-            RunEvent::Ready { .. } | RunEvent::Released { .. } | RunEvent::Epoch { .. } | RunEvent::Setup { .. } => {}
+            RunEvent::Ready { .. } | RunEvent::Released { .. } | RunEvent::Epoch { .. } => {
+            }
         }
     }
 

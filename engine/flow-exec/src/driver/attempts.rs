@@ -333,7 +333,7 @@ impl Live<'_> {
         outcome: Outcome,
         message: Option<String>,
     ) {
-        self.say(RunEvent::Ended { instance, attempt, outcome, message, retry: false });
+        self.say(RunEvent::Ended { instance, attempt, outcome, message });
     }
 
     pub(super) fn listen(&mut self) {
