@@ -49,18 +49,17 @@ impl Store {
 
         let mut reached = BTreeSet::new();
         for run in runs.iter().filter(|run| run.stays) {
-            freed.kept += 1;
-            reached.extend(run.reaches.iter().copied());
+            freed.kept += usize::from(!run.accepts);
+            reached.extend(run.reuses.iter().chain(&run.records).copied());
         }
         let mut batch = Batch::new();
         let mut objects = BTreeSet::new();
-        // Runs whose journal a rebuild of the database needs.
-        let mut producers = BTreeSet::new();
+        let mut kept = BTreeSet::new();
         self.each_result(|result| {
             if reached.contains(&result.fingerprint) {
                 objects.extend(result.outputs.values().map(|artifact| artifact.digest));
                 objects.extend(result.series);
-                producers.insert(result.run);
+                kept.insert(result.fingerprint);
             } else {
                 batch.forget(&result.fingerprint);
             }
@@ -83,10 +82,11 @@ impl Store {
 
         for run in runs.iter().filter(|run| !run.stays) {
             let folder = self.dir().run(&run.id);
-            let path =
-                if producers.contains(&run.id) { folder.path().join("attempts") } else { folder.path().to_owned() };
+            // A rebuild of the database needs the journals of what is kept.
+            let needed = run.records.iter().any(|fingerprint| kept.contains(fingerprint));
+            let path = if needed { folder.path().join("attempts") } else { folder.path().to_owned() };
             let bytes = free(&path, dry)?;
-            freed.runs += usize::from(bytes > 0 || !producers.contains(&run.id));
+            freed.runs += usize::from(!run.accepts && (bytes > 0 || !needed));
             freed.bytes += bytes;
         }
         self.sweep_snapshots(&staying, dry, &mut freed)?;
@@ -107,11 +107,13 @@ impl Store {
     fn marked_runs(&self, keep: Keep) -> Result<Vec<Run>> {
         let mut runs = Vec::new();
         for id in self.dir().runs()? {
-            let mut run = Run { id, file: String::new(), began: 0, reaches: Vec::new(), stays: false };
+            let (file, records, reuses) = (String::new(), Vec::new(), Vec::new());
+            let mut run = Run { id, file, began: 0, accepts: false, records, reuses, stays: false };
             let read = self.dir().run(&run.id).read_journal(|line| match line.event {
                 RunEvent::RunStarted(start) => (run.file, run.began) = (start.file, line.at),
-                RunEvent::Cached { fingerprint, .. } => run.reaches.push(fingerprint),
-                RunEvent::Recorded { result, .. } => run.reaches.push(result.fingerprint),
+                RunEvent::Accepted { file, .. } => (run.file, run.began, run.accepts) = (file, line.at, true),
+                RunEvent::Cached { fingerprint, .. } => run.reuses.push(fingerprint),
+                RunEvent::Recorded { result, .. } => run.records.push(result.fingerprint),
                 _ => {}
             });
             match read {
@@ -124,7 +126,8 @@ impl Store {
         for run in runs.iter_mut().rev() {
             let rank = newest.entry(run.file.clone()).or_default();
             run.stays = *rank < keep.runs || keep.since.is_some_and(|since| run.began >= since);
-            *rank += 1;
+            // What was accepted stays as long as the run before it.
+            *rank += usize::from(!run.accepts);
         }
         Ok(runs)
     }
@@ -150,7 +153,10 @@ struct Run {
     id: RunId,
     file: String,
     began: u64,
-    reaches: Vec<Digest>,
+    /// It is no run, but a `flow accept`.
+    accepts: bool,
+    records: Vec<Digest>,
+    reuses: Vec<Digest>,
     stays: bool,
 }
 

@@ -28,6 +28,13 @@ pub struct JournalLine {
 pub enum RunEvent {
     /// The first line.
     RunStarted(Box<RunStart>),
+    /// The first line of the journal of a `flow accept`, which is no run; what it kept follows.
+    Accepted {
+        /// The workflow file, relative to the root where it is below it.
+        file: String,
+        /// The author's reason.
+        reason: String,
+    },
     /// Every instance of the plan, once, in order of id.
     Instance {
         /// Its number in this run.

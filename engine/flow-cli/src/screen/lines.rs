@@ -27,7 +27,7 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
             Some(words)
         }
         // The plan is one line, once it is whole; the end is the summary; how an attempt ended, its result says.
-        RunEvent::Instance { .. } | RunEvent::RunEnded { .. } | RunEvent::Ended { .. } => {
+        RunEvent::Accepted { .. } | RunEvent::Instance { .. } | RunEvent::RunEnded { .. } | RunEvent::Ended { .. } => {
             None
         }
         RunEvent::Epoch { attempt, epoch, metrics } => {

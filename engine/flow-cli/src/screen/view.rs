@@ -159,7 +159,7 @@ impl View {
             }
             RunEvent::Published { path, changed } => self.published.push((path.clone(), *changed)),
             RunEvent::RunEnded { exit, .. } => self.exit = Some(*exit),
-            RunEvent::Ready { .. } | RunEvent::Released { .. } | RunEvent::Epoch { .. } => {
+            RunEvent::Accepted { .. } | RunEvent::Ready { .. } | RunEvent::Released { .. } | RunEvent::Epoch { .. } => {
             }
         }
     }

@@ -243,8 +243,17 @@ fn accept_keeps_the_old_results_and_says_so() {
     let space = done();
     space.write("train.sh", "# only a comment\nwc -l < $1 > /dev/null; echo loss $(( $2 * $3 ))\n");
     space.flow(["accept", "-w", "cats.yaml", "train", "--reason", "a comment"]).expect(0);
+    // It is no run, and yet what it kept outlives a cleaning and the loss of the database.
+    assert_eq!(space.flow(["runs"]).expect(0).stdout().lines().count(), 2);
+    space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
+    std::fs::write(space.path(".flow/db/db"), vec![7; 100_000]).unwrap();
+    space.flow(["doctor"]);
     assert_eq!(again(&space, &[]), ["table"], "the table says so");
     assert_eq!(again(&space, &[]), [""; 0]);
+    space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
+    std::fs::write(space.path(".flow/db/db"), vec![7; 100_000]).unwrap();
+    space.flow(["doctor"]);
+    assert_eq!(again(&space, &["--set", "batches=[16]"]), ["table"], "a later run reaches it");
 }
 
 #[test]

@@ -4,12 +4,16 @@
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use flow_core::{
-    InstanceId,
+    InstanceId, JournalLine, RunEvent,
     plan::{Accepted, Force, Plan, accept as accept_core, plan as plan_core},
 };
 use flow_store::{Batch, Holder, Inputs, Objects, Replay, Results, Snapshot, Store, StoreDir, StoreError};
 
-use super::{Session, lookup::World, run::holder};
+use super::{
+    Session,
+    lookup::World,
+    run::{holder, new_run_id},
+};
 use crate::{ExecError, clock};
 
 /// What earlier runs found out, however it can be read now.
@@ -102,13 +106,24 @@ pub fn accept(
         .with_world(session, |world| accept_core(&session.context(), &wanted, names, reason, world))?
         .map_err(|diagnostics| session.wrong(diagnostics))?;
     let mut batch = Batch::new();
+    let begins =
+        RunEvent::Accepted { file: session.workspace.name(&session.workspace.file), reason: reason.to_owned() };
+    let mut events = vec![begins];
     for kept in &accepted {
-        if let Accepted::Kept { result, parts, .. } = kept {
-            batch.record(result, &serde_json::to_value(parts).unwrap_or_default());
+        if let Accepted::Kept { id, result, parts, .. } = kept {
+            let parts = serde_json::to_value(parts).unwrap_or_default();
+            batch.record(result, &parts);
+            events.push(RunEvent::Recorded { instance: *id, result: result.clone(), parts });
         }
     }
-    if let Knowledge::Held(store) = &knowledge {
+    if let Knowledge::Held(store) = &knowledge
+        && !batch.is_empty()
+    {
         store.apply(&batch)?;
+        // Without it what is kept now would be lost with the database, and to `flow gc`.
+        let at = clock::unix_millis();
+        let lines: Vec<JournalLine> = events.into_iter().map(|event| JournalLine { at, event }).collect();
+        store.dir().run(&new_run_id()).create()?.append(&lines)?;
     }
     Ok(accepted)
 }

@@ -379,7 +379,7 @@ pub(crate) fn holder(doing: &str, run: Option<RunId>) -> Holder {
     Holder { pid: process::id(), doing: doing.to_owned(), run, since: clock::local_time() }
 }
 
-fn new_run_id() -> RunId {
+pub(crate) fn new_run_id() -> RunId {
     RunId(clock::compact_time())
 }
 
