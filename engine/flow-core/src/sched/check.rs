@@ -5,6 +5,12 @@ use super::state::{Class, Core, State, Timer};
 use crate::InstanceId;
 
 impl Scheduler {
+    /// What happened that should not have, if anything did: an illegal change of state, a policy's proposal that admission
+    /// refuses. Costs nothing: for whoever drives it to ask after every turn.
+    pub fn fault(&self) -> Option<&str> {
+        self.core().faults.first().map(String::as_str)
+    }
+
     /// Every cross-reference: queue, timers, running attempts, the books of resources, groups as one. Walks everything.
     ///
     /// # Errors
@@ -12,8 +18,8 @@ impl Scheduler {
     /// admission refuses.
     pub fn check(&self) -> Result<(), String> {
         let core = self.core();
-        if let Some(fault) = core.faults.first() {
-            return Err(fault.clone());
+        if let Some(fault) = self.fault() {
+            return Err(fault.to_owned());
         }
         core.grounds.now.check()?;
         (0..core.nodes.len()).try_for_each(|i| core.check_instance(InstanceId(i as u32)))?;

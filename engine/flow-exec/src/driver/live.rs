@@ -262,6 +262,9 @@ impl<'a> Live<'a> {
         for action in others {
             self.perform(action)?;
         }
+        if let Some(fault) = self.scheduler.fault() {
+            return Err(ExecError::Fault(fault.to_owned()));
+        }
         self.start_all(starts)?;
         self.close_gpus();
         self.commit()?;
@@ -343,7 +346,10 @@ impl<'a> Live<'a> {
         let until_wake = self.scheduler.next_wake().map(|wake| Duration::from_micros((wake - now).0));
         let listening = self.attempts.values().any(|a| a.process).then_some(LISTEN);
         let watching = self.cards.is_watching().then_some(WATCH);
-        let pause = until_wake.into_iter().chain(listening).chain(watching).min().unwrap_or(Duration::from_secs(3600));
+        let flushing = self.flushing.as_ref().map(|_| Duration::from_secs(60));
+        let Some(pause) = until_wake.into_iter().chain(listening).chain(watching).chain(flushing).min() else {
+            return Err(ExecError::Fault("nothing runs, nothing is due, and yet not every step is settled".to_owned()));
+        };
         let keeper = async {
             match &mut self.hands {
                 Some(hands) => hands.keeper.next_event().await,
