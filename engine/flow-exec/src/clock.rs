@@ -63,10 +63,10 @@ pub fn local_clock(after: Span) -> String {
     later.map(|later| later.strftime("%H:%M").to_string()).unwrap_or_default()
 }
 
-/// The local time as a run's id: `20260208-153012-8a3f`, the last four digits the fraction of the second, so that ids of runs
-/// sort by time however quick those are.
+/// The time in UTC as a run's id: `20260208-153012-8a3f`, the last four digits the fraction of the second, so that ids of runs
+/// sort by time however quick those are, and when summer time ends.
 pub fn compact_time() -> String {
-    let now = jiff::Zoned::now();
+    let now = jiff::Timestamp::now();
     let fraction = (i64::from(now.subsec_nanosecond()) << 16) / 1_000_000_000;
     format!("{}-{fraction:04x}", now.strftime("%Y%m%d-%H%M%S"))
 }
