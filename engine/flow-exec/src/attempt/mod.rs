@@ -12,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use flow_core::Usage;
 use flow_protocol::{Exit, Request, file};
 
 pub use follow::{Follower, Polled};
@@ -77,6 +78,14 @@ impl Folder {
     /// The file cannot be written.
     pub fn stop(&self) -> io::Result<()> {
         write_atomically(&self.path.join(file::STOP), b"")
+    }
+
+    /// Writes `usage.json`, after the end.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_usage(&self, usage: &Usage) -> io::Result<()> {
+        write_atomically(&self.path.join(file::USAGE), &serde_json::to_vec(usage)?)
     }
 
     /// The exit record; `None` before the end.

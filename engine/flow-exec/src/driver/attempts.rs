@@ -284,6 +284,9 @@ impl Live<'_> {
             },
             &seen,
         )?;
+        if running.process {
+            running.folder.write_usage(&result.usage).map_err(ExecError::io("write", running.folder.path()))?;
+        }
         if result.outcome == Outcome::Failed && !running.placement.gpus.is_empty() {
             let cards: Vec<usize> = running.placement.gpus.iter().map(|gpu| gpu.index()).collect();
             if let Some(lost) = self.cards.lost(&cards) {
