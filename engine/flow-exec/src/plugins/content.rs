@@ -1,5 +1,5 @@
-//! The digest of a plugin's declared content: BLAKE3 over the sorted relative names and the bytes of all files that its
-//! globs match. No modification time, no absolute path.
+//! The digest of a plugin's content: BLAKE3 over the sorted relative names and the bytes of its `plugin.yaml`, which says what
+//! is started and with which variables, and of all files that its globs match. No modification time, no absolute path.
 //!
 //! A link counts as what it points to. What tools leave behind is not content: `.git`, `__pycache__`, and folders that
 //! say of themselves that they are a cache (`CACHEDIR.TAG`, as cargo's `target`).
@@ -14,8 +14,10 @@ use flow_core::Digest;
 use globset::{GlobBuilder, GlobMatcher};
 use walkdir::{DirEntry, WalkDir};
 
+use super::FILE;
+
 pub(super) fn digest(folder: &Path, globs: &[String]) -> Result<Digest, String> {
-    let mut files = BTreeMap::new();
+    let mut files = BTreeMap::from([(FILE.to_owned(), folder.join(FILE))]);
     for glob in globs {
         find(folder, glob, &mut files).map_err(|what| format!("content: `{glob}`: {what}"))?;
     }

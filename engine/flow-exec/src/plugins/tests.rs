@@ -171,3 +171,15 @@ fn a_folder_or_a_bad_glob_is_no_content() {
         content: `none/**`: it matches no file, for /p/none is no folder
         ");
 }
+
+#[test]
+fn what_is_started_counts_though_the_content_does_not_name_it() {
+    let digest = |start: &str| {
+        let dir = Dir::new();
+        let text = SOUND.replace("content: [plugin.yaml, ", "content: [").replace("bin/demo", start);
+        dir.write("a/plugin.yaml", &text).write("a/src/x", "");
+        dir.digest("demo").unwrap()
+    };
+    assert_eq!(digest("bin/demo"), digest("bin/demo"));
+    assert_ne!(digest("bin/demo"), digest("bin/other"));
+}
