@@ -1,6 +1,6 @@
 //! Attempts as processes: filling and starting, the barrier, the end, and what a program says in between. Decides nothing.
 
-use std::{collections::BTreeSet, path::Path};
+use std::collections::BTreeSet;
 
 use flow_core::{
     AttemptId, Body, CorunWindow, Digest, GroupId, InstanceId, Outcome, Render, RunEvent, Span,
@@ -70,11 +70,6 @@ impl Live<'_> {
         let session = self.session;
         let instance = &session.expansion.instances[id.index()];
         let resolved = session.expansion.resolve(id, &self.known, Render::Paths).map_err(|error| error.message)?;
-        for input in instance.inputs.iter() {
-            if let Some(changed) = self.inputs.changed(&session.path(&input.path), input.by_listing) {
-                return Err(format!("`{}` changed while the run was going on; run again", changed.display()));
-            }
-        }
         let folder = Folder::create(self.run_dir.attempt(attempt)).map_err(|e| format!("its folder: {e}"))?;
         let members =
             instance.corun.as_ref().map(|c| session.expansion.groups[c.group.0 as usize].members.len() as u32);
@@ -90,6 +85,12 @@ impl Live<'_> {
             exe: &self.exe,
             inherited: &self.inherited,
         })?;
+        // After the copies are made: what is as it was when it was hashed is what was copied.
+        for input in instance.inputs.iter() {
+            if let Some(changed) = self.inputs.changed(&session.path(&input.path), input.by_listing) {
+                return Err(format!("`{}` changed while the run was going on; run again", changed.display()));
+            }
+        }
         let began = clock::unix_seconds();
         let process = !matches!(resolved.body, Body::Builtin { .. });
         let plugin = matches!(resolved.body, Body::Plugin { .. });
@@ -304,7 +305,7 @@ impl Live<'_> {
         // What was copied into its folder could not change under it; what is read in place could.
         for input in instance.inputs.iter() {
             let path = self.session.path(&input.path);
-            let in_place = Path::new(&input.path).is_absolute() || path.is_dir();
+            let in_place = input.in_place || path.is_dir();
             if let Some(changed) = self.inputs.changed(&path, input.by_listing).filter(|_| in_place) {
                 result.spoiled.push(format!("`{}` changed while it ran", changed.display()));
             }
