@@ -12,6 +12,7 @@ use super::{
     Update, builtin,
     finish::{self, End, Seen},
     live::{Attempt, Hands, Live, Window},
+    settle::word,
     start,
     told::{Listener, News},
 };
@@ -216,19 +217,21 @@ impl Live<'_> {
             let Some(running) = self.attempts.get(attempt) else { continue };
             running.folder.stop().map_err(ExecError::io("write", running.folder.path()))?;
             let group = self.session.expansion.instances[running.instance.index()].corun.as_ref().map(|c| c.group);
-            self.close(group, clock::unix_seconds(), None);
+            self.close(group, clock::unix_seconds());
         }
         Ok(())
     }
 
-    pub(super) fn close(&mut self, group: Option<GroupId>, at: f64, by: Option<String>) {
+    /// The window of a group ends, unless it has ended before. Says whether it ends by this.
+    fn close(&mut self, group: Option<GroupId>, at: f64) -> bool {
         if let Some(window) = group.and_then(|group| self.windows.get_mut(&group))
             && window.released.is_some()
             && window.closed.is_none()
         {
             window.closed = Some(at);
-            window.closed_by = by;
+            return true;
         }
+        false
     }
 
     pub(super) fn kill(&mut self, attempt: AttemptId, grace: Span, outcome: Outcome) {
@@ -247,7 +250,7 @@ impl Live<'_> {
         let instance = &expansion.instances[running.instance.index()];
         let step = &expansion.steps[instance.step.index()];
         let group = instance.corun.as_ref().map(|corun| corun.group);
-        self.close(group, exit.ended_at, None);
+        let closes = self.close(group, exit.ended_at);
         let window = instance.corun.as_ref().and_then(|corun| {
             let window = self.windows.get(&corun.group)?;
             Some(CorunWindow {
@@ -310,10 +313,14 @@ impl Live<'_> {
                 result.spoiled.push(format!("`{}` changed while it ran", changed.display()));
             }
         }
-        if result.outcome == Outcome::OutOfMemory {
-            // It was the first to end; say by what the window was closed.
+        if closes && result.outcome != Outcome::Ok {
+            // The others, which end later, are told by what.
+            let by = Some(format!("{}: {}", instance.label, word(result.outcome).replace('_', " ")));
             if let Some(window) = group.and_then(|group| self.windows.get_mut(&group)) {
-                window.closed_by.get_or_insert_with(|| format!("{} ran out of memory", instance.label));
+                window.closed_by.clone_from(&by);
+            }
+            if let Some(window) = &mut result.circumstances.corun {
+                window.closed_by = by;
             }
         }
         let (outcome, spoiled) = (result.outcome, !result.spoiled.is_empty());
