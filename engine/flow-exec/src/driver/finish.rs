@@ -50,7 +50,7 @@ pub(crate) struct Seen {
 /// Concludes an attempt; `seen` is empty for what ran inside the engine.
 ///
 /// # Errors
-/// The store cannot take the outputs: the disk is full.
+/// The store cannot take the outputs: the disk is full. An output that cannot be read is a failure of the attempt.
 pub(crate) fn finish(end: End<'_>, seen: &Seen) -> Result<StepResult, StoreError> {
     let End { instance, exit, listener, .. } = end;
     let tail = if exit.code == Some(0) { Vec::new() } else { end.folder.log_tail(LOG_TAIL).unwrap_or_default() };
@@ -70,8 +70,10 @@ pub(crate) fn finish(end: End<'_>, seen: &Seen) -> Result<StepResult, StoreError
         if let Err(why) = listener.read_file(&end.folder.work()) {
             (outcome, message) = (Outcome::Failed, Some(why));
         }
+        let work = end.folder.work();
+        let real = work.canonicalize().unwrap_or_else(|_| work.clone());
         for output in instance.outputs.iter() {
-            let path = end.folder.work().join(&output.path);
+            let path = work.join(&output.path);
             if !path.exists() && outcome == Outcome::Ok {
                 let why = format!("it ended without writing its output `{}` to `{}`", output.name, output.path);
                 (outcome, message) = (Outcome::Failed, Some(why));
@@ -79,9 +81,9 @@ pub(crate) fn finish(end: End<'_>, seen: &Seen) -> Result<StepResult, StoreError
             if outcome != Outcome::Ok {
                 break;
             }
-            match end.objects.ingest(&path, &end.folder.work()) {
+            match end.objects.ingest(&path, &work) {
                 Ok(artifact) => drop(outputs.insert(output.name.clone(), artifact)),
-                Err(error @ StoreError::NotAnArtifact { .. }) => {
+                Err(error) if error.is_of(&work) || error.is_of(&real) => {
                     (outcome, message) = (Outcome::Failed, Some(error.to_string()));
                 }
                 Err(error) => return Err(error),
