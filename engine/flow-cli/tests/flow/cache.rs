@@ -239,6 +239,20 @@ fn why_names_the_part_that_changed() {
 }
 
 #[test]
+fn what_was_cancelled_was_not_tried() {
+    let space = space();
+    let workflow = "flow: 1\nname: nap\nparams: {s: 0}\nsteps:\n  nap: {run: 'sleep ${{ s }}'}\n";
+    space.write("nap.yaml", workflow);
+    space.flow(["run", "nap.yaml"]).expect(0);
+    let mut flow = space.start(["run", "nap.yaml", "--set", "s=86"]);
+    flow_testkit::until("the step runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 86")));
+    flow.signal(nix::sys::signal::Signal::SIGINT);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    let why = space.flow(["why", "-w", "nap.yaml", "nap", "--set", "s=86"]).expect(0).stdout();
+    assert!(why.contains("`sleep 0`"), "{why}");
+}
+
+#[test]
 fn accept_keeps_the_old_results_and_says_so() {
     let space = done();
     space.write("train.sh", "# only a comment\nwc -l < $1 > /dev/null; echo loss $(( $2 * $3 ))\n");

@@ -87,7 +87,10 @@ impl Live<'_> {
             self.known.0[instance.index()] = Some(result.clone());
             self.say(RunEvent::Recorded { instance, result: Box::new(result), parts });
         } else {
-            self.batch.tried(&result.workflow, &result.label, result.fingerprint, &parts, self.run);
+            // What was cancelled was not tried: the next run compares with what was there before.
+            if result.outcome != Outcome::Cancelled {
+                self.batch.tried(&result.workflow, &result.label, result.fingerprint, &parts, self.run);
+            }
             self.batch.observe(&result);
             let reason = result.message.clone().unwrap_or_else(|| word(result.outcome).replace('_', " "));
             let outcome = result.outcome;
