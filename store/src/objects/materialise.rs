@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use flow_core::Digest;
+use flow_core::{Artifact, ArtifactKind, Digest};
 
 use super::{Objects, ingest};
 use crate::{EntryKind, Manifest, Result, StoreError, hash};
@@ -11,12 +11,12 @@ use crate::{EntryKind, Manifest, Result, StoreError, hash};
 pub const COPY_LIMIT: u64 = 1 << 30;
 
 /// How a step was given an artifact.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Materialised {
     /// A copy of its own (sharing blocks where the file system can).
     Copied,
     /// A link to the read-only object, for it is large: [`Objects::verify_untouched`] is due after the attempt.
-    Linked,
+    Linked(Artifact),
 }
 
 impl Objects {
@@ -40,11 +40,12 @@ impl Objects {
         } else {
             None
         };
-        let bytes = manifest.as_ref().map_or(meta.len(), |manifest| manifest.size().1);
+        let (files, bytes) = manifest.as_ref().map_or((1, meta.len()), Manifest::size);
         if bytes > limit {
             let target = fs::canonicalize(&object).map_err(StoreError::io("find", &object))?;
             std::os::unix::fs::symlink(target, dest).map_err(StoreError::io("link to", dest))?;
-            return Ok(Materialised::Linked);
+            let kind = if manifest.is_some() { ArtifactKind::Folder } else { ArtifactKind::File };
+            return Ok(Materialised::Linked(Artifact { digest: *digest, kind, bytes, files }));
         }
         match manifest {
             // The copy takes the mode over; std copies with copy_file_range, which shares blocks where that is possible.
@@ -87,7 +88,8 @@ mod tests {
         let objects = StoreDir::create(&dir.path().join(".flow")).unwrap().objects();
         let folder = objects.store_files(&[("cat/7.jpg".into(), b"meow".to_vec())].into()).unwrap();
         let at = dir.path().join("work/in/dataset");
-        assert_eq!(objects.materialise_within(&folder.digest, &at, 3).unwrap(), Materialised::Linked);
+        let linked = Materialised::Linked(folder.clone());
+        assert_eq!(objects.materialise_within(&folder.digest, &at, 3).unwrap(), linked);
         let photo = at.join("cat/7.jpg");
         assert_eq!(fs::read(&photo).unwrap(), b"meow");
         assert_eq!(objects.verify_untouched(&folder).unwrap(), None);

@@ -6,6 +6,7 @@ mod examples;
 mod gpus;
 mod kill;
 mod sharing;
+mod lies;
 mod signals;
 mod simulate;
 mod together;

@@ -74,7 +74,7 @@ impl Live<'_> {
         let folder = Folder::create(self.run_dir.attempt(attempt)).map_err(|e| format!("its folder: {e}"))?;
         let members =
             instance.corun.as_ref().map(|c| session.expansion.groups[c.group.0 as usize].members.len() as u32);
-        let launch = start::fill(&start::Start {
+        let mut launch = start::fill(&start::Start {
             session,
             instance,
             resolved: &resolved,
@@ -106,6 +106,9 @@ impl Live<'_> {
             gpus: circumstances.gpus.clone(),
             cpus: placement.cpus,
         });
+        if let Some(text) = launch.barrier.take() {
+            self.say(RunEvent::Notice { instance: Some(id), text });
+        }
         let mut running = Attempt {
             instance: id,
             listener: Listener::new(&folder, plugin, metrics, began),
@@ -114,6 +117,7 @@ impl Live<'_> {
             placement,
             process,
             announces: launch.announces,
+            linked: std::mem::take(&mut launch.linked),
             circumstances,
             corunners: BTreeSet::new(),
             began,
@@ -311,6 +315,11 @@ impl Live<'_> {
             let in_place = input.in_place || path.is_dir();
             if let Some(changed) = self.inputs.changed(&path, input.by_listing).filter(|_| in_place) {
                 result.spoiled.push(format!("`{}` changed while it ran", changed.display()));
+            }
+        }
+        for (place, artifact) in &running.linked {
+            if let Some(damage) = self.objects.verify_untouched(artifact)? {
+                result.spoiled.push(format!("`{place}` is only to be read, and {damage}"));
             }
         }
         if closes && result.outcome != Outcome::Ok {

@@ -12,8 +12,8 @@ use std::{
 };
 
 use flow_core::{
-    AttemptId, Builtins, Circumstances, Digest, GroupId, InstanceId, JournalLine, Outcome, Resolved, RunEvent, RunId,
-    Settled, Span, StepResult, Time, Uses,
+    Artifact, AttemptId, Builtins, Circumstances, Digest, GroupId, InstanceId, JournalLine, Outcome, Resolved,
+    RunEvent, RunId, Settled, Span, StepResult, Time, Uses,
     fingerprint::Parts,
     plan::Force,
     sched::{Action, Capacity, Event, Placement, Scheduler},
@@ -68,6 +68,8 @@ pub(super) struct Attempt {
     pub(super) process: bool,
     /// Its program says by itself when it is ready.
     pub(super) announces: bool,
+    /// Artifacts that it reads in the store itself, by their place in its work folder.
+    pub(super) linked: Vec<(String, Artifact)>,
     pub(super) listener: Listener,
     pub(super) circumstances: Circumstances,
     pub(super) corunners: BTreeSet<InstanceId>,

@@ -9,12 +9,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_core::{Body, Instance, Machine, Resolved, sched::Placement};
+use flow_core::{Artifact, Body, Instance, Machine, Resolved, sched::Placement};
 use flow_protocol as protocol;
-use flow_store::Objects;
+use flow_store::{Materialised, Objects};
+use walkdir::WalkDir;
 
 use super::Session;
 use crate::{ExecError, attempt::Folder, keeper, plugins::Plugin};
+
+/// A larger file is no script.
+const LONGEST_SCRIPT: u64 = 1 << 20;
 
 /// What the keeper needs to start an attempt.
 pub(crate) struct Launch {
@@ -22,6 +26,10 @@ pub(crate) struct Launch {
     pub(crate) env: Vec<(String, String)>,
     /// The program announces by itself when it is ready: a plugin, or a script that calls `flow ready`.
     pub(crate) announces: bool,
+    /// How it is known that a plain program of a group is ready: for people.
+    pub(crate) barrier: Option<String>,
+    /// Artifacts too large to be copied, by their place in the work folder: the program could write into them.
+    pub(crate) linked: Vec<(String, Artifact)>,
 }
 
 /// Everything that a start is made from.
@@ -47,12 +55,16 @@ pub(crate) struct Start<'a> {
 /// A sentence: an input is gone, the disk is full, an artifact is damaged.
 pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, String> {
     let work = start.folder.work();
+    let mut linked = Vec::new();
     for link in &start.resolved.links {
         let to = work.join(&link.path);
         parent(&to)?;
-        start.objects.materialise(&link.digest, &to).map_err(|e| e.to_string())?;
+        match start.objects.materialise(&link.digest, &to).map_err(|e| e.to_string())? {
+            Materialised::Copied => {}
+            Materialised::Linked(artifact) => linked.push((link.path.clone(), artifact)),
+        }
     }
-    let mut announces = start.members.is_some() && matches!(start.resolved.body, Body::Plugin { .. });
+    let mut caller = None;
     for input in start.instance.inputs.iter().filter(|input| !input.in_place) {
         let from = start.session.path(&input.path);
         let to = work.join(input.place());
@@ -60,27 +72,38 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, String> {
         let meta = fs::metadata(&from).map_err(|e| format!("input `{}`: {e}", input.path))?;
         let done = if meta.is_dir() { symlink(&from, &to) } else { fs::copy(&from, &to).map(|_| ()) };
         done.map_err(|e| format!("input `{}` cannot be brought to the work folder: {e}", input.path))?;
-        if start.members.is_some() && meta.is_file() {
-            announces |= calls_ready(&fs::read(&to).unwrap_or_default());
+        if start.members.is_some() && !input.by_listing {
+            caller = caller.or_else(|| ready_caller(&from));
         }
     }
     for output in start.instance.outputs.iter() {
         parent(&work.join(&output.path))?;
     }
+    let (mut announces, mut barrier) = (false, None);
     let argv = match &start.resolved.body {
         Body::Command(command) => {
-            announces |= start.members.is_some() && calls_ready(command.as_bytes());
+            if start.members.is_some() {
+                let caller = if calls_ready(command.as_bytes()) { Some("its command".to_owned()) } else { caller };
+                announces = caller.is_some();
+                barrier = Some(match caller {
+                    Some(caller) => format!("is awaited at the barrier: {caller} calls `flow ready`"),
+                    None => {
+                        "counts as ready when it starts: neither its command nor its inputs call `flow ready`".into()
+                    }
+                });
+            }
             keeper::command_argv(command)
         }
         Body::Plugin { plugin, step, with } => {
             let found = start.session.plugins.iter().find(|p| p.name() == plugin);
             let found: &Plugin = found.ok_or_else(|| format!("plugin {plugin} is gone"))?;
+            announces = start.members.is_some();
             write_request(start, step, with).map_err(|e| format!("request.json cannot be written: {e}"))?;
             found.argv()
         }
         Body::Builtin { .. } => Vec::new(),
     };
-    Ok(Launch { argv, env: environment(start), announces })
+    Ok(Launch { argv, env: environment(start), announces, barrier, linked })
 }
 
 fn parent(path: &Path) -> Result<(), String> {
@@ -88,13 +111,28 @@ fn parent(path: &Path) -> Result<(), String> {
     fs::create_dir_all(parent).map_err(|e| format!("the folder `{}` cannot be made: {e}", parent.display()))
 }
 
+/// The file that calls `flow ready`: an input, or one in a folder that is an input. Of a large folder the first files are read.
+fn ready_caller(input: &Path) -> Option<String> {
+    const FILES: usize = 1000;
+    let mut room: u64 = 16 << 20;
+    let entries = WalkDir::new(input).follow_links(true).sort_by_file_name().into_iter().flatten();
+    for entry in entries.filter(|entry| entry.file_type().is_file()).take(FILES) {
+        let bytes = entry.metadata().map_or(u64::MAX, |meta| meta.len());
+        if bytes > LONGEST_SCRIPT {
+            continue;
+        }
+        room = room.checked_sub(bytes)?;
+        if fs::read(entry.path()).is_ok_and(|text| calls_ready(&text)) {
+            let name = entry.path().strip_prefix(input.parent().unwrap_or(input)).unwrap_or(entry.path());
+            return Some(format!("`{}`", name.display()));
+        }
+    }
+    None
+}
+
 /// Does a script call `flow ready`, as a shell or as another language would write it? Without the call a plain command is
 /// ready at its start.
 fn calls_ready(text: &[u8]) -> bool {
-    const LONGEST_SCRIPT: usize = 1 << 20;
-    if text.len() > LONGEST_SCRIPT {
-        return false;
-    }
     let text = String::from_utf8_lossy(text);
     let words: Vec<&str> =
         text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| !w.is_empty()).collect();
@@ -207,5 +245,18 @@ mod tests {
         for no in ["workflow ready", "flow already", "ready flow", ""] {
             assert!(!calls_ready(no.as_bytes()), "{no}");
         }
+    }
+
+    #[test]
+    fn the_caller_is_found_in_a_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let code = dir.path().join("code");
+        fs::create_dir_all(code.join("lib")).unwrap();
+        fs::write(code.join("a.py"), "print()").unwrap();
+        fs::write(code.join("large.bin"), "flow ready\n".repeat(200_000)).unwrap();
+        assert_eq!(ready_caller(&code), None);
+        fs::write(code.join("lib/train.py"), "os.system('flow ready')").unwrap();
+        assert_eq!(ready_caller(&code).as_deref(), Some("`code/lib/train.py`"));
+        assert_eq!(ready_caller(&code.join("lib/train.py")).as_deref(), Some("`train.py`"));
     }
 }

@@ -1,0 +1,129 @@
+//! Programs that flood, block, hide and meddle: the engine sees an end in words, and goes on with the rest.
+
+use std::time::Instant;
+
+use crate::space;
+
+/// What the newest run said of one attempt or about it.
+fn said(space: &flow_testkit::TestSpace, event: &str, field: &str) -> Vec<String> {
+    let of_event = space.journal().into_iter().filter(|line| line["event"] == event);
+    of_event.filter_map(|line| line[field].as_str().map(str::to_owned)).collect()
+}
+
+#[test]
+fn a_flood_of_output_is_read_in_pieces() {
+    let space = space();
+    let workflow = "
+flow: 1
+name: flood
+steps:
+  flood:
+    run: sh -c 'line=$(printf \"loss 1 %01000d\" 0); yes \"$line\" | head -c 40000000; printf \"\\nloss 2\"'
+    metrics: {stdout: 'loss {loss}'}
+";
+    space.write("flood.yaml", workflow);
+    let begin = Instant::now();
+    space.flow(["run", "flood.yaml"]).expect(0);
+    assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
+    let notices = said(&space, "notice", "text");
+    assert!(notices.iter().any(|text| text.contains("MiB were passed over")), "{notices:?}");
+    let recorded = space.journal().into_iter().find(|line| line["event"] == "recorded").unwrap();
+    assert_eq!(recorded["result"]["metrics"]["loss"]["value"], 2.0, "the last line, which has no end, counts");
+}
+
+#[test]
+fn a_pipe_in_place_of_messages_does_not_hold_the_engine_up() {
+    let space = space();
+    let workflow = "
+flow: 1
+name: pipe
+steps:
+  messages: {run: sh -c 'mkfifo ../messages.jsonl && sleep 87'}
+  numbers: {run: sh -c 'mkfifo m.json', metrics: {json: m.json}}
+  log: {run: sh -c 'rm ../log && mkfifo ../log && false'}
+";
+    space.write("pipe.yaml", workflow);
+    let begin = Instant::now();
+    space.flow(["run", "pipe.yaml", "-k"]).expect(1);
+    assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
+    let mut messages = said(&space, "ended", "message");
+    messages.sort();
+    assert_eq!(
+        messages,
+        [
+            "ended with exit code 1",
+            "its messages cannot be read: it is no regular file",
+            "its metrics were expected in `m.json`: it is no regular file",
+        ]
+    );
+}
+
+#[test]
+fn an_output_that_cannot_be_read_fails_its_step_and_no_other() {
+    let space = space();
+    // Longer than any path may be: unreadable for root too.
+    space.write(
+        "deep.sh",
+        "cd out/it; n=$(printf %0250d 0); for i in $(seq 20); do mkdir $n; cd -P $n; done; echo > x\n",
+    );
+    let workflow = "
+flow: 1
+name: deep
+steps:
+  deep: {run: sh deep.sh, inputs: [deep.sh], outputs: [out/it/]}
+  other: {run: sh -c 'sleep 1; echo 1 > out/x', outputs: [out/x]}
+";
+    space.write("deep.yaml", &workflow.replace("sh deep.sh,", "sh -c 'mkdir out/it; sh deep.sh',"));
+    space.flow(["run", "deep.yaml", "-k"]).expect(1);
+    assert_eq!(space.ran(), ["deep!", "other"]);
+    let messages = said(&space, "ended", "message");
+    assert!(messages[0].contains("out/it") && messages[0].contains("too long"), "{messages:?}");
+}
+
+#[test]
+fn who_writes_into_a_large_artifact_is_found_out() {
+    let space = space();
+    let workflow = "
+flow: 1
+name: large
+steps:
+  large: {run: truncate -s 1025M out/large, outputs: [out/large]}
+  meddle: {run: 'sh -c \"chmod u+w $(readlink -f ${{ steps.large.out }}); printf x | dd of=${{ steps.large.out }} conv=notrunc status=none\"'}
+";
+    space.write("large.yaml", workflow);
+    space.flow(["run", "large.yaml"]);
+    let notices = said(&space, "notice", "text");
+    assert_eq!(notices, ["`in/large` is only to be read, and was changed"]);
+    let again = space.flow(["run", "large.yaml", "-n"]).expect(0).stdout();
+    assert!(again.contains("large"), "made again: {again}");
+}
+
+#[test]
+fn a_file_that_a_plugin_reads_in_place_is_watched() {
+    let space = space();
+    let plugin = r#"
+plugin: 1
+name: slow
+version: 0.1.0
+content: [slow.sh]
+start: [./slow.sh]
+steps:
+  read:
+    with: {type: object, properties: {file: {type: string, x-flow: path}}}
+"#;
+    let script = r#"#!/bin/sh
+echo '{"type":"hello","protocol":1,"plugin":"slow","version":"0.1.0"}' >> $FLOW_ATTEMPT/messages.jsonl
+sleep 0.6
+echo '{"type":"outcome","outcome":"ok"}' >> $FLOW_ATTEMPT/messages.jsonl
+"#;
+    space.write("plugins/slow/plugin.yaml", plugin).script("plugins/slow/slow.sh", script);
+    space.write("in.txt", "one");
+    space.write("slow.yaml", "flow: 1\nname: slow\nsteps:\n  read: {uses: slow/read, with: {file: in.txt}}\n");
+    let mut flow = space.start(["run", "slow.yaml"]);
+    flow_testkit::until("the step runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 0.6")));
+    space.write("in.txt", "two");
+    flow.wait();
+    assert!(flow.said().contains("in.txt` changed while it ran"), "{}", flow.said());
+    let again = space.flow(["run", "slow.yaml"]).expect(0).stdout();
+    assert!(again.contains("1 ran"), "not taken for the result of the changed file: {again}");
+}
