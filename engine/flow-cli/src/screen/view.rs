@@ -139,8 +139,10 @@ impl View {
                     ended.ended = Some((line.at, *outcome));
                     ended.message.clone_from(message);
                 }
-                // To be recorded, or for the next attempt.
-                self.set(*instance, |shown| shown.state = State::Waiting);
+                // Perhaps for the next attempt; else it is settled at once.
+                if *outcome == Outcome::Failed {
+                    self.set(*instance, |shown| shown.state = State::Waiting);
+                }
             }
             RunEvent::Recorded { instance, result, .. } => self.set(*instance, |shown| {
                 shown.state = State::Done(result.outcome);
