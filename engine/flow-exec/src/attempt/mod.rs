@@ -146,6 +146,8 @@ pub(crate) fn last_drawn(line: &str) -> &str {
 pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
+    // What a program put there, a pipe for one, must not hold the writer up or lead it elsewhere.
+    let _ = fs::remove_file(&temporary);
     fs::File::create(&temporary)?.write_all(content)?;
     fs::rename(&temporary, path)
 }
@@ -177,5 +179,8 @@ mod tests {
         folder.stop().unwrap();
         assert_eq!(fs::read_to_string(folder.path().join("go")).unwrap(), "12.500000\n");
         assert!(folder.path().join("stop").exists());
+        nix::unistd::mkfifo(&folder.path().join("go.tmp"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        folder.go(13.5).unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("go")).unwrap(), "13.500000\n");
     }
 }
