@@ -27,6 +27,8 @@ pub(crate) struct Told {
     metrics: BTreeMap<String, Numbers>,
     /// Epochs with begin and end, seconds since 1970, in the order in which they were told.
     pub(crate) epochs: Vec<(u32, f64, f64)>,
+    /// There were more of them.
+    pub(crate) too_many: bool,
 }
 
 /// What was said of one metric.
@@ -39,7 +41,19 @@ struct Numbers {
     mean: bool,
 }
 
+/// So many epochs are kept, the first: who counts millions of iterations as epochs does not fill the memory.
+pub(crate) const MOST_EPOCHS: usize = 100_000;
+
 impl Told {
+    /// One epoch more, with begin and end; false if there are too many to keep it.
+    pub(crate) fn epoch(&mut self, epoch: u32, began: f64, ended: f64) -> bool {
+        self.too_many |= self.epochs.len() == MOST_EPOCHS;
+        if !self.too_many {
+            self.epochs.push((epoch, began, ended));
+        }
+        !self.too_many
+    }
+
     /// One number more.
     pub(crate) fn number(&mut self, row: Row) {
         let Row { name, value, unit, epoch, mean } = row;
@@ -50,7 +64,11 @@ impl Told {
             mean,
         });
         (numbers.last, numbers.unit, numbers.mean) = (value, unit, mean);
-        numbers.epochs.extend(epoch.map(|epoch| (epoch, value)));
+        if let Some(epoch) =
+            epoch.filter(|epoch| numbers.epochs.len() < MOST_EPOCHS || numbers.epochs.contains_key(epoch))
+        {
+            numbers.epochs.insert(epoch, value);
+        }
     }
 
     /// The numbers of an epoch, by metric.
@@ -192,6 +210,19 @@ mod tests {
         let g = gather(&told, 0.0, 6.0, None);
         assert_eq!((g.metrics["step_time"].value, g.metrics["step_time"].epochs), (2.0, Some(2)));
         assert_eq!(g.series.epochs["step_time"], [(1, 9.0), (2, 1.0), (3, 3.0)]);
+    }
+
+    #[test]
+    fn epochs_without_end_are_not_kept() {
+        let mut told = Told::default();
+        for epoch in 0..=MOST_EPOCHS as u32 {
+            let at = f64::from(epoch);
+            assert_eq!(told.epoch(epoch, at, at + 1.0), epoch < MOST_EPOCHS as u32);
+            told.number(row("loss", at, Some(epoch), false));
+        }
+        let g = gather(&told, 0.0, 1e6, None);
+        assert_eq!((g.series.epoch_times.len(), g.series.epochs["loss"].len()), (MOST_EPOCHS, MOST_EPOCHS));
+        assert_eq!(g.metrics["loss"].value, MOST_EPOCHS as f64, "the last is the last");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
 use flow_core::{MetricRow, MetricsFrom, extract};
 use flow_protocol::{Message, Summary};
 
-use super::gather::{Row, Told};
+use super::gather::{MOST_EPOCHS, Row, Told};
 use crate::attempt::{Folder, Follower, Lines, Said, open_regular};
 
 /// What changed since the last look.
@@ -92,6 +92,9 @@ impl Listener {
         }
         self.end_epoch(&mut news);
         let ignored = self.follower.as_ref().map_or(0, Follower::ignored);
+        if self.told.too_many {
+            news.notices.push(format!("it told more epochs than can be kept: the first {MOST_EPOCHS} are"));
+        }
         if ignored > 0 {
             let lines = if ignored == 1 { "1 line".to_owned() } else { format!("{ignored} lines") };
             news.notices.push(format!("not of the protocol, and ignored: {lines} of its messages"));
@@ -153,8 +156,9 @@ impl Listener {
             Message::Epoch { epoch, started_at, ended_at } => {
                 // Whatever its clock says: within the attempt, and not in the future.
                 let within = |time: f64| time.min(now).max(self.began);
-                self.told.epochs.push((epoch, within(started_at), within(ended_at)));
-                news.epochs.push((epoch, self.told.of_epoch(epoch)));
+                if self.told.epoch(epoch, within(started_at), within(ended_at)) {
+                    news.epochs.push((epoch, self.told.of_epoch(epoch)));
+                }
             }
             Message::Metric { name, value, unit, epoch, summary } => {
                 self.told.number(Row { name, value, unit, epoch, mean: summary == Summary::Mean });
@@ -176,8 +180,7 @@ impl Listener {
                     *end = now;
                 } else {
                     self.end_epoch(news);
-                    self.told.epochs.push((epoch, self.epoch_began, now));
-                    self.epoch = Some(epoch);
+                    self.epoch = self.told.epoch(epoch, self.epoch_began, now).then_some(epoch);
                 }
                 self.epoch_began = now;
             }
