@@ -91,3 +91,35 @@ fn what_the_newest_runs_of_each_workflow_reach_stays() {
     let all = store.gc(Keep { runs: 0, since: Some(1) }, true).unwrap();
     assert_eq!(all.kept, 3, "every run began at 1 or later");
 }
+
+#[test]
+fn what_was_accepted_stays_with_the_run_before_it_and_with_runs_that_reuse_it() {
+    let dir = scratch();
+    let store = open(dir.path()).unwrap();
+    let old = result("solo", 1);
+    let kept = StepResult {
+        fingerprint: result("solo", 2).fingerprint,
+        accepted: Some("only a comment".into()),
+        ..old.clone()
+    };
+    run(&store, "a.yaml", "1", std::slice::from_ref(&old), &[]);
+    let mut batch = Batch::new();
+    batch.record(&kept, &json!({}));
+    store.apply(&batch).unwrap();
+    let accepted = RunEvent::Accepted { file: "a.yaml".into(), reason: "only a comment".into() };
+    let recorded = RunEvent::Recorded { instance: InstanceId(0), result: Box::new(kept.clone()), parts: json!({}) };
+    let lines = [accepted, recorded].map(|event| JournalLine { at: 2, event });
+    store.dir().run(&RunId("2".into())).create().unwrap().append(&lines).unwrap();
+
+    let one = Keep { runs: 1, since: None };
+    let freed = store.gc(one, false).unwrap();
+    assert_eq!((freed.runs, freed.results, freed.kept), (0, 0, 1), "with the run before it");
+    run(&store, "a.yaml", "3", &[], &[&kept]);
+    let freed = store.gc(one, false).unwrap();
+    assert_eq!((freed.runs, freed.results, freed.kept), (1, 1, 1), "run 1, and what only it reached");
+    let replay = Replay::read(store.dir()).unwrap();
+    assert_eq!(replay.result(&kept.fingerprint).unwrap(), Some(kept), "its journal stays");
+    run(&store, "a.yaml", "4", &[], &[]);
+    store.gc(one, false).unwrap();
+    assert!(!dir.path().join("runs/2").exists());
+}

@@ -347,7 +347,7 @@ impl<'a> Live<'a> {
         let now = self.clock.now();
         let until_wake = self.scheduler.next_wake().map(|wake| Duration::from_micros((wake - now).0));
         let listening = self.attempts.values().any(|a| a.process).then_some(LISTEN);
-        let watching = self.cards.is_watching().then_some(WATCH);
+        let watching = (self.cards.is_watching() && self.wants_gpus()).then_some(WATCH);
         let flushing = self.flushing.as_ref().map(|_| Duration::from_secs(60));
         let Some(pause) = until_wake.into_iter().chain(listening).chain(watching).chain(flushing).min() else {
             return Err(ExecError::Fault("nothing runs, nothing is due, and yet not every step is settled".to_owned()));
