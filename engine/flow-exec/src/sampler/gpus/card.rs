@@ -68,8 +68,8 @@ impl<'a> OneCard<'a> {
     }
 
     /// Nothing that changes slowly was asked for a while.
-    pub(super) fn is_due(&self) -> bool {
-        self.slowly.is_none_or(|at| at.elapsed() >= SLOWLY)
+    pub(super) fn is_due(&self, every: Duration) -> bool {
+        self.slowly.is_none_or(|at| at.elapsed() >= every)
     }
 
     /// It took so long to answer that it is left alone for a while.
@@ -88,18 +88,24 @@ impl<'a> OneCard<'a> {
     }
 
     /// Looks; `None` if the card is lost.
-    pub(super) fn look(&mut self, owners: &mut Owners, keeper: Option<u32>, held: bool) -> Option<Found> {
+    pub(super) fn look(&mut self, owners: &mut Owners, keeper: Option<u32>, held: bool, slowly: bool) -> Option<Found> {
         let handle = match self.handle.take() {
             Some(handle) => handle,
             None => self.library.card(self.facts.index).ok()?,
         };
-        let found = self.ask(&handle, owners, keeper, held)?;
+        let found = self.ask(&handle, owners, keeper, held, slowly)?;
         self.handle = Some(handle);
         Some(found)
     }
 
-    fn ask(&mut self, handle: &Handle<'_>, owners: &mut Owners, keeper: Option<u32>, held: bool) -> Option<Found> {
-        let slowly = self.is_due();
+    fn ask(
+        &mut self,
+        handle: &Handle<'_>,
+        owners: &mut Owners,
+        keeper: Option<u32>,
+        held: bool,
+        slowly: bool,
+    ) -> Option<Found> {
         if slowly {
             self.slowly = Some(clock::steady());
         }

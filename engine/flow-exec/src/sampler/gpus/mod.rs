@@ -1,5 +1,6 @@
 //! The GPUs seen from outside: one thread that asks NVIDIA's library, ten times a second while an attempt holds a card and once a
-//! second while somebody waits for one. Knows cards and attempts; what counts as an epoch, and who may start, is the caller's.
+//! second while somebody waits for one; less often where the answers cost more than a share of a core (in some virtual machines
+//! each takes a millisecond). Knows cards and attempts; what counts as an epoch, and who may start, is the caller's.
 
 mod card;
 
@@ -22,6 +23,8 @@ use card::{Holder, OneCard};
 const EVERY: Duration = Duration::from_millis(100);
 /// How often the others are, and what changes slowly.
 const SLOWLY: Duration = Duration::from_secs(1);
+/// The share of one core that looking may take, over many rounds.
+const SHARE: f64 = 0.008;
 /// A card that takes longer to answer is silent: nothing is to be started on it until it does.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -203,8 +206,11 @@ impl Shared {
         };
         let mut cards: Vec<OneCard<'_>> = facts.iter().map(|facts| OneCard::new(&library, facts)).collect();
         let mut owners = Owners::new();
+        let (mut cost, mut spent) = (0.0, clock::thread_cpu());
         loop {
             let begun = clock::steady();
+            let often = EVERY.max(Duration::from_secs_f64(cost / SHARE)).min(SLOWLY);
+            let slowly = SLOWLY.max(often * 10);
             let mut state = self.lock();
             if state.stop {
                 return;
@@ -219,16 +225,21 @@ impl Shared {
             }
             state.in_round = true;
             drop(state);
-            let due = |n: usize, card: &OneCard<'_>| !card.rests() && (asked || held[n] || card.is_due());
+            let due = |n: usize, card: &OneCard<'_>| !card.rests() && (asked || held[n] || card.is_due(slowly));
             for (n, card) in cards.iter_mut().enumerate().filter(|(n, card)| due(*n, card)) {
-                self.look(n, card, &mut owners, held[n]);
+                let slow = asked || card.is_due(slowly);
+                self.look(n, card, &mut owners, held[n], slow);
             }
             owners.keep(|pid| cards.iter().any(|card| card.has(pid)));
+            let cpu = clock::thread_cpu();
+            // Rounds differ, for some things are asked in some of them only.
+            cost += (cpu.saturating_sub(spent).as_secs_f64() - cost) / 8.0;
+            spent = cpu;
             let mut state = self.lock();
-            state.cpu = clock::thread_cpu();
+            state.cpu = cpu;
             (state.rounds, state.in_round) = (state.rounds + 1, false);
             self.looked.notify_all();
-            let pause = if busy { EVERY } else { SLOWLY };
+            let pause = if busy { often } else { SLOWLY };
             while !state.stop && !state.asked {
                 let left = pause.saturating_sub(begun.elapsed());
                 // An attempt that begins is looked at before it has taken anything.
@@ -241,13 +252,13 @@ impl Shared {
         }
     }
 
-    fn look(&self, n: usize, card: &mut OneCard<'_>, owners: &mut Owners, held: bool) {
+    fn look(&self, n: usize, card: &mut OneCard<'_>, owners: &mut Owners, held: bool, slowly: bool) {
         let keeper = {
             let mut state = self.lock();
             state.asking = Some((n, clock::steady()));
             state.tracked.values().map(|tracked| tracked.keeper).next()
         };
-        let seen = card.look(owners, keeper, held);
+        let seen = card.look(owners, keeper, held, slowly);
         let mut state = self.lock();
         let took = state.asking.take().map_or(Duration::ZERO, |(_, since)| since.elapsed());
         // While one card keeps the thread waiting nobody looks at the others.
