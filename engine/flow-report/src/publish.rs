@@ -191,9 +191,15 @@ fn places(lines: &[Line<'_>]) -> Vec<Place> {
 fn with_entry(file: &str, entry: &str, identity: &Identity) -> String {
     let name = mark(&format!("{} on {}", identity.workflow, identity.hardware));
     let date = mark(&identity.date);
-    let found = lines(file);
-    let old = places(&found).into_iter().find(|p| p.identity == name);
-    let without = old.as_ref().map_or_else(|| file.to_owned(), |old| without(file, old));
+    let own = |file: &str| places(&lines(file)).into_iter().filter(|p| p.identity == name).collect::<Vec<_>>();
+    let old = own(file).into_iter().find(|p| p.date == date);
+    let without = match &old {
+        Some(old) => without(file, old),
+        // A merge may have left several; where they stand in each other, one more comes to light with each that goes.
+        None => std::iter::successors(Some(file.to_owned()), |file| Some(without(file, own(file).first()?)))
+            .last()
+            .unwrap_or_default(),
+    };
     // Ends of lines as the rest of the file has them.
     let eol = match without.find('\n') {
         Some(at) if without[..at].ends_with('\r') => "\r\n",
@@ -217,8 +223,8 @@ fn with_entry(file: &str, entry: &str, identity: &Identity) -> String {
     let block = block.replace('\n', eol);
 
     match old {
-        Some(old) if old.date == date => format!("{}{block}{}", &file[..old.start], &file[old.end..]),
-        _ => insert(&without, &block, &date, eol),
+        Some(old) => format!("{}{block}{}", &file[..old.start], &file[old.end..]),
+        None => insert(&without, &block, &date, eol),
     }
 }
 
