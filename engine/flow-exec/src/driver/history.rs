@@ -113,13 +113,17 @@ impl History {
         let kin: Vec<&Observation> =
             self.steps.get(&step.name).into_iter().flatten().filter(|seen| agrees(expansion, instance, seen)).collect();
         let own: Vec<&Observation> = kin.iter().copied().filter(|seen| is_own(instance, seen)).collect();
-        let (mut estimate, epoch) = if !own.is_empty() {
-            of_own(&own)
+        let ended: Vec<&Observation> = own.iter().copied().filter(|seen| seen.outcome == Outcome::Ok).collect();
+        let (mut estimate, epoch) = if !ended.is_empty() {
+            of_own(&ended)
         } else if let Some(others) = Others::of(instance, &kin) {
             others.estimate()
         } else {
             of_step(&kin)
         };
+        // Peaks, not medians: memory that does not suffice costs the attempt. However it ended, that is what it held.
+        let peak = own.iter().map(|seen| seen.gpu_memory).max().filter(|peak| *peak > 0);
+        estimate.gpu_memory = if ended.is_empty() { estimate.gpu_memory.max(peak) } else { peak };
         let cpu_work = self.cpu_work(expansion, instance);
         if let (Some((work, _)), Some(epoch)) = (cpu_work, epoch.filter(|epoch| epoch.value > 0.0)) {
             estimate.cpu_milli = Some((work / epoch.value * 1e3).round() as u32);
@@ -164,11 +168,10 @@ fn is_own(instance: &Instance, seen: &Observation) -> bool {
     instance.axes.iter().all(|(name, value)| seen.point.get(name) == Some(value))
 }
 
-/// From attempts of the instance itself: best from those that had the machine to themselves.
+/// From attempts of the instance itself that ended well: best from those that had the machine to themselves.
 fn of_own(own: &[&Observation]) -> (Estimate, Option<Predicted>) {
-    let ended: Vec<&Observation> = own.iter().copied().filter(|seen| seen.outcome == Outcome::Ok).collect();
-    let alone: Vec<&Observation> = ended.iter().copied().filter(|seen| !seen.beside).collect();
-    let best = [alone, ended, own.to_vec()].into_iter().find(|some| !some.is_empty()).unwrap_or_default();
+    let alone: Vec<&Observation> = own.iter().copied().filter(|seen| !seen.beside).collect();
+    let best = if alone.is_empty() { own.to_vec() } else { alone };
     let walls: Vec<f64> = best.iter().map(|seen| seen.wall_s).collect();
     let duration = median(walls.clone());
     let mut estimate = common(&best);
@@ -178,8 +181,6 @@ fn of_own(own: &[&Observation]) -> (Estimate, Option<Predicted>) {
             walls.iter().fold((f64::INFINITY, 0.0f64), |(low, high), wall| (low.min(*wall), high.max(*wall)));
         (Span::from_secs_f64(low), Span::from_secs_f64(high))
     });
-    // Peaks, not medians: memory that does not suffice costs the attempt.
-    estimate.gpu_memory = own.iter().map(|seen| seen.gpu_memory).max().filter(|peak| *peak > 0);
     estimate.samples = own.len() as u32;
     estimate.source = format!("{} of this instance", runs(own.len()));
     let epochs: Vec<(f64, f64)> = best.iter().filter_map(|seen| Some((1.0, seen.epoch_s?))).collect();
