@@ -25,9 +25,9 @@ try:
 except ImportError as error:
     sys.exit(print(f"skipped: {error}") or 0)
 
-BATCH, SIZE, CLASSES, SEED, RATE = 32, 64, 5, 7, 2e-3
+BATCH, SIZE, CLASSES, SEED, RATE = 32, 64, 5, 7, 3e-4
 MEAN, STD = [0.5, 0.4, 0.6], [0.25, 0.2, 0.3]
-TOLERANCE, SETTLING = 1e-3, 40
+TOLERANCE, SETTLING = 1e-3, 60
 MASK = (1 << 64) - 1
 
 
@@ -82,7 +82,7 @@ def normalised(images):
 def settle(model, device):
     """Trains on other images of the same kind."""
     model = model.to(device).train()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
     labels = torch.arange(BATCH) % CLASSES
     for _ in range(SETTLING):
         optimizer.zero_grad()
