@@ -27,7 +27,7 @@ except ImportError as error:
 
 BATCH, SIZE, CLASSES, SEED, RATE = 32, 64, 5, 7, 3e-4
 MEAN, STD = [0.5, 0.4, 0.6], [0.25, 0.2, 0.3]
-TOLERANCE, SETTLING = 1e-3, 60
+TOLERANCE = 1e-3
 MASK = (1 << 64) - 1
 
 
@@ -79,12 +79,12 @@ def normalised(images):
     return (pixels - mean) / std
 
 
-def settle(model, device):
+def settle(model, device, steps):
     """Trains on other images of the same kind."""
     model = model.to(device).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
     labels = torch.arange(BATCH) % CLASSES
-    for _ in range(SETTLING):
+    for _ in range(steps):
         optimizer.zero_grad()
         images = normalised([draw(int(label)) for label in labels])
         torch.nn.functional.cross_entropy(model(images.to(device)), labels.to(device)).backward()
@@ -162,7 +162,7 @@ def main():
             torch.manual_seed(SEED)
             options = {} if name.startswith("resnet") else {"dropout": 0.0}
             build = getattr(torchvision.models, name)
-            start = settle(build(num_classes=CLASSES, **options), "cuda" if chosen.gpus else "cpu")
+            start = settle(build(num_classes=CLASSES, **options), "cuda" if chosen.gpus else "cpu", 10 + chosen.steps)
             write_weights(start, folder / "weights")
             for gpus in places:
                 copy = build(num_classes=CLASSES, **options)
