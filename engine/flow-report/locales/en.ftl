@@ -12,7 +12,6 @@ column-model = Model
 column-version = Version
 column-dataset = Dataset
 column-data = Dataset
-column-size = Input size
 column-input_size = Input size
 column-seed = Seed
 column-lr = Learning rate
@@ -241,6 +240,7 @@ changes-title = Change from { $a } to { $b }
 remark-fake-gpus = The GPUs of this report were declared, not real.
 remark-left-out = Left out: `{ $step }` ({ $why }).
 remark-foreign-cpu = `{ $label }` ran while other programs used { $used } of the CPU.
+remark-foreign-cpu-several = { $count } of the results were measured while other programs used the CPU: up to { $used } of it, beside `{ $label }`.
 remark-strangers = `{ $label }` shared its GPU with other programs: { $names }.
 remark-gpu-shared = `{ $label }` shared its GPU: others computed in { $used } of its time slices.
 chart-over = { $column } over { $axis }
@@ -252,6 +252,8 @@ chart-load = Load
 chart-load-alt = Load over time of { $label }, odd epochs shaded
 reason-false = { $expression } is false
 reason-holds = { $expression } holds
+reason-changed = { $expression } changed while it ran
+reason-empty-axis = its axis { $name } is empty
 
 ## Schedules
 gantt-time = Time ({ $unit ->

@@ -89,6 +89,14 @@ pub(crate) fn written(value: &Value) -> String {
     }
 }
 
+/// A value of an axis where its axis is not beside it: `v7` speaks for itself, `lr=0.01` has to say what it is.
+pub(crate) fn point(axis: &str, value: &str) -> String {
+    match value.parse::<f64>().is_ok() || matches!(value, "" | "true" | "false" | "null") {
+        true => format!("{axis}={value}"),
+        false => value.to_owned(),
+    }
+}
+
 pub(crate) fn declared(value: &Value) -> Datum {
     Datum::Declared { text: written(value), number: value.as_f64() }
 }

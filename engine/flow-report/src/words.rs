@@ -53,7 +53,20 @@ impl Words {
             let expression = why.strip_suffix(end).filter(|rest| rest.starts_with('`') && rest.ends_with('`'))?;
             Some(self.text(lang, key, &Args::new().with("expression", expression.to_owned())))
         };
-        said(" is false", "reason-false").or_else(|| said(" holds", "reason-holds")).unwrap_or_else(|| why.to_owned())
+        said(" is false", "reason-false")
+            .or_else(|| said(" holds", "reason-holds"))
+            .or_else(|| said(" changed while it ran", "reason-changed"))
+            .or_else(|| {
+                let name = why.strip_prefix("its axis ")?.strip_suffix(" is empty")?;
+                Some(self.text(lang, "reason-empty-axis", &Args::new().with("name", name.to_owned())))
+            })
+            .unwrap_or_else(|| why.to_owned())
+    }
+
+    /// Several of them.
+    pub fn reasons(&self, lang: &str, all: &[String]) -> String {
+        let all: Vec<String> = all.iter().map(|why| self.reason(lang, why)).collect();
+        all.join(if lang == "zh" { "；" } else { "; " })
     }
 
     /// The message without variables in several languages, joined; said once where they agree.

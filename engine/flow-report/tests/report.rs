@@ -438,6 +438,87 @@ fn a_template_of_the_authors_and_its_mistakes() {
 }
 
 #[test]
+fn odd_names_and_values_read_as_they_were_written() {
+    let at = |name: &str, lr: f64, time: f64| {
+        let mut result =
+            result("s", &[("size", json!(name)), ("lr", json!(lr))], 0).epoch_time(time).metric("mem", 3.0, "");
+        result.params.clear();
+        result
+    };
+    let names = ["x*y*", "<b>", "a_b", "_u_", ""];
+    let mut results: Vec<_> = names.iter().flat_map(|name| [at(name, 0.1, 2.0), at(name, 0.5, 2.5)]).collect();
+    results[0].circumstances.foreign_cpu = 0.5;
+    results[3].circumstances.foreign_cpu = 0.25;
+    for result in &mut results {
+        result.usage.samples = 10;
+    }
+    results[2].spoiled = vec!["`photos` changed while it ran".into()];
+    let sweep = (1..=4_u32).map(|b| result("t", &[("b", json!(b))], 1).epoch_time(8.0 / f64::from(b)));
+    let mut input = input(vec![("s", view("x/y", None, results)), ("t", view("x/y", None, sweep.collect()))]);
+    let labelled = json!({"column": "mem", "label": {"en": "Mem | x", "zh": "占用"}});
+    let with = json!({"from": "s", "rows": "size", "split": "lr", "columns": ["epoch_time", "mem", labelled]});
+    add_table(&mut input, "st", with);
+    add_table(&mut input, "tt", json!({"from": "t", "columns": ["epoch_time"]}));
+    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "st", "compare": "lr"}, {"table": "tt"}]});
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    honest(&report);
+    insta::assert_snapshot!(report.split_once("\n## ").expect("a section").1, @r#"
+    `s` by size / `s`，按 size
+
+    | size   | Epoch time / 每轮用时, lr=0.1 (s) | Epoch time / 每轮用时, lr=0.5 (s) |          mem, lr=0.1 | Mem \| x / 占用, lr=0.1 | mem, lr=0.5 | Mem \| x / 占用, lr=0.5 |
+    |--------|----------------------------------:|----------------------------------:|---------------------:|------------------------:|------------:|------------------------:|
+    | x\*y\* |                               2.0 |                               2.5 |                    3 |                       3 |           3 |                       3 |
+    | \<b>   |              spoiled / 受干扰 (a) |                               2.5 | spoiled / 受干扰 (a) |    spoiled / 受干扰 (a) |           3 |                       3 |
+    | a_b    |                               2.0 |                               2.5 |                    3 |                       3 |           3 |                       3 |
+    | \_u\_  |                               2.0 |                               2.5 |                    3 |                       3 |           3 |                       3 |
+    | ""     |                               2.0 |                               2.5 |                    3 |                       3 |           3 |                       3 |
+
+    (a) `s[size=<b>,lr=0.1]` is not to be trusted: `photos` changed while it ran. / `s[size=<b>,lr=0.1]` 的测量受到干扰，不可采信：运行期间 `photos` 发生了变化。
+
+    Change from lr=0.1 to lr=0.5 / 从 lr=0.1 到 lr=0.5 的变化
+
+    | size   | Epoch time / 每轮用时 | Mem \| x / 占用 |
+    |--------|----------------------:|----------------:|
+    | x\*y\* |                 +25 % |             0 % |
+    | \<b>   |                     — |               — |
+    | a_b    |                 +25 % |             0 % |
+    | \_u\_  |                 +25 % |             0 % |
+    | ""     |                 +25 % |             0 % |
+
+    - From lr=0.1 to lr=0.5, epoch time rises by 25 %.
+    - From lr=0.1 to lr=0.5, mem | x is unchanged (the largest difference is 0 %).
+
+    * 从 lr=0.1 到 lr=0.5，每轮用时上升 25 %。
+    * 从 lr=0.1 到 lr=0.5，占用没有变化（最大差异为 0 %）。
+
+    ## `t` by b / `t`，按 b
+
+    |   b | Epoch time / 每轮用时 (s) |
+    |----:|--------------------------:|
+    |   1 |                      8.00 |
+    |   2 |                      4.00 |
+    |   3 |                      2.67 |
+    |   4 |                      2.00 |
+
+    ![Epoch time over b / 每轮用时随 b 的变化](charts/tt-epoch_time.svg)
+
+    - Epoch time still falls up to b 4 (2.00 s).
+
+    * b 一直增加到 4，每轮用时仍在下降（2.00 s）。
+
+    ---
+
+    `s[size=<b>,lr=0.1]` is not to be trusted: `photos` changed while it ran.
+
+    2 of the results were measured while other programs used the CPU: up to 50.0 % of it, beside `s[size=x*y*,lr=0.1]`.
+
+    `s[size=<b>,lr=0.1]` 的测量受到干扰，不可采信：运行期间 `photos` 发生了变化。
+
+    有 2 个结果在测量时受到其他程序占用 CPU 的影响，最多达 50.0 %（`s[size=x*y*,lr=0.1]`）。
+    "#);
+}
+
+#[test]
 fn a_report_is_put_into_another_language_without_its_results() {
     let of = |langs: Value| {
         let mut with = feb08::with();

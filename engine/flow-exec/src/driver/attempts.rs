@@ -314,7 +314,8 @@ impl Live<'_> {
             let path = self.session.path(&input.path);
             let in_place = input.in_place || path.is_dir();
             if let Some(changed) = self.inputs.changed(&path, input.by_listing).filter(|_| in_place) {
-                result.spoiled.push(format!("`{}` changed while it ran", changed.display()));
+                let near = changed.strip_prefix(&self.session.workspace.folder).unwrap_or(&changed);
+                result.spoiled.push(format!("`{}` changed while it ran", near.display()));
             }
         }
         for (place, artifact) in &running.linked {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::stats::median;
 use super::{Figure, Finding, Scoped, Source};
+use crate::columns::point;
 use crate::format::Format;
 use crate::table::{Content, Row, Table};
 
@@ -37,6 +38,13 @@ pub(crate) struct Changes {
     expected: Vec<usize>,
 }
 
+impl Changes {
+    /// The two values, as they read away from their axis.
+    pub(crate) fn ends(&self) -> (String, String) {
+        (point(&self.axis, &self.a), point(&self.axis, &self.b))
+    }
+}
+
 /// Compares the two values of the split `axis`.
 pub(crate) fn compare(table: &Table, axis: &str) -> Result<Option<(Changes, Vec<Scoped>)>, String> {
     let Some((split, values)) = &table.split else {
@@ -53,6 +61,10 @@ pub(crate) fn compare(table: &Table, axis: &str) -> Result<Option<(Changes, Vec<
     changes.rows.resize(table.body.len(), Vec::new());
     for (at_a, column) in table.columns.iter().enumerate() {
         if column.derived.is_some() || column.part.as_ref() != Some(a) {
+            continue;
+        }
+        // The same numbers under another label say the same.
+        if changes.columns.iter().any(|(name, _)| *name == column.name) {
             continue;
         }
         let Some(at_b) = table.find(&column.name, None, Some(b)) else { continue };
@@ -81,7 +93,7 @@ pub(crate) fn compare(table: &Table, axis: &str) -> Result<Option<(Changes, Vec<
 
 fn found(changes: &Changes) -> Vec<Scoped> {
     let (mut same, mut cheaper, mut findings) = (Vec::new(), Vec::new(), Vec::new());
-    let (a, b) = (changes.a.clone(), changes.b.clone());
+    let (a, b) = changes.ends();
     for (at, (name, show)) in changes.columns.iter().enumerate() {
         let points: Vec<(usize, f64)> =
             changes.rows.iter().enumerate().filter_map(|(row, cells)| Some((row, cells[at]?))).collect();

@@ -4,6 +4,7 @@ use flow_core::Outcome;
 
 use super::stats::{jumps, line, multiple_of};
 use super::{Finding, Ledger, Scoped, What};
+use crate::columns::point;
 use crate::format::Format;
 use crate::table::{Content, Derived, Table};
 
@@ -79,7 +80,8 @@ fn split(table: &Table) -> Vec<Curve> {
     let mut curves = Vec::new();
     for part in table.parts() {
         for (key, rows) in &groups {
-            let scope: Vec<String> = key.iter().cloned().chain(part.map(str::to_owned)).collect();
+            let leading = table.rows.iter().zip(key).map(|(axis, value)| point(axis, value));
+            let scope: Vec<String> = leading.chain(part.and_then(|part| table.point(part))).collect();
             let scope = (!scope.is_empty()).then(|| scope.join(", "));
             curves.push(Curve { scope, part: part.map(str::to_owned), rows: rows.clone() });
         }

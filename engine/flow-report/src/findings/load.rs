@@ -26,9 +26,10 @@ pub(crate) fn load(ledger: &mut Ledger<'_>, results: &[(&StepResult, Option<&Ser
         });
         let sound: Vec<_> =
             of_part.filter(|(r, _)| r.outcome == Outcome::Ok && r.spoiled.is_empty()).copied().collect();
-        let scoped = |finding| Scoped { scope: part.clone(), finding };
-        found.extend(bound(ledger, part.as_deref(), &sound).map(scoped));
-        found.extend(sound.iter().find_map(|(r, series)| bursts(ledger, part.as_deref(), r, (*series)?)).map(scoped));
+        let scope = part.as_ref().and_then(|part| ledger.table.point(part));
+        let scoped = |finding| Scoped { scope: scope.clone(), finding };
+        found.extend(bound(ledger, scope.as_deref(), &sound).map(scoped));
+        found.extend(sound.iter().find_map(|(r, series)| bursts(ledger, scope.as_deref(), r, (*series)?)).map(scoped));
     }
     found
 }

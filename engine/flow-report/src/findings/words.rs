@@ -50,7 +50,7 @@ impl Finding {
     fn worded(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
         let inline = |name: &str| names.inline(name, lang);
         // A sentence that begins with a column's name begins with a capital.
-        let say = |key: &str, args: Args| capital(&words.text(lang, key, &args));
+        let say = |key: &str, args: Args| capital(words.text(lang, key, &args), lang, names);
         let args = Args::new();
         match self {
             Finding::Flattens { time, axis, at, value, rises } => {
@@ -194,7 +194,7 @@ impl Computed {
             What::Inside { label } => words.text(lang, "computed-inside", &Args::new().with("label", label.clone())),
             What::Between { label } => words.text(lang, "computed-between", &Args::new().with("label", label.clone())),
         };
-        let text = capital(&text);
+        let text = capital(text, lang, names);
         match &self.scope {
             Some(scope) => words.text(lang, "scoped", &Args::new().with("scope", scope.clone()).with("text", text)),
             None => text,
@@ -202,8 +202,11 @@ impl Computed {
     }
 }
 
-/// With a capital first letter.
-fn capital(text: &str) -> String {
+/// With a capital first letter, unless that is of a name as somebody wrote it.
+fn capital(text: String, lang: &str, names: &Names<'_>) -> String {
     let mut chars = text.chars();
-    chars.next().map(|first| first.to_uppercase().collect::<String>() + chars.as_str()).unwrap_or_default()
+    match chars.next() {
+        Some(first) if !names.begins(&text, lang) => first.to_uppercase().collect::<String>() + chars.as_str(),
+        _ => text,
+    }
 }

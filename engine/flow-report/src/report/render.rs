@@ -10,7 +10,7 @@ use super::together;
 use super::with::{Blames, Guess, Layout, ReportWith, Value};
 use crate::chart;
 use crate::format::Format;
-use crate::table::{ByLanguage, Content, Grid, Names, markdown, name};
+use crate::table::{ByLanguage, Content, Grid, Names, Note, literal, markdown, name};
 use crate::words::{Args, Words, join};
 
 /// The built-in templates by name: the whole report, and the entry of What's New.
@@ -163,7 +163,7 @@ fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<Line> {
     let mut lines = Vec::new();
     for (parameter, value) in &setup.parameters {
         let value = match parameter.as_str() {
-            "size" | "input_size" if value.parse::<u32>().is_ok() => format!("{value}×{value}"),
+            "input_size" if value.parse::<u32>().is_ok() => format!("{value}×{value}"),
             _ => value.clone(),
         };
         lines.push(line(join(langs.iter().map(|lang| name(parameter, words, lang))), value));
@@ -235,7 +235,7 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Pa
         }
         for (row, cells) in section.table.body.iter().zip(&changes.rows) {
             let keys = row.cells.iter().take(section.table.rows.len()).map(|cell| match &cell.content {
-                Content::Text { text, .. } => text.clone(),
+                Content::Text { text, .. } => literal(text),
                 _ => "—".into(),
             });
             let cells = cells.iter().zip(&changes.columns);
@@ -243,8 +243,8 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Pa
             grid.rows.push(keys.chain(cells).collect());
         }
         let title = langs.iter().map(|lang| {
-            let args = Args::new().with("a", changes.a.clone()).with("b", changes.b.clone());
-            words.text(lang, "changes-title", &args)
+            let (a, b) = changes.ends();
+            words.text(lang, "changes-title", &Args::new().with("a", a).with("b", b))
         });
         more.push(Titled { title: join(title), text: grid.markdown() });
     }
@@ -345,14 +345,21 @@ fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String> {
             &Args::new().with("step", step.clone()).with("why", words.reason(lang, why)),
         ));
     }
-    for (label, reasons) in &report.spoiled {
-        let args = Args::new().with("label", label.clone()).with("why", reasons.join("; "));
+    // What stands below a table is not said again.
+    let said = |label: &String| {
+        let notes = report.sections.iter().flat_map(|section| &section.table.notes);
+        notes.into_iter().any(|note| matches!(note, Note::Spoiled { label: l, .. } if l == label))
+    };
+    for (label, reasons) in report.spoiled.iter().filter(|(label, _)| !said(label)) {
+        let args = Args::new().with("label", label.clone()).with("why", words.reasons(lang, reasons));
         out.push(words.text(lang, "note-spoiled", &args));
     }
     let share = |v: f64| words.figure(lang, &Format::for_unit("ratio", [v].into_iter()), v);
-    for (label, used) in &report.foreign_cpu {
+    let most = report.foreign_cpu.iter().max_by(|a, b| a.1.total_cmp(b.1));
+    if let (Some((label, used)), count) = (most, report.foreign_cpu.len()) {
+        let key = if count == 1 { "remark-foreign-cpu" } else { "remark-foreign-cpu-several" };
         let args = Args::new().with("label", label.clone()).with("used", share(*used));
-        out.push(words.text(lang, "remark-foreign-cpu", &args));
+        out.push(words.text(lang, key, &args.with("count", count.to_string())));
     }
     for (label, names) in &report.strangers {
         let args = Args::new().with("label", label.clone()).with("names", words.list(lang, names));
@@ -407,7 +414,8 @@ fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Vec
                     .body
                     .iter()
                     .filter_map(|row| Some((row.cells[0].number()?, row.cells[at].number()? * show.factor)));
-                Some(chart::Line { name: part.unwrap_or_default().to_owned(), points: points.collect() })
+                let name = part.and_then(|part| table.point(part)).unwrap_or_default();
+                Some(chart::Line { name, points: points.collect() })
             });
             let lines: Vec<chart::Line> = lines.filter(|line| line.points.len() >= 2).collect();
             let Some(show) = shown.filter(|_| !lines.is_empty() && ticks.len() == table.body.len()) else { continue };

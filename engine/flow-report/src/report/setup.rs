@@ -53,7 +53,10 @@ pub(crate) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
             }
         }
         if !values.is_empty() {
-            parameters.push((name.to_owned(), values.join(", ")));
+            // Whoever trains a model and has a size means that of its input; others may mean anything.
+            let shown =
+                if name == "size" && parameters.iter().any(|(n, _)| n == "model") { "input_size" } else { name };
+            parameters.push((shown.to_owned(), values.join(", ")));
         }
     }
     let mut gpus: BTreeMap<String, (usize, u64)> = BTreeMap::new();

@@ -4,7 +4,7 @@ use flow_core::CorunGpus;
 
 use crate::columns::written;
 use crate::format::Format;
-use crate::table::{Grid, Names, name};
+use crate::table::{Grid, Names, literal, name};
 use crate::verdict::{FOREIGN_CPU, Refusal, Resource, Ruled, Ruling, Together, Verdict};
 use crate::words::{Args, Words, join};
 
@@ -51,7 +51,7 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
     }
     let rows = groups.iter().flat_map(|g| g.members.iter().map(move |m| (g, m))).map(|(g, m)| {
         let mut cells: Vec<String> =
-            axes.iter().map(|axis| m.axes.get(*axis).map(written).unwrap_or_default()).collect();
+            axes.iter().map(|axis| m.axes.get(*axis).map(|v| literal(&written(v))).unwrap_or_default()).collect();
         if on_gpus {
             cells.push(m.gpus.map_or_else(dash, |n| n.to_string()));
         }
@@ -99,7 +99,7 @@ pub(crate) fn groups(groups: &[Together], words: &Words, langs: &[&str]) -> Grid
     heads.push((words.joined(langs, "together-gain"), true));
     heads.extend(kinds.iter().map(|kind| (words.joined(langs, &format!("asked-{}", kind.key())), true)));
     let rows = groups.iter().map(|g| {
-        let mut cells = vec![g.group.clone()];
+        let mut cells = vec![literal(&g.group)];
         if on_gpus {
             cells.push(words.joined(
                 langs,
@@ -258,8 +258,10 @@ fn refused(refusal: &Refusal, words: &Words, lang: &str) -> String {
             let how = words.text(lang, &format!("outcome-{id}"), &Args::new().with("gpu", "no"));
             words.text(lang, "refused-ended", &args.with("label", label.clone()).with("how", how))
         }
-        Refusal::Spoiled { label, reasons } => {
-            words.text(lang, "refused-spoiled", &args.with("label", label.clone()).with("why", reasons.join("; ")))
-        }
+        Refusal::Spoiled { label, reasons } => words.text(
+            lang,
+            "refused-spoiled",
+            &args.with("label", label.clone()).with("why", words.reasons(lang, reasons)),
+        ),
     }
 }

@@ -14,7 +14,8 @@ pub(crate) fn csv(table: &Table) -> String {
             })
         })
         .collect();
-    let mut lines = vec![line(table.columns.iter().zip(&spreads).flat_map(|(column, spread)| heads(column, spread)))];
+    let mut lines =
+        vec![line(table.columns.iter().zip(&spreads).flat_map(|(column, spread)| heads(table, column, spread)))];
     for row in &table.body {
         let cells = row.cells.iter().zip(&table.columns).zip(&spreads);
         lines.push(line(cells.flat_map(|((cell, column), spread)| values(&cell.content, column, spread))));
@@ -22,7 +23,7 @@ pub(crate) fn csv(table: &Table) -> String {
     lines.concat()
 }
 
-fn heads(column: &Column, spread: &Option<Spread>) -> Vec<String> {
+fn heads(table: &Table, column: &Column, spread: &Option<Spread>) -> Vec<String> {
     let name = match column.derived {
         None => column.name.clone(),
         Some(Derived::Growth) => format!("growth({})", column.name),
@@ -30,7 +31,8 @@ fn heads(column: &Column, spread: &Option<Spread>) -> Vec<String> {
         Some(Derived::Speedup) => format!("speedup({})", column.name),
         Some(Derived::Difference) => format!("difference({})", column.name),
     };
-    let name = column.part.as_ref().map_or(name.clone(), |part| format!("{name} {part}"));
+    let part = column.part.as_ref().and_then(|part| table.point(part));
+    let name = part.map_or(name.clone(), |part| format!("{name} {part}"));
     let unit = match column.show.unit.as_str() {
         "" | "×" => String::new(),
         unit => format!(" [{unit}]"),

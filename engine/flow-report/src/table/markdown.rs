@@ -101,7 +101,8 @@ pub(crate) fn heads(table: &Table, words: &Words, langs: &[&str]) -> Vec<String>
             .is_some_and(|before| before.name == column.name && before.part == column.part && before.derived.is_none());
         let label = join(langs.iter().map(|lang| label(column, words, lang, follows)));
         let comma = if langs == ["zh"] { "，" } else { ", " };
-        let part = column.part.as_ref().map_or_else(String::new, |part| format!("{comma}{part}"));
+        let part = column.part.as_ref().and_then(|part| table.point(part));
+        let part = part.map_or_else(String::new, |part| format!("{comma}{}", literal(&part)));
         let unit = match column.show.head() {
             Some("points") => format!(" ({})", words.joined(langs, "unit-points")),
             Some(unit) => format!(" ({unit})"),
@@ -172,7 +173,7 @@ pub(crate) fn content(content: &Content, column: &Column, words: &Words, langs: 
                 }
             }
         }
-        Content::Text { text, .. } => text.clone(),
+        Content::Text { text, .. } => literal(text),
         Content::Outcome { outcome, gpu } => {
             let id = serde_json::to_value(outcome).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
             let args = |_: &&str| Args::new().with("gpu", if *gpu { "yes" } else { "no" });
@@ -187,6 +188,25 @@ pub(crate) fn content(content: &Content, column: &Column, words: &Words, langs: 
         }
         Content::Absent => "—".into(),
     }
+}
+
+/// Somebody's own text as Markdown that reads as it was written; nothing at all is `""`. A sign inside a word is none of
+/// Markdown's, `mobilenet_v2`.
+pub(crate) fn literal(text: &str) -> String {
+    if text.is_empty() {
+        return "\"\"".into();
+    }
+    let chars: Vec<char> = text.chars().collect();
+    let word = |at: Option<usize>| at.and_then(|at| chars.get(at)).is_some_and(|c| c.is_alphanumeric());
+    let mut out = String::with_capacity(text.len());
+    for (at, c) in chars.iter().enumerate() {
+        let inside = word(at.checked_sub(1)) && word(Some(at + 1));
+        if matches!(c, '*' | '`' | '<' | '[' | ']' | '\\') || *c == '_' && !inside {
+            out.push('\\');
+        }
+        out.push(*c);
+    }
+    out
 }
 
 /// What is to be said below a table, one line each.
@@ -224,9 +244,11 @@ fn worded(note: &Note, words: &Words, lang: &str) -> String {
                 &args.with("what", what).with("one", one.clone()).with("other", other.clone()),
             )
         }
-        Note::Spoiled { label, reasons } => {
-            words.text(lang, "note-spoiled", &args.with("label", label.clone()).with("why", reasons.join("; ")))
-        }
+        Note::Spoiled { label, reasons } => words.text(
+            lang,
+            "note-spoiled",
+            &args.with("label", label.clone()).with("why", words.reasons(lang, reasons)),
+        ),
         Note::Partial { used, of } => {
             words.text(lang, "note-partial", &args.with("used", used.to_string()).with("of", of.to_string()))
         }
@@ -258,8 +280,13 @@ impl Names<'_> {
     /// At the head of a column, or the start of a line.
     pub(crate) fn head(&self, of: &str, lang: &str) -> String {
         let own =
-            self.table.columns.iter().find(|c| c.name == of && c.derived.is_none()).and_then(|c| c.label.as_ref());
+            self.table.columns.iter().filter(|c| c.name == of && c.derived.is_none()).find_map(|c| c.label.as_ref());
         own.map_or_else(|| name(of, self.words, lang), |label| label.of(lang).to_owned())
+    }
+
+    /// It begins with a name as somebody wrote it, `lr_decay`, and no word of the catalogue.
+    pub(crate) fn begins(&self, text: &str, lang: &str) -> bool {
+        self.table.columns.iter().any(|c| self.head(&c.name, lang) == c.name && text.starts_with(c.name.as_str()))
     }
 
     /// Inside a sentence.

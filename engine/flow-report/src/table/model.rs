@@ -257,6 +257,13 @@ impl Table {
         }
     }
 
+    /// A value of the split, or a difference of two, where its axis is not beside it.
+    pub(crate) fn point(&self, part: &str) -> Option<String> {
+        let (axis, _) = self.split.as_ref()?;
+        let values: Vec<String> = part.split(" − ").map(|value| crate::columns::point(axis, value)).collect();
+        Some(values.join(" − "))
+    }
+
     /// The labels of all results that it rests on.
     pub fn labels(&self) -> std::collections::BTreeSet<&str> {
         self.body.iter().flat_map(|r| &r.cells).flat_map(|c| &c.of).map(String::as_str).collect()
