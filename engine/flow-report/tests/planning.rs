@@ -102,3 +102,43 @@ publish:
         `sub/../x.md` is written by another entry of `publish` too; a report at `to:` is the whole of its file
     "#);
 }
+
+#[test]
+fn what_is_of_no_known_form_is_told_what_was_expected() {
+    let steps =
+        "  t: {uses: flow/table, with: {from: a, rows: {x: 1}, columns: [3, {column: wall}, {name: wall, label: x}]}}
+  u: {uses: flow/table, with: {from: f, columns: [wall]}}
+  r:
+    uses: flow/report
+    with:
+      setup: [{label: {fr: x}, value: 1}]
+      sections:
+        - {table: u, notes: {guess: {resource: cpuu, en: x}, question: 3}}
+        - {table: u, notes: {guess: {reason: cpu}, hint: x}, note: x, tolerance: 2}
+";
+    insta::assert_snapshot!(told(steps), @r#"
+        `columns.1` wants the parameter `label`
+
+        `columns.2` wants the parameter `column`
+    rows
+        `rows` of `flow/table` is the mapping {"x":1}: expected a text or a list
+    3
+        `columns.0` of `flow/table` is the number 3: expected a text or a mapping
+    name
+        `columns.2` has no parameter `name`; there are `column`, `label`
+    fr
+        `setup.0.label` has no parameter `fr`; there are `en`, `zh`
+    cpuu
+        `sections.0.notes.guess.resource` of `flow/report` is the text "cpuu": expected "cpu" or "gpu" or "gpu_memory" or "gpu_memory_traffic" or "data"
+    3
+        `sections.0.notes.question` of `flow/report` is the number 3: expected a text or a mapping
+    reason
+        `sections.1.notes.guess` has no parameter `reason`; there are `en`, `zh`
+    hint
+        `sections.1.notes` has no parameter `hint`; there are `guess`, `question`, `todo`
+    note
+        `sections.1` has no parameter `note`; did you mean `notes`?
+    2
+        `sections.1.tolerance` of `flow/report`: 2 is greater than the maximum of 1
+    "#);
+}

@@ -374,14 +374,11 @@ fn what_is_not_there_is_said() {
     let out = run("report", feb08::with(), &input).expect("a report");
     let report = text(&out, "report.md");
     insta::assert_snapshot!(report.rsplit_once("---\n").expect("remarks").1, @r#"
-
     The GPUs of this report were declared, not real.
 
     Left out: `four_table` (when: machine.gpus >= 4).
 
     Left out: `together` (its matrix is empty: trio).
-
-    `solo[version=v7,batch=16]` is not to be trusted: another program used 40 % of the CPU.
 
     `solo[version=v7,batch=32]` ran while other programs used 17.0 % of the CPU.
 
@@ -394,8 +391,6 @@ fn what_is_not_there_is_said() {
     略去：`four_table`（when: machine.gpus >= 4）。
 
     略去：`together`（its matrix is empty: trio）。
-
-    `solo[version=v7,batch=16]` 的测量受到干扰，不可采信：another program used 40 % of the CPU。
 
     `solo[version=v7,batch=32]` 运行时，其他程序占用了 17.0 % 的 CPU。
 
@@ -508,11 +503,7 @@ fn odd_names_and_values_read_as_they_were_written() {
 
     ---
 
-    `s[size=<b>,lr=0.1]` is not to be trusted: `photos` changed while it ran.
-
     2 of the results were measured while other programs used the CPU: up to 50.0 % of it, beside `s[size=x*y*,lr=0.1]`.
-
-    `s[size=<b>,lr=0.1]` 的测量受到干扰，不可采信：运行期间 `photos` 发生了变化。
 
     有 2 个结果在测量时受到其他程序占用 CPU 的影响，最多达 50.0 %（`s[size=x*y*,lr=0.1]`）。
     "#);

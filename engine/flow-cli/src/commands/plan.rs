@@ -108,12 +108,10 @@ fn render(expansion: &Expansion, plan: &CorePlan, tasks: &[Task], verbose: bool)
         }
     }
     out.extend(words::columns(&rows).into_iter().map(|line| format!("  {line}")));
-    for step in &expansion.steps {
-        if let Some(why) = &step.absent {
-            out.push(styled(FAINT, format_args!("  {} has no instances: {why}", step.name)));
-        }
+    // A part of the workflow may have nothing to do with them.
+    if plan.items.len() == expansion.instances.len() {
+        out.extend(expansion.remarks.iter().map(|remark| styled(FAINT, format_args!("  {remark}"))));
     }
-    out.extend(expansion.remarks.iter().map(|remark| styled(FAINT, format_args!("  {remark}"))));
     out.push(total(plan));
     out
 }

@@ -74,36 +74,63 @@ impl Plugins {
 
 /// The parameters of a step, as its schema tells them.
 fn parameters(provided: &Provided) -> Vec<Vec<String>> {
-    let Some(properties) = provided.with.get("properties").and_then(Value::as_object) else { return Vec::new() };
-    let required: Vec<&str> = provided
-        .with
+    let mut rows = Vec::new();
+    properties(&provided.with, 1, &mut rows);
+    rows
+}
+
+/// The keys of a mapping, and below each those of what it holds.
+fn properties(schema: &Value, depth: usize, rows: &mut Vec<Vec<String>>) {
+    const DEEP: usize = 4;
+    let Some(properties) = schema.get("properties").and_then(Value::as_object).filter(|_| depth <= DEEP) else {
+        return;
+    };
+    let required: Vec<&str> = schema
         .get("required")
         .and_then(Value::as_array)
         .map(|names| names.iter().filter_map(Value::as_str).collect())
         .unwrap_or_default();
-    let row = |(name, schema): (&String, &Value)| {
+    for (name, schema) in properties {
         let mut words = Vec::new();
-        if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
-            let choices: Vec<String> = choices
-                .iter()
-                .map(|choice| choice.as_str().map_or_else(|| choice.to_string(), str::to_owned))
-                .collect();
+        if let Some(choices) = choices(schema) {
             words.push(choices.join(" | "));
         } else if let Some(kind) = schema.get("type").and_then(Value::as_str) {
             words.push(kind.to_owned());
         }
-        match schema.get("default") {
+        match schema.get("default").filter(|default| !default.is_null()) {
             Some(default) => words.push(format!("default {default}")),
             None if required.contains(&&**name) => words.push("required".to_owned()),
             None => {}
         }
         let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        vec![
-            format!("  {name}"),
-            format!("{about}{}", if words.is_empty() { String::new() } else { format!(" [{}]", words.join("; ")) }),
-        ]
-    };
-    properties.iter().map(row).collect()
+        // What is said of it in one paragraph stands on one line.
+        let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
+        let more = if words.is_empty() { String::new() } else { format!(" [{}]", words.join("; ")) };
+        rows.push(vec![format!("{}{name}", "  ".repeat(depth)), format!("{about}{more}")]);
+        below(schema, depth + 1, rows);
+    }
+}
+
+/// What a list holds, and each of several forms.
+fn below(schema: &Value, depth: usize, rows: &mut Vec<Vec<String>>) {
+    properties(schema, depth, rows);
+    let forms = ["anyOf", "oneOf"].into_iter().filter_map(|word| schema.get(word)?.as_array()).flatten();
+    for schema in schema.get("items").into_iter().chain(forms) {
+        // A text in either language is known well enough.
+        let texts = schema.get("properties").and_then(Value::as_object).is_some_and(|p| p.keys().all(|k| k.len() == 2));
+        if !texts {
+            below(schema, depth, rows);
+        }
+    }
+}
+
+/// The words that it may be: of an enumeration, or of one with a description each.
+fn choices(schema: &Value) -> Option<Vec<String>> {
+    let word = |choice: &Value| choice.as_str().map_or_else(|| choice.to_string(), str::to_owned);
+    if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
+        return Some(choices.iter().map(word).collect());
+    }
+    schema.get("oneOf")?.as_array()?.iter().map(|one| one.get("const").map(word)).collect()
 }
 
 #[cfg(test)]

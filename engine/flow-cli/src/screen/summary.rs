@@ -96,9 +96,13 @@ fn failures(view: &View, out: &mut Vec<String>, log: &mut dyn FnMut(&AttemptId, 
         let why = attempt.and_then(|(_, attempt)| attempt.message.as_deref()).unwrap_or(&shown.reason);
         out.push(format!("  {} {}: {why}", styled(BAD, words::outcome(outcome)), styled(STRONG, &shown.label)));
         if let Some((id, attempt)) = attempt {
-            let lines = log(&id, &attempt.folder);
+            let lines: Vec<String> =
+                log(&id, &attempt.folder).into_iter().filter(|line| !line.trim().is_empty()).collect();
             out.extend(lines.iter().map(|line| styled(FAINT, format_args!("    | {line}"))));
-            out.push(format!("    flow logs '{}' shows all of it", shown.label));
+            // What printed nothing, flow's own steps among that, has no log to look at.
+            if !lines.is_empty() {
+                out.push(format!("    flow logs '{}' shows all of it", shown.label));
+            }
         }
     }
     if failed.len() > SHOWN {

@@ -181,12 +181,20 @@ impl Schema {
                     matches!(e.kind(), ValidationErrorKind::Type { .. } | ValidationErrorKind::Constant { .. })
                         && e.instance_path().len_of() == here
                 };
-                let meant: Vec<_> = context.iter().filter(|branch| !branch.iter().any(other_type)).collect();
-                if let [branch] = &meant[..] {
+                let branches = branches(context, here);
+                let meant: Vec<_> = branches.iter().filter(|branch| !branch.iter().any(|e| other_type(e))).collect();
+                // Of several, the one of which the most is right: it fails the furthest inside, or in the fewest things.
+                let depth = |branch: &[&ValidationError<'_>]| {
+                    let inside = branch.iter().map(|e| e.instance_path().len_of()).min().unwrap_or(0);
+                    (inside, std::cmp::Reverse(branch.len()))
+                };
+                let best = meant.iter().map(|branch| depth(branch)).max();
+                let mut likely = meant.iter().filter(|branch| Some(depth(branch)) == best);
+                if let (Some(branch), None) = (likely.next(), likely.next()) {
                     return branch.iter().for_each(|e| self.explain(e, unknown, found));
                 }
                 let mut wanted: Vec<String> = Vec::new();
-                for e in context.iter().flatten() {
+                for e in branches.iter().flatten() {
                     let word = match e.kind() {
                         ValidationErrorKind::Type { kind: jsonschema::error::TypeKind::Single(one) } => {
                             type_words(&one.to_string()).to_owned()
@@ -199,9 +207,16 @@ impl Schema {
                         wanted.push(word);
                     }
                 }
+                // Nothing is what an absent value is, and rarely what is wanted of one that is there.
+                if wanted.len() > 1 {
+                    wanted.retain(|word| word != "null");
+                }
                 let what = Diagnostic::new(is());
                 found.push(value(if wanted.is_empty() {
-                    what.label("none of the forms that it may have")
+                    match self.forms(error) {
+                        Some(forms) => what.label(format!("expected {forms}")),
+                        None => what.label("none of the forms that it may have"),
+                    }
                 } else {
                     what.label(format!("expected {}", wanted.join(" or ")))
                 }));
@@ -222,10 +237,35 @@ impl Schema {
         schema.get("properties").and_then(Json::as_object).map(|p| p.keys().cloned().collect()).unwrap_or_default()
     }
 
+    /// What its schema says in words of a value that may have several forms.
+    fn forms(&self, error: &ValidationError<'_>) -> Option<String> {
+        let pointer = error.schema_path().to_string();
+        let schema = self.root.pointer(pointer.rsplit_once('/').map_or("", |(above, _)| above))?;
+        let said = schema.get("description")?.as_str()?.split_whitespace().collect::<Vec<_>>().join(" ");
+        Some(said.trim_end_matches('.').to_owned())
+    }
+
     fn about(&self, path: &[Seg], name: &str) -> Option<String> {
         let property = self.root.get("properties").filter(|_| path.is_empty())?.get(name)?;
         Some(format!("{name}: {}", property.get("description")?.as_str()?.lines().next()?))
     }
+}
+
+/// The branches of several forms, those of a form that has forms itself among them.
+fn branches<'e>(context: &'e [Vec<ValidationError<'static>>], here: usize) -> Vec<Vec<&'e ValidationError<'static>>> {
+    let mut flat = Vec::new();
+    for branch in context {
+        match &branch[..] {
+            [error] if error.instance_path().len_of() == here => match error.kind() {
+                ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+                    flat.extend(branches(context, here));
+                }
+                _ => flat.push(vec![error]),
+            },
+            _ => flat.push(branch.iter().collect()),
+        }
+    }
+    flat
 }
 
 trait LenOf {

@@ -49,17 +49,6 @@ pub(crate) fn check(file: &File, steps: &mut [Step], problems: &mut Problems) {
             entry.to.visit(&mut |expr, at| check.expression(expr, at));
         }
     }
-    let targets: Vec<(&str, &At)> = file
-        .publish
-        .iter()
-        .filter(|e| !e.whats_new)
-        .filter_map(|e| e.to.as_const().and_then(|v| v.as_str()).map(|path| (path, &e.to.at)))
-        .collect();
-    for (n, (path, at)) in targets.iter().enumerate() {
-        if targets[..n].iter().any(|(other, _)| other == path) {
-            problems.value(at, Diagnostic::new(format!("two reports would be published as `{path}`")));
-        }
-    }
 }
 
 fn step_names(step: &Step, names: &Names<'_>, problems: &mut Problems) {

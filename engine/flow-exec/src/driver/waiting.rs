@@ -74,6 +74,7 @@ fn shortage(session: &Session, cards: &Cards, now: Time, shortage: &Shortage) ->
     let Shortage { requested, available, .. } = shortage;
     match shortage.resource {
         Resource::Jobs => format!("{requested} of the jobs at once, {available} free{held}"),
+        Resource::Cpus if *requested == 1 => format!("1 CPU, {available} free{held}"),
         Resource::Cpus => format!("{requested} CPUs, {available} free{held}"),
         Resource::Memory => format!("{} of host memory, {} free{held}", gib(*requested), gib(*available)),
         Resource::Gpus if *requested == 1 => format!("a GPU with room for it{held}"),
