@@ -191,15 +191,14 @@ fn places(lines: &[Line<'_>]) -> Vec<Place> {
 fn with_entry(file: &str, entry: &str, identity: &Identity) -> String {
     let name = mark(&format!("{} on {}", identity.workflow, identity.hardware));
     let date = mark(&identity.date);
-    let own = |file: &str| places(&lines(file)).into_iter().filter(|p| p.identity == name).collect::<Vec<_>>();
-    let old = own(file).into_iter().find(|p| p.date == date);
-    let without = match &old {
-        Some(old) => without(file, old),
-        // A merge may have left several; where they stand in each other, one more comes to light with each that goes.
-        None => std::iter::successors(Some(file.to_owned()), |file| Some(without(file, own(file).first()?)))
-            .last()
-            .unwrap_or_default(),
-    };
+    let own = |file: &str| places(&lines(file)).into_iter().find(|p| p.identity == name);
+    let old = own(file);
+    // Somebody may have copied it; only one is to be there.
+    let (mut without, mut copies) = (file.to_owned(), 0);
+    while let Some(copy) = own(&without) {
+        without = self::without(&without, &copy);
+        copies += 1;
+    }
     // Ends of lines as the rest of the file has them.
     let eol = match without.find('\n') {
         Some(at) if without[..at].ends_with('\r') => "\r\n",
@@ -223,8 +222,8 @@ fn with_entry(file: &str, entry: &str, identity: &Identity) -> String {
     let block = block.replace('\n', eol);
 
     match old {
-        Some(old) => format!("{}{block}{}", &file[..old.start], &file[old.end..]),
-        None => insert(&without, &block, &date, eol),
+        Some(old) if old.date == date && copies == 1 => format!("{}{block}{}", &file[..old.start], &file[old.end..]),
+        _ => insert(&without, &block, &date, eol),
     }
 }
 

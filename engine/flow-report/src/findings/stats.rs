@@ -75,8 +75,8 @@ pub(crate) fn jumps(points: &[(f64, f64)]) -> Vec<Jump> {
         if step - slope <= 6.0 * noise || step - slope <= 0.02 * points[at].1.abs() {
             continue;
         }
-        let before = level(at.saturating_sub(2), at + 1, at);
-        let after = level(at + 1, (at + 4).min(points.len()), at);
+        let before = level(at.saturating_sub(4), at + 1, at);
+        let after = level(at + 1, (at + 6).min(points.len()), at);
         // Fewer than two points behind it cannot tell a jump from an outlier.
         if at + 2 < points.len() && at >= 1 && after - before > 4.0 * noise {
             found.push(Jump { at, height: after - before });
