@@ -222,12 +222,16 @@ pub(crate) fn listing_digest(found: &[Found]) -> Digest {
 pub(crate) fn content(path: &Path, kind: ArtifactKind) -> Result<Digest> {
     match kind {
         ArtifactKind::File => file(path),
-        ArtifactKind::Folder => Ok(manifest(&walk(path, Links::Keep)?, |entry| {
-            let path = path.join(&entry.path);
-            Ok((file(&path)?, entry.meta.len()))
-        })?
-        .digest()),
+        ArtifactKind::Folder => Ok(folder(path)?.digest()),
     }
+}
+
+/// The manifest of the folder at `path`, read anew.
+pub(crate) fn folder(path: &Path) -> Result<Manifest> {
+    manifest(&walk(path, Links::Keep)?, |entry| {
+        let path = path.join(&entry.path);
+        Ok((file(&path)?, entry.meta.len()))
+    })
 }
 
 /// The digest of a file, read anew.

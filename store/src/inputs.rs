@@ -112,26 +112,39 @@ impl Inputs {
         if let Some(seen) = self.seen.get(&key) {
             return Ok(seen.tree);
         }
-        let meta = fs::metadata(path).map_err(StoreError::io("read", path))?;
-        let seen = if meta.is_dir() {
-            self.folder(path, by_listing)?
-        } else if meta.is_file() {
-            let (stamp, digest) = self.file(path, &meta)?;
-            let tree = Tree { digest, kind: ArtifactKind::File, files: 1, bytes: meta.len() };
-            Seen { tree, files: vec![SeenFile { path: path.to_owned(), stamp, what: SeenKind::Content(digest) }] }
-        } else {
-            return Err(hash::special(path, &meta));
-        };
+        let seen = self.look(path, by_listing)?;
         let tree = seen.tree;
         self.seen.insert(key, seen);
         Ok(tree)
     }
 
+    fn look(&self, path: &Path, by_listing: bool) -> Result<Seen> {
+        let meta = fs::metadata(path).map_err(StoreError::io("read", path))?;
+        if meta.is_dir() {
+            self.folder(path, by_listing)
+        } else if meta.is_file() {
+            let (stamp, digest) = self.file(path, &meta)?;
+            let tree = Tree { digest, kind: ArtifactKind::File, files: 1, bytes: meta.len() };
+            Ok(Seen { tree, files: vec![SeenFile { path: path.to_owned(), stamp, what: SeenKind::Content(digest) }] })
+        } else {
+            Err(hash::special(path, &meta))
+        }
+    }
+
     /// What of an input is no longer as it was when it was hashed, if anything: asked when it is handed to a step, and when
-    /// that step has ended.
-    pub fn changed(&self, path: &Path, by_listing: bool) -> Option<PathBuf> {
-        let seen = self.seen.get(&(path.to_owned(), by_listing))?;
-        seen.files.iter().find(|file| !file.is_as_it_was()).map(|file| file.path.clone())
+    /// that step has ended. What only looks changed, for it was touched or written again with the same content, is read again.
+    pub fn changed(&mut self, path: &Path, by_listing: bool) -> Option<PathBuf> {
+        let key = (path.to_owned(), by_listing);
+        let before = self.seen.get(&key)?;
+        let looks = before.files.iter().find(|file| !file.is_as_it_was())?.path.clone();
+        let tree = before.tree;
+        match self.look(path, by_listing) {
+            Ok(now) if now.tree.digest == tree.digest => {
+                self.seen.insert(key, now);
+                None
+            }
+            _ => Some(looks),
+        }
     }
 
     fn folder(&self, path: &Path, by_listing: bool) -> Result<Seen> {

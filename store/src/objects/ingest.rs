@@ -5,7 +5,7 @@ use std::{
     fs::{self, File, FileTimes, Metadata, Permissions},
     io,
     os::unix::fs::{MetadataExt, PermissionsExt},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use flow_core::{Artifact, ArtifactKind, Digest};
@@ -13,7 +13,7 @@ use flow_core::{Artifact, ArtifactKind, Digest};
 use super::{Objects, remove_tree, stamp, untouched};
 use crate::{
     Result, StoreError,
-    hash::{self, FoundKind, Links, not_an_artifact},
+    hash::{self, Found, FoundKind, Links, not_an_artifact},
 };
 
 impl Objects {
@@ -176,7 +176,7 @@ fn settle_file(path: &Path) -> Result<(Digest, u64)> {
         let file = File::open(path)?;
         let executable = hash::is_executable(&file.metadata()?);
         let (content, bytes) = hash::content_digest(&file)?;
-        file.set_permissions(Permissions::from_mode(if executable { 0o555 } else { 0o444 }))?;
+        file.set_permissions(read_only(executable))?;
         file.set_times(FileTimes::new().set_modified(stamp()))?;
         Ok((hash::file_digest(content, executable), bytes))
     };
@@ -191,24 +191,28 @@ fn settle_folder(path: &Path, meta: &Metadata) -> io::Result<()> {
 }
 
 /// Times and modes of a copy, which differ from those of what was copied.
-fn resettle(path: &Path) -> Result<()> {
-    let meta = fs::symlink_metadata(path).map_err(StoreError::io("settle", path))?;
-    if meta.is_dir() {
-        for entry in
-            hash::walk(path, Links::Keep)?.iter().rev().filter(|entry| !matches!(entry.kind, FoundKind::Link(_)))
-        {
-            let whole = path.join(&entry.path);
-            let settled = match entry.kind {
-                FoundKind::Folder => settle_folder(&whole, &entry.meta),
-                _ => File::open(&whole).and_then(|file| file.set_times(FileTimes::new().set_modified(stamp()))),
-            };
-            settled.map_err(StoreError::io("settle", &whole))?;
-        }
-        return Ok(());
+pub(super) fn resettle(path: &Path) -> Result<()> {
+    let found = match fs::symlink_metadata(path).map_err(StoreError::io("settle", path))? {
+        meta if meta.is_dir() => hash::walk(path, Links::Keep)?,
+        meta => vec![Found { path: PathBuf::new(), kind: FoundKind::File, meta }],
+    };
+    for Found { path: below, kind, meta } in found.iter().rev() {
+        let whole = if below.as_os_str().is_empty() { path.to_owned() } else { path.join(below) };
+        let settled = match kind {
+            FoundKind::Folder => settle_folder(&whole, meta),
+            FoundKind::File => File::open(&whole).and_then(|file| {
+                file.set_permissions(read_only(hash::is_executable(meta)))?;
+                file.set_times(FileTimes::new().set_modified(stamp()))
+            }),
+            FoundKind::Link(_) => Ok(()),
+        };
+        settled.map_err(StoreError::io("settle", &whole))?;
     }
-    File::open(path)
-        .and_then(|file| file.set_times(FileTimes::new().set_modified(stamp())))
-        .map_err(StoreError::io("settle", path))
+    Ok(())
+}
+
+fn read_only(executable: bool) -> Permissions {
+    Permissions::from_mode(if executable { 0o555 } else { 0o444 })
 }
 
 /// Copies a file, or a folder with everything in it; links as links.

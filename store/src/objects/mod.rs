@@ -3,7 +3,8 @@
 //!
 //! `objects/ab/cdef…` is a file or a folder, `objects/ab/cdef….list` the manifest of a folder (also of an input folder, whose
 //! content is not kept). Files there are read-only, and everything has one and the same modification time: a write changes it,
-//! so that a few `stat` calls tell a damaged artifact. Folders stay writable, for `rm -r` to work.
+//! so that a few `stat` calls tell a sound artifact; one that looks changed is read again, and kept if its content is right.
+//! Folders stay writable, for `rm -r` to work.
 //!
 //! Nothing is synced to the disk: an object survives the death of every process, not a power cut. What a power cut tears has
 //! another size or time than it should have, and counts as missing.
@@ -67,15 +68,37 @@ impl Objects {
         })
     }
 
-    /// What is wrong with an artifact: `is missing`, `was changed: cat/7.jpg`.
+    /// What is wrong with an artifact: `is missing`, `was changed: cat/7.jpg`. A copy of a store, or a `touch`, changes times and
+    /// not contents: what looks changed is read again, and is as it was if its content is.
     pub(crate) fn check(&self, artifact: &Artifact) -> Result<(), String> {
         let path = self.path(&artifact.digest);
         let meta = fs::symlink_metadata(&path).map_err(|e| unreadable(&e))?;
-        match artifact.kind {
+        let looks = match artifact.kind {
             ArtifactKind::File if meta.is_file() && untouched(&meta, artifact.bytes) => Ok(()),
             ArtifactKind::Folder if meta.is_dir() => self.check_folder(&artifact.digest, &path, &meta),
             _ => Err("was changed".into()),
+        };
+        looks.or_else(|damage| self.restore(artifact, &path).then_some(()).ok_or(damage))
+    }
+
+    /// Gives an artifact with the right content the time and the modes back by which it is known; false if the content is
+    /// another.
+    fn restore(&self, artifact: &Artifact, path: &Path) -> bool {
+        let is_kind = match artifact.kind {
+            ArtifactKind::File => path.is_file(),
+            ArtifactKind::Folder => path.is_dir(),
+        };
+        let sound = is_kind && hash::content(path, artifact.kind).is_ok_and(|found| found == artifact.digest);
+        if sound {
+            // In a store that cannot be written it is sound all the same, and read again the next time.
+            let _ = ingest::resettle(path);
+            if artifact.kind == ArtifactKind::Folder
+                && let Ok(manifest) = hash::folder(path)
+            {
+                let _ = self.keep_manifest(&manifest);
+            }
         }
+        sound
     }
 
     fn check_folder(&self, digest: &Digest, path: &Path, meta: &Metadata) -> Result<(), String> {

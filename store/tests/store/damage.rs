@@ -48,6 +48,35 @@ fn a_sound_store_is_left_alone() {
 }
 
 #[test]
+fn a_store_that_was_copied_or_touched_is_the_same_store() {
+    let dir = scratch();
+    let results = run(dir.path(), 2);
+    let objects = open(dir.path()).unwrap().objects().clone();
+    let files = [("a/b.txt".to_owned(), b"b".to_vec()), ("c.txt".to_owned(), b"c".to_vec())];
+    let folder = objects.store_files(&files.into()).unwrap();
+    let file = results[0].outputs["out"].clone();
+    let touched =
+        [objects.path(&file.digest), objects.path(&folder.digest), objects.path(&folder.digest).join("a/b.txt")];
+    for path in &touched {
+        fs::File::open(path)
+            .unwrap()
+            .set_times(fs::FileTimes::new().set_modified(std::time::SystemTime::now()))
+            .unwrap();
+    }
+    assert!(objects.has(&file) && objects.has(&folder), "the contents are what they were");
+    fs::remove_file(touched[1].with_extension("list")).unwrap();
+    assert!(objects.has(&folder) && objects.manifest(&folder.digest).unwrap().is_some(), "so is a lost list");
+    let mtime = |path| fs::metadata(path).unwrap().modified().unwrap();
+    assert_eq!(mtime(&touched[1]), mtime(&touched[2]), "the time by which they are known is back");
+    let (_, found) = examine(dir.path(), true);
+    assert!(found.is_sound(), "{found:?}");
+    // Another content is another matter, whatever its length.
+    fs::remove_file(&touched[2]).unwrap();
+    fs::write(&touched[2], "x").unwrap();
+    assert!(!objects.has(&folder));
+}
+
+#[test]
 fn a_damaged_database_is_moved_aside_and_rebuilt_from_the_journals() {
     // Each kind of damage that has been seen, at several places of the file.
     for (at, len) in [(0, 64), (16, 200), (4_096, 4_096), (100_000, 300_000), (0, 1 << 20)] {
