@@ -36,7 +36,11 @@ impl Check {
         }
         let mut worst = ExitCode::SUCCESS;
         for request in requests {
-            match Session::open(&request, &crate::builtins::Steps::new()) {
+            let opened = Session::open(&request, &crate::builtins::Steps::new()).and_then(|session| {
+                session.check_inputs(&session.wanted(&[])?)?;
+                Ok(session)
+            });
+            match opened {
                 Ok(session) => {
                     let expansion = &session.expansion;
                     output.line(format!(

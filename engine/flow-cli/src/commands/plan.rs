@@ -59,9 +59,11 @@ pub(crate) fn show(
 ) -> Done {
     let session = Session::open(request, &crate::builtins::Steps::new())?;
     let wanted = session.wanted(targets)?;
+    session.check_inputs(&wanted)?;
     let force = force.of(&session)?;
     let knowledge = Knowledge::open(&session, &place::doing())?;
     let plan = flow_exec::plan(&session, &knowledge, &wanted, &force)?;
+    session.check_secrets(&plan)?;
     let expansion = &session.expansion;
     if json {
         for item in &plan.items {

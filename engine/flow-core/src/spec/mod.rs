@@ -17,7 +17,8 @@ pub(crate) use crate::expr::value::describe;
 use std::{collections::BTreeSet, sync::Arc};
 
 use self::{
-    at::{At, Problem, Problems},
+    at::{At, On, Problem, Problems},
+    part::Part,
     read::{File, Reader},
     step::{Action, Step},
 };
@@ -127,6 +128,19 @@ impl Workflow {
                 _ => None,
             })
             .collect()
+    }
+
+    /// The diagnostic with the place of `text` in the first of these keys that a step has, its own or copied.
+    pub fn about(&self, step: &str, keys: &[&str], text: &str, what: Diagnostic) -> Diagnostic {
+        let found = self.steps.iter().find(|found| *found.name == *step).map(|found| {
+            let mut parts = keys.iter().filter_map(|key| found.parts.iter().find(|(name, _)| name == key));
+            match parts.next() {
+                Some((_, Part::Value(value) | Part::With(value, _))) => (value.at.clone(), On::Text(text.to_owned())),
+                _ => (found.at.clone(), On::Key),
+            }
+        });
+        let (at, on) = found.unwrap_or((At::root(), On::Nothing));
+        self.locate(vec![Problem { at, on, what: what.clone() }]).pop().unwrap_or(what)
     }
 
     pub(crate) fn locate(&self, problems: Vec<Problem>) -> Vec<Diagnostic> {

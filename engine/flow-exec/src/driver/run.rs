@@ -113,6 +113,7 @@ pub fn run(
         return Ok(unchanged(snapshot));
     }
 
+    session.check_inputs(&wanted)?;
     let run = new_run_id();
     let me = holder(&options.doing, Some(run.clone()));
     let store = Store::open(&session.workspace.store, &me, |who: &Holder| {
@@ -140,6 +141,7 @@ pub fn run(
         }
         plan
     };
+    session.check_secrets(&plan)?;
     set_up(&session, &plan, store.dir(), observe)?;
 
     let mut journal = store.dir().run(&run).create()?;

@@ -2,11 +2,15 @@
 //! Takes no lock and writes nothing.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
 
-use flow_core::{Builtins, Catalogue, ExpandRequest, Expansion, Machine, Source, Workflow, parse, plan::Context};
+use flow_core::{
+    Builtins, Catalogue, Diagnostic, ExpandRequest, Expansion, InstanceId, Machine, Source, Workflow, parse,
+    plan::{Context, Item, Plan, State},
+};
 
 use crate::{ExecError, Workspace, hardware, plugins};
 
@@ -91,7 +95,7 @@ impl Session {
     }
 
     /// Diagnostics about this workflow as an error.
-    pub fn wrong(&self, diagnostics: Vec<flow_core::Diagnostic>) -> ExecError {
+    pub fn wrong(&self, diagnostics: Vec<Diagnostic>) -> ExecError {
         ExecError::Workflow { source_text: Box::new(self.workflow.source().clone()), diagnostics }
     }
 
@@ -100,11 +104,65 @@ impl Session {
         self.workspace.folder.join(written)
     }
 
+    /// Looks for what these instances need beside results: their declared inputs.
+    ///
+    /// # Errors
+    /// Every input that is not there, with its place and the nearest name.
+    pub fn check_inputs(&self, wanted: &[InstanceId]) -> Result<(), ExecError> {
+        let mut missing = BTreeSet::new();
+        for id in wanted {
+            let instance = &self.expansion.instances[id.index()];
+            let runs = instance.skip.is_none() && instance.does_not_fit.is_none();
+            let gone = instance.inputs.iter().filter(|input| runs && !self.path(&input.path).exists());
+            missing.extend(gone.map(|input| (instance.step, input.path.as_str())));
+        }
+        let wrong = missing.into_iter().map(|(step, path)| {
+            let step = &self.expansion.steps[step.index()].name;
+            self.workflow.about(step, &["inputs", "with"], path, self.missing_input(path))
+        });
+        let wrong: Vec<Diagnostic> = wrong.collect();
+        if wrong.is_empty() { Ok(()) } else { Err(self.wrong(wrong)) }
+    }
+
+    fn missing_input(&self, path: &str) -> Diagnostic {
+        let what = Diagnostic::new(format!("there is no `{path}` here")).label("expected a file or a folder");
+        if path.contains(['*', '?', '[']) {
+            return what.help("`inputs` takes no patterns: name each file, or the folder that they are in");
+        }
+        let (folder, name) = path.rsplit_once('/').map_or(("", path), |(folder, name)| (folder, name));
+        let there = fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
+        let names: Vec<String> = there.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        match flow_core::nearest(name, names.iter().map(String::as_str)) {
+            Some(near) if folder.is_empty() => what.help(format!("did you mean `{near}`?")),
+            Some(near) => what.help(format!("did you mean `{folder}/{near}`?")),
+            None => what.help(format!("it is looked for in {}", self.path(folder).display())),
+        }
+    }
+
+    /// Looks for the secrets of what is to run.
+    ///
+    /// # Errors
+    /// Every one that is not set in the environment, with its place.
+    pub fn check_secrets(&self, plan: &Plan) -> Result<(), ExecError> {
+        let runs = |item: &&Item| matches!(item.state, State::Run(_) | State::After(_));
+        let steps: BTreeSet<_> =
+            plan.items.iter().filter(runs).map(|item| self.expansion.instances[item.id.index()].step).collect();
+        let mut wrong = Vec::new();
+        for step in steps.iter().map(|step| &self.expansion.steps[step.index()]) {
+            for secret in step.secrets.iter().filter(|name| std::env::var_os(name).is_none()) {
+                let what = Diagnostic::new(format!("the secret `{secret}` is not set in the environment"))
+                    .help(format!("`export {secret}=…` before `flow run`"));
+                wrong.push(self.workflow.about(&step.name, &["secrets"], secret, what));
+            }
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(self.wrong(wrong)) }
+    }
+
     /// The instances that targets name, with all that they need; everything without targets.
     ///
     /// # Errors
     /// An unknown name.
-    pub fn wanted(&self, targets: &[String]) -> Result<Vec<flow_core::InstanceId>, ExecError> {
+    pub fn wanted(&self, targets: &[String]) -> Result<Vec<InstanceId>, ExecError> {
         if targets.is_empty() {
             return Ok(self.expansion.instances.iter().map(|instance| instance.id).collect());
         }
