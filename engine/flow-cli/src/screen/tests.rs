@@ -24,7 +24,7 @@ fn journal() -> Vec<JournalLine> {
         result
     };
     let plan = |state: &str| match state {
-        "run" => json!({"state": "run", "reason": "it has not run yet"}),
+        "run" => json!({"state": "run", "reason": "its first run"}),
         "after" => json!({"state": "after", "steps": ["solo"]}),
         "skipped" => json!({"state": "skipped", "reason": "machine.gpus >= 4 is false"}),
         _ => json!({"state": "cached"}),
@@ -59,13 +59,13 @@ fn journal() -> Vec<JournalLine> {
             json!({"event": "recorded", "instance": 1, "parts": {}, "result": result("solo[batch=16]", "ok",
             json!({"metrics": {"top1": {"value": 0.78, "unit": "ratio"}, "epoch_time": {"value": 9.8, "unit": "s"}}}))}),
         ),
-        (43_000, started(2, 1, "it has not run yet", json!([]))),
+        (43_000, started(2, 1, "its first run", json!([]))),
         (44_000, json!({"event": "ended", "instance": 2, "attempt": 1, "outcome": "failed", "message": "exit code 1"})),
         (44_000, json!({"event": "notice", "instance": 2, "text": "exit code 1; it is tried again"})),
-        (45_000, started(2, 2, "it has not run yet", json!([]))),
+        (45_000, started(2, 2, "its first run", json!([]))),
         (46_000, json!({"event": "ended", "instance": 2, "attempt": 2, "outcome": "failed", "message": "exit code 1"})),
         (46_000, json!({"event": "settled", "instance": 2, "outcome": "failed", "reason": "exit code 1"})),
-        (47_000, started(3, 3, "it has not run yet", json!(["GPU-a"]))),
+        (47_000, started(3, 3, "its first run", json!(["GPU-a"]))),
         (48_000, json!({"event": "ended", "instance": 3, "attempt": 3, "outcome": "out_of_memory"})),
         (
             48_000,
@@ -109,11 +109,11 @@ fn one_line_an_event() {
        0:01  released       solo[batch=16]
        0:11  epoch          solo[batch=16] 1  top1 0.78, train_loss 0.31
        0:42  done           solo[batch=16] in 41 s: top1 78 %, epoch_time 9.8 s
-       0:43  started        solo[batch=32] on 4 CPUs: it has not run yet
+       0:43  started        solo[batch=32] on 4 CPUs: its first run
        0:44  note           solo[batch=32]: exit code 1; it is tried again
-       0:45  started        solo[batch=32] on 4 CPUs: it has not run yet
+       0:45  started        solo[batch=32] on 4 CPUs: its first run
        0:46  failed         solo[batch=32]: exit code 1
-       0:47  started        solo[batch=512] on GPU 0, 4 CPUs: it has not run yet
+       0:47  started        solo[batch=512] on GPU 0, 4 CPUs: its first run
        0:48  out of memory  solo[batch=512] in 41 s: CUDA out of memory; process 7 (python) of somebody else
        0:48  note           solo[batch=512]: a stranger came to GPU 0
        0:49  skipped        table: solo[batch=32] did not succeed
@@ -142,7 +142,7 @@ fn the_summary() {
         | last line of AttemptId(2) in runs/r/attempts/2
         flow logs 'solo[batch=32]' shows all of it
       ran       solo[batch=16]: `batch` was 8, is 16
-      ran       solo[batch=512], out of memory: it has not run yet
+      ran       solo[batch=512], out of memory: its first run
       skipped   four[batch=16]: machine.gpus >= 4 is false
       skipped   table: solo[batch=32] did not succeed
       published reports/feb08.md

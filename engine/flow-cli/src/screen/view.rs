@@ -151,9 +151,7 @@ impl View {
             }),
             RunEvent::Settled { instance, outcome, reason } => self.set(*instance, |shown| {
                 shown.state = State::Settled(*outcome);
-                if shown.attempt.is_none() {
-                    shown.reason.clone_from(reason);
-                }
+                shown.reason.clone_from(reason);
             }),
             RunEvent::Notice { instance, text } => {
                 let about = instance.and_then(|id| self.instances.get(&id)).map(|shown| format!("{}: ", shown.label));

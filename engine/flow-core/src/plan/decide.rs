@@ -126,9 +126,10 @@ fn find(instance: &Instance, parts: Parts, lookup: &mut dyn Lookup, forced: bool
     let result = lookup.result(&fingerprint);
     let reasons = match &result {
         Some(result) => unfit(result, instance).map(Reason::NotReusable).into_iter().collect(),
-        None => match lookup.last(&instance.label) {
-            None => vec![Reason::NeverRan],
-            Some(last) => {
+        None => match (lookup.damage(&fingerprint), lookup.last(&instance.label)) {
+            (Some(damage), _) => vec![Reason::Damaged(damage)],
+            (None, None) => vec![Reason::NeverRan],
+            (None, Some(last)) => {
                 let differences = compare(&last, &parts, &mut |manifest| lookup.files(manifest));
                 if differences.is_empty() { vec![Reason::NoResult] } else { differences }
             }

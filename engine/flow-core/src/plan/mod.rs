@@ -45,6 +45,11 @@ pub trait Lookup {
     /// The result kept under a fingerprint, with all its artifacts still there.
     fn result(&mut self, fingerprint: &Digest) -> Option<StepResult>;
 
+    /// Why there is none under a fingerprint, where one was kept: what it produced is not as it was.
+    fn damage(&self, _fingerprint: &Digest) -> Option<String> {
+        None
+    }
+
     /// The parts of the last fingerprint of an instance of this workflow.
     fn last(&mut self, label: &str) -> Option<Parts>;
 

@@ -30,6 +30,8 @@ pub enum Reason {
     Forced,
     /// Nothing about it changed, and yet there is no result: it was removed, or none was kept.
     NoResult,
+    /// There was a result, and what it produced is not as it was: a sentence.
+    Damaged(String),
     /// There is a result, and it may not stand for it.
     NotReusable(Unfit),
     /// Its co-run group is looked up as one, and this other member must run.

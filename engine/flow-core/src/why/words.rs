@@ -23,9 +23,10 @@ pub fn sentence(reasons: &[Reason]) -> String {
 /// One reason in words.
 pub fn in_words(reason: &Reason) -> String {
     match reason {
-        Reason::NeverRan => "it has not run yet".to_owned(),
+        Reason::NeverRan => "its first run".to_owned(),
         Reason::Forced => "forced".to_owned(),
         Reason::NoResult => "its last attempt left no result to reuse".to_owned(),
+        Reason::Damaged(damage) => damage.clone(),
         Reason::NotReusable(unfit) => unfit_in_words(unfit),
         Reason::GroupMember(label) => format!("{label} of its co-run group must run"),
         Reason::Group => "its co-run group has other members".to_owned(),

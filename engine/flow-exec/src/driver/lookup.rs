@@ -55,6 +55,10 @@ impl Lookup for World<'_> {
         Some(result)
     }
 
+    fn damage(&self, fingerprint: &Digest) -> Option<String> {
+        self.damaged.get(fingerprint).cloned()
+    }
+
     fn last(&mut self, label: &str) -> Option<Parts> {
         let results = self.results?;
         let last = self.kept(results.last(self.workflow, label))?;
