@@ -90,7 +90,8 @@ pub enum RunEvent {
         attempt: AttemptId,
         /// Counted from 1.
         epoch: u32,
-        /// Metrics of that epoch.
+        /// Metrics of that epoch; NaN where the program gave none that is finite.
+        #[serde(deserialize_with = "crate::result::not_finite::map")]
         metrics: BTreeMap<String, f64>,
     },
     /// An attempt ended.

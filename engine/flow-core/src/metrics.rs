@@ -1,5 +1,7 @@
 //! `metrics:`: where the numbers of an unmodified program are, and how they are read from text. Does not open files.
 
+use std::sync::LazyLock;
+
 use regex::{Regex, escape};
 use serde_json::{Map, Value};
 
@@ -40,7 +42,7 @@ pub struct MetricRow {
     pub epoch: Option<u32>,
     /// Its name in the protocol's form, `[a-z][a-z0-9_]*`.
     pub name: String,
-    /// The number, finite.
+    /// The number; NaN for whatever is not finite: a loss that diverged is something to know.
     pub value: f64,
     /// `ratio`, `s`, or empty.
     pub unit: String,
@@ -60,6 +62,22 @@ impl MetricsFrom {
         let MetricsFrom::Stdout(pattern) = self else { return None };
         let timed = pattern.captures.iter().any(|c| c.name == "epoch").then(|| "epoch_time".to_owned());
         Some(pattern.captures.iter().filter(|c| c.name != "epoch").map(|c| c.name.clone()).chain(timed).collect())
+    }
+
+    /// That a program ended well, and no number was found.
+    pub fn nothing_found(&self) -> String {
+        match self {
+            MetricsFrom::Json(file) | MetricsFrom::Jsonl(file) => {
+                format!("no number is in `{file}`, which holds its metrics")
+            }
+            MetricsFrom::Csv(file) => format!("no number is below the header of `{file}`, which holds its metrics"),
+            MetricsFrom::Stdout(pattern) => {
+                format!(
+                    "no line that it printed matches the pattern of its metrics, `{}`; `flow logs` shows the lines",
+                    pattern.text()
+                )
+            }
+        }
     }
 }
 
@@ -121,38 +139,94 @@ impl Pattern {
             let number = |n: usize| found.get(n + 1).and_then(|m| m.as_str().parse::<f64>().ok());
             let epoch = self.captures.iter().position(|c| c.name == "epoch").and_then(number).and_then(whole);
             for (n, capture) in self.captures.iter().enumerate().filter(|(_, c)| c.name != "epoch") {
-                let Some(value) = number(n).filter(|v| v.is_finite()) else { continue };
-                let value = if capture.percent { value / 100.0 } else { value };
+                let Some(value) = number(n) else { continue };
+                let value = finite(if capture.percent { value / 100.0 } else { value });
                 rows.push(MetricRow { epoch, name: capture.name.clone(), value, unit: capture.unit.clone() });
             }
         }
     }
 }
 
-/// What programs print for a number; what is not finite is recognised so that the rest of its line is read.
+/// What programs print for a number.
 const NUMBER: &str = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?i:nan|inf(?:inity)?)";
 
-/// Reads the numbers from the text of the file, or of the log. What does not look like a number of that form is passed over.
-pub fn extract(from: &MetricsFrom, text: &str) -> Vec<MetricRow> {
+/// What programs write into JSON for what JSON has no number for, and texts, so that the same in a text is passed over.
+static BARE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#""(?:[^"\\]|\\.)*"|[-+]?\b(?:NaN|nan|Infinity|inf)\b"#).unwrap_or_else(|e| unreachable!("{e}"))
+});
+
+/// Stands for it in what is parsed; no program writes this text.
+const NOT_FINITE: &str = "\u{0}NaN";
+
+/// Reads the numbers from the text of the file, or from lines of the log. In a log, lines that do not match are passed over.
+///
+/// # Errors
+/// The file is not of its form: a sentence that names the file and the line.
+pub fn extract(from: &MetricsFrom, text: &str) -> Result<Vec<MetricRow>, String> {
     let mut rows = Vec::new();
+    let text = text.trim_start_matches('\u{feff}');
     match from {
-        MetricsFrom::Json(_) => match serde_json::from_str(text.trim_start_matches('\u{feff}')) {
-            Ok(Value::Object(object)) => read_object(&object, &mut rows),
-            Ok(Value::Array(list)) => list.iter().filter_map(Value::as_object).for_each(|o| read_object(o, &mut rows)),
-            _ => {}
+        MetricsFrom::Json(file) => match parse(text)
+            .map_err(|e| format!("`{file}` with its metrics is no JSON: {e}"))?
+        {
+            Value::Object(object) => read_object(&object, &mut rows),
+            Value::Array(list) => list.iter().filter_map(Value::as_object).for_each(|o| read_object(o, &mut rows)),
+            _ => return Err(format!("`{file}` with its metrics is neither an object of numbers nor a list of such")),
         },
-        MetricsFrom::Jsonl(_) => {
-            for line in text.lines() {
-                if let Ok(Value::Object(object)) = serde_json::from_str(line) {
-                    read_object(&object, &mut rows);
+        MetricsFrom::Jsonl(file) => {
+            for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+                match parse(line) {
+                    Ok(Value::Object(object)) => read_object(&object, &mut rows),
+                    _ => {
+                        return Err(format!(
+                            "`{file}` with its metrics: line {} is no JSON object: {}",
+                            n + 1,
+                            cut(line)
+                        ));
+                    }
                 }
             }
         }
-        MetricsFrom::Csv(_) => read_csv(text, &mut rows),
+        MetricsFrom::Csv(file) => {
+            let header = text.lines().next().unwrap_or_default();
+            if let Some(other) = [';', '\t'].into_iter().find(|c| header.contains(*c) && !header.contains(',')) {
+                let other = if other == ';' { "semicolons" } else { "tabs" };
+                return Err(format!(
+                    "`{file}` with its metrics: line 1 has {other} between its names; expected commas"
+                ));
+            }
+            read_csv(text, &mut rows);
+        }
         // A progress bar writes over its line.
         MetricsFrom::Stdout(pattern) => text.split(['\n', '\r']).for_each(|line| pattern.read(line, &mut rows)),
     }
-    rows
+    Ok(rows)
+}
+
+/// JSON, with `NaN` and `Infinity` as Python writes them.
+fn parse(text: &str) -> serde_json::Result<Value> {
+    serde_json::from_str(text).or_else(|error| {
+        let not_finite = Value::from(NOT_FINITE).to_string();
+        let known = BARE.replace_all(text, |found: &regex::Captures<'_>| match &found[0] {
+            quoted if quoted.starts_with('"') => quoted.to_owned(),
+            _ => not_finite.clone(),
+        });
+        // What is wrong is told of the text as it was.
+        serde_json::from_str(&known).map_err(|_| error)
+    })
+}
+
+fn cut(line: &str) -> String {
+    const LONGEST: usize = 60;
+    let line = line.trim();
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+fn finite(number: f64) -> f64 {
+    if number.is_finite() { number } else { f64::NAN }
 }
 
 fn whole(number: f64) -> Option<u32> {
@@ -169,6 +243,7 @@ fn read_object(object: &Map<String, Value>, rows: &mut Vec<MetricRow>) {
             let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}_{key}") };
             match value {
                 Value::Number(n) => push(&name, n.as_f64(), "", epoch, rows),
+                Value::String(text) if text == NOT_FINITE => push(&name, Some(f64::NAN), "", epoch, rows),
                 Value::Object(inner) => match (inner.get("value"), inner.get("unit")) {
                     (Some(Value::Number(n)), Some(Value::String(unit))) => push(&name, n.as_f64(), unit, epoch, rows),
                     _ => below(&name, inner, epoch, rows),
@@ -182,10 +257,7 @@ fn read_object(object: &Map<String, Value>, rows: &mut Vec<MetricRow>) {
 }
 
 fn read_csv(text: &str, rows: &mut Vec<MetricRow>) {
-    let mut reader = csv::ReaderBuilder::new()
-        .flexible(true)
-        .trim(csv::Trim::All)
-        .from_reader(text.trim_start_matches('\u{feff}').as_bytes());
+    let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(text.as_bytes());
     let Ok(header) = reader.headers().cloned() else { return };
     let epoch_at = header.iter().position(|name| name.eq_ignore_ascii_case("epoch"));
     for record in reader.records().flatten() {
@@ -199,8 +271,8 @@ fn read_csv(text: &str, rows: &mut Vec<MetricRow>) {
 }
 
 fn push(name: &str, value: Option<f64>, unit: &str, epoch: Option<u32>, rows: &mut Vec<MetricRow>) {
-    let (Some(value), Some(name)) = (value.filter(|v| v.is_finite()), metric_name(name)) else { return };
-    rows.push(MetricRow { epoch, name, value, unit: unit.to_owned() });
+    let (Some(value), Some(name)) = (value, metric_name(name)) else { return };
+    rows.push(MetricRow { epoch, name, value: finite(value), unit: unit.to_owned() });
 }
 
 /// `val/Acc` as `val_acc`; a name that does not begin with a letter is none.
@@ -225,7 +297,7 @@ mod tests {
                 if r.unit.is_empty() { String::new() } else { format!(" {}", r.unit) }
             )
         };
-        extract(from, text).into_iter().map(row).collect()
+        extract(from, text).expect("metrics").into_iter().map(row).collect()
     }
 
     fn stdout(pattern: &str) -> MetricsFrom {
@@ -246,7 +318,7 @@ mod tests {
                 vec!["3:loss=-1", "4:loss=0.5"],
             ),
             ("took {wall:s} s", "took 12.5 s", vec!["wall=12.5 s"]),
-            ("loss {loss} acc {acc}", "loss nan acc 0.5", vec!["acc=0.5"]),
+            ("loss {loss} acc {acc}", "loss nan acc 0.5", vec!["loss=NaN", "acc=0.5"]),
             ("{{{loss}}} (a.b*)", "{0.5} (a.b*)", vec!["loss=0.5"]),
             ("loss {loss}", "loss: none", vec![]),
         ] {
@@ -279,18 +351,32 @@ mod tests {
             ["time=3 s", "top1=0.9", "val_loss=1"]
         );
         assert_eq!(shown(&json, r#"[{"epoch": 1, "loss": 2}, {"epoch": 2, "loss": 1}]"#), ["1:loss=2", "2:loss=1"]);
-        assert_eq!(shown(&json, "no json"), Vec::<String>::new());
+        assert_eq!(
+            shown(&json, r#"{"loss": NaN, "low": -Infinity, "note": "NaN, \"inf\"", "top1": 0.9}"#),
+            ["loss=NaN", "low=NaN", "top1=0.9"]
+        );
 
         let jsonl = MetricsFrom::Jsonl("m.jsonl".into());
-        assert_eq!(
-            shown(&jsonl, "{\"epoch\": 0, \"val/Acc\": 0.5}\ngarbage\n{\"loss\": 1}\n"),
-            ["0:val_acc=0.5", "loss=1"]
-        );
+        assert_eq!(shown(&jsonl, "{\"epoch\": 0, \"val/Acc\": 0.5}\n\n{\"loss\": 1}\n"), ["0:val_acc=0.5", "loss=1"]);
 
         let csv = MetricsFrom::Csv("m.csv".into());
         assert_eq!(
             shown(&csv, "\u{feff},epoch,train_loss,note\n0,1,0.5,\"a, b\"\n1,2,nan,x\n2,3,0.25\n"),
-            ["1:train_loss=0.5", "3:train_loss=0.25"]
+            ["1:train_loss=0.5", "2:train_loss=NaN", "3:train_loss=0.25"]
         );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_with_its_place() {
+        let words = |from: MetricsFrom, text| extract(&from, text).expect_err(text);
+        let json = || MetricsFrom::Json("m.json".into());
+        insta::assert_snapshot!(words(json(), "{bad"), @"`m.json` with its metrics is no JSON: key must be a string at line 1 column 2");
+        insta::assert_snapshot!(words(json(), "3"), @"`m.json` with its metrics is neither an object of numbers nor a list of such");
+        let jsonl = MetricsFrom::Jsonl("m.jsonl".into());
+        insta::assert_snapshot!(words(jsonl, "{\"loss\": 1}\n{\"loss\": 0.\n"), @r#"`m.jsonl` with its metrics: line 2 is no JSON object: {"loss": 0."#);
+        let csv = || MetricsFrom::Csv("m.csv".into());
+        insta::assert_snapshot!(words(csv(), "epoch;loss\n1;2\n"), @"`m.csv` with its metrics: line 1 has semicolons between its names; expected commas");
+        assert!(extract(&csv(), "epoch,loss\n").is_ok_and(|rows| rows.is_empty()));
+        insta::assert_snapshot!(csv().nothing_found(), @"no number is below the header of `m.csv`, which holds its metrics");
     }
 }

@@ -109,7 +109,8 @@ pub enum ArtifactKind {
 /// A named number with a unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
-    /// The number: the last epoch's, or the mean over the epochs that count.
+    /// The number: the last epoch's, or the mean over the epochs that count. NaN where the program gave none that is finite.
+    #[serde(deserialize_with = "not_finite::number")]
     pub value: f64,
     /// `s`, `images/s`, `bytes`, `ratio`, or empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -122,10 +123,40 @@ pub struct Metric {
     pub sd: Option<f64>,
 }
 
+/// JSON writes what is not finite as null; here it is read as NaN.
+pub(crate) mod not_finite {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer};
+
+    type Epochs<T> = BTreeMap<String, Vec<(u32, T)>>;
+
+    pub(crate) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        Ok(value(Option::deserialize(from)?))
+    }
+
+    pub(crate) fn map<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, f64>, D::Error> {
+        let read = BTreeMap::<String, Option<f64>>::deserialize(from)?;
+        Ok(read.into_iter().map(|(name, number)| (name, value(number))).collect())
+    }
+
+    pub(crate) fn series<'de, D: Deserializer<'de>>(from: D) -> Result<Epochs<f64>, D::Error> {
+        let read = Epochs::<Option<f64>>::deserialize(from)?;
+        let values =
+            |of: Vec<(u32, Option<f64>)>| of.into_iter().map(|(epoch, number)| (epoch, value(number))).collect();
+        Ok(read.into_iter().map(|(name, of)| (name, values(of))).collect())
+    }
+
+    fn value(number: Option<f64>) -> f64 {
+        number.unwrap_or(f64::NAN)
+    }
+}
+
 /// The series of an attempt: what charts draw. An artifact, never a value of the database.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Metrics with one value an epoch, by name: (epoch, value).
+    #[serde(deserialize_with = "not_finite::series")]
     pub epochs: BTreeMap<String, Vec<(u32, f64)>>,
     /// Begin and end of each epoch, seconds since the attempt began.
     pub epoch_times: Vec<(u32, f64, f64)>,

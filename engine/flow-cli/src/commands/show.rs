@@ -131,7 +131,7 @@ fn usage(result: &StepResult, row: &mut impl FnMut(&str, String)) {
             format!("{mean} (peak {}), {}", words::metric(usage.cpu_util_peak, "ratio"), words::duration(usage.cpu_s)),
         );
     }
-    if usage.rss_peak > 0 {
+    if usage.samples > 0 && usage.rss_peak > 0 {
         row("memory", format!("{} at the peak", words::bytes(usage.rss_peak)));
     }
     if usage.disk_read + usage.disk_written > 0 {

@@ -5,6 +5,8 @@ mod follow;
 mod lines;
 mod memory;
 mod outcome;
+mod secrets;
+mod unlisted;
 
 use std::{
     fs,
@@ -19,6 +21,8 @@ pub use follow::{Follower, Polled};
 pub(crate) use lines::{Lines, open_regular};
 pub use memory::out_of_memory_line;
 pub use outcome::{Ended, Said, conclude, signal_name};
+pub use secrets::Secrets;
+pub use unlisted::unlisted;
 
 /// The folder of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use flow_core::{
     AttemptId, Body, CorunWindow, Digest, GroupId, InstanceId, Outcome, Render, RunEvent, Span,
     sched::{Action, Event, Placement},
 };
-use flow_protocol::Exit;
+use flow_protocol::{Exit, file};
 
 use super::{
     Update, builtin,
@@ -33,8 +33,7 @@ impl Live<'_> {
             match self.prepare(attempt, instance, placement) {
                 Ok(launch) => ready.push((attempt, launch)),
                 Err(reason) => {
-                    self.say_ended(instance, attempt, Outcome::Failed, Some(reason.clone()));
-                    self.queue.push_back(Event::SpawnFailed { attempt, reason });
+                    self.not_started(instance, attempt, reason);
                 }
             }
         }
@@ -183,9 +182,8 @@ impl Live<'_> {
             }
             keeper::Event::SpawnFailed { attempt, reason } => {
                 if let Some(running) = self.attempts.remove(&attempt) {
-                    self.say_ended(running.instance, attempt, Outcome::Failed, Some(reason.clone()));
+                    self.not_started(running.instance, attempt, reason);
                 }
-                self.queue.push_back(Event::SpawnFailed { attempt, reason });
             }
             keeper::Event::Exited { attempt, exit } => {
                 self.hear(attempt, |listener| listener.listen_to_the_end(exit.ended_at));
@@ -193,6 +191,12 @@ impl Live<'_> {
             }
         }
         Ok(())
+    }
+
+    fn not_started(&mut self, instance: InstanceId, attempt: AttemptId, reason: String) {
+        self.say_ended(instance, attempt, Outcome::Failed, Some(reason.clone()));
+        self.unstarted.insert(attempt, reason.clone());
+        self.queue.push_back(Event::SpawnFailed { attempt, reason });
     }
 
     pub(super) fn ready(&mut self, attempt: AttemptId) {
@@ -273,6 +277,10 @@ impl Live<'_> {
         let (samples, cost) = self.hands.as_ref().map(|hands| hands.sampler.untrack(attempt)).unwrap_or_default();
         let (gpus, gpu_cost) = self.cards.untrack(attempt);
         let seen = Seen { samples, gpus, cost: cost + gpu_cost };
+        for file in [file::LOG, file::MESSAGES] {
+            let path = running.folder.path().join(file);
+            self.secrets.hide_in(&path).map_err(ExecError::io("take secrets out of", &path))?;
+        }
         let mut result = finish::finish(
             End {
                 workflow: &expansion.workflow,
@@ -283,6 +291,7 @@ impl Live<'_> {
                 resolved: &running.resolved,
                 fingerprint,
                 folder: &running.folder,
+                beside: &self.session.workspace.folder,
                 objects: &self.objects,
                 exit,
                 killed: running.killed,
@@ -333,6 +342,13 @@ impl Live<'_> {
                 window.closed_by = by;
             }
         }
+        result.message = result.message.map(|message| self.secrets.hide(message));
+        result.circumstances.facts.values_mut().for_each(|fact| *fact = self.secrets.hide(std::mem::take(fact)));
+        if result.outcome == Outcome::Ok {
+            for text in running.listener.told.remarks() {
+                self.say(RunEvent::Notice { instance: Some(running.instance), text });
+            }
+        }
         let (outcome, spoiled) = (result.outcome, !result.spoiled.is_empty());
         self.say_ended(running.instance, attempt, outcome, result.message.clone());
         for text in &result.spoiled {
@@ -368,6 +384,7 @@ impl Live<'_> {
         let instance = running.instance;
         let grouped = self.session.expansion.instances[running.instance.index()].corun.is_some();
         if let Some((fraction, text)) = progress {
+            let text = self.secrets.hide(text);
             (running.fraction, running.text) = (fraction.or(running.fraction), text.clone());
             (self.observe)(Update::Progress { attempt, fraction, text });
         }

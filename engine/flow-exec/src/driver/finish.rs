@@ -1,6 +1,6 @@
 //! From an ended attempt to its result: outcome, outputs into the store, numbers, usage, circumstances. Stores no result.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use flow_core::{
     Body, Circumstances, CorunWindow, Digest, Instance, Machine, Outcome, Resolved, RunId, StepResult, Stranger,
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{gather::gather, told::Listener};
 use crate::{
-    attempt::{Ended, Folder, conclude},
+    attempt::{Ended, Folder, conclude, unlisted},
     hardware,
     sampler::{GpuSamples, Samples},
 };
@@ -30,6 +30,8 @@ pub(crate) struct End<'a> {
     pub(crate) resolved: &'a Resolved,
     pub(crate) fingerprint: Digest,
     pub(crate) folder: &'a Folder,
+    /// The workflow's folder.
+    pub(crate) beside: &'a Path,
     pub(crate) objects: &'a Objects,
     pub(crate) exit: &'a Exit,
     pub(crate) killed: Option<Outcome>,
@@ -64,6 +66,17 @@ pub(crate) fn finish(end: End<'_>, seen: &Seen) -> Result<StepResult, StoreError
     if outcome == Outcome::TimedOut && message.is_none() {
         let limit = instance.timeout.map_or(0.0, flow_core::Span::as_secs_f64);
         message = Some(format!("it ran longer than its timeout of {limit} s"));
+    }
+    if outcome == Outcome::Failed {
+        let work = end.folder.work();
+        let inside = format!("{}/", work.display());
+        message = message.map(|message| message.replace(&inside, ""));
+        if let Some(path) = unlisted(&tail, &work, end.beside) {
+            let how = message.unwrap_or_else(|| "failed".to_owned());
+            message = Some(format!(
+                "{how}; `{path}` lies beside the workflow and not in the step's work folder: list it in `inputs:`"
+            ));
+        }
     }
     let mut outputs = indexmap::IndexMap::new();
     if outcome == Outcome::Ok {

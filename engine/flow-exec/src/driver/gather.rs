@@ -29,6 +29,8 @@ pub(crate) struct Told {
     pub(crate) epochs: Vec<(u32, f64, f64)>,
     /// There were more of them.
     pub(crate) too_many: bool,
+    /// Lines of several epochs came at once: their times are those of a buffer, not of the epochs.
+    pub(crate) at_once: bool,
 }
 
 /// What was said of one metric.
@@ -71,6 +73,24 @@ impl Told {
         }
     }
 
+    /// No number at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.metrics.is_empty()
+    }
+
+    /// What people are told of it besides the numbers.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        let not_a_number = |(name, numbers): (&String, &Numbers)| {
+            let last_ones = || numbers.epochs.iter().rev().take_while(|(_, value)| value.is_nan());
+            let since = last_ones().last().map(|(epoch, _)| format!(" from epoch {epoch} on")).unwrap_or_default();
+            numbers.last.is_nan().then(|| format!("`{name}` is not a number (NaN){since}"))
+        };
+        let untimed =
+            "how long its epochs took is not known: the lines of several came at once, from a buffer or too fast";
+        let untimed = self.at_once.then(|| untimed.to_owned());
+        self.metrics.iter().filter_map(not_a_number).chain(untimed).collect()
+    }
+
     /// The numbers of an epoch, by metric.
     pub(crate) fn of_epoch(&self, epoch: u32) -> BTreeMap<String, f64> {
         let value = |(name, numbers): (&String, &Numbers)| Some((name.clone(), *numbers.epochs.get(&epoch)?));
@@ -103,8 +123,8 @@ pub(crate) struct Gathered {
 /// inside the window; if none does, times and rates are absent rather than wrong.
 pub(crate) fn gather(told: &Told, began: f64, ended: f64, window: Option<(f64, f64)>) -> Gathered {
     let first = told.first_epoch();
-    let inside: Vec<_> = told
-        .epochs
+    let epochs: &[(u32, f64, f64)] = if told.at_once { &[] } else { &told.epochs };
+    let inside: Vec<_> = epochs
         .iter()
         .filter(|(_, start, end)| window.is_none_or(|(release, close)| *start >= release && *end <= close))
         .collect();
@@ -114,7 +134,7 @@ pub(crate) fn gather(told: &Told, began: f64, ended: f64, window: Option<(f64, f
 
     let mut metrics = BTreeMap::new();
     let mut series = Series {
-        epoch_times: told.epochs.iter().map(|(e, start, end)| (*e, start - began, end - began)).collect(),
+        epoch_times: epochs.iter().map(|(e, start, end)| (*e, start - began, end - began)).collect(),
         ..Series::default()
     };
     for (name, numbers) in &told.metrics {
@@ -122,7 +142,7 @@ pub(crate) fn gather(told: &Told, began: f64, ended: f64, window: Option<(f64, f
             Some(Metric { value: numbers.last, unit: numbers.unit.clone(), epochs: None, sd: None })
         } else {
             // A program that tells no epochs' times has no window to be inside of: all but the first count.
-            let timed = !told.epochs.is_empty() || window.is_some();
+            let timed = !epochs.is_empty() || window.is_some();
             let several = numbers.epochs.len() > 1;
             let used = |e: u32| if timed { counts.contains(&e) } else { Some(e) != first || !several };
             mean(numbers.epochs.iter().filter(|(e, _)| used(**e)).map(|(_, value)| *value), &numbers.unit)
@@ -135,8 +155,8 @@ pub(crate) fn gather(told: &Told, began: f64, ended: f64, window: Option<(f64, f
         }
     }
     // Measured from outside where the program does not say: the time between the lines that end its epochs.
-    if !told.epochs.is_empty() && !told.metrics.contains_key("epoch_time") {
-        let times = told.epochs.iter().map(|(e, start, end)| (*e, end - start));
+    if !epochs.is_empty() && !told.metrics.contains_key("epoch_time") {
+        let times = epochs.iter().map(|(e, start, end)| (*e, end - start));
         series.epochs.insert("epoch_time".to_owned(), times.collect());
         if let Some(metric) = mean(counted.iter().map(|(_, start, end)| end - start), "s") {
             metrics.insert("epoch_time".to_owned(), metric);
@@ -259,5 +279,28 @@ mod tests {
         };
         assert_eq!(gathered(&[(10.0, Some(1)), (20.0, Some(2)), (40.0, Some(3))]), 30.0);
         assert_eq!(gathered(&[(7.0, None)]), 7.0);
+    }
+
+    #[test]
+    fn times_of_epochs_that_a_buffer_held_back_are_left_out() {
+        let epochs = vec![(1, 0.0, 9.0), (2, 9.0, 9.0), (3, 9.0, 9.0)];
+        let mut told = Told { epochs, at_once: true, ..Told::default() };
+        told.number(row("loss", 0.5, Some(3), false));
+        let g = gather(&told, 0.0, 9.0, None);
+        assert_eq!((g.metrics.get("epoch_time"), g.spans.len(), g.series.epoch_times.len()), (None, 0, 0));
+        assert_eq!((g.metrics["loss"].value, told.remarks().len()), (0.5, 1));
+    }
+
+    #[test]
+    fn a_loss_that_diverged_is_told() {
+        let mut told = Told::default();
+        for (epoch, value) in [(1, 0.7), (2, f64::NAN), (3, 0.5)] {
+            told.number(row("loss", value, Some(epoch), false));
+        }
+        assert_eq!(told.remarks(), Vec::<String>::new(), "it recovered");
+        told.number(row("loss", f64::NAN, Some(4), false));
+        told.number(row("loss", f64::NAN, Some(5), false));
+        assert!(gather(&told, 0.0, 9.0, None).metrics["loss"].value.is_nan());
+        assert_eq!(told.remarks(), ["`loss` is not a number (NaN) from epoch 4 on"]);
     }
 }

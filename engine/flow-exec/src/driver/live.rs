@@ -27,7 +27,7 @@ use tokio::{
 use super::{Session, Update, cards::Cards, history::History, leftovers::Leftovers, start, told::Listener, waiting};
 use crate::{
     ExecError,
-    attempt::Folder,
+    attempt::{Folder, Secrets},
     clock::{self, RunClock},
     keeper::{self, Keeper},
     sampler::Sampler,
@@ -121,6 +121,9 @@ pub(crate) struct Live<'a> {
     pub(super) queue: VecDeque<Event>,
     pub(super) decided: BTreeMap<InstanceId, Decided>,
     pub(super) refused: BTreeMap<InstanceId, String>,
+    /// Why an attempt could not be started.
+    pub(super) unstarted: BTreeMap<AttemptId, String>,
+    pub(super) secrets: Secrets,
     pub(super) attempts: BTreeMap<AttemptId, Attempt>,
     pub(super) ended: BTreeMap<AttemptId, StepResult>,
     pub(super) windows: BTreeMap<GroupId, Window>,
@@ -172,6 +175,9 @@ enum Happened {
 impl<'a> Live<'a> {
     pub(crate) fn new(from: Beginning<'a>) -> Result<Self, ExecError> {
         let run_dir = from.store.dir().run(from.run);
+        let inherited = start::inherited();
+        let names = from.session.expansion.steps.iter().flat_map(|step| &step.secrets);
+        let secrets = Secrets::new(names.filter_map(|name| inherited.get(name)).map(String::as_str));
         Ok(Live {
             session: from.session,
             builtins: from.builtins,
@@ -197,6 +203,8 @@ impl<'a> Live<'a> {
             queue: VecDeque::new(),
             decided: BTreeMap::new(),
             refused: BTreeMap::new(),
+            unstarted: BTreeMap::new(),
+            secrets,
             attempts: BTreeMap::new(),
             ended: BTreeMap::new(),
             windows: BTreeMap::new(),
@@ -205,7 +213,7 @@ impl<'a> Live<'a> {
             capacity: from.capacity,
             observe: from.observe,
             exe: start::exe()?,
-            inherited: start::inherited(),
+            inherited,
             status: from.status,
             status_at: None,
             finished: false,

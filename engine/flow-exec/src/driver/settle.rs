@@ -41,7 +41,7 @@ impl Live<'_> {
         }
         for (&instance, decision) in ids.iter().zip(decisions) {
             let answer = match decision {
-                Decision::Reuse { result, .. } => {
+                Decision::Reuse { result, parts } => {
                     self.say(RunEvent::Cached {
                         instance,
                         fingerprint: result.fingerprint,
@@ -50,6 +50,12 @@ impl Live<'_> {
                     });
                     self.count("cached");
                     let outcome = result.outcome;
+                    if result.workflow != self.session.expansion.workflow {
+                        // It is this workflow's last too: what changes next is told against it.
+                        let parts = serde_json::to_value(&parts).unwrap_or_default();
+                        let workflow = &self.session.expansion.workflow;
+                        self.batch.tried(workflow, &result.label, result.fingerprint, &parts, self.run);
+                    }
                     self.known.0[instance.index()] = Some(*result);
                     Answer::Hit(outcome)
                 }
@@ -73,7 +79,8 @@ impl Live<'_> {
         self.recorded.push(instance);
         let Some(mut result) = self.ended.remove(&attempt) else {
             // It could not even be started.
-            self.settle_as(instance, Outcome::Failed, "it could not be started".to_owned());
+            let reason = self.unstarted.remove(&attempt).unwrap_or_else(|| "it could not be started".to_owned());
+            self.settle_as(instance, Outcome::Failed, reason);
             return;
         };
         let Some(decided) = self.decided.remove(&instance) else { return };

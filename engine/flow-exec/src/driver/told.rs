@@ -137,13 +137,17 @@ impl Listener {
         news.refused = Some(why);
     }
 
-    /// Reads the file that holds a plain program's numbers, when it has ended.
+    /// Reads the file that holds a plain program's numbers, when it has ended; what it prints is read by then.
+    ///
+    /// # Errors
+    /// A sentence: the file is not there or not of its form; there are no numbers.
     pub(crate) fn read_file(&mut self, work: &Path) -> Result<(), String> {
         let Some(metrics) = self.metrics.clone() else { return Ok(()) };
-        let Some(file) = metrics.file() else { return Ok(()) };
-        let text = read(&work.join(file)).map_err(|e| format!("its metrics were expected in `{file}`: {e}"))?;
-        extract(&metrics, &text).into_iter().for_each(|row| self.told.number(plain(row)));
-        Ok(())
+        if let Some(file) = metrics.file() {
+            let text = read(&work.join(file)).map_err(|e| format!("its metrics were expected in `{file}`: {e}"))?;
+            extract(&metrics, &text)?.into_iter().for_each(|row| self.told.number(plain(row)));
+        }
+        if self.told.is_empty() { Err(metrics.nothing_found()) } else { Ok(()) }
     }
 
     fn hear(&mut self, message: Message, now: f64, news: &mut News) {
@@ -171,8 +175,11 @@ impl Listener {
 
     fn hear_log(&mut self, lines: &[Vec<u8>], now: f64, news: &mut News) {
         let Some(metrics) = &self.metrics else { return };
-        let rows: Vec<MetricRow> =
-            lines.iter().flat_map(|line| extract(metrics, &String::from_utf8_lossy(line))).collect();
+        let rows: Vec<MetricRow> = lines
+            .iter()
+            .flat_map(|line| extract(metrics, &String::from_utf8_lossy(line)).unwrap_or_default())
+            .collect();
+        let mut begun = 0;
         for row in rows {
             if let Some(epoch) = row.epoch {
                 // An epoch ends with the last of its lines, which is known when the next one begins.
@@ -180,6 +187,8 @@ impl Listener {
                     *end = now;
                 } else {
                     self.end_epoch(news);
+                    begun += 1;
+                    self.told.at_once |= begun > 1;
                     self.epoch = self.told.epoch(epoch, self.epoch_began, now).then_some(epoch);
                 }
                 self.epoch_began = now;

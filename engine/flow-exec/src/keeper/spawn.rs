@@ -9,7 +9,12 @@ use std::{
     ptr,
 };
 
-use nix::{errno::Errno, libc, unistd::Pid};
+use nix::{
+    errno::Errno,
+    libc,
+    sys::resource::{UsageWho, getrusage},
+    unistd::Pid,
+};
 
 use super::Start;
 
@@ -19,6 +24,8 @@ pub(super) struct Reaped {
     pub code: Option<i32>,
     pub signal: Option<i32>,
     pub cpu_s: f64,
+    /// Resident peak, bytes; 0 where it is not above the keeper's own, with whose memory each program begins: then it says
+    /// nothing of the program.
     pub max_rss: u64,
 }
 
@@ -208,12 +215,13 @@ pub(super) fn reap(pid: Pid) -> Option<Reaped> {
         }
         (status, used)
     };
+    let own = getrusage(UsageWho::RUSAGE_SELF).map_or(i64::MAX, |own| own.max_rss());
     let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
     Some(Reaped {
         code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
         signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
         cpu_s: seconds(used.ru_utime) + seconds(used.ru_stime),
-        max_rss: used.ru_maxrss.max(0) as u64 * 1024,
+        max_rss: if used.ru_maxrss > own { used.ru_maxrss as u64 * 1024 } else { 0 },
     })
 }
 

@@ -1,0 +1,58 @@
+//! A program that misses a file which lies beside the workflow, but not in its work folder. Guesses from what it printed;
+//! starts nothing.
+
+use std::path::Path;
+
+/// What programs say of a file that is not there.
+const MISSES: [&str; 8] = [
+    "No such file",
+    "no such file",
+    "can't open",
+    "cannot open",
+    "Cannot open",
+    "not found",
+    "does not exist",
+    "No module named",
+];
+
+/// The file or folder that the last lines of a log miss, relative to both folders: it is in `beside` and not in `work`.
+pub fn unlisted(lines: &[String], work: &Path, beside: &Path) -> Option<String> {
+    let misses = |line: &&String| MISSES.iter().any(|words| line.contains(words));
+    lines.iter().rev().filter(misses).find_map(|line| {
+        let module = line.contains("No module named");
+        let words = line.split(|c: char| c.is_whitespace() || "'\"`‘’“”,;:()[]=".contains(c));
+        words.filter(|word| !word.is_empty()).find_map(|word| {
+            let path = match Path::new(word).strip_prefix(work) {
+                Ok(inside) => inside.to_string_lossy().into_owned(),
+                Err(_) if module => format!("{}.py", word.replace('.', "/")),
+                Err(_) => word.trim_start_matches("./").to_owned(),
+            };
+            let down = !path.is_empty() && !path.starts_with('/') && path.split('/').all(|part| part != "..");
+            (down && !work.join(&path).exists() && beside.join(&path).exists()).then_some(path)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_beside_the_workflow_is_found_in_what_programs_print() {
+        let dir = tempfile::tempdir().unwrap();
+        let (beside, work) = (dir.path(), dir.path().join(".flow/runs/1/work"));
+        std::fs::create_dir_all(&work).unwrap();
+        for file in ["notes.txt", "train.py", "utils.py"] {
+            std::fs::write(beside.join(file), "").unwrap();
+        }
+        std::fs::write(work.join("train.py"), "").unwrap();
+        let found = |line: String| unlisted(&[line, "Exit 1".into()], &work, beside);
+        assert_eq!(found("cat: notes.txt: No such file or directory".into()), Some("notes.txt".into()));
+        let python = format!("python3: can't open file '{}/utils.py': [Errno 2] No such file", work.display());
+        assert_eq!(found(python), Some("utils.py".into()));
+        assert_eq!(found("ModuleNotFoundError: No module named 'utils'".into()), Some("utils.py".into()));
+        assert_eq!(found("cat: train.py: No such file or directory".into()), None, "it is there");
+        assert_eq!(found("cat: other.txt: No such file or directory".into()), None, "it is nowhere");
+        assert_eq!(found("notes.txt: all is well".into()), None);
+    }
+}
