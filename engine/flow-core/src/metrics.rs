@@ -114,6 +114,11 @@ impl Pattern {
                     captures.push(Capture { name: name.to_owned(), unit: unit.to_owned(), percent });
                 }
                 rest = &rest[end + 1..];
+                if rest.starts_with('{') && !rest.starts_with("{{") {
+                    return Err(format!(
+                        "nothing stands between `{{{name}}}` and the next number, so that where one ends cannot be told"
+                    ));
+                }
             } else if c.is_whitespace() {
                 source.push_str(r"\s+");
                 rest = rest.trim_start();
@@ -332,6 +337,7 @@ mod tests {
             ("loss {loss", "is not closed"),
             ("loss {Loss}", "is no name"),
             ("{a} {a}", "stands twice"),
+            ("{a}{b}", "nothing stands between"),
             ("done", "names no number"),
             ("epoch {epoch}", "names no number"),
         ] {

@@ -396,12 +396,9 @@ pub(super) fn fits(
         } else if said.insert((step, why.clone())) && *more.entry(step).and_modify(|n| *n += 1).or_insert(1) <= 3 {
             let what = Diagnostic::new(format!("`{}` can never run here: it {why}", instance.label));
             let at = steps[step].values.get(key).map_or_else(|| steps[step].at.clone(), |t| t.at.clone());
-            problems.key(
-                &at,
-                what.help(
-                    "ask for less, cap it in a profile (`gpus:`), or `record: [does_not_fit]` to have it as a result",
-                ),
-            );
+            let cap = if matches!(key, "gpus" | "corun") { ", cap it in a profile (`gpus:`)" } else { "" };
+            let help = format!("ask for less{cap}, or `record: [does_not_fit]` to have it as a result");
+            problems.key(&at, what.help(help));
         }
     }
 }

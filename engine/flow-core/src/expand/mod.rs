@@ -87,7 +87,7 @@ impl Workflow {
         build::fits(&self.steps, &groups.groups, request.machine, &mut instances, problems);
         builtin::check(&self.steps, &plans, request.catalogue, problems);
 
-        let mut remarks = Vec::new();
+        let mut remarks: Vec<String> = chosen.none_holds.into_iter().collect();
         let mut steps = Vec::with_capacity(plans.len());
         for (step, plan) in self.steps.iter().zip(&plans) {
             let last = plan.first + plan.places.len() as u32;

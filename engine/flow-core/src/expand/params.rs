@@ -19,6 +19,8 @@ pub(super) struct Chosen {
     pub(super) profile: Option<(String, String)>,
     /// The profile's cap on GPUs.
     pub(super) gpus: Option<u32>,
+    /// There are profiles, and none is in force: a sentence.
+    pub(super) none_holds: Option<String>,
 }
 
 /// `machine` in expressions.
@@ -52,7 +54,15 @@ pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems:
             problems.add(&At::root(), On::Nothing, what);
         }
     }
+    let conditions: Vec<String> = file
+        .profiles
+        .iter()
+        .filter_map(|profile| Some(format!("{} (`{}`)", profile.name, profile.when.as_ref()?.expr.text)))
+        .collect();
+    let none_holds = (found.is_none() && request.profile.is_none() && !conditions.is_empty())
+        .then(|| format!("no profile holds here: {}", conditions.join(", ")));
     Chosen {
+        none_holds,
         params,
         gpus: found.as_ref().and_then(|(p, _)| p.gpus),
         profile: found.map(|(p, why)| (p.name.clone(), why)),

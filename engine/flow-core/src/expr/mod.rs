@@ -23,7 +23,7 @@ use std::{fmt, sync::Arc};
 use minijinja::{Expression, value::Value};
 
 pub(crate) use environment::globals;
-pub(crate) use scan::{Field, ROOTS, Reads};
+pub(crate) use scan::{Field, ROOTS, Reads, end_of_expression};
 pub(crate) use scope::{ITEM_FIELDS, Item, Items, Scope, Steps};
 pub(crate) use template::{EvalError, Node, Template};
 

@@ -75,7 +75,8 @@ impl EvalError {
         } else {
             Diagnostic::new(format!("`{}`: {}", self.expr, self.message))
         };
-        problems.add(&at, On::Text(self.expr.to_string()), what);
+        let text = self.expr.to_string();
+        problems.add(&at, On::In { expression: self.expr, text }, what);
     }
 }
 
@@ -163,7 +164,8 @@ fn parse_text(text: &str, at: &At, problems: &mut Problems) -> Node {
         match Expr::new(&inside[..end]) {
             Ok(expr) => pieces.push(Piece::Expr(Arc::new(expr))),
             Err(what) => {
-                problems.add(at, On::Text(inside[..end].trim().to_owned()), what);
+                let text = inside[..end].trim();
+                problems.add(at, On::In { expression: text.into(), text: text.to_owned() }, what);
                 return Node::Broken;
             }
         }

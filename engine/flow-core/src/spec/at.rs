@@ -60,6 +60,15 @@ pub(crate) enum On {
     Value,
     /// This excerpt of the value's text.
     Text(String),
+    /// This excerpt of an expression in the value's text.
+    In {
+        /// The expression, as written between the braces.
+        expression: Arc<str>,
+        /// The excerpt.
+        text: String,
+    },
+    /// These bytes of the file.
+    Bytes(std::ops::Range<usize>),
     /// The last of several equal keys: the n-th one, from 0.
     Repeated(usize),
     /// Nothing of the file: the command line.

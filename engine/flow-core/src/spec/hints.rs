@@ -5,28 +5,82 @@ use std::ops::Range;
 
 use crate::Diagnostic;
 
-/// The advice for a text that has a full-width colon where a key would end.
+/// What a Chinese keyboard writes, and what YAML and expressions want in its place.
+const FULL_WIDTH: [(char, &str); 22] = [
+    ('，', ","),
+    ('：', ":"),
+    ('；', ";"),
+    ('“', "\""),
+    ('”', "\""),
+    ('‘', "'"),
+    ('’', "'"),
+    ('（', "("),
+    ('）', ")"),
+    ('【', "["),
+    ('】', "]"),
+    ('［', "["),
+    ('］', "]"),
+    ('｛', "{"),
+    ('｝', "}"),
+    ('＝', "="),
+    ('＜', "<"),
+    ('＞', ">"),
+    ('！', "!"),
+    ('＄', "$"),
+    ('、', ","),
+    ('\u{3000}', " "),
+];
+
+/// The advice for a text that has a full-width colon where a key would end, or full-width signs among ASCII.
 pub(super) fn full_width(text: &str) -> Option<String> {
     let first = text.lines().next()?;
-    let colon = first.find('：')?;
-    let key = first[..colon].trim();
-    let word = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-    word.then(|| format!("`：` is a full-width colon; write `{key}: ` with the ASCII one and a space"))
+    if let Some(colon) = first.find('：') {
+        let key = first[..colon].trim();
+        let word = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        if word {
+            return Some(format!("`：` is a full-width colon; write `{key}: ` with the ASCII one and a space"));
+        }
+    }
+    let mut signs: Vec<(char, &str)> = Vec::new();
+    for c in first.chars() {
+        match FULL_WIDTH.iter().find(|(wide, _)| *wide == c) {
+            Some(sign) if !signs.contains(sign) => signs.push(*sign),
+            Some(_) => {}
+            // In a text of the author's these are as they should be.
+            None if !c.is_ascii() => return None,
+            None => {}
+        }
+    }
+    let advice: Vec<String> =
+        signs.iter().map(|(wide, ascii)| format!("`{ascii}` for the full-width `{wide}`")).collect();
+    (!advice.is_empty()).then(|| format!("write {}", advice.join(", ")))
+}
+
+/// Plain texts in `{…}` or `[…]` that a full-width comma was to part: no comma of YAML's, and nothing else that is not ASCII.
+pub(super) fn full_width_commas(text: &str) -> Vec<Range<usize>> {
+    if !text.contains('，') {
+        return Vec::new();
+    }
+    let parted = |range: &Range<usize>| {
+        let plain = &text[range.clone()];
+        plain.contains('，') && plain.chars().all(|c| c.is_ascii() || c == '，')
+    };
+    scan(text).plain.into_iter().filter(parted).collect()
 }
 
 /// What can be said about a text that the parser refused at a byte with these words.
 pub(super) fn no_yaml(text: &str, index: Option<usize>, words: &str) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = Vec::new();
-    for span in unquoted(text) {
-        let line = text[span.start..].lines().next().unwrap_or("");
-        let end = line.find("}}").map_or(line.len(), |i| i + 2);
-        let expression = &line[..end];
-        found.push(at(
-            span.start..span.start + end,
-            Diagnostic::new("`${{` stands unquoted inside `{…}` or `[…]`, which YAML cannot read")
-                .label("quote it")
-                .help(format!("write \"{expression}\"")),
-        ));
+    let Scan { plain, open_quote } = scan(text);
+    for span in plain.into_iter().filter(|span| text[span.clone()].contains("${{")) {
+        let whole = &text[span.clone()];
+        let quoted = match (whole.contains('"'), whole.contains('\'')) {
+            (false, _) => format!("write \"{whole}\""),
+            (true, false) => format!("write '{whole}'"),
+            (true, true) => "write the step in lines of their own, without braces around it".to_owned(),
+        };
+        let what = Diagnostic::new("`${{` stands unquoted inside `{…}` or `[…]`, which YAML cannot read");
+        found.push(at(span, what.label("quote it").help(quoted)));
     }
     let mut start = 0;
     for line in text.split_inclusive('\n') {
@@ -52,9 +106,32 @@ pub(super) fn no_yaml(text: &str, index: Option<usize>, words: &str) -> Vec<Diag
         |d: &Diagnostic| d.span.as_ref().is_some_and(|s| (line(s.start)..=line(s.start) + 1).contains(&line(from)));
     if !found.iter().any(guessed) {
         let words = words.split(" at line ").next().unwrap_or(words);
+        let second = text.match_indices("\n---").map(|(at, _)| at + 1).find(|at| !text[..*at].trim().is_empty());
         let mut diagnostic = Diagnostic::new(format!("this is no YAML: {words}"));
-        if words.contains("mapping values") {
-            diagnostic = diagnostic.help("quote a text that contains `: `");
+        match (open_quote, second) {
+            (Some(quote), _) if words.contains("end of stream") => {
+                from = quote;
+                diagnostic = Diagnostic::new("the quote that opens here is not closed");
+            }
+            (_, Some(second)) if words.contains("more than one document") => {
+                from = second;
+                diagnostic =
+                    Diagnostic::new("a second document begins here").help("a workflow is one; leave `---` out");
+            }
+            _ if words.contains("mapping values") => diagnostic = diagnostic.help("quote a text that contains `: `"),
+            _ if words.contains("did not find expected key") => {
+                diagnostic =
+                    diagnostic.help("the keys of one mapping begin in one column; an open `{`, `[` or quote ends too");
+            }
+            _ if words.contains("128") => {
+                diagnostic =
+                    Diagnostic::new("a whole number is too large").help(format!("{} is the largest", u64::MAX));
+            }
+            _ => {}
+        }
+        let begin = text[..from].rfind('\n').map_or(0, |n| n + 1);
+        if let Some(help) = full_width(&text[begin..]) {
+            diagnostic = diagnostic.help(help);
         }
         let end = from + text[from..].chars().next().filter(|c| *c != '\n').map_or(0, char::len_utf8);
         found.push(at(from..end, diagnostic));
@@ -68,12 +145,19 @@ fn at(span: Range<usize>, mut diagnostic: Diagnostic) -> Diagnostic {
     diagnostic
 }
 
-/// `${{` in plain text inside a flow collection.
-fn unquoted(text: &str) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
+/// What stands in a text, as far as quotes and brackets tell.
+struct Scan {
+    /// Plain texts inside a flow collection.
+    plain: Vec<Range<usize>>,
+    /// A quote that nothing closes.
+    open_quote: Option<usize>,
+}
+
+fn scan(text: &str) -> Scan {
+    let mut plain = Vec::new();
     let mut depth = 0usize;
     let mut block: Option<usize> = None;
-    let mut quote: Option<char> = None;
+    let mut quote: Option<(char, usize)> = None;
     let mut start = 0;
     for line in text.split_inclusive('\n') {
         let indent = line.len() - line.trim_start_matches(' ').len();
@@ -87,6 +171,12 @@ fn unquoted(text: &str) -> Vec<Range<usize>> {
         let mut fresh = true;
         let mut skip_to = 0;
         let mut previous = '\n';
+        let mut token: Option<usize> = None;
+        let mut end = |token: &mut Option<usize>, at: usize| {
+            if let Some(from) = token.take() {
+                plain.push(from..from + text[from..at].trim_end().len());
+            }
+        };
         for (i, c) in line.char_indices() {
             if i < skip_to {
                 previous = c;
@@ -94,40 +184,56 @@ fn unquoted(text: &str) -> Vec<Range<usize>> {
             }
             let rest = &line[i..];
             match (quote, c) {
-                (Some('"'), '\\') => skip_to = i + 2,
-                (Some(q), c) if c == q => quote = None,
+                (Some(('"', _)), '\\') => skip_to = i + 2,
+                (Some((q, _)), c) if c == q => quote = None,
                 (Some(_), _) => {}
                 (None, '#') if previous.is_whitespace() => break,
                 (None, '"' | '\'') if fresh => {
-                    quote = Some(c);
+                    quote = Some((c, start + i));
                     fresh = false;
                 }
                 (None, _) if rest.starts_with("${{") => {
                     if depth > 0 {
-                        found.push(start + i..start + i + 3);
+                        token.get_or_insert(start + i);
                     }
                     skip_to = i + rest.find("}}").map_or(rest.len(), |n| n + 2);
                     fresh = false;
                 }
                 (None, '{' | '[') if fresh || depth > 0 => {
+                    end(&mut token, start + i);
                     depth += 1;
                     fresh = true;
                 }
-                (None, '}' | ']') if depth > 0 => depth -= 1,
-                (None, ',') if depth > 0 => fresh = true,
-                (None, ':' | '-') if rest[1..].starts_with([' ', '\n']) => fresh = true,
+                (None, '}' | ']') if depth > 0 => {
+                    end(&mut token, start + i);
+                    depth -= 1;
+                }
+                (None, ',') if depth > 0 => {
+                    end(&mut token, start + i);
+                    fresh = true;
+                }
+                (None, ':' | '-') if rest[1..].starts_with([' ', '\n']) => {
+                    token = None;
+                    fresh = true;
+                }
                 (None, '|' | '>') if fresh && depth == 0 && rest.trim().len() <= 3 => {
                     block = Some(indent);
                     break;
                 }
                 (None, c) if c.is_whitespace() => {}
-                (None, _) => fresh = false,
+                (None, _) => {
+                    if depth > 0 && fresh {
+                        token.get_or_insert(start + i);
+                    }
+                    fresh = false;
+                }
             }
             previous = c;
         }
+        end(&mut token, start + line.len());
         start += line.len();
     }
-    found
+    Scan { plain, open_quote: quote.map(|(_, at)| at) }
 }
 
 #[cfg(test)]
@@ -138,7 +244,13 @@ mod tests {
     fn finds_what_wants_quotes() {
         let bad = "a: {x: ${{ one }}, y: \"${{ two }}\"}\nb: ${{ three }}\nc: [${{ four }}]\nd: |\n  {${{ five }}}\ne: it's {${{ six }}}\n";
         let found: Vec<&str> =
-            unquoted(bad).iter().map(|r| bad[r.end..].split_whitespace().next().unwrap_or("")).collect();
-        assert_eq!(found, ["one", "four"]);
+            scan(bad).plain.into_iter().map(|r| &bad[r]).filter(|plain| plain.contains("${{")).collect();
+        assert_eq!(found, ["${{ one }}", "${{ four }}"]);
+        let bad = "a: {run: sh -c 'sleep 0.${{ i }}', x: [1，2，3], en: batch，size, zh: 批大小，学习率, q: '1，2'}";
+        let found: Vec<&str> = scan(bad).plain.into_iter().map(|r| &bad[r]).collect();
+        assert_eq!(found, ["sh -c 'sleep 0.${{ i }}'", "1，2，3", "batch，size", "批大小，学习率"]);
+        let found: Vec<&str> = full_width_commas(bad).into_iter().map(|r| &bad[r]).collect();
+        assert_eq!(found, ["1，2，3", "batch，size"]);
+        assert_eq!(scan("a: 'b\nc: \"d\"\n").open_quote, Some(3));
     }
 }

@@ -65,6 +65,10 @@ pub fn parse(source: &Source) -> Result<Workflow, Vec<Diagnostic>> {
 fn read(source: &Source, text: &str) -> Result<Workflow, Vec<Diagnostic>> {
     let mut problems = Problems::default();
     let yaml = yaml::read(text, &mut problems).map_err(|e| hints::no_yaml(text, e.index, &e.message))?;
+    for place in hints::full_width_commas(text) {
+        let what = Diagnostic::new("this is one text, not several values");
+        problems.add(&At::root(), On::Bytes(place), what);
+    }
     let fatal = |what: Diagnostic, at: &At| {
         let mut problems = Problems::default();
         problems.value(at, what);

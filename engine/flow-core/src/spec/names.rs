@@ -90,8 +90,8 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn add(&mut self, at: &At, text: &str, what: Diagnostic) {
-        self.problems.add(at, On::Text(text.to_owned()), what);
+    fn add(&mut self, at: &At, expr: &Expr, text: &str, what: Diagnostic) {
+        self.problems.add(at, On::In { expression: expr.text.clone(), text: text.to_owned() }, what);
     }
 
     fn expression(&mut self, expr: &Expr, at: &At) {
@@ -102,6 +102,7 @@ impl Check<'_> {
             let what = Diagnostic::new("`steps` wants the name of a step behind a dot, written out");
             self.add(
                 at,
+                expr,
                 &expr.text,
                 what.help("write `steps.NAME`; edges are found in the text, so the name cannot be computed"),
             );
@@ -110,13 +111,13 @@ impl Check<'_> {
             if self.sees.params && !self.names.params.contains(field.name.as_str()) {
                 let what = Diagnostic::new(format!("there is no parameter `{}`", field.name));
                 let what = what.nearest(&field.name, self.names.params.iter().copied());
-                self.add(at, &format!("params.{}", field.name), what);
+                self.add(at, expr, &format!("params.{}", field.name), what);
             }
         }
         for field in expr.fields("machine") {
             if self.sees.machine && !MACHINE_FIELDS.contains(&field.name.as_str()) {
                 let what = Diagnostic::new(format!("`machine` has no `{}`", field.name));
-                self.add(at, &format!("machine.{}", field.name), what.nearest(&field.name, MACHINE_FIELDS));
+                self.add(at, expr, &format!("machine.{}", field.name), what.nearest(&field.name, MACHINE_FIELDS));
             }
         }
         for field in expr.fields("steps") {
@@ -129,12 +130,17 @@ impl Check<'_> {
                 let others: Vec<Arc<str>> =
                     self.names.steps.iter().filter(|n| own.as_ref() != Some(n)).cloned().collect();
                 let what = Diagnostic::new(format!("there is no step `{}`", field.name));
-                self.add(at, &format!("steps.{}", field.name), what.nearest(&field.name, others.iter().map(|n| &**n)));
+                self.add(
+                    at,
+                    expr,
+                    &format!("steps.{}", field.name),
+                    what.nearest(&field.name, others.iter().map(|n| &**n)),
+                );
             }
             if let Some(attribute) = field.attribute.as_deref().filter(|a| !ITEM_FIELDS.contains(a)) {
                 let what = Diagnostic::new(format!("`steps.{}` has no `{attribute}`", field.name));
                 let text = format!("steps.{}.{attribute}", field.name);
-                self.add(at, &text, what.nearest(attribute, ITEM_FIELDS));
+                self.add(at, expr, &text, what.nearest(attribute, ITEM_FIELDS));
             }
         }
         if self.sees.steps {
@@ -162,7 +168,7 @@ impl Check<'_> {
                 } else {
                     what.nearest(&field.name, declared.iter().map(String::as_str))
                 };
-                self.add(at, &format!("inputs.{}", field.name), what);
+                self.add(at, expr, &format!("inputs.{}", field.name), what);
             }
         }
     }
@@ -179,7 +185,7 @@ impl Check<'_> {
         let is_axis = axes.contains(&name);
         if unseen || is_axis && !self.sees.axes || is_param && !self.sees.params && !is_axis {
             let what = Diagnostic::new(format!("`{}` cannot see `{name}`", self.key)).help(self.visible());
-            return self.add(at, name, what);
+            return self.add(at, expr, name, what);
         }
         let ours = matches!(name, "params" | "machine" | "steps" | "inputs") || name == "seed" && self.sees.steps;
         if ours || is_param || is_axis || self.names.globals.contains(name) {
@@ -199,7 +205,7 @@ impl Check<'_> {
             }];
         }
         let text = if expr.text.contains(name) { name } else { &expr.text };
-        self.add(at, text, what);
+        self.add(at, expr, text, what);
     }
 
     fn visible(&self) -> String {

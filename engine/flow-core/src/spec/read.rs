@@ -126,11 +126,11 @@ impl Reader<'_> {
         let before = self.problems.0.len();
         let template = Template::parse(yaml, at, self.problems);
         let mut places = Vec::new();
-        template.visit(&mut |expr, at| places.push((expr.text.to_string(), at.clone())));
+        template.visit(&mut |expr, at| places.push((expr.text.clone(), at.clone())));
         for (text, at) in places {
             self.problems.add(
                 &at,
-                On::Text(text),
+                On::In { text: text.to_string(), expression: text },
                 Diagnostic::new(format!("`{key}` takes no `${{{{ }}}}`: its value is plain")),
             );
         }
@@ -226,7 +226,9 @@ impl Reader<'_> {
         }
         for (name, value, at) in self.mapping(yaml, at, "`params`") {
             let good = self.name(&name, &at, "a parameter") && self.free(&name, &at, "a parameter");
-            if let (Some(value), true) = (self.plain(value, &at, &name), good) {
+            // One without a sound value is a parameter all the same; what follows from it is not said again.
+            let value = self.plain(value, &at, &name).unwrap_or_else(|| Value::from(0));
+            if good {
                 params.insert(name, (value, at));
             }
         }
@@ -267,7 +269,11 @@ impl Reader<'_> {
                 if !crate::expr::globals().contains(&**name) {
                     let what = Diagnostic::new(format!("a profile's `when` sees `machine` only, not `{name}`"))
                         .help("`machine` has gpus, gpu_names, gpu_memory, cpus, memory");
-                    self.problems.add(&when.at, On::Text(name.clone()), what);
+                    self.problems.add(
+                        &when.at,
+                        On::In { expression: when.expr.text.clone(), text: name.clone() },
+                        what,
+                    );
                 }
             }
         }

@@ -13,7 +13,7 @@ use super::{
     at::{On, Problem, Seg},
     hints,
 };
-use crate::Diagnostic;
+use crate::{Diagnostic, expr::end_of_expression};
 
 /// The shape of a text: what stands where, not what it is.
 enum Node {
@@ -145,10 +145,21 @@ impl<'a> Spans<'a> {
         Some(start..start + text.trim_end().len())
     }
 
+    /// The scalars below a value, in their order.
+    fn leaves(&self, here: &Spanned<Node>) -> Vec<Range<usize>> {
+        match &here.value {
+            Node::Leaf => self.range(here).into_iter().collect(),
+            Node::Map(entries) => entries.iter().flat_map(|(_, value)| self.leaves(value)).collect(),
+            Node::Seq(items) => items.iter().flat_map(|item| self.leaves(item)).collect(),
+        }
+    }
+
     /// The place itself, or the nearest one above it that the text has.
     fn find(&self, problem: &Problem) -> Option<Range<usize>> {
-        if problem.on == On::Nothing {
-            return None;
+        match &problem.on {
+            On::Nothing => return None,
+            On::Bytes(range) => return Some(range.clone()),
+            _ => {}
         }
         let segs = problem.at.segs();
         if segs.is_empty() {
@@ -186,9 +197,13 @@ impl<'a> Spans<'a> {
         };
         match &problem.on {
             On::Text(excerpt) if exact => {
-                let value = self.range(here)?;
-                let inside = self.text.get(value.clone())?.find(excerpt.as_str());
-                Some(inside.map_or(value.clone(), |i| value.start + i..value.start + i + excerpt.len()))
+                let mut leaves = self.leaves(here).into_iter();
+                leaves.find_map(|leaf| word_in(self.text, leaf, excerpt)).or_else(|| self.range(here))
+            }
+            On::In { expression, text } if exact => {
+                let mut leaves = self.leaves(here).into_iter();
+                let within = leaves.find_map(|leaf| expression_in(self.text, leaf, expression));
+                within.and_then(|e| word_in(self.text, e.clone(), text).or(Some(e))).or_else(|| self.range(here))
             }
             On::Key | On::Repeated(_) if exact => key.or(value),
             _ => value.or(key).or_else(|| {
@@ -198,6 +213,40 @@ impl<'a> Spans<'a> {
             }),
         }
     }
+}
+
+/// Where an excerpt stands in a range of the text, not as a part of a longer word.
+fn word_in(text: &str, range: Range<usize>, excerpt: &str) -> Option<Range<usize>> {
+    let letter = |c: char| c.is_alphanumeric() || c == '_';
+    let inside = text.get(range.clone())?;
+    let whole = |at: &usize| {
+        let (before, after) = (&inside[..*at], &inside[at + excerpt.len()..]);
+        let cuts_before = excerpt.starts_with(letter) && before.ends_with(letter);
+        let cuts_after = excerpt.ends_with(letter) && after.starts_with(letter);
+        !cuts_before && !cuts_after
+    };
+    let at = range.start + inside.match_indices(excerpt).map(|(at, _)| at).find(whole)?;
+    Some(at..at + excerpt.len())
+}
+
+/// Where an expression stands in a range of the text: between its braces, or as the whole of it.
+fn expression_in(text: &str, range: Range<usize>, expression: &str) -> Option<Range<usize>> {
+    let inside = text.get(range.clone())?;
+    let trimmed = |begin: usize, between: &str| {
+        let at = begin + between.len() - between.trim_start().len();
+        (between.trim() == expression).then(|| range.start + at..range.start + at + expression.len())
+    };
+    let mut braces = inside.match_indices("${{").filter_map(|(at, open)| {
+        let begin = at + open.len();
+        let end = begin + end_of_expression(&inside[begin..])?;
+        trimmed(begin, &inside[begin..end])
+    });
+    braces.next().or_else(|| {
+        inside
+            .find(expression)
+            .filter(|_| !inside.contains("${{"))
+            .map(|at| range.start + at..range.start + at + expression.len())
+    })
 }
 
 /// Looks the places up, in the order of the file, each thing said once.

@@ -235,6 +235,13 @@ fn take_apart(raw: &RawStep, keys: IndexMap<&'static str, Part>, broken: bool, p
             problems.key(&env.at.key(name), what.help("a secret has the value that flow's own environment gives it"));
         }
     }
+    if matches!(step.action, Action::Uses { .. }) && step.parts.iter().any(|(key, _)| *key == "run") {
+        // What either of them lacks is not known.
+        step.action = Action::Unknown;
+    }
+    if matches!(step.action, Action::Run(_)) && step.parts.iter().any(|(key, _)| *key == "uses") {
+        step.action = Action::Unknown;
+    }
     step.sound = !broken && problems.0.len() == before;
     step
 }

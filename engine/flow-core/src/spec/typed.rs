@@ -102,6 +102,7 @@ pub(crate) fn integer(value: &Value) -> Typed<i64> {
 pub(crate) fn count(value: &Value, least: u32) -> Typed<u32> {
     let what = format!("a whole number, {least} or more");
     match integer(value) {
+        Ok(n) if n > i64::from(u32::MAX) => expected(value, &format!("a whole number, {} at most", u32::MAX)),
         Ok(n) => u32::try_from(n).ok().filter(|n| *n >= least).map_or_else(|| expected(value, &what), Ok),
         Err(_) => expected(value, &what),
     }
@@ -135,6 +136,7 @@ pub(crate) fn size(value: &Value) -> Typed<u64> {
     }
     match text.parse::<bytesize::ByteSize>() {
         Ok(size) if size.0 > 0 => Ok(size.0),
+        Ok(_) => expected(value, "more than nothing; to ask for none, leave the key out"),
         _ => expected(value, WHAT),
     }
 }
@@ -150,6 +152,7 @@ pub(crate) fn duration(value: &Value) -> Typed<Span> {
     };
     match humantime::parse_duration(text) {
         Ok(length) if !length.is_zero() => Ok(Span::from_secs_f64(length.as_secs_f64())),
+        Ok(_) => expected(value, "more than nothing; for no limit, leave the key out"),
         _ => expected(value, WHAT),
     }
 }
