@@ -209,3 +209,34 @@ pub trait Settled {
     /// The result of an instance; `None` if it is not settled, or was skipped.
     fn result(&self, id: InstanceId) -> Option<&StepResult>;
 }
+
+/// Is this instance, by its label, one of those that `selector` stands for? A step stands for all of its instances, and
+/// `solo[batch=16]` for all with that batch: every pair in the brackets is one of the label's.
+pub fn selects(selector: &str, label: &str) -> bool {
+    let parts = |text: &str| -> (String, Vec<String>) {
+        let (step, pairs) = match text.split_once('[') {
+            Some((step, pairs)) => (step, pairs.strip_suffix(']').unwrap_or(pairs)),
+            None => (text, ""),
+        };
+        let pairs = pairs.split(',').map(|pair| pair.trim().to_owned()).filter(|pair| !pair.is_empty());
+        (step.trim().to_owned(), pairs.collect())
+    };
+    let ((step, wanted), (own, there)) = (parts(selector), parts(label));
+    step == own && wanted.iter().all(|pair| there.contains(pair))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::selects;
+
+    #[test]
+    fn a_part_of_a_label_selects_all_that_agree() {
+        let label = "solo[version=v7,batch=16]";
+        for yes in ["solo", label, "solo[batch=16]", "solo[batch=16, version=v7]", "solo[]"] {
+            assert!(selects(yes, label), "{yes}");
+        }
+        for no in ["sol", "solo[batch=1]", "solo[batch=16,lr=1]", "together[batch=16]", "solo[16]"] {
+            assert!(!selects(no, label), "{no}");
+        }
+    }
+}

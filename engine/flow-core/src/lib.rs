@@ -41,6 +41,7 @@ pub use expand::{ExpandRequest, Expansion, Group, PROFILE_ASKED, Publish, Publis
 pub use ids::{AttemptId, GpuId, GroupId, InstanceId, RunId, StepId};
 pub use instance::{
     Body, CorunMember, Exclusive, Input, Instance, Link, Need, Output, Render, Resolved, ResourceRequest, Settled,
+    selects,
 };
 pub use machine::{GpuFacts, Machine};
 pub use metrics::{MetricRow, MetricsFrom, Pattern, extract};

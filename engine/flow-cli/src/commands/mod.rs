@@ -80,8 +80,7 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
 
 /// The instances of a run that a name stands for: a step, or a label.
 pub(crate) fn find<'a>(view: &'a View, name: &str) -> Result<Vec<&'a Shown>, CliError> {
-    let found: Vec<&Shown> =
-        view.instances.values().filter(|shown| shown.step == name || shown.label == name).collect();
+    let found: Vec<&Shown> = view.instances.values().filter(|shown| flow_core::selects(name, &shown.label)).collect();
     if !found.is_empty() {
         return Ok(found);
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Expansion, ResolveError, StepFacts, Uses, resolve::error};
 use crate::{
     Body, BuiltinInput, Diagnostic, Instance, InstanceId, Outcome, Render, RunId, Settled, StepResult, StepView,
-    plan::without_attempt,
+    plan::without_attempt, selects,
 };
 
 impl Expansion {
@@ -21,18 +21,9 @@ impl Expansion {
         let mut wrong = Vec::new();
         let mut queue: Vec<InstanceId> = Vec::new();
         for name in names {
-            if let Some(step) = self.steps.iter().find(|s| s.name == *name) {
-                queue.extend(step.ids());
-            } else if let Some(instance) = self.instances.iter().find(|i| *i.label == **name) {
-                queue.push(instance.id);
-            } else {
-                let what = Diagnostic::new(format!("there is no step `{name}`"));
-                let step = name.split('[').next().unwrap_or(name);
-                let labels = self.steps.iter().find(|s| s.name == step);
-                wrong.push(match labels {
-                    Some(step) => what.nearest(name, step.ids().map(|id| &*self.instances[id.index()].label)),
-                    None => what.nearest(name, self.steps.iter().map(|s| s.name.as_str())),
-                });
+            match self.named(name) {
+                Ok(ids) => queue.extend(ids),
+                Err(what) => wrong.push(what),
             }
         }
         if !wrong.is_empty() {
@@ -50,6 +41,28 @@ impl Expansion {
             }
         }
         Ok(self.instances.iter().map(|i| i.id).filter(|id| reached[id.index()]).collect())
+    }
+
+    /// The instances that a name stands for, without what they need: a step, an instance, or `solo[batch=16]` for all that
+    /// have this batch.
+    ///
+    /// # Errors
+    /// Nothing is called that, with the nearest that is.
+    pub fn named(&self, name: &str) -> Result<Vec<InstanceId>, Diagnostic> {
+        if let Some(step) = self.steps.iter().find(|s| s.name == name) {
+            return Ok(step.ids().collect());
+        }
+        let found: Vec<InstanceId> = self.instances.iter().filter(|i| selects(name, &i.label)).map(|i| i.id).collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let step = name.split('[').next().unwrap_or(name);
+        Err(match self.steps.iter().find(|s| s.name == step) {
+            Some(step) => Diagnostic::new(format!("`{}` has no instance `{name}`", step.name))
+                .nearest(name, step.ids().map(|id| &*self.instances[id.index()].label)),
+            None => Diagnostic::new(format!("there is no step `{step}`"))
+                .nearest(step, self.steps.iter().map(|s| s.name.as_str())),
+        })
     }
 
     /// What a built-in step sees, as far as results tell; `series` and `files` are for the caller to fill. `None` for an

@@ -26,11 +26,10 @@ impl Force {
         }
     }
 
-    /// The instances that names stand for, without what they need: a step stands for all of its instances, a label for
-    /// one.
+    /// The instances that names stand for, without what they need.
     ///
     /// # Errors
-    /// Every name that is neither, with the nearest one.
+    /// Every name that stands for nothing, with the nearest one.
     pub fn named(expansion: &Expansion, names: &[String]) -> Result<Self, Vec<Diagnostic>> {
         named(expansion, names).map(Force::Only)
     }
@@ -41,20 +40,9 @@ pub(super) fn named(expansion: &Expansion, names: &[String]) -> Result<BTreeSet<
     let mut ids = BTreeSet::new();
     let mut errors = Vec::new();
     for name in names {
-        if let Some(step) = expansion.steps.iter().find(|step| step.name == *name) {
-            ids.extend(step.ids());
-        } else if let Some(instance) = expansion.instances.iter().find(|instance| *instance.label == **name) {
-            ids.insert(instance.id);
-        } else {
-            let steps = expansion.steps.iter().map(|step| step.name.as_str());
-            let step = name.split('[').next().unwrap_or(name);
-            let labels = expansion.instances.iter().filter(|i| i.label.starts_with(step)).map(|i| &*i.label);
-            let error = Diagnostic::new(format!("there is no step or instance `{name}`"));
-            errors.push(if name.contains('[') {
-                error.nearest(name, labels.chain(steps))
-            } else {
-                error.nearest(name, steps)
-            });
+        match expansion.named(name) {
+            Ok(found) => ids.extend(found),
+            Err(what) => errors.push(what),
         }
     }
     if errors.is_empty() { Ok(ids) } else { Err(errors) }

@@ -109,6 +109,10 @@ fn value_in_words(kind: Kind, name: &str, was: Option<&Value>, is: Option<&Value
 
 fn then_and_now(subject: &str, then: &str, now: &str, was: Option<&Value>, is: Option<&Value>) -> String {
     match (was, is) {
+        (Some(Value::String(was)), Some(Value::String(is))) if was.len().max(is.len()) > LONGEST => {
+            let (was, is) = where_they_differ(was, is);
+            format!("{subject} {then} `{was}`, {now} `{is}`")
+        }
         (Some(was), Some(is)) if short(was) == short(is) => format!("{subject} changed"),
         (Some(was), Some(is)) => format!("{subject} {then} {}, {now} {}", short(was), short(is)),
         (None, Some(is)) => format!("{subject} is new: {}", short(is)),
@@ -133,9 +137,32 @@ fn measured_in_words(name: &str, was: Option<&Value>, is: Option<&Value>) -> Str
     }
 }
 
+/// A longer text is cut.
+const LONGEST: usize = 60;
+
+/// The words in which two long texts differ, with a few beside them.
+fn where_they_differ(was: &str, is: &str) -> (String, String) {
+    const BESIDE: usize = 2;
+    let split = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
+    let (was, is) = (split(was), split(is));
+    let same = was.iter().zip(&is).take_while(|(a, b)| a == b).count();
+    let rest = was.len().min(is.len()) - same;
+    let same_end = was.iter().rev().zip(is.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
+    let cut = |words: &[String]| {
+        let (from, to) = (same.saturating_sub(BESIDE), (words.len() - same_end + BESIDE).min(words.len()));
+        let before = if from > 0 { "… " } else { "" };
+        let after = if to < words.len() { " …" } else { "" };
+        let mut middle = words[from..to].join(" ");
+        if middle.chars().count() > LONGEST {
+            middle = middle.chars().take(LONGEST - 1).chain(['…']).collect();
+        }
+        format!("{before}{middle}{after}")
+    };
+    (cut(&was), cut(&is))
+}
+
 /// A value as people write it, cut where it is long.
 fn short(value: &Value) -> String {
-    const LONGEST: usize = 60;
     let (text, quoted) = match value {
         Value::Null => ("none".to_owned(), false),
         Value::String(text) => (text.clone(), text.is_empty() || text.contains(' ')),

@@ -356,9 +356,10 @@ fn targets() {
     };
     assert_eq!(reached(&["b[v=2]"]), Ok("a[v=2] b[v=2]".into()));
     assert_eq!(reached(&["c[v=1]"]), Ok("a[v=1] a[v=2] c[v=1] c[v=2]".into()));
+    assert_eq!(reached(&["c"]), reached(&["c[]"]), "what is not said is free");
     assert_eq!(reached(&[]).map(|all| all.split(' ').count()), Ok(6));
     insta::assert_snapshot!(reached(&["b[v=3]", "d", "aa"]).expect_err("unknown"), @r#"
-    -: there is no step `b[v=3]`; did you mean `b[v=1]`?
+    -: `b` has no instance `b[v=3]`; did you mean `b[v=1]`?
     -: there is no step `d`; there are `a`, `b`, `c`
     -: there is no step `aa`; there are `a`, `b`, `c`
     "#);
