@@ -26,8 +26,14 @@ impl Place {
     pub(crate) fn find(global: &Global, about: &About) -> Result<Place, CliError> {
         let workspace = workspace(global, about.workflow.as_deref())?;
         let store = StoreDir::existing(&workspace.store)?.ok_or_else(|| {
-            CliError::usage(format!("nothing has run here yet: there is no store `{}`", workspace.store.display()))
-                .hint("`flow run FILE` makes one; another one is named with --store or FLOW_STORE")
+            let error =
+                CliError::usage(format!("nothing has run here yet: there is no store `{}`", workspace.store.display()));
+            match below(&workspace.root) {
+                Some(store) => {
+                    error.hint(format!("there is one below: --store {store}, or -w FILE for a workflow there"))
+                }
+                None => error.hint("`flow run FILE` makes one; another one is named with --store or FLOW_STORE"),
+            }
         })?;
         let file = about.workflow.is_some().then(|| workspace.name(&workspace.file));
         Ok(Place { workspace, store, file })
@@ -80,6 +86,12 @@ impl Place {
         dir.read_journal(|line| view.event(&line))?;
         Ok((dir, view))
     }
+}
+
+/// A store in a folder of this one: what a workflow there made that belongs to no root.
+fn below(folder: &Path) -> Option<String> {
+    let folders = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path().join(".flow"));
+    folders.filter(|store| store.is_dir()).map(|store| near(&store)).min()
 }
 
 /// The place and the run that a command is about.

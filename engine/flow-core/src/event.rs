@@ -145,6 +145,9 @@ pub enum RunEvent {
         exit: i32,
         /// Settled instances by how: `cached`, `ok`, `failed`, …
         counts: BTreeMap<String, u32>,
+        /// The run that is repeated, where there was nothing to do: no journal is written then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<RunId>,
     },
 }
 

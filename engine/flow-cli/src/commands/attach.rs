@@ -67,8 +67,14 @@ impl Attach {
         let Some(exit) = exit else {
             return Err(CliError::failed(format!("run {id} was killed")).hint("the next run goes on where it was"));
         };
-        let ended =
-            Ended { run: id.to_string(), exit, published: view.published.clone(), made: vec![], unchanged: None };
+        let ended = Ended {
+            run: id.to_string(),
+            exit: Some(exit),
+            published: view.published.clone(),
+            made: vec![],
+            unchanged: None,
+            all: false,
+        };
         let quiet = output.quiet;
         for line in summary(&view, &ended, quiet, &mut |_, folder| run::log_tail(&place.workspace, folder)) {
             output.line(line)?;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -28,6 +28,10 @@ pub(crate) struct Init {
 impl Init {
     pub(crate) fn execute(self, output: &mut Output) -> Done {
         let shown = self.file.display();
+        // The store belongs to the folder at hand, as the workflows do, wherever they lie in it.
+        let root = Path::new(".flow");
+        std::fs::create_dir_all(root)
+            .map_err(|e| CliError::failed(format!("the folder `.flow` cannot be made: {e}")))?;
         if let Some(folder) = self.file.parent() {
             let cannot = |e| CliError::failed(format!("the folder `{}` cannot be made: {e}", folder.display()));
             std::fs::create_dir_all(folder).map_err(cannot)?;

@@ -17,7 +17,7 @@ use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{Output, STRONG, styled};
 use crate::place::{self, Place};
-use crate::screen::{State, View};
+use crate::screen::{Attempt, State, View};
 
 /// How often a growing log is read.
 const LOOK: Duration = Duration::from_millis(200);
@@ -74,25 +74,26 @@ impl Logs {
     }
 }
 
-/// The log of an instance's last attempt: in the run that produced its result, if it is cached.
-fn log(place: &Place, view: &View, label: &str) -> Result<Option<Log>, CliError> {
-    let Some(shown) = view.instances.values().find(|shown| shown.label == label) else { return Ok(None) };
+/// The logs of an instance's attempts: in the run that produced its result, if it is cached.
+fn log(place: &Place, view: &View, label: &str) -> Result<Vec<Log>, CliError> {
+    let Some(shown) = view.instances.values().find(|shown| shown.label == label) else { return Ok(Vec::new()) };
     if let State::Cached(_, from) = &shown.state {
         return from_run(place, from, label);
     }
-    let attempt = shown.attempt.and_then(|id| view.attempts.get(&id));
-    Ok(attempt.map(|attempt| {
-        let folder = Folder::at(place.workspace.store.join(&attempt.folder));
-        Log { label: label.to_owned(), file: folder.log() }
-    }))
+    let several = view.attempts_of(label).count() > 1;
+    let one = |(n, attempt): (usize, &Attempt)| {
+        let label = if several { format!("{label}, attempt {}", n + 1) } else { label.to_owned() };
+        Log { label, file: Folder::at(place.workspace.store.join(&attempt.folder)).log() }
+    };
+    Ok(view.attempts_of(label).enumerate().map(one).collect())
 }
 
-fn from_run(place: &Place, run: &RunId, label: &str) -> Result<Option<Log>, CliError> {
+fn from_run(place: &Place, run: &RunId, label: &str) -> Result<Vec<Log>, CliError> {
     let mut view = View::default();
     match place.store.run(run).read_journal(|line| view.event(&line)) {
         Ok(_) => log(place, &view, label),
         // The run was cleaned away.
-        Err(_) => Ok(None),
+        Err(_) => Ok(Vec::new()),
     }
 }
 

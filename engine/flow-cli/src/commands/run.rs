@@ -145,10 +145,11 @@ fn sort_out(
 pub(crate) fn words(view: &View, end: &RunEnd, workspace: &Workspace, short: bool) -> Vec<String> {
     let ended = Ended {
         run: end.run.to_string(),
-        exit: end.exit,
+        exit: Some(end.exit),
         published: end.published.iter().map(|file| (place::near(&file.path), file.changed)).collect(),
         made: end.made.clone(),
         unchanged: end.unchanged.then(|| end.counts.values().sum()),
+        all: false,
     };
     summary(view, &ended, short, &mut |_: &AttemptId, folder| log_tail(workspace, folder))
 }
@@ -161,7 +162,7 @@ pub(crate) fn log_tail(workspace: &Workspace, folder: &str) -> Vec<String> {
 
 /// A run with nothing to do writes no journal; whoever reads lines still wants an end.
 fn unchanged_line(end: &RunEnd) -> JournalLine {
-    let event = RunEvent::RunEnded { exit: end.exit, counts: end.counts.clone() };
+    let event = RunEvent::RunEnded { exit: end.exit, counts: end.counts.clone(), run: Some(end.run.clone()) };
     JournalLine { at: flow_exec::clock::unix_millis(), event }
 }
 

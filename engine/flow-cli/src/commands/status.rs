@@ -43,22 +43,25 @@ impl Status {
                 for line in standing(&status, clock::unix_millis()) {
                     output.line(line)?;
                 }
+                for notice in view.notices.iter().filter(|notice| notice.starts_with("interrupted")) {
+                    output.line(format!("  {} {notice}", styled(NOTE, "ending")))?;
+                }
             }
             _ => {
                 let ended = Ended {
                     run: run.map(|run| run.to_string()).unwrap_or_default(),
-                    exit: view.exit.unwrap_or(1),
+                    exit: view.exit,
                     published: view.published.clone(),
                     made: vec![],
                     unchanged: None,
+                    all: true,
                 };
-                if view.exit.is_none() {
-                    output
-                        .line(format!("{} it was killed; the next run goes on where it was", styled(NOTE, "ended:")))?;
-                }
                 let lines = summary(&view, &ended, false, &mut |_, folder| run::log_tail(&place.workspace, folder));
                 for line in lines {
                     output.line(line)?;
+                }
+                if view.exit.is_none() {
+                    output.line("the next run goes on where it was")?;
                 }
                 if let Some(holder) = holder {
                     output.line(format!("the store is in use by {holder}"))?;

@@ -19,7 +19,7 @@ use crate::output::{FAINT, Output, styled};
 
 pub(crate) use lines::event_line;
 pub(crate) use summary::{Ended, summary};
-pub(crate) use view::{Shown, State, View};
+pub(crate) use view::{Attempt, Shown, State, View};
 
 /// The face of a run.
 pub(crate) struct Screen<'a> {

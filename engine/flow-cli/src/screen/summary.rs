@@ -13,14 +13,16 @@ use crate::words;
 pub(crate) struct Ended {
     /// The run.
     pub(crate) run: String,
-    /// The exit code.
-    pub(crate) exit: i32,
+    /// The exit code; none of a run that was killed.
+    pub(crate) exit: Option<i32>,
     /// Files that are published, and whether they changed.
     pub(crate) published: Vec<(String, bool)>,
     /// Tables and reports that it made.
     pub(crate) made: Vec<String>,
     /// Nothing had changed since that run, with so many results.
     pub(crate) unchanged: Option<u32>,
+    /// Every failure, not only the first ones.
+    pub(crate) all: bool,
 }
 
 /// The words; `log` gives the last lines of an attempt's log, by its folder. With `short` only the first line and failures.
@@ -40,7 +42,7 @@ pub(crate) fn summary(
         )),
         None => out.push(headline(view, ended)),
     }
-    failures(view, &mut out, log);
+    failures(view, ended.all, &mut out, log);
     if short {
         return out;
     }
@@ -74,27 +76,32 @@ fn headline(view: &View, ended: &Ended) -> String {
     part(count(&|s| *s == State::Settled(Outcome::Cancelled)), "cancelled");
     part(count(&|s| matches!(s, State::Waiting | State::Running)), "not settled");
     let (style, word) = match ended.exit {
-        0 => (GOOD, "done:"),
-        130 => (NOTE, "interrupted:"),
-        _ => (BAD, "failed:"),
+        Some(0) => (GOOD, "done:"),
+        Some(130) => (NOTE, "interrupted:"),
+        Some(_) => (BAD, "failed:"),
+        None => (BAD, "killed:"),
     };
     let took = words::duration(view.elapsed(view.now));
     format!("{} {} in {took} (run {})", styled(style, word), parts.join(", "), ended.run)
 }
 
 /// Each failure with the end of its log.
-fn failures(view: &View, out: &mut Vec<String>, log: &mut dyn FnMut(&AttemptId, &str) -> Vec<String>) {
+fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&AttemptId, &str) -> Vec<String>) {
     const SHOWN: usize = 5;
+    let most = if all { usize::MAX } else { SHOWN };
     let failed: Vec<&Shown> = view
         .instances
         .values()
         .filter(|shown| matches!(shown.state, State::Settled(outcome) if is_failure(outcome)))
         .collect();
-    for shown in failed.iter().take(SHOWN) {
+    for shown in failed.iter().take(most) {
         let State::Settled(outcome) = shown.state else { continue };
         let attempt = shown.attempt.and_then(|id| Some((id, view.attempts.get(&id)?)));
         let why = attempt.and_then(|(_, attempt)| attempt.message.as_deref()).unwrap_or(&shown.reason);
-        out.push(format!("  {} {}: {why}", styled(BAD, words::outcome(outcome)), styled(STRONG, &shown.label)));
+        let times = view.attempts_of(&shown.label).count();
+        let after = if times > 1 { format!(" after {}", words::count(times, "attempt")) } else { String::new() };
+        let label = styled(STRONG, &shown.label);
+        out.push(format!("  {} {label}{after}: {why}", styled(BAD, words::outcome(outcome))));
         if let Some((id, attempt)) = attempt {
             let lines: Vec<String> =
                 log(&id, &attempt.folder).into_iter().filter(|line| !line.trim().is_empty()).collect();
@@ -105,8 +112,8 @@ fn failures(view: &View, out: &mut Vec<String>, log: &mut dyn FnMut(&AttemptId, 
             }
         }
     }
-    if failed.len() > SHOWN {
-        out.push(format!("  and {} more failed; `flow status` lists them", failed.len() - SHOWN));
+    if failed.len() > most {
+        out.push(format!("  and {} more failed; `flow status` lists them", failed.len() - most));
     }
 }
 

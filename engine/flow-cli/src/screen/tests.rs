@@ -128,7 +128,8 @@ fn the_summary() {
     journal().iter().for_each(|line| view.event(line));
     let ended = Ended {
         run: "20260208-153012-3f2a".into(),
-        exit: 1,
+        exit: Some(1),
+        all: false,
         published: vec![("reports/feb08.md".into(), true), ("README.md".into(), false)],
         made: vec!["report".into()],
         unchanged: None,
@@ -138,7 +139,7 @@ fn the_summary() {
     let words: Vec<String> = words.iter().map(|line| plain(line)).collect();
     insta::assert_snapshot!(words.join("\n"), @r"
     failed: 1 cached, 2 ran, 1 failed, 2 skipped in 50 s (run 20260208-153012-3f2a)
-      failed solo[batch=32]: exit code 1
+      failed solo[batch=32] after 2 attempts: exit code 1
         | last line of AttemptId(2) in runs/r/attempts/2
         flow logs 'solo[batch=32]' shows all of it
       ran       solo[batch=16]: `batch` was 8, is 16
@@ -156,7 +157,8 @@ fn the_summary() {
 fn nothing_to_do() {
     let ended = Ended {
         run: "20260208-153012-3f2a".into(),
-        exit: 0,
+        exit: Some(0),
+        all: false,
         published: vec![("reports/feb08.md".into(), false)],
         made: vec![],
         unchanged: Some(24),

@@ -200,6 +200,12 @@ impl View {
         self.attempts.get(&attempt).map(|attempt| self.label(attempt.instance)).unwrap_or_default()
     }
 
+    /// The attempts at an instance, in their order.
+    pub(crate) fn attempts_of(&self, label: &str) -> impl Iterator<Item = &Attempt> {
+        let of = move |attempt: &&Attempt| self.instances.get(&attempt.instance).is_some_and(|i| i.label == label);
+        self.attempts.values().filter(of)
+    }
+
     /// Attempts that are running.
     pub(crate) fn running(&self) -> impl Iterator<Item = (&AttemptId, &Attempt)> {
         self.attempts.iter().filter(|(_, attempt)| attempt.ended.is_none())

@@ -36,7 +36,8 @@ impl Knowledge {
         let Some(dir) = StoreDir::existing(path)? else { return Ok(Knowledge::Nothing) };
         match Store::open(path, &holder(doing, None), |_: &Holder| ControlFlow::Break(())) {
             Ok(store) => Ok(Knowledge::Held(Box::new(store))),
-            Err(StoreError::Held { .. }) => Ok(Knowledge::Read(Box::new(Replay::read(&dir)?), dir)),
+            // It is in use, or this process may not write there.
+            Err(StoreError::Held { .. } | StoreError::Io { .. }) => Ok(Knowledge::Read(Box::new(Replay::read(&dir)?), dir)),
             Err(error) => Err(error.into()),
         }
     }

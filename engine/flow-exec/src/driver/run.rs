@@ -203,7 +203,7 @@ pub fn run(
         .map(|file| RunEvent::Published { path: session.workspace.name(&file.path), changed: file.changed })
         .collect();
     last.extend(failures.into_iter().map(|text| RunEvent::Notice { instance: None, text }));
-    last.push(RunEvent::RunEnded { exit, counts: live.counts.clone() });
+    last.push(RunEvent::RunEnded { exit, counts: live.counts.clone(), run: None });
     live.say_last(last)?;
     live.write_status(Some(exit))?;
     live.leftovers.clear();
