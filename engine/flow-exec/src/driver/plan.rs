@@ -37,7 +37,9 @@ impl Knowledge {
         match Store::open(path, &holder(doing, None), |_: &Holder| ControlFlow::Break(())) {
             Ok(store) => Ok(Knowledge::Held(Box::new(store))),
             // It is in use, or this process may not write there.
-            Err(StoreError::Held { .. } | StoreError::Io { .. }) => Ok(Knowledge::Read(Box::new(Replay::read(&dir)?), dir)),
+            Err(StoreError::Held { .. } | StoreError::Io { .. }) => {
+                Ok(Knowledge::Read(Box::new(Replay::read(&dir)?), dir))
+            }
             Err(error) => Err(error.into()),
         }
     }
