@@ -55,6 +55,7 @@ struct OnCard {
     memory_load_peak: f64,
     unverified: bool,
     joules: Option<(f64, f64)>,
+    /// Power over the time since the counter of energy was read, or ever.
     integrated: Option<f64>,
     pcie: Option<(u32, u32)>,
     strangers: BTreeMap<u32, Stranger>,
@@ -99,11 +100,13 @@ impl GpuSamples {
         card.memory_now = seen.memory;
         card.memory_peak = card.memory_peak.max(seen.memory);
         card.unverified |= seen.unverified;
-        if let Some(joules) = seen.joules {
-            card.joules = Some((card.joules.map_or(joules, |(first, _)| first), joules));
-        }
-        if let Some(watts) = seen.watts {
-            card.integrated = Some(card.integrated.unwrap_or(0.0) + watts * span);
+        match (seen.joules, seen.watts) {
+            (Some(joules), _) => {
+                card.joules = Some((card.joules.map_or(joules, |(first, _)| first), joules));
+                card.integrated = None;
+            }
+            (None, Some(watts)) => card.integrated = Some(card.integrated.unwrap_or(0.0) + watts * span),
+            (None, None) => {}
         }
         card.pcie = card.pcie.max(seen.pcie);
         for stranger in seen.strangers {
@@ -190,7 +193,7 @@ impl OnCard {
     /// The counter where there is one, else power over time.
     fn energy(&self) -> Option<f64> {
         match self.joules {
-            Some((first, last)) => Some((last - first).max(0.0)),
+            Some((first, last)) => Some((last - first).max(0.0) + self.integrated.unwrap_or(0.0)),
             None => self.integrated,
         }
     }
@@ -266,6 +269,9 @@ mod tests {
             samples.push(0, Seen { at, joules: Some(joules), ..Seen::default() });
         }
         assert_eq!(samples.figures(&[]).energy_j, Some(500.0));
+        // What it has not counted yet is power over the time since.
+        samples.push(0, Seen { at: 111.5, watts: Some(200.0), ..Seen::default() });
+        assert_eq!(samples.figures(&[]).energy_j, Some(600.0));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use flow_core::{Outcome, Series, StepResult};
 
-use super::stats::median;
 use super::{Bound, Finding, Ledger, Scoped, What};
 use crate::columns::{Datum, datum};
 use crate::format::Format;
@@ -43,9 +42,10 @@ fn bound(ledger: &mut Ledger<'_>, scope: Option<&str>, results: &[(&StepResult, 
         Datum::Measured { value, .. } => Some(value),
         _ => None,
     };
-    let full = |values: &Vec<f64>| median(values) >= FULL;
+    let full = |values: &Vec<f64>| values.iter().all(|v| *v >= FULL);
     let gpu = all(&|r| number(r, "gpu_load")).filter(full);
-    let data = all(&|r| Some(number(r, "data_wait")? / number(r, "epoch_time")?)).filter(|v| median(v) >= WAITING);
+    let data =
+        all(&|r| Some(number(r, "data_wait")? / number(r, "epoch_time")?)).filter(|v| v.iter().all(|v| *v >= WAITING));
     // Of the CPUs that it was given: a program that fills its own share is bound by it, whatever the host has besides.
     let own = |r: &StepResult| {
         let cpus = f64::from(r.circumstances.cpus);

@@ -109,7 +109,7 @@ impl<'a> OneCard<'a> {
         if slowly {
             self.slowly = Some(clock::steady());
         }
-        let look = handle.look(Ask { memory: true, energy: held, link: slowly }).ok()?;
+        let look = handle.look(Ask { memory: true, energy: held && slowly, link: slowly }).ok()?;
         let used = look.memory.map(|memory| memory.used);
         // Processes cost most to ask for: only when memory moved can somebody have come or gone, or once in a while.
         if slowly || used != self.used || self.processes.is_none() {

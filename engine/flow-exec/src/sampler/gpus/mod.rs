@@ -218,6 +218,9 @@ impl Shared {
             let asked = std::mem::take(&mut state.asked);
             let held: Vec<bool> =
                 (0..cards.len()).map(|n| state.tracked.values().any(|t| t.holds.iter().any(|h| h.card == n))).collect();
+            let new: Vec<bool> = (0..cards.len())
+                .map(|n| state.tracked.values().any(|t| t.holds.iter().any(|h| h.card == n && !h.is_seen())))
+                .collect();
             let busy = held.contains(&true);
             if !asked && !busy && !state.watched {
                 drop(self.wake.wait(state).unwrap_or_else(PoisonError::into_inner));
@@ -227,7 +230,8 @@ impl Shared {
             drop(state);
             let due = |n: usize, card: &OneCard<'_>| !card.rests() && (asked || held[n] || card.is_due(slowly));
             for (n, card) in cards.iter_mut().enumerate().filter(|(n, card)| due(*n, card)) {
-                let slow = asked || card.is_due(slowly);
+                // What begins needs to be compared with how things stood before it.
+                let slow = card.is_due(slowly) || new[n];
                 self.look(n, card, &mut owners, held[n], slow);
             }
             owners.keep(|pid| cards.iter().any(|card| card.has(pid)));
