@@ -58,21 +58,24 @@ fn feb08_without_a_gpu() {
         together[version=v11,batch=8] 0g 1c v11/Own+ measured <dataset[version=v11]
         together[version=v11,batch=16] 0g 1c v11/Own+ measured <dataset[version=v11]
         together[version=v11,batch=32] 0g 1c v11/Own+ measured <dataset[version=v11]
-        four[version=v7,batch=16] 0g 1c measured (`machine.gpus >= 4` is false)
-        four[version=v7,batch=32] 0g 1c measured (`machine.gpus >= 4` is false)
-        four[version=v7,batch=64] 0g 1c measured (`machine.gpus >= 4` is false)
-        four[version=v7,batch=128] 0g 1c measured (`machine.gpus >= 4` is false)
-        four[version=v7,batch=256] 0g 1c measured (`machine.gpus >= 4` is false)
-        four[version=v7,batch=512] 0g 1c measured (`machine.gpus >= 4` is false)
-        four_together[version=v7,batch=8] 0g 1c measured (`machine.gpus >= 4` is false)
-        four_together[version=v7,batch=16] 0g 1c measured (`machine.gpus >= 4` is false)
-        four_together[version=v7,batch=32] 0g 1c measured (`machine.gpus >= 4` is false)
+        four[version=v7,batch=16] 0g 1c measured (`wide and machine.gpus >= 4` is false)
+        four[version=v7,batch=32] 0g 1c measured (`wide and machine.gpus >= 4` is false)
+        four[version=v7,batch=64] 0g 1c measured (`wide and machine.gpus >= 4` is false)
+        four[version=v7,batch=128] 0g 1c measured (`wide and machine.gpus >= 4` is false)
+        four[version=v7,batch=256] 0g 1c measured (`wide and machine.gpus >= 4` is false)
+        four[version=v7,batch=512] 0g 1c measured (`wide and machine.gpus >= 4` is false)
+        four_together[version=v7,batch=8] 0g 1c measured (`wide and machine.gpus >= 4` is false)
+        four_together[version=v7,batch=16] 0g 1c measured (`wide and machine.gpus >= 4` is false)
+        four_together[version=v7,batch=32] 0g 1c measured (`wide and machine.gpus >= 4` is false)
         four_table 0g 1c
         solo_table 0g 1c ~solo[version=v7,batch=8] ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v11,batch=8] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32]
         report 0g 1c ~solo[version=v7,batch=8] ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v11,batch=8] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32] ~together[version=v7,batch=8] ~together[version=v7,batch=16] ~together[version=v7,batch=32] ~together[version=v11,batch=8] ~together[version=v11,batch=16] ~together[version=v11,batch=32] ~four_table ~solo_table
         ");
     let absent: Vec<_> = e.steps.iter().filter_map(|s| Some((s.name.as_str(), s.absent.as_deref()?))).collect();
-    assert_eq!(absent, [("four", "`machine.gpus >= 4` is false"), ("four_together", "`machine.gpus >= 4` is false")]);
+    assert_eq!(
+        absent,
+        [("four", "`wide and machine.gpus >= 4` is false"), ("four_together", "`wide and machine.gpus >= 4` is false")]
+    );
     assert_eq!(e.publish[0].to, PublishTo::Report("../reports/feb08.md".into()));
     assert_eq!(e.publish[1].to, PublishTo::WhatsNew("../README.md".into()));
 }
