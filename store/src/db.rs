@@ -20,27 +20,11 @@ const INLINE: usize = 48 << 10;
 /// First byte of a value that stands in an object; JSON never begins with it.
 const ELSEWHERE: u8 = b'@';
 
+#[derive(Clone)]
 pub(crate) struct Db {
     path: PathBuf,
     sled: sled::Db,
     objects: Objects,
-}
-
-/// Makes what was written safe from a kill. It waits for the disk, some milliseconds on a busy one: for a thread of its own.
-#[derive(Clone)]
-pub struct Flusher {
-    path: PathBuf,
-    sled: sled::Db,
-}
-
-impl Flusher {
-    /// Returns when everything that was written before the call is safe.
-    ///
-    /// # Errors
-    /// The disk is full, or the database is damaged.
-    pub fn flush(&self) -> Result<()> {
-        guarded(&self.path, || self.sled.flush()).map(drop)
-    }
 }
 
 #[derive(Default)]
@@ -108,7 +92,7 @@ impl Db {
         Ok(guarded(&self.path, || self.sled.get(key))?.and_then(|value| self.whole(&value)))
     }
 
-    /// Writes everything or nothing; a kill can undo it until [`Flusher::flush`] has returned.
+    /// Writes everything or nothing, and returns when no kill can undo it. It waits for the disk, some milliseconds on a busy one.
     pub(crate) fn write(&self, batch: DbBatch) -> Result<()> {
         let mut writes = sled::Batch::default();
         for (key, value) in batch.puts {
@@ -122,11 +106,11 @@ impl Db {
         for key in batch.deletes {
             writes.remove(key);
         }
-        guarded(&self.path, || self.sled.apply_batch(writes))
-    }
-
-    pub(crate) fn flusher(&self) -> Flusher {
-        Flusher { path: self.path.clone(), sled: self.sled.clone() }
+        guarded(&self.path, || {
+            self.sled.apply_batch(writes)?;
+            self.sled.flush()
+        })
+        .map(drop)
     }
 
     /// Every key and value that begins with `prefix`, in order of key; no value where it stands in an object that is lost.

@@ -31,7 +31,6 @@ mod run;
 mod snapshot;
 mod store;
 
-pub use db::Flusher;
 pub use dir::{STORE_FORMAT, StoreDir};
 pub use doctor::{Diagnosis, Rebuilt, doctor};
 pub use error::{Result, StoreError};

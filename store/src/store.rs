@@ -14,7 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     Batch, HISTORY, Holder, Last, Objects, Observation, Result, Results, StoreDir, StoreError,
-    db::{Db, DbBatch, Flusher},
+    db::{Db, DbBatch},
 };
 
 /// A store that this process holds.
@@ -34,6 +34,22 @@ pub(crate) struct Held(pub(crate) Flock<File>);
 impl Drop for Held {
     fn drop(&mut self) {
         let _ = self.0.set_len(0);
+    }
+}
+
+/// A batch that is not written yet.
+pub struct Commit {
+    db: Db,
+    writes: DbBatch,
+}
+
+impl Commit {
+    /// Writes it, all of it or nothing, and returns when no kill can undo it.
+    ///
+    /// # Errors
+    /// The disk is full, or the database is damaged. What was there before still is.
+    pub fn apply(self) -> Result<()> {
+        self.db.write(self.writes)
     }
 }
 
@@ -79,18 +95,15 @@ impl Store {
     /// # Errors
     /// The disk is full, or the database is damaged. What was there before still is.
     pub fn apply(&self, batch: &Batch) -> Result<()> {
-        if batch.is_empty() {
-            return Ok(());
-        }
-        self.write(batch)?;
-        self.flusher().flush()
+        if batch.is_empty() { Ok(()) } else { self.commit(batch)?.apply() }
     }
 
-    /// Writes a batch, all of it or nothing. Nothing may rely on it before [`Store::flusher`] has flushed.
+    /// The same in two parts: what a batch comes to, to be written on whatever thread has time to wait for the disk. Batches are
+    /// to be written in the order in which this was called.
     ///
     /// # Errors
-    /// As [`Store::apply`].
-    pub fn write(&self, batch: &Batch) -> Result<()> {
+    /// The database is damaged.
+    pub fn commit(&self, batch: &Batch) -> Result<Commit> {
         let mut writes = DbBatch::default();
         for digest in &batch.forgotten {
             writes.delete(result_key(digest));
@@ -105,12 +118,7 @@ impl Store {
             let slot = self.slot(shape)?;
             writes.put(history_key(shape, Some(slot)), json(observation));
         }
-        self.db.write(writes)
-    }
-
-    /// What makes writes safe, on whatever thread.
-    pub fn flusher(&self) -> Flusher {
-        self.db.flusher()
+        Ok(Commit { db: self.db.clone(), writes })
     }
 
     /// The place of the next observation in a shape's ring: behind the newest, over the oldest.
@@ -177,7 +185,6 @@ impl Store {
         })?;
         let count = gone.deletes();
         self.db.write(gone)?;
-        self.flusher().flush()?;
         Ok(count)
     }
 
@@ -185,8 +192,7 @@ impl Store {
     pub(crate) fn forget_last<'a>(&self, gone: impl Iterator<Item = (&'a str, &'a str)>) -> Result<()> {
         let mut writes = DbBatch::default();
         gone.for_each(|(workflow, label)| writes.delete(last_key(workflow, label)));
-        self.db.write(writes)?;
-        self.flusher().flush()
+        self.db.write(writes)
     }
 
     /// Objects that hold large values of the database.

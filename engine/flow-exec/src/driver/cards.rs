@@ -66,8 +66,7 @@ impl Live<'_> {
     /// A step that asks for GPUs is to run, and does not yet.
     pub(super) fn wants_gpus(&self) -> bool {
         let runs = |id: InstanceId| self.attempts.values().any(|attempt| attempt.instance == id);
-        let asks = |id: InstanceId| self.session.expansion.instances[id.index()].request.gpus > 0;
-        self.decided.keys().any(|id| asks(*id) && !runs(*id))
+        self.want_gpus.iter().any(|id| self.decided.contains_key(id) && !runs(*id))
     }
 }
 

@@ -84,7 +84,8 @@ pub(crate) fn finish(end: End<'_>, seen: &Seen) -> Result<StepResult, StoreError
             (outcome, message) = (Outcome::Failed, Some(why));
         }
         let work = end.folder.work();
-        let real = work.canonicalize().unwrap_or_else(|_| work.clone());
+        let is_its_own =
+            |error: &StoreError| error.is_of(&work) || work.canonicalize().is_ok_and(|real| error.is_of(&real));
         for output in instance.outputs.iter() {
             let path = work.join(&output.path);
             if !path.exists() && outcome == Outcome::Ok {
@@ -96,7 +97,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Seen) -> Result<StepResult, StoreError
             }
             match end.objects.ingest(&path, &work) {
                 Ok(artifact) => drop(outputs.insert(output.name.clone(), artifact)),
-                Err(error) if error.is_of(&work) || error.is_of(&real) => {
+                Err(error) if is_its_own(&error) => {
                     (outcome, message) = (Outcome::Failed, Some(error.to_string()));
                 }
                 Err(error) => return Err(error),

@@ -4,30 +4,51 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::mpsc::{Receiver, Sender, channel},
+    thread::{self, JoinHandle},
 };
 
 /// A folder with more than this in it is removed at once.
 const SMALL: u64 = 1 << 20;
 
-/// Folders to remove.
-#[derive(Debug, Default)]
-pub(crate) struct Leftovers(Vec<PathBuf>);
+/// Folders to remove, on a thread of their own: a large one takes its time.
+#[derive(Default)]
+pub(crate) struct Leftovers(Option<(Sender<PathBuf>, JoinHandle<()>)>);
 
 impl Leftovers {
     /// A folder that is not needed any more.
     pub(crate) fn add(&mut self, folder: PathBuf) {
-        let mut room = SMALL;
-        if is_small(&folder, &mut room) {
-            self.0.push(folder);
+        if self.0.is_none() {
+            let (to, from) = channel();
+            // Without a thread it is left to `flow gc`.
+            let thread = thread::Builder::new().name("leftovers".to_owned()).spawn(move || sweep(&from));
+            self.0 = thread.ok().map(|thread| (to, thread));
+        }
+        if let Some((to, _)) = &self.0 {
+            let _ = to.send(folder);
+        }
+    }
+
+    /// Removes what is left, and returns when it is gone.
+    pub(crate) fn clear(&mut self) {
+        if let Some((to, thread)) = self.0.take() {
+            drop(to);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The life of the thread.
+fn sweep(folders: &Receiver<PathBuf>) {
+    let mut small = Vec::new();
+    for folder in folders {
+        if is_small(&folder, &mut { SMALL }) {
+            small.push(folder);
         } else {
             remove(&folder);
         }
     }
-
-    /// Removes what is left.
-    pub(crate) fn clear(&mut self) {
-        self.0.drain(..).for_each(|folder| remove(&folder));
-    }
+    small.iter().for_each(|folder| remove(folder));
 }
 
 /// Does what is in the folder fit in the room? Links are not followed.
@@ -67,7 +88,10 @@ mod tests {
         let mut left = Leftovers::default();
         left.add(small.clone());
         left.add(large.clone());
-        assert!(small.exists() && !large.exists());
+        while large.exists() {
+            thread::yield_now();
+        }
+        assert!(small.exists());
         left.clear();
         assert!(!small.exists());
     }

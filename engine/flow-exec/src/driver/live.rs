@@ -1,6 +1,6 @@
 //! The live loop: carries events to the scheduler and performs its actions. Holds no scheduling rule.
 //!
-//! One turn: all events of an instant, one `Tick`, the actions, one write to the store. A flush follows aside, then one write of
+//! One turn: all events of an instant, one `Tick`, the actions, one write to the store, aside, then one write of
 //! the journal; only after that is the scheduler told that something is recorded.
 
 use std::{
@@ -36,7 +36,7 @@ use crate::{
 /// How long a step may take to end when it is asked to.
 pub(crate) const GRACE: Span = Span::from_millis(10_000);
 /// How often programs are listened to.
-const LISTEN: Duration = Duration::from_millis(50);
+const LISTEN: Span = Span::from_millis(50);
 /// How often GPUs are looked at for which a step waits.
 const WATCH: Duration = Duration::from_millis(500);
 /// How often the status file and the display are brought up to date.
@@ -115,11 +115,11 @@ pub(crate) struct Live<'a> {
     pub(super) lines: Vec<JournalLine>,
     pub(super) batch: Batch,
     pub(super) recorded: Vec<InstanceId>,
-    /// Something was written to the store since the last flush began.
-    unflushed: bool,
-    flushing: Option<Flushing>,
+    committing: Option<Committing>,
     pub(super) queue: VecDeque<Event>,
     pub(super) decided: BTreeMap<InstanceId, Decided>,
+    /// Instances that ask for GPUs and have no result yet.
+    pub(super) want_gpus: BTreeSet<InstanceId>,
     pub(super) refused: BTreeMap<InstanceId, String>,
     /// Why an attempt could not be started.
     pub(super) unstarted: BTreeMap<AttemptId, String>,
@@ -137,12 +137,13 @@ pub(crate) struct Live<'a> {
     pub(super) inherited: BTreeMap<String, String>,
     pub(super) status: Status,
     pub(super) status_at: Option<Time>,
+    listened_at: Time,
     pub(super) finished: bool,
     pub(crate) leftovers: Leftovers,
 }
 
-/// A flush on its way, and what is said when it is done.
-struct Flushing {
+/// A batch on its way to the disk, and what is said when it is there.
+struct Committing {
     done: JoinHandle<flow_store::Result<()>>,
     lines: Vec<JournalLine>,
     recorded: Vec<InstanceId>,
@@ -167,7 +168,7 @@ pub(crate) struct Beginning<'a> {
 
 enum Happened {
     Keeper(keeper::Event),
-    Flushed(Result<flow_store::Result<()>, JoinError>),
+    Committed(Result<flow_store::Result<()>, JoinError>),
     Interrupt,
     Time,
 }
@@ -176,6 +177,8 @@ impl<'a> Live<'a> {
     pub(crate) fn new(from: Beginning<'a>) -> Result<Self, ExecError> {
         let run_dir = from.store.dir().run(from.run);
         let inherited = start::inherited();
+        let instances = from.session.expansion.instances.iter();
+        let want_gpus = instances.filter(|instance| instance.request.gpus > 0);
         let names = from.session.expansion.steps.iter().flat_map(|step| &step.secrets);
         let secrets = Secrets::new(names.filter_map(|name| inherited.get(name)).map(String::as_str));
         Ok(Live {
@@ -198,10 +201,10 @@ impl<'a> Live<'a> {
             lines: Vec::new(),
             batch: Batch::new(),
             recorded: Vec::new(),
-            unflushed: false,
-            flushing: None,
+            committing: None,
             queue: VecDeque::new(),
             decided: BTreeMap::new(),
+            want_gpus: want_gpus.map(|instance| instance.id).collect(),
             refused: BTreeMap::new(),
             unstarted: BTreeMap::new(),
             secrets,
@@ -216,6 +219,7 @@ impl<'a> Live<'a> {
             inherited,
             status: from.status,
             status_at: None,
+            listened_at: Time(0),
             finished: false,
             leftovers: Leftovers::default(),
         })
@@ -244,16 +248,20 @@ impl<'a> Live<'a> {
                             self.on_keeper(event)?;
                         }
                     }
-                    Happened::Flushed(done) => self.flushed(done)?,
+                    Happened::Committed(done) => self.committed(done)?,
                     Happened::Interrupt => self.interrupt(),
                     Happened::Time => {}
                 }
-                self.listen();
+                let now = self.clock.now();
+                if now - self.listened_at >= LISTEN {
+                    self.listened_at = now;
+                    self.listen();
+                }
             }
         }
-        while let Some(flushing) = &mut self.flushing {
-            let done = (&mut flushing.done).await;
-            self.flushed(done)?;
+        while let Some(committing) = &mut self.committing {
+            let done = (&mut committing.done).await;
+            self.committed(done)?;
         }
         self.write_status(None)
     }
@@ -302,28 +310,24 @@ impl<'a> Live<'a> {
         Ok(())
     }
 
-    /// Writes what this turn brought. It is flushed aside, for a disk takes its time and other steps need not wait; the journal,
-    /// the screen and the scheduler hear of it when it is safe, in the order in which it happened.
+    /// Writes what this turn brought, and what gathered while the last batch was written. This goes on aside, for a disk takes
+    /// its time and other steps need not wait; the journal, the screen and the scheduler hear of it when it is safe, in the order in which it happened.
     fn commit(&mut self) -> Result<(), ExecError> {
-        if !self.batch.is_empty() {
-            self.store.write(&std::mem::take(&mut self.batch))?;
-            self.unflushed = true;
-        }
-        if self.flushing.is_some() {
+        if self.committing.is_some() {
             return Ok(());
         }
         let (lines, recorded) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.recorded));
-        if !std::mem::take(&mut self.unflushed) {
+        if self.batch.is_empty() {
             return self.tell(lines, recorded);
         }
-        let flusher = self.store.flusher();
-        self.flushing = Some(Flushing { done: spawn_blocking(move || flusher.flush()), lines, recorded });
+        let commit = self.store.commit(&std::mem::take(&mut self.batch))?;
+        self.committing = Some(Committing { done: spawn_blocking(move || commit.apply()), lines, recorded });
         Ok(())
     }
 
-    fn flushed(&mut self, done: Result<flow_store::Result<()>, JoinError>) -> Result<(), ExecError> {
-        let Some(Flushing { lines, recorded, .. }) = self.flushing.take() else { return Ok(()) };
-        done.map_err(|e| ExecError::Fault(format!("the store could not be flushed: {e}")))??;
+    fn committed(&mut self, done: Result<flow_store::Result<()>, JoinError>) -> Result<(), ExecError> {
+        let Some(Committing { lines, recorded, .. }) = self.committing.take() else { return Ok(()) };
+        done.map_err(|e| ExecError::Fault(format!("the store could not be written: {e}")))??;
         self.tell(lines, recorded)?;
         // What has gathered since.
         self.commit()
@@ -353,11 +357,13 @@ impl<'a> Live<'a> {
 
     async fn wait(&mut self, signals: &mut [Signal]) -> Result<Happened, ExecError> {
         let now = self.clock.now();
-        let until_wake = self.scheduler.next_wake().map(|wake| Duration::from_micros((wake - now).0));
-        let listening = self.attempts.values().any(|a| a.process).then_some(LISTEN);
+        let span = |at: Time| Duration::from_micros((at - now).0);
+        let until_wake = self.scheduler.next_wake().map(span);
+        let due = self.listened_at + LISTEN;
+        let listening = self.attempts.values().any(|a| a.process).then(|| span(due));
         let watching = (self.cards.is_watching() && self.wants_gpus()).then_some(WATCH);
-        let flushing = self.flushing.as_ref().map(|_| Duration::from_secs(60));
-        let Some(pause) = until_wake.into_iter().chain(listening).chain(watching).chain(flushing).min() else {
+        let committing = self.committing.as_ref().map(|_| Duration::from_secs(60));
+        let Some(pause) = until_wake.into_iter().chain(listening).chain(watching).chain(committing).min() else {
             return Err(ExecError::Fault("nothing runs, nothing is due, and yet not every step is settled".to_owned()));
         };
         let keeper = async {
@@ -366,9 +372,9 @@ impl<'a> Live<'a> {
                 None => std::future::pending().await,
             }
         };
-        let flushed = async {
-            match &mut self.flushing {
-                Some(flushing) => (&mut flushing.done).await,
+        let committed = async {
+            match &mut self.committing {
+                Some(committing) => (&mut committing.done).await,
                 None => std::future::pending().await,
             }
         };
@@ -377,7 +383,7 @@ impl<'a> Live<'a> {
         };
         tokio::select! {
             biased;
-            done = flushed => Ok(Happened::Flushed(done)),
+            done = committed => Ok(Happened::Committed(done)),
             event = keeper => Ok(Happened::Keeper(event?)),
             _ = interrupt.recv() => Ok(Happened::Interrupt),
             _ = terminate.recv() => Ok(Happened::Interrupt),

@@ -56,7 +56,7 @@ impl Live<'_> {
                         let workflow = &self.session.expansion.workflow;
                         self.batch.tried(workflow, &result.label, result.fingerprint, &parts, self.run);
                     }
-                    self.known.0[instance.index()] = Some(*result);
+                    self.know(instance, *result);
                     Answer::Hit(outcome)
                 }
                 Decision::Run { fingerprint, parts, reasons } => {
@@ -91,7 +91,7 @@ impl Live<'_> {
         if result.outcome == Outcome::Ok || recorded {
             self.count(word(result.outcome));
             self.batch.record(&result, &parts);
-            self.known.0[instance.index()] = Some(result.clone());
+            self.know(instance, result.clone());
             self.say(RunEvent::Recorded { instance, result: Box::new(result), parts });
         } else {
             // What was cancelled was not tried: the next run compares with what was there before.
@@ -102,8 +102,13 @@ impl Live<'_> {
             let reason = result.message.clone().unwrap_or_else(|| word(result.outcome).replace('_', " "));
             let outcome = result.outcome;
             self.settle_as(instance, outcome, reason);
-            self.known.0[instance.index()] = Some(result);
+            self.know(instance, result);
         }
+    }
+
+    fn know(&mut self, instance: InstanceId, result: StepResult) {
+        self.want_gpus.remove(&instance);
+        self.known.0[instance.index()] = Some(result);
     }
 
     /// What it took is known to those of its step that still wait for a GPU.
@@ -111,12 +116,9 @@ impl Live<'_> {
         self.history.add(result);
         let expansion = &self.session.expansion;
         let step = &expansion.steps[expansion.instances[instance.index()].step.index()];
-        for other in &expansion.instances[step.instances.start as usize..step.instances.end as usize] {
-            let waits = self.known.0[other.id.index()].is_none() && other.id != instance;
-            if waits && other.request.gpus > 0 {
-                let estimate = self.history.estimate(expansion, other);
-                self.queue.push_back(Event::Learned { instance: other.id, estimate });
-            }
+        for &other in self.want_gpus.range(InstanceId(step.instances.start)..InstanceId(step.instances.end)) {
+            let estimate = self.history.estimate(expansion, &expansion.instances[other.index()]);
+            self.queue.push_back(Event::Learned { instance: other, estimate });
         }
     }
 
@@ -185,8 +187,7 @@ impl Live<'_> {
         self.failed |= !recorded && !matches!(outcome, Outcome::Ok | Outcome::Skipped | Outcome::Cancelled);
         if self.known.0[instance.index()].is_none() {
             let (expansion, now) = (&self.session.expansion, clock::unix_millis());
-            self.known.0[instance.index()] =
-                Some(without_attempt(expansion, instance, outcome, &reason, self.run, now));
+            self.know(instance, without_attempt(expansion, instance, outcome, &reason, self.run, now));
         }
         self.say(RunEvent::Settled { instance, outcome, reason });
     }

@@ -11,6 +11,7 @@ mod visible;
 use std::{env, fs, num::NonZero, path::Path, thread};
 
 use flow_core::Machine;
+use nix::unistd::{SysconfVar, sysconf};
 
 use crate::nvml::Survey;
 
@@ -52,9 +53,8 @@ pub fn examine(only: Option<&str>) -> Result<(Machine, Survey), String> {
 
 /// All CPUs of the host that are switched on, ours or not: what a share of the host is a share of.
 pub fn host_cpus() -> u32 {
-    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let cpus = stat.lines().filter(|l| l.starts_with("cpu") && !l.starts_with("cpu ")).count();
-    u32::try_from(cpus).unwrap_or(u32::MAX).max(1)
+    let cpus = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten().unwrap_or(1);
+    u32::try_from(cpus).unwrap_or(1).max(1)
 }
 
 /// The model as the kernel names it; where it gives no name, as on many ARM machines, the architecture.
