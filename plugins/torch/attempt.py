@@ -1,5 +1,6 @@
 """One attempt of a step of this plugin, run as flow runs it, for the scripts beside this file. Knows no cache and no schedule."""
 
+import functools
 import json
 import os
 import subprocess
@@ -41,6 +42,11 @@ def visible():
     return [{"index": int(index), "uuid": uuid, "name": name} for index, uuid, name in cards]
 
 
+@functools.cache
+def environment():
+    return setup.environment()
+
+
 def run(step, parameters, *, gpus=(), cpus=1, seed=0, inputs=None, program=PROGRAM, env=None):
     """Runs a step. `inputs` maps paths in the work folder to what is to be found there."""
     with tempfile.TemporaryDirectory() as folder:
@@ -60,10 +66,10 @@ def run(step, parameters, *, gpus=(), cpus=1, seed=0, inputs=None, program=PROGR
             "seed": seed,
         }
         (folder / "request.json").write_text(json.dumps(request))
-        variables = {**os.environ, **setup.environment(), "OMP_WAIT_POLICY": "passive", **(env or {})}
+        variables = {**os.environ, **environment(), "OMP_WAIT_POLICY": "passive", **(env or {})}
         variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpu["uuid"] for gpu in gpus)
         variables["FLOW_ATTEMPT"] = str(folder)
-        done = subprocess.run([program], cwd=folder / "work", env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        done = subprocess.run([Path(program).resolve()], cwd=folder / "work", env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         messages = folder / "messages.jsonl"
         lines = messages.read_text().splitlines() if messages.exists() else []
         attempt = Attempt(map(json.loads, lines), done.stdout.decode(errors="replace"))
