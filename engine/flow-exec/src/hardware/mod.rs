@@ -8,7 +8,7 @@ mod limits;
 mod probe;
 mod visible;
 
-use std::{env, fs, num::NonZero, path::Path, thread};
+use std::{env, fs, num::NonZero, path::Path, sync::OnceLock, thread};
 
 use flow_core::Machine;
 use nix::unistd::{SysconfVar, sysconf};
@@ -53,8 +53,9 @@ pub fn examine(only: Option<&str>) -> Result<(Machine, Survey), String> {
 
 /// All CPUs of the host that are switched on, ours or not: what a share of the host is a share of.
 pub fn host_cpus() -> u32 {
-    let cpus = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten().unwrap_or(1);
-    u32::try_from(cpus).unwrap_or(1).max(1)
+    static HOST: OnceLock<u32> = OnceLock::new();
+    let online = || sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
+    *HOST.get_or_init(|| online().and_then(|cpus| u32::try_from(cpus).ok()).unwrap_or(1).max(1))
 }
 
 /// The model as the kernel names it; where it gives no name, as on many ARM machines, the architecture.
