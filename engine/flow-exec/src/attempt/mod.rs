@@ -150,9 +150,13 @@ pub(crate) fn last_drawn(line: &str) -> &str {
 pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
-    // What a program put there, a pipe for one, must not hold the writer up or lead it elsewhere.
-    let _ = fs::remove_file(&temporary);
-    fs::File::create(&temporary)?.write_all(content)?;
+    let new = || fs::File::create_new(&temporary);
+    let file = new().or_else(|_| {
+        // What a program put there, a pipe for one, must not hold the writer up or lead it elsewhere.
+        let _ = fs::remove_file(&temporary);
+        new()
+    });
+    file?.write_all(content)?;
     fs::rename(&temporary, path)
 }
 

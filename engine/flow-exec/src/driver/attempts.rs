@@ -1,6 +1,6 @@
 //! Attempts as processes: filling and starting, the barrier, the end, and what a program says in between. Decides nothing.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use flow_core::{
     AttemptId, Body, CorunWindow, Digest, GroupId, InstanceId, Outcome, Render, RunEvent, Span,
@@ -22,7 +22,6 @@ use crate::{
     clock,
     keeper::{self, Request},
 };
-use std::time::Duration;
 
 impl Live<'_> {
     /// Fills the folders of all first and starts then, so that members of a group begin together.
@@ -321,8 +320,8 @@ impl Live<'_> {
         // What was copied into its folder could not change under it; what is read in place could.
         for input in instance.inputs.iter() {
             let path = self.session.path(&input.path);
-            let in_place = input.in_place || path.is_dir();
-            if let Some(changed) = self.inputs.changed(&path, input.by_listing).filter(|_| in_place) {
+            let in_place = |_: &PathBuf| input.in_place || path.is_dir();
+            if let Some(changed) = self.inputs.changed(&path, input.by_listing).filter(in_place) {
                 let near = changed.strip_prefix(&self.session.workspace.folder).unwrap_or(&changed);
                 result.spoiled.push(format!("`{}` changed while it ran", near.display()));
             }
