@@ -107,7 +107,7 @@ impl Observation {
                 .chain(&result.axes)
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
-            epoch_s: result.metrics.get("epoch_time").map(|metric| metric.value),
+            epoch_s: result.metrics.get("epoch_time").map(|metric| metric.value).filter(|time| time.is_finite()),
             beside: !result.circumstances.corunners.is_empty(),
             sharing: result.circumstances.sharing,
         }

@@ -70,6 +70,7 @@ pub(crate) fn number(value: f64) -> String {
 /// A metric with its unit: bytes and ratios as people read them.
 pub(crate) fn metric(value: f64, unit: &str) -> String {
     match unit {
+        _ if !value.is_finite() => "NaN".to_owned(),
         "bytes" => bytes(value.max(0.0) as u64),
         "ratio" => format!("{} %", number(value * 100.0)),
         "" => number(value),
@@ -149,6 +150,7 @@ mod tests {
         assert_eq!(words, ["0", "0.9313", "28.46", "512", "1,204", "100,000", "1.200e-5", "-3.5"]);
         assert_eq!(metric(0.7825, "ratio"), "78.25 %");
         assert_eq!(metric(1_610_612_736.0, "bytes"), "1.5 GiB");
+        assert_eq!(["ratio", "bytes", "s", ""].map(|unit| metric(f64::NAN, unit)), ["NaN"; 4]);
         assert_eq!(count(1, "step"), "1 step");
         assert_eq!(count(1234, "step"), "1,234 steps");
     }

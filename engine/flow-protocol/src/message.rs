@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// One line of `messages.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,6 +13,44 @@ pub struct Line {
     /// The message; its `type` says which.
     #[serde(flatten)]
     pub message: Message,
+}
+
+impl Line {
+    /// Reads a line as programs write it: also with `NaN`, `Infinity` and `-Infinity`, which no JSON holds and Python writes
+    /// into it.
+    ///
+    /// # Errors
+    /// It is not of the protocol.
+    pub fn read(line: &[u8]) -> serde_json::Result<Line> {
+        serde_json::from_slice(line).or_else(|error| match without_bare(line) {
+            Some(line) => serde_json::from_slice(&line),
+            None => Err(error),
+        })
+    }
+}
+
+/// The line with `null` in place of what Python writes for a number that is not finite; `None` if there is none of that in it.
+fn without_bare(line: &[u8]) -> Option<Vec<u8>> {
+    const BARE: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
+    let (mut out, mut rest, mut quoted, mut found) = (Vec::with_capacity(line.len()), line, false, false);
+    while let Some(&byte) = rest.first() {
+        let length = match BARE.iter().find(|bare| !quoted && rest.starts_with(bare)) {
+            Some(bare) => {
+                out.extend_from_slice(b"null");
+                found = true;
+                bare.len()
+            }
+            None => {
+                // Of an escape in a text the second byte means nothing by itself.
+                let length = if quoted && byte == b'\\' { rest.len().min(2) } else { 1 };
+                out.extend_from_slice(&rest[..length]);
+                quoted ^= byte == b'"';
+                length
+            }
+        };
+        rest = &rest[length..];
+    }
+    found.then_some(out)
 }
 
 /// A message of a program.
@@ -52,7 +90,8 @@ pub enum Message {
     Metric {
         /// `[a-z][a-z0-9_]*`, the field's standard term: `train_loss`, `top1`, `images_per_s`.
         name: String,
-        /// The value, finite.
+        /// The value. What JSON has no number for, the loss of a training that diverged, is written as `null` and read as NaN.
+        #[serde(deserialize_with = "number")]
         value: f64,
         /// `s`, `images/s`, `bytes`, `ratio` (shown as per cent), or empty for a plain number.
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -105,4 +144,9 @@ pub enum Outcome {
     OutOfMemory,
     /// It failed.
     Failed,
+}
+
+/// A number, which has to be there, or `null`.
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }

@@ -114,14 +114,49 @@ fn the_exit_record_is_frozen() {
 }
 
 #[test]
+fn a_number_that_is_not_finite_is_null() {
+    const FROZEN: &str = include_str!("frozen/message_not_finite.json");
+    let metric = |value| Line {
+        at: None,
+        message: Message::Metric {
+            name: "train_loss".into(),
+            value,
+            unit: String::new(),
+            epoch: Some(3),
+            summary: Summary::Last,
+        },
+    };
+    let value = |line: Line| match line.message {
+        Message::Metric { value, .. } => value,
+        other => panic!("{other:?}"),
+    };
+    for not_finite in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        assert_eq!(serde_json::to_string(&metric(not_finite)).unwrap(), FROZEN.trim_end());
+    }
+    assert!(value(serde_json::from_str(FROZEN).unwrap()).is_nan());
+    // As Python writes it, which is no JSON; in a text it is a text.
+    for bare in ["NaN", "Infinity", "-Infinity"] {
+        let text = FROZEN.replace("null", bare);
+        assert!(serde_json::from_str::<Line>(&text).is_err());
+        assert!(value(Line::read(text.as_bytes()).unwrap()).is_nan(), "{text}");
+    }
+    let told = Line::read(br#"{"type":"outcome","outcome":"failed","message":"loss is NaN, \"-Infinity\"","at":NaN}"#);
+    let message = Some("loss is NaN, \"-Infinity\"".into());
+    assert_eq!(told.unwrap(), Line { at: None, message: Message::Outcome { outcome: Outcome::Failed, message } });
+}
+
+#[test]
 fn what_a_script_writes_by_hand_is_read() {
-    let read = |text: &str| serde_json::from_str::<Line>(text);
+    let read = |text: &str| Line::read(text.as_bytes());
     // Any order of keys, whole numbers, and fields of a later version.
     let line = read(r#"{"value": 3, "name": "loss", "colour": "red", "type": "metric", "at": 1771200000}"#).unwrap();
     assert_eq!(line.at, Some(1_771_200_000.0));
     assert!(matches!(line.message, Message::Metric { value: 3.0, .. }));
     // Not of the protocol: ignored and counted by the engine, so they must not parse.
-    for text in ["", "loss 0.3", "{}", r#"{"type": "loss"}"#, r#"{"type": "metric", "name": "loss", "value": null}"#] {
+    let valueless = r#"{"type": "metric", "name": "loss"}"#;
+    for text in
+        ["", "loss 0.3", "NaN", "{}", r#"{"type": "loss"}"#, valueless, r#"{"type": "progress", "fraction": NaN}"#]
+    {
         assert!(read(text).is_err(), "{text}");
     }
 }

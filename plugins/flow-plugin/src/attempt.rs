@@ -121,7 +121,8 @@ impl Attempt {
         self.send(&mut self.sink(), Message::Epoch { epoch, started_at, ended_at });
     }
 
-    /// A number of the whole attempt. Units are `s`, `images/s`, `bytes`, `ratio`, or empty.
+    /// A number of the whole attempt. Units are `s`, `images/s`, `bytes`, `ratio`, or empty. One that is not finite is told as
+    /// well: tables show it as NaN.
     pub fn metric(&self, name: &str, value: f64, unit: &str) {
         self.number(name, value, unit, None, Summary::Last);
     }
@@ -178,10 +179,6 @@ impl Attempt {
     }
 
     fn number(&self, name: &str, value: f64, unit: &str, epoch: Option<u32>, summary: Summary) {
-        if !value.is_finite() {
-            // JSON has no such number, and a table has words for a missing one.
-            return self.log(format_args!("{name} is {value}: not reported"));
-        }
         let (name, unit) = (name.to_owned(), unit.to_owned());
         self.send(&mut self.sink(), Message::Metric { name, value, unit, epoch, summary });
     }

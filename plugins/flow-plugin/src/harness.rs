@@ -131,7 +131,7 @@ impl Harness {
 
     fn report(self, success: bool) -> Report {
         let text = fs::read_to_string(self.folder.path().join(file::MESSAGES)).unwrap_or_default();
-        let lines: Vec<_> = text.lines().map(serde_json::from_str::<Line>).collect();
+        let lines: Vec<_> = text.lines().map(|line| Line::read(line.as_bytes())).collect();
         let foreign = lines.iter().filter(|line| line.is_err()).count();
         let messages = lines.into_iter().flatten().map(|line| line.message).collect();
         let log = fs::read_to_string(self.folder.path().join(file::LOG)).unwrap_or_default();

@@ -189,8 +189,9 @@ impl Object for Outputs {
     }
 }
 
+/// The metrics of an instance, by name.
 #[derive(Debug)]
-struct Metrics(Arc<Item>);
+pub(super) struct Metrics(Arc<Item>);
 
 impl Object for Metrics {
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {

@@ -3,6 +3,8 @@
 use minijinja::value::{Value, ValueKind};
 use serde_json::{Map, Value as Json};
 
+use super::scope::Metrics;
+
 /// A YAML value without expressions. The error says which value no workflow can hold.
 pub(crate) fn from_yaml(yaml: &serde_yaml::Value) -> Result<Value, String> {
     use serde_yaml::Value as Yaml;
@@ -56,7 +58,7 @@ pub(crate) fn from_json(json: &Json) -> Value {
     }
 }
 
-/// As JSON. The error is a sentence about what in it has no place there.
+/// As JSON; a metric that is NaN is null. The error is a sentence about what in it has no place there.
 pub(crate) fn to_json(value: &Value) -> Result<Json, String> {
     Ok(match value.kind() {
         ValueKind::Undefined => return Err("the result is undefined".to_owned()),
@@ -70,9 +72,13 @@ pub(crate) fn to_json(value: &Value) -> Result<Json, String> {
         }
         ValueKind::Map => {
             let mut map = Map::new();
+            // What a program told is taken as it is; what an expression came to has to be a number.
+            let told = value.downcast_object_ref::<Metrics>().is_some();
             for key in value.try_iter().map_err(|e| words(&e))? {
                 let item = value.get_item(&key).map_err(|e| words(&e))?;
-                map.insert(key.as_str().map_or_else(|| key.to_string(), str::to_owned), to_json(&item)?);
+                let nan = told && f64::try_from(item.clone()).is_ok_and(f64::is_nan);
+                let item = if nan { Json::Null } else { to_json(&item)? };
+                map.insert(key.as_str().map_or_else(|| key.to_string(), str::to_owned), item);
             }
             Json::Object(map)
         }

@@ -132,7 +132,9 @@ impl Live<'_> {
             let ended = || self.ended.values().find(|other| *other.label == *expansion.instances[id.index()].label);
             if id == instance { Some(result) } else { self.known.result(id).or_else(ended) }
         };
-        let epoch = |result: &StepResult| result.metrics.get("epoch_time").map(|metric| metric.value);
+        let epoch = |result: &StepResult| {
+            result.metrics.get("epoch_time").map(|metric| metric.value).filter(|time| time.is_finite() && *time > 0.0)
+        };
         let (mut busy, mut slowdown, mut cores) = (0.0, 0.0, 0.0);
         for &member in members {
             let together = result_of(member).filter(|result| result.outcome == Outcome::Ok)?;
