@@ -209,6 +209,7 @@ fn two_flows_respect_each_other() {
     let gpus = first.gpus("gpu NVIDIA H200; memory=143771MiB\n");
     second.gpus("").set("");
     second.env("FAKE_NVML", &first.path("gpus.txt").to_string_lossy());
+    second.env("FLOW_GPU_LOCKS", &first.path("").to_string_lossy());
     for (space, seconds) in [(&first, 2), (&second, 0)] {
         space.script("hold.sh", HOLD).write(
             "a.yaml",

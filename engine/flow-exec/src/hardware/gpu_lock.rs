@@ -1,12 +1,17 @@
 //! One lock a GPU between the flows of a machine, whoever runs them. A lock is the kernel's, so it goes with its holder; what is
 //! written in the file is for people only. Knows no attempt.
+//!
+//! The file of a card, `flow-UUID.lock`, stays: who waits for one that was removed would wait for another than the next holder
+//! has. It lies in `/tmp`, which every user can write whatever their variables say, may be written by all, and is not followed
+//! where it is a link, by another name too. Where flows that share cards do not share `/tmp`, containers for example,
+//! [`LOCKS_VAR`] names a folder that they do share.
 
 use std::{
+    env,
     fs::{File, Permissions},
     io::{self, Read, Seek, Write},
-    os::unix::fs::OpenOptionsExt,
-    os::unix::fs::PermissionsExt,
-    path::Path,
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
 };
 
 use nix::{
@@ -14,6 +19,8 @@ use nix::{
     unistd::{Uid, User},
 };
 
+/// The environment variable that names the folder of the locks.
+const LOCKS_VAR: &str = "FLOW_GPU_LOCKS";
 /// Where every user can write, whatever their variables say.
 const FOLDER: &str = "/tmp";
 /// More than a holder writes.
@@ -35,7 +42,8 @@ impl GpuLock {
     /// # Errors
     /// The file cannot be made or opened: nobody can be asked, nor told.
     pub(crate) fn of(uuid: &str) -> io::Result<GpuLock> {
-        Self::within(Path::new(FOLDER), uuid)
+        let folder = env::var_os(LOCKS_VAR).filter(|folder| !folder.is_empty()).map(PathBuf::from);
+        Self::within(folder.as_deref().unwrap_or(Path::new(FOLDER)), uuid)
     }
 
     fn within(folder: &Path, uuid: &str) -> io::Result<GpuLock> {
@@ -92,7 +100,13 @@ fn holder(file: &mut File) -> io::Result<String> {
 
 /// Opens the file of any user, or makes one for all. It is never removed: who waits for it would wait for another.
 fn open(path: &Path) -> io::Result<File> {
-    let there = || File::options().read(true).write(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path);
+    let there = || {
+        let file = File::options().read(true).write(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path)?;
+        let found = file.metadata()?;
+        // What is written would go into a file that is somebody's by another name.
+        let sound = found.is_file() && found.nlink() == 1;
+        if sound { Ok(file) } else { Err(io::Error::other(format!("`{}` is no file of flow's", path.display()))) }
+    };
     match there() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         opened => return opened,
@@ -136,8 +150,17 @@ mod tests {
     #[test]
     fn a_link_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink(dir.path().join("elsewhere"), dir.path().join("flow-GPU-1.lock")).unwrap();
+        let (elsewhere, lock) = (dir.path().join("elsewhere"), dir.path().join("flow-GPU-1.lock"));
+        std::os::unix::fs::symlink(&elsewhere, &lock).unwrap();
         assert!(GpuLock::within(dir.path(), "GPU-1").is_err());
-        assert!(!dir.path().join("elsewhere").exists());
+        assert!(!elsewhere.exists());
+        fs::write(&elsewhere, "precious").unwrap();
+        fs::remove_file(&lock).unwrap();
+        fs::hard_link(&elsewhere, &lock).unwrap();
+        let error = GpuLock::within(dir.path(), "GPU-1").unwrap_err().to_string();
+        assert_eq!(error, format!("`{}` is no file of flow's", lock.display()));
+        fs::remove_file(&lock).unwrap();
+        nix::unistd::mkfifo(&lock, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(GpuLock::within(dir.path(), "GPU-1").is_err());
     }
 }
