@@ -5,18 +5,21 @@
 //! database holds its digest.
 
 use std::{
-    fs, panic,
+    fs, io, panic,
     path::{Path, PathBuf},
     thread,
     time::Duration,
 };
 
 use flow_core::Digest;
+use nix::{sys::statvfs::statvfs, unistd::Uid};
 
 use crate::{Objects, Result, StoreDir, StoreError};
 
 /// Larger values are kept among the objects.
 const INLINE: usize = 48 << 10;
+/// sled writes when it is opened. Where that fails for want of room the database is damaged: it is not opened with less than this.
+const ROOM: u64 = 1 << 20;
 /// First byte of a value that stands in an object; JSON never begins with it.
 const ELSEWHERE: u8 = b'@';
 
@@ -51,6 +54,10 @@ impl Db {
     /// Opens the database, or makes it. The caller holds the store's lock.
     pub(crate) fn open(dir: &StoreDir) -> Result<Db> {
         let path = dir.db();
+        if path.exists() && free(dir.path())? < ROOM {
+            let full = format!("less than {} KiB are free on its disk", ROOM >> 10);
+            return Err(StoreError::io("open", &path)(io::Error::new(io::ErrorKind::StorageFull, full)));
+        }
         let config = sled::Config::default().path(&path).cache_capacity(64 << 20).flush_every_ms(None);
         // The lock of sled itself can outlive a killed process by a moment, as ours can. Its message alone tells.
         let mut tries = 0;
@@ -122,11 +129,11 @@ impl Db {
         Ok(())
     }
 
-    /// The objects that values stand in.
-    pub(crate) fn scan_objects(&self, mut each: impl FnMut(Digest)) -> Result<()> {
+    /// The objects that values stand in, each with its key.
+    pub(crate) fn scan_objects(&self, mut each: impl FnMut(&[u8], Digest)) -> Result<()> {
         let mut found = self.sled.iter();
-        while let Some((_, value)) = guarded(&self.path, || found.next().transpose())? {
-            elsewhere(&value).map(&mut each);
+        while let Some((key, value)) = guarded(&self.path, || found.next().transpose())? {
+            elsewhere(&value).map(|digest| each(&key, digest));
         }
         Ok(())
     }
@@ -137,6 +144,14 @@ impl Db {
             None => Some(value.to_vec()),
         }
     }
+}
+
+/// Bytes that this user can still write on the disk of a folder.
+fn free(folder: &Path) -> Result<u64> {
+    let found = statvfs(folder).map_err(|e| StoreError::io("look at the disk of", folder)(e.into()))?;
+    // Some of it is kept for root.
+    let blocks = if Uid::effective().is_root() { found.blocks_free() } else { found.blocks_available() };
+    Ok(blocks as u64 * found.fragment_size() as u64)
 }
 
 fn elsewhere(value: &[u8]) -> Option<Digest> {

@@ -1,9 +1,11 @@
-//! `flow gc`: removes what no recent run reaches. Marks from the journals of the runs that stay, sweeps the database first and
-//! the artifacts after it, so that a kill in between leaves nothing that points nowhere.
+//! `flow gc`: removes what no recent run reaches. Marks from the journals of the runs that stay, and sweeps files first, the
+//! database last: on a full disk the files make the room that the database needs in order to forget, or so much as to be opened.
+//! A kill in between leaves results whose artifacts are gone, which count as not there, and which the next `flow gc` forgets.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    ops::ControlFlow,
     os::unix::fs::MetadataExt,
     path::Path,
 };
@@ -11,7 +13,7 @@ use std::{
 use flow_core::{Digest, RunEvent, RunId};
 use serde_json::Value;
 
-use crate::{Batch, Result, Snapshot, Store, StoreError, objects::remove_tree};
+use crate::{Batch, Holder, Replay, Result, Snapshot, Store, StoreDir, StoreError, objects::remove_tree, store::Held};
 
 /// Which runs stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,55 @@ pub struct Freed {
     pub kept: usize,
 }
 
+/// Removes from the store in `path` what only runs reach that are not to be kept, also where the disk is full to the last byte.
+/// With `dry` only says what that would be.
+///
+/// # Errors
+/// Somebody else holds the store; something cannot be read or removed. What is kept is whole in any case.
+pub fn gc(path: &Path, me: &Holder, keep: Keep, dry: bool) -> Result<Freed> {
+    let dir = StoreDir::create(path)?;
+    let lock = Held(dir.lock(me, |_| ControlFlow::Break(()))?);
+    match Store::with(dir.clone(), lock) {
+        Ok(store) => store.gc(keep, dry),
+        Err((lock, error)) if error.is_disk_full() && !dry => {
+            let (bytes, objects) = make_room(&dir, keep)?;
+            let freed = Store::with(dir, lock).map_err(|(_, error)| error)?.gc(keep, dry)?;
+            Ok(Freed { bytes: freed.bytes + bytes, objects: freed.objects + objects, ..freed })
+        }
+        Err((_, error)) => Err(error),
+    }
+}
+
+/// Removes what the journals alone tell to go: folders of attempts, and the artifacts of results that nothing else names. The
+/// journals stay, for the database still has to hear of it. Says how many bytes and artifacts that was.
+fn make_room(dir: &StoreDir, keep: Keep) -> Result<(u64, usize)> {
+    let runs = marked_runs(dir, keep)?;
+    let reached = reached(&runs);
+    let replay = Replay::read(dir)?;
+    let (mut going, mut staying) = (BTreeSet::new(), BTreeSet::new());
+    for result in replay.results() {
+        let objects = if reached.contains(&result.fingerprint) { &mut staying } else { &mut going };
+        objects.extend(result.outputs.values().map(|artifact| artifact.digest).chain(result.series));
+    }
+    replay.last.values().for_each(|last| digests_in(&last.parts, &mut staying));
+    let mut bytes = sweep_snapshots(dir, &runs, false)?;
+    let mut removed = 0;
+    for digest in going.difference(&staying) {
+        let freed = dir.objects().remove(digest)?;
+        removed += usize::from(freed > 0);
+        bytes += freed;
+    }
+    for run in runs.iter().filter(|run| !run.stays) {
+        bytes += free(&dir.run(&run.id).path().join("attempts"), false)?;
+    }
+    Ok((bytes, removed))
+}
+
+/// The results that runs reach which stay.
+fn reached(runs: &[Run]) -> BTreeSet<Digest> {
+    runs.iter().filter(|run| run.stays).flat_map(|run| run.reuses.iter().chain(&run.records)).copied().collect()
+}
+
 impl Store {
     /// Removes what only runs reach that are not to be kept; with `dry` only says what that would be. The caller holds the
     /// store, so that no run is alive that could use any of it.
@@ -44,14 +95,10 @@ impl Store {
     /// # Errors
     /// Something cannot be read or removed. What is kept is whole in any case.
     pub fn gc(&self, keep: Keep, dry: bool) -> Result<Freed> {
-        let runs = self.marked_runs(keep)?;
-        let mut freed = Freed::default();
-
-        let mut reached = BTreeSet::new();
-        for run in runs.iter().filter(|run| run.stays) {
-            freed.kept += usize::from(!run.accepts);
-            reached.extend(run.reuses.iter().chain(&run.records).copied());
-        }
+        let runs = marked_runs(self.dir(), keep)?;
+        let reached = reached(&runs);
+        let kept = runs.iter().filter(|run| run.stays && !run.accepts).count();
+        let mut freed = Freed { kept, ..Freed::default() };
         let mut batch = Batch::new();
         let mut objects = BTreeSet::new();
         let mut kept = BTreeSet::new();
@@ -74,12 +121,10 @@ impl Store {
                 gone.push((workflow.to_owned(), label.to_owned()));
             }
         })?;
-        if !dry {
-            self.apply(&batch)?;
-            self.forget_last(gone.iter().map(|(workflow, label)| (workflow.as_str(), label.as_str())))?;
-        }
-        self.each_value_object(|digest| _ = objects.insert(digest))?;
+        let gone: Vec<(&str, &str)> = gone.iter().map(|(workflow, label)| (&**workflow, &**label)).collect();
+        objects.extend(self.value_objects_without(&batch, &gone)?);
 
+        freed.bytes += sweep_snapshots(self.dir(), &runs, dry)?;
         for run in runs.iter().filter(|run| !run.stays) {
             let folder = self.dir().run(&run.id);
             // A rebuild of the database needs the journals of what is kept.
@@ -89,7 +134,6 @@ impl Store {
             freed.runs += usize::from(!run.accepts && (bytes > 0 || !needed));
             freed.bytes += bytes;
         }
-        self.sweep_snapshots(&staying, dry, &mut freed)?;
         let mut unmarked = BTreeSet::new();
         self.objects().each(|digest| {
             if !objects.contains(&digest) {
@@ -100,53 +144,55 @@ impl Store {
             freed.bytes += if dry { self.objects().size_of(digest)? } else { self.objects().remove(digest)? };
         }
         freed.objects = unmarked.len();
+        if !dry {
+            self.apply(&batch)?;
+            self.forget_last(&gone)?;
+        }
         Ok(freed)
     }
+}
 
-    /// Every run with what it reaches, and whether it stays.
-    fn marked_runs(&self, keep: Keep) -> Result<Vec<Run>> {
-        let mut runs = Vec::new();
-        for id in self.dir().runs()? {
-            let (file, records, reuses) = (String::new(), Vec::new(), Vec::new());
-            let mut run = Run { id, file, began: 0, accepts: false, records, reuses, stays: false };
-            let read = self.dir().run(&run.id).read_journal(|line| match line.event {
-                RunEvent::RunStarted(start) => (run.file, run.began) = (start.file, line.at),
-                RunEvent::Accepted { file, .. } => (run.file, run.began, run.accepts) = (file, line.at, true),
-                RunEvent::Cached { fingerprint, .. } => run.reuses.push(fingerprint),
-                RunEvent::Recorded { result, .. } => run.records.push(result.fingerprint),
-                _ => {}
-            });
-            match read {
-                Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
-                read => _ = read?,
-            }
-            runs.push(run);
+/// Every run with what it reaches, and whether it stays.
+fn marked_runs(dir: &StoreDir, keep: Keep) -> Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    for id in dir.runs()? {
+        let (file, records, reuses) = (String::new(), Vec::new(), Vec::new());
+        let mut run = Run { id, file, began: 0, accepts: false, records, reuses, stays: false };
+        let read = dir.run(&run.id).read_journal(|line| match line.event {
+            RunEvent::RunStarted(start) => (run.file, run.began) = (start.file, line.at),
+            RunEvent::Accepted { file, .. } => (run.file, run.began, run.accepts) = (file, line.at, true),
+            RunEvent::Cached { fingerprint, .. } => run.reuses.push(fingerprint),
+            RunEvent::Recorded { result, .. } => run.records.push(result.fingerprint),
+            _ => {}
+        });
+        match read {
+            Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+            read => _ = read?,
         }
-        let mut newest: BTreeMap<String, usize> = BTreeMap::new();
-        for run in runs.iter_mut().rev() {
-            let rank = newest.entry(run.file.clone()).or_default();
-            run.stays = *rank < keep.runs || keep.since.is_some_and(|since| run.began >= since);
-            // What was accepted stays as long as the run before it.
-            *rank += usize::from(!run.accepts);
-        }
-        Ok(runs)
+        runs.push(run);
     }
+    let mut newest: BTreeMap<String, usize> = BTreeMap::new();
+    for run in runs.iter_mut().rev() {
+        let rank = newest.entry(run.file.clone()).or_default();
+        run.stays = *rank < keep.runs || keep.since.is_some_and(|since| run.began >= since);
+        // What was accepted stays as long as the run before it.
+        *rank += usize::from(!run.accepts);
+    }
+    Ok(runs)
+}
 
-    /// A snapshot of a run that goes would claim what is not there; it goes too.
-    fn sweep_snapshots(&self, staying: &BTreeSet<&RunId>, dry: bool, freed: &mut Freed) -> Result<()> {
-        let folder = self.dir().snapshot("");
-        for entry in fs::read_dir(&folder).map_err(StoreError::io("read", &folder))?.flatten() {
-            let name = entry.file_name();
-            let stays = name
-                .to_str()
-                .and_then(|name| Snapshot::load(self.dir(), name))
-                .is_some_and(|snapshot| staying.contains(snapshot.run()));
-            if !stays {
-                freed.bytes += free(&entry.path(), dry)?;
-            }
+/// A snapshot of a run that goes would claim what is not there; it goes too. Says how many bytes that was.
+fn sweep_snapshots(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<u64> {
+    let stay = |snapshot: &Snapshot| runs.iter().any(|run| run.stays && run.id == *snapshot.run());
+    let folder = dir.snapshot("");
+    let mut bytes = 0;
+    for entry in fs::read_dir(&folder).map_err(StoreError::io("read", &folder))?.flatten() {
+        let snapshot = entry.file_name().to_str().and_then(|name| Snapshot::load(dir, name));
+        if !snapshot.as_ref().is_some_and(stay) {
+            bytes += free(&entry.path(), dry)?;
         }
-        Ok(())
     }
+    Ok(bytes)
 }
 
 struct Run {

@@ -34,7 +34,7 @@ mod store;
 pub use dir::{STORE_FORMAT, StoreDir};
 pub use doctor::{Diagnosis, Rebuilt, doctor};
 pub use error::{Result, StoreError};
-pub use gc::{Freed, Keep};
+pub use gc::{Freed, Keep, gc};
 pub use inputs::{Inputs, Tree};
 pub use lock::Holder;
 pub use manifest::{Entry, EntryKind, Manifest};

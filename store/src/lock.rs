@@ -83,13 +83,16 @@ impl StoreDir {
             file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 Ok(mut lock) => {
                     let text = serde_json::to_vec(me).unwrap_or_default();
-                    (|| {
+                    let told = (|| {
                         lock.set_len(0)?;
                         lock.rewind()?;
                         lock.write_all(&text)
-                    })()
-                    .map_err(StoreError::io("write", &path))?;
-                    return Ok(lock);
+                    })();
+                    return match told.map_err(StoreError::io("write", &path)) {
+                        // Who holds it is for people only, and a full disk must not keep out who makes room.
+                        Err(error) if !error.is_disk_full() => Err(error),
+                        _ => Ok(lock),
+                    };
                 }
                 Err((file, Errno::EWOULDBLOCK)) => file,
                 Err((_, errno)) => return Err(StoreError::io("lock", &path)(errno.into())),

@@ -12,7 +12,7 @@ use crate::{Batch, HISTORY, Last, Observation, Result, Results, StoreDir, StoreE
 #[derive(Default)]
 pub struct Replay {
     results: BTreeMap<Digest, StepResult>,
-    last: BTreeMap<(String, String), Last>,
+    pub(crate) last: BTreeMap<(String, String), Last>,
     history: BTreeMap<String, VecDeque<Observation>>,
     /// Runs whose journal was read.
     pub runs: u32,

@@ -2,7 +2,7 @@
 
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fs::File,
     ops::ControlFlow,
     path::Path,
@@ -188,16 +188,24 @@ impl Store {
         Ok(count)
     }
 
-    /// Drops last fingerprints.
-    pub(crate) fn forget_last<'a>(&self, gone: impl Iterator<Item = (&'a str, &'a str)>) -> Result<()> {
+    /// Drops last fingerprints: of these workflows, these labels.
+    pub(crate) fn forget_last(&self, gone: &[(&str, &str)]) -> Result<()> {
         let mut writes = DbBatch::default();
-        gone.for_each(|(workflow, label)| writes.delete(last_key(workflow, label)));
+        gone.iter().for_each(|(workflow, label)| writes.delete(last_key(workflow, label)));
         self.db.write(writes)
     }
 
-    /// Objects that hold large values of the database.
-    pub(crate) fn each_value_object(&self, each: impl FnMut(Digest)) -> Result<()> {
-        self.db.scan_objects(each)
+    /// Objects that hold large values of the database, but for those that are to be forgotten.
+    pub(crate) fn value_objects_without(&self, batch: &Batch, gone: &[(&str, &str)]) -> Result<BTreeSet<Digest>> {
+        let last = gone.iter().map(|(workflow, label)| last_key(workflow, label));
+        let without: HashSet<Vec<u8>> = batch.forgotten.iter().map(result_key).chain(last).collect();
+        let mut found = BTreeSet::new();
+        self.db.scan_objects(|key, digest| {
+            if !without.contains(key) {
+                found.insert(digest);
+            }
+        })?;
+        Ok(found)
     }
 
     fn get<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>> {

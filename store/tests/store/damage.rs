@@ -9,7 +9,7 @@ use std::{
 };
 
 use flow_core::{InstanceId, JournalLine, RunEvent, RunId, StepResult};
-use flow_store::{Batch, Diagnosis, Results, Store, StoreError, doctor};
+use flow_store::{Batch, Diagnosis, Keep, Results, Store, StoreError, doctor, gc};
 use serde_json::json;
 
 use crate::common::{me, open, result, scratch};
@@ -205,4 +205,42 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
     let lines = &mut 0;
     let unread = store.dir().run(&RunId("20260208-153012-3f2a".into())).read_journal(|_| *lines += 1).unwrap();
     assert_eq!((unread.lines, unread.torn), (0, false), "no half line is left behind");
+}
+
+#[test]
+fn gc_makes_room_where_there_is_none_left() {
+    let Some(tiny) = Tiny::new() else {
+        eprintln!("skipped: only root can mount the small file system that this test fills");
+        return;
+    };
+    let path = tiny.0.path().join(".flow");
+    let store = open(&path).unwrap();
+    let mut journal = store.dir().run(&RunId("20260208-153012-3f2a".into())).create().unwrap();
+    let mut kept = vec![];
+    for salt in 0..20_000 {
+        let mut wanted = result(&format!("solo[batch={salt}]"), salt);
+        let step = store.objects().store_bytes(format!("{salt:>9000}").as_bytes()).and_then(|artifact| {
+            wanted.outputs.insert("out".into(), artifact);
+            let mut batch = Batch::new();
+            batch.record(&wanted, &json!({}));
+            store.apply(&batch)?;
+            let event =
+                RunEvent::Recorded { instance: InstanceId(0), result: Box::new(wanted.clone()), parts: json!({}) };
+            journal.append(&[JournalLine { at: salt, event }])
+        });
+        if step.is_err() {
+            break;
+        }
+        kept.push(wanted);
+    }
+    drop((journal, store));
+    // Somebody else takes the last byte.
+    let mut rest = fs::File::create(tiny.0.path().join("rest")).unwrap();
+    while rest.write_all(&[0]).is_ok() {}
+    let freed = gc(&path, &me("flow gc"), Keep { runs: 0, since: None }, false).unwrap();
+    assert!(kept.len() > 100 && freed.results >= kept.len() && freed.bytes > 3 << 20, "{}: {freed:?}", kept.len());
+    assert!(freed.objects >= kept.len(), "{freed:?}");
+    let store = open(&path).unwrap();
+    assert!(kept.iter().all(|gone| store.result(&gone.fingerprint).unwrap().is_none()));
+    assert_eq!(store.gc(Keep { runs: 0, since: None }, true).unwrap().bytes, 0);
 }

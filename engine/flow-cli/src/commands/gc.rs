@@ -1,11 +1,10 @@
 //! `flow gc`.
 
-use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use clap::Args;
 use flow_exec::clock;
-use flow_store::{Freed, Keep, Store};
+use flow_store::{Freed, Keep};
 
 use super::Done;
 use crate::args::{About, Global};
@@ -38,8 +37,8 @@ impl Gc {
         const DAY: u64 = 24 * 60 * 60 * 1000;
         let place = Place::find(global, &self.about)?;
         let since = (self.days > 0).then(|| clock::unix_millis().saturating_sub(self.days.saturating_mul(DAY)));
-        let store = Store::open(place.store.path(), &place::me(), |_| ControlFlow::Break(()))?;
-        let freed = store.gc(Keep { runs: self.runs, since }, self.dry_run)?;
+        let keep = Keep { runs: self.runs, since };
+        let freed = flow_store::gc(place.store.path(), &place::me(), keep, self.dry_run)?;
         output.line(render(&freed, self.dry_run))?;
         Ok(ExitCode::SUCCESS)
     }

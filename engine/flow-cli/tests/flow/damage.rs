@@ -1,6 +1,6 @@
 //! What can go wrong with a store: newer formats, damaged databases, full disks. Each in words, and nothing is lost.
 
-use std::{fs, process::Command};
+use std::{fs, io::Write, process::Command};
 
 use flow_testkit::TestSpace;
 
@@ -105,4 +105,11 @@ fn a_full_disk_is_said_and_costs_only_what_was_running() {
     let said = space.flow(["run", "big.yaml"].iter().chain(&store)).expect(0).stdout();
     assert!(said.contains("cached"), "what was done before is there: {said}");
     space.flow(["doctor", "--contents"].iter().chain(&store)).expect(0);
+    // Full to the last byte, whoever filled it: that is when people call for `flow gc`.
+    let mut rest = fs::File::create(tiny.0.join("rest")).unwrap();
+    while rest.write_all(&[0; 4096]).is_ok() {}
+    while rest.write_all(&[0]).is_ok() {}
+    let said = space.flow(["gc", "--runs", "0", "--days", "0"].iter().chain(&store)).expect(0).stdout();
+    assert!(said.contains("12 results"), "{said}");
+    space.flow(["run", "big.yaml"].iter().chain(&store)).expect(0);
 }
