@@ -21,7 +21,7 @@ pub use follow::{Follower, Polled};
 pub(crate) use lines::{Lines, open_regular};
 pub use memory::out_of_memory_line;
 pub use outcome::{Ended, Said, conclude, signal_name};
-pub use secrets::Secrets;
+pub use secrets::{Hider, Secrets};
 pub use unlisted::unlisted;
 
 /// The folder of one attempt.

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     ExecError,
-    attempt::Folder,
+    attempt::{Folder, Hider},
     clock,
     keeper::{self, Request},
 };
@@ -109,6 +109,7 @@ impl Live<'_> {
         }
         let mut running = Attempt {
             instance: id,
+            hiders: [file::LOG, file::MESSAGES].map(|file| Hider::new(folder.path().join(file))),
             listener: Listener::new(&folder, plugin, metrics, began),
             folder,
             resolved,
@@ -276,9 +277,11 @@ impl Live<'_> {
         let (samples, cost) = self.hands.as_ref().map(|hands| hands.sampler.untrack(attempt)).unwrap_or_default();
         let (gpus, gpu_cost) = self.cards.untrack(attempt);
         let seen = Seen { samples, gpus, cost: cost + gpu_cost };
-        for file in [file::LOG, file::MESSAGES] {
-            let path = running.folder.path().join(file);
-            self.secrets.hide_in(&path).map_err(ExecError::io("take secrets out of", &path))?;
+        for hider in &mut running.hiders {
+            if let Err(e) = hider.look(&self.secrets, true) {
+                let text = format!("secrets may still stand in {}: {e}", hider.path().display());
+                self.say(RunEvent::Notice { instance: Some(running.instance), text });
+            }
         }
         let mut result = finish::finish(
             End {
@@ -374,7 +377,12 @@ impl Live<'_> {
 
     pub(super) fn listen(&mut self) {
         let ids: Vec<AttemptId> = self.attempts.iter().filter(|(_, a)| a.process).map(|(id, _)| *id).collect();
-        ids.into_iter().for_each(|attempt| self.hear(attempt, |listener| listener.listen(clock::unix_seconds())));
+        for attempt in ids {
+            self.hear(attempt, |listener| listener.listen(clock::unix_seconds()));
+            // What cannot be hidden is told at the end.
+            let hiders = self.attempts.get_mut(&attempt).into_iter().flat_map(|running| &mut running.hiders);
+            hiders.for_each(|hider| _ = hider.look(&self.secrets, false));
+        }
     }
 
     fn hear(&mut self, attempt: AttemptId, listen: impl FnOnce(&mut Listener) -> News) {

@@ -27,7 +27,7 @@ use tokio::{
 use super::{Session, Update, cards::Cards, history::History, leftovers::Leftovers, start, told::Listener, waiting};
 use crate::{
     ExecError,
-    attempt::{Folder, Secrets},
+    attempt::{Folder, Hider, Secrets},
     clock::{self, RunClock},
     keeper::{self, Keeper},
     sampler::Sampler,
@@ -71,6 +71,8 @@ pub(super) struct Attempt {
     /// Artifacts that it reads in the store itself, by their place in its work folder.
     pub(super) linked: Vec<(String, Artifact)>,
     pub(super) listener: Listener,
+    /// Of what its program writes.
+    pub(super) hiders: [Hider; 2],
     pub(super) circumstances: Circumstances,
     pub(super) corunners: BTreeSet<InstanceId>,
     pub(super) began: f64,
