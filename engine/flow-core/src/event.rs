@@ -93,6 +93,9 @@ pub enum RunEvent {
         /// Metrics of that epoch; NaN where the program gave none that is finite.
         #[serde(deserialize_with = "crate::result::not_finite::map")]
         metrics: BTreeMap<String, f64>,
+        /// Units of those that have one: `ratio`, `s`.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        units: BTreeMap<String, String>,
     },
     /// An attempt ended.
     Ended {

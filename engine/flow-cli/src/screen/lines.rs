@@ -30,9 +30,11 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
         RunEvent::Accepted { .. } | RunEvent::Instance { .. } | RunEvent::RunEnded { .. } | RunEvent::Ended { .. } => {
             None
         }
-        RunEvent::Epoch { attempt, epoch, metrics } => {
-            let metrics: Vec<String> =
-                metrics.iter().map(|(name, value)| format!("{name} {}", words::number(*value))).collect();
+        RunEvent::Epoch { attempt, epoch, metrics, units } => {
+            let shown = |(name, value): (&String, &f64)| {
+                format!("{name} {}", words::metric(*value, units.get(name).map_or("", String::as_str)))
+            };
+            let metrics: Vec<String> = metrics.iter().map(shown).collect();
             say(FAINT, "epoch", format!("{} {epoch}  {}", view.label_of(*attempt), metrics.join(", ")))
         }
         RunEvent::Cached { instance, outcome, .. } => {

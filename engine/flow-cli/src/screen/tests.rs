@@ -52,7 +52,11 @@ fn journal() -> Vec<JournalLine> {
         (1000, started(1, 0, "`batch` was 8, is 16", json!(["GPU-a"]))),
         (1000, json!({"event": "ready", "attempt": 0})),
         (1100, json!({"event": "released", "attempts": [0], "gpus": "own"})),
-        (11_000, json!({"event": "epoch", "attempt": 0, "epoch": 1, "metrics": {"top1": 0.78, "train_loss": 0.31}})),
+        (
+            11_000,
+            json!({"event": "epoch", "attempt": 0, "epoch": 1, "metrics": {"top1": 0.78, "train_loss": 0.31},
+            "units": {"top1": "ratio"}}),
+        ),
         (42_000, json!({"event": "ended", "instance": 1, "attempt": 0, "outcome": "ok"})),
         (
             42_000,
@@ -107,7 +111,7 @@ fn one_line_an_event() {
        0:01  started        solo[batch=16] on GPU 0, 4 CPUs: `batch` was 8, is 16
        0:01  ready          solo[batch=16]
        0:01  released       solo[batch=16]
-       0:11  epoch          solo[batch=16] 1  top1 0.78, train_loss 0.31
+       0:11  epoch          solo[batch=16] 1  top1 78 %, train_loss 0.31
        0:42  done           solo[batch=16] in 41 s: top1 78 %, epoch_time 9.8 s
        0:43  started        solo[batch=32] on 4 CPUs: its first run
        0:44  note           solo[batch=32]: exit code 1; it is tried again

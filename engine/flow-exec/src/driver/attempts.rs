@@ -395,8 +395,9 @@ impl Live<'_> {
             (running.fraction, running.text) = (fraction.or(running.fraction), text.clone());
             (self.observe)(Update::Progress { attempt, fraction, text });
         }
-        for (epoch, metrics) in epochs {
-            self.say(RunEvent::Epoch { attempt, epoch, metrics });
+        let units: Vec<_> = epochs.iter().map(|(_, metrics)| running.listener.told.units(metrics.keys())).collect();
+        for ((epoch, metrics), units) in epochs.into_iter().zip(units) {
+            self.say(RunEvent::Epoch { attempt, epoch, metrics, units });
         }
         for text in notices {
             self.say(RunEvent::Notice { instance: Some(instance), text });

@@ -97,6 +97,12 @@ impl Told {
         self.metrics.iter().filter_map(value).collect()
     }
 
+    /// The units of these metrics, where they have one.
+    pub(crate) fn units<'a>(&self, metrics: impl Iterator<Item = &'a String>) -> BTreeMap<String, String> {
+        let unit = |name: &String| Some((name.clone(), self.metrics.get(name)?.unit.clone()));
+        metrics.filter_map(unit).filter(|(_, unit)| !unit.is_empty()).collect()
+    }
+
     /// The epoch that warms up: the first that was told, whatever its number.
     fn first_epoch(&self) -> Option<u32> {
         let of_numbers = || self.metrics.values().filter_map(|numbers| numbers.epochs.keys().next().copied()).min();

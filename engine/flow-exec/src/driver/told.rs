@@ -197,7 +197,14 @@ impl Listener {
         }
         if let Some(epoch) = self.epoch {
             let numbers = self.told.of_epoch(epoch);
-            let numbers: Vec<String> = numbers.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
+            let units = self.told.units(numbers.keys());
+            let shown = |(name, value): (&String, &f64)| match units.get(name).map(String::as_str) {
+                _ if !value.is_finite() => format!("{name} NaN"),
+                Some("ratio") => format!("{name} {:.2} %", value * 100.0),
+                Some(unit) => format!("{name} {value:.4} {unit}"),
+                None => format!("{name} {value:.4}"),
+            };
+            let numbers: Vec<String> = numbers.iter().map(shown).collect();
             news.progress = Some((None, format!("epoch {epoch}: {}", numbers.join(", "))));
         }
     }
@@ -251,6 +258,13 @@ mod tests {
         fs::write(folder.log(), "epoch 1 loss 9\nepoch 2 loss 5\nepoch 2 loss 4\n").unwrap();
         let news = listener.listen(15.0);
         assert_eq!((news.epochs, news.progress), (vec![], Some((None, "epoch 2: loss 4.0000".to_owned()))));
+        // Shares read as per cent, here as everywhere.
+        let other = tempfile::tempdir().unwrap();
+        let (folder_of_other, mut shares) =
+            self::listener(&other, "epoch {epoch} acc {top1:%} loss {loss} in {wall:s}");
+        fs::write(folder_of_other.log(), "epoch 1 acc 51.5% loss nan in 2.5\n").unwrap();
+        let text = "epoch 1: loss NaN, top1 51.50 %, wall 2.5000 s".to_owned();
+        assert_eq!(shares.listen(12.0).progress, Some((None, text)));
         // Its last line has no end.
         fs::write(folder.log(), "epoch 1 loss 9\nepoch 2 loss 5\nepoch 2 loss 4\nepoch 3 loss 2").unwrap();
         assert_eq!(numbers(&listener.listen(16.0).epochs), []);
