@@ -3,27 +3,29 @@
 use bytesize::ByteSize;
 use flow_core::GpuFacts;
 
-const EXPECTED: &str =
-    "expected a count, a model and the memory of each with its unit, as in `4 x TITAN Xp, 12196 MiB`";
+const EXPECTED: &str = "expected a count, a model and the memory of each with its unit, as in `4 x TITAN Xp, 12196 MiB`, \
+    and so on for other models, as in `2 x TITAN Xp, 12196 MiB, 1 x A100, 80 GiB`";
 
-/// Reads `4 x TITAN Xp, 12196 MiB`; several models are separated by `;`.
+/// Reads `4 x TITAN Xp, 12196 MiB`, and any more models behind a `,` or a `;`.
 ///
 /// # Errors
 /// A sentence that says what was expected.
 pub fn parse_fake_gpus(text: &str) -> Result<Vec<GpuFacts>, String> {
+    let wrong = |why: &str| format!("FLOW_FAKE_GPUS `{}`: {why}; {EXPECTED}", text.trim());
     let mut gpus = Vec::new();
-    for part in text.split(';') {
-        let wrong = |why: &str| format!("FLOW_FAKE_GPUS `{}`: {why}; {EXPECTED}", text.trim());
-        let (count, rest) = part.trim().split_once(['x', 'X', '×']).ok_or_else(|| wrong("there is no count"))?;
+    let mut pieces = text.trim().trim_end_matches([',', ';']).split([',', ';']).map(str::trim);
+    while let Some(piece) = pieces.next() {
+        let count = piece.split_once(['x', 'X', '×']).filter(|(count, _)| !count.trim().is_empty());
+        let (count, name) = count.ok_or_else(|| wrong(&format!("there is no count in `{piece}`")))?;
         let count: u32 = count.trim().parse().map_err(|_| wrong(&format!("`{}` is no count", count.trim())))?;
         if !(1..=1024).contains(&count) {
             return Err(wrong("the count is from 1 to 1024"));
         }
-        let (name, memory) = rest.rsplit_once(',').ok_or_else(|| wrong("there is no memory"))?;
-        let (name, memory) = (name.trim(), memory.trim());
+        let name = name.trim();
         if name.is_empty() {
             return Err(wrong("there is no model"));
         }
+        let memory = pieces.next().ok_or_else(|| wrong(&format!("there is no memory behind `{piece}`")))?;
         if memory.ends_with(|c: char| c.is_ascii_digit()) {
             return Err(wrong(&format!("`{memory}` has no unit")));
         }
@@ -51,6 +53,9 @@ mod tests {
         let gpus = parse_fake_gpus("1xNVIDIA H200, 139.8GiB; 2 × TITAN Xp, 12 GB").unwrap();
         assert_eq!(gpus.iter().map(|g| &*g.uuid).collect::<Vec<_>>(), ["GPU-FAKE-0", "GPU-FAKE-1", "GPU-FAKE-2"]);
         assert_eq!(gpus[2].memory, 12_000_000_000);
+        let gpus = parse_fake_gpus("2 x TITAN Xp, 12196 MiB, 2 x A100, 81920 MiB,").unwrap();
+        let shown: Vec<String> = gpus.iter().map(|g| format!("{} {} {}", g.index, g.name, g.memory >> 20)).collect();
+        assert_eq!(shown, ["0 TITAN Xp 12196", "1 TITAN Xp 12196", "2 A100 81920", "3 A100 81920"]);
     }
 
     #[test]
@@ -64,19 +69,25 @@ mod tests {
             "0 x A, 1 GiB",
             "1 x A, big MiB",
             "1 x A, 0 GiB",
+            "2 x A, 1 GiB, B, 2 GiB",
+            "2 x A, 2 x B, 2 GiB",
+            "2 x A, 1 GiB, 2 x B",
         ]
         .iter()
         .map(|text| parse_fake_gpus(text).unwrap_err().split(';').next().unwrap().to_owned())
         .collect();
         insta::assert_snapshot!(said.join("\n"), @r"
         FLOW_FAKE_GPUS `four x TITAN, 1 GiB`: `four` is no count
-        FLOW_FAKE_GPUS `TITAN`: there is no count
-        FLOW_FAKE_GPUS `4 x TITAN`: there is no memory
+        FLOW_FAKE_GPUS `TITAN`: there is no count in `TITAN`
+        FLOW_FAKE_GPUS `4 x TITAN`: there is no memory behind `4 x TITAN`
         FLOW_FAKE_GPUS `4 x TITAN Xp, 12196`: `12196` has no unit
         FLOW_FAKE_GPUS `2 x , 1 GiB`: there is no model
         FLOW_FAKE_GPUS `0 x A, 1 GiB`: the count is from 1 to 1024
         FLOW_FAKE_GPUS `1 x A, big MiB`: `big MiB` is no size
         FLOW_FAKE_GPUS `1 x A, 0 GiB`: no GPU has no memory
+        FLOW_FAKE_GPUS `2 x A, 1 GiB, B, 2 GiB`: there is no count in `B`
+        FLOW_FAKE_GPUS `2 x A, 2 x B, 2 GiB`: `2 x B` is no size
+        FLOW_FAKE_GPUS `2 x A, 1 GiB, 2 x B`: there is no memory behind `2 x B`
         ");
     }
 }
