@@ -262,7 +262,7 @@ impl Edges {
                 [on] => {
                     instance.needs.push(Need { on: *on, list: false });
                     let text = format!("steps.{}.{attribute}", read.name);
-                    if let Some(what) = output(read, &instances[on.index()], attribute, member.as_deref()) {
+                    if let Some(what) = missing(read, &instances[on.index()], attribute, member.as_deref()) {
                         problems.add(written, On::Text(text), what);
                     }
                 }
@@ -300,8 +300,8 @@ impl Edges {
     }
 }
 
-/// What is wrong with reading an output of an instance.
-fn output(read: &StepPlan, instance: &Instance, attribute: &str, member: Option<&str>) -> Option<Diagnostic> {
+/// What is wrong with reading an output or a metric of an instance.
+fn missing(read: &StepPlan, instance: &Instance, attribute: &str, member: Option<&str>) -> Option<Diagnostic> {
     if instance.skip.is_some() {
         return None;
     }
@@ -318,6 +318,14 @@ fn output(read: &StepPlan, instance: &Instance, attribute: &str, member: Option<
         ),
         ("outputs", Some(name), _) if !names.contains(&name) => {
             Some(Diagnostic::new(format!("`{}` has no output `{name}`", read.name)).nearest(name, names))
+        }
+        ("metrics", Some(name), _) => {
+            let metrics = read.metrics.as_ref().filter(|metrics| !metrics.iter().any(|metric| metric == name))?;
+            let what = Diagnostic::new(format!("`{}` has no metric `{name}`", read.name));
+            Some(match metrics.is_empty() {
+                true => what.help(format!("give `{}` a `metrics:` that says where its numbers are", read.name)),
+                false => what.nearest(name, metrics.iter().map(String::as_str)),
+            })
         }
         _ => None,
     }

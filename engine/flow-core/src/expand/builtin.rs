@@ -46,11 +46,6 @@ fn seen(step: &Step, plan: &StepPlan) -> PlannedStep {
         }
         axes
     };
-    let metrics = match (&step.action, &step.metrics) {
-        (Action::Run(_), Some(from)) => from.names(),
-        (Action::Run(_), None) => Some(Vec::new()),
-        _ => None,
-    };
     PlannedStep {
         uses: plan.uses.name(),
         with: step.written.clone(),
@@ -58,7 +53,16 @@ fn seen(step: &Step, plan: &StepPlan) -> PlannedStep {
         corun: step.values.contains_key("corun"),
         repeats: plan.repeats,
         axes: plan.absent.is_none().then(axes),
-        metrics,
+        metrics: metrics(step),
+    }
+}
+
+/// The metrics that a step will have, where the workflow alone tells.
+pub(super) fn metrics(step: &Step) -> Option<Vec<String>> {
+    match (&step.action, &step.metrics) {
+        (Action::Run(_), Some(from)) => from.names(),
+        (Action::Run(_), None) => Some(Vec::new()),
+        _ => None,
     }
 }
 

@@ -32,6 +32,8 @@ pub(super) struct StepPlan {
     pub(super) uses: Uses,
     /// What the plugin or flow itself says: outputs, and how it is to be measured.
     pub(super) outputs: Arc<[Output]>,
+    /// Its metrics, where they are known by now.
+    pub(super) metrics: Option<Vec<String>>,
     pub(super) measured: bool,
     pub(super) continues: bool,
     pub(super) schema: Option<Arc<Schema>>,
@@ -108,6 +110,7 @@ pub(super) fn prepare(step: &Step, shop: &mut Shop<'_>, problems: &mut Problems)
         sound: step.sound,
         uses: Uses::Command,
         outputs: Arc::from([]),
+        metrics: super::builtin::metrics(step),
         measured: false,
         continues: false,
         schema: None,

@@ -35,6 +35,94 @@ pub(crate) fn globals() -> BTreeSet<&'static str> {
     get().globals().map(|(name, _)| name).collect()
 }
 
+/// Filters that people use, for the nearest name of one that is none.
+pub(crate) const FILTERS: [&str; 45] = [
+    "abs",
+    "attr",
+    "batch",
+    "bool",
+    "capitalize",
+    "chain",
+    "count",
+    "default",
+    "dictsort",
+    "first",
+    "float",
+    "format",
+    "groupby",
+    "indent",
+    "int",
+    "items",
+    "join",
+    "last",
+    "length",
+    "lines",
+    "list",
+    "lower",
+    "map",
+    "max",
+    "min",
+    "reject",
+    "rejectattr",
+    "replace",
+    "reverse",
+    "round",
+    "select",
+    "selectattr",
+    "sh",
+    "slice",
+    "sort",
+    "split",
+    "string",
+    "sum",
+    "title",
+    "tojson",
+    "trim",
+    "unique",
+    "upper",
+    "where",
+    "zip",
+];
+
+/// Tests that people use.
+pub(crate) const TESTS: [&str; 24] = [
+    "boolean",
+    "defined",
+    "divisibleby",
+    "endingwith",
+    "eq",
+    "even",
+    "false",
+    "float",
+    "ge",
+    "gt",
+    "in",
+    "integer",
+    "iterable",
+    "le",
+    "lt",
+    "mapping",
+    "ne",
+    "none",
+    "number",
+    "odd",
+    "sequence",
+    "startingwith",
+    "string",
+    "true",
+];
+
+/// There is a filter of that name.
+pub(crate) fn has_filter(name: &str) -> bool {
+    // Called with nothing, every other error is that of one that is there.
+    !matches!(get().empty_state().apply_filter(name, &[]), Err(error) if error.kind() == ErrorKind::UnknownFilter)
+}
+
+/// There is a test of that name.
+pub(crate) fn has_test(name: &str) -> bool {
+    !matches!(get().empty_state().perform_test(name, &[]), Err(error) if error.kind() == ErrorKind::UnknownTest)
+}
+
 /// `| where(version='v7', batch=16)`: the members of a list at these values of the axes.
 fn narrow(list: &Value, wanted: Kwargs) -> Result<Value, Error> {
     let mut kept: Vec<Value> = Vec::new();
@@ -87,5 +175,17 @@ fn sh(value: &Value) -> Result<String, Error> {
             Ok(words.join(" "))
         }
         _ => word(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_that_are_offered_are_there() {
+        assert_eq!(FILTERS.iter().find(|name| !has_filter(name)), None);
+        assert_eq!(TESTS.iter().find(|name| !has_test(name)), None);
+        assert!(!has_filter("wehre") && !has_test("od"));
     }
 }

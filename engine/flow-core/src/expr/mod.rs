@@ -22,7 +22,7 @@ use std::{fmt, sync::Arc};
 
 use minijinja::{Expression, value::Value};
 
-pub(crate) use environment::globals;
+pub(crate) use environment::{FILTERS, TESTS, globals, has_filter, has_test};
 pub(crate) use scan::{Field, ROOTS, Reads, end_of_expression};
 pub(crate) use scope::{ITEM_FIELDS, Item, Items, Scope, Steps};
 pub(crate) use template::{EvalError, Node, Template};

@@ -12,6 +12,10 @@ pub(crate) struct Reads {
     pub(crate) fields: Vec<Field>,
     /// `steps` in any other form: with a computed name, or whole.
     pub(crate) bare_steps: bool,
+    /// Names behind a `|`.
+    pub(crate) filters: Vec<String>,
+    /// Names behind `is` or `is not`.
+    pub(crate) tests: Vec<String>,
 }
 
 /// `steps.solo.out`: root, name, and the attribute behind it.
@@ -30,10 +34,18 @@ pub(crate) struct Field {
 /// Names that are ours in every expression.
 pub(crate) const ROOTS: [&str; 4] = ["params", "steps", "machine", "inputs"];
 
+/// Words of the language, which no test has for a name.
+const WORDS: [&str; 7] = ["and", "or", "not", "in", "is", "if", "else"];
+
 /// What a text of the expression language reads.
 pub(crate) fn reads(text: &str) -> Reads {
-    let mut tokens = tokens(text).into_iter().peekable();
-    let mut reads = Reads::default();
+    let tokens = tokens(text);
+    let mut reads = Reads { filters: behind(&tokens, &[Token::Pipe]), ..Reads::default() };
+    for is in [&["is"][..], &["is", "not"]] {
+        let is: Vec<Token> = is.iter().map(|word| Token::Name((*word).to_owned())).collect();
+        reads.tests.extend(behind(&tokens, &is).into_iter().filter(|name| !WORDS.contains(&&**name)));
+    }
+    let mut tokens = tokens.into_iter().peekable();
     let mut after_dot = false;
     while let Some(token) = tokens.next() {
         match token {
@@ -68,7 +80,17 @@ pub(crate) fn reads(text: &str) -> Reads {
 enum Token {
     Name(String),
     Dot,
+    Pipe,
     Other,
+}
+
+/// The names that stand behind these tokens.
+fn behind(tokens: &[Token], before: &[Token]) -> Vec<String> {
+    let found = tokens.windows(before.len() + 1).filter_map(|some| match some.split_last() {
+        Some((Token::Name(name), rest)) if rest == before => Some(name.clone()),
+        _ => None,
+    });
+    found.collect()
 }
 
 /// The name behind a dot, if that comes next.
@@ -99,6 +121,8 @@ fn tokens(text: &str) -> Vec<Token> {
             tokens.push(Token::Other);
         } else if c == '.' {
             tokens.push(Token::Dot);
+        } else if c == '|' {
+            tokens.push(Token::Pipe);
         } else if !c.is_whitespace() {
             tokens.push(Token::Other);
         }
@@ -161,6 +185,14 @@ mod tests {
         assert!(!reads("steps.a").bare_steps);
         let field = &reads("steps.a.metrics.top1 > 0.5").fields[0];
         assert_eq!((field.attribute.as_deref(), field.member.as_deref()), (Some("metrics"), Some("top1")));
+    }
+
+    #[test]
+    fn finds_filters_and_tests() {
+        let found =
+            reads("('a | b' | upper, x|where(v=1)|sort(attribute='c'), y is not none, z is odd, y is not (none))");
+        assert_eq!(found.filters, ["upper", "where", "sort"]);
+        assert_eq!(found.tests, ["odd", "none"]);
     }
 
     #[test]

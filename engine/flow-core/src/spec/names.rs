@@ -10,7 +10,8 @@ use super::{
 };
 use crate::{
     Diagnostic,
-    expr::{Expr, ITEM_FIELDS, Node, globals},
+    expr::{Expr, FILTERS, ITEM_FIELDS, Node, TESTS, globals, has_filter, has_test},
+    nearest,
 };
 
 /// Names that a workflow has.
@@ -97,6 +98,14 @@ impl Check<'_> {
     fn expression(&mut self, expr: &Expr, at: &At) {
         for name in &expr.variables {
             self.variable(name, expr, at);
+        }
+        for name in expr.reads.filters.iter().filter(|name| !has_filter(name)) {
+            let what = Diagnostic::new(format!("there is no filter `{name}`"));
+            self.add(at, expr, name, with_nearest(what, name, FILTERS));
+        }
+        for name in expr.reads.tests.iter().filter(|name| !has_test(name)) {
+            let what = Diagnostic::new(format!("there is no test `is {name}`"));
+            self.add(at, expr, name, with_nearest(what, name, TESTS));
         }
         if expr.reads.bare_steps {
             let what = Diagnostic::new("`steps` wants the name of a step behind a dot, written out");
@@ -196,7 +205,13 @@ impl Check<'_> {
         let candidates = candidates
             .chain(axes.into_iter().filter(|_| self.sees.axes))
             .chain(["machine"].into_iter().filter(|_| self.sees.machine));
-        let mut what = what.nearest(name, candidates);
+        let mut what = match nearest(name, self.names.globals.iter().copied()) {
+            Some(_) => what.nearest(name, self.names.globals.iter().copied()),
+            None => what.nearest(name, candidates),
+        };
+        if let Some(filter) = nearest(name, FILTERS).filter(|_| expr.text.contains(&format!("{name}("))) {
+            what = what.help(format!("a filter stands behind a bar: `… | {filter}`"));
+        }
         if self.names.steps.contains(name) {
             what.help = vec![if self.sees.steps {
                 format!("the step's results are `steps.{name}`")
@@ -221,5 +236,13 @@ impl Check<'_> {
             }
         }
         format!("it sees {}", seen.join(", "))
+    }
+}
+
+/// With the nearest name; all of them would be too many to read.
+fn with_nearest<'a>(what: Diagnostic, wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Diagnostic {
+    match nearest(wrong, names) {
+        Some(near) => what.nearest(wrong, [near]),
+        None => what,
     }
 }

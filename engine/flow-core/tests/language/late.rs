@@ -54,7 +54,7 @@ fn command(e: &Expansion, label: &str) -> (String, Vec<String>) {
 fn commands() {
     let e = expand(&steps(
         r#"
-  data: {matrix: {v: [7, 11]}, run: x, outputs: [o]}
+  data: {matrix: {v: [7, 11]}, run: x, outputs: [o], metrics: {json: m.json}}
   two: {run: x, outputs: {model: m, log: l}}
   text:
     matrix: {lr: [0.001, 1.0], name: ["it's", plain], on: [true]}
@@ -124,7 +124,7 @@ fn parameters_of_plugins() {
 fn what_is_not_there_is_said() {
     let e = expand(&steps(
         r#"
-  data: {matrix: {v: [7, 11]}, run: x, outputs: [o]}
+  data: {matrix: {v: [7, 11]}, run: x, outputs: [o], metrics: {json: m.json}}
   one: {matrix: {v: [7]}, run: "use ${{ steps.data.out }}"}
   metric: {matrix: {v: [7]}, run: "use ${{ steps.data.metrics.top }}"}
   list: {run: "${{ (steps.data | where(v=12)).out }}"}
