@@ -3,7 +3,9 @@
 
 use flow_core::sched::contention::Host;
 use flow_core::sched::policy::{self, Policy};
-use flow_core::sched::{Action, Answer, Capacity, Estimate, Event, GpuState, Limits, Scheduler, Task, Waiting};
+use flow_core::sched::{
+    Action, Answer, Capacity, Estimate, Event, GpuState, Limits, Scheduler, Sharing, Task, Waiting,
+};
 use flow_core::*;
 use flow_sim::*;
 use proptest::prelude::*;
@@ -190,6 +192,7 @@ fn build(sketches: Vec<Sketch>) -> Vec<SimTask> {
                     gpu_busy_milli: sketch.peak.map(|_| sketch.busy),
                     cpu_milli: sketch.keeps,
                     samples: u32::from(sketch.peak.is_some()),
+                    timed_alone: sketch.peak.is_some_and(|peak| peak % 2 == 0),
                     ..Estimate::default()
                 },
                 submitted,
@@ -210,10 +213,16 @@ fn workload() -> impl Strategy<Value = Workload> {
                 jobs,
             }
         });
-    let limits = (any::<bool>(), prop::option::of(1..40u64)).prop_map(|(keep_going, patience)| Limits {
-        keep_going,
-        patience: patience.map(secs),
-        ..Limits::default()
+    let pair = (0..24u32, 0..24u32, 0.9..2.5f64, 0.9..2.5f64);
+    let sharing = (prop::option::of(0.0..1.5f64), 0.0..2.0f64, prop::collection::vec(pair, 0..6));
+    let sharing = sharing.prop_map(|(trial, price, pairs)| {
+        let both =
+            |(a, b, one, other)| [((InstanceId(a), InstanceId(b)), one), ((InstanceId(b), InstanceId(a)), other)];
+        let pairs = pairs.into_iter().flat_map(both).filter(|((a, b), _)| a != b).collect();
+        Sharing { devices: vec![price; 3], trial: vec![trial; 5], pairs, ..Sharing::default() }
+    });
+    let limits = (any::<bool>(), prop::option::of(1..40u64), sharing).prop_map(|(keep_going, patience, sharing)| {
+        Limits { keep_going, patience: patience.map(secs), sharing, ..Limits::default() }
     });
     let fault = prop_oneof![
         1 => (0..5u64).prop_map(Befalls::Cancel),
@@ -290,6 +299,8 @@ fn resources_are_never_oversubscribed(load: &Workload, schedule: &Schedule) -> R
         );
         prop_assert_eq!(ran.placement.cpus, task.request.cpus);
     }
+    // Nothing is learned in a simulation: the first trial is the last.
+    prop_assert!(schedule.ran.iter().filter(|ran| ran.placement.trial).count() <= 1);
     for moment in load.moments(schedule) {
         let group = moment.iter().all(|ran| load.task(ran.instance).corun.is_some());
         // What is declared is kept free; what history knows of a step that keeps GPUs busy may go somewhat beyond.

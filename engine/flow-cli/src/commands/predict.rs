@@ -138,6 +138,7 @@ mod tests {
             gpu_memory: Some(6 << 30),
             gpu_busy_milli: Some(810),
             cpu_milli: Some(2_340),
+            timed_alone: true,
             samples: 3,
             source: "3 runs of its step at other points of `batch`".to_owned(),
         };

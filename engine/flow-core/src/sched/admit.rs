@@ -26,7 +26,16 @@ impl Grounds {
         let mut grounds =
             Grounds { now: ledger.clone(), drained: ledger.clone(), cleared: ledger.clone(), whole: ledger };
         grounds.set_capacity(capacity);
+        grounds.price(&limits.sharing.devices, &limits.sharing.trial);
         grounds
+    }
+
+    /// Nothing is ever tried where nothing of ours runs.
+    pub(super) fn price(&mut self, devices: &[f64], trial: &[Option<f64>]) {
+        self.now.price(devices, trial);
+        for empty in [&mut self.drained, &mut self.cleared, &mut self.whole] {
+            empty.price(devices, &[]);
+        }
     }
 
     pub(super) fn set_capacity(&mut self, capacity: &Capacity) {

@@ -1,6 +1,8 @@
 //! The scheduler's vocabulary: tasks and events in, actions out. The live driver performs actions, the simulator predicts
 //! them, tests compare them. Nothing here decides.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{AttemptId, CorunGpus, Exclusive, GpuId, GroupId, InstanceId, Need, Outcome, ResourceRequest, Span, Time};
@@ -51,6 +53,9 @@ pub struct Estimate {
     pub cpu_milli: Option<u32>,
     /// Share of time in which it keeps its GPUs busy when alone, in thousandths.
     pub gpu_busy_milli: Option<u32>,
+    /// Its epochs were timed while nothing disturbed it: beside others it shows what sharing a GPU costs.
+    #[serde(default)]
+    pub timed_alone: bool,
     /// Earlier attempts that this rests on; 0 for an unknown step.
     pub samples: u32,
     /// Where it comes from, in words.
@@ -98,11 +103,19 @@ pub struct Sharing {
     pub cpu: f64,
     /// The price of sharing each GPU ([`super::contention::Host::devices`]).
     pub devices: Vec<f64>,
+    /// What that price may yet turn out to be ([`super::contention::hoped`]), by GPU. Where it is given, one more task may join
+    /// another on trial: if that would gain enough at this price, and nobody were slowed down too much at the other one. A
+    /// trial ends this; what is learned ([`Event::Priced`]) may begin it anew. Empty: nothing is tried.
+    pub trial: Vec<Option<f64>>,
+    /// What the first took for what it does alone in 1, where it had a GPU with the second and nobody else: it counts instead
+    /// of what is predicted. Either both of a pair are there or neither.
+    pub pairs: BTreeMap<(InstanceId, InstanceId), f64>,
 }
 
 impl Default for Sharing {
     fn default() -> Self {
-        Sharing { slowdown: 2.0, gain: 0.25, cpu: 1.3, devices: Vec::new() }
+        let (devices, trial, pairs) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Sharing { slowdown: 2.0, gain: 0.25, cpu: 1.3, devices, trial, pairs }
     }
 }
 
@@ -219,6 +232,13 @@ pub enum Event {
         /// What is known now.
         estimate: Estimate,
     },
+    /// More is known of what it costs to share a GPU: these replace what [`Sharing`] had.
+    Priced {
+        /// [`Sharing::devices`].
+        devices: Vec<f64>,
+        /// [`Sharing::trial`].
+        trial: Vec<Option<f64>>,
+    },
     /// GPUs came, went, or others took memory on them.
     Capacity(Capacity),
     /// No new starts; running attempts get `grace` to end, and are killed then. A second one with no grace kills at once.
@@ -326,4 +346,7 @@ pub struct Placement {
     pub gpu_memory: u64,
     /// Host memory reserved, bytes.
     pub memory: u64,
+    /// It shares its GPUs to show what that costs, not because it is known to pay.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trial: bool,
 }

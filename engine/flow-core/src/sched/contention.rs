@@ -12,6 +12,11 @@
 /// The coefficient of a device of which nothing is known: never optimistic.
 pub const UNKNOWN_DEVICE: f64 = 1.0;
 
+/// How far a measurement moves the coefficient of a device.
+const MOVES: f64 = 0.2;
+/// A coefficient that is to less than this what was assumed is known.
+const KNOWN: f64 = 0.1;
+
 /// Rounds of the fixed point at most.
 const ROUNDS: usize = 32;
 /// A speed that changes by less has settled.
@@ -39,12 +44,19 @@ pub struct Host {
 
 /// The speed of each beside all others, as a share of its speed alone: predicted time = time alone / speed.
 pub fn speeds(loads: &[Load], host: &Host) -> Vec<f64> {
+    speeds_where(loads, &[], host)
+}
+
+/// The same where it is known of some, by place in the list, what they take on their GPUs for what they do alone in 1.
+pub fn speeds_where(loads: &[Load], measured: &[Option<f64>], host: &Host) -> Vec<f64> {
     let demands: Vec<f64> = loads.iter().map(|load| load.cores).collect();
     // Who waits for the CPU keeps the GPU less busy; at first nobody does, and the GPU's price is the highest.
     let mut by_cpu = vec![1.0; loads.len()];
     let mut speeds = by_cpu.clone();
     for _ in 0..ROUNDS {
-        let by_gpu: Vec<f64> = loads.iter().map(|load| 1.0 / slowdown(load, loads, &by_cpu, host)).collect();
+        let seen = |i: usize| measured.get(i).copied().flatten().map(|slowdown: f64| slowdown.max(1.0));
+        let on_gpu = |i: usize| seen(i).unwrap_or_else(|| slowdown(&loads[i], loads, &by_cpu, host));
+        let by_gpu: Vec<f64> = (0..loads.len()).map(|i| 1.0 / on_gpu(i)).collect();
         let asked: Vec<f64> = demands.iter().zip(&by_gpu).map(|(cores, speed)| cores * speed).collect();
         let got = water_fill(&asked, host.cores);
         let next: Vec<f64> =
@@ -89,7 +101,15 @@ pub fn coefficient(busy: f64, slowdown: f64) -> Option<f64> {
 
 /// The coefficient of a device after what was seen of it, oldest first: each moves it by a fifth.
 pub fn learned(seen: impl IntoIterator<Item = f64>) -> f64 {
-    seen.into_iter().fold(UNKNOWN_DEVICE, |known, seen| 0.8 * known + 0.2 * seen)
+    seen.into_iter().fold(UNKNOWN_DEVICE, |known, seen| (1.0 - MOVES) * known + MOVES * seen)
+}
+
+/// What the coefficient may yet turn out to be, when so few measurements led to it that the assumption it began with still
+/// weighs in: what they alone say, and no price at all before the first. `None` once it is known well.
+pub fn hoped(learned: f64, measurements: u32) -> Option<f64> {
+    let assumed = (1.0 - MOVES).powi(measurements.min(1_000) as i32);
+    let alone = || if measurements == 0 { 0.0 } else { (learned - assumed * UNKNOWN_DEVICE) / (1.0 - assumed) };
+    (assumed >= KNOWN).then(|| alone().max(0.0))
 }
 
 #[cfg(test)]
@@ -134,6 +154,31 @@ mod tests {
         close(&[load(0.4, 0), load(0.6, 0)], &[1.0, 1.0]);
         assert_eq!((coefficient(1.6, 1.3).map(|a| (a * 100.0).round()), coefficient(1.05, 2.0)), (Some(50.0), None));
         assert!((learned([0.5; 40]) - 0.5).abs() < 1e-3 && learned([]) == UNKNOWN_DEVICE);
+    }
+
+    #[test]
+    fn what_was_measured_counts_instead_of_the_price() {
+        let full = |cores| Load { cores, gpu_busy: 0.9, gpus: vec![0] };
+        let host = Host { cores: 4.0, devices: Vec::new() };
+        let speeds = |cores, measured: &[Option<f64>]| speeds_where(&[full(cores), full(cores)], measured, &host);
+        assert_eq!(speeds(1.0, &[Some(1.25), None])[0], 0.8);
+        assert!((speeds(1.0, &[Some(1.25), None])[1] - 1.0 / 1.8).abs() < 1e-6);
+        assert_eq!(speeds(1.0, &[Some(0.9), Some(0.9)]), [1.0, 1.0], "nobody is faster than alone");
+        // The CPU, of which there was enough when it was measured, is not.
+        assert!((speeds(4.0, &[Some(1.25), Some(1.25)])[0] - 0.5).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_price_is_hoped_for_until_it_is_known() {
+        let hoped = |seen: &[f64]| hoped(learned(seen.iter().copied()), seen.len() as u32);
+        assert_eq!(hoped(&[]), Some(0.0));
+        for n in 1..=10 {
+            let alone = hoped(&vec![0.3; n]).unwrap();
+            assert!((alone - 0.3).abs() < 1e-9, "{alone} after {n}");
+        }
+        assert_eq!((hoped(&[0.3; 11]), hoped(&[0.3; 500])), (None, None));
+        // The later ones weigh more, as in what is learned.
+        assert!(hoped(&[1.4, 0.2]).unwrap() < 0.8);
     }
 
     #[test]

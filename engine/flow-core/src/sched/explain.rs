@@ -100,6 +100,8 @@ pub enum Resource {
     GpuMemory(GpuId),
     /// This GPU's time, thousandths: sharing it would slow somebody down too much, or gain too little.
     GpuBusy(GpuId),
+    /// The same as it was measured: what the slower of both took on this GPU, in thousandths of what it takes alone.
+    GpuMeasured(GpuId),
     /// This GPU does not answer.
     GpuLost(GpuId),
 }
@@ -254,14 +256,11 @@ impl Core {
                 .filter_map(|h| Some((h.attempt, ledger.holders.get(&h.attempt)?)));
             let held_by: Vec<_> = held.map(|(a, held)| holder(&a, held.instance, held.asks.gpu_milli.into())).collect();
             let busy: u64 = held_by.iter().map(|holder| holder.amount).sum();
-            short.push(Shortage {
-                resource: Resource::GpuBusy(id),
-                requested: demand.asks.gpu_milli.into(),
-                available: 1_000u64.saturating_sub(busy),
-                total: 1_000,
-                held_by,
-                strangers: 0,
-            });
+            let (resource, requested, available) = match ledger.measured_beside(demand, id) {
+                Some(slowdown) => (Resource::GpuMeasured(id), (slowdown * 1e3).round() as u64, 1_000),
+                None => (Resource::GpuBusy(id), demand.asks.gpu_milli.into(), 1_000u64.saturating_sub(busy)),
+            };
+            short.push(Shortage { resource, requested, available, total: 1_000, held_by, strangers: 0 });
         }
         short
     }

@@ -44,6 +44,7 @@ impl Scheduler {
             Event::Exited { attempt, outcome, spoiled } => core.ended(attempt, outcome, spoiled, out),
             Event::Recorded { instance } => core.recorded(instance, out),
             Event::Learned { instance, estimate } => core.learned(instance, estimate),
+            Event::Priced { devices, trial } => core.priced(devices, trial),
             Event::Capacity(capacity) => core.capacity_changed(capacity, out),
             Event::Cancel { grace } => core.cancelled(grace, out),
             Event::Tick => {
@@ -136,7 +137,7 @@ impl Core {
             let unit = self.join_group(&task);
             self.unsettled += 1;
             self.nodes.push(Node {
-                demand: Demand::of(&task),
+                demand: Demand::of(&task, &self.limits.sharing),
                 task,
                 state: State::Pending,
                 unit,
@@ -259,9 +260,9 @@ impl Core {
         }
         let unit = node.unit;
         let queued = self.leave_queue(unit);
-        let node = self.node_mut(instance);
+        let node = &mut self.nodes[instance.index()];
         node.task.estimate = estimate;
-        node.demand = Demand::of(&node.task);
+        node.demand = Demand::of(&node.task, &self.limits.sharing);
         if queued {
             self.fresh.push(unit);
             self.dirty = true;
@@ -272,13 +273,13 @@ impl Core {
     /// with its GPUs to itself, for only that says what it needs.
     fn crowded(&mut self, attempt: AttemptId, instance: InstanceId) {
         let peak = self.grounds.now.peak(attempt);
-        let node = self.node_mut(instance);
+        let node = &mut self.nodes[instance.index()];
         if node.alone_since || node.task.corun.is_some() {
             return;
         }
         (node.alone_since, node.crowded) = (true, true);
         node.task.estimate.gpu_memory = node.task.estimate.gpu_memory.max(Some(peak));
-        node.demand = Demand { gpus_alone: true, ..Demand::of(&node.task) };
+        node.demand = Demand { gpus_alone: true, ..Demand::of(&node.task, &self.limits.sharing) };
     }
 
     /// All attempts of a unit are over: once more, or for good.
@@ -356,6 +357,12 @@ impl Core {
         if let Some(State::Recording { outcome }) = self.nodes.get(instance.index()).map(|node| node.state) {
             self.settle(&[instance], outcome, None, out);
         }
+    }
+
+    fn priced(&mut self, devices: Vec<f64>, trial: Vec<Option<f64>>) {
+        self.grounds.price(&devices, &trial);
+        (self.limits.sharing.devices, self.limits.sharing.trial) = (devices, trial);
+        self.dirty = true;
     }
 
     fn capacity_changed(&mut self, capacity: Capacity, out: &mut Vec<Action>) {

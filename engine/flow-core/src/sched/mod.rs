@@ -27,6 +27,7 @@
 mod admit;
 mod api;
 mod check;
+pub mod company;
 pub mod contention;
 mod explain;
 mod groups;

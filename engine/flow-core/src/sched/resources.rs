@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::api::{Capacity, GpuState, Limits, Placement, Placer, Sharing, Task};
-use super::contention::{self, Host, Load};
+use super::contention::{self, Host, Load, UNKNOWN_DEVICE};
 use crate::{AttemptId, CorunGpus, Exclusive, GpuId, InstanceId};
 
 const GIB: u64 = 1 << 30;
@@ -22,6 +22,8 @@ pub(super) struct Demand {
     pub(super) gpus_alone: bool,
     /// Nothing else of ours on the machine.
     pub(super) machine_alone: bool,
+    /// Its instance, where that was measured beside another: then it is like no other.
+    pub(super) paired: Option<InstanceId>,
 }
 
 /// What a task keeps busy while it runs alone.
@@ -33,6 +35,8 @@ pub(super) struct Asks {
     pub(super) cpu_learned: bool,
     /// Thousandths of each of its GPUs; all of it while nobody knows.
     pub(super) gpu_milli: u32,
+    /// Beside others it shows what sharing costs.
+    pub(super) telling: bool,
 }
 
 /// What is known of the memory that a task takes on each of its GPUs.
@@ -47,7 +51,7 @@ pub(super) enum GpuMemory {
 }
 
 impl Demand {
-    pub(super) fn of(task: &Task) -> Self {
+    pub(super) fn of(task: &Task, sharing: &Sharing) -> Self {
         let request = &task.request;
         let learned = task.estimate.gpu_memory.filter(|_| task.estimate.samples > 0);
         let gpu_memory = match (request.gpus, request.gpu_memory, learned) {
@@ -65,7 +69,10 @@ impl Demand {
             cpu_milli: seen.map_or(held, |milli| held.min(milli.into())),
             cpu_learned: seen.is_some(),
             gpu_milli: if request.gpus == 0 { 0 } else { task.estimate.gpu_busy_milli.unwrap_or(1_000).min(1_000) },
+            telling: request.gpus > 0 && !alone && task.estimate.timed_alone && task.estimate.gpu_busy_milli.is_some(),
         };
+        let id = task.instance;
+        let measured = sharing.pairs.range((id, InstanceId(0))..).next().is_some_and(|((first, _), _)| *first == id);
         Demand {
             gpus: request.gpus,
             gpu_memory,
@@ -74,6 +81,7 @@ impl Demand {
             memory: request.memory.unwrap_or(0),
             gpus_alone: request.gpus > 0 && alone,
             machine_alone: task.exclusive == Exclusive::Machine,
+            paired: (measured && !alone).then_some(id),
         }
     }
 
@@ -167,6 +175,65 @@ impl Gpu {
     }
 }
 
+/// How a demand joins others on their GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Joins {
+    /// There are none, or it is expected to pay.
+    Well,
+    /// To find out whether it pays.
+    OnTrial,
+}
+
+/// Something that runs, or would.
+struct Work<'a> {
+    /// Where it may have been measured beside another.
+    instance: Option<InstanceId>,
+    asks: &'a Asks,
+    gpus: &'a [GpuId],
+}
+
+impl<'a> Work<'a> {
+    fn of(held: &'a Held) -> Self {
+        Work { instance: Some(held.instance), asks: &held.asks, gpus: &held.placement.gpus }
+    }
+
+    /// What it was measured to take beside the only other one on its GPUs, alone taking 1.
+    fn measured(&self, all: &[Work<'_>], sharing: &Sharing) -> Option<f64> {
+        let shares =
+            |other: &&Work<'_>| !std::ptr::eq(*other, self) && other.gpus.iter().any(|gpu| self.gpus.contains(gpu));
+        let mut others = all.iter().filter(shares);
+        let other = others.next().filter(|_| others.next().is_none())?;
+        sharing.pairs.get(&(self.instance?, other.instance?)).copied()
+    }
+}
+
+/// What is done at once.
+#[derive(Clone, Copy)]
+struct Prospect {
+    /// The speed of the slowest, alone being 1.
+    slowest: f64,
+    /// The sum of all speeds.
+    sum: f64,
+}
+
+impl Prospect {
+    fn of(work: &[Work<'_>], ledger: &Ledger, devices: &[f64]) -> Self {
+        let load = |work: &Work<'_>| Load {
+            cores: work.asks.cpu_milli as f64 / 1e3,
+            gpu_busy: f64::from(work.asks.gpu_milli) / 1e3,
+            gpus: work.gpus.iter().map(|gpu| gpu.index()).collect(),
+        };
+        let loads: Vec<Load> = work.iter().map(load).collect();
+        let measured: Vec<Option<f64>> = match ledger.sharing.pairs.is_empty() {
+            true => Vec::new(),
+            false => work.iter().map(|one| one.measured(work, &ledger.sharing)).collect(),
+        };
+        let host = Host { cores: ledger.cpus as f64, devices: devices.to_vec() };
+        let speeds = contention::speeds_where(&loads, &measured, &host);
+        Prospect { slowest: speeds.iter().copied().fold(1.0, f64::min), sum: speeds.iter().sum() }
+    }
+}
+
 /// The books: what there is, and which attempt holds how much of it.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
@@ -202,6 +269,16 @@ impl Ledger {
         ledger
     }
 
+    /// More is known of what sharing costs.
+    pub(super) fn price(&mut self, devices: &[f64], trial: &[Option<f64>]) {
+        (self.sharing.devices, self.sharing.trial) = (devices.to_vec(), trial.to_vec());
+    }
+
+    /// Nobody joins another on trial.
+    pub(super) fn try_nothing(&mut self) {
+        self.sharing.trial.clear();
+    }
+
     /// A GPU that the list no longer has counts as dead.
     pub(super) fn set_capacity(&mut self, capacity: &Capacity) {
         for (gpu, state) in self.gpus.iter_mut().zip(&capacity.gpus) {
@@ -231,7 +308,7 @@ impl Ledger {
             && match (demand.gpus, self.placer) {
                 (0, _) => true,
                 (gpus, Placer::Emptiest) if self.empty_takers(demand) >= gpus as usize => true,
-                _ => self.choose(demand).is_some_and(|gpus| self.share_well(demand, &gpus)),
+                _ => self.choose(demand).is_some_and(|gpus| self.joins(demand, &gpus).is_some()),
             }
     }
 
@@ -291,32 +368,63 @@ impl Ledger {
         gpu.holders.iter().filter_map(|h| self.holders.get(&h.attempt)).map(|held| held.asks.gpu_milli).sum()
     }
 
-    /// Whether a demand may join those who hold these GPUs: nobody is slowed down too much, and more is done than before.
-    fn share_well(&self, demand: &Demand, gpus: &[GpuId]) -> bool {
+    /// How a demand may join those who hold these GPUs, if it may.
+    fn joins(&self, demand: &Demand, gpus: &[GpuId]) -> Option<Joins> {
         if gpus.iter().all(|gpu| self.gpus[gpu.index()].holders.is_empty()) {
-            return true;
+            return Some(Joins::Well);
         }
-        let load = |asks: &Asks, gpus: &[GpuId]| Load {
-            cores: asks.cpu_milli as f64 / 1e3,
-            gpu_busy: f64::from(asks.gpu_milli) / 1e3,
-            gpus: gpus.iter().map(|gpu| gpu.index()).collect(),
-        };
-        let host = Host { cores: self.cpus as f64, devices: self.sharing.devices.clone() };
-        let mut loads: Vec<Load> = self.holders.values().map(|h| load(&h.asks, &h.placement.gpus)).collect();
-        let before: f64 = contention::speeds(&loads, &host).iter().sum();
-        loads.push(load(&demand.asks, gpus));
-        let speeds = contention::speeds(&loads, &host);
+        let mut work: Vec<Work<'_>> = self.holders.values().map(Work::of).collect();
+        let before = Prospect::of(&work, self, &self.sharing.devices);
+        work.push(Work { instance: demand.paired, asks: &demand.asks, gpus });
+        let after = Prospect::of(&work, self, &self.sharing.devices);
         // Sums of rounded numbers: what is exactly at a bound is within it.
-        let (slowest, within) = (1.0 / self.sharing.slowdown, 1e-9);
-        speeds.iter().all(|speed| speed + within >= slowest)
-            && speeds.iter().sum::<f64>() - before + within >= self.sharing.gain
+        let within = 1e-9;
+        let bearable = after.slowest + within >= 1.0 / self.sharing.slowdown;
+        let gains = |before: Prospect, after: Prospect| after.sum - before.sum + within >= self.sharing.gain;
+        if bearable && gains(before, after) {
+            return Some(Joins::Well);
+        }
+        let hoped = self.hoped(demand, gpus).filter(|_| bearable)?;
+        let after = Prospect::of(&work, self, &hoped);
+        work.pop();
+        gains(Prospect::of(&work, self, &hoped), after).then_some(Joins::OnTrial)
+    }
+
+    /// The prices at which a demand may join another on trial: where these two alone would have the GPUs, each would show
+    /// what that costs, and the CPU could not be to blame.
+    fn hoped(&self, demand: &Demand, gpus: &[GpuId]) -> Option<Vec<f64>> {
+        if self.sharing.trial.is_empty() {
+            return None;
+        }
+        let mut there = gpus.iter().flat_map(|gpu| &self.gpus[gpu.index()].holders).map(|hold| hold.attempt);
+        let other = there.next().filter(|first| there.all(|next| next == *first))?;
+        let held = self.holders.get(&other)?;
+        let only = |gpu: &GpuId| self.gpus[gpu.index()].holders.len() == 1;
+        let telling = demand.asks.telling && held.asks.telling && held.placement.gpus.iter().all(only);
+        if !telling || self.held_cpus + demand.asks.cpu_milli > self.cpus * 1_000 {
+            return None;
+        }
+        let mut devices = self.sharing.devices.clone();
+        devices.resize(self.gpus.len().max(devices.len()), UNKNOWN_DEVICE);
+        for gpu in gpus {
+            devices[gpu.index()] = self.sharing.trial.get(gpu.index()).copied().flatten()?;
+        }
+        Some(devices)
     }
 
     /// GPUs with room for a demand that it would share badly; those without holders are not told.
     pub(super) fn crowded(&self, demand: &Demand) -> Option<Vec<GpuId>> {
-        let mut gpus = self.choose(demand).filter(|gpus| !self.share_well(demand, gpus))?;
+        let mut gpus = self.choose(demand).filter(|gpus| self.joins(demand, gpus).is_none())?;
         gpus.retain(|gpu| !self.gpus[gpu.index()].holders.is_empty());
         Some(gpus)
+    }
+
+    /// What the slower of both took, where a demand was measured beside the only one on a GPU, alone taking 1.
+    pub(super) fn measured_beside(&self, demand: &Demand, gpu: GpuId) -> Option<f64> {
+        let [hold] = self.gpus[gpu.index()].holders.as_slice() else { return None };
+        let (own, other) = (demand.paired?, self.holders.get(&hold.attempt)?.instance);
+        let of = |pair| self.sharing.pairs.get(&pair).copied();
+        Some(of((own, other))?.max(of((other, own))?))
     }
 
     /// Whether the CPUs suffice: what is declared is kept free, what history knows may go somewhat beyond.
@@ -339,14 +447,15 @@ impl Ledger {
         if !self.sums_suffice(demand) {
             return None;
         }
-        let gpus = self.choose(demand).filter(|gpus| self.share_well(demand, gpus))?;
+        let gpus = self.choose(demand)?;
+        let trial = self.joins(demand, &gpus)? == Joins::OnTrial;
         let cards = || gpus.iter().map(|gpu| &self.gpus[gpu.index()]);
         let room = cards().map(Gpu::free).min().unwrap_or(0);
         let gpu_memory = match demand.gpu_memory {
             GpuMemory::Unknown => room,
             _ => cards().map(|gpu| demand.on_card(gpu.state.memory)).max().unwrap_or(0).min(room),
         };
-        Some(Placement { gpus, cpus: demand.cpus, gpu_memory, memory: demand.memory })
+        Some(Placement { gpus, cpus: demand.cpus, gpu_memory, memory: demand.memory, trial })
     }
 
     /// Where the members of a group would go now, in their order. Nothing of ours may run; CPUs, `-j` and what history
@@ -379,7 +488,8 @@ impl Ledger {
             }
             let mut gpus: Vec<GpuId> = cards[first..next].iter().map(|(id, _)| *id).collect();
             gpus.sort();
-            placements[m] = Placement { gpus, cpus: demand.cpus, gpu_memory: demand.declared(), memory: demand.memory };
+            let (cpus, gpu_memory, memory) = (demand.cpus, demand.declared(), demand.memory);
+            placements[m] = Placement { gpus, cpus, gpu_memory, memory, trial: false };
         }
         Some(placements)
     }
@@ -395,6 +505,9 @@ impl Ledger {
         let alone = matches!(beside, Beside::Anyone { gpus_alone: true });
         for gpu in &placement.gpus {
             self.gpus[gpu.index()].holders.push(GpuHold { attempt, reserved: placement.gpu_memory, used: 0, alone });
+        }
+        if placement.trial {
+            self.try_nothing();
         }
         self.held_cpus += asks.cpu_milli;
         self.held_memory = self.held_memory.saturating_add(placement.memory);

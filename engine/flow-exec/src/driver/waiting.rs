@@ -87,6 +87,13 @@ fn shortage(session: &Session, cards: &Cards, now: Time, shortage: &Shortage) ->
             let (asked, free) = (requested / 10, available / 10);
             format!("to share GPU {} well: it would keep it busy {asked} %, {free} % are free{held}", name(gpu.index()))
         }
+        Resource::GpuMeasured(gpu) => {
+            let times = *requested as f64 / 1e3;
+            format!(
+                "to share GPU {} well: measured there, one of both takes {times:.2} times as long{held}",
+                name(gpu.index())
+            )
+        }
         Resource::GpuLost(gpu) => format!("GPU {} does not answer", name(gpu.index())),
     }
 }

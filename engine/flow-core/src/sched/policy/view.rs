@@ -188,7 +188,10 @@ pub struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     pub(in super::super) fn new(core: &'a Core) -> Self {
-        Trial { core, ledger: core.grounds.now.clone(), next: u32::MAX }
+        let mut ledger = core.grounds.now.clone();
+        // Nothing is promised on the chance that sharing turns out cheap.
+        ledger.try_nothing();
+        Trial { core, ledger, next: u32::MAX }
     }
 
     /// An attempt ends.

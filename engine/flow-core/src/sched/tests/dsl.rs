@@ -28,7 +28,8 @@ pub(super) struct World {
     tasks: Vec<Task>,
 }
 
-/// Runs a case. `settings`: `policy=fit cpus=4 memory=8 gpus=2x12 jobs=3 keep_going patience=60`.
+/// Runs a case. `settings`: `policy=fit cpus=4 memory=8 gpus=2x12 jobs=3 keep_going patience=60`; of sharing, after the GPUs,
+/// `price=0.5 trial=0.2`, and `pair=1.5`, measured of the first two tasks.
 #[track_caller]
 pub(super) fn case(settings: &str, tasks: &str, script: &str) -> World {
     let mut world = World::new(settings, tasks);
@@ -58,6 +59,14 @@ impl World {
                     let (count, size) = value.split_once('x').unwrap();
                     let gpu = GpuState { memory: number(size) * GIB, strangers: 0, alive: true };
                     capacity.gpus = vec![gpu; number(count) as usize];
+                }
+                "price" => limits.sharing.devices = vec![price(value); capacity.gpus.len()],
+                "trial" => limits.sharing.trial = vec![Some(price(value)); capacity.gpus.len()],
+                "pair" => {
+                    limits.sharing.pairs = BTreeMap::from([
+                        ((InstanceId(0), InstanceId(1)), price(value)),
+                        ((InstanceId(1), InstanceId(0)), price(value)),
+                    ])
                 }
                 "keep_going" => limits.keep_going = true,
                 "patience" => limits.patience = Some(seconds(value)),
@@ -113,6 +122,7 @@ impl World {
                 "gpu_memory" => task.request.gpu_memory = Some(number(value) * GIB),
                 "peak" => (task.estimate.gpu_memory, task.estimate.samples) = (Some(number(value) * GIB), 1),
                 "busy" => (task.estimate.gpu_busy_milli, task.estimate.samples) = (Some(number(value) as u32), 1),
+                "timed" => task.estimate.timed_alone = true,
                 "keeps" => (task.estimate.cpu_milli, task.estimate.samples) = (Some(number(value) as u32), 1),
                 "priority" => task.priority = value.parse().unwrap(),
                 "takes" => task.estimate.duration = Some(seconds(value)),
@@ -210,6 +220,11 @@ impl World {
                     ..Estimate::default()
                 },
             },
+            ("priced", [learned, hoped @ ..]) => {
+                let gpus = self.capacity.gpus.len();
+                let trial = hoped.first().map(|hoped| vec![Some(price(hoped)); gpus]).unwrap_or_default();
+                Event::Priced { devices: vec![price(learned); gpus], trial }
+            }
             ("cancel", [grace]) => Event::Cancel { grace: seconds(grace) },
             ("tick", _) => Event::Tick,
             _ => panic!("no event {line}"),
@@ -261,7 +276,8 @@ impl World {
             }
             Action::Start { instance, placement, .. } => {
                 let gpus: Vec<_> = placement.gpus.iter().map(|gpu| gpu.0.to_string()).collect();
-                format!("start {} on {}", name(instance), gpus.join("+"))
+                let trial = if placement.trial { " on trial" } else { "" };
+                format!("start {} on {}{trial}", name(instance), gpus.join("+"))
             }
             Action::Release { attempts } => format!("release {}", all(attempts)),
             Action::Stop { attempts } => format!("stop {}", all(attempts)),
@@ -296,6 +312,10 @@ fn pair(word: &str) -> (&str, &str) {
 
 fn number(text: &str) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("{text} is no number"))
+}
+
+fn price(text: &str) -> f64 {
+    text.parse().unwrap_or_else(|_| panic!("{text} is no price"))
 }
 
 fn seconds(text: &str) -> Span {

@@ -3,5 +3,6 @@
 mod dsl;
 mod ends;
 mod groups;
+mod learns;
 mod places;
 mod waits;

@@ -1,0 +1,152 @@
+//! What an attempt in company says of the price of sharing a GPU: its epochs beside unchanging others, to be compared with its
+//! epochs alone. Pure arithmetic over marks in time; knows neither processes nor history, and predicts nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An epoch; seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Epoch {
+    /// When it began.
+    pub began: f64,
+    /// When it ended.
+    pub ended: f64,
+    /// How long it took, as its program counts.
+    pub took: f64,
+}
+
+/// Another attempt that ran on the host meanwhile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Other<Id> {
+    /// Whose.
+    pub who: Id,
+    /// From when to when it was there; seconds.
+    pub there: (f64, f64),
+    /// From when to when it did what it is known for ([`at_work`]); `None`: nobody can tell.
+    pub at_work: Option<(f64, f64)>,
+    /// It was on one of the same GPUs.
+    pub shares: bool,
+    /// Cores that it keeps busy alone.
+    pub cores: f64,
+}
+
+/// Epochs that can be compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beside<Id> {
+    /// Who was on the same GPUs in all of them, from begin to end, at work.
+    pub who: BTreeSet<Id>,
+    /// How many.
+    pub epochs: u32,
+    /// Seconds that one took, in the mean.
+    pub took: f64,
+}
+
+/// When an attempt does what it is known for: from the end of its first epoch, which warms up, to the end of its last; still,
+/// if it has not `ended`. Its epochs are begins and ends.
+pub fn at_work(epochs: &[(f64, f64)], ended: bool) -> Option<(f64, f64)> {
+    match (epochs, ended) {
+        ([], _) => None,
+        ([only], true) => Some(*only),
+        ([first, ..], false) => Some((first.1, f64::INFINITY)),
+        ([first, .., last], true) => Some((first.1, last.1)),
+    }
+}
+
+/// The epochs of an attempt that tell what its company cost it; of several companies, those beside the one with most.
+///
+/// The first epoch warms up. An epoch counts if whoever was on the same GPUs in any part of it was there and at work in all
+/// of it, and if nobody waited for the CPU: all who were on the host, in any part of it, keep no more than `cores` busy beside
+/// this one.
+pub fn beside<Id: Ord + Copy>(epochs: &[Epoch], others: &[Other<Id>], cores: f64) -> Option<Beside<Id>> {
+    let mut companies: BTreeMap<BTreeSet<Id>, Vec<f64>> = BTreeMap::new();
+    for epoch in epochs.iter().skip(1) {
+        let present = || others.iter().filter(|other| other.there.0 < epoch.ended && epoch.began < other.there.1);
+        let sharing = || present().filter(|other| other.shares);
+        let covers = |(from, to): (f64, f64)| from <= epoch.began && epoch.ended <= to;
+        let throughout = |other: &Other<Id>| covers(other.there) && other.at_work.is_some_and(covers);
+        if sharing().all(throughout) && present().map(|other| other.cores).sum::<f64>() <= cores {
+            companies.entry(sharing().map(|other| other.who).collect()).or_default().push(epoch.took);
+        }
+    }
+    // Alone it costs nothing.
+    companies.remove(&BTreeSet::new());
+    let (who, times) = companies.into_iter().max_by_key(|(_, times)| times.len())?;
+    Some(Beside { who, epochs: times.len() as u32, took: times.iter().sum::<f64>() / times.len() as f64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten epochs of a second from 0 on, the first of which warms up; others as `name from-to from-to`, there and at work;
+    /// `name/cores` for one that is on another GPU.
+    fn seen(others: &'static str) -> Option<(String, u32)> {
+        let epochs: Vec<Epoch> =
+            (0..10).map(|i| Epoch { began: f64::from(i), ended: f64::from(i + 1), took: 1.0 }).collect();
+        let span = |word: &str| {
+            let (from, to) = word.split_once('-').unwrap();
+            (from.parse().unwrap(), if to.is_empty() { f64::INFINITY } else { to.parse().unwrap() })
+        };
+        let other = |text: &'static str| {
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let (who, cores) = words[0].split_once('/').map_or((words[0], None), |(who, cores)| (who, Some(cores)));
+            Other {
+                who,
+                there: span(words[1]),
+                at_work: words.get(2).map(|word| span(word)),
+                shares: cores.is_none(),
+                cores: cores.map_or(1.0, |cores| cores.parse().unwrap()),
+            }
+        };
+        let others: Vec<Other<&str>> = others.split(';').filter(|other| !other.is_empty()).map(other).collect();
+        let found = beside(&epochs, &others, 4.0)?;
+        Some((found.who.into_iter().collect::<Vec<_>>().join("+"), found.epochs))
+    }
+
+    #[test]
+    fn epochs_count_that_lie_wholly_in_one_company() {
+        let cases: &[(&str, Option<(&str, u32)>)] = &[
+            ("", None),
+            // The first warms up, wherever others are.
+            ("a 0- 0-", Some(("a", 9))),
+            ("a 0-1.5 0-1.5", None),
+            // Come and gone in the middle of an epoch.
+            ("a 2.5-7.5 2.5-7.5", Some(("a", 4))),
+            // It was there from the start, but began its work later and ended it earlier than itself.
+            ("a 0-9 4-6.5", Some(("a", 2))),
+            // It never said when it works.
+            ("a 0-9", None),
+            // Beside b most of the time; the epochs with both are another company, and so is the one in which they change.
+            ("a 0-4.5 0-4.5;b 3-10 3-10", Some(("b", 5))),
+            ("a 0- 0-;b 5- 5-", Some(("a+b", 5))),
+            // The same company twice.
+            ("a 0-3 0-3;b 0- 0-;a 8- 8-", Some(("b", 5))),
+            ("b 0-3 0-3;b 6- 6-", Some(("b", 6))),
+            // Elsewhere on the host: no company, unless it takes the CPU.
+            ("c/3 0-", None),
+            ("a 0- 0-;c/3 0-", Some(("a", 9))),
+            ("a 0- 0-;c/3.5 4.5-6.5", Some(("a", 6))),
+            ("a 0- 0-;c/4 0-", None),
+        ];
+        for (others, expected) in cases {
+            let seen = seen(others);
+            assert_eq!(seen.as_ref().map(|(who, epochs)| (&**who, *epochs)), *expected, "beside {others}");
+        }
+    }
+
+    #[test]
+    fn the_mean_is_that_of_the_epochs_that_count() {
+        let epoch = |began: f64, took: f64| Epoch { began, ended: began + took, took };
+        let epochs = [epoch(0.0, 9.0), epoch(9.0, 2.0), epoch(11.0, 3.0), epoch(14.0, 1.0)];
+        let other = Other { who: 7, there: (1.0, 14.0), at_work: Some((2.0, 14.0)), shares: true, cores: 0.0 };
+        let found = beside(&epochs, &[other], 0.0).unwrap();
+        assert_eq!((found.epochs, found.took), (2, 2.5));
+    }
+
+    #[test]
+    fn work_is_between_the_first_epoch_and_the_last() {
+        let epochs = [(1.0, 3.0), (3.0, 4.0), (4.0, 5.0)];
+        assert_eq!(at_work(&epochs, true), Some((3.0, 5.0)));
+        assert_eq!(at_work(&epochs, false), Some((3.0, f64::INFINITY)));
+        assert_eq!((at_work(&epochs[..1], true), at_work(&[], true)), (Some((1.0, 3.0)), None));
+    }
+}
