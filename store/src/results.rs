@@ -80,6 +80,9 @@ pub struct Observation {
     /// Others of flow's own ran meanwhile.
     #[serde(default)]
     pub beside: bool,
+    /// Nobody else was on its GPUs, and the CPUs of the host sufficed.
+    #[serde(default)]
+    pub undisturbed: bool,
     /// What it says of the price of sharing its GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharing: Option<GpuSharing>,
@@ -88,19 +91,19 @@ pub struct Observation {
 impl Observation {
     /// Of an attempt, as its result tells it.
     pub fn of(result: &StepResult) -> Observation {
-        let gpus = &result.usage.gpus;
+        let (gpus, seen) = (&result.usage.gpus, &result.circumstances);
         Observation {
             label: result.label.clone(),
             run: result.run.clone(),
             at: result.ended_at,
             outcome: result.outcome,
-            mode: result.circumstances.mode,
+            mode: seen.mode,
             wall_s: result.usage.wall_s,
             cpu_cores: result.usage.cpu_cores,
             rss_peak: result.usage.rss_peak,
             gpu_memory: gpus.iter().map(|gpu| gpu.memory_peak).max().unwrap_or(0),
             gpu_load: gpus.iter().map(|gpu| gpu.load_mean).fold(0.0, f64::max),
-            gpu_model: result.circumstances.gpu_models.first().cloned(),
+            gpu_model: seen.gpu_models.first().cloned(),
             point: result
                 .params
                 .iter()
@@ -108,8 +111,9 @@ impl Observation {
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
             epoch_s: result.metrics.get("epoch_time").map(|metric| metric.value).filter(|time| time.is_finite()),
-            beside: !result.circumstances.corunners.is_empty(),
-            sharing: result.circumstances.sharing,
+            beside: !seen.corunners.is_empty(),
+            undisturbed: seen.neighbours.is_empty() && seen.strangers.is_empty() && !seen.short_of_cpu(),
+            sharing: seen.sharing.clone(),
         }
     }
 }

@@ -266,6 +266,9 @@ pub struct Circumstances {
     /// Labels of flow's own instances that ran at the same time: members of the co-run group, or others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corunners: Vec<String>,
+    /// Of these, those that were on a GPU of its placement.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub neighbours: Vec<String>,
     /// For a member of a co-run group: placement and window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corun: Option<CorunWindow>,
@@ -283,18 +286,31 @@ pub struct Circumstances {
     /// The GPUs were declared, not real.
     #[serde(default)]
     pub fake_gpus: bool,
-    /// What this says of the price of sharing its GPU, where it was shared in a co-run group whose members ran alone as well.
+    /// What this says of the price of sharing its GPU, where all who shared it ran alone as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharing: Option<GpuSharing>,
 }
 
+impl Circumstances {
+    /// The CPUs of the host ran out, in more than a tenth of the samples.
+    pub fn short_of_cpu(&self) -> bool {
+        self.cpu_saturated > 0.1
+    }
+}
+
 /// What was seen of a GPU that was shared.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GpuSharing {
     /// Sum of the shares of time in which each keeps it busy alone.
     pub busy: f64,
-    /// Mean slowdown of those who shared it.
+    /// Slowdown: of a co-run group that of its members in the mean, else this attempt's own.
     pub slowdown: f64,
+    /// Outside of co-run groups: with whom it had its GPUs in the epochs that were compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<String>,
+    /// How many epochs these were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<u32>,
 }
 
 /// How a step was declared to run. Part of a measured step's fingerprint.

@@ -180,6 +180,10 @@ fn circumstances(result: &StepResult, row: &mut impl FnMut(&str, String)) {
     if !seen.corunners.is_empty() {
         row("beside", seen.corunners.join(", "));
     }
+    if let Some(shared) = seen.sharing.as_ref().filter(|shared| !shared.beside.is_empty()) {
+        let (others, epochs) = (shared.beside.join(", "), words::count(shared.epochs.unwrap_or(0) as usize, "epoch"));
+        row("slowdown", format!("{:.2} beside {others} on its GPUs, in {epochs}", shared.slowdown));
+    }
     for stranger in &seen.strangers {
         let memory = words::bytes(stranger.memory);
         row("stranger", format!("{} (process {}) with {memory} on GPU {}", stranger.name, stranger.pid, stranger.gpu));

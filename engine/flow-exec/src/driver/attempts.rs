@@ -1,6 +1,6 @@
 //! Attempts as processes: filling and starting, the barrier, the end, and what a program says in between. Decides nothing.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use flow_core::{
     AttemptId, Body, CorunWindow, Digest, GroupId, InstanceId, Outcome, Render, RunEvent, Span,
@@ -118,20 +118,20 @@ impl Live<'_> {
             announces: launch.announces,
             linked: std::mem::take(&mut launch.linked),
             circumstances,
-            corunners: BTreeSet::new(),
+            company: BTreeMap::new(),
             began,
             killed: None,
             fraction: None,
             text: String::new(),
         };
         if process {
-            for other in self.attempts.values_mut().filter(|other| other.process) {
-                other.corunners.insert(id);
-                running.corunners.insert(other.instance);
-            }
+            self.join_others(attempt, &mut running);
         }
         if let Some(corun) = &instance.corun {
             self.windows.insert(corun.group, Window::default());
+        }
+        if running.placement.trial {
+            self.say(RunEvent::Notice { instance: Some(id), text: self.trial(&running) });
         }
         self.attempts.insert(attempt, running);
         Ok(launch)
@@ -182,6 +182,7 @@ impl Live<'_> {
             }
             keeper::Event::SpawnFailed { attempt, reason } => {
                 if let Some(running) = self.attempts.remove(&attempt) {
+                    self.leave_others(attempt, &running, clock::unix_seconds());
                     self.not_started(running.instance, attempt, reason);
                 }
             }
@@ -271,8 +272,8 @@ impl Live<'_> {
                 closed_by: window.closed_by.clone(),
             })
         });
-        running.circumstances.corunners =
-            running.corunners.iter().map(|id| expansion.instances[id.index()].label.to_string()).collect();
+        self.leave_others(attempt, &running, exit.ended_at);
+        (running.circumstances.corunners, running.circumstances.neighbours) = self.company(&running);
         let fingerprint = self.decided.get(&running.instance).map_or(Digest([0; 32]), |decided| decided.fingerprint);
         let (samples, cost) = self.hands.as_ref().map(|hands| hands.sampler.untrack(attempt)).unwrap_or_default();
         let (gpus, gpu_cost) = self.cards.untrack(attempt);
@@ -298,7 +299,7 @@ impl Live<'_> {
                 exit,
                 killed: running.killed,
                 listener: &mut running.listener,
-                circumstances: running.circumstances,
+                circumstances: std::mem::take(&mut running.circumstances),
                 window,
             },
             &seen,
@@ -351,6 +352,7 @@ impl Live<'_> {
                 self.say(RunEvent::Notice { instance: Some(running.instance), text });
             }
         }
+        result.circumstances.sharing = self.told_of_sharing(&running, &result);
         let (outcome, spoiled) = (result.outcome, !result.spoiled.is_empty());
         self.say_ended(running.instance, attempt, outcome, result.message.clone());
         for text in &result.spoiled {

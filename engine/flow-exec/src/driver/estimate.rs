@@ -14,9 +14,15 @@ pub(crate) fn capacity(machine: &Machine, jobs: Option<u32>) -> Capacity {
 }
 
 /// How a live run is scheduled on this machine.
-pub(crate) fn limits(machine: &Machine, history: &History) -> Limits {
-    let devices = history.devices(machine).into_iter().map(|device| device.coefficient).collect();
-    Limits { sharing: Sharing { devices, ..Sharing::default() }, ..Limits::default() }
+pub(crate) fn limits(expansion: &Expansion, history: &History) -> Limits {
+    let (devices, trial) = prices(&expansion.machine, history);
+    let pairs = history.pairs(expansion);
+    Limits { sharing: Sharing { devices, trial, pairs, ..Sharing::default() }, ..Limits::default() }
+}
+
+/// What sharing each GPU of a machine costs, and what that may yet turn out to be.
+pub(crate) fn prices(machine: &Machine, history: &History) -> (Vec<f64>, Vec<Option<f64>>) {
+    history.devices(machine).iter().map(|device| (device.coefficient, device.hoped())).unzip()
 }
 
 /// One task an instance. What was not asked for is settled from the start.

@@ -62,7 +62,9 @@ pub fn forecast(
     }
     // What ends otherwise than hoped for is no part of a forecast.
     tasks.iter_mut().for_each(|task| task.record = vec![Outcome::OutOfMemory, Outcome::TimedOut, Outcome::DoesNotFit]);
-    let limits = Limits { keep_going: true, ..estimate::limits(machine, &history) };
+    let mut limits = Limits { keep_going: true, ..estimate::limits(expansion, &history) };
+    // What is tried out is worth nothing in a forecast: it learns nothing.
+    limits.sharing.trial.clear();
     let host = Host { cores: f64::from(machine.cpus), devices: limits.sharing.devices.clone() };
     Ok(Forecast { tasks, capacity: estimate::capacity(machine, None), limits, host })
 }

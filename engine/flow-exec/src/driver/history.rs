@@ -8,7 +8,7 @@ use flow_core::{
     predict::{Curve, Predicted, along},
     sched::{
         Estimate,
-        contention::{UNKNOWN_DEVICE, coefficient, learned},
+        contention::{UNKNOWN_DEVICE, coefficient, hoped, learned},
     },
 };
 use flow_store::{Observation, Results, StoreError, device_shape, shapes};
@@ -34,6 +34,24 @@ pub struct Device {
     pub coefficient: f64,
     /// Measurements that it rests on; without any it is 1.
     pub samples: u32,
+}
+
+impl Device {
+    /// What the coefficient may yet turn out to be, if it is not known well.
+    pub fn hoped(&self) -> Option<f64> {
+        hoped(self.coefficient, self.samples)
+    }
+}
+
+/// What an instance does while nothing disturbs it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Alone {
+    /// Seconds an epoch; 0 where it has none.
+    pub(crate) epoch_s: f64,
+    /// Share of time in which it keeps its GPUs busy.
+    pub(crate) busy: f64,
+    /// Cores that it keeps busy.
+    pub(crate) cores: f64,
 }
 
 /// What is expected of a point, as `flow predict` tells it.
@@ -89,7 +107,12 @@ impl History {
 
     /// One attempt more.
     pub(crate) fn add(&mut self, result: &StepResult) {
-        self.steps.entry(result.step.clone()).or_default().push(Observation::of(result));
+        let seen = Observation::of(result);
+        if let (Some(sharing), Some(model)) = (&seen.sharing, &seen.gpu_model) {
+            let coefficients = self.devices.entry(model.clone()).or_default();
+            coefficients.extend(coefficient(sharing.busy, sharing.slowdown));
+        }
+        self.steps.entry(result.step.clone()).or_default().push(seen);
     }
 
     /// The price of sharing each GPU of a machine.
@@ -100,6 +123,51 @@ impl History {
             Device { model: gpu.name.clone(), coefficient, samples: seen.len() as u32 }
         };
         machine.gpus.iter().map(device).collect()
+    }
+
+    /// What attempts of an instance did on GPUs of this model while nothing disturbed them.
+    pub(crate) fn alone(&self, expansion: &Expansion, instance: &Instance, model: &str) -> Option<Alone> {
+        let step = &expansion.steps[instance.step.index()].name;
+        let own = |seen: &&Observation| {
+            let ended = seen.outcome == Outcome::Ok && seen.gpu_model.as_deref() == Some(model);
+            ended && is_calm(seen) && agrees(expansion, instance, seen) && is_own(instance, seen)
+        };
+        let own: Vec<&Observation> = self.steps.get(step).into_iter().flatten().filter(own).collect();
+        let own = quietest(&own);
+        let of = |value: fn(&Observation) -> f64| median(own.iter().map(|seen| value(seen)).collect());
+        Some(Alone {
+            epoch_s: of(|seen| seen.epoch_s.unwrap_or(0.0))?,
+            busy: of(|seen| seen.gpu_load)?,
+            cores: of(|seen| seen.cpu_cores)?,
+        })
+    }
+
+    /// What instances took for what they do alone in 1, where they had a GPU as it is in this machine with another, both ways.
+    pub(crate) fn pairs(&self, expansion: &Expansion) -> BTreeMap<(InstanceId, InstanceId), f64> {
+        let shared = |seen: &&Observation| {
+            let gpus = &expansion.machine.gpus;
+            let pair = seen.sharing.as_ref().is_some_and(|sharing| sharing.beside.len() == 1);
+            pair && gpus.iter().all(|gpu| seen.gpu_model.as_ref() == Some(&gpu.name))
+        };
+        let shared: Vec<&Observation> = self.steps.values().flatten().filter(shared).collect();
+        if shared.is_empty() {
+            return BTreeMap::new();
+        }
+        let instances: BTreeMap<&str, &Instance> =
+            expansion.instances.iter().map(|instance| (&*instance.label, instance)).collect();
+        let mut pairs: BTreeMap<_, Vec<f64>> = BTreeMap::new();
+        for seen in shared {
+            let Some(sharing) = &seen.sharing else { continue };
+            let found = (instances.get(&*seen.label), instances.get(&*sharing.beside[0]));
+            if let (Some(one), Some(other)) = found
+                && agrees(expansion, one, seen)
+            {
+                pairs.entry((one.id, other.id)).or_default().push(sharing.slowdown);
+            }
+        }
+        let both = |&(one, other): &(InstanceId, InstanceId)| pairs.contains_key(&(other, one));
+        let known = pairs.iter().filter(|(pair, _)| both(pair));
+        known.filter_map(|(&pair, seen)| Some((pair, median(seen.clone())?))).collect()
     }
 
     /// What is known of an instance before it runs.
@@ -114,9 +182,10 @@ impl History {
             self.steps.get(&step.name).into_iter().flatten().filter(|seen| agrees(expansion, instance, seen)).collect();
         let own: Vec<&Observation> = kin.iter().copied().filter(|seen| is_own(instance, seen)).collect();
         let ended: Vec<&Observation> = own.iter().copied().filter(|seen| seen.outcome == Outcome::Ok).collect();
+        let calm: Vec<&Observation> = kin.iter().copied().filter(|seen| is_calm(seen)).collect();
         let (mut estimate, epoch) = if !ended.is_empty() {
             of_own(&ended)
-        } else if let Some(others) = Others::of(instance, &kin) {
+        } else if let Some(others) = Others::of(instance, &calm).or_else(|| Others::of(instance, &kin)) {
             others.estimate()
         } else {
             of_step(&kin)
@@ -124,6 +193,9 @@ impl History {
         // Peaks, not medians: memory that does not suffice costs the attempt. However it ended, that is what it held.
         let peak = own.iter().map(|seen| seen.gpu_memory).max().filter(|peak| *peak > 0);
         estimate.gpu_memory = if ended.is_empty() { estimate.gpu_memory.max(peak) } else { peak };
+        let here =
+            |seen: &Observation| expansion.machine.gpus.iter().any(|gpu| seen.gpu_model.as_ref() == Some(&gpu.name));
+        estimate.timed_alone = ended.iter().any(|seen| is_calm(seen) && seen.epoch_s.is_some() && here(seen));
         let cpu_work = self.cpu_work(expansion, instance);
         if let (Some((work, _)), Some(epoch)) = (cpu_work, epoch.filter(|epoch| epoch.value > 0.0)) {
             estimate.cpu_milli = Some((work / epoch.value * 1e3).round() as u32);
@@ -168,10 +240,21 @@ fn is_own(instance: &Instance, seen: &Observation) -> bool {
     instance.axes.iter().all(|(name, value)| seen.point.get(name) == Some(value))
 }
 
-/// From attempts of the instance itself that ended well: best from those that had the machine to themselves.
+/// It was alone, or nobody disturbed it: what it took and kept busy is its own.
+fn is_calm(seen: &Observation) -> bool {
+    !seen.beside || seen.undisturbed
+}
+
+/// Of attempts of one instance those that were alone; if none was, those that nobody disturbed; else all.
+fn quietest<'a>(own: &[&'a Observation]) -> Vec<&'a Observation> {
+    let only = |quiet: fn(&Observation) -> bool| own.iter().copied().filter(|seen| quiet(seen)).collect();
+    let sets: [Vec<&Observation>; 2] = [only(|seen| !seen.beside), only(is_calm)];
+    sets.into_iter().find(|set| !set.is_empty()).unwrap_or_else(|| own.to_vec())
+}
+
+/// From attempts of the instance itself that ended well: best from those that nothing disturbed.
 fn of_own(own: &[&Observation]) -> (Estimate, Option<Predicted>) {
-    let alone: Vec<&Observation> = own.iter().copied().filter(|seen| !seen.beside).collect();
-    let best = if alone.is_empty() { own.to_vec() } else { alone };
+    let best = quietest(own);
     let walls: Vec<f64> = best.iter().map(|seen| seen.wall_s).collect();
     let duration = median(walls.clone());
     let mut estimate = common(&best);

@@ -24,7 +24,10 @@ use tokio::{
     task::{JoinError, JoinHandle, spawn_blocking},
 };
 
-use super::{Session, Update, cards::Cards, history::History, leftovers::Leftovers, start, told::Listener, waiting};
+use super::{
+    Session, Update, cards::Cards, company::Companion, history::History, leftovers::Leftovers, start, told::Listener,
+    waiting,
+};
 use crate::{
     ExecError,
     attempt::{Folder, Hider, Secrets},
@@ -74,7 +77,8 @@ pub(super) struct Attempt {
     /// Of what its program writes.
     pub(super) hiders: [Hider; 2],
     pub(super) circumstances: Circumstances,
-    pub(super) corunners: BTreeSet<InstanceId>,
+    /// Who else ran meanwhile.
+    pub(super) company: BTreeMap<AttemptId, Companion>,
     pub(super) began: f64,
     pub(super) killed: Option<Outcome>,
     pub(super) fraction: Option<f64>,

@@ -3,6 +3,7 @@
 mod attempts;
 mod builtin;
 mod cards;
+mod company;
 mod estimate;
 mod finish;
 mod forecast;

@@ -151,7 +151,7 @@ pub fn run(
     beginning.into_iter().for_each(|line| observe(Update::Event(line)));
 
     let history = History::load(&session.expansion, &wanted, &store)?;
-    let limits = estimate::limits(&session.expansion.machine, &history);
+    let limits = estimate::limits(&session.expansion, &history);
     let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..limits };
     let capacity = estimate::capacity(&session.expansion.machine, options.jobs);
     let scheduler = Scheduler::new(capacity.clone(), policy, limits);

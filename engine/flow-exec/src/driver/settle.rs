@@ -11,6 +11,7 @@ use flow_core::{
 };
 
 use super::{
+    estimate,
     live::{Decided, Live},
     lookup::World,
 };
@@ -84,7 +85,9 @@ impl Live<'_> {
             return;
         };
         let Some(decided) = self.decided.remove(&instance) else { return };
-        result.circumstances.sharing = self.sharing(instance, &result);
+        if let Some(seen) = self.group_sharing(instance, &result) {
+            result.circumstances.sharing = Some(seen);
+        }
         self.learn(instance, &result);
         let parts = serde_json::to_value(&decided.parts).unwrap_or_default();
         let recorded = self.session.expansion.instances[instance.index()].record.contains(&result.outcome);
@@ -111,9 +114,13 @@ impl Live<'_> {
         self.known.0[instance.index()] = Some(result);
     }
 
-    /// What it took is known to those of its step that still wait for a GPU.
+    /// What it took is known to those of its step that still wait for a GPU, and what sharing one costs to all.
     fn learn(&mut self, instance: InstanceId, result: &StepResult) {
         self.history.add(result);
+        if result.circumstances.sharing.is_some() {
+            let (devices, trial) = estimate::prices(&self.session.expansion.machine, &self.history);
+            self.queue.push_back(Event::Priced { devices, trial });
+        }
         let expansion = &self.session.expansion;
         let step = &expansion.steps[expansion.instances[instance.index()].step.index()];
         for &other in self.want_gpus.range(InstanceId(step.instances.start)..InstanceId(step.instances.end)) {
@@ -124,7 +131,7 @@ impl Live<'_> {
 
     /// What a member of a group that shared its GPUs says of the price of that, where every member ran alone as well and the
     /// CPU was not what held them up.
-    fn sharing(&self, instance: InstanceId, result: &StepResult) -> Option<GpuSharing> {
+    fn group_sharing(&self, instance: InstanceId, result: &StepResult) -> Option<GpuSharing> {
         let expansion = &self.session.expansion;
         let corun = expansion.instances[instance.index()].corun.as_ref().filter(|c| c.gpus == CorunGpus::Shared)?;
         let members = &expansion.groups[corun.group.0 as usize].members;
@@ -149,7 +156,12 @@ impl Live<'_> {
             slowdown += epoch(together)? / epoch(alone)? / members.len() as f64;
             cores += alone.usage.cpu_cores;
         }
-        (cores < f64::from(result.circumstances.host_cpus)).then_some(GpuSharing { busy, slowdown })
+        (cores < f64::from(result.circumstances.host_cpus)).then_some(GpuSharing {
+            busy,
+            slowdown,
+            beside: Vec::new(),
+            epochs: None,
+        })
     }
 
     pub(super) fn discard(&mut self, instance: InstanceId, attempt: AttemptId) {
