@@ -2,6 +2,11 @@
 //! it is expected to take; the step that keeps the bound on drift + V·penalty smallest starts the unit with the largest
 //! waited − V·GPU time. V weighs seconds of waiting against GPU-seconds: 0 is the order of arrival, a large one the shortest
 //! service first. The first in this order that does not fit is reserved, as in `easy`; later ones pass without delaying it.
+//!
+//! There are no virtual queues for users or for the mean use of the CPU: flow has no users to share between, and admission bounds
+//! the CPU at every instant, hence in the mean. The penalty is that of a unit alone, without the slowdown that it would meet
+//! or cause beside others: that is known only where it is placed, when the rank is long given, and whether a GPU is shared is
+//! admission's to say, which asks that all who share it gain.
 
 use super::easy::backfill;
 use super::{Policy, Propose, View};
