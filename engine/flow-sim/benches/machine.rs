@@ -1,8 +1,8 @@
 //! What the scheduler itself costs: many tasks from arrival to finish, through simulated time. `cargo bench -p flow-sim`.
 
 use divan::Bencher;
-use flow_core::sched::{Capacity, Estimate, GpuState, Limits, Task, policy};
-use flow_core::{Exclusive, InstanceId, Need, ResourceRequest, Span, Time};
+use flow_core::sched::{Capacity, GpuState, Limits, Task, policy};
+use flow_core::{InstanceId, Need, ResourceRequest, Span, Time};
 use flow_sim::{Cluster, SimTask, simulate, trace};
 
 fn main() {
@@ -15,17 +15,10 @@ fn tasks(count: u32, apart: Span, needs: impl Fn(u32) -> Vec<u32>) -> Vec<SimTas
         instance: InstanceId(i),
         needs: needs(i).into_iter().map(|on| Need { on: InstanceId(on), list: true }).collect(),
         request: ResourceRequest { gpus: i % 4, cpus: 1 + i % 2, ..ResourceRequest::default() },
-        exclusive: Exclusive::No,
-        corun: None,
-        continues: false,
-        measured: false,
-        record: Vec::new(),
         timeout: Some(Span::from_millis(60_000)),
         retries: 1,
-        priority: 0,
-        settled: None,
-        estimate: Estimate::default(),
         submitted: Time(apart.0 * u64::from(i)),
+        ..Task::default()
     };
     (0..count).map(|i| SimTask::new(task(i), Span::from_millis(1_000 + u64::from(i % 7) * 1_000))).collect()
 }

@@ -2,7 +2,7 @@
 //! whatever the density and the policy, so that these are compared on one load.
 
 use flow_core::sched::{Estimate, Task};
-use flow_core::{Exclusive, InstanceId, ResourceRequest, Span, Time};
+use flow_core::{InstanceId, ResourceRequest, Span, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -163,17 +163,7 @@ impl Arrivals<'_> {
         let milli = |value: f64| (value * 1e3).round() as u32;
         let task = Task {
             instance: InstanceId(id),
-            needs: Vec::new(),
             request: ResourceRequest { gpus, ..ResourceRequest::default() },
-            exclusive: Exclusive::No,
-            corun: None,
-            continues: false,
-            measured: false,
-            record: Vec::new(),
-            timeout: None,
-            retries: 0,
-            priority: 0,
-            settled: None,
             estimate: Estimate {
                 duration: Some(work),
                 gpu_memory: Some((kind.gpu_memory_gib * f64::from(1 << 30)) as u64),
@@ -184,6 +174,7 @@ impl Arrivals<'_> {
                 ..Estimate::default()
             },
             submitted,
+            ..Task::default()
         };
         let cores = kind.cpu_cores / f64::from(times);
         let attempt = Attempt { cores, gpu_busy: kind.gpu_busy, ..Attempt::new(work) };

@@ -2,7 +2,7 @@
 //! every mistake is told with its line.
 
 use flow_core::sched::{Estimate, Task};
-use flow_core::{Exclusive, InstanceId, ResourceRequest, Span, Time, nearest};
+use flow_core::{InstanceId, ResourceRequest, Span, Time, nearest};
 
 use crate::SimTask;
 
@@ -125,19 +125,11 @@ pub fn tasks(jobs: &[Job]) -> Vec<SimTask> {
         let estimate = Estimate { duration: Some(job.duration), source: "the trace".to_owned(), ..Estimate::default() };
         let task = Task {
             instance: InstanceId(i as u32),
-            needs: Vec::new(),
             request: ResourceRequest { gpus: job.gpus, ..ResourceRequest::default() },
-            exclusive: Exclusive::No,
-            corun: None,
-            continues: false,
-            measured: false,
-            record: Vec::new(),
-            timeout: None,
-            retries: 0,
             priority: job.priority,
-            settled: None,
             estimate,
             submitted: job.submitted,
+            ..Task::default()
         };
         SimTask::new(task, job.duration)
     };

@@ -2,7 +2,7 @@
 
 use flow_core::sched::contention::Host;
 use flow_core::sched::{Capacity, Estimate, GpuState, Limits, Task, policy};
-use flow_core::{CorunGpus, Exclusive, GroupId, InstanceId, ResourceRequest, Span, Time};
+use flow_core::{CorunGpus, GroupId, InstanceId, ResourceRequest, Span};
 use flow_sim::{Attempt, Schedule, SimTask, Simulation};
 
 /// A training that history knows: seconds alone, cores, and how busy it keeps its GPU.
@@ -10,17 +10,7 @@ fn known(id: u32, seconds: f64, cores: f64, gpu_busy: f64) -> SimTask {
     let work = Span::from_secs_f64(seconds);
     let task = Task {
         instance: InstanceId(id),
-        needs: Vec::new(),
         request: ResourceRequest { gpus: 1, cpus: 4, ..ResourceRequest::default() },
-        exclusive: Exclusive::No,
-        corun: None,
-        continues: false,
-        measured: false,
-        record: Vec::new(),
-        timeout: None,
-        retries: 0,
-        priority: 0,
-        settled: None,
         estimate: Estimate {
             duration: Some(work),
             gpu_memory: Some(1 << 30),
@@ -29,7 +19,7 @@ fn known(id: u32, seconds: f64, cores: f64, gpu_busy: f64) -> SimTask {
             samples: 1,
             ..Estimate::default()
         },
-        submitted: Time(0),
+        ..Task::default()
     };
     SimTask { attempts: vec![Attempt { cores, gpu_busy, ..Attempt::new(work) }], ..SimTask::new(task, work) }
 }

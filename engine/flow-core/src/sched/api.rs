@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AttemptId, CorunGpus, Exclusive, GpuId, GroupId, InstanceId, Need, Outcome, ResourceRequest, Span, Time};
 
-/// What the scheduler knows of an instance.
-#[derive(Clone, Debug, PartialEq)]
+/// What the scheduler knows of an instance. By default it needs nothing, asks for nothing, and was there from the start.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Task {
     /// The instance. Tasks are submitted in order of id, without gaps.
     pub instance: InstanceId,

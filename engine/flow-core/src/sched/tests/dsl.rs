@@ -100,19 +100,8 @@ impl World {
         self.ids.extend(self.names.last().map(|name| (name.clone(), id)));
         let mut task = Task {
             instance: id,
-            needs: Vec::new(),
             request: ResourceRequest { cpus: 1, ..ResourceRequest::default() },
-            exclusive: Exclusive::No,
-            corun: None,
-            continues: false,
-            measured: false,
-            record: Vec::new(),
-            timeout: None,
-            retries: 0,
-            priority: 0,
-            settled: None,
-            estimate: Estimate::default(),
-            submitted: Time(0),
+            ..Task::default()
         };
         for (key, value) in words.map(pair) {
             match key {
