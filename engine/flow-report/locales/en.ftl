@@ -262,9 +262,26 @@ gantt-time = Time ({ $unit ->
     [hours] hours
    *[days] days
 })
-gantt-cpu = CPU
+gantt-part = the first { $shown } of { $all } { $unit ->
+    [seconds] seconds
+    [minutes] minutes
+    [hours] hours
+   *[days] days
+}
+gantt-part-gpus = { $shown } of { $all } GPUs
+gantt-cpu = Host CPU (cores)
+gantt-waiting = Jobs waiting
 gantt-no-gpu = no GPU
 gantt-others = others
+chart-schedule-alt = Schedule of { $label }
+chart-schedule-caption = Schedule of `{ $label }`{ $of ->
+    [1] {""}
+   *[other] {" "}in the first of { $of } simulations
+}{ $whole ->
+    [yes] {""}
+   *[no] : { $part }
+}.
+chart-schedule-how = A bar is a job, on every GPU that it holds; jobs that share a GPU lie one above the other.
 column-policy = Policy
 column-density = Density
 column-time_in_system = Mean time in system
@@ -274,6 +291,9 @@ column-makespan = Total time
 column-gpu_use = GPU use
 column-gpu_held = GPUs held
 column-cpu_use = CPU use
-finding-best = At { $axis } { $at }, { $column } is shortest with { $best }, { $value }, and longest with { $worst }, { $against }.
-finding-alike = At { $axis } { $at }, { $column } hardly depends on the policy: { $range }.
-finding-at-most = { $column } never exceeds { $most }, reached with { $part }.
+finding-best = At { $axis } { $at }, { $column } is shortest with { $best } ({ $value }) and longest with { $worst } ({ $against }){ $several ->
+    [yes] ; those named together are too close to tell apart
+   *[no] {""}
+}.
+finding-alike = At { $axis } { $at }, { $column } does not clearly depend on { $split }: { $range }.
+finding-at-most = { $column } never exceeds { $most }, reached with { $part } at { $axis } { $at }.

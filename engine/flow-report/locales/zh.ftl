@@ -255,25 +255,45 @@ reason-holds = { $expression } 成立
 reason-changed = 运行期间 { $expression } 发生了变化
 reason-empty-axis = 轴 { $name } 为空
 
-## Schedules
+## 调度
 gantt-time = 时间（{ $unit ->
     [seconds] 秒
     [minutes] 分钟
     [hours] 小时
    *[days] 天
 }）
-gantt-cpu = CPU
+gantt-part = 前 { $shown } { $unit ->
+    [seconds] 秒（共 { $all } 秒）
+    [minutes] 分钟（共 { $all } 分钟）
+    [hours] 小时（共 { $all } 小时）
+   *[days] 天（共 { $all } 天）
+}
+gantt-part-gpus = { $all } 块 GPU 中的 { $shown } 块
+gantt-cpu = 主机 CPU（核）
+gantt-waiting = 排队作业数
 gantt-no-gpu = 无 GPU
 gantt-others = 其他
+chart-schedule-alt = { $label } 的调度过程
+chart-schedule-caption = `{ $label }` { $of ->
+    [1] {""}
+   *[other] 在 { $of } 次模拟中第一次
+}的调度过程{ $whole ->
+    [yes] {""}
+   *[no] ：{ $part }
+}。
+chart-schedule-how = 每个色条是一个作业，占用几块 GPU 就画在几行中；共享同一块 GPU 的作业上下叠放。
 column-policy = 策略
-column-density = 密度
+column-density = 到达密度
 column-time_in_system = 平均逗留时间
-column-time_in_system_p99 = 逗留时间的 99 百分位
+column-time_in_system_p99 = 逗留时间的第 99 百分位数
 column-waiting = 平均等待时间
 column-makespan = 总时间
-column-gpu_use = GPU 占用
+column-gpu_use = GPU 利用率
 column-gpu_held = GPU 分配率
-column-cpu_use = CPU 占用
-finding-best = { $axis }为 { $at } 时，{ $column }以 { $best } 最短，为 { $value }，以 { $worst } 最长，为 { $against }。
-finding-alike = { $axis }为 { $at } 时，{ $column }几乎不随策略变化：{ $range }。
-finding-at-most = { $column }最高为 { $most }，由 { $part } 达到。
+column-cpu_use = CPU 利用率
+finding-best = { $axis }为 { $at } 时，{ $column }以 { $best } 最短（{ $value }），以 { $worst } 最长（{ $against }）{ $several ->
+    [yes] ；并列者差异过小，无法区分
+   *[no] {""}
+}。
+finding-alike = { $axis }为 { $at } 时，{ $column }与{ $split }没有明显关系：{ $range }。
+finding-at-most = { $column }最高为 { $most }，出现在 { $part }、{ $axis }为 { $at } 时。

@@ -38,6 +38,9 @@ impl Format {
         };
         match unit {
             "s" if most > 0.0 && most < 1.0 => plain("ms", 1000.0, 3, 3),
+            // Nobody reads thousands of seconds.
+            "s" if least >= 3_600.0 && most.is_finite() => plain("h", 1.0 / 3_600.0, 3, 2),
+            "s" if least >= 60.0 && most >= 3_600.0 => plain("min", 1.0 / 60.0, 3, 1),
             "s" => plain("s", 1.0, 3, 2),
             // The unit that GPU tools print; only what is far beyond one card reads better in GiB.
             "bytes" if most >= 512.0 * GIB => plain("GiB", 1.0 / GIB, 3, 1),
@@ -163,6 +166,9 @@ mod tests {
             (of("s", &[8.7, 16.5], 8.7), "8.70"),
             (of("s", &[0.0123, 0.5], 0.0123), "12.3"),
             (of("s", &[718.9, 135.2], 135.2), "135"),
+            (of("s", &[36_062.0, 3_717.0], 36_062.0), "10.02"),
+            (of("s", &[357_669.0, 668_908.0], 357_669.0), "99.4"),
+            (of("s", &[32_994.0, 301.0], 301.0), "5.0"),
             (of("bytes", &[1113.0 * MIB], 1113.0 * MIB), "1113"),
             (of("ratio", &[0.58, 0.205], 0.205), "20.5 %"),
             (of("ratio", &[0.005155], 0.005155), "0.52 %"),

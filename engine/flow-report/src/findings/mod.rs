@@ -76,14 +76,22 @@ pub(crate) enum Finding {
     Unchanged { column: String, a: String, b: String, most: Figure },
     /// One version has more or less of it, in every row.
     Changed { column: String, a: String, b: String, rises: bool, least: Figure, most: Figure },
-    /// At the end of the axis one part of the split is best, another worst.
-    Best { column: String, axis: String, at: String, best: String, value: Figure, worst: String, against: Figure },
+    /// At the end of the axis some parts of the split are best, others worst.
+    Best { column: String, axis: String, at: String, best: Parts, worst: Parts },
     /// At the end of the axis all parts of the split are alike.
-    Alike { column: String, axis: String, at: String, least: Figure, most: Figure },
+    Alike { column: String, split: String, axis: String, at: String, least: Figure, most: Figure },
     /// A share never gets beyond this, which one part reaches.
-    AtMost { column: String, part: String, most: Figure },
+    AtMost { column: String, axis: String, at: String, part: String, most: Figure },
     /// The same accuracy at lower cost.
     CostFree { accuracy: String, a: String, b: String, cheaper: Vec<String> },
+}
+
+/// Parts of a split that cannot be told apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Parts {
+    pub(crate) names: Vec<String>,
+    pub(crate) least: Figure,
+    pub(crate) most: Figure,
 }
 
 /// What limits the speed.

@@ -1,47 +1,80 @@
-//! Findings about simulated schedules: which policy serves best where the load is highest, and how busy GPUs get at most.
+//! Findings about simulated schedules: what serves best where the load is highest, and how busy GPUs get at most.
 
-use super::{Figure, Finding, Ledger, Scoped};
+use super::{Figure, Finding, Ledger, Parts, Scoped};
 use crate::table::{Content, Table};
 
 /// Times that are better when they are shorter.
 const TIMES: [&str; 4] = ["time_in_system", "time_in_system_p99", "waiting", "makespan"];
 /// Shares of what there is.
 const SHARES: [&str; 2] = ["gpu_use", "cpu_use"];
-/// Policies that differ by less serve alike.
+/// What differs by less than this share is alike …
 const ALIKE: f64 = 0.05;
+/// … and so is what chance explains: a difference of fewer standard errors than this.
+const ERRORS: f64 = 2.0;
+
+/// A part of the split in one row.
+struct Part {
+    name: String,
+    figure: Figure,
+    /// The standard error of the figure; 0 where it is not known.
+    error: f64,
+}
 
 /// Findings of a table with a row for each density and a part for each policy.
 pub(crate) fn schedules(ledger: &Ledger<'_>) -> Vec<Scoped> {
     let table = ledger.table;
-    let ([axis], Some(last)) = (table.rows.as_slice(), table.body.len().checked_sub(1)) else { return Vec::new() };
+    let ([axis], Some((split, _)), Some(last)) = (table.rows.as_slice(), &table.split, table.body.len().checked_sub(1))
+    else {
+        return Vec::new();
+    };
+    let at = |row: usize| match table.body[row].cells.first().map(|cell| &cell.content) {
+        Some(Content::Text { text, .. }) => Some(text.clone()),
+        _ => None,
+    };
     let mut found = Vec::new();
-    if let Some(Content::Text { text: at, .. }) = table.body[last].cells.first().map(|cell| &cell.content) {
-        for column in TIMES {
-            let parts = figures(ledger, table, column, last);
-            let least = parts.iter().min_by(|a, b| a.1.value.total_cmp(&b.1.value));
-            let most = parts.iter().max_by(|a, b| a.1.value.total_cmp(&b.1.value));
-            let (Some((best, value)), Some((worst, against))) = (least, most) else { continue };
-            let (column, axis, at) = (column.to_owned(), axis.clone(), at.clone());
-            if against.value > value.value * (1.0 + ALIKE) {
-                let (best, worst) = (best.clone(), worst.clone());
-                let (value, against) = (value.clone(), against.clone());
-                found.push(Finding::Best { column, axis, at, best, value, worst, against });
-            } else if parts.len() > 1 {
-                found.push(Finding::Alike { column, axis, at, least: value.clone(), most: against.clone() });
-            }
+    for column in TIMES {
+        let (parts, Some(at)) = (sorted(ledger, table, column, last), at(last)) else { continue };
+        let ([first, .., last], column, axis) = (parts.as_slice(), column.to_owned(), axis.clone()) else { continue };
+        if alike(first, last) {
+            let (split, least, most) = (split.clone(), first.figure.clone(), last.figure.clone());
+            found.push(Finding::Alike { column, split, axis, at, least, most });
+            continue;
+        }
+        let (best, others): (Vec<&Part>, Vec<&Part>) = parts.iter().partition(|part| alike(first, part));
+        let worst: Vec<&Part> = others.into_iter().filter(|part| alike(part, last)).collect();
+        if let (Some(best), Some(worst)) = (together(&best), together(&worst)) {
+            found.push(Finding::Best { column, axis, at, best, worst });
         }
     }
     for column in SHARES {
-        let all = (0..table.body.len()).flat_map(|row| figures(ledger, table, column, row));
-        if let Some((part, most)) = all.max_by(|a, b| a.1.value.total_cmp(&b.1.value)) {
-            found.push(Finding::AtMost { column: column.to_owned(), part, most });
+        let rows =
+            (0..table.body.len()).flat_map(|row| sorted(ledger, table, column, row).pop().map(|part| (row, part)));
+        let most = rows.max_by(|(_, a), (_, b)| a.figure.value.total_cmp(&b.figure.value));
+        if let Some((at, Part { name: part, figure: most, .. })) = most.and_then(|(row, part)| Some((at(row)?, part))) {
+            found.push(Finding::AtMost { column: column.to_owned(), axis: axis.clone(), at, part, most });
         }
     }
     found.into_iter().map(|finding| Scoped { scope: None, finding }).collect()
 }
 
-/// The figures of a column in a row, by part; none where the table is not split.
-fn figures(ledger: &Ledger<'_>, table: &Table, column: &str, row: usize) -> Vec<(String, Figure)> {
-    let parts = table.parts().into_iter().flatten();
-    parts.filter_map(|part| Some((part.to_owned(), ledger.cell(row, table.find(column, None, Some(part))?)?))).collect()
+/// The figures of a column in a row, the least first; none where the table is not split.
+fn sorted(ledger: &Ledger<'_>, table: &Table, column: &str, row: usize) -> Vec<Part> {
+    let of = |part: &str| {
+        let at = table.find(column, None, Some(part))?;
+        let error = table.body[row].cells[at].error().unwrap_or(0.0);
+        Some(Part { name: part.to_owned(), figure: ledger.cell(row, at)?, error })
+    };
+    let mut parts: Vec<Part> = table.parts().into_iter().flatten().filter_map(of).collect();
+    parts.sort_by(|a, b| a.figure.value.total_cmp(&b.figure.value));
+    parts
+}
+
+fn alike(less: &Part, more: &Part) -> bool {
+    let by_chance = ERRORS * less.error.hypot(more.error);
+    more.figure.value - less.figure.value <= by_chance.max(ALIKE * less.figure.value.abs())
+}
+
+fn together(parts: &[&Part]) -> Option<Parts> {
+    let (least, most) = (parts.first()?.figure.clone(), parts.last()?.figure.clone());
+    Some(Parts { names: parts.iter().map(|part| part.name.clone()).collect(), least, most })
 }

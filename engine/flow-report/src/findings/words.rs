@@ -2,7 +2,7 @@
 
 use flow_core::Outcome;
 
-use super::{Bound, Computed, Figure, Finding, Scoped, What};
+use super::{Bound, Computed, Figure, Finding, Parts, Scoped, What};
 use crate::format::Format;
 use crate::table::Names;
 use crate::words::{Args, Words};
@@ -151,18 +151,22 @@ impl Finding {
                 let args = args.with("column", inline(column)).with("a", a.clone()).with("b", b.clone());
                 say(if *rises { "finding-rises" } else { "finding-falls" }, args.with("range", range))
             }
-            Finding::Best { column, axis, at, best, value, worst, against } => {
+            Finding::Best { column, axis, at, best, worst } => {
                 let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", at.clone());
-                let args = args.with("best", best.clone()).with("value", value.text(words, lang));
-                say("finding-best", args.with("worst", worst.clone()).with("against", against.text(words, lang)))
+                let figures = |parts: &Parts| span(&parts.least, &parts.most, true, words, lang);
+                let args = args.with("best", words.list(lang, &best.names)).with("value", figures(best));
+                let args = args.with("worst", words.list(lang, &worst.names)).with("against", figures(worst));
+                let several = best.names.len() > 1 || worst.names.len() > 1;
+                say("finding-best", args.with("several", if several { "yes" } else { "no" }))
             }
-            Finding::Alike { column, axis, at, least, most } => {
+            Finding::Alike { column, split, axis, at, least, most } => {
                 let range = span(least, most, true, words, lang);
                 let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", at.clone());
-                say("finding-alike", args.with("range", range))
+                say("finding-alike", args.with("split", inline(split)).with("range", range))
             }
-            Finding::AtMost { column, part, most } => {
+            Finding::AtMost { column, axis, at, part, most } => {
                 let args = args.with("column", inline(column)).with("part", part.clone());
+                let args = args.with("axis", inline(axis)).with("at", at.clone());
                 say("finding-at-most", args.with("most", most.text(words, lang)))
             }
             Finding::CostFree { accuracy, a, b, cheaper } => {

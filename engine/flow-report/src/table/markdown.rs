@@ -71,10 +71,26 @@ pub(crate) fn markdown(table: &Table, words: &Words, langs: &[&str]) -> String {
         rows: rows.collect(),
     };
     let notes = notes(table, words, langs);
+    // What all columns show stands once above them.
+    let above = match alike(table) {
+        Some(column) => format!("{}{}\n\n", label_of(column, words, langs, false), unit_of(column, words, langs)),
+        None => String::new(),
+    };
     match notes.is_empty() {
-        true => grid.markdown(),
-        false => format!("{}\n{}\n", grid.markdown(), notes.join("\n")),
+        true => above + &grid.markdown(),
+        false => format!("{above}{}\n{}\n", grid.markdown(), notes.join("\n")),
     }
+}
+
+/// The column of which all that are measured are parts, where a table shows nothing else.
+fn alike(table: &Table) -> Option<&Column> {
+    let mut measured = table.columns.iter().filter(|column| !column.key);
+    let first = measured.next().filter(|column| column.part.is_some())?;
+    let same = |column: &Column| {
+        (&column.name, column.derived, &column.label, &column.show)
+            == (&first.name, first.derived, &first.label, &first.show)
+    };
+    (measured.clone().count() > 0 && measured.all(same)).then_some(first)
 }
 
 fn cells(table: &Table) -> impl Iterator<Item = &Cell> {
@@ -91,26 +107,38 @@ fn right(table: &Table, at: usize) -> bool {
 }
 
 /// The heads of the columns, with units.
-pub(crate) fn heads(table: &Table, words: &Words, langs: &[&str]) -> Vec<String> {
+fn heads(table: &Table, words: &Words, langs: &[&str]) -> Vec<String> {
     let mut heads = Vec::new();
+    let alike = alike(table).is_some();
     for (at, column) in table.columns.iter().enumerate() {
         // `growth` right behind its own column needs no longer name, as people head their tables.
         let follows = at
             .checked_sub(1)
             .and_then(|before| table.columns.get(before))
             .is_some_and(|before| before.name == column.name && before.part == column.part && before.derived.is_none());
-        let label = join(langs.iter().map(|lang| label(column, words, lang, follows)));
+        let part = column.part.as_ref().and_then(|part| table.point(part)).map(|part| literal(&part));
+        let label = label_of(column, words, langs, follows);
+        let unit = unit_of(column, words, langs);
         let comma = if langs == ["zh"] { "，" } else { ", " };
-        let part = column.part.as_ref().and_then(|part| table.point(part));
-        let part = part.map_or_else(String::new, |part| format!("{comma}{}", literal(&part)));
-        let unit = match column.show.head() {
-            Some("points") => format!(" ({})", words.joined(langs, "unit-points")),
-            Some(unit) => format!(" ({unit})"),
-            None => String::new(),
-        };
-        heads.push(format!("{label}{part}{unit}"));
+        heads.push(match part {
+            Some(part) if alike => part,
+            Some(part) => format!("{label}{comma}{part}{unit}"),
+            None => format!("{label}{unit}"),
+        });
     }
     heads
+}
+
+fn unit_of(column: &Column, words: &Words, langs: &[&str]) -> String {
+    match column.show.head() {
+        Some("points") => format!(" ({})", words.joined(langs, "unit-points")),
+        Some(unit) => format!(" ({unit})"),
+        None => String::new(),
+    }
+}
+
+fn label_of(column: &Column, words: &Words, langs: &[&str], follows: bool) -> String {
+    join(langs.iter().map(|lang| label(column, words, lang, follows)))
 }
 
 fn label(column: &Column, words: &Words, lang: &str, follows: bool) -> String {
