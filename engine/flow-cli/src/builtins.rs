@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::{BuiltinInput, BuiltinOutput, Builtins, FileToWrite, Metric, Provided, PublishJob};
+use flow_core::sched::contention::Host;
+use flow_core::{BuiltinInput, BuiltinOutput, Builtins, FileToWrite, Metric, Provided, PublishJob, Time};
 use flow_report::{Bar, Gantt, LANGUAGES, Reports, Words};
-use flow_sim::{Schedule, SimTask, Spread, Study, StudyWith, Summary, Use, cpu_over_time};
+use flow_sim::{Schedule, SimTask, Spread, Study, StudyWith, Summary, Use, cpu_over_time, waiting_over_time};
 use serde_json::Value;
 
 /// Every step behind `flow/`.
@@ -24,12 +25,16 @@ impl Steps {
     fn simulate(&self, with: StudyWith) -> Result<BuiltinOutput, String> {
         let study = Study::of(&with)?;
         let (tasks, schedule) = &study.first;
-        let cpu = with.cpus.map(|_| cpu_over_time(tasks, schedule, &study.host)).unwrap_or_default();
+        let host = with.cpus.map(|_| &study.host);
         let kind = |task: &SimTask| task.task.estimate.source.clone();
-        let gantt = gantt(tasks, schedule, study.cluster.total() as usize, cpu, kind);
+        let gantt = gantt(tasks, schedule, study.cluster.total() as usize, host, kind);
         let summaries: Vec<&Summary> = study.seeds.iter().map(|(summary, _)| summary).collect();
         let json = serde_json::to_string_pretty(&summaries).map_err(|e| e.to_string())?;
-        let mut files = BTreeMap::from([("seeds.json".to_owned(), (json + "\n").into_bytes())]);
+        let picture = serde_json::to_string(&gantt).map_err(|e| e.to_string())?;
+        let mut files = BTreeMap::from([
+            ("seeds.json".to_owned(), (json + "\n").into_bytes()),
+            ("schedule.json".to_owned(), (picture + "\n").into_bytes()),
+        ]);
         for (lang, _) in LANGUAGES {
             files.insert(format!("schedule.{lang}.svg"), gantt.svg(&self.words, lang).into_bytes());
         }
@@ -55,12 +60,12 @@ fn metric(study: &Study, unit: &str, value: fn(&Summary, &Use) -> f64) -> Metric
     Metric { value: mean, unit: unit.to_owned(), epochs: Some(n as u32), sd }
 }
 
-/// The chart of a schedule, coloured by what `kind` says of a task.
+/// The picture of a schedule, coloured by what `kind` says of a task; with the CPU of a host, where that counts.
 pub(crate) fn gantt(
     tasks: &[SimTask],
     schedule: &Schedule,
     gpus: usize,
-    cpu: Vec<(f64, f64)>,
+    host: Option<&Host>,
     kind: impl Fn(&SimTask) -> String,
 ) -> Gantt {
     let mut bars = Vec::new();
@@ -71,7 +76,11 @@ pub(crate) fn gantt(
         let (start, end) = (ran.start.as_secs_f64(), ran.end.as_secs_f64());
         bars.extend(lanes.into_iter().map(|lane| Bar { lane, kind: kind.clone(), start, end }));
     }
-    Gantt { gpus, bars, cpu }
+    let cpu = host.map(|host| (cpu_over_time(tasks, schedule, host), host.cores));
+    // Where all were there from the start, most wait for each other and not for a GPU.
+    let arrive = tasks.iter().any(|task| task.task.submitted > Time(0));
+    let waiting = if arrive { waiting_over_time(tasks, schedule) } else { Vec::new() };
+    Gantt::new(gpus, bars, cpu, waiting)
 }
 
 impl Builtins for Steps {

@@ -57,8 +57,9 @@ pub struct StepView {
     pub results: Vec<StepResult>,
     /// Series of each result, where there are any; as long as `results`.
     pub series: Vec<Option<Series>>,
-    /// Files of the outputs of built-in steps by path, so that a report reads the tables it shows.
-    pub files: BTreeMap<String, Vec<u8>>,
+    /// Files of the outputs of built-in steps by path, for each result; as long as `results`. So a report reads the tables and
+    /// the schedules that it shows.
+    pub files: Vec<BTreeMap<String, Vec<u8>>>,
 }
 
 /// What a built-in produces.

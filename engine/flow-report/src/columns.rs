@@ -89,6 +89,11 @@ pub(crate) fn written(value: &Value) -> String {
     }
 }
 
+/// `16` and `"16"` are the same to the author.
+pub(crate) fn same(a: &Value, b: &Value) -> bool {
+    a == b || written(a) == written(b)
+}
+
 /// A value of an axis where its axis is not beside it: `v7` speaks for itself, `lr=0.01` has to say what it is.
 pub(crate) fn point(axis: &str, value: &str) -> String {
     match value.parse::<f64>().is_ok() || matches!(value, "" | "true" | "false" | "null") {

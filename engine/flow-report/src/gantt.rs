@@ -1,27 +1,48 @@
-//! The chart of a schedule: one lane a GPU, who held it when, and under them the host's CPU. Plain numbers in, SVG out; knows
-//! no scheduler.
+//! The picture of a schedule: one lane a GPU and who held it when; under them the host's CPU, and how many wait. Plain numbers in,
+//! SVG out; knows no scheduler.
 
-use crate::chart::{self, Area, Labels};
-use crate::words::{Args, Words};
+use serde::{Deserialize, Serialize};
 
-/// How many kinds get a colour and a name of their own; the rest are others.
-const KINDS: usize = 5;
-/// What is left free of a lane.
-const GAP: f64 = 0.12;
+use crate::chart::lanes::{self, Lane, Lanes, OWN, Track};
+use crate::words::{Args, Words, join};
 
-/// A schedule to be drawn. Times are seconds from its beginning.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// Bars of a lane that can be told apart: a picture ends where there would be more of them.
+const BARS: usize = 45;
+/// GPUs that have a lane.
+const GPUS: usize = 64;
+/// Changes of what is in use that can be told apart.
+const STEPS: usize = 1_000;
+/// Ticks of the time axis.
+const TICKS: f64 = 9.0;
+/// How far apart they may be, in seconds.
+const APART: [f64; 24] = [
+    0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1_800.0, 3_600.0, 7_200.0,
+    10_800.0, 21_600.0, 43_200.0, 86_400.0, 172_800.0, 432_000.0, 864_000.0,
+];
+
+/// A schedule to be drawn: as much of it as a picture can show. Times are seconds from its beginning.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gantt {
-    /// Lanes for GPUs; the lane after the last is for what holds none.
+    /// GPUs that have a lane; the lane after the last is for what holds none.
     pub gpus: usize,
-    /// Who held which lane.
+    /// GPUs that there are.
+    pub of_gpus: usize,
+    /// Who held which lane, in order of the start.
     pub bars: Vec<Bar>,
-    /// CPU in use from when on, as a share of the host; empty where it does not count.
+    /// Cores in use from when on; empty where they do not count.
     pub cpu: Vec<(f64, f64)>,
+    /// Cores that there are.
+    pub cores: f64,
+    /// How many had arrived and waited, from when on; empty where all are there from the start.
+    pub waiting: Vec<(f64, f64)>,
+    /// Where the picture ends …
+    pub until: f64,
+    /// … and where the schedule does.
+    pub end: f64,
 }
 
 /// Somebody on a lane.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bar {
     /// The lane.
     pub lane: usize,
@@ -33,104 +54,227 @@ pub struct Bar {
     pub end: f64,
 }
 
+/// What pictures that stand together have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    /// Where they end.
+    pub(crate) until: f64,
+    /// How many wait at most.
+    pub(crate) waiting: f64,
+}
+
+impl Frame {
+    /// Of pictures that are to be compared: none ends before another, unless its schedule does.
+    pub(crate) fn around<'a>(all: impl Iterator<Item = &'a Gantt> + Clone) -> Frame {
+        let cut = all.clone().filter(|gantt| gantt.until < gantt.end).map(|gantt| gantt.until).reduce(f64::min);
+        let until = cut.unwrap_or_else(|| all.clone().map(|gantt| gantt.until).fold(0.0, f64::max));
+        let waiting = all.flat_map(|gantt| &gantt.waiting).filter(|(at, _)| *at < until);
+        Frame { until, waiting: waiting.map(|(_, many)| *many).fold(1.0, f64::max) }
+    }
+}
+
 impl Gantt {
-    /// As SVG, with words in a language.
-    pub fn svg(&self, words: &Words, lang: &str) -> String {
-        let end = self.bars.iter().map(|bar| bar.end).fold(0.0, f64::max);
-        let (unit, seconds) = match end {
-            s if s < 300.0 => ("seconds", 1.0),
-            s if s < 3.0 * 3_600.0 => ("minutes", 60.0),
-            s if s < 3.0 * 86_400.0 => ("hours", 3_600.0),
-            _ => ("days", 86_400.0),
+    /// Of a schedule on so many GPUs, with the cores in use and how many there are: of a long one its beginning, of a large
+    /// cluster its first GPUs.
+    pub fn new(
+        gpus: usize,
+        mut bars: Vec<Bar>,
+        cpu: Option<(Vec<(f64, f64)>, f64)>,
+        waiting: Vec<(f64, f64)>,
+    ) -> Gantt {
+        let end = bars.iter().map(|bar| bar.end).fold(0.0, f64::max);
+        let drawn = gpus.min(GPUS);
+        bars.retain(|bar| bar.start < bar.end && (bar.lane < drawn || bar.lane == gpus));
+        bars.sort_by(|a, b| a.start.total_cmp(&b.start));
+        let until =
+            bars.iter().skip(BARS * drawn.max(1)).map(|bar| bar.start).find(|start| *start > 0.0).unwrap_or(end);
+        bars.retain(|bar| bar.start < until);
+        for bar in &mut bars {
+            bar.lane = bar.lane.min(drawn);
+            bar.end = bar.end.min(until);
+        }
+        let steps = |mut all: Vec<(f64, f64)>| {
+            all.retain(|(at, _)| *at < until);
+            let every = all.len().div_ceil(STEPS).max(1);
+            all.into_iter().step_by(every).collect::<Vec<_>>()
         };
-        let say = |key: &str| words.text(lang, key, &Args::new());
-        let mut names: Vec<String> = (0..self.gpus).map(|gpu| format!("GPU {gpu}")).collect();
-        if self.bars.iter().any(|bar| bar.lane >= self.gpus) {
-            names.push(say("gantt-no-gpu"));
-        }
-        let cpu_lane = names.len();
-        if !self.cpu.is_empty() {
-            names.push(say("gantt-cpu"));
-        }
-        let bottom = |lane: usize| (names.len() - 1 - lane) as f64;
-        let kinds = self.kinds();
-        let mut areas: Vec<Area> = Vec::new();
-        for lane in 0..cpu_lane {
-            let (bars, slots) = self.on(lane);
-            let height = (1.0 - GAP) / slots.max(1) as f64;
-            for (bar, slot) in bars {
-                let low = bottom(lane) + GAP / 2.0 + height * slot as f64;
-                let colour = kinds.iter().position(|kind| *kind == bar.kind).unwrap_or(KINDS);
-                let name = kinds.get(colour).map_or_else(|| say("gantt-others"), |kind| (*kind).to_owned());
-                let legend = areas.iter().all(|area| area.colour != colour).then_some(name);
-                let x = vec![bar.start / seconds, bar.end / seconds];
-                areas.push(Area { x, low: vec![low; 2], high: vec![low + height; 2], colour, legend });
-            }
-        }
-        if !self.cpu.is_empty() {
-            let (mut x, mut high) = (Vec::new(), Vec::new());
-            for (i, (at, share)) in self.cpu.iter().enumerate() {
-                let until = self.cpu.get(i + 1).map_or(end, |next| next.0);
-                x.extend([at / seconds, until / seconds]);
-                high.extend([bottom(cpu_lane) + share.min(1.0) * (1.0 - GAP); 2]);
-            }
-            let low = vec![bottom(cpu_lane); x.len()];
-            areas.push(Area { x, low, high, colour: KINDS - 1, legend: None });
-        }
-        let x = words.text(lang, "gantt-time", &Args::new().with("unit", unit.to_owned()));
-        chart::lanes(&areas, &names, (end / seconds).max(1e-9), &Labels { x, y: String::new() })
+        let (cpu, cores) = cpu.map_or((Vec::new(), 0.0), |(used, cores)| (steps(used), cores));
+        Gantt { gpus: drawn, of_gpus: gpus, bars, cpu, cores, waiting: steps(waiting), until, end }
     }
 
-    /// Kinds by the time that they hold lanes, the longest first.
-    fn kinds(&self) -> Vec<&str> {
+    /// As SVG, with words in a language.
+    pub fn svg(&self, words: &Words, lang: &str) -> String {
+        self.drawn(words, &[lang], "", Frame::around(std::iter::once(self)))
+    }
+
+    /// As SVG under a title, with words in several languages.
+    pub(crate) fn drawn(&self, words: &Words, langs: &[&str], title: &str, frame: Frame) -> String {
+        let say = |key: &str| {
+            let mut lines: Vec<String> = langs.iter().map(|lang| words.text(lang, key, &Args::new())).collect();
+            lines.dedup();
+            lines
+        };
+        let kinds = self.kinds(frame.until);
+        let busy: Vec<(Vec<lanes::Bar>, usize)> =
+            (0..=self.gpus).map(|lane| self.lane(lane, &kinds, frame.until)).collect();
+        // All GPUs are as high, so that half of a lane is half of it everywhere.
+        let rows = busy.iter().take(self.gpus).map(|(_, rows)| *rows).max().unwrap_or(1);
+        let mut all: Vec<Lane> = Vec::new();
+        for (lane, (bars, own)) in busy.into_iter().enumerate() {
+            match lane < self.gpus {
+                true => all.push(Lane { names: vec![format!("GPU {lane}")], track: Track::Bars { rows, bars } }),
+                false if bars.is_empty() => {}
+                false => all.push(Lane { names: say("gantt-no-gpu"), track: Track::Bars { rows: own, bars } }),
+            }
+        }
+        let shown = |all: &[(f64, f64)]| all.iter().copied().filter(|(at, _)| *at < frame.until).collect();
+        if !self.cpu.is_empty() {
+            let track = Track::Steps { points: shown(&self.cpu), most: self.cores, limit: true };
+            all.push(Lane { names: say("gantt-cpu"), track });
+        }
+        if !self.waiting.is_empty() {
+            let track = Track::Steps { points: shown(&self.waiting), most: frame.waiting, limit: false };
+            all.push(Lane { names: say("gantt-waiting"), track });
+        }
+        let mut legend: Vec<(usize, String)> = kinds.iter().map(|kind| (*kind).to_owned()).enumerate().collect();
+        if self.bars.iter().any(|bar| !kinds.contains(&bar.kind.as_str())) {
+            legend.push((OWN, join(say("gantt-others"))));
+        }
+        let (unit, seconds) = unit(frame.until);
+        let axis = langs.iter().map(|lang| words.text(lang, "gantt-time", &Args::new().with("unit", unit)));
+        let part = join(langs.iter().map(|lang| self.part(words, lang, frame)));
+        let title: Vec<&str> = [title, &part].into_iter().filter(|text| !text.is_empty()).collect();
+        let ticks = ticks(frame.until).map(|at| (at, number(at / seconds))).collect();
+        Lanes { title: title.join(": "), legend, lanes: all, end: frame.until.max(1e-9), ticks, axis: join(axis) }.svg()
+    }
+
+    /// What of the schedule is in the picture; nothing where that is all of it.
+    pub(crate) fn part(&self, words: &Words, lang: &str, frame: Frame) -> String {
+        let mut parts = Vec::new();
+        if frame.until < self.end {
+            let (unit, seconds) = unit(frame.until);
+            let args = Args::new().with("unit", unit).with("shown", number(frame.until / seconds));
+            parts.push(words.text(lang, "gantt-part", &args.with("all", number(self.end / seconds))));
+        }
+        if self.gpus < self.of_gpus {
+            let args = Args::new().with("shown", self.gpus.to_string()).with("all", self.of_gpus.to_string());
+            parts.push(words.text(lang, "gantt-part-gpus", &args));
+        }
+        words.list(lang, &parts)
+    }
+
+    /// Kinds with a colour of their own: those that hold lanes longest, in the order of their names, so that pictures of the
+    /// same kinds have the same colours.
+    fn kinds(&self, until: f64) -> Vec<&str> {
         let mut held: Vec<(&str, f64)> = Vec::new();
-        for bar in &self.bars {
+        for bar in self.bars.iter().filter(|bar| bar.start < until) {
+            let time = bar.end.min(until) - bar.start;
             match held.iter_mut().find(|(kind, _)| *kind == bar.kind) {
-                Some((_, time)) => *time += bar.end - bar.start,
-                None => held.push((&bar.kind, bar.end - bar.start)),
+                Some((_, all)) => *all += time,
+                None => held.push((&bar.kind, time)),
             }
         }
         held.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
-        held.into_iter().take(KINDS).map(|(kind, _)| kind).collect()
+        let mut kinds: Vec<&str> = held.into_iter().take(OWN).map(|(kind, _)| kind).collect();
+        // `4 GPUs` before `32 GPUs`.
+        let number = |kind: &str| kind.split(' ').next().and_then(|word| word.parse::<u32>().ok());
+        kinds.sort_unstable_by_key(|kind| (number(kind), *kind));
+        kinds
     }
 
     /// The bars of a lane, those at one time one above the other, and how many that are at most.
-    fn on(&self, lane: usize) -> (Vec<(&Bar, usize)>, usize) {
-        let mut bars: Vec<&Bar> = self.bars.iter().filter(|bar| bar.lane == lane && bar.start < bar.end).collect();
-        bars.sort_by(|a, b| a.start.total_cmp(&b.start));
+    fn lane(&self, lane: usize, kinds: &[&str], until: f64) -> (Vec<lanes::Bar>, usize) {
         let mut free: Vec<f64> = Vec::new();
-        let mut placed = Vec::new();
-        for bar in bars {
-            let slot = free.iter().position(|until| *until <= bar.start).unwrap_or(free.len());
-            if slot == free.len() {
-                free.push(bar.end);
-            }
-            free[slot] = bar.end;
-            placed.push((bar, slot));
-        }
-        (placed, free.len())
+        let of = self.bars.iter().filter(|bar| bar.lane == lane && bar.start < until);
+        let bars = of.map(|bar| {
+            let row = free.iter().position(|end| *end <= bar.start).unwrap_or(free.len());
+            free.resize(free.len().max(row + 1), 0.0);
+            free[row] = bar.end;
+            let colour = kinds.iter().position(|kind| *kind == bar.kind).unwrap_or(OWN);
+            lanes::Bar { from: bar.start, to: bar.end.min(until), row, colour }
+        });
+        (bars.collect(), free.len())
     }
+}
+
+/// The unit in which so many seconds are told, and what it is in seconds.
+fn unit(seconds: f64) -> (&'static str, f64) {
+    match seconds {
+        s if s < 300.0 => ("seconds", 1.0),
+        s if s < 3.0 * 3_600.0 => ("minutes", 60.0),
+        s if s < 4.0 * 86_400.0 => ("hours", 3_600.0),
+        _ => ("days", 86_400.0),
+    }
+}
+
+/// Where an axis to here has its ticks.
+fn ticks(until: f64) -> impl Iterator<Item = f64> {
+    let decades = (0..).map(|power| 864_000.0 * 10_f64.powi(power));
+    let apart = APART.into_iter().chain(decades).find(|apart| until / apart <= TICKS).unwrap_or(until);
+    (0..=TICKS as u32).map(move |n| f64::from(n) * apart).filter(move |at| *at <= until)
+}
+
+/// With a digit behind the point where that says something.
+fn number(value: f64) -> String {
+    let text = if value.abs() < 99.95 { format!("{value:.1}") } else { format!("{value:.0}") };
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn bar(lane: usize, kind: &str, start: f64, end: f64) -> Bar {
+        Bar { lane, kind: kind.into(), start, end }
+    }
+
     #[test]
     fn a_lane_a_gpu_and_the_cpu_under_them() {
-        let bar = |lane, kind: &str, start, end| Bar { lane, kind: kind.into(), start, end };
-        let gantt = Gantt {
-            gpus: 2,
-            bars: vec![bar(0, "solo", 0.0, 60.0), bar(0, "solo", 30.0, 90.0), bar(1, "table", 90.0, 100.0)],
-            cpu: vec![(0.0, 0.5), (30.0, 1.0), (90.0, 0.1)],
-        };
-        assert_eq!(gantt.on(0).1, 2, "two at once");
+        let bars = vec![bar(0, "solo", 0.0, 60.0), bar(0, "solo", 30.0, 90.0), bar(1, "table", 90.0, 100.0)];
+        let cpu = vec![(0.0, 1.0), (30.0, 2.0), (90.0, 0.2)];
+        let gantt = Gantt::new(2, bars, Some((cpu, 2.0)), vec![(0.0, 3.0), (30.0, 0.0)]);
+        assert_eq!(gantt.lane(0, &["solo"], 100.0).1, 2, "two at once");
         let (en, zh) = (gantt.svg(&Words::new(), "en"), gantt.svg(&Words::new(), "zh"));
-        for word in ["GPU 0", "GPU 1", "CPU", "solo", "table", "Time (seconds)"] {
+        for word in ["GPU 0", "GPU 1", "Host CPU", "Jobs waiting", "solo", "table", "Time (seconds)", ">90<"] {
             assert!(en.contains(word), "{word}");
         }
-        assert!(zh.contains("时间"), "{zh}");
-        assert_eq!(en, gantt.svg(&Words::new(), "en"));
+        for word in ["时间（秒）", "主机 CPU", "排队作业"] {
+            assert!(zh.contains(word), "{word}");
+        }
+        assert!(!en.contains("no GPU") && !en.contains("the first"), "{en}");
         assert!(Gantt::default().svg(&Words::new(), "en").contains("<svg"));
+    }
+
+    #[test]
+    fn a_long_schedule_is_drawn_in_part_and_says_so() {
+        let bars = (0..100_000)
+            .map(|n| bar(n % 100, &format!("k{}", n % 7), (n / 100) as f64 * 60.0, (n / 100 + 1) as f64 * 60.0));
+        let cpu = (0..1_000).map(|n| (f64::from(n) * 60.0, 3.0)).collect();
+        let gantt = Gantt::new(100, bars.collect(), Some((cpu, 8.0)), Vec::new());
+        assert_eq!((gantt.bars.len(), gantt.gpus, gantt.until, gantt.cpu.len()), (64 * 45, 64, 2_700.0, 45));
+        let svg = gantt.svg(&Words::new(), "en");
+        assert!(svg.contains("the first 45 of 1000 minutes and 64 of 100 GPUs"), "{}", &svg[..600]);
+        assert!(svg.contains(">others<"), "seven kinds, five colours");
+        // Whoever is alone, or all begin at once: there is always something to see.
+        let all = Gantt::new(0, (0..500).map(|_| bar(0, "a", 0.0, 5.0)).collect(), None, Vec::new());
+        assert_eq!((all.bars.len(), all.until), (500, 5.0));
+    }
+
+    #[test]
+    fn the_time_axis_has_round_units() {
+        let of = |until: f64| {
+            let (unit, seconds) = unit(until);
+            ticks(until).map(|at| number(at / seconds)).chain([unit.to_owned()]).collect::<Vec<_>>().join(" ")
+        };
+        let all = [0.7, 100.0, 4_000.0, 36_000.0, 33.4 * 3_600.0, 30.0 * 86_400.0, 4_000.0 * 86_400.0];
+        insta::assert_snapshot!(all.map(of).join("\n"), @r"
+        0 0.1 0.2 0.3 0.4 0.5 0.6 seconds
+        0 15 30 45 60 75 90 seconds
+        0 10 20 30 40 50 60 minutes
+        0 2 4 6 8 10 hours
+        0 6 12 18 24 30 hours
+        0 5 10 15 20 25 30 days
+        0 1000 2000 3000 4000 days
+        ");
     }
 }

@@ -69,9 +69,13 @@ fn entry(job: &PublishJob) -> Result<String, String> {
     Ok(format!("{}\n[{report}]({link})\n", without_double_blanks(text.lines())))
 }
 
-/// The text of a report for a place where its charts are not.
+/// The text of a report for a place where its charts are not, nor what is said of them below each.
 pub(crate) fn without_charts(text: &str) -> String {
-    without_double_blanks(text.lines().filter(|line| !(line.starts_with("![") && line.contains("](charts/"))))
+    let mut chart = false;
+    without_double_blanks(text.lines().filter(|line| {
+        chart = line.starts_with("![") && line.contains("](charts/") || chart && !line.is_empty();
+        !chart
+    }))
 }
 
 fn without_double_blanks<'a>(lines: impl Iterator<Item = &'a str>) -> String {
@@ -189,7 +193,11 @@ fn places(lines: &[Line<'_>]) -> Vec<Place> {
 
 /// The file with the entry in it: where its older self was if that has the same day, else among the others, newest first.
 fn with_entry(file: &str, entry: &str, identity: &Identity) -> String {
-    let name = mark(&format!("{} on {}", identity.workflow, identity.hardware));
+    // What was simulated is on no hardware.
+    let name = match identity.hardware.as_str() {
+        "" => mark(&identity.workflow),
+        hardware => mark(&format!("{} on {hardware}", identity.workflow)),
+    };
     let date = mark(&identity.date);
     let own = |file: &str| places(&lines(file)).into_iter().find(|p| p.identity == name);
     let old = own(file);

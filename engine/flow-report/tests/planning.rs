@@ -1,6 +1,6 @@
 //! What is wrong with a table or a report is told at planning, at its place in the file.
 
-use flow_core::{Builtins, Catalogue, ExpandRequest, Machine, Source, parse};
+use flow_core::{Builtins, Catalogue, ExpandRequest, Machine, Provided, Source, parse};
 
 /// Everything that planning says of these steps, a line each.
 fn told(steps: &str) -> String {
@@ -13,7 +13,9 @@ steps:
 {steps}"
     );
     let source = Source { path: "t.yaml".into(), text };
-    let catalogue = Catalogue { builtins: flow_report::Reports::new().provided(), ..Catalogue::default() };
+    let mut builtins = flow_report::Reports::new().provided();
+    builtins.insert("simulate".into(), Provided { with: serde_json::json!({"type": "object"}), ..Provided::default() });
+    let catalogue = Catalogue { builtins, ..Catalogue::default() };
     let machine = Machine { cpus: 2, memory: 1 << 30, ..Machine::default() };
     let request = ExpandRequest {
         catalogue: &catalogue,
@@ -140,5 +142,41 @@ fn what_is_of_no_known_form_is_told_what_was_expected() {
         `sections.1` has no parameter `note`; did you mean `notes`?
     2
         `sections.1.tolerance` of `flow/report`: 2 is greater than the maximum of 1
+    "#);
+}
+
+#[test]
+fn a_schedule_is_of_one_point_of_a_simulation() {
+    let steps = "  s: {uses: flow/simulate, matrix: {policy: [fifo, sjf], density: [0.9, 1.1]}}
+  t: {uses: flow/table, with: {from: s, rows: [policy, density], columns: [wall]}}
+  r:
+    uses: flow/report
+    with:
+      sections:
+        - table: t
+          schedules:
+            - {from: s, where: {policy: fifo, density: 0.9}}
+            - {from: a, where: {lr: 0.1}}
+            - {from: s, where: {polcy: fifo, density: 0.9}}
+            - {from: s, where: {policy: fif, density: 0.9}}
+            - {from: s, where: {policy: fifo}}
+  q: {uses: flow/report, with: {sections: [{table: t, schedules: [{from: ss}, {step: s}, {from: s, where: fifo}]}]}}
+";
+    insta::assert_snapshot!(told(steps), @r#"
+        `sections.0.schedules.1` wants the parameter `from`
+    a
+        `a` is no simulation: expected a `flow/simulate` step
+    fifo
+        step `s` has no axis `polcy`; did you mean `policy`?
+    fif
+        `policy` has no value `fif` in step `s`; did you mean `fifo`?
+    {
+        step `s` has several schedules, for it also varies by `density`; choose one: `where: {density: 0.9, …}`
+    ss
+        there is no step `ss`; there are `a`, `f`, `r`, `s`, `t`
+    step
+        `sections.0.schedules.1` has no parameter `step`; there are `from`, `where`
+    fifo
+        `sections.0.schedules.2.where` of `flow/report` is the text "fifo": expected a mapping
     "#);
 }

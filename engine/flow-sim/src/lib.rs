@@ -21,6 +21,6 @@ pub use expected::{expected, foresee};
 pub use schedule::{Ran, Schedule, SimError};
 pub use seeds::Spread;
 pub use study::{Study, StudyWith, provided};
-pub use summary::{Summary, Use, cpu_over_time};
+pub use summary::{Summary, Use, cpu_over_time, waiting_over_time};
 pub use task::{Attempt, End, Fault, SimTask};
 pub use world::{Simulation, simulate};

@@ -40,7 +40,7 @@ pub struct StudyWith {
 }
 
 /// Changes whenever the same parameters would give other numbers or files.
-const VERSION: &str = "1";
+const VERSION: &str = "2";
 
 /// The step `flow/simulate`, as workflows use it.
 pub fn provided() -> Provided {

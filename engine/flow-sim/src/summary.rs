@@ -54,7 +54,7 @@ impl Summary {
     }
 }
 
-/// How much of the cores was in use from when on: (seconds, share), a value each time that something began or ended.
+/// How many cores were in use from when on: (seconds, cores), a value each time that something began or ended.
 pub fn cpu_over_time(tasks: &[SimTask], schedule: &Schedule, host: &Host) -> Vec<(f64, f64)> {
     let mut changes: BTreeMap<Time, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
     for (i, ran) in schedule.ran.iter().enumerate().filter(|(_, ran)| ran.start < ran.end) {
@@ -73,9 +73,34 @@ pub fn cpu_over_time(tasks: &[SimTask], schedule: &Schedule, host: &Host) -> Vec
         }
         let loads: Vec<Load> = running.values().cloned().collect();
         let cores: f64 = contention::speeds(&loads, host).iter().zip(&loads).map(|(s, load)| s * load.cores).sum();
-        used.push((at.as_secs_f64(), cores / host.cores));
+        used.push((at.as_secs_f64(), cores));
     }
     used
+}
+
+/// How many had arrived and neither ran nor were done, from when on: (seconds, tasks), a value each time that it changed.
+pub fn waiting_over_time(tasks: &[SimTask], schedule: &Schedule) -> Vec<(f64, f64)> {
+    let mut changes: BTreeMap<Time, i32> = BTreeMap::new();
+    let mut change = |at: Time, by: i32| *changes.entry(at).or_default() += by;
+    tasks.iter().for_each(|task| change(task.task.submitted, 1));
+    for ran in &schedule.ran {
+        change(ran.start, -1);
+        change(ran.end, 1);
+    }
+    schedule.settled.iter().flatten().for_each(|(_, at)| change(*at, -1));
+    let mut waiting = 0;
+    let changed = changes.into_iter().filter(|(_, by)| *by != 0);
+    changed
+        .map(|(at, by)| {
+            (
+                at.as_secs_f64(),
+                f64::from({
+                    waiting += by;
+                    waiting
+                }),
+            )
+        })
+        .collect()
 }
 
 /// How busy a schedule kept the machine, as shares of all there was until its end.

@@ -1,7 +1,7 @@
 //! Published traces against their published results: two public simulators and an independent one agree on them.
 
 use flow_core::sched::{Limits, policy};
-use flow_sim::{Cluster, Placement, Simulation, Summary, trace};
+use flow_sim::{Cluster, Placement, Simulation, Summary, trace, waiting_over_time};
 
 const TIRESIAS: &str = include_str!("data/tiresias_60.csv");
 const PHILLY: &str = include_str!("data/philly_2869ce_992.csv");
@@ -119,6 +119,23 @@ fn the_same_trace_gives_the_same_events() {
         let log =
             || Simulation::new(tasks.clone(), capacity.clone(), make(), Limits::simulated()).unwrap().run(|_, _| {});
         assert_eq!(log(), log(), "{name}");
+    }
+}
+
+/// What waits over time adds up to how long each waited.
+#[test]
+fn who_waits_over_time_is_who_waited() {
+    let tasks = trace::tasks(&trace::jobs(TIRESIAS).unwrap());
+    for name in ["fifo", "easy", "srtf"] {
+        let policy = policy::named(name).unwrap();
+        let capacity = Cluster { nodes: 1, gpus: 8 }.capacity();
+        let schedule =
+            Simulation::new(tasks.clone(), capacity, policy, Limits::simulated()).unwrap().run(|_, _| {}).unwrap();
+        let waiting = waiting_over_time(&tasks, &schedule);
+        let all: f64 = waiting.windows(2).map(|pair| pair[0].1 * (pair[1].0 - pair[0].0)).sum();
+        let mean = Summary::of(name, &tasks, &schedule, 8).mean_waiting_s;
+        assert!((all / tasks.len() as f64 - mean).abs() < 1e-6, "{name}: {all} s of all, {mean} s each");
+        assert_eq!(waiting.last().map(|(_, many)| *many), Some(0.0), "{name}");
     }
 }
 

@@ -66,9 +66,19 @@ fn a_simulation_is_a_step_like_others() {
         "s.yaml",
         "flow: 1\nsteps:\n  s:\n    matrix: {policy: [fifo, sjf]}\n    uses: flow/simulate\n    with: {gpus: 1x2, policy: '${{ policy }}', \
          density: 0.9, jobs: 40, seeds: 2, mix: [{name: a, duration_s: 60, spread: 1}]}\n  t:\n    uses: flow/table\n    \
-         with: {from: s, rows: policy, columns: [time_in_system, gpu_use]}\n",
+         with: {from: s, rows: policy, columns: [time_in_system, gpu_use]}\n  r:\n    uses: flow/report\n    with:\n      \
+         languages: [en, zh]\n      sections: [{table: t, schedules: [{from: s, where: {policy: sjf}}]}]\n\
+         publish: [{from: r, to: r.md}]\n",
     );
     space.flow(["run", "s.yaml"]).expect(0);
+    let report = space.read("r.md");
+    assert!(
+        report.contains("](r/schedule-1.svg)\\\nSchedule of `s[policy=sjf]` in the first of 2 simulations"),
+        "{report}"
+    );
+    let picture = space.read("r/schedule-1.svg");
+    assert!(picture.contains("GPU 1") && picture.contains("排队作业数"), "{picture}");
+    assert!(!report.contains("AMD") && !report.contains("GPU: "), "it was simulated, on no machine: {report}");
     let again = space.flow(["run", "s.yaml"]).expect(0).text();
     assert!(again.contains("nothing to do") || again.contains("cached"), "{again}");
     let shown = space.flow(["show", "-w", "s.yaml", "s[policy=sjf]"]).expect(0).stdout();

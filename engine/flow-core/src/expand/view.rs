@@ -91,8 +91,8 @@ impl Expansion {
                     like: facts.like.clone(),
                     absent: facts.absent.clone(),
                     series: vec![None; results.len()],
+                    files: vec![BTreeMap::new(); results.len()],
                     results,
-                    files: BTreeMap::new(),
                 };
                 (facts.name.clone(), view)
             })

@@ -23,9 +23,10 @@ pub(crate) fn input(
     for view in input.steps.values_mut() {
         view.series = view.results.iter().map(|result| series(objects, result)).collect::<Result<_, _>>()?;
         if view.uses.as_deref().is_some_and(|uses| uses.starts_with("flow/")) {
-            let outputs = view.results.iter().flat_map(|result| result.outputs.values());
-            for artifact in outputs {
-                view.files.extend(files(objects, artifact).map_err(|e| e.to_string())?);
+            for (result, kept) in view.results.iter().zip(&mut view.files) {
+                for artifact in result.outputs.values() {
+                    kept.extend(files(objects, artifact).map_err(|e| e.to_string())?);
+                }
             }
         }
     }

@@ -4,6 +4,7 @@ use flow_core::{Diagnostic, PlannedWith, WrongWith};
 use serde_json::Value;
 
 use super::model::date;
+use super::schedule;
 use super::with::ReportWith;
 
 /// What is wrong.
@@ -16,6 +17,12 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         say("/date".into(), Diagnostic::new(why));
     }
     for (n, section) in with.sections.iter().enumerate() {
+        for (k, of) in section.schedules.iter().enumerate() {
+            let wrong = planned.steps.get(&of.from).and_then(|step| schedule::check(of, step));
+            if let Some((key, what)) = wrong {
+                say(format!("/sections/{n}/schedules/{k}{key}"), what);
+            }
+        }
         let tables = || planned.steps.iter().filter(|(_, step)| step.uses.as_deref() == Some("flow/table"));
         let Some(table) = planned.steps.get(&section.table) else { continue };
         if table.uses.as_deref() != Some("flow/table") {

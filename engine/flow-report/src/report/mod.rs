@@ -1,8 +1,10 @@
 //! Reports: what the steps that a report names come to, as one model, worded in each language and laid out by templates.
 
+mod charts;
 mod check;
 mod model;
 mod render;
+mod schedule;
 mod setup;
 mod together;
 mod with;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use flow_core::{BuiltinInput, Mode, Outcome, RunId, Series, StepResult, StepView};
 use serde::{Deserialize, Serialize};
 
+use super::schedule::{Scheduled, scheduled};
 use super::setup::{Setup, setup};
 use super::with::{Guess, ReportWith, SectionWith};
 use crate::findings::{Bound, Changes, Computed, Finding, Ledger, Scoped, compare, curves, load, schedules};
@@ -14,7 +15,7 @@ use crate::verdict::{FOREIGN_CPU, Resource, Ruled, TOLERANCE, Together, Verdict,
 /// A share of a GPU's time slices that is worth a remark.
 const GPU_SHARED: f64 = 0.01;
 /// The version of `report.json`.
-pub(crate) const REPORT_FORMAT: u32 = 2;
+pub(crate) const REPORT_FORMAT: u32 = 3;
 
 /// Everything that a report says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -73,6 +74,9 @@ pub(crate) struct Section {
     pub(crate) together: Vec<Together>,
     /// What became of the guess.
     pub(crate) guess: Option<Judged>,
+    /// Schedules of simulations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) schedules: Vec<Scheduled>,
     /// The load over time of one result.
     #[serde(skip)]
     pub(crate) load: Option<(String, Series)>,
@@ -96,13 +100,14 @@ pub(crate) enum Judged {
 pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, String> {
     let mut sections = Vec::new();
     let mut left_out = Vec::new();
-    let mut used: Vec<&StepResult> = Vec::new();
+    let mut used = Used::default();
     for section in &with.sections {
         match self::section(section, input, &mut used, &mut left_out)? {
             Some(section) => sections.push(section),
             None => continue,
         }
     }
+    let Used { all: used, measured, .. } = used;
     let newest = used.iter().map(|r| r.ended_at).max();
     let date = match (&with.date, newest) {
         (Some(written), _) => date(written)?,
@@ -110,7 +115,7 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
         (None, None) => String::new(),
     };
     let fake_gpus = used.iter().any(|r| r.circumstances.fake_gpus) || used.is_empty() && input.machine.fake_gpus;
-    let setup = setup(with, input, &used);
+    let setup = setup(with, input, &used, &measured);
     Ok(Report {
         format: REPORT_FORMAT,
         workflow: input.workflow.clone(),
@@ -155,10 +160,29 @@ fn day(milliseconds: u64) -> String {
     at.map(|at| at.to_zoned(jiff::tz::TimeZone::UTC).date().to_string()).unwrap_or_default()
 }
 
+/// The results that a report rests on.
+#[derive(Default)]
+struct Used<'a> {
+    all: Vec<&'a StepResult>,
+    /// Those of programs that ran on a machine. What flow computes itself is the same on every machine.
+    measured: Vec<&'a StepResult>,
+    /// How many schedules are shown.
+    schedules: usize,
+}
+
+impl<'a> Used<'a> {
+    fn add(&mut self, view: &StepView, results: impl IntoIterator<Item = &'a StepResult> + Clone) {
+        self.all.extend(results.clone());
+        if !view.uses.as_deref().is_some_and(|uses| uses.starts_with("flow/")) {
+            self.measured.extend(results);
+        }
+    }
+}
+
 fn section<'a>(
     with: &SectionWith,
     input: &'a BuiltinInput,
-    used: &mut Vec<&'a StepResult>,
+    used: &mut Used<'a>,
     left_out: &mut Vec<(String, String)>,
 ) -> Result<Option<Section>, String> {
     let step = |name: &str| input.steps.get(name).ok_or_else(|| format!("there is no step `{name}`"));
@@ -166,7 +190,7 @@ fn section<'a>(
     if view.uses.as_deref() != Some("flow/table") {
         return Err(format!("`table: {}`: that step is not a flow/table", with.table));
     }
-    let Some(json) = view.files.get("table.json") else {
+    let Some(json) = view.files.iter().find_map(|files| files.get("table.json")) else {
         left_out.push((with.table.clone(), missing(view)));
         return Ok(None);
     };
@@ -177,7 +201,7 @@ fn section<'a>(
         return Ok(None);
     }
     let source = step(&table.from)?;
-    used.extend(&source.results);
+    used.add(source, &source.results);
 
     let with_series: Vec<(&StepResult, Option<&Series>)> =
         source.results.iter().enumerate().map(|(at, r)| (r, source.series.get(at).and_then(Option::as_ref))).collect();
@@ -206,8 +230,10 @@ fn section<'a>(
         match together.is_empty() {
             true => left_out.push((name.clone(), missing(corun))),
             false => {
-                used.extend(&corun.results);
-                used.extend(solo.results.iter().filter(|_| *like != table.from));
+                used.add(corun, &corun.results);
+                if *like != table.from {
+                    used.add(solo, &solo.results);
+                }
             }
         }
     }
@@ -219,8 +245,18 @@ fn section<'a>(
         Some(Guess::Blames(blames)) => Some(judge_guess(blames.resource, &together, &findings)),
         _ => None,
     };
+    let mut schedules = Vec::new();
+    for one in &with.schedules {
+        let view = step(&one.from)?;
+        if let Some((drawn, result)) = scheduled(one, view, used.schedules + 1, left_out)? {
+            used.schedules += 1;
+            used.add(view, [result]);
+            schedules.push(drawn);
+        }
+    }
     let name = with.table.clone();
-    Ok(Some(Section { name, with: with.clone(), table, findings, computed, changes, together, guess, load }))
+    let with = with.clone();
+    Ok(Some(Section { name, with, table, findings, computed, changes, together, guess, schedules, load }))
 }
 
 /// Why a step has nothing to show.

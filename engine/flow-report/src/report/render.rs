@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use minijinja::{Environment, UndefinedBehavior, context, syntax::SyntaxConfig};
 use serde::{Deserialize, Serialize};
 
+use super::charts::{Chart, charts};
 use super::model::{Judged, REPORT_FORMAT, Report, Section};
 use super::together;
 use super::with::{Blames, Guess, Layout, ReportWith, Value};
-use crate::chart;
 use crate::format::Format;
 use crate::table::{ByLanguage, Content, Grid, Names, Note, literal, markdown, name};
 use crate::words::{Args, Words, join};
@@ -52,14 +52,6 @@ struct PageSection {
 struct Titled {
     title: String,
     text: String,
-}
-
-#[derive(Serialize)]
-struct Chart {
-    file: String,
-    alt: String,
-    #[serde(skip)]
-    svg: String,
 }
 
 /// All files of a report: `report.md`, `entry.md`, `report.json`, `charts/*.svg`.
@@ -181,9 +173,12 @@ fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<Line> {
         _ => format!("{count} × {model}, {} MiB", mib(*memory)),
     });
     let gpus: Vec<String> = gpus.collect();
-    lines.push(line("GPU".into(), if gpus.is_empty() { joined("setup-no-gpu") } else { gpus.join("; ") }));
     let cpus: Vec<String> = setup.cpus.iter().map(|(model, count)| format!("{model} ({count} CPUs)")).collect();
-    lines.push(line("CPU".into(), cpus.join("; ")));
+    // Without a CPU there was no machine: what a report shows was computed, and is the same on all of them.
+    if !cpus.is_empty() {
+        lines.push(line("GPU".into(), if gpus.is_empty() { joined("setup-no-gpu") } else { gpus.join("; ") }));
+        lines.push(line("CPU".into(), cpus.join("; ")));
+    }
     if !setup.versions.is_empty() {
         let versions = setup.versions.iter().map(|(name, version)| match name.as_str() {
             "torch" => format!("PyTorch {version}"),
@@ -374,127 +369,4 @@ fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String> {
         out.push(words.text(lang, "note-accepted", &args));
     }
     out
-}
-
-/// Columns that are drawn over the rows.
-const CURVES: [&str; 9] = [
-    "epoch_time",
-    "iteration_time",
-    "gpu_memory",
-    "time_in_system",
-    "time_in_system_p99",
-    "waiting",
-    "makespan",
-    "gpu_use",
-    "cpu_use",
-];
-
-/// `langs` are those of the text around, `all` those of the report.
-fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Vec<Chart> {
-    let table = &section.table;
-    let names = Names { table, words };
-    let mut charts = Vec::new();
-    let axis = |axis: &str| join(all.iter().map(|lang| names.head(axis, lang)));
-    if let [rows] = table.rows.as_slice() {
-        let ticks: Vec<(f64, String)> = table
-            .body
-            .iter()
-            .filter_map(|row| match &row.cells[0].content {
-                Content::Text { text, number } => Some(((*number)?, text.clone())),
-                _ => None,
-            })
-            .collect();
-        for column in CURVES {
-            let mut shown = None;
-            let lines = table.parts().into_iter().filter_map(|part| {
-                let at = table.find(column, None, part)?;
-                let show = &table.columns[at].show;
-                shown.get_or_insert_with(|| show.clone());
-                let points = table
-                    .body
-                    .iter()
-                    .filter_map(|row| Some((row.cells[0].number()?, row.cells[at].number()? * show.factor)));
-                let name = part.and_then(|part| table.point(part)).unwrap_or_default();
-                Some(chart::Line { name, points: points.collect() })
-            });
-            let lines: Vec<chart::Line> = lines.filter(|line| line.points.len() >= 2).collect();
-            let Some(show) = shown.filter(|_| !lines.is_empty() && ticks.len() == table.body.len()) else { continue };
-            let unit = show.head().map_or_else(String::new, |u| format!(" ({u})"));
-            let labels = chart::Labels { x: axis(rows), y: axis(column) + &unit };
-            charts.push(Chart {
-                file: format!("{}-{column}.svg", section.name),
-                alt: join(langs.iter().map(|lang| {
-                    let args =
-                        Args::new().with("column", names.head(column, lang)).with("axis", names.inline(rows, lang));
-                    words.text(lang, "chart-over", &args)
-                })),
-                svg: chart::curve(&lines, &ticks, &labels),
-            });
-        }
-    }
-    charts.extend(together_chart(section, words, langs, all, &names));
-    charts.extend(load_chart(section, words, langs, all));
-    charts
-}
-
-fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str], names: &Names<'_>) -> Option<Chart> {
-    let mut bars = Vec::new();
-    for member in section.together.iter().flat_map(|g| &g.members) {
-        let point: Vec<String> = member.axes.values().map(crate::columns::written).collect();
-        bars.push((point.join(" "), member.alone?, member.together?));
-    }
-    let show = Format::for_unit("s", bars.iter().flat_map(|(_, a, b)| [*a, *b]));
-    let measure = section.together.first()?.measure.clone();
-    let unit = show.head().map_or_else(String::new, |u| format!(" ({u})"));
-    let x = section.together.iter().flat_map(|g| &g.members).next()?;
-    let x = x.axes.keys().map(|axis| join(all.iter().map(|l| names.head(axis, l)))).collect::<Vec<_>>().join(", ");
-    let labels = chart::Labels { x, y: join(all.iter().map(|l| names.head(&measure, l))) + &unit };
-    for (_, a, b) in &mut bars {
-        *a *= show.factor;
-        *b *= show.factor;
-    }
-    let (alone, together) = (words.joined(all, "chart-alone"), words.joined(all, "chart-together"));
-    Some(Chart {
-        file: format!("{}-together.svg", section.name),
-        alt: words.joined(langs, "chart-together-alt"),
-        svg: chart::bars(&bars, (&alone, &together), &labels),
-    })
-}
-
-/// The GPU of a placement, by its place, that was busy most; the first where none was sampled.
-fn busiest(series: &flow_core::Series) -> usize {
-    let mean = |n: usize| {
-        let points = series.samples.get(&format!("gpu{n}_load"))?;
-        Some(points.iter().map(|(_, load)| load).sum::<f64>() / points.len().max(1) as f64)
-    };
-    let loads = (0..).map_while(mean).enumerate();
-    loads.fold((0, f64::MIN), |most, (n, load)| if load > most.1 { (n, load) } else { most }).0
-}
-
-fn load_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Option<Chart> {
-    let (label, series) = section.load.as_ref()?;
-    let gpu = busiest(series);
-    let wanted = [
-        ("cpu".to_owned(), "column-cpu_util"),
-        (format!("gpu{gpu}_load"), "column-gpu_load"),
-        (format!("gpu{gpu}_memory_load"), "column-gpu_memory_load"),
-    ];
-    let lines = wanted.into_iter().filter_map(|(sample, key)| {
-        let points = series.samples.get(&sample)?.iter().map(|(t, v)| (*t, v * 100.0)).collect();
-        Some(chart::Line { name: words.joined(all, key), points })
-    });
-    let lines: Vec<chart::Line> = lines.collect();
-    // Every second one, so that neighbours can be told apart.
-    let odd = series.epoch_times.iter().filter(|(epoch, ..)| epoch % 2 == 1);
-    let epochs: Vec<(f64, f64)> = odd.map(|(_, begin, end)| (*begin, *end)).collect();
-    let labels = chart::Labels {
-        x: format!("{} (s)", words.joined(all, "chart-time")),
-        y: format!("{} (%)", words.joined(all, "chart-load")),
-    };
-    let args = || Args::new().with("label", label.clone());
-    Some(Chart {
-        file: format!("{}-load.svg", section.name),
-        alt: join(langs.iter().map(|lang| words.text(lang, "chart-load-alt", &args()))),
-        svg: chart::load(&lines, &epochs, &labels),
-    })
 }

@@ -39,8 +39,8 @@ impl Setup {
     }
 }
 
-/// Gathers the set-up.
-pub(crate) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult]) -> Setup {
+/// Gathers the set-up: parameters of all results, and the machines of those that were measured on one.
+pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult], measured: &[&StepResult]) -> Setup {
     let mut parameters = Vec::new();
     for name in PARAMETERS {
         let mut values: Vec<String> = Vec::new();
@@ -63,7 +63,7 @@ pub(crate) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
     let mut cpus: BTreeMap<String, u32> = BTreeMap::new();
     let mut versions: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     let mut drivers = Vec::new();
-    for c in used.iter().map(|r| &r.circumstances).filter(|c| c.host_cpus > 0) {
+    for c in measured.iter().map(|r| &r.circumstances).filter(|c| c.host_cpus > 0) {
         for (model, total) in c.gpu_models.iter().zip(c.gpu_memory_total.iter().chain(std::iter::repeat(&0))) {
             let count = c.gpu_models.iter().filter(|m| *m == model).count();
             let entry = gpus.entry(model.clone()).or_default();

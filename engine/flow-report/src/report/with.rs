@@ -1,5 +1,6 @@
 //! The parameters of `flow/report`.
 
+use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -100,6 +101,9 @@ pub(crate) struct SectionWith {
     /// The axis by which the table is split, whose two values are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) compare: Option<String>,
+    /// Simulations whose schedules are drawn: a lane a GPU, the host's CPU and who waits under them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) schedules: Vec<ScheduleWith>,
     /// Slower than alone by up to this share is still parallel; 0.1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1))]
@@ -113,6 +117,18 @@ pub(crate) struct SectionWith {
     /// Links to where an idea came from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) see: Vec<String>,
+}
+
+/// The schedule of an instance.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ScheduleWith {
+    /// The `flow/simulate` step.
+    #[schemars(extend("x-flow" = "step"))]
+    pub(crate) from: String,
+    /// Which of its instances, by values of its axes: `{policy: fifo, density: 0.9}`.
+    #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
+    pub(crate) at: IndexMap<String, serde_json::Value>,
 }
 
 /// The author's own reasoning.

@@ -4,9 +4,9 @@ use flow_core::{Diagnostic, PlannedStep, PlannedWith, WrongWith};
 use serde_json::Value;
 
 use super::build::{left_out, rows};
-use super::derive::{no_difference, same};
+use super::derive::no_difference;
 use super::with::{ColumnWith, Derived, TableWith, parse_column};
-use crate::columns::{USAGE, written};
+use crate::columns::{USAGE, same, written};
 
 /// What is wrong.
 pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::build::{Groups, Measured, add, add_one};
 use super::model::{Cell, Column, Content, Note, Table};
 use super::with::{Derived, TableWith, Text};
-use crate::columns::{hardware, unlike, written};
+use crate::columns::{hardware, same, unlike, written};
 use crate::format::Format;
 
 /// Adds the column `derived(name)`.
@@ -65,11 +65,6 @@ pub(crate) fn derive(
 pub(super) fn no_difference(name: &str, values: Option<usize>) -> String {
     let has = values.map_or("no axis".to_owned(), |n| format!("{n} value{}", if n == 1 { "" } else { "s" }));
     format!("`difference({name})` takes the second value of the `split` less the first; here the split has {has}")
-}
-
-/// `16` and `"16"` are the same to the author.
-pub(super) fn same(a: &Value, b: &Value) -> bool {
-    a == b || written(a) == written(b)
 }
 
 /// The row above, where it differs in the last of the row's axes alone.

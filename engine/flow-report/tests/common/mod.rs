@@ -3,7 +3,7 @@
 
 pub(crate) mod feb08;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{
     BuiltinInput, BuiltinOutput, Builtins, Circumstances, CorunGpus, CorunWindow, Digest, GpuUsage, Metric, Mode,
@@ -142,6 +142,7 @@ pub(crate) fn view(uses: &str, like: Option<&str>, results: Vec<StepResult>) -> 
         uses: Some(uses.into()),
         like: like.map(str::to_owned),
         series: vec![None; results.len()],
+        files: vec![BTreeMap::new(); results.len()],
         results,
         ..StepView::default()
     }
@@ -172,7 +173,7 @@ pub(crate) fn add_table(input: &mut BuiltinInput, name: &str, with: Value) {
     let out = run("table", with.clone(), input).expect("a table");
     let mut table = view("flow/table", None, vec![result(name, &[], 0)]);
     table.with = with.as_object().expect("a map").clone();
-    table.files = out.files;
+    table.files = vec![out.files];
     input.steps.insert(name.into(), table);
 }
 
@@ -191,4 +192,48 @@ pub(crate) fn published(csv: &str) -> Vec<BTreeMap<String, String>> {
 /// A number of such a row.
 pub(crate) fn number(row: &BTreeMap<String, String>, column: &str) -> Option<f64> {
     row[column].parse().ok()
+}
+
+/// The bullets of a report by language: those with `-`, and those with `*`. The set-up list comes before the first heading.
+pub(crate) fn bullets(report: &str) -> [Vec<&str>; 2] {
+    let body = report.split_once("\n## ").map_or("", |(_, body)| body);
+    ["- ", "* "].map(|sign| body.lines().filter(|line| line.starts_with(sign)).collect())
+}
+
+/// The figures of a text: numbers that are no part of a word, `v7` and `mobilenet_v2`, nor of a link or of code.
+fn figures(text: &str) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    for (at, outside) in text.split(['<', '>', '`']).enumerate() {
+        if at % 2 == 1 && text.contains(['<', '`']) {
+            continue;
+        }
+        let mut word = String::new();
+        for c in outside.chars().chain([' ']) {
+            let latin = c.is_ascii_alphanumeric() || c == '_' || (c == '.' && !word.is_empty());
+            if latin {
+                word.push(c);
+                continue;
+            }
+            let word = std::mem::take(&mut word);
+            let bare = word.trim_end_matches('.');
+            if bare.parse::<f64>().is_ok() {
+                out.insert(bare.to_owned());
+            }
+        }
+    }
+    out
+}
+
+/// Every figure of the prose is a figure of a table, and both languages have the same ones.
+pub(crate) fn honest(report: &str) {
+    let tables: String = report.lines().filter(|line| line.starts_with('|')).collect::<Vec<_>>().join("\n");
+    let shown = figures(&tables);
+    let [english, chinese] = bullets(report);
+    assert_eq!(english.len(), chinese.len(), "{report}");
+    for (en, zh) in english.iter().zip(&chinese) {
+        assert_eq!(figures(en), figures(zh), "{en}\n{zh}");
+        for figure in figures(en) {
+            assert!(shown.contains(&figure), "{figure} of `{en}` is in no table of\n{report}");
+        }
+    }
 }

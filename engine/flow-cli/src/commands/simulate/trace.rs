@@ -49,5 +49,5 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     }
     let schedule = last.unwrap_or_default();
     let wide = |task: &flow_sim::SimTask| words::count(task.task.request.gpus as usize, "GPU");
-    asked.draw(|| gantt(&tasks, &schedule, cluster.total() as usize, Vec::new(), wide), global, output)
+    asked.draw(|| gantt(&tasks, &schedule, cluster.total() as usize, None, wide), global, output)
 }

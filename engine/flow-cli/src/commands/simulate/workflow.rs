@@ -5,7 +5,7 @@ use std::path::Path;
 use flow_core::plan::Plan;
 use flow_core::sched::{Limits, policy};
 use flow_exec::{Knowledge, Session, forecast, hardware};
-use flow_sim::{SimTask, Simulation, Summary, cpu_over_time, expected};
+use flow_sim::{SimTask, Simulation, Summary, expected};
 
 use super::{Simulate, table};
 use crate::args::{Global, Selection};
@@ -62,10 +62,9 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         output.note(format!("{note} {never} never ran and take no time here, the first is {first}"))?;
     }
     let schedule = last.unwrap_or_default();
-    let cpu = cpu_over_time(&tasks, &schedule, &forecast.host);
     let step = |task: &SimTask| {
         let step = expansion.instances[task.task.instance.index()].step;
         expansion.steps[step.index()].name.clone()
     };
-    asked.draw(|| gantt(&tasks, &schedule, gpus as usize, cpu, step), global, output)
+    asked.draw(|| gantt(&tasks, &schedule, gpus as usize, Some(&forecast.host), step), global, output)
 }

@@ -1,19 +1,25 @@
-//! Charts as SVG: curves over the rows of a table, alone against together, load over time. The only module that knows the chart
-//! library; what it is asked to draw is plain numbers and finished labels.
+//! Charts as SVG: curves over the rows of a table, alone against together, load over time, lanes over time. The only module that
+//! knows the chart library; what it is asked to draw is plain numbers and finished labels.
+
+pub(crate) mod lanes;
 
 use std::sync::Arc;
 
 use kuva::TickFormat;
 use kuva::plot::annotations::ShadedRegion;
-use kuva::plot::legend::LegendPosition;
-use kuva::plot::{BandPlot, BarPlot, LinePlot, ScatterPlot};
+use kuva::plot::legend::{LegendEntry, LegendPosition, LegendShape};
+use kuva::plot::{BarPlot, LinePlot, ScatterPlot};
 use kuva::render::layout::Layout;
 use kuva::render::plots::Plot;
 
 /// Told apart in print and by the colour-blind.
 const COLOURS: [&str; 6] = ["#1f6fb2", "#d1691e", "#2f8f5b", "#8a5aa8", "#5c5c5c", "#b03060"];
+/// Fonts for both languages.
+const FONTS: &str = "Helvetica, Arial, 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif";
 /// More points than this are closer together than the chart's width can show.
 const DENSE: usize = 600;
+/// A longer label along the upright axis takes a second line.
+const LABEL: usize = 40;
 /// Up to this many points an axis shows each by its name.
 const NAMED: usize = 12;
 
@@ -42,14 +48,13 @@ pub(crate) fn curve(lines: &[Line], ticks: &[(f64, String)], labels: &Labels) ->
     let mut plots: Vec<Plot> = Vec::new();
     for (line, colour) in lines.iter().zip(COLOURS.iter().cycle()) {
         let points: Vec<(f64, f64)> = line.points.iter().map(|(x, y)| (place(*x), *y)).collect();
-        let mut drawn = LinePlot::new().with_data(points.clone()).with_color(*colour).with_stroke_width(2.0);
-        if lines.len() > 1 {
-            drawn = drawn.with_legend(line.name.clone());
-        }
+        let drawn = LinePlot::new().with_data(points.clone()).with_color(*colour).with_stroke_width(2.0);
         plots.push(drawn.into());
         plots.push(ScatterPlot::new().with_data(points).with_color(*colour).with_size(4.0).into());
     }
-    let mut layout = layout(&plots, labels).with_y_axis_min(0.0);
+    // One line needs no name.
+    let names = lines.iter().filter(|_| lines.len() > 1).map(|line| line.name.as_str());
+    let mut layout = layout(&plots, labels, legend(names, LegendShape::Line)).with_y_axis_min(0.0);
     if named {
         let names: Vec<String> = ticks.iter().map(|(_, name)| name.clone()).collect();
         let name = move |at: f64| {
@@ -66,12 +71,12 @@ pub(crate) fn curve(lines: &[Line], ticks: &[(f64, String)], labels: &Labels) ->
 }
 
 /// Two bars for each name.
-pub(crate) fn bars(groups: &[(String, f64, f64)], legend: (&str, &str), labels: &Labels) -> String {
+pub(crate) fn bars(groups: &[(String, f64, f64)], names: (&str, &str), labels: &Labels) -> String {
     let plot = groups.iter().fold(BarPlot::new(), |plot, (name, a, b)| {
         plot.with_group(name.clone(), vec![(*a, COLOURS[0]), (*b, COLOURS[1])])
     });
-    let plots: Vec<Plot> = vec![plot.with_legend(vec![legend.0, legend.1]).into()];
-    let layout = layout(&plots, labels).with_y_axis_min(0.0);
+    let plots: Vec<Plot> = vec![plot.into()];
+    let layout = layout(&plots, labels, self::legend([names.0, names.1], LegendShape::Rect)).with_y_axis_min(0.0);
     render(plots, layout)
 }
 
@@ -81,11 +86,11 @@ pub(crate) fn load(lines: &[Line], epochs: &[(f64, f64)], labels: &Labels) -> St
         .iter()
         .zip(COLOURS.iter().cycle())
         .map(|(line, colour)| {
-            let plot = LinePlot::new().with_data(thinned(&line.points)).with_color(*colour).with_stroke_width(1.5);
-            plot.with_legend(line.name.clone()).into()
+            LinePlot::new().with_data(thinned(&line.points)).with_color(*colour).with_stroke_width(1.5).into()
         })
         .collect();
-    let mut layout = layout(&plots, labels).with_y_axis_min(0.0).with_y_axis_max(100.0);
+    let legend = legend(lines.iter().map(|line| line.name.as_str()), LegendShape::Line);
+    let mut layout = layout(&plots, labels, legend).with_y_axis_min(0.0).with_y_axis_max(100.0);
     for (begin, end) in epochs {
         layout =
             layout.with_shaded_region(ShadedRegion::vertical(*begin, *end).with_color("#1f6fb2").with_opacity(0.10));
@@ -102,56 +107,28 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(points.len().div_ceil(DENSE).max(1)).map(mean).collect()
 }
 
-/// A filled area between two steps of a line, or a bar: with its colour, and a name for the legend.
-#[derive(Clone, Debug)]
-pub(crate) struct Area {
-    pub(crate) x: Vec<f64>,
-    pub(crate) low: Vec<f64>,
-    pub(crate) high: Vec<f64>,
-    pub(crate) colour: usize,
-    pub(crate) legend: Option<String>,
-}
-
-/// Areas over lanes, the first lane on top; lane `i` of `n` lies between `n − 1 − i` and `n − i`.
-pub(crate) fn lanes(areas: &[Area], names: &[String], end: f64, labels: &Labels) -> String {
-    let mut plots: Vec<Plot> = Vec::new();
-    for area in areas {
-        let colour = COLOURS[area.colour % COLOURS.len()];
-        let band = BandPlot::new(area.x.clone(), area.low.clone(), area.high.clone());
-        plots.push(band.with_color(colour).with_opacity(0.75).into());
-        // The library makes a legend of lines, not of areas: one without length.
-        if let (Some(name), Some(&x), Some(&y)) = (&area.legend, area.x.first(), area.low.first()) {
-            let line = LinePlot::new().with_data(vec![(x, y), (x, y)]).with_color(colour).with_stroke_width(6.0);
-            plots.push(line.with_legend(name.clone()).into());
-        }
-    }
-    let names: Vec<String> = names.iter().rev().cloned().collect();
-    let count = names.len() as f64;
-    let name = move |at: f64| {
-        let (lane, middle) = (at.floor(), (at - at.floor() - 0.5).abs() < 1e-6);
-        let name = (middle && lane >= 0.0).then(|| names.get(lane as usize).cloned()).flatten();
-        name.unwrap_or_default()
+/// Names beside the colours in their order.
+fn legend<'a>(names: impl IntoIterator<Item = &'a str>, shape: LegendShape) -> Vec<LegendEntry> {
+    let of = |(name, colour): (&str, &&str)| LegendEntry {
+        label: escaped(name),
+        color: (*colour).to_owned(),
+        shape,
+        dasharray: None,
     };
-    let layout = layout(&plots, labels)
-        .with_height(120.0 + 34.0 * count)
-        .with_x_axis_min(0.0)
-        .with_x_axis_max(end)
-        .with_y_axis_min(0.0)
-        .with_y_axis_max(count)
-        .with_y_tick_step(0.5)
-        .with_y_tick_format(TickFormat::Custom(Arc::new(name)));
-    render(plots, layout)
+    names.into_iter().zip(COLOURS.iter().cycle()).map(of).collect()
 }
 
-fn layout(plots: &[Plot], labels: &Labels) -> Layout {
-    Layout::auto_from_plots(plots)
+fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {
+    let layout = Layout::auto_from_plots(plots)
         .with_x_label(escaped(&labels.x))
         .with_y_label(escaped(&labels.y))
+        .with_y_label_wrap(LABEL)
         .with_width(640.0)
-        .with_height(360.0)
-        .with_legend_position(LegendPosition::OutsideTopLeft)
+        .with_height(if legend.is_empty() { 360.0 } else { 384.0 })
+        .with_legend_position(LegendPosition::OutsideBottomColumns)
         .with_legend_box(false)
-        .with_font_family("Helvetica, Arial, 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif")
+        .with_font_family(FONTS);
+    if legend.is_empty() { layout } else { layout.with_legend_entries(legend) }
 }
 
 /// A dollar sign would begin a formula.

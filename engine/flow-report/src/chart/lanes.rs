@@ -1,0 +1,196 @@
+//! Lanes over one time axis: bars on some, how much was in use on others. The library has no such plot, so this lays it out
+//! and the library writes it. It knows no scheduler.
+
+use std::fmt::Write;
+
+use kuva::backend::svg::SvgBackend;
+use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
+use unicode_width::UnicodeWidthStr;
+
+use super::{FONTS, escaped};
+
+/// Bars of these colours are told apart in print and by the colour-blind; the last is for the rest.
+const COLOURS: [&str; 6] = ["#1f6fb2", "#d1691e", "#2f8f5b", "#8a5aa8", "#b03060", "#6b6b6b"];
+/// How many have a colour of their own.
+pub(crate) const OWN: usize = COLOURS.len() - 1;
+/// A lane where nothing is, and one where something is in use.
+const IDLE: &str = "#e9ebee";
+const IN_USE: &str = "#8d99a6";
+const GRID: &str = "#cdd2d8";
+const WIDTH: f64 = 900.0;
+const PAD: f64 = 14.0;
+/// About what a column of a terminal is of text at this size.
+const TEXT: (u32, f64) = (12, 6.5);
+/// Lanes of bars are as high together at most, and one of them alone.
+const BARS: (f64, f64) = (640.0, 28.0);
+/// A lane that shows how much is in use.
+const STEPS: f64 = 48.0;
+const GAP: f64 = 4.0;
+
+/// All that is drawn.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes {
+    /// Above all.
+    pub(crate) title: String,
+    /// Colours with what they stand for.
+    pub(crate) legend: Vec<(usize, String)>,
+    /// From the top down.
+    pub(crate) lanes: Vec<Lane>,
+    /// Where the axis ends; it begins at 0.
+    pub(crate) end: f64,
+    /// Positions along the axis, with their names.
+    pub(crate) ticks: Vec<(f64, String)>,
+    /// What the axis is.
+    pub(crate) axis: String,
+}
+
+/// One lane.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    /// What it is, a line for each language.
+    pub(crate) names: Vec<String>,
+    pub(crate) track: Track,
+}
+
+/// What a lane shows.
+#[derive(Debug)]
+pub(crate) enum Track {
+    /// Bars, in so many rows one above the other.
+    Bars { rows: usize, bars: Vec<Bar> },
+    /// How much from when on, on a scale from 0 to `most`; `limit`: there is no more than that.
+    Steps { points: Vec<(f64, f64)>, most: f64, limit: bool },
+}
+
+/// A bar.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bar {
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+    pub(crate) row: usize,
+    pub(crate) colour: usize,
+}
+
+impl Lanes {
+    /// As SVG.
+    pub(crate) fn svg(&self) -> String {
+        let wide = |text: &str| text.width() as f64 * TEXT.1;
+        let scale = |lane: &Lane| match lane.track {
+            Track::Bars { .. } => 0.0,
+            Track::Steps { most, .. } => wide(&format!("{most:.0}")) + 10.0,
+        };
+        let named = |lane: &Lane| lane.names.iter().map(|name| wide(name)).fold(0.0, f64::max) + scale(lane);
+        let names = self.lanes.iter().map(named).fold(0.0, f64::max);
+        let (left, right) = (PAD + names + 6.0, WIDTH - PAD - 6.0);
+        let x = |at: f64| left + (right - left) * (at / self.end).clamp(0.0, 1.0);
+        let count = self.lanes.iter().filter(|lane| matches!(lane.track, Track::Bars { .. })).count();
+        let bar = (BARS.0 / count.max(1) as f64 - GAP).clamp(4.0, BARS.1);
+        let mut scene = Scene::new(WIDTH, 0.0);
+        scene.font_family = Some(FONTS.to_owned());
+        let mut y = PAD;
+        if !self.title.is_empty() {
+            y += 10.0;
+            scene.add(text(left, y, &self.title, TextAnchor::Start, true));
+            y += 10.0;
+        }
+        y = self.legend(&mut scene, left, right, y);
+        let top = y;
+        let mut drawn = Vec::new();
+        let mut above = f64::NEG_INFINITY;
+        for lane in &self.lanes {
+            let height = match &lane.track {
+                Track::Bars { rows, bars } => {
+                    scene.add(rect((left, y), (right - left, bar), IDLE));
+                    let row = bar / (*rows).max(1) as f64;
+                    drawn.extend(bars.iter().map(|b| {
+                        // A hair between neighbours, so that each job is seen.
+                        let (from, to) = (x(b.from), x(b.to));
+                        let size = ((to - from - 0.6).max(0.5), row - if *rows > 1 { 0.6 } else { 0.0 });
+                        rect((from, y + row * b.row as f64), size, COLOURS[b.colour.min(OWN)])
+                    }));
+                    bar
+                }
+                Track::Steps { points, most, limit } => {
+                    y += GAP;
+                    scene.add(rect((left, y), (right - left, STEPS), IDLE));
+                    let at = |value: f64| y + STEPS * (1.0 - (value / most).clamp(0.0, 1.0));
+                    drawn.push(steps(points, x, at, right));
+                    if *limit {
+                        drawn.push(line((left, y), (right, y), "#000000", Some("5 3")));
+                    }
+                    for (value, base) in [(*most, y + 9.0), (0.0, y + STEPS)] {
+                        scene.add(text(left - 6.0, base, &format!("{value:.0}"), TextAnchor::End, false));
+                    }
+                    STEPS
+                }
+            };
+            let middle = y + height / 2.0 + 4.0;
+            // Of very low lanes not every name finds room.
+            if middle - above >= f64::from(TEXT.0) {
+                for (line, name) in lane.names.iter().enumerate() {
+                    let base = middle + 14.0 * (line as f64 - (lane.names.len() - 1) as f64 / 2.0);
+                    scene.add(text(left - 6.0 - scale(lane), base, name, TextAnchor::End, false));
+                }
+                above = middle;
+            }
+            y += height + if height < BARS.1 / 2.0 { 1.0 } else { GAP };
+        }
+        for (at, name) in &self.ticks {
+            scene.add(line((x(*at), top), (x(*at), y + 4.0), GRID, None));
+            scene.add(text(x(*at), y + 18.0, name, TextAnchor::Middle, false));
+        }
+        drawn.into_iter().for_each(|primitive| scene.add(primitive));
+        scene.add(line((left, y), (right, y), "#000000", None));
+        scene.add(text((left + right) / 2.0, y + 38.0, &self.axis, TextAnchor::Middle, false));
+        scene.height = y + 38.0 + PAD;
+        SvgBackend::new().render_scene(&scene) + "\n"
+    }
+
+    /// The legend, in as many lines as it needs; returns where it ends.
+    fn legend(&self, scene: &mut Scene, left: f64, right: f64, top: f64) -> f64 {
+        let (mut x, mut y) = (left, top);
+        for (colour, name) in &self.legend {
+            let wide = 16.0 + name.width() as f64 * TEXT.1 + 18.0;
+            if x > left && x + wide > right {
+                (x, y) = (left, y + 18.0);
+            }
+            scene.add(rect((x, y), (11.0, 11.0), COLOURS[(*colour).min(OWN)]));
+            scene.add(text(x + 16.0, y + 10.0, name, TextAnchor::Start, false));
+            x += wide;
+        }
+        if self.legend.is_empty() { y } else { y + 22.0 }
+    }
+}
+
+fn text(x: f64, y: f64, content: &str, anchor: TextAnchor, bold: bool) -> Primitive {
+    Primitive::Text { x, y, content: escaped(content), size: TEXT.0, anchor, rotate: None, bold, color: None }
+}
+
+fn rect((x, y): (f64, f64), (width, height): (f64, f64), colour: &str) -> Primitive {
+    Primitive::Rect { x, y, width, height, fill: colour.into(), stroke: None, stroke_width: None, opacity: None }
+}
+
+fn line((x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &str, dashes: Option<&str>) -> Primitive {
+    let stroke_dasharray = dashes.map(str::to_owned);
+    Primitive::Line { x1, y1, x2, y2, stroke: colour.into(), stroke_width: 1.0, stroke_dasharray }
+}
+
+/// The area under a line of steps, the last of which reaches to the right.
+fn steps(points: &[(f64, f64)], x: impl Fn(f64) -> f64, y: impl Fn(f64) -> f64, right: f64) -> Primitive {
+    let begin = points.first().map_or(right, |(at, _)| x(*at));
+    let mut d = format!("M{begin:.1} {:.1}", y(0.0));
+    for (at, value) in points {
+        // Writing to a text cannot fail.
+        let _ = write!(d, "H{:.1}V{:.1}", x(*at), y(*value));
+    }
+    let _ = write!(d, "H{right:.1}V{:.1}Z", y(0.0));
+    let stroke_dasharray = None;
+    let area = PathData {
+        d,
+        fill: Some(IN_USE.into()),
+        stroke: "none".into(),
+        stroke_width: 0.0,
+        opacity: None,
+        stroke_dasharray,
+    };
+    Primitive::Path(Box::new(area))
+}

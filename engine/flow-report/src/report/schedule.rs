@@ -1,0 +1,118 @@
+//! Schedules of simulations that a section shows: which instance is meant, told at planning if it is none or several, and its
+//! picture.
+
+use flow_core::{Diagnostic, PlannedStep, StepResult, StepView};
+use serde::{Deserialize, Serialize};
+
+use super::charts::Chart;
+use super::with::ScheduleWith;
+use crate::columns::{same, written};
+use crate::gantt::{Frame, Gantt};
+use crate::words::{Args, Words, join};
+
+/// The step whose instances have a schedule.
+const SIMULATE: &str = "flow/simulate";
+/// The file that has it.
+const FILE: &str = "schedule.json";
+
+/// The schedule of an instance.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Scheduled {
+    /// Its chart's file, which no other chart of the report has.
+    pub(crate) file: String,
+    /// The instance.
+    pub(crate) label: String,
+    /// Of how many simulations this is the first.
+    pub(crate) of: u32,
+    /// The schedule.
+    pub(crate) gantt: Gantt,
+}
+
+/// What is wrong with an entry of `schedules`, and at which key of it.
+pub(super) fn check(with: &ScheduleWith, step: &PlannedStep) -> Option<(String, Diagnostic)> {
+    let from = &with.from;
+    if step.uses.as_deref() != Some(SIMULATE) {
+        let what = Diagnostic::new(format!("`{from}` is no simulation")).label("expected a `flow/simulate` step");
+        return Some(("/from".into(), what));
+    }
+    let axes = step.axes.as_ref()?;
+    for (axis, value) in &with.at {
+        let Some(values) = axes.get(axis) else {
+            let what = Diagnostic::new(format!("step `{from}` has no axis `{axis}`"));
+            return Some((format!("/where/{axis}"), what.nearest(axis, axes.keys().map(String::as_str))));
+        };
+        if !values.iter().any(|known| same(known, value)) {
+            let value = written(value);
+            let what = Diagnostic::new(format!("`{axis}` has no value `{value}` in step `{from}`"));
+            let known: Vec<String> = values.iter().map(written).collect();
+            return Some((format!("/where/{axis}"), what.nearest(&value, known.iter().map(String::as_str))));
+        }
+    }
+    let (axis, values) = axes.iter().find(|(axis, values)| values.len() > 1 && !with.at.contains_key(*axis))?;
+    let what = Diagnostic::new(format!("step `{from}` has several schedules, for it also varies by `{axis}`"));
+    let example = values.first().map(written).unwrap_or_default();
+    Some((String::new(), what.help(format!("choose one: `where: {{{axis}: {example}, …}}`"))))
+}
+
+/// The schedule that an entry means, and its result; where there is none, who has none and why is left out.
+pub(super) fn scheduled<'a>(
+    with: &ScheduleWith,
+    view: &'a StepView,
+    number: usize,
+    left_out: &mut Vec<(String, String)>,
+) -> Result<Option<(Scheduled, &'a StepResult)>, String> {
+    let meant = |result: &StepResult| {
+        with.at.iter().all(|(axis, value)| result.axes.get(axis).is_some_and(|own| same(own, value)))
+    };
+    let mut found = view.results.iter().zip(&view.files).filter(|(result, _)| meant(result));
+    let Some((result, files)) = found.next() else {
+        let Some(why) = &view.absent else {
+            return Err(format!("`schedules`: step `{}` has no instance at `where: {}`", with.from, point(with)));
+        };
+        left_out.push((with.from.clone(), why.clone()));
+        return Ok(None);
+    };
+    if let Some((other, _)) = found.find(|(other, _)| other.axes != result.axes) {
+        let (one, other) = (&result.label, &other.label);
+        return Err(format!("`schedules`: `where: {}` means `{one}` and `{other}`; choose one", point(with)));
+    }
+    let Some(json) = files.get(FILE) else {
+        left_out.push((result.label.clone(), result.message.clone().unwrap_or_else(|| "it has no schedule".into())));
+        return Ok(None);
+    };
+    let gantt: Gantt = serde_json::from_slice(json)
+        .map_err(|e| format!("the schedule of `{}` cannot be read ({e}); run the step again", result.label))?;
+    // What it tells is a mean of all simulations.
+    let of = result.metrics.get("makespan").and_then(|makespan| makespan.epochs).unwrap_or(1);
+    Ok(Some((Scheduled { file: format!("schedule-{number}.svg"), label: result.label.clone(), of, gantt }, result)))
+}
+
+fn point(with: &ScheduleWith) -> String {
+    let at: Vec<String> = with.at.iter().map(|(axis, value)| format!("{axis}: {}", written(value))).collect();
+    format!("{{{}}}", at.join(", "))
+}
+
+/// The pictures: over one time, and with one scale for who waits, so that they can be compared.
+pub(super) fn charts(schedules: &[Scheduled], words: &Words, langs: &[&str], all: &[&str]) -> Vec<Chart> {
+    let frame = Frame::around(schedules.iter().map(|scheduled| &scheduled.gantt));
+    let chart = |(n, Scheduled { file, label, of, gantt }): (usize, &Scheduled)| {
+        let args = |lang: &str| {
+            let part = gantt.part(words, lang, frame);
+            let whole = if part.is_empty() { "yes" } else { "no" };
+            Args::new().with("label", label.clone()).with("part", part).with("whole", whole).count("of", *of as usize)
+        };
+        let caption = langs.iter().map(|lang| {
+            let what = words.text(lang, "chart-schedule-caption", &args(lang));
+            // How to read it is said once.
+            let how = if n == 0 { words.text(lang, "chart-schedule-how", &Args::new()) } else { String::new() };
+            format!("{what}{}{how}", if how.is_empty() || *lang == "zh" { "" } else { " " })
+        });
+        Chart {
+            file: file.clone(),
+            alt: join(langs.iter().map(|lang| words.text(lang, "chart-schedule-alt", &args(lang)))),
+            caption: caption.collect::<Vec<_>>().join("\\\n"),
+            svg: gantt.drawn(words, all, label, frame),
+        }
+    };
+    schedules.iter().enumerate().map(chart).collect()
+}
