@@ -65,8 +65,19 @@ def cache():
 
 
 def check_tools(command):
-    if command[:1] == ["cargo"] and not shutil.which(os.environ.get("CXX", "c++")):
+    if command[:1] != ["cargo"]:
+        return
+    if not shutil.which(os.environ.get("CXX", "c++")):
         give_up("no C++ compiler; install one and run again: apt-get install g++")
+    # libjpeg-turbo, which decodes photographs, is built with them.
+    tools = ["cmake", "nasm"] if os.uname().machine == "x86_64" else ["cmake"]
+    missing = [tool for tool in tools if not shutil.which(tool)]
+    if missing and os.geteuid() == 0 and shutil.which("apt-get"):
+        say(f"torch: installing {' and '.join(missing)}")
+        for words in (["update", "-q"], ["install", "-q", "-y", *missing]):
+            subprocess.run(["apt-get", *words], stdout=sys.stderr)
+    if missing := [tool for tool in missing if not shutil.which(tool)]:
+        give_up(f"no {' and no '.join(missing)}; install and run again: apt-get install {' '.join(missing)}")
 
 
 def has_driver():

@@ -4,23 +4,21 @@
 //! with 0 they work only while the caller waits, which is right where both share the same CPUs.
 
 use std::collections::VecDeque;
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use fast_image_resize::Resizer;
-use fastrand::Rng;
 use flow_plugin::Error;
 use tch::{Kind, TchError, Tensor};
 
 use crate::dataset::Dataset;
-use crate::decode::decode;
 use crate::native;
 use crate::pixels::Pixels;
 use crate::random;
-use crate::transform::Transform;
+use crate::transform::{Tools, Transform};
 
 /// The threads, and what they need to know.
 pub(crate) struct Loader {
@@ -173,9 +171,9 @@ impl Drop for Pass<'_> {
 impl Shared {
     /// The life of one thread.
     fn serve(&self) {
-        let mut resizer = Resizer::new();
+        let (mut bytes, mut tools) = (Vec::new(), None);
         while let Some(job) = self.take() {
-            let made = catch_unwind(AssertUnwindSafe(|| self.make(&job, &mut resizer)))
+            let made = catch_unwind(AssertUnwindSafe(|| self.make(&job, &mut bytes, &mut tools)))
                 .unwrap_or_else(|_| Err("the decoder panicked; the log says where".to_owned()));
             let mut state = lock(&job.batch.state);
             if let Err(error) = made {
@@ -202,11 +200,15 @@ impl Shared {
         }
     }
 
-    fn make(&self, job: &Job, resizer: &mut Resizer) -> Result<(), String> {
-        let bytes = fs::read(&self.data.samples[job.sample].file).map_err(|error| error.to_string())?;
-        let picture = decode(&bytes)?;
-        let mut random = job.augment.map(Rng::with_seed);
-        job.batch.pixels.fill(job.slot, |out| self.transform.apply(&picture, random.as_mut(), resizer, out))
+    fn make(&self, job: &Job, bytes: &mut Vec<u8>, tools: &mut Option<Tools>) -> Result<(), String> {
+        let tools = match tools {
+            Some(tools) => tools,
+            None => tools.insert(Tools::new()?),
+        };
+        bytes.clear();
+        let read = File::open(&self.data.samples[job.sample].file).and_then(|mut file| file.read_to_end(bytes));
+        read.map_err(|error| error.to_string())?;
+        job.batch.pixels.fill(job.slot, |out| self.transform.apply(bytes, job.augment, tools, out))
     }
 }
 
@@ -227,7 +229,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::path::Path;
+
+    use fastrand::Rng;
 
     use super::*;
     use crate::dataset::{Sample, Version};
@@ -276,10 +281,10 @@ mod tests {
         let transform = Transform::new(&data, true);
         let mut reference = Vec::new();
         for sample in order {
-            let picture = decode(&fs::read(&data.samples[sample].file).unwrap()).unwrap();
+            let bytes = fs::read(&data.samples[sample].file).unwrap();
             let mut out = vec![0; 3 * (SIZE * SIZE) as usize];
-            let mut random = Rng::with_seed(random::seed([9, sample as u64]));
-            transform.apply(&picture, Some(&mut random), &mut Resizer::new(), &mut out).unwrap();
+            let seed = random::seed([9, sample as u64]);
+            transform.apply(&bytes, Some(seed), &mut Tools::new().unwrap(), &mut out).unwrap();
             reference.extend(out);
         }
         for (threads, ahead) in [(1, 0), (2, 0), (3, 2), (4, 100)] {

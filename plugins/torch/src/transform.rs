@@ -5,7 +5,7 @@ use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer
 use fastrand::Rng;
 
 use crate::dataset::{Dataset, Version};
-use crate::decode::Picture;
+use crate::decode::{Crop, Decoder, Picture, decode};
 
 /// The smallest part of a photo's area that a random crop keeps, and the widest that it is stretched.
 const CROP_AREA: f64 = 0.35;
@@ -19,13 +19,18 @@ pub(crate) struct Transform {
     flip: bool,
 }
 
-/// A part of a picture, in pixels.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Crop {
-    left: f64,
-    top: f64,
-    width: f64,
-    height: f64,
+/// What a thread keeps from one picture to the next.
+pub(crate) struct Tools {
+    decoder: Decoder,
+    picture: Picture,
+    resizer: Resizer,
+}
+
+impl Tools {
+    /// Errors only where memory has run out.
+    pub(crate) fn new() -> Result<Self, String> {
+        Ok(Self { decoder: Decoder::new()?, picture: Picture::default(), resizer: Resizer::new() })
+    }
 }
 
 impl Transform {
@@ -34,26 +39,33 @@ impl Transform {
         Self { version: data.version, size: data.size, flip }
     }
 
-    /// Writes the picture into `out`, pixel after pixel, augmented if there is a generator.
+    /// Writes the picture in a file's `bytes` into `out`, pixel after pixel, augmented if there is a seed.
     pub(crate) fn apply(
         &self,
-        picture: &Picture,
-        augment: Option<&mut Rng>,
-        resizer: &mut Resizer,
+        bytes: &[u8],
+        augment: Option<u64>,
+        tools: &mut Tools,
         out: &mut [u8],
     ) -> Result<(), String> {
-        let (mut crop, mut flip) = (centre(picture), false);
-        if let Some(random) = augment {
-            if self.version == Version::V7 {
-                crop = random_crop(picture, random);
-            }
-            flip = self.flip && random.bool();
-        }
-        if picture.width == self.size && picture.height == self.size && self.version == Version::V11 {
-            out.copy_from_slice(&picture.rgb);
-            self.mirror(flip, out);
-            return Ok(());
-        }
+        let choose = |width, height| self.choose(width, height, augment);
+        let (crop, flip) = decode(bytes, self.size, choose, &mut tools.decoder, &mut tools.picture)?;
+        self.resize(&tools.picture, crop, &mut tools.resizer, out)?;
+        self.mirror(flip, out);
+        Ok(())
+    }
+
+    /// Which part of a picture of this size is taken, and whether it is flipped.
+    fn choose(&self, width: u32, height: u32, augment: Option<u64>) -> (Crop, bool) {
+        let (width, height) = (f64::from(width), f64::from(height));
+        let Some(mut random) = augment.map(Rng::with_seed) else { return (centre(width, height), false) };
+        let crop = match self.version {
+            Version::V7 => random_crop(width, height, &mut random),
+            Version::V11 => centre(width, height),
+        };
+        (crop, self.flip && random.bool())
+    }
+
+    fn resize(&self, picture: &Picture, crop: Crop, resizer: &mut Resizer, out: &mut [u8]) -> Result<(), String> {
         let source = ImageRef::new(picture.width, picture.height, &picture.rgb, PixelType::U8x3)
             .map_err(|error| error.to_string())?;
         let mut small =
@@ -64,9 +76,7 @@ impl Transform {
             crop.width,
             crop.height,
         );
-        resizer.resize(&source, &mut small, &options).map_err(|error| error.to_string())?;
-        self.mirror(flip, out);
-        Ok(())
+        resizer.resize(&source, &mut small, &options).map_err(|error| error.to_string())
     }
 
     fn mirror(&self, flip: bool, pixels: &mut [u8]) {
@@ -79,15 +89,13 @@ impl Transform {
 }
 
 /// The largest square in the middle.
-fn centre(picture: &Picture) -> Crop {
-    let (width, height) = (f64::from(picture.width), f64::from(picture.height));
+fn centre(width: f64, height: f64) -> Crop {
     let side = width.min(height);
     Crop { left: (width - side) / 2.0, top: (height - side) / 2.0, width: side, height: side }
 }
 
 /// A part of random area and proportions; the middle where ten tries do not fit.
-fn random_crop(picture: &Picture, random: &mut Rng) -> Crop {
-    let (width, height) = (f64::from(picture.width), f64::from(picture.height));
+fn random_crop(width: f64, height: f64, random: &mut Rng) -> Crop {
     for _ in 0..10 {
         let area = width * height * (CROP_AREA + (1.0 - CROP_AREA) * random.f64());
         let ratio = CROP_RATIO.powf(2.0 * random.f64() - 1.0);
@@ -96,7 +104,7 @@ fn random_crop(picture: &Picture, random: &mut Rng) -> Crop {
             return Crop { left: (width - w) * random.f64(), top: (height - h) * random.f64(), width: w, height: h };
         }
     }
-    centre(picture)
+    centre(width, height)
 }
 
 #[cfg(test)]
@@ -107,45 +115,49 @@ mod tests {
         Dataset { version, size, classes: Vec::new(), mean: [0.5; 3], std: [0.25; 3], samples: Vec::new() }
     }
 
-    fn picture(width: u32, height: u32) -> Picture {
-        let pixels = (0..height).flat_map(|y| (0..width).flat_map(move |x| [x as u8, y as u8, 7]));
-        Picture { width, height, rgb: pixels.collect() }
+    /// A picture and the bytes of it as a PNG.
+    fn picture(width: u32, height: u32) -> (Vec<u8>, Vec<u8>) {
+        let pixels: Vec<u8> = (0..height).flat_map(|y| (0..width).flat_map(move |x| [x as u8, y as u8, 7])).collect();
+        let bytes = png(width, height, &pixels);
+        (pixels, bytes)
     }
 
-    fn apply(transform: &Transform, picture: &Picture, augment: Option<u64>) -> Vec<u8> {
+    fn png(width: u32, height: u32, pixels: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, width, height);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.write_header().unwrap().write_image_data(pixels).unwrap();
+        bytes
+    }
+
+    fn apply(transform: &Transform, bytes: &[u8], augment: Option<u64>) -> Vec<u8> {
         let mut out = vec![0; 3 * (transform.size * transform.size) as usize];
-        let mut random = augment.map(Rng::with_seed);
-        transform.apply(picture, random.as_mut(), &mut Resizer::new(), &mut out).unwrap();
+        transform.apply(bytes, augment, &mut Tools::new().unwrap(), &mut out).unwrap();
         out
     }
 
     #[test]
     fn v11_is_mirrored_or_left_alone() {
         let transform = |flip| Transform::new(&data(Version::V11, 4), flip);
-        let (pixels, plain) = (picture(4, 4), apply(&transform(false), &picture(4, 4), None));
-        assert_eq!(plain, pixels.rgb);
+        let (pixels, bytes) = picture(4, 4);
+        let plain = apply(&transform(false), &bytes, None);
+        assert_eq!(plain, pixels);
         let mirrored: Vec<u8> = plain.chunks(12).flat_map(|row| row.rchunks(3).flatten().copied()).collect();
-        let seen: Vec<_> = (0..20).map(|seed| apply(&transform(true), &pixels, Some(seed))).collect();
+        let seen: Vec<_> = (0..20).map(|seed| apply(&transform(true), &bytes, Some(seed))).collect();
         assert!(seen.iter().all(|image| *image == plain || *image == mirrored));
         assert!(seen.contains(&plain) && seen.contains(&mirrored));
-        assert!((0..20).all(|seed| apply(&transform(false), &pixels, Some(seed)) == plain));
+        assert!((0..20).all(|seed| apply(&transform(false), &bytes, Some(seed)) == plain));
     }
 
     #[test]
     fn a_random_crop_stays_inside_and_keeps_its_share() {
-        for (width, height) in [(500, 375), (375, 500), (64, 64), (1000, 10)] {
-            let photo = Picture { width, height, rgb: Vec::new() };
+        for (width, height) in [(500.0, 375.0), (375.0, 500.0), (64.0, 64.0), (1000.0, 10.0)] {
             let mut random = Rng::with_seed(3);
             for _ in 0..200 {
-                let Crop { left, top, width: w, height: h } = random_crop(&photo, &mut random);
-                assert!(
-                    left >= 0.0
-                        && left + w <= f64::from(width) + 1e-9
-                        && top >= 0.0
-                        && top + h <= f64::from(height) + 1e-9
-                );
-                let share = w * h / f64::from(width * height);
-                assert!(share >= CROP_AREA - 1e-9 || Crop { left, top, width: w, height: h } == centre(&photo));
+                let Crop { left, top, width: w, height: h } = random_crop(width, height, &mut random);
+                assert!(left >= 0.0 && left + w <= width + 1e-9 && top >= 0.0 && top + h <= height + 1e-9);
+                let share = w * h / (width * height);
+                assert!(share >= CROP_AREA - 1e-9 || Crop { left, top, width: w, height: h } == centre(width, height));
             }
         }
     }
@@ -153,9 +165,32 @@ mod tests {
     #[test]
     fn what_validates_is_the_centre_square() {
         let transform = Transform::new(&data(Version::V7, 4), true);
-        let wide = picture(8, 4);
-        let square: Vec<u8> = wide.rgb.chunks(24).flat_map(|row| row[6..18].to_vec()).collect();
-        let square = Picture { width: 4, height: 4, rgb: square };
-        assert_eq!(apply(&transform, &wide, None), apply(&transform, &square, None));
+        let (pixels, wide) = picture(8, 4);
+        let square: Vec<u8> = pixels.chunks(24).flat_map(|row| row[6..18].to_vec()).collect();
+        assert_eq!(apply(&transform, &wide, None), square);
+    }
+
+    #[test]
+    fn what_a_jpeg_becomes_is_what_its_pixels_become() {
+        let transform = Transform::new(&data(Version::V7, 64), true);
+        let photo: Vec<u8> = (0..150 * 200)
+            .flat_map(|i| {
+                let (x, y) = (f64::from(i % 200), f64::from(i / 200));
+                [(x / 9.0).sin(), (y / 11.0).cos(), ((x + y) / 17.0).sin()].map(|v| (127.0 + 100.0 * v) as u8)
+            })
+            .collect();
+        let mut jpeg = Vec::new();
+        jpeg_encoder::Encoder::new(&mut jpeg, 95).encode(&photo, 200, 150, jpeg_encoder::ColorType::Rgb).unwrap();
+        let whole = |width: u32, height: u32| {
+            (Crop { left: 0.0, top: 0.0, width: f64::from(width), height: f64::from(height) }, ())
+        };
+        let mut all = Picture::default();
+        decode(&jpeg, 64, whole, &mut Decoder::new().unwrap(), &mut all).unwrap();
+        let decoded = png(200, 150, &all.rgb);
+        for seed in [None, Some(1), Some(2), Some(3), Some(4)] {
+            let (ours, wanted) = (apply(&transform, &jpeg, seed), apply(&transform, &decoded, seed));
+            let worst = ours.iter().zip(&wanted).map(|(a, b)| a.abs_diff(*b)).max();
+            assert!(worst <= Some(6), "{seed:?}: off by {worst:?}");
+        }
     }
 }
