@@ -68,6 +68,9 @@ pub struct Observation {
     pub gpu_memory: u64,
     /// Mean load of the busiest GPU, 0 to 1.
     pub gpu_load: f64,
+    /// The same from start to end, whatever counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_load_whole: Option<f64>,
     /// Model of its first GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_model: Option<String>,
@@ -103,6 +106,7 @@ impl Observation {
             rss_peak: result.usage.rss_peak,
             gpu_memory: gpus.iter().map(|gpu| gpu.memory_peak).max().unwrap_or(0),
             gpu_load: gpus.iter().map(|gpu| gpu.load_mean).fold(0.0, f64::max),
+            gpu_load_whole: gpus.iter().filter_map(|gpu| gpu.load_whole).reduce(f64::max),
             gpu_model: seen.gpu_models.first().cloned(),
             point: result
                 .params

@@ -211,6 +211,9 @@ pub struct GpuUsage {
     pub unverified: bool,
     /// Mean GPU load, 0 to 1: the share of time in which a kernel ran.
     pub load_mean: f64,
+    /// The same from start to end, whatever counts: also what comes before the first epoch and after the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_whole: Option<f64>,
     /// Peak GPU load.
     pub load_peak: f64,
     /// Share of time with GPU load above 90 %.

@@ -48,8 +48,10 @@ impl Device {
 pub(crate) struct Alone {
     /// Seconds an epoch; 0 where it has none.
     pub(crate) epoch_s: f64,
-    /// Share of time in which it keeps its GPUs busy.
+    /// Share of time in which its epochs keep its GPUs busy.
     pub(crate) busy: f64,
+    /// Share of its life that its epochs take: before and after them its GPUs are idle.
+    pub(crate) epochs: f64,
     /// Cores that it keeps busy.
     pub(crate) cores: f64,
 }
@@ -138,6 +140,7 @@ impl History {
         Some(Alone {
             epoch_s: of(|seen| seen.epoch_s.unwrap_or(0.0))?,
             busy: of(|seen| seen.gpu_load)?,
+            epochs: of(|seen| if seen.gpu_load > 0.0 { (busy(seen) / seen.gpu_load).min(1.0) } else { 1.0 })?,
             cores: of(|seen| seen.cpu_cores)?,
         })
     }
@@ -162,7 +165,10 @@ impl History {
             if let (Some(one), Some(other)) = found
                 && agrees(expansion, one, seen)
             {
-                pairs.entry((one.id, other.id)).or_default().push(sharing.slowdown);
+                // Epochs were slowed down; the rest of its life was not.
+                let model = seen.gpu_model.as_deref().unwrap_or_default();
+                let epochs = self.alone(expansion, one, model).map_or(1.0, |alone| alone.epochs);
+                pairs.entry((one.id, other.id)).or_default().push(1.0 + epochs * (sharing.slowdown - 1.0));
             }
         }
         let both = |&(one, other): &(InstanceId, InstanceId)| pairs.contains_key(&(other, one));
@@ -290,9 +296,14 @@ fn common(seen: &[&Observation]) -> Estimate {
     };
     Estimate {
         cpu_milli: milli(|seen| seen.cpu_cores),
-        gpu_busy_milli: milli(|seen| seen.gpu_load).filter(|_| seen.iter().any(|seen| seen.gpu_memory > 0)),
+        gpu_busy_milli: milli(busy).filter(|_| seen.iter().any(|seen| seen.gpu_memory > 0)),
         ..Estimate::default()
     }
+}
+
+/// How busy an attempt kept its GPUs from start to end: while it starts, others have them.
+fn busy(seen: &Observation) -> f64 {
+    seen.gpu_load_whole.unwrap_or(seen.gpu_load)
 }
 
 fn runs(n: usize) -> String {
@@ -358,7 +369,7 @@ impl<'a> Others<'a> {
         // The upper end, and nothing where it is too far from what was seen: then it has its GPU alone.
         let memory = self.along(Curve::Grows, |seen| Some(seen.gpu_memory as f64)).filter(|memory| !memory.far);
         estimate.gpu_memory = memory.map(|memory| memory.high as u64);
-        let busy = self.along(Curve::Any, |seen| Some(seen.gpu_load));
+        let busy = self.along(Curve::Any, |seen| Some(busy(seen)));
         estimate.gpu_busy_milli = busy.map(|busy| (busy.value.min(1.0) * 1e3).round() as u32);
         estimate.samples = seen.len() as u32;
         let beyond = match wall {

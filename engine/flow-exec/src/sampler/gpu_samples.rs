@@ -181,6 +181,7 @@ impl OnCard {
             memory_mean: mean(|s| s.memory).round() as u64,
             unverified: self.unverified,
             load_mean: mean(|s| s.load),
+            load_whole: self.mean(&[], |s| Some(s.load)),
             load_peak: self.load_peak,
             load_above_90: mean(|s| s.load_full),
             memory_load_mean: mean(|s| s.memory_load),
@@ -254,6 +255,7 @@ mod tests {
         let of = |windows: &[Window]| samples.figures(windows).gpus.remove(0);
         let close = |a: f64, b: f64| (a - b).abs() < 1e-6;
         assert!(close(of(&[]).load_mean, 0.75) && close(of(&[]).load_above_90, 0.5), "{:?}", of(&[]));
+        assert!(of(&[(101.0, 103.0)]).load_whole.is_some_and(|load| close(load, 0.75)));
         assert!(close(of(&[(101.0, 103.0)]).load_mean, 0.5) && close(of(&[(106.0, 110.0)]).load_above_90, 1.0));
         assert_eq!((of(&[(101.0, 103.0)]).memory_mean, of(&[(101.0, 103.0)]).memory_peak), (1_000, 2_000));
         assert_eq!((of(&[]).load_peak, of(&[]).memory_load_peak, of(&[]).pcie), (1.0, 0.25, Some((5, 16))));
