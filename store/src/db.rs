@@ -133,7 +133,9 @@ impl Db {
     pub(crate) fn scan_objects(&self, mut each: impl FnMut(&[u8], Digest)) -> Result<()> {
         let mut found = self.sled.iter();
         while let Some((key, value)) = guarded(&self.path, || found.next().transpose())? {
-            elsewhere(&value).map(|digest| each(&key, digest));
+            if let Some(digest) = elsewhere(&value) {
+                each(&key, digest);
+            }
         }
         Ok(())
     }
@@ -149,6 +151,10 @@ impl Db {
 /// Bytes that this user can still write on the disk of a folder.
 fn free(folder: &Path) -> Result<u64> {
     let found = statvfs(folder).map_err(|e| StoreError::io("look at the disk of", folder)(e.into()))?;
+    if found.blocks() == 0 {
+        // It tells nothing of itself, as some file systems in user space do.
+        return Ok(u64::MAX);
+    }
     // Some of it is kept for root.
     let blocks = if Uid::effective().is_root() { found.blocks_free() } else { found.blocks_available() };
     Ok(blocks as u64 * found.fragment_size() as u64)
