@@ -1,8 +1,9 @@
 //! What an instance waits for, as a value: what was asked for against what there is, and who holds it. Words are made
 //! elsewhere.
 
+use super::demand::Demand;
 use super::machine::Scheduler;
-use super::resources::{Demand, Ledger};
+use super::resources::Ledger;
 use super::state::{Class, Core, Ending, State, Window};
 use crate::{AttemptId, GpuId, InstanceId, Outcome, Time};
 

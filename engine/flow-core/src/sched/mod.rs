@@ -4,7 +4,7 @@
 //! events ──▶ machine ── state (the one setter) ── settle (what blocks what) ── groups (barrier and window)
 //!               │ tick: one decision
 //!               ▼
-//!            policy ── proposes ──▶ admit ── places in ──▶ resources ──▶ actions
+//!            policy ── proposes ──▶ admit ── asks ──▶ place (in resources) ──▶ start ──▶ actions
 //! ```
 //!
 //! What its driver owes it, live or simulated:
@@ -29,12 +29,15 @@ mod api;
 mod check;
 pub mod company;
 pub mod contention;
+mod demand;
 mod explain;
 mod groups;
 mod machine;
+mod place;
 pub mod policy;
 mod resources;
 mod settle;
+mod start;
 mod state;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::admit::{Grounds, Reservation};
 use super::api::{Answer, Capacity, Limits, Task};
-use super::resources::Demand;
+use super::demand::Demand;
 use crate::{AttemptId, CorunGpus, GroupId, InstanceId, Outcome, Span, Time};
 
 /// Where an instance stands.

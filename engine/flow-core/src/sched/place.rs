@@ -1,0 +1,264 @@
+//! Where a demand would go now, if anywhere: which GPUs, and whether those who hold them can bear it. Changes nothing in the
+//! books.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::api::{Placement, Placer, Sharing};
+use super::contention::{self, Host, Load, UNKNOWN_DEVICE};
+use super::demand::{Asks, Demand, GpuMemory};
+use super::resources::{Gpu, Held, Ledger};
+use crate::{CorunGpus, GpuId, InstanceId};
+
+/// How a demand joins others on their GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Joins {
+    /// There are none, or it is expected to pay.
+    Well,
+    /// To find out whether it pays.
+    OnTrial,
+}
+
+/// Something that runs, or would.
+struct Work<'a> {
+    /// Where it may have been measured beside another.
+    instance: Option<InstanceId>,
+    asks: &'a Asks,
+    gpus: &'a [GpuId],
+}
+
+impl<'a> Work<'a> {
+    fn of(held: &'a Held) -> Self {
+        Work { instance: Some(held.instance), asks: &held.asks, gpus: &held.placement.gpus }
+    }
+
+    /// What it was measured to take beside the only other one on its GPUs, alone taking 1.
+    fn measured(&self, all: &[Work<'_>], sharing: &Sharing) -> Option<f64> {
+        let shares =
+            |other: &&Work<'_>| !std::ptr::eq(*other, self) && other.gpus.iter().any(|gpu| self.gpus.contains(gpu));
+        let mut others = all.iter().filter(shares);
+        let other = others.next().filter(|_| others.next().is_none())?;
+        sharing.pairs.get(&(self.instance?, other.instance?)).copied()
+    }
+}
+
+/// What is done at once.
+#[derive(Clone, Copy)]
+struct Prospect {
+    /// The speed of the slowest, alone being 1.
+    slowest: f64,
+    /// The sum of all speeds.
+    sum: f64,
+}
+
+impl Prospect {
+    fn of(work: &[Work<'_>], ledger: &Ledger, devices: &[f64]) -> Self {
+        let load = |work: &Work<'_>| Load {
+            cores: work.asks.cpu_milli as f64 / 1e3,
+            gpu_busy: f64::from(work.asks.gpu_milli) / 1e3,
+            gpus: work.gpus.iter().map(|gpu| gpu.index()).collect(),
+        };
+        let loads: Vec<Load> = work.iter().map(load).collect();
+        let measured: Vec<Option<f64>> = match ledger.sharing.pairs.is_empty() {
+            true => Vec::new(),
+            false => work.iter().map(|one| one.measured(work, &ledger.sharing)).collect(),
+        };
+        let host = Host { cores: ledger.cpus as f64, devices: devices.to_vec() };
+        let speeds = contention::speeds_where(&loads, &measured, &host);
+        Prospect { slowest: speeds.iter().copied().fold(1.0, f64::min), sum: speeds.iter().sum() }
+    }
+}
+
+impl Ledger {
+    /// Whether a demand could be placed now.
+    pub(super) fn fits(&self, demand: &Demand) -> bool {
+        self.sums_suffice(demand)
+            && match (demand.gpus, self.placer) {
+                (0, _) => true,
+                (gpus, Placer::Emptiest) if self.empty_takers(demand) >= gpus as usize => true,
+                _ => self.choose(demand).is_some_and(|gpus| self.joins(demand, &gpus).is_some()),
+            }
+    }
+
+    /// The GPUs that would take a demand.
+    fn takers(&self, demand: &Demand) -> impl Iterator<Item = (GpuId, &Gpu)> {
+        (0..).map(GpuId).zip(&self.gpus).filter(|(_, gpu)| gpu.takes(demand))
+    }
+
+    fn empty_takers(&self, demand: &Demand) -> usize {
+        self.takers(demand).filter(|(_, gpu)| gpu.holders.is_empty()).count()
+    }
+
+    /// The GPUs that a demand would get.
+    fn choose(&self, demand: &Demand) -> Option<Vec<GpuId>> {
+        let (node, best) = match self.placer {
+            _ if demand.gpus == 0 => return Some(Vec::new()),
+            Placer::Emptiest => return self.emptiest(demand),
+            Placer::First { node } => (node.max(1), false),
+            Placer::Best { node } => (node.max(1), true),
+        };
+        let mut nodes: BTreeMap<u32, Vec<GpuId>> = BTreeMap::new();
+        for (id, _) in self.takers(demand) {
+            nodes.entry(id.0 / node).or_default().push(id);
+        }
+        let (whole, rest) = (demand.gpus / node, (demand.gpus % node) as usize);
+        let mut chosen = Vec::new();
+        for _ in 0..whole {
+            let free = nodes.iter().find(|(_, gpus)| gpus.len() == node as usize).map(|(&id, _)| id)?;
+            chosen.extend(nodes.remove(&free)?);
+        }
+        if rest > 0 {
+            let mut enough = nodes.values().filter(|gpus| gpus.len() >= rest);
+            let from = if best { enough.min_by_key(|gpus| gpus.len()) } else { enough.next() };
+            chosen.extend(from?.iter().take(rest));
+        }
+        chosen.sort();
+        Some(chosen)
+    }
+
+    /// Empty cards first, of the others those that are least busy; without strangers, with most room.
+    fn emptiest(&self, demand: &Demand) -> Option<Vec<GpuId>> {
+        let key = |(id, gpu): (GpuId, &Gpu)| {
+            (self.busy_milli(gpu), gpu.holders.len(), gpu.state.strangers > 0, Reverse(gpu.free()), id)
+        };
+        let mut takers: Vec<_> = self.takers(demand).map(key).collect();
+        let wanted = demand.gpus as usize;
+        if takers.len() > wanted {
+            takers.select_nth_unstable(wanted);
+            takers.truncate(wanted);
+        }
+        let mut chosen: Vec<GpuId> = takers.into_iter().map(|(.., id)| id).collect();
+        chosen.sort();
+        (chosen.len() == wanted).then_some(chosen)
+    }
+
+    fn busy_milli(&self, gpu: &Gpu) -> u32 {
+        gpu.holders.iter().filter_map(|h| self.holders.get(&h.attempt)).map(|held| held.asks.gpu_milli).sum()
+    }
+
+    /// How a demand may join those who hold these GPUs, if it may.
+    fn joins(&self, demand: &Demand, gpus: &[GpuId]) -> Option<Joins> {
+        if gpus.iter().all(|gpu| self.gpus[gpu.index()].holders.is_empty()) {
+            return Some(Joins::Well);
+        }
+        let mut work: Vec<Work<'_>> = self.holders.values().map(Work::of).collect();
+        let before = Prospect::of(&work, self, &self.sharing.devices);
+        work.push(Work { instance: demand.paired, asks: &demand.asks, gpus });
+        let after = Prospect::of(&work, self, &self.sharing.devices);
+        // Sums of rounded numbers: what is exactly at a bound is within it.
+        let within = 1e-9;
+        let bearable = after.slowest + within >= 1.0 / self.sharing.slowdown;
+        let gains = |before: Prospect, after: Prospect| after.sum - before.sum + within >= self.sharing.gain;
+        if bearable && gains(before, after) {
+            return Some(Joins::Well);
+        }
+        let hoped = self.hoped(demand, gpus).filter(|_| bearable)?;
+        let after = Prospect::of(&work, self, &hoped);
+        work.pop();
+        gains(Prospect::of(&work, self, &hoped), after).then_some(Joins::OnTrial)
+    }
+
+    /// The prices at which a demand may join another on trial: where these two alone would have the GPUs, each would show
+    /// what that costs, and the CPU could not be to blame.
+    fn hoped(&self, demand: &Demand, gpus: &[GpuId]) -> Option<Vec<f64>> {
+        if self.sharing.trial.is_empty() {
+            return None;
+        }
+        let mut there = gpus.iter().flat_map(|gpu| &self.gpus[gpu.index()].holders).map(|hold| hold.attempt);
+        let other = there.next().filter(|first| there.all(|next| next == *first))?;
+        let held = self.holders.get(&other)?;
+        let only = |gpu: &GpuId| self.gpus[gpu.index()].holders.len() == 1;
+        let telling = demand.asks.telling && held.asks.telling && held.placement.gpus.iter().all(only);
+        if !telling || self.held_cpus + demand.asks.cpu_milli > self.cpus * 1_000 {
+            return None;
+        }
+        let mut devices = self.sharing.devices.clone();
+        devices.resize(self.gpus.len().max(devices.len()), UNKNOWN_DEVICE);
+        for gpu in gpus {
+            devices[gpu.index()] = self.sharing.trial.get(gpu.index()).copied().flatten()?;
+        }
+        Some(devices)
+    }
+
+    /// GPUs with room for a demand that it would share badly; those without holders are not told.
+    pub(super) fn crowded(&self, demand: &Demand) -> Option<Vec<GpuId>> {
+        let mut gpus = self.choose(demand).filter(|gpus| self.joins(demand, gpus).is_none())?;
+        gpus.retain(|gpu| !self.gpus[gpu.index()].holders.is_empty());
+        Some(gpus)
+    }
+
+    /// What the slower of both took, where a demand was measured beside the only one on a GPU, alone taking 1.
+    pub(super) fn measured_beside(&self, demand: &Demand, gpu: GpuId) -> Option<f64> {
+        let [hold] = self.gpus[gpu.index()].holders.as_slice() else { return None };
+        let (own, other) = (demand.paired?, self.holders.get(&hold.attempt)?.instance);
+        let of = |pair| self.sharing.pairs.get(&pair).copied();
+        Some(of((own, other))?.max(of((other, own))?))
+    }
+
+    /// Whether the CPUs suffice: what is declared is kept free, what history knows may go somewhat beyond.
+    pub(super) fn cpus_suffice(&self, demand: &Demand) -> bool {
+        let all = self.cpus * 1_000;
+        let bound = if demand.asks.cpu_learned { (all as f64 * self.sharing.cpu) as u64 } else { all };
+        u64::from(demand.cpus) <= self.cpus && self.held_cpus + demand.asks.cpu_milli <= bound
+    }
+
+    fn sums_suffice(&self, demand: &Demand) -> bool {
+        let memory = demand.memory;
+        (self.holders.is_empty() || !demand.machine_alone && !self.closed())
+            && self.holders.len() < self.jobs
+            && self.cpus_suffice(demand)
+            && self.held_memory.saturating_add(memory) <= self.memory
+    }
+
+    /// Where a demand would go now.
+    pub(super) fn place(&self, demand: &Demand) -> Option<Placement> {
+        if !self.sums_suffice(demand) {
+            return None;
+        }
+        let gpus = self.choose(demand)?;
+        let trial = self.joins(demand, &gpus)? == Joins::OnTrial;
+        let cards = || gpus.iter().map(|gpu| &self.gpus[gpu.index()]);
+        let room = cards().map(Gpu::free).min().unwrap_or(0);
+        let gpu_memory = match demand.gpu_memory {
+            GpuMemory::Unknown => room,
+            _ => cards().map(|gpu| demand.on_card(gpu.state.memory)).max().unwrap_or(0).min(room),
+        };
+        Some(Placement { gpus, cpus: demand.cpus, gpu_memory, memory: demand.memory, trial })
+    }
+
+    /// Where the members of a group would go now, in their order. Nothing of ours may run; CPUs, `-j` and what history
+    /// says of GPU memory do not count, GPUs and declared memory do.
+    pub(super) fn place_group(&self, mode: CorunGpus, members: &[Demand]) -> Option<Vec<Placement>> {
+        let memory = members.iter().fold(0u64, |sum, m| sum.saturating_add(m.memory));
+        if !self.holders.is_empty() || memory > self.memory {
+            return None;
+        }
+        let mut cards: Vec<_> = (0..self.gpus.len() as u32)
+            .map(|i| (GpuId(i), &self.gpus[i as usize]))
+            .filter(|(_, g)| g.state.alive)
+            .collect();
+        cards.sort_by_key(|(id, gpu)| (Reverse(gpu.free()), *id));
+        let mut room: Vec<u64> = cards.iter().map(|(_, gpu)| gpu.free()).collect();
+        // The largest demand chooses first, from the cards with most room: if any assignment exists, this one does.
+        let mut by_size: Vec<usize> = (0..members.len()).collect();
+        by_size.sort_by_key(|&m| (Reverse(members[m].declared()), m));
+        let mut placements = vec![Placement::default(); members.len()];
+        let mut next = 0;
+        for m in by_size {
+            let (demand, wanted) = (&members[m], members[m].gpus as usize);
+            let first = if mode == CorunGpus::Own { next } else { 0 };
+            next = first + wanted;
+            if next > cards.len() {
+                return None;
+            }
+            for free in &mut room[first..next] {
+                *free = free.checked_sub(demand.declared())?;
+            }
+            let mut gpus: Vec<GpuId> = cards[first..next].iter().map(|(id, _)| *id).collect();
+            gpus.sort();
+            let (cpus, gpu_memory, memory) = (demand.cpus, demand.declared(), demand.memory);
+            placements[m] = Placement { gpus, cpus, gpu_memory, memory, trial: false };
+        }
+        Some(placements)
+    }
+}

@@ -1,0 +1,105 @@
+//! Starts, preempts and ends the attempts of a unit, once it is decided. Decides nothing.
+
+use super::admit::Reservation;
+use super::api::{Action, Placement};
+use super::state::{Core, Live, State, Timer, Window};
+use crate::{AttemptId, InstanceId, Outcome, Span, Time};
+
+impl Core {
+    pub(super) fn start(&mut self, unit: InstanceId, out: &mut Vec<Action>) -> bool {
+        if self.node(unit).key.is_none() {
+            return false;
+        }
+        let Some(placements) = self.admit(unit) else { return false };
+        if self.reservation.as_ref().is_some_and(|r| r.unit == unit) {
+            self.reservation = None;
+        }
+        let members = self.members(unit).to_vec();
+        if let Some(group) = self.groups.get_mut(&unit) {
+            group.window = Window::Ahead;
+        }
+        for (instance, placement) in members.into_iter().zip(placements) {
+            self.start_attempt(instance, placement, out);
+        }
+        true
+    }
+
+    fn start_attempt(&mut self, instance: InstanceId, placement: Placement, out: &mut Vec<Action>) {
+        let attempt = AttemptId(self.next_attempt);
+        self.next_attempt += 1;
+        self.set(instance, State::Running { attempt });
+        let asks = self.node(instance).demand.asks;
+        self.grounds.now.take(attempt, instance, &placement, self.beside(instance), asks);
+        let beside = self.grounds.now.sharers(&placement);
+        for other in beside.iter().filter(|&&other| other != attempt) {
+            self.live.entry(*other).and_modify(|live| live.shared = true);
+        }
+        let live = Live {
+            instance,
+            since: self.now,
+            shared: beside.len() > 1,
+            deadline: None,
+            ready: false,
+            sufficed: false,
+            stopped: false,
+            killed: None,
+        };
+        self.live.insert(attempt, live);
+        // Until the process is there, so that one that never comes ends as well.
+        self.arm(attempt, self.node(instance).task.timeout);
+        out.push(Action::Start { attempt, instance, placement });
+    }
+
+    pub(super) fn arm(&mut self, attempt: AttemptId, timeout: Option<Span>) {
+        let deadline = timeout.map(|timeout| self.now + timeout);
+        let Some(live) = self.live.get_mut(&attempt) else { return };
+        if let Some(old) = std::mem::replace(&mut live.deadline, deadline) {
+            self.timers.remove(&(old, Timer::Deadline(attempt)));
+        }
+        self.timers.extend(deadline.map(|at| (at, Timer::Deadline(attempt))));
+    }
+
+    pub(super) fn preempt(&mut self, unit: InstanceId, out: &mut Vec<Action>) -> bool {
+        let State::Running { attempt } = self.node(unit).state else { return false };
+        if !self.preemptible(&self.live[&attempt]) {
+            return false;
+        }
+        let ran = self.now - self.live[&attempt].since;
+        self.node_mut(unit).attained.0 += ran.0;
+        out.push(Action::Preempt { attempt });
+        let since = self.now;
+        self.set(unit, State::Waiting { since })
+    }
+
+    pub(super) fn preemptible(&self, live: &Live) -> bool {
+        self.limits.preemption && live.killed.is_none() && self.node(live.instance).task.corun.is_none()
+    }
+
+    pub(super) fn reserve(&mut self, unit: InstanceId, at: Option<Time>, before: Option<&Reservation>) -> bool {
+        if self.node(unit).key.is_none() {
+            return false;
+        }
+        let kept = before.filter(|old| old.unit == unit && old.at.is_none());
+        let since = kept.map_or(AttemptId(self.next_attempt), |old| old.since);
+        self.reservation = Some(Reservation { unit, at, since });
+        true
+    }
+
+    /// Tells an attempt to end. The first reason stands; a cancel may shorten its grace.
+    pub(super) fn kill(&mut self, attempt: AttemptId, grace: Span, outcome: Outcome, out: &mut Vec<Action>) {
+        let Some(live) = self.live.get_mut(&attempt) else { return };
+        let outcome = *live.killed.get_or_insert(outcome);
+        out.push(Action::Kill { attempt, grace, outcome });
+    }
+
+    /// Tells all running attempts of a unit to end that were not told before.
+    pub(super) fn kill_unit(&mut self, unit: InstanceId, outcome: Outcome, out: &mut Vec<Action>) {
+        for member in self.members(unit).to_vec() {
+            if let State::Running { attempt } = self.node(member).state
+                && self.live[&attempt].killed.is_none()
+            {
+                self.kill(attempt, self.limits.grace, outcome, out);
+            }
+        }
+    }
+}
