@@ -109,9 +109,8 @@ impl Live<'_> {
             }
         });
         let epochs = told.epochs.iter().map(|&(epoch, began, ended)| {
-            let took =
-                told.of_epoch(epoch).get("epoch_time").copied().filter(|took| *took > 0.0).unwrap_or(ended - began);
-            Epoch { began, ended, took }
+            let took = told.of_epoch(epoch).get("epoch_time").copied().filter(|took| took.is_finite() && *took > 0.0);
+            Epoch { began, ended, took: took.unwrap_or(ended - began) }
         });
         let (epochs, others): (Vec<Epoch>, Vec<Other<AttemptId>>) = (epochs.collect(), others.collect());
         let found = beside(&epochs, &others, f64::from(seen.host_cpus) - own.cores)?;
