@@ -158,7 +158,7 @@ fn a_schedule_is_of_one_point_of_a_simulation() {
             - {from: s, where: {policy: fifo, density: 0.9}}
             - {from: a, where: {lr: 0.1}}
             - {from: s, where: {polcy: fifo, density: 0.9}}
-            - {from: s, where: {policy: fif, density: 0.9}}
+            - {from: s, where: {policy: fif, density: 0.8}}
             - {from: s, where: {policy: fifo}}
   q: {uses: flow/report, with: {sections: [{table: t, schedules: [{from: ss}, {step: s}, {from: s, where: fifo}]}]}}
 ";
@@ -170,6 +170,8 @@ fn a_schedule_is_of_one_point_of_a_simulation() {
         step `s` has no axis `polcy`; did you mean `policy`?
     fif
         `policy` has no value `fif` in step `s`; did you mean `fifo`?
+    0.8
+        `density` has no value `0.8` in step `s`; did you mean `0.9`?
     {
         step `s` has several schedules, for it also varies by `density`; choose one: `where: {density: 0.9, …}`
     ss

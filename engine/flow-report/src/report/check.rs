@@ -18,8 +18,8 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
     }
     for (n, section) in with.sections.iter().enumerate() {
         for (k, of) in section.schedules.iter().enumerate() {
-            let wrong = planned.steps.get(&of.from).and_then(|step| schedule::check(of, step));
-            if let Some((key, what)) = wrong {
+            let wrong = planned.steps.get(&of.from).map(|step| schedule::check(of, step));
+            for (key, what) in wrong.unwrap_or_default() {
                 say(format!("/sections/{n}/schedules/{k}{key}"), what);
             }
         }

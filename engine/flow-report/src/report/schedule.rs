@@ -28,30 +28,36 @@ pub(crate) struct Scheduled {
     pub(crate) gantt: Gantt,
 }
 
-/// What is wrong with an entry of `schedules`, and at which key of it.
-pub(super) fn check(with: &ScheduleWith, step: &PlannedStep) -> Option<(String, Diagnostic)> {
+/// What is wrong with an entry of `schedules`, and at which keys of it.
+pub(super) fn check(with: &ScheduleWith, step: &PlannedStep) -> Vec<(String, Diagnostic)> {
     let from = &with.from;
     if step.uses.as_deref() != Some(SIMULATE) {
         let what = Diagnostic::new(format!("`{from}` is no simulation")).label("expected a `flow/simulate` step");
-        return Some(("/from".into(), what));
+        return vec![("/from".into(), what)];
     }
-    let axes = step.axes.as_ref()?;
+    let Some(axes) = &step.axes else { return Vec::new() };
+    let mut wrong = Vec::new();
     for (axis, value) in &with.at {
-        let Some(values) = axes.get(axis) else {
-            let what = Diagnostic::new(format!("step `{from}` has no axis `{axis}`"));
-            return Some((format!("/where/{axis}"), what.nearest(axis, axes.keys().map(String::as_str))));
+        let what = match axes.get(axis) {
+            None => Diagnostic::new(format!("step `{from}` has no axis `{axis}`"))
+                .nearest(axis, axes.keys().map(String::as_str)),
+            Some(values) if values.iter().any(|known| same(known, value)) => continue,
+            Some(values) => {
+                let (value, known) = (written(value), values.iter().map(written).collect::<Vec<_>>());
+                Diagnostic::new(format!("`{axis}` has no value `{value}` in step `{from}`"))
+                    .nearest(&value, known.iter().map(String::as_str))
+            }
         };
-        if !values.iter().any(|known| same(known, value)) {
-            let value = written(value);
-            let what = Diagnostic::new(format!("`{axis}` has no value `{value}` in step `{from}`"));
-            let known: Vec<String> = values.iter().map(written).collect();
-            return Some((format!("/where/{axis}"), what.nearest(&value, known.iter().map(String::as_str))));
-        }
+        wrong.push((format!("/where/{axis}"), what));
     }
-    let (axis, values) = axes.iter().find(|(axis, values)| values.len() > 1 && !with.at.contains_key(*axis))?;
-    let what = Diagnostic::new(format!("step `{from}` has several schedules, for it also varies by `{axis}`"));
-    let example = values.first().map(written).unwrap_or_default();
-    Some((String::new(), what.help(format!("choose one: `where: {{{axis}: {example}, …}}`"))))
+    // A name that is none may be meant for the one that is missing.
+    let missing = axes.iter().find(|(axis, values)| values.len() > 1 && !with.at.contains_key(*axis));
+    if let (true, Some((axis, values))) = (wrong.is_empty(), missing) {
+        let what = Diagnostic::new(format!("step `{from}` has several schedules, for it also varies by `{axis}`"));
+        let example = values.first().map(written).unwrap_or_default();
+        wrong.push((String::new(), what.help(format!("choose one: `where: {{{axis}: {example}, …}}`"))));
+    }
+    wrong
 }
 
 /// The schedule that an entry means, and its result; where there is none, who has none and why is left out.
