@@ -80,10 +80,16 @@ impl Decoder {
         }
         // SAFETY: the handle is valid.
         self.check(unsafe { raw::tj3SetCroppingRegion(self.0, raw::tjregion { x, y, w, h }) })?;
-        picture.rgb.resize(3 * w as usize * h as usize, 0);
-        let (out, pitch, kind) = (picture.rgb.as_mut_ptr(), 3 * w, raw::TJPF_TJPF_RGB as i32);
+        let colours = self.get(raw::TJPARAM_TJPARAM_COLORSPACE) as u32;
+        let printed = colours == raw::TJCS_TJCS_CMYK || colours == raw::TJCS_TJCS_YCCK;
+        let (kind, bytes) = if printed { (raw::TJPF_TJPF_CMYK, 4) } else { (raw::TJPF_TJPF_RGB, 3) };
+        picture.rgb.resize((bytes * w * h) as usize, 0);
+        let (out, pitch) = (picture.rgb.as_mut_ptr(), bytes * w);
         // SAFETY: `out` has room for the `h` rows of `pitch` bytes that the region set above has.
         self.check(unsafe { raw::tj3Decompress8(self.0, data, length, out, pitch, kind) })?;
+        if printed {
+            picture.rgb = picture.rgb.as_chunks().0.iter().flat_map(lit).collect();
+        }
         (picture.width, picture.height) = (w as u32, h as u32);
         Ok((Crop { left: crop.left - f64::from(x), top: crop.top - f64::from(y), ..crop }, other))
     }
@@ -113,6 +119,11 @@ impl Drop for Decoder {
             raw::tj3Destroy(self.0);
         }
     }
+}
+
+/// Colours for print, as programs write them into JPEGs: 255 is no ink.
+fn lit(&[c, m, y, k]: &[u8; 4]) -> [u8; 3] {
+    [c, m, y].map(|ink| (u16::from(ink) * u16::from(k) / 255) as u8)
 }
 
 fn png(bytes: &[u8]) -> Result<Picture, String> {
@@ -161,6 +172,20 @@ mod tests {
             let worst = picture.rgb.iter().zip(&wanted).map(|(a, b)| a.abs_diff(*b)).max();
             assert!(worst <= Some(6), "{kind:?}: off by {worst:?}");
         }
+    }
+
+    #[test]
+    fn a_jpeg_for_print_is_read() {
+        let mut bytes = Vec::new();
+        // What the encoder is given is ink, and what it writes is none.
+        let ink = [[0, 255, 255, 0], [0, 0, 0, 255]].concat().repeat(64);
+        let rows: Vec<u8> =
+            ink.chunks(8).flat_map(|pair| pair[..4].repeat(8).into_iter().chain(pair[4..].repeat(8))).collect();
+        jpeg_encoder::Encoder::new(&mut bytes, 100).encode(&rows, 16, 64, jpeg_encoder::ColorType::Cmyk).unwrap();
+        let picture = decode(&bytes).unwrap();
+        let at = |x: usize| &picture.rgb[3 * x..3 * x + 3];
+        assert!(at(2)[0] > 250 && at(2)[1] < 5 && at(2)[2] < 5, "red: {:?}", at(2));
+        assert!(at(13).iter().all(|&light| light < 5), "black: {:?}", at(13));
     }
 
     #[test]

@@ -24,7 +24,7 @@ const EVERY: Duration = Duration::from_millis(100);
 /// How often the others are, and what changes slowly.
 const SLOWLY: Duration = Duration::from_secs(1);
 /// The share of one core that looking may take, over many rounds.
-const SHARE: f64 = 0.008;
+const SHARE: f64 = 0.005;
 /// A card that takes longer to answer is silent: nothing is to be started on it until it does.
 const PATIENCE: Duration = Duration::from_secs(10);
 
