@@ -74,10 +74,9 @@ impl Decoder {
         let y = (crop.top - beside(crop.height)).max(0.0) as i32;
         let w = edge(crop.left + crop.width + beside(crop.width), width) - x;
         let h = edge(crop.top + crop.height + beside(crop.height), height) - y;
-        for fast in [raw::TJPARAM_TJPARAM_FASTUPSAMPLE, raw::TJPARAM_TJPARAM_FASTDCT] {
-            // SAFETY: the handle is valid.
-            self.check(unsafe { raw::tj3Set(self.0, fast as i32, 1) })?;
-        }
+        // The resizer smooths more than this coarsens. The fast transform is no faster where there are vector instructions.
+        // SAFETY: the handle is valid.
+        self.check(unsafe { raw::tj3Set(self.0, raw::TJPARAM_TJPARAM_FASTUPSAMPLE as i32, 1) })?;
         // SAFETY: the handle is valid.
         self.check(unsafe { raw::tj3SetCroppingRegion(self.0, raw::tjregion { x, y, w, h }) })?;
         let colours = self.get(raw::TJPARAM_TJPARAM_COLORSPACE) as u32;
