@@ -48,7 +48,15 @@ fn sweep(folders: &Receiver<PathBuf>) {
             remove(&folder);
         }
     }
-    small.iter().for_each(|folder| remove(folder));
+    let (one, other) = small.split_at(small.len() / 2);
+    thread::scope(|both| {
+        let aside = || one.iter().for_each(|folder| remove(folder));
+        let started = thread::Builder::new().spawn_scoped(both, aside).is_ok();
+        if !started {
+            aside();
+        }
+        other.iter().for_each(|folder| remove(folder));
+    });
 }
 
 /// Does what is in the folder fit in the room? Links are not followed.

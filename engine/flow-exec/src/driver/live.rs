@@ -40,6 +40,8 @@ use crate::{
 pub(crate) const GRACE: Span = Span::from_millis(10_000);
 /// How often programs are listened to.
 const LISTEN: Span = Span::from_millis(50);
+/// How long results gather before they are written, where others come soon: a disk is waited for as long for one as for ten.
+const GATHER: Span = Span::from_millis(10);
 /// How often GPUs are looked at for which a step waits.
 const WATCH: Duration = Duration::from_millis(500);
 /// How often the status file and the display are brought up to date.
@@ -122,6 +124,7 @@ pub(crate) struct Live<'a> {
     pub(super) batch: Batch,
     pub(super) recorded: Vec<InstanceId>,
     committing: Option<Committing>,
+    committed_at: Time,
     pub(super) queue: VecDeque<Event>,
     pub(super) decided: BTreeMap<InstanceId, Decided>,
     /// Instances that ask for GPUs and have no result yet.
@@ -208,6 +211,7 @@ impl<'a> Live<'a> {
             batch: Batch::new(),
             recorded: Vec::new(),
             committing: None,
+            committed_at: Time(0),
             queue: VecDeque::new(),
             decided: BTreeMap::new(),
             want_gpus: want_gpus.map(|instance| instance.id).collect(),
@@ -319,7 +323,7 @@ impl<'a> Live<'a> {
     /// Writes what this turn brought, and what gathered while the last batch was written. This goes on aside, for a disk takes
     /// its time and other steps need not wait; the journal, the screen and the scheduler hear of it when it is safe, in the order in which it happened.
     fn commit(&mut self) -> Result<(), ExecError> {
-        if self.committing.is_some() {
+        if self.committing.is_some() || self.gather_until().is_some_and(|until| self.clock.now() < until) {
             return Ok(());
         }
         let (lines, recorded) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.recorded));
@@ -327,8 +331,14 @@ impl<'a> Live<'a> {
             return self.tell(lines, recorded);
         }
         let commit = self.store.commit(&std::mem::take(&mut self.batch))?;
+        self.committed_at = self.clock.now();
         self.committing = Some(Committing { done: spawn_blocking(move || commit.apply()), lines, recorded });
         Ok(())
+    }
+
+    /// Until when results wait for others; not if there is nothing to write, or if nothing runs that others could come from.
+    fn gather_until(&self) -> Option<Time> {
+        (!self.batch.is_empty() && !self.attempts.is_empty()).then(|| self.committed_at + GATHER)
     }
 
     fn committed(&mut self, done: Result<flow_store::Result<()>, JoinError>) -> Result<(), ExecError> {
@@ -369,7 +379,10 @@ impl<'a> Live<'a> {
         let listening = self.attempts.values().any(|a| a.process).then(|| span(due));
         let watching = (self.cards.is_watching() && self.wants_gpus()).then_some(WATCH);
         let committing = self.committing.as_ref().map(|_| Duration::from_secs(60));
-        let Some(pause) = until_wake.into_iter().chain(listening).chain(watching).chain(committing).min() else {
+        let gathering = self.gather_until().filter(|_| self.committing.is_none()).map(span);
+        let Some(pause) =
+            until_wake.into_iter().chain(gathering).chain(listening).chain(watching).chain(committing).min()
+        else {
             return Err(ExecError::Fault("nothing runs, nothing is due, and yet not every step is settled".to_owned()));
         };
         let keeper = async {
