@@ -276,7 +276,7 @@ impl<'a> Live<'a> {
         self.write_status(None)
     }
 
-    /// All events of this instant, one decision, the actions, one flush.
+    /// All events of this instant, one decision, the actions, and what is to be written.
     fn turn(&mut self) -> Result<(), ExecError> {
         let now = self.clock.now();
         let mut actions = Vec::new();
