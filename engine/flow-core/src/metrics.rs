@@ -19,7 +19,7 @@ pub enum MetricsFrom {
 }
 
 /// A `stdout:` pattern, compiled: `Epoch {epoch}: loss {train_loss}, acc {top1:%}`. Each `{name}` stands for a number, found
-/// anywhere in a line; blanks match any number of blanks. `{name:%}` is a percentage and kept as a ratio, `{name:s}` has the
+/// anywhere in a line, but not within a word; blanks match any number of blanks. `{name:%}` is a percentage and kept as a ratio, `{name:s}` has the
 /// unit `s`, `{_}` is passed over, `{{` is a brace.
 #[derive(Clone, Debug)]
 pub struct Pattern {
@@ -33,6 +33,8 @@ struct Capture {
     name: String,
     unit: String,
     percent: bool,
+    /// The pattern goes on with a comma after it.
+    comma: bool,
 }
 
 /// One number that was read.
@@ -111,7 +113,8 @@ impl Pattern {
                     let percent = unit == "%";
                     source.push_str(&format!("({NUMBER}){}", if percent { r"\s*%?" } else { "" }));
                     let unit = if percent { "ratio" } else { unit };
-                    captures.push(Capture { name: name.to_owned(), unit: unit.to_owned(), percent });
+                    let comma = rest[end + 1..].starts_with(',');
+                    captures.push(Capture { name: name.to_owned(), unit: unit.to_owned(), percent, comma });
                 }
                 rest = &rest[end + 1..];
                 if rest.starts_with('{') && !rest.starts_with("{{") {
@@ -130,7 +133,9 @@ impl Pattern {
         if !captures.iter().any(|c| c.name != "epoch") {
             return Err("the pattern names no number; `{loss}` stands for one".to_owned());
         }
-        let regex = Regex::new(&source).map_err(|e| e.to_string())?;
+        // `loss` is no part of `val_loss`.
+        let start = if text.starts_with(|c: char| c.is_alphanumeric() || c == '_') { r"\b" } else { "" };
+        let regex = Regex::new(&format!("{start}{source}")).map_err(|e| e.to_string())?;
         Ok(Pattern { text: text.to_owned(), regex, captures })
     }
 
@@ -141,7 +146,15 @@ impl Pattern {
 
     fn read(&self, line: &str, rows: &mut Vec<MetricRow>) {
         for found in self.regex.captures_iter(line) {
-            let number = |n: usize| found.get(n + 1).and_then(|m| m.as_str().parse::<f64>().ok());
+            let number = |n: usize| found.get(n + 1).and_then(|m| m.as_str().replace(',', "").parse::<f64>().ok());
+            // Half a number is none: `0` of `0,85`.
+            let half = |(n, capture): (usize, &Capture)| {
+                let whole = found.get(n + 1).filter(|m| m.as_str().parse::<i64>().is_ok());
+                whole.is_some_and(|m| !capture.comma && comma_goes_on(&line[m.end()..]))
+            };
+            if self.captures.iter().enumerate().any(half) {
+                continue;
+            }
             let epoch = self.captures.iter().position(|c| c.name == "epoch").and_then(number).and_then(whole);
             for (n, capture) in self.captures.iter().enumerate().filter(|(_, c)| c.name != "epoch") {
                 let Some(value) = number(n) else { continue };
@@ -152,8 +165,13 @@ impl Pattern {
     }
 }
 
-/// What programs print for a number.
-const NUMBER: &str = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?i:nan|inf(?:inity)?)";
+/// After a whole number, a comma and a digit follow at once.
+fn comma_goes_on(rest: &str) -> bool {
+    rest.strip_prefix(',').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// What programs print for a number, also with commas between thousands.
+const NUMBER: &str = r"[-+]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?i:nan|inf(?:inity)?)";
 
 /// What programs write into JSON for what JSON has no number for, and texts, so that the same in a text is passed over.
 static BARE: LazyLock<Regex> = LazyLock::new(|| {
@@ -326,6 +344,15 @@ mod tests {
             ("loss {loss} acc {acc}", "loss nan acc 0.5", vec!["loss=NaN", "acc=0.5"]),
             ("{{{loss}}} (a.b*)", "{0.5} (a.b*)", vec!["loss=0.5"]),
             ("loss {loss}", "loss: none", vec![]),
+            (
+                "loss: {loss} - accuracy: {acc}",
+                " - loss: 0.30 - accuracy: 0.91 - val_loss: 0.80 - val_accuracy: 0.70",
+                vec!["loss=0.3", "acc=0.91"],
+            ),
+            ("Throughput: {speed:images/s}", "Throughput: 1,920", vec!["speed=1920 images/s"]),
+            ("took {wall}", "took 1,234,567.5 ms", vec!["wall=1234567.5"]),
+            ("acc {acc}", "acc 0,85", vec![]),
+            ("losses {a},{b}", "losses 0.5,0.3\nlosses 1,2", vec!["a=0.5", "b=0.3", "a=1", "b=2"]),
         ] {
             assert_eq!(shown(&stdout(pattern), text), expected, "{pattern}");
         }
