@@ -1,6 +1,9 @@
 //! The one file of the engine that asks the clock. Everybody else is told the time.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    sync::OnceLock,
+    time::{Duration, Instant, SystemTime},
+};
 
 use flow_core::{Span, Time};
 use nix::time::{ClockId, clock_gettime};
@@ -20,9 +23,14 @@ pub fn steady() -> Instant {
     Instant::now()
 }
 
+/// By the clock as it stood when first asked, and the steady one from there: lengths of time stay right when somebody sets the
+/// clock meanwhile.
 fn since_1970() -> Duration {
+    static FIRST: OnceLock<(Duration, Instant)> = OnceLock::new();
     // A clock before 1970 is a machine without a clock: zero is as good as anything.
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+    let clock = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let (then, steadily) = FIRST.get_or_init(|| (clock(), steady()));
+    *then + steadily.elapsed()
 }
 
 /// CPU time that the calling thread has used, in the program and in the kernel.
