@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use flow_core::sched::contention::Host;
 use flow_core::{BuiltinInput, BuiltinOutput, Builtins, FileToWrite, Metric, Provided, PublishJob, Time};
 use flow_report::{Bar, Gantt, LANGUAGES, Reports, Words};
-use flow_sim::{Schedule, SimTask, Spread, Study, StudyWith, Summary, Use, cpu_over_time, waiting_over_time};
+use flow_sim::{Schedule, SimTask, Study, StudyWith, Summary, Use, cpu_over_time, waiting_over_time};
 use serde_json::Value;
 
 /// Every step behind `flow/`.
@@ -53,11 +53,11 @@ impl Steps {
 
 /// A number over seeds: its mean, and the deviation of single seeds.
 fn metric(study: &Study, unit: &str, value: fn(&Summary, &Use) -> f64) -> Metric {
-    let Spread { mean, .. } = study.over(value);
-    let n = study.seeds.len();
-    let squares: f64 = study.seeds.iter().map(|(s, u)| (value(s, u) - mean).powi(2)).sum();
+    let values: Vec<f64> = study.seeds.iter().map(|(summary, used)| value(summary, used)).collect();
+    let (n, mean) = (values.len(), study.over(value).mean);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     let sd = (n > 1).then(|| (squares / (n - 1) as f64).sqrt());
-    Metric { value: mean, unit: unit.to_owned(), epochs: Some(n as u32), sd }
+    Metric { value: mean, unit: unit.to_owned(), epochs: Some(n as u32), sd, values }
 }
 
 /// The picture of a schedule, coloured by what `kind` says of a task; with the CPU of a host, where that counts.

@@ -21,6 +21,7 @@ pub mod fingerprint;
 mod graph;
 mod ids;
 mod instance;
+mod interval;
 mod machine;
 mod metrics;
 pub mod plan;
@@ -43,6 +44,7 @@ pub use instance::{
     Body, CorunMember, Exclusive, Input, Instance, Link, Need, Output, Render, Resolved, ResourceRequest, Settled,
     selects,
 };
+pub use interval::Interval;
 pub use machine::{GpuFacts, Machine};
 pub use metrics::{MetricRow, MetricsFrom, Pattern, extract};
 pub use result::{

@@ -121,6 +121,9 @@ pub struct Metric {
     /// Standard deviation over them, where there are at least two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sd: Option<f64>,
+    /// The values themselves, where a place among them means the same in other results too, as a seed of a simulation does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<f64>,
 }
 
 /// JSON writes what is not finite as null; here it is read as NaN.

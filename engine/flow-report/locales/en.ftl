@@ -94,6 +94,8 @@ note-median = Median of at least { $of } repetitions, with the least and the lar
 note-unlike = Taken under unlike circumstances, so neither averaged nor compared ({ $what }: { $one } and { $other }).
 note-spoiled = `{ $label }` is not to be trusted: { $why }.
 note-partial = { $used } of { $of } results count; the others have no number to trust.
+note-hidden = `{ $name }` is what flow measures; the program's metric of that name is not shown: give it another name.
+note-company = { $alone } of { $of } results ran alone, the others beside other steps of flow; with `exclusive: true` each runs alone.
 note-baseline = Ratios and speed-ups are against { $of }.
 note-baseline-first = Ratios and speed-ups are against the first row.
 note-no-column = No result has `{ $name }`.
@@ -104,6 +106,7 @@ note-unverified = The driver tells no memory by process: this is the card's memo
 
 ## Findings
 range = { $from } to { $to }
+up-to = up to { $to }
 scoped = { $scope }: { $text }
 finding-flattens = { $time } stops falling at { $axis } { $at } ({ $value }).
 finding-flattens-rises = { $time } stops falling at { $axis } { $at } ({ $value }) and rises to { $to } at { $later }.
@@ -292,7 +295,7 @@ column-gpu_use = GPU use
 column-gpu_held = GPUs held
 column-cpu_use = CPU use
 finding-best = At { $axis } { $at }, { $column } is shortest with { $best } ({ $value }) and longest with { $worst } ({ $against }){ $several ->
-    [yes] ; those named together are too close to tell apart
+    [yes] ; those named together differ by little, or by no more than chance explains
    *[no] {""}
 }.
 finding-alike = At { $axis } { $at }, { $column } does not clearly depend on { $split }: { $range }.

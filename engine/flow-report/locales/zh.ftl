@@ -94,6 +94,8 @@ note-median = 至少 { $of } 次重复的中位数，括号内为最小值与最
 note-unlike = 测量条件不同，既不取平均也不作比较（{ $what }：{ $one } 与 { $other }）。
 note-spoiled = `{ $label }` 的测量受到干扰，不可采信：{ $why }。
 note-partial = { $of } 个结果中有 { $used } 个计入，其余没有可信的数值。
+note-hidden = `{ $name }` 是 flow 自己的测量值，程序给出的同名指标未显示，请为它另取名称。
+note-company = { $of } 个结果中有 { $alone } 个单独运行，其余与 flow 的其他步骤同时运行；加上 `exclusive: true` 则各自单独运行。
 note-baseline = 比值与加速比以 { $of } 为基准。
 note-baseline-first = 比值与加速比以第一行为基准。
 note-no-column = 没有任何结果含有 `{ $name }`。
@@ -104,6 +106,7 @@ note-unverified = 驱动不提供各进程的显存，此处为整卡显存减�
 
 ## 发现
 range = { $from } 至 { $to }
+up-to = 至多 { $to }
 scoped = { $scope }：{ $text }
 finding-flattens = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }）。
 finding-flattens-rises = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }），到 { $later } 时回升至 { $to }。
@@ -292,7 +295,7 @@ column-gpu_use = GPU 利用率
 column-gpu_held = GPU 分配率
 column-cpu_use = CPU 利用率
 finding-best = { $axis }为 { $at } 时，{ $column }以 { $best } 最短（{ $value }），以 { $worst } 最长（{ $against }）{ $several ->
-    [yes] ；并列者差异过小，无法区分
+    [yes] ；并列者相差不大，或差异在随机波动范围之内
    *[no] {""}
 }。
 finding-alike = { $axis }为 { $at } 时，{ $column }与{ $split }没有明显关系：{ $range }。

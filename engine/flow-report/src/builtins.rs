@@ -128,5 +128,5 @@ fn parameters<T: DeserializeOwned>(with: &Map<String, Value>) -> Result<T, Strin
 }
 
 fn count(n: usize) -> Metric {
-    Metric { value: n as f64, unit: String::new(), epochs: None, sd: None }
+    Metric { value: n as f64, unit: String::new(), epochs: None, sd: None, values: vec![] }
 }

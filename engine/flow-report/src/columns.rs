@@ -1,7 +1,7 @@
 //! What a column's name means for one result: an axis, something flow measured, a metric, a parameter, a fact. It knows no
 //! table.
 
-use flow_core::{GpuUsage, Outcome, StepResult};
+use flow_core::{GpuUsage, Mode, Outcome, StepResult};
 use serde_json::Value;
 
 /// A value of a result, before it is shown.
@@ -46,6 +46,11 @@ pub(crate) const USAGE: [(&str, &str); 26] = [
     ("cpu_model", ""),
     ("pcie", ""),
 ];
+
+/// flow measures something of that name.
+pub(crate) fn is_usage(name: &str) -> bool {
+    USAGE.iter().any(|(known, _)| *known == name)
+}
 
 /// The value of a column's name; `None` if this result has nothing of that name.
 pub(crate) fn datum(result: &StepResult, name: &str) -> Option<Datum> {
@@ -121,6 +126,15 @@ pub(crate) fn gpu_memory_ran_out(result: &StepResult) -> bool {
 pub(crate) fn gpus(result: &StepResult) -> Option<u32> {
     // A result without a host is one of an instance that was never placed.
     (result.circumstances.host_cpus > 0).then_some(result.circumstances.gpu_models.len() as u32)
+}
+
+/// A share of a GPU's time slices that counts.
+const GPU_SHARED: f64 = 0.01;
+
+/// The share of its time in which others of flow's own computed on its GPU, where that was neither asked for nor next to nothing.
+pub(crate) fn gpu_shared(result: &StepResult) -> Option<f64> {
+    let circumstances = &result.circumstances;
+    circumstances.gpu_shared.filter(|share| circumstances.mode != Mode::Corun && *share > GPU_SHARED)
 }
 
 fn usage(result: &StepResult, name: &str, unit: &str) -> Datum {

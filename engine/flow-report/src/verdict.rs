@@ -13,6 +13,9 @@ use crate::columns::{self, Datum, datum, likeness, unlike};
 pub(crate) const TOLERANCE: f64 = 0.10;
 /// How many standard errors a difference must exceed.
 const SIGMAS: f64 = 2.0;
+/// The relative standard error of a measurement of which no spread is known, nor of any other in its group: what a program that
+/// runs again undisturbed is usually off by.
+const ONCE: f64 = 0.02;
 /// From this share of the host on, what other programs use of the CPU counts: a line below the report, and no verdict.
 pub(crate) const FOREIGN_CPU: f64 = 0.10;
 /// Demand below this share of a resource leaves it room: it is ruled out.
@@ -364,11 +367,11 @@ fn speeds(pairs: &[(&StepResult, &StepResult)], measure: &str) -> Vec<(f64, f64)
         let metric = r.metrics.get(measure)?;
         Some((metric.sd? / metric.value, f64::from(metric.epochs.filter(|n| *n > 1)?)))
     };
-    // One epoch alone has no spread of its own: the group's typical one stands in for it.
+    // One epoch alone has no spread of its own: the group's typical one stands in for it, or what is usual.
     let mut known: Vec<f64> =
         pairs.iter().flat_map(|(m, s)| [relative(m), relative(s)]).flatten().map(|(sd, _)| sd).collect();
     known.sort_by(f64::total_cmp);
-    let typical = known.get(known.len() / 2).copied().unwrap_or(0.0);
+    let typical = known.get(known.len() / 2).copied().unwrap_or(ONCE);
     let error = |r: &StepResult| match relative(r) {
         Some((sd, n)) => sd / n.sqrt(),
         None => typical,

@@ -63,6 +63,45 @@ fn a_finding_rests_on_most_rows_and_a_frontier_on_what_ran() {
 }
 
 #[test]
+fn what_costs_more_of_anything_is_not_free() {
+    let told = |memory: f64, gpus: usize| {
+        let point = |version: &str, batch: u32, gpus: usize, time: f64, memory: f64| {
+            let axes = [("version", json!(version)), ("batch", json!(batch))];
+            result("solo", &axes, gpus).epoch_time(time).gpu_memory(memory).metric("top1", 0.9, "ratio")
+        };
+        let rows = [16, 32].map(|batch| [point("v1", batch, 1, 4.0, 1000.0), point("v2", batch, gpus, 2.0, memory)]);
+        let mut input = input(vec![("solo", view("torch/train", None, rows.concat()))]);
+        let columns = json!(["epoch_time", "gpu_memory", "top1"]);
+        add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "split": "version", "columns": columns}));
+        let with = json!({"sections": [{"table": "t", "compare": "version"}]});
+        text(&run("report", with, &input).expect("a report"), "report.md").contains("Cost-free")
+    };
+    assert!(told(1000.0, 1), "half the time for nothing");
+    assert!(!told(2000.0, 1), "for twice the memory");
+    assert!(!told(1000.0, 2), "on twice the GPUs");
+}
+
+#[test]
+fn what_others_computed_on_the_gpu_is_not_taken_for_its_own() {
+    let told = |times: [f64; 3], shared: Option<f64>| {
+        let results = [16, 32, 64].iter().zip(times).map(|(batch, time)| {
+            let mut result = result("train", &[("batch", json!(batch))], 1).epoch_time(time).gpu_load(0.97, 0.3);
+            result.circumstances.mode = flow_core::Mode::Plain;
+            result.circumstances.gpu_shared = shared;
+            result
+        });
+        let mut input = input(vec![("train", view("torch/train", None, results.collect()))]);
+        add_table(&mut input, "t", json!({"from": "train", "rows": "batch", "columns": ["epoch_time", "gpu_load"]}));
+        let report =
+            text(&run("report", json!({"sections": [{"table": "t"}]}), &input).expect("a report"), "report.md");
+        (report.contains("still falls"), report.contains("GPU-bound"))
+    };
+    assert_eq!(told([4.0, 3.0, 2.0], None), (true, true));
+    assert_eq!(told([4.0, 3.0, 2.0], Some(0.3)), (false, false));
+    assert_eq!(told([3.0, 4.0, 2.0], None), (false, true), "up and down is not falling");
+}
+
+#[test]
 fn a_guess_is_confirmed_refuted_or_left_open() {
     let told = |resource: &str, alone: Option<f64>| {
         let mut input = feb08::with_gpus();

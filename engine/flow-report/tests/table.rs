@@ -317,6 +317,29 @@ fn the_memory_that_ran_out_is_the_one_that_the_program_names() {
 }
 
 #[test]
+fn unlike_company_and_hidden_metrics_are_said() {
+    let repeated = [1.0, 1.1, 0.5].iter().enumerate().map(|(n, time)| {
+        let mut result = result("s", &[("batch", json!(16))], 0).epoch_time(*time).metric("energy", 7.0, "");
+        result.circumstances.mode = flow_core::Mode::Plain;
+        result.repetition = Some(n as u32);
+        result.circumstances.corunners = if n < 2 { vec!["other".into()] } else { vec![] };
+        result
+    });
+    let mut input = input(vec![("s", view("t", None, repeated.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["epoch_time", "energy"]}));
+    let report = run("report", json!({"sections": [{"table": "t"}]}), &input).expect("a report");
+    let report = text(&report, "report.md");
+    let table: Vec<&str> = report.lines().filter(|l| l.starts_with('|') || l.starts_with('(')).collect();
+    insta::assert_snapshot!(table.join("\n"), @r"
+        | Batch size |    Epoch time (s) | Energy |
+        |-----------:|------------------:|-------:|
+        |         16 | 1.0 (0.5–1.1) (a) |  — (b) |
+        (a) 1 of 3 results ran alone, the others beside other steps of flow; with `exclusive: true` each runs alone.  
+        (b) `energy` is what flow measures; the program's metric of that name is not shown: give it another name.
+        ");
+}
+
+#[test]
 fn without_a_gpu_its_columns_are_dashes() {
     let results = vec![result("s", &[("batch", json!(8))], 0).epoch_time(20.0).cpu_util(0.97).on_cpu()];
     let with = json!({"from": "s", "columns": ["gpus", "gpu_memory", "gpu_load", "cpu_util", "epoch_time"]});

@@ -125,6 +125,22 @@ fn groups_that_cannot_be_judged_say_why() {
 }
 
 #[test]
+fn one_measurement_each_decides_nothing_by_a_hair() {
+    let of = |one: f64, other: f64| {
+        let members = [(16, 0, 10.0, one, None, None), (32, 0, 10.0, other, None, None)];
+        judged("pair", CorunGpus::Shared, &members, |_| {})
+    };
+    let told = [of(19.98, 19.99), of(20.02, 20.03), of(17.0, 17.0), of(9.5, 15.0)].join("\n");
+    let sentences: Vec<&str> = told.lines().filter(|line| line.contains("pair")).collect();
+    insta::assert_snapshot!(sentences.join("\n"), @r"
+        - Together (pair): **too noisy to say**. The members take 100 % longer than alone; whether that is more or less work than one after another (1.00×) is within the noise. No figures for CPU and waiting for data.
+        - Together (pair): **too noisy to say**. The members take 100 % longer than alone; whether that is more or less work than one after another (1.00×) is within the noise. No figures for CPU and waiting for data.
+        - Together (pair): **only concurrent**. Each member takes 70 % longer than alone, yet together they do 1.18× the work of one after another. No figures for CPU and waiting for data.
+        - Together (pair): **only concurrent**. Each member takes up to 50 % longer than alone, yet together they do 1.72× the work of one after another. No figures for CPU and waiting for data.
+        ");
+}
+
+#[test]
 fn what_ran_beside_others_is_no_run_alone() {
     let mut input = feb08::with_gpus();
     let solo = &mut input.steps["solo"].results;

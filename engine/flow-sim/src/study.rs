@@ -1,14 +1,14 @@
 //! A policy on generated arrivals, over several seeds: what `flow simulate --arrivals` and the step `flow/simulate` do.
 
-use flow_core::Provided;
 use flow_core::sched::contention::Host;
 use flow_core::sched::{Capacity, GpuState, Limits, policy};
+use flow_core::{Interval, Provided};
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::arrivals::{Arrivals, Kind};
-use crate::{Cluster, Schedule, SimTask, Simulation, Spread, Summary, Use};
+use crate::{Cluster, Schedule, SimTask, Simulation, Summary, Use};
 
 /// GPU memory of machines of which only the number of GPUs is given, bytes.
 const GPU_MEMORY: u64 = 80 << 30;
@@ -117,7 +117,7 @@ impl Study {
     }
 
     /// A number over its seeds.
-    pub fn over(&self, value: impl Fn(&Summary, &Use) -> f64) -> Spread {
-        Spread::over(self.seeds.iter().map(|(summary, used)| value(summary, used)))
+    pub fn over(&self, value: impl Fn(&Summary, &Use) -> f64) -> Interval {
+        Interval::over(self.seeds.iter().map(|(summary, used)| value(summary, used)))
     }
 }

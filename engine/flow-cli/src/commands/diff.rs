@@ -130,7 +130,7 @@ fn settings(before: &RunStart, after: &RunStart) -> Vec<Vec<String>> {
 fn numbers(label: &str, was: &StepResult, is: &StepResult) -> Vec<Vec<String>> {
     let all = |result: &StepResult| -> BTreeMap<String, Metric> {
         let mut all = result.metrics.clone();
-        let wall = Metric { value: result.usage.wall_s, unit: "s".into(), epochs: None, sd: None };
+        let wall = Metric { value: result.usage.wall_s, unit: "s".into(), epochs: None, sd: None, values: vec![] };
         all.insert("wall".into(), wall);
         all
     };

@@ -26,7 +26,13 @@ fn ended(e: &Expansion) -> Results {
             bytes: 1,
             files: 1,
         };
-        let metric = Metric { value: f64::from(instance.id.0) / 10.0, unit: String::new(), epochs: None, sd: None };
+        let metric = Metric {
+            value: f64::from(instance.id.0) / 10.0,
+            unit: String::new(),
+            epochs: None,
+            sd: None,
+            values: vec![],
+        };
         StepResult {
             outcome: Outcome::Ok,
             outputs: instance.outputs.iter().map(|o| (o.name.clone(), artifact(&o.name))).collect::<IndexMap<_, _>>(),

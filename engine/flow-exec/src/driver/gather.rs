@@ -145,7 +145,7 @@ pub(crate) fn gather(told: &Told, began: f64, ended: f64, window: Option<(f64, f
     };
     for (name, numbers) in &told.metrics {
         let metric = if numbers.epochs.is_empty() || !numbers.mean {
-            Some(Metric { value: numbers.last, unit: numbers.unit.clone(), epochs: None, sd: None })
+            Some(Metric { value: numbers.last, unit: numbers.unit.clone(), epochs: None, sd: None, values: vec![] })
         } else {
             // A program that tells no epochs' times has no window to be inside of: all but the first count.
             let timed = !epochs.is_empty() || window.is_some();
@@ -184,7 +184,7 @@ fn mean(values: impl Iterator<Item = f64>, unit: &str) -> Option<Metric> {
     let n = values.len() as f64;
     let value = values.iter().sum::<f64>() / n;
     let sd = (values.len() > 1).then(|| (values.iter().map(|v| (v - value).powi(2)).sum::<f64>() / (n - 1.0)).sqrt());
-    Some(Metric { value, unit: unit.to_owned(), epochs: Some(values.len() as u32), sd })
+    Some(Metric { value, unit: unit.to_owned(), epochs: Some(values.len() as u32), sd, values: vec![] })
 }
 
 #[cfg(test)]

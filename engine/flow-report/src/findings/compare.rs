@@ -36,6 +36,9 @@ pub(crate) struct Changes {
     /// did not run.
     #[serde(skip)]
     expected: Vec<usize>,
+    /// In some row one of the two held more GPUs.
+    #[serde(skip)]
+    unlike_gpus: bool,
 }
 
 impl Changes {
@@ -56,9 +59,9 @@ pub(crate) fn compare(table: &Table, axis: &str) -> Result<Option<(Changes, Vec<
     let [a, b] = values.as_slice() else {
         return Ok(None);
     };
-    let mut changes =
-        Changes { axis: axis.into(), a: a.clone(), b: b.clone(), columns: vec![], rows: vec![], expected: vec![] };
-    changes.rows.resize(table.body.len(), Vec::new());
+    let (axis, a_name, b_name) = (axis.to_owned(), a.clone(), b.clone());
+    let (columns, rows) = (Vec::new(), vec![Vec::new(); table.body.len()]);
+    let mut changes = Changes { axis, a: a_name, b: b_name, columns, rows, expected: vec![], unlike_gpus: false };
     for (at_a, column) in table.columns.iter().enumerate() {
         if column.derived.is_some() || column.part.as_ref() != Some(a) {
             continue;
@@ -82,6 +85,9 @@ pub(crate) fn compare(table: &Table, axis: &str) -> Result<Option<(Changes, Vec<
         let all: Vec<Option<f64>> = (0..table.body.len()).map(change).collect();
         if all.iter().any(Option::is_some) {
             let nothing = |row: &Row| row.cells[at_a].had_nothing_to_say() && row.cells[at_b].had_nothing_to_say();
+            let unlike =
+                |row: &Row| matches!((row.cells[at_a].gpus, row.cells[at_b].gpus), (Some(a), Some(b)) if a != b);
+            changes.unlike_gpus |= table.body.iter().any(unlike);
             changes.expected.push(table.body.iter().filter(|row| !nothing(row)).count());
             changes.columns.push((column.name.clone(), show));
             changes.rows.iter_mut().zip(all).for_each(|(row, change)| row.push(change));
@@ -93,6 +99,8 @@ pub(crate) fn compare(table: &Table, axis: &str) -> Result<Option<(Changes, Vec<
 
 fn found(changes: &Changes) -> Vec<Scoped> {
     let (mut same, mut cheaper, mut findings) = (Vec::new(), Vec::new(), Vec::new());
+    // What costs more GPUs, or more of anything in any row, is not free.
+    let mut free = !changes.unlike_gpus;
     let (a, b) = changes.ends();
     for (at, (name, show)) in changes.columns.iter().enumerate() {
         let points: Vec<(usize, f64)> =
@@ -116,6 +124,7 @@ fn found(changes: &Changes) -> Vec<Scoped> {
         let Some(most) = points.iter().copied().max_by(|x, y| x.1.abs().total_cmp(&y.1.abs())) else { continue };
         let (least, most) = (figure(least), figure(most));
         let values: Vec<f64> = points.iter().map(|p| p.1).collect();
+        free &= !COST.contains(&name.as_str()) || values.iter().all(|v| *v <= bound);
         if unchanged(&values, bound, accuracy) {
             same.push(name.clone());
             findings.push(Finding::Unchanged { column: name.clone(), a: a.clone(), b: b.clone(), most });
@@ -129,7 +138,7 @@ fn found(changes: &Changes) -> Vec<Scoped> {
     }
     cheaper.retain(|name| COST.contains(&name.as_str()));
     let accuracy = same.into_iter().find(|name| ACCURACY.contains(&name.as_str()));
-    if let (Some(accuracy), false) = (accuracy, cheaper.is_empty()) {
+    if let (Some(accuracy), false, true) = (accuracy, cheaper.is_empty(), free) {
         findings.push(Finding::CostFree { accuracy, a, b, cheaper });
     }
     findings.into_iter().map(|finding| Scoped { scope: None, finding }).collect()

@@ -1,5 +1,7 @@
 //! Findings along the rows of a table: where time flattens, what memory does, where the sweep ends, jumps and straight lines.
 
+use std::collections::BTreeSet;
+
 use flow_core::Outcome;
 
 use super::stats::{jumps, line, multiple_of};
@@ -33,8 +35,8 @@ struct Point {
     gpus: Option<u32>,
 }
 
-/// Findings along the rows.
-pub(crate) fn curves(ledger: &mut Ledger<'_>) -> Vec<Scoped> {
+/// Findings along the rows. How long what is `shared` took, by label, says nothing of the axis: others computed on its GPU meanwhile.
+pub(crate) fn curves(ledger: &mut Ledger<'_>, shared: &BTreeSet<&str>) -> Vec<Scoped> {
     let table = ledger.table;
     let Some(axis) = table.rows.last().cloned() else {
         return Vec::new();
@@ -43,6 +45,9 @@ pub(crate) fn curves(ledger: &mut Ledger<'_>) -> Vec<Scoped> {
     for curve in split(table) {
         let mut findings = Vec::new();
         let time = ["epoch_time", "iteration_time", "wall"].into_iter().find_map(|name| points(table, &curve, name));
+        let alone =
+            |p: &Point| table.body[p.row].cells[p.column].of.iter().all(|label| !shared.contains(label.as_str()));
+        let time = time.map(|(name, points)| (name, points.into_iter().filter(alone).collect::<Vec<_>>()));
         let memory = ["gpu_memory", "memory"].into_iter().find_map(|name| points(table, &curve, name));
         if let Some((name, points)) = &time {
             flattens(ledger, &axis, name, points, &mut findings);
@@ -131,7 +136,12 @@ fn flattens(ledger: &Ledger<'_>, axis: &str, time: &str, points: &[Point], found
     let Some(value) = figure(&points[at]) else { return };
     let text = points[at].text.clone();
     match points.len() - 1 - at {
-        0 => found.push(Finding::StillFalling { time, axis, at: text, value }),
+        0 => {
+            // A way down that goes up in between is told by nothing but the table.
+            if points.windows(2).all(|w| w[1].y <= (1.0 + SAME_TIME) * w[0].y) {
+                found.push(Finding::StillFalling { time, axis, at: text, value });
+            }
+        }
         _ if at == 0 => {}
         _ => {
             let last = &points[points.len() - 1];

@@ -3,7 +3,7 @@
 use flow_core::{Outcome, Series, StepResult};
 
 use super::{Bound, Finding, Ledger, Scoped, What};
-use crate::columns::{Datum, datum};
+use crate::columns::{Datum, datum, gpu_shared};
 use crate::format::Format;
 
 /// From this load on a resource is what limits.
@@ -43,7 +43,9 @@ fn bound(ledger: &mut Ledger<'_>, scope: Option<&str>, results: &[(&StepResult, 
         _ => None,
     };
     let full = |values: &Vec<f64>| values.iter().all(|v| *v >= FULL);
-    let gpu = all(&|r| number(r, "gpu_load")).filter(full);
+    // What others computed on the GPU is part of its load.
+    let own_load = |r: &StepResult| number(r, "gpu_load").filter(|_| gpu_shared(r).is_none());
+    let gpu = all(&own_load).filter(full);
     let data =
         all(&|r| Some(number(r, "data_wait")? / number(r, "epoch_time")?)).filter(|v| v.iter().all(|v| *v >= WAITING));
     // Of the CPUs that it was given: a program that fills its own share is bound by it, whatever the host has besides.

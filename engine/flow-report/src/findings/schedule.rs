@@ -1,5 +1,7 @@
 //! Findings about simulated schedules: what serves best where the load is highest, and how busy GPUs get at most.
 
+use flow_core::Interval;
+
 use super::{Figure, Finding, Ledger, Parts, Scoped};
 use crate::table::{Content, Table};
 
@@ -9,7 +11,8 @@ const TIMES: [&str; 4] = ["time_in_system", "time_in_system_p99", "waiting", "ma
 const SHARES: [&str; 2] = ["gpu_use", "cpu_use"];
 /// What differs by less than this share is alike …
 const ALIKE: f64 = 0.05;
-/// … and so is what chance explains: a difference of fewer standard errors than this.
+/// … and so is what chance explains: over the same seeds a mean difference within its confidence interval, otherwise one of fewer
+/// standard errors than this.
 const ERRORS: f64 = 2.0;
 
 /// A part of the split in one row.
@@ -18,6 +21,8 @@ struct Part {
     figure: Figure,
     /// The standard error of the figure; 0 where it is not known.
     error: f64,
+    /// The figure by seed.
+    values: Vec<f64>,
 }
 
 /// Findings of a table with a row for each density and a part for each policy.
@@ -61,8 +66,9 @@ pub(crate) fn schedules(ledger: &Ledger<'_>) -> Vec<Scoped> {
 fn sorted(ledger: &Ledger<'_>, table: &Table, column: &str, row: usize) -> Vec<Part> {
     let of = |part: &str| {
         let at = table.find(column, None, Some(part))?;
-        let error = table.body[row].cells[at].error().unwrap_or(0.0);
-        Some(Part { name: part.to_owned(), figure: ledger.cell(row, at)?, error })
+        let cell = &table.body[row].cells[at];
+        let (error, values) = (cell.error().unwrap_or(0.0), cell.values.clone());
+        Some(Part { name: part.to_owned(), figure: ledger.cell(row, at)?, error, values })
     };
     let mut parts: Vec<Part> = table.parts().into_iter().flatten().filter_map(of).collect();
     parts.sort_by(|a, b| a.figure.value.total_cmp(&b.figure.value));
@@ -70,7 +76,9 @@ fn sorted(ledger: &Ledger<'_>, table: &Table, column: &str, row: usize) -> Vec<P
 }
 
 fn alike(less: &Part, more: &Part) -> bool {
-    let by_chance = ERRORS * less.error.hypot(more.error);
+    let paired = less.values.len() == more.values.len();
+    let differences = less.values.iter().zip(&more.values).filter(|_| paired).map(|(less, more)| more - less);
+    let by_chance = Interval::over(differences).half.unwrap_or(ERRORS * less.error.hypot(more.error));
     more.figure.value - less.figure.value <= by_chance.max(ALIKE * less.figure.value.abs())
 }
 

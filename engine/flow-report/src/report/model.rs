@@ -2,18 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow_core::{BuiltinInput, Mode, Outcome, RunId, Series, StepResult, StepView};
+use flow_core::{BuiltinInput, Outcome, RunId, Series, StepResult, StepView};
 use serde::{Deserialize, Serialize};
 
 use super::schedule::{Scheduled, scheduled};
 use super::setup::{Setup, setup};
 use super::with::{Guess, ReportWith, SectionWith};
+use crate::columns::gpu_shared;
 use crate::findings::{Bound, Changes, Computed, Finding, Ledger, Scoped, compare, curves, load, schedules};
 use crate::table::Table;
 use crate::verdict::{FOREIGN_CPU, Resource, Ruled, TOLERANCE, Together, Verdict, judge};
 
-/// A share of a GPU's time slices that is worth a remark.
-const GPU_SHARED: f64 = 0.01;
 /// The version of `report.json`.
 pub(crate) const REPORT_FORMAT: u32 = 3;
 
@@ -138,11 +137,7 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
             .filter(|r| !r.circumstances.strangers.is_empty())
             .map(|r| (r.label.clone(), r.circumstances.strangers.iter().map(|s| s.name.clone()).collect()))
             .collect(),
-        gpu_shared: used
-            .iter()
-            .filter(|r| r.circumstances.mode != Mode::Corun)
-            .filter_map(|r| Some((r.label.clone(), r.circumstances.gpu_shared.filter(|share| *share > GPU_SHARED)?)))
-            .collect(),
+        gpu_shared: used.iter().filter_map(|r| Some((r.label.clone(), gpu_shared(r)?))).collect(),
         fake_gpus,
         template: with.template.clone(),
     })
@@ -206,7 +201,8 @@ fn section<'a>(
     let with_series: Vec<(&StepResult, Option<&Series>)> =
         source.results.iter().enumerate().map(|(at, r)| (r, source.series.get(at).and_then(Option::as_ref))).collect();
     let mut ledger = Ledger::new(&table);
-    let mut findings = curves(&mut ledger);
+    let shared = source.results.iter().filter(|r| gpu_shared(r).is_some()).map(|r| r.label.as_str()).collect();
+    let mut findings = curves(&mut ledger, &shared);
     findings.extend(load(&mut ledger, &with_series));
     findings.extend(schedules(&ledger));
     let computed = ledger.computed;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::{BuiltinInput, StepResult};
+use flow_core::{BuiltinInput, CorunGpus, StepResult};
 use serde::{Deserialize, Serialize};
 
 use super::with::{ReportWith, SetupWith};
@@ -63,6 +63,14 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
     let mut cpus: BTreeMap<String, u32> = BTreeMap::new();
     let mut versions: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     let mut drivers = Vec::new();
+    // Members of a co-run group on GPUs of their own held them all at once.
+    let mut groups: BTreeMap<(&str, &str, u32, &str), usize> = BTreeMap::new();
+    for r in measured {
+        let window = r.circumstances.corun.iter().filter(|window| window.gpus == CorunGpus::Own);
+        for (window, model) in window.flat_map(|window| r.circumstances.gpu_models.iter().map(move |m| (window, m))) {
+            *groups.entry((&r.step, &window.group, r.repetition.unwrap_or_default(), model)).or_default() += 1;
+        }
+    }
     for c in measured.iter().map(|r| &r.circumstances).filter(|c| c.host_cpus > 0) {
         for (model, total) in c.gpu_models.iter().zip(c.gpu_memory_total.iter().chain(std::iter::repeat(&0))) {
             let count = c.gpu_models.iter().filter(|m| *m == model).count();
@@ -80,6 +88,11 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
         // A driver says nothing about a run without a GPU.
         if let Some(driver) = c.driver.as_ref().filter(|d| !c.gpu_models.is_empty() && !drivers.contains(*d)) {
             drivers.push(driver.clone());
+        }
+    }
+    for ((.., model), count) in groups {
+        if let Some((most, _)) = gpus.get_mut(model) {
+            *most = (*most).max(count);
         }
     }
     if used.is_empty() {

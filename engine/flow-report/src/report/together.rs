@@ -150,18 +150,23 @@ pub(crate) fn sentences(group: &Together, words: &Words, lang: &str) -> Vec<Stri
         true => least,
         false => words.text(lang, "range", &Args::new().with("from", least).with("to", most.clone())),
     };
+    // Not every member need be slower.
+    let longer = match slow.first().is_some_and(|least| *least < 0.0) {
+        true => words.text(lang, "up-to", &Args::new().with("to", most.clone())),
+        false => range.clone(),
+    };
     let gain = group.gain.map(|v| words.figure(lang, &Format::times(), v)).unwrap_or_default();
     let judged = match &group.verdict {
         Verdict::Parallel if slow.last().is_some_and(|v| *v < 0.005) => words.text(lang, "together-no-slower", &args()),
         Verdict::Parallel => words.text(lang, "together-parallel", &args().with("most", most)),
         Verdict::OnlyConcurrent => {
-            words.text(lang, "together-only-concurrent", &args().with("range", range).with("gain", gain))
+            words.text(lang, "together-only-concurrent", &args().with("range", longer).with("gain", gain))
         }
         Verdict::SlowerThanOneAfterAnother => {
-            words.text(lang, "together-slower-than", &args().with("range", range).with("gain", gain))
+            words.text(lang, "together-slower-than", &args().with("range", longer).with("gain", gain))
         }
         Verdict::TooNoisy if group.slower => {
-            words.text(lang, "together-noisy-gain", &args().with("range", range).with("gain", gain))
+            words.text(lang, "together-noisy-gain", &args().with("range", longer).with("gain", gain))
         }
         Verdict::TooNoisy => words.text(lang, "together-noisy", &args().with("range", range)),
         Verdict::ForeignCpu { label, used } => {

@@ -262,17 +262,24 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
             _ => None,
         })
         .collect();
+    let mut notes = Vec::new();
+    if columns::is_usage(name) && sound.iter().any(|r| r.metrics.contains_key(name)) {
+        notes.push(table.note(Note::Hidden { name: name.to_owned() }));
+    }
     let Some(((first_value, first), rest)) = measured.split_first() else {
-        return Cell::new(Content::Absent);
+        return Cell { notes, ..Cell::new(Content::Absent) };
     };
     let like = likeness(first);
     if let Some((what, one, other)) = rest.iter().find_map(|(_, r)| unlike(&like, &likeness(r))) {
         let note = table.note(Note::Unlike { what, one, other });
         return Cell { notes: vec![note], ..Cell::new(Content::Unlike) };
     }
-    let mut notes = Vec::new();
     if sound.len() < results.len() {
         notes.push(table.note(Note::Partial { used: sound.len() as u32, of: results.len() as u32 }));
+    }
+    let alone = measured.iter().filter(|(_, r)| r.circumstances.corunners.is_empty()).count();
+    if alone > 0 && alone < measured.len() {
+        notes.push(table.note(Note::Company { alone: alone as u32, of: measured.len() as u32 }));
     }
     if matches!(name, "gpu_memory" | "gpu_memory_mean") && first.usage.gpus.iter().any(|g| g.unverified) {
         notes.push(table.note(Note::Unverified));
@@ -285,7 +292,11 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
         }
         _ => together(with, measured.iter().map(|(v, _)| *v).collect()),
     };
-    Cell { notes, ..Cell::new(content) }
+    let values = match rest {
+        [] => first.metrics.get(name).map(|metric| metric.values.clone()).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    Cell { notes, values, ..Cell::new(content) }
 }
 
 /// One number for several: mean ± sd over the axes that `over` names, else the median of repetitions with its range.

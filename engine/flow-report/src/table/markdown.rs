@@ -293,6 +293,10 @@ fn worded(note: &Note, words: &Words, lang: &str) -> String {
         Note::Accepted { label, reason } => {
             words.text(lang, "note-accepted", &args.with("label", label.clone()).with("reason", reason.clone()))
         }
+        Note::Hidden { name } => words.text(lang, "note-hidden", &args.with("name", name.clone())),
+        Note::Company { alone, of } => {
+            words.text(lang, "note-company", &args.with("alone", alone.to_string()).with("of", of.to_string()))
+        }
         Note::NotANumber => words.text(lang, "note-not-a-number", &args),
         Note::Unverified => words.text(lang, "note-unverified", &args),
     }

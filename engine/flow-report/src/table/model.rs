@@ -73,6 +73,9 @@ pub struct Cell {
     /// How many GPUs those held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
+    /// What its mean is of, where a place among these means the same in other cells too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<f64>,
     /// Positions in the table's notes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<usize>,
@@ -196,6 +199,18 @@ pub enum Note {
     },
     /// What a program reports is no number.
     NotANumber,
+    /// A program's metric has the name of one of flow's own measurements.
+    Hidden {
+        /// The name.
+        name: String,
+    },
+    /// Some ran beside other attempts of flow's, others alone.
+    Company {
+        /// How many ran alone.
+        alone: u32,
+        /// Of how many.
+        of: u32,
+    },
     /// GPU memory is the card's against its state before the start.
     Unverified,
 }
@@ -203,7 +218,7 @@ pub enum Note {
 impl Cell {
     /// A cell that says this and rests on nothing.
     pub(crate) fn new(content: Content) -> Self {
-        Cell { content, of: Vec::new(), gpus: None, notes: Vec::new() }
+        Cell { content, of: Vec::new(), gpus: None, values: Vec::new(), notes: Vec::new() }
     }
 
     /// Its number, if it has one.

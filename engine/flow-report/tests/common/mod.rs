@@ -68,6 +68,8 @@ pub(crate) trait With: Sized {
     fn epoch_time(self, seconds: f64) -> Self {
         self.metric("epoch_time", seconds, "s")
     }
+    /// A mean over the same seeds as in other results.
+    fn seeds(self, name: &str, values: &[f64], unit: &str) -> Self;
     fn gpu_memory(self, mib: f64) -> Self;
     fn cpu_util(self, share: f64) -> Self;
     fn foreign_cpu(self, share: f64) -> Self;
@@ -79,11 +81,28 @@ pub(crate) trait With: Sized {
 
 impl With for StepResult {
     fn metric(mut self, name: &str, value: f64, unit: &str) -> Self {
-        self.metrics.insert(name.into(), Metric { value, unit: unit.into(), epochs: None, sd: None });
+        self.metrics.insert(name.into(), Metric { value, unit: unit.into(), epochs: None, sd: None, values: vec![] });
         self
     }
     fn noisy(mut self, name: &str, value: f64, unit: &str, sd: f64, epochs: u32) -> Self {
-        self.metrics.insert(name.into(), Metric { value, unit: unit.into(), epochs: Some(epochs), sd: Some(sd) });
+        self.metrics.insert(
+            name.into(),
+            Metric { value, unit: unit.into(), epochs: Some(epochs), sd: Some(sd), values: vec![] },
+        );
+        self
+    }
+    fn seeds(mut self, name: &str, values: &[f64], unit: &str) -> Self {
+        let n = values.len() as f64;
+        let value = values.iter().sum::<f64>() / n;
+        let sd = (values.iter().map(|v| (v - value).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+        let metric = Metric {
+            value,
+            unit: unit.into(),
+            epochs: Some(values.len() as u32),
+            sd: Some(sd),
+            values: values.to_vec(),
+        };
+        self.metrics.insert(name.into(), metric);
         self
     }
     fn gpu_memory(mut self, mib: f64) -> Self {

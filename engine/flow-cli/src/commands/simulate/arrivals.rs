@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use flow_core::sched::policy;
-use flow_sim::{Cluster, Spread, Study, StudyWith, Summary, Use, arrivals};
+use flow_core::{Interval, sched::policy};
+use flow_sim::{Cluster, Study, StudyWith, Summary, Use, arrivals};
 use serde_json::json;
 
 use super::{DEFAULT, Simulate, bad, text};
@@ -52,15 +52,18 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, output: &mut Output) -> Re
         for line in words::columns(&rows) {
             output.line(format!("  {line}"))?;
         }
-        output.line(styled(FAINT, "±: half the width of the 95 % confidence interval over seeds"))?;
+        if asked.seeds > 1 {
+            output.line(styled(FAINT, "±: half the width of the 95 % confidence interval over seeds"))?;
+        }
     }
     Ok(())
 }
 
 fn row(study: &Study, policy: &str, density: f64, cpu: bool) -> Vec<String> {
     let time = |value: fn(&Summary, &Use) -> f64| {
-        let Spread { mean, half } = study.over(value);
-        format!("{} ± {}", words::duration(mean), words::duration(half))
+        let Interval { mean, half } = study.over(value);
+        let half = half.map(|half| format!(" ± {}", words::duration(half))).unwrap_or_default();
+        format!("{}{half}", words::duration(mean))
     };
     let share = |value: fn(&Summary, &Use) -> f64| format!("{:.0} %", study.over(value).mean * 100.0);
     vec![
