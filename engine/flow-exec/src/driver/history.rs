@@ -312,7 +312,8 @@ fn runs(n: usize) -> String {
 
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
+    let (low, high) = (values.get(values.len().saturating_sub(1) / 2)?, values.get(values.len() / 2)?);
+    Some((low + high) / 2.0)
 }
 
 /// Other points of its step that differ in one number.
