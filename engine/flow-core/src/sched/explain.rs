@@ -5,7 +5,7 @@ use super::demand::Demand;
 use super::machine::Scheduler;
 use super::resources::Ledger;
 use super::state::{Class, Core, Ending, State, Window};
-use crate::{AttemptId, GpuId, InstanceId, Outcome, Time};
+use crate::{AttemptId, CorunGpus, GpuId, InstanceId, Outcome, Time};
 
 /// What an instance waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,10 +177,17 @@ impl Core {
             return Waiting::Others(running);
         }
         if !self.class_fits(ledger, class) {
-            let members = self.members(unit);
-            // With nothing of ours beside it a group lacks what strangers hold.
-            let short = members.iter().flat_map(|&m| self.shortages(now, ledger, &self.node(m).demand));
-            return Waiting::Resources(short.collect());
+            let demands: Vec<Demand> = self.members(unit).iter().map(|&m| self.node(m).demand).collect();
+            let own = self.group(unit).is_some_and(|group| group.mode == CorunGpus::Own);
+            let all = demands.iter().map(|demand| demand.gpus).sum();
+            let mut short = Vec::new();
+            // With nothing of ours beside it a group lacks what strangers hold; its members mostly lack the same.
+            for demand in demands {
+                let gpus = if own { all } else { demand.gpus };
+                let lacks = self.shortages(now, ledger, &Demand { gpus, ..demand });
+                short.extend(lacks.into_iter().filter(|one| !short.contains(one)).collect::<Vec<_>>());
+            }
+            return Waiting::Resources(short);
         }
         match &self.reservation {
             Some(reserved) if self.admit(unit).is_none() => Waiting::Reserved(reserved.unit),

@@ -47,6 +47,11 @@ impl Gpu {
         self.state.memory.saturating_sub(self.state.strangers).saturating_sub(ours)
     }
 
+    /// Others have all of it, whatever is asked for: another flow holds it, or it does not answer.
+    pub(super) fn taken(&self) -> bool {
+        self.state.memory > 0 && self.state.strangers >= self.state.memory
+    }
+
     pub(super) fn takes(&self, demand: &Demand) -> bool {
         self.state.alive
             && !self.holders.iter().any(|h| h.alone || demand.gpus_alone)

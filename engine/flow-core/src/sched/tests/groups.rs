@@ -1,6 +1,8 @@
 //! Co-run groups: start, barrier, window, failure, retry.
 
-use super::dsl::case;
+use super::dsl::{GIB, case};
+use crate::GpuId;
+use crate::sched::*;
 
 const TRIO: &str = "a gpus=1 group=g/own continues
                     b gpus=1 group=g/own continues
@@ -107,6 +109,41 @@ fn cpus_jobs_and_history_do_not_forbid_a_group() {
          b gpus=1 cpus=2 peak=10 group=g/shared",
         "0 submit | start a on 0; start b on 0",
     );
+}
+
+#[test]
+fn a_group_waits_for_a_gpu_that_others_have_altogether() {
+    case(
+        "gpus=1x24",
+        "x
+         a gpus=1 group=g/shared needs=x
+         b gpus=1 group=g/shared needs=x",
+        "0 submit         | start x
+         1 strangers 0 24 |
+         2 exit x         | record x
+         3 strangers 0 0  | start a on 0; start b on 0",
+    );
+    case(
+        "gpus=3x24",
+        "x
+         a gpus=1 group=g/own needs=x
+         b gpus=1 group=g/own needs=x",
+        "0 submit         | start x
+         1 strangers 0 24 |
+         2 exit x         | record x; start a on 1; start b on 2",
+    );
+    let world = case(
+        "gpus=2x24",
+        "x
+         a gpus=1 group=g/own needs=x
+         b gpus=1 group=g/own needs=x",
+        "0 submit         | start x
+         1 strangers 0 24 |
+         2 exit x         | record x",
+    );
+    let Waiting::Resources(short) = world.waits("a") else { panic!("{:?}", world.waits("a")) };
+    let told: Vec<_> = short.iter().map(|s| (s.resource, s.requested, s.available)).collect();
+    assert_eq!(told, [(Resource::Gpus, 2, 1), (Resource::GpuMemory(GpuId(0)), 24 * GIB / 20, 0)]);
 }
 
 #[test]
