@@ -288,6 +288,31 @@ fn a_folder_that_changes_under_a_step_spoils_its_result() {
 }
 
 #[test]
+fn a_spoiled_repetition_does_not_replace_a_good_result() {
+    let space = space();
+    let look = "look: {run: 'date +%s%N > at.txt; sleep 0.6; ls photos', inputs: [photos/], outputs: {at: at.txt}}";
+    let after = "after: {run: 'cat ${{ steps.look.outputs.at }}'}";
+    space.write("again.yaml", &format!("flow: 1\nname: again\nsteps:\n  {look}\n  {after}\n"));
+    space.write("photos/a.jpg", "a");
+    space.flow(["run", "again.yaml"]).expect(0);
+    let mut flow = space.start(["run", "again.yaml", "-f", "look"]);
+    flow_testkit::until("the step runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 0.6")));
+    space.write("photos/b.jpg", "b");
+    assert!(flow.wait().success(), "{}", flow.said());
+    assert!(
+        flow.said().contains("this measurement is spoiled and not kept; the earlier one, of run"),
+        "{}",
+        flow.said()
+    );
+    assert_eq!(space.ran(), ["look"], "what needs it has the earlier one: {}", flow.said());
+    std::fs::remove_file(space.path("photos/b.jpg")).unwrap();
+    std::fs::write(space.path(".flow/db/db"), vec![7; 100_000]).unwrap();
+    space.flow(["doctor"]);
+    let plan = space.flow(["run", "-n", "again.yaml"]).expect(0).stdout();
+    assert!(plan.contains("2 cached") && !plan.contains("to run"), "{plan}");
+}
+
+#[test]
 fn a_set_path_belongs_to_the_folder_it_was_typed_in() {
     let space = space();
     let workflow = "

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Context, Force, Lookup, unfit};
+use super::{Context, Force, Lookup, standing_for, unfit};
 use crate::fingerprint::{Parts, Provider, Subject, walk};
 use crate::why::{Reason, Unfit, compare};
 use crate::{
@@ -98,15 +98,7 @@ struct Found {
 impl Found {
     fn reuse(self, instance: &Instance) -> Option<Decision> {
         let Found { parts, result, .. } = self;
-        result.map(|result| {
-            let result = Box::new(StepResult {
-                label: instance.label.to_string(),
-                axes: (*instance.axes).clone(),
-                repetition: instance.repetition,
-                ..result
-            });
-            Decision::Reuse { result, parts }
-        })
+        result.map(|result| Decision::Reuse { result: Box::new(standing_for(result, instance)), parts })
     }
 
     fn run(self, first: &str) -> Decision {

@@ -18,7 +18,7 @@ pub use accept::{Accepted, accept};
 pub use decide::{Decision, decide};
 pub use fold::{Item, Plan, State, plan};
 pub use force::Force;
-pub use reuse::unfit;
+pub use reuse::{standing_for, unfit};
 pub use without::without_attempt;
 
 use crate::fingerprint::{Parts, Tree};

@@ -40,3 +40,13 @@ pub fn unfit(result: &StepResult, instance: &Instance) -> Option<Unfit> {
         Outcome::DoesNotFit | Outcome::Failed | Outcome::Cancelled | Outcome::Skipped => Some(Unfit::Outcome(outcome)),
     }
 }
+
+/// A result as it stands for an instance: with the label and the axes that this has now.
+pub fn standing_for(result: StepResult, instance: &Instance) -> StepResult {
+    StepResult {
+        label: instance.label.to_string(),
+        axes: (*instance.axes).clone(),
+        repetition: instance.repetition,
+        ..result
+    }
+}

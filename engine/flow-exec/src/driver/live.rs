@@ -135,6 +135,8 @@ pub(crate) struct Live<'a> {
     pub(super) secrets: Secrets,
     pub(super) attempts: BTreeMap<AttemptId, Attempt>,
     pub(super) ended: BTreeMap<AttemptId, StepResult>,
+    /// Good results of the store that stand where this run's are spoiled, until these would be recorded.
+    pub(super) earlier: BTreeMap<InstanceId, StepResult>,
     pub(super) windows: BTreeMap<GroupId, Window>,
     /// Made when the first process is to be started: a run that reuses everything has none.
     pub(super) hands: Option<Hands>,
@@ -220,6 +222,7 @@ impl<'a> Live<'a> {
             secrets,
             attempts: BTreeMap::new(),
             ended: BTreeMap::new(),
+            earlier: BTreeMap::new(),
             windows: BTreeMap::new(),
             hands: None,
             cards: Cards::new(&from.session.expansion.machine),
@@ -311,7 +314,7 @@ impl<'a> Live<'a> {
             Action::Release { attempts } => self.release(attempts)?,
             Action::Stop { attempts } => self.stop(&attempts)?,
             Action::Kill { attempt, grace, outcome } => self.kill(attempt, grace, outcome),
-            Action::Record { instance, attempt } => self.record(instance, attempt),
+            Action::Record { instance, attempt } => self.record(instance, attempt)?,
             Action::Discard { instance, attempt, .. } => self.discard(instance, attempt),
             Action::Settle { instance, outcome, because } => self.settle(instance, outcome, because),
             Action::Preempt { .. } => return Err(ExecError::Fault("a live run cannot preempt".to_owned())),

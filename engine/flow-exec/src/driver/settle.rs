@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use flow_core::{
     AttemptId, CorunGpus, GpuSharing, InstanceId, Outcome, RunEvent, Settled, StepResult,
-    plan::{Decision, decide, without_attempt},
+    plan::{Decision, decide, standing_for, unfit, without_attempt},
     sched::{Answer, Event},
     why::sentence,
 };
+use flow_store::Results;
 
 use super::{
     estimate,
@@ -43,13 +44,6 @@ impl Live<'_> {
         for (&instance, decision) in ids.iter().zip(decisions) {
             let answer = match decision {
                 Decision::Reuse { result, parts } => {
-                    self.say(RunEvent::Cached {
-                        instance,
-                        fingerprint: result.fingerprint,
-                        outcome: result.outcome,
-                        from: result.run.clone(),
-                    });
-                    self.count("cached");
                     let outcome = result.outcome;
                     if result.workflow != self.session.expansion.workflow {
                         // It is this workflow's last too: what changes next is told against it.
@@ -57,7 +51,7 @@ impl Live<'_> {
                         let workflow = &self.session.expansion.workflow;
                         self.batch.tried(workflow, &result.label, result.fingerprint, &parts, self.run);
                     }
-                    self.know(instance, *result);
+                    self.reuse(instance, *result);
                     Answer::Hit(outcome)
                 }
                 Decision::Run { fingerprint, parts, reasons } => {
@@ -75,23 +69,39 @@ impl Live<'_> {
         Ok(())
     }
 
+    fn reuse(&mut self, instance: InstanceId, result: StepResult) {
+        let (fingerprint, outcome, from) = (result.fingerprint, result.outcome, result.run.clone());
+        self.say(RunEvent::Cached { instance, fingerprint, outcome, from });
+        self.count("cached");
+        self.know(instance, result);
+    }
+
     /// The attempt is the instance's last.
-    pub(super) fn record(&mut self, instance: InstanceId, attempt: AttemptId) {
+    pub(super) fn record(&mut self, instance: InstanceId, attempt: AttemptId) -> Result<(), ExecError> {
+        self.find_earlier(instance, attempt)?;
+        let earlier = self.earlier.remove(&instance);
         self.recorded.push(instance);
         let Some(mut result) = self.ended.remove(&attempt) else {
             // It could not even be started.
             let reason = self.unstarted.remove(&attempt).unwrap_or_else(|| "it could not be started".to_owned());
             self.settle_as(instance, Outcome::Failed, reason);
-            return;
+            return Ok(());
         };
-        let Some(decided) = self.decided.remove(&instance) else { return };
+        let Some(decided) = self.decided.remove(&instance) else { return Ok(()) };
         if let Some(seen) = self.group_sharing(instance, &result) {
             result.circumstances.sharing = Some(seen);
         }
         self.learn(instance, &result);
         let parts = serde_json::to_value(&decided.parts).unwrap_or_default();
         let recorded = self.session.expansion.instances[instance.index()].record.contains(&result.outcome);
-        if result.outcome == Outcome::Ok || recorded {
+        let kept = result.outcome == Outcome::Ok || recorded;
+        if let Some(earlier) = earlier.filter(|_| kept) {
+            self.batch.observe(&result);
+            let whose = if result.spoiled.is_empty() { "a measurement of its group" } else { "this measurement" };
+            let text = format!("{whose} is spoiled and not kept; the earlier one, of run {}, stands", earlier.run);
+            self.say(RunEvent::Notice { instance: Some(instance), text });
+            self.reuse(instance, earlier);
+        } else if kept {
             self.count(word(result.outcome));
             self.batch.record(&result, &parts);
             self.know(instance, result.clone());
@@ -107,6 +117,36 @@ impl Live<'_> {
             self.settle_as(instance, outcome, reason);
             self.know(instance, result);
         }
+        Ok(())
+    }
+
+    /// Before the first of a unit is recorded: where a measurement is spoiled, and the store has good ones of the whole unit,
+    /// those stand. A group's results belong to one run.
+    fn find_earlier(&mut self, instance: InstanceId, attempt: AttemptId) -> Result<(), ExecError> {
+        let expansion = &self.session.expansion;
+        let unit = match &expansion.instances[instance.index()].corun {
+            Some(corun) => expansion.groups[corun.group.0 as usize].members.clone(),
+            None => vec![instance],
+        };
+        let of_unit =
+            |result: &StepResult| unit.iter().any(|id| *expansion.instances[id.index()].label == *result.label);
+        let own = self.ended.get(&attempt).into_iter();
+        let all = own.chain(self.ended.values().filter(|_| unit.len() > 1).filter(|result| of_unit(result)));
+        if all.into_iter().all(|result| result.spoiled.is_empty()) {
+            return Ok(());
+        }
+        let mut found = BTreeMap::new();
+        for id in unit {
+            let (Some(decided), instance) = (self.decided.get(&id), &expansion.instances[id.index()]) else {
+                return Ok(());
+            };
+            let good =
+                |result: &StepResult| unfit(result, instance).is_none() && self.objects.missing(result).is_none();
+            let Some(result) = self.store.result(&decided.fingerprint)?.filter(good) else { return Ok(()) };
+            found.insert(id, standing_for(result, instance));
+        }
+        self.earlier.append(&mut found);
+        Ok(())
     }
 
     fn know(&mut self, instance: InstanceId, result: StepResult) {
