@@ -218,6 +218,12 @@ fn two_flows_respect_each_other() {
     }
     let mut one = first.start(["run", "a.yaml"]);
     until("the first is on the GPU", || gpus.text().contains("memory=100MiB"));
+    let lock = flow_testkit::files_below(&first.path(""))
+        .into_iter()
+        .find(|file| file.to_string_lossy().contains("/flow-GPU-"))
+        .unwrap();
+    std::fs::remove_file(&lock).unwrap();
+    until("its lock is there again", || lock.exists());
     let mut two = second.start(["run", "a.yaml"]);
     until("the second is told", || two.said().contains("is held by another flow (process"));
     assert!(one.is_alive(), "{}", two.said());

@@ -11,7 +11,7 @@ use flow_core::{
 use super::live::Live;
 
 use crate::{
-    hardware::gpu_lock::GpuLock,
+    hardware::gpu_lock::{GpuLock, Refusal},
     sampler::{GpuSampler, GpuSamples, Standing},
 };
 
@@ -23,6 +23,7 @@ pub(super) struct Cards {
     facts: Vec<GpuFacts>,
     /// Started when the first step that asks for GPUs can run; never for cards that are not there.
     sampler: Option<GpuSampler>,
+    /// None of a GPU whose lock is of no use.
     locks: Vec<Option<GpuLock>>,
     /// Which flow holds a GPU, where another one does.
     held: Vec<Option<String>>,
@@ -98,23 +99,23 @@ impl Cards {
                 Ok(sampler) => self.sampler = Some(sampler),
                 Err(error) => say.push(format!("GPUs cannot be measured: {error}")),
             }
-            for gpu in &self.facts {
-                self.locks.push(match GpuLock::of(&gpu.uuid) {
-                    Ok(lock) => Some(lock),
-                    Err(error) => {
-                        say.push(format!("other flows cannot be kept off GPU {}: its lock: {error}", gpu.index));
-                        None
-                    }
-                });
-            }
+            self.locks = self.facts.iter().map(|gpu| Some(GpuLock::of(&gpu.uuid))).collect();
         }
         let Some(sampler) = &self.sampler else { return say };
         sampler.watch(wanted);
         say.extend(sampler.trouble());
         self.standing = sampler.standing();
         if wanted {
-            for (lock, held) in self.locks.iter_mut().zip(&mut self.held) {
-                *held = lock.as_mut().and_then(|lock| lock.take().err());
+            for ((lock, held), gpu) in self.locks.iter_mut().zip(&mut self.held).zip(&self.facts) {
+                *held = match lock.as_mut().map(GpuLock::take) {
+                    Some(Err(Refusal::Held(holder))) => Some(holder),
+                    Some(Err(Refusal::Unusable(why))) => {
+                        say.push(format!("other flows cannot be kept off GPU {}: {why}", gpu.index));
+                        *lock = None;
+                        None
+                    }
+                    None | Some(Ok(())) => None,
+                };
             }
         }
         say.extend(self.news());
@@ -130,6 +131,11 @@ impl Cards {
                 lock.release();
             }
         }
+    }
+
+    /// Now and then: sees to the locks that are held.
+    pub(super) fn keep(&mut self) {
+        self.locks.iter_mut().flatten().for_each(GpuLock::keep);
     }
 
     /// How the GPUs stand, if the scheduler knows them otherwise.

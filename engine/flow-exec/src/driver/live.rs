@@ -302,6 +302,7 @@ impl<'a> Live<'a> {
         if self.status_at.is_none_or(|at| now - at >= STATUS) {
             self.status_at = Some(now);
             self.tell_gpu_memory();
+            self.cards.keep();
             self.write_status(None)?;
         }
         Ok(())

@@ -2,22 +2,26 @@
 //! written in the file is for people only. Knows no attempt.
 //!
 //! The file of a card, `flow-UUID.lock`, stays: who waits for one that was removed would wait for another than the next holder
-//! has. It lies in `/tmp`, which every user can write whatever their variables say, may be written by all, and is not followed
+//! has. Where somebody removes it all the same, its holder takes the next one, and who takes an old one looks again. It lies in `/tmp`, which every user can write whatever their variables say, may be written by all, and is not followed
 //! where it is a link, by another name too. Where flows that share cards do not share `/tmp`, containers for example,
 //! [`LOCKS_VAR`] names a folder that they do share.
 
 use std::{
     env,
-    fs::{File, Permissions},
+    fs::{self, File, Metadata, Permissions},
     io::{self, Read, Seek, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
 use nix::{
+    errno::Errno,
     fcntl::{Flock, FlockArg, OFlag},
+    sys::{stat::futimens, time::TimeSpec},
     unistd::{Uid, User},
 };
+
+use crate::clock;
 
 /// The environment variable that names the folder of the locks.
 const LOCKS_VAR: &str = "FLOW_GPU_LOCKS";
@@ -26,9 +30,17 @@ const FOLDER: &str = "/tmp";
 /// More than a holder writes.
 const LONGEST: u64 = 400;
 
+/// How often a file is opened again that somebody removed meanwhile.
+const TRIES: u32 = 10;
+/// A file that is held is touched when it is that old, in seconds: cleaners of temporary folders wait for days.
+const OLD: f64 = 3600.0;
+
 /// The lock of a GPU, held or not.
 #[derive(Debug)]
-pub(crate) struct GpuLock(Option<Kept>);
+pub(crate) struct GpuLock {
+    path: PathBuf,
+    kept: Option<Kept>,
+}
 
 #[derive(Debug)]
 enum Kept {
@@ -36,42 +48,83 @@ enum Kept {
     Held(Flock<File>),
 }
 
+/// Why a lock is not to be had.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Another flow holds it: which, in words.
+    Held(String),
+    /// Nobody can be asked, nor told: why, in words.
+    Unusable(String),
+}
+
 impl GpuLock {
     /// The lock of a GPU, not held.
-    ///
-    /// # Errors
-    /// The file cannot be made or opened: nobody can be asked, nor told.
-    pub(crate) fn of(uuid: &str) -> io::Result<GpuLock> {
+    pub(crate) fn of(uuid: &str) -> GpuLock {
         let folder = env::var_os(LOCKS_VAR).filter(|folder| !folder.is_empty()).map(PathBuf::from);
         Self::within(folder.as_deref().unwrap_or(Path::new(FOLDER)), uuid)
     }
 
-    fn within(folder: &Path, uuid: &str) -> io::Result<GpuLock> {
-        open(&folder.join(format!("flow-{uuid}.lock"))).map(|file| GpuLock(Some(Kept::Open(file))))
+    fn within(folder: &Path, uuid: &str) -> GpuLock {
+        GpuLock { path: folder.join(format!("flow-{uuid}.lock")), kept: None }
     }
 
     /// Takes it, unless it is held already.
     ///
     /// # Errors
-    /// Another flow holds it: which, in words.
-    pub(crate) fn take(&mut self) -> Result<(), String> {
-        let Some(Kept::Open(file)) = self.0.take_if(|kept| matches!(kept, Kept::Open(_))) else { return Ok(()) };
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => {
-                self.0 = Some(Kept::Held(lock));
-                Ok(())
+    /// Another flow holds it, or it cannot be locked at all.
+    pub(crate) fn take(&mut self) -> Result<(), Refusal> {
+        for _ in 0..TRIES {
+            let file = match self.kept.take() {
+                Some(Kept::Held(lock)) => {
+                    self.kept = Some(Kept::Held(lock));
+                    return Ok(());
+                }
+                Some(Kept::Open(file)) => file,
+                None => open(&self.path).map_err(|error| self.unusable(&error))?,
+            };
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(lock) if is_at(&lock, &self.path) => {
+                    self.kept = Some(Kept::Held(lock));
+                    return Ok(());
+                }
+                // Who comes next would lock another file.
+                Ok(_removed) => {}
+                Err((_, Errno::EINTR)) => {}
+                Err((mut file, Errno::EWOULDBLOCK)) => {
+                    let holder = holder(&mut file).unwrap_or_default();
+                    self.kept = Some(Kept::Open(file));
+                    return Err(Refusal::Held(holder));
+                }
+                Err((_, errno)) => return Err(self.unusable(&errno.into())),
             }
-            Err((mut file, _)) => {
-                let holder = holder(&mut file).unwrap_or_default();
-                self.0 = Some(Kept::Open(file));
-                Err(holder)
+        }
+        Err(self.unusable(&io::Error::other("it is removed again and again")))
+    }
+
+    fn unusable(&self, error: &io::Error) -> Refusal {
+        let path = self.path.display();
+        Refusal::Unusable(format!("`{path}` cannot be locked: {error}; {LOCKS_VAR} names another folder for the locks"))
+    }
+
+    /// While it is held, now and then: takes it anew where somebody removed its file, and touches that so that nobody cleans it away.
+    pub(crate) fn keep(&mut self) {
+        let Some(Kept::Held(lock)) = &self.kept else { return };
+        if !is_at(lock, &self.path) {
+            let mut anew = GpuLock { path: self.path.clone(), kept: None };
+            // The old one is given back only then: who waits for it finds that it is not the file of the card any more.
+            if anew.take().is_ok() {
+                anew.sign();
+                *self = anew;
             }
+        } else if lock.metadata().is_ok_and(|meta| clock::unix_seconds() - meta.mtime() as f64 > OLD) {
+            // A file that cannot be touched is only in danger of being cleaned away.
+            let _ = futimens(&**lock, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW);
         }
     }
 
     /// Says who holds it, for the others: done when it is held for long.
     pub(crate) fn sign(&mut self) {
-        if let Some(Kept::Held(lock)) = &mut self.0 {
+        if let Some(Kept::Held(lock)) = &mut self.kept {
             let user = User::from_uid(Uid::effective()).ok().flatten().map(|user| format!(" of {}", user.name));
             // Who cannot be told who it is still sees that it is held.
             let _ = (|| {
@@ -84,11 +137,17 @@ impl GpuLock {
 
     /// Gives it back.
     pub(crate) fn release(&mut self) {
-        if let Some(Kept::Held(lock)) = self.0.take_if(|kept| matches!(kept, Kept::Held(_))) {
+        if let Some(Kept::Held(lock)) = self.kept.take_if(|kept| matches!(kept, Kept::Held(_))) {
             // Unlocking what is locked does not fail; if it did, closing the file would do it.
-            self.0 = lock.unlock().ok().map(Kept::Open);
+            self.kept = lock.unlock().ok().map(Kept::Open);
         }
     }
+}
+
+/// Whether this file is the one at a path.
+fn is_at(file: &File, path: &Path) -> bool {
+    let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    file.metadata().is_ok_and(|own| fs::symlink_metadata(path).is_ok_and(|there| same(&own, &there)))
 }
 
 fn holder(file: &mut File) -> io::Result<String> {
@@ -105,7 +164,7 @@ fn open(path: &Path) -> io::Result<File> {
         let found = file.metadata()?;
         // What is written would go into a file that is somebody's by another name.
         let sound = found.is_file() && found.nlink() == 1;
-        if sound { Ok(file) } else { Err(io::Error::other(format!("`{}` is no file of flow's", path.display()))) }
+        if sound { Ok(file) } else { Err(io::Error::other("it is no file of flow's")) }
     };
     match there() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -124,19 +183,17 @@ fn open(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]
     fn a_gpu_is_held_by_one_and_free_when_that_is_gone() {
         let dir = tempfile::tempdir().unwrap();
-        let lock = |uuid| GpuLock::within(dir.path(), uuid).unwrap();
+        let lock = |uuid| GpuLock::within(dir.path(), uuid);
         let (mut mine, mut yours) = (lock("GPU-1"), lock("GPU-1"));
         assert_eq!((mine.take(), mine.take()), (Ok(()), Ok(())));
-        assert_eq!(yours.take(), Err(String::new()), "held, and by whom is not told yet");
+        assert_eq!(yours.take(), Err(Refusal::Held(String::new())), "held, and by whom is not told yet");
         mine.sign();
-        let holder = yours.take().unwrap_err();
+        let Err(Refusal::Held(holder)) = yours.take() else { panic!("it is held") };
         assert!(holder.starts_with(&format!("process {} of ", std::process::id())), "{holder}");
         assert_eq!(lock("GPU-2").take(), Ok(()));
         mine.release();
@@ -152,15 +209,46 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (elsewhere, lock) = (dir.path().join("elsewhere"), dir.path().join("flow-GPU-1.lock"));
         std::os::unix::fs::symlink(&elsewhere, &lock).unwrap();
-        assert!(GpuLock::within(dir.path(), "GPU-1").is_err());
+        let refused = || GpuLock::within(dir.path(), "GPU-1").take().unwrap_err();
+        assert!(matches!(refused(), Refusal::Unusable(_)));
         assert!(!elsewhere.exists());
         fs::write(&elsewhere, "precious").unwrap();
         fs::remove_file(&lock).unwrap();
         fs::hard_link(&elsewhere, &lock).unwrap();
-        let error = GpuLock::within(dir.path(), "GPU-1").unwrap_err().to_string();
-        assert_eq!(error, format!("`{}` is no file of flow's", lock.display()));
+        let why = "it is no file of flow's; FLOW_GPU_LOCKS names another folder for the locks";
+        assert_eq!(refused(), Refusal::Unusable(format!("`{}` cannot be locked: {why}", lock.display())));
         fs::remove_file(&lock).unwrap();
         nix::unistd::mkfifo(&lock, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert!(GpuLock::within(dir.path(), "GPU-1").is_err());
+        assert!(matches!(refused(), Refusal::Unusable(_)));
+    }
+
+    #[test]
+    fn a_lock_whose_file_is_removed_stays_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = || GpuLock::within(dir.path(), "GPU-1");
+        let path = lock().path;
+        let (mut mine, mut yours) = (lock(), lock());
+        mine.take().unwrap();
+        assert!(matches!(yours.take(), Err(Refusal::Held(_))));
+        fs::remove_file(&path).unwrap();
+        mine.keep();
+        assert!(path.exists(), "made anew");
+        assert!(matches!(lock().take(), Err(Refusal::Held(_))), "who comes now sees it");
+        assert!(matches!(yours.take(), Err(Refusal::Held(_))), "who waited for the old one too");
+        mine.release();
+        fs::remove_file(&path).unwrap();
+        assert_eq!(mine.take(), Ok(()));
+        assert!(matches!(lock().take(), Err(Refusal::Held(_))), "what was open was not the file any more");
+    }
+
+    #[test]
+    fn a_file_that_is_held_is_kept_young() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut lock = GpuLock::within(dir.path(), "GPU-1");
+        lock.take().unwrap();
+        let file = File::options().write(true).open(&lock.path).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH).unwrap();
+        lock.keep();
+        assert!(file.metadata().unwrap().mtime() > 0);
     }
 }
