@@ -21,6 +21,17 @@ pub(crate) struct Picture {
     pub(crate) rgb: Vec<u8>,
 }
 
+/// Width times height; what images/prepare lets pass.
+const MAX_PIXELS: u64 = 100_000_000;
+
+/// Refuses what a small file may claim to be.
+fn within_limits(width: u32, height: u32) -> Result<(), String> {
+    if u64::from(width) * u64::from(height) > MAX_PIXELS {
+        return Err(format!("{width}×{height} pixels, more than {} million", MAX_PIXELS / 1_000_000));
+    }
+    Ok(())
+}
+
 /// Decodes a JPEG or PNG into `picture`: all of it, or what is needed to resize the part that `choose` chooses by width and
 /// height to `size`. Gives that part as it lies in `picture`, and what else `choose` said.
 pub(crate) fn decode<T>(
@@ -65,6 +76,7 @@ impl Decoder {
         if width < 1 || height < 1 {
             return Err("a JPEG without a size".to_owned());
         }
+        within_limits(width as u32, height as u32)?;
         let (crop, other) = choose(width as u32, height as u32);
         // The resizer looks at pixels beside the part, and colours are made from those beside a pixel.
         let beside = |length: f64| length / f64::from(size) + 2.0;
@@ -82,7 +94,7 @@ impl Decoder {
         let colours = self.get(raw::TJPARAM_TJPARAM_COLORSPACE) as u32;
         let printed = colours == raw::TJCS_TJCS_CMYK || colours == raw::TJCS_TJCS_YCCK;
         let (kind, bytes) = if printed { (raw::TJPF_TJPF_CMYK, 4) } else { (raw::TJPF_TJPF_RGB, 3) };
-        picture.rgb.resize((bytes * w * h) as usize, 0);
+        picture.rgb.resize(bytes as usize * w as usize * h as usize, 0);
         let (out, pitch) = (picture.rgb.as_mut_ptr(), bytes * w);
         // SAFETY: `out` has room for the `h` rows of `pitch` bytes that the region set above has.
         self.check(unsafe { raw::tj3Decompress8(self.0, data, length, out, pitch, kind) })?;
@@ -129,6 +141,7 @@ fn png(bytes: &[u8]) -> Result<Picture, String> {
     let mut decoder = png::Decoder::new(Cursor::new(bytes));
     decoder.set_transformations(png::Transformations::normalize_to_color8());
     let mut reader = decoder.read_info().map_err(|error| error.to_string())?;
+    within_limits(reader.info().width, reader.info().height)?;
     let mut pixels = vec![0; reader.output_buffer_size().ok_or("a PNG too large for this machine")?];
     let info = reader.next_frame(&mut pixels).map_err(|error| error.to_string())?;
     pixels.truncate(info.buffer_size());
@@ -199,6 +212,27 @@ mod tests {
                 pixels.chunks(channels).flat_map(|p| if channels < 3 { [p[0]; 3] } else { [p[0], p[1], p[2]] });
             assert_eq!(decode(&bytes).unwrap().rgb, wanted.collect::<Vec<_>>(), "{kind:?}");
         }
+    }
+
+    /// Where the value of the first marker of this kind begins, behind its length.
+    fn behind(marker: u8, bytes: &[u8]) -> usize {
+        4 + bytes.windows(2).position(|pair| pair == [0xff, marker]).unwrap()
+    }
+
+    #[test]
+    fn a_picture_that_claims_to_be_huge_is_refused() {
+        let mut jpeg = Vec::new();
+        jpeg_encoder::Encoder::new(&mut jpeg, 90).encode(&gradient(3), 16, 8, jpeg_encoder::ColorType::Rgb).unwrap();
+        let at = behind(0xc0, &jpeg) + 1;
+        // Three times its square does not fit into 32 bits.
+        jpeg[at..at + 4].copy_from_slice(&[37838_u16.to_be_bytes(), 37838_u16.to_be_bytes()].concat());
+        assert_eq!(decode(&jpeg).unwrap_err(), "37838×37838 pixels, more than 100 million");
+
+        let mut huge = Vec::new();
+        let mut encoder = png::Encoder::new(&mut huge, 20_000, 5_001);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.write_header().unwrap().write_chunk(png::chunk::IDAT, b"").unwrap();
+        assert_eq!(decode(&huge).unwrap_err(), "20000×5001 pixels, more than 100 million");
     }
 
     #[test]
