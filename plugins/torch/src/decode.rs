@@ -51,7 +51,17 @@ pub(crate) fn decode<T>(
     }
 }
 
-/// A decoder of JPEG, to be kept from one picture to the next. The crate's own has no word for a part of a picture.
+/// How the library's warnings begin (its `jerror.h`). After a warning alone every row has been written.
+const WARNINGS: [&str; 6] = [
+    "Corrupt JPEG data",
+    "Premature end of JPEG file",
+    "Inconsistent progression sequence",
+    "Invalid SOS parameters for sequential JPEG",
+    "Unknown Adobe color transform",
+    "Warning: unknown JFIF revision",
+];
+
+/// A decoder of JPEG, to be kept from one picture to the next until one fails. The crate's own has no word for a part of a picture.
 pub(crate) struct Decoder(tjhandle);
 
 #[expect(unsafe_code, reason = "the library's C functions; each call is given what its documentation asks for")]
@@ -110,15 +120,18 @@ impl Decoder {
         unsafe { raw::tj3Get(self.0, parameter as i32) }
     }
 
-    /// Warnings, as of a file cut short, are let pass: the rest is grey.
+    /// Warnings, as of a file cut short, are let pass: the rest is grey. The code says that there was one even if an error
+    /// followed it and ended the picture; the words are those of the error.
     fn check(&self, code: i32) -> Result<(), String> {
-        // SAFETY: the handle is valid; the text is its own until the next call.
-        unsafe {
-            if code == 0 || raw::tj3GetErrorCode(self.0) == raw::TJERR_TJERR_WARNING as i32 {
-                return Ok(());
-            }
-            Err(std::ffi::CStr::from_ptr(raw::tj3GetErrorStr(self.0)).to_string_lossy().into_owned())
+        if code == 0 {
+            return Ok(());
         }
+        // SAFETY: the handle is valid; the text is its own until the next call.
+        let (code, words) = unsafe {
+            (raw::tj3GetErrorCode(self.0), std::ffi::CStr::from_ptr(raw::tj3GetErrorStr(self.0)).to_string_lossy())
+        };
+        let warning = code == raw::TJERR_TJERR_WARNING as i32 && WARNINGS.iter().any(|mark| words.starts_with(mark));
+        if warning { Ok(()) } else { Err(words.into_owned()) }
     }
 }
 
@@ -233,6 +246,47 @@ mod tests {
         encoder.set_color(png::ColorType::Rgb);
         encoder.write_header().unwrap().write_chunk(png::chunk::IDAT, b"").unwrap();
         assert_eq!(decode(&huge).unwrap_err(), "20000×5001 pixels, more than 100 million");
+    }
+
+    /// A picture in a file of several scans: colours first, details later.
+    fn progressive() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut encoder = jpeg_encoder::Encoder::new(&mut bytes, 90);
+        encoder.set_progressive(true);
+        encoder.encode(&gradient(3), 16, 8, jpeg_encoder::ColorType::Rgb).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_jpeg_that_ends_early_is_decoded_as_far_as_it_goes() {
+        let mut whole = Vec::new();
+        jpeg_encoder::Encoder::new(&mut whole, 90).encode(&gradient(3), 16, 8, jpeg_encoder::ColorType::Rgb).unwrap();
+        let (all, cut) = (decode(&whole).unwrap(), decode(&whole[..whole.len() - 20]).unwrap());
+        assert_eq!((cut.width, cut.height, cut.rgb.len()), (16, 8, all.rgb.len()));
+    }
+
+    #[test]
+    fn what_ends_after_a_warning_is_no_picture() {
+        let mut decoder = Decoder::new().unwrap();
+        let mut picture = Picture::default();
+        let mut decode = |bytes: &[u8]| {
+            let whole = |width, height| {
+                (Crop { left: 0.0, top: 0.0, width: f64::from(width), height: f64::from(height) }, (width, height))
+            };
+            super::decode(bytes, 1, whole, &mut decoder, &mut picture).map(|(_, size)| size)
+        };
+        let whole = progressive();
+        assert_eq!(decode(&whole).unwrap(), (16, 8));
+        // Superfluous bytes, which are warned of, and then a marker that nobody knows.
+        let superfluous = [0; 32];
+        let scans: Vec<usize> = (2..whole.len()).filter(|&at| whole[at - 2..at] == [0xff, 0xda]).collect();
+        // A decoder that failed in a header is not used again.
+        for (at, place) in [(scans[1] - 2, "a scan"), (2, "the header")] {
+            let warned = [&whole[..at], &superfluous[..], &whole[at..]].concat();
+            assert_eq!(decode(&warned), Ok((16, 8)), "in {place}");
+            let damaged = [&whole[..at], &superfluous[..], &[0xff, 0xf0, 0, 2], &whole[at..]].concat();
+            assert_eq!(decode(&damaged).unwrap_err(), "Unsupported marker type 0xf0", "in {place}");
+        }
     }
 
     #[test]

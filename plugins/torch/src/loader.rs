@@ -177,6 +177,8 @@ impl Shared {
                 .unwrap_or_else(|_| Err("the decoder panicked; the log says where".to_owned()));
             let mut state = lock(&job.batch.state);
             if let Err(error) = made {
+                // A decoder that failed may stand in the middle of that file.
+                tools = None;
                 let file = self.data.samples[job.sample].file.display();
                 state.error.get_or_insert(format!("{file}: {error}"));
             }
