@@ -96,11 +96,15 @@ impl Decoder {
         let y = (crop.top - beside(crop.height)).max(0.0) as i32;
         let w = edge(crop.left + crop.width + beside(crop.width), width) - x;
         let h = edge(crop.top + crop.height + beside(crop.height), height) - y;
+        // Where the library has no name for the units it decodes only the whole, and calls that zeros.
+        let unknown = self.get(raw::TJPARAM_TJPARAM_SUBSAMP) == raw::TJSAMP_TJSAMP_UNKNOWN;
+        let [x, y, w, h] = if unknown { [0, 0, width, height] } else { [x, y, w, h] };
+        let region = if unknown { raw::tjregion { x: 0, y: 0, w: 0, h: 0 } } else { raw::tjregion { x, y, w, h } };
         // The resizer smooths more than this coarsens. The fast transform is no faster where there are vector instructions.
         // SAFETY: the handle is valid.
         self.check(unsafe { raw::tj3Set(self.0, raw::TJPARAM_TJPARAM_FASTUPSAMPLE as i32, 1) })?;
         // SAFETY: the handle is valid.
-        self.check(unsafe { raw::tj3SetCroppingRegion(self.0, raw::tjregion { x, y, w, h }) })?;
+        self.check(unsafe { raw::tj3SetCroppingRegion(self.0, region) })?;
         let colours = self.get(raw::TJPARAM_TJPARAM_COLORSPACE) as u32;
         let printed = colours == raw::TJCS_TJCS_CMYK || colours == raw::TJCS_TJCS_YCCK;
         let (kind, bytes) = if printed { (raw::TJPF_TJPF_CMYK, 4) } else { (raw::TJPF_TJPF_RGB, 3) };
@@ -230,6 +234,25 @@ mod tests {
     /// Where the value of the first marker of this kind begins, behind its length.
     fn behind(marker: u8, bytes: &[u8]) -> usize {
         4 + bytes.windows(2).position(|pair| pair == [0xff, marker]).unwrap()
+    }
+
+    #[test]
+    fn colours_at_any_resolution_are_read() {
+        use jpeg_encoder::SamplingFactor;
+        // The library has a name for the first two, and none for the last.
+        for sampling in [SamplingFactor::R_4_4_4, SamplingFactor::R_4_2_0, SamplingFactor::R_4_1_0] {
+            let mut bytes = Vec::new();
+            let mut encoder = jpeg_encoder::Encoder::new(&mut bytes, 100);
+            encoder.set_sampling_factor(sampling);
+            encoder.encode(&[90; 3 * 200 * 100], 200, 100, jpeg_encoder::ColorType::Rgb).unwrap();
+            let right = |_, _| (Crop { left: 130.0, top: 40.0, width: 60.0, height: 50.0 }, ());
+            let mut picture = Picture::default();
+            let (crop, ()) = super::decode(&bytes, 64, right, &mut Decoder::new().unwrap(), &mut picture).unwrap();
+            assert!(crop.left + crop.width <= f64::from(picture.width), "{sampling:?}");
+            assert!(crop.top + crop.height <= f64::from(picture.height), "{sampling:?}");
+            assert_eq!(picture.rgb.len() as u32, 3 * picture.width * picture.height, "{sampling:?}");
+            assert!(picture.rgb.iter().all(|value| value.abs_diff(90) < 3), "{sampling:?}");
+        }
     }
 
     #[test]
