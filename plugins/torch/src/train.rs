@@ -38,6 +38,13 @@ fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
     if split.train.is_empty() {
         return Err(Error::failed(format!("{}: no sample to train on", options.data)));
     }
+    if options.batch > split.train.len() {
+        return Err(Error::failed(format!(
+            "batch {} is more than the {} training images: take a smaller `batch` or more photographs",
+            options.batch,
+            split.train.len()
+        )));
+    }
     let recipe = options.recipe(&data);
     let weights = options.weights.as_ref().map(|file| Tensor::read_safetensors(attempt.path(file))).transpose()?;
     let weights = weights.map(|values| Weights::of(values.into_iter()));
@@ -61,7 +68,7 @@ fn warm_up(
     seed: i64,
 ) -> Result<Trainer, Error> {
     let batch: Vec<usize> = split.train.iter().copied().take(options.batch).collect();
-    let mut trainer = Trainer::new(recipe, &devices.list, batch.len())?;
+    let mut trainer = Trainer::new(recipe, &devices.list, options.batch)?;
     let mut pass = loader.pass(batch, options.batch, Some(0));
     let Some(batch) = pass.next()? else { return Ok(trainer) };
     trainer.start(weights, seed)?;
@@ -96,7 +103,7 @@ fn epochs(
         let mut order = split.train.clone();
         Rng::with_seed(random::seed([request.seed, random::ORDER, u64::from(epoch)])).shuffle(&mut order);
         // An incomplete last batch would weigh its pictures more than the others.
-        let steps = (order.len() / options.batch).max(1);
+        let steps = order.len() / options.batch;
         order.truncate(steps * options.batch);
         let images = order.len();
 

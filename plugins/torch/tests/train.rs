@@ -147,6 +147,8 @@ fn what_is_wrong_is_named() {
     assert!(limit.contains("`8` is no size; write for example `8GiB`"), "{limit}");
     let key = words(harness(data.path()).with("learning_rate", 0.1));
     assert!(key.contains("unknown field `learning_rate`"), "{key}");
+    let batch = words(harness(data.path()).with("batch", 64));
+    assert_eq!(batch, "batch 64 is more than the 30 training images: take a smaller `batch` or more photographs");
     fs::write(data.path().join("images/0/000.png"), "no picture").unwrap();
     fs::write(data.path().join("images/0/003.png"), "no picture").unwrap();
     let broken = words(harness(data.path()).with("epochs", 1).with("valid", 0.0));
