@@ -16,6 +16,9 @@ use crate::trainer::Trainer;
 use crate::transform::Transform;
 use crate::{native, trouble};
 
+/// Of a picture up to this size all models leave one value per channel; of one alone its variance is not a number.
+const ONE_VALUE: u32 = 32;
+
 /// Trains a classifier.
 pub(crate) fn train(options: Options, attempt: &Attempt) -> Result<(), Error> {
     let gpus = attempt.request().placement.gpus.len();
@@ -43,6 +46,15 @@ fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
             "batch {} is more than the {} training images: take a smaller `batch` or more photographs",
             options.batch,
             split.train.len()
+        )));
+    }
+    if data.size <= ONE_VALUE && options.batch / devices.list.len() == 1 {
+        return Err(Error::failed(format!(
+            "batch {} gives a device 1 picture of {size}×{size}, and its last layers 1 value per channel, where training expects \
+             more than 1: take `batch: {}`, or pictures of more than {ONE_VALUE}×{ONE_VALUE}",
+            options.batch,
+            2 * devices.list.len(),
+            size = data.size
         )));
     }
     let recipe = options.recipe(&data);

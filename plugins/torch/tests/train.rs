@@ -149,6 +149,8 @@ fn what_is_wrong_is_named() {
     assert!(key.contains("unknown field `learning_rate`"), "{key}");
     let batch = words(harness(data.path()).with("batch", 64));
     assert_eq!(batch, "batch 64 is more than the 30 training images: take a smaller `batch` or more photographs");
+    let alone = words(harness(data.path()).with("batch", 1));
+    assert!(alone.contains("1 picture of 32×32, and its last layers 1 value per channel"), "{alone}");
     fs::write(data.path().join("images/0/000.png"), "no picture").unwrap();
     fs::write(data.path().join("images/0/003.png"), "no picture").unwrap();
     let broken = words(harness(data.path()).with("epochs", 1).with("valid", 0.0));
