@@ -45,7 +45,8 @@ CUDA = (
 )
 PYTHON = "3.12"  # of the wheel: its C++ half is the same for all, so python3 itself may be older or newer
 PLATFORMS = "manylinux_2_28", "manylinux_2_27", "manylinux_2_25", "manylinux_2_18", "manylinux2014"
-PARTS = r"torch/(include/.*|version\.py|lib/lib(torch_cpu|c10|gomp)\.so.*)|nvidia/cu13/lib/lib(cudart|cupti)\.so.*|.*/(LICENSE|License|NOTICE).*"
+# Those that the CPU half names; on aarch64 ARM's and NVIDIA's arithmetic too.
+PARTS = r"torch/(include/.*|version\.py|lib/lib(torch_cpu|c10|gomp|arm_compute.*|nvpl_.*)\.so.*)|nvidia/cu13/lib/lib(cudart|cupti)\.so.*|.*/(LICENSE|License|NOTICE).*"
 CUDA_PARTS = PARTS + r"|torch/lib/lib(torch_cuda|torch_nvshmem|c10_cuda|caffe2_nvrtc)\.so|nvidia/[^/]+/lib/.*\.so.*"
 MB = 1_000_000
 
