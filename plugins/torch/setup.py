@@ -19,6 +19,7 @@ import fcntl
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -68,7 +69,9 @@ def cache():
 def check_tools(command):
     if command[:1] != ["cargo"]:
         return
-    if not shutil.which(os.environ.get("CXX", "c++")):
+    # `ccache g++ -m64`: the compiler is the last word that is no option.
+    compiler = [word for word in shlex.split(os.environ.get("CXX") or "c++") if not word.startswith("-")]
+    if not compiler or not shutil.which(compiler[-1]):
         give_up("no C++ compiler; install one and run again: apt-get install g++")
     # libjpeg-turbo, which decodes photographs, is built with them.
     tools = ["cmake", "nasm"] if os.uname().machine == "x86_64" else ["cmake"]
@@ -137,7 +140,9 @@ def pip_download(requirement, folder):
 def download(wheel):
     """Fills the folder `wheel`; it appears whole or not at all."""
     if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode:
-        give_up("python3 has no pip; install it and run again: apt-get install python3-pip")
+        # A virtual environment does not see the system's.
+        how = "apt-get install python3-pip" if sys.prefix == sys.base_prefix else f"{sys.executable} -m ensurepip"
+        give_up(f"python3 has no pip; install it and run again: {how}")
     cuda = has_driver()
     size, why = ("2.3 GB", ", with its CUDA half, for there is an NVIDIA driver") if cuda else ("545 MB", "")
     say(f"torch: downloading libtorch {VERSION} once{why}, about {size}, to {wheel}")
