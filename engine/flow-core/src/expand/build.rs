@@ -13,7 +13,7 @@ use super::{
     fit,
     keys::{Keys, skipped},
     matrix::Agreement,
-    prepare::{StepPlan, dotted},
+    prepare::{MOST, StepPlan, dotted},
     with::{Mark, Schema, known},
 };
 use crate::{
@@ -89,6 +89,11 @@ pub(super) fn build(
         }
         let skip = step.when.as_ref().and_then(|when| skipped(when, &scope, problems));
         let repeat = if skip.is_some() { 1 } else { keys.repeat.get(&scope, &first_label, problems) };
+        if instances.len() - plans[at].first as usize + repeat as usize > MOST {
+            let what = Diagnostic::new(format!("`{}` has more than {MOST} instances, repetitions counted", step.name));
+            problems.value(&step.at.key("repeat"), what);
+            break;
+        }
         for repetition in 0..repeat {
             let plan = &plans[at];
             let repetition = plan.repeats.then_some(repetition);

@@ -221,9 +221,10 @@ fn uses(step: &Step, plan: &mut StepPlan, shop: &mut Shop<'_>, problems: &mut Pr
     }
 }
 
+/// More points or instances than this in one step are a mistake, and would be felt.
+pub(super) const MOST: usize = 1_000_000;
+
 fn matrix(step: &Step, absent: &mut Option<String>, scope: &Value, problems: &mut Problems) -> Matrix {
-    /// More than this in one step is a mistake, and would be felt.
-    const MOST: usize = 1_000_000;
     let mut axes: Vec<Axis> = Vec::new();
     for (name, template) in &step.axes {
         let value = match template.eval(scope) {
