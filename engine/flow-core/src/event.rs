@@ -151,6 +151,9 @@ pub enum RunEvent {
         /// The run that is repeated, where there was nothing to do: no journal is written then.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run: Option<RunId>,
+        /// What could not be published, and why, a sentence each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        not_published: Vec<String>,
     },
 }
 

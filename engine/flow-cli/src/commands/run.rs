@@ -162,7 +162,8 @@ pub(crate) fn log_tail(workspace: &Workspace, folder: &str) -> Vec<String> {
 
 /// A run with nothing to do writes no journal; whoever reads lines still wants an end.
 fn unchanged_line(end: &RunEnd) -> JournalLine {
-    let event = RunEvent::RunEnded { exit: end.exit, counts: end.counts.clone(), run: Some(end.run.clone()) };
+    let (counts, run) = (end.counts.clone(), Some(end.run.clone()));
+    let event = RunEvent::RunEnded { exit: end.exit, counts, run, not_published: Vec::new() };
     JournalLine { at: flow_exec::clock::unix_millis(), event }
 }
 

@@ -43,6 +43,7 @@ pub(crate) fn summary(
         None => out.push(headline(view, ended)),
     }
     failures(view, ended.all, &mut out, log);
+    out.extend(view.not_published.iter().map(|why| format!("  {} {why}", styled(BAD, "not published"))));
     if short {
         return out;
     }

@@ -22,6 +22,8 @@ pub(crate) struct View {
     pub(crate) notices: Vec<String>,
     /// Files that were published, and whether they changed.
     pub(crate) published: Vec<(String, bool)>,
+    /// What could not be published, and why.
+    pub(crate) not_published: Vec<String>,
     /// The exit code, once it has ended.
     pub(crate) exit: Option<i32>,
     /// What waits, and for what.
@@ -158,7 +160,10 @@ impl View {
                 self.notices.push(about.unwrap_or_default() + text);
             }
             RunEvent::Published { path, changed } => self.published.push((path.clone(), *changed)),
-            RunEvent::RunEnded { exit, .. } => self.exit = Some(*exit),
+            RunEvent::RunEnded { exit, not_published, .. } => {
+                self.exit = Some(*exit);
+                self.not_published.clone_from(not_published);
+            }
             RunEvent::Accepted { .. } | RunEvent::Ready { .. } | RunEvent::Released { .. } | RunEvent::Epoch { .. } => {
             }
         }

@@ -8,6 +8,7 @@ mod examples;
 mod gpus;
 mod kill;
 mod lies;
+mod publish;
 mod sharing;
 mod signals;
 mod simulate;

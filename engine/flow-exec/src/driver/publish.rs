@@ -22,13 +22,13 @@ pub struct PublishedFile {
 /// Publishes everything whose step has a result. Others are passed over: the run already said why.
 ///
 /// # Errors
-/// A sentence for each entry that could not be carried out; the others are.
+/// Where, and a sentence, for each entry that could not be carried out; the others are.
 pub(crate) fn publish(
     session: &Session,
     builtins: &dyn Builtins,
     settled: &dyn Settled,
     objects: &Objects,
-) -> (Vec<PublishedFile>, Vec<String>) {
+) -> (Vec<PublishedFile>, Vec<(PathBuf, String)>) {
     let (mut published, mut errors) = (Vec::new(), Vec::new());
     let expansion = &session.expansion;
     for entry in &expansion.publish {
@@ -59,7 +59,7 @@ pub(crate) fn publish(
         });
         match written {
             Ok(files) => published.extend(files),
-            Err(why) => errors.push(format!("`{}` was not published: {why}", target.display())),
+            Err(why) => errors.push((target, why)),
         }
     }
     (published, errors)

@@ -202,8 +202,9 @@ pub fn run(
         .iter()
         .map(|file| RunEvent::Published { path: session.workspace.name(&file.path), changed: file.changed })
         .collect();
-    last.extend(failures.into_iter().map(|text| RunEvent::Notice { instance: None, text }));
-    last.push(RunEvent::RunEnded { exit, counts: live.counts.clone(), run: None });
+    let failures = failures.into_iter().map(|(path, why)| format!("`{}`: {why}", session.workspace.name(&path)));
+    let not_published = failures.collect();
+    last.push(RunEvent::RunEnded { exit, counts: live.counts.clone(), run: None, not_published });
     live.say_last(last)?;
     live.write_status(Some(exit))?;
     live.leftovers.clear();
