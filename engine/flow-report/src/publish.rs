@@ -25,12 +25,12 @@ pub(crate) fn publish(job: &PublishJob) -> Result<Vec<FileToWrite>, String> {
     let stem = job.target.rsplit_once('.').map_or(job.target.as_str(), |(stem, _)| stem);
     match job.what {
         PublishWhat::Report => {
-            // Somebody's own file is not ours to replace.
-            if job.existing.as_ref().is_some_and(|old| !old.trim().is_empty() && !old.contains(REPORT)) {
-                return Err("flow did not write the file that is there; move it away, or publish elsewhere".into());
+            let workflow = mark(&identity(job)?.workflow);
+            if let Some(old) = job.existing.as_deref().filter(|old| !old.trim().is_empty()) {
+                may_replace(old, &workflow)?;
             }
             let text = text(job, "report.md")?.replace("](charts/", &format!("]({}/", stem.replace(' ', "%20")));
-            let text = format!("{text}\n{REPORT}{} -->\n", mark(&identity(job)?.workflow));
+            let text = format!("{text}\n{REPORT}{workflow} -->\n");
             let mut files = vec![FileToWrite { path: job.target.clone(), bytes: text.into_bytes() }];
             for (path, bytes) in &job.files {
                 if let Some(chart) = path.strip_prefix("charts/") {
@@ -44,6 +44,17 @@ pub(crate) fn publish(job: &PublishJob) -> Result<Vec<FileToWrite>, String> {
             Ok(vec![FileToWrite { path: job.target.clone(), bytes: content.into_bytes() }])
         }
     }
+}
+
+/// Somebody's own file is not this workflow's to replace, nor is another workflow's report.
+fn may_replace(old: &str, workflow: &str) -> Result<(), String> {
+    let owner = old.rsplit_once(REPORT).and_then(|(_, rest)| rest.split_once(" -->"));
+    let whose = match owner {
+        Some((owner, _)) if owner == workflow => return Ok(()),
+        Some((owner, _)) => format!("the file that is there is the report of the workflow `{owner}`"),
+        None => "flow did not write the file that is there".to_owned(),
+    };
+    Err(format!("{whose}; move it away, or publish elsewhere"))
 }
 
 fn identity(job: &PublishJob) -> Result<Identity, String> {

@@ -128,6 +128,9 @@ fn a_report_stands_beside_its_charts() {
     assert_eq!(publish(&job).expect("published"), files);
     job.existing = Some("# Notes\n\n<!-- flow entry: a on b, 2026-01-01 -->\n".into());
     assert!(publish(&job).expect_err("refused").contains("flow did not write"));
+    job.existing = Some("# Other\n\n<!-- flow report: other -->\n".into());
+    let other = publish(&job).expect_err("refused");
+    assert!(other.contains("is the report of the workflow `other`; move it away"), "{other}");
     job.existing = None;
     job.files.remove("report.md");
     assert!(publish(&job).expect_err("refused").contains("is it a flow/report?"));

@@ -16,7 +16,8 @@ publish: [{from: rep, to: rep.md}]
 fn what_is_not_published_is_said_with_its_reason() {
     let space = space();
     space.write("a.yaml", WORKFLOW).write("rep.md", "my own notes\n");
-    let reason = "not published `rep.md`: flow did not write the file that is there; move it away, or publish elsewhere";
+    let reason =
+        "not published `rep.md`: flow did not write the file that is there; move it away, or publish elsewhere";
     let quiet = space.flow(["run", "-q", "a.yaml"]).expect(1).text();
     assert!(quiet.contains(reason), "{quiet}");
     let loud = space.flow(["run", "a.yaml"]).expect(1).text();
