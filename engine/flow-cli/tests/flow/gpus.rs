@@ -295,6 +295,48 @@ steps:
 }
 
 #[test]
+fn a_card_that_hangs_blinds_flow_to_no_other() {
+    let mut space = space();
+    let gpus = space.gpus("gpu NVIDIA A; memory=24GiB; used=0\ngpu NVIDIA B; memory=24GiB; used=1GiB\n");
+    space.script("until.sh", &HOLD.replace("sleep \"$2\"", "until [ -e \"$2\" ]; do sleep 0.05; done"));
+    let go = space.path("go").display().to_string();
+    space.write(
+        "hang.yaml",
+        &format!(
+            "\
+flow: 1
+name: hang
+steps:
+  train: {{run: ./until.sh 100 {go}, inputs: [until.sh], gpus: 1}}
+"
+        ),
+    );
+    let (hangs, answers) = ("used=1GiB; hang=600000", "used=1GiB");
+    let pause = |seconds| std::thread::sleep(std::time::Duration::from_secs_f64(seconds));
+    let mut flow = space.start(["run", "hang.yaml"]);
+    until("one card is in use", || gpus.text().contains("memory=100MiB"));
+    gpus.change(answers, hangs);
+    // The other one is looked at once a second.
+    pause(1.5);
+    gpus.change("memory=100MiB", "memory=9000MiB");
+    pause(1.5);
+    space.write("go", "");
+    assert!(flow.wait().success(), "{}", flow.said());
+    assert_eq!(result(&space, "train")["usage"]["gpus"][0]["memory_peak"], Value::from(9000u64 << 20));
+
+    // Nor does a step wait for a card that is free by now.
+    gpus.change(hangs, answers);
+    let strangers = [Stranger::new(), Stranger::new()];
+    strangers.iter().enumerate().for_each(|(card, stranger)| gpus.add(&stranger.on(card, 24 << 10)));
+    let mut flow = space.start(["run", "-f", "hang.yaml"]);
+    until("both are seen", || flow.said().matches("of somebody else computes").count() == 2);
+    gpus.change(answers, hangs);
+    pause(1.5);
+    drop(strangers);
+    assert!(flow.wait().success(), "{}", flow.said());
+}
+
+#[test]
 fn what_is_known_of_a_step_lets_it_share_a_card() {
     let mut space = space();
     space.gpus("gpu NVIDIA A; memory=24GiB; load=20; memory_load=5\n");
@@ -372,7 +414,7 @@ fn a_group_shares_one_set_of_gpus_or_has_its_own() {
 flow: 1
 name: group
 steps:
-  shared: {matrix: {n: [1, 2]}, run: ./hold.sh 100 2.5, inputs: [hold.sh], gpus: 2, corun: {group: all, gpus: shared}}
+  shared: {matrix: {n: [1, 2]}, run: ./hold.sh 100 5, inputs: [hold.sh], gpus: 2, corun: {group: all, gpus: shared}}
   own: {matrix: {n: [1, 2]}, run: ./hold.sh 100 0.3, inputs: [hold.sh], gpus: 2, corun: {group: all, gpus: own}}
 ",
     );

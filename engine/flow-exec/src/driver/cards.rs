@@ -203,7 +203,7 @@ impl Cards {
             |standing: &[Standing]| cards.iter().copied().find(|card| standing.get(*card).is_some_and(|s| !s.alive));
         self.standing = sampler.standing();
         if dead(&self.standing).is_none() {
-            sampler.look_now();
+            sampler.look_now(cards);
             self.standing = sampler.standing();
         }
         Some(format!("{} was lost", self.name(dead(&self.standing)?)))

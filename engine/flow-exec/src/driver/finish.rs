@@ -124,7 +124,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Seen) -> Result<StepResult, StoreError
         Ok(bytes) if !empty => Some(end.objects.store_bytes(&bytes)?.digest),
         _ => None,
     };
-    let spoiled = spoiled(end.machine, instance, &circumstances.strangers);
+    let spoiled = spoiled(end.machine, instance, &circumstances.strangers, &gpus.holes);
     Ok(StepResult {
         fingerprint: end.fingerprint,
         workflow: end.workflow.to_owned(),
@@ -169,17 +169,20 @@ pub(crate) fn circumstances(machine: &Machine, instance: &Instance, placement: &
     }
 }
 
-/// Why a measurement is not to be trusted: others computed on its GPUs meanwhile.
-fn spoiled(machine: &Machine, instance: &Instance, strangers: &[Stranger]) -> Vec<String> {
+/// Why a measurement is not to be trusted: others computed on its GPUs meanwhile, or nobody could see what went on there.
+fn spoiled(machine: &Machine, instance: &Instance, strangers: &[Stranger], holes: &[(String, f64)]) -> Vec<String> {
     if !instance.measured {
         return Vec::new();
     }
     let gpu =
         |uuid: &str| machine.gpus.iter().find(|gpu| gpu.uuid == uuid).map_or(uuid.to_owned(), |g| g.index.to_string());
-    strangers
-        .iter()
-        .map(|s| format!("process {} ({}) of somebody else computed on GPU {} meanwhile", s.pid, s.name, gpu(&s.gpu)))
-        .collect()
+    let stranger = |s: &Stranger| {
+        format!("process {} ({}) of somebody else computed on GPU {} meanwhile", s.pid, s.name, gpu(&s.gpu))
+    };
+    let hole = |(uuid, seconds): &(String, f64)| {
+        format!("GPU {} did not answer for {seconds:.0} s meanwhile: what it did then is not known", gpu(uuid))
+    };
+    strangers.iter().map(stranger).chain(holes.iter().map(hole)).collect()
 }
 
 /// Parameters that a table can show: scalars only.

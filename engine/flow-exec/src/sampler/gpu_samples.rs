@@ -10,6 +10,8 @@ use super::samples::{Window, mean_over, round};
 const MOST: usize = 4096;
 /// A load from which on a GPU counts as full.
 const FULL: f64 = 0.9;
+/// A card that nobody could look at for so many seconds has a hole in its figures.
+const HOLE: f64 = 5.0;
 
 /// What one look at a card says of one attempt.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +62,8 @@ struct OnCard {
     pcie: Option<(u32, u32)>,
     strangers: BTreeMap<u32, Stranger>,
     looks: u32,
+    /// The longest time without a look, seconds.
+    longest: f64,
 }
 
 /// Everything that was seen of an attempt on its GPUs.
@@ -79,6 +83,8 @@ pub struct GpuFigures {
     pub shared: Option<f64>,
     /// Processes of others that computed there.
     pub strangers: Vec<Stranger>,
+    /// GPUs that did not answer for a while, by their UUIDs, and for how many seconds at most.
+    pub holes: Vec<(String, f64)>,
 }
 
 impl GpuSamples {
@@ -96,6 +102,7 @@ impl GpuSamples {
             return;
         }
         card.last = seen.at;
+        card.longest = card.longest.max(span);
         card.looks += 1;
         card.memory_now = seen.memory;
         card.memory_peak = card.memory_peak.max(seen.memory);
@@ -131,6 +138,11 @@ impl GpuSamples {
         }
     }
 
+    /// The attempt is over.
+    pub(super) fn close(&mut self, at: f64) {
+        self.cards.iter_mut().for_each(|card| card.longest = card.longest.max(at - card.last));
+    }
+
     /// Memory on each GPU of the placement at the last look, bytes.
     pub fn memory_now(&self) -> Vec<u64> {
         self.cards.iter().map(|card| card.memory_now).collect()
@@ -153,6 +165,7 @@ impl GpuSamples {
             gpus,
             shared,
             strangers: self.cards.iter().flat_map(|card| card.strangers.values().cloned()).collect(),
+            holes: self.cards.iter().filter(|c| c.longest > HOLE).map(|c| (c.uuid.clone(), c.longest)).collect(),
         }
     }
 
@@ -274,6 +287,18 @@ mod tests {
         // What it has not counted yet is power over the time since.
         samples.push(0, Seen { at: 111.5, watts: Some(200.0), ..Seen::default() });
         assert_eq!(samples.figures(&[]).energy_j, Some(600.0));
+    }
+
+    #[test]
+    fn a_card_that_did_not_answer_is_told() {
+        let holes = |samples: &GpuSamples| samples.figures(&[]).holes;
+        let mut samples = ten_seconds();
+        samples.close(112.0);
+        assert_eq!(holes(&samples), []);
+        samples.push(0, Seen { at: 116.0, ..Seen::default() });
+        assert_eq!(holes(&samples), [("GPU-a".to_owned(), 6.0)]);
+        samples.close(124.0);
+        assert_eq!(holes(&samples), [("GPU-a".to_owned(), 8.0)]);
     }
 
     #[test]

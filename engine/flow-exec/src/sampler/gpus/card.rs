@@ -7,7 +7,7 @@ use std::{
 
 use flow_core::{AttemptId, GpuFacts, Stranger};
 
-use super::{super::gpu_samples::Seen, SLOWLY};
+use super::super::gpu_samples::Seen;
 use crate::{
     clock,
     nvml::{Ask, Handle, Library, Look, Process},
@@ -28,7 +28,6 @@ pub(super) struct OneCard<'a> {
     /// Processes of others, and whether they draw: a desktop's memory is everybody's loss, but it computes nothing.
     draws: BTreeMap<u32, bool>,
     slowly: Option<Instant>,
-    rests: Option<(Instant, Duration)>,
     shares_until: u64,
 }
 
@@ -62,7 +61,6 @@ impl<'a> OneCard<'a> {
             processes: None,
             draws: BTreeMap::new(),
             slowly: None,
-            rests: None,
             shares_until: 0,
         }
     }
@@ -70,16 +68,6 @@ impl<'a> OneCard<'a> {
     /// Nothing that changes slowly was asked for a while.
     pub(super) fn is_due(&self, every: Duration) -> bool {
         self.slowly.is_none_or(|at| at.elapsed() >= every)
-    }
-
-    /// It took so long to answer that it is left alone for a while.
-    pub(super) fn rests(&self) -> bool {
-        self.rests.is_some_and(|(since, pause)| since.elapsed() < pause)
-    }
-
-    /// It took so long to answer: a sick card gets at most a tenth of the time.
-    pub(super) fn rest_after(&mut self, took: Duration) {
-        self.rests = (took > SLOWLY).then(|| (clock::steady(), took * 10));
     }
 
     /// A process is on it.

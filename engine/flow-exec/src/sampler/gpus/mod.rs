@@ -1,12 +1,14 @@
-//! The GPUs seen from outside: one thread that asks NVIDIA's library, ten times a second while an attempt holds a card and once a
-//! second while somebody waits for one; less often where the answers cost more than a share of a core (in some virtual machines
-//! each takes a millisecond). Knows cards and attempts; what counts as an epoch, and who may start, is the caller's.
+//! The GPUs seen from outside: a thread a card, for one that hangs must not blind flow to the others. Each asks NVIDIA's library ten
+//! times a second while an attempt holds its card and once a second while somebody waits for one; less often where the answers of all
+//! cost more than a share of a core (in some virtual machines each takes a millisecond). Knows cards and attempts; what counts as an
+//! epoch, and who may start, is the caller's.
 
 mod card;
 
 use std::{
     collections::BTreeMap,
     io,
+    ops::Range,
     panic::{self, AssertUnwindSafe},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
@@ -17,13 +19,13 @@ use flow_core::{AttemptId, GpuFacts, Stranger};
 
 use super::{GpuSamples, owners::Owners};
 use crate::{clock, nvml::Library};
-use card::{Holder, OneCard};
+use card::{Found, Holder, OneCard};
 
 /// How often cards are looked at that an attempt of ours holds.
 const EVERY: Duration = Duration::from_millis(100);
 /// How often the others are, and what changes slowly.
 const SLOWLY: Duration = Duration::from_secs(1);
-/// The share of one core that looking may take, over many rounds.
+/// The share of one core that looking may take, at all cards together, over many looks.
 const SHARE: f64 = 0.005;
 /// A card that takes longer to answer is silent: nothing is to be started on it until it does.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,7 +45,7 @@ pub struct Standing {
     pub strangers: Vec<Stranger>,
 }
 
-/// The running sampler of GPUs. Dropping it ends the thread, unless a sick card holds it: nobody waits for that.
+/// The running sampler of GPUs. Dropping it ends the threads, unless a sick card holds one: nobody waits for that.
 #[derive(Debug)]
 pub struct GpuSampler {
     shared: Arc<Shared>,
@@ -54,26 +56,37 @@ pub struct GpuSampler {
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
-    /// A round is over.
+    /// A look at a card is over.
     looked: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     tracked: BTreeMap<AttemptId, Tracked>,
-    standing: Vec<Standing>,
+    cards: Vec<CardState>,
     /// Somebody waits for a card.
     watched: bool,
-    /// Somebody wants to know at once.
-    asked: bool,
-    /// Rounds that are over, and whether one is under way.
-    rounds: u64,
-    in_round: bool,
-    /// The card that is being asked, and since when.
-    asking: Option<(usize, Instant)>,
-    cpu: Duration,
+    /// The driver tells ids of processes that mean here what it means.
+    sees_all: bool,
     trouble: Option<String>,
     stop: bool,
+}
+
+/// What the thread of a card and everybody else tell each other.
+#[derive(Debug, Default)]
+struct CardState {
+    standing: Standing,
+    /// Somebody wants to know at once.
+    asked: bool,
+    /// Looks that have begun, and those that are over.
+    begun: u64,
+    over: u64,
+    /// It is being asked since then; from the start on, until it has answered once.
+    asking: Option<Instant>,
+    /// CPU time of a look, over the last ones, seconds.
+    cost: f64,
+    /// CPU time of the thread.
+    cpu: Duration,
 }
 
 #[derive(Debug)]
@@ -86,46 +99,48 @@ struct Tracked {
 }
 
 impl GpuSampler {
-    /// Starts the thread for the GPUs that flow may use, and waits until each was looked at once.
+    /// Starts the threads for the GPUs that flow may use, and waits until each was looked at once.
     ///
     /// # Errors
     /// There can be no more threads.
     pub fn start(cards: &[GpuFacts]) -> io::Result<GpuSampler> {
         let shared = Arc::new(Shared::default());
-        let alive = Standing { alive: true, ..Standing::default() };
-        shared.lock().standing = vec![alive; cards.len()];
+        let card = || CardState {
+            standing: Standing { alive: true, ..Standing::default() },
+            asking: Some(clock::steady()),
+            ..CardState::default()
+        };
+        shared.lock().cards = cards.iter().map(|_| card()).collect();
         let (theirs, facts) = (Arc::clone(&shared), cards.to_vec());
-        thread::Builder::new().name("gpus".into()).spawn(move || {
-            // Whatever becomes of this thread, nobody waits for it, and no step is ended because of it.
-            let ended = panic::catch_unwind(AssertUnwindSafe(|| theirs.run(&facts)));
-            let mut state = theirs.lock();
-            if ended.is_err() {
-                state.trouble = Some("GPUs are not measured any more, by a fault of flow; please report it".to_owned());
-            }
-            state.asking = None;
-            theirs.looked.notify_all();
-        })?;
+        thread::Builder::new().name("gpus".into()).spawn(move || theirs.run(&facts))?;
         let sampler = GpuSampler { shared, cards: cards.to_vec() };
-        sampler.look_now();
+        let all: Vec<usize> = (0..cards.len()).collect();
+        sampler.look_now(&all);
         Ok(sampler)
     }
 
-    /// Looks at all cards at once, and waits for that as long as one may take to answer.
-    pub fn look_now(&self) {
+    /// Looks at these cards at once, and waits for that as long as one may take to answer.
+    pub fn look_now(&self, cards: &[usize]) {
         let mut state = self.shared.lock();
-        // A round that has begun may have passed the card already.
-        let enough = state.rounds + if state.in_round { 2 } else { 1 };
+        // A look that has begun may have been answered before what is asked about.
+        let enough: Vec<(usize, u64)> =
+            cards.iter().filter_map(|n| Some((*n, state.cards.get(*n)?.begun + 1))).collect();
+        for card in cards {
+            if let Some(card) = state.cards.get_mut(*card) {
+                card.asked = true;
+            }
+        }
+        self.shared.wake.notify_all();
         let begun = clock::steady();
-        while state.rounds < enough && state.trouble.is_none() {
+        while state.trouble.is_none()
+            && enough.iter().any(|(n, enough)| state.cards[*n].over < *enough && !state.cards[*n].is_silent())
+        {
             let left = PATIENCE.saturating_sub(begun.elapsed());
             if left.is_zero() {
                 break;
             }
-            state.asked = true;
-            self.shared.wake.notify_all();
             state = self.shared.looked.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        state.asked = false;
     }
 
     /// Whether somebody waits for a card, so that all are looked at once a second.
@@ -143,7 +158,7 @@ impl GpuSampler {
         let samples = GpuSamples::since(clock::unix_seconds(), uuids);
         let mut state = self.shared.lock();
         let holds = cards.iter().map(|card| Holder::new(*card)).collect();
-        let tracked = Tracked { keeper, holds, samples, since: clock::steady(), cpu: state.cpu };
+        let tracked = Tracked { keeper, holds, samples, since: clock::steady(), cpu: state.cpu() };
         state.tracked.insert(attempt, tracked);
         self.shared.wake.notify_all();
     }
@@ -151,9 +166,10 @@ impl GpuSampler {
     /// What was seen of an attempt, which is not followed any more, and the share of one core that seeing it took.
     pub fn untrack(&self, attempt: AttemptId) -> (GpuSamples, f64) {
         let mut state = self.shared.lock();
-        let Some(tracked) = state.tracked.remove(&attempt) else { return Default::default() };
+        let Some(mut tracked) = state.tracked.remove(&attempt) else { return Default::default() };
+        tracked.samples.close(clock::unix_seconds());
         let took = tracked.since.elapsed().as_secs_f64();
-        let cpu = state.cpu.saturating_sub(tracked.cpu).as_secs_f64();
+        let cpu = state.cpu().saturating_sub(tracked.cpu).as_secs_f64();
         (tracked.samples, if took > 0.0 { cpu / took } else { 0.0 })
     }
 
@@ -167,14 +183,7 @@ impl GpuSampler {
     /// How the cards stand, in the order of the list.
     pub fn standing(&self) -> Vec<Standing> {
         let state = self.shared.lock();
-        let mut standing = state.standing.clone();
-        if let Some((card, since)) = state.asking
-            && since.elapsed() > PATIENCE
-            && let Some(hung) = standing.get_mut(card)
-        {
-            hung.silent = true;
-        }
-        standing
+        state.cards.iter().map(|card| Standing { silent: card.is_silent(), ..card.standing.clone() }).collect()
     }
 
     /// Why nothing can be seen, if that is so.
@@ -190,6 +199,43 @@ impl Drop for GpuSampler {
     }
 }
 
+impl CardState {
+    /// It has not answered for a while, or was as slow the last time.
+    fn is_silent(&self) -> bool {
+        self.standing.silent || self.asking.is_some_and(|since| since.elapsed() > PATIENCE)
+    }
+}
+
+impl State {
+    /// What the threads took of the CPU.
+    fn cpu(&self) -> Duration {
+        self.cards.iter().map(|card| card.cpu).sum()
+    }
+
+    /// The holds of attempts on a card.
+    fn holds(&self, n: usize) -> impl Iterator<Item = &Holder> {
+        self.tracked.values().flat_map(|tracked| &tracked.holds).filter(move |hold| hold.card == n)
+    }
+
+    fn is_held(&self, n: usize) -> bool {
+        self.holds(n).next().is_some()
+    }
+
+    /// How often cards that attempts hold are looked at, and the others, and what changes slowly: all that together within its share.
+    fn pace(&self) -> (Duration, Duration) {
+        let costs = self.cards.iter().enumerate().map(|(n, card)| card.cost * if self.is_held(n) { 1.0 } else { 0.1 });
+        let often = EVERY.max(Duration::from_secs_f64(costs.sum::<f64>() / SHARE)).min(SLOWLY);
+        (often, SLOWLY.max(often * 10))
+    }
+
+    /// How long a card may wait for its next look; `None` if nobody wants to know.
+    fn pause(&self, n: usize) -> Option<Duration> {
+        let (often, slowly) = self.pace();
+        let held = self.is_held(n);
+        (held || self.watched || !self.tracked.is_empty()).then_some(if held { often } else { slowly })
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // The maps are sound after any panic: entries are only put in and taken out whole.
@@ -200,97 +246,106 @@ impl Shared {
         let library = match Library::open() {
             Ok(library) => library,
             Err(closed) => {
-                self.lock().trouble = Some(format!("GPUs cannot be measured: {}", closed.words()));
+                self.give_up(0..facts.len(), format!("GPUs cannot be measured: {}", closed.words()));
                 return;
             }
         };
-        let mut cards: Vec<OneCard<'_>> = facts.iter().map(|facts| OneCard::new(&library, facts)).collect();
-        let mut owners = Owners::new();
-        let (mut cost, mut spent) = (0.0, clock::thread_cpu());
-        loop {
-            let begun = clock::steady();
-            let often = EVERY.max(Duration::from_secs_f64(cost / SHARE)).min(SLOWLY);
-            let slowly = SLOWLY.max(often * 10);
-            let mut state = self.lock();
-            if state.stop {
-                return;
-            }
-            let asked = std::mem::take(&mut state.asked);
-            let held: Vec<bool> =
-                (0..cards.len()).map(|n| state.tracked.values().any(|t| t.holds.iter().any(|h| h.card == n))).collect();
-            let new: Vec<bool> = (0..cards.len())
-                .map(|n| state.tracked.values().any(|t| t.holds.iter().any(|h| h.card == n && !h.is_seen())))
-                .collect();
-            let busy = held.contains(&true);
-            if !asked && !busy && !state.watched {
-                drop(self.wake.wait(state).unwrap_or_else(PoisonError::into_inner));
-                continue;
-            }
-            state.in_round = true;
-            drop(state);
-            let due = |n: usize, card: &OneCard<'_>| !card.rests() && (asked || held[n] || card.is_due(slowly));
-            for (n, card) in cards.iter_mut().enumerate().filter(|(n, card)| due(*n, card)) {
-                // What begins needs to be compared with how things stood before it.
-                let slow = card.is_due(slowly) || new[n];
-                self.look(n, card, &mut owners, held[n], slow);
-            }
-            owners.keep(|pid| cards.iter().any(|card| card.has(pid)));
-            let cpu = clock::thread_cpu();
-            // Rounds differ, for some things are asked in some of them only.
-            cost += (cpu.saturating_sub(spent).as_secs_f64() - cost) / 8.0;
-            spent = cpu;
-            let mut state = self.lock();
-            state.cpu = cpu;
-            (state.rounds, state.in_round) = (state.rounds + 1, false);
-            self.looked.notify_all();
-            let pause = if busy { often } else { SLOWLY };
-            while !state.stop && !state.asked {
-                let left = pause.saturating_sub(begun.elapsed());
-                // An attempt that begins is looked at before it has taken anything.
-                let new = |h: &Holder| !h.is_seen() && cards.get(h.card).is_some_and(|card| !card.rests());
-                if left.is_zero() || state.tracked.values().flat_map(|t| &t.holds).any(new) {
-                    break;
+        thread::scope(|threads| {
+            let library = &library;
+            for (n, facts) in facts.iter().enumerate() {
+                let watch = move || {
+                    // Whatever becomes of this thread, nobody waits for it, and no step is ended because of it.
+                    let watch = AssertUnwindSafe(|| self.watch_card(n, OneCard::new(library, facts)));
+                    if panic::catch_unwind(watch).is_err() {
+                        let why = "a GPU is not measured any more, by a fault of flow; please report it";
+                        self.give_up(n..n + 1, why.to_owned());
+                    }
+                };
+                if let Err(e) = thread::Builder::new().name(format!("gpu {n}")).spawn_scoped(threads, watch) {
+                    self.give_up(n..n + 1, format!("GPU {} cannot be measured: {e}", facts.index));
                 }
-                state = self.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
             }
-        }
+        });
     }
 
-    fn look(&self, n: usize, card: &mut OneCard<'_>, owners: &mut Owners, held: bool, slowly: bool) {
-        let keeper = {
-            let mut state = self.lock();
-            state.asking = Some((n, clock::steady()));
-            state.tracked.values().map(|tracked| tracked.keeper).next()
-        };
-        let seen = card.look(owners, keeper, held, slowly);
+    /// These cards are not looked at any more.
+    fn give_up(&self, cards: Range<usize>, why: String) {
         let mut state = self.lock();
-        let took = state.asking.take().map_or(Duration::ZERO, |(_, since)| since.elapsed());
-        // While one card keeps the thread waiting nobody looks at the others.
-        card.rest_after(took);
-        let Some(seen) = seen else {
-            if let Some(standing) = state.standing.get_mut(n) {
-                standing.alive = false;
+        state.trouble = Some(why);
+        for card in state.cards.get_mut(cards).into_iter().flatten() {
+            card.asking = None;
+        }
+        self.looked.notify_all();
+    }
+
+    /// The life of a card's thread.
+    fn watch_card(&self, n: usize, mut card: OneCard<'_>) {
+        let mut owners = Owners::new();
+        let (mut looked, mut spent) = (None::<Instant>, clock::thread_cpu());
+        let mut state = self.lock();
+        while !state.stop {
+            // An attempt that begins is looked at before it has taken anything.
+            let new = state.holds(n).any(|hold| !hold.is_seen());
+            if !state.cards[n].asked && !new {
+                let pause = state.pause(n);
+                let left = pause.map(|pause| pause.saturating_sub(looked.map_or(pause, |at| at.elapsed())));
+                if left.is_none_or(|left| !left.is_zero()) {
+                    state = match left {
+                        Some(left) => self.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+                        None => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+                    };
+                    continue;
+                }
             }
+            let begun = clock::steady();
+            looked = Some(begun);
+            // What begins needs to be compared with how things stood before it.
+            let slowly = new || card.is_due(state.pace().1);
+            let held = state.is_held(n);
+            let keeper = state.tracked.values().map(|tracked| tracked.keeper).next();
+            owners.sees_all |= state.sees_all;
+            let this = &mut state.cards[n];
+            (this.asked, this.asking, this.begun) = (false, Some(begun), this.begun + 1);
+            drop(state);
+            let seen = card.look(&mut owners, keeper, held, slowly);
+            owners.keep(|pid| card.has(pid));
+            let cpu = clock::thread_cpu();
+            state = self.lock();
+            state.sees_all |= owners.sees_all;
+            let this = &mut state.cards[n];
+            (this.asking, this.over, this.cpu) = (None, this.over + 1, cpu);
+            // Looks differ, for some things are asked in some of them only.
+            this.cost += (cpu.saturating_sub(spent).as_secs_f64() - this.cost) / 8.0;
+            spent = cpu;
+            state.note(n, seen, &owners, held, begun.elapsed() > PATIENCE);
+            self.looked.notify_all();
+        }
+    }
+}
+
+impl State {
+    /// What a look at a card has found.
+    fn note(&mut self, n: usize, seen: Option<Found>, owners: &Owners, held: bool, silent: bool) {
+        let Some(seen) = seen else {
+            self.cards[n].standing = Standing { alive: false, silent: false, ..self.cards[n].standing.clone() };
             // It will not be there before it is lost.
-            state.tracked.values_mut().flat_map(|t| &mut t.holds).filter(|h| h.card == n).for_each(Holder::give_up);
+            self.tracked.values_mut().flat_map(|t| &mut t.holds).filter(|h| h.card == n).for_each(Holder::give_up);
             return;
         };
         let mut ours = 0u64;
-        for (attempt, tracked) in &mut state.tracked {
+        for (attempt, tracked) in &mut self.tracked {
             for (place, hold) in tracked.holds.iter_mut().enumerate().filter(|(_, hold)| hold.card == n) {
                 let of = hold.part(*attempt, &seen, owners.sees_all);
                 ours = if of.unverified { ours.max(of.memory) } else { ours.saturating_add(of.memory) };
                 tracked.samples.push(place, of);
             }
         }
-        if let Some(standing) = state.standing.get_mut(n) {
-            *standing = Standing {
-                alive: true,
-                silent: false,
-                usable: seen.usable,
-                others: seen.taken.saturating_sub(ours),
-                strangers: seen.strangers(owners.sees_all || held),
-            };
-        }
+        self.cards[n].standing = Standing {
+            alive: true,
+            silent,
+            usable: seen.usable,
+            others: seen.taken.saturating_sub(ours),
+            strangers: seen.strangers(owners.sees_all || held),
+        };
     }
 }
