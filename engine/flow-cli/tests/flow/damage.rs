@@ -88,6 +88,25 @@ impl Drop for Tiny {
 }
 
 #[test]
+fn a_plugin_whose_libraries_are_gone_is_set_up_again() {
+    let space = space();
+    let yaml = "plugin: 1\nname: demo\nversion: 0.1.0\ncontent: [plugin.yaml, demo]\nsetup: [touch library]\nstart: [./demo]\nsteps: {one: {with: {type: object}}}\n";
+    // As the dynamic linker does.
+    let program = "#!/bin/sh
+[ -e \"$(dirname \"$0\")/library\" ] || { echo 'cannot open library' >&2; exit 127; }
+echo '{\"type\":\"hello\",\"protocol\":1,\"plugin\":\"demo\",\"version\":\"0.1.0\"}' > ../messages.jsonl
+echo '{\"type\":\"outcome\",\"outcome\":\"ok\"}' >> ../messages.jsonl
+";
+    space.write("plugins/demo/plugin.yaml", yaml).script("plugins/demo/demo", program);
+    space.write("demo.yaml", "flow: 1\nname: demo\nsteps: {one: {uses: demo/one}}\n");
+    space.flow(["run", "demo.yaml"]).expect(0);
+    fs::remove_file(space.path("plugins/demo/library")).unwrap();
+    let said = space.flow(["run", "demo.yaml", "-f"]).expect(1).text();
+    assert!(said.contains("exit code 127: cannot open library; the next run sets demo up again"), "{said}");
+    space.flow(["run", "demo.yaml", "-f"]).expect(0);
+}
+
+#[test]
 fn a_full_disk_is_said_and_costs_only_what_was_running() {
     let space = space();
     let workflow = "flow: 1\nname: big\nsteps:\n  big:\n    matrix: {n: \"${{ range(12) }}\"}\n    run: sh -c 'head -c 1000000 /dev/zero > out/big; echo ${{ n }} >> out/big'\n    outputs: [out/big]\n";

@@ -1,9 +1,9 @@
 //! Attempts as processes: filling and starting, the barrier, the end, and what a program says in between. Decides nothing.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
 use flow_core::{
-    AttemptId, Body, CorunWindow, Digest, GroupId, InstanceId, Outcome, Render, RunEvent, Span,
+    AttemptId, Body, CorunWindow, Digest, GroupId, InstanceId, Outcome, Render, RunEvent, Span, StepResult,
     sched::{Action, Event, Placement},
 };
 use flow_protocol::{Exit, file};
@@ -316,6 +316,7 @@ impl Live<'_> {
                 result.message = Some(format!("{lost} while it ran{how}"));
             }
         }
+        self.forget_set_up(running.instance, exit, &mut result);
         if let Some(killed) = running.killed.filter(|_| result.outcome == Outcome::Ok) {
             // It was done in the moment in which it was to be ended: what it was ended for stands, as the scheduler has it.
             result.outcome = killed;
@@ -365,6 +366,22 @@ impl Live<'_> {
         self.ended.insert(attempt, result);
         self.queue.push_back(Event::Exited { attempt, outcome, spoiled });
         Ok(())
+    }
+
+    /// A plugin's program that could not even be loaded lacks something that its set-up had made ready: the next run makes it
+    /// anew.
+    fn forget_set_up(&self, instance: InstanceId, exit: &Exit, result: &mut StepResult) {
+        if exit.code != Some(127) || result.outcome != Outcome::Failed || !result.circumstances.facts.is_empty() {
+            return;
+        }
+        let name = Live::plugin_of(self.session, instance);
+        let plugin = self.session.plugins.iter().find(|plugin| Some(plugin.name()) == name);
+        let Some(plugin) = plugin.filter(|plugin| !plugin.manifest.setup.is_empty()) else { return };
+        let record = self.store.dir().plugin(plugin.name());
+        if fs::remove_file(&record).is_ok() || !record.exists() {
+            let how = result.message.take().unwrap_or_default();
+            result.message = Some(format!("{how}; the next run sets {} up again", plugin.name()));
+        }
     }
 
     pub(super) fn say_ended(
