@@ -86,6 +86,9 @@ impl Devices {
 /// Of the libtorch that the program was built for.
 const TORCH: &str = "2.11.0";
 
+/// What makes libtorch ready for this machine as it is now.
+const SETUP: &str = concat!("python3 ", env!("CARGO_MANIFEST_DIR"), "/setup.py");
+
 /// A version as CUDA counts: 13000 is 13.0.
 fn version(number: i64) -> String {
     format!("{}.{}", number / 1000, number % 1000 / 10)
@@ -115,7 +118,8 @@ fn start_cuda(wanted: usize) -> Result<(), String> {
     let (has, needs) = (driver.version(), tch::utils::version_cudart());
     if has / 1000 < needs / 1000 {
         return Err(format!(
-            "the NVIDIA driver is for CUDA {} and libtorch for CUDA {}: update the driver, or install PyTorch {TORCH} for CUDA {}",
+            "the NVIDIA driver is for CUDA {} and libtorch for CUDA {}: update the driver, or install PyTorch {TORCH} for CUDA {} \
+             and run {SETUP}",
             version(has),
             version(needs),
             version(has)
@@ -171,11 +175,9 @@ impl Driver {
 
 /// Loads the CUDA half of libtorch, which registers itself.
 fn load_cuda() -> Result<(), String> {
-    open(c"libtorch_cuda.so").map(drop).map_err(|error| {
-        format!(
-            "the CUDA half of libtorch cannot be loaded ({error}); it comes with PyTorch: pip install torch=={TORCH}"
-        )
-    })
+    open(c"libtorch_cuda.so")
+        .map(drop)
+        .map_err(|error| format!("the CUDA half of libtorch cannot be loaded ({error}); get it: {SETUP}"))
 }
 
 #[expect(
