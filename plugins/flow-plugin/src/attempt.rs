@@ -133,7 +133,7 @@ impl Attempt {
     }
 
     /// The barrier of a co-run group: says that the step is set up and warm, and returns when all members are.
-    /// Outside a group it returns at once.
+    /// Outside a group it returns at once, and so it does where the engine cannot be told: the attempt ends as failed then.
     pub fn wait_for_go(&self) {
         if self.request.corun.is_none() {
             return;
@@ -142,6 +142,9 @@ impl Attempt {
         if !sink.ready {
             sink.ready = true;
             self.send(&mut sink, Message::Ready);
+        }
+        if sink.error.is_some() {
+            return;
         }
         drop(sink);
         while !self.folder.join(file::GO).exists() {
@@ -155,9 +158,9 @@ impl Attempt {
         self.send(&mut self.sink(), Message::Sufficed);
     }
 
-    /// Whether a step that trains on was told to end after the epoch at hand.
+    /// Whether a step that trains on was told to end after the epoch at hand, or can tell nobody what it does.
     pub fn stopped(&self) -> bool {
-        self.folder.join(file::STOP).exists()
+        self.sink().error.is_some() || self.folder.join(file::STOP).exists()
     }
 
     /// A line of the attempt's log.
@@ -212,6 +215,19 @@ impl Attempt {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_member_that_cannot_say_that_it_is_ready_does_not_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let request = r#"{"protocol": 1, "step": "a", "instance": "a", "with": {}, "outputs": {}, "checkpoint": "../c",
+            "placement": {"gpus": [], "cpus": 1}, "corun": {"members": 2}, "seed": 0}"#;
+        std::fs::write(folder.path().join(file::REQUEST), request).unwrap();
+        std::os::unix::fs::symlink("/dev/full", folder.path().join(file::MESSAGES)).unwrap();
+        let attempt = Attempt::open(folder.path(), "toy", "1.2.3").unwrap();
+        attempt.wait_for_go();
+        assert!(attempt.stopped(), "nobody will ever tell it to end");
+        assert!(!attempt.outcome(Outcome::Ok, None));
+    }
 
     #[test]
     fn another_protocol_is_refused_whatever_else_the_request_holds() {
