@@ -4,7 +4,10 @@ use std::io;
 
 use flow_protocol::{Line, Message, PROTOCOL, file};
 
-use super::{Folder, lines::Lines};
+use super::{
+    Folder,
+    lines::{Lines, Text},
+};
 
 /// What one look brought.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,7 +47,7 @@ impl Follower {
         }
         let Some(lines) = self.lines.poll()? else { return Ok(polled) };
         polled.more = true;
-        for line in lines {
+        for Text { bytes: line, .. } in lines {
             match read_line(&line) {
                 Some(line) => {
                     if let Err(refused) = check(&line.message, &mut self.greeted) {

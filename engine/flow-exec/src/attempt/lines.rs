@@ -25,21 +25,31 @@ pub(crate) struct Lines {
     /// What ends a line.
     ends: &'static [u8],
     rest: Vec<u8>,
+    /// How far it was read.
+    at: u64,
     passing: bool,
     passed_over: u64,
+}
+
+/// One line, without its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Text {
+    pub(crate) bytes: Vec<u8>,
+    /// Where it ends in the file, its end included.
+    pub(crate) end: u64,
 }
 
 impl Lines {
     /// From the beginning of a file that need not be there yet.
     pub(crate) fn new(path: PathBuf, ends: &'static [u8]) -> Lines {
-        Lines { path, file: None, ends, rest: Vec::new(), passing: false, passed_over: 0 }
+        Lines { path, file: None, ends, rest: Vec::new(), at: 0, passing: false, passed_over: 0 }
     }
 
-    /// Whole lines that are new since the last look, without their ends; `None` if there is nothing more to read for now.
+    /// Whole lines that are new since the last look; `None` if there is nothing more to read for now.
     ///
     /// # Errors
     /// The file is there and cannot be read, or is no regular file.
-    pub(crate) fn poll(&mut self) -> io::Result<Option<Vec<Vec<u8>>>> {
+    pub(crate) fn poll(&mut self) -> io::Result<Option<Vec<Text>>> {
         let Some(file) = open(&mut self.file, &self.path)? else { return Ok(None) };
         let mut piece = Vec::new();
         if file.take(PIECE).read_to_end(&mut piece)? == 0 {
@@ -47,6 +57,7 @@ impl Lines {
         }
         let mut lines = Vec::new();
         for part in piece.split_inclusive(|byte| self.ends.contains(byte)) {
+            self.at += part.len() as u64;
             match part.split_last() {
                 Some((end, text)) if self.ends.contains(end) => {
                     let mut line = std::mem::take(&mut self.rest);
@@ -55,7 +66,7 @@ impl Lines {
                         continue;
                     }
                     line.extend_from_slice(text);
-                    lines.push(line);
+                    lines.push(Text { bytes: line, end: self.at });
                 }
                 _ => self.rest.extend_from_slice(part),
             }
@@ -79,6 +90,7 @@ impl Lines {
             return Ok(0);
         }
         file.seek(SeekFrom::Start(near))?;
+        self.at = near;
         self.rest.clear();
         // It begins within a line.
         self.passing = true;
@@ -86,9 +98,9 @@ impl Lines {
     }
 
     /// The last line, where it has no end.
-    pub(crate) fn unfinished(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn unfinished(&mut self) -> Option<Text> {
         let rest = std::mem::take(&mut self.rest);
-        (!self.passing && !rest.is_empty()).then_some(rest)
+        (!self.passing && !rest.is_empty()).then_some(Text { bytes: rest, end: self.at })
     }
 
     /// How many lines were too long to be read.
@@ -131,7 +143,7 @@ mod tests {
 
     fn text(lines: &mut Lines) -> Vec<String> {
         let polled = lines.poll().unwrap().unwrap_or_default();
-        polled.into_iter().map(|line| String::from_utf8(line).unwrap()).collect()
+        polled.into_iter().map(|line| String::from_utf8(line.bytes).unwrap()).collect()
     }
 
     #[test]
@@ -143,8 +155,8 @@ mod tests {
         write!(file, "10%\r20%\r\none\ntw").unwrap();
         assert_eq!(text(&mut lines), ["10%", "20%", "", "one"]);
         write!(file, "o\nthr").unwrap();
-        assert_eq!(text(&mut lines), ["two"]);
-        assert_eq!((lines.unfinished().as_deref(), lines.unfinished()), (Some(&b"thr"[..]), None));
+        assert_eq!(lines.poll().unwrap().unwrap(), [Text { bytes: b"two".to_vec(), end: 17 }]);
+        assert_eq!((lines.unfinished(), lines.unfinished()), (Some(Text { bytes: b"thr".to_vec(), end: 20 }), None));
     }
 
     #[test]
@@ -156,12 +168,13 @@ mod tests {
         assert!(read <= PIECE, "{read}");
         let passed_over = lines.hasten().unwrap();
         assert!((2 << 20..4 << 20).contains(&passed_over), "{passed_over}");
-        let mut looks = 0;
+        let (mut looks, mut end) = (0, 0);
         while let Some(found) = lines.poll().unwrap() {
-            assert!(found.iter().all(|line| line == b"loss 1"), "whole lines only");
+            assert!(found.iter().all(|line| line.bytes == b"loss 1"), "whole lines only");
+            end = found.last().map_or(0, |line| line.end);
             looks += 1;
         }
-        assert_eq!(looks, LAST / PIECE);
+        assert_eq!((looks, end), (LAST / PIECE, file.metadata().unwrap().len()));
         assert_eq!(lines.hasten().unwrap(), 0);
     }
 

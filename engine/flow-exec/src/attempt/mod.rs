@@ -2,6 +2,7 @@
 //! log. Does not start anything and knows no scheduler.
 
 mod follow;
+mod growth;
 mod lines;
 mod memory;
 mod outcome;
@@ -18,7 +19,8 @@ use flow_core::Usage;
 use flow_protocol::{Exit, Request, file};
 
 pub use follow::{Follower, Polled};
-pub(crate) use lines::{Lines, open_regular};
+pub use growth::{Growth, Growths};
+pub(crate) use lines::{Lines, Text, open_regular};
 pub use memory::out_of_memory_line;
 pub use outcome::{Ended, Said, conclude, signal_name};
 pub use secrets::{Hider, Secrets};

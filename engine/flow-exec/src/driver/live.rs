@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     ExecError,
-    attempt::{Folder, Hider, Secrets},
+    attempt::{Folder, Growths, Hider, Secrets},
     clock::{self, RunClock},
     keeper::{self, Keeper},
     sampler::Sampler,
@@ -91,6 +91,7 @@ pub(super) struct Attempt {
 pub(super) struct Hands {
     pub(super) keeper: Keeper,
     pub(super) sampler: Sampler,
+    pub(super) growths: Growths,
 }
 
 /// The window of a co-run group, seconds since 1970.
@@ -421,7 +422,8 @@ impl<'a> Live<'a> {
             none => {
                 let keeper = Keeper::spawn(&self.exe).map_err(ExecError::io("start the keeper", &self.exe))?;
                 let sampler = Sampler::start(keeper.pid()).map_err(ExecError::io("start", "the sampler"))?;
-                Ok(none.insert(Hands { keeper, sampler }))
+                let growths = Growths::start().map_err(ExecError::io("start", "the reading of logs"))?;
+                Ok(none.insert(Hands { keeper, sampler, growths }))
             }
         }
     }

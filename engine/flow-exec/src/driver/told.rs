@@ -4,13 +4,14 @@ use std::{
     collections::BTreeMap,
     io::{self, Read},
     path::Path,
+    sync::Arc,
 };
 
 use flow_core::{MetricRow, MetricsFrom, extract};
 use flow_protocol::{Message, Summary};
 
 use super::gather::{MOST_EPOCHS, Row, Told};
-use crate::attempt::{Folder, Follower, Lines, Said, open_regular};
+use crate::attempt::{Folder, Follower, Growth, Growths, Lines, Said, Text, open_regular};
 
 /// What changed since the last look.
 #[derive(Debug, Default, PartialEq)]
@@ -31,6 +32,8 @@ pub(crate) struct Listener {
     /// None once its messages could not be read.
     follower: Option<Follower>,
     log: Option<Lines>,
+    /// When the log grew; without it, a line has the time at which it is read.
+    growth: Option<Arc<Growth>>,
     metrics: Option<MetricsFrom>,
     pub(crate) told: Told,
     pub(crate) said: Said,
@@ -52,6 +55,7 @@ impl Listener {
             // A plain program announces itself with `flow ready`, which is a message as well.
             follower: Some(Follower::new(folder)),
             log,
+            growth: None,
             metrics: metrics.cloned(),
             told: Told::default(),
             said: if plugin { Said::Nothing } else { Said::Command },
@@ -61,6 +65,11 @@ impl Listener {
             epoch_began: began,
             epoch: None,
         }
+    }
+
+    /// The program is about to start: when it writes its lines is noted, however late they are read.
+    pub(crate) fn note_times(&mut self, folder: &Folder, growths: &Growths) {
+        self.growth = self.log.is_some().then(|| growths.follow(folder.log()));
     }
 
     /// The barrier was released: the first epoch of a plain program begins here.
@@ -88,7 +97,7 @@ impl Listener {
         passed_over("log", self.log.as_mut().map(Lines::hasten));
         while self.look(ended, &mut news) {}
         if let Some(line) = self.log.as_mut().and_then(Lines::unfinished) {
-            self.hear_log(&[line], ended, &mut news);
+            self.hear_texts(&[line], ended, &mut news);
         }
         self.end_epoch(&mut news);
         let ignored = self.follower.as_ref().map_or(0, Follower::ignored);
@@ -119,7 +128,7 @@ impl Listener {
         match self.log.as_mut().map(Lines::poll) {
             Some(Ok(Some(lines))) => {
                 more = true;
-                self.hear_log(&lines, now, news);
+                self.hear_texts(&lines, now, news);
             }
             Some(Err(e)) => {
                 self.log = None;
@@ -173,12 +182,21 @@ impl Listener {
         }
     }
 
-    fn hear_log(&mut self, lines: &[Vec<u8>], now: f64, news: &mut News) {
+    /// Lines that are read now, each with the time at which it was written.
+    fn hear_texts(&mut self, lines: &[Text], now: f64, news: &mut News) {
+        let growth = self.growth.clone();
+        let at = |line: &Text| growth.as_ref().and_then(|growth| growth.seen(line.end)).map_or(now, |at| at.min(now));
+        let timed: Vec<(f64, &[u8])> = lines.iter().map(|line| (at(line), &*line.bytes)).collect();
+        for together in timed.chunk_by(|(one, _), (next, _)| one == next) {
+            self.hear_log(together.iter().map(|(_, line)| *line), together[0].0, news);
+        }
+    }
+
+    /// Lines that were written together.
+    fn hear_log<'a>(&mut self, lines: impl Iterator<Item = &'a [u8]>, now: f64, news: &mut News) {
         let Some(metrics) = &self.metrics else { return };
-        let rows: Vec<MetricRow> = lines
-            .iter()
-            .flat_map(|line| extract(metrics, &String::from_utf8_lossy(line)).unwrap_or_default())
-            .collect();
+        let rows: Vec<MetricRow> =
+            lines.flat_map(|line| extract(metrics, &String::from_utf8_lossy(line)).unwrap_or_default()).collect();
         let mut begun = 0;
         for row in rows {
             if let Some(epoch) = row.epoch {
@@ -270,6 +288,30 @@ mod tests {
         assert_eq!(numbers(&listener.listen(16.0).epochs), []);
         assert_eq!(numbers(&listener.listen_to_the_end(17.0).epochs), [(2, 4.0), (3, 2.0)]);
         assert_eq!(listener.told.epochs, [(1, 10.0, 12.0), (2, 12.0, 15.0), (3, 15.0, 17.0)]);
+    }
+
+    #[test]
+    fn an_epoch_has_the_times_of_its_lines_however_late_they_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, mut listener) = listener(&dir, "epoch {epoch} loss {loss}");
+        let growths = Growths::start().unwrap();
+        listener.note_times(&folder, &growths);
+        let growth = listener.growth.clone().unwrap();
+        let mut text = String::new();
+        for (epoch, at) in [(1, 13.0), (2, 16.0), (3, 19.0)] {
+            text += &format!("epoch {epoch} loss {epoch}\n");
+            growth.mark(text.len() as u64, at);
+        }
+        fs::write(folder.log(), &text).unwrap();
+        assert_eq!(numbers(&listener.listen(30.0).epochs), [(1, 1.0), (2, 2.0)]);
+        assert_eq!(listener.told.epochs, [(1, 10.0, 13.0), (2, 13.0, 16.0), (3, 16.0, 19.0)]);
+        assert!(!listener.told.at_once);
+        // Two lines at one time came from a buffer.
+        text += "epoch 4 loss 4\nepoch 5 loss 5\n";
+        growth.mark(text.len() as u64, 31.0);
+        fs::write(folder.log(), &text).unwrap();
+        listener.listen_to_the_end(40.0);
+        assert_eq!((listener.told.epochs[4], listener.told.at_once), ((5, 31.0, 31.0), true));
     }
 
     #[test]
