@@ -2,9 +2,10 @@
 //! written in the file is for people only. Knows no attempt.
 //!
 //! The file of a card, `flow-UUID.lock`, stays: who waits for one that was removed would wait for another than the next holder
-//! has. Where somebody removes it all the same, its holder takes the next one, and who takes an old one looks again. It lies in `/tmp`, which every user can write whatever their variables say, may be written by all, and is not followed
-//! where it is a link, by another name too. Where flows that share cards do not share `/tmp`, containers for example,
-//! [`LOCKS_VAR`] names a folder that they do share.
+//! has. Where somebody removes it all the same, its holder takes the next one, and who takes an old one looks again. It lies in
+//! `/tmp`, which every user can write whatever their variables say, may be written by all, and is not followed where it is a
+//! link, by another name too. Where flows that share cards do not share `/tmp`, containers for example, [`LOCKS_VAR`] names a
+//! folder that they do share.
 
 use std::{
     env,
