@@ -82,17 +82,8 @@ impl StoreDir {
         loop {
             file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 Ok(mut lock) => {
-                    let text = serde_json::to_vec(me).unwrap_or_default();
-                    let told = (|| {
-                        lock.set_len(0)?;
-                        lock.rewind()?;
-                        lock.write_all(&text)
-                    })();
-                    return match told.map_err(StoreError::io("write", &path)) {
-                        // Who holds it is for people only, and a full disk must not keep out who makes room.
-                        Err(error) if !error.is_disk_full() => Err(error),
-                        _ => Ok(lock),
-                    };
+                    self.tell(&mut lock, me)?;
+                    return Ok(lock);
                 }
                 Err((file, Errno::EWOULDBLOCK)) => file,
                 Err((_, errno)) => return Err(StoreError::io("lock", &path)(errno.into())),
@@ -105,6 +96,21 @@ impl StoreDir {
                 return Err(StoreError::Held { path: self.path().to_owned(), holder });
             }
             thread::sleep(POLL);
+        }
+    }
+
+    /// Writes down who holds the lock, in place of what stood there.
+    pub(crate) fn tell(&self, lock: &mut Flock<File>, me: &Holder) -> Result<()> {
+        let text = serde_json::to_vec(me).unwrap_or_default();
+        let told = (|| {
+            lock.set_len(0)?;
+            lock.rewind()?;
+            lock.write_all(&text)
+        })();
+        match told.map_err(StoreError::io("write", &self.lock_file())) {
+            // Who holds it is for people only, and a full disk must not keep out who makes room.
+            Err(error) if !error.is_disk_full() => Err(error),
+            _ => Ok(()),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use flow_core::{Digest, StepResult};
+use flow_core::{Digest, RunId, StepResult};
 use nix::fcntl::Flock;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -64,6 +64,24 @@ impl Store {
         let dir = StoreDir::create(path)?;
         let lock = Held(dir.lock(me, waiting)?);
         Store::with(dir, lock).map_err(|(_, error)| error)
+    }
+
+    /// The same for a run, which is named while nobody else can name one: by `name`, from those that are there, oldest first.
+    ///
+    /// # Errors
+    /// As of [`Store::open`].
+    pub fn open_for_run(
+        path: &Path,
+        me: &Holder,
+        name: impl FnOnce(&[RunId]) -> RunId,
+        waiting: impl FnMut(&Holder) -> ControlFlow<()>,
+    ) -> Result<(Store, RunId)> {
+        let dir = StoreDir::create(path)?;
+        let mut lock = Held(dir.lock(me, waiting)?);
+        let run = name(&dir.runs()?);
+        dir.tell(&mut lock.0, &Holder { run: Some(run.clone()), ..me.clone() })?;
+        let store = Store::with(dir, lock).map_err(|(_, error)| error)?;
+        Ok((store, run))
     }
 
     /// Of a lock that was taken; gives it back with the error.

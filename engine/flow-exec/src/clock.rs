@@ -71,10 +71,40 @@ pub fn local_clock(after: Span) -> String {
     later.map(|later| later.strftime("%H:%M").to_string()).unwrap_or_default()
 }
 
+/// The whole seconds of a run's id.
+const SECOND: &str = "%Y%m%d-%H%M%S";
+
 /// The time in UTC as a run's id: `20260208-153012-8a3f`, the last four digits the fraction of the second, so that ids of runs
 /// sort by time however quick those are, and when summer time ends.
 pub fn compact_time() -> String {
     let now = jiff::Timestamp::now();
     let fraction = (i64::from(now.subsec_nanosecond()) << 16) / 1_000_000_000;
-    format!("{}-{fraction:04x}", now.strftime("%Y%m%d-%H%M%S"))
+    format!("{}-{fraction:04x}", now.strftime(SECOND))
+}
+
+/// The id just after one that [`compact_time`] made; none of anything else.
+pub fn just_after(id: &str) -> Option<String> {
+    let (second, fraction) = id.rsplit_once('-')?;
+    let time = jiff::civil::DateTime::strptime(SECOND, second).ok()?;
+    Some(match u16::from_str_radix(fraction, 16).ok()?.checked_add(1) {
+        Some(next) => format!("{second}-{next:04x}"),
+        None => format!("{}-0000", time.checked_add(jiff::Span::new().seconds(1)).ok()?.strftime(SECOND)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_an_id_comes_the_next() {
+        let after = |id: &str| just_after(id).unwrap_or_default();
+        assert_eq!(after("20260208-153012-8a3f"), "20260208-153012-8a40");
+        assert_eq!(after("20261231-235959-ffff"), "20270101-000000-0000");
+        for odd in ["", "notes", "20260208-153012", "20269908-153012-8a3f", "20260208-153012-8a3fx"] {
+            assert_eq!(after(odd), "");
+        }
+        let now = compact_time();
+        assert!(after(&now) > now);
+    }
 }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use flow_exec::SessionRequest;
-use flow_store::StoreDir;
+use flow_store::{Holder, StoreDir};
 
 use super::Done;
 use crate::error::CliError;
@@ -47,13 +47,12 @@ pub(crate) fn start(session: &SessionRequest, output: &mut Output) -> Done {
             return Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)));
         }
         match store.holder()? {
-            Some(holder) if holder.pid == child.id() => {
-                let run = holder.run.map(|run| format!("run {run}")).unwrap_or_else(|| "the run".to_owned());
-                output.line(format!("{run} goes on in the background (process {})", holder.pid))?;
+            Some(Holder { pid, run: Some(run), .. }) if pid == child.id() => {
+                output.line(format!("run {run} goes on in the background (process {pid})"))?;
                 output.note("`flow attach` watches it, `flow status` looks once, `flow cancel` ends it")?;
                 return Ok(ExitCode::SUCCESS);
             }
-            Some(holder) => {
+            Some(holder) if holder.pid != child.id() => {
                 waited += 1;
                 if waited > PATIENCE {
                     output.line(format!(
@@ -63,7 +62,8 @@ pub(crate) fn start(session: &SessionRequest, output: &mut Output) -> Done {
                     return Ok(ExitCode::SUCCESS);
                 }
             }
-            None => {}
+            // Nobody has it yet, or the run is about to say which it is.
+            _ => {}
         }
         thread::sleep(LOOK);
     }

@@ -132,3 +132,30 @@ fn a_full_disk_is_said_and_costs_only_what_was_running() {
     assert!(said.contains("12 results"), "{said}");
     space.flow(["run", "big.yaml"].iter().chain(&store)).expect(0);
 }
+
+#[test]
+fn a_run_made_while_the_clock_was_ahead_hides_none_that_follows() {
+    let space = space();
+    space.write("w.yaml", "flow: 1\nsteps: {a: {run: 'true'}}\n");
+    space.flow(["run", "w.yaml"]).expect(0);
+    let runs = || {
+        let entries = std::fs::read_dir(space.path(".flow/runs")).unwrap();
+        let mut runs: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        runs.sort();
+        runs
+    };
+    let ahead = "29991231-235959-ffff";
+    let id = runs().remove(0);
+    let folder = |id: &str| space.path(".flow/runs").join(id);
+    std::fs::rename(folder(&id), folder(ahead)).unwrap();
+    let journal = format!(".flow/runs/{ahead}/journal.jsonl");
+    space.write(&journal, &space.read(&journal).replace(&id, ahead));
+
+    let said = space.flow(["run", "w.yaml", "-f"]).expect(0).text();
+    assert_eq!(said.matches("the clock is behind run RUN of this store").count(), 1, "{said}");
+    assert_eq!(runs(), [ahead, "30000101-000000-0000"]);
+    let status = space.flow(["status"]).expect(0);
+    assert!(String::from_utf8_lossy(status.raw()).contains("(run 30000101-000000-0000)"), "{}", status.text());
+    space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
+    assert!(runs().contains(&"30000101-000000-0000".to_owned()), "the newest run stays: {:?}", runs());
+}

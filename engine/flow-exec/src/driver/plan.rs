@@ -34,7 +34,7 @@ impl Knowledge {
     pub fn open(session: &Session, doing: &str) -> Result<Knowledge, ExecError> {
         let path = &session.workspace.store;
         let Some(dir) = StoreDir::existing(path)? else { return Ok(Knowledge::Nothing) };
-        match Store::open(path, &holder(doing, None), |_: &Holder| ControlFlow::Break(())) {
+        match Store::open(path, &holder(doing), |_: &Holder| ControlFlow::Break(())) {
             Ok(store) => Ok(Knowledge::Held(Box::new(store))),
             // It is in use, or this process may not write there.
             Err(StoreError::Held { .. } | StoreError::Io { .. }) => {
@@ -102,7 +102,7 @@ pub fn accept(
     reason: &str,
     waiting: impl FnMut(&Holder) -> ControlFlow<()>,
 ) -> Result<Vec<Accepted>, ExecError> {
-    let store = Store::open(&session.workspace.store, &holder("flow accept", None), waiting)?;
+    let store = Store::open(&session.workspace.store, &holder("flow accept"), waiting)?;
     let knowledge = Knowledge::Held(Box::new(store));
     let wanted = session.wanted(names)?;
     let accepted = knowledge
@@ -126,7 +126,7 @@ pub fn accept(
         // Without it what is kept now would be lost with the database, and to `flow gc`.
         let at = clock::unix_millis();
         let lines: Vec<JournalLine> = events.into_iter().map(|event| JournalLine { at, event }).collect();
-        store.dir().run(&new_run_id()).create()?.append(&lines)?;
+        store.dir().run(&new_run_id(&store.dir().runs()?).0).create()?.append(&lines)?;
     }
     Ok(accepted)
 }

@@ -114,9 +114,13 @@ pub fn run(
     }
 
     session.check_inputs(&wanted)?;
-    let run = new_run_id();
-    let me = holder(&options.doing, Some(run.clone()));
-    let store = Store::open(&session.workspace.store, &me, |who: &Holder| {
+    let mut ahead = None;
+    let name = |runs: &[RunId]| {
+        let (run, newest) = new_run_id(runs);
+        ahead = newest.cloned();
+        run
+    };
+    let (store, run) = Store::open_for_run(&session.workspace.store, &holder(&options.doing), name, |who: &Holder| {
         if options.wait {
             observe(Update::Held(who.to_string()));
             ControlFlow::Continue(())
@@ -146,7 +150,11 @@ pub fn run(
 
     let mut journal = store.dir().run(&run).create()?;
     let started_at = clock::unix_millis();
-    let beginning = beginning(&session, options, &run, policy_name, &plan, started_at);
+    let mut beginning = beginning(&session, options, &run, policy_name, &plan, started_at);
+    if let Some(newest) = ahead {
+        let text = format!("the clock is behind run {newest} of this store; the id of this run follows that one's");
+        beginning.push(JournalLine { at: started_at, event: RunEvent::Notice { instance: None, text } });
+    }
     journal.append(&beginning)?;
     beginning.into_iter().for_each(|line| observe(Update::Event(line)));
 
@@ -378,12 +386,20 @@ fn unchanged(snapshot: &Snapshot) -> RunEnd {
 }
 
 /// Who this process is, for whoever finds the store held.
-pub(crate) fn holder(doing: &str, run: Option<RunId>) -> Holder {
-    Holder { pid: process::id(), doing: doing.to_owned(), run, since: clock::local_time() }
+pub(crate) fn holder(doing: &str) -> Holder {
+    Holder { pid: process::id(), doing: doing.to_owned(), run: None, since: clock::local_time() }
 }
 
-pub(crate) fn new_run_id() -> RunId {
-    RunId(clock::compact_time())
+/// An id after those of all runs of a store: the time, or where the clock is behind the newest of them, the one after that,
+/// which is told. Everybody takes the greatest id for the last run.
+pub(crate) fn new_run_id(runs: &[RunId]) -> (RunId, Option<&RunId>) {
+    let now = clock::compact_time();
+    // Other folders may lie among them.
+    let newest = runs.iter().rev().find_map(|run| Some((run, clock::just_after(&run.0)?)));
+    match newest {
+        Some((newest, next)) if newest.0 >= now => (RunId(next), Some(newest)),
+        _ => (RunId(now), None),
+    }
 }
 
 impl Session {
