@@ -7,7 +7,8 @@ use crate::{Instance, Outcome, StepResult};
 ///
 /// `ok` always may. What a step records may as long as it would come out the same: a time-out only under a limit that is
 /// no longer, a lack of memory only if it happened alone (a co-run group counts as one), without strangers on the GPU, and
-/// under the same memory limits. A spoiled measurement never may, nor any other outcome.
+/// under the same memory limits; never if the kernel killed it for want of host memory, for nobody knows what others on the host held
+/// then. A spoiled measurement never may, nor any other outcome.
 pub fn unfit(result: &StepResult, instance: &Instance) -> Option<Unfit> {
     if !result.spoiled.is_empty() {
         return Some(Unfit::Spoiled(result.spoiled.clone()));
@@ -24,6 +25,7 @@ pub fn unfit(result: &StepResult, instance: &Instance) -> Option<Unfit> {
             let no_longer = matches!((was, is), (Some(was), Some(is)) if is <= was);
             (!no_longer).then_some(Unfit::LongerLimit { was, is })
         }
+        Outcome::OutOfMemory if seen.oom_killed => Some(Unfit::HostMemory),
         Outcome::OutOfMemory => {
             let own_group = seen.corun.as_ref().map_or(0, |window| window.members.saturating_sub(1) as usize);
             let mut others: Vec<String> = seen.strangers.iter().map(|stranger| stranger.name.clone()).collect();

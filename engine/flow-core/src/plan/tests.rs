@@ -91,6 +91,7 @@ fn out_of_memory_is_reused_if_it_happened_alone_under_the_same_limits() {
     assert_eq!(of(|_| {}), None);
     assert_eq!(of(|c| c.gpu_memory = Some(1 << 30)), Some(Unfit::MemoryLimit));
     assert_eq!(of(|c| c.memory = Some(1 << 30)), Some(Unfit::MemoryLimit));
+    assert_eq!(of(|c| c.oom_killed = true), Some(Unfit::HostMemory));
     assert_eq!(of(|c| c.corunners = vec!["other".into()]), Some(Unfit::NotAlone(vec!["other".into()])));
     assert_eq!(
         of(|c| c.strangers = vec![Stranger { pid: 1, name: "python".into(), gpu: "GPU-0".into(), memory: 1 }]),

@@ -107,6 +107,8 @@ pub enum Unfit {
     },
     /// It ran out of memory while others ran beside it: labels, or names of processes.
     NotAlone(Vec<String>),
+    /// It ran out of the host's memory, of which others have a part.
+    HostMemory,
     /// It ran out of memory under another memory limit.
     MemoryLimit,
 }

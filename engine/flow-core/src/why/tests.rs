@@ -132,5 +132,6 @@ fn unfit_results_say_why() {
         words(Unfit::LongerLimit { was: Some(Span::from_millis(10_000)), is: Some(Span::from_millis(60_000)) }),
         @"it timed out after 10s, the limit is 1m now"
     );
+    insta::assert_snapshot!(words(Unfit::HostMemory), @"it was killed for want of host memory, which others use as well");
     insta::assert_snapshot!(words(Unfit::NotAlone(vec!["python".into()])), @"it ran out of memory beside python");
 }

@@ -63,6 +63,7 @@ fn unfit_in_words(unfit: &Unfit) -> String {
         }
         Unfit::LongerLimit { was: None, .. } => "it timed out under a limit that was not kept".to_owned(),
         Unfit::NotAlone(others) => format!("it ran out of memory beside {}", others.join(", ")),
+        Unfit::HostMemory => "it was killed for want of host memory, which others use as well".to_owned(),
         Unfit::MemoryLimit => "it ran out of memory under another memory limit".to_owned(),
     }
 }

@@ -107,6 +107,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Seen) -> Result<StepResult, StoreError
     let window = end.window.as_ref().map(|w| (exit.started_at + w.released_at, exit.started_at + w.closed_at));
     let gathered = gather(&listener.told, exit.started_at, exit.ended_at, window);
     let mut circumstances = end.circumstances;
+    circumstances.oom_killed = outcome == Outcome::OutOfMemory && exit.oom_killed;
     circumstances.facts = std::mem::take(&mut listener.facts);
     circumstances.corun = end.window.map(|w| CorunWindow { epochs: gathered.in_window, ..w });
     let mut series = gathered.series;

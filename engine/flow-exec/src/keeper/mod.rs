@@ -14,6 +14,7 @@
 
 mod client;
 mod command;
+mod oom;
 mod serve;
 mod spawn;
 pub(crate) mod tree;

@@ -30,6 +30,7 @@ use nix::{
 
 use super::{
     Event, Request, Start,
+    oom::OomKills,
     spawn::{self, Reaped, Stack},
     tree::{self, Children, Tree},
 };
@@ -62,7 +63,7 @@ struct Server {
     orphans: BTreeMap<i32, Option<AttemptId>>,
     input: Vec<u8>,
     out: Vec<u8>,
-    oom_kills: u64,
+    oom_kills: OomKills,
 }
 
 struct Attempt {
@@ -113,7 +114,7 @@ impl Server {
             orphans: BTreeMap::new(),
             input: Vec::new(),
             out: Vec::new(),
-            oom_kills: oom_kills(),
+            oom_kills: OomKills::new(),
         })
     }
 
@@ -134,6 +135,8 @@ impl Server {
             if self.reap() {
                 self.settle();
             }
+            // After the reaping: what rose since the last look is of those that have just ended.
+            self.oom_kills.look();
             self.sweep();
         }
         Ok(())
@@ -146,6 +149,7 @@ impl Server {
             .values()
             .filter_map(|a| a.ending.as_ref())
             .map(|e| if e.kill_at > now { e.kill_at - now } else { KILL_AGAIN })
+            .chain((!self.attempts.is_empty()).then(|| self.oom_kills.next_look().saturating_duration_since(now)))
             .chain((self.attempts.is_empty() && self.engine.is_none()).then_some(KILL_AGAIN))
             .min();
         // Rounded up: to wake just before the time would spin.
@@ -213,6 +217,9 @@ impl Server {
 
     fn start(&mut self, start: &Start) {
         let attempt = start.attempt;
+        if self.attempts.is_empty() {
+            self.oom_kills.forget();
+        }
         let started_at = clock::unix_seconds();
         let spawned = if self.attempts.contains_key(&attempt) {
             Err(format!("attempt {} runs already", attempt.0))
@@ -290,9 +297,7 @@ impl Server {
             main_ended = true;
             let killed = reaped.signal == Some(Signal::SIGKILL as i32) || reaped.code == Some(128 + 9);
             if killed && attempt.ending.is_none() {
-                let kills = oom_kills();
-                attempt.oom_killed = kills > self.oom_kills;
-                self.oom_kills = kills;
+                attempt.oom_killed = self.oom_kills.take();
             }
             attempt.ended = Some((reaped, clock::unix_seconds()));
         }
@@ -383,10 +388,4 @@ fn write_exit(folder: &std::path::Path, exit: &Exit) {
     if let Ok(bytes) = serde_json::to_vec(exit) {
         let _ = write_atomically(&folder.join(file::EXIT), &bytes);
     }
-}
-
-/// How often the kernel has killed a process for want of memory since it started.
-fn oom_kills() -> u64 {
-    let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
-    vmstat.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
 }

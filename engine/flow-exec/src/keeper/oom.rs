@@ -1,0 +1,135 @@
+//! Whether the kernel has just killed something for want of memory. It tells no names, only counts: those of the control group that
+//! the keeper and its steps are in, where it keeps them, else those of the host, other people's programs among that.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use procfs::{
+    ProcessCGroup,
+    process::{MountInfo, Process},
+};
+
+use crate::clock;
+
+/// The host's count is of everybody: only what is fresh is believed to be of a step.
+const OF_THE_HOST: (&str, Duration) = ("/proc/vmstat", Duration::from_secs(1));
+/// A program that held much takes a while to end when it is killed.
+const OF_THE_GROUP: Duration = Duration::from_secs(10);
+
+/// The count, as it was lately.
+pub(super) struct OomKills {
+    file: PathBuf,
+    /// It is looked at so often, and a rise is believed for once to twice as long.
+    every: Duration,
+    looked: Instant,
+    /// At the last look but one, and at the last.
+    counts: [u64; 2],
+}
+
+impl OomKills {
+    pub(super) fn new() -> OomKills {
+        let (file, every) = own_file().map_or((OF_THE_HOST.0.into(), OF_THE_HOST.1), |file| (file, OF_THE_GROUP));
+        let count = count(&file).unwrap_or(0);
+        OomKills { file, every, looked: clock::steady(), counts: [count; 2] }
+    }
+
+    /// When to look again, while something runs.
+    pub(super) fn next_look(&self) -> Instant {
+        self.looked + self.every
+    }
+
+    /// Nothing ran for a while: what happened meanwhile is of nobody.
+    pub(super) fn forget(&mut self) {
+        self.counts = [count(&self.file).unwrap_or(0); 2];
+        self.looked = clock::steady();
+    }
+
+    /// Looks, if it is time to.
+    pub(super) fn look(&mut self) {
+        if self.next_look() <= clock::steady() {
+            self.counts = [self.counts[1], count(&self.file).unwrap_or(0)];
+            self.looked = clock::steady();
+        }
+    }
+
+    /// A step was killed: whether it can have been by the kernel. Each kill stands for one step.
+    pub(super) fn take(&mut self) -> bool {
+        take(&mut self.counts, count(&self.file).unwrap_or(0))
+    }
+}
+
+fn take(counts: &mut [u64; 2], now: u64) -> bool {
+    let rose = now > counts[0];
+    if rose {
+        *counts = counts.map(|count| (count + 1).min(now));
+    }
+    rose
+}
+
+/// All files that count write it so.
+fn count(file: &Path) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
+/// The file of our own group, of either version of control groups, where it can be read and counts.
+fn own_file() -> Option<PathBuf> {
+    let me = Process::myself().ok()?;
+    let (groups, mounts) = (me.cgroups().ok()?, me.mountinfo().ok()?);
+    let files = groups.0.iter().flat_map(|group| mounts.0.iter().filter_map(|mount| file_of(group, mount)));
+    files.into_iter().find(|file| count(file).is_some())
+}
+
+/// In a container a group is mounted where the top is elsewhere: its path is the host's.
+fn file_of(group: &ProcessCGroup, mount: &MountInfo) -> Option<PathBuf> {
+    let has = |controller: &str| mount.super_options.contains_key(controller);
+    let name = match (group.controllers.as_slice(), mount.fs_type.as_str()) {
+        ([], "cgroup2") => "memory.events",
+        (controllers, "cgroup") if has("memory") && controllers.iter().any(|c| c == "memory") => "memory.oom_control",
+        _ => return None,
+    };
+    let below = Path::new(&group.pathname).strip_prefix(&mount.root).ok()?;
+    Some(mount.mount_point.join(below).join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use procfs::FromRead;
+
+    use super::*;
+
+    #[test]
+    fn a_kill_is_of_a_step_that_ended_soon_after_and_of_one_only() {
+        let mut counts = [3, 3];
+        assert!(!take(&mut counts, 3), "days ago");
+        assert!(take(&mut counts, 4) && !take(&mut counts, 4));
+        assert!(take(&mut counts, 6) && take(&mut counts, 6) && !take(&mut counts, 6), "two at once");
+        // It came between the last two looks, or before them.
+        assert!(take(&mut [6, 7], 7) && !take(&mut [7, 7], 7));
+    }
+
+    #[test]
+    fn the_group_is_found_where_it_is_mounted() {
+        const V1: &str = "35 31 0:32 ROOT /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n";
+        const V2: &str = "41 31 0:38 ROOT /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n";
+        const CPU: &str = "32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n";
+        let table = [
+            ("0::/user.slice/job\n", V2, "/", Some("/sys/fs/cgroup/user.slice/job/memory.events")),
+            ("0::/\n", V2, "/", Some("/sys/fs/cgroup/memory.events")),
+            ("4:memory:/docker/abc\n", V1, "/docker/abc", Some("/sys/fs/cgroup/memory/memory.oom_control")),
+            ("4:memory:/a/b\n", V1, "/", Some("/sys/fs/cgroup/memory/a/b/memory.oom_control")),
+            ("4:memory:/docker/abc\n", V1, "/docker/other", None),
+            ("0::/\n", V1, "/", None),
+            ("1:name=systemd:/\n", V2, "/", None),
+            ("4:memory:/\n", CPU, "/", None),
+        ];
+        for (group, mount, root, file) in table {
+            let groups = procfs::ProcessCGroups::from_read(group.as_bytes()).unwrap();
+            let mounts = procfs::process::MountInfos::from_read(mount.replace("ROOT", root).as_bytes()).unwrap();
+            assert_eq!(file_of(&groups.0[0], &mounts.0[0]), file.map(PathBuf::from), "{group} {mount} {root}");
+        }
+    }
+}
