@@ -198,6 +198,13 @@ pub struct Usage {
     /// What measuring all that ran at the time took, as a share of one core.
     #[serde(default)]
     pub sampler_cpu: f64,
+    /// How many processes it left running when it ended, which were ended then.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub swept: u32,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What flow measured on one GPU of an attempt.

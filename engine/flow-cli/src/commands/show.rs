@@ -123,6 +123,10 @@ fn card(label: &str, result: &StepResult, objects: &Objects, zone: &TimeZone) ->
 fn usage(result: &StepResult, row: &mut impl FnMut(&str, String)) {
     let usage = &result.usage;
     row("wall time", words::duration(usage.wall_s));
+    if usage.swept > 0 {
+        let what = if usage.swept == 1 { "process" } else { "processes" };
+        row("left running", format!("{} {what}, ended with it", usage.swept));
+    }
     if usage.cpu_s > 0.0 {
         let mean =
             format!("{} cores, {} of the host", words::number(usage.cpu_cores), words::metric(usage.cpu_util, "ratio"));

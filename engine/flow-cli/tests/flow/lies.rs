@@ -32,6 +32,19 @@ steps:
 }
 
 #[test]
+fn what_a_step_leaves_running_is_told() {
+    let space = space();
+    let steps = "a: {run: 'sleep 81 & echo 1 > out.txt', outputs: {o: out.txt}}\n  b: {run: 'sleep 0.1 & wait'}";
+    space.write("left.yaml", &format!("flow: 1\nname: left\nsteps:\n  {steps}\n"));
+    space.flow(["run", "left.yaml"]).expect(0);
+    let notices = said(&space, "notice", "text");
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert!(notices[0].starts_with("1 process was still running when it ended, and ended with it"), "{notices:?}");
+    assert!(space.flow(["show", "a"]).expect(0).stdout().contains("1 process, ended with it"));
+    assert!(!space.flow(["show", "b"]).expect(0).stdout().contains("left running"));
+}
+
+#[test]
 fn a_pipe_in_place_of_messages_does_not_hold_the_engine_up() {
     let space = space();
     let workflow = "

@@ -354,6 +354,15 @@ impl Live<'_> {
             for text in running.listener.told.remarks() {
                 self.say(RunEvent::Notice { instance: Some(running.instance), text });
             }
+            if exit.swept > 0 {
+                let left = if exit.swept == 1 { "process was" } else { "processes were" };
+                let text = format!(
+                    "{} {left} still running when it ended, and ended with it; if they were to write more, let it wait for \
+                     them, with `wait` at the end of a command",
+                    exit.swept
+                );
+                self.say(RunEvent::Notice { instance: Some(running.instance), text });
+            }
         }
         result.circumstances.sharing = self.told_of_sharing(&running, &result);
         let (outcome, spoiled) = (result.outcome, !result.spoiled.is_empty());

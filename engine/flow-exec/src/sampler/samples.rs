@@ -113,6 +113,7 @@ impl Samples {
             energy_j: None,
             sampler_cpu: 0.0,
             samples: self.count,
+            swept: exit.swept,
         }
     }
 
