@@ -90,15 +90,6 @@ impl StoreError {
         move |source| StoreError::Io { what, path, source }
     }
 
-    /// What is wrong is in this file or folder, and neither the store nor a full disk is to blame.
-    pub fn is_of(&self, folder: &Path) -> bool {
-        match self {
-            StoreError::NotAnArtifact { .. } => true,
-            StoreError::Io { path, .. } => !self.is_disk_full() && path.starts_with(folder),
-            _ => false,
-        }
-    }
-
     /// The disk, or the user's share of it, is full.
     pub fn is_disk_full(&self) -> bool {
         matches!(self, StoreError::Io { source, .. } if disk_full(source))

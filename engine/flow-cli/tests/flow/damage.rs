@@ -2,7 +2,7 @@
 
 use std::{fs, io::Write, process::Command};
 
-use flow_testkit::TestSpace;
+use flow_testkit::{TestSpace, until};
 
 use crate::space;
 
@@ -158,4 +158,75 @@ fn a_run_made_while_the_clock_was_ahead_hides_none_that_follows() {
     assert!(String::from_utf8_lossy(status.raw()).contains("(run 30000101-000000-0000)"), "{}", status.text());
     space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
     assert!(runs().contains(&"30000101-000000-0000".to_owned()), "the newest run stays: {:?}", runs());
+}
+
+/// Its log has room for what it prints, within a page; the journal has not.
+#[test]
+fn what_runs_outlives_a_full_disk() {
+    let space = space();
+    let (full, go) = (space.path("full"), space.path("go"));
+    let until_there = |file: &std::path::Path| format!("until [ -e {} ]; do sleep 0.05; done", file.display());
+    let epochs = "for i in $(seq 2 60); do echo epoch $i loss 1; done";
+    let run = format!("echo epoch 1 loss 1; {}; {epochs}; {}", until_there(&full), until_there(&go));
+    let step = format!("{{run: '{run}', metrics: {{stdout: 'epoch {{epoch}} loss {{loss}}'}}}}");
+    space.write("wait.yaml", &format!("flow: 1\nname: wait\nsteps:\n  wait: {step}\n"));
+    let Some(tiny) = Tiny::at(space.path(".flow")) else {
+        eprintln!("skipped: only root can mount the small file system that this test fills");
+        return;
+    };
+    let log = || {
+        let files = flow_testkit::files_below(&tiny.0.join("runs"));
+        let log = files.into_iter().find(|file| file.ends_with("log"));
+        log.and_then(|log| fs::read_to_string(log).ok()).unwrap_or_default()
+    };
+    let mut flow = space.start(["run", "wait.yaml"]);
+    until("the step runs", || log().contains("epoch 1 "));
+    let mut rest = fs::File::create(tiny.0.join("rest")).unwrap();
+    while rest.write_all(&[0; 4096]).is_ok() {}
+    until("it is said", || flow.said().contains("what runs goes on: cannot write"));
+    fs::write(full, "").unwrap();
+    until("all is printed", || log().contains("epoch 60 "));
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert!(flow.is_alive(), "{}", flow.said());
+    fs::remove_file(tiny.0.join("rest")).unwrap();
+    drop(rest);
+    fs::write(go, "").unwrap();
+    assert!(flow.wait().success(), "{}", flow.said());
+    assert_eq!(flow.said().matches("what runs goes on").count(), 1, "{}", flow.said());
+    let epochs: Vec<_> = space.journal().iter().filter_map(|line| line["epoch"].as_u64()).collect();
+    assert_eq!(epochs, (1..=60).collect::<Vec<u64>>());
+}
+
+#[test]
+fn a_step_that_removes_its_own_folder_harms_no_other() {
+    let space = space();
+    let steps = "clean: {run: 'rm -rf \"$(dirname \"$PWD\")\"'}\n  long: {run: 'sleep 0.5'}";
+    space.write("clean.yaml", &format!("flow: 1\nname: clean\nsteps:\n  {steps}\n"));
+    let said = space.flow(["run", "clean.yaml", "-k"]).expect(0).stdout();
+    assert!(said.contains("clean: what it used cannot be written to"), "{said}");
+    assert_eq!(space.journal().last().unwrap()["event"], "run_ended");
+    assert!(space.flow(["show", "long"]).expect(0).stdout().contains("ok"));
+}
+
+#[test]
+fn a_member_that_cannot_be_released_fails_and_the_others_go_on() {
+    let space = space();
+    let other = "until grep -q ready ../../*/messages.jsonl; do sleep 0.05; done; mv ../../0 ../../gone";
+    let run = format!("[ ${{{{ n }}}} = 1 ] || {{ {other}; }}; flow ready; sleep 0.2");
+    space.write(
+        "pair.yaml",
+        &format!(
+            "flow: 1\nname: pair\nsteps:\n  pair: {{matrix: {{n: [1, 2]}}, run: '{run}', corun: {{group: all}}}}\n"
+        ),
+    );
+    space.flow(["run", "pair.yaml", "-k"]).expect(1);
+    let ended: Vec<_> = space.journal().into_iter().filter(|line| line["event"] == "ended").collect();
+    let told = |n: u32| {
+        ended
+            .iter()
+            .find(|line| line["instance"] == n)
+            .map(|line| (line["outcome"].clone(), line["message"].to_string()))
+    };
+    assert!(told(0).is_some_and(|(how, why)| how == "failed" && why.contains("cannot be told to go on")), "{ended:?}");
+    assert!(told(1).is_some_and(|(how, _)| how == "ok"), "{ended:?}");
 }

@@ -1,6 +1,6 @@
 //! Attempts as processes: filling and starting, the barrier, the end, and what a program says in between. Decides nothing.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fs, io, path::PathBuf, time::Duration};
 
 use flow_core::{
     AttemptId, Body, CorunWindow, Digest, GroupId, InstanceId, Outcome, Render, RunEvent, Span, StepResult,
@@ -12,6 +12,7 @@ use super::{
     Update, builtin,
     finish::{self, End, Seen},
     live::{Attempt, Hands, Live, Window},
+    run::plugin_of,
     settle::word,
     start,
     told::{Listener, News},
@@ -39,7 +40,7 @@ impl Live<'_> {
         for (attempt, launch) in ready {
             let Some(running) = self.attempts.get(&attempt) else { continue };
             if !running.process {
-                self.run_builtin(attempt)?;
+                self.run_builtin(attempt);
                 continue;
             }
             let (argv, env) = (launch.argv, launch.env);
@@ -139,10 +140,10 @@ impl Live<'_> {
         Ok(launch)
     }
 
-    pub(super) fn run_builtin(&mut self, attempt: AttemptId) -> Result<(), ExecError> {
-        let Some(running) = self.attempts.get(&attempt) else { return Ok(()) };
+    pub(super) fn run_builtin(&mut self, attempt: AttemptId) {
+        let Some(running) = self.attempts.get(&attempt) else { return };
         let id = running.instance;
-        let Body::Builtin { name, .. } = &running.resolved.body else { return Ok(()) };
+        let Body::Builtin { name, .. } = &running.resolved.body else { return };
         let expansion = &self.session.expansion;
         let place = expansion.instances[id.index()].outputs.first().map_or("out", |output| &output.path);
         let done = builtin::input(expansion, id, &self.known, &self.objects)
@@ -162,12 +163,11 @@ impl Live<'_> {
         if self.session.expansion.instances[id.index()].corun.is_some() {
             self.queue.push_back(Event::Ready { attempt });
         }
-        self.exited(attempt, &exit)?;
+        self.exited(attempt, &exit);
         if let (Ok(output), Some(result)) = (done, self.ended.get_mut(&attempt)) {
             result.metrics.extend(output.metrics);
             result.message = result.message.take().or(output.message);
         }
-        Ok(())
     }
 
     pub(super) fn on_keeper(&mut self, event: keeper::Event) -> Result<(), ExecError> {
@@ -190,7 +190,7 @@ impl Live<'_> {
             }
             keeper::Event::Exited { attempt, exit } => {
                 self.hear(attempt, |listener| listener.listen_to_the_end(exit.ended_at));
-                self.exited(attempt, &exit)?;
+                self.exited(attempt, &exit);
             }
         }
         Ok(())
@@ -207,12 +207,12 @@ impl Live<'_> {
         self.queue.push_back(Event::Ready { attempt });
     }
 
-    pub(super) fn release(&mut self, attempts: Vec<AttemptId>) -> Result<(), ExecError> {
+    pub(super) fn release(&mut self, attempts: Vec<AttemptId>) {
         let at = clock::unix_seconds();
         let mut gpus = flow_core::CorunGpus::Own;
-        for attempt in &attempts {
-            let Some(running) = self.attempts.get_mut(attempt) else { continue };
-            running.folder.go(at).map_err(ExecError::io("write", running.folder.path()))?;
+        for &attempt in &attempts {
+            self.order(attempt, |folder| folder.go(at));
+            let Some(running) = self.attempts.get_mut(&attempt) else { continue };
             running.listener.released(at);
             if let Some(corun) = &self.session.expansion.instances[running.instance.index()].corun {
                 gpus = corun.gpus;
@@ -220,17 +220,25 @@ impl Live<'_> {
             }
         }
         self.say(RunEvent::Released { attempts, gpus });
-        Ok(())
     }
 
-    pub(super) fn stop(&mut self, attempts: &[AttemptId]) -> Result<(), ExecError> {
-        for attempt in attempts {
-            let Some(running) = self.attempts.get(attempt) else { continue };
-            running.folder.stop().map_err(ExecError::io("write", running.folder.path()))?;
+    pub(super) fn stop(&mut self, attempts: &[AttemptId]) {
+        for &attempt in attempts {
+            self.order(attempt, Folder::stop);
+            let Some(running) = self.attempts.get(&attempt) else { continue };
             let group = self.session.expansion.instances[running.instance.index()].corun.as_ref().map(|c| c.group);
             self.close(group, clock::unix_seconds());
         }
-        Ok(())
+    }
+
+    /// Writes a file that a program waits for: without it, it would wait for ever.
+    fn order(&mut self, attempt: AttemptId, write: impl FnOnce(&Folder) -> io::Result<()>) {
+        let Some(running) = self.attempts.get_mut(&attempt) else { return };
+        if let Err(e) = write(&running.folder) {
+            let why = format!("it cannot be told to go on or to end in {}: {e}", running.folder.path().display());
+            running.listener.refused = Some(why);
+            self.kill(attempt, Span(0), Outcome::Failed);
+        }
     }
 
     /// The window of a group ends, unless it has ended before. Says whether it ends by this.
@@ -255,8 +263,8 @@ impl Live<'_> {
     }
 
     /// Its process tree is gone: what is left is to collect.
-    pub(super) fn exited(&mut self, attempt: AttemptId, exit: &Exit) -> Result<(), ExecError> {
-        let Some(mut running) = self.attempts.remove(&attempt) else { return Ok(()) };
+    pub(super) fn exited(&mut self, attempt: AttemptId, exit: &Exit) {
+        let Some(mut running) = self.attempts.remove(&attempt) else { return };
         let expansion = &self.session.expansion;
         let instance = &expansion.instances[running.instance.index()];
         let step = &expansion.steps[instance.step.index()];
@@ -305,9 +313,12 @@ impl Live<'_> {
                 window,
             },
             &seen,
-        )?;
-        if running.process {
-            running.folder.write_usage(&result.usage).map_err(ExecError::io("write", running.folder.path()))?;
+        );
+        if running.process
+            && let Err(e) = running.folder.write_usage(&result.usage)
+        {
+            let text = format!("what it used cannot be written to {}: {e}", running.folder.path().display());
+            self.say(RunEvent::Notice { instance: Some(running.instance), text });
         }
         if result.outcome == Outcome::Failed && !running.placement.gpus.is_empty() {
             let cards: Vec<usize> = running.placement.gpus.iter().map(|gpu| gpu.index()).collect();
@@ -334,8 +345,10 @@ impl Live<'_> {
             }
         }
         for (place, artifact) in &running.linked {
-            if let Some(damage) = self.objects.verify_untouched(artifact)? {
-                result.spoiled.push(format!("`{place}` is only to be read, and {damage}"));
+            match self.objects.verify_untouched(artifact) {
+                Ok(None) => {}
+                Ok(Some(damage)) => result.spoiled.push(format!("`{place}` is only to be read, and {damage}")),
+                Err(error) => result.spoiled.push(format!("whether `{place}` is as it was cannot be told: {error}")),
             }
         }
         if closes && result.outcome != Outcome::Ok {
@@ -376,7 +389,6 @@ impl Live<'_> {
         }
         self.ended.insert(attempt, result);
         self.queue.push_back(Event::Exited { attempt, outcome, spoiled });
-        Ok(())
     }
 
     /// A plugin's program that could not even be loaded lacks something that its set-up had made ready: the next run makes it
@@ -385,7 +397,7 @@ impl Live<'_> {
         if exit.code != Some(127) || result.outcome != Outcome::Failed || !result.circumstances.facts.is_empty() {
             return;
         }
-        let name = Live::plugin_of(self.session, instance);
+        let name = plugin_of(self.session, instance);
         let plugin = self.session.plugins.iter().find(|plugin| Some(plugin.name()) == name);
         let Some(plugin) = plugin.filter(|plugin| !plugin.manifest.setup.is_empty()) else { return };
         let record = self.store.dir().plugin(plugin.name());

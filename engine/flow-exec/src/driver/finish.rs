@@ -7,7 +7,7 @@ use flow_core::{
     sched::Placement,
 };
 use flow_protocol::Exit;
-use flow_store::{Objects, StoreError};
+use flow_store::Objects;
 use serde_json::Value;
 
 use super::{gather::gather, told::Listener};
@@ -49,11 +49,9 @@ pub(crate) struct Seen {
     pub(crate) cost: f64,
 }
 
-/// Concludes an attempt; `seen` is empty for what ran inside the engine.
-///
-/// # Errors
-/// The store cannot take the outputs: the disk is full. An output that cannot be read is a failure of the attempt.
-pub(crate) fn finish(end: End<'_>, seen: &Seen) -> Result<StepResult, StoreError> {
+/// Concludes an attempt; `seen` is empty for what ran inside the engine. An output that cannot be read, or that the store cannot
+/// take because the disk is full, is a failure of the attempt: others go on.
+pub(crate) fn finish(end: End<'_>, seen: &Seen) -> StepResult {
     let End { instance, exit, listener, .. } = end;
     let tail = if exit.code == Some(0) { Vec::new() } else { end.folder.log_tail(LOG_TAIL).unwrap_or_default() };
     let (mut outcome, mut message) = conclude(&Ended {
@@ -84,8 +82,6 @@ pub(crate) fn finish(end: End<'_>, seen: &Seen) -> Result<StepResult, StoreError
             (outcome, message) = (Outcome::Failed, Some(why));
         }
         let work = end.folder.work();
-        let is_its_own =
-            |error: &StoreError| error.is_of(&work) || work.canonicalize().is_ok_and(|real| error.is_of(&real));
         for output in instance.outputs.iter() {
             let path = work.join(&output.path);
             if !path.exists() && outcome == Outcome::Ok {
@@ -97,10 +93,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Seen) -> Result<StepResult, StoreError
             }
             match end.objects.ingest(&path, &work) {
                 Ok(artifact) => drop(outputs.insert(output.name.clone(), artifact)),
-                Err(error) if is_its_own(&error) => {
-                    (outcome, message) = (Outcome::Failed, Some(error.to_string()));
-                }
-                Err(error) => return Err(error),
+                Err(error) => (outcome, message) = (Outcome::Failed, Some(error.to_string())),
             }
         }
     }
@@ -122,11 +115,17 @@ pub(crate) fn finish(end: End<'_>, seen: &Seen) -> Result<StepResult, StoreError
     series.samples.extend(seen.gpus.series(exit.started_at));
     let empty = series.epochs.is_empty() && series.samples.is_empty() && series.epoch_times.is_empty();
     let series = match serde_json::to_vec(&series) {
-        Ok(bytes) if !empty => Some(end.objects.store_bytes(&bytes)?.digest),
-        _ => None,
+        Ok(bytes) if !empty => end.objects.store_bytes(&bytes).map(|artifact| Some(artifact.digest)),
+        _ => Ok(None),
     };
+    let series = series.unwrap_or_else(|error| {
+        if outcome != Outcome::Failed {
+            (outcome, message) = (Outcome::Failed, Some(error.to_string()));
+        }
+        None
+    });
     let spoiled = spoiled(end.machine, instance, &circumstances.strangers, &gpus.holes);
-    Ok(StepResult {
+    StepResult {
         fingerprint: end.fingerprint,
         workflow: end.workflow.to_owned(),
         step: end.step.to_owned(),
@@ -146,7 +145,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Seen) -> Result<StepResult, StoreError
         circumstances,
         series,
         accepted: None,
-    })
+    }
 }
 
 /// What is known of the circumstances before the start.

@@ -13,12 +13,12 @@ use std::{
 
 use flow_core::{
     Artifact, AttemptId, Builtins, Circumstances, Digest, GroupId, InstanceId, JournalLine, Outcome, Resolved,
-    RunEvent, RunId, Settled, Span, StepResult, Time, Uses,
+    RunEvent, RunId, Settled, Span, StepResult, Time,
     fingerprint::Parts,
     plan::Force,
     sched::{Action, Capacity, Event, Placement, Scheduler},
 };
-use flow_store::{Batch, Inputs, Journal, Objects, RunDir, Running, Status, Store};
+use flow_store::{Batch, Inputs, Journal, Objects, RunDir, Running, Status, Store, StoreError};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     task::{JoinError, JoinHandle, spawn_blocking},
@@ -149,6 +149,7 @@ pub(crate) struct Live<'a> {
     pub(super) inherited: BTreeMap<String, String>,
     pub(super) status: Status,
     pub(super) status_at: Option<Time>,
+    said_unwritten: bool,
     listened_at: Time,
     pub(super) finished: bool,
     pub(crate) leftovers: Leftovers,
@@ -233,6 +234,7 @@ impl<'a> Live<'a> {
             inherited,
             status: from.status,
             status_at: None,
+            said_unwritten: false,
             listened_at: Time(0),
             finished: false,
             leftovers: Leftovers::default(),
@@ -277,7 +279,8 @@ impl<'a> Live<'a> {
             let done = (&mut committing.done).await;
             self.committed(done)?;
         }
-        self.write_status(None)
+        self.write_status(None);
+        Ok(())
     }
 
     /// All events of this instant, one decision, the actions, and what is to be written.
@@ -304,7 +307,7 @@ impl<'a> Live<'a> {
             self.status_at = Some(now);
             self.tell_gpu_memory();
             self.cards.keep();
-            self.write_status(None)?;
+            self.write_status(None);
         }
         Ok(())
     }
@@ -313,8 +316,8 @@ impl<'a> Live<'a> {
         match action {
             Action::LookUp { instances } => self.look_up(&instances)?,
             Action::Start { .. } => {}
-            Action::Release { attempts } => self.release(attempts)?,
-            Action::Stop { attempts } => self.stop(&attempts)?,
+            Action::Release { attempts } => self.release(attempts),
+            Action::Stop { attempts } => self.stop(&attempts),
             Action::Kill { attempt, grace, outcome } => self.kill(attempt, grace, outcome),
             Action::Record { instance, attempt } => self.record(instance, attempt)?,
             Action::Discard { instance, attempt, .. } => self.discard(instance, attempt),
@@ -354,11 +357,30 @@ impl<'a> Live<'a> {
         self.commit()
     }
 
-    fn tell(&mut self, lines: Vec<JournalLine>, recorded: Vec<InstanceId>) -> Result<(), ExecError> {
-        self.journal.append(&lines)?;
+    /// Where the disk is full while steps run, they run on: what there is to tell waits for room.
+    fn tell(&mut self, mut lines: Vec<JournalLine>, mut recorded: Vec<InstanceId>) -> Result<(), ExecError> {
+        match self.journal.append(&lines) {
+            Ok(()) => {}
+            Err(error) if error.is_disk_full() && !self.attempts.is_empty() => {
+                lines.append(&mut self.lines);
+                recorded.append(&mut self.recorded);
+                (self.lines, self.recorded) = (lines, recorded);
+                self.unwritten(&error);
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        }
         lines.into_iter().for_each(|line| (self.observe)(Update::Event(line)));
         self.queue.extend(recorded.into_iter().map(|instance| Event::Recorded { instance }));
         Ok(())
+    }
+
+    /// Says, once, that a file of the run cannot be written; on the screen alone, for the journal may be one of them.
+    fn unwritten(&mut self, error: &StoreError) {
+        if !std::mem::replace(&mut self.said_unwritten, true) {
+            let event = RunEvent::Notice { instance: None, text: format!("what runs goes on: {error}") };
+            (self.observe)(Update::Event(JournalLine { at: clock::unix_millis(), event }));
+        }
     }
 
     pub(crate) fn say(&mut self, event: RunEvent) {
@@ -451,8 +473,8 @@ impl<'a> Live<'a> {
         self.queue.push_back(Event::Cancel { grace });
     }
 
-    /// The status file, for who looks from outside.
-    pub(crate) fn write_status(&mut self, ended: Option<i32>) -> Result<(), ExecError> {
+    /// The status file, for who looks from outside; without it the run goes on.
+    pub(crate) fn write_status(&mut self, ended: Option<i32>) {
         let running = |(attempt, a): (&AttemptId, &Attempt)| Running {
             instance: a.instance,
             label: self.session.expansion.instances[a.instance.index()].label.to_string(),
@@ -468,17 +490,9 @@ impl<'a> Live<'a> {
         self.status.counts = self.counts.clone();
         self.status.updated_at = clock::unix_millis();
         self.status.ended = ended;
-        self.run_dir.write_status(&self.status)?;
-        (self.observe)(Update::Status(Box::new(self.status.clone())));
-        Ok(())
-    }
-
-    /// Is this step provided by a plugin?
-    pub(crate) fn plugin_of(session: &Session, id: InstanceId) -> Option<&str> {
-        let instance = &session.expansion.instances[id.index()];
-        match &session.expansion.steps[instance.step.index()].uses {
-            Uses::Plugin { plugin, .. } => Some(plugin),
-            _ => None,
+        if let Err(error) = self.run_dir.write_status(&self.status) {
+            self.unwritten(&error);
         }
+        (self.observe)(Update::Status(Box::new(self.status.clone())));
     }
 }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf, process};
 
 use flow_core::{
-    Builtins, Digest, Instance, JOURNAL_FORMAT, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart, Settled,
-    StepResult, Uses,
+    Builtins, Digest, Instance, InstanceId, JOURNAL_FORMAT, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart,
+    Settled, StepResult, Uses,
     plan::{Force, Plan, State, unfit},
     sched::{
         Event, Limits, Scheduler,
@@ -214,7 +214,7 @@ pub fn run(
     let not_published = failures.collect();
     last.push(RunEvent::RunEnded { exit, counts: live.counts.clone(), run: None, not_published });
     live.say_last(last)?;
-    live.write_status(Some(exit))?;
+    live.write_status(Some(exit));
     live.leftovers.clear();
     let (known, counts) = (std::mem::replace(&mut live.known, Known(Vec::new())), std::mem::take(&mut live.counts));
     drop(live);
@@ -239,8 +239,7 @@ fn event_loop() -> Result<tokio::runtime::Runtime, ExecError> {
 fn set_up(session: &Session, plan: &Plan, dir: &StoreDir, observe: &mut dyn FnMut(Update)) -> Result<(), ExecError> {
     for plugin in &session.plugins {
         let needed = plan.items.iter().any(|item| {
-            matches!(item.state, State::Run(_) | State::After(_))
-                && Live::plugin_of(session, item.id) == Some(plugin.name())
+            matches!(item.state, State::Run(_) | State::After(_)) && plugin_of(session, item.id) == Some(plugin.name())
         });
         let digest = session.catalogue.plugins.get(plugin.name()).map(|facts| facts.digest);
         let (true, Some(digest)) = (needed, digest) else { continue };
@@ -260,6 +259,15 @@ fn set_up(session: &Session, plan: &Plan, dir: &StoreDir, observe: &mut dyn FnMu
         event_loop()?.block_on(setup.ensure(&mut said))?;
     }
     Ok(())
+}
+
+/// The plugin that provides a step, if one does.
+pub(super) fn plugin_of(session: &Session, id: InstanceId) -> Option<&str> {
+    let instance = &session.expansion.instances[id.index()];
+    match &session.expansion.steps[instance.step.index()].uses {
+        Uses::Plugin { plugin, .. } => Some(plugin),
+        _ => None,
+    }
 }
 
 fn beginning(
