@@ -292,6 +292,10 @@ impl Server {
             let Some(attempt) = of.and_then(|of| self.attempts.get_mut(&of)) else { continue };
             if main.is_none() {
                 attempt.orphans_cpu_s += reaped.cpu_s;
+                if reaped.code == Some(0) {
+                    // It was about to end: helpers of Python's multiprocessing outlive their program by a moment.
+                    attempt.swept.remove(&pid);
+                }
                 continue;
             }
             main_ended = true;
