@@ -16,7 +16,7 @@ use crate::words;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A database that cannot be read is moved aside and rebuilt from the journals of the runs. A result whose files are
-gone or damaged is dropped: the next run makes it again.")]
+gone or damaged is dropped: the next run makes it again. Processes that a killed run left alive are killed.")]
 pub(crate) struct Doctor {
     /// Read every file and hash it again, which takes as long as reading the store does
     #[arg(long)]
@@ -29,6 +29,9 @@ impl Doctor {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let place = Place::find(global, &self.about)?;
         let (_store, found) = doctor(place.store.path(), &place::me(), |_| ControlFlow::Break(()), self.contents)?;
+        if let Some(strays) = flow_exec::keeper::kill_strays(place.store.path()) {
+            output.line(format!("{} {strays}", styled(NOTE, "repaired:")))?;
+        }
         for line in render(&found) {
             output.line(line)?;
         }

@@ -2,7 +2,12 @@
 
 use std::{fs, thread, time::Duration};
 
-use flow_testkit::until;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use flow_testkit::{TestSpace, until};
 
 use crate::space;
 
@@ -93,4 +98,37 @@ fn whatever_a_step_forks_dies_with_the_engine() {
     });
     flow.kill();
     until("everybody is gone", || space.alive().is_empty());
+}
+
+/// A run whose engine and keeper were killed at once, as `killall -9` does where the names are alike.
+fn left_behind() -> TestSpace {
+    let space = space();
+    space.write("w.yaml", "flow: 1\nparams: {s: 777}\nsteps:\n  a: {run: 'sleep ${{ s }} & wait'}\n");
+    let mut flow = space.start(["run", "w.yaml"]);
+    let stray = |(_, command): &(i32, String)| command == "sleep 777";
+    until("the step runs", || space.alive().iter().any(stray));
+    let keeper = space.alive().into_iter().find(|(_, command)| command.contains("__keeper")).expect("a keeper").0;
+    assert_eq!(fs::read_to_string(format!("/proc/{keeper}/comm")).unwrap(), "keeper\n", "no `killall flow` names it");
+    flow.signal(Signal::SIGSTOP);
+    kill(Pid::from_raw(keeper), Signal::SIGKILL).expect("killed");
+    flow.kill();
+    until("only what the step forked is left", || space.alive().iter().all(stray));
+    space
+}
+
+#[test]
+fn what_outlived_engine_and_keeper_is_killed_by_whoever_holds_the_store_next() {
+    let other = left_behind();
+    for command in [&["doctor"][..], &["run", "w.yaml", "--set", "s=0"]] {
+        let space = left_behind();
+        assert_eq!(space.alive().len(), 1, "{:?}", space.alive());
+        let said = space.flow(command).expect(0).text();
+        assert!(said.contains("what it had left running is killed now: ") && said.contains("(`sleep 777`)"), "{said}");
+        assert_eq!(space.alive(), []);
+        let again = space.flow(command).expect(0).text();
+        assert!(!again.contains("killed now"), "{again}");
+    }
+    assert_eq!(other.alive().len(), 1, "another store's is none of ours");
+    other.flow(["doctor"]).expect(0);
+    assert_eq!(other.alive(), []);
 }

@@ -21,7 +21,7 @@ use super::{
     publish::publish,
     start,
 };
-use crate::{ExecError, clock, plugins};
+use crate::{ExecError, clock, keeper::kill_strays, plugins};
 
 /// What to run, and how.
 #[derive(Clone, Debug, Default)]
@@ -128,6 +128,7 @@ pub fn run(
             ControlFlow::Break(())
         }
     })?;
+    let strays = kill_strays(store.dir().path());
     let mut inputs = Inputs::new(Some(store.objects().clone()), previous.as_ref(), clock::system());
     let plan = {
         let mut world = World {
@@ -151,10 +152,10 @@ pub fn run(
     let mut journal = store.dir().run(&run).create()?;
     let started_at = clock::unix_millis();
     let mut beginning = beginning(&session, options, &run, policy_name, &plan, started_at);
-    if let Some(newest) = ahead {
-        let text = format!("the clock is behind run {newest} of this store; the id of this run follows that one's");
-        beginning.push(JournalLine { at: started_at, event: RunEvent::Notice { instance: None, text } });
-    }
+    let ahead = ahead
+        .map(|newest| format!("the clock is behind run {newest} of this store; the id of this run follows that one's"));
+    let notices = ahead.into_iter().chain(strays).map(|text| RunEvent::Notice { instance: None, text });
+    beginning.extend(notices.map(|event| JournalLine { at: started_at, event }));
     journal.append(&beginning)?;
     beginning.into_iter().for_each(|line| observe(Update::Event(line)));
 

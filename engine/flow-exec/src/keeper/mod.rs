@@ -8,7 +8,8 @@
 //! - Each attempt carries a *mark* that it cannot shed by accident (see `tree`), so that an orphan finds its attempt.
 //! - Engine and keeper hold the ends of one *socket*. When the engine dies, however it dies, the keeper's end breaks: it
 //!   sweeps everything and exits. When the keeper is killed, the kernel kills the attempts' main processes with it and
-//!   the engine finds what they left by the mark.
+//!   the engine finds what they left by the mark. When both are killed at once, whoever holds the store next does (see
+//!   `stray`).
 //!
 //! Requests and events are JSON objects, one a line, many in one write.
 
@@ -17,6 +18,7 @@ mod command;
 mod oom;
 mod serve;
 mod spawn;
+mod stray;
 pub(crate) mod tree;
 
 use std::{path::PathBuf, time::Duration};
@@ -28,6 +30,7 @@ use serde::{Deserialize, Serialize};
 pub use client::{Keeper, KeeperGone};
 pub use command::command_argv;
 pub use serve::serve;
+pub use stray::kill_strays;
 
 /// The argument that makes the binary a keeper.
 pub const KEEPER_ARG: &str = "__keeper";

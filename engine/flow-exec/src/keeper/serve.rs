@@ -19,7 +19,7 @@ use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
-        prctl::set_child_subreaper,
+        prctl::{set_child_subreaper, set_name},
         resource::{Resource, setrlimit},
         signal::{SigSet, Signal},
         signalfd::{SfdFlags, SignalFd},
@@ -92,6 +92,8 @@ impl Server {
         engine.set_nonblocking(true)?;
         dup2_stdin(OwnedFd::from(fs::File::open("/dev/null")?))?;
         spawn::forget_the_parent();
+        // So that `killall flow` leaves somebody to sweep up.
+        set_name(c"keeper")?;
         // Away from the terminal: Ctrl-C is for the engine. Fails only where we lead a group already.
         let _ = setsid();
         set_child_subreaper(true)?;

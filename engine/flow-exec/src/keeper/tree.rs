@@ -44,6 +44,14 @@ pub(crate) fn attempt_of(pid: i32, keeper: u32) -> Option<AttemptId> {
     }
 }
 
+/// The attempt whose mark a process bears, whoever its keeper was.
+pub(super) fn attempt_marked(process: &Process) -> Option<AttemptId> {
+    match process.limits().ok()?.max_file_locks.soft_limit {
+        LimitValue::Value(mark) if mark >> 32 > 0 => Some(AttemptId(mark as u32)),
+        _ => None,
+    }
+}
+
 /// The children of this process, asked again and again. The list is exact: only this process takes entries off it.
 pub(super) struct Children {
     file: Option<File>,
