@@ -1,8 +1,11 @@
-//! Co-run groups of plain programs: how the barrier is found, and by what the window is closed.
+//! Co-run groups of plain programs: how the barrier is found, by what the window is closed, and what is kept of a spoiled one.
 
 use serde_json::Value;
 
-use crate::space;
+use crate::{
+    gpus::{HOLD, Stranger},
+    space,
+};
 
 const WORKFLOW: &str = "
 flow: 1
@@ -53,4 +56,28 @@ fn a_program_that_does_not_call_is_ready_when_it_starts_and_the_journal_says_so(
     let said =
         texts.iter().filter_map(|line| line["text"].as_str()).filter(|text| text.contains("ready when it starts"));
     assert_eq!(said.count(), 2, "{texts:?}");
+}
+
+#[test]
+fn where_one_of_a_group_is_spoiled_the_earlier_results_of_all_stand() {
+    let mut space = space();
+    let gpus = space.gpus("gpu NVIDIA A; memory=24GiB\ngpu NVIDIA B; memory=24GiB\n");
+    space.script("hold.sh", HOLD).write(
+        "pair.yaml",
+        "\
+flow: 1
+name: pair
+steps:
+  pair: {matrix: {n: [1, 2]}, run: ./hold.sh 10 0.5, inputs: [hold.sh], gpus: 1, corun: {group: all, gpus: own}}
+",
+    );
+    space.flow(["run", "pair.yaml"]).expect(0);
+    let stranger = Stranger::new();
+    gpus.add(&stranger.on(1, 10));
+    let said = space.flow(["run", "pair.yaml", "-f"]).expect(0).stdout();
+    assert!(said.contains("a measurement of its group is spoiled and not kept; the earlier one, of run"), "{said}");
+    assert!(said.contains("this measurement is spoiled and not kept; the earlier one, of run"), "{said}");
+    assert!(!space.journal().iter().any(|line| line["event"] == "recorded"), "{said}");
+    let plan = space.flow(["run", "-n", "pair.yaml"]).expect(0).stdout();
+    assert!(plan.contains("2 instances: 2 cached"), "{plan}");
 }

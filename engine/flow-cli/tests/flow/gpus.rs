@@ -16,7 +16,7 @@ gpu NVIDIA TITAN Xp; memory=12196MiB; used=0
 ";
 
 /// Says on the cards that it gets that it holds memory there, and stays.
-const HOLD: &str = r#"#!/bin/sh
+pub(crate) const HOLD: &str = r#"#!/bin/sh
 # hold.sh MIB SECONDS
 for gpu in $(echo "$CUDA_VISIBLE_DEVICES" | tr , ' '); do
     echo "process $gpu pid=$$ memory=${1}MiB sm=30" >> "$FAKE_NVML"
@@ -26,14 +26,14 @@ sleep "$2"
 "#;
 
 /// Somebody else's process, which ends with the test.
-struct Stranger(Child);
+pub(crate) struct Stranger(Child);
 
 impl Stranger {
-    fn new() -> Stranger {
+    pub(crate) fn new() -> Stranger {
         Stranger(Command::new("sleep").arg("600").spawn().unwrap())
     }
 
-    fn on(&self, card: usize, mib: u32) -> String {
+    pub(crate) fn on(&self, card: usize, mib: u32) -> String {
         format!("process {card} pid={} memory={mib}MiB sm=20", self.0.id())
     }
 }
