@@ -10,7 +10,7 @@ use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::place::{self, Place};
-use crate::screen::{Shown, View};
+use crate::screen::View;
 
 /// Arguments of `flow report`.
 #[derive(Debug, Args)]
@@ -54,32 +54,44 @@ fn published(place: &Place, view: &View) -> Result<String, CliError> {
 
 /// The report as the run left it, or its words in another language. Charts are not printed.
 fn kept(place: &Place, view: &View, step: Option<&str>, lang: Option<&str>) -> Result<String, CliError> {
-    let shown: Vec<&Shown> = match step {
-        Some(step) => find(view, step)?,
-        None => view.instances.values().collect(),
+    let asked = match step {
+        Some(step) => find(view, step)?.iter().map(|shown| &*shown.label).collect(),
+        None => Vec::new(),
     };
     let results = place::results(&place.store)?;
     let objects = place.store.objects();
     let builtins = flow_report::Reports::new();
     let mut reports = Vec::new();
-    for shown in shown {
+    for shown in view.instances.values() {
         let Some(result) = shown.result(&*results)? else { continue };
         let folder = result.outputs.values().find(|artifact| artifact.kind == ArtifactKind::Folder);
         let Some(folder) = folder else { continue };
         let text = builtins.text(|file| objects.read(&folder.digest, file).ok(), lang).map_err(CliError::usage)?;
         reports.extend(text.map(|text| (shown.label.clone(), text)));
     }
+    let names = names(&reports);
+    if let Some(step) = step.filter(|_| !reports.is_empty()) {
+        reports.retain(|(label, _)| asked.contains(&&**label));
+        if reports.is_empty() {
+            let other = CliError::usage(format!("`{step}` is no report that the run made"));
+            return Err(other.hint(format!("it made {names}; `flow show {step}` shows what a step made")));
+        }
+    }
     only("report", reports)
+}
+
+fn names<T>(found: &[(String, T)]) -> String {
+    found.iter().map(|(name, _)| &**name).collect::<Vec<_>>().join(", ")
 }
 
 /// The only one of several, or which there are.
 fn only<T>(what: &str, found: Vec<(String, T)>) -> Result<T, CliError> {
-    let names: Vec<String> = found.iter().map(|(name, _)| name.clone()).collect();
+    let names = names(&found);
     let mut found = found.into_iter();
     match (found.next(), found.next()) {
         (Some((_, one)), None) => Ok(one),
         (None, _) => Err(CliError::usage(format!("the run has no {what}"))
             .hint("a step with `uses: flow/report` makes one; `flow show STEP` shows the table of a `flow/table`")),
-        _ => Err(CliError::usage(format!("there are several {what}s")).hint(format!("name one: {}", names.join(", ")))),
+        _ => Err(CliError::usage(format!("there are several {what}s")).hint(format!("name one: {names}"))),
     }
 }

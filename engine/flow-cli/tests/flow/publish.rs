@@ -26,3 +26,16 @@ fn what_is_not_published_is_said_with_its_reason() {
     assert!(status.contains("failed: 4 cached") && status.contains(reason), "{status}");
     assert_eq!(space.read("rep.md"), "my own notes\n");
 }
+
+#[test]
+fn what_is_no_report_is_told_from_a_run_without_one() {
+    let space = space();
+    space.write("a.yaml", WORKFLOW);
+    space.flow(["run", "a.yaml"]).expect(0);
+    let said = space.flow(["report", "tab"]).expect(2).text();
+    assert!(said.contains("`tab` is no report that the run made") && said.contains("it made rep;"), "{said}");
+    assert!(space.flow(["report", "rep"]).expect(0).stdout().contains("| "));
+    space.flow(["run", "a.yaml", "tab", "-f"]).expect(0);
+    let said = space.flow(["report", "tab"]).expect(2).text();
+    assert!(said.contains("the run has no report"), "{said}");
+}
