@@ -27,7 +27,7 @@ pub struct Keep {
 /// What `flow gc` removed, or would.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Freed {
-    /// Runs whose attempts' folders went, with everything that only they had reached.
+    /// Runs of which nothing is left.
     pub runs: usize,
     /// Results.
     pub results: usize,
@@ -35,7 +35,7 @@ pub struct Freed {
     pub objects: usize,
     /// Bytes of all that.
     pub bytes: u64,
-    /// Runs that stay.
+    /// Runs that stay, those among them of which only the journal does, for the sake of results that others use.
     pub kept: usize,
 }
 
@@ -130,9 +130,9 @@ impl Store {
             // A rebuild of the database needs the journals of what is kept.
             let needed = run.records.iter().any(|fingerprint| kept.contains(fingerprint));
             let path = if needed { folder.path().join("attempts") } else { folder.path().to_owned() };
-            let bytes = free(&path, dry)?;
-            freed.runs += usize::from(!run.accepts && (bytes > 0 || !needed));
-            freed.bytes += bytes;
+            freed.bytes += free(&path, dry)?;
+            let count = if needed { &mut freed.kept } else { &mut freed.runs };
+            *count += usize::from(!run.accepts);
         }
         let mut unmarked = BTreeSet::new();
         self.objects().each(|digest| {

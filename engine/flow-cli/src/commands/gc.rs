@@ -47,7 +47,7 @@ impl Gc {
 fn render(freed: &Freed, dry: bool) -> String {
     let kept = words::count(freed.kept, "run");
     let stay = if freed.kept == 1 { "stays" } else { "stay" };
-    if freed.runs + freed.results + freed.objects == 0 {
+    if freed.runs + freed.results + freed.objects == 0 && freed.bytes == 0 {
         return format!("nothing to remove; {kept} {stay}");
     }
     format!(
