@@ -6,7 +6,7 @@ use flow_core::{InstanceId, ResourceRequest, Span, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::trace::{TraceError, unread};
+use crate::trace::{TraceError, line_of, unread};
 use crate::{Attempt, SimTask};
 
 /// A kind of job.
@@ -58,7 +58,7 @@ pub fn kinds(text: &str) -> Result<Vec<Kind>, Vec<TraceError>> {
     let header = reader.headers().cloned().unwrap_or_default();
     let (mut kinds, mut errors) = (Vec::new(), Vec::new());
     for row in reader.records() {
-        let line = row.as_ref().ok().and_then(|row| row.position()).map_or(1, csv::Position::line);
+        let line = line_of(row.as_ref().ok().and_then(|row| row.position()), text);
         match row.and_then(|row| row.deserialize::<Kind>(Some(&header))) {
             Ok(kind) => match kind.check() {
                 Ok(()) => kinds.push(Kind { line, ..kind }),
@@ -66,7 +66,7 @@ pub fn kinds(text: &str) -> Result<Vec<Kind>, Vec<TraceError>> {
                     errors.push(TraceError { line, message: what, help: "correct it, or leave it out".into() })
                 }
             },
-            Err(error) => errors.push(unread(&error, line, &header)),
+            Err(error) => errors.push(unread(&error, text, &header)),
         }
     }
     if kinds.is_empty() && errors.is_empty() {

@@ -54,7 +54,7 @@ impl TraceError {
 /// All mistakes, in order of lines.
 pub fn jobs(text: &str) -> Result<Vec<Job>, Vec<TraceError>> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(text.as_bytes());
-    let header = reader.headers().map_err(|e| vec![broken(&e, 1)])?.clone();
+    let header = reader.headers().map_err(|e| vec![broken(&e, text)])?.clone();
     let column = |name: &str| header.iter().position(|known| known == name);
     let mut errors: Vec<TraceError> = Vec::new();
     for name in COLUMNS.into_iter().filter(|name| column(name).is_none()) {
@@ -69,11 +69,11 @@ pub fn jobs(text: &str) -> Result<Vec<Job>, Vec<TraceError>> {
         let row = match row {
             Ok(row) => row,
             Err(e) => {
-                errors.push(broken(&e, 1));
+                errors.push(broken(&e, text));
                 continue;
             }
         };
-        let line = row.position().map_or(1, csv::Position::line);
+        let line = line_of(row.position(), text);
         let cell = |column: usize| row.get(column).unwrap_or_default();
         let submitted = time(cell(submit), COLUMNS[1], line);
         let lasts = time(cell(duration), COLUMNS[3], line);
@@ -157,10 +157,19 @@ fn count(text: &str, line: u64) -> Result<u32, TraceError> {
     text.parse::<u32>().map_err(wrong)
 }
 
+/// The line of a row, counted from 1. The reader stands behind the row before: what comes between, the second half of a
+/// Windows line's end among that, is no part of it.
+pub(crate) fn line_of(row: Option<&csv::Position>, text: &str) -> u64 {
+    let Some(row) = row else { return 1 };
+    let rest = text.as_bytes().get(row.byte() as usize..).unwrap_or_default();
+    let between = |line: &&[u8]| line.trim_ascii().is_empty() || line.starts_with(b"#");
+    row.line() + rest.split_inclusive(|byte| *byte == b'\n').take_while(between).count() as u64
+}
+
 /// A row that is no record of what was expected.
-pub(crate) fn unread(error: &csv::Error, line: u64, header: &csv::StringRecord) -> TraceError {
-    let csv::ErrorKind::Deserialize { err, .. } = error.kind() else { return broken(error, line) };
-    let line = error.position().map_or(line, csv::Position::line);
+pub(crate) fn unread(error: &csv::Error, text: &str, header: &csv::StringRecord) -> TraceError {
+    let csv::ErrorKind::Deserialize { err, .. } = error.kind() else { return broken(error, text) };
+    let line = line_of(error.position(), text);
     let name = err.field().and_then(|field| header.get(field as usize));
     let column = name.map(|name| format!("`{name}`: ")).unwrap_or_default();
     TraceError::new(
@@ -170,8 +179,8 @@ pub(crate) fn unread(error: &csv::Error, line: u64, header: &csv::StringRecord) 
     )
 }
 
-fn broken(error: &csv::Error, line: u64) -> TraceError {
-    let line = error.position().map_or(line, csv::Position::line);
+fn broken(error: &csv::Error, text: &str) -> TraceError {
+    let line = line_of(error.position(), text);
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => TraceError::new(
             line,

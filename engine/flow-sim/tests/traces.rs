@@ -161,6 +161,9 @@ fn a_bad_trace_is_told_line_by_line() {
          4: priority is `high`, not a whole number\n   write 0 or 3\n\
          5: 3 cells where the first line names 5 columns\n   write one cell a column; an empty one is unknown\n"
     );
+    let lines = |text: &str| trace::jobs(text).unwrap_err().iter().map(|e| e.line).collect::<Vec<_>>();
+    assert_eq!(lines(&rows.replace('\n', "\r\n")), [2, 3, 4, 4, 4, 4, 5]);
+    assert_eq!(lines(&rows.replace("\nb,", "\n# b\r\n\nb,")), [2, 5, 6, 6, 6, 6, 7], "comments and empty lines count");
     assert_eq!(
         told("job_id,submit_s,num_gpus,duration_s\n"),
         "1: the trace has no jobs\n   write one job a line below the names of the columns\n"
