@@ -112,7 +112,9 @@ impl Live<'_> {
                 self.batch.tried(&result.workflow, &result.label, result.fingerprint, &parts, self.run);
             }
             self.batch.observe(&result);
-            let reason = result.message.clone().unwrap_or_else(|| word(result.outcome).replace('_', " "));
+            let blame = || self.blame_in_group(instance).filter(|_| result.outcome == Outcome::Cancelled);
+            let reason = result.message.clone().or_else(blame);
+            let reason = reason.unwrap_or_else(|| word(result.outcome).replace('_', " "));
             let outcome = result.outcome;
             self.settle_as(instance, outcome, reason);
             self.know(instance, result);
@@ -147,6 +149,20 @@ impl Live<'_> {
         }
         self.earlier.append(&mut found);
         Ok(())
+    }
+
+    /// What ended a member of a group that did nothing wrong itself.
+    fn blame_in_group(&self, instance: InstanceId) -> Option<String> {
+        let expansion = &self.session.expansion;
+        let corun = expansion.instances[instance.index()].corun.as_ref()?;
+        let members =
+            expansion.groups[corun.group.0 as usize].members.iter().map(|id| &expansion.instances[id.index()]);
+        let failed = |result: &StepResult| !matches!(result.outcome, Outcome::Ok | Outcome::Cancelled);
+        let mut failed = members.filter(|member| {
+            let ended = self.ended.values().find(|result| *result.label == *member.label);
+            self.known.result(member.id).or(ended).is_some_and(failed)
+        });
+        failed.next().map(|member| format!("{} of its group did not succeed", member.label))
     }
 
     fn know(&mut self, instance: InstanceId, result: StepResult) {
