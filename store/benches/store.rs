@@ -4,7 +4,7 @@ use std::{fs, ops::ControlFlow, path::Path, time::SystemTime};
 
 use divan::{Bencher, counter::ItemsCount};
 use flow_core::{Digest, RunId};
-use flow_store::{Batch, Holder, Inputs, Rested, Results, Snapshot, Store, StoreDir};
+use flow_store::{Holder, Inputs, Rested, Results, Snapshot, Store, StoreDir};
 use serde_json::json;
 
 #[path = "../tests/store/common.rs"]
@@ -47,13 +47,13 @@ fn record_and_flush_one_by_one(bencher: Bencher) {
             let me = Holder { pid: 1, doing: String::new(), run: None, since: String::new() };
             let store = Store::open(dir.path(), &me, |_| ControlFlow::Break(())).unwrap();
             let results: Vec<_> = (0..FILES as u64).map(|n| common::result(&format!("copy[n={n}]"), n)).collect();
-            (store, results, dir)
+            let journal = store.begin(&RunId("r".into())).unwrap();
+            (store, journal, results, dir)
         })
-        .bench_refs(|(store, results, _)| {
+        .bench_refs(|(store, journal, results, _)| {
             for result in results {
-                let mut batch = Batch::new();
-                batch.record(result, &json!({"command": "cp in/a out", "inputs": {"a": result.fingerprint}}));
-                store.apply(&batch).unwrap();
+                let parts = json!({"command": "cp in/a out", "inputs": {"a": result.fingerprint}});
+                common::keep(store, journal, vec![common::recorded(result, parts)]).unwrap();
             }
         });
 }
@@ -64,11 +64,9 @@ fn look_up(bencher: Bencher) {
     let me = Holder { pid: 1, doing: String::new(), run: None, since: String::new() };
     let store = Store::open(dir.path(), &me, |_| ControlFlow::Break(())).unwrap();
     let results: Vec<_> = (0..FILES as u64).map(|n| common::result(&format!("copy[n={n}]"), n)).collect();
-    let mut batch = Batch::new();
-    for result in &results {
-        batch.record(result, &json!({}));
-    }
-    store.apply(&batch).unwrap();
+    let journal = store.begin(&RunId("r".into())).unwrap();
+    let lines = results.iter().map(|result| common::recorded(result, json!({}))).collect();
+    common::keep(&store, &journal, lines).unwrap();
     bencher.counter(ItemsCount::new(FILES)).bench_local(|| {
         for result in &results {
             assert!(store.result(&result.fingerprint).unwrap().is_some());

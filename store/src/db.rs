@@ -3,10 +3,18 @@
 //! sled loses acknowledged records on a kill unless it is flushed, so every batch is followed by a flush and the timer is off.
 //! Values above some 128 KB become files that leak when overwritten: a value over [`INLINE`] is kept among the objects, and the
 //! database holds its digest.
+//!
+//! A kill may come at any moment of opening. sled writes its configuration in two pieces when it makes a database, so a new one
+//! is made in `db.new` and renamed when it is complete; and it takes a snapshot that it had not finished writing for the newest
+//! one, so such are removed first. What sled calls corrupt is [`StoreError::Damaged`], and noted in the folder for the next
+//! opening, which need not touch the same page; what the system refused is [`StoreError::Io`].
 
 use std::{
+    cell::Cell,
+    collections::BTreeMap,
     fs, io, panic,
     path::{Path, PathBuf},
+    sync::Once,
     thread,
     time::Duration,
 };
@@ -14,7 +22,7 @@ use std::{
 use flow_core::Digest;
 use nix::{sys::statvfs::statvfs, unistd::Uid};
 
-use crate::{Objects, Result, StoreDir, StoreError};
+use crate::{Objects, Result, StoreDir, StoreError, objects::remove_tree};
 
 /// Larger values are kept among the objects.
 const INLINE: usize = 48 << 10;
@@ -23,106 +31,169 @@ const ROOM: u64 = 1 << 20;
 /// First byte of a value that stands in an object; JSON never begins with it.
 const ELSEWHERE: u8 = b'@';
 
+/// In the folder, once sled has called it corrupt: what it said.
+const DAMAGED: &str = "damaged";
+/// In the folder, once the database is complete.
+const MADE: &str = "made";
+/// A record that is in every database that lost nothing.
+const RECORD: &[u8] = b"made";
+
 #[derive(Clone)]
 pub(crate) struct Db {
     path: PathBuf,
-    sled: sled::Db,
+    sled: Closing,
     objects: Objects,
 }
 
-#[derive(Default)]
-pub(crate) struct DbBatch {
-    puts: Vec<(Vec<u8>, Vec<u8>)>,
-    deletes: Vec<Vec<u8>>,
+/// Closing writes what is not yet written, and panics where that fails. It was flushed, so that nothing is lost.
+#[derive(Clone)]
+struct Closing(Option<sled::Db>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let sled = self.0.take();
+        let _ = quietly(|| drop(sled));
+    }
 }
+
+/// Values by key, none where it is to go. Of one key what came last counts.
+#[derive(Default)]
+pub(crate) struct DbBatch(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
 
 impl DbBatch {
     pub(crate) fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
-        self.puts.push((key, value));
+        self.0.insert(key, Some(value));
     }
 
     pub(crate) fn delete(&mut self, key: Vec<u8>) {
-        self.deletes.push(key);
+        self.0.insert(key, None);
     }
 
-    pub(crate) fn deletes(&self) -> usize {
-        self.deletes.len()
+    /// Puts what came later behind it.
+    pub(crate) fn append(&mut self, mut later: DbBatch) {
+        self.0.append(&mut later.0);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 }
 
 impl Db {
-    /// Opens the database, or makes it. The caller holds the store's lock.
-    pub(crate) fn open(dir: &StoreDir) -> Result<Db> {
+    /// Opens the database, if there is one. The caller holds the store's lock.
+    pub(crate) fn open(dir: &StoreDir) -> Result<Option<Db>> {
         let path = dir.db();
-        if path.exists() && free(dir.path())? < ROOM {
+        let half = dir.new_db();
+        remove_tree(&half)?;
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(StoreError::io("read", &path)(e)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(StoreError::io("read", &path))?;
+            if entry.file_name().to_string_lossy().ends_with(".generating") {
+                fs::remove_file(entry.path()).map_err(StoreError::io("remove", entry.path()))?;
+            }
+        }
+        match fs::read_to_string(path.join(DAMAGED)) {
+            Ok(detail) => return Err(StoreError::Damaged { path, detail }),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(StoreError::io("read", path.join(DAMAGED))(e)),
+        }
+        let db = Db::at(dir, path)?;
+        db.check_memory()?;
+        Ok(Some(db))
+    }
+
+    /// Makes an empty one aside, with `first` in it, to be filled and then [put in place](Db::put_in_place).
+    pub(crate) fn aside(dir: &StoreDir, mut first: DbBatch) -> Result<Db> {
+        let path = dir.new_db();
+        remove_tree(&path)?;
+        let db = Db::at(dir, path)?;
+        first.put(RECORD.to_vec(), b"1".to_vec());
+        db.write(first)?;
+        let made = db.path.join(MADE);
+        fs::write(&made, "").map_err(StoreError::io("write", &made))?;
+        Ok(db)
+    }
+
+    /// The database that was made aside, and is closed, becomes the database.
+    pub(crate) fn put_in_place(dir: &StoreDir) -> Result<()> {
+        fs::rename(dir.new_db(), dir.db()).map_err(StoreError::io("move into place", dir.new_db()))?;
+        dir.sync_folder()
+    }
+
+    fn at(dir: &StoreDir, path: PathBuf) -> Result<Db> {
+        if free(dir.path())? < ROOM {
             let full = format!("less than {} KiB are free on its disk", ROOM >> 10);
             return Err(StoreError::io("open", &path)(io::Error::new(io::ErrorKind::StorageFull, full)));
         }
         let config = sled::Config::default().path(&path).cache_capacity(64 << 20).flush_every_ms(None);
-        // The lock of sled itself can outlive a killed process by a moment, as ours can. Its message alone tells.
+        // The lock of sled itself can outlive a killed process by a moment, as ours can.
         let mut tries = 0;
         let sled = loop {
-            let opened = guarded(&path, || config.open());
-            match opened {
-                Err(StoreError::Io { source, .. })
-                    if tries < 30 && source.to_string().contains("could not acquire lock") =>
-                {
+            match guarded(&path, || config.open()) {
+                Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::WouldBlock && tries < 300 => {
                     tries += 1;
-                    thread::sleep(Duration::from_millis(100));
+                    thread::sleep(Duration::from_millis(10));
+                }
+                Err(StoreError::Io { what, path, source }) if source.kind() == io::ErrorKind::WouldBlock => {
+                    let source = io::Error::other("another process has it open");
+                    return Err(StoreError::Io { what, path, source });
                 }
                 opened => break opened?,
             }
         };
-        let db = Db { path, sled, objects: dir.objects() };
-        db.check_memory()?;
-        Ok(db)
+        Ok(Db { path, sled: Closing(Some(sled)), objects: dir.objects() })
     }
 
     /// A file whose beginning is damaged sled takes for a new one. A mark beside it and a record in it tell the difference.
     fn check_memory(&self) -> Result<()> {
-        const RECORD: &[u8] = b"made";
-        let mark = self.path.join("made");
-        if guarded(&self.path, || self.sled.contains_key(RECORD))? {
+        let mark = self.path.join(MADE);
+        if self.ask(|sled| sled.contains_key(RECORD))? {
             return Ok(());
         }
         if mark.exists() {
-            return Err(StoreError::Damaged { path: self.path.clone(), detail: "all its records are lost".into() });
+            return Err(damaged(&self.path, "all its records are lost"));
         }
-        guarded(&self.path, || {
-            self.sled.insert(RECORD, b"1")?;
-            self.sled.flush()
-        })?;
+        let mut made = DbBatch::default();
+        made.put(RECORD.to_vec(), b"1".to_vec());
+        self.write(made)?;
         fs::write(&mark, "").map_err(StoreError::io("write", &mark))
     }
 
+    fn ask<T>(&self, call: impl FnOnce(&sled::Db) -> sled::Result<T>) -> Result<T> {
+        guarded(&self.path, || self.sled.0.as_ref().map_or(Err(gone()), call))
+    }
+
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(guarded(&self.path, || self.sled.get(key))?.and_then(|value| self.whole(&value)))
+        Ok(self.ask(|sled| sled.get(key))?.and_then(|value| self.whole(&value)))
     }
 
     /// Writes everything or nothing, and returns when no kill can undo it. It waits for the disk, some milliseconds on a busy one.
     pub(crate) fn write(&self, batch: DbBatch) -> Result<()> {
         let mut writes = sled::Batch::default();
-        for (key, value) in batch.puts {
-            if value.len() > INLINE {
-                let object = self.objects.store_bytes(&value)?;
-                writes.insert(key, format!("{}{}", char::from(ELSEWHERE), object.digest).into_bytes());
-            } else {
-                writes.insert(key, value);
+        for (key, value) in batch.0 {
+            match value {
+                None => writes.remove(key),
+                Some(value) if value.len() > INLINE => {
+                    let object = self.objects.store_bytes(&value)?;
+                    writes.insert(key, format!("{}{}", char::from(ELSEWHERE), object.digest).into_bytes());
+                }
+                Some(value) => writes.insert(key, value),
             }
         }
-        for key in batch.deletes {
-            writes.remove(key);
-        }
-        guarded(&self.path, || {
-            self.sled.apply_batch(writes)?;
-            self.sled.flush()
+        self.ask(|sled| {
+            sled.apply_batch(writes)?;
+            sled.flush()
         })
         .map(drop)
     }
 
     /// Every key and value that begins with `prefix`, in order of key; no value where it stands in an object that is lost.
     pub(crate) fn scan(&self, prefix: &[u8], mut each: impl FnMut(&[u8], Option<&[u8]>) -> Result<()>) -> Result<()> {
-        let mut found = self.sled.scan_prefix(prefix);
+        let mut found = self.ask(|sled| Ok(sled.scan_prefix(prefix)))?;
         while let Some(entry) = guarded(&self.path, || found.next().transpose())? {
             each(&entry.0, self.whole(&entry.1).as_deref())?;
         }
@@ -131,7 +202,7 @@ impl Db {
 
     /// The objects that values stand in, each with its key.
     pub(crate) fn scan_objects(&self, mut each: impl FnMut(&[u8], Digest)) -> Result<()> {
-        let mut found = self.sled.iter();
+        let mut found = self.ask(|sled| Ok(sled.iter()))?;
         while let Some((key, value)) = guarded(&self.path, || found.next().transpose())? {
             if let Some(digest) = elsewhere(&value) {
                 each(&key, digest);
@@ -167,16 +238,92 @@ fn elsewhere(value: &[u8]) -> Option<Digest> {
 
 /// Calls sled, and turns what it says into our errors. On a damaged file it panics here and there.
 fn guarded<T>(path: &Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T> {
-    let damaged = |detail: String| StoreError::Damaged { path: path.to_owned(), detail };
-    match panic::catch_unwind(panic::AssertUnwindSafe(call)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(sled::Error::Io(source))) => {
-            Err(StoreError::Io { what: "use the database", path: path.to_owned(), source })
-        }
-        Ok(Err(error)) => Err(damaged(error.to_string())),
+    let refused = |source| StoreError::Io { what: "use the database", path: path.to_owned(), source };
+    let error = match quietly(call) {
+        Ok(Ok(value)) => return Ok(value),
+        Ok(Err(error)) => error,
         Err(panicked) => {
             let words = panicked.downcast_ref::<String>().cloned();
-            Err(damaged(words.or_else(|| panicked.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default()))
+            let words = words.or_else(|| panicked.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default();
+            // It panics too where it does not expect the system to refuse something.
+            return Err(match system_error(&words) {
+                Some(source) => refused(source),
+                None => damaged(path, "sled cannot go on reading it"),
+            });
         }
+    };
+    Err(match error {
+        sled::Error::Io(source) if source.raw_os_error().is_some() => refused(source),
+        sled::Error::Io(source) => match system_error(&source.to_string()) {
+            Some(source) => refused(source),
+            None if source.kind() == io::ErrorKind::UnexpectedEof => damaged(path, "its file ends too early"),
+            None => refused(source.kind().into()),
+        },
+        // What it says of another version, and only that, is no damage.
+        sled::Error::Unsupported(words) if words.contains("pagecache version") => StoreError::Malformed {
+            path: path.to_owned(),
+            detail: "another version of the database wrote it: use the flow that did, \
+                or move it away, and the next run makes it anew from the runs' journals"
+                .into(),
+        },
+        sled::Error::ReportableBug(words) => refused(io::Error::other(words)),
+        _ => damaged(path, "its contents contradict each other"),
+    })
+}
+
+/// Notes it for the next opening, where that is possible.
+fn damaged(path: &Path, detail: &str) -> StoreError {
+    let _ = fs::write(path.join(DAMAGED), detail);
+    StoreError::Damaged { path: path.to_owned(), detail: detail.to_owned() }
+}
+
+/// What the system said, out of words in which sled hides it: `… Os { code: 28, kind: StorageFull, message: "…" }`.
+fn system_error(words: &str) -> Option<io::Error> {
+    let (_, rest) = words.split_once("Os { code: ")?;
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok().map(io::Error::from_raw_os_error)
+}
+
+fn gone() -> sled::Error {
+    sled::Error::ReportableBug("the database is closed".into())
+}
+
+/// Calls sled; where it panics nothing is printed, for its words are turned into ours.
+fn quietly<T>(call: impl FnOnce() -> T) -> thread::Result<T> {
+    thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |panicked| {
+            let of_sled = thread::current().name().is_some_and(|name| name.starts_with("sled-"));
+            if !of_sled && !QUIET.get() {
+                before(panicked);
+            }
+        }));
+    });
+    let before = QUIET.replace(true);
+    let called = panic::catch_unwind(panic::AssertUnwindSafe(call));
+    QUIET.set(before);
+    called
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_said_is_found_in_the_words_of_sled() {
+        let hidden = r#"called `Result::unwrap()` on an `Err` value: Io(Os { code: 28, kind: StorageFull, message: "No space" })"#;
+        let found = system_error(hidden).unwrap();
+        assert_eq!((found.raw_os_error(), found.kind()), (Some(28), io::ErrorKind::StorageFull));
+        assert!(system_error("index out of bounds").is_none());
+        let dir = Path::new("/nowhere/db");
+        let said = |error: sled::Error| guarded(dir, || Err::<(), _>(error)).unwrap_err().to_string();
+        let cloned = sled::Error::Io(io::Error::new(io::ErrorKind::StorageFull, hidden));
+        assert!(said(cloned).contains("No space left on device"));
+        let locked = r#"could not acquire lock on "/db": Os { code: 11, kind: WouldBlock, message: "busy" }"#;
+        assert!(said(sled::Error::Io(io::Error::other(locked))).contains("temporarily unavailable"));
+        let panicked = guarded::<()>(dir, || panic!("{hidden}"));
+        assert!(matches!(panicked, Err(StoreError::Io { .. })));
+        assert!(matches!(guarded::<()>(dir, || panic!("out of bounds")), Err(StoreError::Damaged { .. })));
     }
 }

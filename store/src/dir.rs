@@ -2,7 +2,9 @@
 //! commands can use it while a run goes on.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io,
+    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -10,10 +12,12 @@ use std::{
 use flow_core::RunId;
 use nix::sys::statfs::{FsType, NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, statfs};
 
-use crate::{Objects, Result, RunDir, StoreError};
+use crate::{Holder, Objects, Result, RunDir, StoreError, store::Held};
 
 /// The version of the store's format. Older ones are read, newer ones refused.
 pub const STORE_FORMAT: u32 = 1;
+/// This flow.
+const FLOW: &str = env!("CARGO_PKG_VERSION");
 
 /// The folder of a store, without its lock.
 #[derive(Clone, Debug)]
@@ -28,17 +32,59 @@ impl StoreDir {
     /// A newer format, or the file that tells the format cannot be read.
     pub fn existing(path: &Path) -> Result<Option<StoreDir>> {
         let dir = StoreDir { path: path.to_owned() };
-        let format = dir.path.join("format");
-        let text = match fs::read_to_string(&format) {
-            Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(StoreError::io("read", &format)(e)),
-        };
-        match text.trim().parse::<u32>() {
-            Ok(found) if found > STORE_FORMAT => Err(StoreError::Newer { path: format, found, known: STORE_FORMAT }),
-            Ok(1..) => Ok(Some(dir)),
-            _ => Err(StoreError::Malformed { path: format, detail: "a format number was expected".into() }),
+        let format = dir.format_file();
+        match read_format(&format)? {
+            None => Ok(None),
+            Some(Ok(found)) if found > STORE_FORMAT => {
+                Err(StoreError::Newer { path: format, found, known: STORE_FORMAT })
+            }
+            Some(Ok(_)) => Ok(Some(dir)),
+            Some(Err(found)) => Err(StoreError::Malformed {
+                path: format,
+                detail: format!(
+                    "the number of the store's format was expected, and {found}; \
+                    `flow doctor` writes it anew where the runs tell which flow made the store"
+                ),
+            }),
         }
+    }
+
+    /// Writes the file that tells the format anew where it is damaged, if the journals say that no newer flow was here. Says
+    /// what was found in it; `None` where nothing was wrong, or there is no store.
+    ///
+    /// # Errors
+    /// Nothing tells which flow made the store, or a newer one did; it is held, or cannot be written.
+    pub fn mend_format(
+        path: &Path,
+        me: &Holder,
+        waiting: impl FnMut(&Holder) -> ControlFlow<()>,
+    ) -> Result<Option<String>> {
+        let dir = StoreDir { path: path.to_owned() };
+        let format = dir.format_file();
+        let Some(Err(found)) = read_format(&format)? else { return Ok(None) };
+        let _lock = Held(dir.lock(me, waiting)?);
+        let malformed = |why: String| StoreError::Malformed {
+            path: format.clone(),
+            detail: format!("the number of the store's format was expected, and {found}; {why}"),
+        };
+        let mut known = false;
+        for run in dir.runs()? {
+            let Some(flow) = dir.run(&run).made_by()? else { continue };
+            if version(&flow) > version(FLOW) {
+                let why =
+                    format!("run {run} is of flow {flow}, newer than this one: `flow doctor` of that one mends it");
+                return Err(malformed(why));
+            }
+            known = true;
+        }
+        if !known {
+            let why = format!(
+                "no run tells which flow made the store: write {STORE_FORMAT} into it if no newer flow than {FLOW} did"
+            );
+            return Err(malformed(why));
+        }
+        dir.write_atomically(&format, format!("{STORE_FORMAT}\n").as_bytes())?;
+        Ok(Some(found))
     }
 
     /// An existing store, or a new one.
@@ -61,7 +107,7 @@ impl StoreDir {
         let dir = StoreDir { path: path.to_owned() };
         // Nobody wants a store in their repository.
         dir.write_atomically(&path.join(".gitignore"), b"*\n")?;
-        dir.write_atomically(&path.join("format"), format!("{STORE_FORMAT}\n").as_bytes())?;
+        dir.write_atomically(&dir.format_file(), format!("{STORE_FORMAT}\n").as_bytes())?;
         Ok(dir)
     }
 
@@ -87,9 +133,16 @@ impl StoreDir {
     pub fn runs(&self) -> Result<Vec<RunId>> {
         let path = self.path.join("runs");
         let mut runs = Vec::new();
-        for entry in fs::read_dir(&path).map_err(StoreError::io("read", &path))? {
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(runs),
+            Err(e) => return Err(StoreError::io("read", &path)(e)),
+        };
+        for entry in entries {
             let entry = entry.map_err(StoreError::io("read", &path))?;
-            if let Ok(name) = entry.file_name().into_string() {
+            // A file is an editor's, or a file manager's.
+            let is_folder = entry.file_type().map_err(StoreError::io("look at", entry.path()))?.is_dir();
+            if let (true, Ok(name)) = (is_folder, entry.file_name().into_string()) {
                 runs.push(RunId(name));
             }
         }
@@ -130,9 +183,48 @@ impl StoreDir {
         self.path.join("db")
     }
 
+    /// Where a new database is made.
+    pub(crate) fn new_db(&self) -> PathBuf {
+        self.path.join("db.new")
+    }
+
+    fn format_file(&self) -> PathBuf {
+        self.path.join("format")
+    }
+
+    /// Waits until the names in the store's folder are on the disk.
+    pub(crate) fn sync_folder(&self) -> Result<()> {
+        File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(StoreError::io("sync", &self.path))
+    }
+
+    /// Waits until everything is on the disk that was written to the store so far: one call is cheaper than one for each file.
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        let synced = File::open(&self.path).and_then(|folder| Ok(nix::unistd::syncfs(folder)?));
+        synced.map_err(StoreError::io("sync", &self.path))
+    }
+
     pub(crate) fn lock_file(&self) -> PathBuf {
         self.path.join("lock")
     }
+}
+
+/// What stands in the file that tells the format: a number, or what it is instead; `None` if there is no such file.
+fn read_format(path: &Path) -> Result<Option<Result<u32, String>>> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(StoreError::io("read", path)(e)),
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(Some(match text.trim() {
+        "" => Err("it is empty".to_owned()),
+        text => text.parse().ok().filter(|found| *found > 0).ok_or_else(|| "it holds something else".to_owned()),
+    }))
+}
+
+/// To compare with another.
+fn version(text: &str) -> Vec<u64> {
+    text.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect()
 }
 
 /// Which network file system a folder lies on, if it does.

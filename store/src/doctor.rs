@@ -1,16 +1,11 @@
 //! `flow doctor`: holds the database against the artifacts and the journals, rebuilds it where it is damaged, and tells
 //! what it found. Changes nothing that is sound; words are somebody else's.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 
 use flow_core::{Artifact, Digest, StepResult};
 
-use crate::{Batch, Holder, Replay, Result, Store, StoreDir, StoreError, store::Held};
+use crate::{Batch, Holder, Rebuilt, Replay, Result, Store, StoreDir, StoreError, store::Held};
 
 /// What `flow doctor` found and did.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -31,19 +26,6 @@ pub struct Diagnosis {
     pub journals: Vec<(String, u32)>,
     /// The contents of all artifacts were read, not only their sizes and times.
     pub contents_read: bool,
-}
-
-/// A database that was made anew.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Rebuilt {
-    /// What the old one said.
-    pub because: String,
-    /// Where the old one is now.
-    pub aside: PathBuf,
-    /// Results found in the journals.
-    pub results: usize,
-    /// Journals read.
-    pub runs: u32,
 }
 
 impl Diagnosis {
@@ -72,24 +54,23 @@ pub fn doctor(
     let lock = Held(dir.lock(me, waiting)?);
     let mut diagnosis = Diagnosis { contents_read: contents, ..Diagnosis::default() };
     for run in dir.runs()? {
-        match dir.run(&run).read_journal(drop) {
-            Ok(unread) if unread.lines > 0 => diagnosis.journals.push((run.0, unread.lines)),
-            Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
-            read => _ = read?,
+        let Some(mut lines) = dir.run(&run).lines(0)? else { continue };
+        let mut unread = 0;
+        while let Some(line) = lines.next_line()? {
+            unread += u32::from(line.is_none());
+        }
+        if unread > 0 {
+            diagnosis.journals.push((run.0, unread));
         }
     }
-    let store = match Store::with(dir.clone(), lock) {
-        Ok(store) => store,
-        Err((lock, StoreError::Damaged { detail, .. })) => rebuild(&dir, lock, detail, &mut diagnosis)?,
-        Err((_, error)) => return Err(error),
-    };
+    let store = Store::with(dir.clone(), lock).map_err(|(_, error)| error)?;
     let store = match read_all(&store) {
         Err(StoreError::Damaged { detail, .. }) => {
-            let lock = store.close();
-            rebuild(&dir, lock, detail, &mut diagnosis)?
+            Store::rebuild(dir, store.close(), Some(detail)).map_err(|(_, error)| error)?
         }
         read => read.map(|()| store)?,
     };
+    diagnosis.rebuilt = store.rebuilt().cloned();
     if diagnosis.rebuilt.is_none() {
         restore(&store, &mut diagnosis)?;
     }
@@ -114,22 +95,6 @@ fn restore(store: &Store, diagnosis: &mut Diagnosis) -> Result<()> {
 /// Touches every page of the database.
 fn read_all(store: &Store) -> Result<()> {
     store.value_objects_without(&Batch::new(), &[]).map(drop)
-}
-
-fn rebuild(dir: &StoreDir, lock: Held, because: String, diagnosis: &mut Diagnosis) -> Result<Store> {
-    let aside = (1..)
-        .map(|n| dir.path().join(format!("db.damaged-{n}")))
-        .find(|path| !path.exists())
-        .unwrap_or_else(|| dir.path().join("db.damaged"));
-    fs::rename(dir.db(), &aside).map_err(StoreError::io("move aside", dir.db()))?;
-    let replay = Replay::read(dir)?;
-    let (results, runs) = (replay.results().len(), replay.runs);
-    let store = Store::with(dir.clone(), lock).map_err(|(_, error)| error)?;
-    for batch in replay.into_batches() {
-        store.apply(&batch)?;
-    }
-    diagnosis.rebuilt = Some(Rebuilt { because, aside, results, runs });
-    Ok(store)
 }
 
 fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Result<()> {

@@ -48,7 +48,7 @@ pub enum StoreError {
         kind: &'static str,
     },
     /// The database cannot be read.
-    #[error("the database in `{}` is damaged ({detail}): `flow doctor` moves it aside and rebuilds it from the runs' journals", path.display())]
+    #[error("the database in `{}` is damaged ({detail}): the next `flow run` or `flow doctor` moves it aside and makes it anew from the runs' journals", path.display())]
     Damaged {
         /// The database's folder.
         path: PathBuf,

@@ -13,7 +13,10 @@ use std::{
 use flow_core::{Digest, RunEvent, RunId};
 use serde_json::Value;
 
-use crate::{Batch, Holder, Replay, Result, Snapshot, Store, StoreDir, StoreError, objects::remove_tree, store::Held};
+use crate::{
+    Batch, Holder, Rebuilt, Replay, Result, Snapshot, Store, StoreDir, StoreError, objects::remove_tree, run::Lines,
+    store::Held,
+};
 
 /// Which runs stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +40,8 @@ pub struct Freed {
     pub bytes: u64,
     /// Runs that stay, those among them of which only the journal does, for the sake of results that others use.
     pub kept: usize,
+    /// The database was damaged, and made anew before.
+    pub rebuilt: Option<Rebuilt>,
 }
 
 /// Removes from the store in `path` what only runs reach that are not to be kept, also where the disk is full to the last byte.
@@ -98,7 +103,7 @@ impl Store {
         let runs = marked_runs(self.dir(), keep)?;
         let reached = reached(&runs);
         let kept = runs.iter().filter(|run| run.stays && !run.accepts).count();
-        let mut freed = Freed { kept, ..Freed::default() };
+        let mut freed = Freed { kept, rebuilt: self.rebuilt().cloned(), ..Freed::default() };
         let mut batch = Batch::new();
         let mut objects = BTreeSet::new();
         let mut kept = BTreeSet::new();
@@ -158,16 +163,15 @@ fn marked_runs(dir: &StoreDir, keep: Keep) -> Result<Vec<Run>> {
     for id in dir.runs()? {
         let (file, records, reuses) = (String::new(), Vec::new(), Vec::new());
         let mut run = Run { id, file, began: 0, accepts: false, records, reuses, stays: false };
-        let read = dir.run(&run.id).read_journal(|line| match line.event {
-            RunEvent::RunStarted(start) => (run.file, run.began) = (start.file, line.at),
-            RunEvent::Accepted { file, .. } => (run.file, run.began, run.accepts) = (file, line.at, true),
-            RunEvent::Cached { fingerprint, .. } => run.reuses.push(fingerprint),
-            RunEvent::Recorded { result, .. } => run.records.push(result.fingerprint),
-            _ => {}
-        });
-        match read {
-            Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
-            read => _ = read?,
+        let mut lines = dir.run(&run.id).lines(0)?;
+        while let Some(line) = lines.as_mut().map_or(Ok(None), Lines::next_line)? {
+            match line.map(|line| (line.at, line.event)) {
+                Some((at, RunEvent::RunStarted(start))) => (run.file, run.began) = (start.file, at),
+                Some((at, RunEvent::Accepted { file, .. })) => (run.file, run.began, run.accepts) = (file, at, true),
+                Some((_, RunEvent::Cached { fingerprint, .. })) => run.reuses.push(fingerprint),
+                Some((_, RunEvent::Recorded { result, .. })) => run.records.push(result.fingerprint),
+                _ => {}
+            }
         }
         runs.push(run);
     }

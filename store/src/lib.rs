@@ -8,13 +8,16 @@
 //! | `runs/` | journal, status and attempts of each run | [`RunDir`], [`Journal`] |
 //! | `snapshots/` | what a finished run rested on | [`Snapshot`], [`Inputs`] |
 //!
-//! Order of writing: an attempt's artifacts are in `objects/`, then its result in `db/`, flushed, then the line in the journal.
-//! A kill between any two loses what follows, never what came before, and nothing points at what is not there. Reading
-//! commands take no lock: they read objects, journals, status files and snapshots, and [`Replay`] in place of the database.
+//! Order of writing: an attempt's artifacts are in `objects/`, then the line in the journal, then its result in `db/`, each synced
+//! before the next is written. A kill between any two loses what follows, never what came before, and nothing points at what is
+//! not there; what the journal has and the database has not, the next opening puts there. So the database can be lost: it is made
+//! anew from the journals. Reading commands take no lock: they read objects, journals, status files and snapshots, and [`Replay`]
+//! in place of the database.
 //!
 //! Nothing here decides whether a result may be reused, knows how steps run, or prints. Time is an argument.
 #![forbid(unsafe_code)]
 
+mod commit;
 mod db;
 mod dir;
 mod doctor;
@@ -25,20 +28,23 @@ mod inputs;
 mod lock;
 mod manifest;
 mod objects;
+mod recover;
 mod replay;
 mod results;
 mod run;
 mod snapshot;
 mod store;
 
+pub use commit::{Commit, Unapplied};
 pub use dir::{STORE_FORMAT, StoreDir};
-pub use doctor::{Diagnosis, Rebuilt, doctor};
+pub use doctor::{Diagnosis, doctor};
 pub use error::{Result, StoreError};
 pub use gc::{Freed, Keep, gc};
 pub use inputs::{Inputs, Tree};
 pub use lock::Holder;
 pub use manifest::{Entry, EntryKind, Manifest};
 pub use objects::{COPY_LIMIT, Materialised, Objects};
+pub use recover::Rebuilt;
 pub use replay::Replay;
 pub use results::{Batch, HISTORY, Last, Observation, Results, device_shape, shapes};
 pub use run::{Follow, Journal, RunDir, Running, Status, Unread, Waiting};

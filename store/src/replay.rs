@@ -1,12 +1,10 @@
-//! What the journals alone tell of earlier work: a view for who reads while somebody else holds the store, and the stuff that
-//! a damaged database is rebuilt from.
+//! What the journals alone tell of earlier work: a view for who reads while somebody else holds the store.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use flow_core::{Digest, RunEvent, StepResult};
-use serde_json::Value;
+use flow_core::{Digest, JournalLine, StepResult};
 
-use crate::{Batch, HISTORY, Last, Observation, Result, Results, StoreDir, StoreError, results::all_shapes};
+use crate::{Batch, HISTORY, Last, Observation, Result, Results, StoreDir};
 
 /// A fold over the journals of all runs, oldest first.
 #[derive(Default)]
@@ -28,65 +26,36 @@ impl Replay {
     pub fn read(dir: &StoreDir) -> Result<Replay> {
         let mut replay = Replay::default();
         for run in dir.runs()? {
-            let read = dir.run(&run).read_journal(|line| {
-                if let RunEvent::Recorded { result, parts, .. } = line.event {
-                    replay.record(*result, parts);
+            // None for a run that was killed before its first line.
+            let Some(mut lines) = dir.run(&run).lines(0)? else { continue };
+            while let Some(line) = lines.next_line()? {
+                match line {
+                    Some(line) => replay.take_in(&line),
+                    None => replay.unread += 1,
                 }
-            });
-            match read {
-                Ok(unread) => {
-                    replay.runs += 1;
-                    replay.unread += unread.lines;
-                }
-                // A run that was killed before its first line.
-                Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
             }
+            replay.runs += 1;
         }
         Ok(replay)
     }
 
-    fn record(&mut self, result: StepResult, parts: Value) {
-        let key = (result.workflow.clone(), result.label.clone());
-        self.last.insert(key, Last { fingerprint: result.fingerprint, parts, run: result.run.clone() });
-        for shape in all_shapes(&result) {
+    fn take_in(&mut self, line: &JournalLine) {
+        let mut batch = Batch::new();
+        batch.take_in(line);
+        self.last.extend(batch.last.into_iter().map(|(workflow, label, last)| ((workflow, label), last)));
+        for (shape, observation) in batch.observed {
             let ring = self.history.entry(shape).or_default();
-            ring.push_back(Observation::of(&result));
+            ring.push_back(observation);
             if ring.len() > HISTORY {
                 ring.pop_front();
             }
         }
-        self.results.insert(result.fingerprint, result);
+        self.results.extend(batch.results.into_iter().map(|result| (result.fingerprint, result)));
     }
 
     /// Every result.
     pub fn results(&self) -> impl ExactSizeIterator<Item = &StepResult> {
         self.results.values()
-    }
-
-    /// Everything, in batches of a size that the database takes well.
-    pub(crate) fn into_batches(self) -> impl Iterator<Item = Batch> {
-        let mut batches = Vec::new();
-        let mut batch = Batch::new();
-        let mut put = |batch: &mut Batch| {
-            if batch.results.len() + batch.last.len() + batch.observed.len() >= 512 {
-                batches.push(std::mem::take(batch));
-            }
-        };
-        for result in self.results.into_values() {
-            batch.results.push(result);
-            put(&mut batch);
-        }
-        for ((workflow, label), last) in self.last {
-            batch.last.push((workflow, label, last));
-            put(&mut batch);
-        }
-        for (shape, ring) in self.history {
-            batch.observed.extend(ring.into_iter().map(|observation| (shape.clone(), observation)));
-            put(&mut batch);
-        }
-        batches.push(batch);
-        batches.into_iter()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::{Digest, GpuSharing, Mode, Outcome, RunId, StepResult};
+use flow_core::{Digest, GpuSharing, JournalLine, Mode, Outcome, RunEvent, RunId, StepResult};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -141,7 +141,7 @@ pub(crate) fn all_shapes(result: &StepResult) -> Vec<String> {
     shapes
 }
 
-/// Changes that are written together.
+/// Changes that are written together and that no journal tells of. What is recorded comes from the lines of a journal.
 #[derive(Default)]
 pub struct Batch {
     pub(crate) results: Vec<StepResult>,
@@ -156,11 +156,14 @@ impl Batch {
         Batch::default()
     }
 
-    /// An instance is settled: its result under its fingerprint, the parts for `flow why`, and what it used.
-    pub fn record(&mut self, result: &StepResult, parts: &Value) {
-        self.tried(&result.workflow, &result.label, result.fingerprint, parts, &result.run);
-        self.observe(result);
-        self.results.push(result.clone());
+    /// What a line of a journal records: an instance is settled with its result under its fingerprint, the parts for `flow why`,
+    /// and what it used. The only way by which a result comes into the database, live, at an opening and when it is rebuilt.
+    pub(crate) fn take_in(&mut self, line: &JournalLine) {
+        if let RunEvent::Recorded { result, parts, .. } = &line.event {
+            self.tried(&result.workflow, &result.label, result.fingerprint, parts, &result.run);
+            self.observe(result);
+            self.results.push((**result).clone());
+        }
     }
 
     /// An instance was tried under this fingerprint and has no result to keep, because it failed: `flow why` compares with it.
@@ -169,7 +172,7 @@ impl Batch {
         self.last.push((workflow.to_owned(), label.to_owned(), last));
     }
 
-    /// An attempt ended: what it used, for estimates. [`Batch::record`] does this too.
+    /// An attempt ended: what it used, for estimates. A result that is recorded does this too.
     pub fn observe(&mut self, result: &StepResult) {
         let observation = Observation::of(result);
         for shape in all_shapes(result) {

@@ -5,9 +5,11 @@ use std::{
     fs::{self, File},
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use flow_core::{AttemptId, InstanceId, JOURNAL_FORMAT, JournalLine, RunEvent, RunId};
+use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::{Result, StoreDir, StoreError};
@@ -52,7 +54,22 @@ impl RunDir {
         let path = self.journal();
         let file =
             File::options().append(true).create_new(true).open(&path).map_err(StoreError::io("create", &path))?;
-        Ok(Journal { path, file })
+        Ok(Journal { path, file: Arc::new(file) })
+    }
+
+    /// The first line of the journal; `None` where it has none that this flow knows.
+    ///
+    /// # Errors
+    /// It cannot be read; a newer format.
+    pub fn first_line(&self) -> Result<Option<JournalLine>> {
+        Ok(self.lines(0)?.map_or(Ok(None), |mut lines| lines.next_line())?.flatten())
+    }
+
+    /// The version of flow that the first line names, whatever else it says; `None` where it names none.
+    pub(crate) fn made_by(&self) -> Result<Option<String>> {
+        let Some(mut lines) = self.lines(0)? else { return Ok(None) };
+        let first = lines.next_bytes()?.and_then(|line| serde_json::from_slice::<serde_json::Value>(line).ok());
+        Ok(first.and_then(|line| Some(line.get("flow")?.as_str()?.to_owned())))
     }
 
     /// Replaces the status file. Not more than a few times a second.
@@ -87,23 +104,61 @@ impl RunDir {
     /// There is none; a newer format.
     pub fn read_journal(&self, mut each: impl FnMut(JournalLine)) -> Result<Unread> {
         let path = self.journal();
-        let mut lines = BufReader::new(File::open(&path).map_err(StoreError::io("read", &path))?);
+        let missing = || StoreError::io("read", &path)(Errno::ENOENT.into());
+        let mut lines = self.lines(0)?.ok_or_else(missing)?;
         let mut unread = Unread::default();
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            if lines.read_until(b'\n', &mut line).map_err(StoreError::io("read", &path))? == 0 {
-                return Ok(unread);
-            }
-            if line.last() != Some(&b'\n') {
-                unread.torn = true;
-                return Ok(unread);
-            }
-            match parse(&path, &line)? {
+        while let Some(line) = lines.next_line()? {
+            match line {
                 Some(line) => each(line),
                 None => unread.lines += 1,
             }
         }
+        unread.torn = lines.torn;
+        Ok(unread)
+    }
+
+    /// The lines of the journal from a place on, the beginning of one; `None` if there is no journal.
+    pub(crate) fn lines(&self, from: u64) -> Result<Option<Lines>> {
+        let path = self.journal();
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            // A run that was killed before its first line.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(StoreError::io("read", &path)(e)),
+        };
+        file.seek(SeekFrom::Start(from)).map_err(StoreError::io("read", &path))?;
+        Ok(Some(Lines { path, file: BufReader::new(file), line: Vec::new(), to: from, torn: false }))
+    }
+}
+
+/// A journal, line by line.
+pub(crate) struct Lines {
+    path: PathBuf,
+    file: BufReader<File>,
+    line: Vec<u8>,
+    /// Where the next line begins.
+    pub(crate) to: u64,
+    /// What follows has no end.
+    pub(crate) torn: bool,
+}
+
+impl Lines {
+    /// The next line, whatever it is; `None` behind the last whole one.
+    fn next_bytes(&mut self) -> Result<Option<&[u8]>> {
+        self.line.clear();
+        let read = self.file.read_until(b'\n', &mut self.line).map_err(StoreError::io("read", &self.path))?;
+        self.torn = read > 0 && self.line.last() != Some(&b'\n');
+        if read == 0 || self.torn {
+            return Ok(None);
+        }
+        self.to += read as u64;
+        Ok(Some(&self.line))
+    }
+
+    /// The next line, `Some(None)` if it is no event that this flow knows; `None` behind the last whole one.
+    pub(crate) fn next_line(&mut self) -> Result<Option<Option<JournalLine>>> {
+        let path = self.path.clone();
+        self.next_bytes()?.map(|line| parse(&path, line)).transpose()
     }
 }
 
@@ -116,11 +171,11 @@ pub struct Unread {
     pub torn: bool,
 }
 
-/// The journal of the run at hand.
-#[derive(Debug)]
+/// The journal of the run at hand. Clones write the same one, one after the other.
+#[derive(Clone, Debug)]
 pub struct Journal {
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
 }
 
 impl Journal {
@@ -128,9 +183,14 @@ impl Journal {
     ///
     /// # Errors
     /// The disk is full: nothing of them is in the journal then.
-    pub fn append(&mut self, lines: &[JournalLine]) -> Result<()> {
+    pub fn append(&self, lines: &[JournalLine]) -> Result<()> {
+        self.add(lines, false).map(drop)
+    }
+
+    /// Appends lines with one write, and says where the journal ends then. With `sync` it returns when they are on the disk.
+    pub(crate) fn add(&self, lines: &[JournalLine], sync: bool) -> Result<u64> {
         if lines.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         let failed = |e| StoreError::io("write", &self.path)(e);
         let mut bytes = Vec::with_capacity(256 * lines.len());
@@ -139,11 +199,18 @@ impl Journal {
             bytes.push(b'\n');
         }
         let before = self.file.metadata().map_err(failed)?.len();
-        self.file.write_all(&bytes).map_err(|e| {
+        let written = (&*self.file).write_all(&bytes).and_then(|()| if sync { self.file.sync_data() } else { Ok(()) });
+        written.map(|()| before + bytes.len() as u64).map_err(|e| {
             // Half a line would swallow the next one.
             let _ = self.file.set_len(before);
-            StoreError::io("write", &self.path)(e)
+            failed(e)
         })
+    }
+
+    /// The run that it tells of.
+    pub(crate) fn run(&self) -> RunId {
+        let folder = self.path.parent().and_then(Path::file_name).unwrap_or_default();
+        RunId(folder.to_string_lossy().into_owned())
     }
 }
 

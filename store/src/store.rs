@@ -8,12 +8,13 @@ use std::{
     path::Path,
 };
 
-use flow_core::{Digest, RunId, StepResult};
+use flow_core::{Digest, JournalLine, RunId, StepResult};
 use nix::fcntl::Flock;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    Batch, HISTORY, Holder, Last, Objects, Observation, Result, Results, StoreDir, StoreError,
+    Batch, Commit, HISTORY, Holder, Journal, Last, Objects, Observation, Rebuilt, Result, Results, StoreDir,
+    commit::{MARK, Mark},
     db::{Db, DbBatch},
 };
 
@@ -24,6 +25,7 @@ pub struct Store {
     db: Db,
     /// The next slot of each shape's ring, for shapes that this process has seen.
     slots: RefCell<HashMap<String, u8>>,
+    pub(crate) rebuilt: Option<Rebuilt>,
     /// Given back last: after the database is closed.
     lock: Held,
 }
@@ -37,29 +39,14 @@ impl Drop for Held {
     }
 }
 
-/// A batch that is not written yet.
-pub struct Commit {
-    db: Db,
-    writes: DbBatch,
-}
-
-impl Commit {
-    /// Writes it, all of it or nothing, and returns when no kill can undo it.
-    ///
-    /// # Errors
-    /// The disk is full, or the database is damaged. What was there before still is.
-    pub fn apply(self) -> Result<()> {
-        self.db.write(self.writes)
-    }
-}
-
 impl Store {
     /// Opens the store in `path`, which is made where it is missing. While somebody else holds it, `waiting` is asked every
-    /// 100 ms whether to go on waiting, with who it is; `ControlFlow::Break` gives up with [`StoreError::Held`]. The lock of
-    /// a process that died is waited for up to 3 s without asking.
+    /// 100 ms whether to go on waiting, with who it is; `ControlFlow::Break` gives up with [`StoreError::Held`](crate::StoreError::Held). The lock of
+    /// a process that died is waited for up to 3 s without asking. What journals have and the database has not is put there,
+    /// and a damaged database is made anew from them: [`Store::rebuilt`].
     ///
     /// # Errors
-    /// The store is held, of a newer format, on a network file system, damaged, or cannot be written.
+    /// The store is held, of a newer format, on a network file system, or cannot be read or written.
     pub fn open(path: &Path, me: &Holder, waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Store> {
         let dir = StoreDir::create(path)?;
         let lock = Held(dir.lock(me, waiting)?);
@@ -84,18 +71,18 @@ impl Store {
         Ok((store, run))
     }
 
-    /// Of a lock that was taken; gives it back with the error.
-    pub(crate) fn with(dir: StoreDir, lock: Held) -> Result<Store, (Held, StoreError)> {
-        let objects = dir.objects();
-        match objects.sweep_workplace().and_then(|()| Db::open(&dir)) {
-            Ok(db) => Ok(Store { objects, dir, db, slots: RefCell::default(), lock }),
-            Err(error) => Err((lock, error)),
-        }
+    pub(crate) fn of(dir: StoreDir, db: Db, lock: Held) -> Store {
+        Store { objects: dir.objects(), dir, db, slots: RefCell::default(), rebuilt: None, lock }
     }
 
     /// Closes the database and keeps the lock.
     pub(crate) fn close(self) -> Held {
         self.lock
+    }
+
+    /// The database was made anew when the store was opened.
+    pub fn rebuilt(&self) -> Option<&Rebuilt> {
+        self.rebuilt.as_ref()
     }
 
     /// Its folder.
@@ -108,35 +95,71 @@ impl Store {
         &self.objects
     }
 
-    /// Writes a batch, all of it or nothing, and returns when no kill can undo it.
+    /// Begins a run, named by [`Store::open_for_run`] or after all that are there: its folder and its journal.
+    ///
+    /// # Errors
+    /// It exists already; the disk is full, or the database damaged.
+    pub fn begin(&self, run: &RunId) -> Result<Journal> {
+        // Newer runs were removed while the clock was ahead. They are not coming back, and this one is to be replayed.
+        if self.mark()?.is_some_and(|mark| mark.run >= *run) {
+            self.move_mark(Mark { run: run.clone(), to: 0 })?;
+        }
+        self.dir.run(run).create()
+    }
+
+    /// What lines of a journal come to, and what else is to be written with them, to be [applied](Commit::apply) on whatever
+    /// thread has time to wait for the disk. That is to happen in the order in which this was called.
+    ///
+    /// # Errors
+    /// The database is damaged.
+    pub fn commit(&self, journal: &Journal, lines: Vec<JournalLine>, batch: &Batch) -> Result<Commit> {
+        let writes = self.writes(&lines, batch)?;
+        Ok(Commit { dir: self.dir.clone(), db: self.db.clone(), journal: journal.clone(), lines, writes })
+    }
+
+    /// Writes changes that no journal tells of, all of them or none, and returns when no kill can undo it.
     ///
     /// # Errors
     /// The disk is full, or the database is damaged. What was there before still is.
     pub fn apply(&self, batch: &Batch) -> Result<()> {
-        if batch.is_empty() { Ok(()) } else { self.commit(batch)?.apply() }
+        if batch.is_empty() { Ok(()) } else { self.db.write(self.writes(&[], batch)?) }
     }
 
-    /// The same in two parts: what a batch comes to, to be written on whatever thread has time to wait for the disk. Batches are
-    /// to be written in the order in which this was called.
-    ///
-    /// # Errors
-    /// The database is damaged.
-    pub fn commit(&self, batch: &Batch) -> Result<Commit> {
+    pub(crate) fn writes(&self, lines: &[JournalLine], batch: &Batch) -> Result<DbBatch> {
+        let mut recorded = Batch::new();
+        lines.iter().for_each(|line| recorded.take_in(line));
         let mut writes = DbBatch::default();
         for digest in &batch.forgotten {
             writes.delete(result_key(digest));
         }
-        for result in &batch.results {
-            writes.put(result_key(&result.fingerprint), json(result));
+        for batch in [&recorded, batch] {
+            for result in &batch.results {
+                writes.put(result_key(&result.fingerprint), json(result));
+            }
+            for (workflow, label, last) in &batch.last {
+                writes.put(last_key(workflow, label), json(last));
+            }
+            for (shape, observation) in &batch.observed {
+                let slot = self.slot(shape)?;
+                writes.put(history_key(shape, Some(slot)), json(observation));
+            }
         }
-        for (workflow, label, last) in &batch.last {
-            writes.put(last_key(workflow, label), json(last));
-        }
-        for (shape, observation) in &batch.observed {
-            let slot = self.slot(shape)?;
-            writes.put(history_key(shape, Some(slot)), json(observation));
-        }
-        Ok(Commit { db: self.db.clone(), writes })
+        Ok(writes)
+    }
+
+    /// How far the journals are in the database; `None` if an earlier flow made it.
+    pub(crate) fn mark(&self) -> Result<Option<Mark>> {
+        self.get(MARK)
+    }
+
+    pub(crate) fn move_mark(&self, mark: Mark) -> Result<()> {
+        let mut writes = DbBatch::default();
+        writes.put(MARK.to_vec(), json(&mark));
+        self.db.write(writes)
+    }
+
+    pub(crate) fn write(&self, writes: DbBatch) -> Result<()> {
+        self.db.write(writes)
     }
 
     /// The place of the next observation in a shape's ring: behind the newest, over the oldest.
@@ -161,6 +184,16 @@ impl Store {
     /// There is a result under a fingerprint.
     pub(crate) fn has(&self, fingerprint: &Digest) -> Result<bool> {
         Ok(self.db.get(&result_key(fingerprint))?.is_some())
+    }
+
+    /// How many results there are.
+    pub(crate) fn count(&self) -> Result<usize> {
+        let mut count = 0;
+        self.db.scan(b"r", |_, _| {
+            count += 1;
+            Ok(())
+        })?;
+        Ok(count)
     }
 
     /// Every result, in no order that means anything.
@@ -201,7 +234,7 @@ impl Store {
             }
             Ok(())
         })?;
-        let count = gone.deletes();
+        let count = gone.len();
         self.db.write(gone)?;
         Ok(count)
     }
@@ -257,7 +290,7 @@ impl Results for Store {
     }
 }
 
-fn json(value: &impl Serialize) -> Vec<u8> {
+pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
     // Our own types with string keys: there is nothing in them that JSON cannot hold.
     serde_json::to_vec(value).unwrap_or_default()
 }

@@ -4,11 +4,12 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use flow_core::{JournalLine, RunEvent, RunId, RunStart};
-use flow_exec::{SessionRequest, Workspace, clock};
-use flow_store::{Holder, Replay, Results, RunDir, Store, StoreDir, StoreError};
+use flow_exec::{Knowledge, Session, SessionRequest, Workspace, clock};
+use flow_store::{Holder, Rebuilt, Replay, Results, RunDir, Store, StoreDir, StoreError};
 
 use crate::args::{About, Global, OfRun, Selection};
 use crate::error::CliError;
+use crate::output::{NOTE, Output, styled};
 use crate::screen::View;
 
 /// A store that exists, and the workspace it belongs to.
@@ -101,14 +102,30 @@ pub(crate) fn run(global: &Global, of: &OfRun) -> Result<(Place, RunDir, View), 
     Ok((place, dir, view))
 }
 
-/// Results that are kept: from the database, or from the journals while somebody else holds it or where it is damaged.
-pub(crate) fn results(store: &StoreDir) -> Result<Box<dyn Results>, CliError> {
+/// Results that are kept: from the database, or from the journals while somebody else holds it or where it cannot be used.
+pub(crate) fn results(store: &StoreDir, output: &mut Output) -> Result<Box<dyn Results>, CliError> {
     match Store::open(store.path(), &me(), |_| ControlFlow::Break(())) {
-        Ok(store) => Ok(Box::new(store)),
-        Err(StoreError::Held { .. } | StoreError::Damaged { .. } | StoreError::Io { .. }) => {
-            Ok(Box::new(Replay::read(store)?))
+        Ok(store) => {
+            mended(store.rebuilt(), output)?;
+            Ok(Box::new(store))
         }
+        Err(StoreError::Held { .. } | StoreError::Io { .. }) => Ok(Box::new(Replay::read(store)?)),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// What is known of earlier work of a workflow.
+pub(crate) fn knowledge(session: &Session, output: &mut Output) -> Result<Knowledge, CliError> {
+    let knowledge = Knowledge::open(session, &doing())?;
+    mended(knowledge.rebuilt(), output)?;
+    Ok(knowledge)
+}
+
+/// Says that the database had to be made anew.
+pub(crate) fn mended(rebuilt: Option<&Rebuilt>, output: &mut Output) -> Result<(), CliError> {
+    match rebuilt {
+        Some(rebuilt) => Ok(output.error(format!("{} {rebuilt}", styled(NOTE, "repaired:")))?),
+        None => Ok(()),
     }
 }
 
@@ -172,18 +189,8 @@ pub(crate) fn workspace(global: &Global, workflow: Option<&Path>) -> Result<Work
 
 /// The first line of a run's journal; `None` where it has none.
 fn start(run: &RunDir) -> Result<Option<RunStart>, CliError> {
-    use std::io::{BufRead, BufReader};
-    let Ok(file) = std::fs::File::open(run.journal()) else { return Ok(None) };
-    let mut line = String::new();
-    if BufReader::new(file).read_line(&mut line).is_err() {
-        return Ok(None);
-    }
-    match serde_json::from_str::<JournalLine>(&line) {
-        Ok(JournalLine { event: RunEvent::RunStarted(start), .. }) if start.format > flow_core::JOURNAL_FORMAT => {
-            let (path, found, known) = (run.journal(), start.format, flow_core::JOURNAL_FORMAT);
-            Err(StoreError::Newer { path, found, known }.into())
-        }
-        Ok(JournalLine { event: RunEvent::RunStarted(start), .. }) => Ok(Some(*start)),
+    match run.first_line()? {
+        Some(JournalLine { event: RunEvent::RunStarted(start), .. }) => Ok(Some(*start)),
         _ => Ok(None),
     }
 }

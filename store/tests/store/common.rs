@@ -4,10 +4,12 @@ use std::{
     fs,
     ops::ControlFlow,
     path::{Path, PathBuf},
+    process::Command,
 };
 
-use flow_core::{Digest, RunId, StepResult};
-use flow_store::{Holder, Store, StoreError};
+use flow_core::{Digest, InstanceId, JournalLine, RunEvent, RunId, StepResult};
+use flow_store::{Batch, Holder, Journal, Store, StoreError};
+use serde_json::Value;
 use tempfile::TempDir;
 
 pub(crate) fn scratch() -> TempDir {
@@ -26,6 +28,25 @@ pub(crate) fn me(doing: &str) -> Holder {
 /// Opens, and refuses to wait.
 pub(crate) fn open(path: &Path) -> Result<Store, StoreError> {
     Store::open(path, &me("flow run a.yaml"), |_| ControlFlow::Break(()))
+}
+
+/// The line of a journal that records a result.
+pub(crate) fn recorded(result: &StepResult, parts: Value) -> JournalLine {
+    let event = RunEvent::Recorded { instance: InstanceId(0), result: Box::new(result.clone()), parts };
+    JournalLine { at: result.ended_at, event }
+}
+
+/// Writes lines as a run does: to its journal, then to the database.
+pub(crate) fn keep(store: &Store, journal: &Journal, lines: Vec<JournalLine>) -> Result<(), StoreError> {
+    Ok(store.commit(journal, lines, &Batch::new())?.apply().map(drop)?)
+}
+
+/// Records one result in a run of its own, and says in which.
+pub(crate) fn record(store: &Store, result: &StepResult, parts: Value) -> RunId {
+    let run = RunId(format!("{:04}", store.dir().runs().expect("runs").len()));
+    let journal = store.begin(&run).expect("a run");
+    keep(store, &journal, vec![recorded(result, parts)]).expect("recorded");
+    run
 }
 
 pub(crate) fn write(path: impl AsRef<Path>, text: &str) -> PathBuf {
@@ -52,4 +73,27 @@ pub(crate) fn result(label: &str, salt: u64) -> StepResult {
         },
     }))
     .expect("a result")
+}
+
+/// A small file system at a folder; unmounted when dropped.
+pub(crate) struct Tiny(pub(crate) PathBuf);
+
+impl Tiny {
+    /// None, said, where the user may not mount: only root can.
+    #[expect(clippy::print_stderr, reason = "what was not tested is said")]
+    pub(crate) fn at(path: &Path, size: &str) -> Option<Tiny> {
+        let size = format!("size={size}");
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(path).output();
+        let mounted = mount.is_ok_and(|output| output.status.success());
+        if !mounted {
+            eprintln!("skipped: only root can mount the small file system that this test fills");
+        }
+        mounted.then(|| Tiny(path.to_owned()))
+    }
+}
+
+impl Drop for Tiny {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
 }

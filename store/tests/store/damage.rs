@@ -8,27 +8,22 @@ use std::{
     process::Command,
 };
 
-use flow_core::{InstanceId, JournalLine, RunEvent, RunId, StepResult};
-use flow_store::{Batch, Diagnosis, Keep, Results, Store, StoreError, doctor, gc};
+use flow_core::{RunId, StepResult};
+use flow_store::{Diagnosis, Keep, Results, Store, doctor, gc};
 use serde_json::json;
 
-use crate::common::{me, open, result, scratch};
+use crate::common::{Tiny, keep, me, open, recorded, result, scratch};
 
 /// A run that recorded `n` results with an output each.
 fn run(dir: &Path, n: u64) -> Vec<StepResult> {
     let store = open(dir).unwrap();
-    let mut journal = store.dir().run(&RunId("20260208-153012-3f2a".into())).create().unwrap();
+    let journal = store.begin(&RunId("20260208-153012-3f2a".into())).unwrap();
     let mut results = vec![];
     for salt in 0..n {
         let mut kept = result(&format!("solo[batch={salt}]"), salt);
         let artifact = store.objects().store_bytes(format!("output {salt}").as_bytes()).unwrap();
         kept.outputs.insert("out".into(), artifact);
-        let parts = json!({"batch": salt});
-        let mut batch = Batch::new();
-        batch.record(&kept, &parts);
-        store.apply(&batch).unwrap();
-        let event = RunEvent::Recorded { instance: InstanceId(0), result: Box::new(kept.clone()), parts };
-        journal.append(&[JournalLine { at: salt, event }]).unwrap();
+        keep(&store, &journal, vec![recorded(&kept, json!({"batch": salt}))]).unwrap();
         results.push(kept);
     }
     results
@@ -91,18 +86,14 @@ fn a_damaged_database_is_moved_aside_and_rebuilt_from_the_journals() {
         let usable = |store: &Store| {
             results.iter().all(|kept| store.result(&kept.fingerprint).is_ok_and(|found| found.as_ref() == Some(kept)))
         };
-        let before = open(dir.path());
-        let (store, found) = match before {
-            Err(error) => {
-                assert!(matches!(error, StoreError::Damaged { .. }), "at {at}: {error}");
-                assert!(error.to_string().contains("flow doctor"), "{error}");
-                examine(dir.path(), false)
-            }
-            Ok(store) => {
-                drop(store);
-                examine(dir.path(), false)
-            }
-        };
+        let store = open(dir.path()).unwrap_or_else(|error| panic!("at {at}: {error}"));
+        if let Some(rebuilt) = store.rebuilt() {
+            assert_eq!((rebuilt.results, rebuilt.runs), (300, 1));
+            assert!(rebuilt.aside.as_ref().unwrap().join("db").exists(), "the old one is kept");
+            assert!(usable(&store), "at {at}, {len} bytes");
+        }
+        drop(store);
+        let (store, found) = examine(dir.path(), false);
         assert!(usable(&store), "at {at}, {len} bytes: {found:?}");
         drop(store);
         assert!(usable(&open(dir.path()).unwrap()));
@@ -143,35 +134,13 @@ fn what_doctor_did_is_told() {
     assert!(again.dropped.is_empty() && again.rebuilt.is_none(), "{again:?}");
 }
 
-/// A file system of 8 MiB; none where this user may not mount one.
-struct Tiny(tempfile::TempDir);
-
-impl Tiny {
-    /// None, said, where the user may not mount: only root can.
-    #[expect(clippy::print_stderr, reason = "what was not tested is said")]
-    fn new() -> Option<Tiny> {
-        let tiny = Tiny(scratch());
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]).arg(tiny.0.path()).output();
-        let mounted = mount.is_ok_and(|output| output.status.success());
-        if !mounted {
-            eprintln!("skipped: only root can mount the small file system that this test fills");
-        }
-        mounted.then_some(tiny)
-    }
-}
-
-impl Drop for Tiny {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
-
 #[test]
 fn a_full_disk_is_an_error_and_loses_nothing() {
-    let Some(tiny) = Tiny::new() else { return };
-    let path = tiny.0.path().join(".flow");
+    let dir = scratch();
+    let Some(tiny) = Tiny::at(dir.path(), "8m") else { return };
+    let path = tiny.0.join(".flow");
     let store = open(&path).unwrap();
-    let mut journal = store.dir().run(&RunId("20260208-153012-3f2a".into())).create().unwrap();
+    let journal = store.begin(&RunId("20260208-153012-3f2a".into())).unwrap();
     let mut kept = vec![];
     let mut errors = vec![];
     for salt in 0..20_000 {
@@ -179,13 +148,9 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
         let step =
             store.objects().store_bytes(&vec![b'x'; 2_000 + usize::try_from(salt).unwrap()]).and_then(|artifact| {
                 wanted.outputs.insert("out".into(), artifact);
-                let mut batch = Batch::new();
-                batch.record(&wanted, &json!({}));
-                store.apply(&batch)?;
+                keep(&store, &journal, vec![recorded(&wanted, json!({}))])?;
                 kept.push(wanted.clone());
-                let event =
-                    RunEvent::Recorded { instance: InstanceId(0), result: Box::new(wanted.clone()), parts: json!({}) };
-                journal.append(&[JournalLine { at: salt, event }])
+                Ok(())
             });
         if let Err(error) = step {
             errors.push(error.to_string());
@@ -198,7 +163,7 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
     assert!(errors.iter().any(|error| error.contains("flow gc")), "{errors:?}");
     drop(store);
     // Room again, as `flow gc` or the user makes it.
-    let room = Command::new("mount").args(["-o", "remount,size=64m"]).arg(tiny.0.path()).status();
+    let room = Command::new("mount").args(["-o", "remount,size=64m"]).arg(&tiny.0).status();
     assert!(room.unwrap().success());
     let (store, found) = examine(&path, true);
     assert!(found.dropped.is_empty(), "{found:?}");
@@ -212,21 +177,17 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
 
 #[test]
 fn gc_makes_room_where_there_is_none_left() {
-    let Some(tiny) = Tiny::new() else { return };
-    let path = tiny.0.path().join(".flow");
+    let dir = scratch();
+    let Some(tiny) = Tiny::at(dir.path(), "8m") else { return };
+    let path = tiny.0.join(".flow");
     let store = open(&path).unwrap();
-    let mut journal = store.dir().run(&RunId("20260208-153012-3f2a".into())).create().unwrap();
+    let journal = store.begin(&RunId("20260208-153012-3f2a".into())).unwrap();
     let mut kept = vec![];
     for salt in 0..20_000 {
         let mut wanted = result(&format!("solo[batch={salt}]"), salt);
         let step = store.objects().store_bytes(format!("{salt:>9000}").as_bytes()).and_then(|artifact| {
             wanted.outputs.insert("out".into(), artifact);
-            let mut batch = Batch::new();
-            batch.record(&wanted, &json!({}));
-            store.apply(&batch)?;
-            let event =
-                RunEvent::Recorded { instance: InstanceId(0), result: Box::new(wanted.clone()), parts: json!({}) };
-            journal.append(&[JournalLine { at: salt, event }])
+            keep(&store, &journal, vec![recorded(&wanted, json!({}))])
         });
         if step.is_err() {
             break;
@@ -235,7 +196,7 @@ fn gc_makes_room_where_there_is_none_left() {
     }
     drop((journal, store));
     // Somebody else takes the last byte.
-    let mut rest = fs::File::create(tiny.0.path().join("rest")).unwrap();
+    let mut rest = fs::File::create(tiny.0.join("rest")).unwrap();
     while rest.write_all(&[0]).is_ok() {}
     let freed = gc(&path, &me("flow gc"), Keep { runs: 0, since: None }, false).unwrap();
     assert!(kept.len() > 100 && freed.results >= kept.len() && freed.bytes > 3 << 20, "{}: {freed:?}", kept.len());

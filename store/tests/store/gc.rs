@@ -3,15 +3,14 @@
 use std::fs;
 
 use flow_core::{InstanceId, JournalLine, Machine, RunEvent, RunId, RunStart, StepResult};
-use flow_store::{Batch, Keep, Replay, Results, Store};
+use flow_store::{Keep, Replay, Results, Store};
 use serde_json::json;
 
-use crate::common::{open, result, scratch, write};
+use crate::common::{keep, open, recorded, result, scratch, write};
 
 /// A run of a workflow that records some results and reuses others.
 fn run(store: &Store, file: &str, id: &str, records: &[StepResult], reuses: &[&StepResult]) {
-    let run = store.dir().run(&RunId(id.into()));
-    let mut journal = run.create().unwrap();
+    let journal = store.begin(&RunId(id.into())).unwrap();
     let start = RunStart {
         format: 1,
         run: RunId(id.into()),
@@ -27,12 +26,7 @@ fn run(store: &Store, file: &str, id: &str, records: &[StepResult], reuses: &[&S
         pid: 1,
     };
     let mut lines = vec![JournalLine { at: 1, event: RunEvent::RunStarted(Box::new(start)) }];
-    let mut batch = Batch::new();
-    for kept in records {
-        batch.record(kept, &json!({}));
-        let event = RunEvent::Recorded { instance: InstanceId(0), result: Box::new(kept.clone()), parts: json!({}) };
-        lines.push(JournalLine { at: 2, event });
-    }
+    lines.extend(records.iter().map(|kept| recorded(kept, json!({}))));
     for kept in reuses {
         let event = RunEvent::Cached {
             instance: InstanceId(1),
@@ -42,9 +36,8 @@ fn run(store: &Store, file: &str, id: &str, records: &[StepResult], reuses: &[&S
         };
         lines.push(JournalLine { at: 3, event });
     }
-    store.apply(&batch).unwrap();
-    journal.append(&lines).unwrap();
-    write(run.path().join("attempts/0/log"), "epoch 1\n");
+    keep(store, &journal, lines).unwrap();
+    write(store.dir().run(&RunId(id.into())).path().join("attempts/0/log"), "epoch 1\n");
 }
 
 #[test]
@@ -103,13 +96,9 @@ fn what_was_accepted_stays_with_the_run_before_it_and_with_runs_that_reuse_it() 
         ..old.clone()
     };
     run(&store, "a.yaml", "1", std::slice::from_ref(&old), &[]);
-    let mut batch = Batch::new();
-    batch.record(&kept, &json!({}));
-    store.apply(&batch).unwrap();
     let accepted = RunEvent::Accepted { file: "a.yaml".into(), reason: "only a comment".into() };
-    let recorded = RunEvent::Recorded { instance: InstanceId(0), result: Box::new(kept.clone()), parts: json!({}) };
-    let lines = [accepted, recorded].map(|event| JournalLine { at: 2, event });
-    store.dir().run(&RunId("2".into())).create().unwrap().append(&lines).unwrap();
+    let lines = vec![JournalLine { at: 2, event: accepted }, recorded(&kept, json!({}))];
+    keep(&store, &store.begin(&RunId("2".into())).unwrap(), lines).unwrap();
 
     let one = Keep { runs: 1, since: None };
     let freed = store.gc(one, false).unwrap();

@@ -7,5 +7,6 @@ mod gc;
 mod inputs;
 mod kill;
 mod lock;
+mod order;
 mod results;
 mod runs;

@@ -1,7 +1,6 @@
 //! Results, last fingerprints and history: what is applied is there after the store is opened again, and in no other place.
 
-use crate::common::{open, result, scratch, write};
-use flow_core::{InstanceId, JournalLine, RunEvent};
+use crate::common::{keep, open, record, recorded, result, scratch, write};
 use flow_store::{Batch, HISTORY, Replay, Results, StoreError, shapes};
 use serde_json::json;
 
@@ -11,9 +10,7 @@ fn what_was_applied_is_there_after_reopening() {
     let kept = result("solo[batch=16]", 16);
     {
         let store = open(dir.path()).unwrap();
-        let mut batch = Batch::new();
-        batch.record(&kept, &json!({"batch": 16}));
-        store.apply(&batch).unwrap();
+        record(&store, &kept, json!({"batch": 16}));
     }
     let store = open(dir.path()).unwrap();
     assert_eq!(store.result(&kept.fingerprint).unwrap(), Some(kept.clone()));
@@ -54,9 +51,7 @@ fn values_of_any_size_are_kept_and_do_not_pile_up_in_the_database() {
     let store = open(dir.path()).unwrap();
     let parts = json!({"files": (0..5_000).map(|n| format!("{n:064}")).collect::<Vec<_>>()});
     for salt in 0..20 {
-        let mut batch = Batch::new();
-        batch.record(&result("all", salt), &parts);
-        store.apply(&batch).unwrap();
+        record(&store, &result("all", salt), parts.clone());
     }
     assert_eq!(store.last("feb08", "all").unwrap().unwrap().parts, parts);
     let blobs = std::fs::read_dir(dir.path().join("db/blobs")).map_or(0, Iterator::count);
@@ -82,12 +77,8 @@ fn make_format_1() {
     let store = open(dir).unwrap();
     let mut kept = result("solo[batch=16]", 16);
     kept.outputs.insert("out".into(), store.objects().store_bytes(b"hello\n").unwrap());
-    let mut batch = Batch::new();
-    batch.record(&kept, &json!({"batch": 16}));
-    store.apply(&batch).unwrap();
-    let event =
-        RunEvent::Recorded { instance: InstanceId(0), result: Box::new(kept.clone()), parts: json!({"batch": 16}) };
-    store.dir().run(&kept.run).create().unwrap().append(&[JournalLine { at: 1, event }]).unwrap();
+    let journal = store.begin(&kept.run).unwrap();
+    keep(&store, &journal, vec![recorded(&kept, json!({"batch": 16}))]).unwrap();
 }
 
 #[test]

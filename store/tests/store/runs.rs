@@ -27,7 +27,7 @@ fn append_raw(run: &RunDir, bytes: &[u8]) {
 fn a_torn_or_unknown_line_costs_itself_only() {
     let dir = scratch();
     let run = StoreDir::create(dir.path()).unwrap().run(&RunId("20260208-1".into()));
-    let mut journal = run.create().unwrap();
+    let journal = run.create().unwrap();
     journal.append(&[settled(0), settled(1)]).unwrap();
     append_raw(&run, b"{\"at\":1,\"event\":\"of_a_later_flow\"}\n\xff\xfe\n");
     journal.append(&[settled(2)]).unwrap();
@@ -55,7 +55,7 @@ fn a_follower_sees_each_line_once_and_whole() {
     let run = StoreDir::create(dir.path()).unwrap().run(&RunId("20260208-1".into()));
     let mut follow = Follow::new(&run);
     assert_eq!(follow.poll().unwrap(), [], "before there is a journal");
-    let mut journal = run.create().unwrap();
+    let journal = run.create().unwrap();
     journal.append(&[settled(0)]).unwrap();
     assert_eq!(follow.poll().unwrap(), [settled(0)]);
     let line = serde_json::to_string(&settled(1)).unwrap() + "\n";

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::plan::Accepted;
 use flow_exec::Session;
+use flow_store::Rebuilt;
 
 use super::Done;
 use crate::args::{About, Global, Selection};
@@ -40,7 +41,11 @@ impl Accept {
         }
         let request = place::session(global, &self.about, &self.selection)?;
         let session = Session::open(&request, &crate::builtins::Steps::new())?;
-        let accepted = flow_exec::accept(&session, &self.steps, self.reason.trim(), |_| ControlFlow::Break(()))?;
+        let mut rebuilt = None;
+        let mended = |found: &Rebuilt| rebuilt = Some(found.clone());
+        let accepted =
+            flow_exec::accept(&session, &self.steps, self.reason.trim(), |_| ControlFlow::Break(()), mended)?;
+        place::mended(rebuilt.as_ref(), output)?;
         let label = |id: &flow_core::InstanceId| session.expansion.instances[id.index()].label.to_string();
         let mut refused = false;
         for one in &accepted {

@@ -41,7 +41,7 @@ struct Side {
 impl Diff {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let place = Place::find(global, &self.about)?;
-        let results = place::results(&place.store)?;
+        let results = place::results(&place.store, output)?;
         let side = |run: &str| -> Result<Side, CliError> { side(place.view(Some(run))?.1, &*results) };
         let lines = compare(&side(&self.before)?, &side(&self.after)?);
         if lines.is_empty() {

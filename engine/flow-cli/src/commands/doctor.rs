@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_store::{Diagnosis, doctor};
+use flow_store::{Diagnosis, StoreDir, doctor};
 
 use super::Done;
 use crate::args::{About, Global};
@@ -15,8 +15,8 @@ use crate::words;
 /// Arguments of `flow doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A database that cannot be read is moved aside and rebuilt from the journals of the runs. A result whose files are
-gone or damaged is dropped: the next run makes it again. Processes that a killed run left alive are killed.")]
+A database that is damaged is moved aside and made anew from the journals of the runs. A result whose files are gone
+or damaged is dropped: the next run makes it again. Processes that a killed run left alive are killed.")]
 pub(crate) struct Doctor {
     /// Read every file and hash it again, which takes as long as reading the store does
     #[arg(long)]
@@ -27,6 +27,11 @@ pub(crate) struct Doctor {
 
 impl Doctor {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let workspace = place::workspace(global, self.about.workflow.as_deref())?;
+        if let Some(was) = StoreDir::mend_format(&workspace.store, &place::me(), |_| ControlFlow::Break(()))? {
+            let mended = "the file that tells the store's format was damaged";
+            output.line(format!("{} {mended} ({was}); the runs tell what it was", styled(NOTE, "repaired:")))?;
+        }
         let place = Place::find(global, &self.about)?;
         let (_store, found) = doctor(place.store.path(), &place::me(), |_| ControlFlow::Break(()), self.contents)?;
         if let Some(strays) = flow_exec::keeper::kill_strays(place.store.path()) {
@@ -43,13 +48,7 @@ fn render(found: &Diagnosis) -> Vec<String> {
     let mut out = Vec::new();
     let note = |text: String| format!("{} {text}", styled(NOTE, "repaired:"));
     if let Some(rebuilt) = &found.rebuilt {
-        out.push(note(format!(
-            "the database was damaged ({}); it was made anew from {} with {}, the old one is in {}",
-            rebuilt.because,
-            words::count(rebuilt.runs as usize, "journal"),
-            words::count(rebuilt.results, "result"),
-            rebuilt.aside.display()
-        )));
+        out.push(note(rebuilt.to_string()));
     }
     for (label, why) in &found.dropped {
         out.push(note(format!("the result of {label} was dropped: {why}")));

@@ -39,6 +39,7 @@ impl Gc {
         let since = (self.days > 0).then(|| clock::unix_millis().saturating_sub(self.days.saturating_mul(DAY)));
         let keep = Keep { runs: self.runs, since };
         let freed = flow_store::gc(place.store.path(), &place::me(), keep, self.dry_run)?;
+        place::mended(freed.rebuilt.as_ref(), output)?;
         output.line(render(&freed, self.dry_run))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -7,7 +7,7 @@ use flow_core::plan::{Item, Plan as CorePlan, State};
 use flow_core::sched::{Estimate, Task, policy};
 use flow_core::why::sentence;
 use flow_core::{Expansion, JournalLine, Outcome, Planned, RunEvent};
-use flow_exec::{ForceRequest, Forecast, Knowledge, Session, SessionRequest};
+use flow_exec::{ForceRequest, Forecast, Session, SessionRequest};
 
 use super::{Done, predict::takes};
 use crate::args::{About, Global, Selection};
@@ -61,7 +61,7 @@ pub(crate) fn show(
     let wanted = session.wanted(targets)?;
     session.check_inputs(&wanted)?;
     let force = force.of(&session)?;
-    let knowledge = Knowledge::open(&session, &place::doing())?;
+    let knowledge = place::knowledge(&session, output)?;
     let plan = flow_exec::plan(&session, &knowledge, &wanted, &force)?;
     session.check_secrets(&plan)?;
     let expansion = &session.expansion;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::Span;
 use flow_core::sched::Estimate;
-use flow_exec::{Device, Knowledge, Prediction, Session};
+use flow_exec::{Device, Prediction, Session};
 use serde_json::json;
 
 use super::Done;
@@ -41,7 +41,7 @@ impl Predict {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let request = place::session(global, &self.about, &self.selection)?;
         let session = Session::open(&request, &crate::builtins::Steps::new())?;
-        let knowledge = Knowledge::open(&session, &place::doing())?;
+        let knowledge = place::knowledge(&session, output)?;
         let (predictions, devices) = flow_exec::predict(&session, &knowledge, &self.point)?;
         if self.json {
             for prediction in &predictions {

@@ -33,7 +33,7 @@ impl Report {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let (place, _, view) = place::run(global, &self.of)?;
         let text = match self.print || self.step.is_some() || global.lang.is_some() {
-            true => kept(&place, &view, self.step.as_deref(), global.lang.as_deref())?,
+            true => kept(&place, &view, self.step.as_deref(), global.lang.as_deref(), output)?,
             false => published(&place, &view)?,
         };
         output.line(text.trim_end())?;
@@ -53,12 +53,18 @@ fn published(place: &Place, view: &View) -> Result<String, CliError> {
 }
 
 /// The report as the run left it, or its words in another language. Charts are not printed.
-fn kept(place: &Place, view: &View, step: Option<&str>, lang: Option<&str>) -> Result<String, CliError> {
+fn kept(
+    place: &Place,
+    view: &View,
+    step: Option<&str>,
+    lang: Option<&str>,
+    output: &mut Output,
+) -> Result<String, CliError> {
     let asked = match step {
         Some(step) => find(view, step)?.iter().map(|shown| &*shown.label).collect(),
         None => Vec::new(),
     };
-    let results = place::results(&place.store)?;
+    let results = place::results(&place.store, output)?;
     let objects = place.store.objects();
     let builtins = flow_report::Reports::new();
     let mut reports = Vec::new();

@@ -34,7 +34,7 @@ impl Show {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let (place, _, view) = place::run(global, &self.of)?;
         let found = find(&view, &self.step)?;
-        let results = place::results(&place.store)?;
+        let results = place::results(&place.store, output)?;
         let objects = place.store.objects();
         for shown in found {
             match shown.result(&*results)? {

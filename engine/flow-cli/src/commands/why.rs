@@ -42,7 +42,7 @@ impl Why {
         let Force::Only(asked) = Force::named(&session.expansion, &self.steps).map_err(|d| session.wrong(d))? else {
             return Ok(ExitCode::SUCCESS);
         };
-        let knowledge = Knowledge::open(&session, &place::doing())?;
+        let knowledge = place::knowledge(&session, output)?;
         let plan = flow_exec::plan(&session, &knowledge, &wanted, &Force::Nothing)?;
         let label = |id: InstanceId| &*session.expansion.instances[id.index()].label;
         let mut asked: Vec<_> = plan.items.iter().filter(|item| asked.contains(&item.id)).collect();

@@ -3,6 +3,7 @@
 mod cache;
 mod corun;
 mod damage;
+mod database;
 mod diverged;
 mod examples;
 mod gpus;

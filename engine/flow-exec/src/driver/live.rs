@@ -1,7 +1,7 @@
 //! The live loop: carries events to the scheduler and performs its actions. Holds no scheduling rule.
 //!
-//! One turn: all events of an instant, one `Tick`, the actions, one write to the store, aside, then one write of
-//! the journal; only after that is the scheduler told that something is recorded.
+//! One turn: all events of an instant, one `Tick`, the actions, one write of the journal and, where something is recorded, of the
+//! database behind it, aside; only after that is the scheduler told that it is.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -18,7 +18,7 @@ use flow_core::{
     plan::Force,
     sched::{Action, Capacity, Event, Placement, Scheduler},
 };
-use flow_store::{Batch, Inputs, Journal, Objects, RunDir, Running, Status, Store, StoreError};
+use flow_store::{Batch, Commit, Inputs, Journal, Objects, RunDir, Running, Status, Store, StoreError, Unapplied};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     task::{JoinError, JoinHandle, spawn_blocking},
@@ -125,6 +125,8 @@ pub(crate) struct Live<'a> {
     pub(super) batch: Batch,
     pub(super) recorded: Vec<InstanceId>,
     committing: Option<Committing>,
+    /// What the journal had no room for. It goes before everything else.
+    unwritten: Option<Commit>,
     committed_at: Time,
     pub(super) queue: VecDeque<Event>,
     pub(super) decided: BTreeMap<InstanceId, Decided>,
@@ -155,10 +157,9 @@ pub(crate) struct Live<'a> {
     pub(crate) leftovers: Leftovers,
 }
 
-/// A batch on its way to the disk, and what is said when it is there.
+/// A batch on its way to the disk, and whom it records.
 struct Committing {
-    done: JoinHandle<flow_store::Result<()>>,
-    lines: Vec<JournalLine>,
+    done: JoinHandle<Result<Vec<JournalLine>, Unapplied>>,
     recorded: Vec<InstanceId>,
 }
 
@@ -181,7 +182,7 @@ pub(crate) struct Beginning<'a> {
 
 enum Happened {
     Keeper(keeper::Event),
-    Committed(Result<flow_store::Result<()>, JoinError>),
+    Committed(Result<Result<Vec<JournalLine>, Unapplied>, JoinError>),
     Interrupt,
     Time,
 }
@@ -215,6 +216,7 @@ impl<'a> Live<'a> {
             batch: Batch::new(),
             recorded: Vec::new(),
             committing: None,
+            unwritten: None,
             committed_at: Time(0),
             queue: VecDeque::new(),
             decided: BTreeMap::new(),
@@ -329,54 +331,69 @@ impl<'a> Live<'a> {
     }
 
     /// Writes what this turn brought, and what gathered while the last batch was written. This goes on aside, for a disk takes
-    /// its time and other steps need not wait; the journal, the screen and the scheduler hear of it when it is safe, in the order in which it happened.
+    /// its time and other steps need not wait; the screen and the scheduler hear of it when it is safe, in the order in which it happened.
     fn commit(&mut self) -> Result<(), ExecError> {
         if self.committing.is_some() || self.gather_until().is_some_and(|until| self.clock.now() < until) {
             return Ok(());
         }
-        let (lines, recorded) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.recorded));
-        if self.batch.is_empty() {
-            return self.tell(lines, recorded);
-        }
-        let commit = self.store.commit(&std::mem::take(&mut self.batch))?;
+        let (commit, recorded) = (self.gathered()?, std::mem::take(&mut self.recorded));
         self.committed_at = self.clock.now();
-        self.committing = Some(Committing { done: spawn_blocking(move || commit.apply()), lines, recorded });
+        if commit.is_quick() {
+            return self.tell(commit.apply(), recorded);
+        }
+        self.committing = Some(Committing { done: spawn_blocking(move || commit.apply()), recorded });
         Ok(())
     }
 
-    /// Until when results wait for others; not if there is nothing to write, or if nothing runs that others could come from.
-    fn gather_until(&self) -> Option<Time> {
-        (!self.batch.is_empty() && !self.attempts.is_empty()).then(|| self.committed_at + GATHER)
+    /// What is to be written.
+    fn gathered(&mut self) -> Result<Commit, ExecError> {
+        let (lines, batch) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.batch));
+        let commit = self.store.commit(&self.journal, lines, &batch)?;
+        Ok(match self.unwritten.take() {
+            Some(earlier) => earlier.with(commit),
+            None => commit,
+        })
     }
 
-    fn committed(&mut self, done: Result<flow_store::Result<()>, JoinError>) -> Result<(), ExecError> {
-        let Some(Committing { lines, recorded, .. }) = self.committing.take() else { return Ok(()) };
-        done.map_err(|e| ExecError::Fault(format!("the store could not be written: {e}")))??;
-        self.tell(lines, recorded)?;
+    /// Until when results wait for others, or for room; not if there is nothing to write, or if nothing runs that others could come
+    /// from.
+    fn gather_until(&self) -> Option<Time> {
+        let pause = if self.unwritten.is_some() { STATUS } else { GATHER };
+        let waits = self.unwritten.is_some() || !self.batch.is_empty() || !self.recorded.is_empty();
+        (waits && !self.attempts.is_empty()).then(|| self.committed_at + pause)
+    }
+
+    fn committed(&mut self, done: Result<Result<Vec<JournalLine>, Unapplied>, JoinError>) -> Result<(), ExecError> {
+        let Some(Committing { recorded, .. }) = self.committing.take() else { return Ok(()) };
+        let done = done.map_err(|e| ExecError::Fault(format!("the store could not be written: {e}")))?;
+        self.tell(done, recorded)?;
         // What has gathered since.
         self.commit()
     }
 
     /// Where the disk is full while steps run, they run on: what there is to tell waits for room.
-    fn tell(&mut self, mut lines: Vec<JournalLine>, mut recorded: Vec<InstanceId>) -> Result<(), ExecError> {
-        match self.journal.append(&lines) {
-            Ok(()) => {}
-            Err(error) if error.is_disk_full() && !self.attempts.is_empty() => {
-                lines.append(&mut self.lines);
+    fn tell(
+        &mut self,
+        done: Result<Vec<JournalLine>, Unapplied>,
+        mut recorded: Vec<InstanceId>,
+    ) -> Result<(), ExecError> {
+        match done {
+            Ok(lines) => lines.into_iter().for_each(|line| (self.observe)(Update::Event(line))),
+            Err(Unapplied::Nowhere(commit, error)) if error.is_disk_full() && !self.attempts.is_empty() => {
                 recorded.append(&mut self.recorded);
-                (self.lines, self.recorded) = (lines, recorded);
-                self.unwritten(&error);
+                self.recorded = recorded;
+                self.unwritten = Some(*commit);
+                self.say_unwritten(&error);
                 return Ok(());
             }
-            Err(error) => return Err(error.into()),
+            Err(unapplied) => return Err(StoreError::from(unapplied).into()),
         }
-        lines.into_iter().for_each(|line| (self.observe)(Update::Event(line)));
         self.queue.extend(recorded.into_iter().map(|instance| Event::Recorded { instance }));
         Ok(())
     }
 
     /// Says, once, that a file of the run cannot be written; on the screen alone, for the journal may be one of them.
-    fn unwritten(&mut self, error: &StoreError) {
+    fn say_unwritten(&mut self, error: &StoreError) {
         if !std::mem::replace(&mut self.said_unwritten, true) {
             let event = RunEvent::Notice { instance: None, text: format!("what runs goes on: {error}") };
             (self.observe)(Update::Event(JournalLine { at: clock::unix_millis(), event }));
@@ -390,8 +407,8 @@ impl<'a> Live<'a> {
     /// Says something after the loop has ended.
     pub(crate) fn say_last(&mut self, events: Vec<RunEvent>) -> Result<(), ExecError> {
         events.into_iter().for_each(|event| self.say(event));
-        self.store.apply(&std::mem::take(&mut self.batch))?;
-        self.commit()
+        let (commit, recorded) = (self.gathered()?, std::mem::take(&mut self.recorded));
+        self.tell(commit.apply(), recorded)
     }
 
     pub(super) fn count(&mut self, how: &str) {
@@ -491,7 +508,7 @@ impl<'a> Live<'a> {
         self.status.updated_at = clock::unix_millis();
         self.status.ended = ended;
         if let Err(error) = self.run_dir.write_status(&self.status) {
-            self.unwritten(&error);
+            self.say_unwritten(&error);
         }
         (self.observe)(Update::Status(Box::new(self.status.clone())));
     }

@@ -7,7 +7,7 @@ use flow_core::{
     InstanceId, JournalLine, RunEvent,
     plan::{Accepted, Force, Plan, accept as accept_core, plan as plan_core},
 };
-use flow_store::{Batch, Holder, Inputs, Objects, Replay, Results, Snapshot, Store, StoreDir, StoreError};
+use flow_store::{Batch, Holder, Inputs, Objects, Rebuilt, Replay, Results, Snapshot, Store, StoreDir, StoreError};
 
 use super::{
     Session,
@@ -52,6 +52,14 @@ impl Knowledge {
         }
     }
 
+    /// The database was damaged, and made anew.
+    pub fn rebuilt(&self) -> Option<&Rebuilt> {
+        match self {
+            Knowledge::Held(store) => store.rebuilt(),
+            Knowledge::Nothing | Knowledge::Read(..) => None,
+        }
+    }
+
     /// The folder of the store, if there is one.
     pub fn dir(&self) -> Option<&StoreDir> {
         match self {
@@ -92,7 +100,8 @@ pub fn plan(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId], for
     knowledge.with_world(session, |world| plan_core(&session.context(), wanted, world, force))
 }
 
-/// `flow accept`: keeps the last results of what `names` stand for under the fingerprints that they have now.
+/// `flow accept`: keeps the last results of what `names` stand for under the fingerprints that they have now. `mended` is told
+/// of a database that had to be made anew.
 ///
 /// # Errors
 /// Unknown names; the store is held by somebody else, or cannot be written.
@@ -101,32 +110,32 @@ pub fn accept(
     names: &[String],
     reason: &str,
     waiting: impl FnMut(&Holder) -> ControlFlow<()>,
+    mended: impl FnOnce(&Rebuilt),
 ) -> Result<Vec<Accepted>, ExecError> {
     let store = Store::open(&session.workspace.store, &holder("flow accept"), waiting)?;
     let knowledge = Knowledge::Held(Box::new(store));
+    knowledge.rebuilt().map(mended);
     let wanted = session.wanted(names)?;
     let accepted = knowledge
         .with_world(session, |world| accept_core(&session.context(), &wanted, names, reason, world))?
         .map_err(|diagnostics| session.wrong(diagnostics))?;
-    let mut batch = Batch::new();
     let begins =
         RunEvent::Accepted { file: session.workspace.name(&session.workspace.file), reason: reason.to_owned() };
-    let mut events = vec![begins];
-    for kept in &accepted {
-        if let Accepted::Kept { id, result, parts, .. } = kept {
+    let kept = accepted.iter().filter_map(|accepted| match accepted {
+        Accepted::Kept { id, result, parts, .. } => {
             let parts = serde_json::to_value(parts).unwrap_or_default();
-            batch.record(result, &parts);
-            events.push(RunEvent::Recorded { instance: *id, result: result.clone(), parts });
+            Some(RunEvent::Recorded { instance: *id, result: result.clone(), parts })
         }
-    }
+        _ => None,
+    });
+    let at = clock::unix_millis();
+    let lines: Vec<JournalLine> = std::iter::once(begins).chain(kept).map(|event| JournalLine { at, event }).collect();
     if let Knowledge::Held(store) = &knowledge
-        && !batch.is_empty()
+        && lines.len() > 1
     {
-        store.apply(&batch)?;
-        // Without it what is kept now would be lost with the database, and to `flow gc`.
-        let at = clock::unix_millis();
-        let lines: Vec<JournalLine> = events.into_iter().map(|event| JournalLine { at, event }).collect();
-        store.dir().run(&new_run_id(&store.dir().runs()?).0).create()?.append(&lines)?;
+        // Without a journal what is kept now would be lost with the database, and to `flow gc`.
+        let journal = store.begin(&new_run_id(&store.dir().runs()?).0)?;
+        store.commit(&journal, lines, &Batch::new())?.apply().map_err(StoreError::from)?;
     }
     Ok(accepted)
 }

@@ -149,12 +149,13 @@ pub fn run(
     session.check_secrets(&plan)?;
     set_up(&session, &plan, store.dir(), observe)?;
 
-    let mut journal = store.dir().run(&run).create()?;
+    let journal = store.begin(&run)?;
     let started_at = clock::unix_millis();
     let mut beginning = beginning(&session, options, &run, policy_name, &plan, started_at);
     let ahead = ahead
         .map(|newest| format!("the clock is behind run {newest} of this store; the id of this run follows that one's"));
-    let notices = ahead.into_iter().chain(strays).map(|text| RunEvent::Notice { instance: None, text });
+    let rebuilt = store.rebuilt().map(ToString::to_string);
+    let notices = ahead.into_iter().chain(rebuilt).chain(strays).map(|text| RunEvent::Notice { instance: None, text });
     beginning.extend(notices.map(|event| JournalLine { at: started_at, event }));
     journal.append(&beginning)?;
     beginning.into_iter().for_each(|line| observe(Update::Event(line)));

@@ -103,7 +103,6 @@ impl Live<'_> {
             self.reuse(instance, earlier);
         } else if kept {
             self.count(word(result.outcome));
-            self.batch.record(&result, &parts);
             self.know(instance, result.clone());
             self.say(RunEvent::Recorded { instance, result: Box::new(result), parts });
         } else {

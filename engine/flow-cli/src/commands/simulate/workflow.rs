@@ -4,7 +4,7 @@ use std::path::Path;
 
 use flow_core::plan::Plan;
 use flow_core::sched::{Limits, policy};
-use flow_exec::{Knowledge, Session, forecast, hardware};
+use flow_exec::{Session, forecast, hardware};
 use flow_sim::{SimTask, Simulation, Summary, expected};
 
 use super::{Simulate, table};
@@ -25,7 +25,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     let selection = Selection { set: asked.set.clone(), profile: None, gpus: None };
     let request = place::request(global, file.to_owned(), &selection);
     let session = Session::open_on(&request, &Steps::new(), machine)?;
-    let knowledge = Knowledge::open(&session, &place::doing())?;
+    let knowledge = place::knowledge(&session, output)?;
     let wanted = session.wanted(&[])?;
     // On that machine nothing has run: nothing is taken from the store but what history knows.
     let forecast = forecast(&session, &knowledge, &wanted, &Plan::default())?;

@@ -1,0 +1,88 @@
+//! What is written together: first to the journal, then to the database. Knows their order, not what the lines mean.
+//!
+//! The artifacts that lines tell of, the lines, and then what they come to are each on the disk before the next is written. The
+//! database carries a mark with every batch: how far the journals are in it. What they have beyond it an opening puts there.
+
+use flow_core::{JournalLine, RunEvent, RunId};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Journal, Result, StoreDir, StoreError,
+    db::{Db, DbBatch},
+    store::json,
+};
+
+/// Under which the mark lies in the database.
+pub(crate) const MARK: &[u8] = b"applied";
+
+/// How far the journals are in the database: that of `run` up to a byte, those of earlier runs whole. One is enough, for one run
+/// writes at a time, and a later one has a greater id.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Mark {
+    pub(crate) run: RunId,
+    pub(crate) to: u64,
+}
+
+/// Lines for the journal and what they come to in the database, not written yet.
+pub struct Commit {
+    pub(crate) dir: StoreDir,
+    pub(crate) db: Db,
+    pub(crate) journal: Journal,
+    pub(crate) lines: Vec<JournalLine>,
+    pub(crate) writes: DbBatch,
+}
+
+/// Why a commit could not be written.
+pub enum Unapplied {
+    /// Nothing of it is anywhere, and it can be tried again.
+    Nowhere(Box<Commit>, StoreError),
+    /// The journal has it; the next opening puts it into the database.
+    Journalled(StoreError),
+}
+
+impl From<Unapplied> for StoreError {
+    fn from(from: Unapplied) -> StoreError {
+        match from {
+            Unapplied::Nowhere(_, error) | Unapplied::Journalled(error) => error,
+        }
+    }
+}
+
+impl Commit {
+    /// Writes it, and gives the lines back when no kill and no power cut can undo what they record.
+    ///
+    /// # Errors
+    /// The disk is full, or the database is damaged. What was there before still is.
+    pub fn apply(mut self) -> Result<Vec<JournalLine>, Unapplied> {
+        let records = self.lines.iter().any(is_record);
+        let synced = if records { self.dir.sync_all() } else { Ok(()) };
+        let to = match synced.and_then(|()| self.journal.add(&self.lines, records)) {
+            Ok(to) => to,
+            Err(error) => return Err(Unapplied::Nowhere(Box::new(self), error)),
+        };
+        if records {
+            self.writes.put(MARK.to_vec(), json(&Mark { run: self.journal.run(), to }));
+        }
+        if self.writes.len() > 0 {
+            self.db.write(self.writes).map_err(Unapplied::Journalled)?;
+        }
+        Ok(self.lines)
+    }
+
+    /// This one and what came later, as one.
+    pub fn with(mut self, later: Commit) -> Commit {
+        self.lines.extend(later.lines);
+        self.writes.append(later.writes);
+        self
+    }
+
+    /// There are lines for the journal at most: no disk is waited for.
+    pub fn is_quick(&self) -> bool {
+        self.writes.len() == 0
+    }
+}
+
+/// The line holds a result.
+pub(crate) fn is_record(line: &JournalLine) -> bool {
+    matches!(line.event, RunEvent::Recorded { .. })
+}
