@@ -9,6 +9,7 @@ pub mod keeper;
 pub mod nvml;
 pub mod plugins;
 pub mod sampler;
+mod secrets;
 mod workspace;
 
 pub use driver::{

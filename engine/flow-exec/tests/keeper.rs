@@ -63,7 +63,16 @@ fn start(dir: &Path, attempt: u32, argv: Vec<String>) -> Request {
         env: vec![("PATH".into(), std::env::var("PATH").unwrap())],
         cwd: folder.work(),
         folder: folder.path().to_owned(),
+        secrets: Vec::new(),
     })
+}
+
+const SECRET: &str = "hunter2-hunter2";
+
+/// The same with a secret.
+fn start_secret(dir: &Path, attempt: u32, argv: Vec<String>) -> Request {
+    let Request::Start(start) = start(dir, attempt, argv) else { unreachable!("it is one") };
+    Request::Start(Start { secrets: vec![SECRET.into()], ..start })
 }
 
 fn sh(script: &str) -> Vec<String> {
@@ -268,5 +277,88 @@ fn many_small_steps_cost_little() {
         );
         // A ratio, for the machine may be busy: starting, reaping and recording is less work than the smallest program.
         assert!(own < 2.0 * steps, "{own} ms of the keeper for a step of {steps} ms");
+    });
+}
+
+#[test]
+fn a_program_that_floods_with_secrets_waits_and_nobody_else() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let mut keeper = Keeper::spawn(&binary()).unwrap();
+        let flood = format!("yes 'a line with {SECRET} in it' & yes messages >> ../messages.jsonl & wait");
+        keeper.send(&start_secret(dir.path(), 1, sh(&flood)));
+        let log = dir.path().join("1/log");
+        let heard = dir.path().join("1/heard.jsonl");
+        let grown = |path: &Path| fs::metadata(path).is_ok_and(|meta| meta.len() > 1 << 20);
+        while !grown(&log) || !grown(&heard) {
+            let _ = tokio::time::timeout(Duration::from_millis(10), keeper.next_event()).await;
+        }
+        for n in 2..12 {
+            keeper.send(&start(dir.path(), n, command_argv("true")));
+            assert_eq!(exited(&mut keeper, n).await.code, Some(0));
+        }
+        keeper.send(&Request::Kill { attempt: AttemptId(1), grace: Duration::ZERO });
+        exited(&mut keeper, 1).await;
+    });
+    let text = fs::read_to_string(dir.path().join("1/log")).unwrap();
+    assert!(!text.contains("hunter2") && text.starts_with("a line with *** in it\na line"), "{}", &text[..100]);
+    let messages = fs::read_to_string(dir.path().join("1/messages.jsonl")).unwrap();
+    assert!(messages.starts_with("messages\nmessages\n"), "the file has the pipe's place when all is over");
+}
+
+#[test]
+fn who_keeps_a_pipe_open_does_not_keep_its_attempt_from_ending() {
+    let dir = tempfile::tempdir().unwrap();
+    let n = seconds();
+    block_on(async {
+        let mut keeper = Keeper::spawn(&binary()).unwrap();
+        let script = format!("exec 5>>../messages.jsonl; {}printf 'the end: {SECRET}'; exit 3", escapes(n));
+        keeper.send(&start_secret(dir.path(), 1, sh(&script)));
+        assert_eq!(exited(&mut keeper, 1).await.code, Some(3));
+        assert_eq!(alive(n), 0);
+        // One that closes all it has goes on.
+        keeper.send(&start_secret(dir.path(), 2, sh("exec >&- 2>&-; sleep 0.3; echo told > told")));
+        assert_eq!(exited(&mut keeper, 2).await.code, Some(0));
+        keeper.send(&start_secret(dir.path(), 3, command_argv("pyton")));
+        let Event::SpawnFailed { .. } = keeper.next_event().await.unwrap() else { panic!("it is no program") };
+    });
+    assert_eq!(fs::read_to_string(dir.path().join("1/log")).unwrap(), "the end: ***");
+    for attempt in ["1", "2", "3"] {
+        let files = fs::read_dir(dir.path().join(attempt)).unwrap().flatten();
+        let mut names: Vec<_> = files.map(|file| file.file_name().into_string().unwrap()).collect();
+        names.sort();
+        assert_eq!(names, ["exit.json", "log", "work"]);
+    }
+    assert_eq!(fs::read_to_string(dir.path().join("2/work/told")).unwrap(), "told\n");
+}
+
+#[test]
+fn what_finds_no_room_waits_for_it_and_ends_with_its_attempt() {
+    let dir = tempfile::tempdir().unwrap();
+    block_on(async {
+        let mut keeper = Keeper::spawn(&binary()).unwrap();
+        for (n, script) in [(1, "echo little; exit 3"), (2, "yes; exit 4")] {
+            let request = start_secret(dir.path(), n, sh(script));
+            std::os::unix::fs::symlink("/dev/full", dir.path().join(n.to_string()).join("log")).unwrap();
+            keeper.send(&request);
+        }
+        assert_eq!(exited(&mut keeper, 1).await.code, Some(3));
+        keeper.send(&start(dir.path(), 3, command_argv("sleep 0.3")));
+        assert_eq!(exited(&mut keeper, 3).await.code, Some(0));
+        keeper.send(&Request::Kill { attempt: AttemptId(2), grace: Duration::from_secs(5) });
+        assert_eq!(exited(&mut keeper, 2).await.signal, Some(15), "it was waiting");
+        let stat = procfs::process::Process::new(keeper.pid() as i32).unwrap().stat().unwrap();
+        assert!(stat.utime + stat.stime < 100, "so was the keeper");
+    });
+}
+
+#[test]
+fn the_keeper_has_nothing_of_the_engines_environment() {
+    block_on(async {
+        let keeper = Keeper::spawn(&binary()).unwrap();
+        let path = format!("/proc/{}/environ", keeper.pid());
+        wait_for("the keeper", || fs::read(&path).is_ok_and(|environ| !environ.starts_with(b"PATH=")));
+        let environ = String::from_utf8(fs::read(&path).unwrap()).unwrap();
+        assert!(environ.split_terminator('\0').all(|variable| variable.starts_with("LD_")), "{environ}");
     });
 }

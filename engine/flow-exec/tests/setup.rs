@@ -1,6 +1,7 @@
 //! Plugins set up for real, by commands that a keeper runs.
 
 use std::{
+    collections::BTreeSet,
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -43,6 +44,7 @@ impl Lab {
             digest: plugin.digest().unwrap(),
             record: &self.dir.path().join(".flow/plugins/demo.json"),
             keeper: Path::new(env!("CARGO_BIN_EXE_flow-exec-test-engine")),
+            secrets: &BTreeSet::from(["FLOW_TEST_SECRET"]),
         };
         let done = setup
             .ensure(&mut |progress| {

@@ -10,6 +10,7 @@ mod gpus;
 mod kill;
 mod lies;
 mod publish;
+mod secrets;
 mod sharing;
 mod signals;
 mod simulate;

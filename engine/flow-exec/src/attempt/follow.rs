@@ -2,7 +2,7 @@
 
 use std::io;
 
-use flow_protocol::{Line, Message, PROTOCOL, file};
+use flow_protocol::{Line, Message, PROTOCOL};
 
 use super::{
     Folder,
@@ -32,8 +32,17 @@ pub struct Follower {
 impl Follower {
     /// A follower from the file's beginning. The file need not be there yet.
     pub fn new(folder: &Folder) -> Follower {
-        let lines = Lines::new(folder.path().join(file::MESSAGES), b"\n");
-        Follower { lines, greeted: false, refused: false, ignored: 0 }
+        Follower { lines: Lines::new(folder.messages(), b"\n"), greeted: false, refused: false, ignored: 0 }
+    }
+
+    /// Of an attempt whose messages come through a pipe.
+    ///
+    /// # Errors
+    /// The file to which they come cannot be made.
+    pub(crate) fn of_pipe(folder: &Folder) -> io::Result<Follower> {
+        // Kept open from here on: at the end it takes the pipe's name.
+        let lines = Lines::of(folder.open_heard()?, folder.heard(), b"\n");
+        Ok(Follower { lines, greeted: false, refused: false, ignored: 0 })
     }
 
     /// What was appended since the last look, or a bounded piece of it. A message without a time gets `now`, seconds since 1970.
@@ -118,6 +127,8 @@ mod tests {
         fs::{self, File},
         io::Write,
     };
+
+    use flow_protocol::file;
 
     use super::*;
 

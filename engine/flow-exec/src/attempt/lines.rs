@@ -45,6 +45,11 @@ impl Lines {
         Lines { path, file: None, ends, rest: Vec::new(), at: 0, passing: false, passed_over: 0 }
     }
 
+    /// From the beginning of a file that is open.
+    pub(crate) fn of(file: File, path: PathBuf, ends: &'static [u8]) -> Lines {
+        Lines { file: Some(file), ..Lines::new(path, ends) }
+    }
+
     /// Whole lines that are new since the last look; `None` if there is nothing more to read for now.
     ///
     /// # Errors

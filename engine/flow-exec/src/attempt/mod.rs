@@ -6,12 +6,12 @@ mod growth;
 mod lines;
 mod memory;
 mod outcome;
-mod secrets;
 mod unlisted;
 
 use std::{
     fs,
     io::{self, Read, Seek, SeekFrom, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -23,8 +23,10 @@ pub use growth::{Growth, Growths};
 pub(crate) use lines::{Lines, Text, open_regular};
 pub use memory::out_of_memory_line;
 pub use outcome::{Ended, Said, conclude, signal_name};
-pub use secrets::{Hider, Secrets};
 pub use unlisted::unlisted;
+
+/// Where the program's messages stand while `messages.jsonl` is a pipe, in which secrets are hidden on their way.
+const HEARD: &str = "heard.jsonl";
 
 /// The folder of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +62,24 @@ impl Folder {
     /// The program's standard output and error.
     pub fn log(&self) -> PathBuf {
         self.path.join(file::LOG)
+    }
+
+    /// What the program writes its messages to: a file, or the pipe in its place.
+    pub fn messages(&self) -> PathBuf {
+        self.path.join(file::MESSAGES)
+    }
+
+    /// Where they come to, if that is a pipe, until the attempt has ended.
+    pub(crate) fn heard(&self) -> PathBuf {
+        self.path.join(HEARD)
+    }
+
+    /// The file where they come to, which is made if it is not there.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(crate) fn open_heard(&self) -> io::Result<fs::File> {
+        fs::File::options().read(true).append(true).create(true).mode(0o600).open(self.heard())
     }
 
     /// Writes `request.json`, before the start.

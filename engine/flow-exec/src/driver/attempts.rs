@@ -6,7 +6,7 @@ use flow_core::{
     AttemptId, Body, CorunWindow, Digest, GroupId, InstanceId, Outcome, Render, RunEvent, Span, StepResult,
     sched::{Action, Event, Placement},
 };
-use flow_protocol::{Exit, file};
+use flow_protocol::Exit;
 
 use super::{
     Update, builtin,
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     ExecError,
-    attempt::{Folder, Hider},
+    attempt::Folder,
     clock,
     keeper::{self, Request},
 };
@@ -50,6 +50,7 @@ impl Live<'_> {
                 env,
                 cwd: running.folder.work(),
                 folder: running.folder.path().to_owned(),
+                secrets: if running.piped { self.secrets.values().to_vec() } else { Vec::new() },
             });
             let cards: Vec<usize> = running.placement.gpus.iter().map(|gpu| gpu.index()).collect();
             self.hands()?;
@@ -86,6 +87,7 @@ impl Live<'_> {
             members,
             exe: &self.exe,
             inherited: &self.inherited,
+            secrets: &self.secret_values,
         })?;
         // After the copies are made: what is as it was when it was hashed is what was copied.
         for input in instance.inputs.iter() {
@@ -97,6 +99,11 @@ impl Live<'_> {
         let process = !matches!(resolved.body, Body::Builtin { .. });
         let plugin = matches!(resolved.body, Body::Plugin { .. });
         let metrics = session.expansion.steps[instance.step.index()].metrics.as_ref();
+        let piped = process && self.tellers.contains(&id) && !self.secrets.values().is_empty();
+        let mut listener = Listener::new(&folder, plugin, metrics, began);
+        if piped {
+            listener.hide(&folder, &self.secrets).map_err(|e| format!("its folder: {e}"))?;
+        }
         let circumstances = finish::circumstances(&session.expansion.machine, instance, &placement);
         let reason = self.decided.get(&id).map(|d| d.reason.clone()).unwrap_or_default();
         self.say(RunEvent::Started {
@@ -112,12 +119,12 @@ impl Live<'_> {
         }
         let mut running = Attempt {
             instance: id,
-            hiders: [file::LOG, file::MESSAGES].map(|file| Hider::new(folder.path().join(file))),
-            listener: Listener::new(&folder, plugin, metrics, began),
+            listener,
             folder,
             resolved,
             placement,
             process,
+            piped,
             announces: launch.announces,
             linked: std::mem::take(&mut launch.linked),
             circumstances,
@@ -288,12 +295,6 @@ impl Live<'_> {
         let (samples, cost) = self.hands.as_ref().map(|hands| hands.sampler.untrack(attempt)).unwrap_or_default();
         let (gpus, gpu_cost) = self.cards.untrack(attempt);
         let seen = Seen { samples, gpus, cost: cost + gpu_cost };
-        for hider in &mut running.hiders {
-            if let Err(e) = hider.look(&self.secrets, true) {
-                let text = format!("secrets may still stand in {}: {e}", hider.path().display());
-                self.say(RunEvent::Notice { instance: Some(running.instance), text });
-            }
-        }
         let mut result = finish::finish(
             End {
                 workflow: &expansion.workflow,
@@ -362,7 +363,7 @@ impl Live<'_> {
             }
         }
         result.message = result.message.map(|message| self.secrets.hide(message));
-        result.circumstances.facts.values_mut().for_each(|fact| *fact = self.secrets.hide(std::mem::take(fact)));
+        result.spoiled.iter_mut().for_each(|why| *why = self.secrets.hide(std::mem::take(why)));
         if result.outcome == Outcome::Ok {
             for text in running.listener.told.remarks() {
                 self.say(RunEvent::Notice { instance: Some(running.instance), text });
@@ -421,9 +422,6 @@ impl Live<'_> {
         let ids: Vec<AttemptId> = self.attempts.iter().filter(|(_, a)| a.process).map(|(id, _)| *id).collect();
         for attempt in ids {
             self.hear(attempt, |listener| listener.listen(clock::unix_seconds()));
-            // What cannot be hidden is told at the end.
-            let hiders = self.attempts.get_mut(&attempt).into_iter().flat_map(|running| &mut running.hiders);
-            hiders.for_each(|hider| _ = hider.look(&self.secrets, false));
         }
     }
 
@@ -433,7 +431,6 @@ impl Live<'_> {
         let instance = running.instance;
         let grouped = self.session.expansion.instances[running.instance.index()].corun.is_some();
         if let Some((fraction, text)) = progress {
-            let text = self.secrets.hide(text);
             (running.fraction, running.text) = (fraction.or(running.fraction), text.clone());
             (self.observe)(Update::Progress { attempt, fraction, text });
         }

@@ -30,10 +30,11 @@ use super::{
 };
 use crate::{
     ExecError,
-    attempt::{Folder, Growths, Hider, Secrets},
+    attempt::{Folder, Growths},
     clock::{self, RunClock},
     keeper::{self, Keeper},
     sampler::Sampler,
+    secrets::Secrets,
 };
 
 /// How long a step may take to end when it is asked to.
@@ -71,13 +72,13 @@ pub(super) struct Attempt {
     pub(super) placement: Placement,
     /// A built-in runs inside the engine: no process, nothing to sample.
     pub(super) process: bool,
+    /// What its program writes goes through pipes, in which secrets are hidden.
+    pub(super) piped: bool,
     /// Its program says by itself when it is ready.
     pub(super) announces: bool,
     /// Artifacts that it reads in the store itself, by their place in its work folder.
     pub(super) linked: Vec<(String, Artifact)>,
     pub(super) listener: Listener,
-    /// Of what its program writes.
-    pub(super) hiders: [Hider; 2],
     pub(super) circumstances: Circumstances,
     /// Who else ran meanwhile.
     pub(super) company: BTreeMap<AttemptId, Companion>,
@@ -136,6 +137,10 @@ pub(crate) struct Live<'a> {
     /// Why an attempt could not be started.
     pub(super) unstarted: BTreeMap<AttemptId, String>,
     pub(super) secrets: Secrets,
+    /// By name; nobody inherits them.
+    pub(super) secret_values: BTreeMap<String, String>,
+    /// Instances that may tell a secret: their steps have one, or they read what such a step made.
+    pub(super) tellers: BTreeSet<InstanceId>,
     pub(super) attempts: BTreeMap<AttemptId, Attempt>,
     pub(super) ended: BTreeMap<AttemptId, StepResult>,
     /// Good results of the store that stand where this run's are spoiled, until these would be recorded.
@@ -177,6 +182,7 @@ pub(crate) struct Beginning<'a> {
     pub(crate) scheduler: Scheduler,
     pub(crate) capacity: Capacity,
     pub(crate) status: Status,
+    pub(crate) secrets: Secrets,
     pub(crate) observe: &'a mut dyn FnMut(Update),
 }
 
@@ -190,11 +196,10 @@ enum Happened {
 impl<'a> Live<'a> {
     pub(crate) fn new(from: Beginning<'a>) -> Result<Self, ExecError> {
         let run_dir = from.store.dir().run(from.run);
-        let inherited = start::inherited();
+        let names = from.session.secrets();
+        let (secret_values, inherited) = start::inherited().into_iter().partition(|(name, _)| names.contains(&**name));
         let instances = from.session.expansion.instances.iter();
         let want_gpus = instances.filter(|instance| instance.request.gpus > 0);
-        let names = from.session.expansion.steps.iter().flat_map(|step| &step.secrets);
-        let secrets = Secrets::new(names.filter_map(|name| inherited.get(name)).map(String::as_str));
         Ok(Live {
             session: from.session,
             builtins: from.builtins,
@@ -223,7 +228,9 @@ impl<'a> Live<'a> {
             want_gpus: want_gpus.map(|instance| instance.id).collect(),
             refused: BTreeMap::new(),
             unstarted: BTreeMap::new(),
-            secrets,
+            secrets: from.secrets,
+            secret_values,
+            tellers: from.session.tellers(),
             attempts: BTreeMap::new(),
             ended: BTreeMap::new(),
             earlier: BTreeMap::new(),
@@ -400,7 +407,13 @@ impl<'a> Live<'a> {
         }
     }
 
-    pub(crate) fn say(&mut self, event: RunEvent) {
+    pub(crate) fn say(&mut self, mut event: RunEvent) {
+        if let RunEvent::Notice { text, .. }
+        | RunEvent::Ended { message: Some(text), .. }
+        | RunEvent::Settled { reason: text, .. } = &mut event
+        {
+            *text = self.secrets.hide(std::mem::take(text));
+        }
         self.lines.push(JournalLine { at: clock::unix_millis(), event });
     }
 

@@ -114,6 +114,7 @@ pub fn run(
     }
 
     session.check_inputs(&wanted)?;
+    let secrets = session.secret_values()?;
     let mut ahead = None;
     let name = |runs: &[RunId]| {
         let (run, newest) = new_run_id(runs);
@@ -128,7 +129,7 @@ pub fn run(
             ControlFlow::Break(())
         }
     })?;
-    let strays = kill_strays(store.dir().path());
+    let strays = kill_strays(store.dir().path()).map(|text| secrets.hide(text));
     let mut inputs = Inputs::new(Some(store.objects().clone()), previous.as_ref(), clock::system());
     let plan = {
         let mut world = World {
@@ -192,6 +193,7 @@ pub fn run(
         scheduler,
         capacity,
         status,
+        secrets,
         observe,
     })?;
     // Settled before anything runs: tables and reports show them in words.
@@ -246,7 +248,8 @@ fn set_up(session: &Session, plan: &Plan, dir: &StoreDir, observe: &mut dyn FnMu
         let digest = session.catalogue.plugins.get(plugin.name()).map(|facts| facts.digest);
         let (true, Some(digest)) = (needed, digest) else { continue };
         let (record, keeper) = (dir.plugin(plugin.name()), start::exe()?);
-        let setup = plugins::Setup { plugin, digest, record: &record, keeper: &keeper };
+        let secrets = &session.secrets();
+        let setup = plugins::Setup { plugin, digest, record: &record, keeper: &keeper, secrets };
         if !setup.needed() {
             continue;
         }

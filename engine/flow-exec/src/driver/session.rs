@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeSet,
+    env::VarError,
     fs,
     path::{Path, PathBuf},
 };
@@ -12,7 +13,10 @@ use flow_core::{
     plan::{Context, Item, Plan, State},
 };
 
-use crate::{ExecError, Workspace, hardware, plugins};
+use crate::{
+    ExecError, Workspace, hardware, plugins,
+    secrets::{Secrets, Unhidable},
+};
 
 /// What decides what a workflow expands to.
 #[derive(Clone, Debug, Default)]
@@ -139,20 +143,64 @@ impl Session {
         }
     }
 
+    /// Names of variables that a step of the workflow lists as its secrets.
+    pub(crate) fn secrets(&self) -> BTreeSet<&str> {
+        self.expansion.steps.iter().flat_map(|step| &step.secrets).map(String::as_str).collect()
+    }
+
+    /// Instances of steps that have secrets, and those that may read what these made.
+    pub(crate) fn tellers(&self) -> BTreeSet<InstanceId> {
+        let mut tellers = BTreeSet::new();
+        for instance in &self.expansion.instances {
+            let own = !self.expansion.steps[instance.step.index()].secrets.is_empty();
+            if own || instance.needs.iter().any(|need| tellers.contains(&need.on)) {
+                tellers.insert(instance.id);
+            }
+        }
+        tellers
+    }
+
+    /// The values of the secrets, where they are set.
+    ///
+    /// # Errors
+    /// One of them stands in the workflow or in a parameter: from there it would come to journals and reports.
+    pub(crate) fn secret_values(&self) -> Result<Secrets, ExecError> {
+        let mut values = Vec::new();
+        for name in self.secrets() {
+            let Ok(value) = std::env::var(name) else { continue };
+            let one = Secrets::new(vec![value.clone()]);
+            let line = self.workflow.source().text.lines().zip(1..).find(|(line, _)| one.tells(line));
+            let mut params = self.expansion.params.iter();
+            let place = match line {
+                Some((_, n)) => Some(format!("line {n} of `{}`", self.workflow.source().path)),
+                None => params
+                    .find(|(_, value)| one.tells(&value.to_string()))
+                    .map(|(param, _)| format!("the parameter `{param}`")),
+            };
+            if let Some(place) = place {
+                return Err(ExecError::Usage(format!(
+                    "the value of the secret `{name}` stands in {place}, where everybody can read it; a step that lists it under \
+                     `secrets:` has it as the variable `{name}`. If it is no secret, take it out of `secrets:`"
+                )));
+            }
+            values.push(value);
+        }
+        Ok(Secrets::new(values))
+    }
+
     /// Looks for the secrets of what is to run.
     ///
     /// # Errors
-    /// Every one that is not set in the environment, with its place.
+    /// Every one that is not set in the environment or that could not be hidden, with its place.
     pub fn check_secrets(&self, plan: &Plan) -> Result<(), ExecError> {
         let runs = |item: &&Item| matches!(item.state, State::Run(_) | State::After(_));
         let steps: BTreeSet<_> =
             plan.items.iter().filter(runs).map(|item| self.expansion.instances[item.id.index()].step).collect();
         let mut wrong = Vec::new();
         for step in steps.iter().map(|step| &self.expansion.steps[step.index()]) {
-            for secret in step.secrets.iter().filter(|name| std::env::var_os(name).is_none()) {
-                let what = Diagnostic::new(format!("the secret `{secret}` is not set in the environment"))
-                    .help(format!("`export {secret}=…` before `flow run`"));
-                wrong.push(self.workflow.about(&step.name, &["secrets"], secret, what));
+            for secret in &step.secrets {
+                let what = unfit_secret(secret, std::env::var(secret));
+                wrong.extend(what.map(|what| self.workflow.about(&step.name, &["secrets"], secret, what)));
             }
         }
         if wrong.is_empty() { Ok(()) } else { Err(self.wrong(wrong)) }
@@ -168,4 +216,28 @@ impl Session {
         }
         self.expansion.targets(targets).map_err(|diagnostics| self.wrong(diagnostics))
     }
+}
+
+/// Why a variable cannot be a secret. Its value is not told.
+fn unfit_secret(name: &str, value: Result<String, VarError>) -> Option<Diagnostic> {
+    let set = format!("`export {name}=…` before `flow run`");
+    let (how, help) = match value.as_ref().map(|value| Unhidable::check(value)) {
+        Ok(None) => return None,
+        Err(VarError::NotPresent) => ("is not set in the environment", set),
+        Ok(Some(Unhidable::Empty)) => ("is empty", set),
+        Err(VarError::NotUnicode(_)) => (
+            "is no text in UTF-8, and what is none cannot be hidden",
+            "give it in base64, or put it into a file and give the file's name in a variable that is no secret"
+                .to_owned(),
+        ),
+        Ok(Some(Unhidable::Short)) => (
+            "is too short to be hidden: no line of it has 8 characters, and what is shorter stands in other texts by chance",
+            "give it a longer value; if it is no secret, take it out of `secrets:`".to_owned(),
+        ),
+        Ok(Some(Unhidable::Long)) => (
+            "is too long to be hidden: it has more than 16 KiB",
+            "put it into a file, and give the file's name in a variable that is no secret".to_owned(),
+        ),
+    };
+    Some(Diagnostic::new(format!("the secret `{name}` {how}")).help(help))
 }

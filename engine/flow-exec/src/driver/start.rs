@@ -46,7 +46,10 @@ pub(crate) struct Start<'a> {
     pub(crate) members: Option<u32>,
     /// `flow` itself, so that a script finds `flow ready`.
     pub(crate) exe: &'a Path,
+    /// The engine's environment without secrets.
     pub(crate) inherited: &'a BTreeMap<String, String>,
+    /// The values of all secrets by name.
+    pub(crate) secrets: &'a BTreeMap<String, String>,
 }
 
 /// Fills the work folder and says what to start.
@@ -199,12 +202,8 @@ fn environment(start: &Start<'_>) -> Vec<(String, String)> {
         env.extend(found.env(&env));
     }
     env.extend(start.resolved.env.iter().map(|(name, value)| (name.clone(), value.clone())));
-    let secrets = &start.session.expansion.steps[start.instance.step.index()].secrets;
-    for secret in secrets {
-        if let Some(value) = start.inherited.get(secret) {
-            env.insert(secret.clone(), value.clone());
-        }
-    }
+    let own = &start.session.expansion.steps[start.instance.step.index()].secrets;
+    env.extend(own.iter().filter_map(|name| Some((name.clone(), start.secrets.get(name)?.clone()))));
     if let Some(members) = start.members {
         env.insert(protocol::CORUN_VAR.to_owned(), members.to_string());
     }

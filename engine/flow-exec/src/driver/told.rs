@@ -11,7 +11,10 @@ use flow_core::{MetricRow, MetricsFrom, extract};
 use flow_protocol::{Message, Summary};
 
 use super::gather::{MOST_EPOCHS, Row, Told};
-use crate::attempt::{Folder, Follower, Growth, Growths, Lines, Said, Text, open_regular};
+use crate::{
+    attempt::{Folder, Follower, Growth, Growths, Lines, Said, Text, open_regular},
+    secrets::Secrets,
+};
 
 /// What changed since the last look.
 #[derive(Debug, Default, PartialEq)]
@@ -35,6 +38,8 @@ pub(crate) struct Listener {
     /// When the log grew; without it, a line has the time at which it is read.
     growth: Option<Arc<Growth>>,
     metrics: Option<MetricsFrom>,
+    /// What is read as a text is hidden again: JSON has more ways to write a letter than anybody looks for.
+    secrets: Secrets,
     pub(crate) told: Told,
     pub(crate) said: Said,
     pub(crate) facts: BTreeMap<String, String>,
@@ -57,6 +62,7 @@ impl Listener {
             log,
             growth: None,
             metrics: metrics.cloned(),
+            secrets: Secrets::default(),
             told: Told::default(),
             said: if plugin { Said::Nothing } else { Said::Command },
             facts: BTreeMap::new(),
@@ -65,6 +71,16 @@ impl Listener {
             epoch_began: began,
             epoch: None,
         }
+    }
+
+    /// Its messages come through a pipe, for it may tell secrets.
+    ///
+    /// # Errors
+    /// The file to which they come cannot be made.
+    pub(crate) fn hide(&mut self, folder: &Folder, secrets: &Secrets) -> io::Result<()> {
+        self.follower = Some(Follower::of_pipe(folder)?);
+        self.secrets = secrets.clone();
+        Ok(())
     }
 
     /// The program is about to start: when it writes its lines is noted, however late they are read.
@@ -154,7 +170,10 @@ impl Listener {
         let Some(metrics) = self.metrics.clone() else { return Ok(()) };
         if let Some(file) = metrics.file() {
             let text = read(&work.join(file)).map_err(|e| format!("its metrics were expected in `{file}`: {e}"))?;
-            extract(&metrics, &text)?.into_iter().for_each(|row| self.told.number(plain(row)));
+            for row in extract(&metrics, &text)? {
+                let row = MetricRow { name: self.secrets.hide(row.name), ..row };
+                self.told.number(plain(row));
+            }
         }
         if self.told.is_empty() { Err(metrics.nothing_found()) } else { Ok(()) }
     }
@@ -162,10 +181,13 @@ impl Listener {
     fn hear(&mut self, message: Message, now: f64, news: &mut News) {
         match message {
             Message::Hello { plugin, version, facts, .. } => {
-                self.facts.extend(facts);
-                self.facts.insert(format!("{plugin} plugin"), version);
+                let plugin = format!("{plugin} plugin");
+                let facts = facts.into_iter().chain([(plugin, version)]);
+                self.facts.extend(facts.map(|(name, value)| (self.secrets.hide(name), self.secrets.hide(value))));
             }
-            Message::Progress { fraction, text } => news.progress = Some((Some(fraction), text.unwrap_or_default())),
+            Message::Progress { fraction, text } => {
+                news.progress = Some((Some(fraction), self.secrets.hide(text.unwrap_or_default())));
+            }
             Message::Epoch { epoch, started_at, ended_at } => {
                 // Whatever its clock says: within the attempt, and not in the future.
                 let within = |time: f64| time.min(now).max(self.began);
@@ -174,6 +196,7 @@ impl Listener {
                 }
             }
             Message::Metric { name, value, unit, epoch, summary } => {
+                let (name, unit) = (self.secrets.hide(name), self.secrets.hide(unit));
                 self.told.number(Row { name, value, unit, epoch, mean: summary == Summary::Mean });
             }
             Message::Ready => news.ready = true,

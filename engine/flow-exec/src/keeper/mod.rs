@@ -16,6 +16,7 @@
 mod client;
 mod command;
 mod oom;
+mod output;
 mod serve;
 mod spawn;
 mod stray;
@@ -35,8 +36,8 @@ pub use stray::kill_strays;
 /// The argument that makes the binary a keeper.
 pub const KEEPER_ARG: &str = "__keeper";
 
-/// What the engine asks of the keeper.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// What the engine asks of the keeper. It holds secrets: nothing prints it.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum Request {
     /// Start an attempt.
@@ -51,8 +52,8 @@ pub enum Request {
     },
 }
 
-/// An attempt to start.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// An attempt to start. It holds secrets: nothing prints it.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The attempt, unique for the life of the keeper.
     pub attempt: AttemptId,
@@ -64,6 +65,9 @@ pub struct Start {
     pub cwd: PathBuf,
     /// The attempt's folder, which exists: `log` and `exit.json` are written here.
     pub folder: PathBuf,
+    /// Values to hide in what it writes, which goes through pipes then; without any it writes its files itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
 }
 
 /// What the keeper tells the engine.

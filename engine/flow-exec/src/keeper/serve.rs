@@ -31,15 +31,23 @@ use nix::{
 use super::{
     Event, Request, Start,
     oom::OomKills,
+    output::{Outputs, PIECE},
     spawn::{self, Reaped, Stack},
     tree::{self, Children, Tree},
 };
-use crate::{attempt::write_atomically, clock};
+use crate::{
+    attempt::{Folder, write_atomically},
+    clock,
+    secrets::Secrets,
+};
 
 /// How long what a step leaves behind may take to end by itself.
 const SWEEP_GRACE: Duration = Duration::from_millis(500);
 /// How often killing is repeated until nothing is left: a process may fork while it is being killed.
 const KILL_AGAIN: Duration = Duration::from_millis(20);
+
+/// How often what finds no room on the disk is tried again.
+const WRITE_AGAIN: Duration = Duration::from_millis(100);
 
 /// The keeper's whole life: `main` calls this, before anything else, when the first argument is [`super::KEEPER_ARG`].
 /// Returns when the engine is gone and nothing of any attempt is left.
@@ -64,10 +72,16 @@ struct Server {
     input: Vec<u8>,
     out: Vec<u8>,
     oom_kills: OomKills,
+    /// Those of the last attempt that had some: others of the run have the same.
+    secrets: Secrets,
+    /// A piece of what programs write.
+    piece: Vec<u8>,
 }
 
 struct Attempt {
     folder: PathBuf,
+    /// Where its program does not write its files itself.
+    outputs: Option<Outputs>,
     main: i32,
     started_at: f64,
     /// How the main process ended, and when.
@@ -117,6 +131,8 @@ impl Server {
             input: Vec::new(),
             out: Vec::new(),
             oom_kills: OomKills::new(),
+            secrets: Secrets::default(),
+            piece: vec![0; PIECE],
         })
     }
 
@@ -125,6 +141,9 @@ impl Server {
             self.write();
             self.wait()?;
             self.read();
+            for outputs in self.attempts.values_mut().filter_map(|attempt| attempt.outputs.as_mut()) {
+                outputs.turn(&mut self.piece);
+            }
             while let Ok(Some(signal)) = self.signals.read_signal() {
                 if signal.ssi_signo != Signal::SIGCHLD as u32 {
                     self.engine = None;
@@ -153,6 +172,7 @@ impl Server {
             .map(|e| if e.kill_at > now { e.kill_at - now } else { KILL_AGAIN })
             .chain((!self.attempts.is_empty()).then(|| self.oom_kills.next_look().saturating_duration_since(now)))
             .chain((self.attempts.is_empty() && self.engine.is_none()).then_some(KILL_AGAIN))
+            .chain(self.outputs().any(Outputs::is_stuck).then_some(WRITE_AGAIN))
             .min();
         // Rounded up: to wake just before the time would spin.
         let timeout = wake.map_or(PollTimeout::NONE, |d| {
@@ -163,10 +183,15 @@ impl Server {
             let out = if self.out.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
             fds.push(PollFd::new(engine.as_fd(), PollFlags::POLLIN | out));
         }
+        fds.extend(self.outputs().flat_map(Outputs::waiting).map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         match poll(&mut fds, timeout) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(e) => Err(e.into()),
         }
+    }
+
+    fn outputs(&self) -> impl Iterator<Item = &Outputs> {
+        self.attempts.values().filter_map(|attempt| attempt.outputs.as_ref())
     }
 
     fn write(&mut self) {
@@ -232,15 +257,16 @@ impl Server {
                 .append(true)
                 .open(&path)
                 .map_err(|e| format!("cannot write {}: {e}", path.display()))
-                .and_then(|log| tree::marked(attempt, || spawn::start(start, &log, &mut self.stack)))
+                .and_then(|log| self.spawn(start, log))
         };
         match spawned {
-            Ok(pid) => {
+            Ok((pid, outputs)) => {
                 self.mains.insert(pid.as_raw(), attempt);
                 self.attempts.insert(
                     attempt,
                     Attempt {
                         folder: start.folder.clone(),
+                        outputs,
                         main: pid.as_raw(),
                         started_at,
                         ended: None,
@@ -266,6 +292,26 @@ impl Server {
                 };
                 write_exit(&start.folder, &exit);
                 self.tell(&Event::SpawnFailed { attempt, reason });
+            }
+        }
+    }
+
+    /// Starts the program, which writes to the log, or to pipes where it has secrets.
+    fn spawn(&mut self, start: &Start, log: fs::File) -> Result<(Pid, Option<Outputs>), String> {
+        let mut launch = |log: &fs::File| tree::marked(start.attempt, || spawn::start(start, log, &mut self.stack));
+        if start.secrets.is_empty() {
+            return Ok((launch(&log)?, None));
+        }
+        if self.secrets.values() != start.secrets {
+            self.secrets = Secrets::new(start.secrets.clone());
+        }
+        let (outputs, log) = Outputs::open(&Folder::at(start.folder.clone()), log, &self.secrets)?;
+        match launch(&log) {
+            Ok(pid) => Ok((pid, Some(outputs))),
+            Err(reason) => {
+                drop(log);
+                outputs.end(&mut self.piece);
+                Err(reason)
             }
         }
     }
@@ -371,6 +417,9 @@ impl Server {
 
     fn finish(&mut self, id: AttemptId) {
         let Some(attempt) = self.attempts.remove(&id) else { return };
+        if let Some(outputs) = attempt.outputs {
+            outputs.end(&mut self.piece);
+        }
         let Some((reaped, ended_at)) = attempt.ended else { return };
         let exit = Exit {
             code: reaped.code,

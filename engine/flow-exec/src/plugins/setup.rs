@@ -2,6 +2,7 @@
 //! of their own, so that nothing of them survives a cancelled or killed flow.
 
 use std::{
+    collections::BTreeSet,
     env,
     fs::{self, File},
     io::{self, Read, Seek, SeekFrom},
@@ -36,6 +37,8 @@ pub struct Setup<'a> {
     pub record: &'a Path,
     /// The program that can be a keeper: flow itself.
     pub keeper: &'a Path,
+    /// Variables that its commands do not get.
+    pub secrets: &'a BTreeSet<&'a str>,
 }
 
 /// What is going on.
@@ -118,7 +121,7 @@ impl Setup<'_> {
         let mut env: Vec<(String, String)> = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             // Where cargo builds is where `start:` looks, whatever the user's shell says.
-            .filter(|(name, _)| name != "CARGO_TARGET_DIR" && name != CACHE_VAR)
+            .filter(|(name, _)| name != "CARGO_TARGET_DIR" && name != CACHE_VAR && !self.secrets.contains(&**name))
             .collect();
         env.push((CACHE_VAR.into(), self.plugin.cache.to_string_lossy().into_owned()));
         let top = self.record.with_extension("setup");
@@ -134,6 +137,7 @@ impl Setup<'_> {
                 env: env.clone(),
                 cwd: self.plugin.folder.clone(),
                 folder: folder.path().to_owned(),
+                secrets: Vec::new(),
             }));
             let how = match follow(&mut keeper, &folder, said).await {
                 Ok(Exit { code: Some(0), .. }) => continue,

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
                 env: env::vars().collect(),
                 cwd: folder.work(),
                 folder: folder.path().to_owned(),
+                secrets: Vec::new(),
             }));
         }
         loop {

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Tells secrets in every form that it knows. `tell.py forms` prints the forms; otherwise it is a step's program, of a command or of
+a plugin, that tells them over and over until a file `stop` lies beside the workflow."""
+import base64, html, json, os, re, shlex, sys, time, urllib.parse as url
+
+
+def upper(text):
+    return re.sub(r"\\u([0-9a-f]{4})", lambda found: "\\u" + found[1].upper(), text)
+
+
+def lower(text):
+    return re.sub(r"%[0-9A-F]{2}", lambda found: found[0].lower(), text)
+
+
+def inside_base64(secret, before):
+    """What is of the secret alone in the base64 of it behind so many bytes."""
+    raw = secret.encode()
+    text = base64.b64encode(b"u" * before + raw).decode()
+    return text[-(-8 * before // 6) : 8 * (before + len(raw)) // 6]
+
+
+def one_line(secret):
+    yield secret
+    for text in json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]:
+        yield from (text, upper(text), text.replace("/", "\\/"), upper(text).replace("/", "\\/"))
+        yield text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+        yield json.dumps(text)[1:-1]
+    for safe in "", "/", "!*'()", "!*'();/?:@&=+$,#":
+        yield from (url.quote(secret, safe), lower(url.quote(secret, safe)))
+        yield from (url.quote_plus(secret, safe), lower(url.quote_plus(secret, safe)))
+    for apostrophe in "&#x27;", "&#39;", "&apos;", "'":
+        yield html.escape(secret).replace("&#x27;", apostrophe)
+    yield html.escape(secret, quote=False)
+    yield secret.replace("'", "'\\''")
+    yield shlex.quote(secret)[1:-1]
+    yield re.sub(r'(["$`\\])', r"\\\1", secret)
+    yield re.sub(r"(['\\])", r"\\\1", secret)
+    yield from (repr(secret)[1:-1], ascii(secret)[1:-1], repr(secret.encode())[2:-1])
+    yield from (repr(secret + "'\"")[1:-4], repr((secret + "'\"").encode())[2:-4])
+    for before in range(4):
+        text = inside_base64(secret, before)
+        yield from (text, text.replace("+", "-").replace("/", "_"))
+
+
+def forms():
+    found = set(one_line(os.environ["TOKEN"])) | {os.environ["KEY"].strip()}
+    for line in os.environ["KEY"].splitlines():
+        found |= {line, json.dumps(line)[1:-1].replace("/", "\\/"), url.quote(line, "")} if len(line) > 8 else set()
+    return sorted(found)
+
+
+def tell(fd, text):
+    """In two pieces, so that a look may fall between them."""
+    raw = (text + "\n").encode()
+    os.write(fd, raw[: len(raw) // 2])
+    time.sleep(0.002)
+    os.write(fd, raw[len(raw) // 2 :])
+
+
+def message(**fields):
+    for ascii in True, False:
+        with open(os.environ["FLOW_ATTEMPT"] + "/messages.jsonl", "a") as file:
+            file.write(json.dumps(fields, ensure_ascii=ascii) + "\n")
+
+
+def program(stop):
+    while True:
+        for form in forms():
+            tell(1, form)
+            tell(2, form)
+        print("GET / HTTP/1.1\nAuthorization: Basic", base64.b64encode(b"user:" + os.environb[b"TOKEN"]).decode(), flush=True)
+        print(os.environ["KEY"], flush=True)
+        if os.path.exists(stop):
+            os.makedirs("out/" + os.environ["TOKEN"].replace("/", "|"), exist_ok=True)
+            # Its last words are those of its failure.
+            sys.exit(forms()[0] + " " + os.environ["TOKEN"])
+
+
+def plugin(stop):
+    message(type="hello", protocol=1, plugin="tell", version=os.environ["TOKEN"])
+    while True:
+        for form in forms():
+            message(type="hello", protocol=1, plugin="tell", version="1", facts={form: form, "form": form})
+            message(type="progress", fraction=0.5, text=form)
+            message(type="metric", name="told", value=1, unit=form, epoch=1)
+            message(type="future", **{form: form})
+            message(type="epoch", epoch=1, started_at=1, ended_at=2)
+        with open(os.environ["FLOW_ATTEMPT"] + "/messages.jsonl", "a") as file:
+            # Legal, and nobody's form: each character by its number.
+            letters = "".join(f"\\u{ord(letter):04x}" for letter in os.environ["TOKEN"])
+            file.write('{"type":"progress","fraction":0.5,"text":"%s"}\n' % letters)
+            file.write('{"type":"hello","protocol":1,"plugin":"tell","version":"1","facts":{"%s":"%s"}}\n' % (letters, letters))
+        if os.path.exists(stop):
+            message(type="outcome", outcome="failed", message=" ".join(forms()))
+            sys.exit(1)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["forms"]:
+        # As they are, and as they stand within a message.
+        within = {json.dumps(form, ensure_ascii=ascii)[1:-1] for form in forms() for ascii in (True, False)}
+        print(json.dumps(sorted(within | set(forms()))))
+    elif sys.argv[1:]:
+        program(sys.argv[1])
+    else:
+        with open(os.environ["FLOW_ATTEMPT"] + "/request.json") as file:
+            plugin(json.load(file)["with"]["stop"])

@@ -1,0 +1,136 @@
+//! What a program with secrets writes: its output and its messages come through pipes, are looked at, and only then stand in
+//! files. Knows no protocol.
+//!
+//! A turn reads a bounded piece of each pipe, so that a program that floods waits and nobody else does. Where the disk has no room
+//! it waits as well.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read, Write},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::OpenOptionsExt,
+    },
+};
+
+use nix::{
+    fcntl::{FcntlArg, OFlag, fcntl},
+    sys::stat::Mode,
+    unistd::mkfifo,
+};
+
+use crate::{
+    attempt::Folder,
+    secrets::{Hiding, Secrets},
+};
+
+/// Read of a pipe in one turn.
+pub(super) const PIECE: usize = 64 << 10;
+/// As much as a pipe may hold when nobody is left to write to it.
+const MOST_LEFT: usize = 1 << 20;
+
+/// The pipes of one attempt.
+pub(super) struct Outputs {
+    folder: Folder,
+    pipes: Vec<Pipe>,
+}
+
+struct Pipe {
+    /// None when its last writer has closed it.
+    from: Option<File>,
+    to: File,
+    hiding: Hiding,
+    /// Looked at, and not written yet.
+    out: Vec<u8>,
+}
+
+impl Outputs {
+    /// Pipes for an attempt that is about to start, and the end of one that its program writes to.
+    ///
+    /// # Errors
+    /// In words.
+    pub(super) fn open(folder: &Folder, log: File, secrets: &Secrets) -> Result<(Outputs, File), String> {
+        let cannot =
+            |e: io::Error| format!("its output cannot be looked at for secrets in {}: {e}", folder.path().display());
+        let (reads, writes) = io::pipe().map_err(cannot)?;
+        let reads = File::from(OwnedFd::from(reads));
+        fcntl(&reads, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|e| cannot(e.into()))?;
+        let heard = folder.open_heard().map_err(cannot)?;
+        mkfifo(&folder.messages(), Mode::S_IRUSR | Mode::S_IWUSR).map_err(|e| cannot(e.into()))?;
+        // As a writer of it too: programs open it for a line and close it again, which must not end it.
+        let mut both = File::options();
+        both.read(true).write(true).custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW).bits());
+        let messages = both.open(folder.messages()).map_err(cannot)?;
+        let pipe = |from, to| Pipe { from: Some(from), to, hiding: Hiding::new(secrets.clone()), out: Vec::new() };
+        let pipes = vec![pipe(reads, log), pipe(messages, heard)];
+        Ok((Outputs { folder: folder.clone(), pipes }, File::from(OwnedFd::from(writes))))
+    }
+
+    /// What to wait for.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.pipes.iter().filter(|pipe| pipe.out.is_empty()).filter_map(|pipe| Some(pipe.from.as_ref()?.as_fd()))
+    }
+
+    /// Something could not be written, and is to be tried again.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.pipes.iter().any(|pipe| !pipe.out.is_empty())
+    }
+
+    /// Hands on a piece of what is there.
+    pub(super) fn turn(&mut self, piece: &mut [u8]) {
+        self.pipes.iter_mut().for_each(|pipe| _ = pipe.turn(piece));
+    }
+
+    /// Nothing of the attempt is left: hands on the rest, and gives the messages the name of their pipe.
+    pub(super) fn end(mut self, piece: &mut [u8]) {
+        for pipe in &mut self.pipes {
+            let mut left = MOST_LEFT;
+            while let Some(read @ 1..) = pipe.turn(piece) {
+                left = left.saturating_sub(read);
+                if left == 0 {
+                    break;
+                }
+            }
+            pipe.hiding.end(&mut pipe.out);
+            pipe.write();
+        }
+        let (heard, messages) = (self.folder.heard(), self.folder.messages());
+        // What cannot be done here, where somebody meddled with the folder, changes nothing of what was heard.
+        if fs::metadata(&heard).is_ok_and(|meta| meta.len() > 0) {
+            let _ = fs::rename(&heard, &messages);
+        } else {
+            let _ = fs::remove_file(&heard);
+            let _ = fs::remove_file(&messages);
+        }
+    }
+}
+
+impl Pipe {
+    /// How much was read; none where there is nothing, or no room for it.
+    fn turn(&mut self, piece: &mut [u8]) -> Option<usize> {
+        self.write();
+        let from = self.from.as_mut().filter(|_| self.out.is_empty())?;
+        match from.read(piece) {
+            Ok(0) => {
+                self.from = None;
+                None
+            }
+            Ok(read) => {
+                self.hiding.pass(&piece[..read], &mut self.out);
+                self.write();
+                Some(read)
+            }
+            Err(_) => None,
+        }
+    }
+
+    fn write(&mut self) {
+        while !self.out.is_empty() {
+            match self.to.write(&self.out) {
+                Ok(written @ 1..) => drop(self.out.drain(..written)),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                _ => break,
+            }
+        }
+    }
+}
