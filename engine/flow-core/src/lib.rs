@@ -30,6 +30,7 @@ mod result;
 pub mod sched;
 mod schema;
 mod spec;
+mod text;
 mod time;
 pub mod why;
 
@@ -53,4 +54,5 @@ pub use result::{
 };
 pub use schema::schema;
 pub use spec::{Source, Workflow, parse};
+pub use text::{is_hidden, visible, visible_but};
 pub use time::{Span, Time};

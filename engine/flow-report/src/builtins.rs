@@ -16,7 +16,7 @@ use crate::table::{self, TableWith};
 use crate::words::{LANGUAGES, Words};
 
 /// Changes whenever the same results would give other files; templates and catalogues count by themselves.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Flow's own steps.
 #[derive(Debug, Default)]

@@ -20,6 +20,7 @@ mod gantt;
 mod locale_tests;
 mod publish;
 mod report;
+mod safe;
 mod table;
 mod verdict;
 mod words;

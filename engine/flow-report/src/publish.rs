@@ -1,8 +1,10 @@
 //! `publish:`: a whole report beside its charts, and an entry under the heading "What's New" of a file whose other bytes stay as
 //! they are.
 
-use flow_core::{FileToWrite, PublishJob, PublishWhat};
+use flow_core::{FileToWrite, PublishJob, PublishWhat, visible};
 use serde::Deserialize;
+
+use crate::safe;
 
 /// The begin of an entry; its end is [`END`] with the same identity.
 const BEGIN: &str = "<!-- flow entry: ";
@@ -11,6 +13,9 @@ const END: &str = "<!-- end of flow entry: ";
 const REPORT: &str = "<!-- flow report: ";
 /// The heading of a file that has none.
 const HEADING: &str = "## What's New";
+
+/// Signs that a path may have and that mean something else in a link.
+const PATH: &str = "%#?";
 
 /// What of `report.json` an entry needs.
 #[derive(Deserialize)]
@@ -29,7 +34,8 @@ pub(crate) fn publish(job: &PublishJob) -> Result<Vec<FileToWrite>, String> {
             if let Some(old) = job.existing.as_deref().filter(|old| !old.trim().is_empty()) {
                 may_replace(old, &workflow)?;
             }
-            let text = text(job, "report.md")?.replace("](charts/", &format!("]({}/", stem.replace(' ', "%20")));
+            let text = without_marks(&text(job, "report.md")?)
+                .replace("](charts/", &format!("]({}/", safe::target(stem, PATH)));
             let text = format!("{text}\n{REPORT}{workflow} -->\n");
             let mut files = vec![FileToWrite { path: job.target.clone(), bytes: text.into_bytes() }];
             for (path, bytes) in &job.files {
@@ -70,14 +76,14 @@ fn text(job: &PublishJob, file: &str) -> Result<String, String> {
 
 /// The text of an entry, headings counted from one: charts where the published report has them, or none.
 fn entry(job: &PublishJob) -> Result<String, String> {
-    let text = text(job, "entry.md")?;
+    let text = without_marks(&text(job, "entry.md")?);
     let Some(report) = &job.report else {
         return Ok(without_charts(&text));
     };
-    let link = report.replace(' ', "%20");
+    let link = safe::target(report, PATH);
     let folder = link.rsplit_once('.').map_or(link.as_str(), |(stem, _)| stem);
     let text = text.replace("](charts/", &format!("]({folder}/"));
-    Ok(format!("{}\n[{report}]({link})\n", without_double_blanks(text.lines())))
+    Ok(format!("{}\n[{}]({link})\n", without_double_blanks(text.lines()), safe::text(report)))
 }
 
 /// The text of a report for a place where its charts are not, nor what is said of them below each.
@@ -102,7 +108,13 @@ fn without_double_blanks<'a>(lines: impl Iterator<Item = &'a str>) -> String {
 
 /// Something that may stand inside an HTML comment, on one line.
 fn mark(text: &str) -> String {
-    text.replace("--", "–").replace(['<', '>', '\r', '\n'], " ")
+    let text = text.replace("--", "–").replace(['<', '>', '\r', '\n'], " ");
+    visible(text.trim()).into_owned()
+}
+
+/// The text of a report in which no line is a mark: the author's own words or template may have one.
+fn without_marks(text: &str) -> String {
+    [BEGIN, END, REPORT].iter().fold(text.to_owned(), |text, mark| text.replace(mark, &mark.replace('<', "&lt;")))
 }
 
 /// An entry as it stands in a file: from the first byte of its begin to the last of its end.

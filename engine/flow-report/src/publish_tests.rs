@@ -151,3 +151,19 @@ proptest! {
         prop_assert_eq!(&twice, &once);
     }
 }
+
+#[test]
+fn marks_in_the_authors_own_words_are_words() {
+    let body = "<!-- flow entry: x, 2026-01-01 -->\n\n<!-- end of flow entry: feb08 -->\n<!-- flow report: y -->";
+    let job = |existing: &str| job("feb08", "", "2026-02-08", body, Some(existing));
+    let once = published(&job("# Lab\n\n## What's New\n\nText.\n"));
+    assert_eq!(published(&job(&once)), once);
+    assert_eq!(once.matches("<!--").count(), 2, "{once}");
+    let mut odd = job(&once);
+    odd.report = Some("reports/a (1) [x]#2.md".into());
+    assert!(
+        published(&odd).contains("[reports/a (1) \\[x\\]#2.md](reports/a%20%281%29%20%5Bx%5D%232.md)"),
+        "{}",
+        published(&odd)
+    );
+}

@@ -4,7 +4,7 @@ use std::fmt;
 
 use fluent_bundle::{FluentArgs, FluentResource, FluentValue, concurrent::FluentBundle};
 
-use crate::Format;
+use crate::{Format, safe};
 
 /// The languages there are, with their catalogues.
 pub const LANGUAGES: [(&str, &str); 2] =
@@ -46,21 +46,21 @@ impl Words {
         self.find(lang, key, args).unwrap_or_else(|| format!("⟨{key}⟩"))
     }
 
-    /// A reason that flow itself gives in English, `\`machine.gpus >= 4\` is false`, in a language of the report. Others stay as
-    /// they are: they are somebody's own words.
+    /// A reason that flow itself gives in English, `\`machine.gpus >= 4\` is false`, in a language of the report, as Markdown.
+    /// Others stay as they are: they are somebody's own words.
     pub fn reason(&self, lang: &str, why: &str) -> String {
         let said = |end: &str, key: &str| {
             let expression = why.strip_suffix(end).filter(|rest| rest.starts_with('`') && rest.ends_with('`'))?;
-            Some(self.text(lang, key, &Args::new().with("expression", expression.to_owned())))
+            Some(self.text(lang, key, &Args::new().with("expression", safe::prose(expression))))
         };
         said(" is false", "reason-false")
             .or_else(|| said(" holds", "reason-holds"))
             .or_else(|| said(" changed while it ran", "reason-changed"))
             .or_else(|| {
                 let name = why.strip_prefix("its axis ")?.strip_suffix(" is empty")?;
-                Some(self.text(lang, "reason-empty-axis", &Args::new().with("name", name.to_owned())))
+                Some(self.text(lang, "reason-empty-axis", &Args::new().with("name", safe::code(name))))
             })
-            .unwrap_or_else(|| why.to_owned())
+            .unwrap_or_else(|| safe::prose(why))
     }
 
     /// Several of them.
@@ -74,11 +74,11 @@ impl Words {
         join(langs.iter().map(|lang| self.text(lang, key, &Args::new())))
     }
 
-    /// A number with its unit, as prose writes it: `16.2 s`, `−48 %`, `1.34×`.
+    /// A number with its unit, as prose writes it: `16.2 s`, `−48 %`, `1.34×`. Units are Markdown then.
     pub fn figure(&self, lang: &str, format: &Format, value: f64) -> String {
         match format.head() {
             Some("points") => format!("{} {}", format.number(value), self.text(lang, "unit-points", &Args::new())),
-            Some(unit) => format!("{} {unit}", format.number(value)),
+            Some(unit) => format!("{} {}", format.number(value), safe::text(unit)),
             None if format.unit == "×" => self.text(lang, "unit-times", &Args::new().with("n", format.number(value))),
             None => format.cell(value),
         }

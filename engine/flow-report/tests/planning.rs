@@ -182,3 +182,36 @@ fn a_schedule_is_of_one_point_of_a_simulation() {
         `sections.0.schedules.2.where` of `flow/report` is the text "fifo": expected a mapping
     "#);
 }
+
+#[test]
+fn a_link_leads_to_the_web_to_mail_or_to_a_file() {
+    let links = [
+        "https://example.com/a?b=c&d#e",
+        "mailto:lab@example.com",
+        "notes/why.md",
+        "JavaScript:alert(1)",
+        "java\\tscript:alert(1)",
+        "data:text/html,x",
+        "vbscript:x",
+        "//example.com",
+    ];
+    let links: Vec<String> = links.iter().map(|link| format!("\"{link}\"")).collect();
+    let steps = format!(
+        "  t: {{uses: flow/table, with: {{from: a, rows: lr, split: v, columns: [wall]}}}}
+  r: {{uses: flow/report, with: {{sections: [{{table: t, see: [{}]}}]}}}}
+",
+        links.join(", ")
+    );
+    insta::assert_snapshot!(told(&steps), @r#"
+    "JavaScript:alert(1)"
+        a link cannot lead to `JavaScript:`; `see:` takes https://…, http://…, mailto:… and relative paths
+    "java\tscript:alert(1)"
+        the link `java\tscript:alert(1)` has blanks or control characters in it; a blank is `%20`; `see:` takes https://…, http://…, mailto:… and relative paths
+    "data:text/html,x"
+        a link cannot lead to `data:`; `see:` takes https://…, http://…, mailto:… and relative paths
+    "vbscript:x"
+        a link cannot lead to `vbscript:`; `see:` takes https://…, http://…, mailto:… and relative paths
+    "//example.com"
+        `//example.com` is neither an address nor a path; `see:` takes https://…, http://…, mailto:… and relative paths
+    "#);
+}

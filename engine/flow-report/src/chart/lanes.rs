@@ -7,7 +7,8 @@ use kuva::backend::svg::SvgBackend;
 use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
 use unicode_width::UnicodeWidthStr;
 
-use super::{FONTS, escaped};
+use super::FONTS;
+use crate::safe;
 
 /// Bars of these colours are told apart in print and by the colour-blind; the last is for the rest.
 const COLOURS: [&str; 6] = ["#1f6fb2", "#d1691e", "#2f8f5b", "#8a5aa8", "#b03060", "#6b6b6b"];
@@ -162,7 +163,7 @@ impl Lanes {
 }
 
 fn text(x: f64, y: f64, content: &str, anchor: TextAnchor, bold: bool) -> Primitive {
-    Primitive::Text { x, y, content: escaped(content), size: TEXT.0, anchor, rotate: None, bold, color: None }
+    Primitive::Text { x, y, content: safe::picture(content), size: TEXT.0, anchor, rotate: None, bold, color: None }
 }
 
 fn rect((x, y): (f64, f64), (width, height): (f64, f64), colour: &str) -> Primitive {

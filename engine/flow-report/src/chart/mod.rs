@@ -12,6 +12,8 @@ use kuva::plot::{BarPlot, LinePlot, ScatterPlot};
 use kuva::render::layout::Layout;
 use kuva::render::plots::Plot;
 
+use crate::safe;
+
 /// Told apart in print and by the colour-blind.
 const COLOURS: [&str; 6] = ["#1f6fb2", "#d1691e", "#2f8f5b", "#8a5aa8", "#5c5c5c", "#b03060"];
 /// Fonts for both languages.
@@ -56,7 +58,7 @@ pub(crate) fn curve(lines: &[Line], ticks: &[(f64, String)], labels: &Labels) ->
     let names = lines.iter().filter(|_| lines.len() > 1).map(|line| line.name.as_str());
     let mut layout = layout(&plots, labels, legend(names, LegendShape::Line)).with_y_axis_min(0.0);
     if named {
-        let names: Vec<String> = ticks.iter().map(|(_, name)| name.clone()).collect();
+        let names: Vec<String> = ticks.iter().map(|(_, name)| safe::picture(name)).collect();
         let name = move |at: f64| {
             let whole = (at - at.round()).abs() < 1e-6 && at >= 1.0;
             whole.then(|| names.get(at.round() as usize - 1).cloned()).flatten().unwrap_or_default()
@@ -73,7 +75,7 @@ pub(crate) fn curve(lines: &[Line], ticks: &[(f64, String)], labels: &Labels) ->
 /// Two bars for each name.
 pub(crate) fn bars(groups: &[(String, f64, f64)], names: (&str, &str), labels: &Labels) -> String {
     let plot = groups.iter().fold(BarPlot::new(), |plot, (name, a, b)| {
-        plot.with_group(name.clone(), vec![(*a, COLOURS[0]), (*b, COLOURS[1])])
+        plot.with_group(safe::picture(name), vec![(*a, COLOURS[0]), (*b, COLOURS[1])])
     });
     let plots: Vec<Plot> = vec![plot.into()];
     let layout = layout(&plots, labels, self::legend([names.0, names.1], LegendShape::Rect)).with_y_axis_min(0.0);
@@ -110,7 +112,7 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 /// Names beside the colours in their order.
 fn legend<'a>(names: impl IntoIterator<Item = &'a str>, shape: LegendShape) -> Vec<LegendEntry> {
     let of = |(name, colour): (&str, &&str)| LegendEntry {
-        label: escaped(name),
+        label: safe::picture(name),
         color: (*colour).to_owned(),
         shape,
         dasharray: None,
@@ -120,8 +122,8 @@ fn legend<'a>(names: impl IntoIterator<Item = &'a str>, shape: LegendShape) -> V
 
 fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {
     let layout = Layout::auto_from_plots(plots)
-        .with_x_label(escaped(&labels.x))
-        .with_y_label(escaped(&labels.y))
+        .with_x_label(safe::picture(&labels.x))
+        .with_y_label(safe::picture(&labels.y))
         .with_y_label_wrap(LABEL)
         .with_width(640.0)
         .with_height(if legend.is_empty() { 360.0 } else { 384.0 })
@@ -129,11 +131,6 @@ fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {
         .with_legend_box(false)
         .with_font_family(FONTS);
     if legend.is_empty() { layout } else { layout.with_legend_entries(legend) }
-}
-
-/// A dollar sign would begin a formula.
-fn escaped(text: &str) -> String {
-    text.replace('$', "\\$")
 }
 
 fn render(plots: Vec<Plot>, layout: Layout) -> String {

@@ -4,6 +4,7 @@ use flow_core::Outcome;
 
 use super::{Bound, Computed, Figure, Finding, Parts, Scoped, What};
 use crate::format::Format;
+use crate::safe;
 use crate::table::Names;
 use crate::words::{Args, Words};
 
@@ -40,7 +41,7 @@ impl Scoped {
     pub(crate) fn worded(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
         let text = self.finding.worded(words, lang, names);
         match &self.scope {
-            Some(scope) => words.text(lang, "scoped", &Args::new().with("scope", scope.clone()).with("text", text)),
+            Some(scope) => words.text(lang, "scoped", &Args::new().with("scope", safe::text(scope)).with("text", text)),
             None => text,
         }
     }
@@ -57,18 +58,18 @@ impl Finding {
                 let args = args
                     .with("time", inline(time))
                     .with("axis", inline(axis))
-                    .with("at", at.clone())
+                    .with("at", safe::text(at))
                     .with("value", value.text(words, lang));
                 match rises {
                     None => say("finding-flattens", args),
                     Some((later, to)) => say(
                         "finding-flattens-rises",
-                        args.with("later", later.clone()).with("to", to.text(words, lang)),
+                        args.with("later", safe::text(later)).with("to", to.text(words, lang)),
                     ),
                 }
             }
             Finding::StillFalling { time, axis, at, value } => {
-                let args = args.with("time", inline(time)).with("axis", inline(axis)).with("at", at.clone());
+                let args = args.with("time", inline(time)).with("axis", inline(axis)).with("at", safe::text(at));
                 say("finding-still-falling", args.with("value", value.text(words, lang)))
             }
             Finding::TimeFlat { time, axis, least, most } => {
@@ -80,18 +81,18 @@ impl Finding {
             }
             Finding::MemoryFaster { memory, time, axis, from, to, grows, falls } => {
                 let args = args.with("memory", inline(memory)).with("time", inline(time)).with("axis", inline(axis));
-                let args = args.with("from", from.clone()).with("to", to.clone());
+                let args = args.with("from", safe::text(from)).with("to", safe::text(to));
                 say(
                     "finding-memory-faster",
                     args.with("grows", grows.size(words, lang)).with("falls", falls.size(words, lang)),
                 )
             }
             Finding::MemoryFlat { memory, axis, at, value } => {
-                let args = args.with("memory", inline(memory)).with("axis", inline(axis)).with("at", at.clone());
+                let args = args.with("memory", inline(memory)).with("axis", inline(axis)).with("at", safe::text(at));
                 say("finding-memory-flat", args.with("value", value.text(words, lang)))
             }
             Finding::Frontier { axis, at, outcome, gpu, fits } => {
-                let args = args.with("axis", inline(axis)).with("at", at.clone());
+                let args = args.with("axis", inline(axis)).with("at", safe::text(at));
                 let args = args.with(
                     "memory",
                     match (outcome, gpu) {
@@ -102,10 +103,10 @@ impl Finding {
                 );
                 match fits {
                     None => say("finding-frontier-none", args),
-                    Some((fits, None)) => say("finding-frontier", args.with("fits", fits.clone())),
+                    Some((fits, None)) => say("finding-frontier", args.with("fits", safe::text(fits))),
                     Some((fits, Some(used))) => say(
                         "finding-frontier-used",
-                        args.with("fits", fits.clone()).with("used", used.text(words, lang)),
+                        args.with("fits", safe::text(fits)).with("used", used.text(words, lang)),
                     ),
                 }
             }
@@ -118,7 +119,7 @@ impl Finding {
                 let each: Vec<String> = jumps
                     .iter()
                     .map(|(from, to, height)| {
-                        let args = Args::new().with("from", from.clone()).with("to", to.clone());
+                        let args = Args::new().with("from", safe::text(from)).with("to", safe::text(to));
                         words.text(lang, "jump", &args.with("height", height.text(words, lang)))
                     })
                     .collect();
@@ -139,39 +140,39 @@ impl Finding {
                 say(key, args.with("range", range))
             }
             Finding::Bursts { label, inside, between } => {
-                let args = args.with("label", label.clone()).with("inside", inside.text(words, lang));
+                let args = args.with("label", safe::code(label)).with("inside", inside.text(words, lang));
                 say("finding-bursts", args.with("between", between.text(words, lang)))
             }
             Finding::Unchanged { column, a, b, most } => {
-                let args = args.with("column", inline(column)).with("a", a.clone()).with("b", b.clone());
+                let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
                 say("finding-unchanged", args.with("most", most.size(words, lang)))
             }
             Finding::Changed { column, a, b, rises, least, most } => {
                 let range = span(least, most, false, words, lang);
-                let args = args.with("column", inline(column)).with("a", a.clone()).with("b", b.clone());
+                let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
                 say(if *rises { "finding-rises" } else { "finding-falls" }, args.with("range", range))
             }
             Finding::Best { column, axis, at, best, worst } => {
-                let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", at.clone());
+                let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", safe::text(at));
                 let figures = |parts: &Parts| span(&parts.least, &parts.most, true, words, lang);
-                let args = args.with("best", words.list(lang, &best.names)).with("value", figures(best));
-                let args = args.with("worst", words.list(lang, &worst.names)).with("against", figures(worst));
+                let args = args.with("best", words.list(lang, &texts(&best.names))).with("value", figures(best));
+                let args = args.with("worst", words.list(lang, &texts(&worst.names))).with("against", figures(worst));
                 let several = best.names.len() > 1 || worst.names.len() > 1;
                 say("finding-best", args.with("several", if several { "yes" } else { "no" }))
             }
             Finding::Alike { column, split, axis, at, least, most } => {
                 let range = span(least, most, true, words, lang);
-                let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", at.clone());
+                let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", safe::text(at));
                 say("finding-alike", args.with("split", inline(split)).with("range", range))
             }
             Finding::AtMost { column, axis, at, part, most } => {
-                let args = args.with("column", inline(column)).with("part", part.clone());
-                let args = args.with("axis", inline(axis)).with("at", at.clone());
+                let args = args.with("column", inline(column)).with("part", safe::text(part));
+                let args = args.with("axis", inline(axis)).with("at", safe::text(at));
                 say("finding-at-most", args.with("most", most.text(words, lang)))
             }
             Finding::CostFree { accuracy, a, b, cheaper } => {
                 let cheaper: Vec<String> = cheaper.iter().map(|name| inline(name)).collect();
-                let args = args.with("accuracy", inline(accuracy)).with("a", a.clone()).with("b", b.clone());
+                let args = args.with("accuracy", inline(accuracy)).with("a", safe::text(a)).with("b", safe::text(b));
                 say("finding-cost-free", args.with("cheaper", words.list(lang, &cheaper)))
             }
         }
@@ -184,26 +185,38 @@ impl Computed {
         let inline = |name: &str| names.inline(name, lang);
         let of = |column: &str, axis: &str| Args::new().with("column", inline(column)).with("axis", inline(axis));
         let text = match &self.what {
-            What::Growth { column, axis, from, to } => {
-                words.text(lang, "computed-growth", &of(column, axis).with("from", from.clone()).with("to", to.clone()))
-            }
-            What::Jump { column, axis, from, to } => {
-                words.text(lang, "computed-jump", &of(column, axis).with("from", from.clone()).with("to", to.clone()))
-            }
+            What::Growth { column, axis, from, to } => words.text(
+                lang,
+                "computed-growth",
+                &of(column, axis).with("from", safe::text(from)).with("to", safe::text(to)),
+            ),
+            What::Jump { column, axis, from, to } => words.text(
+                lang,
+                "computed-jump",
+                &of(column, axis).with("from", safe::text(from)).with("to", safe::text(to)),
+            ),
             What::Intercept { column, axis } => words.text(lang, "computed-intercept", &of(column, axis)),
             What::Slope { column, axis } => words.text(lang, "computed-slope", &of(column, axis)),
             What::R2 { column, axis } => words.text(lang, "computed-r2", &of(column, axis)),
             What::Least { column } => words.text(lang, "computed-least", &Args::new().with("column", inline(column))),
             What::Most { column } => words.text(lang, "computed-most", &Args::new().with("column", inline(column))),
-            What::Inside { label } => words.text(lang, "computed-inside", &Args::new().with("label", label.clone())),
-            What::Between { label } => words.text(lang, "computed-between", &Args::new().with("label", label.clone())),
+            What::Inside { label } => {
+                words.text(lang, "computed-inside", &Args::new().with("label", safe::code(label)))
+            }
+            What::Between { label } => {
+                words.text(lang, "computed-between", &Args::new().with("label", safe::code(label)))
+            }
         };
         let text = capital(text, lang, names);
         match &self.scope {
-            Some(scope) => words.text(lang, "scoped", &Args::new().with("scope", scope.clone()).with("text", text)),
+            Some(scope) => words.text(lang, "scoped", &Args::new().with("scope", safe::text(scope)).with("text", text)),
             None => text,
         }
     }
+}
+
+fn texts(all: &[String]) -> Vec<String> {
+    all.iter().map(|one| safe::text(one)).collect()
 }
 
 /// With a capital first letter, unless that is of a name as somebody wrote it.

@@ -6,6 +6,7 @@ use super::model::Section;
 use super::schedule;
 use crate::chart;
 use crate::format::Format;
+use crate::safe;
 use crate::table::{Content, Names};
 use crate::words::{Args, Words, join};
 
@@ -40,7 +41,7 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
     let table = &section.table;
     let names = Names { table, words };
     let mut charts = schedule::charts(&section.schedules, words, langs, all);
-    let axis = |axis: &str| join(all.iter().map(|lang| names.head(axis, lang)));
+    let axis = |axis: &str| join(all.iter().map(|lang| names.plain(axis, lang)));
     if let [rows] = table.rows.as_slice() {
         let ticks: Vec<(f64, String)> = table
             .body
@@ -94,8 +95,8 @@ fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]
     let measure = section.together.first()?.measure.clone();
     let unit = show.head().map_or_else(String::new, |u| format!(" ({u})"));
     let x = section.together.iter().flat_map(|g| &g.members).next()?;
-    let x = x.axes.keys().map(|axis| join(all.iter().map(|l| names.head(axis, l)))).collect::<Vec<_>>().join(", ");
-    let labels = chart::Labels { x, y: join(all.iter().map(|l| names.head(&measure, l))) + &unit };
+    let x = x.axes.keys().map(|axis| join(all.iter().map(|l| names.plain(axis, l)))).collect::<Vec<_>>().join(", ");
+    let labels = chart::Labels { x, y: join(all.iter().map(|l| names.plain(&measure, l))) + &unit };
     for (_, a, b) in &mut bars {
         *a *= show.factor;
         *b *= show.factor;
@@ -139,7 +140,7 @@ fn load_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
         x: format!("{} (s)", words.joined(all, "chart-time")),
         y: format!("{} (%)", words.joined(all, "chart-load")),
     };
-    let args = || Args::new().with("label", label.clone());
+    let args = || Args::new().with("label", safe::text(label));
     Some(Chart {
         file: format!("{}-load.svg", section.name),
         alt: join(langs.iter().map(|lang| words.text(lang, "chart-load-alt", &args()))),

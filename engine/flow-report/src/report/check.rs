@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::model::date;
 use super::schedule;
 use super::with::ReportWith;
+use crate::safe;
 
 /// What is wrong.
 pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
@@ -17,6 +18,12 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         say("/date".into(), Diagnostic::new(why));
     }
     for (n, section) in with.sections.iter().enumerate() {
+        for (k, to) in section.see.iter().enumerate().filter(|(_, to)| !to.contains("${{")) {
+            if let Err(why) = safe::link(to) {
+                let what = Diagnostic::new(why).help("`see:` takes https://…, http://…, mailto:… and relative paths");
+                say(format!("/sections/{n}/see/{k}"), what);
+            }
+        }
         for (k, of) in section.schedules.iter().enumerate() {
             let wrong = planned.steps.get(&of.from).map(|step| schedule::check(of, step));
             for (key, what) in wrong.unwrap_or_default() {

@@ -10,6 +10,7 @@ use super::setup::{Setup, setup};
 use super::with::{Guess, ReportWith, SectionWith};
 use crate::columns::gpu_shared;
 use crate::findings::{Bound, Changes, Computed, Finding, Ledger, Scoped, compare, curves, load, schedules};
+use crate::safe;
 use crate::table::Table;
 use crate::verdict::{FOREIGN_CPU, Resource, Ruled, TOLERANCE, Together, Verdict, judge};
 
@@ -184,6 +185,9 @@ fn section<'a>(
     let view = step(&with.table)?;
     if view.uses.as_deref() != Some("flow/table") {
         return Err(format!("`table: {}`: that step is not a flow/table", with.table));
+    }
+    for to in &with.see {
+        safe::link(to).map_err(|why| format!("`see`: {why}"))?;
     }
     let Some(json) = view.files.iter().find_map(|files| files.get("table.json")) else {
         left_out.push((with.table.clone(), missing(view)));

@@ -10,7 +10,8 @@ use super::model::{Judged, REPORT_FORMAT, Report, Section};
 use super::together;
 use super::with::{Blames, Guess, Layout, ReportWith, Value};
 use crate::format::Format;
-use crate::table::{ByLanguage, Content, Grid, Names, Note, literal, markdown, name};
+use crate::safe;
+use crate::table::{ByLanguage, Content, Grid, Names, Note, markdown, name};
 use crate::words::{Args, Words, join};
 
 /// The built-in templates by name: the whole report, and the entry of What's New.
@@ -132,8 +133,13 @@ fn page(report: &Report, words: &Words, langs: &[&str], all: &[&str]) -> Page {
         let by = &report.title;
         by.get(*lang).or_else(|| by.get("")).or_else(|| by.get("en")).or_else(|| by.values().next())
     });
+    // A name that stands for a title is no Markdown.
+    let said = |title: Option<&String>| match title {
+        Some(title) if *title != report.workflow => safe::authors(title),
+        _ => safe::text(&report.workflow),
+    };
     let mut titles: Vec<String> = Vec::new();
-    for text in title.map(|t| t.cloned().unwrap_or_else(|| report.workflow.clone())) {
+    for text in title.map(said) {
         if !titles.contains(&text) {
             titles.push(text);
         }
@@ -143,7 +149,7 @@ fn page(report: &Report, words: &Words, langs: &[&str], all: &[&str]) -> Page {
         date: report.date.clone(),
         setup: setup(report, words, langs),
         sections: report.sections.iter().map(|s| section(s, words, langs, all)).collect(),
-        remarks: langs.iter().flat_map(|lang| remarks(report, words, lang)).collect(),
+        remarks: langs.iter().flat_map(|lang| remarks(report, words, lang)).map(|text| safe::line(&text)).collect(),
     }
 }
 
@@ -156,48 +162,53 @@ fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<Line> {
     for (parameter, value) in &setup.parameters {
         let value = match parameter.as_str() {
             "input_size" if value.parse::<u32>().is_ok() => format!("{value}×{value}"),
-            _ => value.clone(),
+            _ => safe::text(value),
         };
         lines.push(line(join(langs.iter().map(|lang| name(parameter, words, lang))), value));
     }
     for own in &setup.more {
         let value = |lang: &str| match &own.value {
             Value::Number(n) => n.to_string(),
-            Value::Text(text) => text.of(lang).to_owned(),
+            Value::Text(text) => safe::authors(text.of(lang)),
         };
-        lines.push(line(join(langs.iter().map(|l| own.label.of(l).to_owned())), join(langs.iter().map(|l| value(l)))));
+        lines.push(line(
+            join(langs.iter().map(|l| safe::authors(own.label.of(l)))),
+            join(langs.iter().map(|l| value(l))),
+        ));
     }
     let mib = |bytes: u64| bytes / (1 << 20);
     let gpus = setup.gpus.iter().map(|(model, count, memory)| match memory {
-        0 => format!("{count} × {model}"),
-        _ => format!("{count} × {model}, {} MiB", mib(*memory)),
+        0 => format!("{count} × {}", safe::text(model)),
+        _ => format!("{count} × {}, {} MiB", safe::text(model), mib(*memory)),
     });
     let gpus: Vec<String> = gpus.collect();
-    let cpus: Vec<String> = setup.cpus.iter().map(|(model, count)| format!("{model} ({count} CPUs)")).collect();
+    let cpus: Vec<String> =
+        setup.cpus.iter().map(|(model, count)| format!("{} ({count} CPUs)", safe::text(model))).collect();
     // Without a CPU there was no machine: what a report shows was computed, and is the same on all of them.
     if !cpus.is_empty() {
         lines.push(line("GPU".into(), if gpus.is_empty() { joined("setup-no-gpu") } else { gpus.join("; ") }));
         lines.push(line("CPU".into(), cpus.join("; ")));
     }
     if !setup.versions.is_empty() {
-        let versions = setup.versions.iter().map(|(name, version)| match name.as_str() {
+        let versions = setup.versions.iter().map(|(name, version)| (name.as_str(), safe::text(version)));
+        let versions = versions.map(|(name, version)| match name {
             "torch" => format!("PyTorch {version}"),
             "cuda" => format!("CUDA {version}"),
             "cudnn" => format!("cuDNN {version}"),
             "driver" => format!("NVIDIA {version}"),
-            other => format!("{other} {version}"),
+            other => format!("{} {version}", safe::text(other)),
         });
         lines.push(line(joined("setup-versions"), versions.collect::<Vec<_>>().join(", ")));
     }
     if let Some((profile, why)) = &setup.profile {
         let text = |lang: &str| {
-            let args = Args::new().with("profile", format!("`{profile}`")).with("why", words.reason(lang, why));
+            let args = Args::new().with("profile", safe::code(profile)).with("why", words.reason(lang, why));
             words.text(lang, "setup-profile-value", &args)
         };
         lines.push(line(joined("setup-profile"), join(langs.iter().map(|lang| text(lang)))));
     }
     if !report.runs.is_empty() {
-        let runs: Vec<String> = report.runs.iter().map(|run| format!("`{run}`")).collect();
+        let runs: Vec<String> = report.runs.iter().map(|run| safe::code(&run.0)).collect();
         lines.push(line(joined("setup-runs"), runs.join(", ")));
     }
     lines
@@ -206,10 +217,10 @@ fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<Line> {
 fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> PageSection {
     let names = Names { table: &section.table, words };
     let title = |lang: &str| match &section.with.title {
-        Some(title) => title.of(lang).to_owned(),
+        Some(title) => safe::authors(title.of(lang)),
         None => {
             let rows: Vec<String> = section.table.rows.iter().map(|axis| names.inline(axis, lang)).collect();
-            let args = Args::new().with("step", section.table.from.clone()).with("rows", words.list(lang, &rows));
+            let args = Args::new().with("step", safe::code(&section.table.from)).with("rows", words.list(lang, &rows));
             words.text(lang, if rows.is_empty() { "section-title-one" } else { "section-title" }, &args)
         }
     };
@@ -230,7 +241,7 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Pa
         }
         for (row, cells) in section.table.body.iter().zip(&changes.rows) {
             let keys = row.cells.iter().take(section.table.rows.len()).map(|cell| match &cell.content {
-                Content::Text { text, .. } => literal(text),
+                Content::Text { text, .. } => safe::text(text),
                 _ => "—".into(),
             });
             let cells = cells.iter().zip(&changes.columns);
@@ -239,9 +250,9 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Pa
         }
         let title = langs.iter().map(|lang| {
             let (a, b) = changes.ends();
-            words.text(lang, "changes-title", &Args::new().with("a", a).with("b", b))
+            words.text(lang, "changes-title", &Args::new().with("a", safe::text(&a)).with("b", safe::text(&b)))
         });
-        more.push(Titled { title: join(title), text: grid.markdown() });
+        more.push(Titled { title: safe::line(&join(title)), text: grid.markdown() });
     }
     let mut add = |key: &str, grid: Grid| more.push(Titled { title: words.joined(langs, key), text: grid.markdown() });
     if !section.together.is_empty() {
@@ -273,44 +284,44 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Pa
 fn bullets(section: &Section, words: &Words, lang: &str, at: usize) -> Vec<String> {
     let names = Names { table: &section.table, words };
     let notes = &section.with.notes;
-    let say = |key: &str, text: &str| words.text(lang, key, &Args::new().with("text", text));
+    let say = |key: &str, text: String| words.text(lang, key, &Args::new().with("text", text));
     let mut out = Vec::new();
-    out.extend(notes.question.as_ref().map(|q| say("note-question", q.of(lang))));
+    out.extend(notes.question.as_ref().map(|q| say("note-question", safe::authors(q.of(lang)))));
     out.extend(section.findings.iter().map(|finding| finding.worded(words, lang, &names)));
     out.extend(
         section.together.iter().map(|g| together::sentences(g, words, lang).join(if lang == "zh" { "" } else { " " })),
     );
     out.extend(guess(section, words, lang));
-    out.extend(notes.todo.as_ref().map(|t| say("note-todo", t.of(lang))));
+    out.extend(notes.todo.as_ref().map(|t| say("note-todo", safe::authors(t.of(lang)))));
     if !section.with.see.is_empty() {
-        let links: Vec<String> = section.with.see.iter().map(|link| format!("<{link}>")).collect();
-        out.push(say("note-see", &links.join(", ")));
+        let links: Vec<String> =
+            section.with.see.iter().map(|link| safe::link(link).unwrap_or_else(|_| safe::text(link))).collect();
+        out.push(say("note-see", links.join(", ")));
     }
     let sign = if at.is_multiple_of(2) { '-' } else { '*' };
-    out.into_iter().map(|text| format!("{sign} {}", text.replace('\n', " "))).collect()
+    out.into_iter().map(|text| format!("{sign} {}", safe::line(&text))).collect()
 }
 
 fn guess(section: &Section, words: &Words, lang: &str) -> Option<String> {
     let text = match section.with.notes.guess.as_ref()? {
-        Guess::Words(text) => text.of(lang).to_owned(),
-        Guess::Blames(Blames { en, zh, .. }) => ByLanguage { en: en.clone(), zh: zh.clone() }.of(lang).to_owned(),
+        Guess::Words(text) => safe::authors(text.of(lang)),
+        Guess::Blames(Blames { en, zh, .. }) => safe::authors(ByLanguage { en: en.clone(), zh: zh.clone() }.of(lang)),
     };
     let said = words.text(lang, "note-guess", &Args::new().with("text", text));
+    let list = |groups: &[String]| words.list(lang, &groups.iter().map(|group| safe::text(group)).collect::<Vec<_>>());
     let resource = |r: &crate::verdict::Resource| words.text(lang, &format!("resource-{}", r.key()), &Args::new());
     let judged = match section.guess.as_ref() {
         None => return Some(said),
         Some(Judged::Confirmed { resource: r, groups, relieved }) => {
-            let args = Args::new().with("what", resource(r)).with("groups", words.list(lang, groups));
+            let args = Args::new().with("what", resource(r)).with("groups", list(groups));
             let args = args.with("kind", r.key());
             match relieved.is_empty() {
                 true => words.text(lang, "guess-confirmed", &args),
-                false => {
-                    words.text(lang, "guess-confirmed-relieved", &args.with("relieved", words.list(lang, relieved)))
-                }
+                false => words.text(lang, "guess-confirmed-relieved", &args.with("relieved", list(relieved))),
             }
         }
         Some(Judged::Refuted { resource: r, groups }) => {
-            let args = Args::new().with("what", resource(r)).with("groups", words.list(lang, groups));
+            let args = Args::new().with("what", resource(r)).with("groups", list(groups));
             words.text(lang, "guess-refuted", &args)
         }
         Some(Judged::ConfirmedAlone { resource: r }) => {
@@ -337,7 +348,7 @@ fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String> {
         out.push(words.text(
             lang,
             "remark-left-out",
-            &Args::new().with("step", step.clone()).with("why", words.reason(lang, why)),
+            &Args::new().with("step", safe::code(step)).with("why", words.reason(lang, why)),
         ));
     }
     // What stands below a table is not said again.
@@ -346,26 +357,27 @@ fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String> {
         notes.into_iter().any(|note| matches!(note, Note::Spoiled { label: l, .. } if l == label))
     };
     for (label, reasons) in report.spoiled.iter().filter(|(label, _)| !said(label)) {
-        let args = Args::new().with("label", label.clone()).with("why", words.reasons(lang, reasons));
+        let args = Args::new().with("label", safe::code(label)).with("why", words.reasons(lang, reasons));
         out.push(words.text(lang, "note-spoiled", &args));
     }
     let share = |v: f64| words.figure(lang, &Format::for_unit("ratio", [v].into_iter()), v);
     let most = report.foreign_cpu.iter().max_by(|a, b| a.1.total_cmp(b.1));
     if let (Some((label, used)), count) = (most, report.foreign_cpu.len()) {
         let key = if count == 1 { "remark-foreign-cpu" } else { "remark-foreign-cpu-several" };
-        let args = Args::new().with("label", label.clone()).with("used", share(*used));
+        let args = Args::new().with("label", safe::code(label)).with("used", share(*used));
         out.push(words.text(lang, key, &args.with("count", count.to_string())));
     }
     for (label, names) in &report.strangers {
-        let args = Args::new().with("label", label.clone()).with("names", words.list(lang, names));
+        let names: Vec<String> = names.iter().map(|name| safe::text(name)).collect();
+        let args = Args::new().with("label", safe::code(label)).with("names", words.list(lang, &names));
         out.push(words.text(lang, "remark-strangers", &args));
     }
     for (label, used) in &report.gpu_shared {
-        let args = Args::new().with("label", label.clone()).with("used", share(*used));
+        let args = Args::new().with("label", safe::code(label)).with("used", share(*used));
         out.push(words.text(lang, "remark-gpu-shared", &args));
     }
     for (label, reason) in &report.accepted {
-        let args = Args::new().with("label", label.clone()).with("reason", reason.clone());
+        let args = Args::new().with("label", safe::code(label)).with("reason", safe::text(reason));
         out.push(words.text(lang, "note-accepted", &args));
     }
     out

@@ -8,6 +8,7 @@ use super::charts::Chart;
 use super::with::ScheduleWith;
 use crate::columns::{same, written};
 use crate::gantt::{Frame, Gantt};
+use crate::safe;
 use crate::words::{Args, Words, join};
 
 /// The step whose instances have a schedule.
@@ -102,20 +103,20 @@ fn point(with: &ScheduleWith) -> String {
 pub(super) fn charts(schedules: &[Scheduled], words: &Words, langs: &[&str], all: &[&str]) -> Vec<Chart> {
     let frame = Frame::around(schedules.iter().map(|scheduled| &scheduled.gantt));
     let chart = |(n, Scheduled { file, label, of, gantt }): (usize, &Scheduled)| {
-        let args = |lang: &str| {
+        let args = |lang: &str, label: String| {
             let part = gantt.part(words, lang, frame);
             let whole = if part.is_empty() { "yes" } else { "no" };
-            Args::new().with("label", label.clone()).with("part", part).with("whole", whole).count("of", *of as usize)
+            Args::new().with("label", label).with("part", part).with("whole", whole).count("of", *of as usize)
         };
         let caption = langs.iter().map(|lang| {
-            let what = words.text(lang, "chart-schedule-caption", &args(lang));
+            let what = words.text(lang, "chart-schedule-caption", &args(lang, safe::code(label)));
             // How to read it is said once.
             let how = if n == 0 { words.text(lang, "chart-schedule-how", &Args::new()) } else { String::new() };
-            format!("{what}{}{how}", if how.is_empty() || *lang == "zh" { "" } else { " " })
+            safe::line(&format!("{what}{}{how}", if how.is_empty() || *lang == "zh" { "" } else { " " }))
         });
         Chart {
             file: file.clone(),
-            alt: join(langs.iter().map(|lang| words.text(lang, "chart-schedule-alt", &args(lang)))),
+            alt: join(langs.iter().map(|lang| words.text(lang, "chart-schedule-alt", &args(lang, safe::text(label))))),
             caption: caption.collect::<Vec<_>>().join("\\\n"),
             svg: gantt.drawn(words, all, label, frame),
         }

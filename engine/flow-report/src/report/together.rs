@@ -4,7 +4,8 @@ use flow_core::CorunGpus;
 
 use crate::columns::written;
 use crate::format::Format;
-use crate::table::{Grid, Names, literal, name};
+use crate::safe;
+use crate::table::{Grid, Names, name};
 use crate::verdict::{FOREIGN_CPU, Refusal, Resource, Ruled, Ruling, Together, Verdict};
 use crate::words::{Args, Words, join};
 
@@ -51,7 +52,7 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
     }
     let rows = groups.iter().flat_map(|g| g.members.iter().map(move |m| (g, m))).map(|(g, m)| {
         let mut cells: Vec<String> =
-            axes.iter().map(|axis| m.axes.get(*axis).map(|v| literal(&written(v))).unwrap_or_default()).collect();
+            axes.iter().map(|axis| m.axes.get(*axis).map(|v| safe::text(&written(v))).unwrap_or_default()).collect();
         if on_gpus {
             cells.push(m.gpus.map_or_else(dash, |n| n.to_string()));
         }
@@ -99,7 +100,7 @@ pub(crate) fn groups(groups: &[Together], words: &Words, langs: &[&str]) -> Grid
     heads.push((words.joined(langs, "together-gain"), true));
     heads.extend(kinds.iter().map(|kind| (words.joined(langs, &format!("asked-{}", kind.key())), true)));
     let rows = groups.iter().map(|g| {
-        let mut cells = vec![literal(&g.group)];
+        let mut cells = vec![safe::text(&g.group)];
         if on_gpus {
             cells.push(words.joined(
                 langs,
@@ -138,7 +139,7 @@ fn verdict_key(verdict: &Verdict) -> &'static str {
 /// What a group comes to, in sentences.
 pub(crate) fn sentences(group: &Together, words: &Words, lang: &str) -> Vec<String> {
     let verdict = words.text(lang, verdict_key(&group.verdict), &Args::new());
-    let args = || Args::new().with("group", group.group.clone()).with("verdict", verdict.clone());
+    let args = || Args::new().with("group", safe::text(&group.group)).with("verdict", verdict.clone());
     let mut slow: Vec<f64> = group.members.iter().filter_map(|m| group.slowdown(m)).collect();
     slow.sort_by(f64::total_cmp);
     let figure = |v: Option<&f64>| {
@@ -171,13 +172,13 @@ pub(crate) fn sentences(group: &Together, words: &Words, lang: &str) -> Vec<Stri
         Verdict::TooNoisy => words.text(lang, "together-noisy", &args().with("range", range)),
         Verdict::ForeignCpu { label, used } => {
             let used = words.figure(lang, &Format::for_unit("ratio", [*used].into_iter()), *used);
-            words.text(lang, "together-foreign", &args().with("label", label.clone()).with("used", used))
+            words.text(lang, "together-foreign", &args().with("label", safe::code(label)).with("used", used))
         }
         Verdict::NotEnoughOverlap { label } => {
-            words.text(lang, "together-overlap", &args().with("label", label.clone()))
+            words.text(lang, "together-overlap", &args().with("label", safe::code(label)))
         }
         Verdict::OutOfMemory { label } => {
-            words.text(lang, "together-out-of-memory", &args().with("label", label.clone()))
+            words.text(lang, "together-out-of-memory", &args().with("label", safe::code(label)))
         }
         Verdict::Refused { refusal } => {
             words.text(lang, "together-refused", &args().with("why", refused(refusal, words, lang)))
@@ -247,26 +248,26 @@ fn refused(refusal: &Refusal, words: &Words, lang: &str) -> String {
         Refusal::OneMember => words.text(lang, "refused-one-member", &args),
         Refusal::NotAlone { label, beside } => {
             // A few tell which kind; the rest is a number nobody needs.
-            let some: Vec<String> = beside.iter().take(3).map(|label| format!("`{label}`")).collect();
+            let some: Vec<String> = beside.iter().take(3).map(|label| safe::code(label)).collect();
             let list = if beside.len() > some.len() { some.join(", ") + ", …" } else { words.list(lang, &some) };
-            words.text(lang, "refused-not-alone", &args.with("label", label.clone()).with("beside", list))
+            words.text(lang, "refused-not-alone", &args.with("label", safe::code(label)).with("beside", list))
         }
-        Refusal::NoSolo { label } => words.text(lang, "refused-no-solo", &args.with("label", label.clone())),
-        Refusal::NoTime { label } => words.text(lang, "refused-no-time", &args.with("label", label.clone())),
+        Refusal::NoSolo { label } => words.text(lang, "refused-no-solo", &args.with("label", safe::code(label))),
+        Refusal::NoTime { label } => words.text(lang, "refused-no-time", &args.with("label", safe::code(label))),
         Refusal::Unlike { label, what, one, other } => {
             let what = crate::table::inline(&name(what, words, lang), lang);
-            let args = args.with("label", label.clone()).with("what", what);
-            words.text(lang, "refused-unlike", &args.with("one", one.clone()).with("other", other.clone()))
+            let args = args.with("label", safe::code(label)).with("what", what);
+            words.text(lang, "refused-unlike", &args.with("one", safe::text(one)).with("other", safe::text(other)))
         }
         Refusal::Ended { label, outcome } => {
             let id = serde_json::to_value(outcome).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
             let how = words.text(lang, &format!("outcome-{id}"), &Args::new().with("gpu", "no"));
-            words.text(lang, "refused-ended", &args.with("label", label.clone()).with("how", how))
+            words.text(lang, "refused-ended", &args.with("label", safe::code(label)).with("how", how))
         }
         Refusal::Spoiled { label, reasons } => words.text(
             lang,
             "refused-spoiled",
-            &args.with("label", label.clone()).with("why", words.reasons(lang, reasons)),
+            &args.with("label", safe::code(label)).with("why", words.reasons(lang, reasons)),
         ),
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct ReportWith {
     /// The day of the report, `2026-02-08`; by default the day of its newest result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) date: Option<String>,
-    /// More lines of the set-up list: what flow cannot know.
+    /// More lines of the set-up list, in Markdown: what flow cannot know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) setup: Vec<SetupWith>,
     /// The text of a template of the author's, in place of the built-in one.
@@ -108,13 +108,13 @@ pub(crate) struct SectionWith {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1))]
     pub(crate) tolerance: Option<f64>,
-    /// Its heading; by default the step and its rows.
+    /// Its heading, in Markdown; by default the step and its rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) title: Option<Text>,
-    /// The author's question, guess and to-do.
+    /// The author's question, guess and to-do, in Markdown.
     #[serde(default)]
     pub(crate) notes: Notes,
-    /// Links to where an idea came from.
+    /// Links to where an idea came from: `https://…`, `http://…`, `mailto:…` and relative paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) see: Vec<String>,
 }

@@ -1,7 +1,9 @@
 //! Tables as CSV, for programs: units in the head, plain numbers, outcomes by their identifiers, `NA` where there is nothing.
+//! Texts that a spreadsheet would take for a formula begin with an apostrophe.
 
 use super::model::{Column, Content, Spread, Table};
 use super::with::Derived;
+use crate::safe;
 
 /// The table as CSV.
 pub(crate) fn csv(table: &Table) -> String {
@@ -46,7 +48,7 @@ fn heads(table: &Table, column: &Column, spread: &Option<Spread>) -> Vec<String>
         " n" => format!("{name} n"),
         suffix => format!("{name}{suffix}{unit}"),
     };
-    std::iter::once(format!("{name}{unit}")).chain(more.iter().map(with_unit)).collect()
+    std::iter::once(format!("{name}{unit}")).chain(more.iter().map(with_unit)).map(|head| safe::cell(&head)).collect()
 }
 
 fn values(content: &Content, column: &Column, column_spread: &Option<Spread>) -> Vec<String> {
@@ -60,7 +62,7 @@ fn values(content: &Content, column: &Column, column_spread: &Option<Spread>) ->
     };
     let (first, spread) = match content {
         Content::Number { value, spread, .. } => (number(*value), spread),
-        Content::Text { text, .. } => (text.clone(), &None),
+        Content::Text { text, .. } => (safe::cell(text), &None),
         Content::Outcome { outcome, .. } => {
             let id = serde_json::to_value(outcome).ok().and_then(|v| v.as_str().map(str::to_owned));
             (id.unwrap_or_default(), &None)

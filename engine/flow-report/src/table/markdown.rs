@@ -3,7 +3,8 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::model::{Cell, Column, Content, Note, Spread, Table};
-use super::with::Derived;
+use super::with::{Derived, Text};
+use crate::safe;
 use crate::words::{Args, Words, join};
 
 /// A table of finished texts.
@@ -54,7 +55,7 @@ pub(crate) fn markdown(table: &Table, words: &Words, langs: &[&str]) -> String {
             words.text(
                 lang,
                 "table-absent",
-                &Args::new().with("step", table.from.clone()).with("why", words.reason(lang, why)),
+                &Args::new().with("step", safe::code(&table.from)).with("why", words.reason(lang, why)),
             )
         });
         return join(texts) + "\n";
@@ -73,7 +74,9 @@ pub(crate) fn markdown(table: &Table, words: &Words, langs: &[&str]) -> String {
     let notes = notes(table, words, langs);
     // What all columns show stands once above them.
     let above = match alike(table) {
-        Some(column) => format!("{}{}\n\n", label_of(column, words, langs, false), unit_of(column, words, langs)),
+        Some(column) => {
+            safe::line(&format!("{}{}\n\n", label_of(column, words, langs, false), unit_of(column, words, langs)))
+        }
         None => String::new(),
     };
     match notes.is_empty() {
@@ -116,7 +119,7 @@ fn heads(table: &Table, words: &Words, langs: &[&str]) -> Vec<String> {
             .checked_sub(1)
             .and_then(|before| table.columns.get(before))
             .is_some_and(|before| before.name == column.name && before.part == column.part && before.derived.is_none());
-        let part = column.part.as_ref().and_then(|part| table.point(part)).map(|part| literal(&part));
+        let part = column.part.as_ref().and_then(|part| table.point(part)).map(|part| safe::text(&part));
         let label = label_of(column, words, langs, follows);
         let unit = unit_of(column, words, langs);
         let comma = if langs == ["zh"] { "，" } else { ", " };
@@ -132,7 +135,7 @@ fn heads(table: &Table, words: &Words, langs: &[&str]) -> Vec<String> {
 fn unit_of(column: &Column, words: &Words, langs: &[&str]) -> String {
     match column.show.head() {
         Some("points") => format!(" ({})", words.joined(langs, "unit-points")),
-        Some(unit) => format!(" ({unit})"),
+        Some(unit) => format!(" ({})", safe::text(unit)),
         None => String::new(),
     }
 }
@@ -143,7 +146,7 @@ fn label_of(column: &Column, words: &Words, langs: &[&str], follows: bool) -> St
 
 fn label(column: &Column, words: &Words, lang: &str, follows: bool) -> String {
     if let Some(label) = &column.label {
-        return label.of(lang).to_owned();
+        return safe::text(label.of(lang));
     }
     let name = name(&column.name, words, lang);
     let key = match (column.derived, follows) {
@@ -160,7 +163,11 @@ fn label(column: &Column, words: &Words, lang: &str, follows: bool) -> String {
 
 /// The name of a column for people; a metric that the catalogue does not know keeps its own.
 pub(crate) fn name(name: &str, words: &Words, lang: &str) -> String {
-    words.find(lang, &format!("column-{}", name.replace('.', "-")), &Args::new()).unwrap_or_else(|| name.to_owned())
+    known(name, words, lang).unwrap_or_else(|| safe::text(name))
+}
+
+fn known(name: &str, words: &Words, lang: &str) -> Option<String> {
+    words.find(lang, &format!("column-{}", name.replace('.', "-")), &Args::new())
 }
 
 /// A label inside a sentence: `Epoch time` is `epoch time` in an English one, `GPU load` stays.
@@ -201,7 +208,7 @@ pub(crate) fn content(content: &Content, column: &Column, words: &Words, langs: 
                 }
             }
         }
-        Content::Text { text, .. } => literal(text),
+        Content::Text { text, .. } => safe::text(text),
         Content::Outcome { outcome, gpu } => {
             let id = serde_json::to_value(outcome).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
             let args = |_: &&str| Args::new().with("gpu", if *gpu { "yes" } else { "no" });
@@ -218,25 +225,6 @@ pub(crate) fn content(content: &Content, column: &Column, words: &Words, langs: 
     }
 }
 
-/// Somebody's own text as Markdown that reads as it was written; nothing at all is `""`. A sign inside a word is none of
-/// Markdown's, `mobilenet_v2`.
-pub(crate) fn literal(text: &str) -> String {
-    if text.is_empty() {
-        return "\"\"".into();
-    }
-    let chars: Vec<char> = text.chars().collect();
-    let word = |at: Option<usize>| at.and_then(|at| chars.get(at)).is_some_and(|c| c.is_alphanumeric());
-    let mut out = String::with_capacity(text.len());
-    for (at, c) in chars.iter().enumerate() {
-        let inside = word(at.checked_sub(1)) && word(Some(at + 1));
-        if matches!(c, '*' | '`' | '<' | '[' | ']' | '\\') || *c == '_' && !inside {
-            out.push('\\');
-        }
-        out.push(*c);
-    }
-    out
-}
-
 /// What is to be said below a table, one line each.
 pub(crate) fn notes(table: &Table, words: &Words, langs: &[&str]) -> Vec<String> {
     let mut lines = Vec::new();
@@ -247,7 +235,7 @@ pub(crate) fn notes(table: &Table, words: &Words, langs: &[&str]) -> Vec<String>
             lines.push(format!("({}) {text}", mark(lettered)));
             lettered += 1;
         } else {
-            lines.push(text);
+            lines.push(safe::line(&text));
         }
     }
     // Each on a line of its own in Markdown too.
@@ -269,31 +257,31 @@ fn worded(note: &Note, words: &Words, lang: &str) -> String {
             words.text(
                 lang,
                 "note-unlike",
-                &args.with("what", what).with("one", one.clone()).with("other", other.clone()),
+                &args.with("what", what).with("one", safe::text(one)).with("other", safe::text(other)),
             )
         }
         Note::Spoiled { label, reasons } => words.text(
             lang,
             "note-spoiled",
-            &args.with("label", label.clone()).with("why", words.reasons(lang, reasons)),
+            &args.with("label", safe::code(label)).with("why", words.reasons(lang, reasons)),
         ),
         Note::Partial { used, of } => {
             words.text(lang, "note-partial", &args.with("used", used.to_string()).with("of", of.to_string()))
         }
         Note::Baseline { of } if of.is_empty() => words.text(lang, "note-baseline-first", &args),
-        Note::Baseline { of } => words.text(lang, "note-baseline", &args.with("of", of.clone())),
+        Note::Baseline { of } => words.text(lang, "note-baseline", &args.with("of", safe::text(of))),
         Note::NoColumn { name, nearest } => match nearest {
             Some(nearest) => words.text(
                 lang,
                 "note-no-column-near",
-                &args.with("name", name.clone()).with("nearest", nearest.clone()),
+                &args.with("name", safe::code(name)).with("nearest", safe::code(nearest)),
             ),
-            None => words.text(lang, "note-no-column", &args.with("name", name.clone())),
+            None => words.text(lang, "note-no-column", &args.with("name", safe::code(name))),
         },
         Note::Accepted { label, reason } => {
-            words.text(lang, "note-accepted", &args.with("label", label.clone()).with("reason", reason.clone()))
+            words.text(lang, "note-accepted", &args.with("label", safe::code(label)).with("reason", safe::text(reason)))
         }
-        Note::Hidden { name } => words.text(lang, "note-hidden", &args.with("name", name.clone())),
+        Note::Hidden { name } => words.text(lang, "note-hidden", &args.with("name", safe::code(name))),
         Note::Company { alone, of } => {
             words.text(lang, "note-company", &args.with("alone", alone.to_string()).with("of", of.to_string()))
         }
@@ -309,16 +297,26 @@ pub(crate) struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// At the head of a column, or the start of a line.
+    /// At the head of a column, or the start of a line, as Markdown.
     pub(crate) fn head(&self, of: &str, lang: &str) -> String {
-        let own =
-            self.table.columns.iter().filter(|c| c.name == of && c.derived.is_none()).find_map(|c| c.label.as_ref());
-        own.map_or_else(|| name(of, self.words, lang), |label| label.of(lang).to_owned())
+        self.own(of).map_or_else(|| name(of, self.words, lang), |label| safe::text(label.of(lang)))
+    }
+
+    /// The same for a picture.
+    pub(crate) fn plain(&self, of: &str, lang: &str) -> String {
+        let plain = || known(of, self.words, lang).unwrap_or_else(|| of.to_owned());
+        self.own(of).map_or_else(plain, |label| label.of(lang).to_owned())
+    }
+
+    /// The label that the author gave it.
+    fn own(&self, of: &str) -> Option<&Text> {
+        self.table.columns.iter().filter(|c| c.name == of && c.derived.is_none()).find_map(|c| c.label.as_ref())
     }
 
     /// It begins with a name as somebody wrote it, `lr_decay`, and no word of the catalogue.
     pub(crate) fn begins(&self, text: &str, lang: &str) -> bool {
-        self.table.columns.iter().any(|c| self.head(&c.name, lang) == c.name && text.starts_with(c.name.as_str()))
+        let own = |name: &str| self.plain(name, lang) == name && text.starts_with(&safe::text(name));
+        self.table.columns.iter().any(|c| own(&c.name))
     }
 
     /// Inside a sentence.

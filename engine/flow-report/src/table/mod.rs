@@ -14,5 +14,5 @@ pub use with::TableWith;
 pub(crate) use build::build;
 pub(crate) use check::check;
 pub(crate) use csv::csv;
-pub(crate) use markdown::{Grid, Names, inline, literal, markdown, name};
+pub(crate) use markdown::{Grid, Names, inline, markdown, name};
 pub(crate) use with::{ByLanguage, Derived, Text};

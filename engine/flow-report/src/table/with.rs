@@ -45,7 +45,7 @@ pub enum ColumnWith {
 pub struct Labelled {
     /// Its name.
     pub column: String,
-    /// Its label by language.
+    /// Its label by language, which is text and no Markdown: pictures show it too.
     pub label: Text,
 }
 

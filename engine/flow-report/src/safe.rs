@@ -1,0 +1,244 @@
+//! Text that others wrote, made safe for where it is put: into Markdown, into a picture, into a cell of CSV. Others are all but
+//! flow's catalogues and what the author of a workflow writes as Markdown: its titles, notes, and lines of the set-up list. It
+//! reads there as it was written, and does nothing else.
+
+use flow_core::{is_hidden, visible};
+
+/// On one line, with what cannot be seen written out.
+fn one_line(text: &str) -> String {
+    visible(&text.replace("\r\n", " ").replace(['\n', '\r', '\t'], " ")).into_owned()
+}
+
+/// As Markdown that reads as it was written, in a sentence, a heading, a link or a cell of a table, whose bars the table
+/// escapes; nothing at all is `""`. What means nothing where it stands is left as it is: `mobilenet_v2`, `solo[batch=16]`, `C++`.
+pub(crate) fn text(text: &str) -> String {
+    if text.is_empty() {
+        return "\"\"".into();
+    }
+    let line = one_line(text);
+    let chars: Vec<char> = line.chars().collect();
+    let word = |at: Option<usize>| at.and_then(|at| chars.get(at)).is_some_and(|c| c.is_alphanumeric());
+    let mut out = String::with_capacity(line.len());
+    let mut point = 0;
+    for (at, c) in chars.iter().enumerate() {
+        let inside = word(at.checked_sub(1)) && word(Some(at + 1));
+        if *c == '[' && word(at.checked_sub(1)) {
+            point = end_of_point(&chars, at).unwrap_or(point);
+        }
+        let sign = match c {
+            '*' | '`' | '<' | '\\' | '~' | '$' => true,
+            '[' | ']' => at >= point,
+            '_' => !inside,
+            '&' => entity(&chars[at + 1..]),
+            // At the end of a heading it would be a part of the heading's sign.
+            '#' => at + 1 == chars.len() && !word(at.checked_sub(1)),
+            _ => false,
+        };
+        if sign {
+            out.push('\\');
+        }
+        out.push(*c);
+    }
+    out
+}
+
+/// Behind the bracket that closes the point of an instance, `[version=v7,batch=16]`, if one begins here.
+fn end_of_point(chars: &[char], at: usize) -> Option<usize> {
+    let plain = |c: &char| c.is_alphanumeric() || matches!(c, '=' | ',' | '.' | '_' | '-' | '+');
+    let end = at + 1 + chars[at + 1..].iter().take_while(|c| plain(c)).count();
+    (chars.get(end) == Some(&']') && !matches!(chars.get(end + 1), Some('(' | '[' | ':'))).then_some(end + 1)
+}
+
+/// Behind a `&`: it may be the name of a character.
+fn entity(rest: &[char]) -> bool {
+    let name = rest.iter().take_while(|c| c.is_ascii_alphanumeric() || **c == '#').count();
+    name > 0 && rest.get(name).is_none_or(|c| *c == ';')
+}
+
+/// As code. What has signs that code cannot have in every place is text.
+pub(crate) fn code(text: &str) -> String {
+    match text.trim().is_empty() || text.contains(['`', '|']) {
+        true => self::text(text),
+        false => format!("`{}`", one_line(text)),
+    }
+}
+
+/// A sentence, of flow's mostly, whose names of things are code: "`photos/1.jpg` changed while it ran".
+pub(crate) fn prose(sentence: &str) -> String {
+    let parts: Vec<&str> = sentence.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return text(sentence);
+    }
+    let part = |(at, part): (usize, &&str)| match (at % 2, part.is_empty()) {
+        (0, true) => String::new(),
+        (1, true) => text("``"),
+        (1, false) => code(part),
+        _ => text(part),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
+/// The author's own Markdown, on one line.
+pub(crate) fn authors(markdown: &str) -> String {
+    one_line(markdown.trim())
+}
+
+/// Finished Markdown where a line begins: its first signs make it no heading, list, quotation or code.
+pub(crate) fn line(markdown: &str) -> String {
+    let markdown = markdown.trim_start();
+    if markdown.starts_with(['#', '>', '-', '+', '=']) {
+        return format!("\\{markdown}");
+    }
+    let digits = markdown.len() - markdown.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    match markdown[digits..].starts_with(['.', ')']) && digits > 0 {
+        true => format!("{}\\{}", &markdown[..digits], &markdown[digits..]),
+        false => markdown.to_owned(),
+    }
+}
+
+/// Where a link leads, as Markdown and a browser read it; `also` is encoded too.
+pub(crate) fn target(path: &str, also: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for c in path.chars() {
+        if is_hidden(c) || " \"'()<>[]\\^`{|}&*".contains(c) || also.contains(c) {
+            c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| out.push_str(&format!("%{byte:02X}")));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// A link of the author's as Markdown.
+///
+/// # Errors
+/// What is wrong with it: it leads elsewhere than to the web, to somebody's mail, or to a file beside the report.
+pub(crate) fn link(to: &str) -> Result<String, String> {
+    const SCHEMES: [&str; 3] = ["http", "https", "mailto"];
+    if to.is_empty() {
+        return Err("a link is empty".to_owned());
+    }
+    if to.contains(|c: char| c.is_whitespace() || is_hidden(c)) {
+        return Err(format!("the link `{}` has blanks or control characters in it; a blank is `%20`", visible(to)));
+    }
+    match to.split(['/', '?', '#']).next().and_then(|first| first.split_once(':')) {
+        Some((scheme, _)) if SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)) => {
+            Ok(format!("<{}>", to.replace('<', "%3C").replace('>', "%3E")))
+        }
+        Some((scheme, _)) => Err(format!("a link cannot lead to `{scheme}:`")),
+        None if to.starts_with("//") || to.contains('\\') => Err(format!("`{to}` is neither an address nor a path")),
+        None => Ok(format!("[{}]({})", text(to), target(to, ""))),
+    }
+}
+
+/// As a text of a picture. XML allows none of what is hidden; between two dollar signs the library sees a formula.
+pub(crate) fn picture(text: &str) -> String {
+    one_line(text).replace('$', "\\$")
+}
+
+/// As a cell of CSV, which programs that calculate take for a formula if it begins like one: an apostrophe says that it is text.
+pub(crate) fn cell(text: &str) -> String {
+    match text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err() {
+        true => format!("'{text}"),
+        false => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_write_stays_readable() {
+        for plain in ["solo[version=v7,batch=16]", "mobilenet_v2", "C++", "批大小 16", "a & b", "AT&T x", "1.5", "-3"]
+        {
+            assert_eq!(text(plain), plain);
+        }
+        let told =
+            ["x*y*", "_u_", "<b>", "[a](b)", "a[b](c)", "`c`", "&lt;", "~x~", "$x$", "a\nb\u{9b}", "", "x #", "a\\"];
+        insta::assert_snapshot!(told.map(text).join("\n"), @r#"
+        x\*y\*
+        \_u\_
+        \<b>
+        \[a\](b)
+        a\[b\](c)
+        \`c\`
+        \&lt;
+        \~x\~
+        \$x\$
+        a b\\u{9b}
+        ""
+        x \#
+        a\\
+        "#);
+        insta::assert_snapshot!(["solo[batch=16]", "a`b", "a|b", "x\ny"].map(code).join("\n"), @r#"
+        `solo[batch=16]`
+        a\`b
+        a|b
+        `x y`
+        "#);
+        insta::assert_snapshot!(["`photos` changed", "a ` b", "<x> `<y>` ``"].map(prose).join("\n"), @r"
+        `photos` changed
+        a \` b
+        \<x> `<y>` \`\`
+        ");
+        insta::assert_snapshot!(["# a", "1. b", "2) c", "- d", "> e", "   f", "16: g", "**h**", "v7: i"].map(line).join("\n"), @r"
+        \# a
+        1\. b
+        2\) c
+        \- d
+        \> e
+        f
+        16: g
+        **h**
+        v7: i
+        ");
+    }
+
+    #[test]
+    fn links_lead_to_the_web_to_mail_and_to_files() {
+        let links = [
+            "https://x.org/a_(b)?c=1&d#e",
+            "HTTP://x",
+            "mailto:a@b.c",
+            "notes/a b.md",
+            "notes/a(b)&amp;.md#c",
+            "javascript:alert(1)",
+            "java\nscript:alert(1)",
+            "\u{1}javascript:x",
+            "data:text/html,x",
+            "vbscript:x",
+            "//x.org",
+            "\\\\x",
+            "",
+            "https://x>y<z",
+            "javascript&#58;alert(1)",
+            "./a:b",
+        ];
+        let told = links.map(|to| link(to).unwrap_or_else(|e| format!("! {e}")));
+        insta::assert_snapshot!(told.join("\n"), @r"
+        <https://x.org/a_(b)?c=1&d#e>
+        <HTTP://x>
+        <mailto:a@b.c>
+        ! the link `notes/a b.md` has blanks or control characters in it; a blank is `%20`
+        [notes/a(b)\&amp;.md#c](notes/a%28b%29%26amp;.md#c)
+        ! a link cannot lead to `javascript:`
+        ! the link `java\nscript:alert(1)` has blanks or control characters in it; a blank is `%20`
+        ! the link `\u{1}javascript:x` has blanks or control characters in it; a blank is `%20`
+        ! a link cannot lead to `data:`
+        ! a link cannot lead to `vbscript:`
+        ! `//x.org` is neither an address nor a path
+        ! `\\x` is neither an address nor a path
+        ! a link is empty
+        <https://x%3Ey%3Cz>
+        [javascript\&#58;alert(1)](javascript%26#58;alert%281%29)
+        [./a:b](./a:b)
+        ");
+    }
+
+    #[test]
+    fn a_cell_is_no_formula_and_a_number_is_a_number() {
+        let cells = ["=1+1", "+x", "-x", "@x", "-3", "+1e5", "v7", "−3"].map(cell);
+        assert_eq!(cells, ["'=1+1", "'+x", "'-x", "'@x", "-3", "+1e5", "v7", "−3"]);
+    }
+}
