@@ -10,6 +10,7 @@ pub mod nvml;
 pub mod plugins;
 pub mod sampler;
 mod secrets;
+pub mod text;
 mod workspace;
 
 pub use driver::{

@@ -65,8 +65,8 @@ steps:
         messages,
         [
             "ended with exit code 1",
-            "its messages cannot be read: it is no regular file",
-            "its metrics were expected in `m.json`: it is no regular file",
+            "its messages cannot be read: it is no regular file, but a pipe",
+            "its metrics were expected in `m.json`: it is no regular file, but a pipe",
         ]
     );
 }

@@ -10,6 +10,7 @@ mod gpus;
 mod kill;
 mod lies;
 mod publish;
+mod reading;
 mod secrets;
 mod sharing;
 mod signals;

@@ -2,13 +2,12 @@
 //! its lines are, a bounded piece of one is kept. Knows no protocol.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
-use nix::fcntl::OFlag;
+use crate::text::open_regular;
 
 /// Read at one look; a program that writes more than this every time is caught up with when it has ended.
 const PIECE: u64 = 1 << 20;
@@ -125,15 +124,6 @@ fn open<'a>(file: &'a mut Option<File>, path: &Path) -> io::Result<Option<&'a mu
     Ok(file.as_mut())
 }
 
-/// Opens a file that a program wrote. A pipe or a device in its place would hold the reader up for ever, and is refused.
-///
-/// # Errors
-/// It is not there, cannot be opened, or is no regular file.
-pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{fs, io::Write};
@@ -202,7 +192,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert_eq!(Lines::new(path.clone(), b"\n").poll().unwrap_err().to_string(), "it is no regular file");
+        assert_eq!(
+            Lines::new(path.clone(), b"\n").poll().unwrap_err().to_string(),
+            "it is no regular file, but a pipe"
+        );
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
         assert!(Lines::new(path, b"\n").poll().is_err());

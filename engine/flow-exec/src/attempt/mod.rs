@@ -20,11 +20,12 @@ use flow_protocol::{Exit, Request, file};
 
 pub use follow::{Follower, Polled};
 pub use growth::{Growth, Growths};
-pub(crate) use lines::{Lines, Text, open_regular};
+pub(crate) use lines::{Lines, Text};
 pub use memory::out_of_memory_line;
 pub use outcome::{Ended, Said, conclude, signal_name};
 pub use unlisted::unlisted;
 
+pub(crate) use crate::text::open_regular;
 /// Where the program's messages stand while `messages.jsonl` is a pipe, in which secrets are hidden on their way.
 const HEARD: &str = "heard.jsonl";
 

@@ -9,6 +9,10 @@ use flow_core::{Builtins, Outcome, PublishJob, PublishTo, PublishWhat, Settled};
 use flow_store::Objects;
 
 use super::{Session, builtin::files};
+use crate::text;
+
+/// Of a file that an entry is written into: more than people read.
+const LONGEST: u64 = 64 << 20;
 
 /// One file after publishing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +49,7 @@ pub(crate) fn publish(
             _ => None,
         });
         let done = files(objects, artifact).map_err(|e| e.to_string()).and_then(|files| {
-            let existing = match fs::read_to_string(&target) {
+            let existing = match text::read(&target, LONGEST) {
                 Ok(text) => Some(text),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => None,
                 Err(e) => return Err(e.to_string()),
@@ -68,7 +72,9 @@ pub(crate) fn publish(
 /// Replaces a file if its content differs, so that a reader never sees half of it.
 fn write(path: &Path, bytes: &[u8]) -> Result<PublishedFile, String> {
     let cannot = |e: io::Error| format!("`{}` cannot be written: {e}", path.display());
-    let changed = fs::read(path).map_or(true, |old| old != bytes);
+    // A pipe would hold the reader up for ever.
+    let as_long = fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == bytes.len() as u64);
+    let changed = !as_long || fs::read(path).map_or(true, |old| old != bytes);
     if changed {
         fs::create_dir_all(path.parent().unwrap_or(path)).map_err(cannot)?;
         // What a link points to is replaced, not the link.

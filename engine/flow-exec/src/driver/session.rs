@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeSet,
     env::VarError,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -16,7 +16,11 @@ use flow_core::{
 use crate::{
     ExecError, Workspace, hardware, plugins,
     secrets::{Secrets, Unhidable},
+    text,
 };
+
+/// More than any workflow has.
+const LONGEST: u64 = 16 << 20;
 
 /// What decides what a workflow expands to.
 #[derive(Clone, Debug, Default)]
@@ -66,10 +70,10 @@ impl Session {
     pub fn open_on(request: &SessionRequest, builtins: &dyn Builtins, machine: Machine) -> Result<Session, ExecError> {
         let workspace = Workspace::find(&request.file, request.store.as_deref(), &request.plugin_dirs)
             .map_err(ExecError::io("find", &request.file))?;
-        let bytes = fs::read(&request.file).map_err(ExecError::io("read", &request.file))?;
         let shown = request.file.display().to_string();
-        let text = String::from_utf8(bytes).map_err(|_| {
-            ExecError::Usage(format!("`{shown}` is not UTF-8 text; a workflow is a YAML file in UTF-8"))
+        let text = text::read(&request.file, LONGEST).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => ExecError::io("read", &request.file)(e),
+            _ => ExecError::Usage(format!("`{shown}` is no workflow, which is a YAML file in UTF-8: {e}")),
         })?;
         let source = Source { path: shown, text };
         let wrong = |diagnostics| ExecError::Workflow { source_text: Box::new(source.clone()), diagnostics };

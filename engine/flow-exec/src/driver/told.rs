@@ -1,20 +1,19 @@
 //! Listening to a running program: messages of a plugin, lines of a plain program's output. Keeps what was said; decides nothing.
 
-use std::{
-    collections::BTreeMap,
-    io::{self, Read},
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, io, path::Path, sync::Arc};
 
 use flow_core::{MetricRow, MetricsFrom, extract};
 use flow_protocol::{Message, Summary};
 
 use super::gather::{MOST_EPOCHS, Row, Told};
 use crate::{
-    attempt::{Folder, Follower, Growth, Growths, Lines, Said, Text, open_regular},
+    attempt::{Folder, Follower, Growth, Growths, Lines, Said, Text},
     secrets::Secrets,
+    text,
 };
+
+/// Of a file of numbers.
+const LONGEST_NUMBERS: u64 = 64 << 20;
 
 /// What changed since the last look.
 #[derive(Debug, Default, PartialEq)]
@@ -169,7 +168,8 @@ impl Listener {
     pub(crate) fn read_file(&mut self, work: &Path) -> Result<(), String> {
         let Some(metrics) = self.metrics.clone() else { return Ok(()) };
         if let Some(file) = metrics.file() {
-            let text = read(&work.join(file)).map_err(|e| format!("its metrics were expected in `{file}`: {e}"))?;
+            let text = text::read(&work.join(file), LONGEST_NUMBERS)
+                .map_err(|e| format!("its metrics were expected in `{file}`: {e}"))?;
             for row in extract(&metrics, &text)? {
                 let row = MetricRow { name: self.secrets.hide(row.name), ..row };
                 self.told.number(plain(row));
@@ -253,16 +253,6 @@ impl Listener {
     fn end_epoch(&mut self, news: &mut News) {
         news.epochs.extend(self.epoch.take().map(|epoch| (epoch, self.told.of_epoch(epoch))));
     }
-}
-
-/// A file of numbers, as long as it is one.
-fn read(path: &Path) -> io::Result<String> {
-    const LONGEST: u64 = 64 << 20;
-    let file = open_regular(path)?;
-    if file.metadata()?.len() > LONGEST {
-        return Err(io::Error::other("it has more than 64 MiB"));
-    }
-    io::read_to_string(file.take(LONGEST))
 }
 
 /// A plain program says no summary: times and rates come to their mean, everything else to its last value.
@@ -361,7 +351,7 @@ mod tests {
         let folder = Folder::create(dir.path().join("0")).unwrap();
         nix::unistd::mkfifo(&folder.path().join("messages.jsonl"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         let mut listener = Listener::new(&folder, true, None, 10.0);
-        let refused = Some("its messages cannot be read: it is no regular file".to_owned());
+        let refused = Some("its messages cannot be read: it is no regular file, but a pipe".to_owned());
         assert_eq!(listener.listen(11.0).refused, refused);
         assert_eq!((listener.listen(12.0).refused, &listener.refused), (None, &refused));
     }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Component, Path},
 };
 
@@ -11,9 +10,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::PluginError;
+use crate::text;
 
 /// The version of the format.
 const VERSION: u64 = 1;
+/// More than any has.
+const LONGEST: u64 = 1 << 20;
 
 /// What a `plugin.yaml` says.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -42,7 +44,7 @@ pub struct Manifest {
 impl Manifest {
     pub(super) fn read(path: &Path) -> Result<Manifest, PluginError> {
         let error = |what: String| PluginError { file: path.to_owned(), what };
-        let text = fs::read_to_string(path).map_err(|e| error(e.to_string()))?;
+        let text = text::read(path, LONGEST).map_err(|e| error(e.to_string()))?;
         Manifest::parse(&text).map_err(error)
     }
 

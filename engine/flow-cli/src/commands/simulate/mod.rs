@@ -161,7 +161,10 @@ fn bad(file: &Path, errors: &[TraceError]) -> Result<(), CliError> {
 }
 
 fn text(file: &Path) -> Result<String, CliError> {
-    std::fs::read_to_string(file).map_err(|e| CliError::usage(format!("`{}` cannot be read: {e}", file.display())))
+    /// Millions of jobs.
+    const LONGEST: u64 = 256 << 20;
+    flow_exec::text::read(file, LONGEST)
+        .map_err(|e| CliError::usage(format!("`{}` cannot be read: {e}", file.display())))
 }
 
 /// A row a policy, times as people read them.

@@ -1,0 +1,84 @@
+//! Text files that a person or a program names, read whole: only regular ones, for a pipe or a device would hold the reader up for
+//! ever, and only up to a length that makes sense of such a file.
+
+use std::{
+    fs::{self, File, Metadata, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    path::Path,
+};
+
+use bytesize::ByteSize;
+use nix::fcntl::OFlag;
+
+/// The text in a file of at most `longest` bytes.
+///
+/// # Errors
+/// It is not there, cannot be read, is no regular file, longer than that, or not UTF-8.
+pub fn read(path: &Path, longest: u64) -> io::Result<String> {
+    let file = open_regular(path)?;
+    let too_long = |bytes| {
+        let (bytes, longest) = (ByteSize(bytes).display().iec(), ByteSize(longest).display().iec());
+        io::Error::other(format!("it has {bytes}, and such a file is read up to {longest}"))
+    };
+    let bytes = file.metadata()?.len();
+    if bytes > longest {
+        return Err(too_long(bytes));
+    }
+    let mut text = Vec::new();
+    // It may grow meanwhile, and of some files the system knows no length.
+    file.take(longest + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > longest {
+        return Err(too_long(text.len() as u64));
+    }
+    String::from_utf8(text).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
+}
+
+/// Opens a regular file. Nothing else is so much as opened: with some devices that alone does something.
+///
+/// # Errors
+/// It is not there, cannot be opened, or is no regular file.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    regular(&fs::metadata(path)?)?;
+    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    regular(&file.metadata()?)?;
+    Ok(file)
+}
+
+fn regular(meta: &Metadata) -> io::Result<()> {
+    let kind = meta.file_type();
+    let what = match () {
+        () if kind.is_file() => return Ok(()),
+        () if kind.is_dir() => "a folder",
+        () if kind.is_fifo() => "a pipe",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    };
+    Err(io::Error::other(format!("it is no regular file, but {what}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::{sys::stat::Mode, unistd::mkfifo};
+
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_read_and_only_so_far() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        mkfifo(&path("pipe"), Mode::S_IRWXU).unwrap();
+        fs::write(path("text"), "four").unwrap();
+        fs::write(path("bytes"), b"\xff").unwrap();
+        File::create(path("large")).unwrap().set_len(10 << 30).unwrap();
+        let why = |path: &Path| read(path, 4).unwrap_err().to_string();
+        assert_eq!(read(&path("text"), 4).unwrap(), "four");
+        assert_eq!(why(&path("pipe")), "it is no regular file, but a pipe");
+        assert_eq!(why(Path::new("/dev/zero")), "it is no regular file, but a device");
+        assert_eq!(why(dir.path()), "it is no regular file, but a folder");
+        assert_eq!(why(&path("large")), "it has 10.0 GiB, and such a file is read up to 4 B");
+        assert!(why(Path::new("/proc/self/status")).contains("is read up to 4 B"), "its length is told as 0");
+        assert_eq!(why(&path("bytes")), "it is not UTF-8 text");
+        assert_eq!(read(&path("none"), 4).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}
