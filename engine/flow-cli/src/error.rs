@@ -104,6 +104,7 @@ impl From<ExecError> for CliError {
         match error {
             ExecError::Workflow { source_text: source, diagnostics } => CliError::Invalid { source, diagnostics },
             ExecError::Usage(message) => CliError::usage(message),
+            ExecError::Untrusted { why, way_out } => CliError::usage(why).hint(way_out),
             ExecError::Store(error) => error.into(),
             ExecError::Io { what: "read" | "find", ref source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 CliError::usage(error.to_string()).hint("`flow init` writes a small workflow to begin with")

@@ -26,7 +26,7 @@ impl Place {
     /// The store of the workflow that was named, else of the folder at hand.
     pub(crate) fn find(global: &Global, about: &About) -> Result<Place, CliError> {
         let workspace = workspace(global, about.workflow.as_deref())?;
-        let store = StoreDir::existing(&workspace.store)?.ok_or_else(|| {
+        let store = workspace.existing_store()?.ok_or_else(|| {
             let error =
                 CliError::usage(format!("nothing has run here yet: there is no store `{}`", workspace.store.display()));
             match below(&workspace.root) {

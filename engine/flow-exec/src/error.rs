@@ -21,6 +21,14 @@ pub enum ExecError {
     /// Something on the command line or in the environment is wrong.
     #[error("{0}")]
     Usage(String),
+    /// Others could have put it there, or could change it, and nobody named it.
+    #[error("{why}")]
+    Untrusted {
+        /// Whose it is, or who may write it.
+        why: String,
+        /// What to do.
+        way_out: String,
+    },
     /// A plugin cannot be used.
     #[error(transparent)]
     Plugin(#[from] PluginError),

@@ -11,6 +11,7 @@ pub mod plugins;
 pub mod sampler;
 mod secrets;
 pub mod text;
+mod trust;
 mod workspace;
 
 pub use driver::{

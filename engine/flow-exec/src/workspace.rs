@@ -1,9 +1,22 @@
-//! Where things are: the root, the store and the plugin folders that belong to a workflow file.
+//! Where things are: the root, the store and the plugin folders that belong to a workflow file; and whether the store may be used.
 
 use std::{
-    io,
+    fs, io,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
 };
+
+use flow_store::{StoreDir, StoreError};
+
+use crate::{
+    ExecError,
+    trust::{Distrust, Trust},
+};
+
+/// What makes a folder above a workflow its root.
+const SIGNS: [&str; 3] = [STORE, PLUGINS, ".git"];
+const STORE: &str = ".flow";
+const PLUGINS: &str = "plugins";
 
 /// The places of one workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,12 +25,17 @@ pub struct Workspace {
     pub file: PathBuf,
     /// Its folder: relative paths in the workflow start here.
     pub folder: PathBuf,
-    /// The nearest ancestor with `.flow/` or `plugins/`, else the git root, else the workflow's folder.
+    /// The nearest folder upwards with `.flow/`, `plugins/` or `.git`, among those that belong to who owns the workflow's folder
+    /// and that nobody else may write; else the workflow's folder.
     pub root: PathBuf,
     /// The store's folder.
     pub store: PathBuf,
-    /// Folders that hold plugins, in order of precedence.
+    /// The store was named: whoever named it trusts it.
+    pub store_is_named: bool,
+    /// Folders that hold plugins and were named, in order of precedence.
     pub plugins: Vec<PathBuf>,
+    /// The root's own, which comes last.
+    pub own_plugins: Option<PathBuf>,
 }
 
 impl Workspace {
@@ -29,17 +47,15 @@ impl Workspace {
         let file = std::path::absolute(file)?;
         let file = file.canonicalize().unwrap_or(file);
         let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
-        let root = root_of(&folder);
-        let store = match store {
-            Some(store) => std::path::absolute(store)?,
-            None => root.join(".flow"),
+        let root = Trust::of_process().nearest(&folder, &SIGNS).unwrap_or(&folder).to_owned();
+        let (store, store_is_named) = match store {
+            Some(store) => (std::path::absolute(store)?, true),
+            None => (root.join(STORE), false),
         };
-        let mut found = plugins.iter().map(std::path::absolute).collect::<io::Result<Vec<_>>>()?;
-        let own = root.join("plugins");
-        if own.is_dir() && !found.contains(&own) {
-            found.push(own);
-        }
-        Ok(Workspace { file, folder, root, store, plugins: found })
+        let plugins = plugins.iter().map(std::path::absolute).collect::<io::Result<Vec<_>>>()?;
+        let own = root.join(PLUGINS);
+        let own_plugins = (own.is_dir() && !plugins.contains(&own)).then_some(own);
+        Ok(Workspace { file, folder, root, store, store_is_named, plugins, own_plugins })
     }
 
     /// The places of a folder without a workflow: for commands about the store alone.
@@ -50,20 +66,83 @@ impl Workspace {
         Self::find(&folder.join("-"), store, &[])
     }
 
+    /// The store, or none if nothing has run yet. Creates nothing.
+    ///
+    /// # Errors
+    /// Others left it there or could change it, and nobody named it; those of [`StoreDir::existing`].
+    pub fn existing_store(&self) -> Result<Option<StoreDir>, ExecError> {
+        let trust = Trust::of_process();
+        if !self.store_is_named && trust.is_there(&self.store) {
+            self.check_store(&trust)?;
+        }
+        StoreDir::existing(&self.store).map_err(|error| match error {
+            StoreError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => self.closed(&trust),
+            error => error.into(),
+        })
+    }
+
+    /// The store, which is made where it is missing. The root's own is for its owner alone; one that was named keeps its mode.
+    ///
+    /// # Errors
+    /// As of [`Workspace::existing_store`], and those of [`StoreDir::create`].
+    pub fn make_store(&self) -> Result<StoreDir, ExecError> {
+        if self.store_is_named {
+            return Ok(StoreDir::create(&self.store)?);
+        }
+        let trust = Trust::of_process();
+        self.check_root(&trust)?;
+        close(&self.store, &trust).map_err(ExecError::io("create", &self.store))?;
+        self.check_store(&trust)?;
+        Ok(StoreDir::create(&self.store)?)
+    }
+
     /// A path as people know it: relative to the root where it is below it.
     pub fn name(&self, path: &Path) -> String {
         path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
     }
+
+    fn closed(&self, trust: &Trust) -> ExecError {
+        let store = self.store.display();
+        let why = format!("the store `{store}` is closed to {}{}", trust.who(), trust.owner(&self.store));
+        let way_out =
+            "its owner can give it to you with `chown -R`, or open it to a group; or name another with --store DIR";
+        ExecError::Untrusted { why, way_out: way_out.into() }
+    }
+
+    fn check_store(&self, trust: &Trust) -> Result<(), ExecError> {
+        self.check_root(trust)?;
+        let what = format!("the store `{}`", self.store.display());
+        refuse(trust.against(&self.store, &what))
+    }
+
+    /// Who could replace the store could replace it at any time.
+    fn check_root(&self, trust: &Trust) -> Result<(), ExecError> {
+        let what = format!("the workflow's root `{}`", self.root.display());
+        refuse(trust.against_keeping_in(&self.root, &what))
+    }
 }
 
-fn root_of(folder: &Path) -> PathBuf {
-    let holds = |names: &'static [&'static str]| move |dir: &&Path| names.iter().any(|name| dir.join(name).exists());
-    folder
-        .ancestors()
-        .find(holds(&[".flow", "plugins"]))
-        .or_else(|| folder.ancestors().find(holds(&[".git"])))
-        .unwrap_or(folder)
-        .to_owned()
+fn refuse(distrust: Option<Distrust>) -> Result<(), ExecError> {
+    let Some(Distrust { why, chmod }) = distrust else { return Ok(()) };
+    let name = "name a store with --store DIR: this one, if you trust who can write it, or one of your own";
+    let way_out = match chmod {
+        Some(chmod) => format!("`{chmod}` ends that; or {name}"),
+        None => format!("{name}; or move the workflow into a folder of your own"),
+    };
+    Err(ExecError::Untrusted { why, way_out })
+}
+
+/// Makes a folder for its owner alone, or makes such a one of it if it is this user's and nobody else could write it.
+fn close(path: &Path, trust: &Trust) -> io::Result<()> {
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        done => return done,
+    }
+    if trust.is_mine_and_open(path) && trust.against(path, "it").is_none() {
+        // Where a file system has no modes, the one that it shows was good enough.
+        let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -83,7 +162,10 @@ mod tests {
         assert_eq!(root(&file), top, "the git root");
         fs::create_dir(top.join("lab/plugins")).unwrap();
         assert_eq!(root(&file), top.join("lab"), "the folder with plugins/");
-        assert_eq!(Workspace::find(&file, None, &[]).unwrap().plugins, [top.join("lab/plugins")]);
+        let plugins = top.join("lab/plugins");
+        assert_eq!(Workspace::find(&file, None, &[]).unwrap().own_plugins.as_ref(), Some(&plugins));
+        let named = Workspace::find(&file, None, std::slice::from_ref(&plugins)).unwrap();
+        assert_eq!((named.plugins, named.own_plugins), (vec![plugins], None));
         fs::create_dir(top.join("lab/workflows/deep/.flow")).unwrap();
         assert_eq!(root(&file), top.join("lab/workflows/deep"), "the nearest of them");
     }

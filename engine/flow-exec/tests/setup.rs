@@ -36,7 +36,8 @@ impl Lab {
     }
 
     async fn ensure(&self) -> (Result<bool, String>, Vec<String>) {
-        let plugins = Plugins::discover(&[self.dir.path().join("plugins")], &self.dir.path().join("cache")).unwrap();
+        let plugins =
+            Plugins::discover(&[self.dir.path().join("plugins")], None, &self.dir.path().join("cache")).unwrap();
         let plugin = plugins.get("demo").unwrap();
         let mut said = Vec::new();
         let setup = Setup {

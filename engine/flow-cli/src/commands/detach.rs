@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use flow_exec::SessionRequest;
-use flow_store::{Holder, StoreDir};
+use flow_store::Holder;
 
 use super::Done;
 use crate::error::CliError;
@@ -21,7 +21,7 @@ const PATIENCE: u32 = 20;
 pub(crate) fn start(session: &SessionRequest, output: &mut Output) -> Done {
     let workspace = flow_exec::Workspace::find(&session.file, session.store.as_deref(), &session.plugin_dirs)
         .map_err(|e| CliError::failed(format!("the folder at hand cannot be reached: {e}")))?;
-    let store = StoreDir::create(&workspace.store)?;
+    let store = workspace.make_store()?;
     let said = store.path().join("detached.log");
     let cannot = |e: std::io::Error| CliError::failed(format!("the run cannot go to the background: {e}"));
     let file = File::create(&said).map_err(cannot)?;

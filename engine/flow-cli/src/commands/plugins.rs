@@ -31,7 +31,9 @@ impl Plugins {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let workspace = place::workspace(global, self.about.workflow.as_deref())?;
         let cache = cache_folder(&workspace.store.join("cache"));
-        let on_disk = flow_exec::plugins::Plugins::discover(&workspace.plugins, &cache).map_err(ExecError::from)?;
+        let own = workspace.own_plugins.as_deref();
+        let on_disk =
+            flow_exec::plugins::Plugins::discover(&workspace.plugins, own, &cache).map_err(ExecError::from)?;
         let of = |plugin: &Plugin| {
             let manifest = &plugin.manifest;
             (

@@ -76,7 +76,7 @@ impl Tiny {
     /// None where this user may not mount one.
     fn at(path: std::path::PathBuf) -> Option<Tiny> {
         fs::create_dir_all(&path).unwrap();
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"]).arg(&path).output();
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=6m,mode=700", "tmpfs"]).arg(&path).output();
         mount.is_ok_and(|output| output.status.success()).then_some(Tiny(path))
     }
 }

@@ -16,6 +16,7 @@ mod sharing;
 mod signals;
 mod simulate;
 mod together;
+mod trust;
 
 use flow_testkit::TestSpace;
 

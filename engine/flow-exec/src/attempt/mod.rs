@@ -26,6 +26,7 @@ pub use outcome::{Ended, Said, conclude, signal_name};
 pub use unlisted::unlisted;
 
 pub(crate) use crate::text::open_regular;
+
 /// Where the program's messages stand while `messages.jsonl` is a pipe, in which secrets are hidden on their way.
 const HEARD: &str = "heard.jsonl";
 

@@ -33,7 +33,7 @@ impl Knowledge {
     /// The store is of a newer format, or damaged.
     pub fn open(session: &Session, doing: &str) -> Result<Knowledge, ExecError> {
         let path = &session.workspace.store;
-        let Some(dir) = StoreDir::existing(path)? else { return Ok(Knowledge::Nothing) };
+        let Some(dir) = session.workspace.existing_store()? else { return Ok(Knowledge::Nothing) };
         match Store::open(path, &holder(doing), |_: &Holder| ControlFlow::Break(())) {
             Ok(store) => Ok(Knowledge::Held(Box::new(store))),
             // It is in use, or this process may not write there.
@@ -112,7 +112,7 @@ pub fn accept(
     waiting: impl FnMut(&Holder) -> ControlFlow<()>,
     mended: impl FnOnce(&Rebuilt),
 ) -> Result<Vec<Accepted>, ExecError> {
-    let store = Store::open(&session.workspace.store, &holder("flow accept"), waiting)?;
+    let store = Store::open(session.workspace.make_store()?.path(), &holder("flow accept"), waiting)?;
     let knowledge = Knowledge::Held(Box::new(store));
     knowledge.rebuilt().map(mended);
     let wanted = session.wanted(names)?;

@@ -105,10 +105,10 @@ pub fn run(
 
     // Nothing changed since the last run: its snapshot answers by looking at files, without the database.
     let whole = options.targets.is_empty() && force == Force::Nothing;
-    let previous =
-        StoreDir::existing(&session.workspace.store)?.and_then(|dir| Snapshot::load(&dir, &session.snapshot_name()));
+    let existing = session.workspace.existing_store()?;
+    let previous = existing.and_then(|dir| Snapshot::load(&dir, &session.snapshot_name()));
     if let Some(snapshot) = previous.as_ref().filter(|_| whole)
-        && snapshot.still_holds(&StoreDir::create(&session.workspace.store)?, &key)
+        && snapshot.still_holds(&session.workspace.make_store()?, &key)
     {
         return Ok(unchanged(snapshot));
     }
@@ -121,7 +121,8 @@ pub fn run(
         ahead = newest.cloned();
         run
     };
-    let (store, run) = Store::open_for_run(&session.workspace.store, &holder(&options.doing), name, |who: &Holder| {
+    let dir = session.workspace.make_store()?;
+    let (store, run) = Store::open_for_run(dir.path(), &holder(&options.doing), name, |who: &Holder| {
         if options.wait {
             observe(Update::Held(who.to_string()));
             ControlFlow::Continue(())

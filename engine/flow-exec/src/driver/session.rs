@@ -79,7 +79,7 @@ impl Session {
         let wrong = |diagnostics| ExecError::Workflow { source_text: Box::new(source.clone()), diagnostics };
         let workflow = parse(&source).map_err(wrong)?;
         let cache = plugins::cache_folder(&workspace.store.join("cache"));
-        let found = plugins::Plugins::discover(&workspace.plugins, &cache)?;
+        let found = plugins::Plugins::discover(&workspace.plugins, workspace.own_plugins.as_deref(), &cache)?;
         let used = workflow.plugins();
         let catalogue = found.catalogue(used.iter().copied(), builtins.provided())?;
         let plugins = used.iter().filter_map(|name| found.get(name).cloned()).collect();

@@ -6,13 +6,15 @@ mod record;
 mod setup;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env, fs, io,
     path::{Path, PathBuf},
 };
 
 use flow_core::{Catalogue, Digest, PluginFacts, Provided};
 use flow_protocol::PROTOCOL;
+
+use crate::trust::{Distrust, Trust};
 
 pub use manifest::Manifest;
 pub use setup::{Progress, Setup};
@@ -52,44 +54,63 @@ pub struct Plugins {
 }
 
 impl Plugins {
-    /// Looks into folders, each a plugin itself or a folder of plugins. A `plugin.yaml` that cannot be understood counts
-    /// only when its plugin is wanted. `cache` is what `${FLOW_CACHE}` stands for, see [`cache_folder`].
+    /// Looks into folders that were named, each a plugin itself or a folder of plugins, and then into the root's own. A
+    /// `plugin.yaml` that cannot be understood counts only when its plugin is wanted; so does, of the root's own, what others left
+    /// or could change. `cache` is what `${FLOW_CACHE}` stands for, see [`cache_folder`].
     ///
     /// # Errors
     /// Two plugins have one name, or a folder cannot be read.
-    pub fn discover(folders: &[PathBuf], cache: &Path) -> Result<Plugins, PluginError> {
+    pub fn discover(named: &[PathBuf], own: Option<&Path>, cache: &Path) -> Result<Plugins, PluginError> {
         let mut plugins = Plugins::default();
-        let mut seen = Vec::new();
-        for folder in folders {
-            let candidates = candidates(folder)
-                .map_err(|e| PluginError { file: folder.clone(), what: format!("no plugins can be read here: {e}") })?;
-            for folder in candidates {
-                if seen.contains(&folder) {
-                    continue;
-                }
-                seen.push(folder.clone());
-                let manifest = match Manifest::read(&folder.join(FILE)) {
-                    Ok(manifest) => manifest,
-                    Err(error) => {
-                        plugins.broken.push(error);
-                        continue;
-                    }
-                };
-                if let Some(other) = plugins.found.get(&manifest.name) {
-                    return Err(PluginError {
-                        file: folder.join(FILE),
-                        what: format!(
-                            "the name `{}` is taken by {}; rename one of them, or leave one of the folders out",
-                            manifest.name,
-                            other.folder.join(FILE).display()
-                        ),
-                    });
-                }
-                let cache = cache.to_owned();
-                plugins.found.insert(manifest.name.clone(), Plugin { folder, manifest, cache });
+        let mut seen = BTreeSet::new();
+        for folder in named {
+            for plugin in candidates(folder)? {
+                plugins.add(&plugin, cache, &mut seen)?;
+            }
+        }
+        let Some(own) = own else { return Ok(plugins) };
+        let trust = Trust::of_process();
+        if let Some(distrust) = trust.against(own, "it") {
+            plugins.broken.push(refused(own, distrust));
+            return Ok(plugins);
+        }
+        for plugin in candidates(own)? {
+            let file = plugin.join(FILE);
+            let what = format!("`{}`", plugin.display());
+            match trust.against(&plugin, &what).or_else(|| trust.against(&file, "it")) {
+                Some(distrust) => plugins.broken.push(refused(&file, distrust)),
+                None => plugins.add(&plugin, cache, &mut seen)?,
             }
         }
         Ok(plugins)
+    }
+
+    /// Adds the plugin in a folder, unless it was seen before.
+    fn add(&mut self, folder: &Path, cache: &Path, seen: &mut BTreeSet<PathBuf>) -> Result<(), PluginError> {
+        let folder = folder.canonicalize().map_err(unreadable(folder))?;
+        if !seen.insert(folder.clone()) {
+            return Ok(());
+        }
+        let manifest = match Manifest::read(&folder.join(FILE)) {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                self.broken.push(error);
+                return Ok(());
+            }
+        };
+        if let Some(other) = self.found.get(&manifest.name) {
+            return Err(PluginError {
+                file: folder.join(FILE),
+                what: format!(
+                    "the name `{}` is taken by {}; rename one of them, or leave one of the folders out",
+                    manifest.name,
+                    other.folder.join(FILE).display()
+                ),
+            });
+        }
+        let cache = cache.to_owned();
+        self.found.insert(manifest.name.clone(), Plugin { folder, manifest, cache });
+        Ok(())
     }
 
     /// A plugin by its name.
@@ -102,7 +123,8 @@ impl Plugins {
         self.found.values()
     }
 
-    /// Those whose `plugin.yaml` cannot be understood.
+    /// Those whose `plugin.yaml` cannot be understood or that others could change; and the root's folder of plugins, where others
+    /// could change that.
     pub fn broken(&self) -> &[PluginError] {
         &self.broken
     }
@@ -125,8 +147,9 @@ impl Plugins {
                 continue;
             }
             slip = true;
-            let folder = |e: &&PluginError| e.file.parent().is_some_and(|f| f.ends_with(name));
-            if let Some(error) = self.broken.iter().find(folder) {
+            let its = |e: &&PluginError| e.file.parent().is_some_and(|f| f.ends_with(name));
+            let all = |e: &&PluginError| !e.file.ends_with(FILE);
+            if let Some(error) = self.broken.iter().find(its).or_else(|| self.broken.iter().find(all)) {
                 return Err(error.clone());
             }
         }
@@ -205,21 +228,32 @@ pub fn cache_folder(otherwise: &Path) -> PathBuf {
     cache.and_then(|cache| std::path::absolute(cache).ok()).unwrap_or_else(|| otherwise.to_owned())
 }
 
-/// The plugin folders that a folder stands for, absolute, in order of name.
-fn candidates(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let folder = folder.canonicalize()?;
+/// The plugin folders that a folder stands for, in order of name.
+fn candidates(folder: &Path) -> Result<Vec<PathBuf>, PluginError> {
     if folder.join(FILE).is_file() {
-        return Ok(vec![folder]);
+        return Ok(vec![folder.to_owned()]);
     }
     let mut found = Vec::new();
-    for entry in fs::read_dir(&folder)? {
-        let path = entry?.path();
+    for entry in fs::read_dir(folder).map_err(unreadable(folder))? {
+        let path = entry.map_err(unreadable(folder))?.path();
         if path.join(FILE).is_file() {
-            found.push(path.canonicalize()?);
+            found.push(path);
         }
     }
     found.sort();
     Ok(found)
+}
+
+fn unreadable(folder: &Path) -> impl Fn(io::Error) -> PluginError {
+    let file = folder.to_owned();
+    move |e| PluginError { file: file.clone(), what: format!("no plugins can be read here: {e}") }
+}
+
+/// What others left or could change, and the way out.
+fn refused(file: &Path, Distrust { why, chmod }: Distrust) -> PluginError {
+    let mend = chmod.map(|chmod| format!("`{chmod}` ends that, and ")).unwrap_or_default();
+    let what = format!("{why}; {mend}`--plugin-dir DIR` uses plugins of a folder that you trust, whose ever it is");
+    PluginError { file: file.to_owned(), what }
 }
 
 #[cfg(test)]

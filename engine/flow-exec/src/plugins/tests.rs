@@ -7,7 +7,7 @@ use super::*;
 const SOUND: &str = "plugin: 1\nname: demo\nversion: 0.1.0\ncontent: [plugin.yaml, \"src/**\"]\nsetup: [sh build.sh]\nstart: [bin/demo, ./data.txt, word]\nenv: {LIB: \"${FLOW_CACHE}/lib:${LIB}\"}\nsteps:\n  one:\n    outputs: {out: out/one}\n    with: {type: object, properties: {n: {type: integer, default: 1}}}\n";
 
 fn discover(folders: &[PathBuf]) -> Result<Plugins, PluginError> {
-    Plugins::discover(folders, Path::new("/cache"))
+    Plugins::discover(folders, None, Path::new("/cache"))
 }
 
 struct Dir(tempfile::TempDir);

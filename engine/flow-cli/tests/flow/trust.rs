@@ -1,0 +1,188 @@
+//! Whose a root, a plugin and a store are: what others left or could change is not used unless it is named.
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
+    path::{Path, PathBuf},
+};
+
+use flow_testkit::{Ran, TestSpace, files_below};
+
+use crate::space;
+
+/// Somebody else.
+const STRANGER: u32 = 65_534;
+const PLAIN: &str = "flow: 1\nname: plain\nsteps: {one: {run: 'echo made > out/x', outputs: [out/x]}}\n";
+const EVIL: &str = "flow: 1\nname: evil\nsteps: {one: {uses: evil/one}}\n";
+
+/// A space with a folder that all may write, as `/tmp` is; none where this user cannot give files away.
+fn shared() -> Option<TestSpace> {
+    let space = space();
+    fs::create_dir(space.path("shared")).unwrap();
+    mode(&space.path("shared"), 0o1777);
+    fs::create_dir(space.path("shared/own")).unwrap();
+    space.write("probe", "");
+    chown(space.path("probe"), Some(STRANGER), None).ok().map(|()| space)
+}
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn mode_of(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().mode() & 0o7777
+}
+
+/// Gives a folder with all in it to the stranger.
+fn give(folder: &Path) {
+    for file in files_below(folder) {
+        file.ancestors().take_while(|path| path.starts_with(folder)).for_each(|path| {
+            std::os::unix::fs::lchown(path, Some(STRANGER), None).unwrap();
+        });
+    }
+}
+
+/// A plugin whose set-up leaves a trace.
+fn plugin(space: &TestSpace, folder: &str) -> PathBuf {
+    let trace = space.path("trace");
+    let yaml = format!(
+        "plugin: 1\nname: evil\nversion: 0.1.0\ncontent: [plugin.yaml]\nsetup: [touch {}]\nstart: [./main]\nsteps: {{one: {{with: {{type: object}}}}}}\n",
+        trace.display()
+    );
+    space.write(format!("{folder}/plugin.yaml"), &yaml);
+    let main = "#!/bin/sh\necho '{\"type\":\"hello\",\"protocol\":1,\"plugin\":\"evil\",\"version\":\"0.1.0\"}' > ../messages.jsonl\necho '{\"type\":\"outcome\",\"outcome\":\"ok\"}' >> ../messages.jsonl\n";
+    space.script(format!("{folder}/main"), main);
+    trace
+}
+
+/// It was refused, in words with a way out.
+#[track_caller]
+fn refused(ran: &Ran, words: &[&str]) {
+    assert!(ran.code().is_some_and(|code| code != 0), "{}", ran.text());
+    words.iter().for_each(|words| assert!(ran.stderr().contains(words), "`{words}` is missing: {}", ran.stderr()));
+}
+
+#[test]
+fn a_plugin_that_another_user_left_on_the_way_up_is_not_set_up() {
+    let Some(space) = shared() else {
+        eprintln!("skipped: only root can make files of another user");
+        return;
+    };
+    let trace = plugin(&space, "shared/plugins/evil");
+    give(&space.path("shared/plugins"));
+    space.write("shared/own/evil.yaml", EVIL).write("shared/evil.yaml", EVIL);
+    let said = space.flow(["run", "shared/own/evil.yaml"]);
+    refused(&said, &["there is no plugin `evil`"]);
+    let said = space.flow(["run", "shared/evil.yaml"]);
+    refused(&said, &["shared/plugins: ", "uid 65534", "--plugin-dir"]);
+    refused(&space.flow(["check", "shared/evil.yaml"]), &["uid 65534"]);
+    assert!(!trace.exists(), "its set-up did not run");
+    // The folder is our own, and what somebody put into it is not.
+    chown(space.path("shared/plugins"), Some(0), None).unwrap();
+    refused(&space.flow(["run", "shared/evil.yaml"]), &["shared/plugins/evil", "uid 65534"]);
+    chown(space.path("shared/plugins/evil"), Some(0), None).unwrap();
+    refused(&space.flow(["run", "shared/evil.yaml"]), &["shared/plugins/evil/plugin.yaml", "uid 65534"]);
+    fs::rename(space.path("shared/plugins/evil"), space.path("evil")).unwrap();
+    give(&space.path("evil"));
+    symlink(space.path("evil"), space.path("shared/plugins/evil")).unwrap();
+    refused(&space.flow(["run", "shared/evil.yaml"]), &["/evil", "uid 65534"]);
+    assert!(!trace.exists(), "its set-up did not run");
+    assert!(space.flow(["plugins", "-w", "shared/evil.yaml"]).expect(0).stderr().contains("uid 65534"));
+    // Others than that are not in the way, and to name it is consent.
+    space.write("shared/plain.yaml", PLAIN);
+    space.flow(["run", "shared/plain.yaml"]).expect(0);
+    space.flow(["run", "shared/evil.yaml", "--plugin-dir", "shared/plugins"]).expect(0);
+    assert!(trace.exists(), "it was set up");
+}
+
+#[test]
+fn a_plugin_that_others_may_write_is_not_set_up() {
+    let space = space();
+    let trace = plugin(&space, "plugins/evil");
+    space.write("evil.yaml", EVIL);
+    for path in ["plugins", "plugins/evil", "plugins/evil/plugin.yaml"] {
+        let before = mode_of(&space.path(path));
+        mode(&space.path(path), 0o1777);
+        refused(&space.flow(["run", "evil.yaml"]), &["everybody may write", &format!("chmod go-w ROOT/{path}")]);
+        mode(&space.path(path), before);
+    }
+    assert!(!trace.exists(), "its set-up did not run");
+    space.flow(["run", "evil.yaml"]).expect(0);
+}
+
+#[test]
+fn a_store_that_another_user_left_is_not_used() {
+    let Some(space) = shared() else {
+        eprintln!("skipped: only root can make files of another user");
+        return;
+    };
+    space.write("shared/own/plain.yaml", PLAIN).write("shared/plain.yaml", PLAIN);
+    space.flow(["run", "shared/plain.yaml", "--store", "shared/.flow"]).expect(0);
+    give(&space.path("shared/.flow"));
+    for command in [&["run"][..], &["plan"], &["status", "-w"], &["gc", "-w"], &["run", "--detach"], &["cancel", "-w"]]
+    {
+        let said = space.flow(command.iter().chain(&["shared/plain.yaml"]));
+        refused(&said, &["shared/.flow` belongs to ", "uid 65534", "--store"]);
+    }
+    space.flow(["check", "shared/plain.yaml"]).expect(0);
+    // On the way up it does not count, and to name it is consent.
+    space.flow(["run", "shared/own/plain.yaml"]).expect(0);
+    assert!(space.path("shared/own/.flow/format").exists());
+    space.flow(["status", "--store", "shared/.flow"]).expect(0);
+    space.flow(["run", "shared/plain.yaml", "--store", "shared/.flow"]).expect(0);
+}
+
+#[test]
+fn a_link_that_another_user_left_in_place_of_the_store_is_not_followed() {
+    let Some(space) = shared() else {
+        eprintln!("skipped: only root can make files of another user");
+        return;
+    };
+    space.write("shared/plain.yaml", PLAIN).write("precious/letter", "mine");
+    symlink(space.path("precious"), space.path("shared/.flow")).unwrap();
+    std::os::unix::fs::lchown(space.path("shared/.flow"), Some(STRANGER), None).unwrap();
+    refused(&space.flow(["run", "shared/plain.yaml"]), &["shared/.flow` belongs to ", "uid 65534"]);
+    assert_eq!(files_below(&space.path("precious")).len(), 1, "nothing was written there");
+    fs::remove_file(space.path("shared/.flow")).unwrap();
+    symlink(space.path("precious"), space.path("shared/.flow")).unwrap();
+    space.flow(["run", "shared/plain.yaml"]).expect(0);
+    assert!(space.path("precious/format").exists(), "one's own link is followed");
+}
+
+#[test]
+fn a_store_that_others_may_write_is_not_used() {
+    let space = space();
+    space.write("plain.yaml", PLAIN);
+    space.flow(["run", "plain.yaml"]).expect(0);
+    mode(&space.path(".flow"), 0o1777);
+    refused(
+        &space.flow(["run", "plain.yaml"]),
+        &["everybody may write the store `ROOT/.flow`", "chmod go-w ROOT/.flow"],
+    );
+    mode(&space.path(".flow"), 0o755);
+    // The folder that it lies in could be given another one.
+    mode(&space.path(""), 0o777);
+    refused(&space.flow(["run", "plain.yaml"]), &["everybody may write the workflow's root `ROOT`", "chmod go-w ROOT"]);
+    mode(&space.path(""), 0o700);
+    space.flow(["run", "plain.yaml"]).expect(0);
+}
+
+#[test]
+fn a_group_may_write_where_nobody_else_is_in_it() {
+    let Some(space) = shared() else {
+        eprintln!("skipped: only root can make files of another user");
+        return;
+    };
+    space.write("own/plain.yaml", PLAIN);
+    plugin(&space, "own/plugins/evil");
+    space.write("own/evil.yaml", EVIL);
+    space.flow(["run", "own/plain.yaml"]).expect(0);
+    for path in ["own", "own/plugins", "own/plugins/evil", "own/plugins/evil/plugin.yaml", "own/.flow"] {
+        mode(&space.path(path), 0o775);
+    }
+    // Of root's own group, with umask 002, and of one that has an account other than root's.
+    space.flow(["run", "own/evil.yaml"]).expect(0);
+    assert_eq!(mode_of(&space.path("own/.flow")), 0o700);
+    chown(space.path("own"), None, Some(1)).unwrap();
+    refused(&space.flow(["run", "own/plain.yaml"]), &["the group ", "may write the workflow's root `ROOT/own`"]);
+}
