@@ -5,6 +5,7 @@ use std::{
     fs::{self, File},
     io,
     ops::ControlFlow,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -87,13 +88,13 @@ impl StoreDir {
         Ok(Some(found))
     }
 
-    /// An existing store, or a new one.
+    /// An existing store, or a new one, which is for its owner alone. A lab that shares one makes the folder first.
     ///
     /// # Errors
     /// A newer format; a network file system; a folder that cannot be written.
     pub fn create(path: &Path) -> Result<StoreDir> {
         let existing = StoreDir::existing(path)?;
-        fs::create_dir_all(path).map_err(StoreError::io("create", path))?;
+        make_private(path).map_err(StoreError::io("create", path))?;
         if let Some(kind) = network(path)? {
             return Err(StoreError::Network { path: path.to_owned(), kind });
         }
@@ -225,6 +226,11 @@ fn read_format(path: &Path) -> Result<Option<Result<u32, String>>> {
 /// To compare with another.
 fn version(text: &str) -> Vec<u64> {
     text.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect()
+}
+
+fn make_private(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), fs::create_dir_all)?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Which network file system a folder lies on, if it does.

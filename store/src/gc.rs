@@ -42,6 +42,8 @@ pub struct Freed {
     pub kept: usize,
     /// The database was damaged, and made anew before.
     pub rebuilt: Option<Rebuilt>,
+    /// Runs and artifacts that stay because they belong to other users of a shared store, who alone can remove them.
+    pub others: (usize, usize),
 }
 
 /// Removes from the store in `path` what only runs reach that are not to be kept, also where the disk is full to the last byte.
@@ -78,12 +80,15 @@ fn make_room(dir: &StoreDir, keep: Keep) -> Result<(u64, usize)> {
     let mut bytes = sweep_snapshots(dir, &runs, false)?;
     let mut removed = 0;
     for digest in going.difference(&staying) {
-        let freed = dir.objects().remove(digest)?;
+        let freed = remove_own(dir, digest)?.unwrap_or(0);
         removed += usize::from(freed > 0);
         bytes += freed;
     }
     for run in runs.iter().filter(|run| !run.stays) {
-        bytes += free(&dir.run(&run.id).path().join("attempts"), false)?;
+        let attempts = dir.run(&run.id).path().join("attempts");
+        if !is_of_others(&attempts) {
+            bytes += free(&attempts, false)?;
+        }
     }
     Ok((bytes, removed))
 }
@@ -132,10 +137,14 @@ impl Store {
         freed.bytes += sweep_snapshots(self.dir(), &runs, dry)?;
         for run in runs.iter().filter(|run| !run.stays) {
             let folder = self.dir().run(&run.id);
+            let attempts = folder.path().join("attempts");
+            if is_of_others(&attempts) {
+                freed.others.0 += 1;
+                continue;
+            }
             // A rebuild of the database needs the journals of what is kept.
             let needed = run.records.iter().any(|fingerprint| kept.contains(fingerprint));
-            let path = if needed { folder.path().join("attempts") } else { folder.path().to_owned() };
-            freed.bytes += free(&path, dry)?;
+            freed.bytes += free(if needed { &attempts } else { folder.path() }, dry)?;
             let count = if needed { &mut freed.kept } else { &mut freed.runs };
             *count += usize::from(!run.accepts);
         }
@@ -146,9 +155,11 @@ impl Store {
             }
         })?;
         for digest in &unmarked {
-            freed.bytes += if dry { self.objects().size_of(digest)? } else { self.objects().remove(digest)? };
+            match if dry { Some(self.objects().size_of(digest)?) } else { remove_own(self.dir(), digest)? } {
+                Some(bytes) => (freed.bytes, freed.objects) = (freed.bytes + bytes, freed.objects + 1),
+                None => freed.others.1 += 1,
+            }
         }
-        freed.objects = unmarked.len();
         if !dry {
             self.apply(&batch)?;
             self.forget_last(&gone)?;
@@ -208,6 +219,19 @@ struct Run {
     records: Vec<Digest>,
     reuses: Vec<Digest>,
     stays: bool,
+}
+
+/// Removes an artifact; `None` where it is a folder that another user of a shared store made, who alone can move it.
+fn remove_own(dir: &StoreDir, digest: &Digest) -> Result<Option<u64>> {
+    match dir.objects().remove(digest) {
+        Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::PermissionDenied => Ok(None),
+        removed => removed.map(Some),
+    }
+}
+
+/// The attempts of a run are another user's of a shared store, who alone can look into them.
+fn is_of_others(attempts: &Path) -> bool {
+    fs::read_dir(attempts).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// Removes a file or a folder, or only says how much that would free.

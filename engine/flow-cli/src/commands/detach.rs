@@ -1,6 +1,7 @@
 //! `flow run --detach`: the same run in a process of its own, away from the terminal.
 
 use std::fs::{self, File};
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -24,7 +25,9 @@ pub(crate) fn start(session: &SessionRequest, output: &mut Output) -> Done {
     let store = workspace.make_store()?;
     let said = store.path().join("detached.log");
     let cannot = |e: std::io::Error| CliError::failed(format!("the run cannot go to the background: {e}"));
-    let file = File::create(&said).map_err(cannot)?;
+    // A new one, for its owner alone: what a member of the lab left there is neither written through nor opened for others.
+    let _ = fs::remove_file(&said);
+    let file = File::options().write(true).create_new(true).mode(0o600).open(&said).map_err(cannot)?;
     let exe = std::env::current_exe().map_err(cannot)?;
     let args = std::env::args_os().skip(1).map(|arg| if arg == "--detach" { "--detached".into() } else { arg });
     let mut child = Command::new(exe)

@@ -48,11 +48,19 @@ impl Gc {
 fn render(freed: &Freed, dry: bool) -> String {
     let kept = words::count(freed.kept, "run");
     let stay = if freed.kept == 1 { "stays" } else { "stay" };
+    let others = match freed.others {
+        (0, 0) => String::new(),
+        (runs, objects) => {
+            let what = [(runs, "run"), (objects, "object")].into_iter().filter(|(n, _)| *n > 0);
+            let what: Vec<String> = what.map(|(n, what)| words::count(n, what)).collect();
+            format!("; left to the users who made them: {}", what.join(" and "))
+        }
+    };
     if freed.runs + freed.results + freed.objects == 0 && freed.bytes == 0 {
-        return format!("nothing to remove; {kept} {stay}");
+        return format!("nothing to remove; {kept} {stay}{others}");
     }
     format!(
-        "{} {}: {}, {}, {}; {kept} {}",
+        "{} {}: {}, {}, {}; {kept} {}{others}",
         if dry { "would free" } else { "freed" },
         words::bytes(freed.bytes),
         words::count(freed.runs, "run"),

@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -29,8 +30,10 @@ impl Init {
     pub(crate) fn execute(self, output: &mut Output) -> Done {
         let shown = self.file.display();
         // The store belongs to the folder at hand, as the workflows do, wherever they lie in it.
-        let root = Path::new(".flow");
-        std::fs::create_dir_all(root)
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(".flow")
             .map_err(|e| CliError::failed(format!("the folder `.flow` cannot be made: {e}")))?;
         if let Some(folder) = self.file.parent() {
             let cannot = |e| CliError::failed(format!("the folder `{}` cannot be made: {e}", folder.display()));

@@ -1,9 +1,11 @@
-//! Whose a root, a plugin and a store are: what others left or could change is not used unless it is named.
+//! Whose a root, a plugin and a store are: what others left or could change is not used unless it is named, and what flow makes is
+//! for its owner alone.
 
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use flow_testkit::{Ran, TestSpace, files_below};
@@ -185,4 +187,85 @@ fn a_group_may_write_where_nobody_else_is_in_it() {
     assert_eq!(mode_of(&space.path("own/.flow")), 0o700);
     chown(space.path("own"), None, Some(1)).unwrap();
     refused(&space.flow(["run", "own/plain.yaml"]), &["the group ", "may write the workflow's root `ROOT/own`"]);
+}
+
+#[test]
+fn what_a_run_leaves_is_for_its_owner_alone() {
+    let space = space();
+    space.write("plain.yaml", PLAIN).write("other/plain.yaml", PLAIN);
+    space.write(
+        "lab.yaml",
+        "flow: 1\nname: lab\nsteps: {one: {run: 'stat -c %a:%n .. ../log > ../../../../../seen; false'}}\n",
+    );
+    space.flow(["run", "plain.yaml"]).expect(0);
+    assert_eq!(mode_of(&space.path(".flow")), 0o700);
+    mode(&space.path(".flow"), 0o755);
+    space.write("plain.yaml", &PLAIN.replace("made", "more"));
+    space.flow(["run", "plain.yaml"]).expect(0);
+    assert_eq!(mode_of(&space.path(".flow")), 0o700, "one that an older flow made is closed");
+    space.flow_in("other", ["init", "a.yaml"]).expect(0);
+    assert_eq!(mode_of(&space.path("other/.flow")), 0o700);
+
+    // A lab's store stays as open as the lab made it; what programs print and get does not.
+    fs::create_dir(space.path("lab")).unwrap();
+    mode(&space.path("lab"), 0o2775);
+    space.flow(["run", "lab.yaml", "--store", "lab"]).expect(1);
+    assert_eq!(mode_of(&space.path("lab")), 0o2775);
+    let run = fs::read_dir(space.path("lab/runs")).unwrap().flatten().map(|run| run.path()).max().unwrap();
+    assert_eq!(space.read("lab/seen"), "2700:..\n600:../log\n", "while it runs");
+    assert_eq!(mode_of(&run.join("attempts")), 0o2700);
+    for open in [run.clone(), run.join("journal.jsonl"), run.join("status.json")] {
+        assert_eq!(mode_of(&open) & 0o044, 0o044, "{}", open.display());
+    }
+    space.flow(["run", "plain.yaml", "--store", "new/lab", "--detach"]).expect(0);
+    flow_testkit::until("the run ends", || space.flow(["runs", "--store", "new/lab"]).stdout().contains("done"));
+    assert_eq!(mode_of(&space.path("new/lab")), 0o700, "a new one is closed");
+    assert_eq!(mode_of(&space.path("new/lab/detached.log")), 0o600);
+}
+
+#[test]
+fn a_member_of_a_lab_sees_runs_and_no_logs_and_removes_nothing_of_others() {
+    let Some(space) = shared() else {
+        eprintln!("skipped: only root can make files of another user");
+        return;
+    };
+    mode(&space.path(""), 0o755);
+    let steps =
+        "one: {run: 'echo private; false'}\n  two: {run: 'mkdir out/d && echo made > out/d/x', outputs: [out/d]}";
+    space.write("one.yaml", &format!("flow: 1\nname: one\nsteps:\n  {steps}\n"));
+    space.flow(["run", "-k", "one.yaml", "--store", "shared/lab"]).expect(1);
+    // Where it was built may be closed to others.
+    let (built, flow) = (env!("CARGO_BIN_EXE_flow"), space.path("shared/flow"));
+    fs::hard_link(built, &flow).or_else(|_| fs::copy(built, &flow).map(drop)).unwrap();
+    let member = |args: &[&str]| {
+        use std::os::unix::process::CommandExt;
+        let mut command = Command::new(&flow);
+        command.args(args).args(["--store", "shared/lab"]).current_dir(space.path("")).env_clear();
+        let output = command.env("PATH", "/usr/bin:/bin").uid(STRANGER).gid(STRANGER).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let (code, said) = member(&["runs"]);
+    assert!(code == Some(2) && said.contains("is closed to ") && said.contains("it belongs to root"), "{said}");
+    mode(&space.path("shared/lab"), 0o755);
+    assert!(member(&["runs"]).1.contains("failed"), "{:?}", member(&["runs"]));
+    assert_eq!(member(&["status"]).0, Some(0));
+    let (code, said) = member(&["logs", "one"]);
+    assert!(code == Some(1) && said.contains("ermission") && !said.contains("private\n"), "{said}");
+    open_to_all(&space.path("shared/lab"));
+    let (code, said) = member(&["gc", "--runs", "0", "--days", "0"]);
+    assert!(code == Some(0) && said.contains("left to the users who made them: 1 run and 1 object"), "{said}");
+    assert!(space.flow(["logs", "one", "--store", "shared/lab"]).expect(0).stdout().contains("private"));
+}
+
+/// As if all its users had a group and umask 002: what is not closed of itself all may write.
+fn open_to_all(path: &Path) {
+    mode(path, mode_of(path) | 0o777);
+    for path in fs::read_dir(path).unwrap().flatten().map(|entry| entry.path()) {
+        let is_artifact = path.file_name().is_some_and(|name| name.len() > 60);
+        if path.is_dir() && !is_artifact && !path.ends_with("attempts") {
+            open_to_all(&path);
+        } else if path.is_file() && !is_artifact {
+            mode(&path, mode_of(&path) | 0o666);
+        }
+    }
 }

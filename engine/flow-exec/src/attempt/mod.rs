@@ -11,7 +11,7 @@ mod unlisted;
 use std::{
     fs,
     io::{self, Read, Seek, SeekFrom, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -37,11 +37,13 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Creates the folder with an empty work folder in it.
+    /// Creates the folder, for its owner alone from the moment it exists, with an empty work folder in it.
     ///
     /// # Errors
     /// The folders cannot be created.
     pub fn create(path: PathBuf) -> io::Result<Folder> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+        // Its own mode is the user's: a container that is given this folder may run as somebody else.
         fs::create_dir_all(path.join(file::WORK))?;
         Ok(Folder { path })
     }

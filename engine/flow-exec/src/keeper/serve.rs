@@ -6,7 +6,7 @@ use std::{
     io::{self, Read, Write},
     os::{
         fd::{AsFd, OwnedFd},
-        unix::net::UnixStream,
+        unix::{fs::OpenOptionsExt, net::UnixStream},
     },
     path::PathBuf,
     process::ExitCode,
@@ -255,6 +255,7 @@ impl Server {
             fs::File::options()
                 .create(true)
                 .append(true)
+                .mode(0o600)
                 .open(&path)
                 .map_err(|e| format!("cannot write {}: {e}", path.display()))
                 .and_then(|log| self.spawn(start, log))
