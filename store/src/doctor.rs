@@ -3,9 +3,9 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 
-use flow_core::{Artifact, Digest, StepResult};
+use flow_core::{Artifact, ArtifactKind, Digest, StepResult};
 
-use crate::{Batch, Holder, Rebuilt, Replay, Result, Store, StoreDir, StoreError, store::Held};
+use crate::{Batch, Damage, Holder, Lost, Objects, Rebuilt, Replay, Result, Store, StoreDir, StoreError, store::Held};
 
 /// What `flow doctor` found and did.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -20,6 +20,10 @@ pub struct Diagnosis {
     pub artifacts: usize,
     /// Results that were dropped, by label, and why: the next run makes them again.
     pub dropped: Vec<(String, String)>,
+    /// Lists of what is in a folder that were damaged, and made again.
+    pub relisted: usize,
+    /// Results whose artifacts the system refused to show, by label, and why. They stay.
+    pub unseen: Vec<(String, String)>,
     /// Values of the database that could not be read, and were dropped.
     pub unreadable: usize,
     /// Runs whose journal holds lines that could not be read, and how many.
@@ -34,6 +38,8 @@ impl Diagnosis {
         self.rebuilt.is_none()
             && self.restored == 0
             && self.dropped.is_empty()
+            && self.relisted == 0
+            && self.unseen.is_empty()
             && self.unreadable == 0
             && self.journals.is_empty()
     }
@@ -84,7 +90,8 @@ fn restore(store: &Store, diagnosis: &mut Diagnosis) -> Result<()> {
     let replay = Replay::read(store.dir())?;
     let mut batch = Batch::new();
     for result in replay.results() {
-        if !store.has(&result.fingerprint)? && !result.outputs.is_empty() && store.objects().missing(result).is_none() {
+        let whole = || matches!(store.objects().missing(result), Ok(None));
+        if !store.has(&result.fingerprint)? && !result.outputs.is_empty() && whole() {
             batch.results.push(result.clone());
         }
     }
@@ -98,37 +105,52 @@ fn read_all(store: &Store) -> Result<()> {
 }
 
 fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Result<()> {
-    let mut checked: BTreeMap<Digest, Option<String>> = BTreeMap::new();
-    let mut check = |artifact: &Artifact| {
-        let found = checked.entry(artifact.digest).or_insert_with(|| {
-            let objects = store.objects();
-            if contents { objects.verify_content(artifact).err() } else { objects.check(artifact).err() }
-        });
-        found.clone()
-    };
-    let mut lost: Vec<(StepResult, String)> = Vec::new();
+    let mut seen: BTreeMap<Digest, Seen> = BTreeMap::new();
+    let mut lost: Vec<(StepResult, Lost)> = Vec::new();
     diagnosis.unreadable = store.drop_unreadable()?;
     store.each_result(|result| {
         diagnosis.results += 1;
-        let damage = result.outputs.iter().find_map(|(name, artifact)| {
-            check(artifact).map(|damage| format!("its output `{name}` in the store {damage}"))
-        });
-        if let Some(damage) = damage {
-            lost.push((result, damage));
+        for (output, artifact) in &result.outputs {
+            let seen = seen.entry(artifact.digest).or_insert_with(|| see(store.objects(), artifact, contents));
+            diagnosis.relisted += usize::from(std::mem::take(&mut seen.relisted));
+            match &seen.damage {
+                Ok(None) => {}
+                Ok(Some(damage)) => {
+                    let damage = Lost { output: output.clone(), damage: damage.clone() };
+                    return lost.push((result, damage));
+                }
+                Err(error) => diagnosis.unseen.push((result.label.clone(), error.clone())),
+            }
         }
     })?;
-    diagnosis.artifacts = checked.len();
+    diagnosis.artifacts = seen.len();
     diagnosis.results -= lost.len();
     let mut batch = Batch::new();
     for (result, damage) in lost {
         batch.forget(&result.fingerprint);
         for artifact in result.outputs.values() {
-            if checked.get(&artifact.digest).is_some_and(Option::is_some) {
+            if seen.get(&artifact.digest).is_some_and(|seen| matches!(seen.damage, Ok(Some(_)))) {
                 store.objects().remove(&artifact.digest)?;
             }
         }
-        diagnosis.dropped.push((result.label, damage));
+        diagnosis.dropped.push((result.label, damage.to_string()));
     }
     diagnosis.dropped.sort();
+    diagnosis.unseen.sort();
     store.apply(&batch)
+}
+
+/// What was seen of an artifact; an error in words, for it is told of each result that rests on it.
+struct Seen {
+    damage: Result<Option<Damage>, String>,
+    /// Its list was damaged, and is not any more.
+    relisted: bool,
+}
+
+fn see(objects: &Objects, artifact: &Artifact, contents: bool) -> Seen {
+    let unlisted =
+        || artifact.kind == ArtifactKind::Folder && objects.manifest(&artifact.digest).is_ok_and(|list| list.is_none());
+    let was_unlisted = unlisted();
+    let damage = if contents { objects.verify_content(artifact) } else { objects.check(artifact) };
+    Seen { damage: damage.map_err(|error| error.to_string()), relisted: was_unlisted && !unlisted() }
 }

@@ -97,8 +97,8 @@ impl Lookup for Nothing {
     fn input(&mut self, input: &Input) -> Result<Tree, String> {
         Ok(Tree { digest: Digest::of(input.path.as_bytes()), manifest: None })
     }
-    fn result(&mut self, _: &Digest) -> Option<StepResult> {
-        None
+    fn result(&mut self, _: &Digest) -> Result<Option<StepResult>, String> {
+        Ok(None)
     }
     fn last(&mut self, _: &str) -> Option<Parts> {
         None

@@ -10,7 +10,7 @@ use std::{
 
 use flow_core::{Artifact, ArtifactKind, Digest};
 
-use super::{Objects, remove_tree, stamp, untouched};
+use super::{Objects, check::look, remove_tree, stamp, untouched};
 use crate::{
     Result, StoreError,
     hash::{self, Found, FoundKind, Links, not_an_artifact},
@@ -53,7 +53,7 @@ impl Objects {
     pub fn store_bytes(&self, bytes: &[u8]) -> Result<Artifact> {
         let artifact =
             Artifact { digest: Digest::of(bytes), kind: ArtifactKind::File, bytes: bytes.len() as u64, files: 1 };
-        if self.has(&artifact) {
+        if self.has(&artifact)? {
             return Ok(artifact);
         }
         let temporary = self.workplace()?;
@@ -91,13 +91,13 @@ impl Objects {
         let (digest, bytes) = settle_file(path)?;
         let artifact = Artifact { digest, kind: ArtifactKind::File, bytes, files: 1 };
         let target = self.path(&digest);
-        match fs::symlink_metadata(&target) {
-            Ok(meta) if meta.is_file() && untouched(&meta, bytes) => {
+        match look(&target)? {
+            Some(meta) if meta.is_file() && untouched(&meta, bytes) => {
                 fs::remove_file(path).map_err(StoreError::io("remove", path))?;
                 return Ok(artifact);
             }
-            Ok(_) => _ = self.remove(&digest)?,
-            Err(_) => {}
+            Some(_) => _ = self.remove(&digest)?,
+            None => {}
         }
         self.place(path, &target)?;
         Ok(artifact)
@@ -120,12 +120,12 @@ impl Objects {
         let digest = self.keep_manifest(&manifest)?;
         let (files, bytes) = manifest.size();
         let artifact = Artifact { digest, kind: ArtifactKind::Folder, bytes, files };
-        if self.has(&artifact) {
+        if self.has(&artifact)? {
             remove_tree(path)?;
             return Ok(artifact);
         }
         let target = self.path(&digest);
-        if fs::symlink_metadata(&target).is_ok() {
+        if look(&target)?.is_some() {
             self.remove(&digest)?;
             self.keep_manifest(&manifest)?;
         }

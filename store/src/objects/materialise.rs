@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use flow_core::{Artifact, ArtifactKind, Digest};
 
-use super::{Objects, ingest};
+use super::{Objects, check::look, ingest};
 use crate::{EntryKind, Manifest, Result, StoreError, hash};
 
 /// Larger artifacts are linked, not copied.
@@ -30,16 +30,12 @@ impl Objects {
 
     pub(crate) fn materialise_within(&self, digest: &Digest, dest: &Path, limit: u64) -> Result<Materialised> {
         let object = self.path(digest);
-        let missing = |detail: &str| StoreError::Missing { digest: digest.short(), detail: detail.into() };
-        let meta = fs::symlink_metadata(&object).map_err(|_| missing("it is not there"))?;
+        let missing = || StoreError::Missing { digest: digest.short(), detail: "it is not there".into() };
+        let meta = look(&object)?.ok_or_else(missing)?;
         if let Some(above) = dest.parent() {
             fs::create_dir_all(above).map_err(StoreError::io("create", above))?;
         }
-        let manifest = if meta.is_dir() {
-            Some(self.manifest(digest)?.ok_or_else(|| missing("its list of files is not there"))?)
-        } else {
-            None
-        };
+        let manifest = if meta.is_dir() { Some(self.contents(digest)?) } else { None };
         let (files, bytes) = manifest.as_ref().map_or((1, meta.len()), Manifest::size);
         if bytes > limit {
             let target = fs::canonicalize(&object).map_err(StoreError::io("find", &object))?;
@@ -80,7 +76,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::StoreDir;
+    use crate::{Damage, StoreDir};
 
     #[test]
     fn a_large_artifact_is_linked_and_a_step_that_writes_into_it_is_found_out() {
@@ -96,7 +92,7 @@ mod tests {
         // The mode stops an ordinary user, but not root.
         fs::set_permissions(&photo, fs::Permissions::from_mode(0o644)).unwrap();
         fs::write(&photo, "MEOW").unwrap();
-        assert_eq!(objects.verify_untouched(&folder).unwrap().as_deref(), Some("was changed: cat/7.jpg"));
-        assert!(!objects.has(&folder) && !objects.path(&folder.digest).exists(), "dropped");
+        assert_eq!(objects.verify_untouched(&folder).unwrap(), Some(Damage::Changed("cat/7.jpg".into())));
+        assert!(!objects.has(&folder).unwrap() && !objects.path(&folder.digest).exists(), "dropped");
     }
 }

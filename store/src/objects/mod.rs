@@ -9,6 +9,7 @@
 //! Nothing is synced to the disk: an object survives the death of every process, not a power cut. What a power cut tears has
 //! another size or time than it should have, and counts as missing.
 
+mod check;
 mod ingest;
 mod materialise;
 
@@ -20,11 +21,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use flow_core::{Artifact, ArtifactKind, Digest, StepResult};
+use flow_core::Digest;
 
+pub use check::{Damage, Lost};
 pub use materialise::{COPY_LIMIT, Materialised};
 
-use crate::{EntryKind, Manifest, Result, StoreDir, StoreError, hash, lock::is_alive};
+use crate::{Manifest, Result, StoreDir, StoreError, hash, lock::is_alive};
 
 /// The modification time of everything in the store: the second day of 1980, for zip files know no earlier year.
 pub(crate) const STAMP: i64 = 315_619_200;
@@ -55,91 +57,6 @@ impl Objects {
         &self.root
     }
 
-    /// The artifact is there, whole and untouched, as far as `stat` can tell.
-    pub fn has(&self, artifact: &Artifact) -> bool {
-        self.check(artifact).is_ok()
-    }
-
-    /// Why a result cannot be used: what it produced is not there any more, or not as it was.
-    pub fn missing(&self, result: &StepResult) -> Option<String> {
-        result.outputs.iter().find_map(|(name, artifact)| {
-            let damage = self.check(artifact).err()?;
-            Some(format!("its output `{name}` in the store {damage}"))
-        })
-    }
-
-    /// What is wrong with an artifact: `is missing`, `was changed: cat/7.jpg`. A copy of a store, or a `touch`, changes times and
-    /// not contents: what looks changed is read again, and is as it was if its content is.
-    pub(crate) fn check(&self, artifact: &Artifact) -> Result<(), String> {
-        let path = self.path(&artifact.digest);
-        let meta = fs::symlink_metadata(&path).map_err(|e| unreadable(&e))?;
-        let looks = match artifact.kind {
-            ArtifactKind::File if meta.is_file() && untouched(&meta, artifact.bytes) => Ok(()),
-            ArtifactKind::Folder if meta.is_dir() => self.check_folder(&artifact.digest, &path, &meta),
-            _ => Err("was changed".into()),
-        };
-        looks.or_else(|damage| self.restore(artifact, &path).then_some(()).ok_or(damage))
-    }
-
-    /// Gives an artifact with the right content the time and the modes back by which it is known; false if the content is
-    /// another.
-    fn restore(&self, artifact: &Artifact, path: &Path) -> bool {
-        let is_kind = match artifact.kind {
-            ArtifactKind::File => path.is_file(),
-            ArtifactKind::Folder => path.is_dir(),
-        };
-        let sound = is_kind && hash::content(path, artifact.kind).is_ok_and(|found| found == artifact.digest);
-        if sound {
-            // In a store that cannot be written it is sound all the same, and read again the next time.
-            let _ = ingest::resettle(path);
-            if artifact.kind == ArtifactKind::Folder
-                && let Ok(manifest) = hash::folder(path)
-            {
-                let _ = self.keep_manifest(&manifest);
-            }
-        }
-        sound
-    }
-
-    fn check_folder(&self, digest: &Digest, path: &Path, meta: &Metadata) -> Result<(), String> {
-        let changed = |what: &Path| format!("was changed: {}", what.display());
-        let manifest = self.manifest(digest).ok().flatten().ok_or("has lost its list of files")?;
-        if meta.mtime() != STAMP {
-            return Err(changed(Path::new(".")));
-        }
-        for entry in &manifest.entries {
-            let meta = fs::symlink_metadata(path.join(&entry.path)).map_err(|_| changed(&entry.path))?;
-            let sound = match &entry.kind {
-                EntryKind::Folder => meta.is_dir() && meta.mtime() == STAMP,
-                EntryKind::File { bytes, .. } => meta.is_file() && untouched(&meta, *bytes),
-                EntryKind::Link(_) => meta.is_symlink(),
-            };
-            if !sound {
-                return Err(changed(&entry.path));
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads the whole content again. Slow and sure; what `flow doctor` does.
-    pub(crate) fn verify_content(&self, artifact: &Artifact) -> Result<(), String> {
-        self.check(artifact)?;
-        let found = hash::content(&self.path(&artifact.digest), artifact.kind).map_err(|e| e.to_string())?;
-        if found == artifact.digest { Ok(()) } else { Err("has another content than its name says".into()) }
-    }
-
-    /// After an attempt that was given links into the store: is this artifact as it was? A damaged one is dropped, and what
-    /// was found is returned.
-    ///
-    /// # Errors
-    /// It is damaged and cannot be removed.
-    pub fn verify_untouched(&self, artifact: &Artifact) -> Result<Option<String>> {
-        match self.check(artifact) {
-            Ok(()) => Ok(None),
-            Err(damage) => self.remove(&artifact.digest).map(|_| Some(damage)),
-        }
-    }
-
     /// A file of an artifact: the artifact itself if `path` is empty, else a file in the folder that it is.
     ///
     /// # Errors
@@ -158,17 +75,36 @@ impl Objects {
         })
     }
 
-    /// What is in a folder, an artifact's or an input's: by its digest. `None` if it is not known, or no folder.
+    /// What is in a folder, an artifact's or an input's: by its digest. `None` if it is not known, no folder, or its list is
+    /// damaged: a list has the digest of its folder, or is none.
     ///
     /// # Errors
     /// The list cannot be read.
     pub fn manifest(&self, digest: &Digest) -> Result<Option<Manifest>> {
         let path = self.list_path(digest);
         match fs::read(&path) {
-            Ok(bytes) => Ok(Manifest::decode(&bytes)),
+            Ok(bytes) if hash::folder_digest(&bytes) == *digest => Ok(Manifest::decode(&bytes)),
+            Ok(_) => Ok(None),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(StoreError::io("read", &path)(e)),
         }
+    }
+
+    /// What is in a folder artifact: as its list says, or, where that is lost, the folder itself.
+    ///
+    /// # Errors
+    /// The artifact is not there, or not as it was; it cannot be read.
+    pub fn contents(&self, digest: &Digest) -> Result<Manifest> {
+        if let Some(manifest) = self.manifest(digest)? {
+            return Ok(manifest);
+        }
+        let path = self.path(digest);
+        let manifest = hash::folder(&path)?;
+        if manifest.digest() == *digest {
+            return Ok(manifest);
+        }
+        let detail = format!("neither `{}` nor the list of its files is as it was", path.display());
+        Err(StoreError::Missing { digest: digest.short(), detail })
     }
 
     /// Keeps what is in an input folder, so that a later [`Objects::manifest`] can tell what changed.
@@ -179,7 +115,7 @@ impl Objects {
         let encoded = manifest.encode();
         let digest = hash::folder_digest(&encoded);
         let path = self.list_path(&digest);
-        if fs::metadata(&path).is_ok_and(|meta| meta.len() == encoded.len() as u64) {
+        if fs::read(&path).is_ok_and(|kept| kept == encoded) {
             return Ok(digest);
         }
         self.shelf(&path)?;
@@ -249,13 +185,6 @@ impl Objects {
             }
         }
         Ok(())
-    }
-}
-
-fn unreadable(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => "is missing".into(),
-        _ => format!("cannot be read ({error})"),
     }
 }
 

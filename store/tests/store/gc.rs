@@ -68,10 +68,10 @@ fn what_the_newest_runs_of_each_workflow_reach_stays() {
 
     assert_eq!(store.gc(keep, false).unwrap(), would, "what -n said");
     assert_eq!(store.result(&old.fingerprint).unwrap(), None);
-    assert!(!store.objects().has(&old.outputs["out"]));
+    assert!(!store.objects().has(&old.outputs["out"]).unwrap());
     for kept in [&dataset, &other, &new] {
         assert_eq!(store.result(&kept.fingerprint).unwrap().as_ref(), Some(kept));
-        assert_eq!(store.objects().missing(kept), None);
+        assert_eq!(store.objects().missing(kept).unwrap(), None);
         assert!(store.objects().read(&kept.series.unwrap(), "").is_ok());
     }
     assert!(!dir.path().join("runs/1/attempts").exists());

@@ -79,7 +79,7 @@ fn nothing_kept_is_lost_and_nothing_half_done_is_found() {
     let store = open(&dir.path().join(".flow")).unwrap();
     for (fingerprint, content) in &kept {
         let found = store.result(fingerprint).unwrap().expect("a result that was kept");
-        assert_eq!(store.objects().missing(&found), None);
+        assert_eq!(store.objects().missing(&found).unwrap(), None);
         assert_eq!(found.outputs["out"].digest, *content);
         assert_eq!(Digest::of(&store.objects().read(content, "").unwrap()), *content);
         assert!(store.last(&found.workflow, &found.label).unwrap().is_some());

@@ -3,6 +3,7 @@
 mod artifacts;
 mod common;
 mod damage;
+mod faults;
 mod gc;
 mod inputs;
 mod kill;

@@ -53,6 +53,16 @@ fn render(found: &Diagnosis) -> Vec<String> {
     for (label, why) in &found.dropped {
         out.push(note(format!("the result of {label} was dropped: {why}")));
     }
+    if found.relisted > 0 {
+        let lists = words::count(found.relisted, "list");
+        out.push(note(format!("{lists} of what is in a folder had been damaged, made again from the folder itself")));
+    }
+    for (label, why) in &found.unseen {
+        out.push(format!(
+            "{} whether the result of {label} is whole cannot be told, and it stays: {why}",
+            styled(NOTE, "note:")
+        ));
+    }
     if found.unreadable > 0 {
         out.push(note(format!("{} of the database could not be read", words::count(found.unreadable, "value"))));
     }

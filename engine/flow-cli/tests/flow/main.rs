@@ -6,6 +6,7 @@ mod damage;
 mod database;
 mod diverged;
 mod examples;
+mod faults;
 mod gpus;
 mod kill;
 mod lies;

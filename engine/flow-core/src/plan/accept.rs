@@ -82,7 +82,7 @@ pub fn accept(
 
 fn last_result(instance: &Instance, lookup: &mut dyn Lookup) -> Result<StepResult, String> {
     let last = lookup.last(&instance.label).ok_or("it has not run yet")?;
-    let result = lookup.result(&last.digest()).ok_or("its last attempt left no result to keep")?;
+    let result = lookup.result(&last.digest())?.ok_or("its last attempt left no result to keep")?;
     match unfit(&result, instance) {
         Some(unfit) => Err(in_words(&unfit.into())),
         None => Ok(result),

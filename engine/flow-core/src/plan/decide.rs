@@ -58,8 +58,13 @@ pub fn decide(
         Parts::join(&mut members);
     }
     let forced = ids.iter().any(|id| force.covers(*id));
-    let found: Vec<Found> =
-        instances.iter().zip(members).map(|(instance, parts)| find(instance, parts, lookup, forced)).collect();
+    let mut found = Vec::with_capacity(ids.len());
+    for (instance, parts) in instances.iter().zip(members) {
+        match find(instance, parts, lookup, forced) {
+            Ok(one) => found.push(one),
+            Err(reason) => return refuse(&instances, instance, &Refusal { outcome: Outcome::Failed, reason }),
+        }
+    }
     match instances.iter().zip(&found).find(|(_, found)| !found.reasons.is_empty()) {
         None => found.into_iter().zip(&instances).filter_map(|(found, instance)| found.reuse(instance)).collect(),
         Some((first, _)) => {
@@ -110,12 +115,12 @@ impl Found {
     }
 }
 
-fn find(instance: &Instance, parts: Parts, lookup: &mut dyn Lookup, forced: bool) -> Found {
+fn find(instance: &Instance, parts: Parts, lookup: &mut dyn Lookup, forced: bool) -> Result<Found, String> {
     let fingerprint = parts.digest();
     if forced {
-        return Found { fingerprint, parts, result: None, reasons: vec![Reason::Forced] };
+        return Ok(Found { fingerprint, parts, result: None, reasons: vec![Reason::Forced] });
     }
-    let result = lookup.result(&fingerprint);
+    let result = lookup.result(&fingerprint)?;
     let reasons = match &result {
         Some(result) => unfit(result, instance).map(Reason::NotReusable).into_iter().collect(),
         None => match (lookup.damage(&fingerprint), lookup.last(&instance.label)) {
@@ -127,7 +132,7 @@ fn find(instance: &Instance, parts: Parts, lookup: &mut dyn Lookup, forced: bool
             }
         },
     };
-    Found { fingerprint, parts, result, reasons }
+    Ok(Found { fingerprint, parts, result, reasons })
 }
 
 /// The parts of an instance's fingerprint, its group aside.

@@ -43,7 +43,10 @@ pub trait Lookup {
     fn input(&mut self, input: &Input) -> Result<Tree, String>;
 
     /// The result kept under a fingerprint, with all its artifacts still there.
-    fn result(&mut self, fingerprint: &Digest) -> Option<StepResult>;
+    ///
+    /// # Errors
+    /// A sentence: whether they are there cannot be told.
+    fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, String>;
 
     /// Why there is none under a fingerprint, where one was kept: what it produced is not as it was.
     fn damage(&self, _fingerprint: &Digest) -> Option<String> {

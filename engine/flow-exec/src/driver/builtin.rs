@@ -47,8 +47,8 @@ pub(crate) fn files(objects: &Objects, artifact: &Artifact) -> Result<BTreeMap<S
     if artifact.kind == ArtifactKind::File {
         return Ok(BTreeMap::from([(String::new(), objects.read(&artifact.digest, "")?)]));
     }
-    let manifest = objects.manifest(&artifact.digest)?;
-    let paths = manifest.iter().flat_map(|m| m.files()).map(|(path, _)| path.to_string_lossy().into_owned());
+    let manifest = objects.contents(&artifact.digest)?;
+    let paths = manifest.files().map(|(path, _)| path.to_string_lossy().into_owned());
     paths.map(|path| Ok((path.clone(), objects.read(&artifact.digest, &path)?))).collect()
 }
 

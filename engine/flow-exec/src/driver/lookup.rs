@@ -45,14 +45,19 @@ impl Lookup for World<'_> {
         Ok(Tree { digest: tree.digest, manifest: (folder && !input.by_listing).then_some(tree.digest) })
     }
 
-    fn result(&mut self, fingerprint: &Digest) -> Option<StepResult> {
-        let results = self.results?;
-        let result = self.kept(results.result(fingerprint))?;
-        if let Some(damage) = self.objects.as_ref().and_then(|objects| objects.missing(&result)) {
-            self.damaged.insert(*fingerprint, damage);
-            return None;
+    fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, String> {
+        let kept = self.results.and_then(|results| self.kept(results.result(fingerprint)));
+        let (Some(result), Some(objects)) = (kept, &self.objects) else { return Ok(None) };
+        let lost = objects.missing(&result);
+        match lost
+            .map_err(|e| format!("whether its result is still whole cannot be told: {e}; it is kept, run again"))?
+        {
+            None => Ok(Some(result)),
+            Some(lost) => {
+                self.damaged.insert(*fingerprint, lost.to_string());
+                Ok(None)
+            }
         }
-        Some(result)
     }
 
     fn damage(&self, fingerprint: &Digest) -> Option<String> {

@@ -141,8 +141,9 @@ impl Live<'_> {
             let (Some(decided), instance) = (self.decided.get(&id), &expansion.instances[id.index()]) else {
                 return Ok(());
             };
-            let good =
-                |result: &StepResult| unfit(result, instance).is_none() && self.objects.missing(result).is_none();
+            // One that cannot be looked at for the moment stands as well.
+            let whole = |result: &StepResult| !matches!(self.objects.missing(result), Ok(Some(_)));
+            let good = |result: &StepResult| unfit(result, instance).is_none() && whole(result);
             let Some(result) = self.store.result(&decided.fingerprint)?.filter(good) else { return Ok(()) };
             found.insert(id, standing_for(result, instance));
         }

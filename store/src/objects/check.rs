@@ -1,0 +1,179 @@
+//! Is an artifact as it was? Only what is not there, or differs, is damage; what the system refuses to show for the moment is
+//! an error, and nothing follows from it.
+
+use std::{
+    fmt,
+    fs::{self, Metadata},
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use flow_core::{Artifact, ArtifactKind, Digest, StepResult};
+
+use super::{Objects, STAMP, ingest, untouched};
+use crate::{EntryKind, Result, StoreError, hash};
+
+/// What is wrong with an artifact: it has to be made again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// It is not there.
+    Missing,
+    /// This of it is not as it was; an empty path is the artifact itself.
+    Changed(PathBuf),
+    /// It looks as it did, and holds something else.
+    Content,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Damage::Missing => f.write_str("is missing"),
+            Damage::Changed(path) if path.as_os_str().is_empty() => f.write_str("was changed"),
+            Damage::Changed(path) => write!(f, "was changed: {}", path.display()),
+            Damage::Content => f.write_str("has another content than its name says"),
+        }
+    }
+}
+
+/// An output that a result cannot be used without.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Its name.
+    pub output: String,
+    /// What is wrong with it.
+    pub damage: Damage,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "its output `{}` in the store {}", self.output, self.damage)
+    }
+}
+
+impl Objects {
+    /// The artifact is there, whole and untouched, as far as `stat` can tell.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    pub fn has(&self, artifact: &Artifact) -> Result<bool> {
+        Ok(self.check(artifact)?.is_none())
+    }
+
+    /// Why a result cannot be used: what it produced is not there any more, or not as it was.
+    ///
+    /// # Errors
+    /// It cannot be told: the result may be as good as ever.
+    pub fn missing(&self, result: &StepResult) -> Result<Option<Lost>> {
+        for (output, artifact) in &result.outputs {
+            if let Some(damage) = self.check(artifact)? {
+                return Ok(Some(Lost { output: output.clone(), damage }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is wrong with an artifact. A copy of a store, or a `touch`, changes times and not contents: what looks changed is
+    /// read again, and is as it was if its content is; the list of a folder is then made again.
+    pub(crate) fn check(&self, artifact: &Artifact) -> Result<Option<Damage>> {
+        let path = self.path(&artifact.digest);
+        let Some(meta) = look(&path)? else { return Ok(Some(Damage::Missing)) };
+        let looks = match artifact.kind {
+            ArtifactKind::File if meta.is_file() => {
+                (!untouched(&meta, artifact.bytes)).then(|| Damage::Changed(PathBuf::new()))
+            }
+            ArtifactKind::Folder if meta.is_dir() => self.check_folder(&artifact.digest, &path, &meta)?,
+            _ => return Ok(Some(Damage::Changed(PathBuf::new()))),
+        };
+        match looks {
+            Some(damage) if !self.restore(artifact, &path)? => Ok(Some(damage)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Gives an artifact with the right content the time, the modes and the list back by which it is known; false if the
+    /// content is another.
+    fn restore(&self, artifact: &Artifact, path: &Path) -> Result<bool> {
+        let manifest = match artifact.kind {
+            ArtifactKind::File => None,
+            ArtifactKind::Folder => readable(hash::folder(path))?,
+        };
+        let found = match (&manifest, artifact.kind) {
+            (Some(manifest), _) => Some(manifest.digest()),
+            (None, ArtifactKind::File) => readable(hash::file(path))?,
+            (None, ArtifactKind::Folder) => None,
+        };
+        let sound = found == Some(artifact.digest);
+        if sound {
+            // In a store that cannot be written it is sound all the same, and read again the next time.
+            let _ = ingest::resettle(path);
+            let _ = manifest.map(|manifest| self.keep_manifest(&manifest));
+        }
+        Ok(sound)
+    }
+
+    fn check_folder(&self, digest: &Digest, path: &Path, meta: &Metadata) -> Result<Option<Damage>> {
+        // Without its list only its content tells.
+        let Some(manifest) = self.manifest(digest)? else { return Ok(Some(Damage::Content)) };
+        if meta.mtime() != STAMP {
+            return Ok(Some(Damage::Changed(".".into())));
+        }
+        for entry in &manifest.entries {
+            let whole = path.join(&entry.path);
+            let sound = match (&entry.kind, look(&whole)?) {
+                (_, None) => false,
+                (EntryKind::Folder, Some(meta)) => meta.is_dir() && meta.mtime() == STAMP,
+                (EntryKind::File { bytes, .. }, Some(meta)) => meta.is_file() && untouched(&meta, *bytes),
+                (EntryKind::Link(target), Some(meta)) => {
+                    meta.is_symlink()
+                        && fs::read_link(&whole).map_err(StoreError::io("read the link", &whole))? == *target
+                }
+            };
+            if !sound {
+                return Ok(Some(Damage::Changed(entry.path.clone())));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the whole content again. Slow and sure; what `flow doctor --contents` does.
+    pub(crate) fn verify_content(&self, artifact: &Artifact) -> Result<Option<Damage>> {
+        if let Some(damage) = self.check(artifact)? {
+            return Ok(Some(damage));
+        }
+        let found = readable(hash::content(&self.path(&artifact.digest), artifact.kind))?;
+        Ok((found != Some(artifact.digest)).then_some(Damage::Content))
+    }
+
+    /// After an attempt that was given links into the store: is this artifact as it was? A damaged one is dropped, and what
+    /// was found is returned.
+    ///
+    /// # Errors
+    /// It cannot be told; it is damaged and cannot be removed.
+    pub fn verify_untouched(&self, artifact: &Artifact) -> Result<Option<Damage>> {
+        let damage = self.check(artifact)?;
+        if damage.is_some() {
+            self.remove(&artifact.digest)?;
+        }
+        Ok(damage)
+    }
+}
+
+/// What lies there, links not followed; `None` if nothing does.
+pub(super) fn look(path: &Path) -> Result<Option<Metadata>> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(StoreError::io("look at", path)(e)),
+    }
+}
+
+/// What was read; `None` of what is gone meanwhile, or holds what no artifact does.
+fn readable<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(StoreError::NotAnArtifact { .. }) => Ok(None),
+        Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
