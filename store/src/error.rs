@@ -71,6 +71,14 @@ pub enum StoreError {
         /// Why, and what to do.
         why: String,
     },
+    /// A folder that is to be removed holds a mounted file system.
+    #[error("`{}` is left as it is: something is mounted in it, at `{}`; `umount` that, and try again", path.display(), mount.display())]
+    Mounted {
+        /// The folder.
+        path: PathBuf,
+        /// Where.
+        mount: PathBuf,
+    },
     /// An artifact is not in the store, or not as it was.
     #[error(
         "artifact {digest} is missing from the store or damaged ({detail}): `flow doctor` says what else is, and the next run makes it again"

@@ -43,7 +43,7 @@ pub use gc::{Freed, Keep, gc};
 pub use inputs::{Inputs, Tree};
 pub use lock::Holder;
 pub use manifest::{Entry, EntryKind, Manifest};
-pub use objects::{COPY_LIMIT, Damage, Lost, Materialised, Objects};
+pub use objects::{COPY_LIMIT, Damage, Lost, Materialised, Objects, is_mounted_below};
 pub use recover::Rebuilt;
 pub use replay::Replay;
 pub use results::{Batch, HISTORY, Last, Observation, Results, device_shape, shapes};

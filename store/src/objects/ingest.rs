@@ -10,7 +10,7 @@ use std::{
 
 use flow_core::{Artifact, ArtifactKind, Digest};
 
-use super::{Objects, check::look, remove_tree, stamp, untouched};
+use super::{Objects, check::look, mounts, remove_tree, stamp, untouched};
 use crate::{
     Result, StoreError,
     hash::{self, Found, FoundKind, Links, not_an_artifact},
@@ -18,29 +18,30 @@ use crate::{
 
 impl Objects {
     /// Takes a file or a folder into the store, which moves it away from where it is. `within` is the folder that the step was
-    /// to stay in: an output that is a symbolic link is followed (and copied), but not out of there.
+    /// to stay in, by the real path that it was made under. Only what lies there, and is nobody else's, is moved: what a
+    /// symbolic link leads to, on the way or at its end, is copied, and so is what lies on a file system mounted there or has
+    /// another name; what a link leads to outside is refused.
     ///
     /// # Errors
     /// It is missing; it is, or holds, what cannot be kept (a link that leads outside, a pipe, a device); the disk is full.
     pub fn ingest(&self, path: &Path, within: &Path) -> Result<Artifact> {
-        let meta = fs::symlink_metadata(path).map_err(StoreError::io("find", path))?;
-        if meta.is_symlink() {
-            let real = fs::canonicalize(path).map_err(StoreError::io("follow the link", path))?;
-            let within = fs::canonicalize(within).map_err(StoreError::io("find", within))?;
-            if !real.starts_with(&within) {
-                let why =
-                    format!("it is a symbolic link to `{}`, outside of the step's folder: copy it", real.display());
-                return Err(not_an_artifact(path, &why));
-            }
-            return self.ingest_copy(&real);
+        let real = fs::canonicalize(path).map_err(StoreError::io("find", path))?;
+        if !real.starts_with(within) {
+            let why = format!(
+                "a symbolic link leads from there to `{}`, outside of the step's folder: copy it",
+                real.display()
+            );
+            return Err(not_an_artifact(path, &why));
         }
-        if meta.is_dir() {
-            self.ingest_folder(path)
-        } else if !meta.is_file() {
+        let meta = fs::symlink_metadata(&real).map_err(StoreError::io("find", &real))?;
+        let others = || mounts::below(within).iter().any(|mount| real.starts_with(mount) || mount.starts_with(&real));
+        if !meta.is_file() && !meta.is_dir() {
             Err(hash::special(path, &meta))
-        } else if meta.nlink() > 1 {
-            // It has another name, perhaps one of the author's own files: that one stays as it is.
-            self.ingest_copy(path)
+        } else if real != path || (meta.is_file() && meta.nlink() > 1) || others() {
+            // Perhaps one of the author's own files: that one stays as it is.
+            self.ingest_copy(&real)
+        } else if meta.is_dir() {
+            self.ingest_folder(path)
         } else {
             self.ingest_file(path)
         }

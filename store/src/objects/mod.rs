@@ -12,6 +12,7 @@
 mod check;
 mod ingest;
 mod materialise;
+mod mounts;
 
 use std::{
     fs::{self, Metadata},
@@ -197,8 +198,29 @@ pub(crate) fn untouched(meta: &Metadata, bytes: u64) -> bool {
     meta.len() == bytes && meta.mtime() == STAMP
 }
 
+/// Something is mounted below this folder: to remove what is in it would remove what is somebody else's.
+pub fn is_mounted_below(folder: &Path) -> bool {
+    mounted_below(folder).is_some()
+}
+
+fn mounted_below(folder: &Path) -> Option<PathBuf> {
+    mounts::below(&fs::canonicalize(folder).ok()?).pop()
+}
+
 /// Removes a file or a folder with everything in it, folders that a step made unwritable too; says how many bytes that were.
+///
+/// # Errors
+/// The system's; a file system is mounted in the folder.
 pub(crate) fn remove_tree(path: &Path) -> Result<u64> {
+    if fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
+        && let Some(mount) = mounted_below(path)
+    {
+        return Err(StoreError::Mounted { path: path.to_owned(), mount });
+    }
+    remove_all(path)
+}
+
+fn remove_all(path: &Path) -> Result<u64> {
     use std::os::unix::fs::PermissionsExt;
     let failed = |e| StoreError::io("remove", path)(e);
     let meta = match fs::symlink_metadata(path) {
@@ -216,7 +238,7 @@ pub(crate) fn remove_tree(path: &Path) -> Result<u64> {
     }
     let mut freed = 0;
     for entry in fs::read_dir(path).map_err(failed)? {
-        freed += remove_tree(&entry.map_err(failed)?.path())?;
+        freed += remove_all(&entry.map_err(failed)?.path())?;
     }
     fs::remove_dir(path).map_err(failed)?;
     Ok(freed)

@@ -11,3 +11,4 @@ mod lock;
 mod order;
 mod results;
 mod runs;
+mod theirs;

@@ -16,6 +16,7 @@ mod secrets;
 mod sharing;
 mod signals;
 mod simulate;
+mod theirs;
 mod together;
 mod trust;
 

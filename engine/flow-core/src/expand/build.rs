@@ -9,6 +9,7 @@ use minijinja::value::Value;
 use serde_json::Value as Json;
 
 use super::{
+    apart,
     facts::Group,
     fit,
     keys::{Keys, skipped},
@@ -151,6 +152,11 @@ pub(super) fn build(
                         inputs.into()
                     }
                 };
+                // Where both are the same for all instances, one look will do.
+                let same = keys.inputs.is_ready() && keys.outputs.is_ready();
+                if problems.0.len() == before && (!same || plans[at].places.is_empty()) {
+                    apart::check(step, &instance, problems);
+                }
                 edges.needs(plans, place, instances, agreements, &mut instance, problems);
                 let corun = keys.corun.get(&scope, &label, problems).filter(|_| instance.skip.is_none());
                 if let Some((name, gpus)) = corun {

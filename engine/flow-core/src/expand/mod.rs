@@ -11,6 +11,7 @@
 //! - A step with `repeat` has a co-run group for each repetition, named `v7#0`.
 //! - An instance that reads a step without instances is skipped.
 
+mod apart;
 mod build;
 mod builtin;
 mod facts;
@@ -27,6 +28,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use minijinja::value::Value;
 
+pub(crate) use apart::within;
 pub use facts::{ExpandRequest, Expansion, Group, Publish, PublishTo, ResolveError, StepFacts, Uses};
 pub use params::PROFILE_ASKED;
 
@@ -206,7 +208,7 @@ impl Workflow {
 }
 
 /// A path without `.` and `..`, as far as its text tells.
-fn normal(path: &str) -> String {
+pub(crate) fn normal(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
         match (part, parts.last()) {

@@ -8,6 +8,7 @@ use minijinja::value::{Value, ValueKind};
 use super::at::Seg;
 use crate::{
     CorunGpus, Diagnostic, Exclusive, Input, Outcome, Output, Span,
+    expand::{normal, within},
     expr::value::{describe, to_text},
 };
 
@@ -281,8 +282,22 @@ pub(crate) fn inputs(value: &Value) -> Typed<Vec<Input>> {
             )))
             .below(place.clone());
         }
+        if let Some((_, other_one)) = found[..n].iter().find(|(_, other)| only_in_name(other, one)) {
+            let what = Diagnostic::new(format!(
+                "`{}` and `{}` would lie in one another in the work folder, and do not",
+                other_one.path, one.path
+            ));
+            return other(what.help("an input appears under its own name: give one of them another"))
+                .below(place.clone());
+        }
     }
     Ok(found.into_iter().map(|(_, input)| input).collect())
+}
+
+/// One appears in the other, which is another folder than the one it lies in.
+fn only_in_name(a: &Input, b: &Input) -> bool {
+    let nested = |a: &str, b: &str| (within(a, b), within(b, a));
+    nested(&a.place(), &b.place()) != nested(&normal(&a.path), &normal(&b.path))
 }
 
 /// An input whose place in the work folder is its own.
@@ -355,7 +370,6 @@ pub(crate) fn outputs(value: &Value) -> Typed<Vec<Output>> {
                 continue;
             }
         };
-        let within = |a: &str, b: &str| a == b || a.strip_prefix(b).is_some_and(|rest| rest.starts_with('/'));
         let clash = clean.iter().find_map(|(_, twin)| {
             if twin.path == path {
                 let what = Diagnostic::new(format!("two outputs are `{path}`: `{}` and `{}`", twin.name, output.name));

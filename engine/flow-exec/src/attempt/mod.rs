@@ -37,7 +37,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Creates the folder, for its owner alone from the moment it exists, with an empty work folder in it.
+    /// Creates the folder, for its owner alone from the moment it exists, with an empty work folder in it. It goes by its real path
+    /// from here on: a link that is put in the way later leads elsewhere, and that can be told.
     ///
     /// # Errors
     /// The folders cannot be created.
@@ -45,7 +46,7 @@ impl Folder {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
         // Its own mode is the user's: a container that is given this folder may run as somebody else.
         fs::create_dir_all(path.join(file::WORK))?;
-        Ok(Folder { path })
+        Ok(Folder { path: fs::canonicalize(path)? })
     }
 
     /// A folder that exists.

@@ -75,6 +75,10 @@ fn is_small(folder: &Path, room: &mut u64) -> bool {
 }
 
 fn remove(folder: &Path) {
+    if flow_store::is_mounted_below(folder) {
+        // What a step mounted there is somebody else's.
+        return;
+    }
     // What cannot be removed now `flow gc` removes with the run.
     let _ = fs::remove_dir_all(folder);
 }

@@ -68,9 +68,15 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, String> {
         }
     }
     let mut caller = None;
-    for input in start.instance.inputs.iter().filter(|input| !input.in_place) {
+    let mut inputs: Vec<_> = start.instance.inputs.iter().filter(|input| !input.in_place).collect();
+    // A folder comes before what is in it.
+    inputs.sort_by_key(|input| input.place());
+    for input in inputs {
         let from = start.session.path(&input.path);
         let to = work.join(input.place());
+        if appears(&work, &input.place(), &from)? {
+            continue;
+        }
         parent(&to)?;
         let meta = fs::metadata(&from).map_err(|e| format!("input `{}`: {e}", input.path))?;
         let done = if meta.is_dir() { symlink(&from, &to) } else { fs::copy(&from, &to).map(|_| ()) };
@@ -107,6 +113,21 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, String> {
         Body::Builtin { .. } => Vec::new(),
     };
     Ok(Launch { argv, env: environment(start), announces, barrier, linked })
+}
+
+/// An input appears already where it belongs, in the folder of another one, which is the author's own: nothing may be written
+/// there.
+fn appears(work: &Path, place: &str, from: &Path) -> Result<bool, String> {
+    let Some(folder) = Path::new(place).ancestors().skip(1).find(|above| work.join(above).is_symlink()) else {
+        return Ok(false);
+    };
+    match (fs::canonicalize(work.join(place)), fs::canonicalize(from)) {
+        (Ok(there), Ok(from)) if there == from => Ok(true),
+        _ => Err(format!(
+            "input `{place}` would be written into the input `{}`: one of them needs another name",
+            folder.display()
+        )),
+    }
 }
 
 fn parent(path: &Path) -> Result<(), String> {
@@ -244,6 +265,21 @@ mod tests {
         for no in ["workflow ready", "flow already", "ready flow", ""] {
             assert!(!calls_ready(no.as_bytes()), "{no}");
         }
+    }
+
+    #[test]
+    fn an_input_in_the_folder_of_another_is_not_copied_onto_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let (work, data) = (dir.path().join("work"), dir.path().join("data"));
+        fs::create_dir_all(data.join("sub")).unwrap();
+        fs::create_dir_all(work.join("plain")).unwrap();
+        fs::write(data.join("labels.csv"), "mine").unwrap();
+        symlink(&data, work.join("data")).unwrap();
+        assert_eq!(appears(&work, "data/labels.csv", &data.join("labels.csv")), Ok(true));
+        assert_eq!(appears(&work, "data/sub", &data.join("./sub")), Ok(true));
+        assert_eq!(appears(&work, "plain/labels.csv", &data.join("labels.csv")), Ok(false));
+        let other = appears(&work, "data/labels.csv", &dir.path().join("labels.csv"));
+        assert!(other.unwrap_err().contains("into the input `data`"));
     }
 
     #[test]

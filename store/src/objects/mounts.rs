@@ -1,0 +1,45 @@
+//! File systems that somebody mounted inside of a folder: what lies on them is not the folder's, and is neither moved nor
+//! removed with it. A mount of a folder of the same file system is one too, and no device number tells it.
+
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+};
+
+/// Where something is mounted below a folder, given by its real path.
+pub(super) fn below(folder: &Path) -> Vec<PathBuf> {
+    // Without /proc nobody can tell.
+    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = table.split(|byte| *byte == b'\n').filter_map(mount_point);
+    mounts.filter(|mount| mount.starts_with(folder) && mount != folder).collect()
+}
+
+/// Of a line of the table: `36 35 98:0 /mnt1 /mnt2 rw,noatime …`, with blanks and backslashes as `\040`.
+fn mount_point(line: &[u8]) -> Option<PathBuf> {
+    let mut escaped = line.split(|byte| *byte == b' ').nth(4)?;
+    let mut path = Vec::new();
+    while let Some((byte, rest)) = escaped.split_first() {
+        let digits = if *byte == b'\\' { rest.split_at_checked(3) } else { None };
+        let octal = digits
+            .and_then(|(digits, rest)| Some((u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()?, rest)));
+        let (byte, rest) = octal.unwrap_or((*byte, rest));
+        path.push(byte);
+        escaped = rest;
+    }
+    Some(OsString::from_vec(path).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_with_blanks_is_read() {
+        let line =
+            br"36 35 98:0 /mnt1 /home/me/my\040data\134x rw,noatime master:1 - ext3 /dev/root rw,errors=continue";
+        assert_eq!(mount_point(line), Some(PathBuf::from(r"/home/me/my data\x")));
+        assert_eq!(mount_point(b""), None);
+    }
+}
