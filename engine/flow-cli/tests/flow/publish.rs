@@ -1,5 +1,7 @@
 //! What `publish:` may write, and what is said where it may not.
 
+use std::{fs, os::unix::fs::symlink};
+
 use crate::space;
 
 const WORKFLOW: &str = r#"
@@ -38,4 +40,19 @@ fn what_is_no_report_is_told_from_a_run_without_one() {
     space.flow(["run", "a.yaml", "tab", "-f"]).expect(0);
     let said = space.flow(["report", "tab"]).expect(2).text();
     assert!(said.contains("the run has no report"), "{said}");
+}
+
+#[test]
+fn a_published_file_is_written_through_its_link_and_through_no_other() {
+    let space = space();
+    space.write("a.yaml", "flow: 1\nname: a\nsteps:\n  train: {run: echo loss 3, metrics: {stdout: 'loss {loss}'}}\n  tab: {uses: flow/table, with: {from: train, columns: [loss]}}\n  rep: {uses: flow/report, with: {sections: [{table: tab}]}}\npublish: [{from: rep, to: REPORT.md}]\n");
+    space.write("mine", "precious").write("docs/real.md", "");
+    symlink(space.path("mine"), space.path("REPORT.md.flow-tmp")).unwrap();
+    fs::remove_file(space.path("docs/real.md")).unwrap();
+    symlink("docs/real.md", space.path("REPORT.md")).unwrap();
+    space.flow(["run", "a.yaml"]).expect(0);
+    assert_eq!(space.read("mine"), "precious");
+    assert!(space.path("REPORT.md").is_symlink() && !space.path("docs/real.md").is_symlink());
+    assert!(space.read("docs/real.md").contains("loss"));
+    assert!(space.path("REPORT.md.flow-tmp").is_symlink(), "it is not flow's");
 }

@@ -1,12 +1,15 @@
 //! `publish:` after a run: writes what a built-in says, and only what changed. Words no entry.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io::{self, Read, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use flow_core::{Builtins, Outcome, PublishJob, PublishTo, PublishWhat, Settled};
 use flow_store::Objects;
+use nix::unistd::geteuid;
 
 use super::{Session, builtin::files};
 use crate::text;
@@ -72,27 +75,72 @@ pub(crate) fn publish(
 /// Replaces a file if its content differs, so that a reader never sees half of it.
 fn write(path: &Path, bytes: &[u8]) -> Result<PublishedFile, String> {
     let cannot = |e: io::Error| format!("`{}` cannot be written: {e}", path.display());
-    // A pipe would hold the reader up for ever.
-    let as_long = fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == bytes.len() as u64);
-    let changed = !as_long || fs::read(path).map_or(true, |old| old != bytes);
+    let target = behind_links(path).map_err(cannot)?;
+    let changed = read(&target).map_err(cannot)?.is_none_or(|old| old != bytes);
     if changed {
-        fs::create_dir_all(path.parent().unwrap_or(path)).map_err(cannot)?;
-        // What a link points to is replaced, not the link.
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let mut temporary = path.clone().into_os_string();
-        temporary.push(".flow-tmp");
-        fs::write(&temporary, bytes)
-            .and_then(|()| match fs::metadata(&path) {
-                Ok(meta) => fs::set_permissions(&temporary, meta.permissions()),
-                Err(_) => Ok(()),
-            })
-            .and_then(|()| fs::rename(&temporary, &path))
+        let folder = target.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(folder).map_err(cannot)?;
+        let mode = fs::metadata(&target).ok().map(|meta| meta.permissions());
+        let (temporary, mut file) = new_file(folder, mode.is_some()).map_err(cannot)?;
+        mode.map_or(Ok(()), |mode| file.set_permissions(mode))
+            .and_then(|()| file.write_all(bytes))
+            .and_then(|()| fs::rename(&temporary, &target))
             .map_err(|e| {
                 let _ = fs::remove_file(&temporary);
                 cannot(e)
             })?;
     }
     Ok(PublishedFile { path: path.to_owned(), changed })
+}
+
+/// A file of flow's own beside those of others, under a name that nobody else has: whatever stands there already is left alone.
+fn new_file(folder: &Path, private: bool) -> io::Result<(PathBuf, File)> {
+    let mode = if private { 0o600 } else { 0o666 };
+    let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
+    for n in 0..100 {
+        let path = folder.join(format!(".flow-tmp-{}-{n}", std::process::id()));
+        match File::options().write(true).create_new(true).mode(mode).open(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => taken = e,
+            Err(e) => return Err(e),
+        }
+    }
+    Err(taken)
+}
+
+/// What a link points to is written, there already or not, and the link stays: as editors do. But for a link that somebody
+/// else put into a folder that all may write.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    const MOST: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..MOST {
+        let meta = match fs::symlink_metadata(&path) {
+            Ok(meta) if meta.is_symlink() => meta,
+            Ok(_) => return Ok(path),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(path),
+            Err(e) => return Err(e),
+        };
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        let above = fs::metadata(folder)?;
+        if above.mode() & 0o002 != 0 && meta.uid() != geteuid().as_raw() && meta.uid() != above.uid() {
+            return Err(io::Error::other(format!(
+                "`{}` is a link that another user put into a folder that all may write; remove it, or publish elsewhere",
+                path.display()
+            )));
+        }
+        path = folder.join(fs::read_link(&path)?);
+    }
+    Err(io::Error::other("its links lead in a circle"))
+}
+
+/// A file that may not be there yet. A pipe in its place would be waited for for ever.
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    match text::open_regular(path) {
+        Ok(mut file) => file.read_to_end(&mut bytes).map(|_| Some(bytes)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
 }
 
 /// Without `.` and `..`, as written: nothing is asked of the file system.
@@ -120,6 +168,8 @@ fn relative(from: &Path, to: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
     use super::*;
 
     #[test]
@@ -138,5 +188,61 @@ mod tests {
         assert!(!write(&path, b"x").unwrap().changed);
         assert!(write(&path, b"y").unwrap().changed);
         assert_eq!(fs::read(&path).unwrap(), b"y");
+    }
+
+    #[test]
+    fn what_others_put_beside_a_file_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let theirs = dir.path().join("theirs");
+        fs::write(&theirs, "precious").unwrap();
+        for name in ["a.md.flow-tmp".to_owned(), format!(".flow-tmp-{}-0", std::process::id())] {
+            symlink(&theirs, dir.path().join(name)).unwrap();
+        }
+        let path = dir.path().join("a.md");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(write(&path, b"new").unwrap().changed);
+        assert_eq!((fs::read(&path).unwrap(), fs::read(&theirs).unwrap()), (b"new".to_vec(), b"precious".to_vec()));
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4, "nothing is left behind");
+    }
+
+    #[test]
+    fn what_a_link_points_to_is_written_and_the_link_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("docs")).unwrap();
+        for there in [false, true] {
+            let (link, target) = (dir.path().join(format!("{there}.md")), dir.path().join(format!("docs/{there}.md")));
+            symlink(format!("docs/{there}.md"), &link).unwrap();
+            if there {
+                fs::write(&target, "old").unwrap();
+            }
+            assert!(write(&link, b"new").unwrap().changed && !write(&link, b"new").unwrap().changed);
+            assert!(link.is_symlink() && !target.is_symlink());
+            assert_eq!(fs::read(&target).unwrap(), b"new");
+        }
+        let circle = dir.path().join("circle.md");
+        symlink(&circle, &circle).unwrap();
+        assert!(write(&circle, b"new").unwrap_err().contains("in a circle"));
+        let pipe = dir.path().join("pipe.md");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(write(&pipe, b"new").unwrap_err().contains("no regular file"));
+    }
+
+    #[test]
+    fn a_link_that_a_stranger_put_where_all_may_write_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (link, mine) = (dir.path().join("a.md"), dir.path().join("mine"));
+        fs::write(&mine, "precious").unwrap();
+        symlink(&mine, &link).unwrap();
+        if std::os::unix::fs::lchown(&link, Some(54_321), None).is_err() {
+            eprintln!("skipped: only root can make a link of another user");
+            return;
+        }
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        assert!(write(&link, b"new").unwrap_err().contains("another user"));
+        assert_eq!(fs::read(&mine).unwrap(), b"precious");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(write(&link, b"new").unwrap().changed, "in a folder of one's own it is as good as any");
     }
 }
