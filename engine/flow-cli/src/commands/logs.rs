@@ -2,20 +2,21 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
 use clap::Args;
 use flow_core::RunId;
-use flow_exec::attempt::Folder;
+use flow_exec::attempt::{FIRST, Folder, NEWEST, left_out, open_log};
 use flow_store::{Follow, RunDir};
 
 use super::{Done, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
-use crate::output::{Output, STRONG, styled};
+use crate::output::{NOTE, Output, STRONG, styled};
 use crate::place::{self, Place};
 use crate::screen::{Attempt, State, View};
 
@@ -27,7 +28,9 @@ const LOOK: Duration = Duration::from_millis(200);
 #[command(after_help = "\
 Examples:
   flow logs solo                         what its instances printed in the last run
-  flow logs 'solo[version=v7,batch=16]' -f")]
+  flow logs 'solo[version=v7,batch=16]' -f
+
+Of what a program prints, the first 64 MiB and the newest 192 MiB are kept.")]
 pub(crate) struct Logs {
     /// A step, or an instance such as 'solo[batch=16]'
     step: String,
@@ -62,16 +65,38 @@ impl Logs {
             if several {
                 output.line(styled(STRONG, format_args!("== {} ==", log.label)))?;
             }
-            match File::open(&log.file) {
-                Ok(mut file) => drop(io::copy(&mut file, &mut output.out)?),
+            match open_log(&log.file) {
+                Ok(file) => print(&file, output)?,
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {
                     output.note(format!("{}: its log was cleaned away, or it printed nothing", log.label))?;
                 }
-                Err(e) => return Err(CliError::failed(format!("`{}` cannot be read: {e}", log.file.display()))),
+                Err(e) => return Err(unreadable(&log.file, &e)),
             }
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn unreadable(log: &Path, error: &io::Error) -> CliError {
+    CliError::failed(format!("`{}` cannot be read: {error}", log.display()))
+}
+
+/// A log as far as it is kept.
+fn print(mut file: &File, output: &mut Output) -> io::Result<()> {
+    if let Some(gap) = left_out(file)? {
+        io::copy(&mut file.take(gap.start), &mut output.out)?;
+        output.line(format!("\n{}", told(&gap)))?;
+        file.seek(SeekFrom::Start(gap.end))?;
+    }
+    io::copy(&mut file, &mut output.out).map(drop)
+}
+
+/// That a part of a log is not kept.
+fn told(gap: &Range<u64>) -> String {
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    let (gone, first, newest) = (mib(gap.end - gap.start), mib(FIRST), mib(NEWEST));
+    let text = format!("[{gone} MiB are left out here: the first {first} MiB and the newest {newest} MiB are kept]");
+    styled(NOTE, text).to_string()
 }
 
 /// The logs of an instance's attempts: in the run that produced its result, if it is cached.
@@ -112,7 +137,7 @@ fn follow(place: &Place, dir: &RunDir, step: &str, output: &mut Output) -> Done 
         for (shown, attempt) in attempts {
             let file = Folder::at(place.workspace.store.join(&attempt.folder)).log();
             let from = read.entry(file.clone()).or_default();
-            let text = new_text(&file, from, attempt.ended.is_some());
+            let text = new_text(&file, from, attempt.ended.is_some()).map_err(|e| unreadable(&file, &e))?;
             for line in text.lines() {
                 if several {
                     output.line(format!("{} {line}", styled(STRONG, format_args!("{}:", shown.label))))?;
@@ -132,16 +157,24 @@ fn follow(place: &Place, dir: &RunDir, step: &str, output: &mut Output) -> Done 
 }
 
 /// Whole lines that are new; the rest too once the program has ended.
-fn new_text(file: &PathBuf, from: &mut u64, ended: bool) -> String {
-    let mut bytes = Vec::new();
-    let read = File::open(file).and_then(|mut file| {
+fn new_text(file: &PathBuf, from: &mut u64, ended: bool) -> io::Result<String> {
+    let (mut before, mut bytes) = (Vec::new(), Vec::new());
+    let read = open_log(file).and_then(|mut file| {
         file.seek(SeekFrom::Start(*from))?;
+        if let Some(gap) = left_out(&file)?.filter(|gap| *from < gap.end) {
+            (&file).take(gap.start.saturating_sub(*from)).read_to_end(&mut before)?;
+            before.extend_from_slice(format!("\n{}\n", told(&gap)).as_bytes());
+            *from = gap.end;
+            file.seek(SeekFrom::Start(*from))?;
+        }
         file.read_to_end(&mut bytes)
     });
-    if read.is_err() {
-        return String::new();
+    match read {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        read => _ = read?,
     }
     let whole = if ended { bytes.len() } else { bytes.iter().rposition(|b| *b == b'\n').map_or(0, |n| n + 1) };
     *from += whole as u64;
-    String::from_utf8_lossy(&bytes[..whole]).into_owned()
+    before.extend_from_slice(&bytes[..whole]);
+    Ok(String::from_utf8_lossy(&before).into_owned())
 }

@@ -10,6 +10,7 @@ mod faults;
 mod gpus;
 mod kill;
 mod lies;
+mod logs;
 mod publish;
 mod reading;
 mod secrets;

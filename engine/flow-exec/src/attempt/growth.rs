@@ -1,5 +1,5 @@
 //! When a log grew: a thread that looks at nothing but the lengths of files, so that a line has the time at which it was written
-//! and not the one at which somebody got round to reading it. Reads no log.
+//! and not the one at which somebody got round to reading it. Keeps logs within their bounds; reads none.
 
 use std::{
     collections::VecDeque,
@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use super::log;
 use crate::clock;
 
 /// How often logs are looked at.
@@ -35,8 +36,20 @@ struct State {
 #[derive(Debug)]
 pub struct Growth {
     path: PathBuf,
+    /// Somebody will ask when it grew.
+    timed: bool,
     /// It had this length at this time, seconds since 1970; both only rise.
     marks: Mutex<VecDeque<(u64, f64)>>,
+    bound: Mutex<Bound>,
+}
+
+/// How a log is kept within its bounds.
+#[derive(Debug, Default)]
+struct Bound {
+    /// So far it was given back.
+    given: u64,
+    /// It cannot be, and has grown too long: why, in words.
+    too_long: Option<String>,
 }
 
 impl Growths {
@@ -51,9 +64,9 @@ impl Growths {
         Ok(Growths(shared))
     }
 
-    /// Follows a file, which need not be there yet, for as long as the answer is kept.
-    pub fn follow(&self, path: PathBuf) -> Arc<Growth> {
-        let growth = Arc::new(Growth { path, marks: Mutex::default() });
+    /// Follows a file, which need not be there yet, for as long as the answer is kept; `timed`, with the times of its growth.
+    pub fn follow(&self, path: PathBuf, timed: bool) -> Arc<Growth> {
+        let growth = Arc::new(Growth { path, timed, marks: Mutex::default(), bound: Mutex::default() });
         lock(&self.0.state).logs.push(Arc::downgrade(&growth));
         self.0.wake.notify_all();
         growth
@@ -89,8 +102,27 @@ impl Shared {
 
 impl Growth {
     fn look(&self) {
-        let Ok(found) = fs::metadata(&self.path) else { return };
-        self.mark(found.len(), clock::unix_seconds());
+        let Ok(found) = fs::symlink_metadata(&self.path) else { return };
+        if !found.is_file() {
+            return;
+        }
+        if self.timed {
+            self.mark(found.len(), clock::unix_seconds());
+        }
+        let mut bound = lock(&self.bound);
+        if let Err(e) = log::shorten(&self.path, found.len(), &mut bound.given)
+            && found.len() > log::LONGEST
+        {
+            let mib = log::LONGEST >> 20;
+            bound.too_long = Some(format!(
+                "it printed more than {mib} MiB, and the file system cannot drop the middle of a log ({e})"
+            ));
+        }
+    }
+
+    /// Why the program has to be ended, if its log takes too much of the disk.
+    pub(crate) fn too_long(&self) -> Option<String> {
+        lock(&self.bound).too_long.clone()
     }
 
     /// It has this length now.
@@ -123,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_was_written_has_the_time_at_which_it_was_first_seen() {
-        let growth = Growth { path: PathBuf::new(), marks: Mutex::default() };
+        let growth = Growth { path: PathBuf::new(), timed: true, marks: Mutex::default(), bound: Mutex::default() };
         assert_eq!(growth.seen(5), None);
         for (length, now) in [(0, 1.0), (10, 2.0), (10, 3.0), (30, 4.0), (20, 5.0), (40, 6.0)] {
             growth.mark(length, now);
@@ -140,7 +172,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let growths = Growths::start().unwrap();
-        let growth = growths.follow(path.clone());
+        let growth = growths.follow(path.clone(), true);
         let before = clock::unix_seconds();
         fs::write(&path, "epoch 1\n").unwrap();
         let at = loop {

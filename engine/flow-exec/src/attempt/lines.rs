@@ -7,7 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::text::open_regular;
+
+use super::log;
 
 /// Read at one look; a program that writes more than this every time is caught up with when it has ended.
 const PIECE: u64 = 1 << 20;
@@ -28,6 +29,8 @@ pub(crate) struct Lines {
     at: u64,
     passing: bool,
     passed_over: u64,
+    /// Bytes that were gone before they were read.
+    gone: u64,
 }
 
 /// One line, without its end.
@@ -41,7 +44,7 @@ pub(crate) struct Text {
 impl Lines {
     /// From the beginning of a file that need not be there yet.
     pub(crate) fn new(path: PathBuf, ends: &'static [u8]) -> Lines {
-        Lines { path, file: None, ends, rest: Vec::new(), at: 0, passing: false, passed_over: 0 }
+        Lines { path, file: None, ends, rest: Vec::new(), at: 0, passing: false, passed_over: 0, gone: 0 }
     }
 
     /// From the beginning of a file that is open.
@@ -55,6 +58,15 @@ impl Lines {
     /// The file is there and cannot be read, or is no regular file.
     pub(crate) fn poll(&mut self) -> io::Result<Option<Vec<Text>>> {
         let Some(file) = open(&mut self.file, &self.path)? else { return Ok(None) };
+        if self.at >= log::FIRST
+            && let Some(next) = log::next_data(file, self.at)
+        {
+            self.gone += next - self.at;
+            self.at = next;
+            self.rest.clear();
+            // It goes on within a line.
+            self.passing = true;
+        }
         let mut piece = Vec::new();
         if file.take(PIECE).read_to_end(&mut piece)? == 0 {
             return Ok(None);
@@ -70,6 +82,11 @@ impl Lines {
                         continue;
                     }
                     line.extend_from_slice(text);
+                    if line.contains(&0) {
+                        // A part of it was given back while it was read.
+                        self.passed_over += 1;
+                        continue;
+                    }
                     lines.push(Text { bytes: line, end: self.at });
                 }
                 _ => self.rest.extend_from_slice(part),
@@ -82,23 +99,24 @@ impl Lines {
         Ok(Some(lines))
     }
 
-    /// The program has ended: goes on to near the end of what is unread, and says how many bytes that passes over.
+    /// The program has ended: goes on to near the end of what is unread, and says how many bytes were passed over.
     ///
     /// # Errors
     /// As [`Lines::poll`].
     pub(crate) fn hasten(&mut self) -> io::Result<u64> {
-        let Some(file) = open(&mut self.file, &self.path)? else { return Ok(0) };
+        let gone = std::mem::take(&mut self.gone);
+        let Some(file) = open(&mut self.file, &self.path)? else { return Ok(gone) };
         let (at, length) = (file.stream_position()?, file.metadata()?.len());
         let near = length.saturating_sub(LAST);
         if near <= at {
-            return Ok(0);
+            return Ok(gone);
         }
         file.seek(SeekFrom::Start(near))?;
         self.at = near;
         self.rest.clear();
         // It begins within a line.
         self.passing = true;
-        Ok(near - at)
+        Ok(near - at + gone)
     }
 
     /// The last line, where it has no end.
@@ -115,7 +133,7 @@ impl Lines {
 
 fn open<'a>(file: &'a mut Option<File>, path: &Path) -> io::Result<Option<&'a mut File>> {
     if file.is_none() {
-        *file = match open_regular(path) {
+        *file = match log::open_log(path) {
             Ok(found) => Some(found),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(e),
@@ -126,7 +144,7 @@ fn open<'a>(file: &'a mut Option<File>, path: &Path) -> io::Result<Option<&'a mu
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, io::Write};
+    use std::{fs, io::Write, os::unix::fs::FileExt};
 
     use super::*;
 
@@ -185,6 +203,21 @@ mod tests {
         assert_eq!(lines.unfinished(), None);
         write!(file, "\nnext\n").unwrap();
         assert_eq!((text(&mut lines), lines.passed_over()), (vec!["next".to_owned()], 1));
+    }
+
+    #[test]
+    fn what_is_gone_before_it_was_read_is_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut lines, file) = lines(&dir);
+        let end = log::FIRST + (8 << 20);
+        file.write_all_at(b"loss 1\nloss 0.1", log::FIRST - 15).unwrap();
+        file.write_all_at(b"2345\nloss 3\n", end).unwrap();
+        lines.hasten().unwrap();
+        let mut seen = Vec::new();
+        while let Some(found) = lines.poll().unwrap() {
+            seen.extend(found.into_iter().map(|line| String::from_utf8(line.bytes).unwrap()));
+        }
+        assert_eq!(seen, ["loss 3"], "and no line of two halves");
     }
 
     #[test]

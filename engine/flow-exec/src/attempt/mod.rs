@@ -4,6 +4,7 @@
 mod follow;
 mod growth;
 mod lines;
+mod log;
 mod memory;
 mod outcome;
 mod unlisted;
@@ -21,11 +22,10 @@ use flow_protocol::{Exit, Request, file};
 pub use follow::{Follower, Polled};
 pub use growth::{Growth, Growths};
 pub(crate) use lines::{Lines, Text};
+pub use log::{FIRST, NEWEST, left_out, open_log};
 pub use memory::out_of_memory_line;
 pub use outcome::{Ended, Said, conclude, signal_name};
 pub use unlisted::unlisted;
-
-pub(crate) use crate::text::open_regular;
 
 /// Where the program's messages stand while `messages.jsonl` is a pipe, in which secrets are hidden on their way.
 const HEARD: &str = "heard.jsonl";
@@ -147,7 +147,7 @@ impl Folder {
 /// The file is there and cannot be read, or is no regular file.
 pub fn tail(path: &Path, lines: usize) -> io::Result<Vec<String>> {
     const BYTES: u64 = 64 << 10;
-    let mut file = match open_regular(path) {
+    let mut file = match open_log(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(e),

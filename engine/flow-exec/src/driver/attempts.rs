@@ -55,7 +55,7 @@ impl Live<'_> {
             let cards: Vec<usize> = running.placement.gpus.iter().map(|gpu| gpu.index()).collect();
             self.hands()?;
             let (Some(hands), Some(running)) = (&mut self.hands, self.attempts.get_mut(&attempt)) else { continue };
-            running.listener.note_times(&running.folder, &hands.growths);
+            running.listener.follow_log(&running.folder, &hands.growths);
             let keeper = hands.keeper.pid();
             hands.keeper.send(&request);
             // Looked at before it can have taken anything: it is started when its request is read.

@@ -34,7 +34,7 @@ pub(crate) struct Listener {
     /// None once its messages could not be read.
     follower: Option<Follower>,
     log: Option<Lines>,
-    /// When the log grew; without it, a line has the time at which it is read.
+    /// When the log grew, and whether it grew too long; without it, a line has the time at which it is read.
     growth: Option<Arc<Growth>>,
     metrics: Option<MetricsFrom>,
     /// What is read as a text is hidden again: JSON has more ways to write a letter than anybody looks for.
@@ -82,9 +82,10 @@ impl Listener {
         Ok(())
     }
 
-    /// The program is about to start: when it writes its lines is noted, however late they are read.
-    pub(crate) fn note_times(&mut self, folder: &Folder, growths: &Growths) {
-        self.growth = self.log.is_some().then(|| growths.follow(folder.log()));
+    /// The program is about to start: its log is kept within its bounds, and when it writes its lines is noted, however late they
+    /// are read.
+    pub(crate) fn follow_log(&mut self, folder: &Folder, growths: &Growths) {
+        self.growth = Some(growths.follow(folder.log(), self.log.is_some()));
     }
 
     /// The barrier was released: the first epoch of a plain program begins here.
@@ -150,6 +151,10 @@ impl Listener {
                 self.refuse(format!("its log cannot be read: {e}"), news);
             }
             Some(Ok(None)) | None => {}
+        }
+        let too_long = self.growth.as_ref().filter(|_| self.refused.is_none()).and_then(|growth| growth.too_long());
+        if let Some(why) = too_long {
+            self.refuse(why, news);
         }
         more
     }
@@ -308,7 +313,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (folder, mut listener) = listener(&dir, "epoch {epoch} loss {loss}");
         let growths = Growths::start().unwrap();
-        listener.note_times(&folder, &growths);
+        listener.follow_log(&folder, &growths);
         let growth = listener.growth.clone().unwrap();
         let mut text = String::new();
         for (epoch, at) in [(1, 13.0), (2, 16.0), (3, 19.0)] {

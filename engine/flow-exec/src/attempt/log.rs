@@ -1,0 +1,142 @@
+//! How much of a log is kept. A program may print for ever, and its disk is others' too: the beginning and the newest part stay,
+//! and what lies between is given back to the file system while the program goes on writing. Everything else stays where it
+//! was in the file, so that nobody who writes or reads needs to know.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Seek, SeekFrom},
+    ops::Range,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{FallocateFlags, OFlag, fallocate},
+    unistd::{Whence, lseek},
+};
+
+/// Kept of the beginning of a log.
+pub const FIRST: u64 = 64 << 20;
+/// Kept of its newest part.
+pub const NEWEST: u64 = 192 << 20;
+/// Where nothing can be given back, a program whose log is longer is ended.
+pub(super) const LONGEST: u64 = 1 << 30;
+/// Given back at once, at least.
+const PIECE: u64 = 16 << 20;
+/// What file systems give back, they give back in blocks.
+const BLOCK: u64 = 64 << 10;
+
+/// Opens a log to be read: what stands there, and not what a link in its place leads to.
+///
+/// # Errors
+/// It is not there, cannot be opened, or is no regular file.
+pub fn open_log(path: &Path) -> io::Result<File> {
+    open(OpenOptions::new().read(true), path)
+}
+
+fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
+    let file =
+        options.custom_flags(flags.bits()).open(path).map_err(|e| match e.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::ELOOP) => io::Error::other("a symbolic link stands in its place, which is not followed"),
+            _ => e,
+        })?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+}
+
+/// What of a log is not there any more.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn left_out(mut file: &File) -> io::Result<Option<Range<u64>>> {
+    let length = file.metadata()?.len();
+    if length <= FIRST {
+        return Ok(None);
+    }
+    let at = file.stream_position()?;
+    let next = next_data(file, FIRST);
+    file.seek(SeekFrom::Start(at))?;
+    Ok(next.map(|next| FIRST..next.min(length)))
+}
+
+/// Where something stands again, if nothing stands here; the file goes on there.
+pub(super) fn next_data(file: &File, at: u64) -> Option<u64> {
+    let next = lseek(file, i64::try_from(at).ok()?, Whence::SeekData).ok()?;
+    Some(next.unsigned_abs()).filter(|next| *next > at)
+}
+
+/// Gives back what lies between the beginning of a log and its newest part, from `given` on, which goes on rising.
+///
+/// # Errors
+/// The file system can give nothing back.
+pub(super) fn shorten(path: &Path, length: u64, given: &mut u64) -> io::Result<()> {
+    let until = length.saturating_sub(NEWEST) / BLOCK * BLOCK;
+    let from = (*given).max(FIRST);
+    if until < from + PIECE {
+        return Ok(());
+    }
+    let file = open(OpenOptions::new().write(true), path)?;
+    let how = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+    let (start, bytes) = (i64::try_from(from), i64::try_from(until - from));
+    let (Ok(start), Ok(bytes)) = (start, bytes) else { return Err(io::ErrorKind::FileTooLarge.into()) };
+    fallocate(&file, how, start, bytes)?;
+    *given = until;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        os::unix::fs::{FileExt, MetadataExt},
+    };
+
+    use super::*;
+
+    #[test]
+    fn the_middle_of_a_long_log_is_given_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let file = File::create(&path).unwrap();
+        file.write_all_at(b"first", FIRST - 5).unwrap();
+        let filled = vec![b'x'; 1 << 20];
+        let length = FIRST + (40 << 20) + NEWEST;
+        for n in 0..40 {
+            file.write_all_at(&filled, FIRST + (n << 20)).unwrap();
+        }
+        file.write_all_at(&filled, length - NEWEST).unwrap();
+        file.set_len(length).unwrap();
+        let mut given = 0;
+        shorten(&path, FIRST + NEWEST, &mut given).unwrap();
+        assert_eq!((given, left_out(&open_log(&path).unwrap()).unwrap()), (0, None), "nothing to give back");
+        let before = fs::metadata(&path).unwrap().blocks();
+        if shorten(&path, length, &mut given).is_err() {
+            assert_eq!(given, 0, "this file system gives nothing back");
+            return;
+        }
+        let meta = fs::metadata(&path).unwrap();
+        assert!(meta.len() == length && meta.blocks() * 512 + (39 << 20) < before * 512, "{before} {}", meta.blocks());
+        let log = open_log(&path).unwrap();
+        assert_eq!(left_out(&log).unwrap(), Some(FIRST..length - NEWEST));
+        let mut text = [0; 5];
+        log.read_exact_at(&mut text, FIRST - 5).unwrap();
+        assert_eq!(&text, b"first");
+        log.read_exact_at(&mut text, length - NEWEST).unwrap();
+        assert_eq!(&text, b"xxxxx");
+    }
+
+    #[test]
+    fn a_link_or_a_pipe_in_place_of_a_log_is_told_and_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        fs::write(dir.path().join("secret"), "secret").unwrap();
+        std::os::unix::fs::symlink("secret", &path).unwrap();
+        assert!(open_log(&path).unwrap_err().to_string().contains("symbolic link"));
+        fs::remove_file(&path).unwrap();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(open_log(&path).unwrap_err().to_string(), "it is no regular file");
+        fs::remove_file(&path).unwrap();
+        assert_eq!(open_log(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}
