@@ -4,15 +4,21 @@
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet, renderer::DecorStyle};
 use flow_core::{Diagnostic, Source};
 
-/// All diagnostics of a file in the order of the file, and how many they are.
+/// More of them nobody reads.
+const SHOWN: usize = 50;
+
+/// The first diagnostics of a file in the order of the file, and how many they all are.
 pub(crate) fn render(source: &Source, diagnostics: &[Diagnostic], color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() }.decor_style(DecorStyle::Ascii);
     let mut sorted: Vec<&Diagnostic> = diagnostics.iter().collect();
     sorted.sort_by_key(|d| d.span.as_ref().map_or(0, |span| span.start));
     let mut out = String::new();
-    for diagnostic in sorted {
+    for diagnostic in sorted.iter().take(SHOWN) {
         out.push_str(&renderer.render(&[group(source, diagnostic)]));
         out.push_str("\n\n");
+    }
+    if sorted.len() > SHOWN {
+        out.push_str(&format!("and {} more\n\n", sorted.len() - SHOWN));
     }
     let count = crate::words::count(diagnostics.len(), "error");
     out.push_str(&format!("{}: {count}; nothing was run", source.path));
@@ -87,6 +93,17 @@ mod tests {
 
         w.yaml: 3 errors; nothing was run
         ");
+    }
+
+    #[test]
+    fn of_many_errors_the_first_are_shown() {
+        let text = "a\n".repeat(70);
+        let source = Source { path: "w.yaml".into(), text };
+        let at = |n: usize| Diagnostic { span: Some(2 * n..2 * n + 1), ..Diagnostic::new(format!("wrong {n}")) };
+        let said = render(&source, &(0..70).rev().map(at).collect::<Vec<_>>(), false);
+        assert_eq!(said.matches("error: wrong").count(), SHOWN);
+        assert!(said.contains("error: wrong 49\n") && !said.contains("error: wrong 50\n"));
+        assert!(said.ends_with("and 20 more\n\nw.yaml: 70 errors; nothing was run"), "{said}");
     }
 
     #[test]

@@ -10,8 +10,15 @@ mod place;
 mod screen;
 mod words;
 
-use std::process::ExitCode;
+use std::{panic, process::ExitCode};
 
 fn main() -> ExitCode {
+    let tell = panic::take_hook();
+    panic::set_hook(Box::new(move |panicked| {
+        // What is caught is said in our words.
+        if !flow_core::is_guarded() {
+            tell(panicked);
+        }
+    }));
     commands::main()
 }

@@ -82,8 +82,11 @@ pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
     let folded = wrong.to_lowercase();
     // In a name of one or two letters everything is near.
     let far = (wrong.chars().count() / 3).min(3);
+    let length = folded.chars().count();
     names
         .into_iter()
+        // Edits change the length by one each.
+        .filter(|name| name.chars().count().abs_diff(length) <= far)
         .map(|name| (strsim::damerau_levenshtein(&folded, &name.to_lowercase()), name))
         .filter(|(distance, _)| *distance <= far)
         .min()

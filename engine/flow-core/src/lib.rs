@@ -40,6 +40,7 @@ pub use diagnostic::{Diagnostic, nearest};
 pub use digest::{BadDigest, Digest};
 pub use event::{JOURNAL_FORMAT, JournalLine, Planned, RunEvent, RunStart};
 pub use expand::{ExpandRequest, Expansion, Group, PROFILE_ASKED, Publish, PublishTo, ResolveError, StepFacts, Uses};
+pub use expr::{is_guarded, render_bounded};
 pub use ids::{AttemptId, GpuId, GroupId, InstanceId, RunId, StepId};
 pub use instance::{
     Body, CorunMember, Exclusive, Input, Instance, Link, Need, Output, Render, Resolved, ResourceRequest, Settled,

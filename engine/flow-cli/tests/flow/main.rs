@@ -6,6 +6,7 @@ mod damage;
 mod database;
 mod diverged;
 mod examples;
+mod expressions;
 mod faults;
 mod gpus;
 mod kill;

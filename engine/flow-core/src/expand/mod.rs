@@ -127,7 +127,7 @@ impl Workflow {
             publish,
             policy: self.file.policy.clone(),
             remarks,
-            late: Late { plans, agreements, base, folder: request.folder.to_owned() },
+            late: Late { plans, agreements, base, folder: request.folder.to_owned(), workflow: self.clone() },
         }
     }
 

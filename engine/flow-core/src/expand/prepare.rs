@@ -193,7 +193,7 @@ fn uses(step: &Step, plan: &mut StepPlan, shop: &mut Shop<'_>, problems: &mut Pr
         let Some(found) = catalogue.plugins.get(plugin) else {
             let what = Diagnostic::new(format!("there is no plugin `{plugin}`"));
             let names: Vec<&str> = catalogue.plugins.keys().map(String::as_str).chain(["flow"]).collect();
-            let what = what.nearest(plugin, names);
+            let what = what.nearest(plugin, problems.offer(names));
             let help = "a plugin is a folder with a `plugin.yaml`, below `plugins/` or where `--plugin-dir` says";
             return problems.value(at, what.help(help));
         };
@@ -203,7 +203,8 @@ fn uses(step: &Step, plan: &mut StepPlan, shop: &mut Shop<'_>, problems: &mut Pr
         let owner = if plugin == "flow" { "flow".to_owned() } else { format!("the plugin `{plugin}`") };
         let names: Vec<String> = steps.keys().map(|name| format!("{plugin}/{name}")).collect();
         let what = Diagnostic::new(format!("{owner} has no step `{inner}`"));
-        return problems.value(at, what.nearest(&whole, names.iter().map(String::as_str)));
+        let what = what.nearest(&whole, problems.offer(names.iter().map(String::as_str)));
+        return problems.value(at, what);
     };
     plan.outputs = provided.outputs.iter().map(|(n, p)| Output { name: n.clone(), path: p.clone() }).collect();
     (plan.measured, plan.continues) = (provided.measured, provided.continues);
@@ -278,7 +279,8 @@ fn with(step: &Step, plan: &mut StepPlan, names: &BTreeMap<Arc<str>, usize>, pro
             None => {
                 let what = Diagnostic::new(format!("there is no step `{name}`"));
                 let others = names.keys().map(|n| &**n).filter(|n| *n != &*step.name);
-                problems.value(&at, what.nearest(&name, others));
+                let what = what.nearest(&name, problems.offer(others));
+                problems.value(&at, what);
             }
         }
     }

@@ -18,12 +18,15 @@ use super::{
     with::Mark,
 };
 use crate::{
-    Body, Instance, InstanceId, Link, Render, Resolved, Settled,
+    Body, Diagnostic, Instance, InstanceId, Link, Render, Resolved, Settled, Workflow,
     expr::{
-        EvalError, Item, Items, Scope, Steps, Template,
+        EvalError, Item, Items, Scope, Steps, Template, shown,
         value::{from_json, to_json, to_text},
     },
-    spec::typed,
+    spec::{
+        at::{At, On, Problem},
+        typed,
+    },
 };
 
 /// What evaluating bodies takes; private to the expansion.
@@ -33,6 +36,7 @@ pub(crate) struct Late {
     pub(super) agreements: Agreements,
     pub(super) base: Scope,
     pub(super) folder: String,
+    pub(super) workflow: Workflow,
 }
 
 impl Expansion {
@@ -46,15 +50,21 @@ impl Expansion {
         let plan = &self.late.plans[instance.step.index()];
         let links = Arc::new(Mutex::new(BTreeSet::new()));
         let scope = Value::from_object(self.scope(instance, plan, settled, render, &links));
-        let evaluate = |template: &Template| template.eval(&scope).map_err(|e| unresolved(instance, "", e));
+        let evaluate =
+            |template: &Template, key| template.eval(&scope).map_err(|e| self.unresolved(instance, template, key, e));
 
-        let env = typed::env(&evaluate(&plan.env)?);
-        let env = env.map_err(|wrong| error(format!("`{}`: in `env`, {}", instance.label, sentence(wrong))))?;
+        let env = typed::env(&evaluate(&plan.env, "env")?);
+        let env = env.map_err(|wrong| {
+            let place = self.place(&plan.env.at, On::Key);
+            error(format!("`{}` ({place}): in `env`, {}", instance.label, sentence(wrong)))
+        })?;
         let body = match &plan.uses {
             Uses::Command => {
                 let template =
                     plan.command.as_ref().ok_or_else(|| error(format!("`{}` has no command", instance.label)))?;
-                Body::Command(to_text(&evaluate(template)?).map_err(|m| error(format!("`{}`: {m}", instance.label)))?)
+                let text = to_text(&evaluate(template, "")?);
+                let place = || self.place(&template.at, On::Key);
+                Body::Command(text.map_err(|m| error(format!("`{}` ({}): {m}", instance.label, place())))?)
             }
             Uses::Plugin { plugin, step } => {
                 let with = self.with(instance, plan, &scope, render)?;
@@ -75,13 +85,15 @@ impl Expansion {
         scope: &Value,
         render: Render,
     ) -> Result<Map<String, Json>, ResolveError> {
-        let value = plan.with.eval(scope).map_err(|e| unresolved(instance, "with", e))?;
-        let mut with = to_json(&value).map_err(|m| error(format!("`{}`: in `with`, {m}", instance.label)))?;
+        let value = plan.with.eval(scope).map_err(|e| self.unresolved(instance, &plan.with, "with", e))?;
+        let wrong =
+            |what: String| error(format!("`{}` ({}): {what}", instance.label, self.place(&plan.with.at, On::Key)));
+        let mut with = to_json(&value).map_err(|m| wrong(format!("in `with`, {m}")))?;
         let Some(schema) = &plan.schema else { return Ok(object(with)) };
         schema.fill(&mut with);
-        let wrong = schema.sentences(&with);
-        if !wrong.is_empty() {
-            return Err(error(format!("`{}`: {}", instance.label, wrong.join("; "))));
+        let sentences = schema.sentences(&with);
+        if !sentences.is_empty() {
+            return Err(wrong(sentences.join("; ")));
         }
         for (path, text) in schema.marked(&with, Mark::Path) {
             let name = dotted(&path);
@@ -106,6 +118,26 @@ impl Expansion {
             }
         }
         Ok(object(with))
+    }
+
+    /// An expression has no value, in words.
+    fn unresolved(&self, instance: &Instance, template: &Template, key: &str, e: EvalError) -> ResolveError {
+        let at = e.path.iter().fold(template.at.clone(), |at, seg| at.seg(seg.clone()));
+        let place = self.place(&at, On::In { text: e.expr.to_string(), expression: e.expr.clone() });
+        let key =
+            if key.is_empty() { String::new() } else { format!("`{}`, ", dotted(&e.path).replacen("with", key, 1)) };
+        error(format!("`{}` reads `{}` ({key}{place}): {}", instance.label, shown(&e.expr), e.message))
+    }
+
+    /// `exp.yaml:12:7`.
+    fn place(&self, at: &At, on: On) -> String {
+        let source = self.late.workflow.source();
+        let what = Diagnostic::new("");
+        let found = self.late.workflow.locate(vec![Problem { at: at.clone(), on, what }]);
+        match found.first().and_then(|d| d.line_column(&source.text)) {
+            Some((line, column)) => format!("{}:{line}:{column}", source.path),
+            None => source.path.clone(),
+        }
     }
 
     /// What the expressions of an instance see when it starts.
@@ -161,15 +193,6 @@ impl Expansion {
 
 pub(super) fn error(message: String) -> ResolveError {
     ResolveError { message }
-}
-
-fn unresolved(instance: &Instance, key: &str, e: EvalError) -> ResolveError {
-    let place = if key.is_empty() && e.path.is_empty() {
-        String::new()
-    } else {
-        format!(" (at `{}`)", dotted(&e.path).replacen("with", if key.is_empty() { "env" } else { key }, 1))
-    };
-    error(format!("`{}` reads `{}`{place}: {}", instance.label, e.expr, e.message))
 }
 
 fn sentence(wrong: Vec<typed::Wrong>) -> String {

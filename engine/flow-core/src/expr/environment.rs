@@ -8,7 +8,7 @@ use minijinja::{
     value::{Kwargs, Value, ValueKind},
 };
 
-use super::{scope::Items, value::to_text};
+use super::{bounds, scope::Items, value::to_text};
 
 /// Enough for any sane expression, little enough that a runaway one ends at once.
 const FUEL: u64 = 1_000_000;
@@ -17,6 +17,11 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_fuel(Some(FUEL));
+    bounds::fill(&mut env);
+    for name in ["safe", "escape", "e"] {
+        env.remove_filter(name);
+    }
+    env.remove_global("namespace");
     env.add_filter("where", narrow);
     env.add_filter("sh", sh);
     for (name, power) in [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)] {

@@ -12,16 +12,20 @@
 //!
 //! Inside of a text a value stands as YAML writes it (`true`, `0.001`), a list or mapping as JSON; null is an error there.
 
+mod bounds;
 mod environment;
+mod fence;
 mod scan;
 mod scope;
 mod template;
 pub(crate) mod value;
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use minijinja::{Expression, value::Value};
 
+pub(crate) use bounds::{MOST, guarded, weight};
+pub use bounds::{is_guarded, render_bounded};
 pub(crate) use environment::{FILTERS, TESTS, globals, has_filter, has_test};
 pub(crate) use scan::{Field, ROOTS, Reads, end_of_expression};
 pub(crate) use scope::{ITEM_FIELDS, Item, Items, Scope, Steps};
@@ -47,9 +51,10 @@ impl Expr {
         if text.is_empty() {
             return Err(Diagnostic::new("the expression is empty"));
         }
-        let compiled = environment::get().compile_expression_owned(text.to_owned()).map_err(|error| {
-            let words = value::words(&error);
-            let diagnostic = Diagnostic::new(format!("`{text}` is no expression: {words}"));
+        let fenced = fence::fenced(text)?;
+        let compile = || environment::get().compile_expression_owned(fenced).map_err(|e| value::words(&e));
+        let compiled = guarded(compile).unwrap_or_else(Err).map_err(|words| {
+            let diagnostic = Diagnostic::new(format!("`{}` is no expression: {words}", shown(text)));
             if text.contains("&&") || text.contains("||") || text.contains('!') && !text.contains("!=") {
                 diagnostic.help("write `and`, `or`, `not`")
             } else if words.contains("`=`") || text.contains(" = ") {
@@ -65,9 +70,9 @@ impl Expr {
 
     /// Evaluates it. The error is a sentence.
     pub(crate) fn eval(&self, scope: &Value) -> Result<Value, String> {
-        let result = self.compiled.eval(scope.clone()).map_err(|e| value::words(&e))?;
+        let result = guarded(|| self.compiled.eval(scope.clone()))?.map_err(|e| value::words(&e))?;
         if result.is_undefined() {
-            return Err(format!("`{}` is undefined", self.text));
+            return Err(format!("`{}` is undefined", shown(&self.text)));
         }
         Ok(result)
     }
@@ -80,6 +85,15 @@ impl Expr {
     /// The fields of a root that it reads.
     pub(crate) fn fields(&self, root: &str) -> impl Iterator<Item = &Field> {
         self.reads.fields.iter().filter(move |f| f.root == root)
+    }
+}
+
+/// An expression in a message.
+pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+    const LONG: usize = 200;
+    match text.char_indices().nth(LONG) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What an expression reads, told from its text alone. minijinja's own analysis loses some names, and a name lost is an edge
 //! lost; this one may find a name too many, never too few.
 
-use std::{iter::Peekable, str::CharIndices};
+use std::{collections::BTreeSet, iter::Peekable, str::CharIndices};
 
 /// What an expression reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +46,7 @@ pub(crate) fn reads(text: &str) -> Reads {
         reads.tests.extend(behind(&tokens, &is).into_iter().filter(|name| !WORDS.contains(&&**name)));
     }
     let mut tokens = tokens.into_iter().peekable();
+    let mut seen = BTreeSet::new();
     let mut after_dot = false;
     while let Some(token) = tokens.next() {
         match token {
@@ -64,7 +65,7 @@ pub(crate) fn reads(text: &str) -> Reads {
                         None => reads.bare_steps |= root == "steps",
                     }
                 }
-                if !reads.names.contains(&name) {
+                if seen.insert(name.clone()) {
                     reads.names.push(name);
                 }
                 after_dot = false;
@@ -138,6 +139,15 @@ fn skip_text(chars: &mut Peekable<CharIndices<'_>>, quote: char) {
             return;
         }
     }
+}
+
+/// The length of the text in quotes that `text` begins with, the quotes included; all of it where nothing closes it.
+pub(super) fn end_of_text(text: &str) -> usize {
+    let mut chars = text.char_indices().peekable();
+    if let Some((_, quote)) = chars.next() {
+        skip_text(&mut chars, quote);
+    }
+    chars.peek().map_or(text.len(), |(end, _)| *end)
 }
 
 /// The length of the expression that begins at the start of `text` and ends before its `}}`, which may stand in quotes or

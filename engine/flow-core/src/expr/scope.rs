@@ -134,6 +134,17 @@ impl Item {
     }
 }
 
+/// How many results of other steps a value stands for, where it stands for such.
+pub(super) fn results(value: &Value) -> Option<usize> {
+    if let Some(items) = value.downcast_object_ref::<Items>() {
+        return Some(items.items.len());
+    }
+    let one = value.downcast_object_ref::<Item>().is_some()
+        || value.downcast_object_ref::<Outputs>().is_some()
+        || value.downcast_object_ref::<Metrics>().is_some();
+    one.then_some(1)
+}
+
 /// A value that is an error as soon as anything is done with it.
 fn wrong(message: String) -> Value {
     Value::from(Error::new(ErrorKind::InvalidOperation, message))

@@ -1,13 +1,15 @@
 //! Values with expressions in them: parsed once, folded once for a step as far as that goes, evaluated for each instance.
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use minijinja::value::Value;
 
 use super::{
-    Expr,
+    Expr, MOST,
     scan::end_of_expression,
+    shown,
     value::{from_yaml, key_text, to_text},
+    weight,
 };
 use crate::{
     Diagnostic,
@@ -73,7 +75,7 @@ impl EvalError {
         let what = if self.message.contains(&*self.expr) {
             Diagnostic::new(self.message)
         } else {
-            Diagnostic::new(format!("`{}`: {}", self.expr, self.message))
+            Diagnostic::new(format!("`{}`: {}", shown(&self.expr), self.message))
         };
         let text = self.expr.to_string();
         problems.add(&at, On::In { expression: self.expr, text }, what);
@@ -101,12 +103,12 @@ impl Template {
 
     /// The same with every expression evaluated that `now` admits.
     pub(crate) fn fold(&self, scope: &Value, now: &dyn Fn(&Expr) -> bool) -> Result<Template, EvalError> {
-        Ok(Template { at: self.at.clone(), node: fold(&self.node, scope, now)? })
+        Ok(Template { at: self.at.clone(), node: Fold { scope, now, left: Cell::new(MOST) }.fold(&self.node)? })
     }
 
     /// Its value.
     pub(crate) fn eval(&self, scope: &Value) -> Result<Value, EvalError> {
-        match fold(&self.node, scope, &|_| true)? {
+        match self.fold(scope, &|_| true)?.node {
             Node::Const(value) => Ok(value),
             // Everything was admitted, so that everything is folded.
             _ => Ok(Value::UNDEFINED),
@@ -224,42 +226,61 @@ fn visit(node: &Node, at: &At, see: &mut dyn FnMut(&Expr, &At)) {
     }
 }
 
-fn fold(node: &Node, scope: &Value, now: &dyn Fn(&Expr) -> bool) -> Result<Node, EvalError> {
-    let text = |expr: &Arc<Expr>| {
-        let value = expr.eval(scope).map_err(|m| EvalError::of(expr, m))?;
-        to_text(&value).map_err(|m| EvalError::of(expr, m))
-    };
-    Ok(match node {
-        Node::Const(value) => Node::Const(value.clone()),
-        Node::Broken => Node::Broken,
-        Node::Expr(expr) if now(expr) => Node::Const(expr.eval(scope).map_err(|m| EvalError::of(expr, m))?),
-        Node::Expr(expr) => Node::Expr(expr.clone()),
-        Node::Text(pieces) => {
-            let mut folded: Vec<Piece> = Vec::with_capacity(pieces.len());
-            for piece in pieces {
-                let piece = match piece {
-                    Piece::Expr(expr) if now(expr) => Piece::Text(text(expr)?),
-                    other => other.clone(),
-                };
-                match (folded.last_mut(), piece) {
-                    (Some(Piece::Text(before)), Piece::Text(more)) => before.push_str(&more),
-                    (_, piece) => folded.push(piece),
+/// Expressions evaluated in place.
+struct Fold<'a> {
+    scope: &'a Value,
+    now: &'a dyn Fn(&Expr) -> bool,
+    /// What the expressions of one template may still come to, together.
+    left: Cell<usize>,
+}
+
+impl Fold<'_> {
+    fn value(&self, expr: &Expr) -> Result<Value, EvalError> {
+        let value = expr.eval(self.scope).map_err(|m| EvalError::of(expr, m))?;
+        let Some(size) = weight(&value, self.left.get()) else {
+            let what = format!("the value is larger than {} MiB or nests too deep; let a program do this", MOST >> 20);
+            return Err(EvalError::of(expr, what));
+        };
+        self.left.set(self.left.get() - size);
+        Ok(value)
+    }
+
+    fn text(&self, expr: &Expr) -> Result<String, EvalError> {
+        to_text(&self.value(expr)?).map_err(|m| EvalError::of(expr, m))
+    }
+
+    fn fold(&self, node: &Node) -> Result<Node, EvalError> {
+        Ok(match node {
+            Node::Const(value) => Node::Const(value.clone()),
+            Node::Broken => Node::Broken,
+            Node::Expr(expr) if (self.now)(expr) => Node::Const(self.value(expr)?),
+            Node::Expr(expr) => Node::Expr(expr.clone()),
+            Node::Text(pieces) => {
+                let mut folded: Vec<Piece> = Vec::with_capacity(pieces.len());
+                for piece in pieces {
+                    let piece = match piece {
+                        Piece::Expr(expr) if (self.now)(expr) => Piece::Text(self.text(expr)?),
+                        other => other.clone(),
+                    };
+                    match (folded.last_mut(), piece) {
+                        (Some(Piece::Text(before)), Piece::Text(more)) => before.push_str(&more),
+                        (_, piece) => folded.push(piece),
+                    }
+                }
+                match &folded[..] {
+                    [Piece::Text(text)] => Node::Const(Value::from(text.as_str())),
+                    _ => Node::Text(folded),
                 }
             }
-            match &folded[..] {
-                [Piece::Text(text)] => Node::Const(Value::from(text.as_str())),
-                _ => Node::Text(folded),
+            Node::List(nodes) => {
+                let folded = nodes.iter().enumerate().map(|(i, n)| self.fold(n).map_err(|e| e.below(Seg::Index(i))));
+                collect_list(folded.collect::<Result<_, _>>()?)
             }
-        }
-        Node::List(nodes) => {
-            let folded = nodes.iter().enumerate().map(|(i, n)| fold(n, scope, now).map_err(|e| e.below(Seg::Index(i))));
-            collect_list(folded.collect::<Result<_, _>>()?)
-        }
-        Node::Map(nodes) => {
-            let folded = nodes.iter().map(|(k, n)| {
-                Ok((k.clone(), fold(n, scope, now).map_err(|e: EvalError| e.below(Seg::Key(k.clone())))?))
-            });
-            collect_map(folded.collect::<Result<_, EvalError>>()?)
-        }
-    })
+            Node::Map(nodes) => {
+                let folded =
+                    nodes.iter().map(|(k, n)| Ok((k.clone(), self.fold(n).map_err(|e| e.below(Seg::Key(k.clone())))?)));
+                collect_map(folded.collect::<Result<_, EvalError>>()?)
+            }
+        })
+    }
 }

@@ -101,6 +101,15 @@ impl Problems {
         self.add(at, On::Key, what);
     }
 
+    /// Names to look for the nearest in; none once so much is wrong that nobody reads that far.
+    pub(crate) fn offer<'a, I>(&self, names: I) -> impl Iterator<Item = &'a str> + use<'a, I>
+    where
+        I: IntoIterator<Item = &'a str>,
+    {
+        const READ: usize = 100;
+        names.into_iter().take(if self.0.len() < READ { usize::MAX } else { 0 })
+    }
+
     /// About whatever it is.
     pub(crate) fn add(&mut self, at: &At, on: On, what: Diagnostic) {
         self.0.push(Problem { at: at.clone(), on, what });

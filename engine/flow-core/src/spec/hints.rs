@@ -71,7 +71,7 @@ pub(super) fn full_width_commas(text: &str) -> Vec<Range<usize>> {
 /// What can be said about a text that the parser refused at a byte with these words.
 pub(super) fn no_yaml(text: &str, index: Option<usize>, words: &str) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = Vec::new();
-    let Scan { plain, open_quote } = scan(text);
+    let Scan { plain, open_quote, .. } = scan(text);
     for span in plain.into_iter().filter(|span| text[span.clone()].contains("${{")) {
         let whole = &text[span.clone()];
         let quoted = match (whole.contains('"'), whole.contains('\'')) {
@@ -101,7 +101,8 @@ pub(super) fn no_yaml(text: &str, index: Option<usize>, words: &str) -> Vec<Diag
         from -= 1;
     }
     // The parser stops at the line of a mistake or at the next; what it says there adds nothing.
-    let line = |at: usize| text[..at].matches('\n').count();
+    let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+    let line = |at: usize| ends.partition_point(|end| *end < at);
     let guessed =
         |d: &Diagnostic| d.span.as_ref().is_some_and(|s| (line(s.start)..=line(s.start) + 1).contains(&line(from)));
     if !found.iter().any(guessed) {
@@ -145,8 +146,15 @@ fn at(span: Range<usize>, mut diagnostic: Diagnostic) -> Diagnostic {
     diagnostic
 }
 
+/// Where brackets stand deeper in one another than this, as far as quotes and blocks can be told.
+pub(super) fn deeper(text: &str, most: usize) -> Option<usize> {
+    scan(text).deepest.filter(|(depth, _)| *depth > most).map(|(_, at)| at)
+}
+
 /// What stands in a text, as far as quotes and brackets tell.
 struct Scan {
+    /// The most brackets in one another, and where the innermost opens.
+    deepest: Option<(usize, usize)>,
     /// Plain texts inside a flow collection.
     plain: Vec<Range<usize>>,
     /// A quote that nothing closes.
@@ -156,6 +164,8 @@ struct Scan {
 fn scan(text: &str) -> Scan {
     let mut plain = Vec::new();
     let mut depth = 0usize;
+    // Of those that are equally deep the first.
+    let mut deepest: Option<(usize, usize)> = None;
     let mut block: Option<usize> = None;
     let mut quote: Option<(char, usize)> = None;
     let mut start = 0;
@@ -202,6 +212,7 @@ fn scan(text: &str) -> Scan {
                 (None, '{' | '[') if fresh || depth > 0 => {
                     end(&mut token, start + i);
                     depth += 1;
+                    deepest = deepest.max(Some((depth, usize::MAX - start - i)));
                     fresh = true;
                 }
                 (None, '}' | ']') if depth > 0 => {
@@ -233,7 +244,8 @@ fn scan(text: &str) -> Scan {
         end(&mut token, start + line.len());
         start += line.len();
     }
-    Scan { plain, open_quote: quote.map(|(_, at)| at) }
+    let deepest = deepest.map(|(depth, at)| (depth, usize::MAX - at));
+    Scan { deepest, plain, open_quote: quote.map(|(_, at)| at) }
 }
 
 #[cfg(test)]

@@ -14,7 +14,10 @@ mod yaml;
 
 pub(crate) use crate::expr::value::describe;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use self::{
     at::{At, On, Problem, Problems},
@@ -74,6 +77,9 @@ fn read(source: &Source, text: &str) -> Result<Workflow, Vec<Diagnostic>> {
         problems.value(at, what);
         spans::locate(text, problems.0)
     };
+    if let Some(at) = yaml::deep(&yaml) {
+        return Err(fatal(Diagnostic::new(yaml::too_deep()).help("write what is deeper into a file of its own"), &at));
+    }
     if !yaml.is_mapping() {
         let what = match yaml {
             serde_yaml::Value::Null => Diagnostic::new("the file is empty"),
@@ -134,17 +140,19 @@ impl Workflow {
             .collect()
     }
 
-    /// The diagnostic with the place of `text` in the first of these keys that a step has, its own or copied.
-    pub fn about(&self, step: &str, keys: &[&str], text: &str, what: Diagnostic) -> Diagnostic {
-        let found = self.steps.iter().find(|found| *found.name == *step).map(|found| {
-            let mut parts = keys.iter().filter_map(|key| found.parts.iter().find(|(name, _)| name == key));
-            match parts.next() {
-                Some((_, Part::Value(value) | Part::With(value, _))) => (value.at.clone(), On::Text(text.to_owned())),
-                _ => (found.at.clone(), On::Key),
-            }
-        });
-        let (at, on) = found.unwrap_or((At::root(), On::Nothing));
-        self.locate(vec![Problem { at, on, what: what.clone() }]).pop().unwrap_or(what)
+    /// The diagnostics, each of a step and a text, with the place of the text in the first of these keys that the step has,
+    /// its own or copied.
+    pub fn about<'a>(
+        &self,
+        keys: &[&str],
+        all: impl IntoIterator<Item = (&'a str, &'a str, Diagnostic)>,
+    ) -> Vec<Diagnostic> {
+        let steps: BTreeMap<&str, &Step> = self.steps.iter().map(|step| (&*step.name, step)).collect();
+        let place = |(step, text, what): (&str, &str, Diagnostic)| {
+            let (at, on) = steps.get(step).map_or((At::root(), On::Nothing), |found| self::place(found, keys, text));
+            Problem { at, on, what }
+        };
+        self.locate(all.into_iter().map(place).collect())
     }
 
     pub(crate) fn locate(&self, problems: Vec<Problem>) -> Vec<Diagnostic> {
@@ -155,5 +163,14 @@ impl Workflow {
             *span = span.start + shift..span.end + shift;
         }
         found
+    }
+}
+
+/// Where a text stands in the first of these keys that a step has.
+fn place(step: &Step, keys: &[&str], text: &str) -> (At, On) {
+    let mut parts = keys.iter().filter_map(|key| step.parts.iter().find(|(name, _)| name == key));
+    match parts.next() {
+        Some((_, Part::Value(value) | Part::With(value, _))) => (value.at.clone(), On::Text(text.to_owned())),
+        _ => (step.at.clone(), On::Key),
     }
 }

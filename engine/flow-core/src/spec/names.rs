@@ -33,7 +33,8 @@ pub(crate) fn check(file: &File, steps: &mut [Step], problems: &mut Problems) {
             if !names.params.contains(name.as_str()) {
                 let what =
                     Diagnostic::new(format!("the profile `{}` sets `{name}`, which is no parameter", profile.name));
-                problems.key(at, what.nearest(name, names.params.iter().copied()).help("declare it under `params`"));
+                let params = problems.offer(names.params.iter().copied());
+                problems.key(at, what.nearest(name, params).help("declare it under `params`"));
             }
         }
     }
@@ -78,7 +79,8 @@ fn known_step(name: &str, at: &At, own: Option<&Step>, names: &Names<'_>, proble
     if !names.steps.contains(name) {
         let what = Diagnostic::new(format!("there is no step `{name}`"));
         let others = names.steps.iter().map(|n| &**n).filter(|n| own.is_none_or(|s| *s.name != **n));
-        problems.value(at, what.nearest(name, others));
+        let what = what.nearest(name, problems.offer(others));
+        problems.value(at, what);
     }
 }
 
@@ -119,7 +121,8 @@ impl Check<'_> {
         for field in expr.fields("params") {
             if self.sees.params && !self.names.params.contains(field.name.as_str()) {
                 let what = Diagnostic::new(format!("there is no parameter `{}`", field.name));
-                let what = what.nearest(&field.name, self.names.params.iter().copied());
+                let params = self.problems.offer(self.names.params.iter().copied());
+                let what = what.nearest(&field.name, params);
                 self.add(at, expr, &format!("params.{}", field.name), what);
             }
         }
@@ -135,15 +138,14 @@ impl Check<'_> {
             }
             let known = self.names.steps.contains(&*field.name);
             if !known {
-                let own = self.step.map(|s| s.name.clone());
-                let others: Vec<Arc<str>> =
-                    self.names.steps.iter().filter(|n| own.as_ref() != Some(n)).cloned().collect();
+                let own = self.step.map(|s| &*s.name);
+                let others = self.names.steps.iter().map(|n| &**n).filter(|n| own != Some(n));
                 let what = Diagnostic::new(format!("there is no step `{}`", field.name));
                 self.add(
                     at,
                     expr,
                     &format!("steps.{}", field.name),
-                    what.nearest(&field.name, others.iter().map(|n| &**n)),
+                    what.nearest(&field.name, self.problems.offer(others)),
                 );
             }
             if let Some(attribute) = field.attribute.as_deref().filter(|a| !ITEM_FIELDS.contains(a)) {
@@ -175,7 +177,7 @@ impl Check<'_> {
                 let what = if declared.is_empty() {
                     what.help(format!("name it, as in `inputs: {{{}: PATH}}`", field.name))
                 } else {
-                    what.nearest(&field.name, declared.iter().map(String::as_str))
+                    what.nearest(&field.name, self.problems.offer(declared.iter().map(String::as_str)))
                 };
                 self.add(at, expr, &format!("inputs.{}", field.name), what);
             }
@@ -205,9 +207,9 @@ impl Check<'_> {
         let candidates = candidates
             .chain(axes.into_iter().filter(|_| self.sees.axes))
             .chain(["machine"].into_iter().filter(|_| self.sees.machine));
-        let mut what = match nearest(name, self.names.globals.iter().copied()) {
+        let mut what = match nearest(name, self.problems.offer(self.names.globals.iter().copied())) {
             Some(_) => what.nearest(name, self.names.globals.iter().copied()),
-            None => what.nearest(name, candidates),
+            None => what.nearest(name, self.problems.offer(candidates)),
         };
         if let Some(filter) = nearest(name, FILTERS).filter(|_| expr.text.contains(&format!("{name}("))) {
             what = what.help(format!("a filter stands behind a bar: `… | {filter}`"));

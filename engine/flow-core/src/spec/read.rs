@@ -85,7 +85,7 @@ impl Reader<'_> {
                 Some(key) => found.push((key, value, at)),
                 None => {
                     let mut what = Diagnostic::new(format!("{what} has no key `{name}`"))
-                        .nearest(&name, known.iter().map(|k| k.name));
+                        .nearest(&name, self.problems.offer(known.iter().map(|k| k.name)));
                     if let Some((word, key)) = elsewhere(&name) {
                         what.help = vec![format!("{word} `{key}`")];
                     }

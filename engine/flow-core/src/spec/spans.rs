@@ -1,13 +1,18 @@
 //! From paths to places in the text, by a second parser that yields no values: where the two differ, a place may be missing,
 //! never a value wrong. Made only when there is something to show.
 
-use std::{collections::BTreeSet, fmt, ops::Range};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    ops::Range,
+};
 
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, SeqAccess, Visitor},
 };
-use serde_saphyr::{DuplicateKeyPolicy, Spanned, options};
+use serde_saphyr::{DuplicateKeyPolicy, Spanned, budget::BudgetBreach, options};
 
 use super::{
     at::{On, Problem, Seg},
@@ -17,9 +22,29 @@ use crate::{Diagnostic, expr::end_of_expression};
 
 /// The shape of a text: what stands where, not what it is.
 enum Node {
-    Map(Vec<(Spanned<Key>, Spanned<Node>)>),
+    Map(Entries),
     Seq(Vec<Spanned<Node>>),
     Leaf,
+}
+
+/// The entries of a mapping, and which of them a key has.
+#[derive(Default)]
+struct Entries {
+    all: Vec<(Spanned<Key>, Spanned<Node>)>,
+    of: BTreeMap<String, Vec<usize>>,
+}
+
+impl Entries {
+    fn push(&mut self, key: Spanned<Key>, value: Spanned<Node>) {
+        self.of.entry(key.value.0.clone()).or_default().push(self.all.len());
+        self.all.push((key, value));
+    }
+
+    /// The n-th entry of a key, the first where there is none such.
+    fn nth(&self, key: &str, n: usize) -> Option<&(Spanned<Key>, Spanned<Node>)> {
+        let places = self.of.get(key)?;
+        self.all.get(*places.get(n).or(places.first())?)
+    }
 }
 
 impl<'de> Deserialize<'de> for Node {
@@ -31,9 +56,9 @@ impl<'de> Deserialize<'de> for Node {
                 f.write_str("any YAML")
             }
             fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Node, A::Error> {
-                let mut entries = Vec::new();
+                let mut entries = Entries::default();
                 while let Some(key) = access.next_key()? {
-                    entries.push((key, access.next_value()?));
+                    entries.push(key, access.next_value()?);
                 }
                 Ok(Node::Map(entries))
             }
@@ -116,23 +141,61 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
+/// A text has lists and mappings deeper in one another than this. It is read up to there only.
+pub(super) fn nests_deeper(text: &str, most: usize) -> bool {
+    let options = options! {
+        budget: serde_saphyr::budget! {
+            max_nodes: usize::MAX,
+            max_events: usize::MAX,
+            max_total_scalar_bytes: usize::MAX,
+            max_depth: most,
+            flow_nesting_limit: usize::MAX,
+            enforce_alias_anchor_ratio: false,
+        },
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        with_snippet: false,
+    };
+    let read = serde_saphyr::from_str_with_options::<serde::de::IgnoredAny>(text, options);
+    read.is_err_and(|e| matches!(e, serde_saphyr::Error::Budget { breach: BudgetBreach::Depth { .. }, .. }))
+}
+
 /// Where everything of a text stands.
 struct Spans<'a> {
     text: &'a str,
     root: Option<Spanned<Node>>,
+    /// Of scalars that were looked at, by where they begin: their expressions.
+    expressions: RefCell<BTreeMap<usize, BTreeMap<&'a str, Range<usize>>>>,
 }
 
 impl<'a> Spans<'a> {
     fn of(text: &'a str) -> Self {
         let options = options! {
-            budget: serde_saphyr::budget! { max_nodes: 5_000_000, max_events: 20_000_000 },
+            // The reader of values has bounds of its own; what it took has its places here.
+            budget: serde_saphyr::budget! {
+                max_nodes: usize::MAX,
+                max_events: usize::MAX,
+                max_aliases: usize::MAX,
+                max_anchors: usize::MAX,
+                max_recorded_anchor_events: usize::MAX,
+                max_recorded_anchor_bytes: usize::MAX,
+                max_total_scalar_bytes: usize::MAX,
+                max_merge_keys: usize::MAX,
+                max_depth: 200,
+                flow_nesting_limit: 200,
+                enforce_alias_anchor_ratio: false,
+            },
+            alias_limits: serde_saphyr::alias_limits! {
+                max_total_replayed_events: 20_000_000,
+                max_replay_stack_depth: 200,
+            },
             duplicate_keys: DuplicateKeyPolicy::LastWins,
             // As the reader of values has it: `on` and `no` are texts.
             strict_booleans: true,
             non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::PassThrough,
             with_snippet: false,
         };
-        Spans { text, root: serde_saphyr::from_str_with_options(text, options).ok() }
+        let root = serde_saphyr::from_str_with_options(text, options).ok();
+        Spans { text, root, expressions: RefCell::default() }
     }
 
     fn range<T>(&self, spanned: &Spanned<T>) -> Option<Range<usize>> {
@@ -149,9 +212,44 @@ impl<'a> Spans<'a> {
     fn leaves(&self, here: &Spanned<Node>) -> Vec<Range<usize>> {
         match &here.value {
             Node::Leaf => self.range(here).into_iter().collect(),
-            Node::Map(entries) => entries.iter().flat_map(|(_, value)| self.leaves(value)).collect(),
+            Node::Map(entries) => entries.all.iter().flat_map(|(_, value)| self.leaves(value)).collect(),
             Node::Seq(items) => items.iter().flat_map(|item| self.leaves(item)).collect(),
         }
+    }
+
+    /// A text that only the reader of values can read: where its keys stand one behind the other.
+    fn guess(&self, segs: &[&Seg]) -> Range<usize> {
+        let mut found = 0..self.text.lines().next().unwrap_or("").len();
+        let mut from = 0;
+        for name in segs.iter().filter_map(|seg| if let Seg::Key(name) = seg { Some(&**name) } else { None }) {
+            let ends = |at: usize| {
+                self.text[at + name.len()..].trim_start_matches(['"', '\'']).trim_start_matches(' ').starts_with(':')
+            };
+            let rest = self.text[from..].match_indices(name).map(|(at, _)| from + at);
+            let Some(at) = rest.into_iter().find(|at| !name.is_empty() && ends(*at)) else { break };
+            found = at..at + name.len();
+            from = found.end;
+        }
+        found
+    }
+
+    /// Where an expression stands in a scalar of the text: between its braces, or as the whole of it.
+    fn expression_in(&self, leaf: Range<usize>, expression: &str) -> Option<Range<usize>> {
+        let inside = self.text.get(leaf.clone())?;
+        let mut known = self.expressions.borrow_mut();
+        let expressions = known.entry(leaf.start).or_insert_with(|| {
+            let mut found = BTreeMap::new();
+            for (at, between) in braces(inside) {
+                let start = leaf.start + at + between.len() - between.trim_start().len();
+                found.entry(between.trim()).or_insert(start..start + between.trim().len());
+            }
+            found
+        });
+        if !expressions.is_empty() || inside.contains("${{") {
+            return expressions.get(expression).cloned();
+        }
+        let start = leaf.start + inside.find(expression)?;
+        Some(start..start + expression.len())
     }
 
     /// The place itself, or the nearest one above it that the text has.
@@ -165,7 +263,7 @@ impl<'a> Spans<'a> {
         if segs.is_empty() {
             return Some(0..self.text.lines().next().unwrap_or("").len());
         }
-        let mut here = self.root.as_ref()?;
+        let Some(mut here) = self.root.as_ref() else { return Some(self.guess(&segs)) };
         let mut key = None;
         let mut exact = true;
         for (depth, seg) in segs.iter().enumerate() {
@@ -176,9 +274,7 @@ impl<'a> Spans<'a> {
                         On::Repeated(n) if last => n,
                         _ => 0,
                     };
-                    let mut equal = entries.iter().filter(|(k, _)| k.value.0 == **name);
-                    let first = equal.next();
-                    nth.checked_sub(1).and_then(|n| equal.nth(n)).or(first).map(|(k, v)| (Some(k), v))
+                    entries.nth(name, nth).map(|(k, v)| (Some(k), v))
                 }
                 (Node::Seq(items), Seg::Index(i)) => items.get(*i).map(|v| (None, v)),
                 _ => None,
@@ -202,7 +298,7 @@ impl<'a> Spans<'a> {
             }
             On::In { expression, text } if exact => {
                 let mut leaves = self.leaves(here).into_iter();
-                let within = leaves.find_map(|leaf| expression_in(self.text, leaf, expression));
+                let within = leaves.find_map(|leaf| self.expression_in(leaf, expression));
                 within.and_then(|e| word_in(self.text, e.clone(), text).or(Some(e))).or_else(|| self.range(here))
             }
             On::Key | On::Repeated(_) if exact => key.or(value),
@@ -229,23 +325,14 @@ fn word_in(text: &str, range: Range<usize>, excerpt: &str) -> Option<Range<usize
     Some(at..at + excerpt.len())
 }
 
-/// Where an expression stands in a range of the text: between its braces, or as the whole of it.
-fn expression_in(text: &str, range: Range<usize>, expression: &str) -> Option<Range<usize>> {
-    let inside = text.get(range.clone())?;
-    let trimmed = |begin: usize, between: &str| {
-        let at = begin + between.len() - between.trim_start().len();
-        (between.trim() == expression).then(|| range.start + at..range.start + at + expression.len())
-    };
-    let mut braces = inside.match_indices("${{").filter_map(|(at, open)| {
-        let begin = at + open.len();
-        let end = begin + end_of_expression(&inside[begin..])?;
-        trimmed(begin, &inside[begin..end])
-    });
-    braces.next().or_else(|| {
-        inside
-            .find(expression)
-            .filter(|_| !inside.contains("${{"))
-            .map(|at| range.start + at..range.start + at + expression.len())
+/// What stands between `${{` and its `}}`, with where it begins.
+fn braces(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let begin = from + text[from..].find("${{")? + 3;
+        let end = begin + end_of_expression(&text[begin..])?;
+        from = end;
+        Some((begin, &text[begin..end]))
     })
 }
 

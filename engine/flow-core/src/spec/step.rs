@@ -80,10 +80,9 @@ pub(crate) fn resolve(raw: Vec<RawStep>, problems: &mut Problems) -> Vec<Step> {
                 Some(next) => chain.push(*next),
                 None => {
                     let what = Diagnostic::new(format!("there is no step `{name}` to copy"));
-                    problems.value(
-                        at,
-                        what.nearest(name, raw.iter().map(|s| s.name.as_str()).filter(|n| *n != raw[here].name)),
-                    );
+                    let others = raw.iter().map(|s| s.name.as_str()).filter(|n| *n != raw[here].name);
+                    let what = what.nearest(name, problems.offer(others));
+                    problems.value(at, what);
                     merged[here] = Some((raw[here].keys.clone(), true));
                     break;
                 }

@@ -273,16 +273,21 @@ pub(crate) fn inputs(value: &Value) -> Typed<Vec<Input>> {
             Ok((seg(&name), one))
         }))?,
     };
-    for (n, (place, one)) in found.iter().enumerate() {
+    let mut places: BTreeMap<String, &Input> = BTreeMap::new();
+    for (place, one) in &found {
         let here = one.place();
-        if let Some((_, twin)) = found[..n].iter().find(|(_, other)| other.place() == here) {
+        if let Some(twin) = places.get(&here) {
             return other(Diagnostic::new(format!(
                 "`{}` and `{}` would both appear as `{here}` in the work folder",
                 twin.path, one.path
             )))
             .below(place.clone());
         }
-        if let Some((_, other_one)) = found[..n].iter().find(|(_, other)| only_in_name(other, one)) {
+        // Of all that begin like a folder's content its own comes in one piece.
+        let folder = format!("{here}/");
+        let inside = places.range(folder.clone()..).take_while(|(other, _)| other.starts_with(&folder));
+        let above = here.match_indices('/').filter_map(|(end, _)| places.get_key_value(&here[..end]));
+        if let Some((_, other_one)) = inside.chain(above).find(|(_, other)| !lie_in_one_another(other, one)) {
             let what = Diagnostic::new(format!(
                 "`{}` and `{}` would lie in one another in the work folder, and do not",
                 other_one.path, one.path
@@ -290,14 +295,15 @@ pub(crate) fn inputs(value: &Value) -> Typed<Vec<Input>> {
             return other(what.help("an input appears under its own name: give one of them another"))
                 .below(place.clone());
         }
+        places.insert(here, one);
     }
     Ok(found.into_iter().map(|(_, input)| input).collect())
 }
 
-/// One appears in the other, which is another folder than the one it lies in.
-fn only_in_name(a: &Input, b: &Input) -> bool {
-    let nested = |a: &str, b: &str| (within(a, b), within(b, a));
-    nested(&a.place(), &b.place()) != nested(&normal(&a.path), &normal(&b.path))
+/// One is a folder that the other lies in, as it is written.
+fn lie_in_one_another(a: &Input, b: &Input) -> bool {
+    let (a, b) = (normal(&a.path), normal(&b.path));
+    within(&a, &b) || within(&b, &a)
 }
 
 /// An input whose place in the work folder is its own.
@@ -351,7 +357,9 @@ pub(crate) fn outputs(value: &Value) -> Typed<Vec<Output>> {
         }))?,
     };
     const NAMES: &str = "a mapping `{model: out/model.pt}` gives each output its name";
-    let mut clean: Vec<(Seg, Output)> = Vec::new();
+    let mut clean: Vec<Output> = Vec::new();
+    // By path and by name.
+    let (mut paths, mut names): (BTreeMap<String, usize>, BTreeMap<String, usize>) = Default::default();
     let mut wrong: Vec<Wrong> = Vec::new();
     for (place, output) in found {
         let path = inside(&output.path).and_then(|path| {
@@ -370,24 +378,33 @@ pub(crate) fn outputs(value: &Value) -> Typed<Vec<Output>> {
                 continue;
             }
         };
-        let clash = clean.iter().find_map(|(_, twin)| {
-            if twin.path == path {
-                let what = Diagnostic::new(format!("two outputs are `{path}`: `{}` and `{}`", twin.name, output.name));
-                Some(what.help("give each a path of its own"))
-            } else if within(&twin.path, &path) || within(&path, &twin.path) {
-                let what = Diagnostic::new(format!("the outputs `{}` and `{path}` lie in one another", twin.path));
-                Some(what.help("give each a path of its own"))
-            } else {
-                let same = twin.name == output.name;
-                same.then(|| Diagnostic::new(format!("two outputs would be called `{}`", twin.name)).help(NAMES))
-            }
-        });
+        // Of all that begin like a folder's content its first is the next behind it.
+        let folder = format!("{path}/");
+        let inside = paths.range(folder.clone()..).next().filter(|(other, _)| other.starts_with(&folder));
+        let above = path.match_indices('/').find_map(|(end, _)| paths.get(&path[..end]));
+        let clash = if let Some(twin) = paths.get(&path) {
+            let twin = &clean[*twin].name;
+            let what = Diagnostic::new(format!("two outputs are `{path}`: `{twin}` and `{}`", output.name));
+            Some(what.help("give each a path of its own"))
+        } else if let Some(twin) = above.or(inside.map(|(_, twin)| twin)) {
+            let twin = &clean[*twin].path;
+            let what = Diagnostic::new(format!("the outputs `{twin}` and `{path}` lie in one another"));
+            Some(what.help("give each a path of its own"))
+        } else if names.contains_key(&output.name) {
+            Some(Diagnostic::new(format!("two outputs would be called `{}`", output.name)).help(NAMES))
+        } else {
+            None
+        };
         match clash {
             Some(what) => wrong.push(Wrong { path: vec![place], key: false, what: What::Other(what) }),
-            None => clean.push((place, Output { name: output.name, path })),
+            None => {
+                paths.insert(path.clone(), clean.len());
+                names.insert(output.name.clone(), clean.len());
+                clean.push(Output { name: output.name, path });
+            }
         }
     }
-    if wrong.is_empty() { Ok(clean.into_iter().map(|(_, output)| output).collect()) } else { Err(wrong) }
+    if wrong.is_empty() { Ok(clean) } else { Err(wrong) }
 }
 
 /// A path in the work folder, cleaned of `.` and doubled slashes.

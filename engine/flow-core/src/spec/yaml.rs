@@ -3,11 +3,15 @@
 
 use std::{cell::RefCell, fmt};
 
+use indexmap::IndexMap;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_yaml::{Mapping, Value};
 
-use super::at::{At, On, Problems, Seg};
-use crate::Diagnostic;
+use super::{
+    at::{At, On, Problems, Seg},
+    hints, spans,
+};
+use crate::{Diagnostic, expr::value::key_text};
 
 /// Why there is no value: the parser's words and the byte at which it stopped.
 pub(crate) struct Unreadable {
@@ -17,6 +21,9 @@ pub(crate) struct Unreadable {
 
 /// Reads a text; keys that stand twice become problems.
 pub(crate) fn read(text: &str, problems: &mut Problems) -> Result<Value, Unreadable> {
+    if let Some(index) = hints::deeper(text, DEEPEST).filter(|_| spans::nests_deeper(text, DEEPEST)) {
+        return Err(Unreadable { message: too_deep(), index: Some(index) });
+    }
     let unreadable =
         |e: serde_yaml::Error| Unreadable { index: e.location().map(|l| l.index()), message: e.to_string() };
     let mut value = match serde_yaml::from_str::<Value>(text) {
@@ -49,6 +56,39 @@ pub(crate) fn read(text: &str, problems: &mut Problems) -> Result<Value, Unreada
     Ok(value)
 }
 
+/// Lists and mappings in one another.
+const DEEPEST: usize = 64;
+
+/// In words.
+pub(crate) fn too_deep() -> String {
+    format!("more than {DEEPEST} lists and mappings stand in one another here")
+}
+
+/// Where values nest too deep: they are looked at by recursion, and what journals hold of them is read back as JSON.
+pub(crate) fn deep(value: &Value) -> Option<At> {
+    fn below(value: &Value, at: &At, depth: usize) -> Option<At> {
+        if depth > DEEPEST {
+            return Some(at.clone());
+        }
+        match value {
+            Value::Sequence(list) => list
+                .iter()
+                .enumerate()
+                .find_map(|(i, value)| nests(value).then(|| below(value, &at.index(i), depth + 1))?),
+            Value::Mapping(map) => map.iter().find_map(|(key, value)| {
+                nests(value).then(|| below(value, &at.key(&key_text(key).unwrap_or_default()), depth + 1))?
+            }),
+            Value::Tagged(tagged) => below(&tagged.value, at, depth + 1),
+            _ => None,
+        }
+    }
+    below(value, &At::root(), 1)
+}
+
+fn nests(value: &Value) -> bool {
+    matches!(value, Value::Sequence(_) | Value::Mapping(_) | Value::Tagged(_))
+}
+
 /// Reads any YAML, noting the keys that stand twice; the first of them counts.
 struct Seed<'a> {
     path: Vec<Seg>,
@@ -79,22 +119,14 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Mapping::new();
-        let mut times: Vec<(Value, usize)> = Vec::new();
+        let mut times: IndexMap<Value, usize> = IndexMap::new();
         while let Some(key) = access.next_key::<Value>()? {
             let seg = Seg::Key(key.as_str().unwrap_or("?").into());
             let value = access.next_value_seed(self.below(seg.clone()))?;
             if map.contains_key(&key) {
-                let n = match times.iter_mut().find(|(k, _)| *k == key) {
-                    Some((_, n)) => {
-                        *n += 1;
-                        *n
-                    }
-                    None => {
-                        times.push((key, 1));
-                        1
-                    }
-                };
-                self.twice.borrow_mut().push((self.below(seg).path, n));
+                let n = times.entry(key).or_insert(0);
+                *n += 1;
+                self.twice.borrow_mut().push((self.below(seg).path, *n));
             } else {
                 map.insert(key, value);
             }

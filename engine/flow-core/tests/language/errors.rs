@@ -105,3 +105,49 @@ fn broken_texts_break_nothing() {
     }
     assert!(CATALOGUE.plugins.contains_key("torch"));
 }
+
+/// Twice as much that is wrong takes about twice as long: no loop over all runs within another.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test compares how long two texts take")]
+fn reading_is_linear() {
+    let repeat = |n: usize, one: &dyn Fn(usize) -> String| (0..n).map(one).collect::<String>();
+    let step = |inside: String| steps(&format!("  a: {{run: x, {inside}}}\n"));
+    let texts: [(&str, &dyn Fn(usize) -> String); 14] = [
+        ("the same key", &|n| format!("flow: 1\nparams:\n{}", repeat(n, &|i| format!("  k: {i}\n")))),
+        ("keys twice", &|n| format!("flow: 1\nparams:\n{}", repeat(n, &|i| format!("  k{i}: 1\n  k{i}: 2\n")))),
+        ("brackets", &|n| format!("flow: 1\nparams: {{a: {}", "[".repeat(n))),
+        ("closed brackets", &|n| format!("flow: 1\nparams: {{a: {}{}}}", "[".repeat(n), "]".repeat(n))),
+        ("dashes", &|n| format!("flow: 1\nparams:\n {}", "- ".repeat(n))),
+        ("errors of a list", &|n| step(format!("record: [{}]", repeat(n, &|i| format!("bad{i}, "))))),
+        ("unknown keys", &|n| step(repeat(n, &|i| format!("unknown{i}: 1, ")))),
+        ("unknown steps", &|n| steps(&repeat(n, &|i| format!("  s{i}: {{run: x, needs: [t{i}]}}\n")))),
+        ("unknown names", &|n| {
+            steps(&format!("  a:\n    run: |\n{}", repeat(n, &|i| format!("      ${{{{ q{i} }}}}\n"))))
+        }),
+        ("outputs", &|n| step(format!("outputs: {{{}}}", repeat(n, &|i| format!("o{i}: f{i}, "))))),
+        ("inputs", &|n| step(format!("inputs: {{{}}}", repeat(n, &|i| format!("i{i}: f{i}, "))))),
+        ("copies", &|n| steps(&format!("  s: {{run: x}}\n{}", repeat(n, &|i| format!("  s{i}: {{like: s}}\n"))))),
+        ("aliases", &|n| format!("flow: 1\nparams:\n  a: &a [1]\n{}", repeat(n, &|i| format!("  b{i}: *a\n")))),
+        ("profiles", &|n| {
+            format!(
+                "flow: 1\nprofiles:\n{}",
+                repeat(n, &|i| format!("  p{i}: {{when: machine.gpus > 9, params: {{y{i}: 1}}}}\n"))
+            )
+        }),
+    ];
+    for (name, text) in texts {
+        let took = |n: usize| {
+            let text = text(n);
+            let read = || {
+                let begin = std::time::Instant::now();
+                drop(expand_on(&text, &machine(0), None, &[]));
+                begin.elapsed()
+            };
+            (0..2).map(|_| read()).min().unwrap_or_default()
+        };
+        // Eight times as much: a loop within a loop takes sixty-four times as long.
+        let (few, many) = (took(300), took(2400));
+        let most = few.max(std::time::Duration::from_millis(4)) * 32;
+        assert!(many < most, "{name}: 300 of them take {few:?}, 2400 take {many:?}");
+    }
+}

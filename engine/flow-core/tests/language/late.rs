@@ -18,7 +18,7 @@ fn id(e: &Expansion, label: &str) -> InstanceId {
 }
 
 /// Every instance has ended well: its outputs have digests of their labels, and `top1` is its number.
-fn ended(e: &Expansion) -> Results {
+pub(super) fn ended(e: &Expansion) -> Results {
     let result = |instance: &flow_core::Instance| {
         let artifact = |name: &str| Artifact {
             digest: Digest::of(format!("{}{name}", instance.label).as_bytes()),
@@ -142,14 +142,14 @@ fn what_is_not_there_is_said() {
     let mut settled = ended(&e);
     let failed = id(&e, "data[v=7]");
     let said = |settled: &Results, label: &str| resolve(&e, label, settled).expect_err(label);
-    insta::assert_snapshot!(said(&settled, "metric[v=7]"), @r#"`metric[v=7]` reads `steps.data.metrics.top`: `data[v=7]` has no metric `top`; did you mean `top1`?"#);
-    insta::assert_snapshot!(said(&settled, "list"), @r#"`list` reads `(steps.data | where(v=12)).out`: no instance of `data` is left to take `.out` of"#);
-    insta::assert_snapshot!(said(&settled, "axis"), @r#"`axis` reads `steps.data | where(w=12) | length`: nothing in the list has an axis `w`; there is v"#);
-    insta::assert_snapshot!(said(&settled, "late"), @r#"`late`: `batch` of `torch/train`: 0.0 is less than the minimum of 1"#);
+    insta::assert_snapshot!(said(&settled, "metric[v=7]"), @r#"`metric[v=7]` reads `steps.data.metrics.top` (test.yaml:8:44): `data[v=7]` has no metric `top`; did you mean `top1`?"#);
+    insta::assert_snapshot!(said(&settled, "list"), @r#"`list` reads `(steps.data | where(v=12)).out` (test.yaml:9:20): no instance of `data` is left to take `.out` of"#);
+    insta::assert_snapshot!(said(&settled, "axis"), @r#"`axis` reads `steps.data | where(w=12) | length` (test.yaml:10:20): nothing in the list has an axis `w`; there is v"#);
+    insta::assert_snapshot!(said(&settled, "late"), @r#"`late` (test.yaml:12:29): `batch` of `torch/train`: 0.0 is less than the minimum of 1"#);
     settled.insert(failed, without_attempt(&e, failed, Outcome::OutOfMemory, "", &flow_core::RunId(String::new()), 0));
-    insta::assert_snapshot!(said(&settled, "one[v=7]"), @r#"`one[v=7]` reads `steps.data.out`: `data[v=7]` ended as out_of_memory: it has no output"#);
+    insta::assert_snapshot!(said(&settled, "one[v=7]"), @r#"`one[v=7]` reads `steps.data.out` (test.yaml:7:41): `data[v=7]` ended as out_of_memory: it has no output"#);
     settled.remove(&failed);
-    insta::assert_snapshot!(said(&settled, "first"), @r#"`first` reads `(steps.data | first).out`: `data[v=7]` ended as skipped: it has no output"#);
+    insta::assert_snapshot!(said(&settled, "first"), @r#"`first` reads `(steps.data | first).out` (test.yaml:11:21): `data[v=7]` ended as skipped: it has no output"#);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod errors;
 mod expansion;
+mod fuzz;
 mod late;
 mod schema;
 

@@ -124,11 +124,10 @@ impl Session {
             let gone = instance.inputs.iter().filter(|input| runs && !self.path(&input.path).exists());
             missing.extend(gone.map(|input| (instance.step, input.path.as_str())));
         }
-        let wrong = missing.into_iter().map(|(step, path)| {
-            let step = &self.expansion.steps[step.index()].name;
-            self.workflow.about(step, &["inputs", "with"], path, self.missing_input(path))
-        });
-        let wrong: Vec<Diagnostic> = wrong.collect();
+        let wrong = missing
+            .into_iter()
+            .map(|(step, path)| (&*self.expansion.steps[step.index()].name, path, self.missing_input(path)));
+        let wrong = self.workflow.about(&["inputs", "with"], wrong);
         if wrong.is_empty() { Ok(()) } else { Err(self.wrong(wrong)) }
     }
 
@@ -204,10 +203,10 @@ impl Session {
         for step in steps.iter().map(|step| &self.expansion.steps[step.index()]) {
             for secret in &step.secrets {
                 let what = unfit_secret(secret, std::env::var(secret));
-                wrong.extend(what.map(|what| self.workflow.about(&step.name, &["secrets"], secret, what)));
+                wrong.extend(what.map(|what| (&*step.name, &**secret, what)));
             }
         }
-        if wrong.is_empty() { Ok(()) } else { Err(self.wrong(wrong)) }
+        if wrong.is_empty() { Ok(()) } else { Err(self.wrong(self.workflow.about(&["secrets"], wrong))) }
     }
 
     /// The instances that targets name, with all that they need; everything without targets.

@@ -104,7 +104,7 @@ fn block_of(file: &str, report: &Report, words: &Words, block: &[&str], all: &[&
     let page = page(report, words, block, all);
     let name = if own.is_some() { "template" } else { file };
     let page = context! { ..minijinja::Value::from(minijinja::value::Serde(&page)) };
-    let rendered = env.render_named_str(name, own.unwrap_or(built_in), page);
+    let rendered = flow_core::render_bounded(env, name, own.unwrap_or(built_in), page);
     rendered.map(|text| tidy(&text)).map_err(|e| format!("the template of the report: {e}"))
 }
 

@@ -1,0 +1,52 @@
+//! Expressions that would take all memory, or the engine with them: an error with its place. In the middle of a run it is one
+//! step's, and the others go on.
+
+use crate::space;
+
+#[test]
+fn an_expression_beyond_bounds_fails_its_step_alone() {
+    let space = space();
+    let workflow = r#"
+flow: 1
+name: wild
+steps:
+  numbers: {run: "echo '{\"zero\": 0, \"many\": 3000000000, \"ten\": 10}' > m.json", metrics: {json: m.json}}
+  division: {run: "echo ${{ steps.numbers.metrics.ten | int is divisibleby(steps.numbers.metrics.zero | int) }}"}
+  width: {run: "echo ${{ '%.' ~ (steps.numbers.metrics.many | int) ~ 'f' | format(1) }}"}
+  indent: {run: "echo ${{ 'a' | indent(steps.numbers.metrics.many | int, true) }}"}
+  repeated: {run: "echo ${{ 'a' * (steps.numbers.metrics.many | int) }}"}
+  after: {run: "echo ${{ steps.numbers.metrics.ten * 2 }} > out.txt", outputs: [out.txt]}
+"#;
+    space.write("wild.yaml", workflow);
+    let run = space.flow(["run", "wild.yaml", "-k"]).expect(1);
+    let said = format!("{}{}", run.stdout(), run.stderr());
+    assert!(!said.contains("panicked") && !said.contains("RUST_BACKTRACE"), "{said}");
+    let events = space.journal();
+    let recorded: Vec<_> = events.iter().filter(|line| line["event"] == "recorded").collect();
+    assert_eq!(recorded.len(), 2, "{events:#?}");
+    let journal = events.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    for words in [
+        "wild.yaml:6:27): 10 cannot be divided by 0",
+        "wild.yaml:8:25): it makes more than 32 MiB of values",
+        "wild.yaml:9:27): `*` multiplies numbers, and this is the text",
+    ] {
+        assert!(journal.contains(words), "{words}: {journal}");
+    }
+    let again = space.flow(["run", "wild.yaml", "-k"]).expect(1);
+    assert!(again.stdout().contains("cached") || again.stderr().contains("cached"), "{}", again.stdout());
+}
+
+#[test]
+fn an_expression_too_deep_is_told_at_planning() {
+    let space = space();
+    for (expression, words) in [
+        ("1+".repeat(200_000) + "1", "the expression has 400001 bytes"),
+        ("(".repeat(20_000), "more than 40 brackets in one another"),
+        ("not ".repeat(10_000) + "true", "more than 250 operators"),
+    ] {
+        space.write("deep.yaml", &format!("flow: 1\nsteps:\n  a: {{run: x, when: '{expression}'}}\n"));
+        let check = space.flow(["check", "deep.yaml"]).expect(2);
+        let said = check.stderr().to_owned();
+        assert!(said.contains(words) && said.contains("deep.yaml:3"), "{said:.2000}");
+    }
+}
