@@ -286,6 +286,36 @@ steps:
 }
 
 #[test]
+fn names_that_a_step_makes_up_tell_none_either() {
+    let mut space = space();
+    space.env("TOKEN", "hunter2_hunter2");
+    let workflow = "
+flow: 1
+name: names
+steps:
+  output: {run: 'mkdir out/it; mkfifo out/it/$TOKEN', outputs: [out/it/], secrets: [TOKEN]}
+  metric: {run: 'echo {\\\"loss_$TOKEN\\\": 1, \\\"$TOKEN\\\": 2} > m.json', metrics: {json: m.json}, secrets: [TOKEN]}
+  program: {run: '$TOKEN/x', secrets: [TOKEN]}
+  lost: {run: 'rm -r ../../../checkpoints ../log ../heard.jsonl ../messages.jsonl; echo $TOKEN; false', secrets: [TOKEN]}
+";
+    space.write("names.yaml", workflow);
+    let said = space.flow(["run", "names.yaml", "-k"]).expect(1).text();
+    let shown = ["output", "metric", "program", "lost"].map(|step| space.flow(["show", step]).text()).concat();
+    let json = space.flow(["show", "metric", "--json"]).expect(0).stdout();
+    assert!(
+        said.contains("out/it/***") && json.contains("loss_***") && !shown.contains("hunter2"),
+        "{said}\n{shown}\n{json}"
+    );
+    let journal = space.journal().iter().map(ToString::to_string).collect::<String>();
+    assert!(!journal.contains("hunter2") && !said.contains("hunter2") && !json.contains("hunter2"), "{journal}");
+    let database = files_below(&space.path(".flow/db"));
+    assert_eq!(
+        told(database.into_iter().chain(files_below(&space.path(".flow/objects"))), &["hunter2".to_owned()]),
+        None
+    );
+}
+
+#[test]
 fn lines_of_a_step_with_secrets_have_their_times() {
     let mut space = space();
     space.env("TOKEN", "hunter2-hunter2");

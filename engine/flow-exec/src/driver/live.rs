@@ -408,10 +408,7 @@ impl<'a> Live<'a> {
     }
 
     pub(crate) fn say(&mut self, mut event: RunEvent) {
-        if let RunEvent::Notice { text, .. }
-        | RunEvent::Ended { message: Some(text), .. }
-        | RunEvent::Settled { reason: text, .. } = &mut event
-        {
+        if let RunEvent::Notice { text, .. } | RunEvent::Ended { message: Some(text), .. } = &mut event {
             *text = self.secrets.hide(std::mem::take(text));
         }
         self.lines.push(JournalLine { at: clock::unix_millis(), event });

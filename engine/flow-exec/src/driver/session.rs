@@ -196,6 +196,7 @@ impl Session {
     /// # Errors
     /// Every one that is not set in the environment or that could not be hidden, with its place.
     pub fn check_secrets(&self, plan: &Plan) -> Result<(), ExecError> {
+        self.secret_values()?;
         let runs = |item: &&Item| matches!(item.state, State::Run(_) | State::After(_));
         let steps: BTreeSet<_> =
             plan.items.iter().filter(runs).map(|item| self.expansion.instances[item.id.index()].step).collect();

@@ -252,6 +252,7 @@ impl Live<'_> {
     }
 
     pub(super) fn settle_as(&mut self, instance: InstanceId, outcome: Outcome, reason: String) {
+        let reason = self.secrets.hide(reason);
         self.count(word(outcome));
         let recorded = self.session.expansion.instances[instance.index()].record.contains(&outcome);
         self.failed |= !recorded && !matches!(outcome, Outcome::Ok | Outcome::Skipped | Outcome::Cancelled);

@@ -36,6 +36,8 @@ pub(crate) enum Unhidable {
 struct Finder {
     /// In order.
     forms: Vec<Vec<u8>>,
+    /// The pairs of bytes that they begin with: most others are told by these alone.
+    pairs: Vec<bool>,
     longest: usize,
     automaton: AhoCorasick,
 }
@@ -110,7 +112,9 @@ impl Finder {
         // The others would take as much memory for each byte of a form as for a table of all bytes.
         let kind = Some(AhoCorasickKind::ContiguousNFA);
         let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).kind(kind).build(&forms).ok()?;
-        Some(Finder { longest: forms.iter().map(Vec::len).max()?, forms, automaton })
+        let mut pairs = vec![false; 1 << 16];
+        forms.iter().filter_map(|form| pair(form)).for_each(|pair| pairs[pair] = true);
+        Some(Finder { longest: forms.iter().map(Vec::len).max()?, forms, pairs, automaton })
     }
 
     /// Where secrets stand, in order. Those that overlap or touch are one.
@@ -131,11 +135,19 @@ impl Finder {
     fn beginning(&self, bytes: &[u8]) -> usize {
         let begins = |from: &usize| {
             let end = &bytes[*from..];
+            if pair(end).is_some_and(|pair| !self.pairs[pair]) {
+                return false;
+            }
             let at = self.forms.partition_point(|form| form.as_slice() <= end);
             self.forms.get(at).is_some_and(|form| form.starts_with(end))
         };
         (bytes.len().saturating_sub(self.longest - 1)..bytes.len()).find(begins).unwrap_or(bytes.len())
     }
+}
+
+/// The first two bytes as a number.
+fn pair(bytes: &[u8]) -> Option<usize> {
+    bytes.first_chunk().map(|pair| usize::from(u16::from_be_bytes(*pair)))
 }
 
 #[cfg(test)]
