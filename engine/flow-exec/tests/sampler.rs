@@ -40,6 +40,7 @@ fn a_whole_tree_is_seen_daemons_included() {
             env: vec![("PATH".into(), std::env::var("PATH").unwrap())],
             cwd: folder.work(),
             folder: folder.path().to_owned(),
+            secrets: Vec::new(),
         }));
         let exit = loop {
             match tokio::time::timeout(Duration::from_secs(60), keeper.next_event()).await.unwrap().unwrap() {

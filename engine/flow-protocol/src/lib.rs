@@ -16,8 +16,8 @@
 //! The program finds the folder in the environment variable [`ATTEMPT_VAR`]; every path inside [`Request`] is relative
 //! to `work/`, the program's current folder.
 //!
-//! Each message is one line written at once in append mode, so that threads and processes may share the file; a field
-//! that this version does not know is ignored. A line of `messages.jsonl` that is not of the protocol is ignored and
+//! Each message is one line written at once in append mode, so that threads and processes may share the file; it is only to be
+//! written, for in a step with secrets it is a pipe. A field that this version does not know is ignored. A line of `messages.jsonl` that is not of the protocol is ignored and
 //! counted. The exit record and the last `outcome` decide together: a program that says `ok` and then crashes has
 //! failed, and so has one that exits with 0 without an outcome. After `out_of_memory` or `failed` it exits with 1.
 //!

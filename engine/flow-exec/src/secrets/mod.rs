@@ -152,6 +152,8 @@ fn pair(bytes: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn secrets(values: &[&str]) -> Secrets {
@@ -218,6 +220,34 @@ mod tests {
                         let length = |text: &str| encoding.encode(text.as_bytes()).len();
                         assert!(shown.len() - 3 <= length(before) + length(after) + 2, "{text}: {shown}");
                     }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn any_text_is_hidden_as_others_write_it_however_it_comes(
+            value in r#"[ -~]{3}[ -~\n\tö\u{7f}€😀"'/\\<&]{8,40}"#,
+            size in 1..20_usize,
+            before in ".{0,5}",
+        ) {
+            prop_assume!(Unhidable::check(&value).is_none());
+            let secrets = secrets(&[&value]);
+            let line = lines(&value).next().unwrap();
+            let json = |text: &str| serde_json::to_string(text).unwrap();
+            let texts = [value.clone(), json(&format!("{before}{value}")), json(&json(&value))];
+            let kept = [line.to_owned(), json(line), json(&json(line))];
+            let kept = kept.iter().map(|kept| kept.trim_matches(['\\', '"'])).filter(|kept| kept.len() >= SHORTEST);
+            let kept: Vec<&str> = kept.collect();
+            for text in texts {
+                let mut hiding = Hiding::new(secrets.clone());
+                let mut shown = Vec::new();
+                text.as_bytes().chunks(size).for_each(|piece| hiding.pass(piece, &mut shown));
+                hiding.end(&mut shown);
+                for shown in [String::from_utf8_lossy(&shown).into_owned(), secrets.hide(text)] {
+                    prop_assert!(!kept.iter().any(|kept| shown.contains(kept)), "{shown}");
                 }
             }
         }
