@@ -2,7 +2,7 @@
 //! by itself.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet, renderer::DecorStyle};
-use flow_core::{Diagnostic, Source};
+use flow_core::{Diagnostic, Source, visible, visible_but};
 
 /// More of them nobody reads.
 const SHOWN: usize = 50;
@@ -12,9 +12,10 @@ pub(crate) fn render(source: &Source, diagnostics: &[Diagnostic], color: bool) -
     let renderer = if color { Renderer::styled() } else { Renderer::plain() }.decor_style(DecorStyle::Ascii);
     let mut sorted: Vec<&Diagnostic> = diagnostics.iter().collect();
     sorted.sort_by_key(|d| d.span.as_ref().map_or(0, |span| span.start));
+    let (source, shown) = seen(source, &sorted[..sorted.len().min(SHOWN)]);
     let mut out = String::new();
-    for diagnostic in sorted.iter().take(SHOWN) {
-        out.push_str(&renderer.render(&[group(source, diagnostic)]));
+    for diagnostic in &shown {
+        out.push_str(&renderer.render(&[group(&source, diagnostic)]));
         out.push_str("\n\n");
     }
     if sorted.len() > SHOWN {
@@ -23,6 +24,26 @@ pub(crate) fn render(source: &Source, diagnostics: &[Diagnostic], color: bool) -
     let count = crate::words::count(diagnostics.len(), "error");
     out.push_str(&format!("{}: {count}; nothing was run", source.path));
     out
+}
+
+/// With what cannot be seen written out in the file and in what is said of it, so that carets stand under what they mean.
+fn seen(source: &Source, diagnostics: &[&Diagnostic]) -> (Source, Vec<Diagnostic>) {
+    let lines = |text: &str| visible_but(text, &['\n', '\r', '\t']).into_owned();
+    let words = |text: &str| visible_but(text, &['\n']).into_owned();
+    let text = lines(&source.text);
+    let same = text == source.text;
+    let moved = |at: usize| match same {
+        true => at,
+        false => lines(&source.text[..floor(&source.text, at)]).len(),
+    };
+    let seen = |diagnostic: &&Diagnostic| Diagnostic {
+        message: words(&diagnostic.message),
+        span: diagnostic.span.as_ref().map(|span| moved(span.start)..moved(span.end)),
+        label: words(&diagnostic.label),
+        help: diagnostic.help.iter().map(|help| words(help)).collect(),
+    };
+    let diagnostics = diagnostics.iter().map(seen).collect();
+    (Source { path: visible(&source.path).into_owned(), text }, diagnostics)
 }
 
 fn group<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Group<'a> {
@@ -44,16 +65,15 @@ fn group<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Group<'a> {
 
 /// The part of a span that lies on its first line, on boundaries of characters: a block of fifty lines helps nobody.
 fn on_one_line(text: &str, start: usize, end: usize) -> std::ops::Range<usize> {
-    let floor = |mut at: usize| {
-        at = at.min(text.len());
-        while !text.is_char_boundary(at) {
-            at -= 1;
-        }
-        at
-    };
-    let (start, end) = (floor(start), floor(end.max(start)));
+    let (start, end) = (floor(text, start), floor(text, end.max(start)));
     let line_end = text[start..].find('\n').map_or(text.len(), |n| start + n);
     start..end.min(line_end)
+}
+
+/// The boundary of a character at or before a byte.
+fn floor(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -104,6 +124,26 @@ mod tests {
         assert_eq!(said.matches("error: wrong").count(), SHOWN);
         assert!(said.contains("error: wrong 49\n") && !said.contains("error: wrong 50\n"));
         assert!(said.ends_with("and 20 more\n\nw.yaml: 70 errors; nothing was run"), "{said}");
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_written_out_above_its_carets() {
+        let text = "flow: 1\nname: a\u{9b}1m\u{202e}\x1b[31m x: stps\n";
+        let source = Source { path: "w\x1b[2J.yaml".into(), text: text.into() };
+        let at = |what: &str| text.find(what).map(|i| i..i + what.len());
+        let mut unknown = Diagnostic::new("unknown `\u{9b}`").label("\x1b[1m").help("\u{85}");
+        unknown.span = at("stps");
+        insta::assert_snapshot!(render(&source, &[unknown], false), @r"
+        error: unknown `\u{9b}`
+         --> w\u{1b}[2J.yaml:2:38
+          |
+        2 | name: a\u{9b}1m\u{202e}\u{1b}[31m x: stps
+          |                                      ^^^^ \u{1b}[1m
+          |
+          = help: \u{85}
+
+        w\u{1b}[2J.yaml: 1 error; nothing was run
+        ");
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl CliError {
             CliError::Output(error) => self.say(output, &format!("cannot write: {error}"), None),
             CliError::Invalid { source, diagnostics } => {
                 let color = output.color_on_err();
-                output.error(diagnostics::render(source, diagnostics, color))
+                output.said(&diagnostics::render(source, diagnostics, color), false)
             }
             CliError::Usage { message, hint } | CliError::Failed { message, hint } => {
                 self.say(output, message, hint.as_deref())

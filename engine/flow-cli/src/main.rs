@@ -8,17 +8,12 @@ mod error;
 mod output;
 mod place;
 mod screen;
+mod terminal;
 mod words;
 
-use std::{panic, process::ExitCode};
+use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let tell = panic::take_hook();
-    panic::set_hook(Box::new(move |panicked| {
-        // What is caught is said in our words.
-        if !flow_core::is_guarded() {
-            tell(panicked);
-        }
-    }));
+    output::say_panics();
     commands::main()
 }

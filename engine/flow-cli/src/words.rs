@@ -3,6 +3,8 @@
 use flow_core::Outcome;
 use jiff::{Timestamp, tz::TimeZone};
 
+use crate::terminal;
+
 /// `40 ms`, `9.8 s`, `41 s`, `3 min 12 s`, `2 h 05 min`, `3 d 4 h`.
 pub(crate) fn duration(seconds: f64) -> String {
     let whole = seconds.round() as u64;
@@ -94,8 +96,9 @@ pub(crate) fn outcome(outcome: Outcome) -> &'static str {
 /// Cuts a line to a width in columns, with an ellipsis; CJK characters take two.
 pub(crate) fn fit(text: &str, columns: usize) -> String {
     use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+    let text = terminal::shown(text);
     if text.width() <= columns {
-        return text.to_owned();
+        return text;
     }
     let mut out = String::new();
     let mut used = 1;
@@ -113,8 +116,10 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
 /// Lines of cells, each column as wide as its widest cell; the last is not padded.
 pub(crate) fn columns(rows: &[Vec<String>]) -> Vec<String> {
     use unicode_width::UnicodeWidthStr;
-    // Colours take no room.
-    let wide = |cell: &str| anstream::adapter::strip_str(cell).to_string().width();
+    // Colours take no room, and what cannot be seen takes what is written for it.
+    let wide = |cell: &str| terminal::plain(cell).width();
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| terminal::shown(cell)).collect()).collect();
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| wide(cell)).max().unwrap_or(0);
     let widths: Vec<usize> = (0..count).map(width).collect();

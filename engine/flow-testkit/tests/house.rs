@@ -145,6 +145,15 @@ fn only_the_command_line_prints() {
 }
 
 #[test]
+fn one_file_of_the_command_line_prints() {
+    let all = ["println!", "eprintln!", "print!", "eprint!", "io::stdout", "io::stderr"];
+    let others = ["plugins/", "engine/flow-testkit/", "engine/flow-fake-nvml/"];
+    nobody_names(&all, |path| {
+        path == "engine/flow-cli/src/output.rs" || others.iter().any(|other| path.starts_with(other))
+    });
+}
+
+#[test]
 fn one_file_of_the_engine_asks_the_clock() {
     nobody_names(&["Instant::now", "SystemTime::now", "Timestamp::now", "Zoned::now"], |path| {
         path == "engine/flow-exec/src/clock.rs"

@@ -7,6 +7,7 @@ use clap_complete::{Shell, generate};
 
 use super::Done;
 use crate::args::Cli;
+use crate::output::Output;
 
 /// Arguments of `flow completions`.
 #[derive(Debug, Args)]
@@ -21,10 +22,10 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn execute(self) -> Done {
+    pub(crate) fn execute(self, output: &mut Output) -> Done {
         let mut text = Vec::new();
         generate(self.shell, &mut Cli::command(), "flow", &mut text);
-        std::io::Write::write_all(&mut std::io::stdout(), &text)?;
+        output.text(String::from_utf8_lossy(&text).trim_end())?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -42,11 +42,7 @@ pub(crate) fn start(session: &SessionRequest, output: &mut Output) -> Done {
         if let Some(status) = child.try_wait().map_err(cannot)? {
             // It ended at once: invalid, or nothing to do. What it said is what would have been said here.
             let text = fs::read_to_string(&said).unwrap_or_default();
-            if status.success() {
-                output.line(text.trim_end())?
-            } else {
-                output.error(text.trim_end())?
-            }
+            output.said(text.trim_end(), status.success())?;
             return Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)));
         }
         match store.holder()? {

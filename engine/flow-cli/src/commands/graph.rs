@@ -58,7 +58,7 @@ impl Graph {
             Format::Dot => dot(&session.expansion.workflow, &steps),
             Format::Mermaid => mermaid(&steps),
         };
-        output.line(text)?;
+        output.text(text)?;
         Ok(ExitCode::SUCCESS)
     }
 }

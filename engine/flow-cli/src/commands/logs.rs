@@ -1,7 +1,7 @@
 //! `flow logs`.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -84,19 +84,19 @@ fn unreadable(log: &Path, error: &io::Error) -> CliError {
 /// A log as far as it is kept.
 fn print(mut file: &File, output: &mut Output) -> io::Result<()> {
     if let Some(gap) = left_out(file)? {
-        io::copy(&mut file.take(gap.start), &mut output.out)?;
-        output.line(format!("\n{}", told(&gap)))?;
+        output.program("", &mut file.take(gap.start))?;
+        output.line("")?;
+        output.line(styled(NOTE, told(&gap)))?;
         file.seek(SeekFrom::Start(gap.end))?;
     }
-    io::copy(&mut file, &mut output.out).map(drop)
+    output.program("", &mut file)
 }
 
 /// That a part of a log is not kept.
 fn told(gap: &Range<u64>) -> String {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     let (gone, first, newest) = (mib(gap.end - gap.start), mib(FIRST), mib(NEWEST));
-    let text = format!("[{gone} MiB are left out here: the first {first} MiB and the newest {newest} MiB are kept]");
-    styled(NOTE, text).to_string()
+    format!("[{gone} MiB are left out here: the first {first} MiB and the newest {newest} MiB are kept]")
 }
 
 /// The logs of an instance's attempts: in the run that produced its result, if it is cached.
@@ -138,14 +138,14 @@ fn follow(place: &Place, dir: &RunDir, step: &str, output: &mut Output) -> Done 
             let file = Folder::at(place.workspace.store.join(&attempt.folder)).log();
             let from = read.entry(file.clone()).or_default();
             let text = new_text(&file, from, attempt.ended.is_some()).map_err(|e| unreadable(&file, &e))?;
-            for line in text.lines() {
-                if several {
-                    output.line(format!("{} {line}", styled(STRONG, format_args!("{}:", shown.label))))?;
-                } else {
-                    output.line(line)?;
-                }
+            for mut line in text.split_inclusive(|byte| *byte == b'\n') {
+                let whose = format!("{} ", styled(STRONG, format_args!("{}:", shown.label)));
+                output.program(if several { &whose } else { "" }, &mut line)?;
             }
-            output.out.flush()?;
+            if text.last().is_some_and(|byte| *byte != b'\n') {
+                output.line("")?;
+            }
+            output.flush()?;
         }
         let open = |state: &State| matches!(state, State::Waiting | State::Running);
         let over = view.exit.is_some() || place.store.holder()?.is_none();
@@ -157,7 +157,7 @@ fn follow(place: &Place, dir: &RunDir, step: &str, output: &mut Output) -> Done 
 }
 
 /// Whole lines that are new; the rest too once the program has ended.
-fn new_text(file: &PathBuf, from: &mut u64, ended: bool) -> io::Result<String> {
+fn new_text(file: &PathBuf, from: &mut u64, ended: bool) -> io::Result<Vec<u8>> {
     let (mut before, mut bytes) = (Vec::new(), Vec::new());
     let read = open_log(file).and_then(|mut file| {
         file.seek(SeekFrom::Start(*from))?;
@@ -170,11 +170,11 @@ fn new_text(file: &PathBuf, from: &mut u64, ended: bool) -> io::Result<String> {
         file.read_to_end(&mut bytes)
     });
     match read {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         read => _ = read?,
     }
     let whole = if ended { bytes.len() } else { bytes.iter().rposition(|b| *b == b'\n').map_or(0, |n| n + 1) };
     *from += whole as u64;
     before.extend_from_slice(&bytes[..whole]);
-    Ok(String::from_utf8_lossy(&before).into_owned())
+    Ok(before)
 }

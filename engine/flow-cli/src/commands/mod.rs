@@ -32,7 +32,7 @@ use clap::Parser;
 
 use crate::args::{Cli, Command, Global};
 use crate::error::CliError;
-use crate::output::Output;
+use crate::output::{BAD, Output, styled};
 use crate::screen::{Shown, View};
 
 /// What a command comes to.
@@ -40,12 +40,31 @@ pub(crate) type Done = Result<ExitCode, CliError>;
 
 /// The whole of `flow`.
 pub(crate) fn main() -> ExitCode {
-    let Cli { global, command } = Cli::parse();
+    let Cli { global, command } = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misused(&error),
+    };
     if let Command::Keeper = command {
         return flow_exec::keeper::serve();
     }
     let mut output = Output::new(&global);
     execute(command, &global, &mut output).unwrap_or_else(|error| error.report(&mut output))
+}
+
+/// Help, or what is wrong with the arguments, which it quotes.
+fn misused(error: &clap::Error) -> ExitCode {
+    let said = match error.use_stderr() {
+        false => error.print(),
+        true => {
+            let text = error.render().to_string();
+            let text = text.trim_end();
+            let text = text.strip_prefix("error:").map_or(text.to_owned(), |rest| styled(BAD, "error:") + rest);
+            Output::plain().usage(&text)
+        }
+    };
+    // An error about telling an error has nowhere to go.
+    drop(said);
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
@@ -72,7 +91,7 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
         Command::Init(init) => init.execute(output),
         Command::Schema(schema) => schema.execute(output),
         Command::Plugins(plugins) => plugins.execute(global, output),
-        Command::Completions(completions) => completions.execute(),
+        Command::Completions(completions) => completions.execute(output),
         Command::Ready(ready) => ready.execute(),
         Command::Keeper => Ok(ExitCode::SUCCESS),
     }

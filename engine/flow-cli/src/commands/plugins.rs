@@ -61,7 +61,7 @@ impl Plugins {
             let mut rows = Vec::new();
             for (step, provided) in steps {
                 let measured = if provided.measured { " (measured)" } else { "" };
-                rows.push(vec![format!("{name}/{step}"), format!("{}{measured}", provided.about)]);
+                rows.push(vec![format!("{name}/{step}"), format!("{}{measured}", one_line(&provided.about))]);
                 if self.plugin.is_some() {
                     rows.extend(parameters(provided));
                 }
@@ -105,12 +105,16 @@ fn properties(schema: &Value, depth: usize, rows: &mut Vec<Vec<String>>) {
             None => {}
         }
         let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        // What is said of it in one paragraph stands on one line.
-        let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
+        let about = one_line(about);
         let more = if words.is_empty() { String::new() } else { format!(" [{}]", words.join("; ")) };
         rows.push(vec![format!("{}{name}", "  ".repeat(depth)), format!("{about}{more}")]);
         below(schema, depth + 1, rows);
     }
+}
+
+/// What is said in one paragraph stands on one line.
+fn one_line(about: &str) -> String {
+    about.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// What a list holds, and each of several forms.

@@ -151,7 +151,7 @@ mod tests {
         };
         let device = |samples| Device { model: "TITAN Xp".to_owned(), coefficient: 1.0, samples };
         let lines = render(&[prediction, never], &[device(0), device(0)]);
-        let plain: Vec<String> = lines.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+        let plain: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line)).collect();
         insta::assert_snapshot!(plain.join("\n"), @r"
         solo[batch=48]: about 1 min 35 s, 1 min 17 s to 1 min 58 s (3 runs of its step at other points of `batch`)
           an epoch 24 s, 20 s to 31 s; 6.0 GiB on each GPU; GPU busy 81 %; 2.3 cores; CPU work of its dataset 58.3 core-seconds an epoch, from 4 runs

@@ -36,7 +36,7 @@ impl Report {
             true => kept(&place, &view, self.step.as_deref(), global.lang.as_deref(), output)?,
             false => published(&place, &view)?,
         };
-        output.line(text.trim_end())?;
+        output.text(text.trim_end())?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -13,6 +13,7 @@ use crate::error::CliError;
 use crate::output::Output;
 use crate::place;
 use crate::screen::{Ended, Screen, View, summary};
+use crate::terminal;
 
 /// Lines of a log that are shown with a failure.
 const LOG_LINES: usize = 12;
@@ -157,7 +158,7 @@ pub(crate) fn words(view: &View, end: &RunEnd, workspace: &Workspace, short: boo
 /// The last lines of an attempt's log, by its folder in the store.
 pub(crate) fn log_tail(workspace: &Workspace, folder: &str) -> Vec<String> {
     let folder = attempt::Folder::at(workspace.store.join(folder));
-    folder.log_tail(LOG_LINES).unwrap_or_default()
+    folder.log_tail(LOG_LINES).unwrap_or_default().iter().map(|line| terminal::printed(line)).collect()
 }
 
 /// A run with nothing to do writes no journal; whoever reads lines still wants an end.

@@ -18,7 +18,7 @@ pub(crate) struct Schema {}
 impl Schema {
     pub(crate) fn execute(self, output: &mut Output) -> Done {
         let text = serde_json::to_string_pretty(&flow_core::schema()).map_err(std::io::Error::from)?;
-        output.line(text)?;
+        output.text(text)?;
         Ok(ExitCode::SUCCESS)
     }
 }

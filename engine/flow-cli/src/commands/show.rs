@@ -44,7 +44,7 @@ impl Show {
                         output.line(line)?;
                     }
                     if let Some(text) = made(&result, &objects, global.lang.as_deref())? {
-                        output.line(format!("\n{}", text.trim_end()))?;
+                        output.text(format!("\n{}", text.trim_end()))?;
                     }
                 }
                 None if self.json => {}

@@ -153,8 +153,7 @@ mod tests {
                 waiting("c", "for dataset"),
             ],
         };
-        let lines: Vec<String> =
-            standing(&status, 100_000).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+        let lines: Vec<String> = standing(&status, 100_000).iter().map(|line| crate::terminal::plain(line)).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"
         feb08 run 20260208-153012-3f2a (workflows/feb08.yaml), process 123, for 1 min 40 s
           5 of 24 instances: 4 cached, 1 out of memory

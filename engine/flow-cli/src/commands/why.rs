@@ -125,8 +125,7 @@ mod tests {
     #[test]
     fn reasons_are_listed() {
         let state = State::Run(vec![Reason::PluginRebuilt("torch".into()), Reason::Forced]);
-        let plain: Vec<String> =
-            explain(&["solo"], &state).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+        let plain: Vec<String> = explain(&["solo"], &state).iter().map(|line| crate::terminal::plain(line)).collect();
         assert_eq!(plain, ["solo: would run", "  - plugin torch was rebuilt", "  - forced"]);
     }
 }

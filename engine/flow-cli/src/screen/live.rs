@@ -9,6 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::estimate::remaining;
 use super::view::{Attempt, View};
+use crate::terminal::shown;
 use crate::words;
 
 /// At most this many bars; more attempts are counted.
@@ -54,10 +55,10 @@ impl Live {
             });
             bar.set_prefix(words::fit(&view.label(attempt.instance), 32));
             bar.set_position((attempt.fraction.unwrap_or(0.0).clamp(0.0, 1.0) * LENGTH as f64) as u64);
-            bar.set_message(attempt_line(view, attempt));
+            bar.set_message(shown(&attempt_line(view, attempt)));
         }
-        self.waiting.set_message(waiting_line(view, running.len()));
-        self.total.set_message(total_line(view));
+        self.waiting.set_message(shown(&waiting_line(view, running.len())));
+        self.total.set_message(shown(&total_line(view)));
     }
 
     /// A line of a set-up: only the last one is shown, for there are thousands.
@@ -68,7 +69,7 @@ impl Live {
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        bar.set_message(format!("{plugin}: {}", line.trim_end()));
+        bar.set_message(shown(&format!("{plugin}: {}", line.trim_end())));
     }
 
     /// The set-up is over.

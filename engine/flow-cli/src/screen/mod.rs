@@ -16,6 +16,7 @@ use flow_core::{JournalLine, RunEvent};
 use flow_exec::Update;
 
 use crate::output::{FAINT, Output, styled};
+use crate::terminal::printed;
 
 pub(crate) use lines::event_line;
 pub(crate) use summary::{Ended, summary};
@@ -99,6 +100,7 @@ impl<'a> Screen<'a> {
     }
 
     fn setup_line(&mut self, plugin: &str, line: &str) -> io::Result<()> {
+        let line = &*printed(line);
         let first = self.setup.as_deref() != Some(plugin);
         if first {
             self.setup = Some(plugin.to_owned());

@@ -92,7 +92,7 @@ fn journal() -> Vec<JournalLine> {
 }
 
 fn plain(text: &str) -> String {
-    anstream::adapter::strip_str(text).to_string()
+    crate::terminal::plain(text)
 }
 
 #[test]
@@ -205,4 +205,46 @@ fn waiting_steps_take_as_long_as_their_like() {
     }
     // Two more of `solo`, which took 41 s; `table` is unknown.
     assert_eq!(estimate::remaining(&view), Some((82.0, true)));
+}
+
+/// Puts `by` before every text of the run that is none of a fixed kind.
+fn stain(value: &mut Value, key: &str, by: &str) {
+    const FIXED: [&str; 8] = ["event", "fingerprint", "outcome", "state", "mode", "from", "uuid", "gpus"];
+    match value {
+        Value::String(text) if !FIXED.contains(&key) => *text = format!("{by}{text}"),
+        Value::Array(all) => all.iter_mut().for_each(|one| stain(one, key, by)),
+        Value::Object(map) => map.iter_mut().for_each(|(key, one)| stain(one, key, by)),
+        _ => {}
+    }
+}
+
+#[test]
+fn whatever_a_journal_holds_a_run_looks_the_same() {
+    let screen = |by: &str| {
+        let mut view = View::default();
+        let mut out = Vec::new();
+        for line in journal() {
+            let mut json = serde_json::to_value(&line).unwrap();
+            stain(&mut json, "", by);
+            let line = serde_json::from_value(json).unwrap();
+            view.event(&line);
+            view.progress(AttemptId(0), Some(0.5), format!("{by}epoch"));
+            view.waiting = vec![(format!("{by}a"), format!("{by}for b"))];
+            out.extend(event_line(&view, &line));
+            out.extend(live::words(&view));
+        }
+        let published = vec![(format!("{by}README.md"), true)];
+        let ended = Ended { run: by.into(), exit: Some(1), all: false, published, made: vec![], unchanged: None };
+        out.extend(summary(&view, &ended, false, &mut |_, folder| vec![format!("{by}{folder}")]));
+        out.iter().map(|line| crate::terminal::painted(line)).collect::<Vec<_>>()
+    };
+    let colours = |line: &str| line.matches('\x1b').count();
+    let plain: Vec<usize> = screen("x").iter().map(|line| colours(line)).collect();
+    for by in ["\x1b[31m", "\u{9b}2J", "a\nerror: b\r", "\x1b]0;title\x07", "\u{202e}\0\u{2028}", "\x1b[0m"] {
+        let out = screen(by);
+        let hidden = out.iter().flat_map(|line| line.chars()).find(|c| *c != '\x1b' && flow_core::is_hidden(*c));
+        assert_eq!(hidden, None, "{by:?}");
+        assert_eq!(out.iter().map(|line| colours(line)).collect::<Vec<_>>(), plain, "{by:?}");
+        assert!(out.iter().any(|line| line.contains(&*flow_core::visible(by))), "{by:?} is seen");
+    }
 }

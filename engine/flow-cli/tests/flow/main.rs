@@ -9,6 +9,7 @@ mod examples;
 mod expressions;
 mod faults;
 mod gpus;
+mod hostile;
 mod kill;
 mod lies;
 mod logs;

@@ -1,0 +1,299 @@
+//! Text made safe for a terminal. What flow styles is styled and lines end where flow ends them; all else that could move,
+//! hide, turn or colour what stands around it is written out, `\u{9b}`. Of what a program printed its colours may stay. Prints
+//! nothing.
+
+use std::fmt::Display;
+use std::hash::BuildHasher;
+use std::sync::LazyLock;
+
+use anstyle::{AnsiColor, Style};
+use flow_core::{is_hidden, visible, visible_but};
+
+/// How words look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paint(u32);
+
+/// Bold.
+pub(crate) const STRONG: Paint = Paint(0);
+/// For what went well.
+pub(crate) const GOOD: Paint = Paint(1);
+/// For what did not.
+pub(crate) const BAD: Paint = Paint(2);
+/// For what is worth a look.
+pub(crate) const NOTE: Paint = Paint(3);
+/// For what matters less.
+pub(crate) const FAINT: Paint = Paint(4);
+
+const STYLES: [Style; 5] = [
+    Style::new().bold(),
+    AnsiColor::Green.on_default(),
+    AnsiColor::Red.on_default().bold(),
+    AnsiColor::Yellow.on_default(),
+    Style::new().dimmed(),
+];
+
+/// Where styles begin and end is marked in a line by characters that mean nothing, and that nobody who writes a name or a message
+/// can know: each process takes others.
+static MARKS: LazyLock<u32> =
+    LazyLock::new(|| 0x10_0000 + (std::hash::RandomState::new().hash_one(()) % 0x1ff0) as u32 * 8);
+
+fn mark(number: u32) -> char {
+    char::from_u32(*MARKS + number).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+/// The style that a character begins, or the end of one.
+fn marked(c: char) -> Option<Option<&'static Style>> {
+    let number = u32::from(c).checked_sub(*MARKS).filter(|number| *number <= STYLES.len() as u32)?;
+    Some(STYLES.get(number as usize))
+}
+
+/// A word in a style, for a line that is to be printed.
+pub(crate) fn styled(paint: Paint, text: impl Display) -> String {
+    format!("{}{text}{}", mark(paint.0), mark(STYLES.len() as u32))
+}
+
+/// A line as it will be seen, styles still marked: what was unsafe in it has the width that it will have.
+pub(crate) fn shown(line: &str) -> String {
+    visible_but(line, &['\t']).into_owned()
+}
+
+/// A line without its styles.
+pub(crate) fn plain(line: &str) -> String {
+    line.chars().filter(|c| marked(*c).is_none()).collect()
+}
+
+/// A line for the terminal.
+pub(crate) fn painted(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    for c in shown(line).chars() {
+        match marked(c) {
+            Some(Some(style)) => out.push_str(&style.render().to_string()),
+            Some(None) => out.push_str(&anstyle::Reset.render().to_string()),
+            None => out.push(c),
+        }
+    }
+    out
+}
+
+/// Several lines of flow's own for the terminal. What they quote begins no line: one that stands at the margin without being the
+/// first is set in from it.
+pub(crate) fn message(text: &str) -> String {
+    let lines = text.split('\n').map(|line| painted(line.trim_end_matches('\r')));
+    let set_in = |(at, line): (usize, String)| match at > 0 && !line.is_empty() && !line.starts_with([' ', '\t']) {
+        true => format!("  {line}"),
+        false => line,
+    };
+    lines.enumerate().map(set_in).collect::<Vec<_>>().join("\n")
+}
+
+/// Text whose colours somebody of ours wrote already.
+pub(crate) fn coloured(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("\x1b[") {
+        let (before, sequence) = rest.split_at(at);
+        out.push_str(&visible_but(before, &['\n', '\t']));
+        let end = sequence[2..].find(|c: char| !c.is_ascii_digit() && c != ';').map_or(sequence.len(), |end| end + 2);
+        let (sequence, after) = match sequence[end..].starts_with('m') {
+            true => sequence.split_at(end + 1),
+            false => sequence.split_at(2),
+        };
+        out.push_str(&if sequence.ends_with('m') { sequence.into() } else { visible(sequence) });
+        rest = after;
+    }
+    out + &visible_but(rest, &['\n', '\t'])
+}
+
+/// What a program printed, looked through piece by piece: its text, its blanks and ends of lines, and colours. What would move
+/// the cursor, name the window, make links or change the terminal is taken out.
+#[derive(Debug, Default)]
+pub(crate) struct Program {
+    state: State,
+    /// The begin of a character whose rest has not come yet.
+    begun: Vec<u8>,
+    colours: bool,
+    coloured: bool,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Text,
+    /// Behind an escape.
+    Escape,
+    /// A control sequence; its parameters, while it can be a colour.
+    Control(Option<String>),
+    /// A string for the terminal: a title, a link.
+    Words,
+}
+
+impl Program {
+    /// With the colours.
+    pub(crate) fn with_colours() -> Self {
+        Program { colours: true, ..Program::default() }
+    }
+
+    /// What can be shown of the next bytes.
+    pub(crate) fn text(&mut self, bytes: &[u8]) -> String {
+        let mut out = String::with_capacity(bytes.len());
+        let mut all = std::mem::take(&mut self.begun);
+        all.extend_from_slice(bytes);
+        let mut rest = &all[..];
+        loop {
+            let (valid, bad) = match std::str::from_utf8(rest) {
+                Ok(text) => (text.len(), 0),
+                Err(e) if e.error_len().is_none() => {
+                    self.begun = rest[e.valid_up_to()..].to_vec();
+                    (e.valid_up_to(), 0)
+                }
+                Err(e) => (e.valid_up_to(), e.error_len().unwrap_or(1)),
+            };
+            String::from_utf8_lossy(&rest[..valid]).chars().for_each(|c| self.take(c, &mut out));
+            if bad == 0 {
+                return out;
+            }
+            self.take(char::REPLACEMENT_CHARACTER, &mut out);
+            rest = &rest[valid + bad..];
+        }
+    }
+
+    /// The end of colours that the program left on.
+    pub(crate) fn end(&mut self) -> String {
+        match std::mem::take(&mut self.coloured) {
+            true => anstyle::Reset.render().to_string(),
+            false => String::new(),
+        }
+    }
+
+    fn take(&mut self, c: char, out: &mut String) {
+        // The end of a line ends what was begun, or the rest of the log could be swallowed.
+        if c == '\n' {
+            self.state = State::Text;
+        }
+        let state = std::mem::take(&mut self.state);
+        self.state = match (state, c) {
+            (_, '\x1b') => State::Escape,
+            (_, '\u{9b}') | (State::Escape, '[') => State::Control(Some(String::new())),
+            (_, '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}') | (State::Escape, ']' | 'P' | 'X' | '^' | '_') => {
+                State::Words
+            }
+            (State::Escape, ' '..='/') => State::Escape,
+            (State::Escape, _) => State::Text,
+            (State::Words, '\x07' | '\u{9c}') => State::Text,
+            (State::Words, _) => State::Words,
+            (State::Control(Some(mut sign)), '0'..='9' | ';' | ':') if sign.len() < 64 => {
+                sign.push(c);
+                State::Control(Some(sign))
+            }
+            (State::Control(Some(sign)), 'm') => {
+                if self.colours {
+                    out.push_str(&format!("\x1b[{sign}m"));
+                    self.coloured = true;
+                }
+                State::Text
+            }
+            (State::Control(_), '@'..='~') => State::Text,
+            (State::Control(_), _) => State::Control(None),
+            (State::Text, '\n' | '\t' | '\r') => {
+                out.push(c);
+                State::Text
+            }
+            (State::Text, c) => {
+                match is_hidden(c) {
+                    true if c.is_control() => {}
+                    true => out.extend(c.escape_default()),
+                    false => out.push(c),
+                }
+                State::Text
+            }
+        };
+    }
+}
+
+/// The text of a line that a program printed, as it stood on its screen in the end: what it wrote over is gone.
+pub(crate) fn printed(line: &str) -> String {
+    let text = Program::default().text(line.as_bytes());
+    text.rsplit('\r').find(|part| !part.trim().is_empty()).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_what_flow_styles_is_styled() {
+        let name = "\x1b[31ma\x1b]0;t\x07\u{9b}1m\n\u{202e}";
+        let line = format!("{} {name}", styled(GOOD, name));
+        let written = r"\u{1b}[31ma\u{1b}]0;t\u{7}\u{9b}1m\n\u{202e}";
+        assert_eq!(painted(&line), format!("\x1b[32m{written}\x1b[0m {written}"));
+        assert_eq!(plain(&shown(&line)), format!("{written} {written}"));
+        assert_eq!(painted("\u{100000}\u{10ffff}a"), "\u{100000}\\u{10ffff}a");
+    }
+
+    #[test]
+    fn what_is_quoted_forges_no_line() {
+        let told = message("error: `a\nhint: b\n\n  | c\r\nerror: d`\r");
+        assert_eq!(told, "error: `a\n  hint: b\n\n  | c\n  error: d`");
+    }
+
+    #[test]
+    fn colours_of_ours_pass() {
+        let text = "\x1b[1;31merror\x1b[0m: \x1b[2Jx\x1b]8;;y\x07\n\x1b[";
+        assert_eq!(coloured(text), "\x1b[1;31merror\x1b[0m: \\u{1b}[2Jx\\u{1b}]8;;y\\u{7}\n\\u{1b}[");
+    }
+
+    #[test]
+    fn of_a_program_its_text_and_colours_are_seen() {
+        let log = b"\x1b[31mred\x1b[0m\ta\r\n\x1b[2J\x1b[1;1Hb\x1b]0;title\x07c\x1b]8;;http://x\x1b\\d\x1b(0e\x9b1mf\xc2\x9b1mg\
+            \x1bP1$q\x1b\\h\x07\x08\x1b[?1049hi\x1b[>4;1mj\xe6\x89\xb9\x1b]0;no end\nk\xe2\x80\xael\x1b[31";
+        let seen = "\x1b[31mred\x1b[0m\ta\r\nbcde\u{fffd}1mf\x1b[1mghij批\nk\\u{202e}l";
+        assert_eq!(Program::with_colours().text(log), seen);
+        let mut program = Program::with_colours();
+        let pieces: String = log.iter().map(|byte| program.text(&[*byte])).collect();
+        assert_eq!((pieces.as_str(), program.end().as_str(), program.end().as_str()), (seen, "\x1b[0m", ""));
+        assert_eq!(printed("10 %\r\x1b[32m20 %\x1b[0m\r"), "20 %");
+        assert_eq!(printed("\x1b[31mok\u{7}"), "ok");
+    }
+
+    /// What is left of a text without colours has nothing hidden in it but `except`.
+    fn safe(text: &str, except: &[char]) -> bool {
+        let mut rest = text.split("\x1b[");
+        let begin = rest.next().unwrap_or_default();
+        let colour =
+            |part: &str| part.trim_start_matches(|c: char| c.is_ascii_digit() || ";:".contains(c)).starts_with('m');
+        !begin.contains(|c| is_hidden(c) && !except.contains(&c))
+            && rest.all(|part| colour(part) && !part.contains(|c| is_hidden(c) && !except.contains(&c)))
+    }
+
+    proptest::proptest! {
+        /// Whatever a line holds, and in whatever pieces a program prints it.
+        #[test]
+        fn nothing_gets_through(
+            parts in proptest::collection::vec(proptest::prop_oneof![
+                proptest::sample::select(&["\x1b[31m", "\x1b]8;;x\x07", "\x1b", "\u{9b}", "\x1b[2J", "\x1bP", "\x1b\\", "\u{9d}0;", "\n", "m"][..])
+                    .prop_map(str::to_owned),
+                any::<char>().prop_map(String::from),
+                "\\PC{0,8}",
+            ], 0..12),
+            bytes in proptest::collection::vec(any::<u8>(), 0..64),
+        ) {
+            let text = parts.concat();
+            let line = painted(&styled(GOOD, &text));
+            prop_assert!(safe(&line, &['\t']), "{:?}", line);
+            prop_assert_eq!(line.matches('\x1b').count(), 2);
+            prop_assert!(safe(&message(&text), &['\t', '\n']), "{:?}", text);
+            prop_assert!(safe(&coloured(&text), &['\t', '\n']), "{:?}", text);
+            let rows = vec![vec![text.clone(), styled(GOOD, &text), String::new()]];
+            prop_assert!(safe(&painted(&crate::words::columns(&rows).concat()), &['\t']));
+            let bytes = [text.as_bytes(), &bytes].concat();
+            let whole = Program::with_colours().text(&bytes);
+            prop_assert!(safe(&whole, &['\t', '\n', '\r']), "{:?}", whole);
+            let mut program = Program::with_colours();
+            let pieces: String = bytes.chunks(3).map(|piece| program.text(piece)).collect();
+            prop_assert_eq!(pieces, whole);
+            prop_assert!(safe(&printed(&text), &['\t', '\n']));
+        }
+    }
+}
