@@ -145,6 +145,9 @@ fn a_link_that_another_user_left_in_place_of_the_store_is_not_followed() {
     std::os::unix::fs::lchown(space.path("shared/.flow"), Some(STRANGER), None).unwrap();
     refused(&space.flow(["run", "shared/plain.yaml"]), &["shared/.flow` belongs to ", "uid 65534"]);
     assert_eq!(files_below(&space.path("precious")).len(), 1, "nothing was written there");
+    fs::rename(space.path("precious"), space.path("elsewhere")).unwrap();
+    refused(&space.flow(["run", "shared/plain.yaml"]), &["shared/.flow` belongs to ", "uid 65534"]);
+    fs::rename(space.path("elsewhere"), space.path("precious")).unwrap();
     fs::remove_file(space.path("shared/.flow")).unwrap();
     symlink(space.path("precious"), space.path("shared/.flow")).unwrap();
     space.flow(["run", "shared/plain.yaml"]).expect(0);
