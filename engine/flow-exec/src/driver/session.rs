@@ -15,7 +15,7 @@ use flow_core::{
 
 use crate::{
     ExecError, Workspace, hardware, plugins,
-    secrets::{Secrets, Unhidable},
+    secrets::{Secrets, Unhidable, line_that_tells},
     text,
 };
 
@@ -171,14 +171,13 @@ impl Session {
         let mut values = Vec::new();
         for name in self.secrets() {
             let Ok(value) = std::env::var(name) else { continue };
-            let one = Secrets::new(vec![value.clone()]);
-            let line = self.workflow.source().text.lines().zip(1..).find(|(line, _)| one.tells(line));
+            let source = self.workflow.source();
             let mut params = self.expansion.params.iter();
-            let place = match line {
-                Some((_, n)) => Some(format!("line {n} of `{}`", self.workflow.source().path)),
-                None => params
-                    .find(|(_, value)| one.tells(&value.to_string()))
-                    .map(|(param, _)| format!("the parameter `{param}`")),
+            let place = if let Some(line) = line_that_tells(&value, &source.text) {
+                Some(format!("line {line} of `{}`", source.path))
+            } else {
+                let param = params.find(|(_, set)| line_that_tells(&value, &set.to_string()).is_some());
+                param.map(|(param, _)| format!("the parameter `{param}`"))
             };
             if let Some(place) = place {
                 return Err(ExecError::Usage(format!(

@@ -60,6 +60,14 @@ impl Unhidable {
     }
 }
 
+/// The number of the line, from 1, in which a text begins to tell a value. All lines of the value must stand in it: of a configuration
+/// that is secret as a whole some stand in many texts.
+pub(crate) fn line_that_tells(value: &str, text: &str) -> Option<usize> {
+    let parts: Vec<Secrets> = lines(value).map(|line| Secrets::new(vec![line.to_owned()])).collect();
+    let told = parts.iter().all(|part| part.stand_in(text));
+    text.lines().zip(1..).find(|(line, _)| told && parts.iter().any(|part| part.stand_in(line))).map(|(_, n)| n)
+}
+
 fn lines(value: &str) -> impl Iterator<Item = &str> {
     value.lines().map(str::trim).filter(|line| line.chars().count() >= SHORTEST)
 }
@@ -101,7 +109,7 @@ impl Secrets {
     }
 
     /// Whether one stands in a text.
-    pub(crate) fn tells(&self, text: &str) -> bool {
+    fn stand_in(&self, text: &str) -> bool {
         self.finder.as_ref().is_some_and(|finder| finder.automaton.is_match(text))
     }
 }
@@ -168,7 +176,6 @@ mod tests {
         assert_eq!(hidden("-----KEY-----\r\nabc\r\nfirst of it\r\n"), "***\r\nabc\r\n***\r\n");
         assert_eq!(hidden("-----KEY-----\nabc\nfirst of it\n"), "***\n");
         assert_eq!(hidden("nothing"), "nothing");
-        assert!(secrets.tells("a s3cr3t-1") && !secrets.tells("a s3cr3t"));
         assert_eq!(format!("{secrets:?}"), "5 secrets");
     }
 
@@ -223,6 +230,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_text_tells_a_value_by_all_of_its_lines() {
+        let key = "name: prod\nMIIEvQ+IBADAN\nab\n";
+        assert_eq!(line_that_tells(key, "env:\n  name: prod\n"), None);
+        assert_eq!(line_that_tells(key, "env:\n  name: prod\n  key: |\n    MIIEvQ%2BIBADAN\n"), Some(2));
+        assert_eq!(line_that_tells("hunter2-hunter2", "url: \"me:hunter2-hunter2@host\""), Some(1));
+        assert_eq!(line_that_tells("short", "short"), None);
     }
 
     proptest! {
