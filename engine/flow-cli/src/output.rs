@@ -1,5 +1,5 @@
 //! Where words go: results to standard output, everything else to standard error. The only file that prints: nothing gets out
-//! that is not safe for a terminal, but JSON and what a program printed into a pipe. Knows no command.
+//! that is not safe for a terminal, but what a program printed, into a pipe. Knows no command.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal, Read, Write};

@@ -105,7 +105,10 @@ fn text(steps: &Steps<'_>) -> String {
 
 // Names of steps are [a-z][a-z0-9_]*: nothing to quote in either language.
 fn dot(workflow: &str, steps: &Steps<'_>) -> String {
-    let mut out = format!("digraph \"{}\" {{\n  rankdir=LR;\n  node [shape=box];\n", workflow.replace('"', "'"));
+    let mut out = format!(
+        "digraph \"{}\" {{\n  rankdir=LR;\n  node [shape=box];\n",
+        workflow.replace('\\', "\\\\").replace('"', "'")
+    );
     for (name, count, needs) in steps {
         out.push_str(&format!("  {name} [label=\"{}\"];\n", named(name, *count)));
         for need in needs {

@@ -30,7 +30,9 @@ Examples:
   flow logs solo                         what its instances printed in the last run
   flow logs 'solo[version=v7,batch=16]' -f
 
-Of what a program prints, the first 64 MiB and the newest 192 MiB are kept.")]
+Of what a program prints, the first 64 MiB and the newest 192 MiB are kept. Into a pipe or a file go the bytes as they
+were printed; on a terminal text and colours are shown, and what would move the cursor, name the window or make links is
+left out.")]
 pub(crate) struct Logs {
     /// A step, or an instance such as 'solo[batch=16]'
     step: String,

@@ -27,7 +27,7 @@ pub(crate) struct ReportWith {
     /// More lines of the set-up list, in Markdown: what flow cannot know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) setup: Vec<SetupWith>,
-    /// The text of a template of the author's, in place of the built-in one.
+    /// The text of a template of the author's, in place of the built-in one. What it is given is finished Markdown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) template: Option<String>,
 }
