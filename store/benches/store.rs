@@ -4,7 +4,7 @@ use std::{fs, ops::ControlFlow, path::Path, time::SystemTime};
 
 use divan::{Bencher, counter::ItemsCount};
 use flow_core::{Digest, RunId};
-use flow_store::{Holder, Inputs, Rested, Results, Snapshot, Store, StoreDir};
+use flow_store::{Holder, Inputs, ProcessIdentity, Rested, Results, Snapshot, Store, StoreDir};
 use serde_json::json;
 
 #[path = "../tests/store/common.rs"]
@@ -44,7 +44,7 @@ fn record_and_flush_one_by_one(bencher: Bencher) {
         .counter(ItemsCount::new(FILES))
         .with_inputs(|| {
             let dir = common::scratch();
-            let me = Holder { pid: 1, doing: String::new(), run: None, since: String::new() };
+            let me = Holder { process: ProcessIdentity::own(), doing: String::new(), run: None, since: String::new() };
             let store = Store::open(dir.path(), &me, |_| ControlFlow::Break(())).unwrap();
             let results: Vec<_> = (0..FILES as u64).map(|n| common::result(&format!("copy[n={n}]"), n)).collect();
             let journal = store.begin(&RunId("r".into())).unwrap();
@@ -61,7 +61,7 @@ fn record_and_flush_one_by_one(bencher: Bencher) {
 #[divan::bench(sample_count = 5)]
 fn look_up(bencher: Bencher) {
     let dir = common::scratch();
-    let me = Holder { pid: 1, doing: String::new(), run: None, since: String::new() };
+    let me = Holder { process: ProcessIdentity::own(), doing: String::new(), run: None, since: String::new() };
     let store = Store::open(dir.path(), &me, |_| ControlFlow::Break(())).unwrap();
     let results: Vec<_> = (0..FILES as u64).map(|n| common::result(&format!("copy[n={n}]"), n)).collect();
     let journal = store.begin(&RunId("r".into())).unwrap();

@@ -3,11 +3,15 @@
 
 use std::{
     fs::{self, File},
+    hash::{BuildHasher, RandomState},
     io,
     ops::ControlFlow,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use flow_core::RunId;
@@ -174,10 +178,11 @@ impl StoreDir {
         })
     }
 
-    /// A name in `folder` that nobody else uses.
+    /// A name in `folder` that nobody else uses: by chance, for in another container somebody else has our process's number.
     pub(crate) fn temporary(&self, folder: &Path) -> PathBuf {
+        static OWN: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        folder.join(format!(".tmp-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
+        folder.join(format!(".tmp-{:016x}-{}", *OWN, NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
     pub(crate) fn db(&self) -> PathBuf {

@@ -2,7 +2,7 @@
 //! written in the file is for people only.
 
 use std::{
-    fmt, fs,
+    fmt,
     fs::File,
     io::{Read, Seek, Write},
     ops::ControlFlow,
@@ -17,7 +17,7 @@ use nix::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Result, StoreDir, StoreError};
+use crate::{ProcessIdentity, Result, Standing, StoreDir, StoreError};
 
 /// How often a waiting process looks again.
 const POLL: Duration = Duration::from_millis(100);
@@ -29,7 +29,8 @@ const PATIENCE: (u32, u32) = (30, 3);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// Its process.
-    pub pid: u32,
+    #[serde(flatten)]
+    pub process: ProcessIdentity,
     /// What it does: `flow run workflows/feb08.yaml`.
     pub doing: String,
     /// Its run, if it is one.
@@ -41,7 +42,7 @@ pub struct Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "process {} (`{}`", self.pid, self.doing)?;
+        write!(f, "{} (`{}`", self.process.words(), self.doing)?;
         if let Some(run) = &self.run {
             write!(f, ", run {run}")?;
         }
@@ -89,7 +90,8 @@ impl StoreDir {
                 Err((_, errno)) => return Err(StoreError::io("lock", &path)(errno.into())),
             };
             let holder = read_holder(file.try_clone().map_err(StoreError::io("read", &path))?);
-            let patience = if is_alive(holder.pid) { PATIENCE.1 } else { PATIENCE.0 };
+            let is_dead = holder.process.standing() == Standing::Dead;
+            let patience = if is_dead { PATIENCE.0 } else { PATIENCE.1 };
             if tries < patience {
                 tries += 1;
             } else if waiting(&holder).is_break() {
@@ -115,21 +117,12 @@ impl StoreDir {
     }
 }
 
-/// The process runs; one that has ended and is only waited for by its parent does not.
-pub(crate) fn is_alive(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
-    // `123 (its name) S …`; the name can hold anything.
-    stat.is_ok_and(|stat| {
-        !matches!(stat.rsplit(") ").next().and_then(|rest| rest.chars().next()), Some('Z' | 'X' | 'x'))
-    })
-}
-
 fn read_holder(mut file: File) -> Holder {
     let mut text = String::new();
     let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
     read.ok().and_then(|_| serde_json::from_str(&text).ok()).unwrap_or_else(|| Holder {
         // Between taking the lock and writing into it, for a moment.
-        pid: 0,
+        process: ProcessIdentity { pid: 0, boot: String::new(), namespace: String::new(), started: 0 },
         doing: "flow".into(),
         run: None,
         since: "just now".into(),

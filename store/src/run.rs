@@ -4,12 +4,13 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use flow_core::{AttemptId, InstanceId, JOURNAL_FORMAT, JournalLine, RunEvent, RunId};
-use nix::errno::Errno;
+use nix::{errno::Errno, unistd::Uid};
 use serde::{Deserialize, Serialize};
 
 use crate::{Result, StoreDir, StoreError};
@@ -45,12 +46,15 @@ impl RunDir {
         self.path.join("status.json")
     }
 
-    /// Makes the folder of a new run, and its journal.
+    /// Begins a new run: makes its journal, and its folder where the name was not taken before.
     ///
     /// # Errors
-    /// It exists already; the disk is full.
+    /// It has begun already; the disk is full.
     pub fn create(&self) -> Result<Journal> {
-        fs::create_dir(&self.path).map_err(StoreError::io("create", &self.path))?;
+        match fs::create_dir(&self.path) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(StoreError::io("create", &self.path)(e)),
+            _ => {}
+        }
         let path = self.journal();
         let file =
             File::options().append(true).create_new(true).open(&path).map_err(StoreError::io("create", &path))?;
@@ -70,6 +74,53 @@ impl RunDir {
         let Some(mut lines) = self.lines(0)? else { return Ok(None) };
         let first = lines.next_bytes()?.and_then(|line| serde_json::from_slice::<serde_json::Value>(line).ok());
         Ok(first.and_then(|line| Some(line.get("flow")?.as_str()?.to_owned())))
+    }
+
+    /// Takes the name of a new run, so that it can be told to end before it has begun.
+    pub(crate) fn name(&self) -> Result<()> {
+        fs::create_dir(&self.path).map_err(StoreError::io("create", &self.path))
+    }
+
+    /// The run has not begun, and will not: leaves nothing of it. Says whether that was so.
+    pub fn unname(&self) -> bool {
+        End::ALL.into_iter().for_each(|end| drop(fs::remove_file(self.ask(end))));
+        fs::remove_dir(&self.path).is_ok()
+    }
+
+    fn ask(&self, end: End) -> PathBuf {
+        self.path.join(match end {
+            End::Soon => "cancel",
+            End::Now => "cancel-now",
+        })
+    }
+
+    /// Asks the run to end, by a file: a process in another container could not be reached in another way, and no other process
+    /// can be hit by it.
+    ///
+    /// # Errors
+    /// The folder is somebody else's; the disk is full; the run has just ended and was removed.
+    pub fn tell_to_end(&self, end: End) -> Result<()> {
+        let path = self.ask(end);
+        match File::options().write(true).create_new(true).open(&path) {
+            // It was asked before, and has not heard of it yet.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            made => made.map(drop).map_err(StoreError::io("write", &path)),
+        }
+    }
+
+    /// It was asked to end, and has not taken note.
+    pub fn is_told_to_end(&self) -> bool {
+        End::ALL.into_iter().any(|end| self.ask(end).symlink_metadata().is_ok())
+    }
+
+    /// What was asked of the run since this was called last. Only who may signal its process may ask: its user, or root.
+    pub fn take_end(&self) -> Option<End> {
+        let us = Uid::effective().as_raw();
+        let asked = End::ALL.into_iter().filter(|end| {
+            let asked = self.ask(*end).symlink_metadata().is_ok_and(|file| [us, 0].contains(&file.uid()));
+            asked && fs::remove_file(self.ask(*end)).is_ok()
+        });
+        asked.max()
     }
 
     /// Replaces the status file. Not more than a few times a second.
@@ -160,6 +211,19 @@ impl Lines {
         let path = self.path.clone();
         self.next_bytes()?.map(|line| parse(&path, line)).transpose()
     }
+}
+
+/// How a run is to end, as Ctrl-C in its terminal would have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// Nothing new is started, and what runs has a few seconds; asked again, none.
+    Soon,
+    /// What runs is killed.
+    Now,
+}
+
+impl End {
+    const ALL: [End; 2] = [End::Soon, End::Now];
 }
 
 /// What of a journal could not be read.

@@ -65,9 +65,16 @@ impl Store {
     ) -> Result<(Store, RunId)> {
         let dir = StoreDir::create(path)?;
         let mut lock = Held(dir.lock(me, waiting)?);
-        let run = name(&dir.runs()?);
+        let mut runs = dir.runs()?;
+        // Those that ended before they had begun are no runs.
+        while runs.pop_if(|run| dir.run(run).unname()).is_some() {}
+        let run = name(&runs);
+        dir.run(&run).name()?;
         dir.tell(&mut lock.0, &Holder { run: Some(run.clone()), ..me.clone() })?;
-        let store = Store::with(dir, lock).map_err(|(_, error)| error)?;
+        let store = Store::with(dir.clone(), lock).map_err(|(_, error)| {
+            dir.run(&run).unname();
+            error
+        })?;
         Ok((store, run))
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use flow_core::{JournalLine, RunEvent, RunId, RunStart};
 use flow_exec::{Knowledge, Session, SessionRequest, Workspace, clock};
-use flow_store::{Holder, Rebuilt, Replay, Results, RunDir, Store, StoreDir, StoreError};
+use flow_store::{Holder, ProcessIdentity, Rebuilt, Replay, Results, RunDir, Store, StoreDir, StoreError};
 
 use crate::args::{About, Global, OfRun, Selection};
 use crate::error::CliError;
@@ -131,7 +131,7 @@ pub(crate) fn mended(rebuilt: Option<&Rebuilt>, output: &mut Output) -> Result<(
 
 /// Who this process is, for whoever finds the store in use.
 pub(crate) fn me() -> Holder {
-    Holder { pid: std::process::id(), doing: doing(), run: None, since: clock::local_time() }
+    Holder { process: ProcessIdentity::own(), doing: doing(), run: None, since: clock::local_time() }
 }
 
 /// The command line, as others are told who find the store in use.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use flow_core::{Digest, InstanceId, JournalLine, RunEvent, RunId, StepResult};
-use flow_store::{Batch, Holder, Journal, Store, StoreError};
+use flow_store::{Batch, Holder, Journal, ProcessIdentity, Store, StoreError};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -18,7 +18,7 @@ pub(crate) fn scratch() -> TempDir {
 
 pub(crate) fn me(doing: &str) -> Holder {
     Holder {
-        pid: std::process::id(),
+        process: ProcessIdentity::own(),
         doing: doing.into(),
         run: Some(RunId("20260208-153012-3f2a".into())),
         since: "15:30:12".into(),

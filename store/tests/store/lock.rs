@@ -42,7 +42,7 @@ fn a_second_process_is_told_who_holds_the_store() {
         error.to_string().replace(&*dir.path().to_string_lossy(), "STORE").replace(&child.id().to_string(), "PID");
     insta::assert_snapshot!(text, @"the store `STORE` is in use by process PID (`flow run b.yaml`, run 20260208-153012-3f2a, since 15:30:12); wait for it, cancel it with `flow cancel`, or give another one with --store");
     let holder = StoreDir::existing(dir.path()).unwrap().unwrap().holder().unwrap().unwrap();
-    assert_eq!((holder.pid, holder.doing.as_str()), (child.id(), "flow run b.yaml"));
+    assert_eq!((holder.process.pid, holder.doing.as_str()), (child.id(), "flow run b.yaml"));
 
     // Whoever waits gets it when the other is gone; and a killed one needs no help.
     let mut asked = 0;

@@ -1,11 +1,11 @@
 //! Journals and status files: whole lines or none, whoever reads them and whenever.
 
-use std::{fs, io::Write};
+use std::{fs, io::Write, ops::ControlFlow};
 
 use flow_core::{InstanceId, JournalLine, Outcome, RunEvent, RunId};
-use flow_store::{Follow, RunDir, Status, StoreDir, StoreError, Unread};
+use flow_store::{End, Follow, RunDir, Status, Store, StoreDir, StoreError, Unread};
 
-use crate::common::scratch;
+use crate::common::{me, scratch};
 
 fn settled(n: u32) -> JournalLine {
     let event =
@@ -99,4 +99,45 @@ fn runs_are_listed_by_time_with_their_status() {
     assert_eq!(run.status().unwrap(), Some(status));
     assert_eq!(fs::read_dir(run.path()).unwrap().count(), 2, "nothing half written is left");
     assert_eq!(StoreDir::existing(&dir.path().join("nothing")).unwrap().map(|_| ()), None);
+}
+
+#[test]
+fn a_run_is_told_to_end_by_a_file_that_it_takes() {
+    let dir = scratch();
+    let store = StoreDir::create(dir.path()).unwrap();
+    let run = store.run(&RunId("20260208-1".into()));
+    run.create().unwrap();
+    assert_eq!((run.is_told_to_end(), run.take_end()), (false, None));
+    run.tell_to_end(End::Soon).unwrap();
+    run.tell_to_end(End::Soon).unwrap();
+    assert!(run.is_told_to_end());
+    assert_eq!((run.take_end(), run.take_end()), (Some(End::Soon), None));
+    run.tell_to_end(End::Soon).unwrap();
+    run.tell_to_end(End::Now).unwrap();
+    assert_eq!((run.take_end(), run.is_told_to_end()), (Some(End::Now), false));
+    let by_hand = std::os::unix::fs::chown(run.path(), Some(0), None).is_ok();
+    if by_hand {
+        let file = run.path().join("cancel");
+        fs::write(&file, "").unwrap();
+        std::os::unix::fs::chown(&file, Some(4711), None).unwrap();
+        assert_eq!(run.take_end(), None, "somebody else's word");
+    } else {
+        println!("not root: that others are not obeyed is not tested");
+    }
+    let gone = store.run(&RunId("20260208-2".into()));
+    assert!(gone.tell_to_end(End::Soon).is_err());
+}
+
+#[test]
+fn a_run_that_never_began_leaves_nothing() {
+    let dir = scratch();
+    let name = |id: &'static str| move |_: &[RunId]| RunId(id.into());
+    let opened = |id| Store::open_for_run(dir.path(), &me("flow run a.yaml"), name(id), |_| ControlFlow::Break(()));
+    let (store, run) = opened("20260208-1").unwrap();
+    let folder = store.dir().run(&run);
+    assert!(folder.path().is_dir(), "it can be told to end");
+    folder.tell_to_end(End::Now).unwrap();
+    drop(store);
+    let (store, run) = opened("20260208-2").unwrap();
+    assert_eq!(store.dir().runs().unwrap(), [run]);
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use flow_exec::SessionRequest;
-use flow_store::Holder;
+use flow_store::{Holder, ProcessIdentity};
 
 use super::Done;
 use crate::error::CliError;
@@ -37,6 +37,8 @@ pub(crate) fn start(session: &SessionRequest, output: &mut Output) -> Done {
         .stderr(file)
         .spawn()
         .map_err(cannot)?;
+    // Not by its number alone: in another container somebody else has that too.
+    let its = ProcessIdentity::of(child.id());
     let mut waited = 0;
     loop {
         if let Some(status) = child.try_wait().map_err(cannot)? {
@@ -46,12 +48,12 @@ pub(crate) fn start(session: &SessionRequest, output: &mut Output) -> Done {
             return Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)));
         }
         match store.holder()? {
-            Some(Holder { pid, run: Some(run), .. }) if pid == child.id() => {
-                output.line(format!("run {run} goes on in the background (process {pid})"))?;
+            Some(Holder { process, run: Some(run), .. }) if its.as_ref() == Some(&process) => {
+                output.line(format!("run {run} goes on in the background (process {})", process.pid))?;
                 output.note("`flow attach` watches it, `flow status` looks once, `flow cancel` ends it")?;
                 return Ok(ExitCode::SUCCESS);
             }
-            Some(holder) if holder.pid != child.id() => {
+            Some(holder) if its.as_ref() != Some(&holder.process) => {
                 waited += 1;
                 if waited > PATIENCE {
                     output.line(format!(

@@ -40,7 +40,8 @@ impl Status {
         let alive = holder.as_ref().is_some_and(|holder| holder.run == run);
         match (status, alive) {
             (Some(status), true) => {
-                for line in standing(&status, clock::unix_millis()) {
+                let process = holder.map_or_else(String::new, |holder| holder.process.words());
+                for line in standing(&status, &process, clock::unix_millis()) {
                     output.line(line)?;
                 }
                 for notice in view.notices.iter().filter(|notice| notice.starts_with("interrupted")) {
@@ -73,14 +74,13 @@ impl Status {
 }
 
 /// A run that goes on.
-fn standing(status: &Standing, now: u64) -> Vec<String> {
+fn standing(status: &Standing, process: &str, now: u64) -> Vec<String> {
     let since = |at: u64| now.saturating_sub(at) as f64 / 1e3;
     let mut out = vec![format!(
-        "{} run {} ({}), process {}, for {}",
+        "{} run {} ({}), {process}, for {}",
         styled(STRONG, &status.workflow),
         status.run,
         status.file,
-        status.pid,
         words::duration(since(status.started_at))
     )];
     let settled: u32 = status.counts.values().sum();
@@ -153,7 +153,8 @@ mod tests {
                 waiting("c", "for dataset"),
             ],
         };
-        let lines: Vec<String> = standing(&status, 100_000).iter().map(|line| crate::terminal::plain(line)).collect();
+        let lines = standing(&status, "process 123", 100_000);
+        let lines: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line)).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"
         feb08 run 20260208-153012-3f2a (workflows/feb08.yaml), process 123, for 1 min 40 s
           5 of 24 instances: 4 cached, 1 out of memory

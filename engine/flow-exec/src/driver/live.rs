@@ -18,15 +18,17 @@ use flow_core::{
     plan::Force,
     sched::{Action, Capacity, Event, Placement, Scheduler},
 };
-use flow_store::{Batch, Commit, Inputs, Journal, Objects, RunDir, Running, Status, Store, StoreError, Unapplied};
+use flow_store::{
+    Batch, Commit, End, Inputs, Journal, Objects, RunDir, Running, Status, Store, StoreError, Unapplied,
+};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     task::{JoinError, JoinHandle, spawn_blocking},
 };
 
 use super::{
-    Session, Update, cards::Cards, company::Companion, history::History, leftovers::Leftovers, start, told::Listener,
-    waiting,
+    Session, Update, cancel::Cancel, cards::Cards, company::Companion, history::History, leftovers::Leftovers, start,
+    told::Listener, waiting,
 };
 use crate::{
     ExecError,
@@ -156,6 +158,7 @@ pub(crate) struct Live<'a> {
     pub(super) inherited: BTreeMap<String, String>,
     pub(super) status: Status,
     pub(super) status_at: Option<Time>,
+    cancel: Cancel,
     said_unwritten: bool,
     listened_at: Time,
     pub(super) finished: bool,
@@ -183,13 +186,14 @@ pub(crate) struct Beginning<'a> {
     pub(crate) capacity: Capacity,
     pub(crate) status: Status,
     pub(crate) secrets: Secrets,
+    pub(super) cancel: Cancel,
     pub(crate) observe: &'a mut dyn FnMut(Update),
 }
 
 enum Happened {
     Keeper(keeper::Event),
     Committed(Result<Result<Vec<JournalLine>, Unapplied>, JoinError>),
-    Interrupt,
+    Interrupt(End),
     Time,
 }
 
@@ -243,6 +247,7 @@ impl<'a> Live<'a> {
             inherited,
             status: from.status,
             status_at: None,
+            cancel: from.cancel,
             said_unwritten: false,
             listened_at: Time(0),
             finished: false,
@@ -258,6 +263,7 @@ impl<'a> Live<'a> {
             .map(signal)
             .collect::<Result<Vec<Signal>, _>>()
             .map_err(cannot)?;
+        self.cancel.listen();
         self.queue.push_back(first);
         while !self.finished {
             self.turn()?;
@@ -274,7 +280,7 @@ impl<'a> Live<'a> {
                         }
                     }
                     Happened::Committed(done) => self.committed(done)?,
-                    Happened::Interrupt => self.interrupt(),
+                    Happened::Interrupt(end) => self.interrupt(end),
                     Happened::Time => {}
                 }
                 let now = self.clock.now();
@@ -458,9 +464,10 @@ impl<'a> Live<'a> {
             biased;
             done = committed => Ok(Happened::Committed(done)),
             event = keeper => Ok(Happened::Keeper(event?)),
-            _ = interrupt.recv() => Ok(Happened::Interrupt),
-            _ = terminate.recv() => Ok(Happened::Interrupt),
-            _ = hangup.recv() => Ok(Happened::Interrupt),
+            _ = interrupt.recv() => Ok(Happened::Interrupt(End::Soon)),
+            _ = terminate.recv() => Ok(Happened::Interrupt(End::Soon)),
+            _ = hangup.recv() => Ok(Happened::Interrupt(End::Soon)),
+            end = self.cancel.asked() => Ok(Happened::Interrupt(end)),
             () = tokio::time::sleep(pause) => Ok(Happened::Time),
         }
     }
@@ -487,14 +494,14 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// The first Ctrl-C: no new starts, and running steps get the grace. The second: they are killed.
-    fn interrupt(&mut self) {
-        let grace = if self.interrupted { Span(0) } else { GRACE };
-        self.interrupted = true;
+    /// The first Ctrl-C or `flow cancel`: no new starts, and running steps get the grace. The second: they are killed.
+    fn interrupt(&mut self, end: End) {
+        let again = std::mem::replace(&mut self.interrupted, true);
+        let grace = if again || end == End::Now { Span(0) } else { GRACE };
         let text = if grace.0 > 0 {
             format!("interrupted: running steps have {} s to end; once more kills them", GRACE.as_secs_f64())
         } else {
-            "interrupted again: running steps are killed".to_owned()
+            format!("interrupted{}: running steps are killed", if again { " again" } else { "" })
         };
         self.say(RunEvent::Notice { instance: None, text });
         self.queue.push_back(Event::Cancel { grace });

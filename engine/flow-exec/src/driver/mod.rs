@@ -2,6 +2,7 @@
 
 mod attempts;
 mod builtin;
+mod cancel;
 mod cards;
 mod company;
 mod estimate;

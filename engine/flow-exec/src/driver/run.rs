@@ -11,10 +11,12 @@ use flow_core::{
         policy::{self as policies, Policy},
     },
 };
-use flow_store::{Holder, Inputs, Rested, Snapshot, Status, Store, StoreDir};
+use flow_store::{Holder, Inputs, ProcessIdentity, Rested, Snapshot, Status, Store, StoreDir};
 
 use super::{
-    PublishedFile, Session, SessionRequest, Update, estimate,
+    PublishedFile, Session, SessionRequest, Update,
+    cancel::Cancel,
+    estimate,
     history::History,
     live::{Beginning, GRACE, Known, Live},
     lookup::World,
@@ -130,6 +132,7 @@ pub fn run(
             ControlFlow::Break(())
         }
     })?;
+    let cancel = Cancel::watch(store.dir().run(&run))?;
     let strays = kill_strays(store.dir().path()).map(|text| secrets.hide(text));
     let mut inputs = Inputs::new(Some(store.objects().clone()), previous.as_ref(), clock::system());
     let plan = {
@@ -195,6 +198,7 @@ pub fn run(
         capacity,
         status,
         secrets,
+        cancel,
         observe,
     })?;
     // Settled before anything runs: tables and reports show them in words.
@@ -401,7 +405,7 @@ fn unchanged(snapshot: &Snapshot) -> RunEnd {
 
 /// Who this process is, for whoever finds the store held.
 pub(crate) fn holder(doing: &str) -> Holder {
-    Holder { pid: process::id(), doing: doing.to_owned(), run: None, since: clock::local_time() }
+    Holder { process: ProcessIdentity::own(), doing: doing.to_owned(), run: None, since: clock::local_time() }
 }
 
 /// An id after those of all runs of a store: the time, or where the clock is behind the newest of them, the one after that,

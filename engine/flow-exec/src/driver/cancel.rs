@@ -1,0 +1,111 @@
+//! `flow cancel` as the run hears of it: a file in the run's folder, looked at by a thread of its own, for the loop may be hashing or
+//! making a table. Before there is a loop the process just ends, as by Ctrl-C; nothing runs then that is worth a grace.
+
+use std::{
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use flow_store::{End, RunDir};
+use nix::sys::signal::{Signal, raise};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::{ExecError, clock};
+
+/// How often the file is looked for.
+const LOOK: Duration = Duration::from_millis(200);
+/// A loop that has not heard of [`End::Now`] after this long is at something that it does not come back from soon.
+const DEAF: Duration = Duration::from_secs(3);
+
+/// Whoever may be told to end. Dropping it ends the thread; of a run that has not begun nothing stays.
+pub(super) struct Cancel {
+    run: RunDir,
+    asked: UnboundedReceiver<End>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// The loop listens.
+    heard: AtomicBool,
+    /// It has not come to the last [`End::Now`].
+    pending: AtomicBool,
+    stop: AtomicBool,
+}
+
+impl Cancel {
+    /// Begins to look.
+    pub(super) fn watch(run: RunDir) -> Result<Cancel, ExecError> {
+        let (tell, asked) = unbounded_channel();
+        let shared = Arc::<Shared>::default();
+        let (theirs, folder) = (Arc::clone(&shared), run.clone());
+        let thread = thread::Builder::new().name("cancel".into()).spawn(move || theirs.look(&folder, &tell));
+        let thread = thread.map_err(ExecError::io("start", "the thread that looks for `flow cancel`"))?;
+        Ok(Cancel { run, asked, shared, thread: Some(thread) })
+    }
+
+    /// From here on it is the loop that ends the run.
+    pub(super) fn listen(&self) {
+        self.shared.heard.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until the run is told to end. Nothing is lost when the future is dropped.
+    pub(super) async fn asked(&mut self) -> End {
+        match self.asked.recv().await {
+            Some(end) => {
+                self.shared.pending.store(false, Ordering::SeqCst);
+                end
+            }
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Cancel {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+        // What came too late is not left to be taken for another's.
+        self.run.unname();
+    }
+}
+
+impl Shared {
+    fn look(&self, run: &RunDir, tell: &UnboundedSender<End>) {
+        let mut since = None;
+        while !self.stop.load(Ordering::SeqCst) {
+            if let Some(end) = run.take_end() {
+                if !self.heard.load(Ordering::SeqCst) {
+                    run.unname();
+                    leave();
+                }
+                if end == End::Now {
+                    self.pending.store(true, Ordering::SeqCst);
+                    since = Some(clock::steady());
+                }
+                let _ = tell.send(end);
+            }
+            if self.pending.load(Ordering::SeqCst) && since.is_some_and(|since| since.elapsed() > DEAF) {
+                // A kill loses nothing that is recorded, and the keeper ends what runs.
+                let _ = raise(Signal::SIGKILL);
+            }
+            thread::park_timeout(LOOK);
+        }
+    }
+}
+
+/// Ends this process as Ctrl-C would.
+fn leave() {
+    let _ = raise(Signal::SIGINT);
+    // It is ignored where a shell started us in the background.
+    process::exit(130);
+}

@@ -1,0 +1,149 @@
+//! Which process is meant where a number stands in a file. Numbers are used again, and are other processes' in another container;
+//! with the boot, the namespace and the start of its process a number is one process's for ever. Reads `/proc`; signals nobody.
+
+use std::{fs, io, path::Path, process, sync::OnceLock};
+
+use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
+use serde::{Deserialize, Serialize};
+
+/// A process, so that no other is ever taken for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessIdentity {
+    /// Its number.
+    pub pid: u32,
+    /// The boot of the machine; empty where nobody could tell.
+    #[serde(default)]
+    pub boot: String,
+    /// The namespaces in which its number and its start are what they are.
+    #[serde(default)]
+    pub namespace: String,
+    /// Its start, clock ticks since the boot.
+    #[serde(default)]
+    pub started: u64,
+}
+
+/// How a process stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It runs.
+    Alive,
+    /// It has ended; perhaps it is only waited for by its parent.
+    Dead,
+    /// Not to be told from here: it is of another container, or of another boot.
+    Unknown,
+}
+
+impl ProcessIdentity {
+    /// This process.
+    pub fn own() -> ProcessIdentity {
+        ProcessIdentity::of(process::id()).unwrap_or_else(|| ProcessIdentity {
+            pid: process::id(),
+            boot: String::new(),
+            namespace: String::new(),
+            started: 0,
+        })
+    }
+
+    /// The process that has a number now. `None` where there is none, or where `/proc` shows others than ours.
+    pub fn of(pid: u32) -> Option<ProcessIdentity> {
+        let (boot, namespace) = here()?.clone();
+        let started = look(pid).ok()?.started;
+        Some(ProcessIdentity { pid, boot, namespace, started })
+    }
+
+    /// Whether it runs.
+    pub fn standing(&self) -> Standing {
+        if !self.is_near() {
+            return Standing::Unknown;
+        }
+        match look(self.pid) {
+            Ok(now) if now.started == self.started && !now.has_ended => Standing::Alive,
+            Ok(_) => Standing::Dead,
+            // `/proc` can be mounted so that it hides what others run.
+            Err(_) if kill(Pid::from_raw(self.pid.cast_signed()), None) == Err(Errno::ESRCH) => Standing::Dead,
+            Err(_) => Standing::Unknown,
+        }
+    }
+
+    /// Its number means here what it means to itself.
+    pub fn is_near(&self) -> bool {
+        here().is_some_and(|(boot, namespace)| (boot, namespace) == (&self.boot, &self.namespace))
+    }
+
+    /// `process 12`, and where that is if it is not here.
+    pub fn words(&self) -> String {
+        // What an older flow wrote down is taken at its word.
+        let elsewhere = if self.boot.is_empty() || self.is_near() { "" } else { " of another container" };
+        format!("process {}{elsewhere}", self.pid)
+    }
+}
+
+/// Boot and namespaces of this process; `None` where `/proc` is another namespace's and tells of other processes.
+fn here() -> Option<&'static (String, String)> {
+    static HERE: OnceLock<Option<(String, String)>> = OnceLock::new();
+    let read = || -> io::Result<Option<(String, String)>> {
+        if fs::read_link("/proc/self")? != Path::new(&process::id().to_string()) {
+            return Ok(None);
+        }
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+        // The start of a process is told by the clock of who asks. Old kernels have only one.
+        let name = |of: &str| fs::read_link(format!("/proc/self/ns/{of}"));
+        let time = name("time").unwrap_or_default();
+        let namespace = format!("{} {}", name("pid")?.display(), time.display());
+        Ok(Some((boot.trim().to_owned(), namespace.trim_end().to_owned())))
+    };
+    HERE.get_or_init(|| read().ok().flatten()).as_ref()
+}
+
+/// What `/proc` says of a number.
+struct Look {
+    started: u64,
+    has_ended: bool,
+}
+
+fn look(pid: u32) -> io::Result<Look> {
+    let stat = fs::read(format!("/proc/{pid}/stat"))?;
+    let stat = String::from_utf8_lossy(&stat);
+    // `123 (its name) S …`; the name can hold anything.
+    let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+    let state = fields.next().unwrap_or_default();
+    let started = fields.nth(18).and_then(|field| field.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
+    Ok(Look { started, has_ended: matches!(state, "Z" | "X" | "x") })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_told_from_another_of_its_number() {
+        let own = ProcessIdentity::own();
+        assert_eq!(own.standing(), Standing::Alive);
+        let later = ProcessIdentity { started: own.started + 1, ..own.clone() };
+        assert_eq!(later.standing(), Standing::Dead, "the number was used again");
+        let elsewhere = ProcessIdentity { namespace: "pid:[1]".into(), ..own.clone() };
+        let before = ProcessIdentity { boot: "another".into(), ..own.clone() };
+        let old: ProcessIdentity = serde_json::from_str(&format!("{{\"pid\":{}}}", own.pid)).unwrap();
+        for unknown in [&elsewhere, &before, &old] {
+            assert_eq!(unknown.standing(), Standing::Unknown);
+        }
+        let words = [&own, &elsewhere, &old].map(|process| process.words().replace(&own.pid.to_string(), "PID"));
+        assert_eq!(words, ["process PID", "process PID of another container", "process PID"]);
+    }
+
+    #[test]
+    fn who_has_ended_is_dead_reaped_or_not() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let identity = ProcessIdentity::of(child.id()).unwrap();
+        assert_eq!(identity.standing(), Standing::Alive);
+        child.kill().unwrap();
+        while identity.standing() == Standing::Alive {
+            std::thread::yield_now();
+        }
+        assert_eq!(identity.standing(), Standing::Dead, "not reaped yet");
+        child.wait().unwrap();
+        assert_eq!(identity.standing(), Standing::Dead);
+    }
+}
