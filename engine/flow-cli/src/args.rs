@@ -170,7 +170,10 @@ pub(crate) enum Command {
     Ready(commands::ready::Ready),
     /// Holds the processes of an engine
     #[command(name = "__keeper", hide = true)]
-    Keeper,
+    Keeper {
+        /// Where it stands whose the processes are
+        record: PathBuf,
+    },
 }
 
 #[cfg(test)]

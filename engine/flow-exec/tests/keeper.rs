@@ -98,7 +98,7 @@ async fn exited(keeper: &mut Keeper, attempt: u32) -> Exit {
 fn a_program_runs_as_told() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
-        let mut keeper = Keeper::spawn(&binary()).unwrap();
+        let mut keeper = Keeper::spawn(&binary(), &dir.path().join("keeper.json")).unwrap();
         keeper.send(&start(
             dir.path(),
             1,
@@ -133,7 +133,7 @@ fn what_a_step_leaves_behind_goes_with_it_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let (mine, other) = (seconds(), seconds());
     block_on(async {
-        let mut keeper = Keeper::spawn(&binary()).unwrap();
+        let mut keeper = Keeper::spawn(&binary(), &dir.path().join("keeper.json")).unwrap();
         // A neighbour with a daemon of its own goes on.
         keeper.send(&start(dir.path(), 2, sh(&format!("{}sleep {other}", escapes(other)))));
         while alive(other) < 5 {
@@ -156,7 +156,7 @@ fn who_does_not_listen_is_killed_after_the_grace() {
     let dir = tempfile::tempdir().unwrap();
     let n = seconds();
     block_on(async {
-        let mut keeper = Keeper::spawn(&binary()).unwrap();
+        let mut keeper = Keeper::spawn(&binary(), &dir.path().join("keeper.json")).unwrap();
         keeper.send(&start(
             dir.path(),
             1,
@@ -180,7 +180,7 @@ fn what_cannot_be_started_says_why() {
     let dir = tempfile::tempdir().unwrap();
     let mut keeper_said = Vec::new();
     block_on(async {
-        let mut keeper = Keeper::spawn(&binary()).unwrap();
+        let mut keeper = Keeper::spawn(&binary(), &dir.path().join("keeper.json")).unwrap();
         let programs = ["pyton", "./train.sh", "./plain", "./no_interpreter", "./empty"];
         for (n, program) in programs.into_iter().enumerate() {
             let request = start(dir.path(), n as u32, vec![program.into()]);
@@ -235,7 +235,7 @@ fn nothing_survives_a_keeper_that_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let n = seconds();
     block_on(async {
-        let mut keeper = Keeper::spawn(&binary()).unwrap();
+        let mut keeper = Keeper::spawn(&binary(), &dir.path().join("keeper.json")).unwrap();
         keeper.send(&start(dir.path(), 1, sh(&format!("{}sleep {n}", escapes(n)))));
         while alive(n) < 5 {
             let _ = tokio::time::timeout(Duration::from_millis(10), keeper.next_event()).await;
@@ -254,7 +254,7 @@ fn many_small_steps_cost_little() {
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     const STEPS: u32 = 1000;
     block_on(async {
-        let mut keeper = Keeper::spawn(&binary()).unwrap();
+        let mut keeper = Keeper::spawn(&binary(), &dir.path().join("keeper.json")).unwrap();
         let begun = Instant::now();
         let (mut started, mut ended) = (0, 0);
         let requests: Vec<Request> = (0..STEPS).map(|n| start(dir.path(), n, command_argv("true"))).collect();

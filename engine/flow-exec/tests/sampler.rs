@@ -31,7 +31,9 @@ fn a_whole_tree_is_seen_daemons_included() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let mut keeper = Keeper::spawn(env!("CARGO_BIN_EXE_flow-exec-test-engine").as_ref()).unwrap();
+        let mut keeper =
+            Keeper::spawn(env!("CARGO_BIN_EXE_flow-exec-test-engine").as_ref(), &dir.path().join("keeper.json"))
+                .unwrap();
         let sampler = Sampler::start(keeper.pid()).unwrap();
         let folder = Folder::create(dir.path().join("1")).unwrap();
         keeper.send(&Request::Start(Start {

@@ -1,10 +1,11 @@
 //! `flow gc`.
 
+use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use clap::Args;
 use flow_exec::clock;
-use flow_store::{Freed, Keep};
+use flow_store::{Freed, Keep, Store};
 
 use super::Done;
 use crate::args::{About, Global};
@@ -38,6 +39,13 @@ impl Gc {
         let place = Place::find(global, &self.about)?;
         let since = (self.days > 0).then(|| clock::unix_millis().saturating_sub(self.days.saturating_mul(DAY)));
         let keep = Keep { runs: self.runs, since };
+        // Of a run that goes nobody could find what it left running. A store that cannot be opened is told of below.
+        if !self.dry_run
+            && let Ok(store) = Store::open(place.store.path(), &place::me(), |_| ControlFlow::Break(()))
+            && let Some(strays) = flow_exec::keeper::kill_strays(store.dir().path())
+        {
+            output.line(strays)?;
+        }
         let freed = flow_store::gc(place.store.path(), &place::me(), keep, self.dry_run)?;
         place::mended(freed.rebuilt.as_ref(), output)?;
         output.line(render(&freed, self.dry_run))?;

@@ -44,8 +44,8 @@ pub(crate) fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return misused(&error),
     };
-    if let Command::Keeper = command {
-        return flow_exec::keeper::serve();
+    if let Command::Keeper { record } = &command {
+        return flow_exec::keeper::serve(record);
     }
     let mut output = Output::new(&global);
     execute(command, &global, &mut output).unwrap_or_else(|error| error.report(&mut output))
@@ -93,7 +93,7 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
         Command::Plugins(plugins) => plugins.execute(global, output),
         Command::Completions(completions) => completions.execute(output),
         Command::Ready(ready) => ready.execute(),
-        Command::Keeper => Ok(ExitCode::SUCCESS),
+        Command::Keeper { .. } => Ok(ExitCode::SUCCESS),
     }
 }
 

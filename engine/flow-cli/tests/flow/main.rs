@@ -13,6 +13,7 @@ mod hostile;
 mod kill;
 mod lies;
 mod logs;
+mod processes;
 mod publish;
 mod reading;
 mod secrets;

@@ -34,7 +34,7 @@ use crate::{
     ExecError,
     attempt::{Folder, Growths},
     clock::{self, RunClock},
-    keeper::{self, Keeper},
+    keeper::{self, Keeper, record},
     sampler::Sampler,
     secrets::Secrets,
 };
@@ -476,7 +476,8 @@ impl<'a> Live<'a> {
         match &mut self.hands {
             Some(hands) => Ok(hands),
             none => {
-                let keeper = Keeper::spawn(&self.exe).map_err(ExecError::io("start the keeper", &self.exe))?;
+                let record = record::of_run(self.run_dir.path());
+                let keeper = Keeper::spawn(&self.exe, &record).map_err(ExecError::io("start the keeper", &self.exe))?;
                 let sampler = Sampler::start(keeper.pid()).map_err(ExecError::io("start", "the sampler"))?;
                 let growths = Growths::start().map_err(ExecError::io("start", "the reading of logs"))?;
                 Ok(none.insert(Hands { keeper, sampler, growths }))

@@ -4,18 +4,26 @@ use std::{
     collections::VecDeque,
     env, io,
     os::{fd::OwnedFd, unix::net::UnixStream as StdStream},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
+use flow_store::ProcessIdentity;
 use tokio::{io::Interest, net::UnixStream};
 
-use super::{Event, KEEPER_ARG, Request, Start, tree};
+use super::{
+    Event, KEEPER_ARG, Request, Start,
+    record::Record,
+    tree::{self, Mark},
+};
+use crate::attempt::write_atomically;
 
 /// A running keeper. Dropping it ends every attempt.
 #[derive(Debug)]
 pub struct Keeper {
     process: Child,
+    mark: Mark,
+    record: PathBuf,
     socket: UnixStream,
     out: Vec<u8>,
     input: Vec<u8>,
@@ -30,20 +38,35 @@ pub struct KeeperGone {
 }
 
 impl Keeper {
-    /// Starts a keeper from the program `exe`, which calls [`super::serve`] when its first argument is [`KEEPER_ARG`].
+    /// Starts a keeper from the program `exe`, which calls [`super::serve`] when its first argument is [`KEEPER_ARG`]. The file
+    /// `record` says, as long as anything of it can be alive, whose that is.
     ///
     /// # Errors
-    /// The program cannot be started, or there is no tokio runtime with IO.
-    pub fn spawn(exe: &Path) -> io::Result<Keeper> {
+    /// The program cannot be started, or there is no tokio runtime with IO; `record` cannot be written.
+    pub fn spawn(exe: &Path, record: &Path) -> io::Result<Keeper> {
         let (ours, theirs) = StdStream::pair()?;
         ours.set_nonblocking(true)?;
+        // Where no process can be told from another nothing that runs could be ended safely.
+        let engine = ProcessIdentity::of(std::process::id()).ok_or_else(|| {
+            io::Error::other(
+                "/proc shows the processes of another namespace; `mount -t proc proc /proc` shows this one's",
+            )
+        })?;
         let mut command = Command::new(exe);
         // Whoever may look at it finds no secret there. It needs nothing but what finds its libraries.
         let loader = env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"LD_"));
-        command.arg(KEEPER_ARG).env_clear().envs(loader);
+        command.arg(KEEPER_ARG).arg(record).env_clear().envs(loader);
         let process = command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).spawn()?;
+        // The other end of the socket is the keeper's alone, so that it ends with ours.
+        drop(command);
+        let keeper = ProcessIdentity::of(process.id()).ok_or_else(|| io::Error::other("it ended at once"))?;
+        let mark = Mark::of(&keeper);
+        write_atomically(record, &serde_json::to_vec(&Record { engine, keeper })?)
+            .map_err(|e| io::Error::new(e.kind(), format!("`{}` cannot be written: {e}", record.display())))?;
         Ok(Keeper {
             process,
+            mark,
+            record: record.to_owned(),
             socket: UnixStream::from_std(ours)?,
             out: Vec::new(),
             input: Vec::new(),
@@ -129,7 +152,8 @@ impl Keeper {
         // It may be alive after a broken message only; then the socket's end is its end too.
         let _ = self.process.kill();
         let status = self.process.wait();
-        tree::kill_marked(self.process.id());
+        tree::kill_marked(self.mark);
+        let _ = std::fs::remove_file(&self.record);
         let reason = match (error, status) {
             (Some(error), _) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),
             (_, Ok(status)) => status.to_string(),

@@ -1,4 +1,4 @@
-//! The keeper: one single-threaded process of the same binary (`flow __keeper`) that starts every attempt and sweeps up
+//! The keeper: one single-threaded process of the same binary (`flow __keeper RECORD`) that starts every attempt and sweeps up
 //! after it. Knows nothing of workflows, plugins or GPUs.
 //!
 //! Whatever a step forks, into other sessions, twice, as a daemon, nothing of it survives the step's own end or the
@@ -8,8 +8,8 @@
 //! - Each attempt carries a *mark* that it cannot shed by accident (see `tree`), so that an orphan finds its attempt.
 //! - Engine and keeper hold the ends of one *socket*. When the engine dies, however it dies, the keeper's end breaks: it
 //!   sweeps everything and exits. When the keeper is killed, the kernel kills the attempts' main processes with it and
-//!   the engine finds what they left by the mark. When both are killed at once, whoever holds the store next does (see
-//!   `stray`).
+//!   the engine finds what they left by the mark. When both are killed at once, whoever holds the store next does, by a
+//!   record that stands in the run's folder before anything is started (see `record`, `stray`).
 //!
 //! Requests and events are JSON objects, one a line, many in one write.
 
@@ -17,6 +17,7 @@ mod client;
 mod command;
 mod oom;
 mod output;
+pub(crate) mod record;
 mod serve;
 mod spawn;
 mod stray;

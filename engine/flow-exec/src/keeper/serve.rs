@@ -8,13 +8,14 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::{fs::OpenOptionsExt, net::UnixStream},
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, Instant},
 };
 
 use flow_core::AttemptId;
 use flow_protocol::{Exit, file};
+use flow_store::ProcessIdentity;
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -32,8 +33,9 @@ use super::{
     Event, Request, Start,
     oom::OomKills,
     output::{Outputs, PIECE},
+    record::Record,
     spawn::{self, Reaped, Stack},
-    tree::{self, Children, Tree},
+    tree::{self, ATTEMPTS, Children, Mark, Tree},
 };
 use crate::{
     attempt::{Folder, write_atomically},
@@ -50,9 +52,13 @@ const KILL_AGAIN: Duration = Duration::from_millis(20);
 const WRITE_AGAIN: Duration = Duration::from_millis(100);
 
 /// The keeper's whole life: `main` calls this, before anything else, when the first argument is [`super::KEEPER_ARG`].
-/// Returns when the engine is gone and nothing of any attempt is left.
-pub fn serve() -> ExitCode {
-    match Server::new().and_then(Server::run) {
+/// Returns when the engine is gone and nothing of any attempt is left, nor `record`, which stood for them.
+pub fn serve(record: &Path) -> ExitCode {
+    let served = Server::new().and_then(Server::run);
+    if served.is_ok() {
+        Record::remove(record, &ProcessIdentity::own());
+    }
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
@@ -60,6 +66,7 @@ pub fn serve() -> ExitCode {
 
 struct Server {
     me: u32,
+    mark: Mark,
     /// `None` when the engine is gone.
     engine: Option<UnixStream>,
     signals: SignalFd,
@@ -121,6 +128,7 @@ impl Server {
         watched.thread_block()?;
         Ok(Server {
             me: std::process::id(),
+            mark: Mark::of(&ProcessIdentity::own()),
             engine: Some(engine),
             signals,
             children: Children::new(),
@@ -250,6 +258,8 @@ impl Server {
         let started_at = clock::unix_seconds();
         let spawned = if self.attempts.contains_key(&attempt) {
             Err(format!("attempt {} runs already", attempt.0))
+        } else if attempt.0 >= ATTEMPTS {
+            Err(format!("a run has at most {ATTEMPTS} attempts; run again to go on"))
         } else {
             let path = start.folder.join(file::LOG);
             fs::File::options()
@@ -299,7 +309,8 @@ impl Server {
 
     /// Starts the program, which writes to the log, or to pipes where it has secrets.
     fn spawn(&mut self, start: &Start, log: fs::File) -> Result<(Pid, Option<Outputs>), String> {
-        let mut launch = |log: &fs::File| tree::marked(start.attempt, || spawn::start(start, log, &mut self.stack));
+        let mark = self.mark.with(start.attempt);
+        let mut launch = |log: &fs::File| tree::marked(mark, || spawn::start(start, log, &mut self.stack));
         if start.secrets.is_empty() {
             return Ok((launch(&log)?, None));
         }
@@ -400,9 +411,9 @@ impl Server {
             }
             for pid in roots.iter().flat_map(|root| [*root].into_iter().chain(tree.below(*root))) {
                 if now >= ending.kill_at {
-                    tree::signal(pid, Signal::SIGKILL);
+                    tree.signal(pid, Signal::SIGKILL);
                 } else if ending.asked.insert(pid) {
-                    tree::signal(pid, Signal::SIGTERM);
+                    tree.signal(pid, Signal::SIGTERM);
                 }
                 if main.is_none() {
                     attempt.swept.insert(pid);
@@ -412,7 +423,7 @@ impl Server {
         done.into_iter().for_each(|attempt| self.finish(attempt));
         if self.attempts.is_empty() {
             // Nobody is left to whom these could belong.
-            tree.below(self.me.cast_signed()).into_iter().for_each(|pid| tree::signal(pid, Signal::SIGKILL));
+            tree.below(self.me.cast_signed()).into_iter().for_each(|pid| tree.signal(pid, Signal::SIGKILL));
         }
     }
 
@@ -440,7 +451,7 @@ impl Server {
 
 /// A record that cannot be written, on a full disk, leaves the event to tell; an engine that died too finds no record and
 /// runs the attempt again.
-fn write_exit(folder: &std::path::Path, exit: &Exit) {
+fn write_exit(folder: &Path, exit: &Exit) {
     if let Ok(bytes) = serde_json::to_vec(exit) {
         let _ = write_atomically(&folder.join(file::EXIT), &bytes);
     }

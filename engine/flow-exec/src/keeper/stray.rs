@@ -1,5 +1,16 @@
-//! What is left of runs whose engine and keeper were killed at once: found by the attempt's folder in its environment, from
-//! which its store is told, and by the attempt's mark. Who was given the variable by hand, to try a plugin, has no mark.
+//! What is left of runs whose engine and keeper were killed at once. A process is ended only if one of these proves it to be such:
+//!
+//! - Its environment names the folder of an attempt of this store, and it bears that attempt's mark. Who was given the variable by
+//!   hand, to try a plugin, has no mark; a run of this store is alive in nobody but us, for we hold it.
+//! - It bears the mark of a keeper that a record of this store names (see `record`), of which record keeper and engine are dead,
+//!   though it cleaned its environment. The mark is handed down from the keeper alone, so whoever bears it descends from a
+//!   keeper of this number that started at this hundredth of a second, but for 2.9 hours more or less. Another one of this store
+//!   or of another would have to have had the number at such a time; one that has it now is looked at (`Lost`), and what
+//!   started before the recorded keeper is not of it. When a process started tells no more than that: what a daemon forks
+//!   after its keeper's death is of the keeper's attempt all the same.
+//!
+//! A record is its writer's word: it reaches the processes of that user alone, of root's anybody's. What is signalled is what was
+//! looked at (`signal_if`). Nothing is asked of processes in other namespaces, of another boot, or where `/proc` is not ours.
 
 use std::{
     collections::BTreeMap,
@@ -13,44 +24,67 @@ use std::{
 
 use flow_core::AttemptId;
 use flow_protocol::ATTEMPT_VAR;
+use flow_store::ProcessIdentity;
 use nix::sys::signal::Signal;
 use procfs::process::{Process, all_processes};
 
-use super::tree::{attempt_marked, signal};
+use super::{
+    record::{self, Lost},
+    tree::{Mark, attempt_marked, is_alive, mark_on, signal_if},
+};
 
 /// Kills what earlier runs of a store left alive, and says what that was. The caller holds the store, so that no run of it is
 /// alive.
 pub fn kill_strays(store: &Path) -> Option<String> {
     let runs = identity(&store.join("runs"))?;
-    let mut killed = BTreeMap::new();
+    // Numbers of another namespace are no numbers to signal.
+    let me = ProcessIdentity::of(std::process::id())?.pid.cast_signed();
+    let lost = record::lost(store);
+    let of = |process: &Process| {
+        let found = run_of(process, runs).or_else(|| of_lost(process, &lost));
+        found.filter(|_| process.pid != me && is_alive(process))
+    };
+    let (mut killed, mut refused) = (BTreeMap::new(), BTreeMap::new());
     // A process may fork while it is being killed.
     for _ in 0..100 {
         let mut left = false;
         for process in all_processes().into_iter().flatten().flatten() {
-            if let Some(run) = run_of(&process, runs).filter(|_| process.pid.unsigned_abs() != std::process::id()) {
-                let command = process.cmdline().unwrap_or_default().join(" ");
-                signal(process.pid, Signal::SIGKILL);
-                killed.insert(process.pid, (command, run));
-                left = true;
+            let Some(run) = of(&process) else { continue };
+            let command = process.cmdline().unwrap_or_default().join(" ");
+            match signal_if(process.pid, Signal::SIGKILL, |now| of(now).as_ref() == Some(&run)) {
+                Ok(false) => {}
+                Ok(true) => {
+                    killed.insert(process.pid, (command, run));
+                    left = true;
+                }
+                Err(_) => _ = refused.insert(process.pid, (command, run)),
             }
         }
         if !left {
+            if refused.is_empty() {
+                lost.iter().for_each(Lost::settle);
+            }
             break;
         }
         thread::sleep(Duration::from_millis(5));
     }
-    const SHOWN: usize = 3;
-    let (_, (_, run)) = killed.first_key_value()?;
-    let mut shown: Vec<String> =
-        killed.iter().take(SHOWN).map(|(pid, (command, _))| format!("{pid} (`{command}`)")).collect();
-    if killed.len() > SHOWN {
-        shown.push(format!("and {} more", killed.len() - SHOWN));
-    }
-    let shown = shown.join(", ");
-    Some(format!("run {run} was killed; what it had left running is killed now: {shown}"))
+    let told = [("what it had left running is killed now", killed), ("this may only be killed by its user", refused)];
+    let told: Vec<String> = told.iter().filter_map(|(what, which)| words(what, which)).collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
-/// The run of the store with this folder of runs that a living process belongs to.
+fn words(what: &str, which: &BTreeMap<i32, (String, String)>) -> Option<String> {
+    const SHOWN: usize = 3;
+    let (_, (_, run)) = which.first_key_value()?;
+    let mut shown: Vec<String> =
+        which.iter().take(SHOWN).map(|(pid, (command, _))| format!("{pid} (`{command}`)")).collect();
+    if which.len() > SHOWN {
+        shown.push(format!("and {} more", which.len() - SHOWN));
+    }
+    Some(format!("{run} was killed; {what}: {}", shown.join(", ")))
+}
+
+/// The run of the store with this folder of runs that a living process belongs to, in words.
 fn run_of(process: &Process, runs: (u64, u64)) -> Option<String> {
     let environment = process.environ().ok()?;
     let folder = PathBuf::from(environment.get(OsStr::new(ATTEMPT_VAR))?);
@@ -61,10 +95,44 @@ fn run_of(process: &Process, runs: (u64, u64)) -> Option<String> {
     let seen =
         Path::new("/proc").join(process.pid.to_string()).join("root").join(run.parent()?.strip_prefix("/").ok()?);
     let ours = identity(&seen)? == runs && attempt_marked(process)? == attempt;
-    ours.then(|| run.file_name().unwrap_or_default().to_string_lossy().into_owned())
+    ours.then(|| format!("run {}", run.file_name().unwrap_or_default().to_string_lossy()))
+}
+
+/// What a process is left of that bears the mark of a dead keeper, in words.
+fn of_lost(process: &Process, lost: &[Lost]) -> Option<String> {
+    if lost.is_empty() {
+        return None;
+    }
+    let (mark, started) = (mark_on(process)?, process.stat().ok()?.starttime);
+    let found = lost.iter().find(|lost| is_of(&lost.keeper, mark, started))?;
+    [0, process.status().ok()?.ruid].contains(&found.user).then(|| found.of.clone())
+}
+
+/// Whether a process with this mark, started then, is of an attempt of this keeper.
+fn is_of(keeper: &ProcessIdentity, mark: u64, started: u64) -> bool {
+    Mark::of(keeper).attempt(mark).is_some() && started >= keeper.started
 }
 
 fn identity(folder: &Path) -> Option<(u64, u64)> {
     let meta = fs::metadata(folder).ok()?;
     Some((meta.dev(), meta.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_its_own_keeper_marked_is_of_a_keeper() {
+        let keeper = |pid, started| ProcessIdentity { pid, started, ..ProcessIdentity::own() };
+        let dead = keeper(4_194_303, 123_456_789);
+        let mark = |of: &ProcessIdentity, attempt| Mark::of(of).with(AttemptId(attempt));
+        assert!(is_of(&dead, mark(&dead, 0), dead.started) && is_of(&dead, mark(&dead, 4_194_303), dead.started + 1));
+        assert!(!is_of(&dead, mark(&dead, 7), dead.started - 1), "it was there before the keeper was");
+        for other in [keeper(4_194_303, 123_456_790), keeper(4_194_302, 123_456_789), keeper(1, 1)] {
+            assert!(!is_of(&dead, mark(&other, 7), 200_000_000), "{other:?}");
+        }
+        assert!(!is_of(&dead, u64::from(dead.pid) << 32 | 7, 200_000_000));
+        assert!(!is_of(&keeper(0, 0), u64::MAX, 1));
+    }
 }

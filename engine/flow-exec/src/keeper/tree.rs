@@ -1,14 +1,17 @@
 //! Which process belongs to which attempt. Reads `/proc`; decides nothing.
 //!
-//! **The mark.** Every process of an attempt bears the number of keeper and attempt in its soft limit of file locks
-//! (`RLIMIT_LOCKS`), which Linux has not looked at since 2.4 and still hands down through fork, exec, `setsid` and a
-//! cleaned environment. A variable would not do: `env -i` drops it, and a program that sets its own title overwrites it.
-//! It is only read of processes that have lost their parent; for the others descent tells.
+//! **The mark.** Every process of an attempt bears keeper and attempt in its soft limit of file locks (`RLIMIT_LOCKS`), which
+//! Linux has not looked at since 2.4 and still hands down through fork, exec, `setsid` and a cleaned environment. A variable
+//! would not do: `env -i` drops it, and a program that sets its own title overwrites it. While the keeper lives it is only
+//! read of processes that have lost their parent; for the others descent tells. It holds the keeper's start beside its number,
+//! for whoever finds it when the keeper is long dead and its number somebody else's.
 
 use std::{collections::BTreeMap, fs::File, io, os::unix::fs::FileExt, thread, time::Duration};
 
 use flow_core::AttemptId;
+use flow_store::ProcessIdentity;
 use nix::{
+    errno::Errno,
     sys::{
         resource::{Resource, getrlimit, setrlimit},
         signal::{Signal, kill},
@@ -16,17 +19,45 @@ use nix::{
     unistd::Pid,
 };
 use procfs::process::{LimitValue, Process, all_processes};
+use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
-fn mark_of(keeper: u32, attempt: AttemptId) -> u64 {
-    u64::from(keeper) << 32 | u64::from(attempt.0)
+/// Bits of the mark: the keeper's number, of which Linux has no more; the lowest of its start, in hundredths of a second; the attempt.
+const PID: u32 = 22;
+const STARTED: u32 = 20;
+const ATTEMPT: u32 = 22;
+/// So many attempts can be told apart.
+pub(super) const ATTEMPTS: u32 = 1 << ATTEMPT;
+
+/// What all attempts of a keeper bear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark(u64);
+
+impl Mark {
+    pub(super) fn of(keeper: &ProcessIdentity) -> Mark {
+        let started = keeper.started & ((1 << STARTED) - 1);
+        Mark(u64::from(keeper.pid) << (u64::BITS - PID) | started << ATTEMPT)
+    }
+
+    pub(super) fn with(self, attempt: AttemptId) -> u64 {
+        self.0 | u64::from(attempt.0 % ATTEMPTS)
+    }
+
+    /// The attempt, if a mark is of this keeper.
+    pub(super) fn attempt(self, mark: u64) -> Option<AttemptId> {
+        (mark >> ATTEMPT == self.0 >> ATTEMPT).then(|| attempt_in(mark))
+    }
+}
+
+fn attempt_in(mark: u64) -> AttemptId {
+    AttemptId(mark as u32 % ATTEMPTS)
 }
 
 /// Does `start` while this process bears the attempt's mark, so that what is started inherits it.
-pub(super) fn marked<T>(attempt: AttemptId, start: impl FnOnce() -> T) -> T {
+pub(super) fn marked<T>(mark: u64, start: impl FnOnce() -> T) -> T {
     let before = getrlimit(Resource::RLIMIT_LOCKS);
     if let Ok((_, hard)) = before {
         // Refused only where somebody lowered the limit; then descent alone tells.
-        let _ = setrlimit(Resource::RLIMIT_LOCKS, mark_of(Pid::this().as_raw().unsigned_abs(), attempt), hard);
+        let _ = setrlimit(Resource::RLIMIT_LOCKS, mark, hard);
     }
     let started = start();
     if let Ok((soft, hard)) = before {
@@ -35,19 +66,21 @@ pub(super) fn marked<T>(attempt: AttemptId, start: impl FnOnce() -> T) -> T {
     started
 }
 
-/// The attempt whose mark a process bears, dead and not yet reaped ones included.
+/// The attempt whose mark a process bears, dead and not yet reaped ones included; `keeper` is the number of one that lives.
 pub(crate) fn attempt_of(pid: i32, keeper: u32) -> Option<AttemptId> {
-    let limits = Process::new(pid).ok()?.limits().ok()?;
-    match limits.max_file_locks.soft_limit {
-        LimitValue::Value(mark) if mark >> 32 == u64::from(keeper) => Some(AttemptId(mark as u32)),
-        _ => None,
-    }
+    let mark = mark_on(&Process::new(pid).ok()?)?;
+    (mark >> (u64::BITS - PID) == u64::from(keeper)).then(|| attempt_in(mark))
 }
 
 /// The attempt whose mark a process bears, whoever its keeper was.
 pub(super) fn attempt_marked(process: &Process) -> Option<AttemptId> {
+    mark_on(process).filter(|mark| mark >> ATTEMPT > 0).map(attempt_in)
+}
+
+/// The mark of a process, or what else somebody set there.
+pub(super) fn mark_on(process: &Process) -> Option<u64> {
     match process.limits().ok()?.max_file_locks.soft_limit {
-        LimitValue::Value(mark) if mark >> 32 > 0 => Some(AttemptId(mark as u32)),
+        LimitValue::Value(mark) => Some(mark),
         _ => None,
     }
 }
@@ -89,22 +122,27 @@ fn read_all(file: &File, text: &mut Vec<u8>) -> io::Result<usize> {
     }
 }
 
-/// All living processes by their parents.
-pub(super) struct Tree(BTreeMap<i32, Vec<i32>>);
+/// All living processes by their parents, and when they started.
+pub(super) struct Tree {
+    by_parent: BTreeMap<i32, Vec<i32>>,
+    started: BTreeMap<i32, u64>,
+}
 
 impl Tree {
     pub(super) fn read() -> Tree {
         let mut by_parent: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+        let mut started = BTreeMap::new();
         for stat in all_processes().into_iter().flatten().filter_map(|p| p.ok()?.stat().ok()) {
             if !matches!(stat.state, 'Z' | 'X') {
                 by_parent.entry(stat.ppid).or_default().push(stat.pid);
+                started.insert(stat.pid, stat.starttime);
             }
         }
-        Tree(by_parent)
+        Tree { by_parent, started }
     }
 
     pub(super) fn children(&self, pid: i32) -> &[i32] {
-        self.0.get(&pid).map_or(&[], Vec::as_slice)
+        self.by_parent.get(&pid).map_or(&[], Vec::as_slice)
     }
 
     /// Everything below a process.
@@ -117,22 +155,53 @@ impl Tree {
         }
         all
     }
+
+    /// Signals a process of this tree, if it is still there.
+    pub(super) fn signal(&self, pid: i32, signal: Signal) {
+        let Some(started) = self.started.get(&pid) else { return };
+        // It may be gone already.
+        let _ = signal_if(pid, signal, |now| now.stat().is_ok_and(|stat| stat.starttime == *started));
+    }
 }
 
-pub(super) fn signal(pid: i32, signal: Signal) {
-    // It may be gone already.
-    let _ = kill(Pid::from_raw(pid), signal);
+/// Signals the process that has this number, if it is the right one: no other can come to have it between the look and the signal.
+/// Says whether there was one to signal.
+pub(super) fn signal_if(pid: i32, signal: Signal, is_it: impl FnOnce(&Process) -> bool) -> Result<bool, Errno> {
+    let nobody = |errno| if errno == Errno::ESRCH { Ok(false) } else { Err(errno) };
+    let number = rustix::process::Pid::from_raw(pid).ok_or(Errno::EINVAL)?;
+    // What is looked at below has the number later than this; who had it first is signalled, or nobody.
+    let held = match pidfd_open(number, PidfdFlags::empty()) {
+        Ok(held) => Some(held),
+        // Before Linux 5.3, and in some containers, there is the number alone.
+        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => None,
+        Err(errno) => return nobody(Errno::from_raw(errno.raw_os_error())),
+    };
+    if !Process::new(pid).is_ok_and(|process| is_it(&process)) {
+        return Ok(false);
+    }
+    let sent = match held {
+        Some(held) => {
+            let signal = rustix::process::Signal::from_named_raw(signal as i32).ok_or(Errno::EINVAL)?;
+            pidfd_send_signal(held, signal).map_err(|errno| Errno::from_raw(errno.raw_os_error()))
+        }
+        None => kill(Pid::from_raw(pid), signal),
+    };
+    sent.map(|()| true).or_else(nobody)
+}
+
+/// A process runs; one that has ended and is only waited for does not.
+pub(super) fn is_alive(process: &Process) -> bool {
+    process.stat().is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
 }
 
 /// Kills whatever bears a mark of a keeper that is dead. What the kernel killed with it is not there any more.
-pub(super) fn kill_marked(keeper: u32) {
+pub(super) fn kill_marked(keeper: Mark) {
+    let is_its = |process: &Process| mark_on(process).is_some_and(|mark| keeper.attempt(mark).is_some());
     for _ in 0..100 {
         let mut left = false;
         for process in all_processes().into_iter().flatten().flatten() {
-            let alive = process.stat().is_ok_and(|s| !matches!(s.state, 'Z' | 'X'));
-            if alive && attempt_of(process.pid, keeper).is_some() {
-                signal(process.pid, Signal::SIGKILL);
-                left = true;
+            if is_alive(&process) && is_its(&process) {
+                left |= signal_if(process.pid, Signal::SIGKILL, is_its).unwrap_or(false);
             }
         }
         if !left {

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     attempt::{Folder, last_drawn, signal_name, tail},
-    keeper::{Event, Keeper, Request, Start, command_argv},
+    keeper::{Event, Keeper, Request, Start, command_argv, record},
 };
 
 /// How often the log of a command is looked at, and a lock is tried again.
@@ -117,7 +117,8 @@ impl Setup<'_> {
         if commands.is_empty() {
             return Ok(());
         }
-        let mut keeper = Keeper::spawn(self.keeper).map_err(|e| format!("{}: {e}", self.keeper.display()))?;
+        let mut keeper = Keeper::spawn(self.keeper, &record::of_plugin(self.record))
+            .map_err(|e| format!("{}: {e}", self.keeper.display()))?;
         let mut env: Vec<(String, String)> = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             // Where cargo builds is where `start:` looks, whatever the user's shell says.
