@@ -251,7 +251,8 @@ impl Cards {
                 ));
             }
             if let Some(holder) = &self.held[card] {
-                news.push(format!("{} is held by {}", self.name(card), another_flow(holder)));
+                let (card, holder) = (self.name(card), another_flow(holder));
+                news.push(format!("{card} is held by {holder}; what needs it waits, or `--gpus` names others"));
             }
         }
         news

@@ -4,7 +4,7 @@
 //! The file of a card, `flow-UUID.lock`, stays: who waits for one that was removed would wait for another than the next holder
 //! has. Where somebody removes it all the same, its holder takes the next one, and who takes an old one looks again. It lies in
 //! `/tmp`, which every user can write whatever their variables say, may be written by all, and is not followed where it is a
-//! link, by another name too. Where flows that share cards do not share `/tmp`, containers for example, [`LOCKS_VAR`] names a
+//! link, by another name too. One that somebody made so that others may only read it can be locked as well. Where flows that share cards do not share `/tmp`, containers for example, [`LOCKS_VAR`] names a
 //! folder that they do share.
 
 use std::{
@@ -41,6 +41,8 @@ const OLD: f64 = 3600.0;
 pub(crate) struct GpuLock {
     path: PathBuf,
     kept: Option<Kept>,
+    /// It says in the file that we hold it.
+    signed: bool,
 }
 
 #[derive(Debug)]
@@ -66,7 +68,7 @@ impl GpuLock {
     }
 
     fn within(folder: &Path, uuid: &str) -> GpuLock {
-        GpuLock { path: folder.join(format!("flow-{uuid}.lock")), kept: None }
+        GpuLock { path: folder.join(format!("flow-{uuid}.lock")), kept: None, signed: false }
     }
 
     /// Takes it, unless it is held already.
@@ -104,14 +106,44 @@ impl GpuLock {
 
     fn unusable(&self, error: &io::Error) -> Refusal {
         let path = self.path.display();
-        Refusal::Unusable(format!("`{path}` cannot be locked: {error}; {LOCKS_VAR} names another folder for the locks"))
+        let words =
+            || error.raw_os_error().map_or(error.to_string(), |errno| Errno::from_raw(errno).desc().to_lowercase());
+        let (why, way_out) = match fs::symlink_metadata(&self.path) {
+            Ok(found) => {
+                let kind = found.file_type();
+                let why = if kind.is_symlink() {
+                    "it is a link, which is not followed".to_owned()
+                } else if kind.is_dir() {
+                    "it is a folder".to_owned()
+                } else if !kind.is_file() {
+                    "it is no file".to_owned()
+                } else if found.nlink() > 1 {
+                    "it is a file of another name too".to_owned()
+                } else {
+                    words()
+                };
+                let (owner, us) = (Uid::from_raw(found.uid()), Uid::effective());
+                let remove = if kind.is_dir() { "rm -r" } else { "rm" };
+                let way_out = if owner == us || us.is_root() {
+                    format!("`{remove} {path}` makes room for a new one")
+                } else {
+                    format!("ask {}, whose it is, for `{remove} {path}`", name(owner))
+                };
+                (why, way_out)
+            }
+            Err(_) => {
+                (words(), format!("see to the folder `{}`", self.path.parent().unwrap_or(Path::new("/")).display()))
+            }
+        };
+        let other = format!("{LOCKS_VAR} names another folder, the same for all who share the GPUs");
+        Refusal::Unusable(format!("`{path}` cannot be locked: {why}; {way_out}, or {other}"))
     }
 
     /// While it is held, now and then: takes it anew where somebody removed its file, and touches that so that nobody cleans it away.
     pub(crate) fn keep(&mut self) {
         let Some(Kept::Held(lock)) = &self.kept else { return };
         if !is_at(lock, &self.path) {
-            let mut anew = GpuLock { path: self.path.clone(), kept: None };
+            let mut anew = GpuLock { path: self.path.clone(), kept: None, signed: false };
             // The old one is given back only then: who waits for it finds that it is not the file of the card any more.
             if anew.take().is_ok() {
                 anew.sign();
@@ -126,19 +158,23 @@ impl GpuLock {
     /// Says who holds it, for the others: done when it is held for long.
     pub(crate) fn sign(&mut self) {
         if let Some(Kept::Held(lock)) = &mut self.kept {
-            let user = User::from_uid(Uid::effective()).ok().flatten().map(|user| format!(" of {}", user.name));
             // Who cannot be told who it is still sees that it is held.
-            let _ = (|| {
+            let told = (|| {
                 lock.set_len(0)?;
                 lock.rewind()?;
-                write!(lock, "process {}{}", std::process::id(), user.unwrap_or_default())
+                write!(lock, "process {} of {}", std::process::id(), name(Uid::effective()))
             })();
+            self.signed = told.is_ok();
         }
     }
 
     /// Gives it back.
     pub(crate) fn release(&mut self) {
         if let Some(Kept::Held(lock)) = self.kept.take_if(|kept| matches!(kept, Kept::Held(_))) {
+            if std::mem::take(&mut self.signed) {
+                // The next one may be able to lock it and not to write it.
+                let _ = lock.set_len(0);
+            }
             // Unlocking what is locked does not fail; if it did, closing the file would do it.
             self.kept = lock.unlock().ok().map(Kept::Open);
         }
@@ -151,6 +187,11 @@ fn is_at(file: &File, path: &Path) -> bool {
     file.metadata().is_ok_and(|own| fs::symlink_metadata(path).is_ok_and(|there| same(&own, &there)))
 }
 
+/// A user as people know them.
+fn name(user: Uid) -> String {
+    User::from_uid(user).ok().flatten().map_or_else(|| format!("user {user}"), |user| user.name)
+}
+
 fn holder(file: &mut File) -> io::Result<String> {
     let mut text = String::new();
     file.rewind()?;
@@ -161,7 +202,14 @@ fn holder(file: &mut File) -> io::Result<String> {
 /// Opens the file of any user, or makes one for all. It is never removed: who waits for it would wait for another.
 fn open(path: &Path) -> io::Result<File> {
     let there = || {
-        let file = File::options().read(true).write(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path)?;
+        // What it is shows only when it is open: a pipe must not hold us up.
+        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
+        let file = match File::options().read(true).write(true).custom_flags(flags).open(path) {
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                File::options().read(true).custom_flags(flags).open(path)?
+            }
+            opened => opened?,
+        };
         let found = file.metadata()?;
         // What is written would go into a file that is somebody's by another name.
         let sound = found.is_file() && found.nlink() == 1;
@@ -206,21 +254,89 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_not_followed() {
+    fn what_is_no_lock_is_not_followed_and_said() {
         let dir = tempfile::tempdir().unwrap();
         let (elsewhere, lock) = (dir.path().join("elsewhere"), dir.path().join("flow-GPU-1.lock"));
+        let refused = || {
+            let Err(Refusal::Unusable(why)) = GpuLock::within(dir.path(), "GPU-1").take() else {
+                panic!("it is a lock")
+            };
+            why.replace(&*dir.path().to_string_lossy(), "TMP")
+        };
         std::os::unix::fs::symlink(&elsewhere, &lock).unwrap();
-        let refused = || GpuLock::within(dir.path(), "GPU-1").take().unwrap_err();
-        assert!(matches!(refused(), Refusal::Unusable(_)));
+        let mut said = vec![refused()];
         assert!(!elsewhere.exists());
-        fs::write(&elsewhere, "precious").unwrap();
         fs::remove_file(&lock).unwrap();
+        fs::write(&elsewhere, "precious").unwrap();
         fs::hard_link(&elsewhere, &lock).unwrap();
-        let why = "it is no file of flow's; FLOW_GPU_LOCKS names another folder for the locks";
-        assert_eq!(refused(), Refusal::Unusable(format!("`{}` cannot be locked: {why}", lock.display())));
+        said.push(refused());
         fs::remove_file(&lock).unwrap();
         nix::unistd::mkfifo(&lock, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert!(matches!(refused(), Refusal::Unusable(_)));
+        said.push(refused());
+        fs::remove_file(&lock).unwrap();
+        fs::create_dir(&lock).unwrap();
+        said.push(refused());
+        let nowhere = GpuLock::within(&dir.path().join("nowhere"), "GPU-1").take();
+        let Err(Refusal::Unusable(why)) = nowhere else { panic!("there is no folder") };
+        said.push(why.replace(&*dir.path().to_string_lossy(), "TMP"));
+        let tail = ", or FLOW_GPU_LOCKS names another folder, the same for all who share the GPUs";
+        let said: Vec<&str> = said.iter().map(|said| said.strip_suffix(tail).unwrap()).collect();
+        insta::assert_snapshot!(said.join("\n"), @"
+        `TMP/flow-GPU-1.lock` cannot be locked: it is a link, which is not followed; `rm TMP/flow-GPU-1.lock` makes room for a new one
+        `TMP/flow-GPU-1.lock` cannot be locked: it is a file of another name too; `rm TMP/flow-GPU-1.lock` makes room for a new one
+        `TMP/flow-GPU-1.lock` cannot be locked: it is no file; `rm TMP/flow-GPU-1.lock` makes room for a new one
+        `TMP/flow-GPU-1.lock` cannot be locked: it is a folder; `rm -r TMP/flow-GPU-1.lock` makes room for a new one
+        `TMP/nowhere/flow-GPU-1.lock` cannot be locked: no such file or directory; see to the folder `TMP/nowhere`
+        ");
+        assert_eq!(fs::read(elsewhere).unwrap(), b"precious");
+    }
+
+    /// Not a test: takes the lock as who runs it, and says how that went.
+    #[test]
+    #[ignore = "run by another test, as another user"]
+    fn as_another_user() {
+        let mut lock = GpuLock::within(Path::new(&env::var_os("LOCKS").unwrap()), "GPU-1");
+        println!("\nit went: {:?}", lock.take());
+    }
+
+    #[test]
+    fn the_lock_of_another_user_is_respected_or_said_whose_it_is() {
+        use std::{os::unix::process::CommandExt, process::Command};
+        const NOBODY: u32 = 65_534;
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
+        // Where this binary lies others may not look.
+        let exe = dir.path().join("tests");
+        let copied = Uid::effective().is_root() && fs::copy(env::current_exe().unwrap(), &exe).is_ok();
+        let theirs = || {
+            let mut command = Command::new(&exe);
+            command.args(["--exact", "hardware::gpu_lock::tests::as_another_user", "--ignored", "--nocapture"]);
+            let output = command.env("LOCKS", dir.path()).uid(NOBODY).gid(NOBODY).output().ok()?;
+            let text = String::from_utf8_lossy(&output.stdout).replace(&*dir.path().to_string_lossy(), "TMP");
+            text.lines().find_map(|line| Some(line.strip_prefix("it went: ")?.to_owned()))
+        };
+        let Some(free) = Some(()).filter(|()| copied).and_then(|()| theirs()) else {
+            println!("skipped: there is no second user to be");
+            return;
+        };
+        assert_eq!(free, "Ok(())");
+        let path = dir.path().join("flow-GPU-1.lock");
+        assert_eq!(fs::metadata(&path).unwrap().uid(), NOBODY, "they made it");
+        let mut mine = GpuLock::within(dir.path(), "GPU-1");
+        mine.take().unwrap();
+        mine.sign();
+        assert_eq!(theirs().unwrap(), format!("Err(Held(\"process {} of root\"))", std::process::id()));
+        mine.release();
+        assert_eq!(fs::read(&path).unwrap(), b"", "it does not say for ever who held it once");
+        fs::remove_file(&path).unwrap();
+        // Made by root, for root: first to be read by all, then by nobody.
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(theirs().unwrap(), "Ok(())", "who may read it can lock it");
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        let refused = theirs().unwrap();
+        let whose = "cannot be locked: permission denied; ask root, whose it is, for `rm TMP/flow-GPU-1.lock`, or FLOW_GPU_LOCKS";
+        assert!(refused.contains(whose), "{refused}");
     }
 
     #[test]
