@@ -86,8 +86,7 @@ impl Live<'_> {
             checkpoint: &format!("../../../checkpoints/{}", id.0),
             members,
             exe: &self.exe,
-            inherited: &self.inherited,
-            secrets: &self.secret_values,
+            environment: &self.environment,
         })?;
         // After the copies are made: what is as it was when it was hashed is what was copied.
         for input in instance.inputs.iter() {
@@ -101,8 +100,9 @@ impl Live<'_> {
         let metrics = session.expansion.steps[instance.step.index()].metrics.as_ref();
         let piped = process && self.tellers.contains(&id) && !self.secrets.values().is_empty();
         let mut listener = Listener::new(&folder, plugin, metrics, began);
+        listener.hide(&self.secrets);
         if piped {
-            listener.hide(&folder, &self.secrets).map_err(|e| format!("its folder: {e}"))?;
+            listener.hear_through_pipe(&folder).map_err(|e| format!("its folder: {e}"))?;
         }
         let circumstances = finish::circumstances(&session.expansion.machine, instance, &placement);
         let reason = self.decided.get(&id).map(|d| d.reason.clone()).unwrap_or_default();

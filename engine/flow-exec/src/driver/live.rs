@@ -139,8 +139,6 @@ pub(crate) struct Live<'a> {
     /// Why an attempt could not be started.
     pub(super) unstarted: BTreeMap<AttemptId, String>,
     pub(super) secrets: Secrets,
-    /// By name; nobody inherits them.
-    pub(super) secret_values: BTreeMap<String, String>,
     /// Instances that may tell a secret: their steps have one, or they read what such a step made.
     pub(super) tellers: BTreeSet<InstanceId>,
     pub(super) attempts: BTreeMap<AttemptId, Attempt>,
@@ -155,7 +153,7 @@ pub(crate) struct Live<'a> {
     pub(super) capacity: Capacity,
     pub(super) observe: &'a mut dyn FnMut(Update),
     pub(super) exe: PathBuf,
-    pub(super) inherited: BTreeMap<String, String>,
+    pub(super) environment: start::Environment,
     pub(super) status: Status,
     pub(super) status_at: Option<Time>,
     cancel: Cancel,
@@ -200,8 +198,6 @@ enum Happened {
 impl<'a> Live<'a> {
     pub(crate) fn new(from: Beginning<'a>) -> Result<Self, ExecError> {
         let run_dir = from.store.dir().run(from.run);
-        let names = from.session.secrets();
-        let (secret_values, inherited) = start::inherited().into_iter().partition(|(name, _)| names.contains(&**name));
         let instances = from.session.expansion.instances.iter();
         let want_gpus = instances.filter(|instance| instance.request.gpus > 0);
         Ok(Live {
@@ -233,7 +229,6 @@ impl<'a> Live<'a> {
             refused: BTreeMap::new(),
             unstarted: BTreeMap::new(),
             secrets: from.secrets,
-            secret_values,
             tellers: from.session.tellers(),
             attempts: BTreeMap::new(),
             ended: BTreeMap::new(),
@@ -244,7 +239,7 @@ impl<'a> Live<'a> {
             capacity: from.capacity,
             observe: from.observe,
             exe: start::exe()?,
-            inherited,
+            environment: start::Environment::of(from.session),
             status: from.status,
             status_at: None,
             cancel: from.cancel,
@@ -425,10 +420,6 @@ impl<'a> Live<'a> {
         events.into_iter().for_each(|event| self.say(event));
         let (commit, recorded) = (self.gathered()?, std::mem::take(&mut self.recorded));
         self.tell(commit.apply(), recorded)
-    }
-
-    pub(super) fn count(&mut self, how: &str) {
-        *self.counts.entry(how.to_owned()).or_default() += 1;
     }
 
     async fn wait(&mut self, signals: &mut [Signal]) -> Result<Happened, ExecError> {

@@ -251,6 +251,10 @@ impl Live<'_> {
         self.settle_as(instance, outcome, reason);
     }
 
+    pub(super) fn count(&mut self, how: &str) {
+        *self.counts.entry(how.to_owned()).or_default() += 1;
+    }
+
     pub(super) fn settle_as(&mut self, instance: InstanceId, outcome: Outcome, reason: String) {
         let reason = self.secrets.hide(reason);
         self.count(word(outcome));

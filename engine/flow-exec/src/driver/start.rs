@@ -46,10 +46,26 @@ pub(crate) struct Start<'a> {
     pub(crate) members: Option<u32>,
     /// `flow` itself, so that a script finds `flow ready`.
     pub(crate) exe: &'a Path,
-    /// The engine's environment without secrets.
-    pub(crate) inherited: &'a BTreeMap<String, String>,
-    /// The values of all secrets by name.
-    pub(crate) secrets: &'a BTreeMap<String, String>,
+    pub(crate) environment: &'a Environment,
+}
+
+/// The engine's environment as text; what is no UTF-8 is left out.
+pub(crate) struct Environment {
+    /// What every program gets.
+    inherited: BTreeMap<String, String>,
+    /// What a step gets that lists it.
+    secrets: BTreeMap<String, String>,
+}
+
+impl Environment {
+    /// For the steps of a workflow.
+    pub(crate) fn of(session: &Session) -> Environment {
+        let names = session.secrets();
+        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        let all = std::env::vars_os().filter_map(text);
+        let (secrets, inherited) = all.partition(|(name, _)| names.contains(&**name));
+        Environment { inherited, secrets }
+    }
 }
 
 /// Fills the work folder and says what to start.
@@ -192,7 +208,7 @@ fn placement(start: &Start<'_>) -> protocol::Placement {
 
 /// The environment of the engine, less what belongs to it alone, with the placement's, with the step's own over all.
 fn environment(start: &Start<'_>) -> Vec<(String, String)> {
-    let mut env = start.inherited.clone();
+    let mut env = start.environment.inherited.clone();
     env.retain(|name, _| !name.starts_with("FLOW_"));
     let cpus = start.placement.cpus.max(1).to_string();
     // Two programs that each take every core run at a fraction of their speed.
@@ -224,7 +240,7 @@ fn environment(start: &Start<'_>) -> Vec<(String, String)> {
     }
     env.extend(start.resolved.env.iter().map(|(name, value)| (name.clone(), value.clone())));
     let own = &start.session.expansion.steps[start.instance.step.index()].secrets;
-    env.extend(own.iter().filter_map(|name| Some((name.clone(), start.secrets.get(name)?.clone()))));
+    env.extend(own.iter().filter_map(|name| Some((name.clone(), start.environment.secrets.get(name)?.clone()))));
     if let Some(members) = start.members {
         env.insert(protocol::CORUN_VAR.to_owned(), members.to_string());
     }
@@ -235,13 +251,6 @@ fn environment(start: &Start<'_>) -> Vec<(String, String)> {
 fn visible(machine: &Machine, placement: &Placement) -> String {
     let uuids = placement.gpus.iter().filter_map(|id| machine.gpus.get(id.index()));
     uuids.map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>().join(",")
-}
-
-/// The engine's environment as text; what is no UTF-8 is left out.
-pub(crate) fn inherited() -> BTreeMap<String, String> {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect()
 }
 
 /// Where `flow` itself is.

@@ -72,13 +72,17 @@ impl Listener {
         }
     }
 
-    /// Its messages come through a pipe, for it may tell secrets.
+    /// Hides these in all that it hears.
+    pub(crate) fn hide(&mut self, secrets: &Secrets) {
+        self.secrets = secrets.clone();
+    }
+
+    /// Its messages come through a pipe.
     ///
     /// # Errors
     /// The file to which they come cannot be made.
-    pub(crate) fn hide(&mut self, folder: &Folder, secrets: &Secrets) -> io::Result<()> {
+    pub(crate) fn hear_through_pipe(&mut self, folder: &Folder) -> io::Result<()> {
         self.follower = Some(Follower::of_pipe(folder)?);
-        self.secrets = secrets.clone();
         Ok(())
     }
 
