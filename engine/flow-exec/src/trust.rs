@@ -71,7 +71,7 @@ impl<L: Look> Trust<L> {
             owned.is_some_and(|owned| Some(owned.uid) == owner && self.others_that_write(owned).is_none())
         };
         let mut reached = folder.ancestors().take_while(|dir| *dir == folder || alike(dir));
-        reached.find(|dir| names.iter().any(|name| self.look.at(&dir.join(name)).is_some()))
+        reached.find(|dir| names.iter().any(|name| self.is_there(&dir.join(name))))
     }
 
     /// Why not to use `path`, which `what` is the name of; of a link, because of the link or of what it points to.
