@@ -1,13 +1,14 @@
 //! What is written together: first to the journal, then to the database. Knows their order, not what the lines mean.
 //!
-//! The artifacts that lines tell of, the lines, and then what they come to are each on the disk before the next is written. The
-//! database carries a mark with every batch: how far the journals are in it. What they have beyond it an opening puts there.
+//! The artifacts that lines tell of are on the disk before the lines are written, and these before what they come to is put into the
+//! database, which gets it to the disk when it likes. The database carries a mark with every batch: how far the journals are in
+//! it. What they have beyond it an opening puts there.
 
 use flow_core::{JournalLine, RunEvent, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Journal, Result, StoreDir, StoreError,
+    Journal, Objects, Result, StoreError,
     db::{Db, DbBatch},
     store::json,
 };
@@ -25,11 +26,13 @@ pub(crate) struct Mark {
 
 /// Lines for the journal and what they come to in the database, not written yet.
 pub struct Commit {
-    pub(crate) dir: StoreDir,
+    pub(crate) objects: Objects,
     pub(crate) db: Db,
     pub(crate) journal: Journal,
     pub(crate) lines: Vec<JournalLine>,
     pub(crate) writes: DbBatch,
+    /// Among what is written is something that no journal tells of.
+    pub(crate) only_here: bool,
 }
 
 /// Why a commit could not be written.
@@ -55,7 +58,11 @@ impl Commit {
     /// The disk is full, or the database is damaged. What was there before still is.
     pub fn apply(mut self) -> Result<Vec<JournalLine>, Unapplied> {
         let records = self.lines.iter().any(is_record);
-        let synced = if records { self.dir.sync_all() } else { Ok(()) };
+        let results = self.lines.iter().filter_map(|line| match &line.event {
+            RunEvent::Recorded { result, .. } => Some(&**result),
+            _ => None,
+        });
+        let synced = self.objects.sync(results);
         let to = match synced.and_then(|()| self.journal.add(&self.lines, records)) {
             Ok(to) => to,
             Err(error) => return Err(Unapplied::Nowhere(Box::new(self), error)),
@@ -63,8 +70,10 @@ impl Commit {
         if records {
             self.writes.put(MARK.to_vec(), json(&Mark { run: self.journal.run(), to }));
         }
+        // What the journal has need not be on the disk twice.
+        let write = if self.only_here { Db::write } else { Db::put };
         if self.writes.len() > 0 {
-            self.db.write(self.writes).map_err(Unapplied::Journalled)?;
+            write(&self.db, self.writes).map_err(Unapplied::Journalled)?;
         }
         Ok(self.lines)
     }
@@ -73,6 +82,7 @@ impl Commit {
     pub fn with(mut self, later: Commit) -> Commit {
         self.lines.extend(later.lines);
         self.writes.append(later.writes);
+        self.only_here |= later.only_here;
         self
     }
 

@@ -1,6 +1,7 @@
 //! The database: bytes by key in sled, the only file that names it. Knows prefixes and batches, not what the values mean.
 //!
-//! sled loses acknowledged records on a kill unless it is flushed, so every batch is followed by a flush and the timer is off.
+//! sled loses acknowledged records on a kill unless it is flushed, the newest first, so a batch that is nowhere else is followed by
+//! a flush. The timer is off.
 //! Values above some 128 KB become files that leak when overwritten: a value over [`INLINE`] is kept among the objects, and the
 //! database holds its digest.
 //!
@@ -173,6 +174,12 @@ impl Db {
 
     /// Writes everything or nothing, and returns when no kill can undo it. It waits for the disk, some milliseconds on a busy one.
     pub(crate) fn write(&self, batch: DbBatch) -> Result<()> {
+        self.put(batch)?;
+        self.ask(|sled| sled.flush()).map(drop)
+    }
+
+    /// Writes everything or nothing. A kill can undo it, with everything that was put there since.
+    pub(crate) fn put(&self, batch: DbBatch) -> Result<()> {
         let mut writes = sled::Batch::default();
         for (key, value) in batch.0 {
             match value {
@@ -184,11 +191,7 @@ impl Db {
                 Some(value) => writes.insert(key, value),
             }
         }
-        self.ask(|sled| {
-            sled.apply_batch(writes)?;
-            sled.flush()
-        })
-        .map(drop)
+        self.ask(|sled| sled.apply_batch(writes))
     }
 
     /// Every key and value that begins with `prefix`, in order of key; no value where it stands in an object that is lost.

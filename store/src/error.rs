@@ -26,7 +26,7 @@ pub enum StoreError {
         /// The store.
         path: PathBuf,
         /// Who holds it.
-        holder: Holder,
+        holder: Box<Holder>,
     },
     /// Written by a newer flow.
     #[error("`{}` has format {found}, and this flow knows formats up to {known}: use the flow that wrote it, or a newer one", path.display())]

@@ -8,8 +8,8 @@
 //! | `runs/` | journal, status and attempts of each run | [`RunDir`], [`Journal`] |
 //! | `snapshots/` | what a finished run rested on | [`Snapshot`], [`Inputs`] |
 //!
-//! Order of writing: an attempt's artifacts are in `objects/`, then the line in the journal, then its result in `db/`, each synced
-//! before the next is written. A kill between any two loses what follows, never what came before, and nothing points at what is
+//! Order of writing: an attempt's artifacts are in `objects/`, then the line in the journal, each synced before the next is
+//! written, then its result in `db/`. A kill between any two loses what follows, never what came before, and nothing points at what is
 //! not there; what the journal has and the database has not, the next opening puts there. So the database can be lost: it is made
 //! anew from the journals. Reading commands take no lock: they read objects, journals, status files and snapshots, and [`Replay`]
 //! in place of the database.

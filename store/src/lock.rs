@@ -95,7 +95,7 @@ impl StoreDir {
             if tries < patience {
                 tries += 1;
             } else if waiting(&holder).is_break() {
-                return Err(StoreError::Held { path: self.path().to_owned(), holder });
+                return Err(StoreError::Held { path: self.path().to_owned(), holder: Box::new(holder) });
             }
             thread::sleep(POLL);
         }

@@ -147,7 +147,7 @@ impl Store {
         for line in recorded {
             let RunEvent::Recorded { result, .. } = &line.event else { continue };
             let kept = self.result(&result.fingerprint)?;
-            if !kept.is_some_and(|kept| (&kept.run, kept.ended_at) == (&result.run, result.ended_at)) {
+            if kept.is_none_or(|kept| (&kept.run, kept.ended_at) != (&result.run, result.ended_at)) {
                 missing.push(line.clone());
             }
         }

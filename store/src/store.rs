@@ -121,7 +121,8 @@ impl Store {
     /// The database is damaged.
     pub fn commit(&self, journal: &Journal, lines: Vec<JournalLine>, batch: &Batch) -> Result<Commit> {
         let writes = self.writes(&lines, batch)?;
-        Ok(Commit { dir: self.dir.clone(), db: self.db.clone(), journal: journal.clone(), lines, writes })
+        let (objects, db, only_here) = (self.objects.clone(), self.db.clone(), !batch.is_empty());
+        Ok(Commit { objects, db, journal: journal.clone(), lines, writes, only_here })
     }
 
     /// Writes changes that no journal tells of, all of them or none, and returns when no kill can undo it.

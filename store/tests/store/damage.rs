@@ -118,7 +118,7 @@ fn what_doctor_did_is_told() {
     let (store, found) = examine(dir.path(), true);
     let rebuilt = found.rebuilt.as_ref().unwrap();
     assert_eq!((rebuilt.results, rebuilt.runs), (3, 1));
-    assert!(rebuilt.aside.join("db").exists(), "the old one is kept");
+    assert!(rebuilt.aside.as_ref().unwrap().join("db").exists(), "the old one is kept");
     assert_eq!(found.journals, [("20260208-153012-3f2a".to_owned(), 1)]);
     let dropped: Vec<_> = found.dropped.iter().map(|(label, why)| (label.as_str(), why.as_str())).collect();
     let expected = [

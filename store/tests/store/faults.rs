@@ -10,10 +10,10 @@ use std::{
 };
 
 use flow_core::{Artifact, StepResult};
-use flow_store::{Batch, Diagnosis, Inputs, Objects, Results, Store, StoreDir, doctor};
+use flow_store::{Diagnosis, Inputs, Objects, Results, Store, StoreDir, doctor};
 use serde_json::json;
 
-use crate::common::{me, open, result, scratch, write};
+use crate::common::{me, open, record, result, scratch, write};
 
 /// A store with one result, whose output is a folder with a link in it.
 fn kept(dir: &Path) -> (Artifact, StepResult) {
@@ -25,9 +25,7 @@ fn kept(dir: &Path) -> (Artifact, StepResult) {
     let folder = store.objects().ingest(&work.join("out"), &work).unwrap();
     let mut made = result("prepare", 1);
     made.outputs.insert("out".into(), folder.clone());
-    let mut batch = Batch::new();
-    batch.record(&made, &json!({}));
-    store.apply(&batch).unwrap();
+    record(&store, &made, json!({}));
     (folder, made)
 }
 

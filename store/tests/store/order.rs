@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use flow_core::{RunId, StepResult};
+use flow_core::{InstanceId, JournalLine, RunEvent, RunId, StepResult};
 use flow_store::{Keep, Results, Store, StoreDir, StoreError, Unapplied, shapes};
 use serde_json::json;
 
@@ -59,16 +59,25 @@ fn a_store_of_an_earlier_flow_goes_on_and_what_gc_removed_stays_away() {
         let store = open(dir.path()).unwrap();
         assert_eq!(store.history(&shape).unwrap().len(), 1, "it is in the database already");
     }
-    // The journal stays for the sake of another result of the same run, which is reused.
+    // Of the first run only what the second reuses stays, and its journal for the sake of that.
+    let (gone, kept) = (made("2027", 3), made("2027", 4));
+    let cached = RunEvent::Cached {
+        instance: InstanceId(0),
+        fingerprint: kept.fingerprint,
+        outcome: kept.outcome,
+        from: run("2027"),
+    };
     let store = open(dir.path()).unwrap();
-    let new = result("solo", 3);
-    let journal = store.begin(&run("20270101-000000-0000")).unwrap();
-    keep(&store, &journal, vec![recorded(&new, json!({}))]).unwrap();
-    store.gc(Keep { runs: 0, since: None }, false).unwrap();
+    let lines = vec![recorded(&gone, json!({})), recorded(&kept, json!({}))];
+    keep(&store, &store.begin(&run("2027")).unwrap(), lines).unwrap();
+    store.begin(&run("2028")).unwrap().append(&[JournalLine { at: 1, event: cached }]).unwrap();
+    store.gc(Keep { runs: 1, since: None }, false).unwrap();
+    assert!(store.dir().run(&run("2027")).journal().exists());
     drop(store);
     let store = open(dir.path()).unwrap();
     assert_eq!(store.result(&old.fingerprint).unwrap(), None);
-    assert_eq!(store.result(&new.fingerprint).unwrap(), None);
+    assert_eq!(store.result(&gone.fingerprint).unwrap(), None);
+    assert_eq!(store.result(&kept.fingerprint).unwrap(), Some(kept));
 }
 
 #[test]

@@ -2,7 +2,6 @@
 //! making a table. Before there is a loop the process just ends, as by Ctrl-C; nothing runs then that is worth a grace.
 
 use std::{
-    process,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -103,9 +102,9 @@ impl Shared {
     }
 }
 
-/// Ends this process as Ctrl-C would.
+/// Ends this process as Ctrl-C would; that is ignored where a shell started us in the background.
 fn leave() {
-    let _ = raise(Signal::SIGINT);
-    // It is ignored where a shell started us in the background.
-    process::exit(130);
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
+        let _ = raise(signal);
+    }
 }

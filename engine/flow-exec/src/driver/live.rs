@@ -18,17 +18,23 @@ use flow_core::{
     plan::Force,
     sched::{Action, Capacity, Event, Placement, Scheduler},
 };
-use flow_store::{
-    Batch, Commit, End, Inputs, Journal, Objects, RunDir, Running, Status, Store, StoreError, Unapplied,
-};
+use flow_store::{Batch, Commit, End, Inputs, Journal, Objects, RunDir, Running, Status, Store};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    task::{JoinError, JoinHandle, spawn_blocking},
+    task::JoinError,
 };
 
 use super::{
-    Session, Update, cancel::Cancel, cards::Cards, company::Companion, history::History, leftovers::Leftovers, start,
-    told::Listener, waiting,
+    Session, Update,
+    cancel::Cancel,
+    cards::Cards,
+    company::Companion,
+    history::History,
+    leftovers::Leftovers,
+    start,
+    told::Listener,
+    waiting,
+    write::{Applied, Committing},
 };
 use crate::{
     ExecError,
@@ -43,12 +49,10 @@ use crate::{
 pub(crate) const GRACE: Span = Span::from_millis(10_000);
 /// How often programs are listened to.
 const LISTEN: Span = Span::from_millis(50);
-/// How long results gather before they are written, where others come soon: a disk is waited for as long for one as for ten.
-const GATHER: Span = Span::from_millis(10);
 /// How often GPUs are looked at for which a step waits.
 const WATCH: Duration = Duration::from_millis(500);
 /// How often the status file and the display are brought up to date.
-const STATUS: Span = Span::from_millis(200);
+pub(super) const STATUS: Span = Span::from_millis(200);
 
 /// Results by instance.
 pub(crate) struct Known(pub(crate) Vec<Option<StepResult>>);
@@ -127,10 +131,10 @@ pub(crate) struct Live<'a> {
     pub(super) lines: Vec<JournalLine>,
     pub(super) batch: Batch,
     pub(super) recorded: Vec<InstanceId>,
-    committing: Option<Committing>,
+    pub(super) committing: Option<Committing>,
     /// What the journal had no room for. It goes before everything else.
-    unwritten: Option<Commit>,
-    committed_at: Time,
+    pub(super) unwritten: Option<Commit>,
+    pub(super) committed_at: Time,
     pub(super) queue: VecDeque<Event>,
     pub(super) decided: BTreeMap<InstanceId, Decided>,
     /// Instances that ask for GPUs and have no result yet.
@@ -157,16 +161,10 @@ pub(crate) struct Live<'a> {
     pub(super) status: Status,
     pub(super) status_at: Option<Time>,
     cancel: Cancel,
-    said_unwritten: bool,
+    pub(super) said_unwritten: bool,
     listened_at: Time,
     pub(super) finished: bool,
     pub(crate) leftovers: Leftovers,
-}
-
-/// A batch on its way to the disk, and whom it records.
-struct Committing {
-    done: JoinHandle<Result<Vec<JournalLine>, Unapplied>>,
-    recorded: Vec<InstanceId>,
 }
 
 /// What a loop starts with.
@@ -190,7 +188,7 @@ pub(crate) struct Beginning<'a> {
 
 enum Happened {
     Keeper(keeper::Event),
-    Committed(Result<Result<Vec<JournalLine>, Unapplied>, JoinError>),
+    Committed(Result<Applied, JoinError>),
     Interrupt(End),
     Time,
 }
@@ -338,88 +336,8 @@ impl<'a> Live<'a> {
         Ok(())
     }
 
-    /// Writes what this turn brought, and what gathered while the last batch was written. This goes on aside, for a disk takes
-    /// its time and other steps need not wait; the screen and the scheduler hear of it when it is safe, in the order in which it happened.
-    fn commit(&mut self) -> Result<(), ExecError> {
-        if self.committing.is_some() || self.gather_until().is_some_and(|until| self.clock.now() < until) {
-            return Ok(());
-        }
-        let (commit, recorded) = (self.gathered()?, std::mem::take(&mut self.recorded));
-        self.committed_at = self.clock.now();
-        if commit.is_quick() {
-            return self.tell(commit.apply(), recorded);
-        }
-        self.committing = Some(Committing { done: spawn_blocking(move || commit.apply()), recorded });
-        Ok(())
-    }
-
-    /// What is to be written.
-    fn gathered(&mut self) -> Result<Commit, ExecError> {
-        let (lines, batch) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.batch));
-        let commit = self.store.commit(&self.journal, lines, &batch)?;
-        Ok(match self.unwritten.take() {
-            Some(earlier) => earlier.with(commit),
-            None => commit,
-        })
-    }
-
-    /// Until when results wait for others, or for room; not if there is nothing to write, or if nothing runs that others could come
-    /// from.
-    fn gather_until(&self) -> Option<Time> {
-        let pause = if self.unwritten.is_some() { STATUS } else { GATHER };
-        let waits = self.unwritten.is_some() || !self.batch.is_empty() || !self.recorded.is_empty();
-        (waits && !self.attempts.is_empty()).then(|| self.committed_at + pause)
-    }
-
-    fn committed(&mut self, done: Result<Result<Vec<JournalLine>, Unapplied>, JoinError>) -> Result<(), ExecError> {
-        let Some(Committing { recorded, .. }) = self.committing.take() else { return Ok(()) };
-        let done = done.map_err(|e| ExecError::Fault(format!("the store could not be written: {e}")))?;
-        self.tell(done, recorded)?;
-        // What has gathered since.
-        self.commit()
-    }
-
-    /// Where the disk is full while steps run, they run on: what there is to tell waits for room.
-    fn tell(
-        &mut self,
-        done: Result<Vec<JournalLine>, Unapplied>,
-        mut recorded: Vec<InstanceId>,
-    ) -> Result<(), ExecError> {
-        match done {
-            Ok(lines) => lines.into_iter().for_each(|line| (self.observe)(Update::Event(line))),
-            Err(Unapplied::Nowhere(commit, error)) if error.is_disk_full() && !self.attempts.is_empty() => {
-                recorded.append(&mut self.recorded);
-                self.recorded = recorded;
-                self.unwritten = Some(*commit);
-                self.say_unwritten(&error);
-                return Ok(());
-            }
-            Err(unapplied) => return Err(StoreError::from(unapplied).into()),
-        }
-        self.queue.extend(recorded.into_iter().map(|instance| Event::Recorded { instance }));
-        Ok(())
-    }
-
-    /// Says, once, that a file of the run cannot be written; on the screen alone, for the journal may be one of them.
-    fn say_unwritten(&mut self, error: &StoreError) {
-        if !std::mem::replace(&mut self.said_unwritten, true) {
-            let event = RunEvent::Notice { instance: None, text: format!("what runs goes on: {error}") };
-            (self.observe)(Update::Event(JournalLine { at: clock::unix_millis(), event }));
-        }
-    }
-
-    pub(crate) fn say(&mut self, mut event: RunEvent) {
-        if let RunEvent::Notice { text, .. } | RunEvent::Ended { message: Some(text), .. } = &mut event {
-            *text = self.secrets.hide(std::mem::take(text));
-        }
-        self.lines.push(JournalLine { at: clock::unix_millis(), event });
-    }
-
-    /// Says something after the loop has ended.
-    pub(crate) fn say_last(&mut self, events: Vec<RunEvent>) -> Result<(), ExecError> {
-        events.into_iter().for_each(|event| self.say(event));
-        let (commit, recorded) = (self.gathered()?, std::mem::take(&mut self.recorded));
-        self.tell(commit.apply(), recorded)
+    pub(super) fn count(&mut self, how: &str) {
+        *self.counts.entry(how.to_owned()).or_default() += 1;
     }
 
     async fn wait(&mut self, signals: &mut [Signal]) -> Result<Happened, ExecError> {

@@ -21,6 +21,7 @@ mod settle;
 mod start;
 mod told;
 mod waiting;
+mod write;
 
 use flow_core::{AttemptId, JournalLine};
 use flow_store::Status;
