@@ -52,8 +52,14 @@ fn group<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Group<'a> {
         Some(span) => {
             let span = on_one_line(&source.text, span.start, span.end);
             let label = Some(&*diagnostic.label).filter(|label| !label.is_empty());
-            let place = AnnotationKind::Primary.span(span).label(label);
-            title.element(Snippet::source(&*source.text).path(&*source.path).annotation(place))
+            // Of a file of megabytes only the line is looked at.
+            let (before, behind) = source.text.split_at(span.start);
+            let begin = before.rfind('\n').map_or(0, |n| n + 1);
+            let end = span.start + behind.find(['\r', '\n']).unwrap_or(behind.len());
+            let number = before.matches('\n').count() + 1;
+            let place = AnnotationKind::Primary.span(span.start - begin..span.end.min(end) - begin).label(label);
+            let line = Snippet::source(&source.text[begin..end]).line_start(number);
+            title.element(line.path(&*source.path).annotation(place))
         }
         None => {
             let group = title.element(Origin::path(&*source.path));

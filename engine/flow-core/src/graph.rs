@@ -3,7 +3,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, VecDeque},
+    collections::{BTreeMap, BinaryHeap, VecDeque},
 };
 
 use petgraph::{
@@ -61,7 +61,7 @@ impl<E> StepGraph<E> {
         for group in groups {
             let Some(&first) = group.first() else { continue };
             // Backwards along the edges, so that the circle reads "needs".
-            let mut from: Vec<Option<NodeIndex>> = vec![None; self.0.node_count()];
+            let mut from: BTreeMap<NodeIndex, NodeIndex> = BTreeMap::new();
             let mut queue = VecDeque::from([first]);
             let mut closed = false;
             'search: while let Some(step) = queue.pop_front() {
@@ -69,14 +69,14 @@ impl<E> StepGraph<E> {
                 needs.sort();
                 for need in needs.into_iter().filter(|n| group.binary_search(n).is_ok()) {
                     if need == first {
-                        from[first.index()] = Some(step);
+                        from.insert(first, step);
                         closed = true;
                         break 'search;
                     }
-                    if from[need.index()].is_none() {
-                        from[need.index()] = Some(step);
+                    from.entry(need).or_insert_with(|| {
                         queue.push_back(need);
-                    }
+                        step
+                    });
                 }
             }
             if !closed {
@@ -84,7 +84,7 @@ impl<E> StepGraph<E> {
             }
             let mut circle = vec![first];
             let mut here = first;
-            while let Some(before) = from[here.index()] {
+            while let Some(before) = from.get(&here).copied() {
                 circle.push(before);
                 here = before;
                 if here == first {

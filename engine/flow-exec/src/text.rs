@@ -31,7 +31,11 @@ pub fn read(path: &Path, longest: u64) -> io::Result<String> {
     if text.len() as u64 > longest {
         return Err(too_long(text.len() as u64));
     }
-    String::from_utf8(text).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
+    String::from_utf8(text).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        io::Error::new(io::ErrorKind::InvalidData, format!("it is not UTF-8 text in line {line}"))
+    })
 }
 
 /// Opens a regular file. Nothing else is so much as opened: with some devices that alone does something.
@@ -69,7 +73,7 @@ mod tests {
         let path = |name: &str| dir.path().join(name);
         mkfifo(&path("pipe"), Mode::S_IRWXU).unwrap();
         fs::write(path("text"), "four").unwrap();
-        fs::write(path("bytes"), b"\xff").unwrap();
+        fs::write(path("bytes"), b"a\n\xff").unwrap();
         File::create(path("large")).unwrap().set_len(10 << 30).unwrap();
         let why = |path: &Path| read(path, 4).unwrap_err().to_string();
         assert_eq!(read(&path("text"), 4).unwrap(), "four");
@@ -78,7 +82,7 @@ mod tests {
         assert_eq!(why(dir.path()), "it is no regular file, but a folder");
         assert_eq!(why(&path("large")), "it has 10.0 GiB, and such a file is read up to 4 B");
         assert!(why(Path::new("/proc/self/status")).contains("is read up to 4 B"), "its length is told as 0");
-        assert_eq!(why(&path("bytes")), "it is not UTF-8 text");
+        assert_eq!(why(&path("bytes")), "it is not UTF-8 text in line 2");
         assert_eq!(read(&path("none"), 4).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

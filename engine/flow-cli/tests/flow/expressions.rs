@@ -12,7 +12,7 @@ name: wild
 steps:
   numbers: {run: "echo '{\"zero\": 0, \"many\": 3000000000, \"ten\": 10}' > m.json", metrics: {json: m.json}}
   division: {run: "echo ${{ steps.numbers.metrics.ten | int is divisibleby(steps.numbers.metrics.zero | int) }}"}
-  width: {run: "echo ${{ '%.' ~ (steps.numbers.metrics.many | int) ~ 'f' | format(1) }}"}
+  width: {run: "echo ${{ ('%.' ~ (steps.numbers.metrics.many | int) ~ 'f') | format(1) }}"}
   indent: {run: "echo ${{ 'a' | indent(steps.numbers.metrics.many | int, true) }}"}
   repeated: {run: "echo ${{ 'a' * (steps.numbers.metrics.many | int) }}"}
   after: {run: "echo ${{ steps.numbers.metrics.ten * 2 }} > out.txt", outputs: [out.txt]}
@@ -27,6 +27,7 @@ steps:
     let journal = events.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     for words in [
         "wild.yaml:6:27): 10 cannot be divided by 0",
+        "): `format` pads to 1000 characters at most",
         "wild.yaml:8:25): it makes more than 32 MiB of values",
         "wild.yaml:9:27): `*` multiplies numbers, and this is the text",
     ] {

@@ -1,6 +1,8 @@
 //! `with:` against the schema of the step it is for: what is wrong in it, defaults, and the parameters that are paths or names
 //! of steps. Values that are not known yet are passed over until they are.
 
+use std::collections::BTreeMap;
+
 use jsonschema::{ValidationError, Validator, error::ValidationErrorKind, paths::LocationSegment};
 use serde_json::{Map, Value as Json};
 
@@ -64,16 +66,13 @@ impl Schema {
 
     /// The marked parameters of that kind that have a text.
     pub(super) fn marked(&self, with: &Json, kind: Mark) -> Vec<(Vec<Seg>, String)> {
-        let mut found = Vec::new();
+        let mut found = BTreeMap::new();
         for (way, _) in self.marks.iter().filter(|(_, mark)| *mark == kind) {
             walk(way, with, &mut Vec::new(), &mut |path, text| {
-                if !found.iter().any(|(p, _)| *p == path) {
-                    found.push((path, text.to_owned()));
-                }
+                found.entry(path).or_insert_with(|| text.to_owned());
             });
         }
-        found.sort();
-        found
+        found.into_iter().collect()
     }
 
     /// What is wrong with a `with:` whose values are all known; a sentence each.

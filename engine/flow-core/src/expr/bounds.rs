@@ -209,7 +209,7 @@ pub fn render_bounded(mut env: Environment<'_>, name: &str, text: &str, page: Va
     impl io::Write for Page {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             if self.0.len() + bytes.len() > MOST {
-                return Err(io::Error::other(format!("it comes to more than {} MiB", MOST >> 20)));
+                return Err(io::ErrorKind::FileTooLarge.into());
             }
             self.0.extend_from_slice(bytes);
             Ok(bytes.len())
@@ -222,7 +222,10 @@ pub fn render_bounded(mut env: Environment<'_>, name: &str, text: &str, page: Va
     let text = fenced_template(text).map_err(|e| e.to_string())?;
     let mut made = Page(Vec::new());
     let render = || env.template_from_named_str(name, &text)?.render_captured_to(page, &mut made).map(drop);
-    guarded(render)?.map_err(|e| e.to_string())?;
+    guarded(render)?.map_err(|e| match e.kind() {
+        ErrorKind::WriteFailure => format!("it comes to more than {} MiB", MOST >> 20),
+        _ => e.to_string(),
+    })?;
     String::from_utf8(made.0).map_err(|e| e.to_string())
 }
 
@@ -330,6 +333,29 @@ mod tests {
             let made = eval(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(made.to_string(), value, "{text}");
         }
+    }
+
+    #[test]
+    fn a_template_is_bounded_too() {
+        let rendered = |text: &str| {
+            let mut env = minijinja::Environment::new();
+            env.set_fuel(Some(1_000_000));
+            let page = Value::from_pairs([("big", Value::from("x".repeat(1 << 20)))]);
+            super::render_bounded(env, "page", text, page)
+        };
+        let doubled = "{% set x = 'aaaaaaaa' %}".to_owned() + &"{% set x = x ~ x %}".repeat(40);
+        for (text, words) in [
+            ("{{ 'a' * 10**9 }}", "multiplies numbers"),
+            (&doubled, "more than 32 MiB"),
+            ("{% for i in range(100000) %}{{ big }}{% endfor %}", "more than 32 MiB"),
+            ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recursion limit"),
+            ("{{ 10 is divisibleby(0) }}", "cannot be divided by 0"),
+        ] {
+            let error = rendered(text).expect_err(text);
+            assert!(error.contains(words), "{text}: {error}");
+        }
+        let page = "{% for x in [1, 2] -%} {{ x + 1 }};{# a + b #} {%- endfor %}{% raw %}{{ a ~ b }}{% endraw %}";
+        assert_eq!(rendered(page).as_deref(), Ok("2;3;{{ a ~ b }}"));
     }
 
     #[test]

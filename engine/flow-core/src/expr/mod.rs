@@ -10,6 +10,8 @@
 //! | `KiB`, `MiB`, `GiB`, `TiB` | for sizes: `machine.gpu_memory >= 24 * GiB` |
 //! | `seed` | in `run`, `with` and `env` the instance's seed, where no parameter and no axis has that name |
 //!
+//! What an evaluation makes is bounded (`bounds`), and how deep an expression nests (`fence`): `*` multiplies numbers only.
+//!
 //! Inside of a text a value stands as YAML writes it (`true`, `0.001`), a list or mapping as JSON; null is an error there.
 
 mod bounds;

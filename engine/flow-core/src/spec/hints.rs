@@ -119,6 +119,16 @@ pub(super) fn no_yaml(text: &str, index: Option<usize>, words: &str) -> Vec<Diag
                 diagnostic =
                     Diagnostic::new("a second document begins here").help("a workflow is one; leave `---` out");
             }
+            _ if words == super::yaml::too_deep() => {
+                diagnostic = Diagnostic::new(words).help("write what is deeper into a file of its own");
+            }
+            _ if words.contains("repetition limit") => {
+                let alias =
+                    |(at, _): (usize, &str)| text[at + 1..].starts_with(|c: char| c.is_alphanumeric()).then_some(at);
+                from = text.match_indices('*').filter_map(alias).last().unwrap_or(from);
+                diagnostic = Diagnostic::new("the aliases stand for more values than a workflow can have")
+                    .help("`*name` copies everything below `&name`, with the aliases in it");
+            }
             _ if words.contains("mapping values") => diagnostic = diagnostic.help("quote a text that contains `: `"),
             _ if words.contains("did not find expected key") => {
                 diagnostic =

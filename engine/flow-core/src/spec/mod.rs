@@ -67,7 +67,7 @@ pub fn parse(source: &Source) -> Result<Workflow, Vec<Diagnostic>> {
 
 fn read(source: &Source, text: &str) -> Result<Workflow, Vec<Diagnostic>> {
     let mut problems = Problems::default();
-    let yaml = yaml::read(text, &mut problems).map_err(|e| hints::no_yaml(text, e.index, &e.message))?;
+    let mut yaml = yaml::read(text, &mut problems).map_err(|e| hints::no_yaml(text, e.index, &e.message))?;
     for place in hints::full_width_commas(text) {
         let what = Diagnostic::new("this is one text, not several values");
         problems.add(&At::root(), On::Bytes(place), what);
@@ -80,6 +80,11 @@ fn read(source: &Source, text: &str) -> Result<Workflow, Vec<Diagnostic>> {
     if let Some(at) = yaml::deep(&yaml) {
         return Err(fatal(Diagnostic::new(yaml::too_deep()).help("write what is deeper into a file of its own"), &at));
     }
+    if let Some(at) = yaml::no_merge(&yaml) {
+        let what = Diagnostic::new("`<<` takes over the keys of a mapping, and this is none");
+        return Err(fatal(what.help("`<<: *name` copies a mapping that begins with `&name`"), &at));
+    }
+    yaml.apply_merge().map_err(|e| hints::no_yaml(text, None, &e.to_string()))?;
     if !yaml.is_mapping() {
         let what = match yaml {
             serde_yaml::Value::Null => Diagnostic::new("the file is empty"),

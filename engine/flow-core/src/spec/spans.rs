@@ -165,6 +165,8 @@ struct Spans<'a> {
     root: Option<Spanned<Node>>,
     /// Of scalars that were looked at, by where they begin: their expressions.
     expressions: RefCell<BTreeMap<usize, BTreeMap<&'a str, Range<usize>>>>,
+    /// Of values that were looked at, by where they begin and end: their scalars.
+    scalars: RefCell<BTreeMap<(usize, usize), BTreeMap<&'a str, Range<usize>>>>,
 }
 
 impl<'a> Spans<'a> {
@@ -195,7 +197,7 @@ impl<'a> Spans<'a> {
             with_snippet: false,
         };
         let root = serde_saphyr::from_str_with_options(text, options).ok();
-        Spans { text, root, expressions: RefCell::default() }
+        Spans { text, root, expressions: RefCell::default(), scalars: RefCell::default() }
     }
 
     fn range<T>(&self, spanned: &Spanned<T>) -> Option<Range<usize>> {
@@ -252,6 +254,20 @@ impl<'a> Spans<'a> {
         Some(start..start + expression.len())
     }
 
+    /// The first scalar below a value that is this text.
+    fn scalar(&self, here: &Spanned<Node>, excerpt: &str) -> Option<Range<usize>> {
+        let whole = self.range(here)?;
+        let mut known = self.scalars.borrow_mut();
+        let scalars = known.entry((whole.start, whole.end)).or_insert_with(|| {
+            let mut found = BTreeMap::new();
+            for leaf in self.leaves(here) {
+                found.entry(self.text.get(leaf.clone()).unwrap_or_default()).or_insert(leaf);
+            }
+            found
+        });
+        scalars.get(excerpt).cloned()
+    }
+
     /// The place itself, or the nearest one above it that the text has.
     fn find(&self, problem: &Problem) -> Option<Range<usize>> {
         match &problem.on {
@@ -263,7 +279,7 @@ impl<'a> Spans<'a> {
         if segs.is_empty() {
             return Some(0..self.text.lines().next().unwrap_or("").len());
         }
-        let Some(mut here) = self.root.as_ref() else { return Some(self.guess(&segs)) };
+        let mut here = self.root.as_ref()?;
         let mut key = None;
         let mut exact = true;
         for (depth, seg) in segs.iter().enumerate() {
@@ -291,22 +307,23 @@ impl<'a> Spans<'a> {
             // A whole block would underline half a page: its key says it.
             _ => None,
         };
+        let first_line = || {
+            let whole = self.range(here)?;
+            let line = self.text.get(whole.clone())?.lines().next().unwrap_or("").len();
+            Some(whole.start..whole.start + line)
+        };
         match &problem.on {
             On::Text(excerpt) if exact => {
-                let mut leaves = self.leaves(here).into_iter();
-                leaves.find_map(|leaf| word_in(self.text, leaf, excerpt)).or_else(|| self.range(here))
+                let word = || self.leaves(here).into_iter().find_map(|leaf| word_in(self.text, leaf, excerpt));
+                self.scalar(here, excerpt).or_else(word).or_else(|| self.range(here))
             }
             On::In { expression, text } if exact => {
                 let mut leaves = self.leaves(here).into_iter();
                 let within = leaves.find_map(|leaf| self.expression_in(leaf, expression));
                 within.and_then(|e| word_in(self.text, e.clone(), text).or(Some(e))).or_else(|| self.range(here))
             }
-            On::Key | On::Repeated(_) if exact => key.or(value),
-            _ => value.or(key).or_else(|| {
-                let whole = self.range(here)?;
-                let line = self.text.get(whole.clone())?.lines().next().unwrap_or("").len();
-                Some(whole.start..whole.start + line)
-            }),
+            On::Key | On::Repeated(_) if exact => key.or(value).or_else(first_line),
+            _ => value.or(key).or_else(first_line),
         }
     }
 }
@@ -345,7 +362,8 @@ pub(crate) fn locate(text: &str, problems: Vec<Problem>) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = problems
         .into_iter()
         .map(|problem| {
-            let span = spans.find(&problem);
+            let guess = || (problem.on != On::Nothing).then(|| spans.guess(&problem.at.segs()));
+            let span = spans.find(&problem).or_else(guess);
             let mut diagnostic = problem.what;
             if let Some(hint) = span.as_ref().and_then(|s| text.get(s.clone())).and_then(hints::full_width) {
                 diagnostic.help.insert(0, hint);

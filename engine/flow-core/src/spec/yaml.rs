@@ -26,7 +26,7 @@ pub(crate) fn read(text: &str, problems: &mut Problems) -> Result<Value, Unreada
     }
     let unreadable =
         |e: serde_yaml::Error| Unreadable { index: e.location().map(|l| l.index()), message: e.to_string() };
-    let mut value = match serde_yaml::from_str::<Value>(text) {
+    let value = match serde_yaml::from_str::<Value>(text) {
         Ok(value) => value,
         Err(error) => {
             let twice = RefCell::new(Vec::new());
@@ -52,7 +52,6 @@ pub(crate) fn read(text: &str, problems: &mut Problems) -> Result<Value, Unreada
             }
         }
     };
-    value.apply_merge().map_err(unreadable)?;
     Ok(value)
 }
 
@@ -83,6 +82,28 @@ pub(crate) fn deep(value: &Value) -> Option<At> {
         }
     }
     below(value, &At::root(), 1)
+}
+
+/// Where `<<` does not take over the keys of a mapping or of several.
+pub(crate) fn no_merge(value: &Value) -> Option<At> {
+    fn below(value: &Value, at: &At) -> Option<At> {
+        match value {
+            Value::Sequence(list) => list.iter().enumerate().find_map(|(i, value)| below(value, &at.index(i))),
+            Value::Mapping(map) => map.iter().find_map(|(key, value)| {
+                let merge = key.as_str() == Some("<<");
+                let at = at.key(&key_text(key).unwrap_or_default());
+                let sound = match value {
+                    Value::Mapping(_) => true,
+                    Value::Sequence(list) => list.iter().all(Value::is_mapping),
+                    _ => false,
+                };
+                if merge && !sound { Some(at) } else { below(value, &at) }
+            }),
+            Value::Tagged(tagged) => below(&tagged.value, at),
+            _ => None,
+        }
+    }
+    below(value, &At::root())
 }
 
 fn nests(value: &Value) -> bool {
