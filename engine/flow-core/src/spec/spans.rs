@@ -153,6 +153,8 @@ pub(super) fn nests_deeper(text: &str, most: usize) -> bool {
             enforce_alias_anchor_ratio: false,
         },
         duplicate_keys: DuplicateKeyPolicy::LastWins,
+        strict_booleans: true,
+        non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::PassThrough,
         with_snippet: false,
     };
     let read = serde_saphyr::from_str_with_options::<serde::de::IgnoredAny>(text, options);
@@ -182,7 +184,7 @@ impl<'a> Spans<'a> {
                 max_recorded_anchor_bytes: usize::MAX,
                 max_total_scalar_bytes: usize::MAX,
                 max_merge_keys: usize::MAX,
-                max_depth: 200,
+                max_depth: 80,
                 flow_nesting_limit: 200,
                 enforce_alias_anchor_ratio: false,
             },

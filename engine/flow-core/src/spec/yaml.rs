@@ -127,6 +127,9 @@ impl Seed<'_> {
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = Value;
     fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Value, D::Error> {
+        if self.path.len() > DEEPEST {
+            return Err(de::Error::custom(too_deep()));
+        }
         d.deserialize_any(self)
     }
 }

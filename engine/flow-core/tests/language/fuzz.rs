@@ -6,9 +6,9 @@
 
 use std::{
     env, fs,
-    panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::LazyLock,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -359,7 +359,12 @@ fn nothing_breaks() {
         let text = if rng.u32(..3) == 0 { wild(&mut rng) } else { mutated(&mut rng) };
         fs::write(&left, &text).expect("a folder for tests");
         let begin = Instant::now();
-        let sound = catch_unwind(AssertUnwindSafe(|| check(&text))).is_ok() && begin.elapsed() < LONG;
+        // As much stack as the first thread of a program has.
+        let checked = thread::scope(|scope| {
+            let thread = thread::Builder::new().stack_size(8 << 20);
+            thread.spawn_scoped(scope, || check(&text)).expect("a thread").join()
+        });
+        let sound = checked.is_ok() && begin.elapsed() < LONG;
         assert!(sound, "FLOW_TEST_MUTATIONS_FROM={seed} FLOW_TEST_MUTATIONS=1, {:?}:\n{text}", begin.elapsed());
     }
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
