@@ -26,10 +26,10 @@ steps:
     assert_eq!(recorded.len(), 2, "{events:#?}");
     let journal = events.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     for words in [
-        "wild.yaml:6:27): 10 cannot be divided by 0",
+        "wild.yaml:6:29): 10 cannot be divided by 0",
         "): `format` pads to 1000 characters at most",
-        "wild.yaml:8:25): it makes more than 32 MiB of values",
-        "wild.yaml:9:27): `*` multiplies numbers, and this is the text",
+        "wild.yaml:8:27): it makes more than 32 MiB of values",
+        "wild.yaml:9:29): `*` multiplies numbers, and this is the text",
     ] {
         assert!(journal.contains(words), "{words}: {journal}");
     }
