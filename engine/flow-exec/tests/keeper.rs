@@ -284,7 +284,7 @@ fn many_small_steps_cost_little() {
 fn a_program_that_floods_with_secrets_waits_and_nobody_else() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
-        let mut keeper = Keeper::spawn(&binary()).unwrap();
+        let mut keeper = Keeper::spawn(&binary(), &dir.path().join("keeper.json")).unwrap();
         let flood = format!("yes 'a line with {SECRET} in it' & yes messages >> ../messages.jsonl & wait");
         keeper.send(&start_secret(dir.path(), 1, sh(&flood)));
         let log = dir.path().join("1/log");
@@ -311,7 +311,7 @@ fn who_keeps_a_pipe_open_does_not_keep_its_attempt_from_ending() {
     let dir = tempfile::tempdir().unwrap();
     let n = seconds();
     block_on(async {
-        let mut keeper = Keeper::spawn(&binary()).unwrap();
+        let mut keeper = Keeper::spawn(&binary(), &dir.path().join("keeper.json")).unwrap();
         let script = format!("exec 5>>../messages.jsonl; {}printf 'the end: {SECRET}'; exit 3", escapes(n));
         keeper.send(&start_secret(dir.path(), 1, sh(&script)));
         assert_eq!(exited(&mut keeper, 1).await.code, Some(3));
@@ -336,7 +336,7 @@ fn who_keeps_a_pipe_open_does_not_keep_its_attempt_from_ending() {
 fn what_finds_no_room_waits_for_it_and_ends_with_its_attempt() {
     let dir = tempfile::tempdir().unwrap();
     block_on(async {
-        let mut keeper = Keeper::spawn(&binary()).unwrap();
+        let mut keeper = Keeper::spawn(&binary(), &dir.path().join("keeper.json")).unwrap();
         for (n, script) in [(1, "echo little; exit 3"), (2, "yes; exit 4")] {
             let request = start_secret(dir.path(), n, sh(script));
             std::os::unix::fs::symlink("/dev/full", dir.path().join(n.to_string()).join("log")).unwrap();
@@ -354,8 +354,9 @@ fn what_finds_no_room_waits_for_it_and_ends_with_its_attempt() {
 
 #[test]
 fn the_keeper_has_nothing_of_the_engines_environment() {
+    let dir = tempfile::tempdir().unwrap();
     block_on(async {
-        let keeper = Keeper::spawn(&binary()).unwrap();
+        let keeper = Keeper::spawn(&binary(), &dir.path().join("keeper.json")).unwrap();
         let path = format!("/proc/{}/environ", keeper.pid());
         wait_for("the keeper", || fs::read(&path).is_ok_and(|environ| !environ.starts_with(b"PATH=")));
         let environ = String::from_utf8(fs::read(&path).unwrap()).unwrap();

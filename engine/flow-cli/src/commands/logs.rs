@@ -159,7 +159,7 @@ fn follow(place: &Place, dir: &RunDir, step: &str, output: &mut Output) -> Done 
 }
 
 /// Whole lines that are new; the rest too once the program has ended.
-fn new_text(file: &PathBuf, from: &mut u64, ended: bool) -> io::Result<Vec<u8>> {
+fn new_text(file: &Path, from: &mut u64, ended: bool) -> io::Result<Vec<u8>> {
     let (mut before, mut bytes) = (Vec::new(), Vec::new());
     let read = open_log(file).and_then(|mut file| {
         file.seek(SeekFrom::Start(*from))?;

@@ -93,7 +93,7 @@ fn a_permission_that_is_missing_for_a_moment_drops_no_result() {
         .into_iter()
         .find(|file| fs::read(file).is_ok_and(|text| text == b"1\n"));
     let shelf = object.unwrap().parent().unwrap().to_owned();
-    fs::set_permissions(&shelf, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&shelf, fs::Permissions::from_mode(0o000)).unwrap();
     let (code, said) = flow(&["run", "w.yaml"]);
     assert!(code == Some(1) && said.contains("Permission denied") && said.contains("cannot be told"), "{said}");
     fs::set_permissions(&shelf, fs::Permissions::from_mode(0o755)).unwrap();

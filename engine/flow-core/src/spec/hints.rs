@@ -125,7 +125,7 @@ pub(super) fn no_yaml(text: &str, index: Option<usize>, words: &str) -> Vec<Diag
             _ if words.contains("repetition limit") => {
                 let alias =
                     |(at, _): (usize, &str)| text[at + 1..].starts_with(|c: char| c.is_alphanumeric()).then_some(at);
-                from = text.match_indices('*').filter_map(alias).last().unwrap_or(from);
+                from = text.match_indices('*').filter_map(alias).next_back().unwrap_or(from);
                 diagnostic = Diagnostic::new("the aliases stand for more values than a workflow can have")
                     .help("`*name` copies everything below `&name`, with the aliases in it");
             }

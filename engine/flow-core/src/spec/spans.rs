@@ -161,14 +161,17 @@ pub(super) fn nests_deeper(text: &str, most: usize) -> bool {
     read.is_err_and(|e| matches!(e, serde_saphyr::Error::Budget { breach: BudgetBreach::Depth { .. }, .. }))
 }
 
+/// Where excerpts stand.
+type Places<'a> = BTreeMap<&'a str, Range<usize>>;
+
 /// Where everything of a text stands.
 struct Spans<'a> {
     text: &'a str,
     root: Option<Spanned<Node>>,
     /// Of scalars that were looked at, by where they begin: their expressions.
-    expressions: RefCell<BTreeMap<usize, BTreeMap<&'a str, Range<usize>>>>,
+    expressions: RefCell<BTreeMap<usize, Places<'a>>>,
     /// Of values that were looked at, by where they begin and end: their scalars.
-    scalars: RefCell<BTreeMap<(usize, usize), BTreeMap<&'a str, Range<usize>>>>,
+    scalars: RefCell<BTreeMap<(usize, usize), Places<'a>>>,
 }
 
 impl<'a> Spans<'a> {

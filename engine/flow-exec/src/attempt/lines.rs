@@ -7,7 +7,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-
 use super::log;
 
 /// Read at one look; a program that writes more than this every time is caught up with when it has ended.

@@ -71,6 +71,10 @@ pub(super) fn next_data(file: &File, at: u64) -> Option<u64> {
 /// # Errors
 /// The file system can give nothing back.
 pub(super) fn shorten(path: &Path, length: u64, given: &mut u64) -> io::Result<()> {
+    if length < *given {
+        // The program has begun it anew.
+        *given = 0;
+    }
     let until = length.saturating_sub(NEWEST) / BLOCK * BLOCK;
     let from = (*given).max(FIRST);
     if until < from + PIECE {
@@ -124,6 +128,10 @@ mod tests {
         assert_eq!(&text, b"first");
         log.read_exact_at(&mut text, length - NEWEST).unwrap();
         assert_eq!(&text, b"xxxxx");
+        shorten(&path, length, &mut given).unwrap();
+        assert_eq!(given, length - NEWEST, "once is enough");
+        shorten(&path, 10, &mut given).unwrap();
+        assert_eq!(given, 0, "a log that is begun anew is bounded anew");
     }
 
     #[test]

@@ -336,10 +336,6 @@ impl<'a> Live<'a> {
         Ok(())
     }
 
-    pub(super) fn count(&mut self, how: &str) {
-        *self.counts.entry(how.to_owned()).or_default() += 1;
-    }
-
     async fn wait(&mut self, signals: &mut [Signal]) -> Result<Happened, ExecError> {
         let now = self.clock.now();
         let span = |at: Time| Duration::from_micros((at - now).0);

@@ -6,7 +6,6 @@ use super::{HIDDEN, Secrets};
 const TELLING: usize = 4;
 
 /// The state between two pieces.
-#[derive(Debug)]
 pub(crate) struct Hiding {
     secrets: Secrets,
     /// Not handed on yet: a secret may begin here.
