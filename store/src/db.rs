@@ -23,7 +23,7 @@ use std::{
 use flow_core::Digest;
 use nix::{sys::statvfs::statvfs, unistd::Uid};
 
-use crate::{Objects, Result, StoreDir, StoreError, objects::remove_tree};
+use crate::{Objects, Result, StoreDir, StoreError, file, objects::remove_tree};
 
 /// Larger values are kept among the objects.
 const INLINE: usize = 48 << 10;
@@ -32,6 +32,8 @@ const ROOM: u64 = 1 << 20;
 /// First byte of a value that stands in an object; JSON never begins with it.
 const ELSEWHERE: u8 = b'@';
 
+/// A folder of sled's, for large values.
+const BLOBS: &str = "blobs";
 /// In the folder, once sled has called it corrupt: what it said.
 const DAMAGED: &str = "damaged";
 /// In the folder, once the database is complete.
@@ -95,6 +97,9 @@ impl Db {
             let entry = entry.map_err(StoreError::io("read", &path))?;
             if entry.file_name().to_string_lossy().ends_with(".generating") {
                 fs::remove_file(entry.path()).map_err(StoreError::io("remove", entry.path()))?;
+            } else if entry.file_name() != BLOBS {
+                // Written through a link it would take the place of somebody else's file.
+                file::check(&entry.path()).map_err(StoreError::io("use", entry.path()))?;
             }
         }
         match fs::read_to_string(path.join(DAMAGED)) {

@@ -17,7 +17,7 @@ use std::{
 use flow_core::RunId;
 use nix::sys::statfs::{FsType, NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, statfs};
 
-use crate::{Holder, Objects, Result, RunDir, StoreError, store::Held};
+use crate::{Holder, Objects, Result, RunDir, StoreError, file, store::Held};
 
 /// The version of the store's format. Older ones are read, newer ones refused.
 pub const STORE_FORMAT: u32 = 1;
@@ -216,7 +216,7 @@ impl StoreDir {
 
 /// What stands in the file that tells the format: a number, or what it is instead; `None` if there is no such file.
 fn read_format(path: &Path) -> Result<Option<Result<u32, String>>> {
-    let bytes = match fs::read(path) {
+    let bytes = match file::read(path) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(StoreError::io("read", path)(e)),

@@ -17,7 +17,7 @@ use nix::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{ProcessIdentity, Result, Standing, StoreDir, StoreError};
+use crate::{ProcessIdentity, Result, Standing, StoreDir, StoreError, file};
 
 /// How often a waiting process looks again.
 const POLL: Duration = Duration::from_millis(100);
@@ -57,7 +57,7 @@ impl StoreDir {
     /// The lock file cannot be read.
     pub fn holder(&self) -> Result<Option<Holder>> {
         let path = self.lock_file();
-        let file = match File::open(&path) {
+        let file = match file::open_to_read(&path) {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(StoreError::io("read", &path)(e)),
@@ -72,13 +72,9 @@ impl StoreDir {
     /// Takes the lock. While a living process holds it, `waiting` is asked every 100 ms whether to go on waiting.
     pub(crate) fn lock(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Flock<File>> {
         let path = self.lock_file();
-        let mut file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(StoreError::io("open", &path))?;
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = file::open(&mut options, &path).map_err(StoreError::io("open", &path))?;
         let mut tries = 0;
         loop {
             file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {

@@ -13,7 +13,7 @@ use flow_core::{AttemptId, InstanceId, JOURNAL_FORMAT, JournalLine, RunEvent, Ru
 use nix::{errno::Errno, unistd::Uid};
 use serde::{Deserialize, Serialize};
 
-use crate::{Result, StoreDir, StoreError};
+use crate::{Result, StoreDir, StoreError, file};
 
 /// The folder of a run.
 #[derive(Clone, Debug)]
@@ -139,7 +139,7 @@ impl RunDir {
     /// It cannot be read.
     pub fn status(&self) -> Result<Option<Status>> {
         let path = self.status_path();
-        match fs::read(&path) {
+        match file::read(&path) {
             Ok(bytes) => match serde_json::from_slice(&bytes) {
                 Ok(status) => Ok(Some(status)),
                 Err(e) => Err(StoreError::Malformed { path, detail: e.to_string() }),
@@ -171,7 +171,7 @@ impl RunDir {
     /// The lines of the journal from a place on, the beginning of one; `None` if there is no journal.
     pub(crate) fn lines(&self, from: u64) -> Result<Option<Lines>> {
         let path = self.journal();
-        let mut file = match File::open(&path) {
+        let mut file = match file::open_to_read(&path) {
             Ok(file) => file,
             // A run that was killed before its first line.
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -297,7 +297,7 @@ impl Follow {
     /// # Errors
     /// It cannot be read; a newer format.
     pub fn poll(&mut self) -> Result<Vec<JournalLine>> {
-        let mut file = match File::open(&self.path) {
+        let mut file = match file::open_to_read(&self.path) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(e) => return Err(StoreError::io("read", &self.path)(e)),

@@ -18,7 +18,7 @@ use nix::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Inputs, Result, StoreDir, inputs::Stamp, objects::STAMP};
+use crate::{Inputs, Result, StoreDir, file, inputs::Stamp, objects::STAMP};
 
 const HEAD: &[u8] = b"flow snapshot 1\n";
 
@@ -111,7 +111,7 @@ impl Snapshot {
 
     /// The snapshot of that name, if there is one that can be read.
     pub fn load(dir: &StoreDir, name: &str) -> Option<Snapshot> {
-        let bytes = fs::read(dir.snapshot(name)).ok()?;
+        let bytes = file::read(&dir.snapshot(name)).ok()?;
         postcard::from_bytes(bytes.strip_prefix(HEAD)?).ok()
     }
 

@@ -2,13 +2,14 @@
 //! ever, and only up to a length that makes sense of such a file.
 
 use std::{
-    fs::{self, File, Metadata, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Read},
-    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
 use bytesize::ByteSize;
+use flow_store::regular;
 use nix::fcntl::OFlag;
 
 /// The text in a file of at most `longest` bytes.
@@ -47,18 +48,6 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
     regular(&file.metadata()?)?;
     Ok(file)
-}
-
-fn regular(meta: &Metadata) -> io::Result<()> {
-    let kind = meta.file_type();
-    let what = match () {
-        () if kind.is_file() => return Ok(()),
-        () if kind.is_dir() => "a folder",
-        () if kind.is_fifo() => "a pipe",
-        () if kind.is_socket() => "a socket",
-        () => "a device",
-    };
-    Err(io::Error::other(format!("it is no regular file, but {what}")))
 }
 
 #[cfg(test)]

@@ -119,13 +119,14 @@ fn what_is_of_no_known_form_is_told_what_was_expected() {
         - {table: u, notes: {guess: {reason: cpu}, hint: x}, note: x, tolerance: 2}
 ";
     insta::assert_snapshot!(told(steps), @r#"
-        `columns.1` wants the parameter `label`
-
-        `columns.2` wants the parameter `column`
     rows
         `rows` of `flow/table` is the mapping {"x":1}: expected a text or a list
     3
         `columns.0` of `flow/table` is the number 3: expected a text or a mapping
+    {
+        `columns.1` wants the parameter `label`
+    {
+        `columns.2` wants the parameter `column`
     name
         `columns.2` has no parameter `name`; there are `column`, `label`
     fr
@@ -163,7 +164,6 @@ fn a_schedule_is_of_one_point_of_a_simulation() {
   q: {uses: flow/report, with: {sections: [{table: t, schedules: [{from: ss}, {step: s}, {from: s, where: fifo}]}]}}
 ";
     insta::assert_snapshot!(told(steps), @r#"
-        `sections.0.schedules.1` wants the parameter `from`
     a
         `a` is no simulation: expected a `flow/simulate` step
     fifo
@@ -176,6 +176,8 @@ fn a_schedule_is_of_one_point_of_a_simulation() {
         step `s` has several schedules, for it also varies by `density`; choose one: `where: {density: 0.9, …}`
     ss
         there is no step `ss`; there are `a`, `f`, `r`, `s`, `t`
+    {
+        `sections.0.schedules.1` wants the parameter `from`
     step
         `sections.0.schedules.1` has no parameter `step`; there are `from`, `where`
     fifo

@@ -28,7 +28,7 @@ use flow_core::{ArtifactKind, Digest, StepResult};
 pub use check::{Damage, Lost};
 pub use materialise::{COPY_LIMIT, Materialised};
 
-use crate::{Manifest, Result, StoreDir, StoreError, hash};
+use crate::{Manifest, Result, StoreDir, StoreError, file, hash};
 
 /// The modification time of everything in the store: the second day of 1980, for zip files know no earlier year.
 pub(crate) const STAMP: i64 = 315_619_200;
@@ -91,7 +91,8 @@ impl Objects {
         } else {
             self.path(digest).join(path.as_ref())
         };
-        fs::read(&at).map_err(|e| match e.kind() {
+        let read = || file::regular(&fs::metadata(&at)?).and_then(|()| fs::read(&at));
+        read().map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => {
                 StoreError::Missing { digest: digest.short(), detail: format!("no `{}`", at.display()) }
             }
@@ -106,7 +107,7 @@ impl Objects {
     /// The list cannot be read.
     pub fn manifest(&self, digest: &Digest) -> Result<Option<Manifest>> {
         let path = self.list_path(digest);
-        match fs::read(&path) {
+        match file::read(&path) {
             Ok(bytes) if hash::folder_digest(&bytes) == *digest => Ok(Manifest::decode(&bytes)),
             Ok(_) => Ok(None),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -139,7 +140,7 @@ impl Objects {
         let encoded = manifest.encode();
         let digest = hash::folder_digest(&encoded);
         let path = self.list_path(&digest);
-        if fs::read(&path).is_ok_and(|kept| kept == encoded) {
+        if file::read(&path).is_ok_and(|kept| kept == encoded) {
             return Ok(digest);
         }
         self.shelf(&path)?;

@@ -42,9 +42,11 @@ impl Gc {
         // Of a run that goes nobody could find what it left running. A store that cannot be opened is told of below.
         if !self.dry_run
             && let Ok(store) = Store::open(place.store.path(), &place::me(), |_| ControlFlow::Break(()))
-            && let Some(strays) = flow_exec::keeper::kill_strays(store.dir().path())
         {
-            output.line(strays)?;
+            place::mended(store.rebuilt(), output)?;
+            if let Some(strays) = flow_exec::keeper::kill_strays(store.dir().path()) {
+                output.line(strays)?;
+            }
         }
         let freed = flow_store::gc(place.store.path(), &place::me(), keep, self.dry_run)?;
         place::mended(freed.rebuilt.as_ref(), output)?;

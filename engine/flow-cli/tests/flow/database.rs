@@ -121,7 +121,7 @@ fn a_damaged_database_is_made_anew_by_whoever_opens_it_and_it_is_said() {
 fn what_is_no_damage_is_said_in_words_and_nothing_is_touched() {
     type Hinder = (&'static str, &'static str, fn(&Path));
     let hinder: [Hinder; 3] = [
-        ("a folder where its file should be", "Is a directory", |db| {
+        ("a folder where its file should be", "it is no regular file, but a folder: move it away", |db| {
             fs::rename(db.join("db"), db.join("kept")).unwrap();
             fs::create_dir(db.join("db")).unwrap();
         }),
@@ -271,7 +271,10 @@ fn a_journal_that_cannot_be_read_is_told_as_that() {
     fs::create_dir(&run).unwrap();
     for command in [&["status"][..], &["runs"], &["gc"], &["doctor"]] {
         let said = space.flow(command).expect(1).stderr();
-        assert!(said.contains("journal.jsonl") && said.contains("Is a directory"), "{command:?}: {said}");
+        assert!(
+            said.contains("journal.jsonl") && said.contains("it is no regular file, but a folder"),
+            "{command:?}: {said}"
+        );
         assert!(!said.contains("there is no run"), "{command:?}: {said}");
     }
 }

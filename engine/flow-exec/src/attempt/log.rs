@@ -10,6 +10,7 @@ use std::{
     path::Path,
 };
 
+use flow_store::regular;
 use nix::{
     errno::Errno,
     fcntl::{FallocateFlags, OFlag, fallocate},
@@ -42,7 +43,8 @@ fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
             Some(Errno::ELOOP) => io::Error::other("a symbolic link stands in its place, which is not followed"),
             _ => e,
         })?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+    regular(&file.metadata()?)?;
+    Ok(file)
 }
 
 /// What of a log is not there any more.
@@ -143,7 +145,7 @@ mod tests {
         assert!(open_log(&path).unwrap_err().to_string().contains("symbolic link"));
         fs::remove_file(&path).unwrap();
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert_eq!(open_log(&path).unwrap_err().to_string(), "it is no regular file");
+        assert_eq!(open_log(&path).unwrap_err().to_string(), "it is no regular file, but a pipe");
         fs::remove_file(&path).unwrap();
         assert_eq!(open_log(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
