@@ -22,6 +22,7 @@ mod signals;
 mod simulate;
 mod theirs;
 mod together;
+mod torture;
 mod trust;
 
 use flow_testkit::TestSpace;
