@@ -187,7 +187,11 @@ impl Objects {
     pub(crate) fn sweep_workplace(&self) -> Result<()> {
         let folder = self.root.join("tmp");
         let Ok(entries) = fs::read_dir(&folder) else { return Ok(()) };
-        entries.flatten().try_for_each(|entry| remove_tree(&entry.path()).map(drop))
+        entries.flatten().try_for_each(|entry| match remove_tree(&entry.path()) {
+            // Of another member of a lab, who alone can remove it.
+            Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            swept => swept.map(drop),
+        })
     }
 
     /// Every digest that has something in the store.
