@@ -73,9 +73,21 @@ pub(crate) struct Tiny(std::path::PathBuf);
 impl Tiny {
     /// None where this user may not mount one.
     pub(crate) fn at(path: std::path::PathBuf) -> Option<Tiny> {
+        Tiny::of("size=6m", path)
+    }
+
+    /// The same, of a size in bytes or in files.
+    pub(crate) fn of(size: &str, path: std::path::PathBuf) -> Option<Tiny> {
         fs::create_dir_all(&path).unwrap();
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=6m,mode=700", "tmpfs"]).arg(&path).output();
+        let options = format!("mode=700,{size}");
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&path).output();
         mount.is_ok_and(|output| output.status.success()).then_some(Tiny(path))
+    }
+
+    /// There is room now.
+    pub(crate) fn grow(&self) {
+        let grown = Command::new("mount").args(["-o", "remount,size=64m,nr_inodes=100k"]).arg(&self.0).status();
+        assert!(grown.unwrap().success());
     }
 }
 
@@ -118,7 +130,7 @@ fn a_full_disk_is_said_and_costs_only_what_was_running() {
     assert_eq!(ran.code(), Some(1), "{}", ran.text());
     let said = ran.text();
     assert!(said.contains("No space left") || said.contains("full"), "{said}");
-    assert!(Command::new("mount").args(["-o", "remount,size=64m"]).arg(&tiny.0).status().unwrap().success());
+    tiny.grow();
     let said = space.flow(["run", "big.yaml"].iter().chain(&store)).expect(0).stdout();
     assert!(said.contains("cached"), "what was done before is there: {said}");
     space.flow(["doctor", "--contents"].iter().chain(&store)).expect(0);
@@ -209,7 +221,8 @@ fn a_step_that_removes_its_own_folder_harms_no_other() {
 #[test]
 fn a_member_that_cannot_be_released_fails_and_the_others_go_on() {
     let space = space();
-    let other = "until grep -q ready ../../*/messages.jsonl; do sleep 0.05; done; mv ../../0 ../../gone";
+    // A moment later, when flow has heard it too.
+    let other = "until grep -q ready ../../*/messages.jsonl; do sleep 0.05; done; sleep 1; mv ../../0 ../../gone";
     let run = format!("[ ${{{{ n }}}} = 1 ] || {{ {other}; }}; flow ready; sleep 0.2");
     space.write(
         "pair.yaml",

@@ -14,7 +14,7 @@ use std::{
 
 use flow_testkit::{TestSpace, files_below};
 
-use crate::space;
+use crate::{damage::Tiny, space};
 
 /// Files, a folder with a link in it, numbers, a table, a report: something of all that a store holds.
 const WORKFLOW: &str = r#"
@@ -206,29 +206,6 @@ fn spoil(path: &Path, precious: &Path, random: &mut fastrand::Rng) -> String {
     }
 }
 
-/// A file system of its own below a space; unmounted when dropped.
-struct Disk(PathBuf);
-
-impl Disk {
-    /// None where this user may not mount one.
-    fn mount(path: PathBuf, options: &str) -> Option<Disk> {
-        fs::create_dir_all(&path).unwrap();
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&path).output();
-        mount.is_ok_and(|output| output.status.success()).then_some(Disk(path))
-    }
-
-    fn grow(&self) {
-        let grown = Command::new("mount").args(["-o", "remount,size=64m,nr_inodes=100k"]).arg(&self.0).status();
-        assert!(grown.is_ok_and(|status| status.success()));
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn wherever_the_disk_is_full_flow_says_so_and_goes_on_when_it_is_not() {
     let many = cases("FLOW_TEST_FULL_DISKS", 6);
@@ -238,12 +215,8 @@ fn wherever_the_disk_is_full_flow_says_so_and_goes_on_when_it_is_not() {
         space.write("make.yaml", WORKFLOW);
         // From nothing to a little more than is needed: bytes, and files.
         let (size, files) = (4096 * (1 + case * 500 / many), 4 + 150 * case / many);
-        let options = if case % 2 == 0 {
-            format!("mode=700,size={size}")
-        } else {
-            format!("mode=700,size=64m,nr_inodes={files}")
-        };
-        let Some(disk) = Disk::mount(space.path(".flow"), &options) else {
+        let size = if case % 2 == 0 { format!("size={size}") } else { format!("size=64m,nr_inodes={files}") };
+        let Some(disk) = Tiny::of(&size, space.path(".flow")) else {
             eprintln!("skipped: only root can mount the small file systems that this test fills");
             return;
         };
@@ -257,7 +230,7 @@ fn wherever_the_disk_is_full_flow_says_so_and_goes_on_when_it_is_not() {
             }
         });
         if let Err(why) = outcome {
-            wrong.push(format!("case {case}, {options}: {why}"));
+            wrong.push(format!("case {case}, {size}: {why}"));
         }
     }
     println!("{full} of {many} disks were full, {} not got over", wrong.len());
