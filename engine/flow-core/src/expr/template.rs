@@ -5,7 +5,7 @@ use std::{cell::Cell, sync::Arc};
 use minijinja::value::Value;
 
 use super::{
-    Expr, MOST,
+    Expr, MOST, guarded,
     scan::end_of_expression,
     shown,
     value::{from_yaml, key_text, to_text},
@@ -237,7 +237,9 @@ struct Fold<'a> {
 impl Fold<'_> {
     fn value(&self, expr: &Expr) -> Result<Value, EvalError> {
         let value = expr.eval(self.scope).map_err(|m| EvalError::of(expr, m))?;
-        let Some(size) = weight(&value, self.left.get()) else {
+        // What is lazy is computed here.
+        let weighed = guarded(|| weight(&value, self.left.get())).map_err(|m| EvalError::of(expr, m))?;
+        let Some(size) = weighed else {
             let what = format!("the value is larger than {} MiB or nests too deep; let a program do this", MOST >> 20);
             return Err(EvalError::of(expr, what));
         };

@@ -349,6 +349,13 @@ fn check(text: &str) {
 }
 
 #[test]
+fn what_broke_once_does_not_again() {
+    // A slice is lazy, and the library that makes it panics when it is looked at.
+    let lazy = "${{ nothing[10**12:true:-1] }}";
+    check(&format!("flow: 1\nparams: {{nothing: []}}\nsteps: {{a: {{matrix: {{v: '{lazy}'}}, run: x}}}}\n"));
+}
+
+#[test]
 #[expect(clippy::disallowed_methods, reason = "how many, where to leave what is tried, and how long it takes")]
 fn nothing_breaks() {
     let many = env::var("FLOW_TEST_MUTATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(FEW);
