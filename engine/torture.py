@@ -4,7 +4,7 @@ same machine. One command runs the tests that do so with many more cases than th
 
     python3 engine/torture.py
 
-Takes an hour or two on two cores. `--only corruptions` runs one part, `--scale 0.1` a tenth of all cases. Mounting small
+Takes long, the mutations longest. `--only corruptions` runs one part, `--scale 0.1` a tenth of all cases. Mounting small
 disks and being a second user needs root; without it these parts say that they were skipped.
 """
 
