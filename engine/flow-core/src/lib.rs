@@ -23,6 +23,7 @@ mod ids;
 mod instance;
 mod interval;
 mod machine;
+pub mod measure;
 mod metrics;
 pub mod plan;
 pub mod predict;

@@ -6,7 +6,7 @@ use flow_core::AttemptId;
 use flow_exec::{
     attempt::Folder,
     keeper::{Event, Keeper, Request, Start},
-    sampler::Sampler,
+    sampler::{Sampler, whole},
 };
 
 /// Burns CPU in the main process, in a child that ends and is reaped, and in a daemon that is not.
@@ -55,14 +55,14 @@ fn a_whole_tree_is_seen_daemons_included() {
         assert!(cost < 0.1, "{cost} of a core");
         assert_eq!(exit.swept, 1);
         let window = (exit.started_at, exit.ended_at);
-        let sampled = samples.usage(&exit, &[window], 2);
-        let known = samples.usage(&exit, &[], 2);
-        eprintln!("sampled {sampled:?}\nknown {known:?}\nhost {:?}", samples.host_load(&[]));
+        let sampled = samples.usage(whole(&exit), &[window], 2);
+        let known = samples.usage(whole(&exit), &[], 2);
+        eprintln!("sampled {sampled:?}\nknown {known:?}\nhost {:?}", samples.load(&[]));
         assert!(known.cpu_s > 1.6, "the daemon's time is in the record: {}", known.cpu_s);
         assert!(known.samples >= 2);
         assert!((sampled.cpu_cores / known.cpu_cores - 1.0).abs() < 0.35, "{} {}", sampled.cpu_cores, known.cpu_cores);
         assert!(known.rss_peak >= 64 << 20, "{}", known.rss_peak);
-        let load = samples.host_load(&[]);
+        let load = samples.load(&[]);
         assert!((0.0..=1.0).contains(&load.foreign_cpu) && (0.0..=1.0).contains(&load.cpu_saturated));
         let series = samples.series(exit.started_at, 2);
         assert_eq!(series["cpu"].len(), known.samples as usize);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{
     AttemptId, GpuFacts, InstanceId, Machine, RunEvent,
+    measure::GpuSamples,
     sched::{Capacity, Event, GpuState},
 };
 
@@ -12,7 +13,7 @@ use super::live::Live;
 
 use crate::{
     hardware::gpu_lock::{GpuLock, Refusal},
-    sampler::{GpuSampler, GpuSamples, Standing},
+    sampler::{GpuSampler, Standing},
 };
 
 /// Memory that comes and goes without being worth a decision.

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use flow_core::{
     AttemptId, GpuId, GpuSharing, Instance, InstanceId, Outcome, StepResult,
+    measure::Told,
     sched::company::{Epoch, Other, at_work, beside},
 };
 
 use super::{
-    gather::Told,
     history::Alone,
     live::{Attempt, Live},
 };

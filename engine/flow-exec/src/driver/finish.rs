@@ -4,17 +4,17 @@ use std::{collections::BTreeMap, path::Path};
 
 use flow_core::{
     Body, Circumstances, CorunWindow, Digest, Instance, Machine, Outcome, Resolved, RunId, StepResult, Stranger,
+    measure::{GpuSamples, HostSamples, gather},
     sched::Placement,
 };
 use flow_protocol::Exit;
 use flow_store::Objects;
 use serde_json::Value;
 
-use super::{gather::gather, told::Listener};
+use super::told::Listener;
 use crate::{
     attempt::{Ended, Folder, conclude, unlisted},
-    hardware,
-    sampler::{GpuSamples, Samples},
+    hardware, sampler,
 };
 
 /// How many lines of a log are read for its last words.
@@ -43,7 +43,7 @@ pub(crate) struct End<'a> {
 /// What was seen of an attempt from outside.
 #[derive(Default)]
 pub(crate) struct Seen {
-    pub(crate) samples: Samples,
+    pub(crate) samples: HostSamples,
     pub(crate) gpus: GpuSamples,
     /// Share of one core that seeing it took.
     pub(crate) cost: f64,
@@ -104,9 +104,9 @@ pub(crate) fn finish(end: End<'_>, seen: &Seen) -> StepResult {
     circumstances.facts = std::mem::take(&mut listener.facts);
     circumstances.corun = end.window.map(|w| CorunWindow { epochs: gathered.in_window, ..w });
     let mut series = gathered.series;
-    let mut usage = seen.samples.usage(exit, &gathered.spans, circumstances.host_cpus);
+    let mut usage = seen.samples.usage(sampler::whole(exit), &gathered.spans, circumstances.host_cpus);
     usage.sampler_cpu = seen.cost;
-    let host = seen.samples.host_load(&gathered.spans);
+    let host = seen.samples.load(&gathered.spans);
     (circumstances.foreign_cpu, circumstances.cpu_saturated) = (host.foreign_cpu, host.cpu_saturated);
     let gpus = seen.gpus.figures(&gathered.spans);
     (usage.gpus, usage.energy_j) = (gpus.gpus, gpus.energy_j);

@@ -8,7 +8,6 @@ mod company;
 mod estimate;
 mod finish;
 mod forecast;
-mod gather;
 mod history;
 mod leftovers;
 mod live;

@@ -2,10 +2,12 @@
 
 use std::{collections::BTreeMap, io, path::Path, sync::Arc};
 
-use flow_core::{MetricRow, MetricsFrom, extract};
+use flow_core::{
+    MetricRow, MetricsFrom, extract,
+    measure::{MOST_EPOCHS, Row, Told},
+};
 use flow_protocol::{Message, Summary};
 
-use super::gather::{MOST_EPOCHS, Row, Told};
 use crate::{
     attempt::{Folder, Follower, Growth, Growths, Lines, Said, Text},
     secrets::Secrets,

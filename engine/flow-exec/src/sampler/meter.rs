@@ -5,7 +5,7 @@ use std::{
     fs,
 };
 
-use flow_core::AttemptId;
+use flow_core::{AttemptId, measure::Used};
 use procfs::{CurrentSI, KernelStats, process::Process};
 
 use crate::keeper::tree;
@@ -21,17 +21,6 @@ pub(super) struct Reading {
     pub host: Option<(f64, f64)>,
     /// By attempt, for those that are alive.
     pub attempts: BTreeMap<AttemptId, Used>,
-}
-
-/// What an attempt used since the look before, and what it holds.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Used {
-    /// CPU seconds.
-    pub cpu_s: f64,
-    /// Sum of the resident sets, bytes.
-    pub rss: u64,
-    pub disk_read: u64,
-    pub disk_written: u64,
 }
 
 /// Running totals of one process: its own, and what it took over from children that it reaped.

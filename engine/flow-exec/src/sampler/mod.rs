@@ -5,11 +5,9 @@
 //! Samples carry their time, so that the means over any windows can be taken afterwards, and readings from other sources
 //! can be cut by the same windows.
 
-mod gpu_samples;
 mod gpus;
 mod meter;
 mod owners;
-mod samples;
 
 use std::{
     collections::BTreeMap,
@@ -19,17 +17,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_core::AttemptId;
+use flow_core::{AttemptId, Usage, measure::HostSamples};
+use flow_protocol::Exit;
 
-pub use gpu_samples::{GpuFigures, GpuSamples};
 pub use gpus::{GpuSampler, Standing};
-pub use samples::{HostLoad, Sample, Samples, Window};
 
 use crate::clock;
 use meter::Meter;
 
 /// How often the sampler looks.
 const EVERY: Duration = Duration::from_millis(500);
+
+/// What an attempt used as a whole, as its exit tells it: CPU time better than any sample.
+pub fn whole(exit: &Exit) -> Usage {
+    Usage {
+        wall_s: (exit.ended_at - exit.started_at).max(0.0),
+        cpu_s: exit.cpu_s,
+        rss_peak: exit.max_rss,
+        swept: exit.swept,
+        ..Usage::default()
+    }
+}
 
 /// The running sampler. Dropping it ends the thread.
 #[derive(Debug)]
@@ -57,7 +65,7 @@ struct State {
 #[derive(Debug)]
 struct Tracked {
     root: i32,
-    samples: Samples,
+    samples: HostSamples,
     since: Instant,
     cpu: Duration,
 }
@@ -77,7 +85,7 @@ impl Sampler {
     /// Follows an attempt from now on; `root` is its main process.
     pub fn track(&self, attempt: AttemptId, root: u32) {
         let mut state = self.shared.lock();
-        let samples = Samples::since(clock::unix_seconds());
+        let samples = HostSamples::since(clock::unix_seconds());
         let tracked = Tracked { root: root.cast_signed(), samples, since: clock::steady(), cpu: state.cpu };
         state.tracked.insert(attempt, tracked);
         if state.idle {
@@ -87,7 +95,7 @@ impl Sampler {
     }
 
     /// What was seen of an attempt, which is not followed any more, and the share of one core that seeing it took.
-    pub fn untrack(&self, attempt: AttemptId) -> (Samples, f64) {
+    pub fn untrack(&self, attempt: AttemptId) -> (HostSamples, f64) {
         let mut state = self.shared.lock();
         let Some(tracked) = state.tracked.remove(&attempt) else { return Default::default() };
         let took = tracked.since.elapsed().as_secs_f64();
@@ -130,7 +138,7 @@ impl Shared {
             state.cpu = clock::thread_cpu();
             for (attempt, tracked) in &mut state.tracked {
                 if let Some(used) = reading.attempts.get(attempt) {
-                    tracked.samples.push(&reading, used);
+                    tracked.samples.push(reading.at, reading.since_last, used, reading.host);
                 }
             }
             while !state.stop {

@@ -5,9 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_core::{AttemptId, GpuFacts, Stranger};
+use flow_core::{AttemptId, GpuFacts, Stranger, measure::GpuLook};
 
-use super::super::gpu_samples::Seen;
 use crate::{
     clock,
     nvml::{Ask, Handle, Library, Look, Process},
@@ -193,7 +192,7 @@ impl Holder {
     }
 
     /// The part of a look that is this attempt's. `known`: the driver's process ids are those that are seen here.
-    pub(super) fn part(&mut self, attempt: AttemptId, found: &Found, known: bool) -> Seen {
+    pub(super) fn part(&mut self, attempt: AttemptId, found: &Found, known: bool) -> GpuLook {
         let unseen = || found.unseen.iter().map(|process| process.pid).collect();
         let before = self.before.get_or_insert_with(|| Before { used: found.used, unseen: unseen() });
         let risen = found.used.saturating_sub(before.used);
@@ -210,7 +209,7 @@ impl Holder {
             let others = shares.iter().filter(|(owner, _)| *owner != Owner::Attempt(attempt));
             others.map(|(_, share)| share).sum::<f64>().min(1.0)
         };
-        Seen {
+        GpuLook {
             at: found.at,
             memory,
             unverified,

@@ -15,9 +15,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_core::{AttemptId, GpuFacts, Stranger};
+use flow_core::{AttemptId, GpuFacts, Stranger, measure::GpuSamples};
 
-use super::{GpuSamples, owners::Owners};
+use super::owners::Owners;
 use crate::{clock, nvml::Library};
 use card::{Found, Holder, OneCard};
 

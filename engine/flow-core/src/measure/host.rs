@@ -1,14 +1,9 @@
-//! Samples with their times, and what is computed from them. Pure.
+//! What was seen of an attempt on its host, with its times, and what that comes to.
 
 use std::collections::BTreeMap;
 
-use flow_core::Usage;
-use flow_protocol::Exit;
-
-use super::meter::{Reading, Used};
-
-/// Begin and end of something that counts, an epoch for example, in seconds since 1970.
-pub type Window = (f64, f64);
+use super::windows::{Window, mean_over, mean_over_or_whole, round};
+use crate::Usage;
 
 /// More are thinned out: two neighbours become one.
 const MOST: usize = 8192;
@@ -16,26 +11,39 @@ const MOST: usize = 8192;
 /// A share of the host that counts as saturated.
 const SATURATED: f64 = 0.95;
 
-/// What was seen in one stretch of time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
-    /// Its end, seconds since 1970.
-    pub at: f64,
-    /// Its length in seconds.
-    pub span: f64,
-    /// CPU seconds that the attempt used in it.
+/// What an attempt used since the look before, and what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Used {
+    /// CPU seconds.
     pub cpu_s: f64,
-    /// Share of the host's CPUs that were busy, where that is known.
-    pub host_busy: Option<f64>,
-    /// The part of it that was not ours.
-    pub foreign: Option<f64>,
-    /// Sum of the resident sets at its end, bytes.
+    /// Sum of the resident sets, bytes.
     pub rss: u64,
+    /// Bytes read from storage.
+    pub disk_read: u64,
+    /// Bytes written to storage.
+    pub disk_written: u64,
 }
 
-/// Everything that was seen of an attempt.
+/// What was seen in one stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Sample {
+    /// Its end, seconds since 1970.
+    at: f64,
+    /// Its length in seconds.
+    span: f64,
+    /// CPU seconds that the attempt used in it.
+    cpu_s: f64,
+    /// Share of the host's CPUs that were busy, where that is known.
+    host_busy: Option<f64>,
+    /// The part of it that was not ours.
+    foreign: Option<f64>,
+    /// Sum of the resident sets at its end, bytes.
+    rss: u64,
+}
+
+/// Everything that was seen of an attempt on its host.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Samples {
+pub struct HostSamples {
     since: f64,
     samples: Vec<Sample>,
     count: u32,
@@ -54,14 +62,16 @@ pub struct HostLoad {
     pub cpu_saturated: f64,
 }
 
-impl Samples {
-    pub(super) fn since(at: f64) -> Samples {
-        Samples { since: at, ..Samples::default() }
+impl HostSamples {
+    /// Of an attempt that begins now.
+    pub fn since(at: f64) -> HostSamples {
+        HostSamples { since: at, ..HostSamples::default() }
     }
 
-    pub(super) fn push(&mut self, reading: &Reading, used: &Used) {
-        let since_last = reading.since_last.unwrap_or(f64::INFINITY);
-        let span = (reading.at - self.since).min(since_last);
+    /// Notes a look at the host, `since_last` seconds after the one before: what the attempt used, and the share of the host's
+    /// CPUs that were busy with the part of it that was not ours.
+    pub fn push(&mut self, at: f64, since_last: Option<f64>, used: &Used, host: Option<(f64, f64)>) {
+        let span = (at - self.since).min(since_last.unwrap_or(f64::INFINITY));
         self.disk_read += used.disk_read;
         self.disk_written += used.disk_written;
         self.rss_peak = self.rss_peak.max(used.rss);
@@ -70,11 +80,11 @@ impl Samples {
         }
         self.count += 1;
         self.add(Sample {
-            at: reading.at,
+            at,
             span,
             cpu_s: used.cpu_s,
-            host_busy: reading.host.map(|(busy, _)| busy),
-            foreign: reading.host.map(|(_, foreign)| foreign),
+            host_busy: host.map(|(busy, _)| busy),
+            foreign: host.map(|(_, foreign)| foreign),
             rss: used.rss,
         });
     }
@@ -90,38 +100,30 @@ impl Samples {
         }
     }
 
-    /// What the attempt used. Means cover the windows, or the whole attempt if there are none or no sample lies in them;
-    /// peaks and sums always the whole. The exit record knows CPU time better than any sample.
-    pub fn usage(&self, exit: &Exit, windows: &[Window], host_cpus: u32) -> Usage {
-        let wall_s = (exit.ended_at - exit.started_at).max(0.0);
-        let whole = if wall_s > 0.0 { exit.cpu_s / wall_s } else { 0.0 };
-        let cpu_cores = match windows {
-            [] => whole,
-            windows => self.mean(windows, |s| Some(s.cpu_s / s.span)).unwrap_or(whole),
-        };
+    /// What the attempt used, added to what is known of its whole: wall and CPU time, its largest resident set. Means cover the
+    /// windows, or the whole attempt if there are none or no sample lies in them; peaks and sums always the whole.
+    pub fn usage(&self, whole: Usage, windows: &[Window], host_cpus: u32) -> Usage {
+        let mean = if whole.wall_s > 0.0 { whole.cpu_s / whole.wall_s } else { 0.0 };
+        let cpu_cores = mean_over(windows, self.values(|s| Some(s.cpu_s / s.span))).unwrap_or(mean);
         let host_cpus = f64::from(host_cpus.max(1));
         Usage {
-            wall_s,
-            cpu_s: exit.cpu_s,
             cpu_util: cpu_cores / host_cpus,
             cpu_util_peak: self.cores_peak.max(cpu_cores) / host_cpus,
             cpu_cores,
-            rss_peak: self.rss_peak.max(exit.max_rss),
+            rss_peak: self.rss_peak.max(whole.rss_peak),
             disk_read: self.disk_read,
             disk_written: self.disk_written,
-            gpus: Vec::new(),
-            energy_j: None,
-            sampler_cpu: 0.0,
             samples: self.count,
-            swept: exit.swept,
+            ..whole
         }
     }
 
     /// What the host did in the windows, or during the whole attempt.
-    pub fn host_load(&self, windows: &[Window]) -> HostLoad {
+    pub fn load(&self, windows: &[Window]) -> HostLoad {
+        let saturated = |s: &Sample| s.host_busy.map(|busy| f64::from(busy >= SATURATED));
         HostLoad {
-            foreign_cpu: self.mean_or_whole(windows, |s| s.foreign),
-            cpu_saturated: self.mean_or_whole(windows, |s| s.host_busy.map(|b| f64::from(b >= SATURATED))),
+            foreign_cpu: mean_over_or_whole(windows, self.values(|s| s.foreign)).unwrap_or(0.0),
+            cpu_saturated: mean_over_or_whole(windows, self.values(saturated)).unwrap_or(0.0),
         }
     }
 
@@ -142,34 +144,9 @@ impl Samples {
         ])
     }
 
-    fn mean_or_whole(&self, windows: &[Window], value: impl Fn(&Sample) -> Option<f64> + Copy) -> f64 {
-        let whole = [(f64::NEG_INFINITY, f64::INFINITY)];
-        let mean = if windows.is_empty() { None } else { self.mean(windows, value) };
-        mean.or_else(|| self.mean(&whole, value)).unwrap_or(0.0)
+    fn values(&self, value: impl Fn(&Sample) -> Option<f64> + Clone) -> impl Iterator<Item = (f64, f64, f64)> + Clone {
+        self.samples.iter().filter_map(move |s| Some((s.at, s.span, value(s)?)))
     }
-
-    fn mean(&self, windows: &[Window], value: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
-        mean_over(windows, self.samples.iter().filter_map(|s| Some((s.at, s.span, value(s)?))))
-    }
-}
-
-/// The mean of `(end, length, value)` over the time in which they and windows overlap; windows do not overlap each other.
-pub(super) fn mean_over(windows: &[Window], values: impl Iterator<Item = (f64, f64, f64)>) -> Option<f64> {
-    let (mut sum, mut weight) = (0.0, 0.0);
-    for (at, span, value) in values {
-        for (begin, end) in windows {
-            let overlap = end.min(at) - begin.max(at - span);
-            if overlap > 0.0 {
-                sum += value * overlap;
-                weight += overlap;
-            }
-        }
-    }
-    (weight > 0.0).then(|| sum / weight)
-}
-
-pub(super) fn round(value: f64, digits: f64) -> f64 {
-    (value * digits).round() / digits
 }
 
 fn merge(pair: &[Sample]) -> Sample {
@@ -193,23 +170,13 @@ fn merge(pair: &[Sample]) -> Sample {
 mod tests {
     use super::*;
 
-    fn exit(started_at: f64, ended_at: f64, cpu_s: f64) -> Exit {
-        Exit {
-            code: Some(0),
-            signal: None,
-            started_at,
-            ended_at,
-            cpu_s,
-            max_rss: 10,
-            oom_killed: false,
-            swept: 0,
-            spawn_error: None,
-        }
+    fn whole(wall_s: f64, cpu_s: f64) -> Usage {
+        Usage { wall_s, cpu_s, rss_peak: 10, ..Usage::default() }
     }
 
     /// Ten seconds: one core in the first half, three in the second; a stranger in the second half.
-    fn ten_seconds() -> Samples {
-        let mut samples = Samples::since(100.0);
+    fn ten_seconds() -> HostSamples {
+        let mut samples = HostSamples::since(100.0);
         for n in 1..=20 {
             let late = n > 10;
             samples.add(Sample {
@@ -228,8 +195,7 @@ mod tests {
     #[test]
     fn means_cover_the_windows_and_peaks_the_whole() {
         let samples = ten_seconds();
-        let exit = exit(100.0, 110.0, 21.0);
-        let usage = |windows: &[Window]| samples.usage(&exit, windows, 4);
+        let usage = |windows: &[Window]| samples.usage(whole(10.0, 21.0), windows, 4);
         assert_eq!((usage(&[]).cpu_cores, usage(&[]).cpu_util), (2.1, 0.525));
         assert_eq!(usage(&[(101.0, 103.0)]).cpu_cores, 1.0);
         assert_eq!(usage(&[(104.0, 106.0)]).cpu_cores, 2.0);
@@ -238,21 +204,21 @@ mod tests {
         assert_eq!((usage(&[]).rss_peak, usage(&[]).wall_s, usage(&[]).cpu_s), (20_000, 10.0, 21.0));
         // Nothing was seen there.
         assert_eq!(usage(&[(90.0, 91.0)]).cpu_cores, 2.1);
-        assert_eq!(samples.host_load(&[(105.0, 110.0)]), HostLoad { foreign_cpu: 0.25, cpu_saturated: 1.0 });
-        assert_eq!(samples.host_load(&[]), HostLoad { foreign_cpu: 0.125, cpu_saturated: 0.5 });
+        assert_eq!(samples.load(&[(105.0, 110.0)]), HostLoad { foreign_cpu: 0.25, cpu_saturated: 1.0 });
+        assert_eq!(samples.load(&[]), HostLoad { foreign_cpu: 0.125, cpu_saturated: 0.5 });
     }
 
     #[test]
     fn a_short_attempt_has_no_samples_and_still_a_usage() {
-        let usage = Samples::default().usage(&exit(1.0, 1.5, 0.25), &[(1.0, 1.2)], 2);
+        let usage = HostSamples::default().usage(whole(0.5, 0.25), &[(1.0, 1.2)], 2);
         assert_eq!((usage.cpu_cores, usage.cpu_util, usage.rss_peak, usage.samples), (0.5, 0.25, 10, 0));
-        assert!(Samples::default().series(0.0, 2).is_empty());
-        assert_eq!(Samples::default().usage(&exit(1.0, 1.0, 0.0), &[], 0).cpu_cores, 0.0);
+        assert!(HostSamples::default().series(0.0, 2).is_empty());
+        assert_eq!(HostSamples::default().usage(whole(0.0, 0.0), &[], 0).cpu_cores, 0.0);
     }
 
     #[test]
     fn a_long_attempt_is_thinned_out_without_changing_its_means() {
-        let mut samples = Samples::since(0.0);
+        let mut samples = HostSamples::since(0.0);
         for n in 1..=50_000 {
             let cpu_s = if n % 2 == 0 { 1.0 } else { 0.0 };
             samples.add(Sample {
@@ -265,10 +231,10 @@ mod tests {
             });
         }
         assert!(samples.samples.len() < MOST);
-        let whole = samples.mean(&[(0.0, 25_000.0)], |s| Some(s.cpu_s / s.span)).unwrap();
-        assert!((whole - 1.0).abs() < 1e-9, "{whole}");
+        let cores = samples.usage(whole(0.0, 0.0), &[(0.0, 25_000.0)], 1).cpu_cores;
+        assert!((cores - 1.0).abs() < 1e-9, "{cores}");
         assert_eq!(samples.cores_peak, 2.0);
         assert_eq!(samples.series(0.0, 1)["rss"].last().unwrap().0, 25_000.0);
-        assert_eq!(samples.host_load(&[]).foreign_cpu, 0.0);
+        assert_eq!(samples.load(&[]).foreign_cpu, 0.0);
     }
 }

@@ -1,36 +1,35 @@
-//! From what a program said to the numbers of its result: which epochs count, and what a series comes to. Pure; knows
-//! neither processes nor files.
+//! From what a program said to its numbers: which epochs count, and what a series comes to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow_core::{Metric, Series};
+use crate::{Metric, Series};
 
 /// One number, as a message or a line of output told it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Row {
+pub struct Row {
     /// Metric.
-    pub(crate) name: String,
+    pub name: String,
     /// Value.
-    pub(crate) value: f64,
+    pub value: f64,
     /// Unit.
-    pub(crate) unit: String,
+    pub unit: String,
     /// Epoch it belongs to.
-    pub(crate) epoch: Option<u32>,
+    pub epoch: Option<u32>,
     /// The series comes to its mean over the epochs that count, else to its last value.
-    pub(crate) mean: bool,
+    pub mean: bool,
 }
 
 /// Everything that a program said. Of each metric one value an epoch is kept, the last: a program may print as often as it likes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Told {
+pub struct Told {
     /// Metrics by name.
     metrics: BTreeMap<String, Numbers>,
     /// Epochs with begin and end, seconds since 1970, in the order in which they were told.
-    pub(crate) epochs: Vec<(u32, f64, f64)>,
+    pub epochs: Vec<(u32, f64, f64)>,
     /// There were more of them.
-    pub(crate) too_many: bool,
+    pub too_many: bool,
     /// Lines of several epochs came at once: their times are those of a buffer, not of the epochs.
-    pub(crate) at_once: bool,
+    pub at_once: bool,
 }
 
 /// What was said of one metric.
@@ -44,11 +43,11 @@ struct Numbers {
 }
 
 /// So many epochs are kept, the first: who counts millions of iterations as epochs does not fill the memory.
-pub(crate) const MOST_EPOCHS: usize = 100_000;
+pub const MOST_EPOCHS: usize = 100_000;
 
 impl Told {
     /// One epoch more, with begin and end; false if there are too many to keep it.
-    pub(crate) fn epoch(&mut self, epoch: u32, began: f64, ended: f64) -> bool {
+    pub fn epoch(&mut self, epoch: u32, began: f64, ended: f64) -> bool {
         self.too_many |= self.epochs.len() == MOST_EPOCHS;
         if !self.too_many {
             self.epochs.push((epoch, began, ended));
@@ -57,7 +56,7 @@ impl Told {
     }
 
     /// One number more.
-    pub(crate) fn number(&mut self, row: Row) {
+    pub fn number(&mut self, row: Row) {
         let Row { name, value, unit, epoch, mean } = row;
         let numbers = self.metrics.entry(name).or_insert_with(|| Numbers {
             epochs: BTreeMap::new(),
@@ -74,12 +73,12 @@ impl Told {
     }
 
     /// No number at all.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.metrics.is_empty()
     }
 
     /// What people are told of it besides the numbers.
-    pub(crate) fn remarks(&self) -> Vec<String> {
+    pub fn remarks(&self) -> Vec<String> {
         let not_a_number = |(name, numbers): (&String, &Numbers)| {
             let last_ones = || numbers.epochs.iter().rev().take_while(|(_, value)| value.is_nan());
             let since = last_ones().last().map(|(epoch, _)| format!(" from epoch {epoch} on")).unwrap_or_default();
@@ -92,13 +91,13 @@ impl Told {
     }
 
     /// The numbers of an epoch, by metric.
-    pub(crate) fn of_epoch(&self, epoch: u32) -> BTreeMap<String, f64> {
+    pub fn of_epoch(&self, epoch: u32) -> BTreeMap<String, f64> {
         let value = |(name, numbers): (&String, &Numbers)| Some((name.clone(), *numbers.epochs.get(&epoch)?));
         self.metrics.iter().filter_map(value).collect()
     }
 
     /// The units of these metrics, where they have one.
-    pub(crate) fn units<'a>(&self, metrics: impl Iterator<Item = &'a String>) -> BTreeMap<String, String> {
+    pub fn units<'a>(&self, metrics: impl Iterator<Item = &'a String>) -> BTreeMap<String, String> {
         let unit = |name: &String| Some((name.clone(), self.metrics.get(name)?.unit.clone()));
         metrics.filter_map(unit).filter(|(_, unit)| !unit.is_empty()).collect()
     }
@@ -112,22 +111,22 @@ impl Told {
 
 /// What counts of an attempt.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Gathered {
+pub struct Gathered {
     /// Numbers by name.
-    pub(crate) metrics: BTreeMap<String, Metric>,
+    pub metrics: BTreeMap<String, Metric>,
     /// Series of epochs, times in seconds since the attempt began.
-    pub(crate) series: Series,
+    pub series: Series,
     /// The spans that count, seconds since 1970: the counted epochs, else the window; empty for the whole attempt.
-    pub(crate) spans: Vec<(f64, f64)>,
+    pub spans: Vec<(f64, f64)>,
     /// Epochs that lie wholly inside the window of the co-run group.
-    pub(crate) in_window: u32,
+    pub in_window: u32,
 }
 
 /// Sums up an attempt that began and ended at these seconds since 1970. `window` is release and close of its co-run group.
 ///
 /// The first epoch that was told warms up and does not count, unless it is the only one. In a group, an epoch counts that lies wholly
 /// inside the window; if none does, times and rates are absent rather than wrong.
-pub(crate) fn gather(told: &Told, began: f64, ended: f64, window: Option<(f64, f64)>) -> Gathered {
+pub fn gather(told: &Told, began: f64, ended: f64, window: Option<(f64, f64)>) -> Gathered {
     let first = told.first_epoch();
     let epochs: &[(u32, f64, f64)] = if told.at_once { &[] } else { &told.epochs };
     let inside: Vec<_> = epochs

@@ -1,10 +1,9 @@
-//! What was seen of an attempt on its GPUs, with its times, and what is computed from that. Pure.
+//! What was seen of an attempt on its GPUs, with its times, and what that comes to.
 
 use std::collections::BTreeMap;
 
-use flow_core::{GpuUsage, Stranger};
-
-use super::samples::{Window, mean_over, round};
+use super::windows::{Window, mean_over_or_whole, round};
+use crate::{GpuUsage, Stranger};
 
 /// More are thinned out: two neighbours become one.
 const MOST: usize = 4096;
@@ -15,21 +14,27 @@ const HOLE: f64 = 5.0;
 
 /// What one look at a card says of one attempt.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub struct GpuLook {
     /// When, seconds since 1970.
-    pub(super) at: f64,
+    pub at: f64,
     /// Memory of the attempt, bytes.
-    pub(super) memory: u64,
+    pub memory: u64,
     /// The driver did not tell it for each process: it is the card's, against its state before the start.
-    pub(super) unverified: bool,
-    pub(super) load: Option<f64>,
-    pub(super) memory_load: Option<f64>,
-    pub(super) watts: Option<f64>,
-    pub(super) joules: Option<f64>,
-    pub(super) pcie: Option<(u32, u32)>,
+    pub unverified: bool,
+    /// Share of time in which a kernel ran, 0 to 1.
+    pub load: Option<f64>,
+    /// Load of the memory controller, 0 to 1.
+    pub memory_load: Option<f64>,
+    /// Power.
+    pub watts: Option<f64>,
+    /// The card's counter of energy.
+    pub joules: Option<f64>,
+    /// PCIe generation and width.
+    pub pcie: Option<(u32, u32)>,
     /// Share of the multiprocessors that processes of others used since the last look that tells it.
-    pub(super) shared: Option<f64>,
-    pub(super) strangers: Vec<Stranger>,
+    pub shared: Option<f64>,
+    /// Compute processes of others on it.
+    pub strangers: Vec<Stranger>,
 }
 
 /// One look, less what is only summed up.
@@ -89,13 +94,13 @@ pub struct GpuFigures {
 
 impl GpuSamples {
     /// Of an attempt that begins now on these cards.
-    pub(super) fn since(at: f64, uuids: impl IntoIterator<Item = String>) -> GpuSamples {
+    pub fn since(at: f64, uuids: impl IntoIterator<Item = String>) -> GpuSamples {
         let card = |uuid| OnCard { uuid, last: at, ..OnCard::default() };
         GpuSamples { cards: uuids.into_iter().map(card).collect() }
     }
 
     /// Notes a look at the attempt's `card`th GPU.
-    pub(super) fn push(&mut self, card: usize, seen: Seen) {
+    pub fn push(&mut self, card: usize, seen: GpuLook) {
         let Some(card) = self.cards.get_mut(card) else { return };
         let span = seen.at - card.last;
         if span <= 0.0 {
@@ -139,7 +144,7 @@ impl GpuSamples {
     }
 
     /// The attempt is over.
-    pub(super) fn close(&mut self, at: f64) {
+    pub fn close(&mut self, at: f64) {
         self.cards.iter_mut().for_each(|card| card.longest = card.longest.max(at - card.last));
     }
 
@@ -149,7 +154,7 @@ impl GpuSamples {
     }
 
     /// Nobody told memory by process somewhere.
-    pub(super) fn unverified(&self) -> bool {
+    pub fn unverified(&self) -> bool {
         self.cards.iter().any(|card| card.unverified)
     }
 
@@ -213,11 +218,7 @@ impl OnCard {
     }
 
     fn mean(&self, windows: &[Window], value: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
-        let over = |windows: &[Window]| {
-            mean_over(windows, self.samples.iter().filter_map(|s| Some((s.at, s.span, value(s)?))))
-        };
-        let mean = if windows.is_empty() { None } else { over(windows) };
-        mean.or_else(|| over(&[(f64::NEG_INFINITY, f64::INFINITY)]))
+        mean_over_or_whole(windows, self.samples.iter().filter_map(|s| Some((s.at, s.span, value(s)?))))
     }
 }
 
@@ -248,14 +249,14 @@ mod tests {
             let late = n > 50;
             samples.push(
                 0,
-                Seen {
+                GpuLook {
                     at: 100.0 + f64::from(n) / 10.0,
                     memory: if late { 2_000 } else { 1_000 },
                     load: Some(if late { 1.0 } else { 0.5 }),
                     memory_load: Some(0.25),
                     watts: Some(100.0),
                     pcie: Some(if late { (5, 16) } else { (1, 16) }),
-                    ..Seen::default()
+                    ..GpuLook::default()
                 },
             );
         }
@@ -281,11 +282,11 @@ mod tests {
     fn the_energy_counter_is_believed_before_power() {
         let mut samples = ten_seconds();
         for (at, joules) in [(110.5, 7_000.0), (111.0, 7_500.0)] {
-            samples.push(0, Seen { at, joules: Some(joules), ..Seen::default() });
+            samples.push(0, GpuLook { at, joules: Some(joules), ..GpuLook::default() });
         }
         assert_eq!(samples.figures(&[]).energy_j, Some(500.0));
         // What it has not counted yet is power over the time since.
-        samples.push(0, Seen { at: 111.5, watts: Some(200.0), ..Seen::default() });
+        samples.push(0, GpuLook { at: 111.5, watts: Some(200.0), ..GpuLook::default() });
         assert_eq!(samples.figures(&[]).energy_j, Some(600.0));
     }
 
@@ -295,7 +296,7 @@ mod tests {
         let mut samples = ten_seconds();
         samples.close(112.0);
         assert_eq!(holes(&samples), []);
-        samples.push(0, Seen { at: 116.0, ..Seen::default() });
+        samples.push(0, GpuLook { at: 116.0, ..GpuLook::default() });
         assert_eq!(holes(&samples), [("GPU-a".to_owned(), 6.0)]);
         samples.close(124.0);
         assert_eq!(holes(&samples), [("GPU-a".to_owned(), 8.0)]);
@@ -313,7 +314,7 @@ mod tests {
         let mut samples = GpuSamples::since(0.0, ["GPU-a".to_owned()]);
         for n in 1..=50_000u32 {
             let load = if n.is_multiple_of(2) { 1.0 } else { 0.0 };
-            samples.push(0, Seen { at: f64::from(n) / 10.0, load: Some(load), ..Seen::default() });
+            samples.push(0, GpuLook { at: f64::from(n) / 10.0, load: Some(load), ..GpuLook::default() });
         }
         let usage = samples.figures(&[(0.0, 5_000.0)]).gpus.remove(0);
         assert!((usage.load_mean - 0.5).abs() < 1e-9 && (usage.load_above_90 - 0.5).abs() < 1e-9, "{usage:?}");

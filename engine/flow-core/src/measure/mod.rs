@@ -1,0 +1,13 @@
+//! From what was seen of an attempt to the numbers of its result: which epochs count, and what it used while they lasted. Looks
+//! and epochs come with their times, so that what counts can be decided when all is known. Knows neither processes nor cards,
+//! and asks no clock.
+
+mod epochs;
+mod gpus;
+mod host;
+mod windows;
+
+pub use epochs::{Gathered, MOST_EPOCHS, Row, Told, gather};
+pub use gpus::{GpuFigures, GpuLook, GpuSamples};
+pub use host::{HostLoad, HostSamples, Used};
+pub use windows::Window;

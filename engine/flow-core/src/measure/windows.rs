@@ -1,0 +1,32 @@
+//! Means over the stretches of time that count.
+
+/// Begin and end of something that counts, an epoch for example, in seconds since 1970.
+pub type Window = (f64, f64);
+
+/// The mean of `(end, length, value)` over the time in which they and windows overlap, which do not overlap each other.
+pub(super) fn mean_over(windows: &[Window], values: impl Iterator<Item = (f64, f64, f64)>) -> Option<f64> {
+    let (mut sum, mut weight) = (0.0, 0.0);
+    for (at, span, value) in values {
+        for (begin, end) in windows {
+            let overlap = end.min(at) - begin.max(at - span);
+            if overlap > 0.0 {
+                sum += value * overlap;
+                weight += overlap;
+            }
+        }
+    }
+    (weight > 0.0).then(|| sum / weight)
+}
+
+/// The same; of all values where there are no windows, or nothing was seen in them.
+pub(super) fn mean_over_or_whole(
+    windows: &[Window],
+    values: impl Iterator<Item = (f64, f64, f64)> + Clone,
+) -> Option<f64> {
+    let whole = [(f64::NEG_INFINITY, f64::INFINITY)];
+    mean_over(windows, values.clone()).or_else(|| mean_over(&whole, values))
+}
+
+pub(super) fn round(value: f64, digits: f64) -> f64 {
+    (value * digits).round() / digits
+}
