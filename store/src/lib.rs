@@ -50,7 +50,7 @@ pub use objects::{COPY_LIMIT, Damage, Lost, Materialised, Objects, is_mounted_be
 pub use process::{ProcessIdentity, Standing};
 pub use recover::Rebuilt;
 pub use replay::Replay;
-pub use results::{Batch, HISTORY, Last, Observation, Results, device_shape, shapes};
+pub use results::{Batch, HISTORY, Last, Results, device_shape, shapes};
 pub use run::{End, Follow, Journal, RunDir, Running, Status, Unread, Waiting};
 pub use snapshot::{Rested, Snapshot};
 pub use store::Store;

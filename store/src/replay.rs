@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use flow_core::{Digest, JournalLine, StepResult};
+use flow_core::{Digest, JournalLine, StepResult, learn::Observation};
 
-use crate::{Batch, HISTORY, Last, Observation, Result, Results, StoreDir};
+use crate::{Batch, HISTORY, Last, Result, Results, StoreDir};
 
 /// A fold over the journals of all runs, oldest first.
 #[derive(Default)]

@@ -1,9 +1,7 @@
 //! What is known of earlier work: results by fingerprint, the last fingerprint of each instance with its parts, and the usage of
 //! earlier attempts. Values and keys; where they lie is [`crate::Store`]'s and [`crate::Replay`]'s.
 
-use std::collections::BTreeMap;
-
-use flow_core::{Digest, GpuSharing, JournalLine, Mode, Outcome, RunEvent, RunId, StepResult};
+use flow_core::{Digest, JournalLine, RunEvent, RunId, StepResult, learn::Observation};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -43,83 +41,6 @@ pub struct Last {
     pub parts: Value,
     /// The run that wrote it.
     pub run: RunId,
-}
-
-/// What one attempt used: the stuff of estimates.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Observation {
-    /// The instance, `solo[version=v7,batch=16]`.
-    pub label: String,
-    /// The run.
-    pub run: RunId,
-    /// When it ended, milliseconds since 1970.
-    pub at: u64,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// How it was declared to run.
-    pub mode: Mode,
-    /// Wall time, seconds.
-    pub wall_s: f64,
-    /// Mean CPU use in cores.
-    pub cpu_cores: f64,
-    /// Peak resident memory, bytes.
-    pub rss_peak: u64,
-    /// Peak memory of the busiest GPU, bytes; 0 without GPUs.
-    pub gpu_memory: u64,
-    /// Mean load of the busiest GPU, 0 to 1.
-    pub gpu_load: f64,
-    /// The same from start to end, whatever counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpu_load_whole: Option<f64>,
-    /// Model of its first GPU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpu_model: Option<String>,
-    /// The point: axes and parameters, scalars only.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub point: BTreeMap<String, Value>,
-    /// Mean time of the epochs that count, seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub epoch_s: Option<f64>,
-    /// Others of flow's own ran meanwhile.
-    #[serde(default)]
-    pub beside: bool,
-    /// Nobody else was on its GPUs, and the CPUs of the host sufficed.
-    #[serde(default)]
-    pub undisturbed: bool,
-    /// What it says of the price of sharing its GPU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sharing: Option<GpuSharing>,
-}
-
-impl Observation {
-    /// Of an attempt, as its result tells it.
-    pub fn of(result: &StepResult) -> Observation {
-        let (gpus, seen) = (&result.usage.gpus, &result.circumstances);
-        Observation {
-            label: result.label.clone(),
-            run: result.run.clone(),
-            at: result.ended_at,
-            outcome: result.outcome,
-            mode: seen.mode,
-            wall_s: result.usage.wall_s,
-            cpu_cores: result.usage.cpu_cores,
-            rss_peak: result.usage.rss_peak,
-            gpu_memory: gpus.iter().map(|gpu| gpu.memory_peak).max().unwrap_or(0),
-            gpu_load: gpus.iter().map(|gpu| gpu.load_mean).fold(0.0, f64::max),
-            gpu_load_whole: gpus.iter().filter_map(|gpu| gpu.load_whole).reduce(f64::max),
-            gpu_model: seen.gpu_models.first().cloned(),
-            point: result
-                .params
-                .iter()
-                .chain(&result.axes)
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect(),
-            epoch_s: result.metrics.get("epoch_time").map(|metric| metric.value).filter(|time| time.is_finite()),
-            beside: !seen.corunners.is_empty(),
-            undisturbed: seen.neighbours.is_empty() && seen.strangers.is_empty() && !seen.short_of_cpu(),
-            sharing: seen.sharing.clone(),
-        }
-    }
 }
 
 /// The shapes under which a result is observed, the exact one first: the instance, and its step.

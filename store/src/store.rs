@@ -8,12 +8,12 @@ use std::{
     path::Path,
 };
 
-use flow_core::{Digest, JournalLine, RunId, StepResult};
+use flow_core::{Digest, JournalLine, RunId, StepResult, learn::Observation};
 use nix::fcntl::Flock;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    Batch, Commit, HISTORY, Holder, Journal, Last, Objects, Observation, Rebuilt, Result, Results, StoreDir,
+    Batch, Commit, HISTORY, Holder, Journal, Last, Objects, Rebuilt, Result, Results, StoreDir,
     commit::{MARK, Mark},
     db::{Db, DbBatch},
 };

@@ -22,6 +22,7 @@ mod graph;
 mod ids;
 mod instance;
 mod interval;
+pub mod learn;
 mod machine;
 pub mod measure;
 mod metrics;

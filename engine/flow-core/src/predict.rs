@@ -37,31 +37,49 @@ pub struct Predicted {
     pub far: bool,
 }
 
-/// The value at a number, from what was measured at others. `None` without two different ones, unless it is one of them.
-pub fn along(curve: Curve, measured: &[(f64, f64)], at: f64) -> Option<Predicted> {
-    let usable = |&&(x, y): &&(f64, f64)| x.is_finite() && y.is_finite() && x > 0.0 && y > 0.0;
-    let per_iteration = |x: f64| if curve == Curve::PerItem { x } else { 1.0 };
-    let points = merge(measured.iter().filter(usable).map(|&(x, y)| (x, y * per_iteration(x))).collect());
-    if !(at.is_finite() && at > 0.0) || points.is_empty() || points.len() == 1 && points[0].0 != at {
-        return None;
+/// A curve through what was measured.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    curve: Curve,
+    /// In order, one of each number; of [`Curve::PerItem`] the time of an iteration.
+    points: Vec<(f64, f64)>,
+    /// A batch is rounded up to this.
+    step: f64,
+    /// Of the logarithms of what each point is to what the others say of it: the sum of squares, and how many.
+    residuals: (f64, usize),
+}
+
+impl Fit {
+    /// `None` without a point: two numbers, finite and above 0.
+    pub fn of(curve: Curve, measured: &[(f64, f64)]) -> Option<Fit> {
+        let usable = |&&(x, y): &&(f64, f64)| x.is_finite() && y.is_finite() && x > 0.0 && y > 0.0;
+        let per_iteration = |x: f64| if curve == Curve::PerItem { x } else { 1.0 };
+        let points = merge(measured.iter().filter(usable).map(|&(x, y)| (x, y * per_iteration(x))).collect());
+        let steps: &[f64] = if curve == Curve::PerItem { &[1.0, 8.0, 16.0] } else { &[0.0] };
+        let fits = steps.iter().map(|&step| (step, leave_one_out(curve, &points, step)));
+        let (step, residuals) = fits.min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0))?;
+        (!points.is_empty()).then_some(Fit { curve, points, step, residuals })
     }
-    let steps: &[f64] = if curve == Curve::PerItem { &[1.0, 8.0, 16.0] } else { &[0.0] };
-    let errors = |step: f64| -> Vec<f64> { leave_one_out(curve, &points, step) };
-    let size = |step: f64| errors(step).iter().map(|error| error * error).sum::<f64>();
-    let step = steps.iter().copied().min_by(|&a, &b| size(a).total_cmp(&size(b))).unwrap_or(0.0);
-    let (first, last) = (points[0].0, points[points.len() - 1].0);
-    let known = points.iter().any(|&(x, _)| x == at);
-    let beyond = at < first || at > last;
-    let value = at_point(curve, &points, step, at) / per_iteration(at);
-    let residuals = errors(step);
-    let prior = if beyond { PRIOR.1 } else { PRIOR.0 };
-    let variance = (PRIOR_WEIGHT * prior * prior + residuals.iter().map(|r| r * r).sum::<f64>())
-        / (PRIOR_WEIGHT + residuals.len() as f64);
-    // What was measured itself is known as well as it repeats.
-    let deviation = if known { variance.sqrt() / 4.0 } else { variance.sqrt() };
-    let factor = (NINE_IN_TEN * deviation).exp();
-    let far = at > 2.0 * last || at < first / 2.0;
-    Some(Predicted { value, low: value / factor, high: value * factor, points: points.len() as u32, beyond, far })
+
+    /// The value at a number; `None` from a single other one.
+    pub fn at(&self, at: f64) -> Option<Predicted> {
+        let Fit { curve, points, step, residuals: (squares, residuals) } = self;
+        let (first, last) = (points[0].0, points[points.len() - 1].0);
+        let known = points.iter().any(|&(x, _)| x == at);
+        if !(at.is_finite() && at > 0.0) || points.len() == 1 && !known {
+            return None;
+        }
+        let beyond = at < first || at > last;
+        let value =
+            at_point(*curve, points, least(points), *step, at) / if *curve == Curve::PerItem { at } else { 1.0 };
+        let prior = if beyond { PRIOR.1 } else { PRIOR.0 };
+        let variance = (PRIOR_WEIGHT * prior * prior + squares) / (PRIOR_WEIGHT + *residuals as f64);
+        // What was measured itself is known as well as it repeats.
+        let deviation = if known { variance.sqrt() / 4.0 } else { variance.sqrt() };
+        let factor = (NINE_IN_TEN * deviation).exp();
+        let far = at > 2.0 * last || at < first / 2.0;
+        Some(Predicted { value, low: value / factor, high: value * factor, points: points.len() as u32, beyond, far })
+    }
 }
 
 /// Points of one number become their mean; in order.
@@ -71,24 +89,34 @@ fn merge(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     points.chunk_by(|a, b| a.0 == b.0).map(mean).collect()
 }
 
-/// Logarithms of what each point is to what the others say of it.
-fn leave_one_out(curve: Curve, points: &[(f64, f64)], step: f64) -> Vec<f64> {
+/// The sum of squares of the logarithms of what each point is to what the others say of it, and how many these are.
+fn leave_one_out(curve: Curve, points: &[(f64, f64)], step: f64) -> (f64, usize) {
     if points.len() < 3 {
-        return Vec::new();
+        return (0.0, 0);
     }
+    let mut values: Vec<f64> = points.iter().map(|point| point.1).collect();
+    values.sort_by(f64::total_cmp);
     let error = |i: usize| {
-        let mut others = points.to_vec();
-        let (x, y) = others.remove(i);
-        (y / at_point(curve, &others, step, x)).ln()
+        let (x, y) = points[i];
+        let least = if y == values[0] { values[1] } else { values[0] };
+        // Between its neighbours the others do not matter.
+        let said = match points.get(i.wrapping_sub(1)..i + 2) {
+            Some(&[before, _, after]) => at_point(curve, &[before, after], least, step, x),
+            _ => at_point(curve, if i == 0 { &points[1..] } else { &points[..i] }, least, step, x),
+        };
+        (y / said).ln()
     };
-    (0..points.len()).map(error).collect()
+    ((0..points.len()).map(|i| error(i).powi(2)).sum(), points.len())
+}
+
+fn least(points: &[(f64, f64)]) -> f64 {
+    points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min)
 }
 
 /// Straight between the neighbours, else along the line through all; never below the least where it only grows.
-fn at_point(curve: Curve, points: &[(f64, f64)], step: f64, at: f64) -> f64 {
+fn at_point(curve: Curve, points: &[(f64, f64)], least: f64, step: f64, at: f64) -> f64 {
     let round = |x: f64| if step > 0.0 { (x / step).ceil() * step } else { x };
     let x = round(at);
-    let least = points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
     let between = points.windows(2).find(|pair| pair[0].0 <= at && at <= pair[1].0);
     let value = match between {
         Some(&[a, b]) if round(b.0) > round(a.0) => a.1 + (b.1 - a.1) * (x - round(a.0)) / (round(b.0) - round(a.0)),
@@ -113,6 +141,10 @@ fn line(points: &[(f64, f64)], round: impl Fn(f64) -> f64, at: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn along(curve: Curve, measured: &[(f64, f64)], at: f64) -> Option<Predicted> {
+        Fit::of(curve, measured)?.at(at)
+    }
 
     /// Seconds an epoch by batch, published: resnet18.
     const EPOCHS: [(f64, f64); 6] =

@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use flow_core::learn::Forecast;
 use flow_core::plan::{Item, Plan as CorePlan, State};
 use flow_core::sched::{Estimate, Task, policy};
 use flow_core::why::sentence;
 use flow_core::{Expansion, JournalLine, Outcome, Planned, RunEvent};
-use flow_exec::{ForceRequest, Forecast, Session, SessionRequest};
+use flow_exec::{ForceRequest, Session, SessionRequest};
 
 use super::{Done, predict::takes};
 use crate::args::{About, Global, Selection};
@@ -144,13 +145,13 @@ fn whole(session: &Session, plan: &CorePlan, forecast: Forecast) -> Option<Strin
     if !plan.has_work() {
         return None;
     }
-    let unknown = forecast.unknown(session).len();
+    let unknown = forecast.unknown.len();
     let known = forecast.tasks.iter().filter(|task| task.settled.is_none() && task.estimate.duration.is_some()).count();
     if known == 0 {
         return Some("nothing like it has run: how long it takes is not known".to_owned());
     }
     let name = session.expansion.policy.as_deref().unwrap_or(policy::DEFAULT);
-    let Forecast { tasks, capacity, limits, host } = forecast;
+    let Forecast { tasks, capacity, limits, host, .. } = forecast;
     let schedule = flow_sim::foresee(tasks, capacity, policy::named(name)?, limits, host).ok()?;
     let takes = words::duration(schedule.makespan().as_secs_f64());
     Some(match unknown {

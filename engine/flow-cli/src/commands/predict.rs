@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::Span;
+use flow_core::learn::{Device, Prediction};
 use flow_core::sched::Estimate;
-use flow_exec::{Device, Prediction, Session};
+use flow_exec::Session;
 use serde_json::json;
 
 use super::Done;
@@ -124,13 +125,14 @@ fn render(predictions: &[Prediction], devices: &[Device]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use flow_core::predict::{Curve, along};
+    use flow_core::predict::{Curve, Fit};
 
     use super::*;
 
     #[test]
     fn a_prediction_says_how_sure_it_is() {
-        let epoch = along(Curve::PerItem, &[(16.0, 46.4), (32.0, 29.5), (64.0, 21.9)], 48.0);
+        let fit = Fit::of(Curve::PerItem, &[(16.0, 46.4), (32.0, 29.5), (64.0, 21.9)]);
+        let epoch = fit.and_then(|fit| fit.at(48.0));
         let seconds = |s: f64| Span::from_secs_f64(s);
         let estimate = Estimate {
             duration: Some(seconds(95.0)),

@@ -5,14 +5,12 @@ use std::collections::BTreeSet;
 
 use flow_core::{
     AttemptId, GpuId, GpuSharing, Instance, InstanceId, Outcome, StepResult,
+    learn::Alone,
     measure::Told,
     sched::company::{Epoch, Other, at_work, beside},
 };
 
-use super::{
-    history::Alone,
-    live::{Attempt, Live},
-};
+use super::live::{Attempt, Live};
 
 /// Who keeps less of a core busy does not wait for the CPU, however many want it.
 const HARDLY_ANY_CPU: f64 = 0.1;
@@ -68,10 +66,9 @@ impl Live<'_> {
 
     /// Why it shares its GPUs, for people.
     pub(super) fn trial(&self, running: &Attempt) -> String {
-        let machine = &self.session.expansion.machine;
         let others = self.company(running).1.join(", ");
         let model = running.circumstances.gpu_models.first().map_or("card", String::as_str);
-        let seen = self.history.devices(machine).into_iter().find(|device| device.model == model);
+        let seen = self.history.devices().into_iter().find(|device| device.model == model);
         let so_far = match seen.map_or(0, |device| device.samples) {
             0 => "never measured so far".to_owned(),
             1 => "measured once so far".to_owned(),
@@ -83,7 +80,7 @@ impl Live<'_> {
     /// What an attempt that shared its GPUs, outside of a co-run group, says of the price of that: the time of its epochs
     /// beside unchanging others over that of its epochs alone.
     pub(super) fn told_of_sharing(&self, running: &Attempt, result: &StepResult) -> Option<GpuSharing> {
-        let (expansion, seen) = (&self.session.expansion, &result.circumstances);
+        let seen = &result.circumstances;
         let shared = running.company.values().any(|other| !other.gpus.is_empty());
         let instance = self.instance(running.instance);
         let told = &running.listener.told;
@@ -91,7 +88,7 @@ impl Live<'_> {
             return None;
         }
         let model = seen.gpu_models.first()?;
-        let alone = |id: InstanceId| self.history.alone(expansion, self.instance(id), model);
+        let alone = |id: InstanceId| self.history.alone(self.instance(id), model);
         let own = alone(running.instance).filter(|own| own.epoch_s > 0.0)?;
         // Others than flow's may have been in the way as well.
         if !seen.strangers.is_empty() || seen.short_of_cpu() && own.cores > HARDLY_ANY_CPU {

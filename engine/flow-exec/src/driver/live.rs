@@ -15,6 +15,7 @@ use flow_core::{
     Artifact, AttemptId, Builtins, Circumstances, Digest, GroupId, InstanceId, JournalLine, Outcome, Resolved,
     RunEvent, RunId, Settled, Span, StepResult, Time,
     fingerprint::Parts,
+    learn::History,
     plan::Force,
     sched::{Action, Capacity, Event, Placement, Scheduler},
 };
@@ -29,7 +30,6 @@ use super::{
     cancel::Cancel,
     cards::Cards,
     company::Companion,
-    history::History,
     leftovers::Leftovers,
     start,
     told::Listener,
@@ -119,7 +119,7 @@ pub(crate) struct Live<'a> {
     pub(crate) force: &'a Force,
     pub(crate) inputs: &'a mut Inputs,
     pub(crate) known: Known,
-    pub(super) history: History,
+    pub(super) history: History<'a>,
     pub(crate) counts: BTreeMap<String, u32>,
     /// Outcomes that are failures have happened.
     pub(crate) failed: bool,
@@ -177,7 +177,7 @@ pub(crate) struct Beginning<'a> {
     pub(crate) force: &'a Force,
     pub(crate) inputs: &'a mut Inputs,
     pub(crate) known: Known,
-    pub(crate) history: History,
+    pub(crate) history: History<'a>,
     pub(crate) scheduler: Scheduler,
     pub(crate) capacity: Capacity,
     pub(crate) status: Status,

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf, process};
 
 use flow_core::{
     Builtins, Digest, Instance, InstanceId, JOURNAL_FORMAT, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart,
-    Settled, StepResult, Uses,
+    Settled, StepResult, Uses, learn,
     plan::{Force, Plan, State, unfit},
     sched::{
         Event, Limits, Scheduler,
@@ -16,8 +16,7 @@ use flow_store::{Holder, Inputs, ProcessIdentity, Rested, Snapshot, Status, Stor
 use super::{
     PublishedFile, Session, SessionRequest, Update,
     cancel::Cancel,
-    estimate,
-    history::History,
+    forecast,
     live::{Beginning, GRACE, Known, Live},
     lookup::World,
     publish::publish,
@@ -165,12 +164,12 @@ pub fn run(
     journal.append(&beginning)?;
     beginning.into_iter().for_each(|line| observe(Update::Event(line)));
 
-    let history = History::load(&session.expansion, &wanted, &store)?;
-    let limits = estimate::limits(&session.expansion, &history);
+    let history = forecast::history(&session.expansion, &session.expansion.instances, &wanted, Some(&store))?;
+    let limits = learn::limits(&history);
     let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..limits };
-    let capacity = estimate::capacity(&session.expansion.machine, options.jobs);
+    let capacity = learn::capacity(&session.expansion.machine, options.jobs);
     let scheduler = Scheduler::new(capacity.clone(), policy, limits);
-    let tasks = estimate::tasks(&session.expansion, &wanted, &history);
+    let tasks = learn::tasks(&wanted, &history);
     let status = Status {
         run: run.clone(),
         workflow: session.expansion.workflow.clone(),

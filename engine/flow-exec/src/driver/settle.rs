@@ -12,7 +12,6 @@ use flow_core::{
 use flow_store::Results;
 
 use super::{
-    estimate,
     live::{Decided, Live},
     lookup::World,
 };
@@ -172,17 +171,7 @@ impl Live<'_> {
 
     /// What it took is known to those of its step that still wait for a GPU, and what sharing one costs to all.
     fn learn(&mut self, instance: InstanceId, result: &StepResult) {
-        self.history.add(result);
-        if result.circumstances.sharing.is_some() {
-            let (devices, trial) = estimate::prices(&self.session.expansion.machine, &self.history);
-            self.queue.push_back(Event::Priced { devices, trial });
-        }
-        let expansion = &self.session.expansion;
-        let step = &expansion.steps[expansion.instances[instance.index()].step.index()];
-        for &other in self.want_gpus.range(InstanceId(step.instances.start)..InstanceId(step.instances.end)) {
-            let estimate = self.history.estimate(expansion, &expansion.instances[other.index()]);
-            self.queue.push_back(Event::Learned { instance: other, estimate });
-        }
+        self.queue.extend(self.history.learn(instance, result, &self.want_gpus));
     }
 
     /// What a member of a group that shared its GPUs says of the price of that, where every member ran alone as well and the

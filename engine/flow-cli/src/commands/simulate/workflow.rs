@@ -29,7 +29,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     let wanted = session.wanted(&[])?;
     // On that machine nothing has run: nothing is taken from the store but what history knows.
     let forecast = forecast(&session, &knowledge, &wanted, &Plan::default())?;
-    let unknown = forecast.unknown(&session);
+    let unknown = forecast.unknown;
     let tasks = expected(forecast.tasks.clone());
     let (machine, expansion) = (&session.expansion.machine, &session.expansion);
     let gpus = machine.gpus.len() as u32;

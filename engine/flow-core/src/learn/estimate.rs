@@ -1,0 +1,90 @@
+//! What is expected of an instance before it runs, with the number of attempts that it rests on. Arithmetic over observations;
+//! decides nothing.
+
+use super::{
+    History, Observation,
+    curves::{common, runs},
+    observation::{median, quietest},
+};
+use crate::{
+    Instance, Outcome, Span,
+    predict::{Curve, Fit, Predicted},
+    sched::Estimate,
+};
+
+/// What is expected of a point, as `flow predict` tells it.
+#[derive(Clone, Debug)]
+pub struct Prediction {
+    /// The instance that it would be.
+    pub label: String,
+    /// As the scheduler would have it.
+    pub estimate: Estimate,
+    /// Seconds an epoch, where epochs are told.
+    pub epoch: Option<Predicted>,
+    /// Core-seconds an epoch of its dataset, and attempts that this is pooled over.
+    pub cpu_work: Option<(f64, u32)>,
+}
+
+impl History<'_> {
+    /// What is known of an instance before it runs.
+    pub fn estimate(&self, instance: &Instance) -> Estimate {
+        self.predict(instance).estimate
+    }
+
+    /// The same, with what it rests on.
+    pub fn predict(&self, instance: &Instance) -> Prediction {
+        let own = self.own(instance);
+        let ended: Vec<&Observation> = own.iter().copied().filter(|seen| seen.outcome == Outcome::Ok).collect();
+        let (mut estimate, epoch) = if !ended.is_empty() {
+            of_own(&ended)
+        } else if let Some((axis, at, curves)) = self.others(instance) {
+            curves.estimate(axis, at)
+        } else {
+            let of = &self.steps[instance.step.index()];
+            (of.whole.get_or_init(|| of_step(&of.seen)).clone(), None)
+        };
+        // Peaks, not medians: memory that does not suffice costs the attempt. However it ended, that is what it held.
+        let peak = own.iter().map(|seen| seen.gpu_memory).max().filter(|peak| *peak > 0);
+        estimate.gpu_memory = if ended.is_empty() { estimate.gpu_memory.max(peak) } else { peak };
+        let gpus = &self.expansion.machine.gpus;
+        let here = |seen: &Observation| gpus.iter().any(|gpu| seen.gpu_model.as_ref() == Some(&gpu.name));
+        estimate.timed_alone = ended.iter().any(|seen| seen.is_calm() && seen.epoch_s.is_some() && here(seen));
+        let cpu_work = self.cpu_work(instance);
+        if let (Some((work, _)), Some(epoch)) = (cpu_work, epoch.filter(|epoch| epoch.value > 0.0)) {
+            estimate.cpu_milli = Some((work / epoch.value * 1e3).round() as u32);
+        }
+        Prediction { label: instance.label.to_string(), estimate, epoch, cpu_work }
+    }
+}
+
+/// From attempts of the instance itself that ended well: best from those that nothing disturbed.
+fn of_own(own: &[&Observation]) -> (Estimate, Option<Predicted>) {
+    let best = quietest(own);
+    let walls: Vec<f64> = best.iter().map(|seen| seen.wall_s).collect();
+    let mut estimate = common(&best);
+    estimate.range = (walls.len() > 1).then(|| {
+        let (low, high) =
+            walls.iter().fold((f64::INFINITY, 0.0f64), |(low, high), wall| (low.min(*wall), high.max(*wall)));
+        (Span::from_secs_f64(low), Span::from_secs_f64(high))
+    });
+    estimate.duration = median(walls).map(Span::from_secs_f64);
+    estimate.samples = own.len() as u32;
+    estimate.source = format!("{} of this instance", runs(own.len()));
+    let epochs: Vec<(f64, f64)> = best.iter().filter_map(|seen| Some((1.0, seen.epoch_s?))).collect();
+    (estimate, Fit::of(Curve::Any, &epochs).and_then(|fit| fit.at(1.0)))
+}
+
+/// From attempts of other instances of its step, of which nothing better is known than that they are its step's.
+fn of_step(kin: &[Observation]) -> Estimate {
+    let ended: Vec<&Observation> = kin.iter().filter(|seen| seen.outcome == Outcome::Ok).collect();
+    if ended.is_empty() {
+        return Estimate { source: "never ran".to_owned(), ..Estimate::default() };
+    }
+    Estimate {
+        duration: median(ended.iter().map(|seen| seen.wall_s).collect()).map(Span::from_secs_f64),
+        // Another instance's memory says nothing of this one's.
+        samples: ended.len() as u32,
+        source: format!("{} of its step", runs(ended.len())),
+        ..common(&ended)
+    }
+}

@@ -1,0 +1,219 @@
+//! What earlier attempts did, found by step and point. Keeps observations; what follows from them is for others to say.
+
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use super::{Observation, curves::Curves};
+use crate::{
+    Expansion, GpuSharing, Instance, InstanceId, Outcome, StepId, StepResult,
+    sched::{Estimate, Event, contention::coefficient},
+};
+
+/// Observations of the steps of a workflow, as far as they were made with the parameters in force.
+#[derive(Clone, Debug)]
+pub struct History<'a> {
+    pub(super) expansion: &'a Expansion,
+    pub(super) steps: Vec<OfStep<'a>>,
+    /// By GPU model: coefficients as they were seen, oldest first.
+    pub(super) devices: BTreeMap<String, Vec<f64>>,
+    /// The instances of the workflow by label, once there is an observation.
+    labels: OnceCell<BTreeMap<Arc<str>, InstanceId>>,
+    /// By the first step that does the same, and by what it is done with: core-seconds of all epochs that were seen, as the sum
+    /// of one each of so many attempts.
+    work: BTreeMap<(usize, Vec<InstanceId>), (f64, u32)>,
+}
+
+/// Observations of one step.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OfStep<'a> {
+    /// Oldest first.
+    pub(super) seen: Vec<Observation>,
+    /// Those at the points of its instances and along their axes.
+    lines: Vec<Lines<'a>>,
+    /// What they all say.
+    pub(super) whole: OnceCell<Estimate>,
+}
+
+/// Observations by the values of the axes of an instance, or of all but the one along which a line goes.
+#[derive(Clone, Debug)]
+struct Lines<'a> {
+    along: Option<&'a str>,
+    common: Vec<&'a str>,
+    by_value: IndexMap<Vec<Value>, Line>,
+}
+
+/// Observations at one point; or along an axis, at numbers of it, as far as they ended well.
+#[derive(Clone, Debug, Default)]
+struct Line {
+    seen: Vec<usize>,
+    /// Of those that nothing disturbed, and of all.
+    curves: [OnceCell<Curves>; 2],
+}
+
+/// The axes of an instance but for one.
+fn common<'i>(instance: &'i Instance, along: Option<&str>) -> impl Iterator<Item = &'i str> {
+    instance.axes.keys().map(String::as_str).filter(move |name| Some(*name) != along)
+}
+
+impl<'a> History<'a> {
+    /// Nothing yet of these instances of a workflow, or of points that it does not have.
+    pub fn new(expansion: &'a Expansion, instances: &'a [Instance]) -> Self {
+        let mut steps = vec![OfStep::default(); expansion.steps.len()];
+        for instance in instances {
+            let lines = &mut steps[instance.step.index()].lines;
+            if find(lines, instance, None).is_none() {
+                let along = instance.axes.keys().map(|axis| Some(axis.as_str())).chain([None]);
+                lines.extend(along.map(|along| Lines {
+                    along,
+                    common: common(instance, along).collect(),
+                    by_value: IndexMap::new(),
+                }));
+            }
+        }
+        History { expansion, steps, devices: BTreeMap::new(), labels: OnceCell::new(), work: BTreeMap::new() }
+    }
+
+    /// Attempts of a step in earlier runs, in any order and some of them twice.
+    pub fn remember(&mut self, step: StepId, mut earlier: Vec<Observation>) {
+        earlier.sort_by(|a, b| (a.at, &a.label, &a.run).cmp(&(b.at, &b.label, &b.run)));
+        earlier.dedup_by(|a, b| (a.at, &a.label, &a.run) == (b.at, &b.label, &b.run));
+        earlier.into_iter().for_each(|seen| self.insert(step, seen));
+    }
+
+    /// What it cost to share a GPU of this model, the oldest first.
+    pub fn remember_sharing(&mut self, model: &str, seen: &GpuSharing) {
+        let coefficients = self.devices.entry(model.to_owned()).or_default();
+        coefficients.extend(coefficient(seen.busy, seen.slowdown));
+    }
+
+    /// One attempt more, and what the scheduler is to know of it: what sharing a GPU costs, and what is expected of those of its
+    /// step that still wait.
+    pub fn learn(&mut self, of: InstanceId, result: &StepResult, waiting: &BTreeSet<InstanceId>) -> Vec<Event> {
+        let expansion = self.expansion;
+        let (seen, id) = (Observation::of(result), expansion.instances[of.index()].step);
+        let mut events = Vec::new();
+        if let (Some(sharing), Some(model)) = (&seen.sharing, &seen.gpu_model) {
+            self.remember_sharing(model, sharing);
+            let (devices, trial) = self.prices();
+            events.push(Event::Priced { devices, trial });
+        }
+        self.insert(id, seen);
+        let step = &expansion.steps[id.index()].instances;
+        let kin = waiting.range(InstanceId(step.start)..InstanceId(step.end));
+        let learned = |&instance: &InstanceId| Event::Learned {
+            instance,
+            estimate: self.estimate(&expansion.instances[instance.index()]),
+        };
+        events.extend(kin.map(learned));
+        events
+    }
+
+    fn insert(&mut self, step: StepId, seen: Observation) {
+        // It had other parameters than those in force. No axis has the name of one.
+        let differs = |(name, value): (&String, &Value)| {
+            self.expansion.params.get(name).is_some_and(|now| !is_structure(now) && now != value)
+        };
+        if seen.point.iter().any(differs) {
+            return;
+        }
+        if let (Some(epoch_s), Some(of)) = (seen.epoch_s, self.instance(&seen.label)) {
+            let (sum, attempts) = self.work.entry(self.dataset(of)).or_default();
+            (*sum, *attempts) = (*sum + seen.cpu_cores * epoch_s, *attempts + 1);
+        }
+        self.steps[step.index()].insert(seen);
+    }
+
+    /// The instance that has this label.
+    pub(super) fn instance(&self, label: &str) -> Option<&'a Instance> {
+        let instances = &self.expansion.instances;
+        let labels = || instances.iter().map(|instance| (Arc::clone(&instance.label), instance.id)).collect();
+        self.labels.get_or_init(labels).get(label).map(|id| &instances[id.index()])
+    }
+
+    /// What an instance does, as the first step that does it, and with what.
+    fn dataset(&self, instance: &Instance) -> (usize, Vec<InstanceId>) {
+        let steps = &self.expansion.steps;
+        let uses = &steps[instance.step.index()].uses;
+        let first = steps.iter().position(|step| step.uses == *uses).unwrap_or_default();
+        (first, instance.needs.iter().map(|need| need.on).collect())
+    }
+
+    /// Core-seconds that an epoch takes, and of how many attempts this is the mean. CPU work of an epoch beside a GPU belongs to
+    /// the dataset and what is done to it: pooled over all that do the same with the same. Without a GPU the CPU does the rest
+    /// as well, which differs from point to point.
+    pub(super) fn cpu_work(&self, instance: &Instance) -> Option<(f64, u32)> {
+        if instance.request.gpus == 0 || instance.needs.is_empty() {
+            return None;
+        }
+        let (sum, attempts) = self.work.get(&self.dataset(instance))?;
+        Some((sum / f64::from(*attempts), *attempts))
+    }
+
+    /// Attempts of an instance.
+    pub(super) fn own(&self, instance: &Instance) -> Vec<&Observation> {
+        let of = &self.steps[instance.step.index()];
+        let own = |seen: &&Observation| !seen.point.is_empty() || seen.label == *instance.label;
+        of.line(instance, None).iter().flat_map(|line| line.observations(of)).filter(own).collect()
+    }
+
+    /// What other points of its step say of an instance, which differ from it in one number: those along the axis on which there
+    /// are most different ones, at least two. With the axis, and where on it the instance is.
+    pub(super) fn others<'i>(&self, instance: &'i Instance) -> Option<(&'i str, f64, &Curves)> {
+        let of = &self.steps[instance.step.index()];
+        let along = |calm: bool| {
+            let lines = instance.axes.iter().filter_map(|(axis, value)| {
+                let at = value.as_f64()?;
+                let curves = of.line(instance, Some(axis))?.curves(calm, axis, of);
+                (curves.points > 1).then_some((axis.as_str(), at, curves))
+            });
+            lines.rev().max_by_key(|(.., curves)| curves.points)
+        };
+        along(true).or_else(|| along(false))
+    }
+}
+
+impl OfStep<'_> {
+    fn insert(&mut self, seen: Observation) {
+        let number = |axis: &str| seen.outcome == Outcome::Ok && seen.point.get(axis).is_some_and(Value::is_number);
+        for lines in &mut self.lines {
+            let values: Option<Vec<Value>> = lines.common.iter().map(|name| seen.point.get(*name).cloned()).collect();
+            if let Some(values) = values.filter(|_| lines.along.is_none_or(number)) {
+                let line = lines.by_value.entry(values).or_default();
+                line.seen.push(self.seen.len());
+                line.curves = Default::default();
+            }
+        }
+        self.seen.push(seen);
+        self.whole = OnceCell::new();
+    }
+
+    fn line(&self, instance: &Instance, along: Option<&str>) -> Option<&Line> {
+        let values: Vec<Value> = common(instance, along).map(|name| instance.axes[name].clone()).collect();
+        find(&self.lines, instance, along)?.by_value.get(&values)
+    }
+}
+
+fn find<'l, 'a>(lines: &'l [Lines<'a>], instance: &Instance, along: Option<&str>) -> Option<&'l Lines<'a>> {
+    lines.iter().find(|lines| lines.along == along && lines.common.iter().copied().eq(common(instance, along)))
+}
+
+impl Line {
+    fn observations<'o>(&'o self, of: &'o OfStep<'_>) -> impl Iterator<Item = &'o Observation> {
+        self.seen.iter().map(|&n| &of.seen[n])
+    }
+
+    fn curves(&self, calm: bool, axis: &str, of: &OfStep<'_>) -> &Curves {
+        let seen = || self.observations(of).filter(|seen| !calm || seen.is_calm()).collect::<Vec<_>>();
+        self.curves[usize::from(calm)].get_or_init(|| Curves::along(axis, &seen()))
+    }
+}
+
+fn is_structure(value: &Value) -> bool {
+    value.is_array() || value.is_object() || value.is_null()
+}

@@ -1,0 +1,20 @@
+//! From what earlier attempts did to what is expected of the next ones: estimates with the number of attempts that they rest on,
+//! and the price of sharing a GPU. Whoever drives the scheduler, live or simulated, hands observations in and events on; reads
+//! no store, and decides nothing.
+
+mod curves;
+mod estimate;
+mod history;
+mod observation;
+mod point;
+mod sharing;
+mod tasks;
+#[cfg(test)]
+mod tests;
+
+pub use estimate::Prediction;
+pub use history::History;
+pub use observation::Observation;
+pub use point::points;
+pub use sharing::{Alone, Device};
+pub use tasks::{Forecast, capacity, forecast, limits, tasks};

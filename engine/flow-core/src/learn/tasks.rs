@@ -1,0 +1,96 @@
+//! What a run hands to the scheduler: tasks with what history says of each, what there is, what sharing costs. Chooses nothing.
+
+use super::History;
+use crate::{
+    GpuFacts, Instance, InstanceId, Machine, Outcome, Time, Uses,
+    plan::{Plan, State},
+    sched::{Capacity, Estimate, GpuState, Limits, Sharing, Task, contention::Host},
+};
+
+/// What there is to give out on this machine.
+pub fn capacity(machine: &Machine, jobs: Option<u32>) -> Capacity {
+    let gpu = |gpu: &GpuFacts| GpuState { memory: gpu.memory, strangers: 0, alive: true };
+    Capacity { gpus: machine.gpus.iter().map(gpu).collect(), cpus: machine.cpus, memory: machine.memory, jobs }
+}
+
+/// How a live run is scheduled on the machine of its workflow.
+pub fn limits(history: &History<'_>) -> Limits {
+    let (devices, trial) = history.prices();
+    Limits { sharing: Sharing { devices, trial, pairs: history.pairs(), ..Sharing::default() }, ..Limits::default() }
+}
+
+/// One task an instance. What was not asked for is settled from the start.
+pub fn tasks(wanted: &[InstanceId], history: &History<'_>) -> Vec<Task> {
+    let task = |instance: &Instance| {
+        let asked = wanted.binary_search(&instance.id).is_ok();
+        let settled = match (&instance.skip, &instance.does_not_fit) {
+            (Some(_), _) => Some(Outcome::Skipped),
+            (None, Some(_)) => Some(Outcome::DoesNotFit),
+            (None, None) if !asked => Some(Outcome::Skipped),
+            (None, None) => None,
+        };
+        Task {
+            instance: instance.id,
+            needs: instance.needs.clone(),
+            request: instance.request,
+            exclusive: instance.exclusive,
+            corun: instance.corun.as_ref().map(|corun| (corun.group, corun.gpus)),
+            continues: instance.corun.as_ref().is_some_and(|corun| corun.continues),
+            measured: instance.measured,
+            record: instance.record.to_vec(),
+            timeout: instance.timeout,
+            retries: instance.retries,
+            priority: instance.priority,
+            settled,
+            estimate: settled.map_or_else(|| history.estimate(instance), |_| Estimate::default()),
+            submitted: Time(0),
+        }
+    };
+    history.expansion.instances.iter().map(task).collect()
+}
+
+/// What a run of a plan would hand to the scheduler.
+#[derive(Clone, Debug)]
+pub struct Forecast {
+    /// One an instance; what need not run is settled.
+    pub tasks: Vec<Task>,
+    /// What there is.
+    pub capacity: Capacity,
+    /// As for a live run.
+    pub limits: Limits,
+    /// What running work shares.
+    pub host: Host,
+    /// Instances that are to run and of which nobody knows how long they take; flow's own steps take no time to speak of.
+    pub unknown: Vec<InstanceId>,
+}
+
+/// What a run of these instances would hand to the scheduler if this is its plan.
+pub fn forecast(wanted: &[InstanceId], plan: &Plan, history: &History<'_>) -> Forecast {
+    let (expansion, machine) = (history.expansion, &history.expansion.machine);
+    let mut tasks = tasks(wanted, history);
+    for item in &plan.items {
+        match &item.state {
+            State::Cached { outcome, .. } | State::Refused { outcome, .. } => {
+                tasks[item.id.index()].settled = Some(*outcome);
+            }
+            State::Run(_) | State::After(_) => {}
+        }
+    }
+    // What ends otherwise than hoped for is no part of a forecast.
+    tasks.iter_mut().for_each(|task| task.record = vec![Outcome::OutOfMemory, Outcome::TimedOut, Outcome::DoesNotFit]);
+    let mut limits = Limits { keep_going: true, ..limits(history) };
+    // What is tried out is worth nothing in a forecast: it learns nothing.
+    limits.sharing.trial.clear();
+    let own = |id: InstanceId| {
+        let step = expansion.instances[id.index()].step;
+        matches!(expansion.steps[step.index()].uses, Uses::Builtin(_))
+    };
+    let unknown = |task: &&Task| task.settled.is_none() && task.estimate.duration.is_none() && !own(task.instance);
+    Forecast {
+        unknown: tasks.iter().filter(unknown).map(|task| task.instance).collect(),
+        capacity: capacity(machine, None),
+        host: Host { cores: f64::from(machine.cpus), devices: limits.sharing.devices.clone() },
+        limits,
+        tasks,
+    }
+}
