@@ -9,6 +9,10 @@ use flow_report::{Bar, Gantt, LANGUAGES, Reports, Words};
 use flow_sim::{Schedule, SimTask, Study, StudyWith, Summary, Use, cpu_over_time, waiting_over_time};
 use serde_json::Value;
 
+/// The digest of what the steps are made of; `build.rs` makes it. A result of a flow that computes, words or draws in another
+/// way is no result of this one.
+const SOURCES: &str = env!("FLOW_BUILTINS");
+
 /// Every step behind `flow/`.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
@@ -87,6 +91,9 @@ impl Builtins for Steps {
     fn provided(&self) -> BTreeMap<String, Provided> {
         let mut provided = self.reports.provided();
         provided.insert("simulate".to_owned(), flow_sim::provided());
+        for step in provided.values_mut() {
+            step.version = Some(SOURCES.to_owned());
+        }
         provided
     }
 
@@ -100,5 +107,86 @@ impl Builtins for Steps {
 
     fn publish(&self, job: &PublishJob) -> Result<Vec<FileToWrite>, String> {
         self.reports.publish(job)
+    }
+}
+
+#[cfg(test)]
+#[path = "../build.rs"]
+#[expect(dead_code, reason = "its `main` is Cargo's to call")]
+mod build;
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    fn write(root: &Path, file: &str, text: &str) {
+        let path = root.join(file);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, text).expect("a file");
+    }
+
+    /// A workspace with the crates that count, and one that does not.
+    fn workspace() -> tempfile::TempDir {
+        let root = tempfile::tempdir().expect("a folder");
+        let depends = |on: &str| {
+            format!(
+                "[package]\nname = \"x\"\n\n[dependencies]\n{on}serde.workspace = true\n\n[dev-dependencies]\nflow-exec.workspace = true\n"
+            )
+        };
+        write(root.path(), "Cargo.lock", "kuva 0.6.0\n");
+        write(root.path(), "engine/flow-cli/src/builtins.rs", "");
+        write(root.path(), "engine/flow-core/Cargo.toml", &depends(""));
+        write(root.path(), "engine/flow-core/src/sched/policy/fifo.rs", "first\ncome\n");
+        write(root.path(), "engine/flow-sim/Cargo.toml", &depends("flow-core.workspace = true\n"));
+        write(root.path(), "engine/flow-report/Cargo.toml", &depends("flow-core = { workspace = true }\n"));
+        write(root.path(), "engine/flow-report/locales/en.ftl", "row = row\n");
+        write(root.path(), "engine/flow-report/templates/report.md.j2", "# Report\n");
+        write(root.path(), "engine/flow-exec/src/lib.rs", "");
+        root
+    }
+
+    #[test]
+    fn every_step_has_the_digest_of_the_sources_as_they_are() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let now = build::digest(&root).expect("sources");
+        let provided = Steps::new().provided();
+        assert!(provided.len() >= 3);
+        for (name, step) in provided {
+            assert_eq!(step.version.as_deref(), Some(&*now), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_a_step_depends_on_changes_its_key() {
+        let root = workspace();
+        let root = root.path();
+        let mut seen = vec![build::digest(root).expect("sources")];
+        let changes = [
+            ("engine/flow-core/src/sched/policy/fifo.rs", "last\ncome\n"),
+            ("engine/flow-core/src/sched/policy/lifo.rs", ""),
+            ("engine/flow-report/locales/en.ftl", "row = line\n"),
+            ("engine/flow-report/templates/report.md.j2", "## Report\n"),
+            ("engine/flow-cli/src/builtins.rs", "gantt"),
+            ("Cargo.lock", "kuva 0.6.1\n"),
+        ];
+        for (file, text) in changes {
+            write(root, file, text);
+            let now = build::digest(root).expect("sources");
+            assert!(!seen.contains(&now), "{file} does not count");
+            seen.push(now);
+        }
+    }
+
+    #[test]
+    fn where_sources_lie_how_their_lines_end_and_what_others_hold_does_not_change_a_key() {
+        let (one, other) = (workspace(), workspace());
+        let (one, other) = (one.path(), other.path());
+        write(other, "engine/flow-core/src/sched/policy/fifo.rs", "first\r\ncome\r\n");
+        write(other, "engine/flow-exec/src/lib.rs", "mod driver;");
+        write(other, "engine/flow-core/tests/fifo.rs", "");
+        write(other, "engine/flow-core/src/.fifo.rs.swp", "");
+        assert_eq!(build::digest(one).expect("sources"), build::digest(other).expect("sources"));
     }
 }

@@ -49,7 +49,7 @@ pub struct Provided {
     /// Outputs: name and path in the work folder.
     #[serde(default)]
     pub outputs: IndexMap<String, String>,
-    /// For a built-in: a version that changes whenever its output would. Absent for plugins, whose digest counts.
+    /// For a built-in: changes whenever its output would. Absent for plugins, whose digest counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// For a built-in: what it says at planning of a `with:` that its schema lets pass.

@@ -23,6 +23,11 @@ pub fn steady() -> Instant {
     Instant::now()
 }
 
+/// How long ago that was.
+pub fn since(then: Instant) -> Duration {
+    then.elapsed()
+}
+
 /// By the clock as it stood when first asked, and the steady one from there: lengths of time stay right when somebody sets the
 /// clock meanwhile.
 fn since_1970() -> Duration {

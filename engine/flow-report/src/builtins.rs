@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::{
-    BuiltinInput, BuiltinOutput, Builtins, Digest, FileToWrite, Metric, PlannedWith, Provided, PublishJob, WithCheck,
-    WrongWith,
+    BuiltinInput, BuiltinOutput, Builtins, FileToWrite, Metric, PlannedWith, Provided, PublishJob, WithCheck, WrongWith,
 };
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
@@ -14,9 +13,6 @@ use crate::publish;
 use crate::report::{self, ReportWith};
 use crate::table::{self, TableWith};
 use crate::words::{LANGUAGES, Words};
-
-/// Changes whenever the same results would give other files; templates and catalogues count by themselves.
-const VERSION: u32 = 4;
 
 /// Flow's own steps.
 #[derive(Debug, Default)]
@@ -60,7 +56,6 @@ impl Builtins for Reports {
             with,
             check: Some(WithCheck(check)),
             outputs: IndexMap::from([("out".to_owned(), "out".to_owned())]),
-            version: Some(version()),
             ..Provided::default()
         };
         let table =
@@ -103,18 +98,6 @@ impl Builtins for Reports {
     fn publish(&self, job: &PublishJob) -> Result<Vec<FileToWrite>, String> {
         publish::publish(job)
     }
-}
-
-/// The version of the built-in steps: what they do, and the words and layouts that they do it with.
-fn version() -> String {
-    let mut text = String::new();
-    for (_, catalogue) in LANGUAGES {
-        text.push_str(catalogue);
-    }
-    for (_, template) in report::TEMPLATES {
-        text.push_str(template);
-    }
-    format!("{VERSION}-{}", Digest::of(text.as_bytes()).short())
 }
 
 /// The JSON Schema of parameters, without references, so that whoever walks it needs to resolve none.

@@ -39,9 +39,6 @@ pub struct StudyWith {
     pub share: bool,
 }
 
-/// Changes whenever the same parameters would give other numbers or files.
-const VERSION: &str = "2";
-
 /// The step `flow/simulate`, as workflows use it.
 pub fn provided() -> Provided {
     let settings = schemars::generate::SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
@@ -49,7 +46,6 @@ pub fn provided() -> Provided {
         about: "a scheduling policy on generated arrivals, over several seeds".into(),
         with: settings.into_generator().into_root_schema_for::<StudyWith>().to_value(),
         outputs: IndexMap::from([("out".to_owned(), "out".to_owned())]),
-        version: Some(VERSION.to_owned()),
         ..Provided::default()
     }
 }

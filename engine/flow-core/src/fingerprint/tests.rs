@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    Body, CorunGpus, CorunMember, Digest, Exclusive, GpuFacts, GroupId, Input, Instance, InstanceId, Link, Machine,
-    Outcome, Output, Resolved, ResourceRequest, Span, StepId,
+    Body, BuiltinInput, CorunGpus, CorunMember, Digest, Exclusive, GpuFacts, GroupId, Input, Instance, InstanceId,
+    Link, Machine, Outcome, Output, Resolved, ResourceRequest, Span, StepId,
 };
 
 /// An instance with everything that a fingerprint is made from, to be changed one thing at a time.
@@ -189,6 +189,21 @@ fn what_is_in() {
             panic!("{what} gives the fingerprint of {same}");
         }
     }
+}
+
+#[test]
+fn a_built_in_counts_by_what_it_is_made_of_and_its_reader_by_what_it_made() {
+    let table = |version: &str| {
+        let mut sample = sample();
+        sample.resolved.body = Body::Builtin { name: "table".into(), with: serde_json::Map::new() };
+        let (Sample { instance, resolved, metrics, inputs, unread, machine, .. }, input) =
+            (&sample, &BuiltinInput::default());
+        let provider = Provider::Builtin { version, input };
+        walk(&Subject { instance, resolved, provider, metrics, inputs, unread, machine }).digest()
+    };
+    assert_ne!(table("one flow"), table("a newer flow"));
+    let training = sample().parts();
+    assert!(training.base.iter().all(|part| part.kind != Kind::Version), "{training:?}");
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl Shared {
                 }
                 let _ = tell.send(end);
             }
-            if self.pending.load(Ordering::SeqCst) && since.is_some_and(|since| since.elapsed() > DEAF) {
+            if self.pending.load(Ordering::SeqCst) && since.is_some_and(|since| clock::since(since) > DEAF) {
                 // A kill loses nothing that is recorded, and the keeper ends what runs.
                 let _ = raise(Signal::SIGKILL);
             }

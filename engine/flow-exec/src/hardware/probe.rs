@@ -115,7 +115,7 @@ impl Cuda {
             transfer()?;
             call!(self, cuCtxSynchronize())?;
             if repeat > 0 {
-                rates.push(BYTES as f64 / begun.elapsed().as_secs_f64() / 1e9);
+                rates.push(BYTES as f64 / clock::since(begun).as_secs_f64() / 1e9);
             }
         }
         rates.sort_by(f64::total_cmp);

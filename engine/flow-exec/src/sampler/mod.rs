@@ -98,7 +98,7 @@ impl Sampler {
     pub fn untrack(&self, attempt: AttemptId) -> (HostSamples, f64) {
         let mut state = self.shared.lock();
         let Some(tracked) = state.tracked.remove(&attempt) else { return Default::default() };
-        let took = tracked.since.elapsed().as_secs_f64();
+        let took = clock::since(tracked.since).as_secs_f64();
         let cpu = state.cpu.saturating_sub(tracked.cpu).as_secs_f64();
         (tracked.samples, if took > 0.0 { cpu / took } else { 0.0 })
     }
@@ -142,7 +142,7 @@ impl Shared {
                 }
             }
             while !state.stop {
-                let left = EVERY.saturating_sub(looked.elapsed());
+                let left = EVERY.saturating_sub(clock::since(looked));
                 if left.is_zero() {
                     break;
                 }

@@ -11,5 +11,5 @@ mod with;
 
 pub(crate) use check::check;
 pub(crate) use model::report;
-pub(crate) use render::{TEMPLATES, in_language, render};
+pub(crate) use render::{in_language, render};
 pub(crate) use with::ReportWith;

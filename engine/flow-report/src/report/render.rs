@@ -15,7 +15,7 @@ use crate::table::{ByLanguage, Content, Grid, Names, Note, markdown, name};
 use crate::words::{Args, Words, join};
 
 /// The built-in templates by name: the whole report, and the entry of What's New.
-pub(crate) const TEMPLATES: [(&str, &str); 2] = [
+const TEMPLATES: [(&str, &str); 2] = [
     ("report.md", include_str!("../../templates/report.md.j2")),
     ("entry.md", include_str!("../../templates/entry.md.j2")),
 ];

@@ -66,7 +66,7 @@ impl<'a> OneCard<'a> {
 
     /// Nothing that changes slowly was asked for a while.
     pub(super) fn is_due(&self, every: Duration) -> bool {
-        self.slowly.is_none_or(|at| at.elapsed() >= every)
+        self.slowly.is_none_or(|at| clock::since(at) >= every)
     }
 
     /// A process is on it.

@@ -135,7 +135,7 @@ impl GpuSampler {
         while state.trouble.is_none()
             && enough.iter().any(|(n, enough)| state.cards[*n].over < *enough && !state.cards[*n].is_silent())
         {
-            let left = PATIENCE.saturating_sub(begun.elapsed());
+            let left = PATIENCE.saturating_sub(clock::since(begun));
             if left.is_zero() {
                 break;
             }
@@ -168,7 +168,7 @@ impl GpuSampler {
         let mut state = self.shared.lock();
         let Some(mut tracked) = state.tracked.remove(&attempt) else { return Default::default() };
         tracked.samples.close(clock::unix_seconds());
-        let took = tracked.since.elapsed().as_secs_f64();
+        let took = clock::since(tracked.since).as_secs_f64();
         let cpu = state.cpu().saturating_sub(tracked.cpu).as_secs_f64();
         (tracked.samples, if took > 0.0 { cpu / took } else { 0.0 })
     }
@@ -202,7 +202,7 @@ impl Drop for GpuSampler {
 impl CardState {
     /// It has not answered for a while, or was as slow the last time.
     fn is_silent(&self) -> bool {
-        self.standing.silent || self.asking.is_some_and(|since| since.elapsed() > PATIENCE)
+        self.standing.silent || self.asking.is_some_and(|since| clock::since(since) > PATIENCE)
     }
 }
 
@@ -288,7 +288,7 @@ impl Shared {
             let new = state.holds(n).any(|hold| !hold.is_seen());
             if !state.cards[n].asked && !new {
                 let pause = state.pause(n);
-                let left = pause.map(|pause| pause.saturating_sub(looked.map_or(pause, |at| at.elapsed())));
+                let left = pause.map(|pause| pause.saturating_sub(looked.map_or(pause, clock::since)));
                 if left.is_none_or(|left| !left.is_zero()) {
                     state = match left {
                         Some(left) => self.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
@@ -317,7 +317,7 @@ impl Shared {
             // Looks differ, for some things are asked in some of them only.
             this.cost += (cpu.saturating_sub(spent).as_secs_f64() - this.cost) / 8.0;
             spent = cpu;
-            state.note(n, seen, &owners, held, begun.elapsed() > PATIENCE);
+            state.note(n, seen, &owners, held, clock::since(begun) > PATIENCE);
             self.looked.notify_all();
         }
     }
