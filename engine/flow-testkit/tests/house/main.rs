@@ -1,0 +1,262 @@
+//! The invariants of `engine/ARCHITECTURE.md` that a machine can check: who may depend on whom, who may name what, that no
+//! files import each other in a circle, and that every file says what it does.
+
+mod circles;
+mod code;
+mod planted;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
+
+use code::Code;
+
+/// Who may depend on which crates of ours, dev-dependencies aside.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("flow-cli", &["flow-exec", "flow-sim", "flow-report", "flow-store", "flow-core"]),
+    ("flow-exec", &["flow-store", "flow-protocol", "flow-core"]),
+    ("flow-sim", &["flow-core"]),
+    ("flow-report", &["flow-core"]),
+    ("flow-store", &["flow-core"]),
+    ("flow-core", &[]),
+    ("flow-protocol", &[]),
+    ("flow-testkit", &["flow-fake-nvml"]),
+    ("flow-fake-nvml", &[]),
+    ("flow-plugin", &["flow-protocol"]),
+    ("flow-images", &["flow-plugin"]),
+    ("flow-torch", &["flow-plugin"]),
+];
+
+/// What has one home: paths in full, `.method()` and `macro!`, and the files and folders that may name it.
+const HOMES: &[(&[&str], &[&str])] = &[
+    (&["sled"], &["store/"]),
+    (&["tch", "torch_sys"], &["plugins/torch/"]),
+    (&["nvml_wrapper", "nvml_wrapper_sys"], &["engine/flow-exec/src/nvml/"]),
+    (
+        PRINTING,
+        &[
+            "engine/flow-cli/src/output.rs",
+            "engine/flow-cli/build.rs",
+            "engine/flow-fake-nvml/",
+            "engine/flow-testkit/",
+            "plugins/",
+        ],
+    ),
+    (CLOCK, &["engine/flow-exec/src/clock.rs", "engine/flow-testkit/", "plugins/"]),
+];
+
+const PRINTING: &[&str] = &["println!", "eprintln!", "print!", "eprint!", "dbg!", "std::io::stdout", "std::io::stderr"];
+
+const CLOCK: &[&str] = &[
+    "std::time::Instant::now",
+    "std::time::SystemTime::now",
+    "std::time::Instant::elapsed",
+    "std::time::SystemTime::elapsed",
+    "tokio::time::Instant::now",
+    "tokio::time::Instant::elapsed",
+    "jiff::Timestamp::now",
+    "jiff::Zoned::now",
+    "nix::time",
+    "rustix::time",
+    ".elapsed()",
+];
+
+/// What same inputs, same actions forbids.
+const IMPURE: &[&str] = &[
+    "std::fs",
+    "std::process",
+    "std::net",
+    "std::os",
+    "std::thread",
+    "std::env",
+    "std::time::Instant",
+    "std::time::SystemTime",
+    "std::collections::HashMap",
+    "std::collections::HashSet",
+    "std::collections::hash_map",
+    "std::collections::hash_set",
+    "fastrand::Rng::new",
+    "tokio",
+    "rayon",
+    "nix",
+    "rustix",
+    "libc",
+    "walkdir",
+];
+
+const PURE: &[&str] = &["engine/flow-core/src/", "engine/flow-sim/src/", "engine/flow-report/src/"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// A file of Rust.
+struct Source {
+    /// From the workspace's root.
+    path: String,
+    text: String,
+    code: Code,
+}
+
+impl Source {
+    fn new(path: &str, text: String) -> Source {
+        let code = Code::of(&text).unwrap_or_else(|e| panic!("{path}: {e}"));
+        Source { path: path.to_owned(), text, code }
+    }
+
+    /// What it names although only others may.
+    fn names(&self, forbidden: &[&str]) -> Vec<String> {
+        let names = self.code.names().into_iter();
+        names.filter(|name| forbidden.iter().any(|what| is(name, what))).collect()
+    }
+}
+
+/// The name is what is forbidden, or something in it.
+fn is(name: &str, forbidden: &str) -> bool {
+    name.strip_prefix(forbidden).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// Every Rust file of the workspace, in order.
+fn sources() -> &'static [Source] {
+    static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(|| {
+        let root = root();
+        let visible = |entry: &walkdir::DirEntry| {
+            let name = entry.file_name().to_string_lossy();
+            name != "target" && !name.starts_with('.')
+        };
+        let tops = ["engine", "store", "plugins"];
+        let walks = tops.map(|top| walkdir::WalkDir::new(root.join(top)).sort_by_file_name().into_iter());
+        let files = walks.into_iter().flat_map(|walk| walk.filter_entry(visible)).map(Result::unwrap);
+        files
+            .filter(|file| file.path().extension().is_some_and(|end| end == "rs"))
+            .map(|file| {
+                let path = file.path().strip_prefix(&root).unwrap().to_str().unwrap();
+                Source::new(path, fs::read_to_string(file.path()).unwrap())
+            })
+            .collect()
+    });
+    &SOURCES
+}
+
+/// The files that are compiled into what we give away.
+fn shipped() -> impl Iterator<Item = &'static Source> {
+    static TESTS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+        let mut tests = BTreeSet::new();
+        for source in sources() {
+            let folder = source.path.trim_end_matches(".rs").trim_end_matches("/mod").trim_end_matches("/lib");
+            let folder = folder.trim_end_matches("/main");
+            tests.extend(source.code.test_modules.iter().map(|module| format!("{folder}/{module}")));
+        }
+        tests
+    });
+    let test = |path: &str| {
+        let folder = |part: &str| ["tests", "benches", "examples"].contains(&part);
+        path.split('/').any(folder)
+            || TESTS
+                .iter()
+                .any(|test| path.strip_prefix(test.as_str()).is_some_and(|rest| rest == ".rs" || rest.starts_with('/')))
+    };
+    sources().iter().filter(move |source| !test(&source.path))
+}
+
+#[test]
+fn arrows_go_one_way() {
+    let root = root();
+    let mut seen = BTreeMap::new();
+    for top in ["engine", "plugins"] {
+        for entry in fs::read_dir(root.join(top)).unwrap().flatten() {
+            seen.insert(entry.path().join("Cargo.toml"), ());
+        }
+    }
+    seen.insert(root.join("store/Cargo.toml"), ());
+    let mut crates = 0;
+    for manifest in seen.keys().filter(|path| path.exists()) {
+        let text = fs::read_to_string(manifest).unwrap();
+        let name = text.lines().find_map(|l| l.strip_prefix("name = ")).unwrap().trim_matches('"').to_owned();
+        let allowed = ARROWS.iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("{name} is not in ARROWS")).1;
+        let mut section = "";
+        for line in text.lines() {
+            if line.starts_with('[') {
+                section = line;
+            }
+            let dependency = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            if section == "[dependencies]" && ARROWS.iter().any(|(n, _)| *n == dependency) {
+                assert!(allowed.contains(&dependency), "{name} must not depend on {dependency}");
+            }
+        }
+        crates += 1;
+    }
+    assert_eq!(crates, ARROWS.len(), "ARROWS and the workspace differ");
+}
+
+#[test]
+fn every_file_says_what_it_does() {
+    for Source { path, text, .. } in sources() {
+        let head = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        assert!(
+            head.starts_with("//!"),
+            "{path}: the first line says what the file does and what it does not know (//!)"
+        );
+    }
+}
+
+#[test]
+fn each_thing_has_one_home() {
+    let mut guilty = Vec::new();
+    for (what, homes) in HOMES {
+        for source in shipped().filter(|source| !homes.iter().any(|home| source.path.starts_with(home))) {
+            guilty.extend(
+                source.names(what).iter().map(|name| format!("{} names {name}, only {homes:?} may", source.path)),
+            );
+        }
+    }
+    assert!(guilty.is_empty(), "{}", guilty.join("\n"));
+}
+
+#[test]
+fn pure_crates_are_pure() {
+    let mut guilty = Vec::new();
+    for source in shipped().filter(|source| PURE.iter().any(|pure| source.path.starts_with(pure))) {
+        guilty.extend(source.names(IMPURE).iter().map(|name| format!("{} names {name}", source.path)));
+    }
+    assert!(guilty.is_empty(), "{}", guilty.join("\n"));
+    for dir in ["flow-core", "flow-sim", "flow-report"] {
+        let text = fs::read_to_string(root().join("engine").join(dir).join("clippy.toml")).unwrap();
+        let first = fs::read_to_string(root().join("engine/flow-core/clippy.toml")).unwrap();
+        assert_eq!(text, first, "the pure crates ban the same calls");
+    }
+}
+
+/// Where files still import each other in a circle. Shrinks.
+const CIRCLES: &[&str] = &[
+    "engine/flow-exec/src/driver/",
+    "engine/flow-cli/",
+    "engine/flow-core/",
+    "engine/flow-report/",
+    "plugins/torch/",
+    "store/",
+];
+
+#[test]
+fn no_files_import_each_other_in_a_circle() {
+    let mut crates: BTreeMap<&str, BTreeMap<circles::Path, &Source>> = BTreeMap::new();
+    for source in shipped() {
+        if let Some((name, path)) = source.path.split_once("/src/") {
+            crates.entry(name).or_default().insert(circles::module(path), source);
+        }
+    }
+    let mut text = String::new();
+    for (name, sources) in &crates {
+        let imports = circles::imports(&sources.iter().map(|(path, source)| (path.clone(), &source.code)).collect());
+        for circle in circles::circles(&imports) {
+            let excused = |file: &circles::Path| CIRCLES.iter().any(|path| sources[file].path.starts_with(path));
+            if !circle.iter().all(excused) {
+                text += &format!("{name}/src:\n{}", circles::words(&imports, &circle));
+            }
+        }
+    }
+    assert!(text.is_empty(), "files import each other in a circle:\n{text}");
+}

@@ -1,0 +1,125 @@
+//! The checks of the house find what they are there for: each kind of offence, planted in a text.
+
+use std::collections::BTreeMap;
+
+use crate::circles::{circles, imports, module, words};
+use crate::code::Code;
+use crate::{CLOCK, IMPURE, PRINTING, Source};
+
+fn found(text: &str, forbidden: &[&str]) -> Vec<String> {
+    Source::new("planted.rs", text.to_owned()).names(forbidden)
+}
+
+#[test]
+fn a_forbidden_name_is_found_however_it_is_written() {
+    let planted: &[(&str, &[&str])] = &[
+        ("fn f() { std::fs::read(x); }", IMPURE),
+        ("use std::fs;", IMPURE),
+        ("use std::{fs};", IMPURE),
+        ("use std::{collections::{BTreeMap, HashMap}, fmt};", IMPURE),
+        ("use std::fs::{self, File};", IMPURE),
+        ("use std::{fs as disk};", IMPURE),
+        ("pub(crate) use ::std::process::Command;", IMPURE),
+        ("use std as s; fn f() { s::fs::read(x); }", IMPURE),
+        ("use std::*; fn f() { fs::read(x); }", IMPURE),
+        ("fn f() { use std::env; }", IMPURE),
+        ("mod inner { use std::{net}; }", IMPURE),
+        ("#[cfg(test)] mod tests {} use std::thread;", IMPURE),
+        ("#[cfg(not(test))] use std::thread;", IMPURE),
+        ("#[cfg(any(test, unix))] use std::thread;", IMPURE),
+        ("fn f() { write!(o, \"{}\", std::env::var(x)); }", IMPURE),
+        ("fn f(x: HashMap<u8, u8>) {} use std::collections::*;", IMPURE),
+        ("impl X { #[cfg(test)] fn a() {} fn b() { std::thread::spawn(x); } }", IMPURE),
+        ("use std::time::Instant; fn f() { Instant::now(); }", CLOCK),
+        ("use std::time; fn f() { time::SystemTime::now(); }", CLOCK),
+        ("use std::time::Instant as Stopwatch; fn f() { x.map(Stopwatch::now); }", CLOCK),
+        ("fn f() { <std::time::Instant>::now(); }", &["std::time::Instant"]),
+        ("fn f() { since.elapsed(); }", CLOCK),
+        ("fn f() { format!(\"{}\", since.elapsed().as_secs()); }", CLOCK),
+        ("fn f() { std::println!(); }", PRINTING),
+        ("fn f() { eprint! { \"x\" } }", PRINTING),
+        ("use std::io::{self, Write}; fn f() { io::stdout().flush(); }", PRINTING),
+        ("extern crate sled as tree;", &["sled"]),
+        ("fn f() -> sled::Result<()> {}", &["sled"]),
+        ("use sled;", &["sled"]),
+    ];
+    for (text, forbidden) in planted {
+        assert!(!found(text, forbidden).is_empty(), "not seen: {text}");
+    }
+}
+
+#[test]
+fn what_is_allowed_is_not_found() {
+    let planted: &[(&str, &[&str])] = &[
+        ("// std::fs\n/// std::fs\nconst A: &str = \"std::fs\";", IMPURE),
+        ("#[cfg(test)] use std::fs;", IMPURE),
+        ("#[cfg(test)] mod tests { use std::fs; }", IMPURE),
+        ("#[cfg(all(test, unix))] mod tests { use std::fs; }", IMPURE),
+        ("#[test] fn f() { std::fs::read(x); }", IMPURE),
+        ("fn f() { #[cfg(test)] use std::fs; }", IMPURE),
+        ("impl X { #[cfg(test)] fn f() { std::fs::read(x); } }", IMPURE),
+        ("mod fs {} fn f() { fs::read(x); }", IMPURE),
+        ("struct X { elapsed: u8 } fn f() { x.elapsed; 0..elapsed; }", CLOCK),
+        ("fn println() {} fn f() { println(); a != b; }", PRINTING),
+        ("fn f(sled: u8) { sled + 1; }", &["sled"]),
+    ];
+    for (text, forbidden) in planted {
+        let found = found(text, forbidden);
+        assert!(found.is_empty(), "{found:?} is seen in: {text}");
+    }
+}
+
+fn told(files: &[(&str, &str)]) -> String {
+    let codes: BTreeMap<_, _> = files.iter().map(|(path, text)| (module(path), Code::of(text).unwrap())).collect();
+    let modules = codes.iter().map(|(path, code)| (path.clone(), code)).collect();
+    let imports = imports(&modules);
+    circles(&imports).iter().map(|circle| words(&imports, circle)).collect()
+}
+
+#[test]
+fn a_circle_of_files_is_found_however_it_is_written() {
+    let b = ("b.rs", "use crate::a::A; pub(crate) struct B;");
+    for a in [
+        "use crate::b::B; pub(crate) struct A;",
+        "use super::{b::{B as Other}}; pub(crate) struct A;",
+        "use super::b::*; pub(crate) struct A(B);",
+        "use super::b; pub(crate) struct A(b::B);",
+        "use crate::*; pub(crate) struct A(b::B);",
+        "pub(crate) struct A(crate::b::B);",
+        "pub(crate) struct A; fn f() { vec![crate::b::B]; }",
+        "pub(crate) use super::b::B; pub(crate) struct A(B);",
+        "pub(crate) struct A; mod inner { use crate::b::B; }",
+        "pub(crate) struct A; fn f() { use crate::b::B; }",
+    ] {
+        let told = told(&[("lib.rs", "mod a; mod b;"), ("a.rs", a), b]);
+        assert!(told.contains("  a takes ") && told.contains("  b takes "), "{a}: {told}");
+    }
+}
+
+#[test]
+fn names_that_a_module_hands_on_are_followed() {
+    let children = [("x/one.rs", "use super::Two; pub struct One(Two);"), ("x/two.rs", "pub struct Two;")];
+    let handing_on = ("x/mod.rs", "mod one; mod two; pub use one::One; pub use two::*;");
+    let [one, two] = children;
+    assert_eq!(told(&[("lib.rs", "mod x; pub use x::One;"), handing_on, one, two]), "");
+    // Through two modules and back.
+    let back = ("x/two.rs", "pub struct Two(crate::One);");
+    let circle = told(&[("lib.rs", "mod x; pub use x::One;"), handing_on, one, back]);
+    assert_eq!(circle, "  x::one takes super::Two from x::two\n  x::two takes crate::One from x::one\n");
+    // A `mod.rs` may hold what its children use, and use them. A sister may not use them back.
+    let parent = ("x/mod.rs", "mod one; mod two; use one::One; pub use two::Two; pub fn f(_: One) {} pub struct Mine;");
+    let child = ("x/one.rs", "pub struct One(super::Mine);");
+    assert_eq!(told(&[("lib.rs", "mod x; mod y;"), parent, child, two]), "");
+    let sister = ("y.rs", "pub struct Y(crate::x::Mine);");
+    let child = ("x/one.rs", "pub struct One(super::Mine, crate::y::Y);");
+    assert_eq!(told(&[("lib.rs", "mod x; mod y;"), parent, child, two, sister]), "");
+    let sister = ("y.rs", "pub struct Y(crate::x::one::One);");
+    let circle = told(&[("lib.rs", "mod x; mod y;"), parent, child, two, sister]);
+    assert_eq!(circle, "  x::one takes crate::y::Y from y\n  y takes crate::x::one::One from x::one\n");
+}
+
+#[test]
+fn what_tests_import_makes_no_circle() {
+    let a = ("a.rs", "pub struct A; #[cfg(test)] mod tests { use crate::b::B; }");
+    assert_eq!(told(&[("lib.rs", "mod a; mod b;"), a, ("b.rs", "use crate::a::A; pub struct B;")]), "");
+}
