@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Journal, Objects, Result, StoreError,
-    db::{Db, DbBatch},
-    store::json,
+    db::{Db, DbBatch, json},
 };
 
 /// Under which the mark lies in the database.

@@ -22,6 +22,7 @@ use std::{
 
 use flow_core::Digest;
 use nix::{sys::statvfs::statvfs, unistd::Uid};
+use serde::Serialize;
 
 use crate::{Objects, Result, StoreDir, StoreError, file, objects::remove_tree};
 
@@ -312,6 +313,12 @@ fn quietly<T>(call: impl FnOnce() -> T) -> thread::Result<T> {
     let called = panic::catch_unwind(panic::AssertUnwindSafe(call));
     QUIET.set(before);
     called
+}
+
+/// A value as it is kept.
+pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
+    // Our own types with string keys: there is nothing in them that JSON cannot hold.
+    serde_json::to_vec(value).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::{
     fs::{self, File},
     hash::{BuildHasher, RandomState},
     io,
-    ops::ControlFlow,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::{
@@ -17,13 +16,10 @@ use std::{
 use flow_core::RunId;
 use nix::sys::statfs::{FsType, NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, statfs};
 
-use crate::{Holder, Objects, Result, RunDir, StoreError, file, store::Held};
+use crate::{Result, StoreError, file};
 
 /// The version of the store's format. Older ones are read, newer ones refused.
 pub const STORE_FORMAT: u32 = 1;
-/// This flow.
-const FLOW: &str = env!("CARGO_PKG_VERSION");
-
 /// The folder of a store, without its lock.
 #[derive(Clone, Debug)]
 pub struct StoreDir {
@@ -31,12 +27,17 @@ pub struct StoreDir {
 }
 
 impl StoreDir {
+    /// Whatever is there.
+    pub(crate) fn at(path: &Path) -> StoreDir {
+        StoreDir { path: path.to_owned() }
+    }
+
     /// An existing store, or none if nothing has run yet. Creates nothing.
     ///
     /// # Errors
     /// A newer format, or the file that tells the format cannot be read.
     pub fn existing(path: &Path) -> Result<Option<StoreDir>> {
-        let dir = StoreDir { path: path.to_owned() };
+        let dir = StoreDir::at(path);
         let format = dir.format_file();
         match read_format(&format)? {
             None => Ok(None),
@@ -52,44 +53,6 @@ impl StoreDir {
                 ),
             }),
         }
-    }
-
-    /// Writes the file that tells the format anew where it is damaged, if the journals say that no newer flow was here. Says
-    /// what was found in it; `None` where nothing was wrong, or there is no store.
-    ///
-    /// # Errors
-    /// Nothing tells which flow made the store, or a newer one did; it is held, or cannot be written.
-    pub fn mend_format(
-        path: &Path,
-        me: &Holder,
-        waiting: impl FnMut(&Holder) -> ControlFlow<()>,
-    ) -> Result<Option<String>> {
-        let dir = StoreDir { path: path.to_owned() };
-        let format = dir.format_file();
-        let Some(Err(found)) = read_format(&format)? else { return Ok(None) };
-        let _lock = Held(dir.lock(me, waiting)?);
-        let malformed = |why: String| StoreError::Malformed {
-            path: format.clone(),
-            detail: format!("the number of the store's format was expected, and {found}; {why}"),
-        };
-        let mut known = false;
-        for run in dir.runs()? {
-            let Some(flow) = dir.run(&run).made_by()? else { continue };
-            if version(&flow) > version(FLOW) {
-                let why =
-                    format!("run {run} is of flow {flow}, newer than this one: `flow doctor` of that one mends it");
-                return Err(malformed(why));
-            }
-            known = true;
-        }
-        if !known {
-            let why = format!(
-                "no run tells which flow made the store: write {STORE_FORMAT} into it if no newer flow than {FLOW} did"
-            );
-            return Err(malformed(why));
-        }
-        dir.write_atomically(&format, format!("{STORE_FORMAT}\n").as_bytes())?;
-        Ok(Some(found))
     }
 
     /// An existing store, or a new one, which is for its owner alone. A lab that shares one makes the folder first.
@@ -109,7 +72,7 @@ impl StoreDir {
         if let Some(dir) = existing {
             return Ok(dir);
         }
-        let dir = StoreDir { path: path.to_owned() };
+        let dir = StoreDir::at(path);
         // Nobody wants a store in their repository.
         dir.write_atomically(&path.join(".gitignore"), b"*\n")?;
         dir.write_atomically(&dir.format_file(), format!("{STORE_FORMAT}\n").as_bytes())?;
@@ -119,16 +82,6 @@ impl StoreDir {
     /// The folder itself.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// The artifacts.
-    pub fn objects(&self) -> Objects {
-        Objects::new(self)
-    }
-
-    /// A run's folder, whether it exists or not.
-    pub fn run(&self, run: &RunId) -> RunDir {
-        RunDir::new(self, run)
     }
 
     /// The runs that have a folder, oldest first.
@@ -194,7 +147,7 @@ impl StoreDir {
         self.path.join("db.new")
     }
 
-    fn format_file(&self) -> PathBuf {
+    pub(crate) fn format_file(&self) -> PathBuf {
         self.path.join("format")
     }
 
@@ -215,7 +168,7 @@ impl StoreDir {
 }
 
 /// What stands in the file that tells the format: a number, or what it is instead; `None` if there is no such file.
-fn read_format(path: &Path) -> Result<Option<Result<u32, String>>> {
+pub(crate) fn read_format(path: &Path) -> Result<Option<Result<u32, String>>> {
     let bytes = match file::read(path) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -226,11 +179,6 @@ fn read_format(path: &Path) -> Result<Option<Result<u32, String>>> {
         "" => Err("it is empty".to_owned()),
         text => text.parse().ok().filter(|found| *found > 0).ok_or_else(|| "it holds something else".to_owned()),
     }))
-}
-
-/// To compare with another.
-fn version(text: &str) -> Vec<u64> {
-    text.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect()
 }
 
 fn make_private(path: &Path) -> io::Result<()> {

@@ -5,7 +5,13 @@ use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 
 use flow_core::{Artifact, ArtifactKind, Digest, StepResult};
 
-use crate::{Batch, Damage, Holder, Lost, Objects, Rebuilt, Replay, Result, Store, StoreDir, StoreError, store::Held};
+use crate::{
+    Batch, Damage, Holder, Lost, Objects, Rebuilt, Replay, Result, STORE_FORMAT, Store, StoreDir, StoreError,
+    dir::read_format, lock::Held,
+};
+
+/// This flow.
+const FLOW: &str = env!("CARGO_PKG_VERSION");
 
 /// What `flow doctor` found and did.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -153,4 +159,49 @@ fn see(objects: &Objects, artifact: &Artifact, contents: bool) -> Seen {
     let was_unlisted = unlisted();
     let damage = if contents { objects.verify_content(artifact) } else { objects.check(artifact) };
     Seen { damage: damage.map_err(|error| error.to_string()), relisted: was_unlisted && !unlisted() }
+}
+
+impl StoreDir {
+    /// Writes the file that tells the format anew where it is damaged, if the journals say that no newer flow was here. Says
+    /// what was found in it; `None` where nothing was wrong, or there is no store.
+    ///
+    /// # Errors
+    /// Nothing tells which flow made the store, or a newer one did; it is held, or cannot be written.
+    pub fn mend_format(
+        path: &Path,
+        me: &Holder,
+        waiting: impl FnMut(&Holder) -> ControlFlow<()>,
+    ) -> Result<Option<String>> {
+        let dir = StoreDir::at(path);
+        let format = dir.format_file();
+        let Some(Err(found)) = read_format(&format)? else { return Ok(None) };
+        let _lock = Held(dir.lock(me, waiting)?);
+        let malformed = |why: String| StoreError::Malformed {
+            path: format.clone(),
+            detail: format!("the number of the store's format was expected, and {found}; {why}"),
+        };
+        let mut known = false;
+        for run in dir.runs()? {
+            let Some(flow) = dir.run(&run).made_by()? else { continue };
+            if version(&flow) > version(FLOW) {
+                let why =
+                    format!("run {run} is of flow {flow}, newer than this one: `flow doctor` of that one mends it");
+                return Err(malformed(why));
+            }
+            known = true;
+        }
+        if !known {
+            let why = format!(
+                "no run tells which flow made the store: write {STORE_FORMAT} into it if no newer flow than {FLOW} did"
+            );
+            return Err(malformed(why));
+        }
+        dir.write_atomically(&format, format!("{STORE_FORMAT}\n").as_bytes())?;
+        Ok(Some(found))
+    }
+}
+
+/// To compare with another.
+fn version(text: &str) -> Vec<u64> {
+    text.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect()
 }

@@ -6,7 +6,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     ops::ControlFlow,
-    os::unix::fs::MetadataExt,
     path::Path,
 };
 
@@ -14,8 +13,10 @@ use flow_core::{Digest, RunEvent, RunId};
 use serde_json::Value;
 
 use crate::{
-    Batch, Holder, Rebuilt, Replay, Result, Snapshot, Store, StoreDir, StoreError, objects::remove_tree, run::Lines,
-    store::Held,
+    Batch, Holder, Rebuilt, Replay, Result, Snapshot, Store, StoreDir, StoreError,
+    lock::Held,
+    objects::{remove_tree, tree_size},
+    run::Lines,
 };
 
 /// Which runs stay.
@@ -237,19 +238,6 @@ fn is_of_others(attempts: &Path) -> bool {
 /// Removes a file or a folder, or only says how much that would free.
 fn free(path: &Path, dry: bool) -> Result<u64> {
     if dry { tree_size(path) } else { remove_tree(path) }
-}
-
-/// Bytes that removing a file or folder would free.
-pub(crate) fn tree_size(path: &Path) -> Result<u64> {
-    let Ok(meta) = fs::symlink_metadata(path) else { return Ok(0) };
-    if !meta.is_dir() {
-        return Ok(if meta.nlink() == 1 { meta.len() } else { 0 });
-    }
-    let mut sum = 0;
-    for entry in fs::read_dir(path).map_err(StoreError::io("read", path))? {
-        sum += tree_size(&entry.map_err(StoreError::io("read", path))?.path())?;
-    }
-    Ok(sum)
 }
 
 /// Digests that a fingerprint's parts name: of input folders, whose lists are kept for `flow why`.

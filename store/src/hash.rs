@@ -154,11 +154,6 @@ pub(crate) fn file_digest(content: Digest, executable: bool) -> Digest {
     if executable { Digest(blake3::derive_key("flow executable file 1", &content.0)) } else { content }
 }
 
-/// The digest of a folder with this manifest.
-pub(crate) fn folder_digest(encoded: &[u8]) -> Digest {
-    Digest(blake3::derive_key("flow folder 1", encoded))
-}
-
 /// The digest of what an open file holds, and how many bytes that is.
 pub(crate) fn content_digest(mut file: &File) -> io::Result<(Digest, u64)> {
     let mut hasher = blake3::Hasher::new();

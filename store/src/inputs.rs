@@ -7,49 +7,17 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fs::{self, Metadata},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use flow_core::{ArtifactKind, Digest};
-use serde::{Deserialize, Serialize};
 
 use crate::{
     Manifest, Objects, Result, StoreError,
     hash::{self, Found, FoundKind, Links},
-    snapshot::{Counts, Stats},
+    stamp::{Counts, Stamp, Stats},
 };
-
-/// What `stat` says of a file or folder, as far as it tells whether its content is as it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stamp {
-    pub(crate) bytes: u64,
-    pub(crate) modified: i64,
-    pub(crate) changed: i64,
-    pub(crate) inode: u64,
-}
-
-impl Stamp {
-    pub(crate) fn of(meta: &Metadata) -> Stamp {
-        Stamp {
-            bytes: meta.len(),
-            modified: meta.mtime() * 1_000_000_000 + meta.mtime_nsec(),
-            changed: meta.ctime() * 1_000_000_000 + meta.ctime_nsec(),
-            inode: meta.ino(),
-        }
-    }
-
-    /// No file has it.
-    pub(crate) const NEVER: Stamp = Stamp { bytes: u64::MAX, modified: 0, changed: 0, inode: 0 };
-
-    /// A change after `now` would show: what was last changed lies further back than the clock of its file system ticks.
-    fn is_settled(&self, now: i64) -> bool {
-        // Whole seconds: a file system that knows no finer ones.
-        let tick = if self.modified % 1_000_000_000 == 0 { 2_100_000_000 } else { 100_000_000 };
-        self.modified.max(self.changed).saturating_add(tick) < now
-    }
-}
 
 /// The content of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,10 +63,12 @@ enum SeenKind {
 }
 
 impl Inputs {
-    /// With what the last snapshot knows, if there is one; lists of input folders are kept in `objects`, for a later
-    /// `flow why`. `now` is the time at which the run began.
-    pub fn new(objects: Option<Objects>, previous: Option<&crate::Snapshot>, now: SystemTime) -> Inputs {
-        let known = previous.map(|snapshot| snapshot.known_files().collect()).unwrap_or_default();
+    /// Files whose digest is known, with the stamp that they had then.
+    pub(crate) fn knowing(
+        known: HashMap<PathBuf, (Stamp, Digest)>,
+        objects: Option<Objects>,
+        now: SystemTime,
+    ) -> Inputs {
         Inputs { objects, now: nanoseconds(now), known, seen: BTreeMap::new() }
     }
 

@@ -2,7 +2,6 @@
 //! written in the file is for people only.
 
 use std::{
-    fmt,
     fs::File,
     io::{Read, Seek, Write},
     ops::ControlFlow,
@@ -10,45 +9,18 @@ use std::{
     time::Duration,
 };
 
-use flow_core::RunId;
 use nix::{
     errno::Errno,
     fcntl::{Flock, FlockArg},
 };
-use serde::{Deserialize, Serialize};
 
-use crate::{ProcessIdentity, Result, Standing, StoreDir, StoreError, file};
+use crate::{Holder, ProcessIdentity, Result, Standing, StoreDir, StoreError, file};
 
 /// How often a waiting process looks again.
 const POLL: Duration = Duration::from_millis(100);
 /// While the kernel tears a killed process down its lock can still be held. So many polls that is forgiven: of one that is
 /// seen to be dead, and of one that looks alive.
 const PATIENCE: (u32, u32) = (30, 3);
-
-/// Who holds a store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
-    /// Its process.
-    #[serde(flatten)]
-    pub process: ProcessIdentity,
-    /// What it does: `flow run workflows/feb08.yaml`.
-    pub doing: String,
-    /// Its run, if it is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run: Option<RunId>,
-    /// Since when, as people read it.
-    pub since: String,
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (`{}`", self.process.words(), self.doing)?;
-        if let Some(run) = &self.run {
-            write!(f, ", run {run}")?;
-        }
-        write!(f, ", since {})", self.since)
-    }
-}
 
 impl StoreDir {
     /// Who holds the store now, if somebody does.
@@ -123,4 +95,13 @@ fn read_holder(mut file: File) -> Holder {
         run: None,
         since: "just now".into(),
     })
+}
+
+/// The lock; the file is emptied when it is given back, for what it says is no longer true.
+pub(crate) struct Held(pub(crate) Flock<File>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.0.set_len(0);
+    }
 }

@@ -11,8 +11,6 @@ use std::{
 
 use flow_core::Digest;
 
-use crate::hash::folder_digest;
-
 const HEAD: &[u8] = b"flow folder 1\n";
 
 /// What is in a folder, sorted by path.
@@ -123,6 +121,11 @@ impl Manifest {
     pub(crate) fn path_bytes(path: &Path) -> &[u8] {
         path.as_os_str().as_bytes()
     }
+}
+
+/// The digest of a folder with this manifest.
+pub(crate) fn folder_digest(encoded: &[u8]) -> Digest {
+    Digest(blake3::derive_key("flow folder 1", encoded))
 }
 
 #[cfg(test)]

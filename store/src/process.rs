@@ -1,8 +1,9 @@
 //! Which process is meant where a number stands in a file. Numbers are used again, and are other processes' in another container;
 //! with the boot, the namespace and the start of its process a number is one process's for ever. Reads `/proc`; signals nobody.
 
-use std::{fs, io, path::Path, process, sync::OnceLock};
+use std::{fmt, fs, io, path::Path, process, sync::OnceLock};
 
+use flow_core::RunId;
 use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
 use serde::{Deserialize, Serialize};
 
@@ -109,6 +110,31 @@ fn look(pid: u32) -> io::Result<Look> {
     let state = fields.next().unwrap_or_default();
     let started = fields.nth(18).and_then(|field| field.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
     Ok(Look { started, has_ended: matches!(state, "Z" | "X" | "x") })
+}
+
+/// Who holds a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessIdentity,
+    /// What it does: `flow run workflows/feb08.yaml`.
+    pub doing: String,
+    /// Its run, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// Since when, as people read it.
+    pub since: String,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (`{}`", self.process.words(), self.doing)?;
+        if let Some(run) = &self.run {
+            write!(f, ", run {run}")?;
+        }
+        write!(f, ", since {})", self.since)
+    }
 }
 
 #[cfg(test)]

@@ -1,47 +1,21 @@
 //! Opening the database: what journals have beyond its mark is put there, and one that is damaged or missing is made anew from
 //! them. Through [`Batch::take_in`](crate::Batch), as live recording. Words for people only where something was mended.
 
-use std::{fmt, fs, path::PathBuf};
+use std::{fs, path::PathBuf};
 
 use flow_core::{JournalLine, RunEvent, RunId};
 
 use crate::{
-    Batch, Result, Results, Store, StoreDir, StoreError,
+    Batch, Rebuilt, Result, Results, Store, StoreDir, StoreError,
     commit::{MARK, Mark, is_record},
-    db::{Db, DbBatch},
-    store::{Held, json},
+    db::{Db, DbBatch, json},
+    lock::Held,
 };
 
 /// So many results are put into the database at once.
 const CHUNK: usize = 512;
 /// The mark is moved over what holds no result where it is longer, so that it is not read again and again.
 const VAIN: u64 = 1 << 20;
-
-/// A database that was made anew.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rebuilt {
-    /// What was wrong with the old one.
-    pub because: String,
-    /// Where the old one is now, if there was one.
-    pub aside: Option<PathBuf>,
-    /// Results found in the journals.
-    pub results: usize,
-    /// Journals read.
-    pub runs: u32,
-}
-
-impl fmt::Display for Rebuilt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-        let (runs, results) = (count(self.runs as usize, "journal"), count(self.results, "result"));
-        let because = &self.because;
-        write!(f, "the database {because}; it was made anew from {runs} with {results}")?;
-        match &self.aside {
-            Some(aside) => write!(f, ", the old one is in {}", aside.display()),
-            None => Ok(()),
-        }
-    }
-}
 
 impl Store {
     /// Of a lock that was taken; gives it back with the error.

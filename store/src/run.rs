@@ -22,6 +22,13 @@ pub struct RunDir {
     path: PathBuf,
 }
 
+impl StoreDir {
+    /// A run's folder, whether it exists or not.
+    pub fn run(&self, run: &RunId) -> RunDir {
+        RunDir::new(self, run)
+    }
+}
+
 impl RunDir {
     pub(crate) fn new(dir: &StoreDir, run: &RunId) -> RunDir {
         RunDir { dir: dir.clone(), path: dir.path().join("runs").join(&run.0) }

@@ -1,24 +1,20 @@
 //! The snapshot of a workflow: what a finished run rested on, so that the next one can see with `stat` calls alone that there
 //! is nothing to do. Also where digests of inputs are remembered. A cache: one that cannot be read is none.
 
-use std::{
-    collections::BTreeMap,
-    ffi::OsStr,
-    fs,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
-    path::{Path, PathBuf},
-    time::SystemTime,
-};
+use std::{fs, path::PathBuf, time::SystemTime};
 
 use flow_core::{Artifact, ArtifactKind, Digest, RunId};
 use nix::{
-    errno::Errno,
-    fcntl::{AtFlags, OFlag, open},
-    sys::stat::{FileStat, Mode, SFlag, fstat, fstatat},
+    fcntl::AtFlags,
+    sys::stat::{SFlag, fstatat},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Inputs, Result, StoreDir, file, inputs::Stamp, objects::STAMP};
+use crate::{
+    Inputs, Objects, Result, StoreDir, file,
+    objects::STAMP,
+    stamp::{Counts, Stamp, Stats, open_folder},
+};
 
 const HEAD: &[u8] = b"flow snapshot 1\n";
 
@@ -32,35 +28,6 @@ pub struct Snapshot {
     /// Sorted, so that those of one shelf stand together.
     objects: Vec<Object>,
     summary: String,
-}
-
-/// Stamps by folder, so that a check opens each folder once and looks up short names.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stats(BTreeMap<Vec<u8>, Folder>);
-
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Folder {
-    /// Where the folder's listing counts.
-    stamp: Option<Stamp>,
-    files: Vec<FileStamp>,
-}
-
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct FileStamp {
-    name: Vec<u8>,
-    stamp: Stamp,
-    counts: Counts,
-}
-
-/// What of a file counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Counts {
-    /// Its content, which had this digest.
-    Content([u8; 32]),
-    /// Its length.
-    Length,
-    /// Its content, which nobody asked for.
-    Unread,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -159,59 +126,13 @@ impl Snapshot {
             })
         })
     }
-
-    /// Files whose digest is known, with the stamp they had then.
-    pub(crate) fn known_files(&self) -> impl Iterator<Item = (PathBuf, (Stamp, Digest))> {
-        self.inputs.0.iter().flat_map(|(folder, stats)| {
-            let folder = Path::new(OsStr::from_bytes(folder));
-            stats.files.iter().filter_map(move |file| match file.counts {
-                Counts::Content(digest) => {
-                    Some((folder.join(OsStr::from_bytes(&file.name)), (file.stamp, Digest(digest))))
-                }
-                _ => None,
-            })
-        })
-    }
 }
 
-impl Stats {
-    pub(crate) fn folder(&mut self, path: &Path, stamp: Stamp) {
-        self.0.entry(path.as_os_str().as_bytes().to_vec()).or_default().stamp = Some(stamp);
-    }
-
-    pub(crate) fn file(&mut self, path: &Path, stamp: Stamp, counts: Counts) {
-        let folder = path.parent().unwrap_or(Path::new("/")).as_os_str().as_bytes();
-        let name = path.file_name().unwrap_or_default().as_bytes().to_vec();
-        let file = FileStamp { name, stamp, counts };
-        match self.0.get_mut(folder) {
-            Some(folder) => folder.files.push(file),
-            None => _ = self.0.insert(folder.to_vec(), Folder { stamp: None, files: vec![file] }),
-        }
-    }
-
-    fn hold(&self) -> bool {
-        self.0.iter().all(|(path, folder)| {
-            let Ok(fd) = open_folder(Path::new(OsStr::from_bytes(path))) else { return false };
-            folder.stamp.is_none_or(|stamp| fstat(&fd).is_ok_and(|stat| stamp == stamp_of(&stat)))
-                && folder.files.iter().all(|file| {
-                    fstatat(&fd, file.name.as_slice(), AtFlags::empty()).is_ok_and(|stat| match file.counts {
-                        Counts::Length => stat.st_size.cast_unsigned() == file.stamp.bytes,
-                        Counts::Content(_) | Counts::Unread => stamp_of(&stat) == file.stamp,
-                    })
-                })
-        })
-    }
-}
-
-fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
-    open(path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
-}
-
-fn stamp_of(stat: &FileStat) -> Stamp {
-    Stamp {
-        bytes: stat.st_size.cast_unsigned(),
-        modified: stat.st_mtime * 1_000_000_000 + stat.st_mtime_nsec,
-        changed: stat.st_ctime * 1_000_000_000 + stat.st_ctime_nsec,
-        inode: stat.st_ino,
+impl Inputs {
+    /// With what the last snapshot knows, if there is one; lists of input folders are kept in `objects`, for a later
+    /// `flow why`. `now` is the time at which the run began.
+    pub fn new(objects: Option<Objects>, previous: Option<&Snapshot>, now: SystemTime) -> Inputs {
+        let known = previous.map(|snapshot| snapshot.inputs.known_files().collect()).unwrap_or_default();
+        Inputs::knowing(known, objects, now)
     }
 }

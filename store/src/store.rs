@@ -3,19 +3,19 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    fs::File,
+    fmt,
     ops::ControlFlow,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use flow_core::{Digest, JournalLine, RunId, StepResult, learn::Observation};
-use nix::fcntl::Flock;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 
 use crate::{
-    Batch, Commit, HISTORY, Holder, Journal, Last, Objects, Rebuilt, Result, Results, StoreDir,
+    Batch, Commit, HISTORY, Holder, Journal, Last, Objects, Result, Results, StoreDir,
     commit::{MARK, Mark},
-    db::{Db, DbBatch},
+    db::{Db, DbBatch, json},
+    lock::Held,
 };
 
 /// A store that this process holds.
@@ -28,15 +28,6 @@ pub struct Store {
     pub(crate) rebuilt: Option<Rebuilt>,
     /// Given back last: after the database is closed.
     lock: Held,
-}
-
-/// The lock; the file is emptied when it is given back, for what it says is no longer true.
-pub(crate) struct Held(pub(crate) Flock<File>);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let _ = self.0.set_len(0);
-    }
 }
 
 impl Store {
@@ -298,11 +289,6 @@ impl Results for Store {
     }
 }
 
-pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
-    // Our own types with string keys: there is nothing in them that JSON cannot hold.
-    serde_json::to_vec(value).unwrap_or_default()
-}
-
 fn result_key(fingerprint: &Digest) -> Vec<u8> {
     [b"r", &fingerprint.0[..]].concat()
 }
@@ -315,4 +301,30 @@ fn history_key(shape: &str, slot: Option<u8>) -> Vec<u8> {
     let mut key = [b"h", &Digest::of(shape.as_bytes()).0[..]].concat();
     key.extend(slot);
     key
+}
+
+/// A database that was made anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// What was wrong with the old one.
+    pub because: String,
+    /// Where the old one is now, if there was one.
+    pub aside: Option<PathBuf>,
+    /// Results found in the journals.
+    pub results: usize,
+    /// Journals read.
+    pub runs: u32,
+}
+
+impl fmt::Display for Rebuilt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let (runs, results) = (count(self.runs as usize, "journal"), count(self.results, "result"));
+        let because = &self.because;
+        write!(f, "the database {because}; it was made anew from {runs} with {results}")?;
+        match &self.aside {
+            Some(aside) => write!(f, ", the old one is in {}", aside.display()),
+            None => Ok(()),
+        }
+    }
 }

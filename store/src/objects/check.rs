@@ -11,7 +11,7 @@ use std::{
 
 use flow_core::{Artifact, ArtifactKind, Digest, StepResult};
 
-use super::{Objects, STAMP, ingest, untouched};
+use super::{Objects, STAMP, ingest, look, untouched};
 use crate::{EntryKind, Result, StoreError, hash};
 
 /// What is wrong with an artifact: it has to be made again.
@@ -156,15 +156,6 @@ impl Objects {
             self.remove(&artifact.digest)?;
         }
         Ok(damage)
-    }
-}
-
-/// What lies there, links not followed; `None` if nothing does.
-pub(super) fn look(path: &Path) -> Result<Option<Metadata>> {
-    match fs::symlink_metadata(path) {
-        Ok(meta) => Ok(Some(meta)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(StoreError::io("look at", path)(e)),
     }
 }
 

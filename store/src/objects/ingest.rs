@@ -10,7 +10,7 @@ use std::{
 
 use flow_core::{Artifact, ArtifactKind, Digest};
 
-use super::{Objects, check::look, mounts, remove_tree, stamp, untouched};
+use super::{Objects, look, mounts, remove_tree, stamp, untouched};
 use crate::{
     Result, StoreError,
     hash::{self, Found, FoundKind, Links, not_an_artifact},

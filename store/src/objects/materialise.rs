@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use flow_core::{Artifact, ArtifactKind, Digest};
 
-use super::{Objects, check::look, ingest};
+use super::{Objects, ingest, look};
 use crate::{EntryKind, Manifest, Result, StoreError, hash};
 
 /// Larger artifacts are linked, not copied.

@@ -28,7 +28,7 @@ use flow_core::{ArtifactKind, Digest, StepResult};
 pub use check::{Damage, Lost};
 pub use materialise::{COPY_LIMIT, Materialised};
 
-use crate::{Manifest, Result, StoreDir, StoreError, file, hash};
+use crate::{Manifest, Result, StoreDir, StoreError, file, hash, manifest::folder_digest};
 
 /// The modification time of everything in the store: the second day of 1980, for zip files know no earlier year.
 pub(crate) const STAMP: i64 = 315_619_200;
@@ -38,6 +38,13 @@ pub(crate) const STAMP: i64 = 315_619_200;
 pub struct Objects {
     dir: StoreDir,
     root: PathBuf,
+}
+
+impl StoreDir {
+    /// The artifacts.
+    pub fn objects(&self) -> Objects {
+        Objects::new(self)
+    }
 }
 
 impl Objects {
@@ -108,7 +115,7 @@ impl Objects {
     pub fn manifest(&self, digest: &Digest) -> Result<Option<Manifest>> {
         let path = self.list_path(digest);
         match file::read(&path) {
-            Ok(bytes) if hash::folder_digest(&bytes) == *digest => Ok(Manifest::decode(&bytes)),
+            Ok(bytes) if folder_digest(&bytes) == *digest => Ok(Manifest::decode(&bytes)),
             Ok(_) => Ok(None),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(StoreError::io("read", &path)(e)),
@@ -138,7 +145,7 @@ impl Objects {
     /// The disk is full, or the store cannot be written.
     pub fn keep_manifest(&self, manifest: &Manifest) -> Result<Digest> {
         let encoded = manifest.encode();
-        let digest = hash::folder_digest(&encoded);
+        let digest = folder_digest(&encoded);
         let path = self.list_path(&digest);
         if file::read(&path).is_ok_and(|kept| kept == encoded) {
             return Ok(digest);
@@ -179,7 +186,7 @@ impl Objects {
 
     /// Bytes that [`Objects::remove`] would free.
     pub(crate) fn size_of(&self, digest: &Digest) -> Result<u64> {
-        crate::gc::tree_size(&self.path(digest))
+        tree_size(&self.path(digest))
     }
 
     /// Removes what killed processes left half done. The caller holds the store, and nobody else makes anything here: whose it was
@@ -264,4 +271,26 @@ fn remove_all(path: &Path) -> Result<u64> {
     }
     fs::remove_dir(path).map_err(failed)?;
     Ok(freed)
+}
+
+/// Bytes that removing a file or folder would free.
+pub(crate) fn tree_size(path: &Path) -> Result<u64> {
+    let Ok(meta) = fs::symlink_metadata(path) else { return Ok(0) };
+    if !meta.is_dir() {
+        return Ok(if meta.nlink() == 1 { meta.len() } else { 0 });
+    }
+    let mut sum = 0;
+    for entry in fs::read_dir(path).map_err(StoreError::io("read", path))? {
+        sum += tree_size(&entry.map_err(StoreError::io("read", path))?.path())?;
+    }
+    Ok(sum)
+}
+
+/// What lies there, links not followed; `None` if nothing does.
+fn look(path: &Path) -> Result<Option<Metadata>> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(StoreError::io("look at", path)(e)),
+    }
 }

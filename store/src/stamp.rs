@@ -1,0 +1,135 @@
+//! What `stat` says of files and folders, kept, so that a later look sees with `stat` alone whether they are as they were.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    fs::Metadata,
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt, fs::MetadataExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use flow_core::Digest;
+use nix::{
+    errno::Errno,
+    fcntl::{AtFlags, OFlag, open},
+    sys::stat::{FileStat, Mode, fstat, fstatat},
+};
+use serde::{Deserialize, Serialize};
+
+/// What `stat` says of a file or folder, as far as it tells whether its content is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamp {
+    pub(crate) bytes: u64,
+    pub(crate) modified: i64,
+    pub(crate) changed: i64,
+    pub(crate) inode: u64,
+}
+
+impl Stamp {
+    pub(crate) fn of(meta: &Metadata) -> Stamp {
+        Stamp {
+            bytes: meta.len(),
+            modified: meta.mtime() * 1_000_000_000 + meta.mtime_nsec(),
+            changed: meta.ctime() * 1_000_000_000 + meta.ctime_nsec(),
+            inode: meta.ino(),
+        }
+    }
+
+    /// No file has it.
+    pub(crate) const NEVER: Stamp = Stamp { bytes: u64::MAX, modified: 0, changed: 0, inode: 0 };
+
+    /// A change after `now` would show: what was last changed lies further back than the clock of its file system ticks.
+    pub(crate) fn is_settled(&self, now: i64) -> bool {
+        // Whole seconds: a file system that knows no finer ones.
+        let tick = if self.modified % 1_000_000_000 == 0 { 2_100_000_000 } else { 100_000_000 };
+        self.modified.max(self.changed).saturating_add(tick) < now
+    }
+
+    fn of_stat(stat: &FileStat) -> Stamp {
+        Stamp {
+            bytes: stat.st_size.cast_unsigned(),
+            modified: stat.st_mtime * 1_000_000_000 + stat.st_mtime_nsec,
+            changed: stat.st_ctime * 1_000_000_000 + stat.st_ctime_nsec,
+            inode: stat.st_ino,
+        }
+    }
+}
+
+/// Stamps by folder, so that a check opens each folder once and looks up short names.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stats(BTreeMap<Vec<u8>, Folder>);
+
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Folder {
+    /// Where the folder's listing counts.
+    stamp: Option<Stamp>,
+    files: Vec<FileStamp>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct FileStamp {
+    name: Vec<u8>,
+    stamp: Stamp,
+    counts: Counts,
+}
+
+/// What of a file counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Counts {
+    /// Its content, which had this digest.
+    Content([u8; 32]),
+    /// Its length.
+    Length,
+    /// Its content, which nobody asked for.
+    Unread,
+}
+
+impl Stats {
+    pub(crate) fn folder(&mut self, path: &Path, stamp: Stamp) {
+        self.0.entry(path.as_os_str().as_bytes().to_vec()).or_default().stamp = Some(stamp);
+    }
+
+    pub(crate) fn file(&mut self, path: &Path, stamp: Stamp, counts: Counts) {
+        let folder = path.parent().unwrap_or(Path::new("/")).as_os_str().as_bytes();
+        let name = path.file_name().unwrap_or_default().as_bytes().to_vec();
+        let file = FileStamp { name, stamp, counts };
+        match self.0.get_mut(folder) {
+            Some(folder) => folder.files.push(file),
+            None => _ = self.0.insert(folder.to_vec(), Folder { stamp: None, files: vec![file] }),
+        }
+    }
+
+    pub(crate) fn hold(&self) -> bool {
+        self.0.iter().all(|(path, folder)| {
+            let Ok(fd) = open_folder(Path::new(OsStr::from_bytes(path))) else { return false };
+            folder.stamp.is_none_or(|stamp| fstat(&fd).is_ok_and(|stat| stamp == Stamp::of_stat(&stat)))
+                && folder.files.iter().all(|file| {
+                    fstatat(&fd, file.name.as_slice(), AtFlags::empty()).is_ok_and(|stat| match file.counts {
+                        Counts::Length => stat.st_size.cast_unsigned() == file.stamp.bytes,
+                        Counts::Content(_) | Counts::Unread => Stamp::of_stat(&stat) == file.stamp,
+                    })
+                })
+        })
+    }
+
+    /// Files whose digest is known, with the stamp they had then.
+    pub(crate) fn known_files(&self) -> impl Iterator<Item = (PathBuf, (Stamp, Digest))> {
+        self.0.iter().flat_map(|(folder, stats)| {
+            let folder = Path::new(OsStr::from_bytes(folder));
+            stats.files.iter().filter_map(move |file| match file.counts {
+                Counts::Content(digest) => {
+                    Some((folder.join(OsStr::from_bytes(&file.name)), (file.stamp, Digest(digest))))
+                }
+                _ => None,
+            })
+        })
+    }
+}
+
+/// A folder, only to look up what is in it.
+pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
+    open(path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
+}
