@@ -3,9 +3,10 @@
 use serde::Serialize;
 
 use super::model::Section;
-use super::schedule;
+use super::schedule::Scheduled;
 use crate::chart;
 use crate::format::Format;
+use crate::gantt::Frame;
 use crate::safe;
 use crate::table::{Content, Names};
 use crate::words::{Args, Words, join};
@@ -40,7 +41,7 @@ const CURVES: [&str; 9] = [
 pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Vec<Chart> {
     let table = &section.table;
     let names = Names { table, words };
-    let mut charts = schedule::charts(&section.schedules, words, langs, all);
+    let mut charts = schedule_charts(&section.schedules, words, langs, all);
     let axis = |axis: &str| join(all.iter().map(|lang| names.plain(axis, lang)));
     if let [rows] = table.rows.as_slice() {
         let ticks: Vec<(f64, String)> = table
@@ -147,4 +148,29 @@ fn load_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
         caption: String::new(),
         svg: chart::load(&lines, &epochs, &labels),
     })
+}
+
+/// The pictures: over one time, and with one scale for who waits, so that they can be compared.
+fn schedule_charts(schedules: &[Scheduled], words: &Words, langs: &[&str], all: &[&str]) -> Vec<Chart> {
+    let frame = Frame::around(schedules.iter().map(|scheduled| &scheduled.gantt));
+    let chart = |(n, Scheduled { file, label, of, gantt }): (usize, &Scheduled)| {
+        let args = |lang: &str, label: String| {
+            let part = gantt.part(words, lang, frame);
+            let whole = if part.is_empty() { "yes" } else { "no" };
+            Args::new().with("label", label).with("part", part).with("whole", whole).count("of", *of as usize)
+        };
+        let caption = langs.iter().map(|lang| {
+            let what = words.text(lang, "chart-schedule-caption", &args(lang, safe::code(label)));
+            // How to read it is said once.
+            let how = if n == 0 { words.text(lang, "chart-schedule-how", &Args::new()) } else { String::new() };
+            safe::line(&format!("{what}{}{how}", if how.is_empty() || *lang == "zh" { "" } else { " " }))
+        });
+        Chart {
+            file: file.clone(),
+            alt: join(langs.iter().map(|lang| words.text(lang, "chart-schedule-alt", &args(lang, safe::text(label))))),
+            caption: caption.collect::<Vec<_>>().join("\\\n"),
+            svg: gantt.drawn(words, all, label, frame),
+        }
+    };
+    schedules.iter().enumerate().map(chart).collect()
 }

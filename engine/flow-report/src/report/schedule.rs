@@ -1,15 +1,11 @@
-//! Schedules of simulations that a section shows: which instance is meant, told at planning if it is none or several, and its
-//! picture.
+//! Schedules of simulations that a section shows: which instance is meant, told at planning if it is none or several.
 
 use flow_core::{Diagnostic, PlannedStep, StepResult, StepView};
 use serde::{Deserialize, Serialize};
 
-use super::charts::Chart;
 use super::with::ScheduleWith;
 use crate::columns::{same, written};
-use crate::gantt::{Frame, Gantt};
-use crate::safe;
-use crate::words::{Args, Words, join};
+use crate::gantt::Gantt;
 
 /// The step whose instances have a schedule.
 const SIMULATE: &str = "flow/simulate";
@@ -97,29 +93,4 @@ pub(super) fn scheduled<'a>(
 fn point(with: &ScheduleWith) -> String {
     let at: Vec<String> = with.at.iter().map(|(axis, value)| format!("{axis}: {}", written(value))).collect();
     format!("{{{}}}", at.join(", "))
-}
-
-/// The pictures: over one time, and with one scale for who waits, so that they can be compared.
-pub(super) fn charts(schedules: &[Scheduled], words: &Words, langs: &[&str], all: &[&str]) -> Vec<Chart> {
-    let frame = Frame::around(schedules.iter().map(|scheduled| &scheduled.gantt));
-    let chart = |(n, Scheduled { file, label, of, gantt }): (usize, &Scheduled)| {
-        let args = |lang: &str, label: String| {
-            let part = gantt.part(words, lang, frame);
-            let whole = if part.is_empty() { "yes" } else { "no" };
-            Args::new().with("label", label).with("part", part).with("whole", whole).count("of", *of as usize)
-        };
-        let caption = langs.iter().map(|lang| {
-            let what = words.text(lang, "chart-schedule-caption", &args(lang, safe::code(label)));
-            // How to read it is said once.
-            let how = if n == 0 { words.text(lang, "chart-schedule-how", &Args::new()) } else { String::new() };
-            safe::line(&format!("{what}{}{how}", if how.is_empty() || *lang == "zh" { "" } else { " " }))
-        });
-        Chart {
-            file: file.clone(),
-            alt: join(langs.iter().map(|lang| words.text(lang, "chart-schedule-alt", &args(lang, safe::text(label))))),
-            caption: caption.collect::<Vec<_>>().join("\\\n"),
-            svg: gantt.drawn(words, all, label, frame),
-        }
-    };
-    schedules.iter().enumerate().map(chart).collect()
 }

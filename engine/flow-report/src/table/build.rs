@@ -6,27 +6,11 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::derive::derive;
+use super::groups::{Groups, Measured, add};
 use super::model::{Cell, Column, Content, Note, Row, Spread, TABLE_FORMAT, Table};
 use super::with::{ColumnWith, TableWith, Text, parse_column};
 use crate::columns::{self, Datum, datum, is_declared, likeness, names, unlike, written};
 use crate::format::Format;
-
-/// The results behind a table, by row and part of the split.
-pub(crate) struct Groups<'a> {
-    /// The values that name each row, in the order of the matrix.
-    pub(crate) keys: Vec<Vec<Value>>,
-    /// The values of the split; one `None` without.
-    pub(crate) parts: Vec<Option<Value>>,
-    /// Results by row, then part.
-    cells: Vec<Vec<Vec<&'a StepResult>>>,
-}
-
-impl<'a> Groups<'a> {
-    /// The results of one cell.
-    pub(crate) fn at(&self, row: usize, part: usize) -> &[&'a StepResult] {
-        &self.cells[row][part]
-    }
-}
 
 /// Builds the table that `with` describes.
 pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, String> {
@@ -195,13 +179,6 @@ fn known(table: &mut Table, name: &str, results: &[&StepResult]) {
     }
 }
 
-/// What the results of each cell say of `name`, by row, then part; and the unit.
-pub(crate) struct Measured {
-    pub(crate) unit: String,
-    pub(crate) declared: bool,
-    pub(crate) cells: Vec<Vec<Cell>>,
-}
-
 fn measure(table: &mut Table, name: &str, with: &TableWith, groups: &Groups<'_>) -> Measured {
     let mut unit = None;
     let mut declared = true;
@@ -338,27 +315,6 @@ fn add_plain(table: &mut Table, name: &str, label: Option<Text>, measured: Measu
     // What was declared and does not differ stands once beside the split columns.
     let once = measured.declared && measured.cells.iter().all(|row| row.iter().all(|c| c.content == row[0].content));
     add(table, column, measured.cells, groups, once);
-}
-
-/// Adds a column, or one for each part of the split.
-pub(crate) fn add(table: &mut Table, column: Column, cells: Vec<Vec<Cell>>, groups: &Groups<'_>, once: bool) {
-    if once {
-        return add_one(table, column, cells);
-    }
-    for part in &groups.parts {
-        table.columns.push(Column { part: part.as_ref().map(written), ..column.clone() });
-    }
-    for (row, cells) in table.body.iter_mut().zip(cells) {
-        row.cells.extend(cells);
-    }
-}
-
-/// Adds one column, of the first cell of each row.
-pub(crate) fn add_one(table: &mut Table, column: Column, cells: Vec<Vec<Cell>>) {
-    table.columns.push(column);
-    for (row, cells) in table.body.iter_mut().zip(cells) {
-        row.cells.extend(cells.into_iter().next());
-    }
 }
 
 /// `x, growth(x)` of a split stand as `x v7, growth v7, x v11, growth v11`: what belongs together, together.

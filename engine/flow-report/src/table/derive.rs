@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::build::{Groups, Measured, add, add_one};
+use super::groups::{Groups, Measured, add, add_one};
 use super::model::{Cell, Column, Content, Note, Table};
 use super::with::{Derived, TableWith, Text};
 use crate::columns::{hardware, same, unlike, written};

@@ -4,6 +4,7 @@ mod build;
 mod check;
 mod csv;
 mod derive;
+mod groups;
 mod markdown;
 mod model;
 mod with;
