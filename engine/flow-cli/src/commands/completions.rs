@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory};
 use clap_complete::{Shell, generate};
 
-use super::Done;
-use crate::args::Cli;
+use super::{Cli, Done};
 use crate::output::Output;
 
 /// Arguments of `flow completions`.

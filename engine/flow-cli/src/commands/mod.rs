@@ -1,4 +1,4 @@
-//! The commands, one a file. Here: from the arguments to the command, and from its end to the exit code.
+//! The commands, one a file. Here: which there are, from the arguments to the command, and from its end to the exit code.
 
 pub(crate) mod accept;
 pub(crate) mod attach;
@@ -26,14 +26,101 @@ pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod why;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
-use clap::Parser;
+use clap::{Parser, Subcommand, builder::styling};
 
-use crate::args::{Cli, Command, Global};
+use crate::args::Global;
 use crate::error::CliError;
 use crate::output::{BAD, Output, styled};
 use crate::screen::{Shown, View};
+
+/// Experiment workflows on GPUs: declared in YAML, cached, measured, reported.
+#[derive(Debug, Parser)]
+#[command(
+    name = "flow",
+    version,
+    styles = styling::Styles::styled().header(styling::AnsiColor::Green.on_default().bold()),
+    propagate_version = true,
+    max_term_width = 110,
+    after_help = "\
+Examples:
+  flow init                              write a small workflow to begin with
+  flow run workflows/feb08.yaml          run what is not cached, write the report
+  flow plan workflows/feb08.yaml         say what would run, and why
+  flow why solo                          say what changed since the last result of a step
+
+Exit codes: 0 done; 1 a step failed; 2 usage or an invalid workflow; 3 `plan --exit-code` and there is work;
+130 interrupted.",
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a workflow: what is not cached, then publish its reports
+    Run(run::Run),
+    /// Say what a run would do, and why; runs nothing
+    Plan(plan::Plan),
+    /// Check workflow files and show every error; runs nothing
+    Check(check::Check),
+    /// Say why a step would run, or from where it is cached
+    Why(why::Why),
+    /// Show what runs and what waits
+    Status(status::Status),
+    /// Print what a step printed
+    Logs(logs::Logs),
+    /// Show a step's results: metrics, usage, circumstances, files
+    Show(show::Show),
+    /// List the runs
+    Runs(runs::Runs),
+    /// Compare two runs: settings, and every result that differs
+    Diff(diff::Diff),
+    /// Draw the steps of a workflow and what they need
+    Graph(graph::Graph),
+    /// Print a report, or say where the reports are
+    Report(report::Report),
+    /// Say what a step will take, also at a point that has not run
+    Predict(predict::Predict),
+    /// Simulate scheduling policies on clusters that need not be there
+    Simulate(simulate::Simulate),
+    /// Keep a step's last results although its fingerprint changed
+    Accept(accept::Accept),
+    /// Cancel the run that goes on
+    Cancel(cancel::Cancel),
+    /// Watch the run that goes on
+    Attach(attach::Attach),
+    /// Show the hardware that steps would run on
+    Hw(hw::Hw),
+    /// Remove what only old runs need
+    Gc(gc::Gc),
+    /// Check the store and repair what can be
+    Doctor(doctor::Doctor),
+    /// Write a small workflow to begin with
+    Init(init::Init),
+    /// Print the JSON Schema of workflow files
+    Schema(schema::Schema),
+    /// List the plugins and the steps that they provide
+    Plugins(plugins::Plugins),
+    /// Print completions for a shell
+    Completions(completions::Completions),
+    /// Tell the engine that this script is set up, and wait for its co-run group
+    ///
+    /// The barrier of a co-run group, for scripts: call it after loading data and before the work that is measured. Outside
+    /// of a co-run group it returns at once.
+    Ready(ready::Ready),
+    /// Holds the processes of an engine
+    #[command(name = "__keeper", hide = true)]
+    Keeper {
+        /// Where it stands whose the processes are
+        record: PathBuf,
+    },
+}
 
 /// What a command comes to.
 pub(crate) type Done = Result<ExitCode, CliError>;
@@ -112,4 +199,23 @@ pub(crate) fn find<'a>(view: &'a View, name: &str) -> Result<Vec<&'a Shown>, Cli
             error.hint(format!("it has {}", steps.into_iter().collect::<Vec<_>>().join(", ")))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_a_line_of_help() {
+        for command in Cli::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+        }
+    }
 }
