@@ -26,6 +26,7 @@ pub mod learn;
 mod machine;
 pub mod measure;
 mod metrics;
+mod paths;
 pub mod plan;
 pub mod predict;
 mod result;

@@ -1,9 +1,9 @@
 //! Inputs and outputs lie apart in the work folder: a folder that is an input is the author's own and no copy, and what a step
 //! produces is taken away from where it lies.
 
-use super::normal;
 use crate::{
     Diagnostic, Instance,
+    paths::{normal, within},
     spec::{
         at::{On, Problems},
         step::Step,
@@ -42,9 +42,4 @@ pub(super) fn check(step: &Step, instance: &Instance, problems: &mut Problems) {
             return problems.add(at, On::Text(text.clone()), what);
         }
     }
-}
-
-/// Does one path lie below the other?
-pub(crate) fn within(path: &str, folder: &str) -> bool {
-    path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }

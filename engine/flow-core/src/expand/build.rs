@@ -14,8 +14,8 @@ use super::{
     fit,
     keys::{Keys, skipped},
     matrix::Agreement,
-    prepare::{MOST, StepPlan, dotted},
-    with::{Mark, Schema, known},
+    prepare::{MOST, StepPlan},
+    with::{Mark, Schema, dotted, known},
 };
 use crate::{
     CorunGpus, CorunMember, Diagnostic, Exclusive, GroupId, Input, Instance, InstanceId, Machine, Need, Outcome,

@@ -7,14 +7,14 @@ use serde_json::Value as Json;
 
 use super::{
     Uses,
-    prepare::{StepPlan, object},
-    with::known,
+    prepare::{StepPlan, metrics},
+    with::{known, object},
 };
 use crate::{
     Catalogue, PlannedStep, PlannedWith,
     spec::{
         at::{At, Problems},
-        step::{Action, Step},
+        step::Step,
     },
 };
 
@@ -54,15 +54,6 @@ fn seen(step: &Step, plan: &StepPlan) -> PlannedStep {
         repeats: plan.repeats,
         axes: plan.absent.is_none().then(axes),
         metrics: metrics(step),
-    }
-}
-
-/// The metrics that a step will have, where the workflow alone tells.
-pub(super) fn metrics(step: &Step) -> Option<Vec<String>> {
-    match (&step.action, &step.metrics) {
-        (Action::Run(_), Some(from)) => from.names(),
-        (Action::Run(_), None) => Some(Vec::new()),
-        _ => None,
     }
 }
 

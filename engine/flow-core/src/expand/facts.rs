@@ -1,11 +1,10 @@
 //! What expansion takes and gives.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-use super::resolve::Late;
-use crate::{Catalogue, CorunGpus, GroupId, Instance, InstanceId, Machine, MetricsFrom, StepId};
+use crate::{Catalogue, CorunGpus, GroupId, InstanceId, Machine, MetricsFrom, StepId};
 
 /// Everything besides the file that decides what a workflow expands to.
 #[derive(Clone, Copy, Debug)]
@@ -22,36 +21,6 @@ pub struct ExpandRequest<'a> {
     pub folder: &'a str,
     /// The shell's folder, absolute: `--set` values that begin with `./` or `../` are relative to it.
     pub shell_folder: &'a str,
-}
-
-/// A workflow on a machine: instances, edges, and what everybody downstream needs to know about the steps.
-#[derive(Debug)]
-pub struct Expansion {
-    /// The workflow's name.
-    pub workflow: String,
-    /// Its title by language; the name (or the only title) under `""`.
-    pub title: BTreeMap<String, String>,
-    /// The profile in force, and why.
-    pub profile: Option<(String, String)>,
-    /// Parameters in force.
-    pub params: BTreeMap<String, Value>,
-    /// The machine that it was expanded for.
-    pub machine: Machine,
-    /// Steps in the order of the file, by [`StepId`].
-    pub steps: Vec<StepFacts>,
-    /// Instances by id: a topological order; steps that could stand in either order stand as in the file, instances of a
-    /// step in the order of its matrix.
-    pub instances: Vec<Instance>,
-    /// Co-run groups, by [`GroupId`].
-    pub groups: Vec<Group>,
-    /// What is published after the run.
-    pub publish: Vec<Publish>,
-    /// The scheduling policy that the file names.
-    pub policy: Option<String>,
-    /// Sentences worth a line to people: a computed matrix is empty.
-    pub remarks: Vec<String>,
-    /// What evaluating bodies takes.
-    pub(super) late: Late,
 }
 
 /// A step, as expanded.

@@ -10,7 +10,8 @@ use crate::{
     expr::Template,
     spec::{
         at::Problems,
-        read::{When, report},
+        raw::When,
+        read::report,
         step::Step,
         typed::{self, Typed},
     },

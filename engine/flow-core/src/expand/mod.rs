@@ -14,6 +14,7 @@
 mod apart;
 mod build;
 mod builtin;
+mod expansion;
 mod facts;
 mod fit;
 mod keys;
@@ -28,19 +29,20 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use minijinja::value::Value;
 
-pub(crate) use apart::within;
-pub use facts::{ExpandRequest, Expansion, Group, Publish, PublishTo, ResolveError, StepFacts, Uses};
+pub use expansion::Expansion;
+pub use facts::{ExpandRequest, Group, Publish, PublishTo, ResolveError, StepFacts, Uses};
 pub use params::PROFILE_ASKED;
 
 use self::{
     build::{Built, Shared},
+    expansion::Late,
     prepare::{Shop, StepPlan},
-    resolve::Late,
 };
 use crate::{
     Diagnostic, StepId, Workflow,
     expr::{Scope, value::to_json},
     graph::StepGraph,
+    paths::normal,
     spec::at::{At, On, Problems},
 };
 
@@ -205,16 +207,4 @@ impl Workflow {
         }
         publish
     }
-}
-
-/// A path without `.` and `..`, as far as its text tells.
-pub(crate) fn normal(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
-        match (part, parts.last()) {
-            ("..", Some(last)) if *last != ".." => drop(parts.pop()),
-            _ => parts.push(part),
-        }
-    }
-    format!("{}{}", if path.starts_with('/') { "/" } else { "" }, parts.join("/"))
 }

@@ -9,7 +9,7 @@ use crate::{
     expr::{Scope, value::from_yaml},
     spec::{
         at::{At, On, Problems},
-        read::Profile,
+        raw::Profile,
     },
 };
 

@@ -7,7 +7,6 @@ use std::{
 };
 
 use minijinja::value::Value;
-use serde_json::{Map, Value as Json};
 
 use super::{
     ExpandRequest,
@@ -18,7 +17,7 @@ use crate::{
     Diagnostic, Output, Uses,
     expr::{Expr, Node, Template},
     spec::{
-        at::{At, Problems, Seg},
+        at::{At, Problems},
         step::{Action, Step},
     },
 };
@@ -110,7 +109,7 @@ pub(super) fn prepare(step: &Step, shop: &mut Shop<'_>, problems: &mut Problems)
         sound: step.sound,
         uses: Uses::Command,
         outputs: Arc::from([]),
-        metrics: super::builtin::metrics(step),
+        metrics: metrics(step),
         measured: false,
         continues: false,
         schema: None,
@@ -317,23 +316,11 @@ pub(super) fn see(plans: &mut [StepPlan], steps: &[Step], names: &BTreeMap<Arc<s
     }
 }
 
-/// The path of a parameter as a name: `with.sections.0.image`.
-pub(super) fn dotted(path: &[Seg]) -> String {
-    let mut name = "with".to_owned();
-    for seg in path {
-        name.push('.');
-        match seg {
-            Seg::Key(key) => name.push_str(key),
-            Seg::Index(i) => name.push_str(&i.to_string()),
-        }
-    }
-    name
-}
-
-/// A mapping, whatever it is.
-pub(super) fn object(json: Json) -> Map<String, Json> {
-    match json {
-        Json::Object(map) => map,
-        _ => Map::new(),
+/// The metrics that a step will have, where the workflow alone tells.
+pub(super) fn metrics(step: &Step) -> Option<Vec<String>> {
+    match (&step.action, &step.metrics) {
+        (Action::Run(_), Some(from)) => from.names(),
+        (Action::Run(_), None) => Some(Vec::new()),
+        _ => None,
     }
 }

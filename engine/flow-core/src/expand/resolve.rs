@@ -12,13 +12,13 @@ use serde_json::{Map, Value as Json};
 
 use super::{
     Expansion, ResolveError, Uses,
-    build::{Agreements, inputs_value},
+    build::inputs_value,
     params::join,
-    prepare::{StepPlan, dotted, object},
-    with::Mark,
+    prepare::StepPlan,
+    with::{Mark, dotted, object},
 };
 use crate::{
-    Body, Diagnostic, Instance, InstanceId, Link, Render, Resolved, Settled, Workflow,
+    Body, Diagnostic, Instance, InstanceId, Link, Render, Resolved, Settled,
     expr::{
         EvalError, Item, Items, Scope, Steps, Template, shown,
         value::{from_json, to_json, to_text},
@@ -28,16 +28,6 @@ use crate::{
         typed,
     },
 };
-
-/// What evaluating bodies takes; private to the expansion.
-#[derive(Debug)]
-pub(crate) struct Late {
-    pub(super) plans: Vec<StepPlan>,
-    pub(super) agreements: Agreements,
-    pub(super) base: Scope,
-    pub(super) folder: String,
-    pub(super) workflow: Workflow,
-}
 
 impl Expansion {
     /// The instance's body with every expression evaluated, results of what it needs included.

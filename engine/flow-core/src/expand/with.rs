@@ -121,7 +121,7 @@ impl Schema {
             return;
         }
         let holds_unknown = unknown.iter().any(|u| u.starts_with(&path));
-        let subject = match super::prepare::dotted(&path).strip_prefix("with.") {
+        let subject = match dotted(&path).strip_prefix("with.") {
             Some(name) => format!("`{name}`"),
             None => "`with`".to_owned(),
         };
@@ -437,5 +437,26 @@ fn json_of(node: &Node, path: &mut Vec<Seg>, unknown: &mut Vec<Vec<Seg>>) -> Res
             }
             Ok(Json::Object(map))
         }
+    }
+}
+
+/// The path of a parameter as a name: `with.sections.0.image`.
+pub(super) fn dotted(path: &[Seg]) -> String {
+    let mut name = "with".to_owned();
+    for seg in path {
+        name.push('.');
+        match seg {
+            Seg::Key(key) => name.push_str(key),
+            Seg::Index(i) => name.push_str(&i.to_string()),
+        }
+    }
+    name
+}
+
+/// A mapping, whatever it is.
+pub(super) fn object(json: Json) -> Map<String, Json> {
+    match json {
+        Json::Object(map) => map,
+        _ => Map::new(),
     }
 }

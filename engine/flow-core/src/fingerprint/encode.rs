@@ -1,8 +1,7 @@
-//! The canonical bytes of parts, as the module's documentation specifies them. Knows nothing of where parts come from.
+//! The canonical bytes of values, as the module's documentation specifies them. Knows no parts.
 
 use serde_json::Value;
 
-use super::part::{Kind, Part, PartValue};
 use crate::Digest;
 
 /// Text up to here is kept and hashed as it is, longer text by its digest.
@@ -31,13 +30,17 @@ impl Encoder {
         self.0.extend_from_slice(&digest.0);
     }
 
+    pub(super) fn tag(&mut self, tag: u8) {
+        self.0.push(tag);
+    }
+
     fn tagged(&mut self, tag: u8, bytes: &[u8]) {
         self.0.push(tag);
         self.number(bytes.len());
         self.0.extend_from_slice(bytes);
     }
 
-    fn text(&mut self, text: &str) {
+    pub(super) fn text(&mut self, text: &str) {
         if text.len() <= LONG_TEXT {
             self.tagged(b's', text.as_bytes());
         } else {
@@ -45,38 +48,13 @@ impl Encoder {
         }
     }
 
-    fn long(&mut self, length: usize, digest: &Digest) {
+    pub(super) fn long(&mut self, length: usize, digest: &Digest) {
         self.0.push(b'S');
         self.number(length);
         self.digest(digest);
     }
 
-    pub(super) fn part(&mut self, part: &Part) {
-        self.text(part.kind.name());
-        self.text(match part.kind {
-            Kind::Artifact => "",
-            _ => &part.name,
-        });
-        match &part.value {
-            PartValue::Is(value) => self.leaf(value),
-            PartValue::Long { length, digest } => self.long(*length, digest),
-            PartValue::Digest(digest) => {
-                self.0.push(b'h');
-                self.digest(digest);
-            }
-            PartValue::Tree { digest, listing, .. } => {
-                self.0.push(if *listing { b'q' } else { b'c' });
-                self.digest(digest);
-            }
-            PartValue::Many { count, digest } => {
-                self.0.push(b'k');
-                self.number(*count);
-                self.digest(digest);
-            }
-        }
-    }
-
-    fn leaf(&mut self, value: &Value) {
+    pub(super) fn leaf(&mut self, value: &Value) {
         match value {
             Value::Null => self.0.push(b'n'),
             Value::Bool(b) => self.0.push(if *b { b't' } else { b'f' }),

@@ -167,6 +167,31 @@ impl PartValue {
 }
 
 impl Part {
+    fn encode(&self, bytes: &mut Encoder) {
+        bytes.text(self.kind.name());
+        bytes.text(match self.kind {
+            Kind::Artifact => "",
+            _ => &self.name,
+        });
+        match &self.value {
+            PartValue::Is(value) => bytes.leaf(value),
+            PartValue::Long { length, digest } => bytes.long(*length, digest),
+            PartValue::Digest(digest) => {
+                bytes.tag(b'h');
+                bytes.digest(digest);
+            }
+            PartValue::Tree { digest, listing, .. } => {
+                bytes.tag(if *listing { b'q' } else { b'c' });
+                bytes.digest(digest);
+            }
+            PartValue::Many { count, digest } => {
+                bytes.tag(b'k');
+                bytes.number(*count);
+                bytes.digest(digest);
+            }
+        }
+    }
+
     fn weight(&self) -> usize {
         self.name.len() + self.value.weight() + 48
     }
@@ -189,7 +214,7 @@ impl Parts {
         let mut bytes = Encoder::new("flow fingerprint 1\n");
         bytes.number(self.base.len());
         for part in &self.base {
-            bytes.part(part);
+            part.encode(&mut bytes);
         }
         bytes.finish()
     }
@@ -235,6 +260,6 @@ impl Parts {
 
 fn digest_of(parts: &[Part]) -> Digest {
     let mut bytes = Encoder::new("");
-    parts.iter().for_each(|part| bytes.part(part));
+    parts.iter().for_each(|part| part.encode(&mut bytes));
     bytes.finish()
 }

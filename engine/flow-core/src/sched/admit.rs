@@ -1,64 +1,11 @@
 //! Admission: whether a unit may start now, and where. Policies propose, this verifies: nothing starts that it refuses. It
 //! also keeps back what a reservation needs. Knows no policy's order.
 
-use super::api::{Capacity, Limits, Placement};
+use super::api::Placement;
 use super::policy::Trial;
 use super::resources::{Beside, Ledger};
 use super::state::{Class, Core};
-use crate::{AttemptId, InstanceId, Outcome, Time};
-
-/// The books as they are, and as they could be: what separates "not now" from "not while others hold it" from "never".
-#[derive(Clone, Debug)]
-pub(super) struct Grounds {
-    /// As they are.
-    pub(super) now: Ledger,
-    /// Nothing of ours runs.
-    pub(super) drained: Ledger,
-    /// And no strangers are there.
-    pub(super) cleared: Ledger,
-    /// And every GPU that was ever seen answers.
-    pub(super) whole: Ledger,
-}
-
-impl Grounds {
-    pub(super) fn new(capacity: &Capacity, limits: &Limits) -> Self {
-        let ledger = Ledger::new(capacity, limits);
-        let mut grounds =
-            Grounds { now: ledger.clone(), drained: ledger.clone(), cleared: ledger.clone(), whole: ledger };
-        grounds.set_capacity(capacity);
-        grounds.price(&limits.sharing.devices, &limits.sharing.trial);
-        grounds
-    }
-
-    /// Nothing is ever tried where nothing of ours runs.
-    pub(super) fn price(&mut self, devices: &[f64], trial: &[Option<f64>]) {
-        self.now.price(devices, trial);
-        for empty in [&mut self.drained, &mut self.cleared, &mut self.whole] {
-            empty.price(devices, &[]);
-        }
-    }
-
-    pub(super) fn set_capacity(&mut self, capacity: &Capacity) {
-        self.now.set_capacity(capacity);
-        self.drained.set_capacity(capacity);
-        self.cleared.set_capacity(capacity);
-        self.cleared.gpus.iter_mut().for_each(|gpu| gpu.state.strangers = 0);
-        let (cpus, memory) = (self.whole.cpus, self.whole.memory);
-        self.whole.set_capacity(capacity);
-        self.whole.gpus.iter_mut().for_each(|gpu| (gpu.state.strangers, gpu.state.alive) = (0, true));
-        (self.whole.cpus, self.whole.memory) = (self.whole.cpus.max(cpus), self.whole.memory.max(memory));
-    }
-}
-
-/// Resources held back for a unit that could not start.
-#[derive(Clone, Debug)]
-pub(super) struct Reservation {
-    pub(super) unit: InstanceId,
-    /// When it is expected to start; `None`: when all that ran before the reservation was made has ended.
-    pub(super) at: Option<Time>,
-    /// The first attempt that began after the reservation was made.
-    pub(super) since: AttemptId,
-}
+use crate::{InstanceId, Outcome, Time};
 
 impl Core {
     /// Whether units of a class fit these books.

@@ -1,8 +1,7 @@
 //! Starts, preempts and ends the attempts of a unit, once it is decided. Decides nothing.
 
-use super::admit::Reservation;
 use super::api::{Action, Placement};
-use super::state::{Core, Live, State, Timer, Window};
+use super::state::{Core, Live, Reservation, State, Timer, Window};
 use crate::{AttemptId, InstanceId, Outcome, Span, Time};
 
 impl Core {

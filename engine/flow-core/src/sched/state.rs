@@ -3,10 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::admit::{Grounds, Reservation};
 use super::api::{Answer, Capacity, Limits, Task};
 use super::demand::Demand;
+use super::resources::Grounds;
 use crate::{AttemptId, CorunGpus, GroupId, InstanceId, Outcome, Span, Time};
+
+/// Resources held back for a unit that could not start.
+#[derive(Clone, Debug)]
+pub(super) struct Reservation {
+    pub(super) unit: InstanceId,
+    /// When it is expected to start; `None`: when all that ran before the reservation was made has ended.
+    pub(super) at: Option<Time>,
+    /// The first attempt that began after the reservation was made.
+    pub(super) since: AttemptId,
+}
 
 /// Where an instance stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -119,7 +119,7 @@ pub(super) fn no_yaml(text: &str, index: Option<usize>, words: &str) -> Vec<Diag
                 diagnostic =
                     Diagnostic::new("a second document begins here").help("a workflow is one; leave `---` out");
             }
-            _ if words == super::yaml::too_deep() => {
+            _ if words == super::too_deep() => {
                 diagnostic = Diagnostic::new(words).help("write what is deeper into a file of its own");
             }
             _ if words.contains("repetition limit") => {

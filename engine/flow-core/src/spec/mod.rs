@@ -6,6 +6,7 @@ mod hints;
 pub(crate) mod keys;
 mod names;
 pub(crate) mod part;
+pub(crate) mod raw;
 pub(crate) mod read;
 mod spans;
 pub(crate) mod step;
@@ -21,8 +22,8 @@ use std::{
 
 use self::{
     at::{At, On, Problem, Problems},
-    part::Part,
-    read::{File, Reader},
+    raw::{File, Part},
+    read::Reader,
     step::{Action, Step},
 };
 use crate::Diagnostic;
@@ -78,7 +79,7 @@ fn read(source: &Source, text: &str) -> Result<Workflow, Vec<Diagnostic>> {
         spans::locate(text, problems.0)
     };
     if let Some(at) = yaml::deep(&yaml) {
-        return Err(fatal(Diagnostic::new(yaml::too_deep()).help("write what is deeper into a file of its own"), &at));
+        return Err(fatal(Diagnostic::new(too_deep()).help("write what is deeper into a file of its own"), &at));
     }
     if let Some(at) = yaml::no_merge(&yaml) {
         let what = Diagnostic::new("`<<` takes over the keys of a mapping, and this is none");
@@ -178,4 +179,12 @@ fn place(step: &Step, keys: &[&str], text: &str) -> (At, On) {
         Some((_, Part::Value(value) | Part::With(value, _))) => (value.at.clone(), On::Text(text.to_owned())),
         _ => (step.at.clone(), On::Key),
     }
+}
+
+/// Lists and mappings in one another.
+const DEEPEST: usize = 64;
+
+/// In words.
+fn too_deep() -> String {
+    format!("more than {DEEPEST} lists and mappings stand in one another here")
 }

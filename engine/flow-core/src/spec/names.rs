@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::{
     at::{At, On, Problems},
     keys::{self, MACHINE_FIELDS, Sees},
-    read::File,
+    raw::File,
     step::Step,
 };
 use crate::{

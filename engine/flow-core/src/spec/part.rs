@@ -9,47 +9,15 @@ use serde_yaml::Value as Yaml;
 use super::{
     at::At,
     keys::{self, Key, Kind},
-    read::{Reader, When},
+    raw::{Part, RawStep},
+    read::Reader,
     typed::{self, Typed},
 };
 use crate::{
     Diagnostic,
-    expr::{Expr, Node, Template},
+    expr::{Node, Template},
     metrics::{MetricsFrom, Pattern},
 };
-
-/// A step as written.
-#[derive(Clone, Debug)]
-pub(crate) struct RawStep {
-    pub(crate) name: String,
-    pub(crate) at: At,
-    /// Something in it is wrong; what follows from that is not said again.
-    pub(crate) broken: bool,
-    pub(crate) keys: IndexMap<&'static str, Part>,
-}
-
-/// The value of one key of a step.
-#[derive(Clone, Debug)]
-pub(crate) enum Part {
-    Value(Template),
-    With(Template, serde_json::Map<String, serde_json::Value>),
-    Matrix(Vec<(Arc<str>, Template)>),
-    When(When),
-    Names(Vec<(String, At)>),
-    Metrics(MetricsFrom, At),
-}
-
-impl Part {
-    /// Every expression in it, with its place.
-    pub(crate) fn visit(&self, see: &mut dyn FnMut(&Expr, &At)) {
-        match self {
-            Part::Value(template) | Part::With(template, _) => template.visit(see),
-            Part::Matrix(axes) => axes.iter().for_each(|(_, template)| template.visit(see)),
-            Part::When(when) => see(&when.expr, &when.at),
-            Part::Names(_) | Part::Metrics(..) => {}
-        }
-    }
-}
 
 impl Reader<'_> {
     /// Reads a step.

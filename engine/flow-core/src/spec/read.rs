@@ -9,7 +9,7 @@ use serde_yaml::Value as Yaml;
 use super::{
     at::{At, On, Problems},
     keys::{self, Key, Kind},
-    part::RawStep,
+    raw::{Entry, File, Profile, When},
     typed::{self, Typed, What, Wrong},
 };
 use crate::{
@@ -20,42 +20,6 @@ use crate::{
     },
     sched::policy,
 };
-
-/// A workflow file, before copies are made.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct File {
-    pub(crate) name: String,
-    pub(crate) title: BTreeMap<String, String>,
-    pub(crate) params: IndexMap<String, (Value, At)>,
-    pub(crate) profiles: Vec<Profile>,
-    pub(crate) steps: Vec<RawStep>,
-    pub(crate) publish: Vec<Entry>,
-    pub(crate) policy: Option<String>,
-}
-
-/// A profile.
-#[derive(Clone, Debug)]
-pub(crate) struct Profile {
-    pub(crate) name: String,
-    pub(crate) when: Option<When>,
-    pub(crate) gpus: Option<u32>,
-    pub(crate) params: IndexMap<String, (Value, At)>,
-}
-
-/// A condition, with its place.
-#[derive(Clone, Debug)]
-pub(crate) struct When {
-    pub(crate) at: At,
-    pub(crate) expr: Arc<Expr>,
-}
-
-/// An entry of `publish`.
-#[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    pub(crate) from: (String, At),
-    pub(crate) to: Template,
-    pub(crate) whats_new: bool,
-}
 
 pub(crate) struct Reader<'a> {
     pub(crate) problems: &'a mut Problems,

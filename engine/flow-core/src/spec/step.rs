@@ -7,8 +7,7 @@ use serde_json::{Map, Value as Json};
 
 use super::{
     at::{At, Problems},
-    part::{Part, RawStep},
-    read::When,
+    raw::{Part, RawStep, When},
     typed,
 };
 use crate::{Diagnostic, Outcome, expr::Template, metrics::MetricsFrom};

@@ -8,8 +8,8 @@ use minijinja::value::{Value, ValueKind};
 use super::at::Seg;
 use crate::{
     CorunGpus, Diagnostic, Exclusive, Input, Outcome, Output, Span,
-    expand::{normal, within},
     expr::value::{describe, to_text},
+    paths::{normal, within},
 };
 
 /// A value that is not what was expected.

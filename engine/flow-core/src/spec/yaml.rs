@@ -8,8 +8,9 @@ use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visit
 use serde_yaml::{Mapping, Value};
 
 use super::{
+    DEEPEST,
     at::{At, On, Problems, Seg},
-    hints, spans,
+    hints, spans, too_deep,
 };
 use crate::{Diagnostic, expr::value::key_text};
 
@@ -53,14 +54,6 @@ pub(crate) fn read(text: &str, problems: &mut Problems) -> Result<Value, Unreada
         }
     };
     Ok(value)
-}
-
-/// Lists and mappings in one another.
-const DEEPEST: usize = 64;
-
-/// In words.
-pub(crate) fn too_deep() -> String {
-    format!("more than {DEEPEST} lists and mappings stand in one another here")
 }
 
 /// Where values nest too deep: they are looked at by recursion, and what journals hold of them is read back as JSON.

@@ -1,0 +1,48 @@
+//! A workflow on a machine, as all that comes after expansion knows it.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{Group, Publish, StepFacts, build::Agreements, prepare::StepPlan};
+use crate::{Instance, Machine, Workflow, expr::Scope};
+
+/// A workflow on a machine: instances, edges, and what everybody downstream needs to know about the steps.
+#[derive(Debug)]
+pub struct Expansion {
+    /// The workflow's name.
+    pub workflow: String,
+    /// Its title by language; the name (or the only title) under `""`.
+    pub title: BTreeMap<String, String>,
+    /// The profile in force, and why.
+    pub profile: Option<(String, String)>,
+    /// Parameters in force.
+    pub params: BTreeMap<String, Value>,
+    /// The machine that it was expanded for.
+    pub machine: Machine,
+    /// Steps in the order of the file, by [`StepId`].
+    pub steps: Vec<StepFacts>,
+    /// Instances by id: a topological order; steps that could stand in either order stand as in the file, instances of a
+    /// step in the order of its matrix.
+    pub instances: Vec<Instance>,
+    /// Co-run groups, by [`GroupId`].
+    pub groups: Vec<Group>,
+    /// What is published after the run.
+    pub publish: Vec<Publish>,
+    /// The scheduling policy that the file names.
+    pub policy: Option<String>,
+    /// Sentences worth a line to people: a computed matrix is empty.
+    pub remarks: Vec<String>,
+    /// What evaluating bodies takes.
+    pub(super) late: Late,
+}
+
+/// What evaluating bodies takes; private to the expansion.
+#[derive(Debug)]
+pub(crate) struct Late {
+    pub(super) plans: Vec<StepPlan>,
+    pub(super) agreements: Agreements,
+    pub(super) base: Scope,
+    pub(super) folder: String,
+    pub(super) workflow: Workflow,
+}
