@@ -4,9 +4,7 @@ use bytesize::ByteSize;
 use flow_plugin::Error;
 use serde::{Deserialize, Deserializer};
 
-use crate::dataset::Dataset;
 use crate::model::Model;
-use crate::replica::Recipe;
 
 /// `with:` of the step.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -153,22 +151,6 @@ impl Options {
             Schedule::Constant => peak,
             Schedule::OneCycle if done < WARM_UP => cosine(peak / 25.0, peak, done / WARM_UP),
             Schedule::OneCycle => cosine(peak, peak / 1e4, ((done - WARM_UP) / (1.0 - WARM_UP)).min(1.0)),
-        }
-    }
-
-    /// What the network is and how it is trained.
-    pub(crate) fn recipe(&self, data: &Dataset) -> Recipe {
-        Recipe {
-            model: self.model,
-            classes: data.classes.len(),
-            dropout: self.dropout,
-            optimizer: self.optimizer,
-            momentum: self.momentum,
-            weight_decay: self.weight_decay,
-            precision: self.precision,
-            channels_last: self.channels_last,
-            mean: data.mean,
-            std: data.std,
         }
     }
 

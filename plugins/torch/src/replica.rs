@@ -9,9 +9,10 @@ use flow_plugin::Error;
 use tch::nn::{self, ModuleT};
 use tch::{Device, IndexOp, Kind, TchError, Tensor};
 
+use crate::dataset::Dataset;
 use crate::model::Model;
 use crate::native::{self, Autocast, Feed, Graph};
-use crate::options::{Optimizer, Precision};
+use crate::options::{Optimizer, Options, Precision};
 
 /// What a network is and how it is trained.
 #[derive(Clone, Debug)]
@@ -30,6 +31,22 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
+    /// Of a training on a dataset.
+    pub(crate) fn of(options: &Options, data: &Dataset) -> Recipe {
+        Recipe {
+            model: options.model,
+            classes: data.classes.len(),
+            dropout: options.dropout,
+            optimizer: options.optimizer,
+            momentum: options.momentum,
+            weight_decay: options.weight_decay,
+            precision: options.precision,
+            channels_last: options.channels_last,
+            mean: data.mean,
+            std: data.std,
+        }
+    }
+
     /// The first weights, by name: from the CPU's generator, so that a seed gives the same on every device.
     pub(crate) fn weights(&self) -> Weights {
         let store = nn::VarStore::new(Device::Cpu);
