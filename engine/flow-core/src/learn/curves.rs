@@ -1,6 +1,6 @@
 //! What is expected at a number of an axis, from attempts at other numbers of it.
 
-use super::{Observation, observation::median};
+use super::observation::{Observation, median};
 use crate::{
     Span,
     predict::{Curve, Fit, Predicted},

@@ -2,9 +2,9 @@
 //! decides nothing.
 
 use super::{
-    History, Observation,
     curves::{common, runs},
-    observation::{median, quietest},
+    history::History,
+    observation::{Observation, median, quietest},
 };
 use crate::{
     Instance, Outcome, Span,

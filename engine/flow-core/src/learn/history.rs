@@ -9,7 +9,7 @@ use std::{
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::{Observation, curves::Curves};
+use super::{curves::Curves, observation::Observation};
 use crate::{
     Expansion, GpuSharing, Instance, InstanceId, Outcome, StepId, StepResult,
     sched::{Estimate, Event, contention::coefficient},

@@ -16,5 +16,5 @@ pub use estimate::Prediction;
 pub use history::History;
 pub use observation::Observation;
 pub use point::points;
-pub use sharing::{Alone, Device};
+pub use sharing::{Alone, Device, of_group};
 pub use tasks::{Forecast, capacity, forecast, limits, tasks};

@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::{
-    History, Observation,
-    observation::{median, quietest},
+    history::History,
+    observation::{Observation, median, quietest},
 };
 use crate::{
-    GpuFacts, Instance, InstanceId, Outcome,
+    AttemptId, GpuFacts, GpuId, GpuSharing, Instance, InstanceId, Outcome, StepResult,
+    measure::{Companion, Other, Told, beside},
     sched::contention::{UNKNOWN_DEVICE, hoped, learned},
 };
+
+/// Who keeps less of a core busy does not wait for the CPU, however many want it.
+const HARDLY_ANY_CPU: f64 = 0.1;
 
 /// A GPU model and its price of sharing.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +46,37 @@ pub struct Alone {
     pub cores: f64,
 }
 
+/// What the members of a co-run group that shared their GPUs say of the price of that, where every member ran alone as well, which
+/// is among `all`, and the CPU was not what held them up.
+pub fn of_group<'r>(together: &[&StepResult], all: impl Iterator<Item = &'r StepResult> + Clone) -> Option<GpuSharing> {
+    let epoch = |result: &StepResult| {
+        result.metrics.get("epoch_time").map(|metric| metric.value).filter(|time| time.is_finite() && *time > 0.0)
+    };
+    let (mut busy, mut slowdown, mut cores) = (0.0, 0.0, 0.0);
+    if together.iter().any(|result| result.outcome != Outcome::Ok) {
+        return None;
+    }
+    for together in together {
+        let same = |alone: &&StepResult| {
+            alone.outcome == Outcome::Ok
+                && alone.circumstances.corunners.is_empty()
+                && (&alone.params, &alone.axes) == (&together.params, &together.axes)
+                && alone.circumstances.gpu_models == together.circumstances.gpu_models
+        };
+        let alone = all.clone().find(same)?;
+        busy += alone.usage.gpus.iter().map(|gpu| gpu.load_mean).fold(0.0, f64::max);
+        slowdown += epoch(together)? / epoch(alone)?;
+        cores += alone.usage.cpu_cores;
+    }
+    let members = together.len() as f64;
+    (cores < f64::from(together.first()?.circumstances.host_cpus)).then_some(GpuSharing {
+        busy,
+        slowdown: slowdown / members,
+        beside: Vec::new(),
+        epochs: None,
+    })
+}
+
 impl History<'_> {
     /// The price of sharing each GPU of the machine.
     pub fn devices(&self) -> Vec<Device> {
@@ -69,6 +104,54 @@ impl History<'_> {
             busy: of(|seen| seen.gpu_load)?,
             epochs: of(|seen| if seen.gpu_load > 0.0 { (seen.busy() / seen.gpu_load).min(1.0) } else { 1.0 })?,
             cores: of(|seen| seen.cpu_cores)?,
+        })
+    }
+
+    /// What an attempt that shared its GPUs, outside of a co-run group, says of the price of that: the time of its epochs beside
+    /// unchanging others over that of its epochs alone.
+    pub fn sharing(
+        &self,
+        of: InstanceId,
+        gpus: &[GpuId],
+        told: &Told,
+        company: &BTreeMap<AttemptId, Companion>,
+        result: &StepResult,
+    ) -> Option<GpuSharing> {
+        let (seen, instances) = (&result.circumstances, &self.expansion.instances);
+        let instance = &instances[of.index()];
+        let shared = company.values().any(|other| !other.gpus.is_empty());
+        if !shared || instance.corun.is_some() || result.outcome != Outcome::Ok {
+            return None;
+        }
+        let model = seen.gpu_models.first()?;
+        let alone = |id: InstanceId| self.alone(&instances[id.index()], model);
+        let own = alone(of).filter(|own| own.epoch_s > 0.0)?;
+        // Others than flow's may have been in the way as well.
+        if !seen.strangers.is_empty() || seen.short_of_cpu() && own.cores > HARDLY_ANY_CPU {
+            return None;
+        }
+        let other = |(&who, other): (&AttemptId, &Companion)| Other {
+            who,
+            there: other.there,
+            at_work: other.at_work,
+            shares: !other.gpus.is_empty(),
+            cores: alone(other.instance)
+                .map_or(f64::from(instances[other.instance.index()].request.cpus), |alone| alone.cores),
+        };
+        let others: Vec<Other<AttemptId>> = company.iter().map(other).collect();
+        let found = beside(&told.timed(), &others, f64::from(seen.host_cpus) - own.cores)?;
+        let company: Option<Vec<(&Companion, Alone)>> =
+            found.who.iter().map(|id| Some((&company[id], alone(company[id].instance)?))).collect();
+        let company = company?;
+        let busy_on = |gpu: &GpuId| {
+            let there = company.iter().filter(|(other, _)| other.gpus.contains(gpu));
+            own.busy + there.map(|(_, alone)| alone.busy).sum::<f64>()
+        };
+        Some(GpuSharing {
+            busy: gpus.iter().map(busy_on).fold(0.0, f64::max),
+            slowdown: found.took / own.epoch_s,
+            beside: company.iter().map(|(other, _)| instances[other.instance.index()].label.to_string()).collect(),
+            epochs: Some(found.epochs),
         })
     }
 

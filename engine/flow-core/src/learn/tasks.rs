@@ -1,6 +1,6 @@
 //! What a run hands to the scheduler: tasks with what history says of each, what there is, what sharing costs. Chooses nothing.
 
-use super::History;
+use super::history::History;
 use crate::{
     GpuFacts, Instance, InstanceId, Machine, Outcome, Time, Uses,
     plan::{Plan, State},

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::{company::Epoch, windows::Window};
 use crate::{Metric, Series};
 
 /// One number, as a message or a line of output told it.
@@ -100,6 +101,28 @@ impl Told {
     pub fn units<'a>(&self, metrics: impl Iterator<Item = &'a String>) -> BTreeMap<String, String> {
         let unit = |name: &String| Some((name.clone(), self.metrics.get(name)?.unit.clone()));
         metrics.filter_map(unit).filter(|(_, unit)| !unit.is_empty()).collect()
+    }
+
+    /// Its epochs with their times, where these are known; how long each took is as the program counts, if it does.
+    pub fn timed(&self) -> Vec<Epoch> {
+        let took = |epoch| self.metrics.get("epoch_time")?.epochs.get(&epoch).copied();
+        let epoch = |&(epoch, began, ended): &(u32, f64, f64)| {
+            let took = took(epoch).filter(|took| took.is_finite() && *took > 0.0);
+            Epoch { began, ended, took: took.unwrap_or(ended - began) }
+        };
+        if self.at_once { Vec::new() } else { self.epochs.iter().map(epoch).collect() }
+    }
+
+    /// When it does what it is known for, as far as it told: from the end of its first epoch, which warms up, to the end of its
+    /// last; still, if it has not `ended`.
+    pub fn at_work(&self, ended: bool) -> Option<Window> {
+        match (&*self.epochs, ended) {
+            _ if self.at_once => None,
+            ([], _) => None,
+            (&[(_, begin, end)], true) => Some((begin, end)),
+            ([first, ..], false) => Some((first.2, f64::INFINITY)),
+            ([first, .., last], true) => Some((first.2, last.2)),
+        }
     }
 
     /// The epoch that warms up: the first that was told, whatever its number.
@@ -248,6 +271,14 @@ mod tests {
         let g = gather(&told, 0.0, 1e6, None);
         assert_eq!((g.series.epoch_times.len(), g.series.epochs["loss"].len()), (MOST_EPOCHS, MOST_EPOCHS));
         assert_eq!(g.metrics["loss"].value, MOST_EPOCHS as f64, "the last is the last");
+    }
+
+    #[test]
+    fn work_is_between_the_first_epoch_and_the_last() {
+        let all = told(&[(1, 1.0, 3.0), (2, 3.0, 4.0), (3, 4.0, 5.0)]);
+        assert_eq!((all.at_work(true), all.at_work(false)), (Some((3.0, 5.0)), Some((3.0, f64::INFINITY))));
+        assert_eq!(told(&[(1, 1.0, 3.0)]).at_work(true), Some((1.0, 3.0)));
+        assert_eq!((Told::default().at_work(true), Told { at_once: true, ..all }.at_work(true)), (None, None));
     }
 
     #[test]

@@ -1,12 +1,14 @@
-//! From what was seen of an attempt to the numbers of its result: which epochs count, and what it used while they lasted. Looks
-//! and epochs come with their times, so that what counts can be decided when all is known. Knows neither processes nor cards,
-//! and asks no clock.
+//! From what was seen of an attempt to the numbers of its result: which epochs count, what it used while they lasted, and who ran
+//! beside it. Looks and epochs come with their times, so that what counts can be decided when all is known. Knows neither
+//! processes nor cards, and asks no clock.
 
+mod company;
 mod epochs;
 mod gpus;
 mod host;
 mod windows;
 
+pub use company::{Beside, Companion, Company, Epoch, Other, beside};
 pub use epochs::{Gathered, MOST_EPOCHS, Row, Told, gather};
 pub use gpus::{GpuFigures, GpuLook, GpuSamples};
 pub use host::{HostLoad, HostSamples, Used};

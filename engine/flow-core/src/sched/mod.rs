@@ -27,7 +27,6 @@
 mod admit;
 mod api;
 mod check;
-pub mod company;
 pub mod contention;
 mod demand;
 mod explain;

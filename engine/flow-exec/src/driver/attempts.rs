@@ -1,6 +1,6 @@
 //! Attempts as processes: filling and starting, the barrier, the end, and what a program says in between. Decides nothing.
 
-use std::{collections::BTreeMap, fs, io, path::PathBuf, time::Duration};
+use std::{fs, io, path::PathBuf, time::Duration};
 
 use flow_core::{
     AttemptId, Body, CorunWindow, Digest, GroupId, InstanceId, Outcome, Render, RunEvent, Span, StepResult,
@@ -117,7 +117,7 @@ impl Live<'_> {
         if let Some(text) = launch.barrier.take() {
             self.say(RunEvent::Notice { instance: Some(id), text });
         }
-        let mut running = Attempt {
+        let running = Attempt {
             instance: id,
             listener,
             folder,
@@ -128,20 +128,20 @@ impl Live<'_> {
             announces: launch.announces,
             linked: std::mem::take(&mut launch.linked),
             circumstances,
-            company: BTreeMap::new(),
             began,
             killed: None,
             fraction: None,
             text: String::new(),
         };
         if process {
-            self.join_others(attempt, &mut running);
+            self.company.join(attempt, id, &running.placement.gpus, running.began);
         }
         if let Some(corun) = &instance.corun {
             self.windows.insert(corun.group, Window::default());
         }
         if running.placement.trial {
-            self.say(RunEvent::Notice { instance: Some(id), text: self.trial(&running) });
+            let (_, others) = self.labels(self.company.of(attempt));
+            self.say(RunEvent::Notice { instance: Some(id), text: self.trial(&running, &others) });
         }
         self.attempts.insert(attempt, running);
         Ok(launch)
@@ -191,7 +191,7 @@ impl Live<'_> {
             }
             keeper::Event::SpawnFailed { attempt, reason } => {
                 if let Some(running) = self.attempts.remove(&attempt) {
-                    self.leave_others(attempt, &running, clock::unix_seconds());
+                    self.company.leave(attempt, clock::unix_seconds(), None);
                     self.not_started(running.instance, attempt, reason);
                 }
             }
@@ -289,8 +289,12 @@ impl Live<'_> {
                 closed_by: window.closed_by.clone(),
             })
         });
-        self.leave_others(attempt, &running, exit.ended_at);
-        (running.circumstances.corunners, running.circumstances.neighbours) = self.company(&running);
+        let mut company = self.company.leave(attempt, exit.ended_at, running.listener.told.at_work(true));
+        for (other, companion) in &mut company {
+            companion.at_work =
+                self.attempts.get(other).map_or(companion.at_work, |runs| runs.listener.told.at_work(false));
+        }
+        (running.circumstances.corunners, running.circumstances.neighbours) = self.labels(company.values());
         let fingerprint = self.decided.get(&running.instance).map_or(Digest([0; 32]), |decided| decided.fingerprint);
         let (samples, cost) = self.hands.as_ref().map(|hands| hands.sampler.untrack(attempt)).unwrap_or_default();
         let (gpus, gpu_cost) = self.cards.untrack(attempt);
@@ -378,7 +382,8 @@ impl Live<'_> {
                 self.say(RunEvent::Notice { instance: Some(running.instance), text });
             }
         }
-        result.circumstances.sharing = self.told_of_sharing(&running, &result);
+        let (gpus, told) = (&running.placement.gpus, &running.listener.told);
+        result.circumstances.sharing = self.history.sharing(running.instance, gpus, told, &company, &result);
         let (outcome, spoiled) = (result.outcome, !result.spoiled.is_empty());
         self.say_ended(running.instance, attempt, outcome, result.message.clone());
         for text in &result.spoiled {

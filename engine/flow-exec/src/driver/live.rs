@@ -16,6 +16,7 @@ use flow_core::{
     RunEvent, RunId, Settled, Span, StepResult, Time,
     fingerprint::Parts,
     learn::History,
+    measure::Company,
     plan::Force,
     sched::{Action, Capacity, Event, Placement, Scheduler},
 };
@@ -29,7 +30,6 @@ use super::{
     Session, Update,
     cancel::Cancel,
     cards::Cards,
-    company::Companion,
     leftovers::Leftovers,
     start,
     told::Listener,
@@ -86,8 +86,6 @@ pub(super) struct Attempt {
     pub(super) linked: Vec<(String, Artifact)>,
     pub(super) listener: Listener,
     pub(super) circumstances: Circumstances,
-    /// Who else ran meanwhile.
-    pub(super) company: BTreeMap<AttemptId, Companion>,
     pub(super) began: f64,
     pub(super) killed: Option<Outcome>,
     pub(super) fraction: Option<f64>,
@@ -120,6 +118,7 @@ pub(crate) struct Live<'a> {
     pub(crate) inputs: &'a mut Inputs,
     pub(crate) known: Known,
     pub(super) history: History<'a>,
+    pub(super) company: Company,
     pub(crate) counts: BTreeMap<String, u32>,
     /// Outcomes that are failures have happened.
     pub(crate) failed: bool,
@@ -208,6 +207,7 @@ impl<'a> Live<'a> {
             inputs: from.inputs,
             known: from.known,
             history: from.history,
+            company: Company::default(),
             counts: BTreeMap::new(),
             failed: false,
             interrupted: false,

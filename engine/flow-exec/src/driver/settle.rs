@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::{
-    AttemptId, CorunGpus, GpuSharing, InstanceId, Outcome, RunEvent, Settled, StepResult,
+    AttemptId, CorunGpus, GpuSharing, InstanceId, Outcome, RunEvent, Settled, StepResult, learn,
     plan::{Decision, decide, standing_for, unfit, without_attempt},
     sched::{Answer, Event},
     why::sentence,
@@ -174,8 +174,7 @@ impl Live<'_> {
         self.queue.extend(self.history.learn(instance, result, &self.want_gpus));
     }
 
-    /// What a member of a group that shared its GPUs says of the price of that, where every member ran alone as well and the
-    /// CPU was not what held them up.
+    /// What a member of a group that shared its GPUs says of the price of that.
     fn group_sharing(&self, instance: InstanceId, result: &StepResult) -> Option<GpuSharing> {
         let expansion = &self.session.expansion;
         let corun = expansion.instances[instance.index()].corun.as_ref().filter(|c| c.gpus == CorunGpus::Shared)?;
@@ -184,29 +183,8 @@ impl Live<'_> {
             let ended = || self.ended.values().find(|other| *other.label == *expansion.instances[id.index()].label);
             if id == instance { Some(result) } else { self.known.result(id).or_else(ended) }
         };
-        let epoch = |result: &StepResult| {
-            result.metrics.get("epoch_time").map(|metric| metric.value).filter(|time| time.is_finite() && *time > 0.0)
-        };
-        let (mut busy, mut slowdown, mut cores) = (0.0, 0.0, 0.0);
-        for &member in members {
-            let together = result_of(member).filter(|result| result.outcome == Outcome::Ok)?;
-            let same = |alone: &&StepResult| {
-                alone.outcome == Outcome::Ok
-                    && alone.circumstances.corunners.is_empty()
-                    && (&alone.params, &alone.axes) == (&together.params, &together.axes)
-                    && alone.circumstances.gpu_models == together.circumstances.gpu_models
-            };
-            let alone = self.known.0.iter().flatten().find(same)?;
-            busy += alone.usage.gpus.iter().map(|gpu| gpu.load_mean).fold(0.0, f64::max);
-            slowdown += epoch(together)? / epoch(alone)? / members.len() as f64;
-            cores += alone.usage.cpu_cores;
-        }
-        (cores < f64::from(result.circumstances.host_cpus)).then_some(GpuSharing {
-            busy,
-            slowdown,
-            beside: Vec::new(),
-            epochs: None,
-        })
+        let together: Option<Vec<&StepResult>> = members.iter().map(|&member| result_of(member)).collect();
+        learn::of_group(&together?, self.known.0.iter().flatten())
     }
 
     pub(super) fn discard(&mut self, instance: InstanceId, attempt: AttemptId) {

@@ -1,7 +1,7 @@
 //! What sharing a GPU costs is found out, and counts from then on.
 
 use super::dsl::case;
-use crate::sched::company::{self, Epoch, Other};
+use crate::measure::{Epoch, Other, beside};
 use crate::sched::contention::{Host, Load, UNKNOWN_DEVICE, coefficient, hoped, learned, speeds};
 use crate::sched::*;
 use crate::*;
@@ -173,17 +173,14 @@ fn run(trainings: u32, truth: f64, seen: &mut Vec<f64>) -> f64 {
                 }
                 Action::Record { instance, attempt } => {
                     queue.push(Event::Recorded { instance });
-                    let work = |t: &Training| {
-                        let marks: Vec<_> = t.marks.iter().map(|m| (m.began, m.ended)).collect();
-                        company::at_work(&marks, t.there.1 < f64::INFINITY)
-                    };
+                    let work = |t: &Training| Some((t.marks.first()?.ended, t.there.1));
                     let others: Vec<Other<AttemptId>> = all
                         .iter()
                         .filter(|t| t.attempt != attempt)
                         .map(|t| Other { who: t.attempt, there: t.there, at_work: work(t), shares: true, cores: 0.5 })
                         .collect();
                     let own = all.iter().find(|t| t.attempt == attempt).unwrap();
-                    if let Some(beside) = company::beside(&own.marks, &others, 63.5) {
+                    if let Some(beside) = beside(&own.marks, &others, 63.5) {
                         seen.extend(coefficient(BUSY * (1 + beside.who.len()) as f64, beside.took / 10.0));
                         let (devices, trial) = prices(seen);
                         queue.push(Event::Priced { devices, trial });

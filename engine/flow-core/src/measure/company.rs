@@ -1,7 +1,61 @@
-//! What an attempt in company says of the price of sharing a GPU: its epochs beside unchanging others, to be compared with its
-//! epochs alone. Pure arithmetic over marks in time; knows neither processes nor history, and predicts nothing.
+//! Who ran beside whom, from when to when, and which epochs of an attempt lie wholly beside unchanging others: these are to be
+//! compared with its epochs alone. Arithmetic over marks in time; predicts nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use super::windows::Window;
+use crate::{AttemptId, GpuId, InstanceId};
+
+/// Everybody who runs, and who ran beside each of them.
+#[derive(Clone, Debug, Default)]
+pub struct Company(BTreeMap<AttemptId, Member>);
+
+#[derive(Clone, Debug)]
+struct Member {
+    instance: InstanceId,
+    gpus: Vec<GpuId>,
+    others: BTreeMap<AttemptId, Companion>,
+}
+
+/// Another attempt that ran meanwhile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Companion {
+    /// Whose.
+    pub instance: InstanceId,
+    /// From when to when both were there; without an end while both are.
+    pub there: Window,
+    /// From when to when it did what it is known for ([`super::Told::at_work`]), as far as that is known.
+    pub at_work: Option<Window>,
+    /// GPUs that both were on.
+    pub gpus: Vec<GpuId>,
+}
+
+impl Company {
+    /// An attempt begins: all who run are in its company, and it in theirs.
+    pub fn join(&mut self, attempt: AttemptId, instance: InstanceId, gpus: &[GpuId], at: f64) {
+        let mut others = BTreeMap::new();
+        for (&id, other) in &mut self.0 {
+            let both: Vec<GpuId> = gpus.iter().filter(|gpu| other.gpus.contains(gpu)).copied().collect();
+            let companion = |instance, gpus| Companion { instance, there: (at, f64::INFINITY), at_work: None, gpus };
+            others.insert(id, companion(other.instance, both.clone()));
+            other.others.insert(attempt, companion(instance, both));
+        }
+        self.0.insert(attempt, Member { instance, gpus: gpus.to_vec(), others });
+    }
+
+    /// An attempt has ended, and was at work from when to when. Returns who ran beside it.
+    pub fn leave(&mut self, attempt: AttemptId, at: f64, at_work: Option<Window>) -> BTreeMap<AttemptId, Companion> {
+        for companion in self.0.values_mut().filter_map(|other| other.others.get_mut(&attempt)) {
+            (companion.there.1, companion.at_work) = (at, at_work);
+        }
+        self.0.remove(&attempt).map(|member| member.others).unwrap_or_default()
+    }
+
+    /// Who ran beside one that still runs.
+    pub fn of(&self, attempt: AttemptId) -> impl Iterator<Item = &Companion> + Clone {
+        self.0.get(&attempt).into_iter().flat_map(|member| member.others.values())
+    }
+}
 
 /// An epoch; seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,7 +75,7 @@ pub struct Other<Id> {
     pub who: Id,
     /// From when to when it was there; seconds.
     pub there: (f64, f64),
-    /// From when to when it did what it is known for ([`at_work`]); `None`: nobody can tell.
+    /// From when to when it did what it is known for ([`super::Told::at_work`]); `None`: nobody can tell.
     pub at_work: Option<(f64, f64)>,
     /// It was on one of the same GPUs.
     pub shares: bool,
@@ -38,17 +92,6 @@ pub struct Beside<Id> {
     pub epochs: u32,
     /// Seconds that one took, in the mean.
     pub took: f64,
-}
-
-/// When an attempt does what it is known for: from the end of its first epoch, which warms up, to the end of its last; still,
-/// if it has not `ended`. Its epochs are begins and ends.
-pub fn at_work(epochs: &[(f64, f64)], ended: bool) -> Option<(f64, f64)> {
-    match (epochs, ended) {
-        ([], _) => None,
-        ([only], true) => Some(*only),
-        ([first, ..], false) => Some((first.1, f64::INFINITY)),
-        ([first, .., last], true) => Some((first.1, last.1)),
-    }
 }
 
 /// The epochs of an attempt that tell what its company cost it; of several companies, those beside the one with most.
@@ -143,10 +186,20 @@ mod tests {
     }
 
     #[test]
-    fn work_is_between_the_first_epoch_and_the_last() {
-        let epochs = [(1.0, 3.0), (3.0, 4.0), (4.0, 5.0)];
-        assert_eq!(at_work(&epochs, true), Some((3.0, 5.0)));
-        assert_eq!(at_work(&epochs, false), Some((3.0, f64::INFINITY)));
-        assert_eq!((at_work(&epochs[..1], true), at_work(&[], true)), (Some((1.0, 3.0)), None));
+    fn who_was_there_at_any_time_is_company() {
+        let (mut company, gpu) = (Company::default(), [GpuId(0)]);
+        company.join(AttemptId(0), InstanceId(0), &[GpuId(0), GpuId(1)], 1.0);
+        company.join(AttemptId(1), InstanceId(1), &gpu, 2.0);
+        assert!(company.leave(AttemptId(1), 3.0, Some((2.5, 3.0))).contains_key(&AttemptId(0)));
+        company.join(AttemptId(2), InstanceId(2), &[], 4.0);
+        let one =
+            Companion { instance: InstanceId(1), there: (2.0, 3.0), at_work: Some((2.5, 3.0)), gpus: gpu.to_vec() };
+        let two = Companion { instance: InstanceId(2), there: (4.0, f64::INFINITY), at_work: None, gpus: vec![] };
+        assert_eq!(company.of(AttemptId(0)).collect::<Vec<_>>(), [&one, &two]);
+        assert_eq!(
+            company.leave(AttemptId(2), 5.0, None).len(),
+            1,
+            "who had left is not in the company of who came later"
+        );
     }
 }
