@@ -230,6 +230,34 @@ fn pure_crates_are_pure() {
     }
 }
 
+/// The rooms of the core go one way too: which modules take nothing from which.
+const ROOMS: &[(&[&str], &[&str])] = &[
+    (&["expr", "spec", "expand"], &["fingerprint", "why", "measure", "learn", "predict"]),
+    (&["sched", "measure", "predict"], &["expr", "spec", "expand", "fingerprint", "plan", "why", "learn"]),
+    (&["fingerprint", "plan", "why"], &["sched", "measure", "learn", "predict"]),
+];
+
+#[test]
+fn rooms_of_the_core_go_one_way() {
+    let of_core = |source: &&Source| source.path.starts_with("engine/flow-core/src/");
+    let modules = shipped().filter(of_core).map(|source| {
+        let path = source.path.trim_start_matches("engine/flow-core/src/");
+        (circles::module(path), &source.code)
+    });
+    let imports = circles::imports(&modules.collect());
+    let mut guilty = Vec::new();
+    for (rooms, others) in ROOMS {
+        let is_in =
+            |file: &circles::Path, rooms: &[&str]| file.first().is_some_and(|room| rooms.contains(&room.as_str()));
+        for (from, to) in imports.iter().filter(|(from, _)| is_in(from, rooms)) {
+            let wrong = to.iter().filter(|(to, _)| is_in(to, others));
+            guilty
+                .extend(wrong.map(|(to, names)| format!("{} takes {names:?} from {}", from.join("::"), to.join("::"))));
+        }
+    }
+    assert!(guilty.is_empty(), "{}", guilty.join("\n"));
+}
+
 /// Where files still import each other in a circle. Shrinks.
 const CIRCLES: &[&str] = &["engine/flow-exec/src/driver/"];
 
