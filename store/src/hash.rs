@@ -14,14 +14,13 @@ use std::{
     num::NonZero,
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Component, Path, PathBuf},
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::LazyLock,
     thread,
 };
 
 use flow_core::{ArtifactKind, Digest};
+use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
+use walkdir::{DirEntry, WalkDir};
 
 use crate::{Entry, EntryKind, Manifest, Result, StoreError};
 
@@ -57,50 +56,46 @@ pub(crate) enum FoundKind {
 
 /// Everything in a folder, itself first, in order of path.
 pub(crate) fn walk(root: &Path, links: Links) -> Result<Vec<Found>> {
-    let meta = fs::metadata(root).map_err(StoreError::io("read", root))?;
-    let mut found = vec![Found { path: PathBuf::new(), kind: FoundKind::Folder, meta }];
-    // Folders to be read: path, and for links the real folders above, against loops.
-    let mut open: Vec<(PathBuf, Vec<(u64, u64)>)> = vec![(PathBuf::new(), vec![identity(&found[0].meta)])];
-    while let Some((folder, above)) = open.pop() {
-        let here = root.join(&folder);
-        for entry in fs::read_dir(&here).map_err(StoreError::io("read", &here))? {
-            let entry = entry.map_err(StoreError::io("read", &here))?;
-            let name = entry.file_name();
-            // What Python leaves beside a script that is imported would change the script's digest.
-            if links == Links::Follow && name == "__pycache__" {
-                continue;
-            }
-            let path = folder.join(name);
-            let whole = entry.path();
-            let mut meta = entry.metadata().map_err(StoreError::io("read", &whole))?;
-            if meta.is_symlink() && links == Links::Follow {
-                meta = fs::metadata(&whole).map_err(StoreError::io("follow the link", &whole))?;
-            }
-            let kind = if meta.is_dir() {
-                let me = identity(&meta);
-                if above.contains(&me) {
-                    return Err(not_an_artifact(&whole, "it leads back to a folder above it"));
-                }
-                let mut above = above.clone();
-                above.push(me);
-                open.push((path.clone(), above));
-                FoundKind::Folder
-            } else if meta.is_file() {
-                FoundKind::File
-            } else if meta.is_symlink() {
-                FoundKind::Link(inner_link(&whole, &path)?)
-            } else {
-                return Err(special(&whole, &meta));
-            };
-            found.push(Found { path, kind, meta });
-        }
+    let follow = links == Links::Follow;
+    let mut found = Vec::new();
+    // What Python leaves beside a script that is imported would change the script's digest.
+    let counts = |entry: &DirEntry| entry.depth() == 0 || !follow || entry.file_name() != "__pycache__";
+    for entry in WalkDir::new(root).follow_links(follow).into_iter().filter_entry(counts) {
+        let entry = entry.map_err(|e| unreadable(root, e))?;
+        let whole = entry.path();
+        // The folder itself may be reached by a link.
+        let meta = if entry.depth() == 0 { fs::metadata(whole) } else { entry.metadata().map_err(cause) };
+        let meta = meta.map_err(StoreError::io("read", whole))?;
+        let path = whole.strip_prefix(root).unwrap_or(whole).to_owned();
+        let kind = if meta.is_dir() {
+            FoundKind::Folder
+        } else if meta.is_file() {
+            FoundKind::File
+        } else if meta.is_symlink() {
+            FoundKind::Link(inner_link(whole, &path)?)
+        } else {
+            return Err(special(whole, &meta));
+        };
+        found.push(Found { path, kind, meta });
     }
     found.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
     Ok(found)
 }
 
-fn identity(meta: &Metadata) -> (u64, u64) {
-    (meta.dev(), meta.ino())
+fn unreadable(root: &Path, error: walkdir::Error) -> StoreError {
+    let path = error.path().unwrap_or(root).to_owned();
+    match error.loop_ancestor() {
+        Some(_) => not_an_artifact(&path, "it leads back to a folder above it"),
+        None => {
+            let what = if path.is_symlink() { "follow the link" } else { "read" };
+            StoreError::io(what, path)(cause(error))
+        }
+    }
+}
+
+/// The system's own words.
+fn cause(error: walkdir::Error) -> io::Error {
+    error.into_io_error().unwrap_or_else(|| io::ErrorKind::Other.into())
 }
 
 /// The target of a link that stays inside of the folder it is in.
@@ -174,32 +169,19 @@ pub(crate) fn in_parallel<T: Sync, R: Send>(
     bytes: u64,
     work: impl Fn(&T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(8);
-    if threads == 1 || items.len() < 2 || (items.len() < WORTH_THREADS && bytes < WORTH_THREADS_BYTES) {
-        return items.iter().map(work).collect();
-    }
-    let at_once = if items.len() < WORTH_THREADS { 1 } else { 16 };
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<R>)>> = Mutex::default();
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                let mut mine = Vec::new();
-                loop {
-                    let begin = next.fetch_add(at_once, Ordering::Relaxed);
-                    let Some(chunk) = items.get(begin..(begin + at_once).min(items.len())) else { break };
-                    if chunk.is_empty() {
-                        break;
-                    }
-                    mine.extend(chunk.iter().enumerate().map(|(i, item)| (begin + i, work(item))));
-                }
-                done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend(mine);
-            });
-        }
+    /// Disks give no more to more threads. None where the system gives no threads.
+    static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
+        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(8);
+        ThreadPoolBuilder::new().num_threads(threads).build().ok()
     });
-    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, result)| result).collect()
+    let worth = items.len() >= 2 && (items.len() >= WORTH_THREADS || bytes >= WORTH_THREADS_BYTES);
+    match worth.then(|| POOL.as_ref()).flatten() {
+        Some(pool) => {
+            let done: Vec<Result<R>> = pool.install(|| items.par_iter().map(&work).collect());
+            done.into_iter().collect()
+        }
+        None => items.iter().map(work).collect(),
+    }
 }
 
 /// The digest of everything in a folder, names and sizes only.
