@@ -10,7 +10,6 @@ use crate::{
     dir::read_format, lock::Held,
 };
 
-/// This flow.
 const FLOW: &str = env!("CARGO_PKG_VERSION");
 
 /// What `flow doctor` found and did.

@@ -33,7 +33,6 @@ pub struct Keep {
 pub struct Freed {
     /// Runs of which nothing is left.
     pub runs: usize,
-    /// Results.
     pub results: usize,
     /// Artifacts, and lists of input folders.
     pub objects: usize,

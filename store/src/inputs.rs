@@ -28,7 +28,6 @@ pub struct Tree {
     pub kind: ArtifactKind,
     /// Files in it; 1 for a file.
     pub files: u64,
-    /// Their bytes.
     pub bytes: u64,
 }
 

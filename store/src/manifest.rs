@@ -34,9 +34,7 @@ pub struct Entry {
 pub enum EntryKind {
     /// A folder, empty or not.
     Folder,
-    /// A file.
     File {
-        /// Its digest.
         digest: Digest,
         /// Its length.
         bytes: u64,

@@ -35,7 +35,6 @@ pub enum Standing {
 }
 
 impl ProcessIdentity {
-    /// This process.
     pub fn own() -> ProcessIdentity {
         ProcessIdentity::of(process::id()).unwrap_or_else(|| ProcessIdentity {
             pid: process::id(),
@@ -115,7 +114,6 @@ fn look(pid: u32) -> io::Result<Look> {
 /// Who holds a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// Its process.
     #[serde(flatten)]
     pub process: ProcessIdentity,
     /// What it does: `flow run workflows/feb08.yaml`.

@@ -35,7 +35,6 @@ pub trait Results {
 /// The last fingerprint of an instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Last {
-    /// The fingerprint.
     pub fingerprint: Digest,
     /// The parts it was made of, for `flow why`.
     pub parts: Value,

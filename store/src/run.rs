@@ -333,7 +333,6 @@ fn parse(path: &Path, line: &[u8]) -> Result<Option<JournalLine>> {
 /// store's lock tells: [`StoreDir::holder`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// The run.
     pub run: RunId,
     /// The workflow's name.
     pub workflow: String,
@@ -363,11 +362,8 @@ pub struct Status {
 /// A running attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Running {
-    /// The instance.
     pub instance: InstanceId,
-    /// Its label.
     pub label: String,
-    /// The attempt.
     pub attempt: AttemptId,
     /// When it began, milliseconds since 1970.
     pub started_at: u64,
@@ -380,14 +376,12 @@ pub struct Running {
     /// UUIDs of its GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<String>,
-    /// Its CPUs.
     pub cpus: u32,
 }
 
 /// A waiting instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Waiting {
-    /// Its label.
     pub label: String,
     /// For what, in words.
     pub reason: String,

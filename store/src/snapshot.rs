@@ -41,7 +41,6 @@ struct Object {
 pub struct Rested<'a> {
     /// The digest of everything else that decides the plan: the workflow's text, parameters, plugins, machine, flow's version.
     pub key: Digest,
-    /// The run.
     pub run: &'a RunId,
     /// Artifacts of its results.
     pub objects: &'a [Artifact],

@@ -81,7 +81,6 @@ struct FileStamp {
 pub(crate) enum Counts {
     /// Its content, which had this digest.
     Content([u8; 32]),
-    /// Its length.
     Length,
     /// Its content, which nobody asked for.
     Unread,

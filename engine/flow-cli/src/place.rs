@@ -16,7 +16,6 @@ use crate::screen::View;
 pub(crate) struct Place {
     /// Files and folders.
     pub(crate) workspace: Workspace,
-    /// The store.
     pub(crate) store: StoreDir,
     /// The workflow that was named, as journals name it.
     file: Option<String>,

@@ -128,7 +128,6 @@ enum State {
 }
 
 impl Program {
-    /// With the colours.
     pub(crate) fn with_colours() -> Self {
         Program { colours: true, ..Program::default() }
     }

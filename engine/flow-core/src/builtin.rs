@@ -88,7 +88,6 @@ pub struct PublishJob {
     pub report: Option<String>,
 }
 
-/// What is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublishWhat {
     /// `to:`, the whole report.

@@ -20,13 +20,11 @@ pub struct Catalogue {
 /// One plugin, as its `plugin.yaml` and its content tell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PluginFacts {
-    /// Its version.
     pub version: String,
     /// The digest of its declared content. Part of every fingerprint of its steps.
     pub digest: Digest,
     /// The protocol that the engine speaks with it. Part of the fingerprint as well.
     pub protocol: u32,
-    /// Its steps.
     pub steps: BTreeMap<String, Provided>,
 }
 

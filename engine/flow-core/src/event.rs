@@ -41,16 +41,13 @@ pub enum RunEvent {
         instance: InstanceId,
         /// `solo[version=v7,batch=16]`.
         label: String,
-        /// Its step.
         step: String,
         /// What the plan says at the start.
         plan: Planned,
     },
     /// A result was reused.
     Cached {
-        /// The instance.
         instance: InstanceId,
-        /// Its fingerprint.
         fingerprint: Digest,
         /// How it had ended.
         outcome: Outcome,
@@ -59,9 +56,7 @@ pub enum RunEvent {
     },
     /// An attempt was started.
     Started {
-        /// The instance.
         instance: InstanceId,
-        /// The attempt.
         attempt: AttemptId,
         /// Its folder, relative to the store.
         folder: String,
@@ -69,14 +64,10 @@ pub enum RunEvent {
         reason: String,
         /// UUIDs of its GPUs.
         gpus: Vec<String>,
-        /// Its CPUs.
         cpus: u32,
     },
     /// It waits at the barrier of its group.
-    Ready {
-        /// The attempt.
-        attempt: AttemptId,
-    },
+    Ready { attempt: AttemptId },
     /// The barrier of a group was released.
     Released {
         /// Its members' attempts.
@@ -86,7 +77,6 @@ pub enum RunEvent {
     },
     /// An epoch ended.
     Epoch {
-        /// The attempt.
         attempt: AttemptId,
         /// Counted from 1.
         epoch: u32,
@@ -99,9 +89,7 @@ pub enum RunEvent {
     },
     /// An attempt ended.
     Ended {
-        /// The instance.
         instance: InstanceId,
-        /// The attempt.
         attempt: AttemptId,
         /// How.
         outcome: Outcome,
@@ -111,16 +99,13 @@ pub enum RunEvent {
     },
     /// An instance is settled and its result in the store. The journal alone rebuilds the database from these.
     Recorded {
-        /// The instance.
         instance: InstanceId,
-        /// The result.
         result: Box<StepResult>,
         /// The parts of its fingerprint, for `flow why`.
         parts: Value,
     },
     /// An instance is settled without a result in the store.
     Settled {
-        /// The instance.
         instance: InstanceId,
         /// `skipped`, `cancelled`, `does_not_fit`, `failed`.
         outcome: Outcome,
@@ -185,7 +170,6 @@ pub enum Planned {
 pub struct RunStart {
     /// [`JOURNAL_FORMAT`].
     pub format: u32,
-    /// The run.
     pub run: RunId,
     /// Version of flow.
     pub flow: String,
@@ -201,7 +185,6 @@ pub struct RunStart {
     /// `--set` as given, for `flow diff`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
-    /// Policy.
     pub policy: String,
     /// Where it ran.
     pub machine: Machine,

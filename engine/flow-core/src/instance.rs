@@ -65,7 +65,6 @@ impl Instance {
 /// An edge to an instance that must be settled first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Need {
-    /// The instance.
     pub on: InstanceId,
     /// It is read as a member of a list: with `-k` its failure does not block.
     pub list: bool,
@@ -170,9 +169,7 @@ pub enum Body {
     Command(String),
     /// A step of a plugin.
     Plugin {
-        /// The plugin.
         plugin: String,
-        /// Its step.
         step: String,
         /// Parameters, with the schema's defaults filled in.
         with: Map<String, Value>,

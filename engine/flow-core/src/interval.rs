@@ -5,7 +5,6 @@ use serde::Serialize;
 /// A mean with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Interval {
-    /// The mean.
     pub mean: f64,
     /// Half the width of its confidence interval, by Student's t; none of one value, which says nothing of it.
     pub half: Option<f64>,

@@ -24,7 +24,6 @@ pub struct Machine {
     pub fake_gpus: bool,
 }
 
-/// One GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GpuFacts {
     /// NVML's UUID.

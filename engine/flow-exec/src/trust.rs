@@ -53,7 +53,6 @@ pub(crate) struct Trust<L = System> {
 }
 
 impl Trust {
-    /// Of this process.
     pub(crate) fn of_process() -> Trust {
         let me = geteuid().as_raw();
         let caller = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());

@@ -22,6 +22,7 @@
 //! failed, and so has one that exits with 0 without an outcome. After `out_of_memory` or `failed` it exits with 1.
 //!
 //! `tests/frozen/` holds each message, the request and the exit record as JSON, for authors in other languages.
+#![warn(missing_docs)]
 
 mod message;
 mod request;

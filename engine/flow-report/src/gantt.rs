@@ -44,7 +44,6 @@ pub struct Gantt {
 /// Somebody on a lane.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bar {
-    /// The lane.
     pub lane: usize,
     /// What it is: one colour.
     pub kind: String,

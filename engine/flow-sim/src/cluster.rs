@@ -5,7 +5,6 @@ use flow_core::sched::{Capacity, GpuState, Placer};
 /// Nodes with equally many GPUs each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// Nodes.
     pub nodes: u32,
     /// GPUs of each.
     pub gpus: u32,

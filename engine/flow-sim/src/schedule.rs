@@ -17,7 +17,6 @@ pub struct Schedule {
 /// One attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ran {
-    /// Its instance.
     pub instance: InstanceId,
     /// Its identity.
     pub attempt: AttemptId,
@@ -45,11 +44,9 @@ pub enum SimError {
     /// A policy that gives each task one GPU got one that asks for more.
     #[error("instance {} asks for {gpus} GPUs, and policy `{policy}` runs one GPU a task", .instance.0)]
     TooWide {
-        /// The instance.
         instance: InstanceId,
         /// GPUs that it asks for.
         gpus: u32,
-        /// The policy.
         policy: &'static str,
     },
     /// Nothing happens any more, and these are not settled.

@@ -11,9 +11,7 @@ use crate::{Schedule, SimTask};
 /// What a policy made of a workload. Times are seconds; the workload begins at 0.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// The policy.
     pub policy: String,
-    /// Jobs.
     pub jobs: usize,
     /// When the last one ended.
     pub makespan_s: f64,

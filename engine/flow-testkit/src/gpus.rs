@@ -57,7 +57,6 @@ impl Gpus {
         self.set(&text.replacen(from, to, 1));
     }
 
-    /// Adds a line.
     pub fn add(&self, line: &str) {
         self.set(&format!("{}{line}\n", self.text()));
     }

@@ -28,6 +28,7 @@
 //! for [`Error::out_of_memory`]; `failed`, with the words of the error or of the panic, for everything else.
 //!
 //! The feature `harness` adds the module `harness`, which runs a step in a temporary folder without an engine.
+#![warn(missing_docs)]
 
 mod attempt;
 mod error;

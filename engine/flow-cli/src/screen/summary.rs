@@ -11,7 +11,6 @@ use crate::words;
 
 /// How a run ended, as far as its events do not tell.
 pub(crate) struct Ended {
-    /// The run.
     pub(crate) run: String,
     /// The exit code; none of a run that was killed.
     pub(crate) exit: Option<i32>,

@@ -37,7 +37,6 @@ pub(crate) struct View {
 pub(crate) struct Shown {
     /// `solo[version=v7,batch=16]`.
     pub(crate) label: String,
-    /// Its step.
     pub(crate) step: String,
     /// What the plan said.
     pub(crate) planned: Planned,
@@ -68,16 +67,13 @@ pub(crate) enum State {
     Settled(Outcome),
 }
 
-/// An attempt.
 #[derive(Debug)]
 pub(crate) struct Attempt {
-    /// Of this instance.
     pub(crate) instance: InstanceId,
     /// Its folder, relative to the store.
     pub(crate) folder: String,
     /// UUIDs of its GPUs.
     pub(crate) gpus: Vec<String>,
-    /// Its CPUs.
     pub(crate) cpus: u32,
     /// When it began, milliseconds since 1970.
     pub(crate) began: u64,

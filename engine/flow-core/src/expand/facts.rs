@@ -26,7 +26,6 @@ pub struct ExpandRequest<'a> {
 /// A step, as expanded.
 #[derive(Clone, Debug)]
 pub struct StepFacts {
-    /// Its name.
     pub name: String,
     /// What it does.
     pub uses: Uses,
@@ -52,12 +51,7 @@ pub struct StepFacts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uses {
     /// A plugin's step, `torch/train`.
-    Plugin {
-        /// The plugin.
-        plugin: String,
-        /// Its step.
-        step: String,
-    },
+    Plugin { plugin: String, step: String },
     /// A step of flow's own, by its name behind `flow/`.
     Builtin(String),
     /// A command, `run:`.

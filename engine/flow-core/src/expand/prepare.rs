@@ -92,7 +92,6 @@ pub(super) struct Shop<'a> {
     pub(super) schemas: BTreeMap<String, Arc<Schema>>,
 }
 
-/// Prepares a step.
 pub(super) fn prepare(step: &Step, shop: &mut Shop<'_>, problems: &mut Problems) -> StepPlan {
     let (names, scope) = (shop.names, shop.scope);
     let before = problems.0.len();

@@ -30,7 +30,6 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     env
 });
 
-/// The environment.
 pub(crate) fn get() -> &'static Environment<'static> {
     &ENVIRONMENT
 }

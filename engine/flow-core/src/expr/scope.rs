@@ -218,7 +218,6 @@ impl Object for Metrics {
 /// `steps.NAME`: a list of instances that, where it has just one member, has that member's fields as well.
 #[derive(Debug)]
 pub(crate) struct Items {
-    /// The step.
     pub(crate) step: Arc<str>,
     /// Its instances.
     pub(crate) items: Vec<Arc<Item>>,

@@ -106,7 +106,6 @@ impl Template {
         Ok(Template { at: self.at.clone(), node: Fold { scope, now, left: Cell::new(MOST) }.fold(&self.node)? })
     }
 
-    /// Its value.
     pub(crate) fn eval(&self, scope: &Value) -> Result<Value, EvalError> {
         match self.fold(scope, &|_| true)?.node {
             Node::Const(value) => Ok(value),

@@ -42,7 +42,6 @@ pub(crate) fn key_text(key: &serde_yaml::Value) -> Result<String, String> {
     }
 }
 
-/// A JSON value.
 pub(crate) fn from_json(json: &Json) -> Value {
     match json {
         Json::Null => Value::from(()),

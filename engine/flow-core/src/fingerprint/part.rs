@@ -38,7 +38,6 @@ pub struct Part {
     /// Which one of its kind; empty where there is only one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Its value.
     pub value: PartValue,
 }
 
@@ -117,7 +116,6 @@ pub enum PartValue {
     Long {
         /// Its bytes.
         length: usize,
-        /// Its digest.
         digest: Digest,
     },
     /// Something known by its digest.

@@ -20,7 +20,6 @@ pub struct Tree {
 pub enum Provider<'a> {
     /// Nothing but the system's own programs.
     Command,
-    /// A plugin.
     Plugin {
         /// Digest of its declared content.
         digest: Digest,
@@ -39,7 +38,6 @@ pub enum Provider<'a> {
 /// What the walk reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// The instance.
     pub instance: &'a Instance,
     /// Its body with artifacts as digests.
     pub resolved: &'a Resolved,

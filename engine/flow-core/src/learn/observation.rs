@@ -12,7 +12,6 @@ use crate::{GpuSharing, Mode, Outcome, RunId, StepResult};
 pub struct Observation {
     /// The instance, `solo[version=v7,batch=16]`.
     pub label: String,
-    /// The run.
     pub run: RunId,
     /// When it ended, milliseconds since 1970.
     pub at: u64,

@@ -18,7 +18,6 @@ const HARDLY_ANY_CPU: f64 = 0.1;
 /// A GPU model and its price of sharing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
-    /// The model.
     pub model: String,
     /// Slowdown is 1 + this × (Σ busy − 1).
     pub coefficient: f64,

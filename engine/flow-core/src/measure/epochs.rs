@@ -10,9 +10,7 @@ use crate::{Metric, Series};
 pub struct Row {
     /// Metric.
     pub name: String,
-    /// Value.
     pub value: f64,
-    /// Unit.
     pub unit: String,
     /// Epoch it belongs to.
     pub epoch: Option<u32>,

@@ -12,7 +12,6 @@ use crate::{Diagnostic, Instance, InstanceId, StepResult};
 pub enum Accepted {
     /// To be stored: its last result under the fingerprint that it has now.
     Kept {
-        /// The instance.
         id: InstanceId,
         /// The result, with the reason given in it.
         result: Box<StepResult>,

@@ -14,7 +14,6 @@ use crate::{
 pub enum Decision {
     /// This result stands for it; with the label and the axes that the instance has now.
     Reuse {
-        /// The result.
         result: Box<StepResult>,
         /// What its fingerprint was made from.
         parts: Parts,

@@ -16,7 +16,6 @@ pub struct Plan {
 /// One instance of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
-    /// The instance.
     pub id: InstanceId,
     /// What would become of it.
     pub state: State,

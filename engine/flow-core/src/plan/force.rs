@@ -7,7 +7,6 @@ use crate::{Diagnostic, Expansion, InstanceId};
 /// What is forced to run. A co-run group of which one member is forced is forced as one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Force {
-    /// Nothing.
     #[default]
     Nothing,
     /// Everything.

@@ -67,7 +67,6 @@ pub struct Estimate {
 pub struct Capacity {
     /// GPUs that flow may use.
     pub gpus: Vec<GpuState>,
-    /// CPUs.
     pub cpus: u32,
     /// Host memory, bytes.
     pub memory: u64,
@@ -176,44 +175,27 @@ pub enum Event {
     /// Tasks arrived. The first call of a run; in simulations more follow. The members of a co-run group arrive together.
     Submitted(Vec<Task>),
     /// The answer to [`Action::LookUp`], for each of its instances. A group that does not hit as a whole runs as a whole.
-    Answered {
-        /// The instance.
-        instance: InstanceId,
-        /// The answer.
-        answer: Answer,
-    },
+    Answered { instance: InstanceId, answer: Answer },
     /// The process of an attempt exists.
-    Started {
-        /// The attempt.
-        attempt: AttemptId,
-    },
+    Started { attempt: AttemptId },
     /// It could not be started; counts as a failed attempt.
     SpawnFailed {
-        /// The attempt.
         attempt: AttemptId,
         /// The system's words.
         reason: String,
     },
     /// It waits at the barrier.
-    Ready {
-        /// The attempt.
-        attempt: AttemptId,
-    },
+    Ready { attempt: AttemptId },
     /// It has done all of its own work and goes on only for the others of its group.
-    Sufficed {
-        /// The attempt.
-        attempt: AttemptId,
-    },
+    Sufficed { attempt: AttemptId },
     /// GPU memory of an attempt, as measured, bytes on each GPU of its placement.
     Sampled {
-        /// The attempt.
         attempt: AttemptId,
         /// In the placement's order.
         gpu_memory: Vec<u64>,
     },
     /// Its process tree is gone and its outputs are collected.
     Exited {
-        /// The attempt.
         attempt: AttemptId,
         /// How it ended, outputs checked.
         outcome: Outcome,
@@ -221,13 +203,9 @@ pub enum Event {
         spoiled: bool,
     },
     /// The result of an instance is in the store, flushed: the answer to [`Action::Record`].
-    Recorded {
-        /// The instance.
-        instance: InstanceId,
-    },
+    Recorded { instance: InstanceId },
     /// More is known of an instance than when it arrived: what others of its kind took meanwhile.
     Learned {
-        /// The instance.
         instance: InstanceId,
         /// What is known now.
         estimate: Estimate,
@@ -267,15 +245,11 @@ pub enum Answer {
 pub enum Action {
     /// Everything that these instances need is settled: fingerprint them and look for results. More than one: a co-run
     /// group, looked up as one.
-    LookUp {
-        /// The instances.
-        instances: Vec<InstanceId>,
-    },
+    LookUp { instances: Vec<InstanceId> },
     /// Start an attempt. All starts of one `handle` belong to one instant.
     Start {
         /// Its identity from now on.
         attempt: AttemptId,
-        /// Of this instance.
         instance: InstanceId,
         /// What it holds.
         placement: Placement,
@@ -298,7 +272,6 @@ pub enum Action {
     },
     /// End it: ask, wait, kill. Said again with less grace when patience ends; the latest counts.
     Kill {
-        /// The attempt.
         attempt: AttemptId,
         /// How long it may take.
         grace: Span,
@@ -306,24 +279,16 @@ pub enum Action {
         outcome: Outcome,
     },
     /// The attempt just ended is the instance's last: store its result, flush, answer [`Event::Recorded`].
-    Record {
-        /// The instance.
-        instance: InstanceId,
-        /// Its attempt.
-        attempt: AttemptId,
-    },
+    Record { instance: InstanceId, attempt: AttemptId },
     /// The attempt just ended will be followed by another: drop what it left.
     Discard {
-        /// The instance.
         instance: InstanceId,
-        /// Its attempt.
         attempt: AttemptId,
         /// When the next one may start.
         retry_at: Time,
     },
     /// The instance is settled, and no attempt of it goes on.
     Settle {
-        /// The instance.
         instance: InstanceId,
         /// `Skipped`: something it needs did not succeed. `Cancelled`: the run was, or it ends because of a failure
         /// elsewhere. `DoesNotFit`: it asks for more than there is. `Failed`: it did fit, until a GPU was lost.
@@ -340,7 +305,6 @@ pub enum Action {
 pub struct Placement {
     /// GPUs, ascending.
     pub gpus: Vec<GpuId>,
-    /// CPUs.
     pub cpus: u32,
     /// GPU memory reserved on each of them, bytes.
     pub gpu_memory: u64,

@@ -36,7 +36,6 @@ pub struct Load {
 /// What they share.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Host {
-    /// Cores.
     pub cores: f64,
     /// The price of sharing, by GPU; beyond the list it is [`UNKNOWN_DEVICE`].
     pub devices: Vec<f64>,

@@ -16,7 +16,6 @@ pub enum Waiting {
     Needs(Vec<InstanceId>),
     /// For the store's answer.
     LookUp,
-    /// For resources.
     Resources(Vec<Shortage>),
     /// Nothing of ours may run when it starts, for it wants the machine alone or is a co-run group; these do.
     Others(Vec<InstanceId>),
@@ -35,14 +34,12 @@ pub enum Waiting {
     },
     /// It runs, and waits at the barrier of its group for these. Empty: all have come, or it is not there yet itself.
     Barrier {
-        /// Its attempt.
         attempt: AttemptId,
         /// Members that are not ready.
         missing: Vec<InstanceId>,
     },
     /// It runs.
     Running {
-        /// Its attempt.
         attempt: AttemptId,
         /// When it started.
         since: Time,
@@ -51,7 +48,6 @@ pub enum Waiting {
     },
     /// It was told to end.
     Killed {
-        /// Its attempt.
         attempt: AttemptId,
         /// The outcome it will have.
         outcome: Outcome,
@@ -91,7 +87,6 @@ pub struct Shortage {
 pub enum Resource {
     /// Attempts at once (`-j`).
     Jobs,
-    /// CPUs.
     Cpus,
     /// Host memory, bytes.
     Memory,
@@ -110,7 +105,6 @@ pub enum Resource {
 /// One of ours that holds something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The instance.
     pub instance: InstanceId,
     /// How much.
     pub amount: u64,

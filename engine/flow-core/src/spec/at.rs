@@ -54,9 +54,7 @@ impl At {
 /// What of a place is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum On {
-    /// The key.
     Key,
-    /// The value.
     Value,
     /// This excerpt of the value's text.
     Text(String),
@@ -82,7 +80,6 @@ pub(crate) struct Problem {
     pub(crate) at: At,
     /// What of it.
     pub(crate) on: On,
-    /// What.
     pub(crate) what: Diagnostic,
 }
 

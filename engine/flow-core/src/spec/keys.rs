@@ -89,7 +89,6 @@ pub(crate) enum Kind {
     Secrets,
 }
 
-/// A key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     /// As written.

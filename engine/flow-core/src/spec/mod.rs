@@ -120,7 +120,6 @@ fn read(source: &Source, text: &str) -> Result<Workflow, Vec<Diagnostic>> {
 }
 
 impl Workflow {
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.file.name
     }

@@ -23,7 +23,6 @@ pub(crate) struct File {
     pub(crate) policy: Option<String>,
 }
 
-/// A profile.
 #[derive(Clone, Debug)]
 pub(crate) struct Profile {
     pub(crate) name: String,

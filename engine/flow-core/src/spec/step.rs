@@ -12,7 +12,6 @@ use super::{
 };
 use crate::{Diagnostic, Outcome, expr::Template, metrics::MetricsFrom};
 
-/// A step.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) name: Arc<str>,

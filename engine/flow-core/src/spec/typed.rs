@@ -109,7 +109,6 @@ pub(crate) fn count(value: &Value, least: u32) -> Typed<u32> {
     }
 }
 
-/// A seed.
 pub(crate) fn seed(value: &Value) -> Typed<u64> {
     u64::try_from(integer(value)?).or_else(|_| expected(value, "a whole number, 0 or more"))
 }
@@ -204,7 +203,6 @@ pub(crate) fn scalar_text(value: &Value) -> Typed<String> {
     }
 }
 
-/// A text.
 pub(crate) fn text(value: &Value) -> Typed<String> {
     value.as_str().map_or_else(|| expected(value, "a text"), |s| Ok(s.to_owned()))
 }

@@ -46,7 +46,6 @@ pub enum Request {
     /// End an attempt: ask every process of it, wait, kill. Sent again with less grace it hurries. For an attempt that
     /// has ended it does nothing.
     Kill {
-        /// The attempt.
         attempt: AttemptId,
         /// How long it may take; zero kills at once.
         grace: Duration,
@@ -77,21 +76,18 @@ pub struct Start {
 pub enum Event {
     /// The program runs.
     Started {
-        /// The attempt.
         attempt: AttemptId,
         /// Its main process, the leader of its session.
         pid: u32,
     },
     /// The program could not be started. `exit.json` says so too; no [`Event::Exited`] follows.
     SpawnFailed {
-        /// The attempt.
         attempt: AttemptId,
         /// What could not be done and why, in words.
         reason: String,
     },
     /// Nothing of the attempt is alive any more, and `exit.json` is in its folder.
     Exited {
-        /// The attempt.
         attempt: AttemptId,
         /// How its main process ended.
         exit: Exit,

@@ -41,7 +41,6 @@ pub struct Memory {
     pub total: u64,
     /// In use, without what the driver keeps for itself where it tells that apart.
     pub used: u64,
-    /// Free.
     pub free: u64,
 }
 

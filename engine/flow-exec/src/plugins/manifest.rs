@@ -25,7 +25,6 @@ pub struct Manifest {
     pub plugin: u64,
     /// Its name, the part of `uses` before the slash.
     pub name: String,
-    /// Its version.
     pub version: String,
     /// Globs relative to its folder: what makes its digest.
     pub content: Vec<String>,
@@ -37,7 +36,6 @@ pub struct Manifest {
     /// Variables for `start`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Its steps.
     pub steps: BTreeMap<String, Provided>,
 }
 

@@ -183,7 +183,6 @@ impl Plugin {
         })
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.manifest.name
     }

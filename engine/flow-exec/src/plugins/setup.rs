@@ -29,7 +29,6 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A plugin to set up, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
-    /// The plugin.
     pub plugin: &'a Plugin,
     /// The digest of its content.
     pub digest: Digest,

@@ -11,7 +11,6 @@ use crate::{keeper::tree, nvml::process_name};
 /// Whose a process is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// Of this attempt.
     Attempt(AttemptId),
     /// Of somebody else: a stranger, with its name.
     Foreign(String),

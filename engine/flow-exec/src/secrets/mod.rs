@@ -86,7 +86,6 @@ impl Secrets {
         Secrets { values, finder }
     }
 
-    /// The values.
     pub(crate) fn values(&self) -> &[String] {
         &self.values
     }

@@ -45,7 +45,6 @@ pub(crate) struct Lanes {
     pub(crate) axis: String,
 }
 
-/// One lane.
 #[derive(Debug)]
 pub(crate) struct Lane {
     /// What it is, a line for each language.
@@ -62,7 +61,6 @@ pub(crate) enum Track {
     Steps { points: Vec<(f64, f64)>, most: f64, limit: bool },
 }
 
-/// A bar.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bar {
     pub(crate) from: f64,
@@ -72,7 +70,6 @@ pub(crate) struct Bar {
 }
 
 impl Lanes {
-    /// As SVG.
     pub(crate) fn svg(&self) -> String {
         let wide = |text: &str| text.width() as f64 * TEXT.1;
         let scale = |lane: &Lane| match lane.track {

@@ -55,14 +55,12 @@ pub(crate) struct Report {
     pub(crate) template: Option<String>,
 }
 
-/// A section.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Section {
     /// The step whose table it shows.
     pub(crate) name: String,
     /// The author's part.
     pub(crate) with: SectionWith,
-    /// The table.
     pub(crate) table: Table,
     /// What the table says.
     pub(crate) findings: Vec<Scoped>,

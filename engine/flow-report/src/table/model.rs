@@ -21,9 +21,7 @@ pub struct Table {
     /// The axis that is split into columns, and its values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<(String, Vec<String>)>,
-    /// The columns.
     pub columns: Vec<Column>,
-    /// The rows.
     pub body: Vec<Row>,
     /// What is to be said about cells, or about the table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -33,7 +31,6 @@ pub struct Table {
     pub absent: Option<String>,
 }
 
-/// A column.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Column {
     /// What it shows: the name of an axis, metric, usage or parameter.
@@ -54,7 +51,6 @@ pub struct Column {
     pub show: Format,
 }
 
-/// A row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// One cell a column.
@@ -100,7 +96,6 @@ pub enum Content {
     Text {
         /// As written.
         text: String,
-        /// As a number.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         number: Option<f64>,
     },
@@ -185,7 +180,6 @@ pub enum Note {
     },
     /// No result has a column of this name.
     NoColumn {
-        /// The name.
         name: String,
         /// The nearest that there is.
         nearest: Option<String>,
@@ -200,10 +194,7 @@ pub enum Note {
     /// What a program reports is no number.
     NotANumber,
     /// A program's metric has the name of one of flow's own measurements.
-    Hidden {
-        /// The name.
-        name: String,
-    },
+    Hidden { name: String },
     /// Some ran beside other attempts of flow's, others alone.
     Company {
         /// How many ran alone.

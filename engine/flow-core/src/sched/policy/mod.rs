@@ -135,7 +135,6 @@ pub trait Policy: fmt::Debug + Send + ClonePolicy {
 
 /// Clones a policy behind a box.
 pub trait ClonePolicy {
-    /// The clone.
     fn clone_policy(&self) -> Box<dyn Policy>;
 }
 

@@ -19,9 +19,7 @@ pub struct View<'a> {
 pub struct Running<'a> {
     /// The unit it belongs to.
     pub unit: InstanceId,
-    /// The instance.
     pub instance: InstanceId,
-    /// The attempt.
     pub attempt: AttemptId,
     /// When it started.
     pub since: Time,
@@ -194,7 +192,6 @@ impl<'a> Trial<'a> {
         Trial { core, ledger, next: u32::MAX }
     }
 
-    /// An attempt ends.
     pub fn end(&mut self, attempt: AttemptId) {
         self.ledger.release(attempt);
     }
