@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use flow_core::sched::contention::{self, Host, Load};
 use flow_core::sched::{Action, Answer, Capacity, Event, Limits, Scheduler, policy::Policy};
-use flow_core::{AttemptId, InstanceId, Outcome, Span, Time};
+use flow_core::{AttemptId, Expansion, InstanceId, Outcome, Span, Time, learn::History};
 
-use crate::{Attempt, End, Fault, Ran, Schedule, SimError, SimTask};
+use crate::learning::{Doing, Learning};
+use crate::{Attempt, End, Fault, Lesson, Ran, Schedule, SimError, SimTask, Truth};
 
 /// Runs tasks to their end on a machine, without faults.
 ///
@@ -24,7 +25,7 @@ pub fn simulate(
 
 /// A run to be simulated.
 #[derive(Clone, Debug)]
-pub struct Simulation {
+pub struct Simulation<'a> {
     tasks: Vec<SimTask>,
     scheduler: Scheduler,
     agenda: BTreeMap<(Time, Order, u64), Happening>,
@@ -40,6 +41,7 @@ pub struct Simulation {
     host: Option<Host>,
     /// Somebody began or ended since speeds were found.
     stale: bool,
+    learning: Option<Box<Learning<'a>>>,
 }
 
 /// What comes first at one instant.
@@ -97,7 +99,7 @@ impl Working {
     }
 }
 
-impl Simulation {
+impl<'a> Simulation<'a> {
     /// Tasks arrive when they say they were submitted.
     ///
     /// # Errors
@@ -123,6 +125,7 @@ impl Simulation {
             schedule: Schedule { settled: vec![None; tasks.len()], ..Schedule::default() },
             host: None,
             stale: false,
+            learning: None,
             tasks,
         };
         let mut from = 0;
@@ -147,6 +150,13 @@ impl Simulation {
         self
     }
 
+    /// Running work shares a host of which the scheduler knows what history says of this workflow, and learns the rest from what
+    /// runs ([`Simulation::run_and_learn`]): its tasks are the instances of the workflow.
+    pub fn learning(mut self, expansion: &'a Expansion, history: History<'a>, truth: Truth) -> Self {
+        self.learning = Some(Box::new(Learning::new(expansion, history, truth)));
+        self
+    }
+
     /// Something will befall the run.
     pub fn befall(&mut self, at: Time, fault: Fault) {
         self.plan(at, Order::Arrival, Happening::Befall(fault));
@@ -156,7 +166,26 @@ impl Simulation {
     ///
     /// # Errors
     /// If it does not come to an end.
-    pub fn run(mut self, mut watch: impl FnMut(&Scheduler, &Event)) -> Result<Schedule, SimError> {
+    pub fn run(mut self, watch: impl FnMut(&Scheduler, &Event)) -> Result<Schedule, SimError> {
+        self.go(watch)?;
+        Ok(self.schedule)
+    }
+
+    /// The same of a simulation that learns, and what it learned; `None` of one that does not.
+    ///
+    /// # Errors
+    /// If it does not come to an end.
+    pub fn run_and_learn(mut self, watch: impl FnMut(&Scheduler, &Event)) -> Result<Option<Lesson<'a>>, SimError> {
+        self.go(watch)?;
+        let schedule = self.schedule;
+        let lesson = self.learning.map(|learning| {
+            let Learning { history, results, told, .. } = *learning;
+            Lesson { schedule, history, results, told }
+        });
+        Ok(lesson)
+    }
+
+    fn go(&mut self, mut watch: impl FnMut(&Scheduler, &Event)) -> Result<(), SimError> {
         // Every task costs a handful of decisions an attempt; retries and faults are few. Far beyond is never.
         let bound = 10_000 + 200 * self.tasks.len() as u64;
         for rounds in 0.. {
@@ -166,6 +195,7 @@ impl Simulation {
                 return Err(SimError::Livelock { at: self.now, rounds });
             }
             self.now = self.now.max(next);
+            self.look();
             while let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 <= self.now) {
                 let happening = entry.remove();
                 self.happen(happening, &mut watch);
@@ -177,7 +207,7 @@ impl Simulation {
         }
         let unsettled = |(i, settled): (usize, &Option<_>)| settled.is_none().then_some(InstanceId(i as u32));
         let waiting: Vec<_> = self.schedule.settled.iter().enumerate().filter_map(unsettled).collect();
-        if waiting.is_empty() { Ok(self.schedule) } else { Err(SimError::Stuck { at: self.now, waiting }) }
+        if waiting.is_empty() { Ok(()) } else { Err(SimError::Stuck { at: self.now, waiting }) }
     }
 
     fn plan(&mut self, at: Time, order: Order, happening: Happening) -> (Time, Order, u64) {
@@ -213,6 +243,9 @@ impl Simulation {
                 }
             }
             Happening::Worked(attempt) => {
+                if self.next_epoch(attempt) {
+                    return;
+                }
                 let Some(live) = self.live.get_mut(&attempt) else { return };
                 live.ending = None;
                 let task = &self.tasks[live.instance.index()].task;
@@ -231,7 +264,11 @@ impl Simulation {
                 if let Some(live) = self.live.remove(&attempt) {
                     self.stale = true;
                     self.schedule.ran[live.ran].end = self.now;
-                    self.outcomes.insert(attempt, live.killed.unwrap_or(outcome));
+                    let recorded = live.killed.unwrap_or(outcome);
+                    self.outcomes.insert(attempt, recorded);
+                    if let Some(learning) = &mut self.learning {
+                        learning.end(attempt, recorded, self.now);
+                    }
                     let event = match live.conduct.end {
                         End::SpawnFails => Event::SpawnFailed { attempt, reason: "no such program".to_owned() },
                         _ => Event::Exited { attempt, outcome, spoiled },
@@ -270,6 +307,9 @@ impl Simulation {
                 let conduct = attempts[(*tries).min(attempts.len() - 1)].clone();
                 let left = Span(conduct.work.0.saturating_sub(done.0));
                 let ran = self.schedule.ran.len();
+                if let Some(learning) = &mut self.learning {
+                    learning.begin(attempt, instance, &placement.gpus, self.now);
+                }
                 self.schedule.ran.push(Ran { instance, attempt, placement, start: self.now, end: self.now });
                 let warm = self.now + conduct.warm_up;
                 let end = conduct.end;
@@ -319,6 +359,8 @@ impl Simulation {
             Action::Record { instance, attempt } => {
                 let outcome = self.outcomes.remove(&attempt);
                 self.schedule.settled[instance.index()] = outcome.map(|outcome| (outcome, self.now));
+                let learned = self.learning.as_mut().map(|learning| learning.record(instance, attempt, self.now));
+                learned.into_iter().flatten().for_each(|event| self.tell(event, watch));
                 self.tell(Event::Recorded { instance }, watch);
             }
             Action::Discard { instance, attempt, .. } => {
@@ -335,6 +377,8 @@ impl Simulation {
 
     fn work(&mut self, attempt: AttemptId, left: Span) {
         self.stale = true;
+        let epochs = self.live.get(&attempt).map_or(1, |live| u64::from(live.conduct.epochs.max(1)));
+        let left = self.learning.as_mut().map_or(left, |learning| learning.next_epoch(attempt, Span(left.0 / epochs)));
         self.go_on(attempt, Working { since: self.now, speed: 1.0, left });
     }
 
@@ -346,8 +390,34 @@ impl Simulation {
         }
     }
 
+    /// Goes on with the next epoch, if this was not the last.
+    fn next_epoch(&mut self, attempt: AttemptId) -> bool {
+        let Some((learning, live)) = self.learning.as_mut().zip(self.live.get(&attempt)) else { return false };
+        let Attempt { work, epochs, .. } = live.conduct;
+        let more = learning.epoch(attempt, self.now) < epochs;
+        if more {
+            self.work(attempt, work);
+        }
+        more
+    }
+
+    /// A simulation that learns looks at what was done since the last instant.
+    fn look(&mut self) {
+        let Some(learning) = &mut self.learning else { return };
+        let doing = |(&attempt, live)| {
+            let live: &Live = live;
+            let speed = live.working.map_or(0.0, |working| working.speed);
+            Doing { attempt, conduct: &live.conduct, gpus: &self.schedule.ran[live.ran].placement.gpus, speed }
+        };
+        let all: Vec<Doing<'_>> = self.live.iter().map(doing).collect();
+        learning.look(&all, self.now);
+    }
+
     /// Finds the speeds of everything that works, where somebody began or ended.
     fn contend(&mut self) {
+        if let Some(learning) = &self.learning {
+            self.host = Some(learning.host(self.now));
+        }
         let Some(host) = self.host.as_ref().filter(|_| std::mem::take(&mut self.stale)) else { return };
         let attempts: Vec<AttemptId> = self.live.iter().filter(|(_, l)| l.working.is_some()).map(|(&a, _)| a).collect();
         let load = |attempt: &AttemptId| {
