@@ -88,7 +88,7 @@ fn finished() -> Finished {
         (0..FILES).map(|n| common::write(dir.path().join(format!("in/{n}")), &format!("{n}"))).collect();
     let artifacts: Vec<_> =
         outputs(dir.path()).iter().map(|path| store.objects().ingest(path, dir.path()).unwrap()).collect();
-    let mut seen = Inputs::new(None, None, SystemTime::now());
+    let seen = Inputs::new(None, None, SystemTime::now());
     for path in &inputs {
         seen.hash_path(path, false).unwrap();
     }
@@ -122,7 +122,7 @@ fn hash_inputs_that_are_as_they_were(bencher: Bencher) {
     let done = finished();
     let snapshot = Snapshot::load(&done.store, "bench").unwrap();
     bencher.counter(ItemsCount::new(FILES)).bench_local(|| {
-        let mut inputs = Inputs::new(None, Some(&snapshot), SystemTime::now());
+        let inputs = Inputs::new(None, Some(&snapshot), SystemTime::now());
         for path in &done.inputs {
             inputs.hash_path(path, false).unwrap();
         }

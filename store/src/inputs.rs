@@ -8,6 +8,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     fs::{self, Metadata},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::SystemTime,
 };
 
@@ -31,12 +32,12 @@ pub struct Tree {
     pub bytes: u64,
 }
 
-/// The inputs of one run, each hashed once.
+/// The inputs of one run, each hashed once. Several threads may ask at once; while one hashes, others have their answers.
 pub struct Inputs {
     objects: Option<Objects>,
     now: i64,
     known: HashMap<PathBuf, (Stamp, Digest)>,
-    seen: BTreeMap<(PathBuf, bool), Seen>,
+    seen: Mutex<BTreeMap<(PathBuf, bool), Arc<Seen>>>,
 }
 
 struct Seen {
@@ -68,7 +69,7 @@ impl Inputs {
         objects: Option<Objects>,
         now: SystemTime,
     ) -> Inputs {
-        Inputs { objects, now: nanoseconds(now), known, seen: BTreeMap::new() }
+        Inputs { objects, now: nanoseconds(now), known, seen: Mutex::default() }
     }
 
     /// The digest of a file, or of a folder with everything in it; links are followed, `__pycache__` does not count.
@@ -76,15 +77,18 @@ impl Inputs {
     ///
     /// # Errors
     /// It is missing or cannot be read; a link leads back to a folder above it; it holds a pipe or a device.
-    pub fn hash_path(&mut self, path: &Path, by_listing: bool) -> Result<Tree> {
+    pub fn hash_path(&self, path: &Path, by_listing: bool) -> Result<Tree> {
         let key = (path.to_owned(), by_listing);
-        if let Some(seen) = self.seen.get(&key) {
+        if let Some(seen) = self.seen().get(&key) {
             return Ok(seen.tree);
         }
-        let seen = self.look(path, by_listing)?;
-        let tree = seen.tree;
-        self.seen.insert(key, seen);
-        Ok(tree)
+        let now = Arc::new(self.look(path, by_listing)?);
+        // Whoever was first is right for all of the run.
+        Ok(self.seen().entry(key).or_insert(now).tree)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<(PathBuf, bool), Arc<Seen>>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn look(&self, path: &Path, by_listing: bool) -> Result<Seen> {
@@ -102,14 +106,14 @@ impl Inputs {
 
     /// What of an input is no longer as it was when it was hashed, if anything: asked when it is handed to a step, and when
     /// that step has ended. What only looks changed, for it was touched or written again with the same content, is read again.
-    pub fn changed(&mut self, path: &Path, by_listing: bool) -> Option<PathBuf> {
+    pub fn changed(&self, path: &Path, by_listing: bool) -> Option<PathBuf> {
         let key = (path.to_owned(), by_listing);
-        let before = self.seen.get(&key)?;
+        let before = Arc::clone(self.seen().get(&key)?);
         let looks = before.files.iter().find(|file| !file.is_as_it_was())?.path.clone();
         let tree = before.tree;
         match self.look(path, by_listing) {
             Ok(now) if now.tree.digest == tree.digest => {
-                self.seen.insert(key, now);
+                self.seen().insert(key, Arc::new(now));
                 None
             }
             _ => Some(looks),
@@ -165,7 +169,8 @@ impl Inputs {
     /// `now` is the present time. One that is still too fresh, or has changed since, gets a stamp that never fits.
     pub(crate) fn settle(&self, now: SystemTime) -> Stats {
         let now = nanoseconds(now);
-        let files: Vec<&SeenFile> = self.seen.values().flat_map(|seen| &seen.files).collect();
+        let seen = self.seen();
+        let files: Vec<&SeenFile> = seen.values().flat_map(|seen| &seen.files).collect();
         let fresh: Vec<&SeenFile> = files.iter().copied().filter(|file| !file.stamp.is_settled(self.now)).collect();
         let bytes = fresh.iter().map(|file| file.stamp.bytes).sum();
         let settled = hash::in_parallel(&fresh, bytes, |file| {

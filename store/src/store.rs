@@ -1,11 +1,11 @@
 //! The store, held: the lock and the database with what is in it. Decides nothing about freshness.
 
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fmt,
     ops::ControlFlow,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 use flow_core::{Digest, JournalLine, RunId, StepResult, learn::Observation};
@@ -24,7 +24,7 @@ pub struct Store {
     objects: Objects,
     db: Db,
     /// The next slot of each shape's ring, for shapes that this process has seen.
-    slots: RefCell<HashMap<String, u8>>,
+    slots: Mutex<HashMap<String, u8>>,
     pub(crate) rebuilt: Option<Rebuilt>,
     /// Given back last: after the database is closed.
     lock: Held,
@@ -70,7 +70,7 @@ impl Store {
     }
 
     pub(crate) fn of(dir: StoreDir, db: Db, lock: Held) -> Store {
-        Store { objects: dir.objects(), dir, db, slots: RefCell::default(), rebuilt: None, lock }
+        Store { objects: dir.objects(), dir, db, slots: Mutex::default(), rebuilt: None, lock }
     }
 
     /// Closes the database and keeps the lock.
@@ -163,7 +163,7 @@ impl Store {
 
     /// The place of the next observation in a shape's ring: behind the newest, over the oldest.
     fn slot(&self, shape: &str) -> Result<u8> {
-        let mut slots = self.slots.borrow_mut();
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = slots.get_mut(shape) {
             *slot = (*slot + 1) % HISTORY as u8;
             return Ok(*slot);

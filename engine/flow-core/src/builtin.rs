@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::{Machine, Metric, Provided, Series, StepResult};
 
 /// Flow's own steps. Pure: whoever calls reads and writes the files.
-pub trait Builtins {
+pub trait Builtins: Send + Sync {
     /// The steps by name behind `flow/`, with schema, outputs and version.
     fn provided(&self) -> BTreeMap<String, Provided>;
 

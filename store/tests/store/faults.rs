@@ -115,7 +115,7 @@ fn the_list_of_an_input_folder_is_written_again_where_it_is_not_its_own() {
     let objects = StoreDir::create(&dir.path().join(".flow")).unwrap().objects();
     write(dir.path().join("photos/1.jpg"), "meow");
     let hash = || {
-        let mut inputs = Inputs::new(Some(objects.clone()), None, std::time::SystemTime::now());
+        let inputs = Inputs::new(Some(objects.clone()), None, std::time::SystemTime::now());
         inputs.hash_path(&dir.path().join("photos"), false).unwrap().digest
     };
     let digest = hash();

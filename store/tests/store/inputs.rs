@@ -88,7 +88,7 @@ impl Rest {
             store.objects().store_files(&[("t.csv".into(), b"a,b".to_vec())].into()).unwrap(),
         ];
         let object = store.objects().path(&artifacts[0].digest);
-        let mut inputs = Inputs::new(Some(store.objects()), None, later());
+        let inputs = Inputs::new(Some(store.objects()), None, later());
         inputs.hash_path(&folder, false).unwrap();
         inputs.hash_path(&file, false).unwrap();
         inputs.hash_path(&listed, true).unwrap();
@@ -163,7 +163,7 @@ fn a_file_is_read_again_only_where_its_stamp_differs() {
     assert_eq!((before.files, before.bytes), (1, 4));
     std::thread::sleep(Duration::from_millis(15));
     write(&photo, "MEOW");
-    let mut inputs = fresh();
+    let inputs = fresh();
     let after = inputs.hash_path(&rest.folder, false).unwrap();
     assert_ne!(after.digest, before.digest);
     assert_eq!(inputs.changed(&rest.folder, false), None);
@@ -186,7 +186,7 @@ fn a_file_changed_within_a_tick_of_the_clock_is_not_trusted() {
     let key = Digest::of(b"key");
     let run = RunId("r".into());
     let snapshot = |began: SystemTime, ended: SystemTime, meanwhile: &dyn Fn()| {
-        let mut inputs = Inputs::new(None, None, began);
+        let inputs = Inputs::new(None, None, began);
         inputs.hash_path(&file, false).unwrap();
         meanwhile();
         Snapshot::of(Rested { key, run: &run, objects: &[], published: &[], summary: String::new() }, &inputs, ended)

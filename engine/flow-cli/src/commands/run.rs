@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
 use flow_core::{AttemptId, JournalLine, RunEvent};
@@ -99,7 +100,9 @@ impl Run {
         };
         let mut screen = Screen::new(output, self.json);
         // A reader that went away is no reason to stop working.
-        let end = flow_exec::run(&options, &crate::builtins::Steps::new(), &mut |update| drop(screen.update(update)));
+        let end = flow_exec::run(&options, Arc::new(crate::builtins::Steps::new()), &mut |update| {
+            drop(screen.update(update))
+        });
         let view = screen.close();
         let end = end?;
         if self.json {

@@ -17,6 +17,7 @@ mod processes;
 mod publish;
 mod reading;
 mod secrets;
+mod served;
 mod sharing;
 mod signals;
 mod simulate;

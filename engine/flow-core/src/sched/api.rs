@@ -194,6 +194,12 @@ pub enum Event {
         /// In the placement's order.
         gpu_memory: Vec<u64>,
     },
+    /// Its process tree is gone, and what it left is being collected. It still holds its placement, for collecting is work as
+    /// well, but its time limit counts no more, and nothing ends it from here on.
+    Collecting {
+        /// The attempt.
+        attempt: AttemptId,
+    },
     /// Its process tree is gone and its outputs are collected.
     Exited {
         attempt: AttemptId,

@@ -118,9 +118,7 @@ impl Core {
         let mut window = Window::Open;
         for &member in &group.members {
             match self.node(member).state {
-                State::Running { attempt } if self.live[&attempt].ready && self.live[&attempt].killed.is_none() => {
-                    attempts.push(attempt);
-                }
+                State::Running { attempt } if self.live[&attempt].is_at_barrier() => attempts.push(attempt),
                 State::Ended { outcome: Outcome::Ok, .. } => window = Window::Over,
                 _ => return,
             }
@@ -144,7 +142,7 @@ impl Core {
             }
         }
         if group.window == Window::Over || group.window == Window::Open && all {
-            going_on.retain(|attempt| !self.live[attempt].stopped && self.live[attempt].killed.is_none());
+            going_on.retain(|attempt| !self.live[attempt].stopped && self.live[attempt].goes_on());
             going_on.iter().for_each(|attempt| {
                 if let Some(live) = self.live.get_mut(attempt) {
                     live.stopped = true;

@@ -41,6 +41,7 @@ impl Scheduler {
             Event::Ready { attempt } => core.ready(attempt, out),
             Event::Sufficed { attempt } => core.sufficed(attempt, out),
             Event::Sampled { attempt, gpu_memory } => core.sampled(attempt, &gpu_memory),
+            Event::Collecting { attempt } => core.collecting(attempt),
             Event::Exited { attempt, outcome, spoiled } => core.ended(attempt, outcome, spoiled, out),
             Event::Recorded { instance } => core.recorded(instance, out),
             Event::Learned { instance, estimate } => core.learned(instance, estimate),
@@ -233,6 +234,13 @@ impl Core {
 
     fn sampled(&mut self, attempt: AttemptId, gpu_memory: &[u64]) {
         self.dirty |= self.grounds.now.sample(attempt, gpu_memory);
+    }
+
+    fn collecting(&mut self, attempt: AttemptId) {
+        self.arm(attempt, None);
+        if let Some(live) = self.live.get_mut(&attempt) {
+            live.collecting = true;
+        }
     }
 
     /// An attempt is over. What follows is decided for its unit as a whole.

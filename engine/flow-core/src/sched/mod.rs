@@ -12,10 +12,10 @@
 //! | action | what to do, and the event that answers |
 //! | --- | --- |
 //! | `LookUp` | [`Event::Answered`] for each instance, always; after a cancel `Miss` without looking will do |
-//! | `Start` | start it: [`Event::Started`] when the process exists, else [`Event::SpawnFailed`] and nothing more. Later [`Event::Exited`], once, whatever happens. Of a co-run group all `Start`s of one call at one instant, and [`Event::Ready`] and [`Event::Sufficed`] as the program says them; a plain command is ready when it is started |
+//! | `Start` | start it: [`Event::Started`] when the process exists, else [`Event::SpawnFailed`] and nothing more. Later [`Event::Exited`], once, whatever happens; where collecting takes time, [`Event::Collecting`] before it. Of a co-run group all `Start`s of one call at one instant, and [`Event::Ready`] and [`Event::Sufficed`] as the program says them; a plain command is ready when it is started |
 //! | `Release` | write `go` for all of them |
 //! | `Stop` | write `stop`; the exits follow |
-//! | `Kill` | ask it to end, kill it after the grace; [`Event::Exited`] follows, and its outcome will be the one of the kill |
+//! | `Kill` | ask it to end, kill it after the grace; [`Event::Exited`] follows, and its outcome will be the one of the kill, whatever it did meanwhile |
 //! | `Record` | store and flush the result of that attempt, with the outcome of its kill if it was killed: [`Event::Recorded`], always |
 //! | `Discard` | drop what the attempt left; another one will come |
 //! | `Settle` | note it: no event. What was settled from the start, hit or was refused in a look-up is not said again |

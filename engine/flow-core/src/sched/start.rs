@@ -42,6 +42,7 @@ impl Core {
             sufficed: false,
             stopped: false,
             killed: None,
+            collecting: false,
         };
         self.live.insert(attempt, live);
         // Until the process is there, so that one that never comes ends as well.
@@ -84,9 +85,10 @@ impl Core {
         true
     }
 
-    /// Tells an attempt to end. The first reason stands; a cancel may shorten its grace.
+    /// Tells an attempt to end. The first reason stands; a cancel may shorten its grace. One that has ended by itself has its own
+    /// outcome.
     pub(super) fn kill(&mut self, attempt: AttemptId, grace: Span, outcome: Outcome, out: &mut Vec<Action>) {
-        let Some(live) = self.live.get_mut(&attempt) else { return };
+        let Some(live) = self.live.get_mut(&attempt).filter(|live| !live.collecting) else { return };
         let outcome = *live.killed.get_or_insert(outcome);
         out.push(Action::Kill { attempt, grace, outcome });
     }

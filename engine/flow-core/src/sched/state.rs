@@ -125,6 +125,19 @@ pub(super) struct Live {
     pub(super) stopped: bool,
     /// Told to end; the outcome it will have.
     pub(super) killed: Option<Outcome>,
+    /// Its processes are gone; what they left is being collected.
+    pub(super) collecting: bool,
+}
+
+impl Live {
+    /// Nobody has told it to end, and it has not ended.
+    pub(super) fn goes_on(&self) -> bool {
+        self.killed.is_none() && !self.collecting
+    }
+
+    pub(super) fn is_at_barrier(&self) -> bool {
+        self.ready && self.goes_on()
+    }
 }
 
 /// Why nothing new starts.

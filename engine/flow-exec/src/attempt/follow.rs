@@ -4,10 +4,7 @@ use std::io;
 
 use flow_protocol::{Line, Message, PROTOCOL};
 
-use super::{
-    Folder,
-    lines::{Lines, Text},
-};
+use super::{Folder, lines::Lines};
 
 /// What one look brought.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,7 +53,7 @@ impl Follower {
         }
         let Some(lines) = self.lines.poll()? else { return Ok(polled) };
         polled.more = true;
-        for Text { bytes: line, .. } in lines {
+        for line in lines {
             match read_line(&line) {
                 Some(line) => {
                     if let Err(refused) = check(&line.message, &mut self.greeted) {

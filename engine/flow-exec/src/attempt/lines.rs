@@ -32,14 +32,6 @@ pub(crate) struct Lines {
     gone: u64,
 }
 
-/// One line, without its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Text {
-    pub(crate) bytes: Vec<u8>,
-    /// Where it ends in the file, its end included.
-    pub(crate) end: u64,
-}
-
 impl Lines {
     /// From the beginning of a file that need not be there yet.
     pub(crate) fn new(path: PathBuf, ends: &'static [u8]) -> Lines {
@@ -51,11 +43,11 @@ impl Lines {
         Lines { file: Some(file), ..Lines::new(path, ends) }
     }
 
-    /// Whole lines that are new since the last look; `None` if there is nothing more to read for now.
+    /// Whole lines, without their ends, that are new since the last look; `None` if there is nothing more to read for now.
     ///
     /// # Errors
     /// The file is there and cannot be read, or is no regular file.
-    pub(crate) fn poll(&mut self) -> io::Result<Option<Vec<Text>>> {
+    pub(crate) fn poll(&mut self) -> io::Result<Option<Vec<Vec<u8>>>> {
         let Some(file) = open(&mut self.file, &self.path)? else { return Ok(None) };
         if self.at >= log::FIRST
             && let Some(next) = log::next_data(file, self.at)
@@ -86,7 +78,7 @@ impl Lines {
                         self.passed_over += 1;
                         continue;
                     }
-                    lines.push(Text { bytes: line, end: self.at });
+                    lines.push(line);
                 }
                 _ => self.rest.extend_from_slice(part),
             }
@@ -119,9 +111,9 @@ impl Lines {
     }
 
     /// The last line, where it has no end.
-    pub(crate) fn unfinished(&mut self) -> Option<Text> {
+    pub(crate) fn unfinished(&mut self) -> Option<Vec<u8>> {
         let rest = std::mem::take(&mut self.rest);
-        (!self.passing && !rest.is_empty()).then_some(Text { bytes: rest, end: self.at })
+        (!self.passing && !rest.is_empty()).then_some(rest)
     }
 
     /// How many lines were too long to be read.
@@ -155,7 +147,7 @@ mod tests {
 
     fn text(lines: &mut Lines) -> Vec<String> {
         let polled = lines.poll().unwrap().unwrap_or_default();
-        polled.into_iter().map(|line| String::from_utf8(line.bytes).unwrap()).collect()
+        polled.into_iter().map(|line| String::from_utf8(line).unwrap()).collect()
     }
 
     #[test]
@@ -167,8 +159,8 @@ mod tests {
         write!(file, "10%\r20%\r\none\ntw").unwrap();
         assert_eq!(text(&mut lines), ["10%", "20%", "", "one"]);
         write!(file, "o\nthr").unwrap();
-        assert_eq!(lines.poll().unwrap().unwrap(), [Text { bytes: b"two".to_vec(), end: 17 }]);
-        assert_eq!((lines.unfinished(), lines.unfinished()), (Some(Text { bytes: b"thr".to_vec(), end: 20 }), None));
+        assert_eq!(lines.poll().unwrap().unwrap(), [b"two".to_vec()]);
+        assert_eq!((lines.unfinished(), lines.unfinished()), (Some(b"thr".to_vec()), None));
     }
 
     #[test]
@@ -180,13 +172,12 @@ mod tests {
         assert!(read <= PIECE, "{read}");
         let passed_over = lines.hasten().unwrap();
         assert!((2 << 20..4 << 20).contains(&passed_over), "{passed_over}");
-        let (mut looks, mut end) = (0, 0);
+        let mut looks = 0;
         while let Some(found) = lines.poll().unwrap() {
-            assert!(found.iter().all(|line| line.bytes == b"loss 1"), "whole lines only");
-            end = found.last().map_or(0, |line| line.end);
+            assert!(found.iter().all(|line| line == b"loss 1"), "whole lines only");
             looks += 1;
         }
-        assert_eq!((looks, end), (LAST / PIECE, file.metadata().unwrap().len()));
+        assert_eq!((looks, lines.at), (LAST / PIECE, file.metadata().unwrap().len()));
         assert_eq!(lines.hasten().unwrap(), 0);
     }
 
@@ -214,7 +205,7 @@ mod tests {
         lines.hasten().unwrap();
         let mut seen = Vec::new();
         while let Some(found) = lines.poll().unwrap() {
-            seen.extend(found.into_iter().map(|line| String::from_utf8(line.bytes).unwrap()));
+            seen.extend(found.into_iter().map(|line| String::from_utf8(line).unwrap()));
         }
         assert_eq!(seen, ["loss 3"], "and no line of two halves");
     }

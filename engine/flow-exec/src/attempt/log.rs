@@ -3,11 +3,11 @@
 //! was in the file, so that nobody who writes or reads needs to know.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions},
     io::{self, Seek, SeekFrom},
     ops::Range,
     os::unix::fs::OpenOptionsExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use flow_store::regular;
@@ -22,7 +22,7 @@ pub const FIRST: u64 = 64 << 20;
 /// Kept of its newest part.
 pub const NEWEST: u64 = 192 << 20;
 /// Where nothing can be given back, a program whose log is longer is ended.
-pub(super) const LONGEST: u64 = 1 << 30;
+const LONGEST: u64 = 1 << 30;
 /// Given back at once, at least.
 const PIECE: u64 = 16 << 20;
 /// What file systems give back, they give back in blocks.
@@ -68,11 +68,36 @@ pub(super) fn next_data(file: &File, at: u64) -> Option<u64> {
     Some(next.unsigned_abs()).filter(|next| *next > at)
 }
 
+/// Keeps one log within its bounds.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    path: PathBuf,
+    /// So far it was given back.
+    given: u64,
+}
+
+impl Bound {
+    /// Of a log that need not be there yet.
+    pub(crate) fn new(path: PathBuf) -> Bound {
+        Bound { path, given: 0 }
+    }
+
+    /// Looks at its length. The answer says why its program has to be ended, if the log takes too much of the disk.
+    pub(crate) fn keep(&mut self) -> Option<String> {
+        let found = fs::symlink_metadata(&self.path).ok().filter(Metadata::is_file)?;
+        let error = shorten(&self.path, found.len(), &mut self.given).err()?;
+        let mib = LONGEST >> 20;
+        (found.len() > LONGEST).then(|| {
+            format!("it printed more than {mib} MiB, and the file system cannot drop the middle of a log ({error})")
+        })
+    }
+}
+
 /// Gives back what lies between the beginning of a log and its newest part, from `given` on, which goes on rising.
 ///
 /// # Errors
 /// The file system can give nothing back.
-pub(super) fn shorten(path: &Path, length: u64, given: &mut u64) -> io::Result<()> {
+fn shorten(path: &Path, length: u64, given: &mut u64) -> io::Result<()> {
     if length < *given {
         // The program has begun it anew.
         *given = 0;
@@ -93,10 +118,7 @@ pub(super) fn shorten(path: &Path, length: u64, given: &mut u64) -> io::Result<(
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        fs,
-        os::unix::fs::{FileExt, MetadataExt},
-    };
+    use std::os::unix::fs::{FileExt, MetadataExt};
 
     use super::*;
 

@@ -2,7 +2,6 @@
 //! log. Does not start anything and knows no scheduler.
 
 mod follow;
-mod growth;
 mod lines;
 mod log;
 mod memory;
@@ -20,8 +19,8 @@ use flow_core::Usage;
 use flow_protocol::{Exit, Request, file};
 
 pub use follow::{Follower, Polled};
-pub use growth::{Growth, Growths};
-pub(crate) use lines::{Lines, Text};
+pub(crate) use lines::Lines;
+pub(crate) use log::Bound;
 pub use log::{FIRST, NEWEST, left_out, open_log};
 pub use memory::out_of_memory_line;
 pub use outcome::{Ended, Said, conclude, signal_name};

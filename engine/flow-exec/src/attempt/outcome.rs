@@ -41,13 +41,13 @@ pub fn conclude(ended: &Ended<'_>) -> (Outcome, Option<String>) {
     if let Some(reason) = refused {
         return (Outcome::Failed, Some(reason.to_owned()));
     }
+    if let Some(outcome) = killed {
+        // Also where it was done in that moment: the scheduler has said what it ends as.
+        return (outcome, None);
+    }
     let clean = exit.code == Some(0);
     if let (true, Said::Outcome(protocol::Outcome::Ok, message)) = (clean, said) {
-        // Done before the signal came.
         return (Outcome::Ok, message.clone());
-    }
-    if let Some(outcome) = killed {
-        return (outcome, None);
     }
     match said {
         Said::Command if clean => return (Outcome::Ok, None),
@@ -138,7 +138,7 @@ mod tests {
             ("timed out", &term, Said::Command, Some(TimedOut), cuda, TimedOut, ""),
             ("timed out, exits politely", &done, Said::Command, Some(TimedOut), quiet, TimedOut, ""),
             ("cancelled", &kill, said(P::Failed, "stopped"), Some(Cancelled), quiet, Cancelled, ""),
-            ("done before the kill", &done, said(P::Ok, ""), Some(TimedOut), quiet, Ok, ""),
+            ("done in the moment of the kill", &done, said(P::Ok, ""), Some(TimedOut), quiet, TimedOut, ""),
             ("plugin done", &done, said(P::Ok, "2 epochs"), None, cuda, Ok, "2 epochs"),
             ("plugin ok, then crash", &segv, said(P::Ok, ""), None, quiet, Failed, "the program said `ok`, then was ended by SIGSEGV"),
             ("plugin ok, then code 1", &one, said(P::Ok, ""), None, quiet, Failed, "the program said `ok`, then ended with exit code 1"),

@@ -1,459 +1,484 @@
-//! Attempts as processes: filling and starting, the barrier, the end, and what a program says in between. Decides nothing.
+//! What starts and follows attempts: from a placement to a filled folder, a running program, its messages, its end. What takes
+//! its time, filling and collecting, are jobs aside; between them an attempt still holds its placement. Decides nothing.
 
-use std::{fs, io, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use flow_core::{
-    AttemptId, Body, CorunWindow, Digest, GroupId, InstanceId, Outcome, Render, RunEvent, Span, StepResult,
-    sched::{Action, Event, Placement},
+    AttemptId, Body, CorunWindow, GroupId, Instance, InstanceId, Outcome, RunEvent, Span,
+    learn::History,
+    measure::Company,
+    sched::{Event, Placement},
 };
 use flow_protocol::Exit;
 
 use super::{
-    Update, builtin,
-    finish::{self, End, Seen},
-    live::{Attempt, Hands, Live, Window},
-    run::plugin_of,
-    settle::word,
-    start,
+    Update,
+    cards::Cards,
+    collect::{Builtin, Collect, Collected},
+    company,
+    context::RunContext,
+    executor::Executor,
+    fill::{Fill, Filled, Prepared},
+    finish::Seen,
+    outbox::Outbox,
+    outcomes::{CANCELLED, Outcomes, word},
+    running::Running,
     told::{Listener, News},
 };
-use crate::{
-    ExecError,
-    attempt::Folder,
-    clock,
-    keeper::{self, Request},
-};
+use crate::{ExecError, clock, keeper, sampler::Sampler};
 
-impl Live<'_> {
-    /// Fills the folders of all first and starts then, so that members of a group begin together.
-    pub(super) fn start_all(&mut self, starts: Vec<Action>) -> Result<(), ExecError> {
-        let mut ready = Vec::new();
-        for action in starts {
-            let Action::Start { attempt, instance, placement } = action else { continue };
-            match self.prepare(attempt, instance, placement) {
-                Ok(launch) => ready.push((attempt, launch)),
-                Err(reason) => {
-                    self.not_started(instance, attempt, reason);
-                }
-            }
+/// An attempt that is filled before its program runs, or collected after it.
+struct Held {
+    instance: InstanceId,
+    placement: Placement,
+    /// It is to be ended with this outcome before it has begun.
+    killed: Option<Outcome>,
+    /// For the status, where its program ran.
+    running: Option<flow_store::Running>,
+}
+
+/// The window of a co-run group, seconds since 1970.
+#[derive(Default)]
+struct Window {
+    released: Option<f64>,
+    closed: Option<f64>,
+    /// The member that closed it.
+    closer: Option<AttemptId>,
+    closed_by: Option<String>,
+}
+
+/// The attempts of a run.
+pub(super) struct Attempts<X> {
+    context: Arc<RunContext>,
+    pub(super) executor: X,
+    held: BTreeMap<AttemptId, Held>,
+    running: BTreeMap<AttemptId, Running>,
+    windows: BTreeMap<GroupId, Window>,
+    /// Who runs beside whom.
+    company: Company,
+    /// Started with the first process.
+    sampler: Option<Sampler>,
+}
+
+impl<X: Executor> Attempts<X> {
+    pub(super) fn new(context: Arc<RunContext>, executor: X) -> Attempts<X> {
+        Attempts {
+            context,
+            executor,
+            held: BTreeMap::new(),
+            running: BTreeMap::new(),
+            windows: BTreeMap::new(),
+            company: Company::default(),
+            sampler: None,
         }
-        for (attempt, launch) in ready {
-            let Some(running) = self.attempts.get(&attempt) else { continue };
-            if !running.process {
-                self.run_builtin(attempt);
-                continue;
-            }
-            let (argv, env) = (launch.argv, launch.env);
-            let request = Request::Start(keeper::Start {
-                attempt,
-                argv,
-                env,
-                cwd: running.folder.work(),
-                folder: running.folder.path().to_owned(),
-                secrets: if running.piped { self.secrets.values().to_vec() } else { Vec::new() },
-            });
-            let cards: Vec<usize> = running.placement.gpus.iter().map(|gpu| gpu.index()).collect();
-            self.hands()?;
-            let (Some(hands), Some(running)) = (&mut self.hands, self.attempts.get_mut(&attempt)) else { continue };
-            running.listener.follow_log(&running.folder, &hands.growths);
-            let keeper = hands.keeper.pid();
-            hands.keeper.send(&request);
-            // Looked at before it can have taken anything: it is started when its request is read.
-            self.cards.track(attempt, keeper, &cards);
-        }
-        Ok(())
     }
 
-    pub(super) fn prepare(
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_empty() && self.running.is_empty()
+    }
+
+    /// Programs are there to be listened to.
+    pub(super) fn are_running(&self) -> bool {
+        self.running.values().any(|running| running.process)
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = AttemptId> {
+        self.running.keys().copied()
+    }
+
+    /// An attempt of this instance holds its placement.
+    pub(super) fn is_placed(&self, instance: InstanceId) -> bool {
+        self.held.values().any(|held| held.instance == instance)
+            || self.running.values().any(|running| running.instance == instance)
+    }
+
+    /// GPUs that are given out, by their number among the machine's.
+    pub(super) fn gpus(&self) -> impl Iterator<Item = usize> {
+        let held = self.held.values().map(|held| &held.placement);
+        held.chain(self.running.values().map(|running| &running.placement)).flat_map(cards_of)
+    }
+
+    /// What the status tells of them.
+    pub(super) fn status(&self) -> Vec<flow_store::Running> {
+        let held = self.held.values().filter_map(|held| held.running.clone());
+        let mut all: Vec<_> = held.chain(self.running.iter().map(|(id, running)| self.shown(*id, running))).collect();
+        all.sort_by_key(|running| running.attempt);
+        all
+    }
+
+    fn shown(&self, attempt: AttemptId, running: &Running) -> flow_store::Running {
+        flow_store::Running {
+            instance: running.instance,
+            label: self.instance(running.instance).label.to_string(),
+            attempt,
+            started_at: (running.began * 1e3) as u64,
+            fraction: running.fraction,
+            text: Some(running.text.clone()).filter(|text| !text.is_empty()),
+            gpus: running.circumstances.gpus.clone(),
+            cpus: running.placement.cpus,
+        }
+    }
+
+    /// Attempts are to start: the folders of a unit are filled together, so that the members of a group begin together.
+    pub(super) fn fill(&mut self, starts: Vec<(AttemptId, InstanceId, Placement)>) -> Vec<Vec<Fill>> {
+        let mut units: BTreeMap<(Option<GroupId>, AttemptId), Vec<Fill>> = BTreeMap::new();
+        for (attempt, instance, placement) in starts {
+            let corun = self.instance(instance).corun.as_ref().map(|corun| corun.group);
+            if let Some(group) = corun {
+                self.windows.insert(group, Window::default());
+            }
+            let held = Held { instance, placement: placement.clone(), killed: None, running: None };
+            self.held.insert(attempt, held);
+            let unit = (corun, if corun.is_some() { AttemptId(0) } else { attempt });
+            units.entry(unit).or_default().push(Fill { attempt, instance, placement });
+        }
+        units.into_values().collect()
+    }
+
+    /// The folders of a unit are filled: its programs are started. Returns the built-ins among them.
+    ///
+    /// # Errors
+    /// Nothing can be started here any more.
+    pub(super) fn start(
         &mut self,
-        attempt: AttemptId,
-        id: InstanceId,
-        placement: Placement,
-    ) -> Result<start::Launch, String> {
-        let session = self.session;
-        let instance = &session.expansion.instances[id.index()];
-        let resolved = session.expansion.resolve(id, &self.known, Render::Paths).map_err(|error| error.message)?;
-        let folder = Folder::create(self.run_dir.attempt(attempt)).map_err(|e| format!("its folder: {e}"))?;
-        let members =
-            instance.corun.as_ref().map(|c| session.expansion.groups[c.group.0 as usize].members.len() as u32);
-        let mut launch = start::fill(&start::Start {
-            session,
-            instance,
-            resolved: &resolved,
-            placement: &placement,
-            folder: &folder,
-            objects: &self.objects,
-            checkpoint: &format!("../../../checkpoints/{}", id.0),
-            members,
-            exe: &self.exe,
-            environment: &self.environment,
-        })?;
-        // After the copies are made: what is as it was when it was hashed is what was copied.
-        for input in instance.inputs.iter() {
-            if let Some(changed) = self.inputs.changed(&session.path(&input.path), input.by_listing) {
-                return Err(format!("`{}` changed while the run was going on; run again", changed.display()));
+        filled: Vec<Filled>,
+        outcomes: &mut Outcomes,
+        cards: &mut Cards,
+        history: &History<'_>,
+        out: &mut Outbox,
+    ) -> Result<Vec<Builtin>, ExecError> {
+        let mut ready = Vec::new();
+        for Filled { attempt, prepared } in filled {
+            let Some(held) = self.held.remove(&attempt) else { continue };
+            match (prepared, held.killed) {
+                (_, Some(outcome)) => {
+                    // It was to be ended before it began.
+                    outcomes.unstarted(attempt, outcome, CANCELLED.to_owned());
+                    out.tell(Event::Exited { attempt, outcome, spoiled: false });
+                }
+                (Ok(prepared), None) => ready.push(self.prepared(attempt, held, *prepared, outcomes, history, out)),
+                (Err(reason), None) => not_started(held.instance, attempt, reason, outcomes, out),
             }
         }
-        let began = clock::unix_seconds();
-        let process = !matches!(resolved.body, Body::Builtin { .. });
-        let plugin = matches!(resolved.body, Body::Plugin { .. });
-        let metrics = session.expansion.steps[instance.step.index()].metrics.as_ref();
-        let piped = process && self.tellers.contains(&id) && !self.secrets.values().is_empty();
-        let mut listener = Listener::new(&folder, plugin, metrics, began);
-        listener.hide(&self.secrets);
-        if piped {
-            listener.hear_through_pipe(&folder).map_err(|e| format!("its folder: {e}"))?;
+        let mut builtins = Vec::new();
+        for start in ready {
+            let attempt = start.attempt;
+            let Some(running) = self.running.get(&attempt) else { continue };
+            if !running.process {
+                builtins.extend(self.builtin(attempt, outcomes, out));
+                continue;
+            }
+            let gpus: Vec<usize> = cards_of(&running.placement).collect();
+            self.executor.start(start)?;
+            // Looked at before it can have taken anything: it is started when its request is read.
+            if let Some(root) = self.executor.root() {
+                cards.track(attempt, root, &gpus);
+            }
         }
-        let circumstances = finish::circumstances(&session.expansion.machine, instance, &placement);
-        let reason = self.decided.get(&id).map(|d| d.reason.clone()).unwrap_or_default();
-        self.say(RunEvent::Started {
+        Ok(builtins)
+    }
+
+    /// A built-in runs aside, in the engine; nothing ends it.
+    fn builtin(&mut self, attempt: AttemptId, outcomes: &Outcomes, out: &mut Outbox) -> Option<Builtin> {
+        let running = self.running.remove(&attempt)?;
+        out.tell(Event::Started { attempt });
+        if self.instance(running.instance).corun.is_some() {
+            out.tell(Event::Ready { attempt });
+        }
+        self.hold(attempt, &running, out);
+        let fingerprint = outcomes.decided(running.instance).map(|decided| decided.fingerprint);
+        Some(Builtin { attempt, running, fingerprint })
+    }
+
+    /// Nothing of it runs, and what it leaves is being collected.
+    fn hold(&mut self, attempt: AttemptId, running: &Running, out: &mut Outbox) {
+        out.tell(Event::Collecting { attempt });
+        let held = Held {
+            instance: running.instance,
+            placement: running.placement.clone(),
+            killed: None,
+            running: Some(self.shown(attempt, running)),
+        };
+        self.held.insert(attempt, held);
+    }
+
+    fn prepared(
+        &mut self,
+        attempt: AttemptId,
+        held: Held,
+        prepared: Prepared,
+        outcomes: &Outcomes,
+        history: &History<'_>,
+        out: &mut Outbox,
+    ) -> keeper::Start {
+        let (id, placement) = (held.instance, held.placement);
+        let Prepared { launch, folder, resolved, listener, circumstances, began, piped } = prepared;
+        out.say(RunEvent::Started {
             instance: id,
             attempt,
-            folder: format!("runs/{}/attempts/{}", self.run, attempt.0),
-            reason,
+            folder: format!("runs/{}/attempts/{}", self.context.run, attempt.0),
+            reason: outcomes.decided(id).map(|decided| decided.reason.clone()).unwrap_or_default(),
             gpus: circumstances.gpus.clone(),
             cpus: placement.cpus,
         });
-        if let Some(text) = launch.barrier.take() {
-            self.say(RunEvent::Notice { instance: Some(id), text });
+        if let Some(text) = launch.barrier {
+            out.notice(Some(id), text);
         }
-        let running = Attempt {
+        let start = keeper::Start {
+            attempt,
+            argv: launch.argv,
+            env: launch.env,
+            cwd: folder.work(),
+            folder: folder.path().to_owned(),
+            secrets: if piped { self.context.secrets.values().to_vec() } else { Vec::new() },
+        };
+        let running = Running {
             instance: id,
-            listener,
+            process: !matches!(resolved.body, Body::Builtin { .. }),
             folder,
             resolved,
             placement,
-            process,
-            piped,
             announces: launch.announces,
-            linked: std::mem::take(&mut launch.linked),
+            linked: launch.linked,
+            listener,
             circumstances,
             began,
             killed: None,
             fraction: None,
             text: String::new(),
         };
-        if process {
+        if running.process {
             self.company.join(attempt, id, &running.placement.gpus, running.began);
         }
-        if let Some(corun) = &instance.corun {
-            self.windows.insert(corun.group, Window::default());
-        }
         if running.placement.trial {
-            let (_, others) = self.labels(self.company.of(attempt));
-            self.say(RunEvent::Notice { instance: Some(id), text: self.trial(&running, &others) });
+            let (_, others) = company::labels(&self.context.session.expansion, self.company.of(attempt));
+            out.notice(Some(id), company::trial(history, &running, &others));
         }
-        self.attempts.insert(attempt, running);
-        Ok(launch)
+        self.running.insert(attempt, running);
+        start
     }
 
-    pub(super) fn run_builtin(&mut self, attempt: AttemptId) {
-        let Some(running) = self.attempts.get(&attempt) else { return };
-        let id = running.instance;
-        let Body::Builtin { name, .. } = &running.resolved.body else { return };
-        let expansion = &self.session.expansion;
-        let place = expansion.instances[id.index()].outputs.first().map_or("out", |output| &output.path);
-        let done = builtin::input(expansion, id, &self.known, &self.objects)
-            .and_then(|input| builtin::run(self.builtins, name, &input, &running.folder.work().join(place)));
-        let exit = Exit {
-            code: Some(i32::from(done.is_err())),
-            signal: None,
-            started_at: running.began,
-            ended_at: clock::unix_seconds(),
-            cpu_s: 0.0,
-            max_rss: 0,
-            oom_killed: false,
-            swept: 0,
-            spawn_error: done.as_ref().err().cloned(),
-        };
-        self.queue.push_back(Event::Started { attempt });
-        if self.session.expansion.instances[id.index()].corun.is_some() {
-            self.queue.push_back(Event::Ready { attempt });
+    /// What the executor tells of an attempt, but for its end. What is said of an attempt that is not running any more is late, and
+    /// says nothing.
+    ///
+    /// # Errors
+    /// Nothing can be measured.
+    pub(super) fn on_started(&mut self, attempt: AttemptId, pid: u32, out: &mut Outbox) -> Result<(), ExecError> {
+        let Some(running) = self.running.get(&attempt) else { return Ok(()) };
+        let (grouped, announces) = (self.instance(running.instance).corun.is_some(), running.announces);
+        if self.sampler.is_none()
+            && let Some(root) = self.executor.root()
+        {
+            self.sampler = Some(Sampler::start(root).map_err(ExecError::io("start", "the sampler"))?);
         }
-        self.exited(attempt, &exit);
-        if let (Ok(output), Some(result)) = (done, self.ended.get_mut(&attempt)) {
-            result.metrics.extend(output.metrics);
-            result.message = result.message.take().or(output.message);
+        if let Some(sampler) = &self.sampler {
+            sampler.track(attempt, pid);
         }
-    }
-
-    pub(super) fn on_keeper(&mut self, event: keeper::Event) -> Result<(), ExecError> {
-        match event {
-            keeper::Event::Started { attempt, pid } => {
-                self.hands()?.sampler.track(attempt, pid);
-                self.queue.push_back(Event::Started { attempt });
-                if let Some(running) = self.attempts.get(&attempt) {
-                    let grouped = self.session.expansion.instances[running.instance.index()].corun.is_some();
-                    if grouped && !running.announces {
-                        self.ready(attempt);
-                    }
-                }
-            }
-            keeper::Event::SpawnFailed { attempt, reason } => {
-                if let Some(running) = self.attempts.remove(&attempt) {
-                    self.company.leave(attempt, clock::unix_seconds(), None);
-                    self.not_started(running.instance, attempt, reason);
-                }
-            }
-            keeper::Event::Exited { attempt, exit } => {
-                self.hear(attempt, |listener| listener.listen_to_the_end(exit.ended_at));
-                self.exited(attempt, &exit);
-            }
+        out.tell(Event::Started { attempt });
+        if grouped && !announces {
+            ready(attempt, out);
         }
         Ok(())
     }
 
-    fn not_started(&mut self, instance: InstanceId, attempt: AttemptId, reason: String) {
-        self.say_ended(instance, attempt, Outcome::Failed, Some(reason.clone()));
-        self.unstarted.insert(attempt, reason.clone());
-        self.queue.push_back(Event::SpawnFailed { attempt, reason });
+    /// The program could not be started.
+    pub(super) fn on_spawn_failed(
+        &mut self,
+        attempt: AttemptId,
+        reason: String,
+        outcomes: &mut Outcomes,
+        out: &mut Outbox,
+    ) {
+        if let Some(running) = self.running.remove(&attempt) {
+            self.company.leave(attempt, clock::unix_seconds(), None);
+            not_started(running.instance, attempt, reason, outcomes, out);
+        }
     }
 
-    pub(super) fn ready(&mut self, attempt: AttemptId) {
-        self.say(RunEvent::Ready { attempt });
-        self.queue.push_back(Event::Ready { attempt });
+    /// The program and all that it started is gone: what it left is to be collected.
+    pub(super) fn on_exited(
+        &mut self,
+        attempt: AttemptId,
+        exit: Exit,
+        outcomes: &Outcomes,
+        cards: &mut Cards,
+        out: &mut Outbox,
+    ) -> Option<Collect> {
+        let mut running = self.running.remove(&attempt)?;
+        let corun = self.instance(running.instance).corun.clone();
+        let group = corun.as_ref().map(|corun| corun.group);
+        self.close(group, exit.ended_at, Some(attempt));
+        let window = corun.and_then(|corun| {
+            let window = self.windows.get(&corun.group)?;
+            Some(CorunWindow {
+                group: corun.name.to_string(),
+                gpus: corun.gpus,
+                members: self.context.session.expansion.groups[corun.group.0 as usize].members.len() as u32,
+                released_at: window.released? - exit.started_at,
+                closed_at: window.closed? - exit.started_at,
+                epochs: 0,
+                closed_by: None,
+            })
+        });
+        let mut company = self.company.leave(attempt, exit.ended_at, running.listener.told.at_work(true));
+        for (other, companion) in &mut company {
+            companion.at_work =
+                self.running.get(other).map_or(companion.at_work, |runs| runs.listener.told.at_work(false));
+        }
+        (running.circumstances.corunners, running.circumstances.neighbours) =
+            company::labels(&self.context.session.expansion, company.values());
+        let (samples, cost) = self.sampler.as_ref().map(|sampler| sampler.untrack(attempt)).unwrap_or_default();
+        let (gpus, gpu_cost) = cards.untrack(attempt);
+        let gpu_ids: Vec<usize> = cards_of(&running.placement).collect();
+        // The scheduler is to know of a lost card before it hears of the end.
+        let lost = if exit.code == Some(0) { None } else { cards.lost(&gpu_ids) };
+        self.hold(attempt, &running, out);
+        Some(Collect {
+            attempt,
+            fingerprint: outcomes.decided(running.instance).map(|decided| decided.fingerprint),
+            running,
+            exit,
+            window,
+            company,
+            lost,
+            seen: Seen { samples, gpus, cost: cost + gpu_cost },
+        })
     }
 
-    pub(super) fn release(&mut self, attempts: Vec<AttemptId>) {
+    /// What an attempt left is collected: it holds nothing any more, and its group knows what closed its window.
+    pub(super) fn collected(&mut self, collected: &Collected) {
+        self.held.remove(&collected.attempt);
+        if collected.result.outcome == Outcome::Ok {
+            return;
+        }
+        let instance = self.instance(collected.instance);
+        let (group, label) = (instance.corun.as_ref().map(|corun| corun.group), instance.label.to_string());
+        if let Some(window) = group.and_then(|group| self.windows.get_mut(&group))
+            && window.closer == Some(collected.attempt)
+        {
+            let how = word(collected.result.outcome).replace('_', " ");
+            window.closed_by = Some(format!("{label}: {how}"));
+        }
+    }
+
+    /// What closed the window of an instance's group, where it was not the first member's ordinary end.
+    pub(super) fn closed_by(&self, instance: InstanceId) -> Option<String> {
+        let group = self.instance(instance).corun.as_ref()?.group;
+        self.windows.get(&group)?.closed_by.clone()
+    }
+
+    /// Every member of a group is ready.
+    pub(super) fn release(&mut self, attempts: Vec<AttemptId>, out: &mut Outbox) {
         let at = clock::unix_seconds();
         let mut gpus = flow_core::CorunGpus::Own;
         for &attempt in &attempts {
-            self.order(attempt, |folder| folder.go(at));
-            let Some(running) = self.attempts.get_mut(&attempt) else { continue };
+            let told = self.executor.release(attempt, at);
+            self.heard(attempt, told);
+            let Some(running) = self.running.get_mut(&attempt) else { continue };
             running.listener.released(at);
-            if let Some(corun) = &self.session.expansion.instances[running.instance.index()].corun {
+            let instance = running.instance;
+            if let Some(corun) = &self.instance(instance).corun {
+                let group = corun.group;
                 gpus = corun.gpus;
-                self.windows.entry(corun.group).or_default().released = Some(at);
+                self.windows.entry(group).or_default().released = Some(at);
             }
         }
-        self.say(RunEvent::Released { attempts, gpus });
+        out.say(RunEvent::Released { attempts, gpus });
     }
 
+    /// Members of a group go on for nobody.
     pub(super) fn stop(&mut self, attempts: &[AttemptId]) {
         for &attempt in attempts {
-            self.order(attempt, Folder::stop);
-            let Some(running) = self.attempts.get(&attempt) else { continue };
-            let group = self.session.expansion.instances[running.instance.index()].corun.as_ref().map(|c| c.group);
-            self.close(group, clock::unix_seconds());
+            let told = self.executor.stop(attempt);
+            self.heard(attempt, told);
+            let Some(running) = self.running.get(&attempt) else { continue };
+            let group = self.instance(running.instance).corun.as_ref().map(|corun| corun.group);
+            self.close(group, clock::unix_seconds(), None);
         }
     }
 
-    /// Writes a file that a program waits for: without it, it would wait for ever.
-    fn order(&mut self, attempt: AttemptId, write: impl FnOnce(&Folder) -> io::Result<()>) {
-        let Some(running) = self.attempts.get_mut(&attempt) else { return };
-        if let Err(e) = write(&running.folder) {
+    /// A program that cannot be told something that it waits for would wait for ever.
+    fn heard(&mut self, attempt: AttemptId, told: io::Result<()>) {
+        if let (Err(e), Some(running)) = (told, self.running.get_mut(&attempt)) {
             let why = format!("it cannot be told to go on or to end in {}: {e}", running.folder.path().display());
             running.listener.refused = Some(why);
             self.kill(attempt, Span(0), Outcome::Failed);
         }
     }
 
-    /// The window of a group ends, unless it has ended before. Says whether it ends by this.
-    fn close(&mut self, group: Option<GroupId>, at: f64) -> bool {
+    /// The window of a group ends, unless it has ended before.
+    fn close(&mut self, group: Option<GroupId>, at: f64, closer: Option<AttemptId>) {
         if let Some(window) = group.and_then(|group| self.windows.get_mut(&group))
             && window.released.is_some()
             && window.closed.is_none()
         {
-            window.closed = Some(at);
-            return true;
+            (window.closed, window.closer) = (Some(at), closer);
         }
-        false
     }
 
+    /// An attempt is to end, with this outcome.
     pub(super) fn kill(&mut self, attempt: AttemptId, grace: Span, outcome: Outcome) {
-        if let Some(running) = self.attempts.get_mut(&attempt) {
+        if let Some(running) = self.running.get_mut(&attempt) {
             running.killed.get_or_insert(outcome);
-        }
-        if let Some(Hands { keeper, .. }) = &mut self.hands {
-            keeper.send(&Request::Kill { attempt, grace: Duration::from_micros(grace.0) });
-        }
-    }
-
-    /// Its process tree is gone: what is left is to collect.
-    pub(super) fn exited(&mut self, attempt: AttemptId, exit: &Exit) {
-        let Some(mut running) = self.attempts.remove(&attempt) else { return };
-        let expansion = &self.session.expansion;
-        let instance = &expansion.instances[running.instance.index()];
-        let step = &expansion.steps[instance.step.index()];
-        let group = instance.corun.as_ref().map(|corun| corun.group);
-        let closes = self.close(group, exit.ended_at);
-        let window = instance.corun.as_ref().and_then(|corun| {
-            let window = self.windows.get(&corun.group)?;
-            Some(CorunWindow {
-                group: corun.name.to_string(),
-                gpus: corun.gpus,
-                members: expansion.groups[corun.group.0 as usize].members.len() as u32,
-                released_at: window.released? - exit.started_at,
-                closed_at: window.closed? - exit.started_at,
-                epochs: 0,
-                closed_by: window.closed_by.clone(),
-            })
-        });
-        let mut company = self.company.leave(attempt, exit.ended_at, running.listener.told.at_work(true));
-        for (other, companion) in &mut company {
-            companion.at_work =
-                self.attempts.get(other).map_or(companion.at_work, |runs| runs.listener.told.at_work(false));
-        }
-        (running.circumstances.corunners, running.circumstances.neighbours) = self.labels(company.values());
-        let fingerprint = self.decided.get(&running.instance).map_or(Digest([0; 32]), |decided| decided.fingerprint);
-        let (samples, cost) = self.hands.as_ref().map(|hands| hands.sampler.untrack(attempt)).unwrap_or_default();
-        let (gpus, gpu_cost) = self.cards.untrack(attempt);
-        let seen = Seen { samples, gpus, cost: cost + gpu_cost };
-        let mut result = finish::finish(
-            End {
-                workflow: &expansion.workflow,
-                machine: &expansion.machine,
-                step: &step.name,
-                run: self.run,
-                instance,
-                resolved: &running.resolved,
-                fingerprint,
-                folder: &running.folder,
-                beside: &self.session.workspace.folder,
-                objects: &self.objects,
-                exit,
-                killed: running.killed,
-                listener: &mut running.listener,
-                circumstances: std::mem::take(&mut running.circumstances),
-                window,
-            },
-            &seen,
-        );
-        if running.process
-            && let Err(e) = running.folder.write_usage(&result.usage)
-        {
-            let text = format!("what it used cannot be written to {}: {e}", running.folder.path().display());
-            self.say(RunEvent::Notice { instance: Some(running.instance), text });
-        }
-        if result.outcome == Outcome::Failed && !running.placement.gpus.is_empty() {
-            let cards: Vec<usize> = running.placement.gpus.iter().map(|gpu| gpu.index()).collect();
-            if let Some(lost) = self.cards.lost(&cards) {
-                // The scheduler is to know it before it hears of the end.
-                self.tell_gpus();
-                let how = result.message.map(|message| format!(" ({message})")).unwrap_or_default();
-                result.message = Some(format!("{lost} while it ran{how}"));
-            }
-        }
-        self.forget_set_up(running.instance, exit, &mut result);
-        if let Some(killed) = running.killed.filter(|_| result.outcome == Outcome::Ok) {
-            // It was done in the moment in which it was to be ended: what it was ended for stands, as the scheduler has it.
-            result.outcome = killed;
-            result.outputs.clear();
-        }
-        // What was copied into its folder could not change under it; what is read in place could.
-        for input in instance.inputs.iter() {
-            let path = self.session.path(&input.path);
-            let in_place = |_: &PathBuf| input.in_place || path.is_dir();
-            if let Some(changed) = self.inputs.changed(&path, input.by_listing).filter(in_place) {
-                let near = changed.strip_prefix(&self.session.workspace.folder).unwrap_or(&changed);
-                result.spoiled.push(format!("`{}` changed while it ran", near.display()));
-            }
-        }
-        for (place, artifact) in &running.linked {
-            match self.objects.verify_untouched(artifact) {
-                Ok(None) => {}
-                Ok(Some(damage)) => result.spoiled.push(format!("`{place}` is only to be read, and {damage}")),
-                Err(error) => result.spoiled.push(format!("whether `{place}` is as it was cannot be told: {error}")),
-            }
-        }
-        if closes && result.outcome != Outcome::Ok {
-            // The others, which end later, are told by what.
-            let by = Some(format!("{}: {}", instance.label, word(result.outcome).replace('_', " ")));
-            if let Some(window) = group.and_then(|group| self.windows.get_mut(&group)) {
-                window.closed_by.clone_from(&by);
-            }
-            if let Some(window) = &mut result.circumstances.corun {
-                window.closed_by = by;
-            }
-        }
-        result.message = result.message.map(|message| self.secrets.hide(message));
-        result.spoiled.iter_mut().for_each(|why| *why = self.secrets.hide(std::mem::take(why)));
-        if result.outcome == Outcome::Ok {
-            for text in running.listener.told.remarks() {
-                self.say(RunEvent::Notice { instance: Some(running.instance), text });
-            }
-            if exit.swept > 0 {
-                let left = if exit.swept == 1 { "process was" } else { "processes were" };
-                let text = format!(
-                    "{} {left} still running when it ended, and ended with it; if they were to write more, let it wait for \
-                     them, with `wait` at the end of a command",
-                    exit.swept
-                );
-                self.say(RunEvent::Notice { instance: Some(running.instance), text });
-            }
-        }
-        let (gpus, told) = (&running.placement.gpus, &running.listener.told);
-        result.circumstances.sharing = self.history.sharing(running.instance, gpus, told, &company, &result);
-        let (outcome, spoiled) = (result.outcome, !result.spoiled.is_empty());
-        self.say_ended(running.instance, attempt, outcome, result.message.clone());
-        for text in &result.spoiled {
-            self.say(RunEvent::Notice { instance: Some(running.instance), text: text.clone() });
-        }
-        if outcome == Outcome::Ok {
-            // Its outputs are in the store; a failed one keeps its work folder for whoever looks for the reason.
-            self.leftovers.add(running.folder.work());
-        }
-        self.ended.insert(attempt, result);
-        self.queue.push_back(Event::Exited { attempt, outcome, spoiled });
-    }
-
-    /// A plugin's program that could not even be loaded lacks something that its set-up had made ready: the next run makes it
-    /// anew.
-    fn forget_set_up(&self, instance: InstanceId, exit: &Exit, result: &mut StepResult) {
-        if exit.code != Some(127) || result.outcome != Outcome::Failed || !result.circumstances.facts.is_empty() {
-            return;
-        }
-        let name = plugin_of(self.session, instance);
-        let plugin = self.session.plugins.iter().find(|plugin| Some(plugin.name()) == name);
-        let Some(plugin) = plugin.filter(|plugin| !plugin.manifest.setup.is_empty()) else { return };
-        let record = self.store.dir().plugin(plugin.name());
-        if fs::remove_file(&record).is_ok() || !record.exists() {
-            let how = result.message.take().unwrap_or_default();
-            result.message = Some(format!("{how}; the next run sets {} up again", plugin.name()));
+            self.executor.kill(attempt, Duration::from_micros(grace.0));
+        } else if let Some(held) = self.held.get_mut(&attempt) {
+            held.killed.get_or_insert(outcome);
         }
     }
 
-    pub(super) fn say_ended(
-        &mut self,
-        instance: InstanceId,
-        attempt: AttemptId,
-        outcome: Outcome,
-        message: Option<String>,
-    ) {
-        self.say(RunEvent::Ended { instance, attempt, outcome, message });
+    /// Reads what programs have said since the last time.
+    pub(super) fn listen(&mut self, out: &mut Outbox) {
+        let mut refused = Vec::new();
+        for (&attempt, running) in self.running.iter_mut().filter(|(_, running)| running.process) {
+            let news = running.listener.listen(clock::unix_seconds());
+            let grouped = self.context.session.expansion.instances[running.instance.index()].corun.is_some();
+            if news.ready && grouped {
+                ready(attempt, out);
+            }
+            if news.sufficed && grouped {
+                out.tell(Event::Sufficed { attempt });
+            }
+            if news.refused.is_some() {
+                refused.push(attempt);
+            }
+            if let Some((fraction, text)) = &news.progress {
+                (running.fraction, running.text) = (fraction.or(running.fraction), text.clone());
+            }
+            tell(attempt, running.instance, news, &running.listener, out);
+        }
+        refused.into_iter().for_each(|attempt| self.kill(attempt, Span(0), Outcome::Failed));
     }
 
-    pub(super) fn listen(&mut self) {
-        let ids: Vec<AttemptId> = self.attempts.iter().filter(|(_, a)| a.process).map(|(id, _)| *id).collect();
-        for attempt in ids {
-            self.hear(attempt, |listener| listener.listen(clock::unix_seconds()));
-        }
+    fn instance(&self, id: InstanceId) -> &Instance {
+        &self.context.session.expansion.instances[id.index()]
     }
+}
 
-    fn hear(&mut self, attempt: AttemptId, listen: impl FnOnce(&mut Listener) -> News) {
-        let Some(running) = self.attempts.get_mut(&attempt) else { return };
-        let News { ready, sufficed, progress, epochs, refused, notices } = listen(&mut running.listener);
-        let instance = running.instance;
-        let grouped = self.session.expansion.instances[running.instance.index()].corun.is_some();
-        if let Some((fraction, text)) = progress {
-            (running.fraction, running.text) = (fraction.or(running.fraction), text.clone());
-            (self.observe)(Update::Progress { attempt, fraction, text });
-        }
-        let units: Vec<_> = epochs.iter().map(|(_, metrics)| running.listener.told.units(metrics.keys())).collect();
-        for ((epoch, metrics), units) in epochs.into_iter().zip(units) {
-            self.say(RunEvent::Epoch { attempt, epoch, metrics, units });
-        }
-        for text in notices {
-            self.say(RunEvent::Notice { instance: Some(instance), text });
-        }
-        if ready && grouped {
-            self.ready(attempt);
-        }
-        if sufficed && grouped {
-            self.queue.push_back(Event::Sufficed { attempt });
-        }
-        if refused.is_some() {
-            self.kill(attempt, Span(0), Outcome::Failed);
-        }
+/// What a program said, for journal and screen.
+pub(super) fn tell(attempt: AttemptId, instance: InstanceId, news: News, listener: &Listener, out: &mut Outbox) {
+    if let Some((fraction, text)) = news.progress {
+        out.updates.push(Update::Progress { attempt, fraction, text });
     }
+    for (epoch, metrics) in news.epochs {
+        let units = listener.told.units(metrics.keys());
+        out.say(RunEvent::Epoch { attempt, epoch, metrics, units });
+    }
+    for text in news.notices {
+        out.notice(Some(instance), text);
+    }
+}
+
+fn ready(attempt: AttemptId, out: &mut Outbox) {
+    out.say(RunEvent::Ready { attempt });
+    out.tell(Event::Ready { attempt });
+}
+
+fn not_started(instance: InstanceId, attempt: AttemptId, reason: String, outcomes: &mut Outcomes, out: &mut Outbox) {
+    out.say(RunEvent::Ended { instance, attempt, outcome: Outcome::Failed, message: Some(reason.clone()) });
+    outcomes.unstarted(attempt, Outcome::Failed, reason.clone());
+    out.tell(Event::SpawnFailed { attempt, reason });
+}
+
+fn cards_of(placement: &Placement) -> impl Iterator<Item = usize> {
+    placement.gpus.iter().map(|gpu| gpu.index())
 }

@@ -3,13 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow_core::{
-    AttemptId, GpuFacts, InstanceId, Machine, RunEvent,
-    measure::GpuSamples,
-    sched::{Capacity, Event, GpuState},
-};
-
-use super::live::Live;
+use flow_core::{AttemptId, GpuFacts, Machine, measure::GpuSamples, sched::GpuState};
 
 use crate::{
     hardware::gpu_lock::{GpuLock, Refusal},
@@ -37,41 +31,6 @@ pub(super) struct Cards {
     said: BTreeSet<String>,
 }
 
-impl Live<'_> {
-    /// Before a decision: tells the scheduler how the GPUs stand, before what else happened.
-    pub(super) fn open_gpus(&mut self) {
-        let wanted = self.wants_gpus();
-        for text in self.cards.open(wanted) {
-            self.say(RunEvent::Notice { instance: None, text });
-        }
-        self.tell_gpus();
-    }
-
-    /// After a decision and its starts.
-    pub(super) fn close_gpus(&mut self) {
-        self.cards.close(|uuid| self.attempts.values().any(|a| a.circumstances.gpus.iter().any(|gpu| gpu == uuid)));
-    }
-
-    pub(super) fn tell_gpus(&mut self) {
-        if let Some(gpus) = self.cards.changed() {
-            self.queue.push_front(Event::Capacity(Capacity { gpus, ..self.capacity.clone() }));
-        }
-    }
-
-    /// Tells the scheduler what running attempts hold on their GPUs.
-    pub(super) fn tell_gpu_memory(&mut self) {
-        for (attempt, gpu_memory) in self.cards.used_now(self.attempts.keys().copied()) {
-            self.queue.push_back(Event::Sampled { attempt, gpu_memory });
-        }
-    }
-
-    /// A step that asks for GPUs is to run, and does not yet.
-    pub(super) fn wants_gpus(&self) -> bool {
-        let runs = |id: InstanceId| self.attempts.values().any(|attempt| attempt.instance == id);
-        self.want_gpus.iter().any(|id| self.decided.contains_key(id) && !runs(*id))
-    }
-}
-
 impl Cards {
     pub(super) fn new(machine: &Machine) -> Cards {
         let facts = if machine.fake_gpus { Vec::new() } else { machine.gpus.clone() };
@@ -90,7 +49,7 @@ impl Cards {
 
     /// Before a decision, with a step that asks for GPUs waiting (`wanted`) or not: takes the locks of all GPUs that no other flow
     /// holds, so that none is given out twice. Returns what there is to say.
-    fn open(&mut self, wanted: bool) -> Vec<String> {
+    pub(super) fn open(&mut self, wanted: bool) -> Vec<String> {
         let mut say = Vec::new();
         if self.facts.is_empty() || !wanted && self.sampler.is_none() {
             return say;
@@ -125,10 +84,10 @@ impl Cards {
         say
     }
 
-    /// After a decision: keeps the locks of GPUs on which an attempt of ours is, gives the others back.
-    fn close(&mut self, used: impl Fn(&str) -> bool) {
-        for (lock, gpu) in self.locks.iter_mut().zip(&self.facts) {
-            if let Some(lock) = lock.as_mut().filter(|_| !used(&gpu.uuid)) {
+    /// After a decision: keeps the locks of the GPUs that are given out, gives the others back.
+    pub(super) fn close(&mut self, given_out: BTreeSet<usize>) {
+        for (card, lock) in self.locks.iter_mut().enumerate() {
+            if let Some(lock) = lock.as_mut().filter(|_| !given_out.contains(&card)) {
                 lock.release();
             }
         }
@@ -140,7 +99,7 @@ impl Cards {
     }
 
     /// How the GPUs stand, if the scheduler knows them otherwise.
-    fn changed(&mut self) -> Option<Vec<GpuState>> {
+    pub(super) fn changed(&mut self) -> Option<Vec<GpuState>> {
         let state = |((gpu, standing), held): ((&GpuFacts, &Standing), &Option<String>)| {
             let memory = if standing.usable > 0 { standing.usable } else { gpu.memory };
             GpuState {
@@ -178,7 +137,7 @@ impl Cards {
     }
 
     /// Memory of running attempts on each of their GPUs, of those for whom that is news.
-    fn used_now(&mut self, running: impl Iterator<Item = AttemptId>) -> Vec<(AttemptId, Vec<u64>)> {
+    pub(super) fn used_now(&mut self, running: impl Iterator<Item = AttemptId>) -> Vec<(AttemptId, Vec<u64>)> {
         let Some(sampler) = &self.sampler else { return Vec::new() };
         let mut news = Vec::new();
         let mut used = BTreeMap::new();

@@ -2,34 +2,32 @@
 
 use std::collections::BTreeSet;
 
-use flow_core::{InstanceId, measure::Companion};
+use flow_core::{Expansion, InstanceId, learn::History, measure::Companion};
 
-use super::live::{Attempt, Live};
+use super::running::Running;
 
-impl Live<'_> {
-    /// Labels of those who ran meanwhile, and of those of them who were on its GPUs.
-    pub(super) fn labels<'c>(
-        &self,
-        company: impl Iterator<Item = &'c Companion> + Clone,
-    ) -> (Vec<String>, Vec<String>) {
-        let labels = |on_gpu: bool| {
-            let company = company.clone().filter(|other| !on_gpu || !other.gpus.is_empty());
-            let ids: BTreeSet<InstanceId> = company.map(|other| other.instance).collect();
-            ids.into_iter().map(|id| self.session.expansion.instances[id.index()].label.to_string()).collect()
-        };
-        (labels(false), labels(true))
-    }
+/// Labels of those who ran meanwhile, and of those of them who were on its GPUs.
+pub(super) fn labels<'c>(
+    expansion: &Expansion,
+    company: impl Iterator<Item = &'c Companion> + Clone,
+) -> (Vec<String>, Vec<String>) {
+    let labels = |on_gpu: bool| {
+        let company = company.clone().filter(|other| !on_gpu || !other.gpus.is_empty());
+        let ids: BTreeSet<InstanceId> = company.map(|other| other.instance).collect();
+        ids.into_iter().map(|id| expansion.instances[id.index()].label.to_string()).collect()
+    };
+    (labels(false), labels(true))
+}
 
-    /// Why it shares its GPUs, for people.
-    pub(super) fn trial(&self, running: &Attempt, others: &[String]) -> String {
-        let others = others.join(", ");
-        let model = running.circumstances.gpu_models.first().map_or("card", String::as_str);
-        let seen = self.history.devices().into_iter().find(|device| device.model == model);
-        let so_far = match seen.map_or(0, |device| device.samples) {
-            0 => "never measured so far".to_owned(),
-            1 => "measured once so far".to_owned(),
-            n => format!("measured {n} times so far"),
-        };
-        format!("shares its GPU with {others} on trial, to see what that costs on {model}: {so_far}")
-    }
+/// Why it shares its GPUs, for people.
+pub(super) fn trial(history: &History<'_>, running: &Running, others: &[String]) -> String {
+    let others = others.join(", ");
+    let model = running.circumstances.gpu_models.first().map_or("card", String::as_str);
+    let seen = history.devices().into_iter().find(|device| device.model == model);
+    let so_far = match seen.map_or(0, |device| device.samples) {
+        0 => "never measured so far".to_owned(),
+        1 => "measured once so far".to_owned(),
+        n => format!("measured {n} times so far"),
+    };
+    format!("shares its GPU with {others} on trial, to see what that costs on {model}: {so_far}")
 }

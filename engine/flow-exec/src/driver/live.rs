@@ -1,49 +1,45 @@
-//! The live loop: carries events to the scheduler and performs its actions. Holds no scheduling rule.
+//! The live loop: carries events to the scheduler and performs its actions. It does no work itself and holds no scheduling
+//! rule: what takes its time is a job on another thread, which answers with an event.
 //!
 //! One turn: all events of an instant, one `Tick`, the actions, one write of the journal and, where something is recorded, of the
 //! database behind it, aside; only after that is the scheduler told that it is.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    path::PathBuf,
+    collections::BTreeMap,
     pin::pin,
+    sync::Arc,
     task::{Context as TaskContext, Poll, Waker},
     time::Duration,
 };
 
 use flow_core::{
-    Artifact, AttemptId, Builtins, Circumstances, Digest, GroupId, InstanceId, JournalLine, Outcome, Resolved,
-    RunEvent, RunId, Settled, Span, StepResult, Time,
-    fingerprint::Parts,
+    AttemptId, InstanceId, JournalLine, Outcome, RunEvent, Span, Time,
     learn::History,
-    measure::Company,
-    plan::Force,
     sched::{Action, Capacity, Event, Placement, Scheduler},
 };
-use flow_store::{Batch, Commit, End, Inputs, Journal, Objects, RunDir, Running, Status, Store};
+use flow_store::{End, Journal, Status};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    task::JoinError,
+    task::{JoinError, JoinSet},
 };
 
 use super::{
-    Session, Update,
+    Update,
+    attempts::{self, Attempts},
     cancel::Cancel,
     cards::Cards,
+    collect::{self, Collected},
+    context::RunContext,
+    executor::Executor,
+    fill::{self, Filled},
     leftovers::Leftovers,
-    start,
-    told::Listener,
+    outbox::Outbox,
+    outcomes::{self, LookedUp, Outcomes},
+    recorder::{Applied, Recorder, Written},
+    screen::Screen,
     waiting,
-    write::{Applied, Committing},
 };
-use crate::{
-    ExecError,
-    attempt::{Folder, Growths},
-    clock::{self, RunClock},
-    keeper::{self, Keeper, record},
-    sampler::Sampler,
-    secrets::Secrets,
-};
+use crate::{ExecError, clock::RunClock, keeper};
 
 /// How long a step may take to end when it is asked to.
 pub(crate) const GRACE: Span = Span::from_millis(10_000);
@@ -51,205 +47,94 @@ pub(crate) const GRACE: Span = Span::from_millis(10_000);
 const LISTEN: Span = Span::from_millis(50);
 /// How often GPUs are looked at for which a step waits.
 const WATCH: Duration = Duration::from_millis(500);
-/// How often the status file and the display are brought up to date.
-pub(super) const STATUS: Span = Span::from_millis(200);
 
-/// Results by instance.
-pub(crate) struct Known(pub(crate) Vec<Option<StepResult>>);
-
-impl Settled for Known {
-    fn result(&self, id: InstanceId) -> Option<&StepResult> {
-        self.0.get(id.index())?.as_ref()
-    }
-}
-
-/// A decision to run, until the result is recorded.
-pub(super) struct Decided {
-    pub(super) fingerprint: Digest,
-    pub(super) parts: Parts,
-    pub(super) reason: String,
-}
-
-/// A running attempt.
-pub(super) struct Attempt {
-    pub(super) instance: InstanceId,
-    pub(super) folder: Folder,
-    pub(super) resolved: Resolved,
-    pub(super) placement: Placement,
-    /// A built-in runs inside the engine: no process, nothing to sample.
-    pub(super) process: bool,
-    /// What its program writes goes through pipes, in which secrets are hidden.
-    pub(super) piped: bool,
-    /// Its program says by itself when it is ready.
-    pub(super) announces: bool,
-    /// Artifacts that it reads in the store itself, by their place in its work folder.
-    pub(super) linked: Vec<(String, Artifact)>,
-    pub(super) listener: Listener,
-    pub(super) circumstances: Circumstances,
-    pub(super) began: f64,
-    pub(super) killed: Option<Outcome>,
-    pub(super) fraction: Option<f64>,
-    pub(super) text: String,
-}
-
-/// What starts processes, and what watches them.
-pub(super) struct Hands {
-    pub(super) keeper: Keeper,
-    pub(super) sampler: Sampler,
-    pub(super) growths: Growths,
-}
-
-/// The window of a co-run group, seconds since 1970.
-#[derive(Clone, Default)]
-pub(super) struct Window {
-    pub(super) released: Option<f64>,
-    pub(super) closed: Option<f64>,
-    pub(super) closed_by: Option<String>,
-}
-
-/// What the loop works on.
-pub(crate) struct Live<'a> {
-    pub(crate) session: &'a Session,
-    pub(crate) builtins: &'a dyn Builtins,
-    pub(crate) store: &'a Store,
-    pub(crate) run: &'a RunId,
-    pub(crate) run_dir: RunDir,
-    pub(crate) force: &'a Force,
-    pub(crate) inputs: &'a mut Inputs,
-    pub(crate) known: Known,
-    pub(super) history: History<'a>,
-    pub(super) company: Company,
-    pub(crate) counts: BTreeMap<String, u32>,
-    /// Outcomes that are failures have happened.
-    pub(crate) failed: bool,
-    pub(crate) interrupted: bool,
-    pub(super) scheduler: Scheduler,
-    pub(super) clock: RunClock,
-    pub(super) objects: Objects,
-    pub(super) journal: Journal,
-    pub(super) lines: Vec<JournalLine>,
-    pub(super) batch: Batch,
-    pub(super) recorded: Vec<InstanceId>,
-    pub(super) committing: Option<Committing>,
-    /// What the journal had no room for. It goes before everything else.
-    pub(super) unwritten: Option<Commit>,
-    pub(super) committed_at: Time,
-    pub(super) queue: VecDeque<Event>,
-    pub(super) decided: BTreeMap<InstanceId, Decided>,
-    /// Instances that ask for GPUs and have no result yet.
-    pub(super) want_gpus: BTreeSet<InstanceId>,
-    pub(super) refused: BTreeMap<InstanceId, String>,
-    /// Why an attempt could not be started.
-    pub(super) unstarted: BTreeMap<AttemptId, String>,
-    pub(super) secrets: Secrets,
-    /// Instances that may tell a secret: their steps have one, or they read what such a step made.
-    pub(super) tellers: BTreeSet<InstanceId>,
-    pub(super) attempts: BTreeMap<AttemptId, Attempt>,
-    pub(super) ended: BTreeMap<AttemptId, StepResult>,
-    /// Good results of the store that stand where this run's are spoiled, until these would be recorded.
-    pub(super) earlier: BTreeMap<InstanceId, StepResult>,
-    pub(super) windows: BTreeMap<GroupId, Window>,
-    /// Made when the first process is to be started: a run that reuses everything has none.
-    pub(super) hands: Option<Hands>,
-    pub(super) cards: Cards,
-    /// What there is to give out besides GPUs.
-    pub(super) capacity: Capacity,
-    pub(super) observe: &'a mut dyn FnMut(Update),
-    pub(super) exe: PathBuf,
-    pub(super) environment: start::Environment,
-    pub(super) status: Status,
-    pub(super) status_at: Option<Time>,
+/// What the loop works with. Each part owns what it changes; what they have to tell goes through the outbox.
+pub(super) struct Live<'a, X> {
+    context: Arc<RunContext>,
+    scheduler: Scheduler,
+    clock: RunClock,
+    out: Outbox,
+    outcomes: Outcomes,
+    attempts: Attempts<X>,
+    cards: Cards,
+    recorder: Recorder,
+    screen: Screen<'a>,
+    history: History<'a>,
+    leftovers: Leftovers,
+    jobs: JoinSet<Done>,
+    /// Units to be looked up, by the next job: one at a time, for they ask the same disk.
+    to_look_up: Vec<Vec<InstanceId>>,
+    looking_up: bool,
     cancel: Cancel,
-    pub(super) said_unwritten: bool,
+    capacity: Capacity,
+    interrupted: bool,
     listened_at: Time,
-    pub(super) finished: bool,
-    pub(crate) leftovers: Leftovers,
+    finished: bool,
 }
 
 /// What a loop starts with.
-pub(crate) struct Beginning<'a> {
-    pub(crate) session: &'a Session,
-    pub(crate) builtins: &'a dyn Builtins,
-    pub(crate) store: &'a Store,
-    pub(crate) run: &'a RunId,
-    pub(crate) journal: Journal,
-    pub(crate) force: &'a Force,
-    pub(crate) inputs: &'a mut Inputs,
-    pub(crate) known: Known,
-    pub(crate) history: History<'a>,
-    pub(crate) scheduler: Scheduler,
-    pub(crate) capacity: Capacity,
-    pub(crate) status: Status,
-    pub(crate) secrets: Secrets,
+pub(super) struct Beginning<'a, X> {
+    pub(super) context: Arc<RunContext>,
+    pub(super) journal: Journal,
+    pub(super) history: History<'a>,
+    pub(super) scheduler: Scheduler,
+    pub(super) executor: X,
+    pub(super) status: Status,
     pub(super) cancel: Cancel,
-    pub(crate) observe: &'a mut dyn FnMut(Update),
+    pub(super) observe: &'a mut dyn FnMut(Update),
+}
+
+/// What a job has to say.
+enum Done {
+    LookedUp(LookedUp),
+    Filled(Vec<Filled>),
+    Collected(Box<Collected>),
 }
 
 enum Happened {
-    Keeper(keeper::Event),
+    Executor(keeper::Event),
     Committed(Result<Applied, JoinError>),
+    Job(Result<Done, JoinError>),
     Interrupt(End),
     Time,
 }
 
-impl<'a> Live<'a> {
-    pub(crate) fn new(from: Beginning<'a>) -> Result<Self, ExecError> {
-        let run_dir = from.store.dir().run(from.run);
-        let instances = from.session.expansion.instances.iter();
-        let want_gpus = instances.filter(|instance| instance.request.gpus > 0);
-        Ok(Live {
-            session: from.session,
-            builtins: from.builtins,
-            store: from.store,
-            run: from.run,
-            run_dir,
-            force: from.force,
-            inputs: from.inputs,
-            known: from.known,
-            history: from.history,
-            company: Company::default(),
-            counts: BTreeMap::new(),
-            failed: false,
-            interrupted: false,
+impl<'a, X: Executor> Live<'a, X> {
+    pub(super) fn new(from: Beginning<'a, X>) -> Self {
+        let context = from.context;
+        Live {
             scheduler: from.scheduler,
             clock: RunClock::start(),
-            objects: from.store.objects().clone(),
-            journal: from.journal,
-            lines: Vec::new(),
-            batch: Batch::new(),
-            recorded: Vec::new(),
-            committing: None,
-            unwritten: None,
-            committed_at: Time(0),
-            queue: VecDeque::new(),
-            decided: BTreeMap::new(),
-            want_gpus: want_gpus.map(|instance| instance.id).collect(),
-            refused: BTreeMap::new(),
-            unstarted: BTreeMap::new(),
-            secrets: from.secrets,
-            tellers: from.session.tellers(),
-            attempts: BTreeMap::new(),
-            ended: BTreeMap::new(),
-            earlier: BTreeMap::new(),
-            windows: BTreeMap::new(),
-            hands: None,
-            cards: Cards::new(&from.session.expansion.machine),
-            capacity: from.capacity,
-            observe: from.observe,
-            exe: start::exe()?,
-            environment: start::Environment::of(from.session),
-            status: from.status,
-            status_at: None,
+            out: Outbox::new(context.secrets.clone()),
+            outcomes: Outcomes::new(Arc::clone(&context)),
+            capacity: from.executor.capacity(),
+            attempts: Attempts::new(Arc::clone(&context), from.executor),
+            cards: Cards::new(&context.session.expansion.machine),
+            recorder: Recorder::new(Arc::clone(&context), from.journal),
+            screen: Screen::new(from.observe, context.run_dir.clone(), from.status),
+            history: from.history,
+            leftovers: Leftovers::default(),
+            jobs: JoinSet::new(),
+            to_look_up: Vec::new(),
+            looking_up: false,
             cancel: from.cancel,
-            said_unwritten: false,
+            interrupted: false,
             listened_at: Time(0),
             finished: false,
-            leftovers: Leftovers::default(),
-        })
+            context,
+        }
+    }
+
+    /// Settled before anything ran: told to tables, not to the scheduler, which knows it from the task.
+    pub(super) fn settle_before(&mut self, instance: InstanceId, outcome: Outcome, reason: &str) {
+        self.outcomes.settle_as(instance, outcome, reason.to_owned(), &mut self.out);
     }
 
     /// Runs until everything is settled.
-    pub(crate) async fn run(&mut self, first: Event) -> Result<(), ExecError> {
+    ///
+    /// # Errors
+    /// The store cannot be written, the keeper is gone, something happened that cannot be.
+    pub(super) async fn run(&mut self, first: Event) -> Result<(), ExecError> {
         let cannot = |e| ExecError::Fault(format!("signals cannot be received: {e}"));
         let mut signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
             .into_iter()
@@ -257,37 +142,47 @@ impl<'a> Live<'a> {
             .collect::<Result<Vec<Signal>, _>>()
             .map_err(cannot)?;
         self.cancel.listen();
-        self.queue.push_back(first);
+        self.out.tell(first);
         while !self.finished {
             self.turn()?;
             if self.finished {
                 break;
             }
-            if self.queue.is_empty() {
+            if self.out.events.is_empty() {
                 match self.wait(&mut signals).await? {
-                    Happened::Keeper(event) => {
-                        self.on_keeper(event)?;
+                    Happened::Executor(event) => {
+                        self.on_event(event)?;
                         // Whatever else is already there belongs to this turn.
-                        while let Some(event) = self.keeper_event_now()? {
-                            self.on_keeper(event)?;
+                        while let Some(event) = self.event_now()? {
+                            self.on_event(event)?;
                         }
                     }
-                    Happened::Committed(done) => self.committed(done)?,
+                    Happened::Job(done) => {
+                        self.on_done(done)?;
+                        while let Some(done) = self.jobs.try_join_next() {
+                            self.on_done(done)?;
+                        }
+                    }
+                    Happened::Committed(done) => {
+                        let written = self.recorder.done(done, self.attempts.is_empty())?;
+                        self.written(written);
+                    }
                     Happened::Interrupt(end) => self.interrupt(end),
                     Happened::Time => {}
                 }
                 let now = self.clock.now();
                 if now - self.listened_at >= LISTEN {
                     self.listened_at = now;
-                    self.listen();
+                    self.attempts.listen(&mut self.out);
                 }
             }
         }
-        while let Some(committing) = &mut self.committing {
-            let done = (&mut committing.done).await;
-            self.committed(done)?;
+        while self.recorder.is_committing() {
+            let done = self.recorder.committed().await;
+            let written = self.recorder.done(done, true)?;
+            self.written(written);
         }
-        self.write_status(None);
+        self.show_status(None);
         Ok(())
     }
 
@@ -296,104 +191,167 @@ impl<'a> Live<'a> {
         let now = self.clock.now();
         let mut actions = Vec::new();
         self.open_gpus();
-        while let Some(event) = self.queue.pop_front() {
+        while let Some(event) = self.out.events.pop_front() {
             self.scheduler.handle(now, event, &mut actions);
         }
         self.scheduler.handle(now, Event::Tick, &mut actions);
-        let (starts, others): (Vec<_>, Vec<_>) =
-            actions.into_iter().partition(|action| matches!(action, Action::Start { .. }));
-        for action in others {
-            self.perform(action)?;
+        let mut starts = Vec::new();
+        for action in actions {
+            match action {
+                Action::Start { attempt, instance, placement } => starts.push((attempt, instance, placement)),
+                other => self.perform(other)?,
+            }
         }
         if let Some(fault) = self.scheduler.fault() {
             return Err(ExecError::Fault(fault.to_owned()));
         }
-        self.start_all(starts)?;
-        self.close_gpus();
-        self.commit()?;
-        if self.status_at.is_none_or(|at| now - at >= STATUS) {
-            self.status_at = Some(now);
+        self.fill(starts);
+        self.look_up();
+        self.cards.close(self.attempts.gpus().collect());
+        let written = self.recorder.commit(&mut self.out.lines, self.attempts.is_empty(), now)?;
+        self.written(written);
+        for update in std::mem::take(&mut self.out.updates) {
+            self.screen.show(update);
+        }
+        if self.screen.is_due(now) {
             self.tell_gpu_memory();
             self.cards.keep();
-            self.write_status(None);
+            self.show_status(None);
         }
         Ok(())
     }
 
     fn perform(&mut self, action: Action) -> Result<(), ExecError> {
+        let out = &mut self.out;
         match action {
-            Action::LookUp { instances } => self.look_up(&instances)?,
-            Action::Start { .. } => {}
-            Action::Release { attempts } => self.release(attempts),
-            Action::Stop { attempts } => self.stop(&attempts),
-            Action::Kill { attempt, grace, outcome } => self.kill(attempt, grace, outcome),
-            Action::Record { instance, attempt } => self.record(instance, attempt)?,
-            Action::Discard { instance, attempt, .. } => self.discard(instance, attempt),
-            Action::Settle { instance, outcome, because } => self.settle(instance, outcome, because),
+            Action::LookUp { instances } => self.to_look_up.push(instances),
+            Action::Start { attempt, instance, placement } => self.fill(vec![(attempt, instance, placement)]),
+            Action::Release { attempts } => self.attempts.release(attempts, out),
+            Action::Stop { attempts } => self.attempts.stop(&attempts),
+            Action::Kill { attempt, grace, outcome } => self.attempts.kill(attempt, grace, outcome),
+            Action::Record { instance, attempt } => {
+                let closed_by = self.attempts.closed_by(instance);
+                let (history, recorder) = (&mut self.history, &mut self.recorder);
+                self.outcomes.record(instance, attempt, closed_by, history, recorder, out)?;
+            }
+            Action::Discard { instance, attempt, .. } => self.outcomes.discard(instance, attempt, out),
+            Action::Settle { instance, outcome, because } => self.outcomes.settle(instance, outcome, because, out),
             Action::Preempt { .. } => return Err(ExecError::Fault("a live run cannot preempt".to_owned())),
             Action::Finish => self.finished = true,
         }
         Ok(())
     }
 
+    fn fill(&mut self, starts: Vec<(AttemptId, InstanceId, Placement)>) {
+        for unit in self.attempts.fill(starts) {
+            let context = Arc::clone(&self.context);
+            self.jobs.spawn_blocking(move || Done::Filled(fill::fill(&context, unit)));
+        }
+    }
+
+    fn look_up(&mut self) {
+        if self.looking_up || self.to_look_up.is_empty() {
+            return;
+        }
+        self.looking_up = true;
+        let (context, units) = (Arc::clone(&self.context), std::mem::take(&mut self.to_look_up));
+        self.jobs.spawn_blocking(move || Done::LookedUp(outcomes::look_up(&context, units)));
+    }
+
+    fn on_event(&mut self, event: keeper::Event) -> Result<(), ExecError> {
+        let (attempts, outcomes, out) = (&mut self.attempts, &mut self.outcomes, &mut self.out);
+        match event {
+            keeper::Event::Started { attempt, pid } => attempts.on_started(attempt, pid, out)?,
+            keeper::Event::SpawnFailed { attempt, reason } => attempts.on_spawn_failed(attempt, reason, outcomes, out),
+            keeper::Event::Exited { attempt, exit } => {
+                if let Some(ended) = attempts.on_exited(attempt, exit, outcomes, &mut self.cards, out) {
+                    self.tell_gpus();
+                    let context = Arc::clone(&self.context);
+                    self.jobs.spawn_blocking(move || Done::Collected(Box::new(collect::collect(&context, ended))));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn on_done(&mut self, done: Result<Done, JoinError>) -> Result<(), ExecError> {
+        match done.map_err(|e| ExecError::Fault(format!("a job ended without an answer: {e}")))? {
+            Done::LookedUp(answers) => {
+                self.looking_up = false;
+                self.outcomes.looked_up(answers, &mut self.recorder, &mut self.out)
+            }
+            Done::Filled(filled) => {
+                let (outcomes, history) = (&mut self.outcomes, &self.history);
+                for builtin in self.attempts.start(filled, outcomes, &mut self.cards, history, &mut self.out)? {
+                    let context = Arc::clone(&self.context);
+                    self.jobs
+                        .spawn_blocking(move || Done::Collected(Box::new(collect::run_builtin(&context, builtin))));
+                }
+                Ok(())
+            }
+            Done::Collected(collected) => {
+                self.collected(*collected);
+                Ok(())
+            }
+        }
+    }
+
+    /// An attempt has come to something: the scheduler says what becomes of it.
+    fn collected(&mut self, collected: Collected) {
+        self.attempts.collected(&collected);
+        let Collected { attempt, instance, running, company, news, notices, mut result } = collected;
+        let (gpus, told) = (&running.placement.gpus, &running.listener.told);
+        result.circumstances.sharing = self.history.sharing(instance, gpus, told, &company, &result);
+        let out = &mut self.out;
+        attempts::tell(attempt, instance, news, &running.listener, out);
+        notices.into_iter().for_each(|text| out.notice(Some(instance), text));
+        let (outcome, message) = (result.outcome, result.message.clone());
+        out.say(RunEvent::Ended { instance, attempt, outcome, message });
+        for text in &result.spoiled {
+            out.notice(Some(instance), text.clone());
+        }
+        if outcome == Outcome::Ok {
+            // Its outputs are in the store; a failed one keeps its work folder for whoever looks for the reason.
+            self.leftovers.add(running.folder.work());
+        }
+        out.tell(Event::Exited { attempt, outcome, spoiled: !result.spoiled.is_empty() });
+        self.outcomes.ended(attempt, result);
+    }
+
     async fn wait(&mut self, signals: &mut [Signal]) -> Result<Happened, ExecError> {
         let now = self.clock.now();
         let span = |at: Time| Duration::from_micros((at - now).0);
         let until_wake = self.scheduler.next_wake().map(span);
-        let due = self.listened_at + LISTEN;
-        let listening = self.attempts.values().any(|a| a.process).then(|| span(due));
+        let listening = self.attempts.are_running().then(|| span(self.listened_at + LISTEN));
         let watching = (self.cards.is_watching() && self.wants_gpus()).then_some(WATCH);
-        let committing = self.committing.as_ref().map(|_| Duration::from_secs(60));
-        let gathering = self.gather_until().filter(|_| self.committing.is_none()).map(span);
-        let Some(pause) =
-            until_wake.into_iter().chain(gathering).chain(listening).chain(watching).chain(committing).min()
-        else {
+        // What is on its way wakes the loop by itself.
+        let aside = (self.recorder.is_committing() || !self.jobs.is_empty()).then_some(Duration::from_secs(60));
+        let alone = self.attempts.is_empty();
+        let gathering = self.recorder.gather_until(alone).filter(|_| !self.recorder.is_committing()).map(span);
+        let dues = [until_wake, gathering, listening, watching, aside];
+        let Some(pause) = dues.into_iter().flatten().min() else {
             return Err(ExecError::Fault("nothing runs, nothing is due, and yet not every step is settled".to_owned()));
-        };
-        let keeper = async {
-            match &mut self.hands {
-                Some(hands) => hands.keeper.next_event().await,
-                None => std::future::pending().await,
-            }
-        };
-        let committed = async {
-            match &mut self.committing {
-                Some(committing) => (&mut committing.done).await,
-                None => std::future::pending().await,
-            }
         };
         let [interrupt, terminate, hangup] = signals else {
             return Err(ExecError::Fault("three signals were expected".to_owned()));
         };
+        let no_jobs = self.jobs.is_empty();
         tokio::select! {
             biased;
-            done = committed => Ok(Happened::Committed(done)),
-            event = keeper => Ok(Happened::Keeper(event?)),
             _ = interrupt.recv() => Ok(Happened::Interrupt(End::Soon)),
             _ = terminate.recv() => Ok(Happened::Interrupt(End::Soon)),
             _ = hangup.recv() => Ok(Happened::Interrupt(End::Soon)),
             end = self.cancel.asked() => Ok(Happened::Interrupt(end)),
+            done = self.recorder.committed() => Ok(Happened::Committed(done)),
+            event = self.attempts.executor.next_event() => Ok(Happened::Executor(event?)),
+            Some(done) = self.jobs.join_next(), if !no_jobs => Ok(Happened::Job(done)),
             () = tokio::time::sleep(pause) => Ok(Happened::Time),
         }
     }
 
-    pub(super) fn hands(&mut self) -> Result<&mut Hands, ExecError> {
-        match &mut self.hands {
-            Some(hands) => Ok(hands),
-            none => {
-                let record = record::of_run(self.run_dir.path());
-                let keeper = Keeper::spawn(&self.exe, &record).map_err(ExecError::io("start the keeper", &self.exe))?;
-                let sampler = Sampler::start(keeper.pid()).map_err(ExecError::io("start", "the sampler"))?;
-                let growths = Growths::start().map_err(ExecError::io("start", "the reading of logs"))?;
-                Ok(none.insert(Hands { keeper, sampler, growths }))
-            }
-        }
-    }
-
     /// An event that needs no waiting.
-    fn keeper_event_now(&mut self) -> Result<Option<keeper::Event>, ExecError> {
-        let Some(Hands { keeper, .. }) = &mut self.hands else { return Ok(None) };
-        let next = pin!(keeper.next_event());
+    fn event_now(&mut self) -> Result<Option<keeper::Event>, ExecError> {
+        let next = pin!(self.attempts.executor.next_event());
         match next.poll(&mut TaskContext::from_waker(Waker::noop())) {
             Poll::Ready(event) => Ok(Some(event?)),
             Poll::Pending => Ok(None),
@@ -409,30 +367,88 @@ impl<'a> Live<'a> {
         } else {
             format!("interrupted{}: running steps are killed", if again { " again" } else { "" })
         };
-        self.say(RunEvent::Notice { instance: None, text });
-        self.queue.push_back(Event::Cancel { grace });
+        self.out.notice(None, text);
+        self.out.tell(Event::Cancel { grace });
     }
 
-    /// The status file, for who looks from outside; without it the run goes on.
-    pub(crate) fn write_status(&mut self, ended: Option<i32>) {
-        let running = |(attempt, a): (&AttemptId, &Attempt)| Running {
-            instance: a.instance,
-            label: self.session.expansion.instances[a.instance.index()].label.to_string(),
-            attempt: *attempt,
-            started_at: (a.began * 1e3) as u64,
-            fraction: a.fraction,
-            text: Some(a.text.clone()).filter(|text| !text.is_empty()),
-            gpus: a.circumstances.gpus.clone(),
-            cpus: a.placement.cpus,
-        };
-        self.status.running = self.attempts.iter().map(running).collect();
-        self.status.waiting = waiting::of(&self.scheduler, self.clock.now(), self.session, &self.known, &self.cards);
-        self.status.counts = self.counts.clone();
-        self.status.updated_at = clock::unix_millis();
-        self.status.ended = ended;
-        if let Err(error) = self.run_dir.write_status(&self.status) {
-            self.say_unwritten(&error);
+    /// What is safe is told: to the screen, and to the scheduler, in the order in which it happened.
+    fn written(&mut self, written: Written) {
+        written.lines.into_iter().for_each(|line: JournalLine| self.screen.show(Update::Event(line)));
+        written.recorded.into_iter().for_each(|instance| self.out.tell(Event::Recorded { instance }));
+        if let Some(trouble) = written.trouble {
+            self.screen.notice(trouble);
         }
-        (self.observe)(Update::Status(Box::new(self.status.clone())));
+    }
+
+    /// The status, for who looks from outside; where it cannot be written the run goes on without it.
+    pub(super) fn show_status(&mut self, ended: Option<i32>) {
+        let (session, known) = (&self.context.session, &self.context.known);
+        let waiting = waiting::of(&self.scheduler, self.clock.now(), session, known, &self.cards);
+        let (running, counts) = (self.attempts.status(), self.outcomes.counts.clone());
+        let written = self.screen.status(|status| {
+            (status.running, status.waiting, status.counts, status.ended) = (running, waiting, counts, ended);
+        });
+        if let Err(error) = written
+            && let Some(trouble) = self.recorder.trouble(&error)
+        {
+            self.screen.notice(trouble);
+        }
+    }
+
+    /// Says something after the loop has ended, and how it ended.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub(super) fn say_last(&mut self, events: Vec<RunEvent>) -> Result<(), ExecError> {
+        events.into_iter().for_each(|event| self.out.say(event));
+        let written = self.recorder.commit_last(&mut self.out.lines)?;
+        self.written(written);
+        Ok(())
+    }
+
+    /// Settled instances by how.
+    pub(super) fn counts(&self) -> &BTreeMap<String, u32> {
+        &self.outcomes.counts
+    }
+
+    /// Outcomes that are failures have happened.
+    pub(super) fn has_failed(&self) -> bool {
+        self.outcomes.failed
+    }
+
+    pub(super) fn was_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// Removes what attempts left in their folders.
+    pub(super) fn clear(&mut self) {
+        self.leftovers.clear();
+    }
+
+    /// Before a decision: tells the scheduler how the GPUs stand, before what else happened.
+    fn open_gpus(&mut self) {
+        let wanted = self.wants_gpus();
+        for text in self.cards.open(wanted) {
+            self.out.notice(None, text);
+        }
+        self.tell_gpus();
+    }
+
+    fn tell_gpus(&mut self) {
+        if let Some(gpus) = self.cards.changed() {
+            self.out.events.push_front(Event::Capacity(Capacity { gpus, ..self.capacity.clone() }));
+        }
+    }
+
+    /// Tells the scheduler what running attempts hold on their GPUs.
+    fn tell_gpu_memory(&mut self) {
+        for (attempt, gpu_memory) in self.cards.used_now(self.attempts.ids()) {
+            self.out.tell(Event::Sampled { attempt, gpu_memory });
+        }
+    }
+
+    /// A step that asks for GPUs is to run, and does not yet.
+    fn wants_gpus(&self) -> bool {
+        self.outcomes.waiting_for_gpus().any(|id| !self.attempts.is_placed(id))
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct World<'a> {
     /// Artifacts; none before the first run.
     pub(crate) objects: Option<Objects>,
     /// Inputs, each hashed once a run.
-    pub(crate) inputs: &'a mut Inputs,
+    pub(crate) inputs: &'a Inputs,
     /// Results whose artifacts are gone: why. Worth a line to people.
     pub(crate) damaged: BTreeMap<Digest, String>,
     /// The first error of the store; what was asked counts as not there.

@@ -11,8 +11,8 @@ use flow_store::{Batch, Holder, Inputs, Objects, Rebuilt, Replay, Results, Snaps
 
 use super::{
     Session,
+    identity::{holder, new_run_id},
     lookup::World,
-    run::{holder, new_run_id},
 };
 use crate::{ExecError, clock};
 
@@ -74,13 +74,13 @@ impl Knowledge {
         let snapshot = self.dir().and_then(|dir| Snapshot::load(dir, &session.snapshot_name()));
         // Only whoever holds the store writes lists of input folders into it.
         let keep = matches!(self, Knowledge::Held(_)).then(|| objects.clone()).flatten();
-        let mut inputs = Inputs::new(keep, snapshot.as_ref(), clock::system());
+        let inputs = Inputs::new(keep, snapshot.as_ref(), clock::system());
         let mut world = World {
             workflow: &session.expansion.workflow,
             folder: session.workspace.folder.clone(),
             results: self.results(),
             objects,
-            inputs: &mut inputs,
+            inputs: &inputs,
             damaged: BTreeMap::new(),
             error: None,
         };

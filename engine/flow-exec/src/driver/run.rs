@@ -1,28 +1,36 @@
 //! `flow run`, from the file to the published report. Steps in order; the loop between start and end is `live`'s.
 
-use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf, process};
+use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf, process, sync::Arc};
 
 use flow_core::{
     Builtins, Digest, Instance, InstanceId, JOURNAL_FORMAT, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart,
     Settled, StepResult, Uses, learn,
     plan::{Force, Plan, State, unfit},
     sched::{
-        Event, Limits, Scheduler,
+        Event, Limits, Scheduler, Task,
         policy::{self as policies, Policy},
     },
 };
-use flow_store::{Holder, Inputs, ProcessIdentity, Rested, Snapshot, Status, Store, StoreDir};
+use flow_store::{Holder, Inputs, Rested, Snapshot, Status, Store, StoreDir};
 
 use super::{
     PublishedFile, Session, SessionRequest, Update,
     cancel::Cancel,
+    context::{Known, RunContext},
+    executor::{Executor, Local},
     forecast,
-    live::{Beginning, GRACE, Known, Live},
+    identity::{holder, new_run_id},
+    live::{Beginning, GRACE, Live},
     lookup::World,
     publish::publish,
+    session::plugin_of,
     start,
 };
-use crate::{ExecError, clock, keeper::kill_strays, plugins};
+use crate::{
+    ExecError, clock,
+    keeper::{kill_strays, record},
+    plugins,
+};
 
 /// What to run, and how.
 #[derive(Clone, Debug, Default)]
@@ -94,10 +102,10 @@ pub struct RunEnd {
 /// It is invalid, the store cannot be had, a plugin cannot be set up. A step that fails is not an error.
 pub fn run(
     options: &RunOptions,
-    builtins: &dyn Builtins,
+    builtins: Arc<dyn Builtins>,
     observe: &mut dyn FnMut(Update),
 ) -> Result<RunEnd, ExecError> {
-    let session = Session::open(&options.session, builtins)?;
+    let session = Session::open(&options.session, &*builtins)?;
     let wanted = session.wanted(&options.targets)?;
     let force = options.force.of(&session)?;
     let policy_name = options.policy.as_deref().or(session.expansion.policy.as_deref()).unwrap_or(policies::DEFAULT);
@@ -133,14 +141,14 @@ pub fn run(
     })?;
     let cancel = Cancel::watch(store.dir().run(&run))?;
     let strays = kill_strays(store.dir().path()).map(|text| secrets.hide(text));
-    let mut inputs = Inputs::new(Some(store.objects().clone()), previous.as_ref(), clock::system());
+    let inputs = Inputs::new(Some(store.objects().clone()), previous.as_ref(), clock::system());
     let plan = {
         let mut world = World {
             workflow: &session.expansion.workflow,
             folder: session.workspace.folder.clone(),
             results: Some(&store),
             objects: Some(store.objects().clone()),
-            inputs: &mut inputs,
+            inputs: &inputs,
             damaged: BTreeMap::new(),
             error: None,
         };
@@ -164,15 +172,32 @@ pub fn run(
     journal.append(&beginning)?;
     beginning.into_iter().for_each(|line| observe(Update::Event(line)));
 
-    let history = forecast::history(&session.expansion, &session.expansion.instances, &wanted, Some(&store))?;
-    let limits = learn::limits(&history);
-    let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..limits };
-    let capacity = learn::capacity(&session.expansion.machine, options.jobs);
+    let context = Arc::new(RunContext {
+        builtins,
+        objects: store.objects().clone(),
+        run_dir: store.dir().run(&run),
+        run,
+        force,
+        inputs,
+        known: Known::of_nothing(session.expansion.instances.len()),
+        tellers: session.tellers(),
+        secrets,
+        environment: start::Environment::of(&session),
+        exe: start::exe()?,
+        store,
+        session,
+    });
+    let RunContext { session, store, run, inputs, known, .. } = &*context;
+    let expansion = &session.expansion;
+    let history = forecast::history(expansion, &expansion.instances, &wanted, Some(store))?;
+    let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..learn::limits(&history) };
+    let capacity = learn::capacity(&expansion.machine, options.jobs);
     let scheduler = Scheduler::new(capacity.clone(), policy, limits);
     let tasks = learn::tasks(&wanted, &history);
+    let executor = Local::new(capacity, context.exe.clone(), record::of_run(context.run_dir.path()));
     let status = Status {
         run: run.clone(),
-        workflow: session.expansion.workflow.clone(),
+        workflow: expansion.workflow.clone(),
         file: session.workspace.name(&session.workspace.file),
         pid: process::id(),
         started_at,
@@ -183,49 +208,9 @@ pub fn run(
         running: Vec::new(),
         waiting: Vec::new(),
     };
-    let mut live = Live::new(Beginning {
-        session: &session,
-        builtins,
-        store: &store,
-        run: &run,
-        journal,
-        force: &force,
-        inputs: &mut inputs,
-        known: Known(vec![None; session.expansion.instances.len()]),
-        history,
-        scheduler,
-        capacity,
-        status,
-        secrets,
-        cancel,
-        observe,
-    })?;
-    // Settled before anything runs: tables and reports show them in words.
-    for id in &wanted {
-        let instance = &session.expansion.instances[id.index()];
-        let settled = match (&instance.skip, &instance.does_not_fit) {
-            (Some(why), _) => (Outcome::Skipped, why),
-            (None, Some(why)) => (Outcome::DoesNotFit, why),
-            (None, None) => continue,
-        };
-        live.settled_before(*id, settled.0, settled.1);
-    }
-    event_loop()?.block_on(live.run(Event::Submitted(tasks)))?;
-
-    let (published, failures) = publish(&session, builtins, &live.known, store.objects());
-    let exit = if live.interrupted { 130 } else { i32::from(live.failed || !failures.is_empty()) };
-    let mut last: Vec<RunEvent> = published
-        .iter()
-        .map(|file| RunEvent::Published { path: session.workspace.name(&file.path), changed: file.changed })
-        .collect();
-    let failures = failures.into_iter().map(|(path, why)| format!("`{}`: {why}", session.workspace.name(&path)));
-    let not_published = failures.collect();
-    last.push(RunEvent::RunEnded { exit, counts: live.counts.clone(), run: None, not_published });
-    live.say_last(last)?;
-    live.write_status(Some(exit));
-    live.leftovers.clear();
-    let (known, counts) = (std::mem::replace(&mut live.known, Known(Vec::new())), std::mem::take(&mut live.counts));
-    drop(live);
+    let beginning =
+        Beginning { context: Arc::clone(&context), journal, history, scheduler, executor, status, cancel, observe };
+    let Driven { published, exit, counts } = drive(&context, &wanted, beginning, tasks)?;
 
     let own = wanted.iter().map(|id| &session.expansion.instances[id.index()]).filter(|instance| {
         let builtin = matches!(session.expansion.steps[instance.step.index()].uses, Uses::Builtin(_));
@@ -234,13 +219,64 @@ pub fn run(
     let made = own.map(|instance| instance.label.to_string()).collect();
     let end = RunEnd { run: run.clone(), exit, counts, published, made, unchanged: false };
     if exit == 0 && options.targets.is_empty() {
-        save_snapshot(&session, &store, &inputs, &known, key, &end)?;
+        save_snapshot(session, store, inputs, known, key, &end)?;
     }
     Ok(end)
 }
 
+struct Driven {
+    published: Vec<PublishedFile>,
+    exit: i32,
+    counts: BTreeMap<String, u32>,
+}
+
+/// The loop, from the first task to what is published, and how it ended.
+fn drive<X: Executor>(
+    context: &RunContext,
+    wanted: &[InstanceId],
+    beginning: Beginning<'_, X>,
+    tasks: Vec<Task>,
+) -> Result<Driven, ExecError> {
+    let session = &context.session;
+    let mut live = Live::new(beginning);
+    // Settled before anything runs: tables and reports show them in words.
+    for id in wanted {
+        let instance = &session.expansion.instances[id.index()];
+        let settled = match (&instance.skip, &instance.does_not_fit) {
+            (Some(why), _) => (Outcome::Skipped, why),
+            (None, Some(why)) => (Outcome::DoesNotFit, why),
+            (None, None) => continue,
+        };
+        live.settle_before(*id, settled.0, settled.1);
+    }
+    event_loop()?.block_on(live.run(Event::Submitted(tasks)))?;
+
+    let (published, failures) = publish(session, &*context.builtins, &context.known, &context.objects);
+    let failed = live.has_failed() || !failures.is_empty();
+    let exit = if live.was_interrupted() { 130 } else { i32::from(failed) };
+    let mut last: Vec<RunEvent> = published
+        .iter()
+        .map(|file| RunEvent::Published { path: session.workspace.name(&file.path), changed: file.changed })
+        .collect();
+    let failures = failures.into_iter().map(|(path, why)| format!("`{}`: {why}", session.workspace.name(&path)));
+    let (not_published, counts) = (failures.collect(), live.counts().clone());
+    last.push(RunEvent::RunEnded { exit, counts: counts.clone(), run: None, not_published });
+    live.say_last(last)?;
+    live.show_status(Some(exit));
+    live.clear();
+    Ok(Driven { published, exit, counts })
+}
+
+/// Jobs wait for disks as often as for a core, so there may be more of them than cores; not so many that they only get in each
+/// other's way.
+const JOBS: usize = 16;
+
 fn event_loop() -> Result<tokio::runtime::Runtime, ExecError> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ExecError::io("start", "the event loop"))
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(JOBS)
+        .build()
+        .map_err(ExecError::io("start", "the event loop"))
 }
 
 /// Sets up, once for each digest, the plugins of which a step may run.
@@ -268,15 +304,6 @@ fn set_up(session: &Session, plan: &Plan, dir: &StoreDir, observe: &mut dyn FnMu
         event_loop()?.block_on(setup.ensure(&mut said))?;
     }
     Ok(())
-}
-
-/// The plugin that provides a step, if one does.
-pub(super) fn plugin_of(session: &Session, id: InstanceId) -> Option<&str> {
-    let instance = &session.expansion.instances[id.index()];
-    match &session.expansion.steps[instance.step.index()].uses {
-        Uses::Plugin { plugin, .. } => Some(plugin),
-        _ => None,
-    }
 }
 
 fn beginning(
@@ -399,23 +426,6 @@ fn unchanged(snapshot: &Snapshot) -> RunEnd {
         published: published.collect(),
         made: Vec::new(),
         unchanged: true,
-    }
-}
-
-/// Who this process is, for whoever finds the store held.
-pub(crate) fn holder(doing: &str) -> Holder {
-    Holder { process: ProcessIdentity::own(), doing: doing.to_owned(), run: None, since: clock::local_time() }
-}
-
-/// An id after those of all runs of a store: the time, or where the clock is behind the newest of them, the one after that,
-/// which is told. Everybody takes the greatest id for the last run.
-pub(crate) fn new_run_id(runs: &[RunId]) -> (RunId, Option<&RunId>) {
-    let now = clock::compact_time();
-    // Other folders may lie among them.
-    let newest = runs.iter().rev().find_map(|run| Some((run, clock::just_after(&run.0)?)));
-    match newest {
-        Some((newest, next)) if newest.0 >= now => (RunId(next), Some(newest)),
-        _ => (RunId(now), None),
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use flow_core::{
-    Builtins, Catalogue, Diagnostic, ExpandRequest, Expansion, InstanceId, Machine, Source, Workflow, parse,
+    Builtins, Catalogue, Diagnostic, ExpandRequest, Expansion, InstanceId, Machine, Source, Uses, Workflow, parse,
     plan::{Context, Item, Plan, State},
 };
 
@@ -243,4 +243,13 @@ fn unfit_secret(name: &str, value: Result<String, VarError>) -> Option<Diagnosti
         ),
     };
     Some(Diagnostic::new(format!("the secret `{name}` {how}")).help(help))
+}
+
+/// The plugin that provides a step, if one does.
+pub(super) fn plugin_of(session: &Session, id: InstanceId) -> Option<&str> {
+    let instance = &session.expansion.instances[id.index()];
+    match &session.expansion.steps[instance.step.index()].uses {
+        Uses::Plugin { plugin, .. } => Some(plugin),
+        _ => None,
+    }
 }

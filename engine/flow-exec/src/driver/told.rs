@@ -1,6 +1,6 @@
 //! Listening to a running program: messages of a plugin, lines of a plain program's output. Keeps what was said; decides nothing.
 
-use std::{collections::BTreeMap, io, path::Path, sync::Arc};
+use std::{collections::BTreeMap, io, path::Path};
 
 use flow_core::{
     MetricRow, MetricsFrom, extract,
@@ -9,7 +9,7 @@ use flow_core::{
 use flow_protocol::{Message, Summary};
 
 use crate::{
-    attempt::{Folder, Follower, Growth, Growths, Lines, Said, Text},
+    attempt::{Bound, Folder, Follower, Lines, Said},
     secrets::Secrets,
     text,
 };
@@ -36,8 +36,8 @@ pub(crate) struct Listener {
     /// None once its messages could not be read.
     follower: Option<Follower>,
     log: Option<Lines>,
-    /// When the log grew, and whether it grew too long; without it, a line has the time at which it is read.
-    growth: Option<Arc<Growth>>,
+    /// How the log is kept within its bounds.
+    bound: Bound,
     metrics: Option<MetricsFrom>,
     /// What is read as a text is hidden again: JSON has more ways to write a letter than anybody looks for.
     secrets: Secrets,
@@ -54,22 +54,22 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// At a plugin's attempt (`plugin`), or at a plain program's, whose numbers are where `metrics` says.
-    pub(crate) fn new(folder: &Folder, plugin: bool, metrics: Option<&MetricsFrom>, began: f64) -> Listener {
+    pub(crate) fn new(folder: &Folder, plugin: bool, metrics: Option<&MetricsFrom>) -> Listener {
         // A progress bar writes over its line.
         let log = matches!(metrics, Some(MetricsFrom::Stdout(_))).then(|| Lines::new(folder.log(), b"\n\r"));
         Listener {
             // A plain program announces itself with `flow ready`, which is a message as well.
             follower: Some(Follower::new(folder)),
             log,
-            growth: None,
+            bound: Bound::new(folder.log()),
             metrics: metrics.cloned(),
             secrets: Secrets::default(),
             told: Told::default(),
             said: if plugin { Said::Nothing } else { Said::Command },
             facts: BTreeMap::new(),
             refused: None,
-            began,
-            epoch_began: began,
+            began: 0.0,
+            epoch_began: 0.0,
             epoch: None,
         }
     }
@@ -88,10 +88,9 @@ impl Listener {
         Ok(())
     }
 
-    /// The program is about to start: its log is kept within its bounds, and when it writes its lines is noted, however late they
-    /// are read.
-    pub(crate) fn follow_log(&mut self, folder: &Folder, growths: &Growths) {
-        self.growth = Some(growths.follow(folder.log(), self.log.is_some()));
+    /// The program is about to start; seconds since 1970.
+    pub(crate) fn begins(&mut self, at: f64) {
+        (self.began, self.epoch_began) = (at, at);
     }
 
     /// The barrier was released: the first epoch of a plain program begins here.
@@ -119,7 +118,7 @@ impl Listener {
         passed_over("log", self.log.as_mut().map(Lines::hasten));
         while self.look(ended, &mut news) {}
         if let Some(line) = self.log.as_mut().and_then(Lines::unfinished) {
-            self.hear_texts(&[line], ended, &mut news);
+            self.hear_lines(&[line], ended, &mut news);
         }
         self.end_epoch(&mut news);
         let ignored = self.follower.as_ref().map_or(0, Follower::ignored);
@@ -150,7 +149,7 @@ impl Listener {
         match self.log.as_mut().map(Lines::poll) {
             Some(Ok(Some(lines))) => {
                 more = true;
-                self.hear_texts(&lines, now, news);
+                self.hear_lines(&lines, now, news);
             }
             Some(Err(e)) => {
                 self.log = None;
@@ -158,8 +157,7 @@ impl Listener {
             }
             Some(Ok(None)) | None => {}
         }
-        let too_long = self.growth.as_ref().filter(|_| self.refused.is_none()).and_then(|growth| growth.too_long());
-        if let Some(why) = too_long {
+        if let Some(why) = self.bound.keep().filter(|_| self.refused.is_none()) {
             self.refuse(why, news);
         }
         more
@@ -216,21 +214,13 @@ impl Listener {
         }
     }
 
-    /// Lines that are read now, each with the time at which it was written.
-    fn hear_texts(&mut self, lines: &[Text], now: f64, news: &mut News) {
-        let growth = self.growth.clone();
-        let at = |line: &Text| growth.as_ref().and_then(|growth| growth.seen(line.end)).map_or(now, |at| at.min(now));
-        let timed: Vec<(f64, &[u8])> = lines.iter().map(|line| (at(line), &*line.bytes)).collect();
-        for together in timed.chunk_by(|(one, _), (next, _)| one == next) {
-            self.hear_log(together.iter().map(|(_, line)| *line), together[0].0, news);
-        }
-    }
-
-    /// Lines that were written together.
-    fn hear_log<'a>(&mut self, lines: impl Iterator<Item = &'a [u8]>, now: f64, news: &mut News) {
+    /// Lines that were written since the last look.
+    fn hear_lines(&mut self, lines: &[Vec<u8>], now: f64, news: &mut News) {
         let Some(metrics) = &self.metrics else { return };
-        let rows: Vec<MetricRow> =
-            lines.flat_map(|line| extract(metrics, &String::from_utf8_lossy(line)).unwrap_or_default()).collect();
+        let rows: Vec<MetricRow> = lines
+            .iter()
+            .flat_map(|line| extract(metrics, &String::from_utf8_lossy(line)).unwrap_or_default())
+            .collect();
         let mut begun = 0;
         for row in rows {
             if let Some(epoch) = row.epoch {
@@ -283,7 +273,8 @@ mod tests {
     fn listener(dir: &tempfile::TempDir, pattern: &str) -> (Folder, Listener) {
         let folder = Folder::create(dir.path().join("0")).unwrap();
         let metrics = MetricsFrom::Stdout(Pattern::new(pattern).unwrap());
-        let listener = Listener::new(&folder, false, Some(&metrics), 10.0);
+        let mut listener = Listener::new(&folder, false, Some(&metrics));
+        listener.begins(10.0);
         (folder, listener)
     }
 
@@ -315,34 +306,11 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_has_the_times_of_its_lines_however_late_they_are_read() {
-        let dir = tempfile::tempdir().unwrap();
-        let (folder, mut listener) = listener(&dir, "epoch {epoch} loss {loss}");
-        let growths = Growths::start().unwrap();
-        listener.follow_log(&folder, &growths);
-        let growth = listener.growth.clone().unwrap();
-        let mut text = String::new();
-        for (epoch, at) in [(1, 13.0), (2, 16.0), (3, 19.0)] {
-            text += &format!("epoch {epoch} loss {epoch}\n");
-            growth.mark(text.len() as u64, at);
-        }
-        fs::write(folder.log(), &text).unwrap();
-        assert_eq!(numbers(&listener.listen(30.0).epochs), [(1, 1.0), (2, 2.0)]);
-        assert_eq!(listener.told.epochs, [(1, 10.0, 13.0), (2, 13.0, 16.0), (3, 16.0, 19.0)]);
-        assert!(!listener.told.at_once);
-        // Two lines at one time came from a buffer.
-        text += "epoch 4 loss 4\nepoch 5 loss 5\n";
-        growth.mark(text.len() as u64, 31.0);
-        fs::write(folder.log(), &text).unwrap();
-        listener.listen_to_the_end(40.0);
-        assert_eq!((listener.told.epochs[4], listener.told.at_once), ((5, 31.0, 31.0), true));
-    }
-
-    #[test]
     fn what_a_plugin_says_is_taken_within_reason() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::create(dir.path().join("0")).unwrap();
-        let mut listener = Listener::new(&folder, true, None, 10.0);
+        let mut listener = Listener::new(&folder, true, None);
+        listener.begins(10.0);
         let hello = |facts: &str| {
             format!(r#"{{"type":"hello","protocol":1,"plugin":"torch","version":"0.1.0","facts":{{{facts}}}}}"#)
         };
@@ -361,7 +329,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::create(dir.path().join("0")).unwrap();
         nix::unistd::mkfifo(&folder.path().join("messages.jsonl"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let mut listener = Listener::new(&folder, true, None, 10.0);
+        let mut listener = Listener::new(&folder, true, None);
+        listener.begins(10.0);
         let refused = Some("its messages cannot be read: it is no regular file, but a pipe".to_owned());
         assert_eq!(listener.listen(11.0).refused, refused);
         assert_eq!((listener.listen(12.0).refused, &listener.refused), (None, &refused));

@@ -6,7 +6,7 @@ use flow_core::{
 };
 use flow_store::Waiting as Told;
 
-use super::{Session, cards::Cards, live::Known};
+use super::{Session, cards::Cards, context::Known};
 use crate::clock;
 
 /// How many are told: `flow why` finds its step among them, the screen shows a few.

@@ -201,3 +201,41 @@ fn a_long_chain_is_skipped_without_a_deep_stack() {
     assert!(said.starts_with("record t0; settle t1 skipped for t0"), "{}", &said[..60]);
     assert!(said.ends_with("settle t99999 skipped for t0; finish"));
 }
+
+#[test]
+fn what_has_ended_is_collected_in_peace() {
+    // It ended in time, and keeps its placement until its outputs are there.
+    case(
+        "cpus=1",
+        "a timeout=5
+         b",
+        "0 submit     | start a
+         4 collecting a |
+         9 tick       |
+         9 exit a     | record a; start b
+         10 exit b    | record b; finish",
+    );
+    // Nothing ends it any more: what was there to be done is done.
+    case(
+        "cpus=2",
+        "a
+         b",
+        "0 submit     | start a; start b
+         4 collecting a |
+         5 cancel 1   | kill b in 1 cancelled
+         6 exit b cancelled | record b
+         7 exit a     | record a; finish",
+    );
+    // A barrier is not released for who has left it.
+    case(
+        "cpus=2",
+        "a group=g/own
+         b group=g/own",
+        "0 submit     | start a; start b
+         1 ready a    |
+         2 collecting a |
+         3 ready b    |
+         4 exit a     | release b
+         5 exit b     | record a; record b; finish",
+    );
+}

@@ -1,0 +1,186 @@
+//! The job after an end: the rest of what a program said, its outputs, its numbers, and whether its measurement can be trusted. A
+//! built-in runs here as well. Settles nothing.
+
+use std::{collections::BTreeMap, fs};
+
+use flow_core::{AttemptId, Body, CorunWindow, Digest, InstanceId, Outcome, StepResult, measure::Companion};
+use flow_protocol::Exit;
+
+use super::{
+    builtin,
+    context::RunContext,
+    finish::{self, End, Seen},
+    running::Running,
+    session::plugin_of,
+    told::News,
+};
+use crate::clock;
+
+/// An attempt whose program and all that it started is gone.
+pub(super) struct Collect {
+    pub(super) attempt: AttemptId,
+    pub(super) running: Running,
+    pub(super) exit: Exit,
+    pub(super) fingerprint: Option<Digest>,
+    pub(super) window: Option<CorunWindow>,
+    /// Who ran beside it.
+    pub(super) company: BTreeMap<AttemptId, Companion>,
+    /// Which of its GPUs was lost under it, in words.
+    pub(super) lost: Option<String>,
+    pub(super) seen: Seen,
+}
+
+/// A built-in that is to run.
+pub(super) struct Builtin {
+    pub(super) attempt: AttemptId,
+    pub(super) running: Running,
+    pub(super) fingerprint: Option<Digest>,
+}
+
+/// What an attempt came to.
+pub(super) struct Collected {
+    pub(super) attempt: AttemptId,
+    pub(super) instance: InstanceId,
+    pub(super) running: Running,
+    pub(super) company: BTreeMap<AttemptId, Companion>,
+    /// The last that its program said.
+    pub(super) news: News,
+    /// What people should know, after that.
+    pub(super) notices: Vec<String>,
+    pub(super) result: StepResult,
+}
+
+/// Runs a built-in and collects what it made.
+pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
+    let Builtin { attempt, running, fingerprint } = builtin;
+    let (expansion, id) = (&context.session.expansion, running.instance);
+    let began = clock::unix_seconds();
+    let place = expansion.instances[id.index()].outputs.first().map_or("out", |output| &output.path);
+    let done = match &running.resolved.body {
+        Body::Builtin { name, .. } => builtin::input(expansion, id, &context.known, &context.objects)
+            .and_then(|input| builtin::run(&*context.builtins, name, &input, &running.folder.work().join(place))),
+        Body::Plugin { .. } | Body::Command(_) => Err("it is no built-in step".to_owned()),
+    };
+    let exit = Exit {
+        code: Some(i32::from(done.is_err())),
+        signal: None,
+        started_at: began,
+        ended_at: clock::unix_seconds(),
+        cpu_s: 0.0,
+        max_rss: 0,
+        oom_killed: false,
+        swept: 0,
+        spawn_error: done.as_ref().err().cloned(),
+    };
+    let ended = Collect {
+        attempt,
+        running,
+        exit,
+        fingerprint,
+        window: None,
+        company: BTreeMap::new(),
+        lost: None,
+        seen: Seen::default(),
+    };
+    let mut collected = collect(context, ended);
+    if let Ok(output) = done {
+        let result = &mut collected.result;
+        result.metrics.extend(output.metrics);
+        result.message = result.message.take().or(output.message);
+    }
+    collected
+}
+
+/// Collects what an attempt left.
+pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
+    let Collect { attempt, mut running, exit, fingerprint, window, company, lost, seen } = ended;
+    let (session, id) = (&context.session, running.instance);
+    let expansion = &session.expansion;
+    let instance = &expansion.instances[id.index()];
+    let news = if running.process { running.listener.listen_to_the_end(exit.ended_at) } else { News::default() };
+    let mut result = finish::finish(
+        End {
+            workflow: &expansion.workflow,
+            machine: &expansion.machine,
+            step: &expansion.steps[instance.step.index()].name,
+            run: &context.run,
+            instance,
+            resolved: &running.resolved,
+            fingerprint: fingerprint.unwrap_or(Digest([0; 32])),
+            folder: &running.folder,
+            beside: &session.workspace.folder,
+            objects: &context.objects,
+            exit: &exit,
+            killed: running.killed,
+            listener: &mut running.listener,
+            circumstances: std::mem::take(&mut running.circumstances),
+            window,
+        },
+        &seen,
+    );
+    let mut notices = Vec::new();
+    if running.process
+        && let Err(e) = running.folder.write_usage(&result.usage)
+    {
+        notices.push(format!("what it used cannot be written to {}: {e}", running.folder.path().display()));
+    }
+    if let Some(lost) = lost.filter(|_| result.outcome == Outcome::Failed) {
+        let how = result.message.map(|message| format!(" ({message})")).unwrap_or_default();
+        result.message = Some(format!("{lost} while it ran{how}"));
+    }
+    forget_set_up(context, id, &exit, &mut result);
+    result.spoiled.extend(changed(context, &running));
+    result.message = result.message.map(|message| context.secrets.hide(message));
+    result.spoiled.iter_mut().for_each(|why| *why = context.secrets.hide(std::mem::take(why)));
+    if result.outcome == Outcome::Ok {
+        notices.extend(running.listener.told.remarks());
+        if exit.swept > 0 {
+            let left = if exit.swept == 1 { "process was" } else { "processes were" };
+            notices.push(format!(
+                "{} {left} still running when it ended, and ended with it; if they were to write more, let it wait for \
+                 them, with `wait` at the end of a command",
+                exit.swept
+            ));
+        }
+    }
+    Collected { attempt, instance: id, running, company, news, notices, result }
+}
+
+/// What it read in place and what was changed under it, in words. What was copied into its folder could not change.
+fn changed(context: &RunContext, running: &Running) -> Vec<String> {
+    let session = &context.session;
+    let mut why = Vec::new();
+    for input in session.expansion.instances[running.instance.index()].inputs.iter() {
+        let path = session.path(&input.path);
+        let in_place = input.in_place || path.is_dir();
+        if let Some(changed) = context.inputs.changed(&path, input.by_listing).filter(|_| in_place) {
+            let near = changed.strip_prefix(&session.workspace.folder).unwrap_or(&changed);
+            why.push(format!("`{}` changed while it ran", near.display()));
+        }
+    }
+    for (place, artifact) in &running.linked {
+        match context.objects.verify_untouched(artifact) {
+            Ok(None) => {}
+            Ok(Some(damage)) => why.push(format!("`{place}` is only to be read, and {damage}")),
+            Err(error) => why.push(format!("whether `{place}` is as it was cannot be told: {error}")),
+        }
+    }
+    why
+}
+
+/// A plugin's program that could not even be loaded lacks something that its set-up had made ready: the next run makes it
+/// anew.
+fn forget_set_up(context: &RunContext, instance: InstanceId, exit: &Exit, result: &mut StepResult) {
+    if exit.code != Some(127) || result.outcome != Outcome::Failed || !result.circumstances.facts.is_empty() {
+        return;
+    }
+    let session = &context.session;
+    let name = plugin_of(session, instance);
+    let plugin = session.plugins.iter().find(|plugin| Some(plugin.name()) == name);
+    let Some(plugin) = plugin.filter(|plugin| !plugin.manifest.setup.is_empty()) else { return };
+    let record = context.store.dir().plugin(plugin.name());
+    if fs::remove_file(&record).is_ok() || !record.exists() {
+        let how = result.message.take().unwrap_or_default();
+        result.message = Some(format!("{how}; the next run sets {} up again", plugin.name()));
+    }
+}

@@ -1,0 +1,57 @@
+//! What a run rests on from its beginning to its end. The loop reads it, and so does every job on another thread.
+
+use std::{
+    collections::BTreeSet,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
+
+use flow_core::{Builtins, InstanceId, RunId, Settled, StepResult, plan::Force};
+use flow_store::{Inputs, Objects, RunDir, Store};
+
+use super::{Session, start::Environment};
+use crate::secrets::Secrets;
+
+pub(crate) struct RunContext {
+    pub(crate) session: Session,
+    pub(crate) builtins: Arc<dyn Builtins>,
+    pub(crate) store: Store,
+    pub(crate) objects: Objects,
+    pub(crate) run: RunId,
+    pub(crate) run_dir: RunDir,
+    pub(crate) force: Force,
+    pub(crate) inputs: Inputs,
+    pub(crate) known: Known,
+    pub(crate) secrets: Secrets,
+    /// Instances that may tell a secret: their steps have one, or they read what such a step made.
+    pub(crate) tellers: BTreeSet<InstanceId>,
+    pub(crate) environment: Environment,
+    /// `flow` itself.
+    pub(crate) exe: PathBuf,
+}
+
+/// Results by instance. Each becomes known once, and is the same from then on, so that jobs read it while the run goes on.
+pub(crate) struct Known(Vec<OnceLock<StepResult>>);
+
+impl Known {
+    pub(crate) fn of_nothing(instances: usize) -> Known {
+        Known((0..instances).map(|_| OnceLock::new()).collect())
+    }
+
+    /// The first result of an instance stands.
+    pub(crate) fn set(&self, id: InstanceId, result: StepResult) {
+        if let Some(slot) = self.0.get(id.index()) {
+            let _ = slot.set(result);
+        }
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &StepResult> + Clone {
+        self.0.iter().filter_map(OnceLock::get)
+    }
+}
+
+impl Settled for Known {
+    fn result(&self, id: InstanceId) -> Option<&StepResult> {
+        self.0.get(id.index())?.get()
+    }
+}

@@ -1,0 +1,81 @@
+//! The job before a start: the folders of a unit's attempts, with all that their programs will find there. Starts nothing.
+
+use flow_core::{AttemptId, Body, Circumstances, InstanceId, Render, Resolved, sched::Placement};
+
+use super::{context::RunContext, finish, start, told::Listener};
+use crate::{attempt::Folder, clock};
+
+/// An attempt to fill.
+pub(super) struct Fill {
+    pub(super) attempt: AttemptId,
+    pub(super) instance: InstanceId,
+    pub(super) placement: Placement,
+}
+
+/// What has come of it; a sentence where it cannot be started.
+pub(super) struct Filled {
+    pub(super) attempt: AttemptId,
+    pub(super) prepared: Result<Box<Prepared>, String>,
+}
+
+/// An attempt whose folder is filled.
+pub(super) struct Prepared {
+    pub(super) launch: start::Launch,
+    pub(super) folder: Folder,
+    pub(super) resolved: Resolved,
+    pub(super) listener: Listener,
+    pub(super) circumstances: Circumstances,
+    pub(super) began: f64,
+    /// What its program writes goes through pipes, in which secrets are hidden.
+    pub(super) piped: bool,
+}
+
+/// Fills the folders of a unit, one after the other: its programs begin together.
+pub(super) fn fill(context: &RunContext, unit: Vec<Fill>) -> Vec<Filled> {
+    let filled = |fill: &Fill| Filled { attempt: fill.attempt, prepared: prepare(context, fill).map(Box::new) };
+    let mut all: Vec<Filled> = unit.iter().map(filled).collect();
+    let began = clock::unix_seconds();
+    for prepared in all.iter_mut().filter_map(|filled| filled.prepared.as_mut().ok()) {
+        prepared.began = began;
+        prepared.listener.begins(began);
+    }
+    all
+}
+
+fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, String> {
+    let (session, placement) = (&context.session, &fill.placement);
+    let expansion = &session.expansion;
+    let instance = &expansion.instances[fill.instance.index()];
+    let resolved = expansion.resolve(instance.id, &context.known, Render::Paths).map_err(|error| error.message)?;
+    let folder = Folder::create(context.run_dir.attempt(fill.attempt)).map_err(|e| format!("its folder: {e}"))?;
+    let members = instance.corun.as_ref().map(|c| expansion.groups[c.group.0 as usize].members.len() as u32);
+    let launch = start::fill(&start::Start {
+        session,
+        instance,
+        resolved: &resolved,
+        placement,
+        folder: &folder,
+        objects: &context.objects,
+        checkpoint: &format!("../../../checkpoints/{}", instance.id.0),
+        members,
+        exe: &context.exe,
+        environment: &context.environment,
+    })?;
+    // After the copies are made: what is as it was when it was hashed is what was copied.
+    for input in instance.inputs.iter() {
+        if let Some(changed) = context.inputs.changed(&session.path(&input.path), input.by_listing) {
+            return Err(format!("`{}` changed while the run was going on; run again", changed.display()));
+        }
+    }
+    let process = !matches!(resolved.body, Body::Builtin { .. });
+    let plugin = matches!(resolved.body, Body::Plugin { .. });
+    let metrics = expansion.steps[instance.step.index()].metrics.as_ref();
+    let piped = process && context.tellers.contains(&instance.id) && !context.secrets.values().is_empty();
+    let mut listener = Listener::new(&folder, plugin, metrics);
+    listener.hide(&context.secrets);
+    if piped {
+        listener.hear_through_pipe(&folder).map_err(|e| format!("its folder: {e}"))?;
+    }
+    let circumstances = finish::circumstances(&expansion.machine, instance, placement);
+    Ok(Prepared { launch, folder, resolved, listener, circumstances, began: 0.0, piped })
+}

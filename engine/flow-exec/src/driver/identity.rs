@@ -1,0 +1,23 @@
+//! Who this process is for others who want the store, and what a run is called.
+
+use flow_core::RunId;
+use flow_store::{Holder, ProcessIdentity};
+
+use crate::clock;
+
+/// Who this process is, for whoever finds the store held.
+pub(crate) fn holder(doing: &str) -> Holder {
+    Holder { process: ProcessIdentity::own(), doing: doing.to_owned(), run: None, since: clock::local_time() }
+}
+
+/// An id after those of all runs of a store: the time, or where the clock is behind the newest of them, the one after that,
+/// which is told. Everybody takes the greatest id for the last run.
+pub(crate) fn new_run_id(runs: &[RunId]) -> (RunId, Option<&RunId>) {
+    let now = clock::compact_time();
+    // Other folders may lie among them.
+    let newest = runs.iter().rev().find_map(|run| Some((run, clock::just_after(&run.0)?)));
+    match newest {
+        Some((newest, next)) if newest.0 >= now => (RunId(next), Some(newest)),
+        _ => (RunId(now), None),
+    }
+}

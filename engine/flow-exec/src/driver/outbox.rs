@@ -1,0 +1,42 @@
+//! What the parts of a run have to tell: lines for the journal, events for the scheduler, progress for the screen. It gathers
+//! them in the order in which they come; who sends them on is the loop.
+
+use std::collections::VecDeque;
+
+use flow_core::{JournalLine, RunEvent, sched::Event};
+
+use super::Update;
+use crate::{clock, secrets::Secrets};
+
+pub(super) struct Outbox {
+    secrets: Secrets,
+    /// For the journal, which comes before the screen.
+    pub(super) lines: Vec<JournalLine>,
+    /// For the scheduler.
+    pub(super) events: VecDeque<Event>,
+    /// For the screen alone.
+    pub(super) updates: Vec<Update>,
+}
+
+impl Outbox {
+    pub(super) fn new(secrets: Secrets) -> Outbox {
+        Outbox { secrets, lines: Vec::new(), events: VecDeque::new(), updates: Vec::new() }
+    }
+
+    /// Tells people, now and in the journal.
+    pub(super) fn say(&mut self, mut event: RunEvent) {
+        if let RunEvent::Notice { text, .. } | RunEvent::Ended { message: Some(text), .. } = &mut event {
+            *text = self.secrets.hide(std::mem::take(text));
+        }
+        self.lines.push(JournalLine { at: clock::unix_millis(), event });
+    }
+
+    pub(super) fn notice(&mut self, instance: Option<flow_core::InstanceId>, text: String) {
+        self.say(RunEvent::Notice { instance, text });
+    }
+
+    /// Tells the scheduler.
+    pub(super) fn tell(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+}

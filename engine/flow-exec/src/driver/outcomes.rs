@@ -1,0 +1,398 @@
+//! From a decision to a settled instance: what is looked up, what is recorded, what is settled without an attempt. The order of
+//! things is the scheduler's; what is stored goes through the recorder.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use flow_core::{
+    AttemptId, CorunGpus, Digest, GpuSharing, InstanceId, Outcome, RunEvent, Settled, StepResult,
+    fingerprint::Parts,
+    learn::{self, History},
+    plan::{Decision, decide, standing_for, unfit, without_attempt},
+    sched::{Answer, Event},
+    why::sentence,
+};
+use flow_store::{Results, StoreError};
+
+use super::{context::RunContext, lookup::World, outbox::Outbox, recorder::Recorder};
+use crate::{ExecError, clock};
+
+/// A decision to run, until the result is recorded.
+pub(super) struct Decided {
+    pub(super) fingerprint: Digest,
+    parts: Parts,
+    pub(super) reason: String,
+}
+
+/// An attempt that has ended, and of which the scheduler has not said yet what becomes of it.
+enum Ended {
+    /// With this result.
+    As(Box<StepResult>),
+    /// It was never started.
+    Unstarted(Outcome, String),
+}
+
+/// Instances on their way to being settled.
+pub(super) struct Outcomes {
+    context: Arc<RunContext>,
+    decided: BTreeMap<InstanceId, Decided>,
+    refused: BTreeSet<InstanceId>,
+    /// Instances that ask for GPUs and have no result yet.
+    want_gpus: BTreeSet<InstanceId>,
+    ended: BTreeMap<AttemptId, Ended>,
+    /// Good results of the store that stand where this run's are spoiled, until these would be recorded.
+    earlier: BTreeMap<InstanceId, StepResult>,
+    /// Settled instances by how.
+    pub(super) counts: BTreeMap<String, u32>,
+    /// Outcomes that are failures have happened.
+    pub(super) failed: bool,
+}
+
+/// The answers to a look-up, unit by unit.
+pub(super) struct LookedUp {
+    units: Vec<(Vec<InstanceId>, Vec<Decision>)>,
+    /// Results of no use, where they would have been reused, and why.
+    damaged: Vec<(InstanceId, Digest, String)>,
+    error: Option<StoreError>,
+}
+
+/// Decides what stands for these units. It hashes inputs and looks at artifacts, which takes as long as it takes.
+pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> LookedUp {
+    let session = &context.session;
+    let mut looked_up = LookedUp { units: Vec::new(), damaged: Vec::new(), error: None };
+    for ids in units {
+        let mut world = World {
+            workflow: &session.expansion.workflow,
+            folder: session.workspace.folder.clone(),
+            results: Some(&context.store),
+            objects: Some(context.objects.clone()),
+            inputs: &context.inputs,
+            damaged: BTreeMap::new(),
+            error: None,
+        };
+        let decisions = decide(&session.context(), &ids, &context.known, &mut world, &context.force);
+        let World { damaged, error, .. } = world;
+        if error.is_some() {
+            looked_up.error = error;
+            break;
+        }
+        let first = ids.first().copied();
+        let damaged = damaged.into_iter().filter_map(|(fingerprint, damage)| Some((first?, fingerprint, damage)));
+        looked_up.damaged.extend(damaged);
+        looked_up.units.push((ids, decisions));
+    }
+    looked_up
+}
+
+impl Outcomes {
+    pub(super) fn new(context: Arc<RunContext>) -> Outcomes {
+        let instances = context.session.expansion.instances.iter();
+        let want_gpus = instances.filter(|instance| instance.request.gpus > 0).map(|instance| instance.id).collect();
+        Outcomes {
+            context,
+            decided: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            want_gpus,
+            ended: BTreeMap::new(),
+            earlier: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            failed: false,
+        }
+    }
+
+    /// Why an instance runs, and under which fingerprint its result will be kept.
+    pub(super) fn decided(&self, instance: InstanceId) -> Option<&Decided> {
+        self.decided.get(&instance)
+    }
+
+    /// Instances that ask for GPUs and are to run.
+    pub(super) fn waiting_for_gpus(&self) -> impl Iterator<Item = InstanceId> {
+        self.want_gpus.iter().copied().filter(|id| self.decided.contains_key(id))
+    }
+
+    /// The answers of a look-up, as the scheduler is told them.
+    ///
+    /// # Errors
+    /// The store could not be read.
+    pub(super) fn looked_up(
+        &mut self,
+        answers: LookedUp,
+        recorder: &mut Recorder,
+        out: &mut Outbox,
+    ) -> Result<(), ExecError> {
+        if let Some(error) = answers.error {
+            return Err(error.into());
+        }
+        for (instance, fingerprint, damage) in answers.damaged {
+            recorder.batch.forget(&fingerprint);
+            out.notice(Some(instance), format!("a result is of no use: {damage}"));
+        }
+        for (ids, decisions) in answers.units {
+            for (instance, decision) in ids.into_iter().zip(decisions) {
+                let answer = self.answer(instance, decision, recorder, out);
+                out.tell(Event::Answered { instance, answer });
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(
+        &mut self,
+        instance: InstanceId,
+        decision: Decision,
+        recorder: &mut Recorder,
+        out: &mut Outbox,
+    ) -> Answer {
+        match decision {
+            Decision::Reuse { result, parts } => {
+                let outcome = result.outcome;
+                let workflow = &self.context.session.expansion.workflow;
+                if result.workflow != *workflow {
+                    // It is this workflow's last too: what changes next is told against it.
+                    let parts = serde_json::to_value(&parts).unwrap_or_default();
+                    recorder.batch.tried(workflow, &result.label, result.fingerprint, &parts, &self.context.run);
+                }
+                self.reuse(instance, *result, out);
+                Answer::Hit(outcome)
+            }
+            Decision::Run { fingerprint, parts, reasons } => {
+                self.decided.insert(instance, Decided { fingerprint, parts, reason: sentence(&reasons) });
+                Answer::Miss
+            }
+            Decision::Refused { outcome, reason } => {
+                self.refused.insert(instance);
+                self.settle_as(instance, outcome, reason, out);
+                Answer::Refused(outcome)
+            }
+        }
+    }
+
+    /// An attempt has ended with this result.
+    pub(super) fn ended(&mut self, attempt: AttemptId, result: StepResult) {
+        self.ended.insert(attempt, Ended::As(Box::new(result)));
+    }
+
+    /// An attempt was never started.
+    pub(super) fn unstarted(&mut self, attempt: AttemptId, outcome: Outcome, reason: String) {
+        self.ended.insert(attempt, Ended::Unstarted(outcome, reason));
+    }
+
+    fn results(&self) -> impl Iterator<Item = &StepResult> {
+        self.ended.values().filter_map(|ended| match ended {
+            Ended::As(result) => Some(&**result),
+            Ended::Unstarted(..) => None,
+        })
+    }
+
+    fn reuse(&mut self, instance: InstanceId, result: StepResult, out: &mut Outbox) {
+        let (fingerprint, outcome, from) = (result.fingerprint, result.outcome, result.run.clone());
+        out.say(RunEvent::Cached { instance, fingerprint, outcome, from });
+        self.count("cached");
+        self.know(instance, result);
+    }
+
+    /// The attempt is the instance's last; `closed_by`, what closed the window of its group out of turn.
+    ///
+    /// # Errors
+    /// The store could not be read.
+    pub(super) fn record(
+        &mut self,
+        instance: InstanceId,
+        attempt: AttemptId,
+        closed_by: Option<String>,
+        history: &mut History<'_>,
+        recorder: &mut Recorder,
+        out: &mut Outbox,
+    ) -> Result<(), ExecError> {
+        self.find_earlier(instance, attempt)?;
+        let earlier = self.earlier.remove(&instance);
+        recorder.record(instance);
+        let mut result = match self.ended.remove(&attempt) {
+            Some(Ended::As(result)) => result,
+            Some(Ended::Unstarted(outcome, reason)) => {
+                self.settle_as(instance, outcome, reason, out);
+                return Ok(());
+            }
+            None => return Err(ExecError::Fault(format!("attempt {} is to be recorded and never ended", attempt.0))),
+        };
+        let Some(decided) = self.decided.remove(&instance) else { return Ok(()) };
+        if let Some(window) = &mut result.circumstances.corun {
+            window.closed_by = closed_by;
+        }
+        if let Some(seen) = self.group_sharing(instance, &result) {
+            result.circumstances.sharing = Some(seen);
+        }
+        // What it took is known to those of its step that still wait for a GPU, and what sharing one costs to all.
+        out.events.extend(history.learn(instance, &result, &self.want_gpus));
+        let parts = serde_json::to_value(&decided.parts).unwrap_or_default();
+        let recorded = self.context.session.expansion.instances[instance.index()].record.contains(&result.outcome);
+        let kept = result.outcome == Outcome::Ok || recorded;
+        if let Some(earlier) = earlier.filter(|_| kept) {
+            recorder.batch.observe(&result);
+            let whose = if result.spoiled.is_empty() { "a measurement of its group" } else { "this measurement" };
+            let text = format!("{whose} is spoiled and not kept; the earlier one, of run {}, stands", earlier.run);
+            out.notice(Some(instance), text);
+            self.reuse(instance, earlier, out);
+        } else if kept {
+            self.count(word(result.outcome));
+            self.know(instance, (*result).clone());
+            out.say(RunEvent::Recorded { instance, result, parts });
+        } else {
+            // What was cancelled was not tried: the next run compares with what was there before.
+            if result.outcome != Outcome::Cancelled {
+                let run = &self.context.run;
+                recorder.batch.tried(&result.workflow, &result.label, result.fingerprint, &parts, run);
+            }
+            recorder.batch.observe(&result);
+            let blame = || self.blame_in_group(instance).filter(|_| result.outcome == Outcome::Cancelled);
+            let reason = result.message.clone().or_else(blame);
+            let reason = reason.unwrap_or_else(|| word(result.outcome).replace('_', " "));
+            let outcome = result.outcome;
+            self.know(instance, *result);
+            self.settle_as(instance, outcome, reason, out);
+        }
+        Ok(())
+    }
+
+    /// Before the first of a unit is recorded: where a measurement is spoiled, and the store has good ones of the whole unit,
+    /// those stand. A group's results belong to one run.
+    fn find_earlier(&mut self, instance: InstanceId, attempt: AttemptId) -> Result<(), ExecError> {
+        let expansion = &self.context.session.expansion;
+        let unit = match &expansion.instances[instance.index()].corun {
+            Some(corun) => expansion.groups[corun.group.0 as usize].members.clone(),
+            None => vec![instance],
+        };
+        let of_unit =
+            |result: &StepResult| unit.iter().any(|id| *expansion.instances[id.index()].label == *result.label);
+        let own = |id: AttemptId| id == attempt;
+        let spoiled = |(&id, ended): (&AttemptId, &Ended)| match ended {
+            Ended::As(result) => (own(id) || unit.len() > 1 && of_unit(result)) && !result.spoiled.is_empty(),
+            Ended::Unstarted(..) => false,
+        };
+        if !self.ended.iter().any(spoiled) {
+            return Ok(());
+        }
+        let mut found = BTreeMap::new();
+        for id in unit {
+            let (Some(decided), instance) = (self.decided.get(&id), &expansion.instances[id.index()]) else {
+                return Ok(());
+            };
+            // One that cannot be looked at for the moment stands as well.
+            let whole = |result: &StepResult| !matches!(self.context.objects.missing(result), Ok(Some(_)));
+            let good = |result: &StepResult| unfit(result, instance).is_none() && whole(result);
+            let Some(result) = self.context.store.result(&decided.fingerprint)?.filter(good) else { return Ok(()) };
+            found.insert(id, standing_for(result, instance));
+        }
+        self.earlier.append(&mut found);
+        Ok(())
+    }
+
+    /// What ended a member of a group that did nothing wrong itself.
+    fn blame_in_group(&self, instance: InstanceId) -> Option<String> {
+        let expansion = &self.context.session.expansion;
+        let corun = expansion.instances[instance.index()].corun.as_ref()?;
+        let members =
+            expansion.groups[corun.group.0 as usize].members.iter().map(|id| &expansion.instances[id.index()]);
+        let failed = |result: &StepResult| !matches!(result.outcome, Outcome::Ok | Outcome::Cancelled);
+        let mut failed = members.filter(|member| {
+            let ended = self.results().find(|result| *result.label == *member.label);
+            self.context.known.result(member.id).or(ended).is_some_and(failed)
+        });
+        failed.next().map(|member| format!("{} of its group did not succeed", member.label))
+    }
+
+    fn know(&mut self, instance: InstanceId, result: StepResult) {
+        self.want_gpus.remove(&instance);
+        self.context.known.set(instance, result);
+    }
+
+    /// What a member of a group that shared its GPUs says of the price of that.
+    fn group_sharing(&self, instance: InstanceId, result: &StepResult) -> Option<GpuSharing> {
+        let expansion = &self.context.session.expansion;
+        let corun = expansion.instances[instance.index()].corun.as_ref().filter(|c| c.gpus == CorunGpus::Shared)?;
+        let members = &expansion.groups[corun.group.0 as usize].members;
+        let result_of = |id: InstanceId| {
+            let ended = || self.results().find(|other| *other.label == *expansion.instances[id.index()].label);
+            if id == instance { Some(result) } else { self.context.known.result(id).or_else(ended) }
+        };
+        let together: Option<Vec<&StepResult>> = members.iter().map(|&member| result_of(member)).collect();
+        learn::of_group(&together?, self.context.known.all())
+    }
+
+    /// Another attempt follows: what this one left is dropped.
+    pub(super) fn discard(&mut self, instance: InstanceId, attempt: AttemptId, out: &mut Outbox) {
+        let text = match self.ended.remove(&attempt) {
+            Some(Ended::As(result)) if result.outcome != Outcome::Failed && !result.spoiled.is_empty() => {
+                "its measurement is not to be trusted; it is measured once more".to_owned()
+            }
+            ended => {
+                let message = ended.and_then(|ended| match ended {
+                    Ended::As(result) => result.message,
+                    Ended::Unstarted(_, reason) => Some(reason),
+                });
+                format!("{}; it is tried again", message.unwrap_or_else(|| "it failed".to_owned()))
+            }
+        };
+        out.notice(Some(instance), text);
+    }
+
+    /// Settled without a result in the store.
+    pub(super) fn settle(
+        &mut self,
+        instance: InstanceId,
+        outcome: Outcome,
+        because: Option<InstanceId>,
+        out: &mut Outbox,
+    ) {
+        if self.refused.contains(&instance) {
+            return;
+        }
+        let label = |id: InstanceId| self.context.session.expansion.instances[id.index()].label.to_string();
+        let reason = match (outcome, because) {
+            (Outcome::Skipped, Some(id)) => format!("{} did not succeed", label(id)),
+            (Outcome::Cancelled, Some(id)) => format!("{} failed, and -k was not given", label(id)),
+            (Outcome::Cancelled, None) => CANCELLED.to_owned(),
+            (Outcome::DoesNotFit, _) => "it asks for more than there is".to_owned(),
+            (Outcome::Failed, _) => "a GPU that it needs was lost".to_owned(),
+            (outcome, _) => word(outcome).replace('_', " "),
+        };
+        self.settle_as(instance, outcome, reason, out);
+    }
+
+    fn count(&mut self, how: &str) {
+        *self.counts.entry(how.to_owned()).or_default() += 1;
+    }
+
+    /// Settled for this reason; where it has no result it gets one that says so.
+    pub(super) fn settle_as(&mut self, instance: InstanceId, outcome: Outcome, reason: String, out: &mut Outbox) {
+        let context = Arc::clone(&self.context);
+        let expansion = &context.session.expansion;
+        let reason = context.secrets.hide(reason);
+        self.count(word(outcome));
+        let recorded = expansion.instances[instance.index()].record.contains(&outcome);
+        self.failed |= !recorded && !matches!(outcome, Outcome::Ok | Outcome::Skipped | Outcome::Cancelled);
+        if context.known.result(instance).is_none() {
+            let now = clock::unix_millis();
+            self.know(instance, without_attempt(expansion, instance, outcome, &reason, &context.run, now));
+        }
+        out.say(RunEvent::Settled { instance, outcome, reason });
+    }
+}
+
+/// Why something ends that did nothing wrong itself.
+pub(super) const CANCELLED: &str = "the run was cancelled";
+
+/// An outcome as the journal counts it.
+pub(super) fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ok => "ok",
+        Outcome::OutOfMemory => "out_of_memory",
+        Outcome::TimedOut => "timed_out",
+        Outcome::DoesNotFit => "does_not_fit",
+        Outcome::Failed => "failed",
+        Outcome::Cancelled => "cancelled",
+        Outcome::Skipped => "skipped",
+    }
+}

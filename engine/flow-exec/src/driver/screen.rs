@@ -1,0 +1,54 @@
+//! What shows a run: its status file, for who looks from outside, and the updates for who called. Decides nothing.
+
+use flow_core::{JournalLine, RunEvent, Span, Time};
+use flow_store::{RunDir, Status, StoreError};
+
+use super::Update;
+use crate::clock;
+
+/// How often the status file and the display are brought up to date.
+pub(super) const STATUS: Span = Span::from_millis(200);
+
+pub(super) struct Screen<'a> {
+    observe: &'a mut dyn FnMut(Update),
+    run_dir: RunDir,
+    status: Status,
+    at: Option<Time>,
+}
+
+impl<'a> Screen<'a> {
+    pub(super) fn new(observe: &'a mut dyn FnMut(Update), run_dir: RunDir, status: Status) -> Screen<'a> {
+        Screen { observe, run_dir, status, at: None }
+    }
+
+    pub(super) fn show(&mut self, update: Update) {
+        (self.observe)(update);
+    }
+
+    /// Something that no journal has.
+    pub(super) fn notice(&mut self, text: String) {
+        let event = RunEvent::Notice { instance: None, text };
+        self.show(Update::Event(JournalLine { at: clock::unix_millis(), event }));
+    }
+
+    /// The status is to be told again; this is when it was.
+    pub(super) fn is_due(&mut self, now: Time) -> bool {
+        let due = self.at.is_none_or(|at| now - at >= STATUS);
+        if due {
+            self.at = Some(now);
+        }
+        due
+    }
+
+    /// Tells how the run stands, as `fill` has it.
+    ///
+    /// # Errors
+    /// The file cannot be written; the run goes on without it.
+    pub(super) fn status(&mut self, fill: impl FnOnce(&mut Status)) -> Result<(), StoreError> {
+        fill(&mut self.status);
+        self.status.updated_at = clock::unix_millis();
+        let written = self.run_dir.write_status(&self.status);
+        (self.observe)(Update::Status(Box::new(self.status.clone())));
+        written
+    }
+}
