@@ -18,8 +18,8 @@ use nix::sys::statfs::{FsType, NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, statfs};
 
 use crate::{Result, StoreError, file};
 
-/// The version of the store's format. Older ones are read, newer ones refused.
-pub const STORE_FORMAT: u32 = 1;
+/// The version of the store's format. Older ones are brought over by [`crate::bring_over`], newer ones refused.
+pub const STORE_FORMAT: u32 = 2;
 /// The folder of a store, without its lock.
 #[derive(Clone, Debug)]
 pub struct StoreDir {
@@ -35,7 +35,7 @@ impl StoreDir {
     /// An existing store, or none if nothing has run yet. Creates nothing.
     ///
     /// # Errors
-    /// A newer format, or the file that tells the format cannot be read.
+    /// Another format, or the file that tells the format cannot be read.
     pub fn existing(path: &Path) -> Result<Option<StoreDir>> {
         let dir = StoreDir::at(path);
         let format = dir.format_file();
@@ -43,6 +43,9 @@ impl StoreDir {
             None => Ok(None),
             Some(Ok(found)) if found > STORE_FORMAT => {
                 Err(StoreError::Newer { path: format, found, known: STORE_FORMAT })
+            }
+            Some(Ok(found)) if found < STORE_FORMAT => {
+                Err(StoreError::Older { path: format, found, known: STORE_FORMAT })
             }
             Some(Ok(_)) => Ok(Some(dir)),
             Some(Err(found)) => Err(StoreError::Malformed {
@@ -53,6 +56,19 @@ impl StoreDir {
                 ),
             }),
         }
+    }
+
+    /// A store of an earlier format, and which that is.
+    pub(crate) fn older(path: &Path) -> Result<Option<(StoreDir, u32)>> {
+        match StoreDir::existing(path) {
+            Err(StoreError::Older { found, .. }) => Ok(Some((StoreDir::at(path), found))),
+            existing => existing.map(|_| None),
+        }
+    }
+
+    /// Writes down that the store has this flow's format.
+    pub(crate) fn write_format(&self) -> Result<()> {
+        self.write_atomically(&self.format_file(), format!("{STORE_FORMAT}\n").as_bytes())
     }
 
     /// An existing store, or a new one, which is for its owner alone. A lab that shares one makes the folder first.
@@ -75,7 +91,7 @@ impl StoreDir {
         let dir = StoreDir::at(path);
         // Nobody wants a store in their repository.
         dir.write_atomically(&path.join(".gitignore"), b"*\n")?;
-        dir.write_atomically(&dir.format_file(), format!("{STORE_FORMAT}\n").as_bytes())?;
+        dir.write_format()?;
         Ok(dir)
     }
 

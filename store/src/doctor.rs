@@ -3,11 +3,11 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 
-use flow_core::{Artifact, ArtifactKind, Digest, StepResult};
+use flow_core::{Artifact, ArtifactKind, Digest, JOURNAL_FORMAT, StepResult, reason::Damage};
 
 use crate::{
-    Batch, Damage, Holder, Lost, Objects, Rebuilt, Replay, Result, STORE_FORMAT, Store, StoreDir, StoreError,
-    dir::read_format, lock::Held,
+    Batch, Holder, Lost, Objects, Rebuilt, Replay, Result, STORE_FORMAT, Store, StoreDir, StoreError, dir::read_format,
+    lock::Held,
 };
 
 const FLOW: &str = env!("CARGO_PKG_VERSION");
@@ -179,23 +179,25 @@ impl StoreDir {
             path: format.clone(),
             detail: format!("the number of the store's format was expected, and {found}; {why}"),
         };
-        let mut known = false;
+        let mut known = None;
         for run in dir.runs()? {
-            let Some(flow) = dir.run(&run).made_by()? else { continue };
+            let Some((flow, format)) = dir.run(&run).made_by()? else { continue };
             if version(&flow) > version(FLOW) {
                 let why =
                     format!("run {run} is of flow {flow}, newer than this one: `flow doctor` of that one mends it");
                 return Err(malformed(why));
             }
-            known = true;
+            known = known.max(Some(format < u64::from(JOURNAL_FORMAT)));
         }
-        if !known {
+        let Some(older) = known else {
             let why = format!(
                 "no run tells which flow made the store: write {STORE_FORMAT} into it if no newer flow than {FLOW} did"
             );
             return Err(malformed(why));
-        }
-        dir.write_atomically(&format, format!("{STORE_FORMAT}\n").as_bytes())?;
+        };
+        // Where a journal is of the form before this one, the store is as well.
+        let number = if older { STORE_FORMAT - 1 } else { STORE_FORMAT };
+        dir.write_atomically(&format, format!("{number}\n").as_bytes())?;
         Ok(Some(found))
     }
 }

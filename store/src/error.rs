@@ -38,6 +38,17 @@ pub enum StoreError {
         /// The newest format known here.
         known: u32,
     },
+    /// Written by an earlier flow.
+    #[error("`{}` has format {found}, an earlier flow's, and this one has {known}: `flow doctor` brings the store over, and \
+        nothing runs again for it", path.display())]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The format of this flow.
+        known: u32,
+    },
     /// The store lies on a network file system, where neither locks nor the database can be trusted.
     #[error("the store `{}` would lie on a network file system ({kind}), where its locks and its database cannot be trusted: \
         give a folder on a local disk with --store, or in FLOW_STORE", path.display())]

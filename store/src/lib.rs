@@ -17,6 +17,7 @@
 //! Nothing here decides whether a result may be reused, knows how steps run, or prints. Time is an argument.
 #![forbid(unsafe_code)]
 
+mod bring_over;
 mod commit;
 mod db;
 mod dir;
@@ -29,6 +30,7 @@ mod inputs;
 mod lock;
 mod manifest;
 mod objects;
+mod older;
 mod process;
 mod recover;
 mod replay;
@@ -38,6 +40,7 @@ mod snapshot;
 mod stamp;
 mod store;
 
+pub use bring_over::{BroughtOver, bring_over};
 pub use commit::{Commit, Unapplied};
 pub use dir::{STORE_FORMAT, StoreDir};
 pub use doctor::{Diagnosis, doctor};
@@ -46,7 +49,7 @@ pub use file::regular;
 pub use gc::{Freed, Keep, gc};
 pub use inputs::{Inputs, Tree};
 pub use manifest::{Entry, EntryKind, Manifest};
-pub use objects::{COPY_LIMIT, Damage, Lost, Materialised, Objects, is_mounted_below};
+pub use objects::{COPY_LIMIT, Lost, Materialised, Objects, is_mounted_below};
 pub use process::{Holder, ProcessIdentity, Standing};
 pub use replay::Replay;
 pub use results::{Batch, HISTORY, Last, Results, device_shape, shapes};

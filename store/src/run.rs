@@ -49,7 +49,7 @@ impl RunDir {
         self.path.join("journal.jsonl")
     }
 
-    fn status_path(&self) -> PathBuf {
+    pub(crate) fn status_path(&self) -> PathBuf {
         self.path.join("status.json")
     }
 
@@ -76,11 +76,12 @@ impl RunDir {
         Ok(self.lines(0)?.map_or(Ok(None), |mut lines| lines.next_line())?.flatten())
     }
 
-    /// The version of flow that the first line names, whatever else it says; `None` where it names none.
-    pub(crate) fn made_by(&self) -> Result<Option<String>> {
+    /// The version of flow that the first line names, and of the journal's format, whatever else it says; `None` where it
+    /// names none.
+    pub(crate) fn made_by(&self) -> Result<Option<(String, u64)>> {
         let Some(mut lines) = self.lines(0)? else { return Ok(None) };
         let first = lines.next_bytes()?.and_then(|line| serde_json::from_slice::<serde_json::Value>(line).ok());
-        Ok(first.and_then(|line| Some(line.get("flow")?.as_str()?.to_owned())))
+        Ok(first.and_then(|line| Some((line.get("flow")?.as_str()?.to_owned(), line.get("format")?.as_u64()?))))
     }
 
     /// Takes the name of a new run, so that it can be told to end before it has begun.

@@ -203,6 +203,16 @@ impl Store {
         })
     }
 
+    /// Every result as it is kept, with its key.
+    pub(crate) fn scan_results(&self, mut each: impl FnMut(&[u8], &[u8])) -> Result<()> {
+        self.db.scan(b"r", |key, value| {
+            if let Some(value) = value {
+                each(key, value);
+            }
+            Ok(())
+        })
+    }
+
     /// Every last fingerprint: workflow, label, what it was.
     pub(crate) fn each_last(&self, mut each: impl FnMut(&str, &str, Last)) -> Result<()> {
         self.db.scan(b"l", |key, value| {

@@ -51,7 +51,7 @@ impl Steps {
             ("gpu_use".to_owned(), metric(&study, "ratio", |_, used| used.gpu)),
             ("cpu_use".to_owned(), metric(&study, "ratio", |_, used| used.cpu)),
         ]);
-        Ok(BuiltinOutput { files, metrics, message: None })
+        Ok(BuiltinOutput { files, metrics, cause: None })
     }
 }
 

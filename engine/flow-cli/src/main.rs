@@ -7,6 +7,7 @@ mod diagnostics;
 mod error;
 mod output;
 mod place;
+mod reasons;
 mod screen;
 mod terminal;
 mod words;

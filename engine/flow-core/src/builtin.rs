@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
-use crate::{Machine, Metric, Provided, Series, StepResult};
+use crate::{
+    Machine, Metric, Provided, Series, StepResult,
+    reason::{Cause, ProfileReason},
+};
 
 /// Flow's own steps. Pure: whoever calls reads and writes the files.
 pub trait Builtins: Send + Sync {
@@ -37,7 +40,7 @@ pub struct BuiltinInput {
     /// Steps by name.
     pub steps: IndexMap<String, StepView>,
     /// The profile in force and why, if there is one.
-    pub profile: Option<(String, String)>,
+    pub profile: Option<(String, ProfileReason)>,
     /// Where the results were asked for; for reports made without results.
     pub machine: Machine,
 }
@@ -52,7 +55,7 @@ pub struct StepView {
     /// The step it is a copy of.
     pub like: Option<String>,
     /// Why it has no instances: `when` is false, or its matrix is empty.
-    pub absent: Option<String>,
+    pub absent: Option<Cause>,
     /// Results in the order of the matrix. Skipped and blocked instances have one too, with that outcome.
     pub results: Vec<StepResult>,
     /// Series of each result, where there are any; as long as `results`.
@@ -69,8 +72,8 @@ pub struct BuiltinOutput {
     pub files: BTreeMap<String, Vec<u8>>,
     /// Numbers.
     pub metrics: BTreeMap<String, Metric>,
-    /// A sentence for people.
-    pub message: Option<String>,
+    /// What is to be said of it, if anything.
+    pub cause: Option<Cause>,
 }
 
 /// One entry of `publish:` to carry out.

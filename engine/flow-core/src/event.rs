@@ -7,10 +7,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{AttemptId, CorunGpus, Digest, InstanceId, Machine, Outcome, RunId, StepResult};
+use crate::{
+    AttemptId, CorunGpus, Digest, InstanceId, Machine, Outcome, Remark, RunId, Span, StepResult,
+    reason::{Cause, ProfileReason, Spoiled, Texts},
+    why::Why,
+};
 
 /// The version of the journal's format.
-pub const JOURNAL_FORMAT: u32 = 1;
+pub const JOURNAL_FORMAT: u32 = 2;
 
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +49,11 @@ pub enum RunEvent {
         /// What the plan says at the start.
         plan: Planned,
     },
+    /// Something about the workflow on this machine.
+    Remarked {
+        /// What.
+        remark: Remark,
+    },
     /// A result was reused.
     Cached {
         instance: InstanceId,
@@ -60,8 +69,8 @@ pub enum RunEvent {
         attempt: AttemptId,
         /// Its folder, relative to the store.
         folder: String,
-        /// Why it runs, in words.
-        reason: String,
+        /// Why it runs.
+        why: Why,
         /// UUIDs of its GPUs.
         gpus: Vec<String>,
         cpus: u32,
@@ -93,9 +102,19 @@ pub enum RunEvent {
         attempt: AttemptId,
         /// How.
         outcome: Outcome,
-        /// A sentence.
+        /// Why, where there is something to say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        message: Option<String>,
+        cause: Option<Cause>,
+        /// Why its measurement is not to be trusted; empty for a sound one.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        spoiled: Vec<Spoiled>,
+    },
+    /// The attempt that ended is followed by another one.
+    Again {
+        /// The instance.
+        instance: InstanceId,
+        /// Why.
+        because: Repeat,
     },
     /// An instance is settled and its result in the store. The journal alone rebuilds the database from these.
     Recorded {
@@ -109,8 +128,18 @@ pub enum RunEvent {
         instance: InstanceId,
         /// `skipped`, `cancelled`, `does_not_fit`, `failed`.
         outcome: Outcome,
-        /// Why, in words.
-        reason: String,
+        /// Why, where there is more to say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<Cause>,
+    },
+    /// Somebody asked the run to end.
+    Interrupted {
+        /// How long running steps may take to end; they are killed at once without.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grace: Option<Span>,
+        /// Not for the first time.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        again: bool,
     },
     /// Something worth a line to people: a stranger on a GPU, a spoiled measurement, an ignored message.
     Notice {
@@ -150,8 +179,8 @@ pub enum Planned {
     Cached,
     /// It is to run, and why.
     Run {
-        /// In words.
-        reason: String,
+        /// The first reasons.
+        why: Why,
     },
     /// Decided after these, which are to run.
     After {
@@ -160,8 +189,53 @@ pub enum Planned {
     },
     /// Not run, and why.
     Skipped {
-        /// In words.
-        reason: String,
+        /// As a value.
+        cause: Cause,
+    },
+}
+
+impl Texts for RunEvent {
+    /// Those that are not the workflow's own, nor have been looked at before: a result's are, when its attempt has ended.
+    fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {
+        match self {
+            RunEvent::Instance { plan: Planned::Run { why }, .. } | RunEvent::Started { why, .. } => why.texts(each),
+            RunEvent::Instance { plan: Planned::Skipped { cause }, .. } => cause.texts(each),
+            RunEvent::Ended { cause, spoiled, .. } => {
+                cause.texts(each);
+                spoiled.texts(each);
+            }
+            RunEvent::Again { because: Repeat::Failed { cause }, .. } | RunEvent::Settled { cause, .. } => {
+                cause.texts(each);
+            }
+            RunEvent::Notice { text, .. } => each(text),
+            RunEvent::RunStarted(_)
+            | RunEvent::Accepted { .. }
+            | RunEvent::Instance { plan: Planned::Cached | Planned::After { .. }, .. }
+            | RunEvent::Remarked { .. }
+            | RunEvent::Cached { .. }
+            | RunEvent::Ready { .. }
+            | RunEvent::Released { .. }
+            | RunEvent::Epoch { .. }
+            | RunEvent::Again { because: Repeat::Spoiled, .. }
+            | RunEvent::Recorded { .. }
+            | RunEvent::Interrupted { .. }
+            | RunEvent::Published { .. }
+            | RunEvent::RunEnded { .. } => {}
+        }
+    }
+}
+
+/// Why an attempt is followed by another one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Repeat {
+    /// Its measurement is not to be trusted.
+    Spoiled,
+    /// It failed.
+    Failed {
+        /// Why, where there is something to say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<Cause>,
     },
 }
 
@@ -179,7 +253,7 @@ pub struct RunStart {
     pub workflow: String,
     /// The profile in force, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profile: Option<(String, String)>,
+    pub profile: Option<(String, ProfileReason)>,
     /// Parameters in force.
     pub params: BTreeMap<String, Value>,
     /// `--set` as given, for `flow diff`.

@@ -6,7 +6,10 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{CorunGpus, Digest, GroupId, InstanceId, Mode, Outcome, Span, StepId, StepResult};
+use crate::{
+    CorunGpus, Digest, GroupId, InstanceId, Mode, Outcome, Span, StepId, StepResult,
+    reason::{Cause, Lack},
+};
 
 /// One point of a step's matrix (and one repetition of it).
 #[derive(Clone, Debug, PartialEq)]
@@ -46,12 +49,21 @@ pub struct Instance {
     /// What it produces.
     pub outputs: Arc<[Output]>,
     /// Why it is not run at all: its `when` is false.
-    pub skip: Option<Arc<str>>,
-    /// Why it can never run here: what it needs and what there is. Only where it records `does_not_fit`.
-    pub does_not_fit: Option<Arc<str>>,
+    pub skip: Option<Arc<Cause>>,
+    /// What this machine lacks to ever run it. Only where it records `does_not_fit`.
+    pub does_not_fit: Option<Arc<Lack>>,
 }
 
 impl Instance {
+    /// How it is settled without an attempt, and why, if it is.
+    pub fn settled(&self) -> Option<(Outcome, Cause)> {
+        match (&self.skip, &self.does_not_fit) {
+            (Some(cause), _) => Some((Outcome::Skipped, (**cause).clone())),
+            (None, Some(lack)) => Some((Outcome::DoesNotFit, Cause::Lacks { lack: (**lack).clone() })),
+            (None, None) => None,
+        }
+    }
+
     /// How it was declared to run.
     pub fn mode(&self) -> Mode {
         match (&self.corun, self.exclusive) {

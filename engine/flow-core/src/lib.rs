@@ -26,9 +26,11 @@ pub mod learn;
 mod machine;
 pub mod measure;
 mod metrics;
+mod outcome;
 mod paths;
 pub mod plan;
 pub mod predict;
+pub mod reason;
 mod result;
 pub mod sched;
 mod schema;
@@ -41,8 +43,8 @@ pub use builtin::{BuiltinInput, BuiltinOutput, Builtins, FileToWrite, PublishJob
 pub use catalogue::{Catalogue, PlannedStep, PlannedWith, PluginFacts, Provided, WithCheck, WrongWith};
 pub use diagnostic::{Diagnostic, nearest};
 pub use digest::{BadDigest, Digest};
-pub use event::{JOURNAL_FORMAT, JournalLine, Planned, RunEvent, RunStart};
-pub use expand::{ExpandRequest, Expansion, Group, PROFILE_ASKED, Publish, PublishTo, ResolveError, StepFacts, Uses};
+pub use event::{JOURNAL_FORMAT, JournalLine, Planned, Repeat, RunEvent, RunStart};
+pub use expand::{ExpandRequest, Expansion, Group, Publish, PublishTo, Remark, ResolveError, StepFacts, Uses};
 pub use expr::{is_guarded, render_bounded};
 pub use ids::{AttemptId, GpuId, GroupId, InstanceId, RunId, StepId};
 pub use instance::{
@@ -52,8 +54,9 @@ pub use instance::{
 pub use interval::Interval;
 pub use machine::{GpuFacts, Machine};
 pub use metrics::{MetricRow, MetricsFrom, Pattern, extract};
+pub use outcome::Outcome;
 pub use result::{
-    Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, GpuSharing, GpuUsage, Metric, Mode, Outcome, Series,
+    Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, GpuSharing, GpuUsage, Metric, Mode, Series,
     StepResult, Stranger, Usage,
 };
 pub use schema::schema;

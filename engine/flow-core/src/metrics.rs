@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 use regex::{Regex, escape};
 use serde_json::{Map, Value};
 
+use crate::reason::NoMetrics;
+
 /// Where to read numbers.
 #[derive(Clone, Debug)]
 pub enum MetricsFrom {
@@ -67,18 +69,11 @@ impl MetricsFrom {
     }
 
     /// That a program ended well, and no number was found.
-    pub fn nothing_found(&self) -> String {
+    pub fn nothing_found(&self) -> NoMetrics {
         match self {
-            MetricsFrom::Json(file) | MetricsFrom::Jsonl(file) => {
-                format!("no number is in `{file}`, which holds its metrics")
-            }
-            MetricsFrom::Csv(file) => format!("no number is below the header of `{file}`, which holds its metrics"),
-            MetricsFrom::Stdout(pattern) => {
-                format!(
-                    "no line that it printed matches the pattern of its metrics, `{}`; `flow logs` shows the lines",
-                    pattern.text()
-                )
-            }
+            MetricsFrom::Json(file) | MetricsFrom::Jsonl(file) => NoMetrics::NoneInFile { file: file.clone() },
+            MetricsFrom::Csv(file) => NoMetrics::NoneInTable { file: file.clone() },
+            MetricsFrom::Stdout(pattern) => NoMetrics::NoneMatches { pattern: pattern.text().to_owned() },
         }
     }
 }
@@ -184,28 +179,25 @@ const NOT_FINITE: &str = "\u{0}NaN";
 /// Reads the numbers from the text of the file, or from lines of the log. In a log, lines that do not match are passed over.
 ///
 /// # Errors
-/// The file is not of its form: a sentence that names the file and the line.
-pub fn extract(from: &MetricsFrom, text: &str) -> Result<Vec<MetricRow>, String> {
+/// The file is not of its form.
+pub fn extract(from: &MetricsFrom, text: &str) -> Result<Vec<MetricRow>, NoMetrics> {
     let mut rows = Vec::new();
     let text = text.trim_start_matches('\u{feff}');
     match from {
-        MetricsFrom::Json(file) => match parse(text)
-            .map_err(|e| format!("`{file}` with its metrics is no JSON: {e}"))?
-        {
-            Value::Object(object) => read_object(&object, &mut rows),
-            Value::Array(list) => list.iter().filter_map(Value::as_object).for_each(|o| read_object(o, &mut rows)),
-            _ => return Err(format!("`{file}` with its metrics is neither an object of numbers nor a list of such")),
-        },
+        MetricsFrom::Json(file) => {
+            match parse(text).map_err(|e| NoMetrics::NoJson { file: file.clone(), error: e.to_string() })? {
+                Value::Object(object) => read_object(&object, &mut rows),
+                Value::Array(list) => list.iter().filter_map(Value::as_object).for_each(|o| read_object(o, &mut rows)),
+                _ => return Err(NoMetrics::NoNumbers { file: file.clone() }),
+            }
+        }
         MetricsFrom::Jsonl(file) => {
             for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
                 match parse(line) {
                     Ok(Value::Object(object)) => read_object(&object, &mut rows),
                     _ => {
-                        return Err(format!(
-                            "`{file}` with its metrics: line {} is no JSON object: {}",
-                            n + 1,
-                            cut(line)
-                        ));
+                        let (file, line, text) = (file.clone(), n as u32 + 1, cut(line));
+                        return Err(NoMetrics::BadLine { file, line, text });
                     }
                 }
             }
@@ -213,10 +205,7 @@ pub fn extract(from: &MetricsFrom, text: &str) -> Result<Vec<MetricRow>, String>
         MetricsFrom::Csv(file) => {
             let header = text.lines().next().unwrap_or_default();
             if let Some(other) = [';', '\t'].into_iter().find(|c| header.contains(*c) && !header.contains(',')) {
-                let other = if other == ';' { "semicolons" } else { "tabs" };
-                return Err(format!(
-                    "`{file}` with its metrics: line 1 has {other} between its names; expected commas"
-                ));
+                return Err(NoMetrics::NoCommas { file: file.clone(), tabs: other == '\t' });
             }
             read_csv(text, &mut rows);
         }
@@ -400,16 +389,20 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_with_its_place() {
-        let words = |from: MetricsFrom, text| extract(&from, text).expect_err(text);
+    fn what_cannot_be_read_has_its_place() {
+        let wrong = |from: MetricsFrom, text| extract(&from, text).expect_err(text);
         let json = || MetricsFrom::Json("m.json".into());
-        insta::assert_snapshot!(words(json(), "{bad"), @"`m.json` with its metrics is no JSON: key must be a string at line 1 column 2");
-        insta::assert_snapshot!(words(json(), "3"), @"`m.json` with its metrics is neither an object of numbers nor a list of such");
+        let file = || "m.json".to_owned();
+        let error = "key must be a string at line 1 column 2".to_owned();
+        assert_eq!(wrong(json(), "{bad"), NoMetrics::NoJson { file: file(), error });
+        assert_eq!(wrong(json(), "3"), NoMetrics::NoNumbers { file: file() });
         let jsonl = MetricsFrom::Jsonl("m.jsonl".into());
-        insta::assert_snapshot!(words(jsonl, "{\"loss\": 1}\n{\"loss\": 0.\n"), @r#"`m.jsonl` with its metrics: line 2 is no JSON object: {"loss": 0."#);
+        let (file, text) = ("m.jsonl".to_owned(), "{\"loss\": 0.".to_owned());
+        assert_eq!(wrong(jsonl, "{\"loss\": 1}\n{\"loss\": 0.\n"), NoMetrics::BadLine { file, line: 2, text });
         let csv = || MetricsFrom::Csv("m.csv".into());
-        insta::assert_snapshot!(words(csv(), "epoch;loss\n1;2\n"), @"`m.csv` with its metrics: line 1 has semicolons between its names; expected commas");
+        let file = || "m.csv".to_owned();
+        assert_eq!(wrong(csv(), "epoch;loss\n1;2\n"), NoMetrics::NoCommas { file: file(), tabs: false });
         assert!(extract(&csv(), "epoch,loss\n").is_ok_and(|rows| rows.is_empty()));
-        insta::assert_snapshot!(csv().nothing_found(), @"no number is below the header of `m.csv`, which holds its metrics");
+        assert_eq!(csv().nothing_found(), NoMetrics::NoneInTable { file: file() });
     }
 }

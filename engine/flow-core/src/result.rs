@@ -7,27 +7,10 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Digest, RunId, Span};
-
-/// How an instance, or one attempt of it, ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// Done, with all its outputs.
-    Ok,
-    /// GPU or host memory did not suffice.
-    OutOfMemory,
-    /// The step's `timeout` passed.
-    TimedOut,
-    /// It asks for more than this machine has; never started.
-    DoesNotFit,
-    /// It ended in any other way.
-    Failed,
-    /// Somebody cancelled it.
-    Cancelled,
-    /// Its `when` is false, or something it needs did not succeed.
-    Skipped,
-}
+use crate::{
+    Digest, Outcome, RunId, Span,
+    reason::{Cause, ClosedBy, Spoiled},
+};
 
 /// The result of an instance, as the store keeps it under its fingerprint. Its JSON stays under 64 KB: series are an
 /// artifact of their own.
@@ -48,12 +31,12 @@ pub struct StepResult {
     pub repetition: Option<u32>,
     /// How it ended.
     pub outcome: Outcome,
-    /// A sentence about how it ended, where there is one to say.
+    /// Why it ended so, where there is something to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
+    pub cause: Option<Cause>,
     /// Reasons for which the measurement is not to be trusted; empty for a sound one. Spoiled results are never reused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub spoiled: Vec<String>,
+    pub spoiled: Vec<Spoiled>,
     /// The run that produced it.
     pub run: RunId,
     /// When the attempt began, milliseconds since 1970.
@@ -359,7 +342,7 @@ pub struct CorunWindow {
     pub epochs: u32,
     /// How the window ended, where it was not the first member's ordinary end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub closed_by: Option<String>,
+    pub closed_by: Option<ClosedBy>,
 }
 
 /// Where the members of a co-run group run.

@@ -253,10 +253,108 @@ chart-together-alt = Alone against together
 chart-time = Time
 chart-load = Load
 chart-load-alt = Load over time of { $label }, odd epochs shaded
-reason-false = { $expression } is false
-reason-holds = { $expression } holds
-reason-changed = { $expression } changed while it ran
-reason-empty-axis = its axis { $name } is empty
+
+## Why something ended as it did, was not run, or is not to be trusted
+cause-condition-false = { $expression } is false
+cause-empty-axis = its axis { $axis } is empty
+cause-no-instances = it has no instances
+cause-no-instances-of = { $step } has no instances
+cause-no-instances-because = { $step } has no instances: { $why }
+cause-all-skipped = all are skipped
+cause-asks-too-much = it asks for more than there is
+cause-unresolved = { $error }
+cause-no-input = { $error }
+cause-result-unseen = whether its result is still whole cannot be told: { $error }; it is kept, run again
+cause-not-provided = there is no { $uses } here
+cause-member-cannot-run = { $label } of its co-run group cannot run: { $why }
+cause-need-cannot-run = { $label } cannot run
+cause-need-failed = { $label } did not succeed
+cause-failed-elsewhere = { $label } failed, and -k was not given
+cause-member-failed = { $label } of its group did not succeed
+cause-run-cancelled = the run was cancelled
+cause-not-run = it was not run
+cause-gpu-gone = a GPU that it needs was lost
+cause-not-started = it could not be started
+cause-not-started-because = { $error }
+cause-builtin = { $error }
+cause-nothing-to-show = no section has anything to show
+cause-no-schedule = it has no schedule
+cause-said-failed = the program said that it failed
+cause-said-ok = the program said `ok`, then { $end }
+cause-said-nothing = the program { $end } without saying an outcome
+cause-exited = { $end }
+cause-exited-line = { $end }: { $line }
+cause-out-of-memory = { $gpu ->
+    [yes] its GPU's memory did not suffice
+   *[no] the host's memory did not suffice
+}
+cause-killed-for-memory = the kernel killed it for want of host memory
+cause-timed-out = it ran longer than its timeout of { $limit } s
+cause-failed = failed
+cause-not-listed = { $how }; { $path } lies beside the workflow and not in the step's work folder: list it in `inputs:`
+cause-no-output = it ended without writing its output { $output } to { $path }
+cause-not-kept = { $error }
+cause-gpu-lost = GPU { $gpu } ({ $model }) was lost while it ran
+cause-gpu-lost-how = GPU { $gpu } ({ $model }) was lost while it ran ({ $how })
+cause-set-up-again = { $how }; the next run sets { $plugin } up again
+end-code = ended with exit code { $code }
+end-signal = was ended by { $name }
+end-unknown = ended in an unknown way
+lack-gpu-count = { $n ->
+    [0] no GPU
+    [1] 1 GPU
+   *[other] { $n } GPUs
+}
+lack-cpu-count = { $n ->
+    [1] 1 CPU
+   *[other] { $n } CPUs
+}
+lack-gpus = needs { $needs }, this machine has { $has }
+lack-gpus-trouble = needs { $needs }, this machine has { $has } ({ $trouble })
+lack-gpu-memory = needs { $needs } with { $memory } of memory each, this machine has { $has } (the largest has { $largest })
+lack-cpus = needs { $needs }, this machine has { $has }
+lack-memory = needs { $needs } of memory, this machine has { $has }
+lack-group-gpus = is in a group of { $members } that together needs { $needs } of their own, this machine has { $has }
+lack-group-gpu-memory = is in a group of { $members } that together needs { $memory } on each of { $needs }, this machine has { $has } such
+lack-group-memory = is in a group of { $members } that together needs { $needs } of memory, this machine has { $has }
+lack-member = is in a group with { $label }, which { $why }
+filling-own = { $path } cannot be made: { $error }
+filling-input = input { $path } cannot be brought to the work folder: { $error }
+filling-input-in-input = input { $path } would be written into the input { $folder }: one of them needs another name
+filling-input-changed = { $path } changed while the run was going on; run again
+filling-artifact = { $error }
+filling-no-plugin = plugin { $plugin } is gone
+metrics-unread = its metrics were expected in { $file }: { $error }
+metrics-no-json = { $file } with its metrics is no JSON: { $error }
+metrics-no-numbers = { $file } with its metrics is neither an object of numbers nor a list of such
+metrics-bad-line = { $file } with its metrics: line { $line } is no JSON object: { $text }
+metrics-no-commas = { $file } with its metrics: line 1 has { $tabs ->
+    [yes] tabs
+   *[no] semicolons
+} between its names; expected commas
+metrics-none-in-file = no number is in { $file }, which holds its metrics
+metrics-none-in-table = no number is below the header of { $file }, which holds its metrics
+metrics-none-matches = no line that it printed matches the pattern of its metrics, { $pattern }; `flow logs` shows the lines
+refusal-other-protocol = plugin { $plugin } speaks protocol { $theirs }, this flow speaks { $ours }: { $newer ->
+    [yes] use a newer flow
+   *[no] build the plugin against the present protocol
+}
+refusal-no-hello = the program wrote a message before `hello`; its first line must be a `hello` with protocol { $protocol }
+refusal-messages-unread = its messages cannot be read: { $error }
+refusal-log-unread = its log cannot be read: { $error }
+refusal-log-too-long = it printed more than { $most } MiB, and the file system cannot drop the middle of a log ({ $error })
+refusal-not-reached = it cannot be told to go on or to end in { $folder }: { $error }
+spoiled-stranger = process { $pid } ({ $name }) of somebody else computed on GPU { $gpu } meanwhile
+spoiled-gpu-silent = GPU { $gpu } did not answer for { $seconds } s meanwhile: what it did then is not known
+spoiled-input-changed = { $path } changed while it ran
+spoiled-artifact-changed = { $path } is only to be read, and { $damage }
+spoiled-artifact-unseen = whether { $path } is as it was cannot be told: { $error }
+damage-missing = is missing
+damage-changed = was changed
+damage-changed-in = was changed: { $path }
+damage-content = has another content than its name says
+profile-asked = asked for with --profile
+profile-holds = { $expression } holds
 
 ## Schedules
 gantt-time = Time ({ $unit ->

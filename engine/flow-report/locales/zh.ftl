@@ -253,10 +253,108 @@ chart-together-alt = 单独运行与同时运行的对比
 chart-time = 时间
 chart-load = 负载
 chart-load-alt = { $label } 的负载随时间的变化，阴影为奇数轮
-reason-false = { $expression } 不成立
-reason-holds = { $expression } 成立
-reason-changed = 运行期间 { $expression } 发生了变化
-reason-empty-axis = 轴 { $name } 为空
+
+## 结束、未运行或不可采信的原因
+cause-condition-false = { $expression } 不成立
+cause-empty-axis = 轴 { $axis } 为空
+cause-no-instances = 没有实例
+cause-no-instances-of = { $step } 没有实例
+cause-no-instances-because = { $step } 没有实例：{ $why }
+cause-all-skipped = 全部被跳过
+cause-asks-too-much = 所需资源超过现有资源
+cause-unresolved = 表达式无法求值：{ $error }
+cause-no-input = 输入无法读取：{ $error }
+cause-result-unseen = 无法确认已有结果是否完整：{ $error }；结果予以保留，请重新运行
+cause-not-provided = 此处没有 { $uses }
+cause-member-cannot-run = 同组的 { $label } 无法运行：{ $why }
+cause-need-cannot-run = { $label } 无法运行
+cause-need-failed = { $label } 未成功
+cause-failed-elsewhere = { $label } 失败，且未指定 -k
+cause-member-failed = 同组的 { $label } 未成功
+cause-run-cancelled = 运行被取消
+cause-not-run = 未运行
+cause-gpu-gone = 所需的 GPU 已丢失
+cause-not-started = 无法启动
+cause-not-started-because = 无法启动：{ $error }
+cause-builtin = 内置步骤报错：{ $error }
+cause-nothing-to-show = 没有任何章节有内容可显示
+cause-no-schedule = 没有调度记录
+cause-said-failed = 程序报告失败，未说明原因
+cause-said-ok = 程序报告 `ok`，之后{ $end }
+cause-said-nothing = 程序{ $end }，未报告结果
+cause-exited = { $end }
+cause-exited-line = { $end }：{ $line }
+cause-out-of-memory = { $gpu ->
+    [yes] 显存不足
+   *[no] 内存不足
+}
+cause-killed-for-memory = 主机内存不足，被内核终止
+cause-timed-out = 运行时间超过 { $limit } 秒的时限
+cause-failed = 失败
+cause-not-listed = { $how }；{ $path } 位于工作流旁边而不在步骤的工作目录中：请将其列入 `inputs:`
+cause-no-output = 结束时未将输出 { $output } 写入 { $path }
+cause-not-kept = 产物无法保存：{ $error }
+cause-gpu-lost = 运行期间 GPU { $gpu }（{ $model }）丢失
+cause-gpu-lost-how = 运行期间 GPU { $gpu }（{ $model }）丢失（{ $how }）
+cause-set-up-again = { $how }；下次运行将重新安装 { $plugin }
+end-code = 以退出码 { $code } 结束
+end-signal = 被信号 { $name } 终止
+end-unknown = 以未知方式结束
+lack-gpu-count = { $n ->
+    [0] 0 块 GPU
+    [1] 1 块 GPU
+   *[other] { $n } 块 GPU
+}
+lack-cpu-count = { $n ->
+    [1] 1 个 CPU
+   *[other] { $n } 个 CPU
+}
+lack-gpus = 需要 { $needs }，本机有 { $has }
+lack-gpus-trouble = 需要 { $needs }，本机有 { $has }（{ $trouble }）
+lack-gpu-memory = 需要 { $needs }，每块显存 { $memory }，本机符合的有 { $has } 块（最大为 { $largest }）
+lack-cpus = 需要 { $needs }，本机有 { $has } 个
+lack-memory = 需要 { $needs } 内存，本机有 { $has }
+lack-group-gpus = 所在的组有 { $members } 个成员，共需各自独占的 { $needs }，本机有 { $has }
+lack-group-gpu-memory = 所在的组有 { $members } 个成员，共需在 { $needs }上各占 { $memory } 显存，本机符合的有 { $has } 块
+lack-group-memory = 所在的组有 { $members } 个成员，共需 { $needs } 内存，本机有 { $has }
+lack-member = 与 { $label } 同组，后者{ $why }
+filling-own = { $path } 无法创建：{ $error }
+filling-input = 输入 { $path } 无法放入工作目录：{ $error }
+filling-input-in-input = 输入 { $path } 会写入另一输入 { $folder } 之中：其中之一须改名
+filling-input-changed = 运行期间 { $path } 发生了变化；请重新运行
+filling-artifact = 其他步骤的产物无法取用：{ $error }
+filling-no-plugin = 插件 { $plugin } 已不存在
+metrics-unread = 指标应在 { $file } 中，但无法读取：{ $error }
+metrics-no-json = 指标文件 { $file } 不是 JSON：{ $error }
+metrics-no-numbers = 指标文件 { $file } 既不是数值对象，也不是此类对象的列表
+metrics-bad-line = 指标文件 { $file } 第 { $line } 行不是 JSON 对象：{ $text }
+metrics-no-commas = 指标文件 { $file } 第 1 行的列名之间是{ $tabs ->
+    [yes] 制表符
+   *[no] 分号
+}，应为逗号
+metrics-none-in-file = 指标文件 { $file } 中没有数值
+metrics-none-in-table = 指标文件 { $file } 的表头下没有数值
+metrics-none-matches = 程序输出中没有一行符合指标的模式 { $pattern }；可用 `flow logs` 查看输出
+refusal-other-protocol = 插件 { $plugin } 使用协议 { $theirs }，本版 flow 使用协议 { $ours }：{ $newer ->
+    [yes] 请使用更新的 flow
+   *[no] 请按现行协议重新构建插件
+}
+refusal-no-hello = 程序在 `hello` 之前写了消息；第一行须为协议 { $protocol } 的 `hello`
+refusal-messages-unread = 消息无法读取：{ $error }
+refusal-log-unread = 日志无法读取：{ $error }
+refusal-log-too-long = 输出超过 { $most } MiB，而文件系统无法截去日志的中段（{ $error }）
+refusal-not-reached = 无法在 { $folder } 中通知其继续或结束：{ $error }
+spoiled-stranger = 期间他人的进程 { $pid }（{ $name }）在 GPU { $gpu } 上运算
+spoiled-gpu-silent = 期间 GPU { $gpu } 有 { $seconds } 秒没有响应：其间的情况不明
+spoiled-input-changed = 运行期间 { $path } 发生了变化
+spoiled-artifact-changed = { $path } 只应读取，却{ $damage }
+spoiled-artifact-unseen = 无法确认 { $path } 是否保持原样：{ $error }
+damage-missing = 已不存在
+damage-changed = 被改动
+damage-changed-in = 被改动：{ $path }
+damage-content = 内容与名称不符
+profile-asked = 由 --profile 指定
+profile-holds = { $expression } 成立
 
 ## 调度
 gantt-time = 时间（{ $unit ->

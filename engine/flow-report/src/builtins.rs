@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use flow_core::{
-    BuiltinInput, BuiltinOutput, Builtins, FileToWrite, Metric, PlannedWith, Provided, PublishJob, WithCheck, WrongWith,
+    BuiltinInput, BuiltinOutput, Builtins, FileToWrite, Metric, PlannedWith, Provided, PublishJob, WithCheck,
+    WrongWith, reason::Cause,
 };
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
@@ -80,16 +81,16 @@ impl Builtins for Reports {
                 Ok(BuiltinOutput {
                     files: files.into_iter().map(|(path, text)| (path, text.into_bytes())).collect(),
                     metrics: BTreeMap::from([("rows".to_owned(), count(table.body.len()))]),
-                    message: None,
+                    cause: None,
                 })
             }
             "report" => {
                 let with: ReportWith = parameters(&input.with)?;
                 let report = report::report(&with, input)?;
-                let message = (report.sections.is_empty()).then(|| "no section has anything to show".to_owned());
+                let cause = (report.sections.is_empty()).then_some(Cause::NothingToShow);
                 let files = report::render(&report, &with, &self.words)?;
                 let metrics = BTreeMap::from([("sections".to_owned(), count(report.sections.len()))]);
-                Ok(BuiltinOutput { files, metrics, message })
+                Ok(BuiltinOutput { files, metrics, cause })
             }
             other => Err(format!("there is no step flow/{other}; there are flow/table and flow/report")),
         }

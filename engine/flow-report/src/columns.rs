@@ -1,7 +1,10 @@
 //! What a column's name means for one result: an axis, something flow measured, a metric, a parameter, a fact. It knows no
 //! table.
 
-use flow_core::{GpuUsage, Mode, Outcome, StepResult};
+use flow_core::{
+    GpuUsage, Mode, StepResult,
+    reason::{Cause, Memory},
+};
 use serde_json::Value;
 
 /// A value of a result, before it is shown.
@@ -111,15 +114,9 @@ pub(crate) fn declared(value: &Value) -> Datum {
     Datum::Declared { text: written(value), number: value.as_f64() }
 }
 
-/// Whether the memory that did not suffice was a GPU's, as far as the program's last words tell; without any, as its placement
-/// does.
+/// The memory that did not suffice was a GPU's.
 pub(crate) fn gpu_memory_ran_out(result: &StepResult) -> bool {
-    const GPU: [&str; 7] = ["GPU", "CUDA", "cuda", "CUBLAS", "CUDNN", "HIP", "NCCL"];
-    const HOST: [&str; 6] =
-        ["host memory", "CPU", "bad_alloc", "MemoryError", "Cannot allocate", "memory allocation of"];
-    let says = |words: &[&str]| result.message.iter().any(|message| words.iter().any(|word| message.contains(word)));
-    let placed = gpus(result).is_some_and(|n| n > 0);
-    result.outcome == Outcome::OutOfMemory && (says(&GPU) || placed && !says(&HOST))
+    matches!(result.cause, Some(Cause::OutOfMemory { memory: Memory::Gpu, .. }))
 }
 
 /// How many GPUs an attempt held; `None` if it never started.

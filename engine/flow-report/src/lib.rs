@@ -19,6 +19,7 @@ mod gantt;
 #[cfg(test)]
 mod locale_tests;
 mod publish;
+mod reasons;
 mod report;
 mod safe;
 mod table;
@@ -28,5 +29,6 @@ mod words;
 pub use builtins::Reports;
 pub use format::Format;
 pub use gantt::{Bar, Gantt};
+pub use reasons::Reasons;
 pub use table::{Cell, Column, Content, Note, Row, Spread, Table, TableWith};
 pub use words::{LANGUAGES, Words};

@@ -2,7 +2,7 @@
 //! with it. Values only; words and tables are elsewhere.
 
 use flow_core::sched::contention::{self, Host, Load};
-use flow_core::{CorunGpus, Mode, Outcome, StepResult};
+use flow_core::{CorunGpus, Mode, Outcome, StepResult, reason::Spoiled};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -106,7 +106,7 @@ pub(crate) enum Refusal {
     /// One of them has no number.
     Ended { label: String, outcome: Outcome },
     /// One of them is not to be trusted.
-    Spoiled { label: String, reasons: Vec<String> },
+    Spoiled { label: String, reasons: Vec<Spoiled> },
     /// Neither epochs nor a wall time to compare.
     NoTime { label: String },
 }

@@ -46,29 +46,6 @@ impl Words {
         self.find(lang, key, args).unwrap_or_else(|| format!("⟨{key}⟩"))
     }
 
-    /// A reason that flow itself gives in English, `\`machine.gpus >= 4\` is false`, in a language of the report, as Markdown.
-    /// Others stay as they are: they are somebody's own words.
-    pub fn reason(&self, lang: &str, why: &str) -> String {
-        let said = |end: &str, key: &str| {
-            let expression = why.strip_suffix(end).filter(|rest| rest.starts_with('`') && rest.ends_with('`'))?;
-            Some(self.text(lang, key, &Args::new().with("expression", safe::prose(expression))))
-        };
-        said(" is false", "reason-false")
-            .or_else(|| said(" holds", "reason-holds"))
-            .or_else(|| said(" changed while it ran", "reason-changed"))
-            .or_else(|| {
-                let name = why.strip_prefix("its axis ")?.strip_suffix(" is empty")?;
-                Some(self.text(lang, "reason-empty-axis", &Args::new().with("name", safe::code(name))))
-            })
-            .unwrap_or_else(|| safe::prose(why))
-    }
-
-    /// Several of them.
-    pub fn reasons(&self, lang: &str, all: &[String]) -> String {
-        let all: Vec<String> = all.iter().map(|why| self.reason(lang, why)).collect();
-        all.join(if lang == "zh" { "；" } else { "; " })
-    }
-
     /// The message without variables in several languages, joined; said once where they agree.
     pub fn joined(&self, langs: &[&str], key: &str) -> String {
         join(langs.iter().map(|lang| self.text(lang, key, &Args::new())))

@@ -6,6 +6,7 @@ mod common;
 use std::{collections::BTreeSet, sync::OnceLock};
 
 use common::{With, add_table, feb08, input, result, run, text, view};
+use flow_core::reason::{Cause, ProfileReason, Spoiled, Texts};
 use flow_core::{BuiltinInput, BuiltinOutput, Builtins, GpuFacts, Machine, PublishJob, PublishWhat, StepResult};
 use flow_report::{Bar, Gantt, Reports};
 use proptest::prelude::*;
@@ -47,7 +48,7 @@ const NASTY: [&str; 30] = [
 ];
 
 /// Strings that are no text: what they may be is fixed, or they mean something to a report.
-const FIXED: [&str; 12] = [
+const FIXED: [&str; 13] = [
     "fingerprint",
     "outcome",
     "mode",
@@ -60,6 +61,7 @@ const FIXED: [&str; 12] = [
     "table",
     "corun.gpus",
     "resource",
+    "memory",
 ];
 
 /// Puts `by` before every text in it.
@@ -93,10 +95,11 @@ fn stained(mut all: BuiltinInput, by: &str) -> BuiltinInput {
             }
         }
         if let Some(why) = &mut view.absent {
-            *why = format!("{by}{why}");
+            why.texts(&mut |text| *text = format!("{by}{text}"));
         }
     }
-    all.profile = all.profile.map(|(profile, why)| (format!("{by}{profile}"), format!("{by}{why}")));
+    let expression = format!("{by}machine.gpus == 0");
+    all.profile = all.profile.map(|(profile, _)| (format!("{by}{profile}"), ProfileReason::Holds { expression }));
     all.workflow = format!("{by}{}", all.workflow);
     let gpu = GpuFacts { uuid: by.into(), index: 0, name: format!("{by}H200"), memory: 1 << 30 };
     all.machine = Machine { gpus: vec![gpu], cpus: 2, cpu_model: format!("{by}EPYC"), ..Machine::default() };
@@ -121,14 +124,17 @@ fn everything(mut all: BuiltinInput) -> BuiltinInput {
         result.params.insert("optimizer".into(), json!("sgd"));
     }
     solo[0].accepted = Some("a comment changed".into());
-    solo[1].spoiled = vec!["`photos` changed while it ran".into(), "process 7 (python) of somebody else".into()];
+    solo[1].spoiled = vec![
+        Spoiled::InputChanged { path: "photos".into() },
+        Spoiled::Stranger { pid: 7, name: "python".into(), gpu: "0".into() },
+    ];
     solo[2].circumstances.foreign_cpu = 0.17;
     solo[3].circumstances.strangers =
         vec![flow_core::Stranger { pid: 7, name: "python3".into(), gpu: "GPU-0".into(), memory: 1 << 30 }];
     solo[4].circumstances.gpu_shared = Some(0.2);
-    solo[4].message = Some("it failed".into());
+    solo[4].cause = Some(Cause::Said { text: "it failed".into() });
     solo[5].circumstances.gpu_models = vec!["other".into()];
-    all.steps["together"].results[0].spoiled = vec!["disturbed".into()];
+    all.steps["together"].results[0].spoiled = vec![Spoiled::Said { text: "disturbed".into() }];
     all
 }
 

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{With, add_table, bullets, feb08, honest, input, number, published, result, run, text, view};
+use flow_core::reason::{Cause, Spoiled};
 use flow_core::{CorunGpus, Outcome};
 use serde_json::{Value, json};
 
@@ -235,9 +236,9 @@ fn bursts_between_epochs_are_found() {
 fn what_is_not_there_is_said() {
     let mut input = feb08::without_gpus();
     input.steps["together"].results.clear();
-    input.steps["together"].absent = Some("its matrix is empty: trio".into());
+    input.steps["together"].absent = Some(Cause::EmptyAxis { axis: "trio".into() });
     input.steps["solo"].results[0].accepted = Some("a comment changed".into());
-    input.steps["solo"].results[1].spoiled = vec!["another program used 40 % of the CPU".into()];
+    input.steps["solo"].results[1].spoiled = vec![Spoiled::InputChanged { path: "photos".into() }];
     input.steps["solo"].results[1].circumstances.fake_gpus = true;
     input.steps["solo"].results[2].circumstances.foreign_cpu = 0.17;
     let stranger = flow_core::Stranger { pid: 7, name: "python3".into(), gpu: "GPU-0".into(), memory: 1 << 30 };
@@ -249,9 +250,9 @@ fn what_is_not_there_is_said() {
     insta::assert_snapshot!(report.rsplit_once("---\n").expect("remarks").1, @r#"
     The GPUs of this report were declared, not real.
 
-    Left out: `four_table` (when: machine.gpus >= 4).
+    Left out: `four_table` (`machine.gpus >= 4` is false).
 
-    Left out: `together` (its matrix is empty: trio).
+    Left out: `together` (its axis `trio` is empty).
 
     `solo[version=v7,batch=32]` ran while other programs used 17.0 % of the CPU.
 
@@ -261,9 +262,9 @@ fn what_is_not_there_is_said() {
 
     本报告中的 GPU 是声明的，并非真实设备。
 
-    略去：`four_table`（when: machine.gpus >= 4）。
+    略去：`four_table`（`machine.gpus >= 4` 不成立）。
 
-    略去：`together`（its matrix is empty: trio）。
+    略去：`together`（轴 `trio` 为空）。
 
     `solo[version=v7,batch=32]` 运行时，其他程序占用了 17.0 % 的 CPU。
 
@@ -320,7 +321,7 @@ fn odd_names_and_values_read_as_they_were_written() {
     for result in &mut results {
         result.usage.samples = 10;
     }
-    results[2].spoiled = vec!["`photos` changed while it ran".into()];
+    results[2].spoiled = vec![Spoiled::InputChanged { path: "photos".into() }];
     let sweep = (1..=4_u32).map(|b| result("t", &[("b", json!(b))], 1).epoch_time(8.0 / f64::from(b)));
     let mut input = input(vec![("s", view("x/y", None, results)), ("t", view("x/y", None, sweep.collect()))]);
     let labelled = json!({"column": "mem", "label": {"en": "Mem | x", "zh": "占用"}});
@@ -448,7 +449,7 @@ proptest::proptest! {
                 }
                 match end {
                     0 => result.outcome = Outcome::OutOfMemory,
-                    1 => result.spoiled = vec!["disturbed".into()],
+                    1 => result.spoiled = vec![Spoiled::Said { text: "disturbed".into() }],
                     2 => result.outcome = Outcome::TimedOut,
                     _ => {}
                 }

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{With, add_table, honest, input, result, run, text, view};
+use flow_core::reason::Cause;
 use flow_core::{BuiltinInput, Outcome, StepResult};
 use flow_report::{Bar, Gantt, Reports};
 use serde_json::{Value, json};
@@ -128,7 +129,7 @@ fn a_short_schedule_is_drawn_whole_and_one_that_is_not_there_is_left_out() {
     let mut input = simulated();
     let ended = input.steps["alone"].results.iter_mut().zip([Outcome::Ok, Outcome::Failed]);
     ended.for_each(|(result, outcome)| result.outcome = outcome);
-    input.steps["alone"].results[1].message = Some("no memory".into());
+    input.steps["alone"].results[1].cause = Some(Cause::Said { text: "no memory".into() });
     input.steps["alone"].files[1].clear();
     let at = |density: f64| json!({"from": "alone", "where": {"policy": "fifo", "density": density}});
     let out = run("report", with(json!([at(0.5), at(1.1)])), &input).expect("a report");

@@ -4,6 +4,7 @@ mod common;
 
 use common::{With, add_table, input, number, published, result, run, text, view};
 use flow_core::Outcome;
+use flow_core::reason::{Cause, Memory, Spoiled};
 use serde_json::{Value, json};
 
 /// The cells of a column of `table.csv`.
@@ -196,7 +197,7 @@ fn means_over_seeds_and_medians_of_repetitions() {
     });
     let mut results: Vec<_> = repeated.collect();
     let mut spoiled = results[0].clone();
-    spoiled.spoiled = vec!["another process on the GPU".into()];
+    spoiled.spoiled = vec![Spoiled::Said { text: "another process on the GPU".into() }];
     results.push(spoiled);
     let with = json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]});
     let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
@@ -216,7 +217,7 @@ fn means_over_seeds_and_medians_of_repetitions() {
 fn words_where_there_is_no_number() {
     let at = |batch: u32, outcome: Outcome| result("s", &[("batch", json!(batch))], 1).outcome(outcome);
     let mut spoiled = at(128, Outcome::Ok).epoch_time(9.0);
-    spoiled.spoiled = vec!["another process used the GPU".into()];
+    spoiled.spoiled = vec![Spoiled::Said { text: "another process used the GPU".into() }];
     let mut never = at(256, Outcome::DoesNotFit);
     never.circumstances = flow_core::Circumstances::default();
     let mut kept = at(16, Outcome::Ok).epoch_time(20.0);
@@ -292,17 +293,17 @@ fn what_diverged_is_said_and_never_a_dash() {
 }
 
 #[test]
-fn the_memory_that_ran_out_is_the_one_that_the_program_names() {
-    let at = |batch: u32, gpus: usize, message: Option<&str>| {
-        let mut result = result("s", &[("batch", json!(batch))], gpus).outcome(Outcome::OutOfMemory);
-        result.message = message.map(str::to_owned);
+fn it_is_said_whose_memory_ran_out() {
+    let at = |batch: u32, cause: Cause| {
+        let mut result = result("s", &[("batch", json!(batch))], 1).outcome(Outcome::OutOfMemory);
+        result.cause = Some(cause);
         result
     };
     let results = vec![
-        at(1, 1, None),
-        at(2, 1, Some("the kernel killed it for want of host memory")),
-        at(3, 0, Some("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB")),
-        at(4, 0, Some("MemoryError")),
+        at(1, Cause::OutOfMemory { memory: Memory::Gpu, said: None }),
+        at(2, Cause::KilledForMemory),
+        at(3, Cause::OutOfMemory { memory: Memory::Gpu, said: Some("CUDA out of memory".into()) }),
+        at(4, Cause::OutOfMemory { memory: Memory::Host, said: Some("MemoryError".into()) }),
     ];
     let with = json!({"from": "s", "columns": ["epoch_time"]});
     let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
@@ -383,11 +384,11 @@ fn mistakes_are_told_with_the_way_out() {
 #[test]
 fn a_source_without_instances_is_said() {
     let mut absent = view("torch/train", None, vec![]);
-    absent.absent = Some("`when` is false: machine.gpus >= 4".into());
+    absent.absent = Some(Cause::ConditionFalse { expression: "machine.gpus >= 4".into() });
     let mut input = input(vec![("four", absent)]);
     add_table(&mut input, "four_table", json!({"from": "four", "rows": "batch", "columns": ["epoch_time"]}));
     let files = &input.steps["four_table"].files;
-    insta::assert_snapshot!(String::from_utf8_lossy(&files[0]["table.zh.md"]), @"无表格：步骤 `four` 没有实例（`when` is false: machine.gpus >= 4）。");
+    insta::assert_snapshot!(String::from_utf8_lossy(&files[0]["table.zh.md"]), @"无表格：步骤 `four` 没有实例（`machine.gpus >= 4` 不成立）。");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{With, add_table, feb08, input, number, published, result, run, text, view};
+use flow_core::reason::Spoiled;
 use flow_core::{CorunGpus, Outcome};
 use serde_json::json;
 
@@ -99,7 +100,7 @@ fn groups_that_cannot_be_judged_say_why() {
         judge(|m| m[0].circumstances.gpu_models = vec!["NVIDIA H200".into()]),
         judge(|m| m[1].outcome = Outcome::OutOfMemory),
         judge(|m| m[1].outcome = Outcome::TimedOut),
-        judge(|m| m[2].spoiled = vec!["another process used the GPU".into()]),
+        judge(|m| m[2].spoiled = vec![Spoiled::Said { text: "another process used the GPU".into() }]),
         judge(|m| m[2].circumstances.corun.as_mut().expect("a window").epochs = 0),
         judge(|m| m[0].axes["batch"] = json!(48)),
         judge(|m| m.truncate(1)),

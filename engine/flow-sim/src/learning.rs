@@ -189,7 +189,7 @@ impl<'a> Learning<'a> {
             axes: (*instance.axes).clone(),
             repetition: instance.repetition,
             outcome,
-            message: None,
+            cause: None,
             spoiled: Vec::new(),
             run: RunId(self.truth.seed.to_string()),
             started_at: (watched.began * 1e3) as u64,

@@ -234,7 +234,7 @@ impl<'a> Simulation<'a> {
                 for attempt in ended {
                     self.tell(Event::Ready { attempt }, watch);
                     self.tell(Event::Exited { attempt, outcome: Outcome::Ok, spoiled: false }, watch);
-                    self.tell(Event::SpawnFailed { attempt, reason: String::new() }, watch);
+                    self.tell(Event::SpawnFailed { attempt }, watch);
                 }
             }
             Happening::Ready(attempt) => {
@@ -270,7 +270,7 @@ impl<'a> Simulation<'a> {
                         learning.end(attempt, recorded, self.now);
                     }
                     let event = match live.conduct.end {
-                        End::SpawnFails => Event::SpawnFailed { attempt, reason: "no such program".to_owned() },
+                        End::SpawnFails => Event::SpawnFailed { attempt },
                         _ => Event::Exited { attempt, outcome, spoiled },
                     };
                     self.tell(event, watch);

@@ -6,35 +6,13 @@ use std::{
     fs::{self, Metadata},
     io,
     os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
-use flow_core::{Artifact, ArtifactKind, Digest, StepResult};
+use flow_core::{Artifact, ArtifactKind, Digest, StepResult, reason::Damage};
 
 use super::{Objects, STAMP, ingest, look, untouched};
 use crate::{EntryKind, Result, StoreError, hash};
-
-/// What is wrong with an artifact: it has to be made again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Damage {
-    /// It is not there.
-    Missing,
-    /// This of it is not as it was; an empty path is the artifact itself.
-    Changed(PathBuf),
-    /// It looks as it did, and holds something else.
-    Content,
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Damage::Missing => f.write_str("is missing"),
-            Damage::Changed(path) if path.as_os_str().is_empty() => f.write_str("was changed"),
-            Damage::Changed(path) => write!(f, "was changed: {}", path.display()),
-            Damage::Content => f.write_str("has another content than its name says"),
-        }
-    }
-}
 
 /// An output that a result cannot be used without.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +25,13 @@ pub struct Lost {
 
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "its output `{}` in the store {}", self.output, self.damage)
+        write!(f, "its output `{}` in the store ", self.output)?;
+        match &self.damage {
+            Damage::Missing => f.write_str("is missing"),
+            Damage::Changed { path: None } => f.write_str("was changed"),
+            Damage::Changed { path: Some(path) } => write!(f, "was changed: {path}"),
+            Damage::Content => f.write_str("has another content than its name says"),
+        }
     }
 }
 
@@ -80,10 +64,10 @@ impl Objects {
         let Some(meta) = look(&path)? else { return Ok(Some(Damage::Missing)) };
         let looks = match artifact.kind {
             ArtifactKind::File if meta.is_file() => {
-                (!untouched(&meta, artifact.bytes)).then(|| Damage::Changed(PathBuf::new()))
+                (!untouched(&meta, artifact.bytes)).then_some(Damage::Changed { path: None })
             }
             ArtifactKind::Folder if meta.is_dir() => self.check_folder(&artifact.digest, &path, &meta)?,
-            _ => return Ok(Some(Damage::Changed(PathBuf::new()))),
+            _ => return Ok(Some(Damage::Changed { path: None })),
         };
         match looks {
             Some(damage) if !self.restore(artifact, &path)? => Ok(Some(damage)),
@@ -116,7 +100,7 @@ impl Objects {
         // Without its list only its content tells.
         let Some(manifest) = self.manifest(digest)? else { return Ok(Some(Damage::Content)) };
         if meta.mtime() != STAMP {
-            return Ok(Some(Damage::Changed(".".into())));
+            return Ok(Some(Damage::Changed { path: Some(".".to_owned()) }));
         }
         for entry in &manifest.entries {
             let whole = path.join(&entry.path);
@@ -130,7 +114,8 @@ impl Objects {
                 }
             };
             if !sound {
-                return Ok(Some(Damage::Changed(entry.path.clone())));
+                let path = Some(entry.path.to_string_lossy().into_owned());
+                return Ok(Some(Damage::Changed { path }));
             }
         }
         Ok(None)

@@ -76,7 +76,9 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::{Damage, StoreDir};
+    use flow_core::reason::Damage;
+
+    use crate::StoreDir;
 
     #[test]
     fn a_large_artifact_is_linked_and_a_step_that_writes_into_it_is_found_out() {
@@ -92,7 +94,10 @@ mod tests {
         // The mode stops an ordinary user, but not root.
         fs::set_permissions(&photo, fs::Permissions::from_mode(0o644)).unwrap();
         fs::write(&photo, "MEOW").unwrap();
-        assert_eq!(objects.verify_untouched(&folder).unwrap(), Some(Damage::Changed("cat/7.jpg".into())));
+        assert_eq!(
+            objects.verify_untouched(&folder).unwrap(),
+            Some(Damage::Changed { path: Some("cat/7.jpg".into()) })
+        );
         assert!(!objects.has(&folder).unwrap() && !objects.path(&folder.digest).exists(), "dropped");
     }
 }

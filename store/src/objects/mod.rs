@@ -25,7 +25,7 @@ use std::{
 
 use flow_core::{ArtifactKind, Digest, StepResult};
 
-pub use check::{Damage, Lost};
+pub use check::Lost;
 pub use materialise::{COPY_LIMIT, Materialised};
 
 use crate::{Manifest, Result, StoreDir, StoreError, file, hash, manifest::folder_digest};

@@ -1,12 +1,12 @@
 //! Journal and database: what one has the other gets, once, whenever a kill, an earlier flow or a full disk came in between.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, ops::ControlFlow, path::Path, process::Command};
 
 use flow_core::{InstanceId, JournalLine, RunEvent, RunId, StepResult};
-use flow_store::{Keep, Results, Store, StoreDir, StoreError, Unapplied, shapes};
+use flow_store::{Keep, Results, Store, StoreDir, StoreError, Unapplied, bring_over, shapes};
 use serde_json::json;
 
-use crate::common::{Tiny, keep, open, record, recorded, result, scratch};
+use crate::common::{Tiny, keep, me, open, record, recorded, result, scratch};
 
 fn run(id: &str) -> RunId {
     RunId(id.into())
@@ -53,6 +53,7 @@ fn a_store_of_an_earlier_flow_goes_on_and_what_gc_removed_stays_away() {
     assert!(
         Command::new("cp").args(["-r", "tests/format-1/.", &dir.path().to_string_lossy()]).status().unwrap().success()
     );
+    bring_over(dir.path(), &me("flow doctor"), |_| ControlFlow::Break(())).unwrap();
     let old = result("solo[batch=16]", 16);
     let [shape, _] = shapes("feb08", "solo", "solo[batch=16]");
     for _ in 0..2 {

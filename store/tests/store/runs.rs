@@ -8,8 +8,7 @@ use flow_store::{End, Follow, RunDir, Status, Store, StoreDir, StoreError, Unrea
 use crate::common::{me, scratch};
 
 fn settled(n: u32) -> JournalLine {
-    let event =
-        RunEvent::Settled { instance: InstanceId(n), outcome: Outcome::Skipped, reason: "`when` is false".into() };
+    let event = RunEvent::Settled { instance: InstanceId(n), outcome: Outcome::Skipped, cause: None };
     JournalLine { at: 1_000 + u64::from(n), event }
 }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::plan::Accepted;
+use flow_core::why::Why;
 use flow_exec::Session;
 use flow_store::Rebuilt;
 
@@ -12,7 +13,7 @@ use super::Done;
 use crate::args::{About, Global, Selection};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, styled};
-use crate::place;
+use crate::{place, reasons};
 
 /// Arguments of `flow accept`.
 #[derive(Debug, Args)]
@@ -50,11 +51,13 @@ impl Accept {
         let mut refused = false;
         for one in &accepted {
             output.line(match one {
-                Accepted::Kept { id, changed, .. } => format!("{} {}: {changed}", styled(GOOD, "kept"), label(id)),
+                Accepted::Kept { id, changed, .. } => {
+                    format!("{} {}: {}", styled(GOOD, "kept"), label(id), reasons::why(&Why::of(changed)))
+                }
                 Accepted::Cached(id) => format!("{} {}", styled(FAINT, "cached as it is"), label(id)),
                 Accepted::Not(id, why) => {
                     refused = true;
-                    format!("{} {}: {why}", styled(NOTE, "not kept"), label(id))
+                    format!("{} {}: {}", styled(NOTE, "not kept"), label(id), reasons::not_accepted(why))
                 }
             })?;
         }

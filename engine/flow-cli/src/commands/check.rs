@@ -10,7 +10,7 @@ use super::Done;
 use crate::args::{About, Global, Selection};
 use crate::error::CliError;
 use crate::output::{GOOD, Output, styled};
-use crate::{place, words};
+use crate::{place, reasons, words};
 
 /// Arguments of `flow check`.
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ impl Check {
                         words::count(expansion.instances.len(), "instance"),
                         words::count(expansion.steps.len(), "step"),
                     ))?;
-                    for remark in &expansion.remarks {
+                    for remark in expansion.remarks.iter().map(reasons::remark) {
                         output.line(format!("   {remark}"))?;
                     }
                 }

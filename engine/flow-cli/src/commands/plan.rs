@@ -6,14 +6,14 @@ use clap::Args;
 use flow_core::learn::Forecast;
 use flow_core::plan::{Item, Plan as CorePlan, State};
 use flow_core::sched::{Estimate, Task, policy};
-use flow_core::why::sentence;
+use flow_core::why::Why;
 use flow_core::{Expansion, JournalLine, Outcome, Planned, RunEvent};
 use flow_exec::{ForceRequest, Session, SessionRequest};
 
 use super::{Done, predict::takes};
 use crate::args::{About, Global, Selection};
 use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, styled};
-use crate::{place, words};
+use crate::{place, reasons, words};
 
 /// Instances of a step that are alike are told as one from here on.
 const MANY: usize = 4;
@@ -113,7 +113,8 @@ fn render(expansion: &Expansion, plan: &CorePlan, tasks: &[Task], verbose: bool)
     out.extend(words::columns(&rows).into_iter().map(|line| format!("  {line}")));
     // A part of the workflow may have nothing to do with them.
     if plan.items.len() == expansion.instances.len() {
-        out.extend(expansion.remarks.iter().map(|remark| styled(FAINT, format_args!("  {remark}"))));
+        let remarks = expansion.remarks.iter().map(reasons::remark);
+        out.extend(remarks.map(|remark| styled(FAINT, format_args!("  {remark}"))));
     }
     out.push(total(plan));
     out
@@ -122,7 +123,7 @@ fn render(expansion: &Expansion, plan: &CorePlan, tasks: &[Task], verbose: bool)
 fn heading(expansion: &Expansion) -> String {
     let mut heading = styled(STRONG, &expansion.workflow);
     if let Some((profile, why)) = &expansion.profile {
-        heading.push_str(&format!(", profile {profile} ({why})"));
+        heading.push_str(&format!(", profile {profile} ({})", reasons::profile(why)));
     }
     if expansion.machine.fake_gpus {
         heading.push_str(", on GPUs that are declared and not there");
@@ -164,10 +165,10 @@ fn row(state: &State, what: String, takes: Option<String>) -> Vec<String> {
     let (style, verb, why) = match state {
         State::Cached { outcome: Outcome::Ok, .. } => (FAINT, "cached", String::new()),
         State::Cached { outcome, .. } => (FAINT, "cached", words::outcome(*outcome).to_owned()),
-        State::Run(reasons) => (GOOD, "run", sentence(reasons)),
+        State::Run(all) => (GOOD, "run", reasons::why(&Why::of(all))),
         State::After(steps) => (NOTE, "decided after", steps.join(", ")),
-        State::Refused { outcome: Outcome::Failed, reason } => (BAD, "cannot run", reason.clone()),
-        State::Refused { outcome, reason } => (NOTE, words::outcome(*outcome), reason.clone()),
+        State::Refused { outcome: Outcome::Failed, cause } => (BAD, "cannot run", reasons::cause(cause)),
+        State::Refused { outcome, cause } => (NOTE, words::outcome(*outcome), reasons::cause(cause)),
     };
     let takes = takes.filter(|_| matches!(state, State::Run(_) | State::After(_)));
     let mut row = vec![styled(style, format_args!("{verb:<13}")), what];

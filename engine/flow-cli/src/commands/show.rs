@@ -11,7 +11,7 @@ use super::{Done, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{BAD, GOOD, NOTE, Output, STRONG, styled};
-use crate::{place, words};
+use crate::{place, reasons, words};
 
 /// Arguments of `flow show`.
 #[derive(Debug, Args)]
@@ -78,11 +78,11 @@ fn card(label: &str, result: &StepResult, objects: &Objects, zone: &TimeZone) ->
     let mut out = vec![format!("{}  {}", styled(STRONG, label), styled(style, words::outcome(result.outcome)))];
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
-    if let Some(message) = &result.message {
-        row("message", message.clone());
+    if let Some(cause) = &result.cause {
+        row("message", reasons::cause(cause));
     }
     for why in &result.spoiled {
-        row("spoiled", why.clone());
+        row("spoiled", reasons::spoiled(why));
     }
     if let Some(reason) = &result.accepted {
         row("accepted", reason.clone());

@@ -44,8 +44,8 @@ impl Status {
                 for line in standing(&status, &process, clock::unix_millis()) {
                     output.line(line)?;
                 }
-                for notice in view.notices.iter().filter(|notice| notice.starts_with("interrupted")) {
-                    output.line(format!("  {} {notice}", styled(NOTE, "ending")))?;
+                for said in &view.interruptions {
+                    output.line(format!("  {} {said}", styled(NOTE, "ending")))?;
                 }
             }
             _ => {

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::InstanceId;
 use flow_core::plan::{Force, State};
-use flow_core::why::in_words;
 use flow_exec::{Knowledge, Session, clock};
 use flow_store::Status;
 
@@ -13,7 +12,7 @@ use super::Done;
 use crate::args::{About, Global, Selection};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
-use crate::{place, words};
+use crate::{place, reasons, words};
 
 /// Arguments of `flow why`.
 #[derive(Debug, Args)]
@@ -101,17 +100,15 @@ fn explain(labels: &[&str], state: &State) -> Vec<String> {
         }
         State::Run(reasons) => {
             let mut lines = vec![format!("{names}: {}", styled(GOOD, "would run"))];
-            lines.extend(reasons.iter().map(|reason| format!("  - {}", in_words(reason))));
+            lines.extend(reasons.iter().map(|reason| format!("  - {}", reasons::reason(reason))));
             lines
         }
         State::After(steps) => {
             vec![format!("{names}: {} {}", styled(NOTE, "decided after"), steps.join(", "))]
         }
-        State::Refused { outcome, reason } => {
-            vec![format!(
-                "{names} {}: {reason}",
-                styled(NOTE, format_args!("would not run ({})", words::outcome(*outcome)))
-            )]
+        State::Refused { outcome, cause } => {
+            let how = styled(NOTE, format_args!("would not run ({})", words::outcome(*outcome)));
+            vec![format!("{names} {how}: {}", reasons::cause(cause))]
         }
     }
 }

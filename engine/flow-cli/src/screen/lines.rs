@@ -4,7 +4,7 @@ use flow_core::{JournalLine, Outcome, Planned, RunEvent, StepResult};
 
 use super::view::{View, is_failure};
 use crate::output::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
-use crate::words;
+use crate::{reasons, words};
 
 /// Verbs stand in one column.
 const VERB: usize = 14;
@@ -19,7 +19,7 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
         RunEvent::RunStarted(start) => {
             let mut words = format!("{} run {}", styled(STRONG, &start.workflow), start.run);
             if let Some((profile, why)) = &start.profile {
-                words.push_str(&format!(", profile {profile} ({why})"));
+                words.push_str(&format!(", profile {profile} ({})", reasons::profile(why)));
             }
             if start.machine.fake_gpus {
                 words.push_str(", on GPUs that are declared and not there");
@@ -27,9 +27,17 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
             Some(words)
         }
         // The plan is one line, once it is whole; the end is the summary; how an attempt ended, its result says.
-        RunEvent::Accepted { .. } | RunEvent::Instance { .. } | RunEvent::RunEnded { .. } | RunEvent::Ended { .. } => {
-            None
+        RunEvent::Accepted { .. } | RunEvent::Instance { .. } | RunEvent::RunEnded { .. } => None,
+        RunEvent::Ended { spoiled, .. } if spoiled.is_empty() => None,
+        RunEvent::Ended { instance, spoiled, .. } => {
+            let why: Vec<String> = spoiled.iter().map(reasons::spoiled).collect();
+            say(NOTE, "note", format!("{}: {}", view.label(*instance), why.join("; ")))
         }
+        RunEvent::Again { instance, because } => {
+            say(NOTE, "note", format!("{}: {}", view.label(*instance), reasons::repeat(because)))
+        }
+        RunEvent::Remarked { remark } => say(NOTE, "note", reasons::remark(remark)),
+        RunEvent::Interrupted { grace, again } => say(NOTE, "note", reasons::interrupted(*grace, *again)),
         RunEvent::Epoch { attempt, epoch, metrics, units } => {
             let shown = |(name, value): (&String, &f64)| {
                 format!("{name} {}", words::metric(*value, units.get(name).map_or("", String::as_str)))
@@ -41,9 +49,9 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
             let how = if *outcome == Outcome::Ok { String::new() } else { format!(" ({})", words::outcome(*outcome)) };
             say(FAINT, "cached", view.label(*instance) + &how)
         }
-        RunEvent::Started { instance, attempt, reason, .. } => {
+        RunEvent::Started { instance, attempt, why, .. } => {
             let holds = view.attempts.get(attempt).map(|attempt| view.holds(attempt)).unwrap_or_default();
-            say(STRONG, "started", format!("{} on {holds}: {reason}", view.label(*instance)))
+            say(STRONG, "started", format!("{} on {holds}: {}", view.label(*instance), reasons::why(why)))
         }
         RunEvent::Ready { attempt } => say(FAINT, "ready", view.label_of(*attempt)),
         RunEvent::Released { attempts, .. } => {
@@ -58,9 +66,10 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
             };
             say(style, verb, recorded(result))
         }
-        RunEvent::Settled { instance, outcome, reason } => {
+        RunEvent::Settled { instance, outcome, cause } => {
             let style = if is_failure(*outcome) { BAD } else { NOTE };
-            say(style, words::outcome(*outcome), format!("{}: {reason}", view.label(*instance)))
+            let why = reasons::settled(*outcome, cause.as_ref());
+            say(style, words::outcome(*outcome), format!("{}: {why}", view.label(*instance)))
         }
         RunEvent::Notice { instance, text } => {
             let about = instance.map(|id| format!("{}: ", view.label(id))).unwrap_or_default();
@@ -85,13 +94,13 @@ fn recorded(result: &StepResult) -> String {
         .take(SHOWN)
         .map(|(name, metric)| format!("{name} {}", words::metric(metric.value, &metric.unit)))
         .collect();
-    if let Some(message) = &result.message {
-        words.push_str(&format!(": {message}"));
+    if let Some(cause) = &result.cause {
+        words.push_str(&format!(": {}", reasons::cause(cause)));
     } else if !shown.is_empty() {
         words.push_str(&format!(": {}", shown.join(", ")));
     }
     for why in &result.spoiled {
-        words.push_str(&format!("; {why}"));
+        words.push_str(&format!("; {}", reasons::spoiled(why)));
     }
     words
 }

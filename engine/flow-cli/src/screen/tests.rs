@@ -23,22 +23,31 @@ fn journal() -> Vec<JournalLine> {
         result.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         result
     };
+    let why = |of: &str| match of {
+        "first" => json!({"first": [{"kind": "never_ran"}]}),
+        _ => {
+            let batch = json!({"kind": "parameter", "name": "batch", "was": 8, "is": 16});
+            json!({"first": [{"kind": "value", "of": batch}]})
+        }
+    };
+    let condition = || json!({"kind": "condition_false", "expression": "machine.gpus >= 4"});
+    let code_1 = || json!({"kind": "exited", "end": {"kind": "code", "code": 1}});
     let plan = |state: &str| match state {
-        "run" => json!({"state": "run", "reason": "its first run"}),
+        "run" => json!({"state": "run", "why": why("first")}),
         "after" => json!({"state": "after", "steps": ["solo"]}),
-        "skipped" => json!({"state": "skipped", "reason": "machine.gpus >= 4 is false"}),
+        "skipped" => json!({"state": "skipped", "cause": condition()}),
         _ => json!({"state": "cached"}),
     };
     let instance = |id: u32, step: &str, label: &str, state: &str| json!({"event": "instance", "instance": id, "step": step, "label": label, "plan": plan(state)});
-    let started = |id: u32, attempt: u32, reason: &str, gpus: Value| {
+    let started = |id: u32, attempt: u32, of: &str, gpus: Value| {
         json!({"event": "started", "instance": id, "attempt": attempt, "folder": format!("runs/r/attempts/{attempt}"),
-            "reason": reason, "gpus": gpus, "cpus": 4})
+            "why": why(of), "gpus": gpus, "cpus": 4})
     };
     let events = [
         (
             0,
-            json!({"event": "run_started", "format": 1, "run": "20260208-153012-3f2a", "flow": "0.1.0",
-            "file": "workflows/feb08.yaml", "workflow": "feb08", "profile": ["one_gpu", "machine.gpus == 1"],
+            json!({"event": "run_started", "format": 2, "run": "20260208-153012-3f2a", "flow": "0.1.0",
+            "file": "workflows/feb08.yaml", "workflow": "feb08", "profile": ["one_gpu", {"kind": "holds", "expression": "machine.gpus == 1"}],
             "params": {}, "policy": "critical-path", "machine": machine, "instances": 6, "pid": 1}),
         ),
         (0, instance(0, "dataset", "dataset", "cached")),
@@ -48,8 +57,8 @@ fn journal() -> Vec<JournalLine> {
         (0, instance(4, "four", "four[batch=16]", "skipped")),
         (0, instance(5, "table", "table", "after")),
         (100, json!({"event": "cached", "instance": 0, "fingerprint": digest, "outcome": "ok", "from": "20260207-1"})),
-        (120, json!({"event": "settled", "instance": 4, "outcome": "skipped", "reason": "machine.gpus >= 4 is false"})),
-        (1000, started(1, 0, "`batch` was 8, is 16", json!(["GPU-a"]))),
+        (120, json!({"event": "settled", "instance": 4, "outcome": "skipped", "cause": condition()})),
+        (1000, started(1, 0, "batch", json!(["GPU-a"]))),
         (1000, json!({"event": "ready", "attempt": 0})),
         (1100, json!({"event": "released", "attempts": [0], "gpus": "own"})),
         (
@@ -63,23 +72,27 @@ fn journal() -> Vec<JournalLine> {
             json!({"event": "recorded", "instance": 1, "parts": {}, "result": result("solo[batch=16]", "ok",
             json!({"metrics": {"top1": {"value": 0.78, "unit": "ratio"}, "epoch_time": {"value": 9.8, "unit": "s"}}}))}),
         ),
-        (43_000, started(2, 1, "its first run", json!([]))),
-        (44_000, json!({"event": "ended", "instance": 2, "attempt": 1, "outcome": "failed", "message": "exit code 1"})),
-        (44_000, json!({"event": "notice", "instance": 2, "text": "exit code 1; it is tried again"})),
-        (45_000, started(2, 2, "its first run", json!([]))),
-        (46_000, json!({"event": "ended", "instance": 2, "attempt": 2, "outcome": "failed", "message": "exit code 1"})),
-        (46_000, json!({"event": "settled", "instance": 2, "outcome": "failed", "reason": "exit code 1"})),
-        (47_000, started(3, 3, "its first run", json!(["GPU-a"]))),
+        (43_000, started(2, 1, "first", json!([]))),
+        (44_000, json!({"event": "ended", "instance": 2, "attempt": 1, "outcome": "failed", "cause": code_1()})),
+        (44_000, json!({"event": "again", "instance": 2, "because": {"kind": "failed", "cause": code_1()}})),
+        (45_000, started(2, 2, "first", json!([]))),
+        (46_000, json!({"event": "ended", "instance": 2, "attempt": 2, "outcome": "failed", "cause": code_1()})),
+        (46_000, json!({"event": "settled", "instance": 2, "outcome": "failed", "cause": code_1()})),
+        (47_000, started(3, 3, "first", json!(["GPU-a"]))),
         (48_000, json!({"event": "ended", "instance": 3, "attempt": 3, "outcome": "out_of_memory"})),
         (
             48_000,
             json!({"event": "recorded", "instance": 3, "parts": {}, "result": result("solo[batch=512]",
-            "out_of_memory", json!({"message": "CUDA out of memory", "spoiled": ["process 7 (python) of somebody else"]}))}),
+            "out_of_memory", json!({
+                "cause": {"kind": "out_of_memory", "memory": "gpu", "said": "CUDA out of memory"},
+                "spoiled": [{"kind": "stranger", "pid": 7, "name": "python", "gpu": "0"}],
+            }))}),
         ),
         (48_500, json!({"event": "notice", "instance": 3, "text": "a stranger came to GPU 0"})),
         (
             49_000,
-            json!({"event": "settled", "instance": 5, "outcome": "skipped", "reason": "solo[batch=32] did not succeed"}),
+            json!({"event": "settled", "instance": 5, "outcome": "skipped",
+            "cause": {"kind": "need_failed", "label": "solo[batch=32]"}}),
         ),
         (49_500, json!({"event": "published", "path": "reports/feb08.md", "changed": true})),
         (50_000, json!({"event": "run_ended", "exit": 1, "counts": {}})),
@@ -105,20 +118,20 @@ fn one_line_an_event() {
     }
     out.extend(lines::plan_line(&view));
     insta::assert_snapshot!(out.join("\n"), @r"
-    feb08 run 20260208-153012-3f2a, profile one_gpu (machine.gpus == 1)
+    feb08 run 20260208-153012-3f2a, profile one_gpu (`machine.gpus == 1` holds)
        0:00  cached         dataset
-       0:00  skipped        four[batch=16]: machine.gpus >= 4 is false
+       0:00  skipped        four[batch=16]: `machine.gpus >= 4` is false
        0:01  started        solo[batch=16] on GPU 0, 4 CPUs: `batch` was 8, is 16
        0:01  ready          solo[batch=16]
        0:01  released       solo[batch=16]
        0:11  epoch          solo[batch=16] 1  top1 78 %, train_loss 0.31
        0:42  done           solo[batch=16] in 41 s: top1 78 %, epoch_time 9.8 s
        0:43  started        solo[batch=32] on 4 CPUs: its first run
-       0:44  note           solo[batch=32]: exit code 1; it is tried again
+       0:44  note           solo[batch=32]: ended with exit code 1; it is tried again
        0:45  started        solo[batch=32] on 4 CPUs: its first run
-       0:46  failed         solo[batch=32]: exit code 1
+       0:46  failed         solo[batch=32]: ended with exit code 1
        0:47  started        solo[batch=512] on GPU 0, 4 CPUs: its first run
-       0:48  out of memory  solo[batch=512] in 41 s: CUDA out of memory; process 7 (python) of somebody else
+       0:48  out of memory  solo[batch=512] in 41 s: CUDA out of memory; process 7 (python) of somebody else computed on GPU 0 meanwhile
        0:48  note           solo[batch=512]: a stranger came to GPU 0
        0:49  skipped        table: solo[batch=32] did not succeed
        0:49  published      reports/feb08.md
@@ -143,12 +156,12 @@ fn the_summary() {
     let words: Vec<String> = words.iter().map(|line| plain(line)).collect();
     insta::assert_snapshot!(words.join("\n"), @r"
     failed: 1 cached, 2 ran, 1 failed, 2 skipped in 50 s (run 20260208-153012-3f2a)
-      failed solo[batch=32] after 2 attempts: exit code 1
+      failed solo[batch=32] after 2 attempts: ended with exit code 1
         | last line of AttemptId(2) in runs/r/attempts/2
         flow logs 'solo[batch=32]' shows all of it
       ran       solo[batch=16]: `batch` was 8, is 16
       ran       solo[batch=512], out of memory: its first run
-      skipped   four[batch=16]: machine.gpus >= 4 is false
+      skipped   four[batch=16]: `machine.gpus >= 4` is false
       skipped   table: solo[batch=32] did not succeed
       published reports/feb08.md
       unchanged README.md
@@ -209,7 +222,8 @@ fn waiting_steps_take_as_long_as_their_like() {
 
 /// Puts `by` before every text of the run that is none of a fixed kind.
 fn stain(value: &mut Value, key: &str, by: &str) {
-    const FIXED: [&str; 8] = ["event", "fingerprint", "outcome", "state", "mode", "from", "uuid", "gpus"];
+    const FIXED: [&str; 10] =
+        ["event", "fingerprint", "outcome", "state", "mode", "from", "uuid", "gpus", "kind", "memory"];
     match value {
         Value::String(text) if !FIXED.contains(&key) => *text = format!("{by}{text}"),
         Value::Array(all) => all.iter_mut().for_each(|one| stain(one, key, by)),

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use flow_core::{AttemptId, Digest, InstanceId, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart, StepResult};
 use flow_store::{Results, Status, StoreError};
 
+use crate::reasons;
+
 /// What is known of a run.
 #[derive(Debug, Default)]
 pub(crate) struct View {
@@ -18,8 +20,8 @@ pub(crate) struct View {
     pub(crate) instances: BTreeMap<InstanceId, Shown>,
     /// Attempts, ended ones too.
     pub(crate) attempts: BTreeMap<AttemptId, Attempt>,
-    /// Sentences.
-    pub(crate) notices: Vec<String>,
+    /// What it said when it was asked to end.
+    pub(crate) interruptions: Vec<String>,
     /// Files that were published, and whether they changed.
     pub(crate) published: Vec<(String, bool)>,
     /// What could not be published, and why.
@@ -113,7 +115,7 @@ impl View {
                 shown.state = State::Cached(*outcome, from.clone());
                 shown.fingerprint = Some(*fingerprint);
             }),
-            RunEvent::Started { instance, attempt, folder, reason, gpus, cpus } => {
+            RunEvent::Started { instance, attempt, folder, why, gpus, cpus } => {
                 let started = Attempt {
                     instance: *instance,
                     folder: folder.clone(),
@@ -128,14 +130,14 @@ impl View {
                 self.attempts.insert(*attempt, started);
                 self.set(*instance, |shown| {
                     shown.state = State::Running;
-                    shown.reason.clone_from(reason);
+                    shown.reason = reasons::why(why);
                     shown.attempt = Some(*attempt);
                 });
             }
-            RunEvent::Ended { instance, attempt, outcome, message } => {
+            RunEvent::Ended { instance, attempt, outcome, cause, .. } => {
                 if let Some(ended) = self.attempts.get_mut(attempt) {
                     ended.ended = Some((line.at, *outcome));
-                    ended.message.clone_from(message);
+                    ended.message = cause.as_ref().map(reasons::cause);
                 }
                 // Perhaps for the next attempt; else it is settled at once.
                 if *outcome == Outcome::Failed {
@@ -147,21 +149,23 @@ impl View {
                 shown.fingerprint = Some(result.fingerprint);
                 shown.result = Some(result.clone());
             }),
-            RunEvent::Settled { instance, outcome, reason } => self.set(*instance, |shown| {
+            RunEvent::Settled { instance, outcome, cause } => self.set(*instance, |shown| {
                 shown.state = State::Settled(*outcome);
-                shown.reason.clone_from(reason);
+                shown.reason = reasons::settled(*outcome, cause.as_ref());
             }),
-            RunEvent::Notice { instance, text } => {
-                let about = instance.and_then(|id| self.instances.get(&id)).map(|shown| format!("{}: ", shown.label));
-                self.notices.push(about.unwrap_or_default() + text);
-            }
+            RunEvent::Interrupted { grace, again } => self.interruptions.push(reasons::interrupted(*grace, *again)),
             RunEvent::Published { path, changed } => self.published.push((path.clone(), *changed)),
             RunEvent::RunEnded { exit, not_published, .. } => {
                 self.exit = Some(*exit);
                 self.not_published.clone_from(not_published);
             }
-            RunEvent::Accepted { .. } | RunEvent::Ready { .. } | RunEvent::Released { .. } | RunEvent::Epoch { .. } => {
-            }
+            RunEvent::Accepted { .. }
+            | RunEvent::Remarked { .. }
+            | RunEvent::Again { .. }
+            | RunEvent::Notice { .. }
+            | RunEvent::Ready { .. }
+            | RunEvent::Released { .. }
+            | RunEvent::Epoch { .. } => {}
         }
     }
 

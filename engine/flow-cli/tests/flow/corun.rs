@@ -1,6 +1,6 @@
 //! Co-run groups of plain programs: how the barrier is found, by what the window is closed, and what is kept of a spoiled one.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     gpus::{HOLD, Stranger},
@@ -29,7 +29,7 @@ if [ $1 = 1 ]; then echo 'RuntimeError: CUDA out of memory'; exit 1; fi
 
 #[test]
 fn a_window_says_by_what_it_was_closed_where_it_was_closed_by_that() {
-    for (first, closed_by) in [("1", Value::from("pair[n=1]: out of memory")), ("2", Value::Null)] {
+    for (first, closed_by) in [("1", json!({"label": "pair[n=1]", "outcome": "out_of_memory"})), ("2", Value::Null)] {
         let space = space();
         space.write("pair.yaml", WORKFLOW).write("code/lib/readme", "nothing").write("code/train.sh", TRAIN);
         space.flow(["run", "pair.yaml", "--set", &format!("first={first}")]).expect(0);

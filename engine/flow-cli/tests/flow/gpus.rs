@@ -3,7 +3,7 @@
 use std::process::{Child, Command};
 
 use flow_testkit::{TestSpace, until};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::space;
 
@@ -117,6 +117,11 @@ fn visibility_and_the_flag_restrict_what_flow_may_use() {
     }
 }
 
+/// Why attempts of the newest run were followed by others.
+fn again(space: &TestSpace) -> Vec<Value> {
+    space.journal().iter().filter(|line| line["event"] == "again").map(|line| line["because"].clone()).collect()
+}
+
 /// Notices of the newest run, what differs from run to run replaced.
 fn notices(space: &TestSpace) -> Vec<String> {
     let journal = space.journal();
@@ -196,11 +201,10 @@ steps:
     let started = space.journal().iter().filter(|line| line["event"] == "started").count();
     let result = result(&space, "solo");
     assert_eq!((started, result.get("spoiled")), (2, None), "{}", flow.said());
-    insta::assert_snapshot!(notices(&space).join("\n"), @"
-    process PID (sleep) of somebody else computes on GPU 0 (NVIDIA H200)
-    process PID (sleep) of somebody else computed on GPU 0 meanwhile
-    its measurement is not to be trusted; it is measured once more
-    ");
+    insta::assert_snapshot!(notices(&space).join("\n"), @"process PID (sleep) of somebody else computes on GPU 0 (NVIDIA H200)");
+    let spoiled: Vec<Value> = space.journal().iter().filter_map(|line| line.get("spoiled").cloned()).collect();
+    assert_eq!((spoiled.len(), &spoiled[0][0]["kind"]), (1, &json!("stranger")), "{spoiled:?}");
+    assert_eq!(again(&space), [json!({"kind": "spoiled"})]);
 }
 
 #[test]
@@ -257,10 +261,9 @@ steps:
     assert!(flow.wait().success(), "{}", flow.said());
     let results: Vec<Value> = (1..=3).map(|n| result(&space, &format!("train[n={n}]"))).collect();
     assert!(results.iter().all(|r| r["circumstances"]["gpu_models"][0] == "NVIDIA A"), "{results:?}");
-    insta::assert_snapshot!(notices(&space).join("\n"), @"
-    GPU 1 (NVIDIA B) is lost; the run goes on without it
-    GPU 1 (NVIDIA B) was lost while it ran; it is tried again
-    ");
+    insta::assert_snapshot!(notices(&space).join("\n"), @"GPU 1 (NVIDIA B) is lost; the run goes on without it");
+    let again = again(&space);
+    assert_eq!((again.len(), &again[0]["cause"]["kind"]), (1, &json!("gpu_lost")), "{again:?}");
 }
 
 #[test]
@@ -283,12 +286,10 @@ steps:
     gpus.change("used=0", "used=0; lost");
     assert_eq!(flow.wait().code(), Some(1), "{}", flow.said());
     let journal = space.journal();
-    let settled: Vec<&str> =
-        journal.iter().filter(|line| line["event"] == "settled").filter_map(|line| line["reason"].as_str()).collect();
-    insta::assert_snapshot!(settled.join("\n"), @"
-    GPU 0 (NVIDIA A) was lost while it ran
-    train did not succeed
-    ");
+    let settled: Vec<&Value> =
+        journal.iter().filter(|line| line["event"] == "settled").map(|line| &line["cause"]).collect();
+    assert_eq!((&settled[0]["kind"], &settled[0]["model"]), (&json!("gpu_lost"), &json!("NVIDIA A")));
+    assert_eq!(*settled[1], json!({"kind": "need_failed", "label": "train"}));
     let mut ran = space.ran();
     ran.sort();
     assert_eq!(ran, ["other", "train!"], "{}", flow.said());

@@ -2,12 +2,19 @@
 
 use std::time::Instant;
 
+use serde_json::{Value, json};
+
 use crate::space;
 
 /// What the newest run said of one attempt or about it.
 fn said(space: &flow_testkit::TestSpace, event: &str, field: &str) -> Vec<String> {
     let of_event = space.journal().into_iter().filter(|line| line["event"] == event);
     of_event.filter_map(|line| line[field].as_str().map(str::to_owned)).collect()
+}
+
+/// Why the attempts of the newest run ended as they did.
+fn causes(space: &flow_testkit::TestSpace) -> Vec<Value> {
+    space.journal().into_iter().filter(|line| line["event"] == "ended").map(|line| line["cause"].clone()).collect()
 }
 
 #[test]
@@ -59,16 +66,13 @@ steps:
     let begin = Instant::now();
     space.flow(["run", "pipe.yaml", "-k"]).expect(1);
     assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
-    let mut messages = said(&space, "ended", "message");
-    messages.sort();
-    assert_eq!(
-        messages,
-        [
-            "ended with exit code 1",
-            "its messages cannot be read: it is no regular file, but a pipe",
-            "its metrics were expected in `m.json`: it is no regular file, but a pipe",
-        ]
-    );
+    let mut causes: Vec<String> = causes(&space).iter().map(Value::to_string).collect();
+    causes.sort();
+    insta::assert_snapshot!(causes.join("\n"), @r#"
+    {"end":{"code":1,"kind":"code"},"kind":"exited","last_line":null}
+    {"kind":"no_metrics","problem":{"error":"it is no regular file, but a pipe","file":"m.json","kind":"unread"}}
+    {"kind":"refused","refusal":{"error":"it is no regular file, but a pipe","kind":"messages_unread"}}
+    "#);
 }
 
 #[test]
@@ -89,8 +93,9 @@ steps:
     space.write("deep.yaml", &workflow.replace("sh deep.sh,", "sh -c 'mkdir out/it; sh deep.sh',"));
     space.flow(["run", "deep.yaml", "-k"]).expect(1);
     assert_eq!(space.ran(), ["deep!", "other"]);
-    let messages = said(&space, "ended", "message");
-    assert!(messages[0].contains("out/it") && messages[0].contains("too long"), "{messages:?}");
+    let causes = causes(&space);
+    let error = causes[0]["error"].as_str().unwrap_or_default();
+    assert!(error.contains("out/it") && error.contains("too long"), "{causes:?}");
 }
 
 #[test]
@@ -105,8 +110,10 @@ steps:
 ";
     space.write("large.yaml", workflow);
     space.flow(["run", "large.yaml"]);
-    let notices = said(&space, "notice", "text");
-    assert_eq!(notices, ["`in/large` is only to be read, and was changed"]);
+    let journal = space.journal();
+    let spoiled = journal.iter().find_map(|line| line.get("spoiled")).expect("a spoiled attempt");
+    let damage = json!({"kind": "changed", "path": null});
+    assert_eq!(*spoiled, json!([{"kind": "artifact_changed", "path": "in/large", "damage": damage}]));
     let again = space.flow(["run", "large.yaml", "-n"]).expect(0).stdout();
     assert!(again.contains("large"), "made again: {again}");
 }

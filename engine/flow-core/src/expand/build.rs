@@ -21,6 +21,7 @@ use crate::{
     CorunGpus, CorunMember, Diagnostic, Exclusive, GroupId, Input, Instance, InstanceId, Machine, Need, Outcome,
     ResourceRequest, StepId,
     expr::Scope,
+    reason::{Cause, Lack},
     spec::{
         at::{At, On, Problems, Seg},
         step::Step,
@@ -278,8 +279,8 @@ impl Edges {
                     }
                 }
                 [] if read.places.is_empty() => {
-                    let why = read.absent.as_deref().unwrap_or("it has none");
-                    instance.skip = Some(format!("`{}` has no instances: {why}", read.name).into());
+                    let (step, because) = (Some(read.name.to_string()), read.absent.clone().map(Box::new));
+                    instance.skip = Some(Arc::new(Cause::NoInstances { step, because }));
                     instance.needs.clear();
                     return;
                 }
@@ -381,7 +382,7 @@ pub(super) fn fits(
     instances: &mut [Instance],
     problems: &mut Problems,
 ) {
-    let mut never: BTreeMap<InstanceId, fit::Lack> = BTreeMap::new();
+    let mut never: BTreeMap<InstanceId, Lack> = BTreeMap::new();
     for instance in instances.iter().filter(|i| i.skip.is_none()) {
         if let Some(why) = fit::request(&instance.request, machine) {
             never.insert(instance.id, why);
@@ -389,10 +390,10 @@ pub(super) fn fits(
     }
     for group in groups {
         // A member that fits nowhere at all keeps the group from being one.
-        let lame = group.members.iter().find_map(|id| never.get(id).map(|lack| (*id, lack.clone())));
-        let why = match lame {
-            Some((id, (key, why))) => {
-                Some((key, format!("is in a group with `{}`, which {why}", instances[id.index()].label)))
+        let alone = group.members.iter().find_map(|id| never.get(id).map(|lack| (*id, lack.clone())));
+        let why = match alone {
+            Some((id, lack)) => {
+                Some(Lack::Member { label: instances[id.index()].label.to_string(), lack: Box::new(lack) })
             }
             None => {
                 let members: Vec<&Instance> = group.members.iter().map(|id| &instances[id.index()]).collect();
@@ -405,14 +406,15 @@ pub(super) fn fits(
             }
         }
     }
-    let mut said: BTreeSet<(usize, String)> = BTreeSet::new();
+    let mut said: BTreeSet<(usize, Lack)> = BTreeSet::new();
     let mut more: BTreeMap<usize, u32> = BTreeMap::new();
-    for (id, (key, why)) in never {
+    for (id, lack) in never {
         let instance = &mut instances[id.index()];
         let step = instance.step.index();
         if instance.record.contains(&Outcome::DoesNotFit) {
-            instance.does_not_fit = Some(why.into());
-        } else if said.insert((step, why.clone())) && *more.entry(step).and_modify(|n| *n += 1).or_insert(1) <= 3 {
+            instance.does_not_fit = Some(Arc::new(lack));
+        } else if said.insert((step, lack.clone())) && *more.entry(step).and_modify(|n| *n += 1).or_insert(1) <= 3 {
+            let (key, why) = fit::words(&lack);
             let what = Diagnostic::new(format!("`{}` can never run here: it {why}", instance.label));
             let at = steps[step].values.get(key).map_or_else(|| steps[step].at.clone(), |t| t.at.clone());
             let cap = if matches!(key, "gpus" | "corun") { ", cap it in a profile (`gpus:`)" } else { "" };

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Group, Publish, StepFacts, build::Agreements, prepare::StepPlan};
-use crate::{Instance, Machine, Workflow, expr::Scope};
+use super::{Group, Publish, Remark, StepFacts, build::Agreements, prepare::StepPlan};
+use crate::{Instance, Machine, Workflow, expr::Scope, reason::ProfileReason};
 
 /// A workflow on a machine: instances, edges, and what everybody downstream needs to know about the steps.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub struct Expansion {
     /// Its title by language; the name (or the only title) under `""`.
     pub title: BTreeMap<String, String>,
     /// The profile in force, and why.
-    pub profile: Option<(String, String)>,
+    pub profile: Option<(String, ProfileReason)>,
     /// Parameters in force.
     pub params: BTreeMap<String, Value>,
     /// The machine that it was expanded for.
@@ -31,8 +31,8 @@ pub struct Expansion {
     pub publish: Vec<Publish>,
     /// The scheduling policy that the file names.
     pub policy: Option<String>,
-    /// Sentences worth a line to people: a computed matrix is empty.
-    pub remarks: Vec<String>,
+    /// What is worth a line to people.
+    pub remarks: Vec<Remark>,
     /// What evaluating bodies takes.
     pub(super) late: Late,
 }

@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Catalogue, CorunGpus, GroupId, InstanceId, Machine, MetricsFrom, StepId};
+use crate::{Catalogue, CorunGpus, GroupId, InstanceId, Machine, MetricsFrom, StepId, reason::Cause};
 
 /// Everything besides the file that decides what a workflow expands to.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,24 @@ pub struct ExpandRequest<'a> {
     pub shell_folder: &'a str,
 }
 
+/// Something about an expansion that is worth a line to people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Remark {
+    /// There are profiles, and the condition of none holds.
+    NoProfile {
+        /// Their names and conditions.
+        profiles: Vec<(String, String)>,
+    },
+    /// A step has no instances.
+    NoInstances {
+        /// The step.
+        step: String,
+        /// Why.
+        because: Cause,
+    },
+}
+
 /// A step, as expanded.
 #[derive(Clone, Debug)]
 pub struct StepFacts {
@@ -38,7 +57,7 @@ pub struct StepFacts {
     /// Names of environment variables whose values are never stored, hashed or printed.
     pub secrets: Vec<String>,
     /// Why it has no instances.
-    pub absent: Option<String>,
+    pub absent: Option<Cause>,
     /// Its instances: the ids are contiguous.
     pub instances: Range<u32>,
     /// Axes that nothing of what it does names: they only tell its instances apart, as repetitions are.

@@ -3,7 +3,7 @@
 
 use bytesize::ByteSize;
 
-use crate::{CorunGpus, Instance, Machine, ResourceRequest};
+use crate::{CorunGpus, Instance, Machine, ResourceRequest, reason::Lack};
 
 /// CPUs of a step that does not say: its share of the cores by GPUs, rounded down so that all GPUs can be in use at once.
 pub(super) fn default_cpus(gpus: u32, machine: &Machine) -> u32 {
@@ -15,61 +15,84 @@ pub(super) fn default_cpus(gpus: u32, machine: &Machine) -> u32 {
     u32::try_from(share.clamp(1, u64::from(machine.cpus.max(1)))).unwrap_or(u32::MAX)
 }
 
-/// What is lacking: the key that asks for it, and a sentence's end, "needs 4 GPUs, this machine has 1 GPU".
-pub(super) type Lack = (&'static str, String);
-
-/// Why a request can never be met: what it needs and what there is.
+/// Why a request can never be met.
 pub(super) fn request(request: &ResourceRequest, machine: &Machine) -> Option<Lack> {
-    let there = machine.gpus.len() as u32;
-    if request.gpus > there {
-        let why = machine.gpu_troubles.first().map(|trouble| format!(" ({trouble})")).unwrap_or_default();
-        return Some(("gpus", format!("needs {}, this machine has {}{why}", gpus(request.gpus), gpus(there))));
+    let (needs, has) = (request.gpus, machine.gpus.len() as u32);
+    if needs > has {
+        return Some(Lack::Gpus { needs, has, trouble: machine.gpu_troubles.first().cloned() });
     }
-    if let Some(memory) = request.gpu_memory.filter(|_| request.gpus > 0) {
-        let enough = machine.gpus.iter().filter(|g| g.memory >= memory).count() as u32;
-        if enough < request.gpus {
+    if let Some(memory) = request.gpu_memory.filter(|_| needs > 0) {
+        let has = with_memory(machine, memory);
+        if has < needs {
             let largest = machine.gpus.iter().map(|g| g.memory).max().unwrap_or(0);
-            let needs = format!("needs {} with {} of memory each", gpus(request.gpus), size(memory));
-            return Some((
-                "gpu_memory",
-                format!("{needs}, this machine has {enough} (the largest has {})", size(largest)),
-            ));
+            return Some(Lack::GpuMemory { needs, memory, has, largest });
         }
     }
     if request.cpus > machine.cpus {
-        return Some(("cpus", format!("needs {}, this machine has {}", cpus(request.cpus), machine.cpus)));
+        return Some(Lack::Cpus { needs: request.cpus, has: machine.cpus });
     }
-    let memory = request.memory.unwrap_or(0);
-    (memory > machine.memory)
-        .then(|| ("memory", format!("needs {} of memory, this machine has {}", size(memory), size(machine.memory))))
+    let (needs, has) = (request.memory.unwrap_or(0), machine.memory);
+    (needs > has).then_some(Lack::Memory { needs, has })
 }
 
 /// Why the members of a co-run group can never run together. CPUs are theirs to fight over; GPUs and memory are not.
-pub(super) fn group(members: &[&Instance], machine: &Machine) -> Option<Lack> {
-    let there = machine.gpus.len() as u32;
-    let placement = members.first()?.corun.as_ref()?.gpus;
-    let together = format!("is in a group of {} that together", members.len());
-    if placement == CorunGpus::Own {
-        let all: u32 = members.iter().map(|m| m.request.gpus).sum();
-        if all > there {
-            return Some((
-                "corun",
-                format!("{together} needs {} of their own, this machine has {}", gpus(all), gpus(there)),
-            ));
+pub(super) fn group(group: &[&Instance], machine: &Machine) -> Option<Lack> {
+    let (members, there) = (group.len() as u32, machine.gpus.len() as u32);
+    if group.first()?.corun.as_ref()?.gpus == CorunGpus::Own {
+        let needs: u32 = group.iter().map(|m| m.request.gpus).sum();
+        if needs > there {
+            return Some(Lack::GroupGpus { members, needs, has: there });
         }
     } else {
-        let width = members.iter().map(|m| m.request.gpus).max().unwrap_or(0);
-        let memory: u64 = members.iter().filter_map(|m| m.request.gpu_memory).sum();
-        let enough = machine.gpus.iter().filter(|g| g.memory >= memory).count() as u32;
-        if enough < width {
-            let needs = format!("{together} needs {} on each of {}", size(memory), gpus(width));
-            return Some(("corun", format!("{needs}, this machine has {enough} such")));
+        let needs = group.iter().map(|m| m.request.gpus).max().unwrap_or(0);
+        let memory: u64 = group.iter().filter_map(|m| m.request.gpu_memory).sum();
+        let has = with_memory(machine, memory);
+        if has < needs {
+            return Some(Lack::GroupGpuMemory { members, needs, memory, has });
         }
     }
-    let memory: u64 = members.iter().filter_map(|m| m.request.memory).sum();
-    (memory > machine.memory).then(|| {
-        ("memory", format!("{together} needs {} of memory, this machine has {}", size(memory), size(machine.memory)))
-    })
+    let needs: u64 = group.iter().filter_map(|m| m.request.memory).sum();
+    (needs > machine.memory).then_some(Lack::GroupMemory { members, needs, has: machine.memory })
+}
+
+/// How many GPUs have so much memory.
+fn with_memory(machine: &Machine, memory: u64) -> u32 {
+    machine.gpus.iter().filter(|gpu| gpu.memory >= memory).count() as u32
+}
+
+/// For a diagnostic: the key that asks for what is lacking, and the end of a sentence, "needs 4 GPUs, this machine has 1 GPU".
+pub(super) fn words(lack: &Lack) -> (&'static str, String) {
+    let together = |members: u32| format!("is in a group of {members} that together");
+    match lack {
+        Lack::Gpus { needs, has, trouble } => {
+            let trouble = trouble.iter().map(|trouble| format!(" ({trouble})")).collect::<String>();
+            ("gpus", format!("needs {}, this machine has {}{trouble}", gpus(*needs), gpus(*has)))
+        }
+        Lack::GpuMemory { needs, memory, has, largest } => {
+            let needs = format!("needs {} with {} of memory each", gpus(*needs), size(*memory));
+            ("gpu_memory", format!("{needs}, this machine has {has} (the largest has {})", size(*largest)))
+        }
+        Lack::Cpus { needs, has } => ("cpus", format!("needs {}, this machine has {has}", cpus(*needs))),
+        Lack::Memory { needs, has } => {
+            ("memory", format!("needs {} of memory, this machine has {}", size(*needs), size(*has)))
+        }
+        Lack::GroupGpus { members, needs, has } => {
+            let needs = format!("{} needs {} of their own", together(*members), gpus(*needs));
+            ("corun", format!("{needs}, this machine has {}", gpus(*has)))
+        }
+        Lack::GroupGpuMemory { members, needs, memory, has } => {
+            let needs = format!("{} needs {} on each of {}", together(*members), size(*memory), gpus(*needs));
+            ("corun", format!("{needs}, this machine has {has} such"))
+        }
+        Lack::GroupMemory { members, needs, has } => {
+            let needs = format!("{} needs {} of memory", together(*members), size(*needs));
+            ("memory", format!("{needs}, this machine has {}", size(*has)))
+        }
+        Lack::Member { label, lack } => {
+            let (key, why) = words(lack);
+            (key, format!("is in a group with `{label}`, which {why}"))
+        }
+    }
 }
 
 fn gpus(n: u32) -> String {

@@ -8,6 +8,7 @@ use super::prepare::StepPlan;
 use crate::{
     CorunGpus, Diagnostic, Exclusive, Input, Output, Span,
     expr::Template,
+    reason::Cause,
     spec::{
         at::Problems,
         raw::When,
@@ -133,10 +134,11 @@ impl Keys {
 }
 
 /// Why an instance is skipped, if its `when` says so.
-pub(super) fn skipped(when: &When, scope: &Value, problems: &mut Problems) -> Option<Arc<str>> {
+pub(super) fn skipped(when: &When, scope: &Value, problems: &mut Problems) -> Option<Arc<Cause>> {
     let what = match when.expr.eval(scope) {
         Ok(value) if value.kind() == ValueKind::Bool => {
-            return (!value.is_true()).then(|| format!("`{}` is false", when.expr.text).into());
+            let expression = || when.expr.text.to_string();
+            return (!value.is_true()).then(|| Arc::new(Cause::ConditionFalse { expression: expression() }));
         }
         Ok(value) => {
             let found = crate::expr::value::describe(&value);

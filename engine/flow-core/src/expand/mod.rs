@@ -30,8 +30,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use minijinja::value::Value;
 
 pub use expansion::Expansion;
-pub use facts::{ExpandRequest, Group, Publish, PublishTo, ResolveError, StepFacts, Uses};
-pub use params::PROFILE_ASKED;
+pub use facts::{ExpandRequest, Group, Publish, PublishTo, Remark, ResolveError, StepFacts, Uses};
 
 use self::{
     build::{Built, Shared},
@@ -91,17 +90,17 @@ impl Workflow {
         build::fits(&self.steps, &groups.groups, request.machine, &mut instances, problems);
         builtin::check(&self.steps, &plans, request.catalogue, problems);
 
-        let mut remarks: Vec<String> = chosen.none_holds.into_iter().collect();
+        let mut remarks: Vec<Remark> = chosen.none_holds.into_iter().collect();
         let mut steps = Vec::with_capacity(plans.len());
         for (step, plan) in self.steps.iter().zip(&plans) {
             let last = plan.first + plan.places.len() as u32;
             let own = &instances[plan.first as usize..last as usize];
             if let Some(why) = &plan.absent {
-                remarks.push(format!("`{}` has no instances: {why}", plan.name));
+                remarks.push(Remark::NoInstances { step: plan.name.to_string(), because: why.clone() });
             }
             let skipped = || {
                 let first = own.first()?.skip.as_ref()?;
-                own.iter().all(|i| i.skip.is_some()).then(|| first.to_string())
+                own.iter().all(|i| i.skip.is_some()).then(|| (**first).clone())
             };
             steps.push(StepFacts {
                 name: plan.name.to_string(),

@@ -5,8 +5,9 @@ use minijinja::value::{Value, ValueKind};
 
 use super::ExpandRequest;
 use crate::{
-    Diagnostic, Machine, Workflow,
+    Diagnostic, Machine, Remark, Workflow,
     expr::{Scope, value::from_yaml},
+    reason::ProfileReason,
     spec::{
         at::{At, On, Problems},
         raw::Profile,
@@ -16,11 +17,11 @@ use crate::{
 /// What was chosen.
 pub(super) struct Chosen {
     pub(super) params: IndexMap<String, Value>,
-    pub(super) profile: Option<(String, String)>,
+    pub(super) profile: Option<(String, ProfileReason)>,
     /// The profile's cap on GPUs.
     pub(super) gpus: Option<u32>,
-    /// There are profiles, and none is in force: a sentence.
-    pub(super) none_holds: Option<String>,
+    /// There are profiles, and none is in force.
+    pub(super) none_holds: Option<Remark>,
 }
 
 /// `machine` in expressions.
@@ -54,13 +55,10 @@ pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems:
             problems.add(&At::root(), On::Nothing, what);
         }
     }
-    let conditions: Vec<String> = file
-        .profiles
-        .iter()
-        .filter_map(|profile| Some(format!("{} (`{}`)", profile.name, profile.when.as_ref()?.expr.text)))
-        .collect();
-    let none_holds = (found.is_none() && request.profile.is_none() && !conditions.is_empty())
-        .then(|| format!("no profile holds here: {}", conditions.join(", ")));
+    let condition = |profile: &Profile| Some((profile.name.clone(), profile.when.as_ref()?.expr.text.to_string()));
+    let profiles: Vec<(String, String)> = file.profiles.iter().filter_map(condition).collect();
+    let none_holds = (found.is_none() && request.profile.is_none() && !profiles.is_empty())
+        .then_some(Remark::NoProfile { profiles });
     Chosen {
         none_holds,
         params,
@@ -69,14 +67,11 @@ pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems:
     }
 }
 
-/// Why a profile is in force that did not come by itself.
-pub const PROFILE_ASKED: &str = "asked for with --profile";
-
 fn profile<'a>(
     profiles: &'a [Profile],
     request: &ExpandRequest<'_>,
     problems: &mut Problems,
-) -> Option<(&'a Profile, String)> {
+) -> Option<(&'a Profile, ProfileReason)> {
     if let Some(name) = request.profile {
         let found = profiles.iter().find(|p| p.name == name);
         if found.is_none() {
@@ -87,7 +82,7 @@ fn profile<'a>(
             };
             problems.add(&At::root(), On::Nothing, what);
         }
-        return found.map(|p| (p, PROFILE_ASKED.to_owned()));
+        return found.map(|p| (p, ProfileReason::Asked));
     }
     let scope = Value::from_object(Scope { machine: Some(machine(request.machine)), ..Scope::default() });
     for profile in profiles {
@@ -95,7 +90,7 @@ fn profile<'a>(
         match when.expr.eval(&scope) {
             Ok(value) if value.kind() == ValueKind::Bool => {
                 if value.is_true() {
-                    return Some((profile, format!("`{}` holds", when.expr.text)));
+                    return Some((profile, ProfileReason::Holds { expression: when.expr.text.to_string() }));
                 }
             }
             Ok(value) => {

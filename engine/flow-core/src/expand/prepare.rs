@@ -16,6 +16,7 @@ use super::{
 use crate::{
     Diagnostic, Output, Uses,
     expr::{Expr, Node, Template},
+    reason::Cause,
     spec::{
         at::{At, Problems},
         step::{Action, Step},
@@ -48,7 +49,7 @@ pub(super) struct StepPlan {
     pub(super) own_names: BTreeSet<String>,
     pub(super) matrix: Matrix,
     /// Why there are no instances.
-    pub(super) absent: Option<String>,
+    pub(super) absent: Option<Cause>,
     pub(super) repeats: bool,
     /// By instance of the step.
     pub(super) places: Vec<Place>,
@@ -223,7 +224,7 @@ fn uses(step: &Step, plan: &mut StepPlan, shop: &mut Shop<'_>, problems: &mut Pr
 /// More points or instances than this in one step are a mistake, and would be felt.
 pub(super) const MOST: usize = 1_000_000;
 
-fn matrix(step: &Step, absent: &mut Option<String>, scope: &Value, problems: &mut Problems) -> Matrix {
+fn matrix(step: &Step, absent: &mut Option<Cause>, scope: &Value, problems: &mut Problems) -> Matrix {
     let mut axes: Vec<Axis> = Vec::new();
     for (name, template) in &step.axes {
         let value = match template.eval(scope) {
@@ -235,7 +236,7 @@ fn matrix(step: &Step, absent: &mut Option<String>, scope: &Value, problems: &mu
         };
         let Some(axis) = super::matrix::axis(name, template, &value, problems) else { continue };
         if axis.values.is_empty() {
-            *absent = Some(format!("its axis `{name}` is empty"));
+            *absent = Some(Cause::EmptyAxis { axis: name.to_string() });
         }
         axes.push(axis);
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Expansion, ResolveError, StepFacts, Uses, resolve::error};
 use crate::{
     Body, BuiltinInput, Diagnostic, Instance, InstanceId, Outcome, Render, RunId, Settled, StepResult, StepView,
-    plan::without_attempt, selects,
+    plan::without_attempt, reason::Cause, selects,
 };
 
 impl Expansion {
@@ -114,12 +114,8 @@ impl Expansion {
     }
 
     fn never_ran(&self, instance: &Instance) -> StepResult {
-        let (outcome, reason) = match (&instance.does_not_fit, &instance.skip) {
-            (Some(why), _) => (Outcome::DoesNotFit, &**why),
-            (None, Some(why)) => (Outcome::Skipped, &**why),
-            (None, None) => (Outcome::Skipped, "it was not run"),
-        };
-        without_attempt(self, instance.id, outcome, reason, &RunId(String::new()), 0)
+        let (outcome, cause) = instance.settled().unwrap_or((Outcome::Skipped, Cause::NotRun));
+        without_attempt(self, instance.id, outcome, Some(cause), &RunId(String::new()), 0)
     }
 }
 

@@ -141,7 +141,7 @@ fn seen(parts: &mut Vec<Part>, input: &BuiltinInput) {
         parts.push(part(Kind::Sees, format!("title.{language}"), PartValue::of(title.clone().into())));
     }
     if let Some((profile, why)) = &input.profile {
-        parts.push(part(Kind::Sees, "profile", PartValue::of(format!("{profile}: {why}").into())));
+        parts.push(part(Kind::Sees, "profile", PartValue::of(serde_json::json!([profile, why]))));
     }
     for (name, step) in &input.steps {
         let facts = serde_json::json!({
@@ -161,7 +161,7 @@ fn seen(parts: &mut Vec<Part>, input: &BuiltinInput) {
 fn result_digest(result: &StepResult) -> Digest {
     match result.outcome {
         Outcome::Skipped | Outcome::Cancelled | Outcome::DoesNotFit => {
-            json_digest(&(&result.label, &result.axes, result.outcome, &result.message))
+            json_digest(&(&result.label, &result.axes, result.outcome, &result.cause))
         }
         _ => json_digest(result),
     }

@@ -23,12 +23,7 @@ pub fn limits(history: &History<'_>) -> Limits {
 pub fn tasks(wanted: &[InstanceId], history: &History<'_>) -> Vec<Task> {
     let task = |instance: &Instance| {
         let asked = wanted.binary_search(&instance.id).is_ok();
-        let settled = match (&instance.skip, &instance.does_not_fit) {
-            (Some(_), _) => Some(Outcome::Skipped),
-            (None, Some(_)) => Some(Outcome::DoesNotFit),
-            (None, None) if !asked => Some(Outcome::Skipped),
-            (None, None) => None,
-        };
+        let settled = instance.settled().map(|(outcome, _)| outcome).or((!asked).then_some(Outcome::Skipped));
         Task {
             instance: instance.id,
             needs: instance.needs.clone(),

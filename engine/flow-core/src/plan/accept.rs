@@ -4,7 +4,8 @@ use super::fold::fold;
 use super::force::named;
 use super::{Context, Decision, Force, Lookup, unfit};
 use crate::fingerprint::Parts;
-use crate::why::{in_words, sentence};
+use crate::reason::Cause;
+use crate::why::{Reason, Unfit};
 use crate::{Diagnostic, Instance, InstanceId, StepResult};
 
 /// What became of one instance that was to be accepted.
@@ -17,13 +18,28 @@ pub enum Accepted {
         result: Box<StepResult>,
         /// What its fingerprint is made from.
         parts: Parts,
-        /// What had changed, in words.
-        changed: String,
+        /// What had changed.
+        changed: Vec<Reason>,
     },
     /// Its result is good as it is.
     Cached(InstanceId),
     /// It cannot be accepted, and why.
-    Not(InstanceId, String),
+    Not(InstanceId, NotAccepted),
+}
+
+/// Why the last result of an instance is not accepted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NotAccepted {
+    /// There is none: it has not run.
+    NeverRan,
+    /// Its last attempt left none.
+    NoResult,
+    /// It may not stand for the instance.
+    Unfit(Unfit),
+    /// These must run first: labels, or a step's name where several of its instances are meant.
+    After(Vec<String>),
+    /// The instance cannot run, or its result cannot be looked at.
+    Refused(Cause),
 }
 
 /// Accepts the last results of the instances that `names` stand for, each a step or a label; `wanted` is what they need,
@@ -50,7 +66,7 @@ pub fn accept(
                         id: instance.id,
                         result: result.clone(),
                         parts: parts.clone(),
-                        changed: sentence(&reasons),
+                        changed: reasons,
                     });
                     Decision::Reuse { result, parts }
                 }
@@ -68,8 +84,8 @@ pub fn accept(
     });
     for item in plan.items {
         let why = match item.state {
-            super::State::After(needs) => format!("{} must run first", needs.join(", ")),
-            super::State::Refused { reason, .. } => reason,
+            super::State::After(needs) => NotAccepted::After(needs),
+            super::State::Refused { cause, .. } => NotAccepted::Refused(cause),
             _ => continue,
         };
         if ids.contains(&item.id) {
@@ -79,11 +95,12 @@ pub fn accept(
     Ok(accepted)
 }
 
-fn last_result(instance: &Instance, lookup: &mut dyn Lookup) -> Result<StepResult, String> {
-    let last = lookup.last(&instance.label).ok_or("it has not run yet")?;
-    let result = lookup.result(&last.digest())?.ok_or("its last attempt left no result to keep")?;
+fn last_result(instance: &Instance, lookup: &mut dyn Lookup) -> Result<StepResult, NotAccepted> {
+    let last = lookup.last(&instance.label).ok_or(NotAccepted::NeverRan)?;
+    let unseen = |error| NotAccepted::Refused(Cause::ResultUnseen { error });
+    let result = lookup.result(&last.digest()).map_err(unseen)?.ok_or(NotAccepted::NoResult)?;
     match unfit(&result, instance) {
-        Some(unfit) => Err(in_words(&unfit.into())),
+        Some(unfit) => Err(NotAccepted::Unfit(unfit)),
         None => Ok(result),
     }
 }

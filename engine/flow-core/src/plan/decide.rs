@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Context, Force, Lookup, standing_for, unfit};
 use crate::fingerprint::{Parts, Provider, Subject, walk};
+use crate::reason::Cause;
 use crate::why::{Reason, Unfit, compare};
 use crate::{
     Body, BuiltinInput, Digest, Instance, InstanceId, MetricsFrom, Outcome, Render, Resolved, Settled, StepResult,
@@ -31,8 +32,8 @@ pub enum Decision {
     Refused {
         /// How it is settled: `skipped`, `does_not_fit`, `failed`.
         outcome: Outcome,
-        /// Why, in words.
-        reason: String,
+        /// Why.
+        cause: Cause,
     },
 }
 
@@ -61,7 +62,10 @@ pub fn decide(
     for (instance, parts) in instances.iter().zip(members) {
         match find(instance, parts, lookup, forced) {
             Ok(one) => found.push(one),
-            Err(reason) => return refuse(&instances, instance, &Refusal { outcome: Outcome::Failed, reason }),
+            Err(error) => {
+                let refusal = Refusal { outcome: Outcome::Failed, cause: Cause::ResultUnseen { error } };
+                return refuse(&instances, instance, &refusal);
+            }
         }
     }
     match instances.iter().zip(&found).find(|(_, found)| !found.reasons.is_empty()) {
@@ -76,17 +80,17 @@ pub fn decide(
 /// Why an instance cannot even be fingerprinted.
 struct Refusal {
     outcome: Outcome,
-    reason: String,
+    cause: Cause,
 }
 
 /// One that cannot run takes its group along.
 fn refuse(members: &[&Instance], first: &Instance, refusal: &Refusal) -> Vec<Decision> {
     let decision = |member: &&Instance| {
         if member.id == first.id {
-            return Decision::Refused { outcome: refusal.outcome, reason: refusal.reason.clone() };
+            return Decision::Refused { outcome: refusal.outcome, cause: refusal.cause.clone() };
         }
-        let reason = format!("{} of its co-run group cannot run: {}", first.label, refusal.reason);
-        Decision::Refused { outcome: Outcome::Skipped, reason }
+        let (label, because) = (first.label.to_string(), Box::new(refusal.cause.clone()));
+        Decision::Refused { outcome: Outcome::Skipped, cause: Cause::MemberCannotRun { label, because } }
     };
     members.iter().map(decision).collect()
 }
@@ -141,17 +145,15 @@ fn parts(
     settled: &dyn Settled,
     lookup: &mut dyn Lookup,
 ) -> Result<Parts, Refusal> {
-    if let Some(why) = &instance.skip {
-        return Err(Refusal { outcome: Outcome::Skipped, reason: why.to_string() });
-    }
-    if let Some(why) = &instance.does_not_fit {
-        return Err(Refusal { outcome: Outcome::DoesNotFit, reason: why.to_string() });
+    if let Some((outcome, cause)) = instance.settled() {
+        return Err(Refusal { outcome, cause });
     }
     let unresolved = |error: crate::ResolveError| {
         // An expression that reads what did not succeed is no mistake of its author.
         let succeeded = |id: InstanceId| settled.result(id).is_some_and(|result| result.outcome == Outcome::Ok);
         let blocked = instance.needs.iter().any(|need| !succeeded(need.on));
-        Refusal { outcome: if blocked { Outcome::Skipped } else { Outcome::Failed }, reason: error.message }
+        let cause = Cause::Unresolved { error: error.message };
+        Refusal { outcome: if blocked { Outcome::Skipped } else { Outcome::Failed }, cause }
     };
     let expansion = context.expansion;
     let resolved = expansion.resolve(instance.id, settled, Render::Digests).map_err(unresolved)?;
@@ -162,7 +164,7 @@ fn parts(
         .iter()
         .map(|input| lookup.input(input))
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|reason| Refusal { outcome: Outcome::Failed, reason })?;
+        .map_err(|error| Refusal { outcome: Outcome::Failed, cause: Cause::NoInput { error } })?;
     let step = &expansion.steps[instance.step.index()];
     let metrics = metrics(step.metrics.as_ref());
     Ok(walk(&Subject {
@@ -181,17 +183,18 @@ fn provider<'a>(
     resolved: &Resolved,
     input: Option<&'a BuiltinInput>,
 ) -> Result<Provider<'a>, Refusal> {
-    let missing = |what: String| Refusal { outcome: Outcome::Failed, reason: format!("there is no {what} here") };
+    let missing = |uses: String| Refusal { outcome: Outcome::Failed, cause: Cause::NotProvided { uses } };
     match &resolved.body {
         Body::Command(_) => Ok(Provider::Command),
-        Body::Plugin { plugin, .. } => {
-            let facts = context.catalogue.plugins.get(plugin).ok_or_else(|| missing(format!("plugin {plugin}")))?;
+        Body::Plugin { plugin, step, .. } => {
+            let facts = context.catalogue.plugins.get(plugin);
+            let facts = facts.ok_or_else(|| missing(format!("{plugin}/{step}")))?;
             Ok(Provider::Plugin { digest: facts.digest, protocol: facts.protocol })
         }
         Body::Builtin { name, .. } => {
             let step = context.catalogue.builtins.get(name);
             let version = step.and_then(|step| step.version.as_deref()).unwrap_or_default();
-            let input = input.ok_or_else(|| missing(format!("step flow/{name}")))?;
+            let input = input.ok_or_else(|| missing(format!("flow/{name}")))?;
             Ok(Provider::Builtin { version, input })
         }
     }

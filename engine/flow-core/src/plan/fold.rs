@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{Context, Decision, Force, Lookup, decide, without_attempt};
-use crate::why::{Reason, sentence};
+use crate::reason::Cause;
+use crate::why::{Reason, Why};
 use crate::{Expansion, Instance, InstanceId, Outcome, Planned, RunId, Settled, StepResult};
 
 /// What would happen.
@@ -39,8 +40,8 @@ pub enum State {
     Refused {
         /// `skipped`, `does_not_fit`, or `failed` for what cannot be read or resolved.
         outcome: Outcome,
-        /// Why, in words.
-        reason: String,
+        /// Why.
+        cause: Cause,
     },
 }
 
@@ -55,9 +56,9 @@ impl From<&State> for Planned {
     fn from(state: &State) -> Self {
         match state {
             State::Cached { .. } => Planned::Cached,
-            State::Run(reasons) => Planned::Run { reason: sentence(reasons) },
+            State::Run(reasons) => Planned::Run { why: Why::of(reasons) },
             State::After(steps) => Planned::After { steps: steps.clone() },
-            State::Refused { reason, .. } => Planned::Skipped { reason: reason.clone() },
+            State::Refused { cause, .. } => Planned::Skipped { cause: cause.clone() },
         }
     }
 }
@@ -138,8 +139,8 @@ fn blocked(expansion: &Expansion, states: &[Option<State>], on: InstanceId) -> O
     if need.skip.is_some() || need.does_not_fit.is_some() {
         return None;
     }
-    let reason = format!("{} cannot run", need.label);
-    Some(State::Refused { outcome: Outcome::Skipped, reason })
+    let cause = Cause::NeedCannotRun { label: need.label.to_string() };
+    Some(State::Refused { outcome: Outcome::Skipped, cause })
 }
 
 /// Labels; for several instances of a step the step's name.
@@ -181,12 +182,12 @@ impl Known {
                 state
             }
             Decision::Run { reasons, .. } => State::Run(reasons),
-            Decision::Refused { outcome, reason } => {
+            Decision::Refused { outcome, cause } => {
                 // As a run would have it, so that a table that shows it has the same fingerprint.
                 let run = RunId(String::new());
-                self.results[id.index()] =
-                    self.read[id.index()].then(|| without_attempt(expansion, id, outcome, &reason, &run, 0));
-                State::Refused { outcome, reason }
+                self.results[id.index()] = self.read[id.index()]
+                    .then(|| without_attempt(expansion, id, outcome, Some(cause.clone()), &run, 0));
+                State::Refused { outcome, cause }
             }
         }
     }

@@ -14,7 +14,7 @@ mod without;
 #[cfg(test)]
 mod tests;
 
-pub use accept::{Accepted, accept};
+pub use accept::{Accepted, NotAccepted, accept};
 pub use decide::{Decision, decide};
 pub use fold::{Item, Plan, State, plan};
 pub use force::Force;

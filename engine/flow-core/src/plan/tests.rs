@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::fingerprint::tests::instance;
 use crate::plan::unfit;
+use crate::reason::Spoiled;
 use crate::why::Unfit;
 use crate::{
     Circumstances, CorunGpus, CorunWindow, Digest, Instance, Outcome, RunId, Span, StepResult, Stranger, Usage,
@@ -18,7 +19,7 @@ fn result(outcome: Outcome) -> StepResult {
         axes: Default::default(),
         repetition: None,
         outcome,
-        message: None,
+        cause: None,
         spoiled: Vec::new(),
         run: RunId("20260208-153012-3f2a".into()),
         started_at: 0,
@@ -45,8 +46,9 @@ fn which_outcomes_are_reused() {
     for never in [Outcome::DoesNotFit, Outcome::Failed, Outcome::Cancelled, Outcome::Skipped] {
         assert_eq!(of(never), Some(Unfit::Outcome(never)));
     }
-    let spoiled = StepResult { spoiled: vec!["a stranger on GPU 0".into()], ..result(Outcome::Ok) };
-    assert_eq!(unfit(&spoiled, &recording()), Some(Unfit::Spoiled(vec!["a stranger on GPU 0".into()])));
+    let why = vec![Spoiled::InputChanged { path: "photos".into() }];
+    let spoiled = StepResult { spoiled: why.clone(), ..result(Outcome::Ok) };
+    assert_eq!(unfit(&spoiled, &recording()), Some(Unfit::Spoiled(why)));
     assert_eq!(
         unfit(&result(Outcome::OutOfMemory), &instance("solo")),
         Some(Unfit::NotRecorded(Outcome::OutOfMemory)),

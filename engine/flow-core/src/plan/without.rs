@@ -1,14 +1,14 @@
 //! Results of instances that no attempt was made for. Knows no store: they are never kept.
 
-use crate::{Circumstances, Digest, Expansion, InstanceId, Outcome, RunId, StepResult};
+use crate::{Circumstances, Digest, Expansion, InstanceId, Outcome, RunId, StepResult, reason::Cause};
 
-/// What tables and reports see of an instance that was settled without an attempt: they show such in words. `at` is in
+/// What tables and reports see of an instance that was settled without an attempt: they say why. `at` is in
 /// milliseconds since 1970.
 pub fn without_attempt(
     expansion: &Expansion,
     id: InstanceId,
     outcome: Outcome,
-    reason: &str,
+    cause: Option<Cause>,
     run: &RunId,
     at: u64,
 ) -> StepResult {
@@ -21,7 +21,7 @@ pub fn without_attempt(
         axes: (*instance.axes).clone(),
         repetition: instance.repetition,
         outcome,
-        message: Some(reason.to_owned()),
+        cause,
         spoiled: Vec::new(),
         run: run.clone(),
         started_at: at,

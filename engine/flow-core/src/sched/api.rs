@@ -179,11 +179,7 @@ pub enum Event {
     /// The process of an attempt exists.
     Started { attempt: AttemptId },
     /// It could not be started; counts as a failed attempt.
-    SpawnFailed {
-        attempt: AttemptId,
-        /// The system's words.
-        reason: String,
-    },
+    SpawnFailed { attempt: AttemptId },
     /// It waits at the barrier.
     Ready { attempt: AttemptId },
     /// It has done all of its own work and goes on only for the others of its group.

@@ -37,7 +37,7 @@ impl Scheduler {
             Event::Submitted(tasks) => core.submitted(tasks, out),
             Event::Answered { instance, answer } => core.answered(instance, answer, out),
             Event::Started { attempt } => core.started(attempt),
-            Event::SpawnFailed { attempt, reason: _ } => core.ended(attempt, Outcome::Failed, false, out),
+            Event::SpawnFailed { attempt } => core.ended(attempt, Outcome::Failed, false, out),
             Event::Ready { attempt } => core.ready(attempt, out),
             Event::Sufficed { attempt } => core.sufficed(attempt, out),
             Event::Sampled { attempt, gpu_memory } => core.sampled(attempt, &gpu_memory),

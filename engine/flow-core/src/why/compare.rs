@@ -123,7 +123,7 @@ fn input_reason(
         _ => Vec::new(),
     };
     let change = match (changes.is_empty(), new_listing) {
-        (false, _) => InputChange::Files(changes),
+        (false, _) => InputChange::Files { named: changes, more: 0 },
         (true, true) => InputChange::Listing,
         (true, false) => InputChange::Whole(FileChange::Changed),
     };

@@ -1,28 +1,30 @@
-//! Why an instance runs: typed reasons, how two fingerprints give them, and their words. Knows no store.
+//! Why an instance runs: typed reasons, and how two fingerprints give them. Knows no store, and no words.
 //!
 //! [`compare`] looks at the very parts that were hashed, so a difference it cannot see cannot change a fingerprint.
 
+mod brief;
 mod compare;
-mod words;
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::fingerprint::Kind;
-use crate::{Digest, Outcome, Span};
+use crate::{Digest, Outcome, Span, reason::Spoiled};
 
+pub use brief::Why;
 pub use compare::compare;
-pub use words::{in_words, sentence};
 
 /// The digest of each file of a folder, by path.
 pub type Files = BTreeMap<String, Digest>;
 
 /// One reason for which an instance is to run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "of", rename_all = "snake_case")]
 pub enum Reason {
     /// Nothing is known of it.
     NeverRan,
@@ -63,10 +65,13 @@ pub enum Reason {
     Many(Kind),
     /// The way in which fingerprints are made.
     Format,
+    /// In words that have no form of their own here: an earlier flow's.
+    Said(String),
 }
 
 /// How an input differs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "of", rename_all = "snake_case")]
 pub enum InputChange {
     /// It was not declared then, or is not now; or its content differs and its files are not known.
     Whole(FileChange),
@@ -75,11 +80,17 @@ pub enum InputChange {
     /// It was hashed by listing and is by content now, or the other way round.
     By,
     /// These files below it differ.
-    Files(Vec<(String, FileChange)>),
+    Files {
+        /// Which, and how; not always all.
+        named: Vec<(String, FileChange)>,
+        /// How many more.
+        more: u32,
+    },
 }
 
 /// How a file differs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FileChange {
     /// Its content.
     Changed,
@@ -90,14 +101,15 @@ pub enum FileChange {
 }
 
 /// Why a result that is there may not be reused.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "of", rename_all = "snake_case")]
 pub enum Unfit {
     /// It ended in a way that is never reused.
     Outcome(Outcome),
     /// It ended in a way that the step does not record.
     NotRecorded(Outcome),
     /// The measurement is not to be trusted, for these reasons.
-    Spoiled(Vec<String>),
+    Spoiled(Vec<Spoiled>),
     /// It timed out, and the limit is longer now.
     LongerLimit {
         /// Then; absent where it is not known.

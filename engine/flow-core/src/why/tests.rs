@@ -1,4 +1,4 @@
-//! The reasons that two fingerprints give, and their words.
+//! The reasons that two fingerprints give.
 
 use serde_json::json;
 
@@ -7,42 +7,41 @@ use crate::fingerprint::tests::{Sample, sample};
 use crate::fingerprint::{Parts, Tree};
 use crate::{Body, Exclusive, Link};
 
-fn why(change: impl FnOnce(&mut Sample)) -> String {
+fn why(change: impl FnOnce(&mut Sample)) -> Vec<Reason> {
     let mut new = sample();
     change(&mut new);
-    let reasons = compare(&sample().parts(), &new.parts(), &mut |_| None);
-    reasons.iter().map(in_words).collect::<Vec<_>>().join("\n")
+    compare(&sample().parts(), &new.parts(), &mut |_| None)
+}
+
+fn value(kind: Kind, name: &str, was: impl Into<Option<Value>>, is: impl Into<Option<Value>>) -> Reason {
+    Reason::Value { kind, name: name.into(), was: was.into(), is: is.into() }
 }
 
 #[test]
-fn the_words() {
+fn each_change_is_one_reason() {
     let set = |name: &'static str, value: Value| move |s: &mut Sample| drop(s.with().insert(name.into(), value));
-    assert_eq!(why(|_| {}), "");
-    assert_eq!(why(set("batch", json!(32))), "`batch` was 16, is 32");
-    assert_eq!(why(set("epochs", json!(4))), "`epochs` is new: 4");
-    assert_eq!(why(|s| drop(s.with().remove("lr"))), "`lr` was 0.1, is gone");
-    assert_eq!(why(set("aug", json!({"flip": false}))), "`aug.flip` was true, is false");
-    assert_eq!(why(set("lr", json!("a b"))), "`lr` was 0.1, is `a b`");
-    assert_eq!(why(set("lr", Value::Null)), "`lr` was 0.1, is none");
-    assert_eq!(why(|s| s.plugin = Some((Digest::of(b"x"), 1))), "plugin torch was rebuilt");
-    assert_eq!(why(|s| s.instance.seed = 9), "the seed was 8, is 9");
-    assert_eq!(
-        why(|s| drop(s.resolved.env.insert("OMP_NUM_THREADS".into(), "8".into()))),
-        "the variable `OMP_NUM_THREADS` was 4, is 8"
-    );
-    assert_eq!(why(|s| s.inputs[0].digest = Digest::of(b"x")), "input `photos` changed");
-    assert_eq!(why(|s| s.instance.request.gpus = 2), "it measures now on 2 GPUs, was on 1");
-    assert_eq!(why(|s| s.machine.cpu_model = "Xeon".into()), "it measures now on Xeon, was on `AMD EPYC 7571`");
-    assert_eq!(why(|s| s.instance.exclusive = Exclusive::No), "it measures now plain, was alone");
-    assert_eq!(why(|s| s.instance.measured = false), "it is no measurement any more");
-    assert_eq!(why(|s| s.metrics = Value::Null), "`metrics.jsonl` was metrics.jsonl, is gone");
-    assert_eq!(
-        why(|s| {
-            s.resolved.body = Body::Command("python train.py".into());
-            s.plugin = None;
-        }),
-        "it used torch/train, uses command"
-    );
+    assert_eq!(why(|_| {}), []);
+    assert_eq!(why(set("batch", json!(32))), [value(Kind::Parameter, "batch", json!(16), json!(32))]);
+    assert_eq!(why(set("epochs", json!(4))), [value(Kind::Parameter, "epochs", None, json!(4))]);
+    assert_eq!(why(|s| drop(s.with().remove("lr"))), [value(Kind::Parameter, "lr", json!(0.1), None)]);
+    let flip = value(Kind::Parameter, "aug.flip", json!(true), json!(false));
+    assert_eq!(why(set("aug", json!({"flip": false}))), [flip]);
+    assert_eq!(why(set("lr", Value::Null)), [value(Kind::Parameter, "lr", json!(0.1), Value::Null)]);
+    assert_eq!(why(|s| s.plugin = Some((Digest::of(b"x"), 1))), [Reason::PluginRebuilt("torch".into())]);
+    assert_eq!(why(|s| s.instance.seed = 9), [value(Kind::Seed, "", json!(8), json!(9))]);
+    let threads = value(Kind::Variable, "OMP_NUM_THREADS", json!("4"), json!("8"));
+    assert_eq!(why(|s| drop(s.resolved.env.insert("OMP_NUM_THREADS".into(), "8".into()))), [threads]);
+    let photos = Reason::Input("photos".into(), InputChange::Whole(FileChange::Changed));
+    assert_eq!(why(|s| s.inputs[0].digest = Digest::of(b"x")), [photos]);
+    assert_eq!(why(|s| s.instance.request.gpus = 2), [value(Kind::Measured, "gpus", json!(1), json!(2))]);
+    let mode = value(Kind::Measured, "mode", json!("alone"), json!("plain"));
+    assert_eq!(why(|s| s.instance.exclusive = Exclusive::No), [mode]);
+    assert_eq!(why(|s| s.instance.measured = false), [Reason::Measurement(false)]);
+    let command = |s: &mut Sample| {
+        s.resolved.body = Body::Command("python train.py".into());
+        s.plugin = None;
+    };
+    assert_eq!(why(command), [value(Kind::Uses, "", json!("torch/train"), json!("command"))]);
 }
 
 #[test]
@@ -51,7 +50,7 @@ fn a_changed_artifact_is_one_reason() {
         s.resolved.links = vec![Link { path: "in/dataset".into(), digest: Digest::of(b"v8") }];
         s.with().insert("data".into(), json!(Digest::of(b"v8").to_string()));
     };
-    assert_eq!(why(rerun), "the output of `dataset` changed");
+    assert_eq!(why(rerun), [Reason::Artifact("in/dataset".into(), FileChange::Changed)]);
 }
 
 #[test]
@@ -64,13 +63,11 @@ fn commands_show_paths_for_digests() {
         sample.plugin = None;
         sample.parts()
     };
+    let changed = || Reason::Artifact("in/dataset".into(), FileChange::Changed);
+    let line = |batch| json!(format!("train in/dataset --batch {batch}"));
     let reasons = compare(&command(16, b"v7"), &command(32, b"v8"), &mut |_| None);
-    assert_eq!(
-        sentence(&reasons),
-        "the command was `train in/dataset --batch 16`, is `train in/dataset --batch 32`; the output of `dataset` changed"
-    );
-    let reasons = compare(&command(16, b"v7"), &command(16, b"v8"), &mut |_| None);
-    assert_eq!(sentence(&reasons), "the output of `dataset` changed");
+    assert_eq!(reasons, [value(Kind::Command, "", line(16), line(32)), changed()]);
+    assert_eq!(compare(&command(16, b"v7"), &command(16, b"v8"), &mut |_| None), [changed()]);
 }
 
 #[test]
@@ -84,20 +81,22 @@ fn changed_files_are_named() {
     let files = |content: &str| -> Files {
         content.split_whitespace().map(|file| (file[..1].to_owned(), Digest::of(file.as_bytes()))).collect()
     };
-    let words = |old: &str, new: &str| {
+    let why = |old: &str, new: &str| {
         let reasons = compare(&with(old), &with(new), &mut |digest| {
             [old, new].into_iter().find(|c| Digest::of(c.as_bytes()) == *digest).map(files)
         });
-        sentence(&reasons)
+        Why::of(&reasons).first
     };
-    assert_eq!(words("a1 b1 c1", "a1 b2 c1"), "input `photos/b` changed");
-    assert_eq!(words("a1 b1", "a2 c1"), "input `photos/a` changed, input `photos/b` is gone, input `photos/c` is new");
-    assert_eq!(
-        words("a1", "a2 b1 c1 d1 e1"),
-        "input `photos/a` changed, input `photos/b` is new, input `photos/c` is new and 2 more of its files"
-    );
+    let (changed, added, removed) = (FileChange::Changed, FileChange::Added, FileChange::Removed);
+    let differ = |named: &[(&str, FileChange)], more| {
+        let named = named.iter().map(|(file, change)| ((*file).to_owned(), *change)).collect();
+        [Reason::Input("photos".into(), InputChange::Files { named, more })]
+    };
+    assert_eq!(why("a1 b1 c1", "a1 b2 c1"), differ(&[("b", changed)], 0));
+    assert_eq!(why("a1 b1", "a2 c1"), differ(&[("a", changed), ("b", removed), ("c", added)], 0));
+    assert_eq!(why("a1", "a2 b1 c1 d1 e1"), differ(&[("a", changed), ("b", added), ("c", added)], 2));
     let reasons = compare(&with("a1"), &with("a2"), &mut |_| None);
-    assert_eq!(sentence(&reasons), "input `photos` changed");
+    assert_eq!(reasons, [Reason::Input("photos".into(), InputChange::Whole(changed))]);
 }
 
 #[test]
@@ -112,26 +111,20 @@ fn another_member_changes_the_group() {
         members
     };
     let (old, new) = (group([16, 32]), group([16, 64]));
-    let words = |i: usize| sentence(&compare(&old[i], &new[i], &mut |_| None));
-    assert_eq!(words(0), "its co-run group has other members");
-    assert_eq!(words(1), "`batch` was 32, is 64");
+    let why = |i: usize| compare(&old[i], &new[i], &mut |_| None);
+    assert_eq!(why(0), [Reason::Group]);
+    assert_eq!(why(1), [value(Kind::Parameter, "batch", json!(32), json!(64))]);
 }
 
 #[test]
-fn many_reasons_are_counted() {
+fn the_journal_has_a_few_reasons_and_long_values_where_they_differ() {
     let reasons: Vec<Reason> = ["a", "b", "c", "d", "e"].map(|p| Reason::PluginRebuilt(p.into())).into();
-    assert_eq!(sentence(&reasons), "plugin a was rebuilt; plugin b was rebuilt; plugin c was rebuilt; 2 more reasons");
-}
-
-#[test]
-fn unfit_results_say_why() {
-    let words = |unfit| in_words(&Reason::NotReusable(unfit));
-    insta::assert_snapshot!(words(Unfit::Outcome(Outcome::Failed)), @"its last attempt failed");
-    insta::assert_snapshot!(words(Unfit::NotRecorded(Outcome::TimedOut)), @"its last attempt timed out, which it does not record");
-    insta::assert_snapshot!(
-        words(Unfit::LongerLimit { was: Some(Span::from_millis(10_000)), is: Some(Span::from_millis(60_000)) }),
-        @"it timed out after 10s, the limit is 1m now"
-    );
-    insta::assert_snapshot!(words(Unfit::HostMemory), @"it was killed for want of host memory, which others use as well");
-    insta::assert_snapshot!(words(Unfit::NotAlone(vec!["python".into()])), @"it ran out of memory beside python");
+    let why = Why::of(&reasons);
+    assert_eq!((why.first.as_slice(), why.more), (&reasons[..3], 2));
+    let long = |word: &str| json!(format!("{} {word} {}", "x ".repeat(40), "y ".repeat(40)));
+    let differ = value(Kind::Command, "", json!("… x x one y y …"), json!("… x x two y y …"));
+    let brief = value(Kind::Command, "", long("one"), long("two")).brief();
+    assert_eq!((&brief, &brief.clone().brief()), (&differ, &differ));
+    let json = serde_json::to_string(&why).unwrap();
+    assert_eq!(serde_json::from_str::<Why>(&json).unwrap(), why);
 }

@@ -1,6 +1,9 @@
 //! What workflows expand to.
 
-use flow_core::{Exclusive, Expansion, Machine, Mode, Outcome, PublishTo};
+use flow_core::{
+    Exclusive, Expansion, Machine, Mode, Outcome, PublishTo, Remark,
+    reason::{Cause, ProfileReason},
+};
 
 use super::{expand, expand_on, machine, shown, steps};
 
@@ -29,20 +32,24 @@ fn lines(expansion: &Expansion) -> String {
         for need in &i.needs {
             text += &format!(" {}{}", if need.list { "~" } else { "<" }, label(need.on));
         }
-        for why in i.skip.iter().chain(&i.does_not_fit) {
-            text += &format!(" ({why})");
+        if let Some((_, cause)) = i.settled() {
+            text += &format!(" {}", serde_json::to_string(&cause).expect("JSON"));
         }
         text.push('\n');
     }
     text
 }
 
+fn is_false(expression: &str) -> Cause {
+    Cause::ConditionFalse { expression: expression.into() }
+}
+
 #[test]
 fn feb08_without_a_gpu() {
     let e = feb08(&machine(0), &[]);
-    assert_eq!(e.profile, Some(("no_gpu".into(), "`machine.gpus == 0` holds".into())));
+    assert_eq!(e.profile, Some(("no_gpu".into(), ProfileReason::Holds { expression: "machine.gpus == 0".into() })));
     assert_eq!(e.params["size"], 64);
-    insta::assert_snapshot!(lines(&e), @r"
+    insta::assert_snapshot!(lines(&e), @r#"
         source 0g 8c
         dataset[version=v7] 0g 8c <source
         dataset[version=v11] 0g 8c <source
@@ -58,23 +65,23 @@ fn feb08_without_a_gpu() {
         together[version=v11,batch=8] 0g 1c v11/Own+ measured <dataset[version=v11]
         together[version=v11,batch=16] 0g 1c v11/Own+ measured <dataset[version=v11]
         together[version=v11,batch=32] 0g 1c v11/Own+ measured <dataset[version=v11]
-        four[version=v7,batch=16] 0g 1c measured (`wide and machine.gpus >= 4` is false)
-        four[version=v7,batch=32] 0g 1c measured (`wide and machine.gpus >= 4` is false)
-        four[version=v7,batch=64] 0g 1c measured (`wide and machine.gpus >= 4` is false)
-        four[version=v7,batch=128] 0g 1c measured (`wide and machine.gpus >= 4` is false)
-        four[version=v7,batch=256] 0g 1c measured (`wide and machine.gpus >= 4` is false)
-        four[version=v7,batch=512] 0g 1c measured (`wide and machine.gpus >= 4` is false)
-        four_together[version=v7,batch=8] 0g 1c measured (`wide and machine.gpus >= 4` is false)
-        four_together[version=v7,batch=16] 0g 1c measured (`wide and machine.gpus >= 4` is false)
-        four_together[version=v7,batch=32] 0g 1c measured (`wide and machine.gpus >= 4` is false)
+        four[version=v7,batch=16] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
+        four[version=v7,batch=32] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
+        four[version=v7,batch=64] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
+        four[version=v7,batch=128] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
+        four[version=v7,batch=256] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
+        four[version=v7,batch=512] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
+        four_together[version=v7,batch=8] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
+        four_together[version=v7,batch=16] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
+        four_together[version=v7,batch=32] 0g 1c measured {"kind":"condition_false","expression":"wide and machine.gpus >= 4"}
         four_table 0g 1c
         solo_table 0g 1c ~solo[version=v7,batch=8] ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v11,batch=8] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32]
         report 0g 1c ~solo[version=v7,batch=8] ~solo[version=v7,batch=16] ~solo[version=v7,batch=32] ~solo[version=v11,batch=8] ~solo[version=v11,batch=16] ~solo[version=v11,batch=32] ~together[version=v7,batch=8] ~together[version=v7,batch=16] ~together[version=v7,batch=32] ~together[version=v11,batch=8] ~together[version=v11,batch=16] ~together[version=v11,batch=32] ~four_table ~solo_table
-        ");
-    let absent: Vec<_> = e.steps.iter().filter_map(|s| Some((s.name.as_str(), s.absent.as_deref()?))).collect();
+        "#);
+    let absent: Vec<_> = e.steps.iter().filter_map(|s| Some((s.name.as_str(), s.absent.clone()?))).collect();
     assert_eq!(
         absent,
-        [("four", "`wide and machine.gpus >= 4` is false"), ("four_together", "`wide and machine.gpus >= 4` is false")]
+        [("four", is_false("wide and machine.gpus >= 4")), ("four_together", is_false("wide and machine.gpus >= 4"))]
     );
     assert_eq!(e.publish[0].to, PublishTo::Report("../reports/feb08.md".into()));
     assert_eq!(e.publish[1].to, PublishTo::WhatsNew("../README.md".into()));
@@ -245,12 +252,12 @@ fn requests() {
     one 1g 7c
     most[n=1] 1g 7c
     most[n=2] 2g 15c
-    most[n=4] 4g 15c (needs 4 GPUs, this machine has 2 GPUs)
+    most[n=4] 4g 15c {"kind":"lacks","lack":{"kind":"gpus","needs":4,"has":2,"trouble":null}}
     said 1g 3c
     gpu 1g 7c alone measured
     not 0g 1c measured
-    group[n=1] 2g 15c all/Own measured (is in a group of 2 that together needs 4 GPUs of their own, this machine has 2 GPUs)
-    group[n=2] 2g 15c all/Own measured (is in a group of 2 that together needs 4 GPUs of their own, this machine has 2 GPUs)
+    group[n=1] 2g 15c all/Own measured {"kind":"lacks","lack":{"kind":"group_gpus","members":2,"needs":4,"has":2}}
+    group[n=2] 2g 15c all/Own measured {"kind":"lacks","lack":{"kind":"group_gpus","members":2,"needs":4,"has":2}}
     "#);
     let said = e.instances.iter().find(|i| &*i.label == "said").expect("said");
     assert_eq!((said.request.gpu_memory, said.request.memory), (Some(4 << 30), Some(1_500_000_000)));
@@ -272,14 +279,14 @@ steps:
 ";
     let params = |gpus, profile, set: &[&str]| {
         let e = expand_on(text, &machine(gpus), profile, set).unwrap_or_else(|wrong| panic!("{}", shown(text, &wrong)));
-        let profile = e.profile.map(|(name, why)| format!("{name}: {why}"));
+        let profile = e.profile.map(|(name, why)| format!("{name}: {}", serde_json::to_string(&why).expect("JSON")));
         (profile, serde_json::to_string(&e.params).expect("JSON"), e.instances[0].request.gpus)
     };
     assert_eq!(params(1, None, &[]), (None, r#"{"a":1,"l":[1,2],"m":{"x":1,"y":{"z":2}},"p":null}"#.into(), 1));
     assert_eq!(
         params(0, None, &["m={x: 5}", "l=[]"]),
         (
-            Some("small: `machine.gpus == 0` holds".into()),
+            Some(r#"small: {"kind":"holds","expression":"machine.gpus == 0"}"#.into()),
             r#"{"a":2,"l":[],"m":{"x":5,"y":{"w":3,"z":2}},"p":null}"#.into(),
             0
         )
@@ -287,7 +294,7 @@ steps:
     assert_eq!(
         params(1, Some("other"), &["p=../pets", "m={x: ./y}", "l=[pets]"]),
         (
-            Some("other: asked for with --profile".into()),
+            Some(r#"other: {"kind":"asked"}"#.into()),
             r#"{"a":9,"l":["pets"],"m":{"x":"/lab/shell/y","y":{"z":2}},"p":"/lab/pets"}"#.into(),
             1
         )
@@ -333,14 +340,15 @@ fn what_has_no_instances_is_said() {
 "#,
     ));
     insta::assert_snapshot!(lines(&e), @r#"
-    b 0g 1c (`a` has no instances: its axis `v` is empty)
+    b 0g 1c {"kind":"no_instances","step":"a","because":{"kind":"empty_axis","axis":"v"}}
     c 0g 1c
-    d 0g 1c (`sizes | length > 5` is false)
+    d 0g 1c {"kind":"condition_false","expression":"sizes | length > 5"}
     e 0g 1c <d
     "#);
-    assert_eq!(e.remarks, ["`a` has no instances: its axis `v` is empty"]);
-    assert_eq!(e.steps[0].absent.as_deref(), Some("its axis `v` is empty"));
-    assert_eq!(e.steps[3].absent.as_deref(), Some("`sizes | length > 5` is false"));
+    let empty = Cause::EmptyAxis { axis: "v".into() };
+    assert_eq!(e.remarks, [Remark::NoInstances { step: "a".into(), because: empty.clone() }]);
+    assert_eq!(e.steps[0].absent, Some(empty));
+    assert_eq!(e.steps[3].absent, Some(is_false("sizes | length > 5")));
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub(super) fn ended(e: &Expansion) -> Results {
             outcome: Outcome::Ok,
             outputs: instance.outputs.iter().map(|o| (o.name.clone(), artifact(&o.name))).collect::<IndexMap<_, _>>(),
             metrics: BTreeMap::from([("top1".to_owned(), metric)]),
-            ..without_attempt(e, instance.id, Outcome::Ok, "", &flow_core::RunId(String::new()), 0)
+            ..without_attempt(e, instance.id, Outcome::Ok, None, &flow_core::RunId(String::new()), 0)
         }
     };
     e.instances.iter().map(|i| (i.id, result(i))).collect()
@@ -146,7 +146,8 @@ fn what_is_not_there_is_said() {
     insta::assert_snapshot!(said(&settled, "list"), @r#"`list` reads `(steps.data | where(v=12)).out` (test.yaml:9:20): no instance of `data` is left to take `.out` of"#);
     insta::assert_snapshot!(said(&settled, "axis"), @r#"`axis` reads `steps.data | where(w=12) | length` (test.yaml:10:20): nothing in the list has an axis `w`; there is v"#);
     insta::assert_snapshot!(said(&settled, "late"), @r#"`late` (test.yaml:12:29): `batch` of `torch/train`: 0.0 is less than the minimum of 1"#);
-    settled.insert(failed, without_attempt(&e, failed, Outcome::OutOfMemory, "", &flow_core::RunId(String::new()), 0));
+    settled
+        .insert(failed, without_attempt(&e, failed, Outcome::OutOfMemory, None, &flow_core::RunId(String::new()), 0));
     insta::assert_snapshot!(said(&settled, "one[v=7]"), @r#"`one[v=7]` reads `steps.data.out` (test.yaml:7:41): `data[v=7]` ended as out_of_memory: it has no output"#);
     settled.remove(&failed);
     insta::assert_snapshot!(said(&settled, "first"), @r#"`first` reads `(steps.data | first).out` (test.yaml:11:21): `data[v=7]` ended as skipped: it has no output"#);

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use flow_core::reason::Refusal;
 use flow_protocol::{Line, Message, PROTOCOL};
 
 use super::{Folder, lines::Lines};
@@ -12,7 +13,7 @@ pub struct Polled {
     /// Messages in the order of the file, each with its time.
     pub lines: Vec<Line>,
     /// The program must not be spoken to: why, in words. Said once; nothing is read after it.
-    pub refused: Option<String>,
+    pub refused: Option<Refusal>,
     /// There may be more to read at once.
     pub more: bool,
 }
@@ -86,21 +87,19 @@ impl Follower {
 
 /// Whether to go on: a `hello` of our version comes before anything else but the `ready` of a plain program, which is
 /// written by `flow ready`, of this very version.
-fn check(message: &Message, greeted: &mut bool) -> Result<(), String> {
+fn check(message: &Message, greeted: &mut bool) -> Result<(), Refusal> {
     match message {
-        Message::Hello { protocol, plugin, version, .. } if *protocol != PROTOCOL => Err(format!(
-            "plugin {plugin} {version} speaks protocol {protocol}, this flow speaks {PROTOCOL}: {}",
-            if *protocol > PROTOCOL { "use a newer flow" } else { "build the plugin against the present protocol" },
-        )),
+        Message::Hello { protocol, plugin, version, .. } if *protocol != PROTOCOL => {
+            let plugin = format!("{plugin} {version}");
+            Err(Refusal::OtherProtocol { plugin, theirs: *protocol, ours: PROTOCOL })
+        }
         Message::Hello { .. } => {
             *greeted = true;
             Ok(())
         }
         Message::Ready => Ok(()),
         _ if *greeted => Ok(()),
-        _ => Err(format!(
-            "the program wrote a message before `hello`; its first line must be a `hello` with protocol {PROTOCOL}"
-        )),
+        _ => Err(Refusal::NoHello { protocol: PROTOCOL }),
     }
 }
 
@@ -174,13 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_refused_in_words() {
+    fn another_version_is_refused() {
         let (polled, _) =
             follow("{\"type\":\"hello\",\"protocol\":9,\"plugin\":\"t\",\"version\":\"2\"}\n{\"type\":\"ready\"}\n");
         assert_eq!(polled.lines, []);
-        insta::assert_snapshot!(polled.refused.unwrap(), @"plugin t 2 speaks protocol 9, this flow speaks 1: use a newer flow");
+        let other = Refusal::OtherProtocol { plugin: "t 2".into(), theirs: 9, ours: PROTOCOL };
+        assert_eq!(polled.refused, Some(other));
         let (polled, _) = follow("{\"type\":\"progress\",\"fraction\":0.5}\n");
-        assert!(polled.refused.unwrap().contains("before `hello`"));
+        assert_eq!(polled.refused, Some(Refusal::NoHello { protocol: PROTOCOL }));
         let (polled, _) = follow("{\"type\":\"ready\"}\n");
         assert_eq!((polled.lines.len(), polled.refused), (1, None), "the barrier of a script");
     }

@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use flow_core::reason::Refusal;
 use flow_store::regular;
 use nix::{
     errno::Errno,
@@ -83,13 +84,11 @@ impl Bound {
     }
 
     /// Looks at its length. The answer says why its program has to be ended, if the log takes too much of the disk.
-    pub(crate) fn keep(&mut self) -> Option<String> {
+    pub(crate) fn keep(&mut self) -> Option<Refusal> {
         let found = fs::symlink_metadata(&self.path).ok().filter(Metadata::is_file)?;
         let error = shorten(&self.path, found.len(), &mut self.given).err()?;
-        let mib = LONGEST >> 20;
-        (found.len() > LONGEST).then(|| {
-            format!("it printed more than {mib} MiB, and the file system cannot drop the middle of a log ({error})")
-        })
+        let most = (LONGEST >> 20) as u32;
+        (found.len() > LONGEST).then(|| Refusal::LogTooLong { most, error: error.to_string() })
     }
 }
 

@@ -1,6 +1,9 @@
 //! How an attempt ended, from everything that is known about its end. Pure; collects no outputs and settles nothing.
 
-use flow_core::Outcome;
+use flow_core::{
+    Outcome,
+    reason::{Cause, Memory, ProcessEnd, Refusal},
+};
 use flow_protocol::{self as protocol, Exit};
 use nix::sys::signal::Signal;
 
@@ -11,6 +14,8 @@ use super::memory;
 pub enum Said {
     /// It is a command, which says nothing but its exit code.
     Command,
+    /// It is one of flow's own steps, and this is what it said.
+    Builtin(Result<(), String>),
     /// A plugin that never said an outcome.
     Nothing,
     /// A plugin's last outcome.
@@ -27,63 +32,75 @@ pub struct Ended<'a> {
     /// flow ended it: the outcome that this was for.
     pub killed: Option<Outcome>,
     /// Why it was refused while it ran (another version of the protocol).
-    pub refused: Option<&'a str>,
+    pub refused: Option<&'a Refusal>,
     /// The end of the log.
     pub log_tail: &'a [String],
+    /// Its placement has GPUs.
+    pub on_gpus: bool,
 }
 
-/// The outcome, and a sentence where there is one to say. Outputs are not looked at.
-pub fn conclude(ended: &Ended<'_>) -> (Outcome, Option<String>) {
-    let Ended { exit, said, killed, refused, log_tail } = *ended;
-    if let Some(reason) = &exit.spawn_error {
-        return (Outcome::Failed, Some(reason.clone()));
+/// The outcome and why, where there is something to say. Outputs are not looked at.
+pub fn conclude(ended: &Ended<'_>) -> (Outcome, Option<Cause>) {
+    let Ended { exit, said, killed, refused, log_tail, on_gpus } = *ended;
+    if let Some(error) = &exit.spawn_error {
+        return (Outcome::Failed, Some(Cause::NotStarted { error: Some(error.clone()) }));
     }
-    if let Some(reason) = refused {
-        return (Outcome::Failed, Some(reason.to_owned()));
+    match said {
+        Said::Builtin(Ok(())) => return (Outcome::Ok, None),
+        Said::Builtin(Err(error)) => return (Outcome::Failed, Some(Cause::Builtin { error: error.clone() })),
+        Said::Command | Said::Nothing | Said::Outcome(..) => {}
+    }
+    if let Some(refusal) = refused {
+        return (Outcome::Failed, Some(Cause::Refused { refusal: refusal.clone() }));
     }
     if let Some(outcome) = killed {
         // Also where it was done in that moment: the scheduler has said what it ends as.
         return (outcome, None);
     }
     let clean = exit.code == Some(0);
+    let words = |text: &String| Cause::Said { text: text.clone() };
     if let (true, Said::Outcome(protocol::Outcome::Ok, message)) = (clean, said) {
-        return (Outcome::Ok, message.clone());
+        return (Outcome::Ok, message.as_ref().map(words));
     }
+    let out_of_memory = |said: Option<&str>| {
+        let cause = Cause::OutOfMemory { memory: Memory::meant(said, on_gpus), said: said.map(str::to_owned) };
+        (Outcome::OutOfMemory, Some(cause))
+    };
     match said {
         Said::Command if clean => return (Outcome::Ok, None),
-        Said::Outcome(protocol::Outcome::OutOfMemory, message) => return (Outcome::OutOfMemory, message.clone()),
+        Said::Outcome(protocol::Outcome::OutOfMemory, message) => return out_of_memory(message.as_deref()),
         Said::Outcome(protocol::Outcome::Failed, Some(message)) if memory::says_out_of_memory(message) => {
-            return (Outcome::OutOfMemory, Some(message.clone()));
+            return out_of_memory(Some(message));
         }
         _ => {}
     }
     if exit.oom_killed {
-        return (Outcome::OutOfMemory, Some("the kernel killed it for want of host memory".to_owned()));
+        return (Outcome::OutOfMemory, Some(Cause::KilledForMemory));
     }
     if (!clean || matches!(said, Said::Outcome(..)))
         && let Some(line) = memory::out_of_memory_line(log_tail.iter().map(String::as_str))
     {
-        return (Outcome::OutOfMemory, Some(line.to_owned()));
+        return out_of_memory(Some(line));
     }
-    let how = how_it_ended(exit);
-    let message = match said {
-        Said::Outcome(protocol::Outcome::Failed, Some(message)) => message.clone(),
-        Said::Outcome(protocol::Outcome::Failed, None) => "the program said that it failed".to_owned(),
-        Said::Outcome(..) => format!("the program said `ok`, then {how}"),
-        Said::Nothing if clean => format!("the program {how} without saying an outcome"),
-        Said::Nothing | Said::Command => match log_tail.iter().rev().find(|line| !line.trim().is_empty()) {
-            Some(line) => format!("{how}: {}", line.trim()),
-            None => how,
-        },
+    let end = process_end(exit);
+    let cause = match said {
+        Said::Outcome(protocol::Outcome::Failed, Some(message)) => words(message),
+        Said::Outcome(protocol::Outcome::Failed, None) => Cause::SaidFailed,
+        Said::Outcome(..) => Cause::SaidOk { end },
+        Said::Nothing if clean => Cause::SaidNothing { end },
+        Said::Nothing | Said::Command | Said::Builtin(_) => {
+            let last_line = log_tail.iter().rev().map(|line| line.trim()).find(|line| !line.is_empty());
+            Cause::Exited { end, last_line: last_line.map(str::to_owned) }
+        }
     };
-    (Outcome::Failed, Some(message))
+    (Outcome::Failed, Some(cause))
 }
 
-fn how_it_ended(exit: &Exit) -> String {
+fn process_end(exit: &Exit) -> ProcessEnd {
     match (exit.code, exit.signal) {
-        (Some(code), _) => format!("ended with exit code {code}"),
-        (None, Some(signal)) => format!("was ended by {}", signal_name(signal)),
-        (None, None) => "ended in an unknown way".to_owned(),
+        (Some(code), _) => ProcessEnd::Code { code },
+        (None, Some(signal)) => ProcessEnd::Signal { name: signal_name(signal) },
+        (None, None) => ProcessEnd::Unknown,
     }
 }
 
@@ -124,39 +141,55 @@ mod tests {
         let quiet: &[&str] = &["epoch 1", "Traceback", "ValueError: no", ""];
         let cuda: &[&str] = &["Traceback", "torch.OutOfMemoryError: CUDA out of memory. Tried", "cleanup"];
         use Outcome::*;
-        type Case<'a> = (&'a str, &'a Exit, Said, Option<Outcome>, &'a [&'a str], Outcome, &'a str);
+        let text = |text: &str| Some(Cause::Said { text: text.into() });
+        let ran_out = |memory, said: &str| Some(Cause::OutOfMemory { memory, said: Some(said.into()) });
+        let (code, segv_end) = (|code| ProcessEnd::Code { code }, || ProcessEnd::Signal { name: "SIGSEGV".into() });
+        let exited = |end, line: Option<&str>| Some(Cause::Exited { end, last_line: line.map(str::to_owned) });
+        let lines = "torch.OutOfMemoryError: CUDA out of memory. Tried";
+        type Case<'a> = (&'a str, &'a Exit, Said, Option<Outcome>, &'a [&'a str], Outcome, Option<Cause>);
         #[rustfmt::skip]
         let table: &[Case<'_>] = &[
-            ("command done", &done, Said::Command, None, quiet, Ok, ""),
-            ("command that recovered", &done, Said::Command, None, cuda, Ok, ""),
-            ("command failed", &one, Said::Command, None, quiet, Failed, "ended with exit code 1: ValueError: no"),
-            ("silent command", &one, Said::Command, None, &[], Failed, "ended with exit code 1"),
-            ("command crashed", &segv, Said::Command, None, &[], Failed, "was ended by SIGSEGV"),
-            ("command ran out", &one, Said::Command, None, cuda, OutOfMemory, "torch.OutOfMemoryError: CUDA out of memory. Tried"),
-            ("kernel killed it", &oom, Said::Command, None, quiet, OutOfMemory, "the kernel killed it for want of host memory"),
-            ("somebody killed it", &kill, Said::Command, None, &[], Failed, "was ended by SIGKILL"),
-            ("timed out", &term, Said::Command, Some(TimedOut), cuda, TimedOut, ""),
-            ("timed out, exits politely", &done, Said::Command, Some(TimedOut), quiet, TimedOut, ""),
-            ("cancelled", &kill, said(P::Failed, "stopped"), Some(Cancelled), quiet, Cancelled, ""),
-            ("done in the moment of the kill", &done, said(P::Ok, ""), Some(TimedOut), quiet, TimedOut, ""),
-            ("plugin done", &done, said(P::Ok, "2 epochs"), None, cuda, Ok, "2 epochs"),
-            ("plugin ok, then crash", &segv, said(P::Ok, ""), None, quiet, Failed, "the program said `ok`, then was ended by SIGSEGV"),
-            ("plugin ok, then code 1", &one, said(P::Ok, ""), None, quiet, Failed, "the program said `ok`, then ended with exit code 1"),
-            ("plugin silent", &done, Said::Nothing, None, quiet, Failed, "the program ended with exit code 0 without saying an outcome"),
-            ("plugin ran out", &one, said(P::OutOfMemory, "batch 512"), None, quiet, OutOfMemory, "batch 512"),
-            ("plugin calls it a failure", &one, said(P::Failed, "CUDA out of memory"), None, quiet, OutOfMemory, "CUDA out of memory"),
-            ("the log calls it out of memory", &one, said(P::Failed, "training failed"), None, cuda, OutOfMemory, "torch.OutOfMemoryError: CUDA out of memory. Tried"),
-            ("plugin failed", &one, said(P::Failed, "no photos"), None, quiet, Failed, "no photos"),
-            ("plugin failed with exit code 0", &done, said(P::Failed, ""), None, quiet, Failed, "the program said that it failed"),
-            ("never started", &unborn, Said::Nothing, None, &[], Failed, "`pyton` is not on the PATH"),
+            ("command done", &done, Said::Command, None, quiet, Ok, None),
+            ("command that recovered", &done, Said::Command, None, cuda, Ok, None),
+            ("command failed", &one, Said::Command, None, quiet, Failed, exited(code(1), Some("ValueError: no"))),
+            ("silent command", &one, Said::Command, None, &[], Failed, exited(code(1), None)),
+            ("command crashed", &segv, Said::Command, None, &[], Failed, exited(segv_end(), None)),
+            ("command ran out", &one, Said::Command, None, cuda, OutOfMemory, ran_out(Memory::Gpu, lines)),
+            ("kernel killed it", &oom, Said::Command, None, quiet, OutOfMemory, Some(Cause::KilledForMemory)),
+            ("somebody killed it", &kill, Said::Command, None, &[], Failed, exited(ProcessEnd::Signal { name: "SIGKILL".into() }, None)),
+            ("timed out", &term, Said::Command, Some(TimedOut), cuda, TimedOut, None),
+            ("timed out, exits politely", &done, Said::Command, Some(TimedOut), quiet, TimedOut, None),
+            ("cancelled", &kill, said(P::Failed, "stopped"), Some(Cancelled), quiet, Cancelled, None),
+            ("done in the moment of the kill", &done, said(P::Ok, ""), Some(TimedOut), quiet, TimedOut, None),
+            ("plugin done", &done, said(P::Ok, "2 epochs"), None, cuda, Ok, text("2 epochs")),
+            ("plugin ok, then crash", &segv, said(P::Ok, ""), None, quiet, Failed, Some(Cause::SaidOk { end: segv_end() })),
+            ("plugin ok, then code 1", &one, said(P::Ok, ""), None, quiet, Failed, Some(Cause::SaidOk { end: code(1) })),
+            ("plugin silent", &done, Said::Nothing, None, quiet, Failed, Some(Cause::SaidNothing { end: code(0) })),
+            ("plugin ran out", &one, said(P::OutOfMemory, "batch 512"), None, quiet, OutOfMemory, ran_out(Memory::Host, "batch 512")),
+            ("plugin calls it a failure", &one, said(P::Failed, "CUDA out of memory"), None, quiet, OutOfMemory, ran_out(Memory::Gpu, "CUDA out of memory")),
+            ("the log calls it out of memory", &one, said(P::Failed, "training failed"), None, cuda, OutOfMemory, ran_out(Memory::Gpu, lines)),
+            ("plugin failed", &one, said(P::Failed, "no photos"), None, quiet, Failed, text("no photos")),
+            ("plugin failed with exit code 0", &done, said(P::Failed, ""), None, quiet, Failed, Some(Cause::SaidFailed)),
+            ("never started", &unborn, Said::Nothing, None, &[], Failed, Some(Cause::NotStarted { error: Some("`pyton` is not on the PATH".into()) })),
         ];
-        for (name, exit, said, killed, log, outcome, message) in table {
+        let ended = |exit, said| Ended { exit, said, killed: None, refused: None, log_tail: &[], on_gpus: false };
+        for (name, exit, said, killed, log, outcome, cause) in table {
             let log_tail: Vec<String> = log.iter().map(|l| (*l).to_owned()).collect();
-            let got = conclude(&Ended { exit, said, killed: *killed, refused: None, log_tail: &log_tail });
-            assert_eq!(got, (*outcome, (!message.is_empty()).then(|| (*message).to_owned())), "{name}");
+            let got = conclude(&Ended { killed: *killed, log_tail: &log_tail, ..ended(exit, said) });
+            assert_eq!(got, (*outcome, cause.clone()), "{name}");
         }
-        let refused =
-            Ended { exit: &done, said: &Said::Nothing, killed: Some(Failed), refused: Some("version"), log_tail: &[] };
-        assert_eq!(conclude(&refused), (Failed, Some("version".into())));
+        let refusal = Refusal::NoHello { protocol: 1 };
+        let refused = Ended { killed: Some(Failed), refused: Some(&refusal), ..ended(&done, &Said::Nothing) };
+        assert_eq!(conclude(&refused), (Failed, Some(Cause::Refused { refusal: refusal.clone() })));
+        // Where the words do not tell whose memory it was, the placement does.
+        for (on_gpus, words, memory) in [
+            (true, "batch 512", Memory::Gpu),
+            (true, "std::bad_alloc", Memory::Host),
+            (false, "CUDA out of memory", Memory::Gpu),
+        ] {
+            let said = &said(P::OutOfMemory, words);
+            let ended = Ended { exit: &one, said, killed: None, refused: None, log_tail: &[], on_gpus };
+            assert_eq!(conclude(&ended), (OutOfMemory, ran_out(memory, words)));
+        }
     }
 }

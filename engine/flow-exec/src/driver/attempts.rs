@@ -7,6 +7,7 @@ use flow_core::{
     AttemptId, Body, CorunWindow, GroupId, Instance, InstanceId, Outcome, RunEvent, Span,
     learn::History,
     measure::Company,
+    reason::{Cause, ClosedBy, Refusal},
     sched::{Event, Placement},
 };
 use flow_protocol::Exit;
@@ -21,7 +22,7 @@ use super::{
     fill::{Fill, Filled, Prepared},
     finish::Seen,
     outbox::Outbox,
-    outcomes::{CANCELLED, Outcomes, word},
+    outcomes::Outcomes,
     running::Running,
     told::{Listener, News},
 };
@@ -44,7 +45,7 @@ struct Window {
     closed: Option<f64>,
     /// The member that closed it.
     closer: Option<AttemptId>,
-    closed_by: Option<String>,
+    closed_by: Option<ClosedBy>,
 }
 
 /// The attempts of a run.
@@ -153,11 +154,11 @@ impl<X: Executor> Attempts<X> {
             match (prepared, held.killed) {
                 (_, Some(outcome)) => {
                     // It was to be ended before it began.
-                    outcomes.unstarted(attempt, outcome, CANCELLED.to_owned());
+                    outcomes.unstarted(attempt, outcome, Some(Cause::RunCancelled));
                     out.tell(Event::Exited { attempt, outcome, spoiled: false });
                 }
                 (Ok(prepared), None) => ready.push(self.prepared(attempt, held, *prepared, outcomes, history, out)),
-                (Err(reason), None) => not_started(held.instance, attempt, reason, outcomes, out),
+                (Err(cause), None) => not_started(held.instance, attempt, cause, outcomes, out),
             }
         }
         let mut builtins = Vec::new();
@@ -217,7 +218,7 @@ impl<X: Executor> Attempts<X> {
             instance: id,
             attempt,
             folder: format!("runs/{}/attempts/{}", self.context.run, attempt.0),
-            reason: outcomes.decided(id).map(|decided| decided.reason.clone()).unwrap_or_default(),
+            why: outcomes.decided(id).map(|decided| decided.why.clone()).unwrap_or_default(),
             gpus: circumstances.gpus.clone(),
             cpus: placement.cpus,
         });
@@ -291,7 +292,7 @@ impl<X: Executor> Attempts<X> {
     ) {
         if let Some(running) = self.running.remove(&attempt) {
             self.company.leave(attempt, clock::unix_seconds(), None);
-            not_started(running.instance, attempt, reason, outcomes, out);
+            not_started(running.instance, attempt, Cause::NotStarted { error: Some(reason) }, outcomes, out);
         }
     }
 
@@ -331,7 +332,7 @@ impl<X: Executor> Attempts<X> {
         let (gpus, gpu_cost) = cards.untrack(attempt);
         let gpu_ids: Vec<usize> = cards_of(&running.placement).collect();
         // The scheduler is to know of a lost card before it hears of the end.
-        let lost = if exit.code == Some(0) { None } else { cards.lost(&gpu_ids) };
+        let lost = if exit.code == Some(0) { None } else { cards.lost(&gpu_ids).cloned() };
         self.hold(attempt, &running, out);
         Some(Collect {
             attempt,
@@ -356,13 +357,12 @@ impl<X: Executor> Attempts<X> {
         if let Some(window) = group.and_then(|group| self.windows.get_mut(&group))
             && window.closer == Some(collected.attempt)
         {
-            let how = word(collected.result.outcome).replace('_', " ");
-            window.closed_by = Some(format!("{label}: {how}"));
+            window.closed_by = Some(ClosedBy { label, outcome: collected.result.outcome });
         }
     }
 
     /// What closed the window of an instance's group, where it was not the first member's ordinary end.
-    pub(super) fn closed_by(&self, instance: InstanceId) -> Option<String> {
+    pub(super) fn closed_by(&self, instance: InstanceId) -> Option<ClosedBy> {
         let group = self.instance(instance).corun.as_ref()?.group;
         self.windows.get(&group)?.closed_by.clone()
     }
@@ -400,8 +400,8 @@ impl<X: Executor> Attempts<X> {
     /// A program that cannot be told something that it waits for would wait for ever.
     fn heard(&mut self, attempt: AttemptId, told: io::Result<()>) {
         if let (Err(e), Some(running)) = (told, self.running.get_mut(&attempt)) {
-            let why = format!("it cannot be told to go on or to end in {}: {e}", running.folder.path().display());
-            running.listener.refused = Some(why);
+            let folder = running.folder.path().display().to_string();
+            running.listener.refused = Some(Refusal::NotReached { folder, error: e.to_string() });
             self.kill(attempt, Span(0), Outcome::Failed);
         }
     }
@@ -473,10 +473,11 @@ fn ready(attempt: AttemptId, out: &mut Outbox) {
     out.tell(Event::Ready { attempt });
 }
 
-fn not_started(instance: InstanceId, attempt: AttemptId, reason: String, outcomes: &mut Outcomes, out: &mut Outbox) {
-    out.say(RunEvent::Ended { instance, attempt, outcome: Outcome::Failed, message: Some(reason.clone()) });
-    outcomes.unstarted(attempt, Outcome::Failed, reason.clone());
-    out.tell(Event::SpawnFailed { attempt, reason });
+fn not_started(instance: InstanceId, attempt: AttemptId, cause: Cause, outcomes: &mut Outcomes, out: &mut Outbox) {
+    let (outcome, cause) = (Outcome::Failed, Some(cause));
+    outcomes.unstarted(attempt, outcome, cause.clone());
+    out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled: Vec::new() });
+    out.tell(Event::SpawnFailed { attempt });
 }
 
 fn cards_of(placement: &Placement) -> impl Iterator<Item = usize> {

@@ -156,8 +156,8 @@ impl Cards {
         news
     }
 
-    /// Looks at once: an attempt failed, and a lost card may be why. Returns the first of these that is lost, in words.
-    pub(super) fn lost(&mut self, cards: &[usize]) -> Option<String> {
+    /// Looks at once: an attempt failed, and a lost card may be why. Returns the first of these that is lost.
+    pub(super) fn lost(&mut self, cards: &[usize]) -> Option<&GpuFacts> {
         let sampler = self.sampler.as_ref()?;
         let dead =
             |standing: &[Standing]| cards.iter().copied().find(|card| standing.get(*card).is_some_and(|s| !s.alive));
@@ -166,7 +166,7 @@ impl Cards {
             sampler.look_now(cards);
             self.standing = sampler.standing();
         }
-        Some(format!("{} was lost", self.name(dead(&self.standing)?)))
+        self.facts.get(dead(&self.standing)?)
     }
 
     /// Who else is on a GPU, in words; nothing if nobody is.

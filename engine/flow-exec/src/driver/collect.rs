@@ -3,7 +3,11 @@
 
 use std::{collections::BTreeMap, fs};
 
-use flow_core::{AttemptId, Body, CorunWindow, Digest, InstanceId, Outcome, StepResult, measure::Companion};
+use flow_core::{
+    AttemptId, Body, CorunWindow, Digest, GpuFacts, InstanceId, Outcome, StepResult,
+    measure::Companion,
+    reason::{Cause, Spoiled},
+};
 use flow_protocol::Exit;
 
 use super::{
@@ -14,7 +18,7 @@ use super::{
     session::plugin_of,
     told::News,
 };
-use crate::clock;
+use crate::{attempt::Said, clock};
 
 /// An attempt whose program and all that it started is gone.
 pub(super) struct Collect {
@@ -25,8 +29,8 @@ pub(super) struct Collect {
     pub(super) window: Option<CorunWindow>,
     /// Who ran beside it.
     pub(super) company: BTreeMap<AttemptId, Companion>,
-    /// Which of its GPUs was lost under it, in words.
-    pub(super) lost: Option<String>,
+    /// Which of its GPUs was lost under it.
+    pub(super) lost: Option<GpuFacts>,
     pub(super) seen: Seen,
 }
 
@@ -52,7 +56,7 @@ pub(super) struct Collected {
 
 /// Runs a built-in and collects what it made.
 pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
-    let Builtin { attempt, running, fingerprint } = builtin;
+    let Builtin { attempt, mut running, fingerprint } = builtin;
     let (expansion, id) = (&context.session.expansion, running.instance);
     let began = clock::unix_seconds();
     let place = expansion.instances[id.index()].outputs.first().map_or("out", |output| &output.path);
@@ -70,8 +74,9 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
         max_rss: 0,
         oom_killed: false,
         swept: 0,
-        spawn_error: done.as_ref().err().cloned(),
+        spawn_error: None,
     };
+    running.listener.said = Said::Builtin(done.as_ref().map(drop).map_err(String::clone));
     let ended = Collect {
         attempt,
         running,
@@ -86,7 +91,7 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
     if let Ok(output) = done {
         let result = &mut collected.result;
         result.metrics.extend(output.metrics);
-        result.message = result.message.take().or(output.message);
+        result.cause = result.cause.take().or(output.cause);
     }
     collected
 }
@@ -125,13 +130,13 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
         notices.push(format!("what it used cannot be written to {}: {e}", running.folder.path().display()));
     }
     if let Some(lost) = lost.filter(|_| result.outcome == Outcome::Failed) {
-        let how = result.message.map(|message| format!(" ({message})")).unwrap_or_default();
-        result.message = Some(format!("{lost} while it ran{how}"));
+        let because = result.cause.map(Box::new);
+        result.cause = Some(Cause::GpuLost { gpu: lost.index, model: lost.name, because });
     }
     forget_set_up(context, id, &exit, &mut result);
     result.spoiled.extend(changed(context, &running));
-    result.message = result.message.map(|message| context.secrets.hide(message));
-    result.spoiled.iter_mut().for_each(|why| *why = context.secrets.hide(std::mem::take(why)));
+    context.secrets.hide_in(&mut result.cause);
+    context.secrets.hide_in(&mut result.spoiled);
     if result.outcome == Outcome::Ok {
         notices.extend(running.listener.told.remarks());
         if exit.swept > 0 {
@@ -146,8 +151,8 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
     Collected { attempt, instance: id, running, company, news, notices, result }
 }
 
-/// What it read in place and what was changed under it, in words. What was copied into its folder could not change.
-fn changed(context: &RunContext, running: &Running) -> Vec<String> {
+/// What it read in place and what was changed under it. What was copied into its folder could not change.
+fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
     let session = &context.session;
     let mut why = Vec::new();
     for input in session.expansion.instances[running.instance.index()].inputs.iter() {
@@ -155,14 +160,15 @@ fn changed(context: &RunContext, running: &Running) -> Vec<String> {
         let in_place = input.in_place || path.is_dir();
         if let Some(changed) = context.inputs.changed(&path, input.by_listing).filter(|_| in_place) {
             let near = changed.strip_prefix(&session.workspace.folder).unwrap_or(&changed);
-            why.push(format!("`{}` changed while it ran", near.display()));
+            why.push(Spoiled::InputChanged { path: near.display().to_string() });
         }
     }
     for (place, artifact) in &running.linked {
+        let path = place.clone();
         match context.objects.verify_untouched(artifact) {
             Ok(None) => {}
-            Ok(Some(damage)) => why.push(format!("`{place}` is only to be read, and {damage}")),
-            Err(error) => why.push(format!("whether `{place}` is as it was cannot be told: {error}")),
+            Ok(Some(damage)) => why.push(Spoiled::ArtifactChanged { path, damage }),
+            Err(error) => why.push(Spoiled::ArtifactUnseen { path, error: error.to_string() }),
         }
     }
     why
@@ -180,7 +186,7 @@ fn forget_set_up(context: &RunContext, instance: InstanceId, exit: &Exit, result
     let Some(plugin) = plugin.filter(|plugin| !plugin.manifest.setup.is_empty()) else { return };
     let record = context.store.dir().plugin(plugin.name());
     if fs::remove_file(&record).is_ok() || !record.exists() {
-        let how = result.message.take().unwrap_or_default();
-        result.message = Some(format!("{how}; the next run sets {} up again", plugin.name()));
+        let because = result.cause.take().map(Box::new);
+        result.cause = Some(Cause::SetUpAgain { plugin: plugin.name().to_owned(), because });
     }
 }

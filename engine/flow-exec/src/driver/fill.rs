@@ -1,6 +1,12 @@
 //! The job before a start: the folders of a unit's attempts, with all that their programs will find there. Starts nothing.
 
-use flow_core::{AttemptId, Body, Circumstances, InstanceId, Render, Resolved, sched::Placement};
+use std::{io, path::Path};
+
+use flow_core::{
+    AttemptId, Body, Circumstances, InstanceId, Render, ResolveError, Resolved,
+    reason::{Cause, Filling},
+    sched::Placement,
+};
 
 use super::{context::RunContext, finish, start, told::Listener};
 use crate::{attempt::Folder, clock};
@@ -12,10 +18,10 @@ pub(super) struct Fill {
     pub(super) placement: Placement,
 }
 
-/// What has come of it; a sentence where it cannot be started.
+/// What has come of it, or why it cannot be started.
 pub(super) struct Filled {
     pub(super) attempt: AttemptId,
-    pub(super) prepared: Result<Box<Prepared>, String>,
+    pub(super) prepared: Result<Box<Prepared>, Cause>,
 }
 
 /// An attempt whose folder is filled.
@@ -42,12 +48,15 @@ pub(super) fn fill(context: &RunContext, unit: Vec<Fill>) -> Vec<Filled> {
     all
 }
 
-fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, String> {
+fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let (session, placement) = (&context.session, &fill.placement);
     let expansion = &session.expansion;
     let instance = &expansion.instances[fill.instance.index()];
-    let resolved = expansion.resolve(instance.id, &context.known, Render::Paths).map_err(|error| error.message)?;
-    let folder = Folder::create(context.run_dir.attempt(fill.attempt)).map_err(|e| format!("its folder: {e}"))?;
+    let unresolved = |error: ResolveError| Cause::Unresolved { error: error.message };
+    let resolved = expansion.resolve(instance.id, &context.known, Render::Paths).map_err(unresolved)?;
+    let not_made = |path: &Path, e: io::Error| Cause::NotFilled { what: start::not_made(path, &e) };
+    let own = context.run_dir.attempt(fill.attempt);
+    let folder = Folder::create(own.clone()).map_err(|e| not_made(&own, e))?;
     let members = instance.corun.as_ref().map(|c| expansion.groups[c.group.0 as usize].members.len() as u32);
     let launch = start::fill(&start::Start {
         session,
@@ -60,11 +69,13 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, String> {
         members,
         exe: &context.exe,
         environment: &context.environment,
-    })?;
+    })
+    .map_err(|what| Cause::NotFilled { what })?;
     // After the copies are made: what is as it was when it was hashed is what was copied.
     for input in instance.inputs.iter() {
         if let Some(changed) = context.inputs.changed(&session.path(&input.path), input.by_listing) {
-            return Err(format!("`{}` changed while the run was going on; run again", changed.display()));
+            let path = changed.display().to_string();
+            return Err(Cause::NotFilled { what: Filling::InputChanged { path } });
         }
     }
     let process = !matches!(resolved.body, Body::Builtin { .. });
@@ -74,7 +85,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, String> {
     let mut listener = Listener::new(&folder, plugin, metrics);
     listener.hide(&context.secrets);
     if piped {
-        listener.hear_through_pipe(&folder).map_err(|e| format!("its folder: {e}"))?;
+        listener.hear_through_pipe(&folder).map_err(|e| not_made(folder.path(), e))?;
     }
     let circumstances = finish::circumstances(&expansion.machine, instance, placement);
     Ok(Prepared { launch, folder, resolved, listener, circumstances, began: 0.0, piped })

@@ -5,10 +5,11 @@ use std::{collections::BTreeMap, path::Path};
 use flow_core::{
     Body, Circumstances, CorunWindow, Digest, Instance, Machine, Outcome, Resolved, RunId, StepResult, Stranger,
     measure::{GpuSamples, HostSamples, gather},
+    reason::{Cause, Spoiled, Texts},
     sched::Placement,
 };
 use flow_protocol::Exit;
-use flow_store::Objects;
+use flow_store::{Objects, StoreError};
 use serde_json::Value;
 
 use super::told::Listener;
@@ -54,46 +55,43 @@ pub(crate) struct Seen {
 pub(crate) fn finish(end: End<'_>, seen: &Seen) -> StepResult {
     let End { instance, exit, listener, .. } = end;
     let tail = if exit.code == Some(0) { Vec::new() } else { end.folder.log_tail(LOG_TAIL).unwrap_or_default() };
-    let (mut outcome, mut message) = conclude(&Ended {
+    let (mut outcome, mut cause) = conclude(&Ended {
         exit,
         said: &listener.said,
         killed: end.killed,
-        refused: listener.refused.as_deref(),
+        refused: listener.refused.as_ref(),
         log_tail: &tail,
+        on_gpus: !end.circumstances.gpus.is_empty(),
     });
-    if outcome == Outcome::TimedOut && message.is_none() {
-        let limit = instance.timeout.map_or(0.0, flow_core::Span::as_secs_f64);
-        message = Some(format!("it ran longer than its timeout of {limit} s"));
+    if outcome == Outcome::TimedOut && cause.is_none() {
+        cause = Some(Cause::TimedOut { limit: instance.timeout.unwrap_or_default() });
     }
     if outcome == Outcome::Failed {
         let work = end.folder.work();
         let inside = format!("{}/", work.display());
-        message = message.map(|message| message.replace(&inside, ""));
+        cause.texts(&mut |text| *text = text.replace(&inside, ""));
         if let Some(path) = unlisted(&tail, &work, end.beside) {
-            let how = message.unwrap_or_else(|| "failed".to_owned());
-            message = Some(format!(
-                "{how}; `{path}` lies beside the workflow and not in the step's work folder: list it in `inputs:`"
-            ));
+            cause = Some(Cause::NotListed { path, because: cause.map(Box::new) });
         }
     }
     let mut outputs = indexmap::IndexMap::new();
     if outcome == Outcome::Ok {
-        if let Err(why) = listener.read_file(&end.folder.work()) {
-            (outcome, message) = (Outcome::Failed, Some(why));
+        if let Err(problem) = listener.read_file(&end.folder.work()) {
+            (outcome, cause) = (Outcome::Failed, Some(Cause::NoMetrics { problem }));
         }
         let work = end.folder.work();
         for output in instance.outputs.iter() {
             let path = work.join(&output.path);
             if !path.exists() && outcome == Outcome::Ok {
-                let why = format!("it ended without writing its output `{}` to `{}`", output.name, output.path);
-                (outcome, message) = (Outcome::Failed, Some(why));
+                let (output, path) = (output.name.clone(), output.path.clone());
+                (outcome, cause) = (Outcome::Failed, Some(Cause::NoOutput { output, path }));
             }
             if outcome != Outcome::Ok {
                 break;
             }
             match end.objects.ingest(&path, &work) {
                 Ok(artifact) => drop(outputs.insert(output.name.clone(), artifact)),
-                Err(error) => (outcome, message) = (Outcome::Failed, Some(error.to_string())),
+                Err(error) => (outcome, cause) = (Outcome::Failed, Some(not_kept(&error))),
             }
         }
     }
@@ -120,7 +118,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Seen) -> StepResult {
     };
     let series = series.unwrap_or_else(|error| {
         if outcome != Outcome::Failed {
-            (outcome, message) = (Outcome::Failed, Some(error.to_string()));
+            (outcome, cause) = (Outcome::Failed, Some(not_kept(&error)));
         }
         None
     });
@@ -133,7 +131,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Seen) -> StepResult {
         axes: (*instance.axes).clone(),
         repetition: instance.repetition,
         outcome,
-        message,
+        cause,
         spoiled,
         run: end.run.clone(),
         started_at: (exit.started_at * 1e3) as u64,
@@ -146,6 +144,10 @@ pub(crate) fn finish(end: End<'_>, seen: &Seen) -> StepResult {
         series,
         accepted: None,
     }
+}
+
+fn not_kept(error: &StoreError) -> Cause {
+    Cause::NotKept { error: error.to_string() }
 }
 
 /// What is known of the circumstances before the start.
@@ -170,18 +172,14 @@ pub(crate) fn circumstances(machine: &Machine, instance: &Instance, placement: &
 }
 
 /// Why a measurement is not to be trusted: others computed on its GPUs meanwhile, or nobody could see what went on there.
-fn spoiled(machine: &Machine, instance: &Instance, strangers: &[Stranger], holes: &[(String, f64)]) -> Vec<String> {
+fn spoiled(machine: &Machine, instance: &Instance, strangers: &[Stranger], holes: &[(String, f64)]) -> Vec<Spoiled> {
     if !instance.measured {
         return Vec::new();
     }
     let gpu =
         |uuid: &str| machine.gpus.iter().find(|gpu| gpu.uuid == uuid).map_or(uuid.to_owned(), |g| g.index.to_string());
-    let stranger = |s: &Stranger| {
-        format!("process {} ({}) of somebody else computed on GPU {} meanwhile", s.pid, s.name, gpu(&s.gpu))
-    };
-    let hole = |(uuid, seconds): &(String, f64)| {
-        format!("GPU {} did not answer for {seconds:.0} s meanwhile: what it did then is not known", gpu(uuid))
-    };
+    let stranger = |s: &Stranger| Spoiled::Stranger { pid: s.pid, name: s.name.clone(), gpu: gpu(&s.gpu) };
+    let hole = |(uuid, seconds): &(String, f64)| Spoiled::GpuSilent { gpu: gpu(uuid), seconds: seconds.round() as u32 };
     strangers.iter().map(stranger).chain(holes.iter().map(hole)).collect()
 }
 

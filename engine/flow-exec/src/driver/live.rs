@@ -15,6 +15,7 @@ use std::{
 use flow_core::{
     AttemptId, InstanceId, JournalLine, Outcome, RunEvent, Span, Time,
     learn::History,
+    reason::Cause,
     sched::{Action, Capacity, Event, Placement, Scheduler},
 };
 use flow_store::{End, Journal, Status};
@@ -126,8 +127,8 @@ impl<'a, X: Executor> Live<'a, X> {
     }
 
     /// Settled before anything ran: told to tables, not to the scheduler, which knows it from the task.
-    pub(super) fn settle_before(&mut self, instance: InstanceId, outcome: Outcome, reason: &str) {
-        self.outcomes.settle_as(instance, outcome, reason.to_owned(), &mut self.out);
+    pub(super) fn settle_before(&mut self, instance: InstanceId, outcome: Outcome, cause: Cause) {
+        self.outcomes.settle_as(instance, outcome, Some(cause), &mut self.out);
     }
 
     /// Runs until everything is settled.
@@ -305,11 +306,8 @@ impl<'a, X: Executor> Live<'a, X> {
         let out = &mut self.out;
         attempts::tell(attempt, instance, news, &running.listener, out);
         notices.into_iter().for_each(|text| out.notice(Some(instance), text));
-        let (outcome, message) = (result.outcome, result.message.clone());
-        out.say(RunEvent::Ended { instance, attempt, outcome, message });
-        for text in &result.spoiled {
-            out.notice(Some(instance), text.clone());
-        }
+        let (outcome, cause, spoiled) = (result.outcome, result.cause.clone(), result.spoiled.clone());
+        out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled });
         if outcome == Outcome::Ok {
             // Its outputs are in the store; a failed one keeps its work folder for whoever looks for the reason.
             self.leftovers.add(running.folder.work());
@@ -362,12 +360,7 @@ impl<'a, X: Executor> Live<'a, X> {
     fn interrupt(&mut self, end: End) {
         let again = std::mem::replace(&mut self.interrupted, true);
         let grace = if again || end == End::Now { Span(0) } else { GRACE };
-        let text = if grace.0 > 0 {
-            format!("interrupted: running steps have {} s to end; once more kills them", GRACE.as_secs_f64())
-        } else {
-            format!("interrupted{}: running steps are killed", if again { " again" } else { "" })
-        };
-        self.out.notice(None, text);
+        self.out.say(RunEvent::Interrupted { grace: Some(grace).filter(|grace| grace.0 > 0), again });
         self.out.tell(Event::Cancel { grace });
     }
 

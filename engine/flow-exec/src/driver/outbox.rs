@@ -25,9 +25,7 @@ impl Outbox {
 
     /// Tells people, now and in the journal.
     pub(super) fn say(&mut self, mut event: RunEvent) {
-        if let RunEvent::Notice { text, .. } | RunEvent::Ended { message: Some(text), .. } = &mut event {
-            *text = self.secrets.hide(std::mem::take(text));
-        }
+        self.secrets.hide_in(&mut event);
         self.lines.push(JournalLine { at: clock::unix_millis(), event });
     }
 

@@ -7,12 +7,13 @@ use std::{
 };
 
 use flow_core::{
-    AttemptId, CorunGpus, Digest, GpuSharing, InstanceId, Outcome, RunEvent, Settled, StepResult,
+    AttemptId, CorunGpus, Digest, GpuSharing, InstanceId, Outcome, Repeat, RunEvent, Settled, StepResult,
     fingerprint::Parts,
     learn::{self, History},
     plan::{Decision, decide, standing_for, unfit, without_attempt},
+    reason::{Cause, ClosedBy},
     sched::{Answer, Event},
-    why::sentence,
+    why::Why,
 };
 use flow_store::{Results, StoreError};
 
@@ -23,7 +24,7 @@ use crate::{ExecError, clock};
 pub(super) struct Decided {
     pub(super) fingerprint: Digest,
     parts: Parts,
-    pub(super) reason: String,
+    pub(super) why: Why,
 }
 
 /// An attempt that has ended, and of which the scheduler has not said yet what becomes of it.
@@ -31,7 +32,7 @@ enum Ended {
     /// With this result.
     As(Box<StepResult>),
     /// It was never started.
-    Unstarted(Outcome, String),
+    Unstarted(Outcome, Option<Cause>),
 }
 
 /// Instances on their way to being settled.
@@ -158,12 +159,12 @@ impl Outcomes {
                 Answer::Hit(outcome)
             }
             Decision::Run { fingerprint, parts, reasons } => {
-                self.decided.insert(instance, Decided { fingerprint, parts, reason: sentence(&reasons) });
+                self.decided.insert(instance, Decided { fingerprint, parts, why: Why::of(&reasons) });
                 Answer::Miss
             }
-            Decision::Refused { outcome, reason } => {
+            Decision::Refused { outcome, cause } => {
                 self.refused.insert(instance);
-                self.settle_as(instance, outcome, reason, out);
+                self.settle_as(instance, outcome, Some(cause), out);
                 Answer::Refused(outcome)
             }
         }
@@ -175,8 +176,8 @@ impl Outcomes {
     }
 
     /// An attempt was never started.
-    pub(super) fn unstarted(&mut self, attempt: AttemptId, outcome: Outcome, reason: String) {
-        self.ended.insert(attempt, Ended::Unstarted(outcome, reason));
+    pub(super) fn unstarted(&mut self, attempt: AttemptId, outcome: Outcome, cause: Option<Cause>) {
+        self.ended.insert(attempt, Ended::Unstarted(outcome, cause));
     }
 
     fn results(&self) -> impl Iterator<Item = &StepResult> {
@@ -201,7 +202,7 @@ impl Outcomes {
         &mut self,
         instance: InstanceId,
         attempt: AttemptId,
-        closed_by: Option<String>,
+        closed_by: Option<ClosedBy>,
         history: &mut History<'_>,
         recorder: &mut Recorder,
         out: &mut Outbox,
@@ -211,8 +212,8 @@ impl Outcomes {
         recorder.record(instance);
         let mut result = match self.ended.remove(&attempt) {
             Some(Ended::As(result)) => result,
-            Some(Ended::Unstarted(outcome, reason)) => {
-                self.settle_as(instance, outcome, reason, out);
+            Some(Ended::Unstarted(outcome, cause)) => {
+                self.settle_as(instance, outcome, cause, out);
                 return Ok(());
             }
             None => return Err(ExecError::Fault(format!("attempt {} is to be recorded and never ended", attempt.0))),
@@ -247,11 +248,9 @@ impl Outcomes {
             }
             recorder.batch.observe(&result);
             let blame = || self.blame_in_group(instance).filter(|_| result.outcome == Outcome::Cancelled);
-            let reason = result.message.clone().or_else(blame);
-            let reason = reason.unwrap_or_else(|| word(result.outcome).replace('_', " "));
-            let outcome = result.outcome;
+            let (outcome, cause) = (result.outcome, result.cause.clone().or_else(blame));
             self.know(instance, *result);
-            self.settle_as(instance, outcome, reason, out);
+            self.settle_as(instance, outcome, cause, out);
         }
         Ok(())
     }
@@ -290,7 +289,7 @@ impl Outcomes {
     }
 
     /// What ended a member of a group that did nothing wrong itself.
-    fn blame_in_group(&self, instance: InstanceId) -> Option<String> {
+    fn blame_in_group(&self, instance: InstanceId) -> Option<Cause> {
         let expansion = &self.context.session.expansion;
         let corun = expansion.instances[instance.index()].corun.as_ref()?;
         let members =
@@ -300,7 +299,7 @@ impl Outcomes {
             let ended = self.results().find(|result| *result.label == *member.label);
             self.context.known.result(member.id).or(ended).is_some_and(failed)
         });
-        failed.next().map(|member| format!("{} of its group did not succeed", member.label))
+        failed.next().map(|member| Cause::MemberFailed { label: member.label.to_string() })
     }
 
     fn know(&mut self, instance: InstanceId, result: StepResult) {
@@ -323,19 +322,15 @@ impl Outcomes {
 
     /// Another attempt follows: what this one left is dropped.
     pub(super) fn discard(&mut self, instance: InstanceId, attempt: AttemptId, out: &mut Outbox) {
-        let text = match self.ended.remove(&attempt) {
+        let because = match self.ended.remove(&attempt) {
             Some(Ended::As(result)) if result.outcome != Outcome::Failed && !result.spoiled.is_empty() => {
-                "its measurement is not to be trusted; it is measured once more".to_owned()
+                Repeat::Spoiled
             }
-            ended => {
-                let message = ended.and_then(|ended| match ended {
-                    Ended::As(result) => result.message,
-                    Ended::Unstarted(_, reason) => Some(reason),
-                });
-                format!("{}; it is tried again", message.unwrap_or_else(|| "it failed".to_owned()))
-            }
+            Some(Ended::As(result)) => Repeat::Failed { cause: result.cause },
+            Some(Ended::Unstarted(_, cause)) => Repeat::Failed { cause },
+            None => Repeat::Failed { cause: None },
         };
-        out.notice(Some(instance), text);
+        out.say(RunEvent::Again { instance, because });
     }
 
     /// Settled without a result in the store.
@@ -350,42 +345,46 @@ impl Outcomes {
             return;
         }
         let label = |id: InstanceId| self.context.session.expansion.instances[id.index()].label.to_string();
-        let reason = match (outcome, because) {
-            (Outcome::Skipped, Some(id)) => format!("{} did not succeed", label(id)),
-            (Outcome::Cancelled, Some(id)) => format!("{} failed, and -k was not given", label(id)),
-            (Outcome::Cancelled, None) => CANCELLED.to_owned(),
-            (Outcome::DoesNotFit, _) => "it asks for more than there is".to_owned(),
-            (Outcome::Failed, _) => "a GPU that it needs was lost".to_owned(),
-            (outcome, _) => word(outcome).replace('_', " "),
+        let cause = match (outcome, because) {
+            (Outcome::Skipped, Some(id)) => Some(Cause::NeedFailed { label: label(id) }),
+            (Outcome::Cancelled, Some(id)) => Some(Cause::FailedElsewhere { label: label(id) }),
+            (Outcome::Cancelled, None) => Some(Cause::RunCancelled),
+            (Outcome::DoesNotFit, _) => Some(Cause::AsksTooMuch),
+            (Outcome::Failed, _) => Some(Cause::GpuGone),
+            (Outcome::Ok | Outcome::OutOfMemory | Outcome::TimedOut | Outcome::Skipped, _) => None,
         };
-        self.settle_as(instance, outcome, reason, out);
+        self.settle_as(instance, outcome, cause, out);
     }
 
     fn count(&mut self, how: &str) {
         *self.counts.entry(how.to_owned()).or_default() += 1;
     }
 
-    /// Settled for this reason; where it has no result it gets one that says so.
-    pub(super) fn settle_as(&mut self, instance: InstanceId, outcome: Outcome, reason: String, out: &mut Outbox) {
+    /// Settled for this reason; where it has no result it gets one that says so. The scheduler is told by who calls, unless it
+    /// knows.
+    pub(super) fn settle_as(
+        &mut self,
+        instance: InstanceId,
+        outcome: Outcome,
+        mut cause: Option<Cause>,
+        out: &mut Outbox,
+    ) {
         let context = Arc::clone(&self.context);
         let expansion = &context.session.expansion;
-        let reason = context.secrets.hide(reason);
+        context.secrets.hide_in(&mut cause);
         self.count(word(outcome));
         let recorded = expansion.instances[instance.index()].record.contains(&outcome);
         self.failed |= !recorded && !matches!(outcome, Outcome::Ok | Outcome::Skipped | Outcome::Cancelled);
         if context.known.result(instance).is_none() {
             let now = clock::unix_millis();
-            self.know(instance, without_attempt(expansion, instance, outcome, &reason, &context.run, now));
+            self.know(instance, without_attempt(expansion, instance, outcome, cause.clone(), &context.run, now));
         }
-        out.say(RunEvent::Settled { instance, outcome, reason });
+        out.say(RunEvent::Settled { instance, outcome, cause });
     }
 }
 
-/// Why something ends that did nothing wrong itself.
-pub(super) const CANCELLED: &str = "the run was cancelled";
-
 /// An outcome as the journal counts it.
-pub(super) fn word(outcome: Outcome) -> &'static str {
+fn word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Ok => "ok",
         Outcome::OutOfMemory => "out_of_memory",

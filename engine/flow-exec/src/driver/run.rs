@@ -169,6 +169,7 @@ pub fn run(
     let rebuilt = store.rebuilt().map(ToString::to_string);
     let notices = ahead.into_iter().chain(rebuilt).chain(strays).map(|text| RunEvent::Notice { instance: None, text });
     beginning.extend(notices.map(|event| JournalLine { at: started_at, event }));
+    beginning.iter_mut().for_each(|line| secrets.hide_in(&mut line.event));
     journal.append(&beginning)?;
     beginning.into_iter().for_each(|line| observe(Update::Event(line)));
 
@@ -239,15 +240,11 @@ fn drive<X: Executor>(
 ) -> Result<Driven, ExecError> {
     let session = &context.session;
     let mut live = Live::new(beginning);
-    // Settled before anything runs: tables and reports show them in words.
+    // Settled before anything runs: tables and reports show them, and the scheduler knows it from the tasks.
     for id in wanted {
-        let instance = &session.expansion.instances[id.index()];
-        let settled = match (&instance.skip, &instance.does_not_fit) {
-            (Some(why), _) => (Outcome::Skipped, why),
-            (None, Some(why)) => (Outcome::DoesNotFit, why),
-            (None, None) => continue,
-        };
-        live.settle_before(*id, settled.0, settled.1);
+        if let Some((outcome, cause)) = session.expansion.instances[id.index()].settled() {
+            live.settle_before(*id, outcome, cause);
+        }
     }
     event_loop()?.block_on(live.run(Event::Submitted(tasks)))?;
 
@@ -338,12 +335,11 @@ fn beginning(
             plan: Planned::from(&item.state),
         }
     });
-    let remarks = expansion
-        .remarks
-        .iter()
-        .chain(&expansion.machine.gpu_troubles)
-        .map(|text| RunEvent::Notice { instance: None, text: text.clone() });
-    std::iter::once(start).chain(instances).chain(remarks).map(|event| JournalLine { at, event }).collect()
+    let remarks = expansion.remarks.iter().map(|remark| RunEvent::Remarked { remark: remark.clone() });
+    let troubles = expansion.machine.gpu_troubles.iter();
+    let troubles = troubles.map(|text| RunEvent::Notice { instance: None, text: text.clone() });
+    let events = std::iter::once(start).chain(instances).chain(remarks).chain(troubles);
+    events.map(|event| JournalLine { at, event }).collect()
 }
 
 fn policy(name: &str, session: &Session) -> Result<Box<dyn Policy>, ExecError> {

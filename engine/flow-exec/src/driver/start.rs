@@ -9,9 +9,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_core::{Artifact, Body, Instance, Machine, Resolved, sched::Placement};
+use flow_core::{Artifact, Body, Instance, Machine, Resolved, reason::Filling, sched::Placement};
 use flow_protocol as protocol;
-use flow_store::{Materialised, Objects};
+use flow_store::{Materialised, Objects, StoreError};
 use walkdir::WalkDir;
 
 use super::Session;
@@ -71,14 +71,15 @@ impl Environment {
 /// Fills the work folder and says what to start.
 ///
 /// # Errors
-/// A sentence: an input is gone, the disk is full, an artifact is damaged.
-pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, String> {
+/// An input is gone, the disk is full, an artifact is damaged.
+pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
     let work = start.folder.work();
     let mut linked = Vec::new();
     for link in &start.resolved.links {
         let to = work.join(&link.path);
         parent(&to)?;
-        match start.objects.materialise(&link.digest, &to).map_err(|e| e.to_string())? {
+        let damaged = |e: StoreError| Filling::Artifact { error: e.to_string() };
+        match start.objects.materialise(&link.digest, &to).map_err(damaged)? {
             Materialised::Copied => {}
             Materialised::Linked(artifact) => linked.push((link.path.clone(), artifact)),
         }
@@ -94,9 +95,10 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, String> {
             continue;
         }
         parent(&to)?;
-        let meta = fs::metadata(&from).map_err(|e| format!("input `{}`: {e}", input.path))?;
-        let done = if meta.is_dir() { symlink(&from, &to) } else { fs::copy(&from, &to).map(|_| ()) };
-        done.map_err(|e| format!("input `{}` cannot be brought to the work folder: {e}", input.path))?;
+        let not_brought = |e: io::Error| Filling::Input { path: input.path.clone(), error: e.to_string() };
+        let is_folder = fs::metadata(&from).map_err(not_brought)?.is_dir();
+        let done = if is_folder { symlink(&from, &to) } else { fs::copy(&from, &to).map(|_| ()) };
+        done.map_err(not_brought)?;
         if start.members.is_some() && !input.by_listing {
             caller = caller.or_else(|| ready_caller(&from));
         }
@@ -121,9 +123,9 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, String> {
         }
         Body::Plugin { plugin, step, with } => {
             let found = start.session.plugins.iter().find(|p| p.name() == plugin);
-            let found: &Plugin = found.ok_or_else(|| format!("plugin {plugin} is gone"))?;
+            let found: &Plugin = found.ok_or_else(|| Filling::NoPlugin { plugin: plugin.clone() })?;
             announces = start.members.is_some();
-            write_request(start, step, with).map_err(|e| format!("request.json cannot be written: {e}"))?;
+            write_request(start, step, with).map_err(|e| not_made(Path::new("request.json"), &e))?;
             found.argv()
         }
         Body::Builtin { .. } => Vec::new(),
@@ -133,22 +135,24 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, String> {
 
 /// An input appears already where it belongs, in the folder of another one, which is the author's own: nothing may be written
 /// there.
-fn appears(work: &Path, place: &str, from: &Path) -> Result<bool, String> {
+fn appears(work: &Path, place: &str, from: &Path) -> Result<bool, Filling> {
     let Some(folder) = Path::new(place).ancestors().skip(1).find(|above| work.join(above).is_symlink()) else {
         return Ok(false);
     };
     match (fs::canonicalize(work.join(place)), fs::canonicalize(from)) {
         (Ok(there), Ok(from)) if there == from => Ok(true),
-        _ => Err(format!(
-            "input `{place}` would be written into the input `{}`: one of them needs another name",
-            folder.display()
-        )),
+        _ => Err(Filling::InputInInput { path: place.to_owned(), folder: folder.display().to_string() }),
     }
 }
 
-fn parent(path: &Path) -> Result<(), String> {
+fn parent(path: &Path) -> Result<(), Filling> {
     let Some(parent) = path.parent() else { return Ok(()) };
-    fs::create_dir_all(parent).map_err(|e| format!("the folder `{}` cannot be made: {e}", parent.display()))
+    fs::create_dir_all(parent).map_err(|e| not_made(parent, &e))
+}
+
+/// A file or a folder of an attempt could not be made.
+pub(crate) fn not_made(path: &Path, error: &io::Error) -> Filling {
+    Filling::Own { path: path.display().to_string(), error: error.to_string() }
 }
 
 /// The file that calls `flow ready`: an input, or one in a folder that is an input. Of a large folder the first files are read.
@@ -288,7 +292,7 @@ mod tests {
         assert_eq!(appears(&work, "data/sub", &data.join("./sub")), Ok(true));
         assert_eq!(appears(&work, "plain/labels.csv", &data.join("labels.csv")), Ok(false));
         let other = appears(&work, "data/labels.csv", &dir.path().join("labels.csv"));
-        assert!(other.unwrap_err().contains("into the input `data`"));
+        assert_eq!(other, Err(Filling::InputInInput { path: "data/labels.csv".into(), folder: "data".into() }));
     }
 
     #[test]

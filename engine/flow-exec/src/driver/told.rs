@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, io, path::Path};
 use flow_core::{
     MetricRow, MetricsFrom, extract,
     measure::{MOST_EPOCHS, Row, Told},
+    reason::{NoMetrics, Refusal},
 };
 use flow_protocol::{Message, Summary};
 
@@ -26,7 +27,7 @@ pub(crate) struct News {
     /// Epochs that ended, with their metrics.
     pub(crate) epochs: Vec<(u32, BTreeMap<String, f64>)>,
     /// It must not go on, and why.
-    pub(crate) refused: Option<String>,
+    pub(crate) refused: Option<Refusal>,
     /// What people should know.
     pub(crate) notices: Vec<String>,
 }
@@ -44,7 +45,7 @@ pub(crate) struct Listener {
     pub(crate) told: Told,
     pub(crate) said: Said,
     pub(crate) facts: BTreeMap<String, String>,
-    pub(crate) refused: Option<String>,
+    pub(crate) refused: Option<Refusal>,
     began: f64,
     /// When the epoch at hand of a plain program began.
     epoch_began: f64,
@@ -143,7 +144,7 @@ impl Listener {
                     self.refuse(refused, news);
                 }
             }
-            Some(Err(e)) => self.refuse(format!("its messages cannot be read: {e}"), news),
+            Some(Err(e)) => self.refuse(Refusal::MessagesUnread { error: e.to_string() }, news),
             None => {}
         }
         match self.log.as_mut().map(Lines::poll) {
@@ -153,7 +154,7 @@ impl Listener {
             }
             Some(Err(e)) => {
                 self.log = None;
-                self.refuse(format!("its log cannot be read: {e}"), news);
+                self.refuse(Refusal::LogUnread { error: e.to_string() }, news);
             }
             Some(Ok(None)) | None => {}
         }
@@ -164,7 +165,7 @@ impl Listener {
     }
 
     /// Nothing more of its messages is read.
-    fn refuse(&mut self, why: String, news: &mut News) {
+    fn refuse(&mut self, why: Refusal, news: &mut News) {
         self.follower = None;
         self.refused = Some(why.clone());
         news.refused = Some(why);
@@ -173,12 +174,12 @@ impl Listener {
     /// Reads the file that holds a plain program's numbers, when it has ended; what it prints is read by then.
     ///
     /// # Errors
-    /// A sentence: the file is not there or not of its form; there are no numbers.
-    pub(crate) fn read_file(&mut self, work: &Path) -> Result<(), String> {
+    /// The file is not there or not of its form; there are no numbers.
+    pub(crate) fn read_file(&mut self, work: &Path) -> Result<(), NoMetrics> {
         let Some(metrics) = self.metrics.clone() else { return Ok(()) };
         if let Some(file) = metrics.file() {
             let text = text::read(&work.join(file), LONGEST_NUMBERS)
-                .map_err(|e| format!("its metrics were expected in `{file}`: {e}"))?;
+                .map_err(|e| NoMetrics::Unread { file: file.to_owned(), error: e.to_string() })?;
             for row in extract(&metrics, &text)? {
                 let row = MetricRow { name: self.secrets.hide(row.name), ..row };
                 self.told.number(plain(row));
@@ -331,7 +332,7 @@ mod tests {
         nix::unistd::mkfifo(&folder.path().join("messages.jsonl"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         let mut listener = Listener::new(&folder, true, None);
         listener.begins(10.0);
-        let refused = Some("its messages cannot be read: it is no regular file, but a pipe".to_owned());
+        let refused = Some(Refusal::MessagesUnread { error: "it is no regular file, but a pipe".to_owned() });
         assert_eq!(listener.listen(11.0).refused, refused);
         assert_eq!((listener.listen(12.0).refused, &listener.refused), (None, &refused));
     }

@@ -6,6 +6,7 @@ mod stream;
 use std::{collections::BTreeSet, fmt, ops::Range, sync::Arc};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use flow_core::reason::Texts;
 
 pub(crate) use stream::Hiding;
 
@@ -105,6 +106,13 @@ impl Secrets {
         }
         out.extend_from_slice(&text.as_bytes()[at..]);
         String::from_utf8_lossy(&out).into_owned()
+    }
+
+    /// The same in every text that something holds.
+    pub(crate) fn hide_in(&self, what: &mut impl Texts) {
+        if !self.values().is_empty() {
+            what.texts(&mut |text| *text = self.hide(std::mem::take(text)));
+        }
     }
 
     /// Whether one stands in a text.

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow_core::{BuiltinInput, Outcome, RunId, Series, StepResult, StepView};
+use flow_core::{
+    BuiltinInput, Outcome, RunId, Series, StepResult, StepView,
+    reason::{Cause, Spoiled},
+};
 use serde::{Deserialize, Serialize};
 
 use super::schedule::{Scheduled, scheduled};
@@ -15,7 +18,7 @@ use crate::table::Table;
 use crate::verdict::{FOREIGN_CPU, Resource, Ruled, TOLERANCE, Together, Verdict, judge};
 
 /// The version of `report.json`.
-pub(crate) const REPORT_FORMAT: u32 = 3;
+pub(crate) const REPORT_FORMAT: u32 = 4;
 
 /// Everything that a report says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,13 +38,13 @@ pub(crate) struct Report {
     /// Sections that have something to show.
     pub(crate) sections: Vec<Section>,
     /// Those that have not: the step and why.
-    pub(crate) left_out: Vec<(String, String)>,
+    pub(crate) left_out: Vec<(String, Cause)>,
     /// The runs that produced the results.
     pub(crate) runs: BTreeSet<RunId>,
     /// Results kept for a changed fingerprint: label and reason.
     pub(crate) accepted: BTreeMap<String, String>,
     /// Results that are not to be trusted: label and reasons.
-    pub(crate) spoiled: BTreeMap<String, Vec<String>>,
+    pub(crate) spoiled: BTreeMap<String, Vec<Spoiled>>,
     /// Results beside which other programs used more than a tenth of the host's CPU: label and share.
     pub(crate) foreign_cpu: BTreeMap<String, f64>,
     /// Results beside which other programs computed on their GPUs: label and names.
@@ -177,7 +180,7 @@ fn section<'a>(
     with: &SectionWith,
     input: &'a BuiltinInput,
     used: &mut Used<'a>,
-    left_out: &mut Vec<(String, String)>,
+    left_out: &mut Vec<(String, Cause)>,
 ) -> Result<Option<Section>, String> {
     let step = |name: &str| input.steps.get(name).ok_or_else(|| format!("there is no step `{name}`"));
     let view = step(&with.table)?;
@@ -258,17 +261,12 @@ fn section<'a>(
 }
 
 /// Why a step has nothing to show.
-fn missing(view: &StepView) -> String {
+fn missing(view: &StepView) -> Cause {
     let ended = view.results.iter().find(|r| r.outcome != Outcome::Ok);
     match (&view.absent, ended) {
         (Some(why), _) => why.clone(),
-        (None, Some(result)) => result.message.clone().unwrap_or_else(|| {
-            serde_json::to_value(result.outcome)
-                .ok()
-                .and_then(|v| v.as_str().map(|s| s.replace('_', " ")))
-                .unwrap_or_default()
-        }),
-        (None, None) => "it has no instances".into(),
+        (None, Some(result)) => result.cause.clone().unwrap_or(Cause::Ended { outcome: result.outcome }),
+        (None, None) => Cause::NoInstances { step: None, because: None },
     }
 }
 

@@ -202,7 +202,7 @@ fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<Line> {
     }
     if let Some((profile, why)) = &setup.profile {
         let text = |lang: &str| {
-            let args = Args::new().with("profile", safe::code(profile)).with("why", words.reason(lang, why));
+            let args = Args::new().with("profile", safe::code(profile)).with("why", words.reasons(lang).profile(why));
             words.text(lang, "setup-profile-value", &args)
         };
         lines.push(line(joined("setup-profile"), join(langs.iter().map(|lang| text(lang)))));
@@ -348,7 +348,7 @@ fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String> {
         out.push(words.text(
             lang,
             "remark-left-out",
-            &Args::new().with("step", safe::code(step)).with("why", words.reason(lang, why)),
+            &Args::new().with("step", safe::code(step)).with("why", words.reasons(lang).cause(why)),
         ));
     }
     // What stands below a table is not said again.
@@ -357,7 +357,7 @@ fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String> {
         notes.into_iter().any(|note| matches!(note, Note::Spoiled { label: l, .. } if l == label))
     };
     for (label, reasons) in report.spoiled.iter().filter(|(label, _)| !said(label)) {
-        let args = Args::new().with("label", safe::code(label)).with("why", words.reasons(lang, reasons));
+        let args = Args::new().with("label", safe::code(label)).with("why", words.reasons(lang).all_spoiled(reasons));
         out.push(words.text(lang, "note-spoiled", &args));
     }
     let share = |v: f64| words.figure(lang, &Format::for_unit("ratio", [v].into_iter()), v);

@@ -1,6 +1,6 @@
 //! Schedules of simulations that a section shows: which instance is meant, told at planning if it is none or several.
 
-use flow_core::{Diagnostic, PlannedStep, StepResult, StepView};
+use flow_core::{Diagnostic, PlannedStep, StepResult, StepView, reason::Cause};
 use serde::{Deserialize, Serialize};
 
 use super::with::ScheduleWith;
@@ -62,7 +62,7 @@ pub(super) fn scheduled<'a>(
     with: &ScheduleWith,
     view: &'a StepView,
     number: usize,
-    left_out: &mut Vec<(String, String)>,
+    left_out: &mut Vec<(String, Cause)>,
 ) -> Result<Option<(Scheduled, &'a StepResult)>, String> {
     let meant = |result: &StepResult| {
         with.at.iter().all(|(axis, value)| result.axes.get(axis).is_some_and(|own| same(own, value)))
@@ -80,7 +80,7 @@ pub(super) fn scheduled<'a>(
         return Err(format!("`schedules`: `where: {}` means `{one}` and `{other}`; choose one", point(with)));
     }
     let Some(json) = files.get(FILE) else {
-        left_out.push((result.label.clone(), result.message.clone().unwrap_or_else(|| "it has no schedule".into())));
+        left_out.push((result.label.clone(), result.cause.clone().unwrap_or(Cause::NoSchedule)));
         return Ok(None);
     };
     let gantt: Gantt = serde_json::from_slice(json)

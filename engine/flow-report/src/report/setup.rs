@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::{BuiltinInput, CorunGpus, StepResult};
+use flow_core::{BuiltinInput, CorunGpus, StepResult, reason::ProfileReason};
 use serde::{Deserialize, Serialize};
 
 use super::with::{ReportWith, SetupWith};
@@ -25,7 +25,7 @@ pub(crate) struct Setup {
     /// Versions of the software.
     pub(crate) versions: Vec<(String, String)>,
     /// Profile in force and why.
-    pub(crate) profile: Option<(String, String)>,
+    pub(crate) profile: Option<(String, ProfileReason)>,
     /// The author's own lines.
     pub(crate) more: Vec<SetupWith>,
 }

@@ -267,7 +267,7 @@ fn refused(refusal: &Refusal, words: &Words, lang: &str) -> String {
         Refusal::Spoiled { label, reasons } => words.text(
             lang,
             "refused-spoiled",
-            &args.with("label", safe::code(label)).with("why", words.reasons(lang, reasons)),
+            &args.with("label", safe::code(label)).with("why", words.reasons(lang).all_spoiled(reasons)),
         ),
     }
 }

@@ -1,7 +1,7 @@
 //! From the results of a step to a table: which results share a cell, and what they say together. Derived columns are
 //! `derive`'s.
 
-use flow_core::{BuiltinInput, Outcome, StepResult};
+use flow_core::{BuiltinInput, Outcome, StepResult, reason::Cause};
 use indexmap::IndexMap;
 use serde_json::Value;
 
@@ -22,12 +22,12 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Str
         return Ok(table);
     }
     let Some(first) = results.first() else {
-        table.absent = Some("it has no instances".into());
+        table.absent = Some(Cause::NoInstances { step: None, because: None });
         return Ok(table);
     };
     // A step whose `when` is false for all of its instances has nothing to show: one line says so, not a table of it.
     if results.iter().all(|result| result.outcome == Outcome::Skipped) {
-        table.absent = first.message.clone().or_else(|| view.absent.clone()).or(Some("all are skipped".into()));
+        table.absent = first.cause.clone().or_else(|| view.absent.clone()).or(Some(Cause::AllSkipped));
         return Ok(table);
     }
 

@@ -55,7 +55,7 @@ pub(crate) fn markdown(table: &Table, words: &Words, langs: &[&str]) -> String {
             words.text(
                 lang,
                 "table-absent",
-                &Args::new().with("step", safe::code(&table.from)).with("why", words.reason(lang, why)),
+                &Args::new().with("step", safe::code(&table.from)).with("why", words.reasons(lang).cause(why)),
             )
         });
         return join(texts) + "\n";
@@ -263,7 +263,7 @@ fn worded(note: &Note, words: &Words, lang: &str) -> String {
         Note::Spoiled { label, reasons } => words.text(
             lang,
             "note-spoiled",
-            &args.with("label", safe::code(label)).with("why", words.reasons(lang, reasons)),
+            &args.with("label", safe::code(label)).with("why", words.reasons(lang).all_spoiled(reasons)),
         ),
         Note::Partial { used, of } => {
             words.text(lang, "note-partial", &args.with("used", used.to_string()).with("of", of.to_string()))

@@ -1,6 +1,9 @@
 //! The table as a value. What `table.json` holds, and what a report reads.
 
-use flow_core::Outcome;
+use flow_core::{
+    Outcome,
+    reason::{Cause, Spoiled},
+};
 use serde::{Deserialize, Serialize};
 
 use super::with::{Derived, Text};
@@ -28,7 +31,7 @@ pub struct Table {
     pub notes: Vec<Note>,
     /// Why there is nothing to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub absent: Option<String>,
+    pub absent: Option<Cause>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -164,7 +167,7 @@ pub enum Note {
         /// The instance.
         label: String,
         /// Why.
-        reasons: Vec<String>,
+        reasons: Vec<Spoiled>,
     },
     /// Fewer results than there are instances.
     Partial {

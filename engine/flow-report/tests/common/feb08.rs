@@ -1,5 +1,6 @@
 //! The results of the workflow feb08 as two machines would give them: four GPUs with the published figures, and none.
 
+use flow_core::reason::{Cause, ProfileReason};
 use flow_core::{BuiltinInput, CorunGpus, Outcome, Series, StepResult};
 use serde_json::{Value, json};
 
@@ -120,7 +121,7 @@ pub(crate) fn without_gpus() -> BuiltinInput {
         of.collect()
     };
     let mut absent = view("torch/train", Some("solo"), vec![]);
-    absent.absent = Some("when: machine.gpus >= 4".into());
+    absent.absent = Some(Cause::ConditionFalse { expression: "machine.gpus >= 4".into() });
     let mut alone = view("torch/train", None, make("solo", 1.0));
     if let Some(last) = alone.series.last_mut() {
         *last = Some(series());
@@ -134,7 +135,7 @@ pub(crate) fn without_gpus() -> BuiltinInput {
         ("together", view("torch/train", Some("solo"), make("together", 2.8))),
     ]);
     tables(&mut input);
-    input.profile = Some(("no_gpu".into(), "machine.gpus == 0".into()));
+    input.profile = Some(("no_gpu".into(), ProfileReason::Holds { expression: "machine.gpus == 0".into() }));
     input
 }
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use flow_core::{
     BuiltinInput, BuiltinOutput, Builtins, Circumstances, CorunGpus, CorunWindow, Digest, GpuUsage, Metric, Mode,
     Outcome, RunId, StepResult, StepView, Usage,
+    reason::{Cause, Memory},
 };
 use flow_report::Reports;
 use indexmap::IndexMap;
@@ -28,7 +29,7 @@ pub(crate) fn result(step: &str, axes: &[(&str, Value)], gpus: usize) -> StepRes
         axes: axes.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect::<IndexMap<_, _>>(),
         repetition: None,
         outcome: Outcome::Ok,
-        message: None,
+        cause: None,
         spoiled: vec![],
         run: RunId("20260208-153012-3f2a".into()),
         started_at: 1_770_560_000_000,
@@ -130,6 +131,8 @@ impl With for StepResult {
     }
     fn outcome(mut self, outcome: Outcome) -> Self {
         self.outcome = outcome;
+        let memory = if self.usage.gpus.is_empty() { Memory::Host } else { Memory::Gpu };
+        self.cause = (outcome == Outcome::OutOfMemory).then_some(Cause::OutOfMemory { memory, said: None });
         self
     }
     fn corun(mut self, group: &str, gpus: CorunGpus, members: u32, epochs: u32) -> Self {

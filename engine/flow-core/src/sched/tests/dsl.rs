@@ -180,7 +180,7 @@ impl World {
                         "exit" => Event::Exited { attempt, outcome: how, spoiled },
                         "ready" => Event::Ready { attempt },
                         "sufficed" => Event::Sufficed { attempt },
-                        _ => Event::SpawnFailed { attempt, reason: "no such program".to_owned() },
+                        _ => Event::SpawnFailed { attempt },
                     }
                 })
                 .collect();

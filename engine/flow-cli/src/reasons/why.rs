@@ -1,18 +1,14 @@
-//! Reasons in words, English. The only place that has them; knows nothing of why they hold.
+//! Why something runs, in words.
 
+use flow_core::fingerprint::Kind;
+use flow_core::why::{FileChange, InputChange, Reason, Unfit, Why};
+use flow_core::{Outcome, Span};
 use serde_json::Value;
 
-use super::{FileChange, InputChange, Reason, Unfit};
-use crate::fingerprint::Kind;
-use crate::{Outcome, Span};
-
-/// How many reasons, and how many files of an input, are named one by one.
-const NAMED: usize = 3;
-
-/// All reasons in one line, the first few one by one.
-pub fn sentence(reasons: &[Reason]) -> String {
-    let mut words: Vec<String> = reasons.iter().take(NAMED).map(in_words).collect();
-    match reasons.len().saturating_sub(NAMED) {
+/// All reasons in one line.
+pub(crate) fn why(why: &Why) -> String {
+    let mut words: Vec<String> = why.first.iter().map(reason).collect();
+    match why.more {
         0 => {}
         1 => words.push("1 more reason".to_owned()),
         more => words.push(format!("{more} more reasons")),
@@ -20,9 +16,9 @@ pub fn sentence(reasons: &[Reason]) -> String {
     words.join("; ")
 }
 
-/// One reason in words.
-pub fn in_words(reason: &Reason) -> String {
-    match reason {
+/// One reason.
+pub(crate) fn reason(reason: &Reason) -> String {
+    match &reason.clone().brief() {
         Reason::NeverRan => "its first run".to_owned(),
         Reason::Forced => "forced".to_owned(),
         Reason::NoResult => "its last attempt left no result to reuse".to_owned(),
@@ -47,14 +43,19 @@ pub fn in_words(reason: &Reason) -> String {
         Reason::Seen(_, what) => format!("`{what}` changed"),
         Reason::Many(kind) => format!("its {} changed", plural(*kind)),
         Reason::Format => "this version of flow makes fingerprints in another way".to_owned(),
+        Reason::Said(words) => words.clone(),
     }
 }
 
-fn unfit_in_words(unfit: &Unfit) -> String {
+/// Why a result that is there may not be reused.
+pub(crate) fn unfit_in_words(unfit: &Unfit) -> String {
     match unfit {
         Unfit::Outcome(outcome) => format!("its last attempt {}", ended(*outcome)),
         Unfit::NotRecorded(outcome) => format!("its last attempt {}, which it does not record", ended(*outcome)),
-        Unfit::Spoiled(reasons) => format!("its last measurement is spoiled: {}", reasons.join(", ")),
+        Unfit::Spoiled(reasons) => {
+            let reasons: Vec<String> = reasons.iter().map(super::spoiled).collect();
+            format!("its last measurement is spoiled: {}", reasons.join(", "))
+        }
         Unfit::LongerLimit { was: Some(was), is: Some(is) } => {
             format!("it timed out after {}, the limit is {} now", span(*was), span(*is))
         }
@@ -110,10 +111,6 @@ fn value_in_words(kind: Kind, name: &str, was: Option<&Value>, is: Option<&Value
 
 fn then_and_now(subject: &str, then: &str, now: &str, was: Option<&Value>, is: Option<&Value>) -> String {
     match (was, is) {
-        (Some(Value::String(was)), Some(Value::String(is))) if was.len().max(is.len()) > LONGEST => {
-            let (was, is) = where_they_differ(was, is);
-            format!("{subject} {then} `{was}`, {now} `{is}`")
-        }
         (Some(was), Some(is)) if short(was) == short(is) => format!("{subject} changed"),
         (Some(was), Some(is)) => format!("{subject} {then} {}, {now} {}", short(was), short(is)),
         (None, Some(is)) => format!("{subject} is new: {}", short(is)),
@@ -138,42 +135,16 @@ fn measured_in_words(name: &str, was: Option<&Value>, is: Option<&Value>) -> Str
     }
 }
 
-/// A longer text is cut.
-const LONGEST: usize = 60;
-
-/// The words in which two long texts differ, with a few beside them.
-fn where_they_differ(was: &str, is: &str) -> (String, String) {
-    const BESIDE: usize = 2;
-    let split = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
-    let (was, is) = (split(was), split(is));
-    let same = was.iter().zip(&is).take_while(|(a, b)| a == b).count();
-    let rest = was.len().min(is.len()) - same;
-    let same_end = was.iter().rev().zip(is.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
-    let cut = |words: &[String]| {
-        let (from, to) = (same.saturating_sub(BESIDE), (words.len() - same_end + BESIDE).min(words.len()));
-        let before = if from > 0 { "… " } else { "" };
-        let after = if to < words.len() { " …" } else { "" };
-        let mut middle = words[from..to].join(" ");
-        if middle.chars().count() > LONGEST {
-            middle = middle.chars().take(LONGEST - 1).chain(['…']).collect();
-        }
-        format!("{before}{middle}{after}")
-    };
-    (cut(&was), cut(&is))
-}
-
-/// A value as people write it, cut where it is long.
+/// A value as people write it.
 fn short(value: &Value) -> String {
-    let (text, quoted) = match value {
-        Value::Null => ("none".to_owned(), false),
-        Value::String(text) => (text.clone(), text.is_empty() || text.contains(' ')),
-        other => (other.to_string(), false),
-    };
-    let mut line = text.replace('\n', " ");
-    if line.chars().count() > LONGEST {
-        line = line.chars().take(LONGEST - 1).chain(['…']).collect();
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::String(text) if text.is_empty() || text.contains([' ', '…']) => {
+            format!("`{}`", text.replace('\n', " "))
+        }
+        Value::String(text) => text.replace('\n', " "),
+        other => other.to_string(),
     }
-    if quoted { format!("`{line}`") } else { line }
 }
 
 fn input_in_words(path: &str, change: &InputChange) -> String {
@@ -186,10 +157,10 @@ fn input_in_words(path: &str, change: &InputChange) -> String {
         InputChange::Whole(change) => whole(path, *change),
         InputChange::Listing => format!("names or sizes in input `{path}` changed"),
         InputChange::By => format!("input `{path}` is hashed in another way (`by: listing`)"),
-        InputChange::Files(files) => {
+        InputChange::Files { named, more } => {
             let named: Vec<String> =
-                files.iter().take(NAMED).map(|(file, change)| whole(&format!("{path}/{file}"), *change)).collect();
-            match files.len().saturating_sub(NAMED) {
+                named.iter().map(|(file, change)| whole(&format!("{path}/{file}"), *change)).collect();
+            match more {
                 0 => named.join(", "),
                 more => format!("{} and {more} more of its files", named.join(", ")),
             }
@@ -207,5 +178,67 @@ fn plural(kind: Kind) -> &'static str {
         Kind::Metrics => "`metrics`",
         Kind::Result => "results of other steps",
         _ => "settings",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn value(kind: Kind, name: &str, was: impl Into<Option<Value>>, is: impl Into<Option<Value>>) -> String {
+        reason(&Reason::Value { kind, name: name.into(), was: was.into(), is: is.into() })
+    }
+
+    #[test]
+    fn values() {
+        assert_eq!(value(Kind::Parameter, "batch", json!(16), json!(32)), "`batch` was 16, is 32");
+        assert_eq!(value(Kind::Parameter, "epochs", None, json!(4)), "`epochs` is new: 4");
+        assert_eq!(value(Kind::Parameter, "lr", json!(0.1), None), "`lr` was 0.1, is gone");
+        assert_eq!(value(Kind::Parameter, "lr", json!(0.1), json!("a b")), "`lr` was 0.1, is `a b`");
+        assert_eq!(value(Kind::Parameter, "lr", json!(0.1), Value::Null), "`lr` was 0.1, is none");
+        assert_eq!(value(Kind::Seed, "", json!(8), json!(9)), "the seed was 8, is 9");
+        assert_eq!(value(Kind::Variable, "N", json!("4"), json!("8")), "the variable `N` was 4, is 8");
+        assert_eq!(value(Kind::Measured, "gpus", json!(1), json!(2)), "it measures now on 2 GPUs, was on 1");
+        let cpu = value(Kind::Measured, "cpu_model", json!("AMD EPYC 7571"), json!("Xeon"));
+        assert_eq!(cpu, "it measures now on Xeon, was on `AMD EPYC 7571`");
+        assert_eq!(value(Kind::Measured, "mode", json!("alone"), json!("plain")), "it measures now plain, was alone");
+        assert_eq!(value(Kind::Metrics, "jsonl", json!("m.jsonl"), None), "`metrics.jsonl` was m.jsonl, is gone");
+        assert_eq!(value(Kind::Uses, "", json!("torch/train"), json!("command")), "it used torch/train, uses command");
+        let long = |word: &str| json!(format!("{} {word} {}", "x ".repeat(40), "y ".repeat(40)));
+        let command = value(Kind::Command, "", long("one"), long("two"));
+        assert_eq!(command, "the command was `… x x one y y …`, is `… x x two y y …`");
+    }
+
+    #[test]
+    fn files_and_artifacts() {
+        let photos = |change| reason(&Reason::Input("photos".into(), change));
+        assert_eq!(photos(InputChange::Whole(FileChange::Changed)), "input `photos` changed");
+        let named = vec![("a".into(), FileChange::Changed), ("b".into(), FileChange::Removed)];
+        let files = photos(InputChange::Files { named, more: 2 });
+        assert_eq!(files, "input `photos/a` changed, input `photos/b` is gone and 2 more of its files");
+        let artifact = Reason::Artifact("in/dataset".into(), FileChange::Changed);
+        assert_eq!(reason(&artifact), "the output of `dataset` changed");
+    }
+
+    #[test]
+    fn many_reasons_are_counted() {
+        let reasons: Vec<Reason> = ["a", "b", "c", "d", "e"].map(|p| Reason::PluginRebuilt(p.into())).into();
+        let words = "plugin a was rebuilt; plugin b was rebuilt; plugin c was rebuilt; 2 more reasons";
+        assert_eq!(why(&Why::of(&reasons)), words);
+    }
+
+    #[test]
+    fn unfit_results_say_why() {
+        let words = |unfit| reason(&Reason::NotReusable(unfit));
+        insta::assert_snapshot!(words(Unfit::Outcome(Outcome::Failed)), @"its last attempt failed");
+        insta::assert_snapshot!(words(Unfit::NotRecorded(Outcome::TimedOut)), @"its last attempt timed out, which it does not record");
+        insta::assert_snapshot!(
+            words(Unfit::LongerLimit { was: Some(Span::from_millis(10_000)), is: Some(Span::from_millis(60_000)) }),
+            @"it timed out after 10s, the limit is 1m now"
+        );
+        insta::assert_snapshot!(words(Unfit::HostMemory), @"it was killed for want of host memory, which others use as well");
+        insta::assert_snapshot!(words(Unfit::NotAlone(vec!["python".into()])), @"it ran out of memory beside python");
     }
 }

@@ -1,0 +1,80 @@
+//! Reasons in words, for the terminal: those that reports show as well out of the English catalogue, the others here.
+
+mod why;
+
+use std::sync::LazyLock;
+
+use flow_core::plan::NotAccepted;
+use flow_core::reason::{Cause, ProfileReason, Spoiled};
+use flow_core::{Outcome, Remark, Repeat, Span};
+use flow_report::{Reasons, Words};
+
+use crate::words;
+
+pub(crate) use why::{reason, why};
+
+fn english() -> Reasons<'static> {
+    static WORDS: LazyLock<Words> = LazyLock::new(Words::new);
+    WORDS.plain_reasons("en")
+}
+
+/// Why something ended as it did, or was not run.
+pub(crate) fn cause(cause: &Cause) -> String {
+    english().cause(cause)
+}
+
+/// The same where the reason may be that outcome alone.
+pub(crate) fn settled(outcome: Outcome, because: Option<&Cause>) -> String {
+    because.map_or_else(|| words::outcome(outcome).to_owned(), cause)
+}
+
+/// Why a measurement is not to be trusted.
+pub(crate) fn spoiled(spoiled: &Spoiled) -> String {
+    english().spoiled(spoiled)
+}
+
+/// Why a profile is in force.
+pub(crate) fn profile(why: &ProfileReason) -> String {
+    english().profile(why)
+}
+
+/// Why an attempt is followed by another one.
+pub(crate) fn repeat(because: &Repeat) -> String {
+    match because {
+        Repeat::Spoiled => "its measurement is not to be trusted; it is measured once more".to_owned(),
+        Repeat::Failed { cause: None } => "it failed; it is tried again".to_owned(),
+        Repeat::Failed { cause: Some(why) } => format!("{}; it is tried again", cause(why)),
+    }
+}
+
+/// Why the last result of an instance is not accepted.
+pub(crate) fn not_accepted(why: &NotAccepted) -> String {
+    match why {
+        NotAccepted::NeverRan => "it has not run yet".to_owned(),
+        NotAccepted::NoResult => "its last attempt left no result to keep".to_owned(),
+        NotAccepted::Unfit(unfit) => why::unfit_in_words(unfit),
+        NotAccepted::After(needs) => format!("{} must run first", needs.join(", ")),
+        NotAccepted::Refused(why) => cause(why),
+    }
+}
+
+/// Somebody asked the run to end.
+pub(crate) fn interrupted(grace: Option<Span>, again: bool) -> String {
+    match grace {
+        Some(grace) => {
+            format!("interrupted: running steps have {} s to end; once more kills them", grace.as_secs_f64())
+        }
+        None => format!("interrupted{}: running steps are killed", if again { " again" } else { "" }),
+    }
+}
+
+/// Something about a workflow on this machine.
+pub(crate) fn remark(remark: &Remark) -> String {
+    match remark {
+        Remark::NoProfile { profiles } => {
+            let profiles: Vec<String> = profiles.iter().map(|(name, when)| format!("{name} (`{when}`)")).collect();
+            format!("no profile holds here: {}", profiles.join(", "))
+        }
+        Remark::NoInstances { step, because } => format!("`{step}` has no instances: {}", cause(because)),
+    }
+}

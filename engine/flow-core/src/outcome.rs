@@ -1,0 +1,23 @@
+//! How something ended.
+
+use serde::{Deserialize, Serialize};
+
+/// How an instance, or one attempt of it, ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Done, with all its outputs.
+    Ok,
+    /// GPU or host memory did not suffice.
+    OutOfMemory,
+    /// The step's `timeout` passed.
+    TimedOut,
+    /// It asks for more than this machine has; never started.
+    DoesNotFit,
+    /// It ended in any other way.
+    Failed,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// Its `when` is false, or something it needs did not succeed.
+    Skipped,
+}

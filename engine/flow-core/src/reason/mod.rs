@@ -1,0 +1,582 @@
+//! Reasons as values: why an instance ended as it did or was not run, why a measurement is not to be trusted, whose memory ran
+//! out. No words: catalogues make them, in every language. A text in a reason is somebody else's: a program's, the system's or the
+//! author's; a name, a path; or an error that was told to flow in words.
+
+mod texts;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Outcome, Span};
+
+pub use texts::Texts;
+use texts::texts;
+
+/// Why an instance ended as it did, or was not run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Cause {
+    /// Its `when` is false.
+    ConditionFalse {
+        /// The expression.
+        expression: String,
+    },
+    /// An axis of its matrix has no value.
+    EmptyAxis {
+        /// The axis.
+        axis: String,
+    },
+    /// Its step, or one that it reads, has no instances.
+    NoInstances {
+        /// The step that it reads; absent where it is its own.
+        step: Option<String>,
+        /// Why that has none.
+        because: Option<Box<Cause>>,
+    },
+    /// All instances of its step are skipped.
+    AllSkipped,
+    /// This machine can never run it.
+    Lacks {
+        /// What is lacking.
+        lack: Lack,
+    },
+    /// It asks for more than there is.
+    AsksTooMuch,
+    /// An expression of its body has no value.
+    Unresolved {
+        /// What evaluating it said.
+        error: String,
+    },
+    /// A declared input cannot be read.
+    NoInput {
+        /// What reading it said.
+        error: String,
+    },
+    /// Whether its kept result is whole cannot be told; it stays.
+    ResultUnseen {
+        /// What looking at it said.
+        error: String,
+    },
+    /// Nobody provides its step.
+    NotProvided {
+        /// `torch/train`, `flow/table`.
+        uses: String,
+    },
+    /// Another member of its co-run group cannot run.
+    MemberCannotRun {
+        /// The member.
+        label: String,
+        /// Why.
+        because: Box<Cause>,
+    },
+    /// Something that it needs cannot run.
+    NeedCannotRun {
+        /// What it needs.
+        label: String,
+    },
+    /// Something that it needs did not succeed.
+    NeedFailed {
+        /// What it needs.
+        label: String,
+    },
+    /// Something else failed, and the run does not go on after a failure.
+    FailedElsewhere {
+        /// What failed.
+        label: String,
+    },
+    /// Another member of its co-run group did not succeed.
+    MemberFailed {
+        /// The member.
+        label: String,
+    },
+    /// Somebody cancelled the run.
+    RunCancelled,
+    /// Nobody asked for it.
+    NotRun,
+    /// A GPU was lost that it needed to begin.
+    GpuGone,
+    /// Its process could not be started.
+    NotStarted {
+        /// What the system said, where it said something.
+        error: Option<String>,
+    },
+    /// Its folder could not be made ready.
+    NotFilled {
+        /// What of it.
+        what: Filling,
+    },
+    /// One of flow's own steps could not do what its parameters ask for.
+    Builtin {
+        /// What it said.
+        error: String,
+    },
+    /// A report has no section with anything to show.
+    NothingToShow,
+    /// A step that should have made a schedule made none.
+    NoSchedule,
+    /// Its program said so, in these words.
+    Said {
+        /// The words.
+        text: String,
+    },
+    /// Its program said that it failed, without a word about why.
+    SaidFailed,
+    /// Its program said `ok`, and then ended in another way.
+    SaidOk {
+        /// How it ended.
+        end: ProcessEnd,
+    },
+    /// A plugin ended without saying an outcome.
+    SaidNothing {
+        /// How it ended.
+        end: ProcessEnd,
+    },
+    /// Its program ended badly.
+    Exited {
+        /// How it ended.
+        end: ProcessEnd,
+        /// The last line that it printed.
+        last_line: Option<String>,
+    },
+    /// Memory ran out, as its program says.
+    OutOfMemory {
+        /// Whose.
+        memory: Memory,
+        /// What the program said of it.
+        said: Option<String>,
+    },
+    /// The kernel killed it for want of host memory.
+    KilledForMemory,
+    /// It ran longer than its limit.
+    TimedOut {
+        /// The limit.
+        limit: Span,
+    },
+    /// A file that is missing in its work folder lies beside the workflow, and is not among its inputs.
+    NotListed {
+        /// The file.
+        path: String,
+        /// How it ended.
+        because: Option<Box<Cause>>,
+    },
+    /// Its numbers are not where they should be.
+    NoMetrics {
+        /// What is wrong.
+        problem: NoMetrics,
+    },
+    /// It ended well, without an output.
+    NoOutput {
+        /// The output.
+        output: String,
+        /// Where it was expected.
+        path: String,
+    },
+    /// What it produced cannot be kept.
+    NotKept {
+        /// What the store said.
+        error: String,
+    },
+    /// A GPU of its placement was lost while it ran.
+    GpuLost {
+        /// The GPU, as people count.
+        gpu: u32,
+        /// Its model.
+        model: String,
+        /// How it ended.
+        because: Option<Box<Cause>>,
+    },
+    /// Its plugin lacks what its set-up made ready: the next run sets it up again.
+    SetUpAgain {
+        /// The plugin.
+        plugin: String,
+        /// How it ended.
+        because: Option<Box<Cause>>,
+    },
+    /// It was ended, for it did not keep to the protocol.
+    Refused {
+        /// How it did not.
+        refusal: Refusal,
+    },
+    /// All that is known is how it ended.
+    Ended {
+        /// How.
+        outcome: Outcome,
+    },
+}
+
+/// Why a measurement is not to be trusted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Spoiled {
+    /// A process of somebody else computed on a GPU of its placement.
+    Stranger {
+        /// The process.
+        pid: u32,
+        /// Its name.
+        name: String,
+        /// The GPU, as people count.
+        gpu: String,
+    },
+    /// A GPU of its placement did not answer for a while.
+    GpuSilent {
+        /// The GPU, as people count.
+        gpu: String,
+        /// For how long, seconds.
+        seconds: u32,
+    },
+    /// An input changed while it ran.
+    InputChanged {
+        /// The file.
+        path: String,
+    },
+    /// An artifact that it read where it lies is not as it was.
+    ArtifactChanged {
+        /// Where it was in the work folder.
+        path: String,
+        /// What is wrong with it.
+        damage: Damage,
+    },
+    /// Whether an artifact that it read where it lies is as it was cannot be told.
+    ArtifactUnseen {
+        /// Where it was in the work folder.
+        path: String,
+        /// What looking at it said.
+        error: String,
+    },
+    /// In words that have no form of their own here: an earlier flow's.
+    Said {
+        /// The words.
+        text: String,
+    },
+}
+
+/// What is wrong with an artifact.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Damage {
+    /// It is not there.
+    Missing,
+    /// It is not as it was.
+    Changed {
+        /// What of it; absent where it is the artifact itself.
+        path: Option<String>,
+    },
+    /// It looks as it did, and holds something else.
+    Content,
+}
+
+/// The member of a co-run group that closed its window, not by ending well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClosedBy {
+    /// The member.
+    pub label: String,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// What a machine has too little of for a request, or for the members of a co-run group together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Lack {
+    /// GPUs.
+    Gpus {
+        /// Asked for.
+        needs: u32,
+        /// There.
+        has: u32,
+        /// Why a GPU may not have been found.
+        trouble: Option<String>,
+    },
+    /// GPUs with so much memory.
+    GpuMemory {
+        /// GPUs asked for.
+        needs: u32,
+        /// Bytes on each.
+        memory: u64,
+        /// How many have that.
+        has: u32,
+        /// Bytes of the largest.
+        largest: u64,
+    },
+    /// CPUs.
+    Cpus {
+        /// Asked for.
+        needs: u32,
+        /// There.
+        has: u32,
+    },
+    /// Host memory, bytes.
+    Memory {
+        /// Asked for.
+        needs: u64,
+        /// There.
+        has: u64,
+    },
+    /// GPUs, one or more for each member of a group.
+    GroupGpus {
+        /// Members.
+        members: u32,
+        /// GPUs that they ask for together.
+        needs: u32,
+        /// There.
+        has: u32,
+    },
+    /// GPUs with room for all members of a group.
+    GroupGpuMemory {
+        /// Members.
+        members: u32,
+        /// GPUs asked for.
+        needs: u32,
+        /// Bytes on each.
+        memory: u64,
+        /// How many have that.
+        has: u32,
+    },
+    /// Host memory for all members of a group, bytes.
+    GroupMemory {
+        /// Members.
+        members: u32,
+        /// Asked for together.
+        needs: u64,
+        /// There.
+        has: u64,
+    },
+    /// Another member of its group lacks something alone.
+    Member {
+        /// The member.
+        label: String,
+        /// What.
+        lack: Box<Lack>,
+    },
+}
+
+/// Whose memory did not suffice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Memory {
+    /// A GPU's.
+    Gpu,
+    /// The host's.
+    Host,
+}
+
+impl Memory {
+    /// Whose memory a program means that says that it has too little; where its words do not tell, its placement does.
+    pub fn meant(said: Option<&str>, on_gpus: bool) -> Memory {
+        const GPU: [&str; 7] = ["GPU", "CUDA", "cuda", "CUBLAS", "CUDNN", "HIP", "NCCL"];
+        const HOST: [&str; 6] =
+            ["host memory", "CPU", "bad_alloc", "MemoryError", "Cannot allocate", "memory allocation of"];
+        let says = |words: &[&str]| said.is_some_and(|said| words.iter().any(|word| said.contains(word)));
+        if says(&GPU) || on_gpus && !says(&HOST) { Memory::Gpu } else { Memory::Host }
+    }
+}
+
+/// How a process ended, as the system tells.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ProcessEnd {
+    /// By itself.
+    Code {
+        /// Its exit code.
+        code: i32,
+    },
+    /// By a signal.
+    Signal {
+        /// `SIGSEGV`.
+        name: String,
+    },
+    /// The system did not tell.
+    Unknown,
+}
+
+/// Why the folder of an attempt could not be made ready.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Filling {
+    /// A file or a folder of its own could not be made.
+    Own {
+        /// Which.
+        path: String,
+        /// What the system said.
+        error: String,
+    },
+    /// An input cannot be brought there.
+    Input {
+        /// As its author wrote it.
+        path: String,
+        /// What the system said.
+        error: String,
+    },
+    /// An input would be written into another one, a folder of the author's.
+    InputInInput {
+        /// Where it would be.
+        path: String,
+        /// The other one.
+        folder: String,
+    },
+    /// An input changed since it was hashed.
+    InputChanged {
+        /// The file.
+        path: String,
+    },
+    /// An artifact of another step cannot be brought there.
+    Artifact {
+        /// What the store said.
+        error: String,
+    },
+    /// The plugin is gone.
+    NoPlugin {
+        /// Its name.
+        plugin: String,
+    },
+}
+
+/// Where the numbers of a plain program were expected, and what is wrong there.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum NoMetrics {
+    /// The file cannot be read.
+    Unread {
+        /// The file.
+        file: String,
+        /// What the system said.
+        error: String,
+    },
+    /// It is no JSON.
+    NoJson {
+        /// The file.
+        file: String,
+        /// What reading it said.
+        error: String,
+    },
+    /// It is JSON of another form.
+    NoNumbers {
+        /// The file.
+        file: String,
+    },
+    /// A line is no JSON object.
+    BadLine {
+        /// The file.
+        file: String,
+        /// Counted from 1.
+        line: u32,
+        /// The line, cut where it is long.
+        text: String,
+    },
+    /// Something else than commas stands between the names of its header.
+    NoCommas {
+        /// The file.
+        file: String,
+        /// They are tabs; semicolons if not.
+        tabs: bool,
+    },
+    /// The file holds no number.
+    NoneInFile {
+        /// The file.
+        file: String,
+    },
+    /// The table holds no number below its header.
+    NoneInTable {
+        /// The file.
+        file: String,
+    },
+    /// No printed line matches the pattern.
+    NoneMatches {
+        /// The pattern.
+        pattern: String,
+    },
+}
+
+/// Why a program was not let go on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Refusal {
+    /// It speaks another version of the protocol.
+    OtherProtocol {
+        /// The plugin and its version.
+        plugin: String,
+        /// What it speaks.
+        theirs: u32,
+        /// What this flow speaks.
+        ours: u32,
+    },
+    /// It wrote a message before `hello`.
+    NoHello {
+        /// The version of the protocol that was expected.
+        protocol: u32,
+    },
+    /// Its messages cannot be read.
+    MessagesUnread {
+        /// What the system said.
+        error: String,
+    },
+    /// Its log cannot be read.
+    LogUnread {
+        /// What the system said.
+        error: String,
+    },
+    /// Its log is too long, and cannot be shortened while it writes.
+    LogTooLong {
+        /// The most, MiB.
+        most: u32,
+        /// What the system said.
+        error: String,
+    },
+    /// It cannot be told to go on or to end.
+    NotReached {
+        /// Its folder.
+        folder: String,
+        /// What the system said.
+        error: String,
+    },
+}
+
+texts! {
+    Cause {
+        ConditionFalse { expression }, EmptyAxis { axis }, NoInstances { step, because }, AllSkipped {}, Lacks { lack },
+        AsksTooMuch {}, Unresolved { error }, NoInput { error }, ResultUnseen { error }, NotProvided { uses },
+        MemberCannotRun { label, because }, NeedCannotRun { label }, NeedFailed { label }, FailedElsewhere { label },
+        MemberFailed { label }, RunCancelled {}, NotRun {}, GpuGone {}, NotStarted { error }, NotFilled { what },
+        Builtin { error }, NothingToShow {}, NoSchedule {}, Said { text }, SaidFailed {}, SaidOk { end },
+        SaidNothing { end }, Exited { end, last_line }, OutOfMemory { memory, said }, KilledForMemory {},
+        TimedOut { limit }, NotListed { path, because }, NoMetrics { problem }, NoOutput { output, path },
+        NotKept { error }, GpuLost { gpu, model, because }, SetUpAgain { plugin, because }, Refused { refusal },
+        Ended { outcome },
+    }
+    Lack {
+        Gpus { needs, has, trouble }, GpuMemory { needs, memory, has, largest }, Cpus { needs, has },
+        Memory { needs, has }, GroupGpus { members, needs, has }, GroupGpuMemory { members, needs, memory, has },
+        GroupMemory { members, needs, has }, Member { label, lack },
+    }
+    ProcessEnd { Code { code }, Signal { name }, Unknown {} }
+    Spoiled {
+        Stranger { pid, name, gpu }, GpuSilent { gpu, seconds }, InputChanged { path },
+        ArtifactChanged { path, damage }, ArtifactUnseen { path, error }, Said { text },
+    }
+    Damage { Missing {}, Changed { path }, Content {} }
+    Filling {
+        Own { path, error }, Input { path, error }, InputInInput { path, folder }, InputChanged { path },
+        Artifact { error }, NoPlugin { plugin },
+    }
+    NoMetrics {
+        Unread { file, error }, NoJson { file, error }, NoNumbers { file }, BadLine { file, line, text },
+        NoCommas { file, tabs }, NoneInFile { file }, NoneInTable { file }, NoneMatches { pattern },
+    }
+    Refusal {
+        OtherProtocol { plugin, theirs, ours }, NoHello { protocol }, MessagesUnread { error }, LogUnread { error },
+        LogTooLong { most, error }, NotReached { folder, error },
+    }
+}
+
+/// Why a profile is in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ProfileReason {
+    /// `--profile`.
+    Asked,
+    /// Its `when` is the first that holds.
+    Holds {
+        /// The expression.
+        expression: String,
+    },
+}

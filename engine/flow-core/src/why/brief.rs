@@ -1,0 +1,132 @@
+//! The first reasons for which something runs, short enough for a line of the journal: a few of many, long values where they
+//! differ.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{InputChange, Reason, Unfit};
+use crate::reason::Texts;
+
+/// How many reasons, and how many files of an input, are named one by one.
+const NAMED: usize = 3;
+/// A longer text is cut.
+const LONGEST: usize = 60;
+
+/// Why an instance runs: the first reasons, and how many more there are.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Why {
+    /// The first, in brief.
+    pub first: Vec<Reason>,
+    /// How many more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more: u32,
+}
+
+fn is_zero(more: &u32) -> bool {
+    *more == 0
+}
+
+impl Why {
+    /// Of all reasons, the most telling first.
+    pub fn of(reasons: &[Reason]) -> Why {
+        let first = reasons.iter().take(NAMED).cloned().map(Reason::brief).collect();
+        Why { first, more: reasons.len().saturating_sub(NAMED) as u32 }
+    }
+}
+
+impl Texts for Why {
+    fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {
+        self.first.iter_mut().for_each(|reason| reason.texts(each));
+    }
+}
+
+impl Reason {
+    /// The same with a few of many files, and long values where they differ.
+    pub fn brief(mut self) -> Reason {
+        match &mut self {
+            Reason::Value { was: Some(Value::String(was)), is: Some(Value::String(is)), .. }
+                if was.len().max(is.len()) > LONGEST =>
+            {
+                (*was, *is) = where_they_differ(was, is);
+            }
+            Reason::Value { was, is, .. } => [was, is].into_iter().flatten().for_each(shorten),
+            Reason::Input(_, InputChange::Files { named, more }) => {
+                *more += named.len().saturating_sub(NAMED) as u32;
+                named.truncate(NAMED);
+            }
+            _ => {}
+        }
+        self
+    }
+}
+
+impl Texts for Reason {
+    fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {
+        match self {
+            Reason::NeverRan
+            | Reason::Forced
+            | Reason::NoResult
+            | Reason::Group
+            | Reason::Measurement(_)
+            | Reason::Many(_)
+            | Reason::Format => {}
+            Reason::Damaged(text)
+            | Reason::GroupMember(text)
+            | Reason::PluginRebuilt(text)
+            | Reason::Artifact(text, _)
+            | Reason::Seen(_, text)
+            | Reason::Said(text) => each(text),
+            Reason::NotReusable(unfit) => match unfit {
+                Unfit::Spoiled(reasons) => reasons.texts(each),
+                Unfit::NotAlone(others) => others.texts(each),
+                Unfit::Outcome(_)
+                | Unfit::NotRecorded(_)
+                | Unfit::LongerLimit { .. }
+                | Unfit::HostMemory
+                | Unfit::MemoryLimit => {}
+            },
+            Reason::Value { kind: _, name, was, is } => {
+                each(name);
+                was.texts(each);
+                is.texts(each);
+            }
+            Reason::Input(path, change) => {
+                each(path);
+                if let InputChange::Files { named, .. } = change {
+                    named.iter_mut().for_each(|(file, _)| each(file));
+                }
+            }
+        }
+    }
+}
+
+fn shorten(value: &mut Value) {
+    if let Value::String(text) = value
+        && text.chars().count() > LONGEST
+    {
+        *text = cut(text);
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(LONGEST - 1).chain(['…']).collect()
+}
+
+/// The words in which two long texts differ, with a few beside them.
+fn where_they_differ(was: &str, is: &str) -> (String, String) {
+    const BESIDE: usize = 2;
+    let split = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
+    let (was, is) = (split(was), split(is));
+    let same = was.iter().zip(&is).take_while(|(a, b)| a == b).count();
+    let rest = was.len().min(is.len()) - same;
+    let same_end = was.iter().rev().zip(is.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
+    let around = |words: &[String]| {
+        let (from, to) = (same.saturating_sub(BESIDE), (words.len() - same_end + BESIDE).min(words.len()));
+        let before = if from > 0 { "… " } else { "" };
+        let after = if to < words.len() { " …" } else { "" };
+        let middle = words[from..to].join(" ");
+        let middle = if middle.chars().count() > LONGEST { cut(&middle) } else { middle };
+        format!("{before}{middle}{after}")
+    };
+    (around(&was), around(&is))
+}

@@ -1,0 +1,312 @@
+//! Reasons in words, of any catalogue: for reports as Markdown, for others as plain text. It knows no report.
+
+use flow_core::reason::{Cause, Damage, Filling, Lack, Memory, NoMetrics, ProcessEnd, ProfileReason, Refusal, Spoiled};
+
+use crate::safe;
+use crate::words::{Args, Words};
+
+/// Words for reasons in one language.
+#[derive(Clone, Copy, Debug)]
+pub struct Reasons<'a> {
+    words: &'a Words,
+    lang: &'a str,
+    markdown: bool,
+}
+
+impl Words {
+    /// Reasons as Markdown.
+    pub(crate) fn reasons<'a>(&'a self, lang: &'a str) -> Reasons<'a> {
+        Reasons { words: self, lang, markdown: true }
+    }
+
+    /// Reasons as plain text, with names between backticks.
+    pub fn plain_reasons<'a>(&'a self, lang: &'a str) -> Reasons<'a> {
+        Reasons { words: self, lang, markdown: false }
+    }
+}
+
+impl Reasons<'_> {
+    /// Why something ended as it did, or was not run.
+    pub fn cause(&self, cause: &Cause) -> String {
+        let args = Args::new();
+        match cause {
+            Cause::ConditionFalse { expression } => {
+                self.say("cause-condition-false", args.with("expression", self.code(expression)))
+            }
+            Cause::EmptyAxis { axis } => self.say("cause-empty-axis", args.with("axis", self.code(axis))),
+            Cause::NoInstances { step: None, .. } => self.say("cause-no-instances", args),
+            Cause::NoInstances { step: Some(step), because: None } => {
+                self.say("cause-no-instances-of", args.with("step", self.code(step)))
+            }
+            Cause::NoInstances { step: Some(step), because: Some(why) } => {
+                self.say("cause-no-instances-because", args.with("step", self.code(step)).with("why", self.cause(why)))
+            }
+            Cause::AllSkipped => self.say("cause-all-skipped", args),
+            Cause::Lacks { lack } => self.lack(lack),
+            Cause::AsksTooMuch => self.say("cause-asks-too-much", args),
+            Cause::Unresolved { error } => self.say("cause-unresolved", args.with("error", self.prose(error))),
+            Cause::NoInput { error } => self.say("cause-no-input", args.with("error", self.prose(error))),
+            Cause::ResultUnseen { error } => self.say("cause-result-unseen", args.with("error", self.prose(error))),
+            Cause::NotProvided { uses } => self.say("cause-not-provided", args.with("uses", self.text(uses))),
+            Cause::MemberCannotRun { label, because } => {
+                let args = args.with("label", self.text(label)).with("why", self.cause(because));
+                self.say("cause-member-cannot-run", args)
+            }
+            Cause::NeedCannotRun { label } => self.say("cause-need-cannot-run", args.with("label", self.text(label))),
+            Cause::NeedFailed { label } => self.say("cause-need-failed", args.with("label", self.text(label))),
+            Cause::FailedElsewhere { label } => {
+                self.say("cause-failed-elsewhere", args.with("label", self.text(label)))
+            }
+            Cause::MemberFailed { label } => self.say("cause-member-failed", args.with("label", self.text(label))),
+            Cause::RunCancelled => self.say("cause-run-cancelled", args),
+            Cause::NotRun => self.say("cause-not-run", args),
+            Cause::GpuGone => self.say("cause-gpu-gone", args),
+            Cause::NotStarted { error: None } => self.say("cause-not-started", args),
+            Cause::NotStarted { error: Some(error) } => {
+                self.say("cause-not-started-because", args.with("error", self.prose(error)))
+            }
+            Cause::NotFilled { what } => self.filling(what),
+            Cause::Builtin { error } => self.say("cause-builtin", args.with("error", self.prose(error))),
+            Cause::NothingToShow => self.say("cause-nothing-to-show", args),
+            Cause::NoSchedule => self.say("cause-no-schedule", args),
+            Cause::Said { text } | Cause::OutOfMemory { said: Some(text), .. } => self.prose(text),
+            Cause::SaidFailed => self.say("cause-said-failed", args),
+            Cause::SaidOk { end } => self.say("cause-said-ok", args.with("end", self.end(end))),
+            Cause::SaidNothing { end } => self.say("cause-said-nothing", args.with("end", self.end(end))),
+            Cause::Exited { end, last_line: None } => self.say("cause-exited", args.with("end", self.end(end))),
+            Cause::Exited { end, last_line: Some(line) } => {
+                self.say("cause-exited-line", args.with("end", self.end(end)).with("line", self.prose(line)))
+            }
+            Cause::OutOfMemory { memory, said: None } => {
+                self.say("cause-out-of-memory", args.with("gpu", yes(*memory == Memory::Gpu)))
+            }
+            Cause::KilledForMemory => self.say("cause-killed-for-memory", args),
+            Cause::TimedOut { limit } => {
+                self.say("cause-timed-out", args.with("limit", limit.as_secs_f64().to_string()))
+            }
+            Cause::NotListed { path, because } => self
+                .say("cause-not-listed", args.with("path", self.code(path)).with("how", self.how(because.as_deref()))),
+            Cause::NoMetrics { problem } => self.no_metrics(problem),
+            Cause::NoOutput { output, path } => {
+                self.say("cause-no-output", args.with("output", self.code(output)).with("path", self.code(path)))
+            }
+            Cause::NotKept { error } => self.say("cause-not-kept", args.with("error", self.prose(error))),
+            Cause::GpuLost { gpu, model, because } => {
+                let args = args.with("gpu", gpu.to_string()).with("model", self.text(model));
+                match because {
+                    None => self.say("cause-gpu-lost", args),
+                    Some(how) => self.say("cause-gpu-lost-how", args.with("how", self.cause(how))),
+                }
+            }
+            Cause::SetUpAgain { plugin, because } => {
+                let args = args.with("plugin", self.text(plugin)).with("how", self.how(because.as_deref()));
+                self.say("cause-set-up-again", args)
+            }
+            Cause::Refused { refusal } => self.refusal(refusal),
+            Cause::Ended { outcome } => self.outcome(*outcome),
+        }
+    }
+
+    /// Why a measurement is not to be trusted.
+    pub fn spoiled(&self, spoiled: &Spoiled) -> String {
+        let args = Args::new();
+        match spoiled {
+            Spoiled::Stranger { pid, name, gpu } => {
+                let args = args.with("pid", pid.to_string()).with("name", self.text(name));
+                self.say("spoiled-stranger", args.with("gpu", self.text(gpu)))
+            }
+            Spoiled::GpuSilent { gpu, seconds } => {
+                let args = args.with("gpu", self.text(gpu)).with("seconds", seconds.to_string());
+                self.say("spoiled-gpu-silent", args)
+            }
+            Spoiled::InputChanged { path } => self.say("spoiled-input-changed", args.with("path", self.code(path))),
+            Spoiled::ArtifactChanged { path, damage } => {
+                let args = args.with("path", self.code(path)).with("damage", self.damage(damage));
+                self.say("spoiled-artifact-changed", args)
+            }
+            Spoiled::ArtifactUnseen { path, error } => {
+                let args = args.with("path", self.code(path)).with("error", self.prose(error));
+                self.say("spoiled-artifact-unseen", args)
+            }
+            Spoiled::Said { text } => self.prose(text),
+        }
+    }
+
+    /// All reasons for which a measurement is not to be trusted.
+    pub fn all_spoiled(&self, all: &[Spoiled]) -> String {
+        let all: Vec<String> = all.iter().map(|why| self.spoiled(why)).collect();
+        all.join(if self.lang == "zh" { "；" } else { "; " })
+    }
+
+    /// Why a profile is in force.
+    pub fn profile(&self, why: &ProfileReason) -> String {
+        match why {
+            ProfileReason::Asked => self.say("profile-asked", Args::new()),
+            ProfileReason::Holds { expression } => {
+                self.say("profile-holds", Args::new().with("expression", self.code(expression)))
+            }
+        }
+    }
+
+    fn damage(&self, damage: &Damage) -> String {
+        match damage {
+            Damage::Missing => self.say("damage-missing", Args::new()),
+            Damage::Changed { path: None } => self.say("damage-changed", Args::new()),
+            Damage::Changed { path: Some(path) } => {
+                self.say("damage-changed-in", Args::new().with("path", self.code(path)))
+            }
+            Damage::Content => self.say("damage-content", Args::new()),
+        }
+    }
+
+    fn lack(&self, lack: &Lack) -> String {
+        let args = Args::new();
+        let gpus = |n: &u32| self.say("lack-gpu-count", Args::new().count("n", *n as usize));
+        let cpus = |n: &u32| self.say("lack-cpu-count", Args::new().count("n", *n as usize));
+        match lack {
+            Lack::Gpus { needs, has, trouble: None } => {
+                self.say("lack-gpus", args.with("needs", gpus(needs)).with("has", gpus(has)))
+            }
+            Lack::Gpus { needs, has, trouble: Some(trouble) } => {
+                let args = args.with("needs", gpus(needs)).with("has", gpus(has));
+                self.say("lack-gpus-trouble", args.with("trouble", self.prose(trouble)))
+            }
+            Lack::GpuMemory { needs, memory, has, largest } => {
+                let args = args.with("needs", gpus(needs)).with("memory", size(*memory)).with("has", has.to_string());
+                self.say("lack-gpu-memory", args.with("largest", size(*largest)))
+            }
+            Lack::Cpus { needs, has } => {
+                self.say("lack-cpus", args.with("needs", cpus(needs)).with("has", has.to_string()))
+            }
+            Lack::Memory { needs, has } => {
+                self.say("lack-memory", args.with("needs", size(*needs)).with("has", size(*has)))
+            }
+            Lack::GroupGpus { members, needs, has } => {
+                let args = args.with("members", members.to_string()).with("needs", gpus(needs));
+                self.say("lack-group-gpus", args.with("has", gpus(has)))
+            }
+            Lack::GroupGpuMemory { members, needs, memory, has } => {
+                let args = args.with("members", members.to_string()).with("needs", gpus(needs));
+                self.say("lack-group-gpu-memory", args.with("memory", size(*memory)).with("has", has.to_string()))
+            }
+            Lack::GroupMemory { members, needs, has } => {
+                let args = args.with("members", members.to_string()).with("needs", size(*needs));
+                self.say("lack-group-memory", args.with("has", size(*has)))
+            }
+            Lack::Member { label, lack } => {
+                self.say("lack-member", args.with("label", self.code(label)).with("why", self.lack(lack)))
+            }
+        }
+    }
+
+    fn end(&self, end: &ProcessEnd) -> String {
+        match end {
+            ProcessEnd::Code { code } => self.say("end-code", Args::new().with("code", code.to_string())),
+            ProcessEnd::Signal { name } => self.say("end-signal", Args::new().with("name", self.text(name))),
+            ProcessEnd::Unknown => self.say("end-unknown", Args::new()),
+        }
+    }
+
+    fn filling(&self, what: &Filling) -> String {
+        let args = Args::new();
+        match what {
+            Filling::Own { path, error } => {
+                self.say("filling-own", args.with("path", self.code(path)).with("error", self.prose(error)))
+            }
+            Filling::Input { path, error } => {
+                self.say("filling-input", args.with("path", self.code(path)).with("error", self.prose(error)))
+            }
+            Filling::InputInInput { path, folder } => {
+                let args = args.with("path", self.code(path)).with("folder", self.code(folder));
+                self.say("filling-input-in-input", args)
+            }
+            Filling::InputChanged { path } => self.say("filling-input-changed", args.with("path", self.code(path))),
+            Filling::Artifact { error } => self.say("filling-artifact", args.with("error", self.prose(error))),
+            Filling::NoPlugin { plugin } => self.say("filling-no-plugin", args.with("plugin", self.text(plugin))),
+        }
+    }
+
+    fn no_metrics(&self, problem: &NoMetrics) -> String {
+        let file = |file: &str| Args::new().with("file", self.code(file));
+        match problem {
+            NoMetrics::Unread { file: of, error } => {
+                self.say("metrics-unread", file(of).with("error", self.prose(error)))
+            }
+            NoMetrics::NoJson { file: of, error } => {
+                self.say("metrics-no-json", file(of).with("error", self.prose(error)))
+            }
+            NoMetrics::NoNumbers { file: of } => self.say("metrics-no-numbers", file(of)),
+            NoMetrics::BadLine { file: of, line, text } => {
+                self.say("metrics-bad-line", file(of).with("line", line.to_string()).with("text", self.text(text)))
+            }
+            NoMetrics::NoCommas { file: of, tabs } => self.say("metrics-no-commas", file(of).with("tabs", yes(*tabs))),
+            NoMetrics::NoneInFile { file: of } => self.say("metrics-none-in-file", file(of)),
+            NoMetrics::NoneInTable { file: of } => self.say("metrics-none-in-table", file(of)),
+            NoMetrics::NoneMatches { pattern } => {
+                self.say("metrics-none-matches", Args::new().with("pattern", self.code(pattern)))
+            }
+        }
+    }
+
+    fn refusal(&self, refusal: &Refusal) -> String {
+        let args = Args::new();
+        match refusal {
+            Refusal::OtherProtocol { plugin, theirs, ours } => {
+                let args = args.with("plugin", self.text(plugin)).with("theirs", theirs.to_string());
+                let args = args.with("ours", ours.to_string()).with("newer", yes(theirs > ours));
+                self.say("refusal-other-protocol", args)
+            }
+            Refusal::NoHello { protocol } => self.say("refusal-no-hello", args.with("protocol", protocol.to_string())),
+            Refusal::MessagesUnread { error } => {
+                self.say("refusal-messages-unread", args.with("error", self.prose(error)))
+            }
+            Refusal::LogUnread { error } => self.say("refusal-log-unread", args.with("error", self.prose(error))),
+            Refusal::LogTooLong { most, error } => {
+                let args = args.with("most", most.to_string()).with("error", self.prose(error));
+                self.say("refusal-log-too-long", args)
+            }
+            Refusal::NotReached { folder, error } => {
+                let args = args.with("folder", self.text(folder)).with("error", self.prose(error));
+                self.say("refusal-not-reached", args)
+            }
+        }
+    }
+
+    /// An outcome where nothing more is known.
+    fn outcome(&self, outcome: flow_core::Outcome) -> String {
+        let id = serde_json::to_value(outcome).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
+        self.say(&format!("outcome-{id}"), Args::new().with("gpu", "no"))
+    }
+
+    fn how(&self, because: Option<&Cause>) -> String {
+        because.map_or_else(|| self.say("cause-failed", Args::new()), |cause| self.cause(cause))
+    }
+
+    fn say(&self, key: &str, args: Args) -> String {
+        self.words.text(self.lang, key, &args)
+    }
+
+    /// A name of something.
+    fn code(&self, name: &str) -> String {
+        if self.markdown { safe::code(name) } else { format!("`{name}`") }
+    }
+
+    /// A word of somebody else.
+    fn text(&self, text: &str) -> String {
+        if self.markdown { safe::text(text) } else { text.to_owned() }
+    }
+
+    /// A sentence of somebody else, whose names of things may stand between backticks.
+    fn prose(&self, text: &str) -> String {
+        if self.markdown { safe::prose(text) } else { text.to_owned() }
+    }
+}
+
+fn yes(holds: bool) -> &'static str {
+    if holds { "yes" } else { "no" }
+}
+
+/// `64.0 GiB`.
+fn size(bytes: u64) -> String {
+    bytesize::ByteSize(bytes).display().iec().to_string()
+}

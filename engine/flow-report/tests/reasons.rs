@@ -1,0 +1,165 @@
+//! Every reason that there is, in every language: no other language's words, no gap, and nothing of it can be forgotten.
+
+mod common;
+
+use common::{add_table, input, result, run, text, view};
+use flow_core::Outcome;
+use flow_core::reason::{Cause, ProfileReason, Spoiled, Texts};
+use flow_report::Words;
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+
+/// What stands for every text of somebody else.
+const THEIRS: &str = "其文";
+
+/// One of each variant, and of each variant of what these hold; made of the schema, so that none can be left out.
+fn all<T: JsonSchema + DeserializeOwned>() -> Vec<T> {
+    let settings = schemars::generate::SchemaSettings::draft2020_12();
+    let schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    let made = values(&schema, &schema, &[]);
+    made.into_iter()
+        .map(|value| serde_json::from_value(value.clone()).unwrap_or_else(|e| panic!("{value}: {e}")))
+        .collect()
+}
+
+/// `within`: what this is a part of. A reason in a reason is looked at once.
+fn values(schema: &Value, root: &Value, within: &[&str]) -> Vec<Value> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let target = root.pointer(name.trim_start_matches('#')).expect("a reference within the schema");
+        return if within.contains(&name) { Vec::new() } else { values(target, root, &[within, &[name]].concat()) };
+    }
+    if let Some(value) = schema.get("const") {
+        return vec![value.clone()];
+    }
+    for several in ["oneOf", "anyOf"] {
+        if let Some(options) = schema[several].as_array() {
+            return options.iter().flat_map(|option| values(option, root, within)).collect();
+        }
+    }
+    if let Some(options) = schema["enum"].as_array() {
+        return options.clone();
+    }
+    let types = match &schema["type"] {
+        Value::Array(types) => types.clone(),
+        one => vec![one.clone()],
+    };
+    types.iter().flat_map(|kind| of_type(kind.as_str().unwrap_or_default(), schema, root, within)).collect()
+}
+
+fn of_type(kind: &str, schema: &Value, root: &Value, within: &[&str]) -> Vec<Value> {
+    match kind {
+        "string" => vec![json!(THEIRS)],
+        "integer" => vec![json!(3)],
+        "boolean" => vec![json!(true), json!(false)],
+        "null" => vec![Value::Null],
+        "object" => objects(schema, root, within),
+        other => panic!("no value of type {other:?}: {schema}"),
+    }
+}
+
+/// Each field with each of its values at least once.
+fn objects(schema: &Value, root: &Value, within: &[&str]) -> Vec<Value> {
+    let fields: Vec<(&String, Vec<Value>)> = schema["properties"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, schema)| (name, values(schema, root, within)))
+        .collect();
+    let required = schema["required"].as_array().into_iter().flatten();
+    if required.into_iter().any(|name| fields.iter().any(|(field, values)| *field == name && values.is_empty())) {
+        return Vec::new();
+    }
+    let most = fields.iter().map(|(_, values)| values.len()).max().unwrap_or(1);
+    let object = |n: usize| {
+        let pick = |(name, values): &(&String, Vec<Value>)| {
+            Some(((*name).clone(), values.get(n % values.len().max(1))?.clone()))
+        };
+        Value::Object(fields.iter().filter_map(pick).collect::<Map<_, _>>())
+    };
+    (0..most).map(object).collect()
+}
+
+/// Words of English prose, two or more in a row, outside of code.
+fn english(text: &str) -> Option<String> {
+    let outside: String = text.split('`').step_by(2).collect::<Vec<_>>().join(" · ");
+    let words: Vec<&str> = outside.split(|c: char| c.is_whitespace()).collect();
+    let word = |text: &&str| text.len() > 1 && text.chars().all(|c| c.is_ascii_lowercase());
+    words.windows(2).find(|pair| pair.iter().all(word)).map(|pair| pair.join(" "))
+}
+
+fn chinese(text: &str) -> bool {
+    text.chars().any(|c| ('\u{4e00}'..='\u{9fff}').contains(&c))
+}
+
+#[test]
+fn every_reason_has_words_in_every_language() {
+    let words = Words::new();
+    let (causes, spoiled, profiles) = (all::<Cause>(), all::<Spoiled>(), all::<ProfileReason>());
+    assert!(causes.len() > 70 && spoiled.len() > 6, "{} causes, {} spoiled", causes.len(), spoiled.len());
+    let say = |lang| {
+        let reasons = words.plain_reasons(lang);
+        let causes = causes.iter().map(move |cause| reasons.cause(cause));
+        causes
+            .chain(spoiled.iter().map(move |why| reasons.spoiled(why)))
+            .chain(profiles.iter().map(move |why| reasons.profile(why)))
+    };
+    for (en, zh) in say("en").zip(say("zh")) {
+        assert!(!en.contains('⟨') && !zh.contains('⟨'), "{en} / {zh}");
+        assert_eq!(english(&zh), None, "{en} / {zh}");
+        assert!(chinese(&zh), "{en} / {zh}");
+        let theirs = |text: &str| text.matches(THEIRS).count();
+        assert_eq!(theirs(&en), theirs(&zh), "{en} / {zh}");
+        assert!(!chinese(&en.replace(THEIRS, "")), "{en}");
+    }
+}
+
+#[test]
+fn a_chinese_report_has_no_english_sentence_whatever_happened() {
+    let causes = all::<Cause>();
+    let spoiled = all::<Spoiled>();
+    for (n, cause) in causes.iter().enumerate() {
+        let mut absent = view("torch/train", None, vec![]);
+        absent.absent = Some(cause.clone());
+        let mut skipped = result("skipped", &[("batch", json!(1))], 0);
+        (skipped.outcome, skipped.cause) = (Outcome::Skipped, Some(cause.clone()));
+        let mut bad = result("bad", &[("batch", json!(1))], 0);
+        bad.spoiled = vec![spoiled[n % spoiled.len()].clone()];
+        let mut input = input(vec![
+            ("absent", absent),
+            ("skipped", view("torch/train", None, vec![skipped])),
+            ("bad", view("torch/train", None, vec![bad])),
+        ]);
+        for from in ["absent", "skipped", "bad"] {
+            let with = json!({"from": from, "rows": "batch", "columns": ["epoch_time"]});
+            add_table(&mut input, &format!("{from}_table"), with);
+        }
+        let sections = ["absent_table", "skipped_table", "bad_table"].map(|table| json!({"table": table}));
+        let report = run("report", json!({"languages": ["zh"], "sections": sections}), &input).expect("a report");
+        let report = text(&report, "report.md");
+        assert_eq!(english(&report), None, "{cause:?}\n{report}");
+    }
+}
+
+/// Every text that is no tag can be reached, to hide what is secret in it.
+#[test]
+fn every_text_of_a_reason_is_looked_at() {
+    fn strings(value: &Value, key: &str, found: &mut Vec<String>) {
+        match value {
+            // Tags and names of flow's own.
+            Value::String(_) if ["kind", "outcome", "memory"].contains(&key) => {}
+            Value::String(text) => found.push(text.clone()),
+            Value::Array(all) => all.iter().for_each(|one| strings(one, key, found)),
+            Value::Object(map) => map.iter().for_each(|(key, one)| strings(one, key, found)),
+            _ => {}
+        }
+    }
+    fn check<T: Texts + Serialize>(mut reason: T) {
+        reason.texts(&mut |text| *text = "***".to_owned());
+        let mut found = Vec::new();
+        strings(&serde_json::to_value(&reason).expect("JSON"), "", &mut found);
+        assert!(found.iter().all(|text| text == "***"), "{found:?}");
+    }
+    all::<Cause>().into_iter().for_each(check);
+    all::<Spoiled>().into_iter().for_each(check);
+}
