@@ -48,7 +48,10 @@ pub(crate) fn expected<T>(value: &Value, what: &str) -> Typed<T> {
 }
 
 fn advised<T>(value: &Value, what: &str, help: &str) -> Typed<T> {
-    let what = What::Type { found: describe(value), expected: what.to_owned(), help: Some(help.to_owned()) };
+    // Advice repeats the value; one that nobody would read to its end needs none.
+    const LONG: usize = 200;
+    let help = (help.len() <= LONG).then(|| help.to_owned());
+    let what = What::Type { found: describe(value), expected: what.to_owned(), help };
     Err(vec![Wrong { path: Vec::new(), key: false, what }])
 }
 

@@ -353,6 +353,8 @@ fn what_broke_once_does_not_again() {
     // A slice is lazy, and the library that makes it panics when it is looked at.
     let lazy = "${{ nothing[10**12:true:-1] }}";
     check(&format!("flow: 1\nparams: {{nothing: []}}\nsteps: {{a: {{matrix: {{v: '{lazy}'}}, run: x}}}}\n"));
+    // The advice said the value three times.
+    check(&format!("flow: 1\nsteps: {{a: {{run: x, memory: 0GiB{}}}}}\n", "9".repeat(10_000)));
 }
 
 #[test]
