@@ -57,7 +57,7 @@ fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
             size = data.size
         )));
     }
-    let recipe = Recipe::of(&options, &data);
+    let recipe = Recipe::of(options, &data);
     let weights = options.weights.as_ref().map(|file| Tensor::read_safetensors(attempt.path(file))).transpose()?;
     let weights = weights.map(|values| Weights::of(values.into_iter()));
     let transform = Transform::new(&data, options.flip);
