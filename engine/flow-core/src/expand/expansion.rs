@@ -20,12 +20,12 @@ pub struct Expansion {
     pub params: BTreeMap<String, Value>,
     /// The machine that it was expanded for.
     pub machine: Machine,
-    /// Steps in the order of the file, by [`StepId`].
+    /// Steps in the order of the file, by [`StepId`](crate::StepId).
     pub steps: Vec<StepFacts>,
     /// Instances by id: a topological order; steps that could stand in either order stand as in the file, instances of a
     /// step in the order of its matrix.
     pub instances: Vec<Instance>,
-    /// Co-run groups, by [`GroupId`].
+    /// Co-run groups, by [`GroupId`](crate::GroupId).
     pub groups: Vec<Group>,
     /// What is published after the run.
     pub publish: Vec<Publish>,
