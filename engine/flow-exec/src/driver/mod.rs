@@ -25,6 +25,8 @@ mod running;
 mod screen;
 mod session;
 mod start;
+#[cfg(test)]
+mod tests;
 mod told;
 mod waiting;
 

@@ -7,7 +7,7 @@ use flow_core::{
     Settled, StepResult, Uses, learn,
     plan::{Force, Plan, State, unfit},
     sched::{
-        Event, Limits, Scheduler, Task,
+        Capacity, Event, Limits, Scheduler, Task,
         policy::{self as policies, Policy},
     },
 };
@@ -105,6 +105,18 @@ pub fn run(
     builtins: Arc<dyn Builtins>,
     observe: &mut dyn FnMut(Update),
 ) -> Result<RunEnd, ExecError> {
+    run_on(options, builtins, observe, |context, capacity| {
+        Local::new(capacity, context.exe.clone(), record::of_run(context.run_dir.path()))
+    })
+}
+
+/// Runs a workflow, its attempts on what `executor` makes.
+pub(super) fn run_on<X: Executor>(
+    options: &RunOptions,
+    builtins: Arc<dyn Builtins>,
+    observe: &mut dyn FnMut(Update),
+    executor: impl FnOnce(&RunContext, Capacity) -> X,
+) -> Result<RunEnd, ExecError> {
     let session = Session::open(&options.session, &*builtins)?;
     let wanted = session.wanted(&options.targets)?;
     let force = options.force.of(&session)?;
@@ -195,7 +207,7 @@ pub fn run(
     let capacity = learn::capacity(&expansion.machine, options.jobs);
     let scheduler = Scheduler::new(capacity.clone(), policy, limits);
     let tasks = learn::tasks(&wanted, &history);
-    let executor = Local::new(capacity, context.exe.clone(), record::of_run(context.run_dir.path()));
+    let executor = executor(&context, capacity);
     let status = Status {
         run: run.clone(),
         workflow: expansion.workflow.clone(),

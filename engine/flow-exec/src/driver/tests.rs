@@ -1,0 +1,180 @@
+//! The loop over an executor that cannot be relied on: it tells late, twice, out of order, of attempts that nobody knows, and of
+//! some starts not at all. Whatever it does, every step has its result, once.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fs, io,
+    process::Command,
+    sync::Arc,
+    time::Duration,
+};
+
+use flow_core::{
+    AttemptId, BuiltinInput, BuiltinOutput, Builtins, FileToWrite, Provided, PublishJob, RunEvent, sched::Capacity,
+};
+use flow_protocol::Exit;
+use proptest::prelude::*;
+
+use super::{
+    RunOptions, SessionRequest, Update,
+    executor::Executor,
+    run::{ForceRequest, run_on},
+};
+use crate::{ExecError, clock, keeper};
+
+/// There are no steps of flow's own.
+struct NoBuiltins;
+
+impl Builtins for NoBuiltins {
+    fn provided(&self) -> BTreeMap<String, Provided> {
+        BTreeMap::new()
+    }
+    fn run(&self, name: &str, _: &BuiltinInput) -> Result<BuiltinOutput, String> {
+        Err(format!("there is no {name}"))
+    }
+    fn publish(&self, _: &PublishJob) -> Result<Vec<FileToWrite>, String> {
+        Ok(Vec::new())
+    }
+}
+
+/// What is done to the events of an attempt.
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    /// Its start is never told.
+    start_lost: bool,
+    /// Its start is told again after its end.
+    start_late: bool,
+    /// Its end is told so often.
+    ends: u8,
+    /// Its events wait so many looks.
+    delay: u8,
+    /// An attempt that nobody knows ends before it.
+    stranger: bool,
+}
+
+/// Executes a command when it is to be started, and tells of it as its faults have it.
+struct Faulty {
+    capacity: Capacity,
+    faults: Vec<Fault>,
+    started: usize,
+    events: VecDeque<(u8, keeper::Event)>,
+}
+
+impl Executor for Faulty {
+    fn capacity(&self) -> Capacity {
+        self.capacity.clone()
+    }
+
+    fn start(&mut self, start: keeper::Start) -> Result<(), ExecError> {
+        let fault = self.faults[self.started % self.faults.len()];
+        self.started += 1;
+        let began = clock::unix_seconds();
+        let mut command = Command::new(&start.argv[0]);
+        command.args(&start.argv[1..]).env_clear().envs(start.env).current_dir(&start.cwd);
+        let status = command.status().expect("a command");
+        let exit = Exit {
+            code: status.code(),
+            signal: None,
+            started_at: began,
+            ended_at: clock::unix_seconds(),
+            cpu_s: 0.0,
+            max_rss: 0,
+            oom_killed: false,
+            swept: 0,
+            spawn_error: None,
+        };
+        let attempt = start.attempt;
+        let begins = || keeper::Event::Started { attempt, pid: std::process::id() };
+        let ends = |attempt: AttemptId| keeper::Event::Exited { attempt, exit: exit.clone() };
+        let mut events = Vec::new();
+        events.extend(fault.stranger.then(|| ends(AttemptId(9_999))));
+        events.extend((!fault.start_lost).then(begins));
+        events.extend((0..fault.ends).map(|_| ends(attempt)));
+        events.extend(fault.start_late.then(begins));
+        self.events.extend(events.into_iter().map(|event| (fault.delay, event)));
+        Ok(())
+    }
+
+    fn release(&mut self, _: AttemptId, _: f64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn stop(&mut self, _: AttemptId) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn kill(&mut self, _: AttemptId, _: Duration) {}
+
+    fn root(&self) -> Option<u32> {
+        None
+    }
+
+    async fn next_event(&mut self) -> Result<keeper::Event, ExecError> {
+        while let Some((delay, _)) = self.events.front_mut().filter(|(delay, _)| *delay > 0) {
+            *delay -= 1;
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        match self.events.pop_front() {
+            Some((_, event)) => Ok(event),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+const WORKFLOW: &str = "\
+flow: 1
+name: faulty
+steps:
+  first:
+    matrix: {n: [1, 2, 3]}
+    run: sh -c 'echo ${{ n }} > out.txt'
+    outputs: [out.txt]
+  pair:
+    matrix: {n: [1, 2]}
+    run: sh -c 'echo pair ${{ n }} > out.txt'
+    outputs: [out.txt]
+    corun: {group: all}
+  after:
+    needs: [first, pair]
+    run: sh -c 'echo after > out.txt'
+    outputs: [out.txt]
+  fails: {run: sh -c 'exit 3', retries: 0}
+";
+
+fn fault() -> impl Strategy<Value = Fault> {
+    (any::<bool>(), any::<bool>(), 1..4u8, 0..6u8, any::<bool>()).prop_map(
+        |(start_lost, start_late, ends, delay, stranger)| Fault { start_lost, start_late, ends, delay, stranger },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn every_step_has_its_result_once_whatever_the_executor_tells(faults in prop::collection::vec(fault(), 1..8)) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("faulty.yaml");
+        fs::write(&file, WORKFLOW).unwrap();
+        let session = SessionRequest { file, store: Some(dir.path().join(".flow")), ..SessionRequest::default() };
+        let options = RunOptions { session, force: ForceRequest::Nothing, keep_going: true, ..RunOptions::default() };
+        let (mut ended, mut recorded) = (BTreeMap::new(), BTreeMap::new());
+        let mut observe = |update: Update| match update {
+            Update::Event(line) => match line.event {
+                RunEvent::Ended { attempt, .. } => *ended.entry(attempt).or_insert(0) += 1,
+                RunEvent::Recorded { result, .. } => *recorded.entry(result.label).or_insert(0) += 1,
+                _ => {}
+            },
+            _ => {}
+        };
+        let end = run_on(&options, Arc::new(NoBuiltins), &mut observe, |_, capacity| Faulty {
+            capacity,
+            faults,
+            started: 0,
+            events: VecDeque::new(),
+        });
+        prop_assert_eq!(end.unwrap().exit, 1, "one step fails, and the run ends");
+        prop_assert_eq!(ended.len(), 7);
+        prop_assert!(ended.values().all(|times| *times == 1), "{ended:?}");
+        prop_assert_eq!(recorded.len(), 6, "{:?}", recorded);
+        prop_assert!(recorded.values().all(|times| *times == 1), "{recorded:?}");
+    }
+}
