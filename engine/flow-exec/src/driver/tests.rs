@@ -157,13 +157,13 @@ proptest! {
         let session = SessionRequest { file, store: Some(dir.path().join(".flow")), ..SessionRequest::default() };
         let options = RunOptions { session, force: ForceRequest::Nothing, keep_going: true, ..RunOptions::default() };
         let (mut ended, mut recorded) = (BTreeMap::new(), BTreeMap::new());
-        let mut observe = |update: Update| match update {
-            Update::Event(line) => match line.event {
+        let mut observe = |update: Update| {
+            let Update::Event(line) = update else { return };
+            match line.event {
                 RunEvent::Ended { attempt, .. } => *ended.entry(attempt).or_insert(0) += 1,
                 RunEvent::Recorded { result, .. } => *recorded.entry(result.label).or_insert(0) += 1,
                 _ => {}
-            },
-            _ => {}
+            }
         };
         let end = run_on(&options, Arc::new(NoBuiltins), &mut observe, |_, capacity| Faulty {
             capacity,
