@@ -1,5 +1,5 @@
-//! `flow cancel` as the run hears of it: a file in the run's folder, looked at by a thread of its own, for the loop may be hashing or
-//! making a table. Before there is a loop the process just ends, as by Ctrl-C; nothing runs then that is worth a grace.
+//! `flow cancel` as the run hears of it: a file in the run's folder, looked at by a thread of its own, which is there while inputs are
+//! hashed and plugins set up, before there is a loop. Until then the process just ends, as by Ctrl-C; nothing runs that is worth a grace.
 
 use std::{
     sync::{
