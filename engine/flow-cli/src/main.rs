@@ -14,6 +14,10 @@ mod words;
 
 use std::process::ExitCode;
 
+/// Reading and planning are mostly small allocations: half as long again with the system's allocator (glibc 2.41, 110,000 steps).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     output::say_panics();
     commands::main()
