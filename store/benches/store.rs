@@ -4,7 +4,7 @@ use std::{fs, ops::ControlFlow, path::Path, time::SystemTime};
 
 use divan::{Bencher, counter::ItemsCount};
 use flow_core::{Digest, RunId};
-use flow_store::{Holder, Inputs, ProcessIdentity, Rested, Results, Snapshot, Store, StoreDir};
+use flow_store::{FinishedRun, Holder, Inputs, ProcessIdentity, Results, Snapshot, Store, StoreDir};
 use serde_json::json;
 
 #[path = "../tests/store/common.rs"]
@@ -95,7 +95,7 @@ fn finished() -> Finished {
     let later = SystemTime::now() + std::time::Duration::from_secs(10);
     let run = RunId("r".into());
     let rested =
-        Rested { key: Digest::of(b""), run: &run, objects: &artifacts, published: &[], summary: String::new() };
+        FinishedRun { key: Digest::of(b""), run: &run, objects: &artifacts, published: &[], summary: String::new() };
     Snapshot::of(rested, &seen, later).save(&store, "bench").unwrap();
     Finished { dir, store, inputs }
 }

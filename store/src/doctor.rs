@@ -110,7 +110,7 @@ fn read_all(store: &Store) -> Result<()> {
 }
 
 fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Result<()> {
-    let mut seen: BTreeMap<Digest, Seen> = BTreeMap::new();
+    let mut seen: BTreeMap<Digest, Checked> = BTreeMap::new();
     let mut lost: Vec<(StepResult, Lost)> = Vec::new();
     diagnosis.unreadable = store.drop_unreadable()?;
     store.each_result(|result| {
@@ -146,18 +146,18 @@ fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Re
 }
 
 /// What was seen of an artifact; an error in words, for it is told of each result that rests on it.
-struct Seen {
+struct Checked {
     damage: Result<Option<Damage>, String>,
     /// Its list was damaged, and is not any more.
     relisted: bool,
 }
 
-fn see(objects: &Objects, artifact: &Artifact, contents: bool) -> Seen {
+fn see(objects: &Objects, artifact: &Artifact, contents: bool) -> Checked {
     let unlisted =
         || artifact.kind == ArtifactKind::Folder && objects.manifest(&artifact.digest).is_ok_and(|list| list.is_none());
     let was_unlisted = unlisted();
     let damage = if contents { objects.verify_content(artifact) } else { objects.check(artifact) };
-    Seen { damage: damage.map_err(|error| error.to_string()), relisted: was_unlisted && !unlisted() }
+    Checked { damage: damage.map_err(|error| error.to_string()), relisted: was_unlisted && !unlisted() }
 }
 
 impl StoreDir {

@@ -40,7 +40,7 @@ pub(crate) enum Links {
 
 /// One thing in a folder, as found.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FolderEntry {
     /// Relative to the folder that was walked; empty for that folder itself.
     pub(crate) path: PathBuf,
     pub(crate) kind: FoundKind,
@@ -55,7 +55,7 @@ pub(crate) enum FoundKind {
 }
 
 /// Everything in a folder, itself first, in order of path.
-pub(crate) fn walk(root: &Path, links: Links) -> Result<Vec<Found>> {
+pub(crate) fn walk(root: &Path, links: Links) -> Result<Vec<FolderEntry>> {
     let follow = links == Links::Follow;
     let mut found = Vec::new();
     // What Python leaves beside a script that is imported would change the script's digest.
@@ -76,7 +76,7 @@ pub(crate) fn walk(root: &Path, links: Links) -> Result<Vec<Found>> {
         } else {
             return Err(special(whole, &meta));
         };
-        found.push(Found { path, kind, meta });
+        found.push(FolderEntry { path, kind, meta });
     }
     found.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
     Ok(found)
@@ -185,7 +185,7 @@ pub(crate) fn in_parallel<T: Sync, R: Send>(
 }
 
 /// The digest of everything in a folder, names and sizes only.
-pub(crate) fn listing_digest(found: &[Found]) -> Digest {
+pub(crate) fn listing_digest(found: &[FolderEntry]) -> Digest {
     let mut hasher = blake3::Hasher::new_derive_key("flow listing 1");
     for entry in found.iter().filter(|entry| entry.kind == FoundKind::File) {
         hasher.update(Manifest::path_bytes(&entry.path));
@@ -222,7 +222,10 @@ pub(crate) fn file(path: &Path) -> Result<Digest> {
 }
 
 /// The manifest of what was found, with the files' digests and lengths as `digest` tells them.
-pub(crate) fn manifest(found: &[Found], digest: impl Fn(&Found) -> Result<(Digest, u64)> + Sync) -> Result<Manifest> {
+pub(crate) fn manifest(
+    found: &[FolderEntry],
+    digest: impl Fn(&FolderEntry) -> Result<(Digest, u64)> + Sync,
+) -> Result<Manifest> {
     let size = found.iter().map(|entry| entry.meta.len()).sum();
     // The first is the folder itself.
     let entries = in_parallel(found.get(1..).unwrap_or_default(), size, |entry| {

@@ -16,7 +16,7 @@ use flow_core::{ArtifactKind, Digest};
 
 use crate::{
     Manifest, Objects, Result, StoreError,
-    hash::{self, Found, FoundKind, Links},
+    hash::{self, FolderEntry, FoundKind, Links},
     stamp::{Counts, Stamp, Stats},
 };
 
@@ -37,10 +37,10 @@ pub struct Inputs {
     objects: Option<Objects>,
     now: i64,
     known: HashMap<PathBuf, (Stamp, Digest)>,
-    seen: Mutex<BTreeMap<(PathBuf, bool), Arc<Seen>>>,
+    seen: Mutex<BTreeMap<(PathBuf, bool), Arc<StampedInput>>>,
 }
 
-struct Seen {
+struct StampedInput {
     tree: Tree,
     files: Vec<SeenFile>,
 }
@@ -87,18 +87,21 @@ impl Inputs {
         Ok(self.seen().entry(key).or_insert(now).tree)
     }
 
-    fn seen(&self) -> MutexGuard<'_, BTreeMap<(PathBuf, bool), Arc<Seen>>> {
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<(PathBuf, bool), Arc<StampedInput>>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look(&self, path: &Path, by_listing: bool) -> Result<Seen> {
+    fn look(&self, path: &Path, by_listing: bool) -> Result<StampedInput> {
         let meta = fs::metadata(path).map_err(StoreError::io("read", path))?;
         if meta.is_dir() {
             self.folder(path, by_listing)
         } else if meta.is_file() {
             let (stamp, digest) = self.file(path, &meta)?;
             let tree = Tree { digest, kind: ArtifactKind::File, files: 1, bytes: meta.len() };
-            Ok(Seen { tree, files: vec![SeenFile { path: path.to_owned(), stamp, what: SeenKind::Content(digest) }] })
+            Ok(StampedInput {
+                tree,
+                files: vec![SeenFile { path: path.to_owned(), stamp, what: SeenKind::Content(digest) }],
+            })
         } else {
             Err(hash::special(path, &meta))
         }
@@ -120,7 +123,7 @@ impl Inputs {
         }
     }
 
-    fn folder(&self, path: &Path, by_listing: bool) -> Result<Seen> {
+    fn folder(&self, path: &Path, by_listing: bool) -> Result<StampedInput> {
         let found = hash::walk(path, Links::Follow)?;
         let mut files = Vec::with_capacity(found.len());
         let digest = if by_listing {
@@ -134,7 +137,7 @@ impl Inputs {
             self.keep(&manifest)?
         };
         let mut digests = files.into_iter();
-        let mut seen_file = |entry: &Found| SeenFile {
+        let mut seen_file = |entry: &FolderEntry| SeenFile {
             path: path.join(&entry.path),
             stamp: Stamp::of(&entry.meta),
             what: match &entry.kind {
@@ -147,7 +150,7 @@ impl Inputs {
             .filter(|entry| entry.kind == FoundKind::File)
             .fold((0, 0), |(count, bytes), entry| (count + 1, bytes + entry.meta.len()));
         let tree = Tree { digest, kind: ArtifactKind::Folder, files: count, bytes };
-        Ok(Seen { tree, files: found.iter().map(&mut seen_file).collect() })
+        Ok(StampedInput { tree, files: found.iter().map(&mut seen_file).collect() })
     }
 
     fn keep(&self, manifest: &Manifest) -> Result<Digest> {

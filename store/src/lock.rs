@@ -14,7 +14,7 @@ use nix::{
     fcntl::{Flock, FlockArg},
 };
 
-use crate::{Holder, ProcessIdentity, Result, Standing, StoreDir, StoreError, file};
+use crate::{Holder, Liveness, ProcessIdentity, Result, StoreDir, StoreError, file};
 
 /// How often a waiting process looks again.
 const POLL: Duration = Duration::from_millis(100);
@@ -58,7 +58,7 @@ impl StoreDir {
                 Err((_, errno)) => return Err(StoreError::io("lock", &path)(errno.into())),
             };
             let holder = read_holder(file.try_clone().map_err(StoreError::io("read", &path))?);
-            let is_dead = holder.process.standing() == Standing::Dead;
+            let is_dead = holder.process.standing() == Liveness::Dead;
             let patience = if is_dead { PATIENCE.0 } else { PATIENCE.1 };
             if tries < patience {
                 tries += 1;

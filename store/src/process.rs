@@ -25,7 +25,7 @@ pub struct ProcessIdentity {
 
 /// How a process stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Liveness {
     /// It runs.
     Alive,
     /// It has ended; perhaps it is only waited for by its parent.
@@ -52,16 +52,16 @@ impl ProcessIdentity {
     }
 
     /// Whether it runs.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> Liveness {
         if !self.is_near() {
-            return Standing::Unknown;
+            return Liveness::Unknown;
         }
         match look(self.pid) {
-            Ok(now) if now.started == self.started && !now.has_ended => Standing::Alive,
-            Ok(_) => Standing::Dead,
+            Ok(now) if now.started == self.started && !now.has_ended => Liveness::Alive,
+            Ok(_) => Liveness::Dead,
             // `/proc` can be mounted so that it hides what others run.
-            Err(_) if kill(Pid::from_raw(self.pid.cast_signed()), None) == Err(Errno::ESRCH) => Standing::Dead,
-            Err(_) => Standing::Unknown,
+            Err(_) if kill(Pid::from_raw(self.pid.cast_signed()), None) == Err(Errno::ESRCH) => Liveness::Dead,
+            Err(_) => Liveness::Unknown,
         }
     }
 
@@ -96,19 +96,19 @@ fn here() -> Option<&'static (String, String)> {
 }
 
 /// What `/proc` says of a number.
-struct Look {
+struct ProcStat {
     started: u64,
     has_ended: bool,
 }
 
-fn look(pid: u32) -> io::Result<Look> {
+fn look(pid: u32) -> io::Result<ProcStat> {
     let stat = fs::read(format!("/proc/{pid}/stat"))?;
     let stat = String::from_utf8_lossy(&stat);
     // `123 (its name) S …`; the name can hold anything.
     let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
     let state = fields.next().unwrap_or_default();
     let started = fields.nth(18).and_then(|field| field.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
-    Ok(Look { started, has_ended: matches!(state, "Z" | "X" | "x") })
+    Ok(ProcStat { started, has_ended: matches!(state, "Z" | "X" | "x") })
 }
 
 /// Who holds a store.
@@ -144,14 +144,14 @@ mod tests {
     #[test]
     fn a_process_is_told_from_another_of_its_number() {
         let own = ProcessIdentity::own();
-        assert_eq!(own.standing(), Standing::Alive);
+        assert_eq!(own.standing(), Liveness::Alive);
         let later = ProcessIdentity { started: own.started + 1, ..own.clone() };
-        assert_eq!(later.standing(), Standing::Dead, "the number was used again");
+        assert_eq!(later.standing(), Liveness::Dead, "the number was used again");
         let elsewhere = ProcessIdentity { namespace: "pid:[1]".into(), ..own.clone() };
         let before = ProcessIdentity { boot: "another".into(), ..own.clone() };
         let old: ProcessIdentity = serde_json::from_str(&format!("{{\"pid\":{}}}", own.pid)).unwrap();
         for unknown in [&elsewhere, &before, &old] {
-            assert_eq!(unknown.standing(), Standing::Unknown);
+            assert_eq!(unknown.standing(), Liveness::Unknown);
         }
         let words = [&own, &elsewhere, &old].map(|process| process.words().replace(&own.pid.to_string(), "PID"));
         assert_eq!(words, ["process PID", "process PID of another container", "process PID"]);
@@ -161,13 +161,13 @@ mod tests {
     fn who_has_ended_is_dead_reaped_or_not() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let identity = ProcessIdentity::of(child.id()).unwrap();
-        assert_eq!(identity.standing(), Standing::Alive);
+        assert_eq!(identity.standing(), Liveness::Alive);
         child.kill().unwrap();
-        while identity.standing() == Standing::Alive {
+        while identity.standing() == Liveness::Alive {
             std::thread::yield_now();
         }
-        assert_eq!(identity.standing(), Standing::Dead, "not reaped yet");
+        assert_eq!(identity.standing(), Liveness::Dead, "not reaped yet");
         child.wait().unwrap();
-        assert_eq!(identity.standing(), Standing::Dead);
+        assert_eq!(identity.standing(), Liveness::Dead);
     }
 }

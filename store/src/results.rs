@@ -47,7 +47,7 @@ pub fn shapes(workflow: &str, step: &str, label: &str) -> [String; 2] {
     [format!("{workflow}/{label}"), format!("{workflow}/{step}/")]
 }
 
-/// The shape under which is kept what was seen of the price of sharing a GPU of this model.
+/// The shape under which is kept what was seen of the interference on a GPU of this model.
 pub fn device_shape(model: &str) -> String {
     format!("gpu/{model}")
 }

@@ -38,7 +38,7 @@ struct Object {
 }
 
 /// What a finished run rested on, for [`Snapshot::of`].
-pub struct Rested<'a> {
+pub struct FinishedRun<'a> {
     /// The digest of everything else that decides the plan: the workflow's text, parameters, plugins, machine, flow's version.
     pub key: Digest,
     pub run: &'a RunId,
@@ -52,7 +52,7 @@ pub struct Rested<'a> {
 
 impl Snapshot {
     /// Of a run that has ended; `now` is the present time. A published file that is missing makes the next run look closer.
-    pub fn of(rested: Rested<'_>, inputs: &Inputs, now: SystemTime) -> Snapshot {
+    pub fn of(rested: FinishedRun<'_>, inputs: &Inputs, now: SystemTime) -> Snapshot {
         let mut published = Stats::default();
         for path in rested.published {
             published.file(path, fs::metadata(path).map_or(Stamp::NEVER, |meta| Stamp::of(&meta)), Counts::Unread);

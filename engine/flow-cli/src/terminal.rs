@@ -108,7 +108,7 @@ pub(crate) fn coloured(text: &str) -> String {
 /// the cursor, name the window, make links or change the terminal is taken out.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
-    state: State,
+    state: EscapeState,
     /// The begin of a character whose rest has not come yet.
     begun: Vec<u8>,
     colours: bool,
@@ -116,7 +116,7 @@ pub(crate) struct Program {
 }
 
 #[derive(Debug, Default)]
-enum State {
+enum EscapeState {
     #[default]
     Text,
     /// Behind an escape.
@@ -167,43 +167,43 @@ impl Program {
     fn take(&mut self, c: char, out: &mut String) {
         // The end of a line ends what was begun, or the rest of the log could be swallowed.
         if c == '\n' {
-            self.state = State::Text;
+            self.state = EscapeState::Text;
         }
         let state = std::mem::take(&mut self.state);
         self.state = match (state, c) {
-            (_, '\x1b') => State::Escape,
-            (_, '\u{9b}') | (State::Escape, '[') => State::Control(Some(String::new())),
-            (_, '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}') | (State::Escape, ']' | 'P' | 'X' | '^' | '_') => {
-                State::Words
+            (_, '\x1b') => EscapeState::Escape,
+            (_, '\u{9b}') | (EscapeState::Escape, '[') => EscapeState::Control(Some(String::new())),
+            (_, '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}') | (EscapeState::Escape, ']' | 'P' | 'X' | '^' | '_') => {
+                EscapeState::Words
             }
-            (State::Escape, ' '..='/') => State::Escape,
-            (State::Escape, _) => State::Text,
-            (State::Words, '\x07' | '\u{9c}') => State::Text,
-            (State::Words, _) => State::Words,
-            (State::Control(Some(mut sign)), '0'..='9' | ';' | ':') if sign.len() < 64 => {
+            (EscapeState::Escape, ' '..='/') => EscapeState::Escape,
+            (EscapeState::Escape, _) => EscapeState::Text,
+            (EscapeState::Words, '\x07' | '\u{9c}') => EscapeState::Text,
+            (EscapeState::Words, _) => EscapeState::Words,
+            (EscapeState::Control(Some(mut sign)), '0'..='9' | ';' | ':') if sign.len() < 64 => {
                 sign.push(c);
-                State::Control(Some(sign))
+                EscapeState::Control(Some(sign))
             }
-            (State::Control(Some(sign)), 'm') => {
+            (EscapeState::Control(Some(sign)), 'm') => {
                 if self.colours {
                     out.push_str(&format!("\x1b[{sign}m"));
                     self.coloured = true;
                 }
-                State::Text
+                EscapeState::Text
             }
-            (State::Control(_), '@'..='~') => State::Text,
-            (State::Control(_), _) => State::Control(None),
-            (State::Text, '\n' | '\t' | '\r') => {
+            (EscapeState::Control(_), '@'..='~') => EscapeState::Text,
+            (EscapeState::Control(_), _) => EscapeState::Control(None),
+            (EscapeState::Text, '\n' | '\t' | '\r') => {
                 out.push(c);
-                State::Text
+                EscapeState::Text
             }
-            (State::Text, c) => {
+            (EscapeState::Text, c) => {
                 match is_hidden(c) {
                     true if c.is_control() => {}
                     true => out.extend(c.escape_default()),
                     false => out.push(c),
                 }
-                State::Text
+                EscapeState::Text
             }
         };
     }

@@ -285,7 +285,7 @@ pub struct Circumstances {
     /// The kernel killed it for want of host memory, in which everything that runs on the host has a part.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub oom_killed: bool,
-    /// What this says of the price of sharing its GPU, where all who shared it ran alone as well.
+    /// What this says of the interference on its GPU, where all who shared it ran alone as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharing: Option<GpuSharing>,
 }

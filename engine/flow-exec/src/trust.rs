@@ -24,7 +24,7 @@ pub(crate) struct Owned {
 }
 
 /// What is asked of the system.
-pub(crate) trait Look {
+pub(crate) trait FileSystem {
     /// What is at a path, behind links.
     fn at(&self, path: &Path) -> Option<Owned>;
     /// What is at a path; of a link, the link.
@@ -60,7 +60,7 @@ impl Trust {
     }
 }
 
-impl<L: Look> Trust<L> {
+impl<L: FileSystem> Trust<L> {
     /// The nearest folder with one of these names in it, from `folder` upwards; not past one that belongs to another user than
     /// `folder` or that others may write.
     pub(crate) fn nearest<'a>(&self, folder: &'a Path, names: &[&str]) -> Option<&'a Path> {
@@ -140,7 +140,7 @@ impl<L: Look> Trust<L> {
     }
 }
 
-impl Look for System {
+impl FileSystem for System {
     fn at(&self, path: &Path) -> Option<Owned> {
         fs::metadata(path).ok().map(|meta| Owned::of(&meta))
     }
@@ -194,7 +194,7 @@ mod tests {
         groups: BTreeMap<u32, Vec<u32>>,
     }
 
-    impl Look for Fake {
+    impl FileSystem for Fake {
         fn at(&self, path: &Path) -> Option<Owned> {
             self.files.get(path).copied()
         }

@@ -127,14 +127,14 @@ struct Place {
 }
 
 /// A line of a file: where it starts, and its text without the end of line.
-struct Line<'a> {
+struct SourceLine<'a> {
     start: usize,
     text: &'a str,
     /// Inside a fenced block nothing is a heading or a mark.
     code: bool,
 }
 
-fn lines(file: &str) -> Vec<Line<'_>> {
+fn lines(file: &str) -> Vec<SourceLine<'_>> {
     let (mut lines, mut start, mut fence, mut opened) = (Vec::new(), 0, None::<(char, usize)>, 0);
     for line in file.split_inclusive('\n') {
         let text = line.trim_end_matches('\n').trim_end_matches('\r');
@@ -151,22 +151,22 @@ fn lines(file: &str) -> Vec<Line<'_>> {
             (Some((open, least)), Some(sign)) if is_fence && sign == open && count >= least => fence = None,
             _ => {}
         }
-        lines.push(Line { start, text, code: code || is_fence });
+        lines.push(SourceLine { start, text, code: code || is_fence });
         start += line.len();
     }
     // A fence that nobody closed is a slip, and hides nothing.
     if fence.is_some() {
-        lines[opened..].iter_mut().for_each(|line: &mut Line<'_>| line.code = false);
+        lines[opened..].iter_mut().for_each(|line: &mut SourceLine<'_>| line.code = false);
     }
     lines
 }
 
 /// The level of the first heading that reads What's New, and where the line after it begins.
-fn heading(lines: &[Line<'_>], file: &str) -> Option<(usize, usize)> {
+fn heading(lines: &[SourceLine<'_>], file: &str) -> Option<(usize, usize)> {
     let after = |at: usize| lines.get(at + 1).map_or(file.len(), |line| line.start);
     // What an entry says is no heading of the file.
     let inside = places(lines);
-    let own = |line: &Line<'_>| line.code || inside.iter().any(|p| (p.start..p.end).contains(&line.start));
+    let own = |line: &SourceLine<'_>| line.code || inside.iter().any(|p| (p.start..p.end).contains(&line.start));
     for (at, line) in lines.iter().enumerate().filter(|(_, line)| !own(line)) {
         let level = line.text.chars().take_while(|c| *c == '#').count();
         if (1..=6).contains(&level)
@@ -197,7 +197,7 @@ fn reads_whats_new(text: &str) -> bool {
     matches!(bare, "what's new" | "what's news" | "whats new" | "whats news")
 }
 
-fn places(lines: &[Line<'_>]) -> Vec<Place> {
+fn places(lines: &[SourceLine<'_>]) -> Vec<Place> {
     let mut places = Vec::new();
     let mut open: Option<(usize, &str)> = None;
     for line in lines.iter().filter(|line| !line.code) {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::learn::History;
-use flow_core::measure::{Company, GpuLook, GpuSamples, HostSamples, Told, Used, gather};
+use flow_core::measure::{CoRunners, GpuLook, GpuSamples, HostSamples, Reported, Used, gather};
 use flow_core::sched::{Event, contention::Host};
 use flow_core::{
     AttemptId, Circumstances, Digest, Expansion, GpuId, InstanceId, Outcome, RunId, Span, StepResult, Time, Usage,
@@ -14,9 +14,9 @@ use crate::{Attempt, Schedule, arrivals::normal};
 
 /// What is true of a machine and of what runs there, and has to be found out.
 #[derive(Clone, Debug)]
-pub struct Truth {
+pub struct GroundTruth {
     /// By GPU: what sharing it costs at the beginning, and by how much that changes in a second.
-    pub prices: Vec<(f64, f64)>,
+    pub coefficients: Vec<(f64, f64)>,
     /// By how much the time of an epoch deviates, as a share of it: one standard deviation, at most six.
     pub noise: f64,
     /// Where the deviations come from; also the name of the run.
@@ -27,7 +27,7 @@ pub struct Truth {
 
 /// What came of a simulation that learns.
 #[derive(Clone, Debug)]
-pub struct Lesson<'a> {
+pub struct Learned<'a> {
     /// Who ran when.
     pub schedule: Schedule,
     /// What is known now.
@@ -45,9 +45,9 @@ pub(crate) struct Learning<'a> {
     pub(crate) results: Vec<StepResult>,
     pub(crate) told: Vec<(Time, Event)>,
     expansion: &'a Expansion,
-    truth: Truth,
+    truth: GroundTruth,
     chance: fastrand::Rng,
-    company: Company,
+    corunners: CoRunners,
     watched: BTreeMap<AttemptId, Watched>,
     /// Results that are not recorded yet.
     ended: BTreeMap<AttemptId, StepResult>,
@@ -64,14 +64,14 @@ struct Watched {
     began: f64,
     epochs: u32,
     epoch_began: f64,
-    told: Told,
+    reported: Reported,
     on_host: HostSamples,
     on_gpus: GpuSamples,
     cpu_s: f64,
 }
 
 /// What an attempt does at the moment.
-pub(crate) struct Doing<'s> {
+pub(crate) struct Activity<'s> {
     pub(crate) attempt: AttemptId,
     pub(crate) conduct: &'s Attempt,
     pub(crate) gpus: &'s [GpuId],
@@ -80,7 +80,7 @@ pub(crate) struct Doing<'s> {
 }
 
 impl<'a> Learning<'a> {
-    pub(crate) fn new(expansion: &'a Expansion, history: History<'a>, truth: Truth) -> Self {
+    pub(crate) fn new(expansion: &'a Expansion, history: History<'a>, truth: GroundTruth) -> Self {
         let wants = expansion.instances.iter().filter(|instance| instance.request.gpus > 0);
         Learning {
             history,
@@ -88,7 +88,7 @@ impl<'a> Learning<'a> {
             told: Vec::new(),
             expansion,
             chance: fastrand::Rng::with_seed(truth.seed),
-            company: Company::default(),
+            corunners: CoRunners::default(),
             watched: BTreeMap::new(),
             ended: BTreeMap::new(),
             waiting: wants.map(|instance| instance.id).collect(),
@@ -105,13 +105,13 @@ impl<'a> Learning<'a> {
     pub(crate) fn host(&self, now: Time) -> Host {
         let at = self.seconds(now);
         let price = |&(first, each): &(f64, f64)| (first + each * at).max(0.0);
-        let devices = self.truth.prices.iter().map(price).collect();
+        let devices = self.truth.coefficients.iter().map(price).collect();
         Host { cores: f64::from(self.expansion.machine.cpus), devices }
     }
 
     pub(crate) fn begin(&mut self, attempt: AttemptId, instance: InstanceId, gpus: &[GpuId], now: Time) {
         let began = self.seconds(now);
-        self.company.join(attempt, instance, gpus, began);
+        self.corunners.join(attempt, instance, gpus, began);
         let uuids = gpus.iter().map(|gpu| self.expansion.machine.gpus[gpu.index()].uuid.clone());
         let watched = Watched {
             instance,
@@ -119,7 +119,7 @@ impl<'a> Learning<'a> {
             began,
             epochs: 0,
             epoch_began: began,
-            told: Told::default(),
+            reported: Reported::default(),
             on_host: HostSamples::since(began),
             on_gpus: GpuSamples::since(began, uuids),
             cpu_s: 0.0,
@@ -140,16 +140,16 @@ impl<'a> Learning<'a> {
         let at = self.seconds(now);
         let Some(watched) = self.watched.get_mut(&attempt) else { return 0 };
         watched.epochs += 1;
-        watched.told.epoch(watched.epochs, watched.epoch_began, at);
+        watched.reported.epoch(watched.epochs, watched.epoch_began, at);
         watched.epoch_began = at;
         watched.epochs
     }
 
     /// Looks at everybody; nothing has changed since the last look.
-    pub(crate) fn look(&mut self, all: &[Doing<'_>], now: Time) {
+    pub(crate) fn look(&mut self, all: &[Activity<'_>], now: Time) {
         let at = self.seconds(now);
         let span = at - std::mem::replace(&mut self.looked_at, at);
-        let cores = |doing: &Doing<'_>| doing.conduct.cores * doing.speed;
+        let cores = |doing: &Activity<'_>| doing.conduct.cores * doing.speed;
         let busy = all.iter().map(cores).sum::<f64>() / f64::from(self.expansion.machine.cpus);
         for doing in all {
             let Some(watched) = self.watched.get_mut(&doing.attempt) else { continue };
@@ -169,16 +169,16 @@ impl<'a> Learning<'a> {
     pub(crate) fn end(&mut self, attempt: AttemptId, outcome: Outcome, now: Time) {
         let ended = self.seconds(now);
         let Some(watched) = self.watched.remove(&attempt) else { return };
-        let mut company = self.company.leave(attempt, ended, watched.told.at_work(true));
-        for (other, companion) in &mut company {
-            companion.at_work = self.watched.get(other).map_or(companion.at_work, |runs| runs.told.at_work(false));
+        let mut corunners = self.corunners.leave(attempt, ended, watched.reported.at_work(true));
+        for (other, corunner) in &mut corunners {
+            corunner.at_work = self.watched.get(other).map_or(corunner.at_work, |runs| runs.reported.at_work(false));
         }
         let (machine, instance) = (&self.expansion.machine, &self.expansion.instances[watched.instance.index()]);
         let labels = |on_gpu: bool| {
-            let there = company.values().filter(|other| !on_gpu || !other.gpus.is_empty());
+            let there = corunners.values().filter(|other| !on_gpu || !other.gpus.is_empty());
             there.map(|other| self.expansion.instances[other.instance.index()].label.to_string()).collect()
         };
-        let gathered = gather(&watched.told, watched.began, ended, None);
+        let gathered = gather(&watched.reported, watched.began, ended, None);
         let whole = Usage { wall_s: ended - watched.began, cpu_s: watched.cpu_s, ..Usage::default() };
         let host = watched.on_host.load(&gathered.spans);
         let mut result = StepResult {
@@ -213,7 +213,7 @@ impl<'a> Learning<'a> {
             series: None,
             accepted: None,
         };
-        let sharing = self.history.sharing(watched.instance, &watched.gpus, &watched.told, &company, &result);
+        let sharing = self.history.sharing(watched.instance, &watched.gpus, &watched.reported, &corunners, &result);
         result.circumstances.sharing = sharing;
         self.ended.insert(attempt, result);
     }

@@ -1,6 +1,6 @@
 //! A discrete-event driver of flow's scheduler: the same state machine as in a live run, on machines that need not be there,
 //! with tasks that behave as they are told. It predicts what the scheduler's actions lead to, and holds no scheduling rule. What
-//! is expected of tasks stays as it was at the beginning, unless a simulation has a [`Truth`] that it is to find.
+//! is expected of tasks stays as it was at the beginning, unless a simulation has a [`GroundTruth`] that it is to find.
 //!
 //! At one instant completions come first, then arrivals and faults, then one decision. No clock, no randomness: the same
 //! input gives the same schedule.
@@ -19,7 +19,7 @@ mod world;
 
 pub use cluster::{Cluster, Placement};
 pub use expected::{expected, foresee};
-pub use learning::{Lesson, Truth};
+pub use learning::{GroundTruth, Learned};
 pub use schedule::{Ran, Schedule, SimError};
 pub use study::{Study, StudyWith, provided};
 pub use summary::{Summary, Use, cpu_over_time, waiting_over_time};

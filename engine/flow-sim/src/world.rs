@@ -7,8 +7,8 @@ use flow_core::sched::contention::{self, Host, Load};
 use flow_core::sched::{Action, Answer, Capacity, Event, Limits, Scheduler, policy::Policy};
 use flow_core::{AttemptId, Expansion, InstanceId, Outcome, Span, Time, learn::History};
 
-use crate::learning::{Doing, Learning};
-use crate::{Attempt, End, Fault, Lesson, Ran, Schedule, SimError, SimTask, Truth};
+use crate::learning::{Activity, Learning};
+use crate::{Attempt, End, Fault, GroundTruth, Learned, Ran, Schedule, SimError, SimTask};
 
 /// Runs tasks to their end on a machine, without faults.
 ///
@@ -28,10 +28,10 @@ pub fn simulate(
 pub struct Simulation<'a> {
     tasks: Vec<SimTask>,
     scheduler: Scheduler,
-    agenda: BTreeMap<(Time, Order, u64), Happening>,
+    agenda: BTreeMap<(Time, Order, u64), WorldEvent>,
     entries: u64,
     now: Time,
-    live: BTreeMap<AttemptId, Live>,
+    live: BTreeMap<AttemptId, RunningTask>,
     /// How attempts ended that are not recorded yet.
     outcomes: BTreeMap<AttemptId, Outcome>,
     /// By instance: attempts so far, and work done before it was preempted.
@@ -52,7 +52,7 @@ enum Order {
 }
 
 #[derive(Clone, Debug)]
-enum Happening {
+enum WorldEvent {
     /// Tasks from here to there arrive.
     Arrive(usize, usize),
     Befall(Fault),
@@ -64,7 +64,7 @@ enum Happening {
 }
 
 #[derive(Clone, Debug)]
-struct Live {
+struct RunningTask {
     instance: InstanceId,
     /// Where it stands in the schedule.
     ran: usize,
@@ -138,7 +138,7 @@ impl<'a> Simulation<'a> {
                     return Err(SimError::OutOfOrder(task.task.instance));
                 }
             }
-            simulation.plan(at, Order::Arrival, Happening::Arrive(from, from + batch));
+            simulation.plan(at, Order::Arrival, WorldEvent::Arrive(from, from + batch));
             from += batch;
         }
         Ok(simulation)
@@ -152,14 +152,14 @@ impl<'a> Simulation<'a> {
 
     /// Running work shares a host of which the scheduler knows what history says of this workflow, and learns the rest from what
     /// runs ([`Simulation::run_and_learn`]): its tasks are the instances of the workflow.
-    pub fn learning(mut self, expansion: &'a Expansion, history: History<'a>, truth: Truth) -> Self {
+    pub fn learning(mut self, expansion: &'a Expansion, history: History<'a>, truth: GroundTruth) -> Self {
         self.learning = Some(Box::new(Learning::new(expansion, history, truth)));
         self
     }
 
     /// Something will befall the run.
     pub fn befall(&mut self, at: Time, fault: Fault) {
-        self.plan(at, Order::Arrival, Happening::Befall(fault));
+        self.plan(at, Order::Arrival, WorldEvent::Befall(fault));
     }
 
     /// Runs it to its end. `watch` sees the scheduler after every event it was told.
@@ -175,12 +175,12 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     /// If it does not come to an end.
-    pub fn run_and_learn(mut self, watch: impl FnMut(&Scheduler, &Event)) -> Result<Option<Lesson<'a>>, SimError> {
+    pub fn run_and_learn(mut self, watch: impl FnMut(&Scheduler, &Event)) -> Result<Option<Learned<'a>>, SimError> {
         self.go(watch)?;
         let schedule = self.schedule;
         let lesson = self.learning.map(|learning| {
             let Learning { history, results, told, .. } = *learning;
-            Lesson { schedule, history, results, told }
+            Learned { schedule, history, results, told }
         });
         Ok(lesson)
     }
@@ -210,25 +210,25 @@ impl<'a> Simulation<'a> {
         if waiting.is_empty() { Ok(()) } else { Err(SimError::Stuck { at: self.now, waiting }) }
     }
 
-    fn plan(&mut self, at: Time, order: Order, happening: Happening) -> (Time, Order, u64) {
+    fn plan(&mut self, at: Time, order: Order, happening: WorldEvent) -> (Time, Order, u64) {
         self.entries += 1;
         let key = (at, order, self.entries);
         self.agenda.insert(key, happening);
         key
     }
 
-    fn happen(&mut self, happening: Happening, watch: &mut impl FnMut(&Scheduler, &Event)) {
+    fn happen(&mut self, happening: WorldEvent, watch: &mut impl FnMut(&Scheduler, &Event)) {
         match happening {
-            Happening::Arrive(from, to) => {
+            WorldEvent::Arrive(from, to) => {
                 let tasks: Vec<_> = self.tasks[from..to].iter().map(|task| task.task.clone()).collect();
                 for task in &tasks {
                     self.schedule.settled[task.instance.index()] = task.settled.map(|outcome| (outcome, self.now));
                 }
                 self.tell(Event::Submitted(tasks), watch);
             }
-            Happening::Befall(Fault::Capacity(capacity)) => self.tell(Event::Capacity(capacity), watch),
-            Happening::Befall(Fault::Cancel { grace }) => self.tell(Event::Cancel { grace }, watch),
-            Happening::Befall(Fault::Echo) => {
+            WorldEvent::Befall(Fault::Capacity(capacity)) => self.tell(Event::Capacity(capacity), watch),
+            WorldEvent::Befall(Fault::Cancel { grace }) => self.tell(Event::Cancel { grace }, watch),
+            WorldEvent::Befall(Fault::Echo) => {
                 let ended = |ran: &Ran| !self.live.contains_key(&ran.attempt);
                 let ended: Vec<_> = self.schedule.ran.iter().filter(|ran| ended(ran)).map(|ran| ran.attempt).collect();
                 for attempt in ended {
@@ -237,12 +237,12 @@ impl<'a> Simulation<'a> {
                     self.tell(Event::SpawnFailed { attempt }, watch);
                 }
             }
-            Happening::Ready(attempt) => {
+            WorldEvent::Ready(attempt) => {
                 if self.live.contains_key(&attempt) {
                     self.tell(Event::Ready { attempt }, watch);
                 }
             }
-            Happening::Worked(attempt) => {
+            WorldEvent::Worked(attempt) => {
                 if self.next_epoch(attempt) {
                     return;
                 }
@@ -260,7 +260,7 @@ impl<'a> Simulation<'a> {
                     End::SpawnFails | End::Hangs => {}
                 }
             }
-            Happening::Gone(attempt, outcome, spoiled) => {
+            WorldEvent::Gone(attempt, outcome, spoiled) => {
                 if let Some(live) = self.live.remove(&attempt) {
                     self.stale = true;
                     self.schedule.ran[live.ran].end = self.now;
@@ -314,7 +314,8 @@ impl<'a> Simulation<'a> {
                 let warm = self.now + conduct.warm_up;
                 let end = conduct.end;
                 self.schedule.settled[instance.index()] = None;
-                self.live.insert(attempt, Live { instance, ran, working: None, conduct, killed: None, ending: None });
+                self.live
+                    .insert(attempt, RunningTask { instance, ran, working: None, conduct, killed: None, ending: None });
                 if end == End::SpawnFails {
                     return self.end(attempt, self.now, Outcome::Failed, false);
                 }
@@ -322,7 +323,7 @@ impl<'a> Simulation<'a> {
                 match end {
                     _ if self.tasks[instance.index()].task.corun.is_none() => self.work(attempt, left),
                     End::BeforeReady(outcome) => self.end(attempt, warm, outcome, false),
-                    _ => _ = self.plan(warm, Order::Completion, Happening::Ready(attempt)),
+                    _ => _ = self.plan(warm, Order::Completion, WorldEvent::Ready(attempt)),
                 }
             }
             Action::Release { attempts } => {
@@ -383,7 +384,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn go_on(&mut self, attempt: AttemptId, working: Working) {
-        let key = self.plan(working.done_at(), Order::Completion, Happening::Worked(attempt));
+        let key = self.plan(working.done_at(), Order::Completion, WorldEvent::Worked(attempt));
         if let Some(live) = self.live.get_mut(&attempt) {
             live.working = Some(working);
             live.ending.replace(key).and_then(|old| self.agenda.remove(&old));
@@ -405,11 +406,11 @@ impl<'a> Simulation<'a> {
     fn look(&mut self) {
         let Some(learning) = &mut self.learning else { return };
         let doing = |(&attempt, live)| {
-            let live: &Live = live;
+            let live: &RunningTask = live;
             let speed = live.working.map_or(0.0, |working| working.speed);
-            Doing { attempt, conduct: &live.conduct, gpus: &self.schedule.ran[live.ran].placement.gpus, speed }
+            Activity { attempt, conduct: &live.conduct, gpus: &self.schedule.ran[live.ran].placement.gpus, speed }
         };
-        let all: Vec<Doing<'_>> = self.live.iter().map(doing).collect();
+        let all: Vec<Activity<'_>> = self.live.iter().map(doing).collect();
         learning.look(&all, self.now);
     }
 
@@ -439,6 +440,6 @@ impl<'a> Simulation<'a> {
 
     /// It will be gone at that time, unless it is gone before.
     fn end(&mut self, attempt: AttemptId, at: Time, outcome: Outcome, spoiled: bool) {
-        self.plan(at, Order::Completion, Happening::Gone(attempt, outcome, spoiled));
+        self.plan(at, Order::Completion, WorldEvent::Gone(attempt, outcome, spoiled));
     }
 }

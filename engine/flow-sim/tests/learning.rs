@@ -1,14 +1,14 @@
 //! Packing that learns, in worlds whose truth it has to find: what it measures is true within the noise, what it has learned comes
 //! to the truth, no bound is broken on the way, and what it tries out comes to an end.
 
-use flow_core::learn::{self, Device, History};
+use flow_core::learn::{self, History, Interference};
 use flow_core::sched::contention::{Host, Load, UNKNOWN_DEVICE, coefficient, speeds_where};
 use flow_core::sched::{Estimate, Event, Limits, Sharing, Task, policy};
 use flow_core::{
     Catalogue, ExpandRequest, Expansion, GpuFacts, GpuId, GpuSharing, InstanceId, Machine, Source, Span, StepResult,
     parse,
 };
-use flow_sim::{Attempt, Lesson, Ran, SimTask, Simulation, Truth};
+use flow_sim::{Attempt, GroundTruth, Learned, Ran, SimTask, Simulation};
 use proptest::prelude::*;
 
 const GIB: u64 = 1 << 30;
@@ -32,9 +32,9 @@ struct Training {
 #[derive(Clone, Debug)]
 struct World {
     trainings: Vec<Training>,
-    /// The model of each GPU, `A` or `B`, and for these the price at the beginning and how it changes in a second.
+    /// The model of each GPU, `A` or `B`, and for these the coefficient at the beginning and how it changes in a second.
     gpus: Vec<usize>,
-    prices: [(f64, f64); 2],
+    coefficients: [(f64, f64); 2],
     cpus: u32,
     noise: f64,
     seed: u64,
@@ -91,8 +91,8 @@ impl World {
             let trainings = tasks.iter().zip(&self.trainings).map(does).collect();
             let policy = policy::named(policy::DEFAULT).unwrap();
             let capacity = learn::capacity(&expansion.machine, None);
-            let truth = Truth {
-                prices: self.gpus.iter().map(|model| self.prices[*model]).collect(),
+            let truth = GroundTruth {
+                coefficients: self.gpus.iter().map(|model| self.coefficients[*model]).collect(),
                 noise: self.noise,
                 seed: self.seed.wrapping_add(round),
                 since,
@@ -109,9 +109,9 @@ impl World {
         history
     }
 
-    /// The price of a GPU model at a time.
+    /// The interference coefficient of a GPU model at a time.
     fn price(&self, model: usize, at: f64) -> f64 {
-        (self.prices[model].0 + self.prices[model].1 * at).max(0.0)
+        (self.coefficients[model].0 + self.coefficients[model].1 * at).max(0.0)
     }
 }
 
@@ -119,7 +119,7 @@ struct Round<'r, 'a> {
     world: &'r World,
     tasks: &'r [Task],
     limits: &'r Limits,
-    lesson: &'r Lesson<'a>,
+    lesson: &'r Learned<'a>,
     since: f64,
 }
 
@@ -169,7 +169,7 @@ impl Round<'_, '_> {
         for (_, event) in self.lesson.told.iter().filter(|(at, _)| *at <= new.start) {
             match event {
                 Event::Learned { instance, estimate } => known.estimates[instance.index()] = estimate.clone(),
-                Event::Priced { devices, .. } => known.devices.clone_from(devices),
+                Event::InterferenceLearned { devices, .. } => known.devices.clone_from(devices),
                 _ => {}
             }
         }
@@ -180,9 +180,10 @@ impl Round<'_, '_> {
     fn ends_its_trials(&self, measured_before: [usize; 2]) {
         let lesson = self.lesson;
         let trials: Vec<&Ran> = lesson.schedule.ran.iter().filter(|ran| ran.placement.trial).collect();
-        let priced = |at| lesson.told.iter().filter(|(t, e)| matches!(e, Event::Priced { .. }) && *t <= at).count();
+        let priced =
+            |at| lesson.told.iter().filter(|(t, e)| matches!(e, Event::InterferenceLearned { .. }) && *t <= at).count();
         for (n, trial) in trials.iter().enumerate() {
-            assert!(n <= priced(trial.start), "trial {n} begins after {} prices", priced(trial.start));
+            assert!(n <= priced(trial.start), "trial {n} begins after {} coefficients", priced(trial.start));
             let model = self.world.gpus[trial.placement.gpus[0].index()];
             let ended =
                 lesson.results.iter().filter(|r| r.ended_at as f64 / 1e3 <= self.since + trial.start.as_secs_f64());
@@ -209,7 +210,7 @@ impl Known {
     }
 }
 
-/// What a result says of the price of sharing GPUs of a model.
+/// What a result says of the interference on GPUs of a model.
 fn measures(result: &StepResult, model: usize) -> Option<(&GpuSharing, f64)> {
     let seen =
         result.circumstances.sharing.as_ref().filter(|_| result.circumstances.gpu_models == [["A", "B"][model]])?;
@@ -257,7 +258,7 @@ fn world(noise: impl Strategy<Value = f64>, drift: impl Strategy<Value = f64> + 
         |(trainings, (gpus, a, b, cpus), noise, seed, rounds)| World {
             trainings,
             gpus,
-            prices: [a, b],
+            coefficients: [a, b],
             cpus,
             noise,
             seed,
@@ -333,12 +334,12 @@ proptest! {
 
 /// Trainings of 105 s, each keeping the only GPU busy nine tenths of its time: how long all take in each of three rounds, how many
 /// trials that needs, and what is known then.
-fn alike(trainings: usize, price: f64) -> (Vec<(f64, usize)>, Device) {
+fn alike(trainings: usize, price: f64) -> (Vec<(f64, usize)>, Interference) {
     let training = Training { epoch_s: 10.0, epochs: 10, busy: 0.9, cores: 0.5, gib: 1 };
     let world = World {
         trainings: vec![training; trainings],
         gpus: vec![0],
-        prices: [(price, 0.0); 2],
+        coefficients: [(price, 0.0); 2],
         cpus: 64,
         noise: 0.0,
         seed: 1,

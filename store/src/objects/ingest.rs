@@ -13,7 +13,7 @@ use flow_core::{Artifact, ArtifactKind, Digest};
 use super::{Objects, look, mounts, remove_tree, stamp, untouched};
 use crate::{
     Result, StoreError,
-    hash::{self, Found, FoundKind, Links, not_an_artifact},
+    hash::{self, FolderEntry, FoundKind, Links, not_an_artifact},
 };
 
 impl Objects {
@@ -195,9 +195,9 @@ fn settle_folder(path: &Path, meta: &Metadata) -> io::Result<()> {
 pub(super) fn resettle(path: &Path) -> Result<()> {
     let found = match fs::symlink_metadata(path).map_err(StoreError::io("settle", path))? {
         meta if meta.is_dir() => hash::walk(path, Links::Keep)?,
-        meta => vec![Found { path: PathBuf::new(), kind: FoundKind::File, meta }],
+        meta => vec![FolderEntry { path: PathBuf::new(), kind: FoundKind::File, meta }],
     };
-    for Found { path: below, kind, meta } in found.iter().rev() {
+    for FolderEntry { path: below, kind, meta } in found.iter().rev() {
         let whole = if below.as_os_str().is_empty() { path.to_owned() } else { path.join(below) };
         let settled = match kind {
             FoundKind::Folder => settle_folder(&whole, meta),

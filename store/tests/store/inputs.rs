@@ -8,7 +8,7 @@ use std::{
 };
 
 use flow_core::{Digest, RunId};
-use flow_store::{Inputs, Rested, Snapshot, StoreDir};
+use flow_store::{FinishedRun, Inputs, Snapshot, StoreDir};
 
 use crate::common::{scratch, write};
 
@@ -93,7 +93,7 @@ impl Rest {
         inputs.hash_path(&file, false).unwrap();
         inputs.hash_path(&listed, true).unwrap();
         let run = RunId("20260208-153012-3f2a".into());
-        let rested = Rested {
+        let rested = FinishedRun {
             key: Digest::of(b"key"),
             run: &run,
             objects: &artifacts,
@@ -189,7 +189,11 @@ fn a_file_changed_within_a_tick_of_the_clock_is_not_trusted() {
         let inputs = Inputs::new(None, None, began);
         inputs.hash_path(&file, false).unwrap();
         meanwhile();
-        Snapshot::of(Rested { key, run: &run, objects: &[], published: &[], summary: String::new() }, &inputs, ended)
+        Snapshot::of(
+            FinishedRun { key, run: &run, objects: &[], published: &[], summary: String::new() },
+            &inputs,
+            ended,
+        )
     };
     let now = SystemTime::now();
     assert!(!snapshot(now, now, &|| {}).still_holds(&store, &key), "too fresh at both ends");

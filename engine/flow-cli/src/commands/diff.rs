@@ -13,7 +13,7 @@ use crate::args::{About, Global};
 use crate::error::CliError;
 use crate::output::{FAINT, Output, STRONG, styled};
 use crate::place::{self, Place};
-use crate::screen::{State, View};
+use crate::screen::{InstanceState, View};
 use crate::words;
 
 /// Arguments of `flow diff`.
@@ -59,8 +59,10 @@ fn side(view: View, kept: &dyn Results) -> Result<Side, CliError> {
     let (mut settled, mut results) = (BTreeMap::new(), BTreeMap::new());
     for shown in view.instances.into_values() {
         let how = match &shown.state {
-            State::Waiting | State::Running => "not settled",
-            State::Cached(outcome, _) | State::Done(outcome) | State::Settled(outcome) => words::outcome(*outcome),
+            InstanceState::Waiting | InstanceState::Running => "not settled",
+            InstanceState::Cached(outcome, _) | InstanceState::Done(outcome) | InstanceState::Settled(outcome) => {
+                words::outcome(*outcome)
+            }
         };
         settled.insert(shown.label.clone(), how.to_owned());
         if let Some(result) = shown.result(kept)? {

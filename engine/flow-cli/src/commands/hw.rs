@@ -37,7 +37,7 @@ pub(crate) struct Hw {
 
 /// What `--json` prints: the machine, as journals have it, and what more there is to know at the moment.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Shown<'a> {
     #[serde(flatten)]
     machine: &'a Machine,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ impl Hw {
             rates.retain(|rate| rate.as_ref().map_or(true, |r| machine.gpus.iter().any(|gpu| gpu.uuid == r.uuid)));
         }
         if self.json {
-            output.json(&Told {
+            output.json(&Shown {
                 machine: &machine,
                 cuda: survey.cuda.as_ref(),
                 cards: &survey.cards,

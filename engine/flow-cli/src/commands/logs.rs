@@ -18,7 +18,7 @@ use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{NOTE, Output, STRONG, styled};
 use crate::place::{self, Place};
-use crate::screen::{Attempt, State, View};
+use crate::screen::{Attempt, InstanceState, View};
 
 /// How often a growing log is read.
 const LOOK: Duration = Duration::from_millis(200);
@@ -104,7 +104,7 @@ fn told(gap: &Range<u64>) -> String {
 /// The logs of an instance's attempts: in the run that produced its result, if it is cached.
 fn log(place: &Place, view: &View, label: &str) -> Result<Vec<Log>, CliError> {
     let Some(shown) = view.instances.values().find(|shown| shown.label == label) else { return Ok(Vec::new()) };
-    if let State::Cached(_, from) = &shown.state {
+    if let InstanceState::Cached(_, from) = &shown.state {
         return from_run(place, from, label);
     }
     let several = view.attempts_of(label).count() > 1;
@@ -149,7 +149,7 @@ fn follow(place: &Place, dir: &RunDir, step: &str, output: &mut Output) -> Done 
             }
             output.flush()?;
         }
-        let open = |state: &State| matches!(state, State::Waiting | State::Running);
+        let open = |state: &InstanceState| matches!(state, InstanceState::Waiting | InstanceState::Running);
         let over = view.exit.is_some() || place.store.holder()?.is_none();
         if over || !asked.iter().any(|shown| open(&shown.state)) {
             return Ok(ExitCode::SUCCESS);

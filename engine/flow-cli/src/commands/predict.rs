@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::Span;
-use flow_core::learn::{Device, Prediction};
+use flow_core::learn::{Interference, Prediction};
 use flow_core::sched::Estimate;
 use flow_exec::Session;
 use serde_json::json;
@@ -86,7 +86,7 @@ pub(crate) fn takes(estimate: &Estimate) -> Option<String> {
     Some(format!("about {about}{} ({})", range.unwrap_or_default(), estimate.source))
 }
 
-fn render(predictions: &[Prediction], devices: &[Device]) -> Vec<String> {
+fn render(predictions: &[Prediction], devices: &[Interference]) -> Vec<String> {
     let mut out = Vec::new();
     for Prediction { label, estimate, epoch, cpu_work } in predictions {
         let whole = takes(estimate).unwrap_or_else(|| format!("nothing is known: {}", estimate.source));
@@ -151,7 +151,7 @@ mod tests {
             epoch: None,
             cpu_work: None,
         };
-        let device = |samples| Device { model: "TITAN Xp".to_owned(), coefficient: 1.0, samples };
+        let device = |samples| Interference { model: "TITAN Xp".to_owned(), coefficient: 1.0, samples };
         let lines = render(&[prediction, never], &[device(0), device(0)]);
         let plain: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line)).collect();
         insta::assert_snapshot!(plain.join("\n"), @r"

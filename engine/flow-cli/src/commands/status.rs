@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_exec::clock;
-use flow_store::Status as Standing;
+use flow_store::Status as RunStatus;
 
 use super::{Done, run};
 use crate::args::{Global, OfRun};
@@ -74,7 +74,7 @@ impl Status {
 }
 
 /// A run that goes on.
-fn standing(status: &Standing, process: &str, now: u64) -> Vec<String> {
+fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
     let since = |at: u64| now.saturating_sub(at) as f64 / 1e3;
     let mut out = vec![format!(
         "{} run {} ({}), {process}, for {}",
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_run_that_goes_on() {
         let waiting = |label: &str, reason: &str| Waiting { label: label.into(), reason: reason.into() };
-        let status = Standing {
+        let status = RunStatus {
             run: RunId("20260208-153012-3f2a".into()),
             workflow: "feb08".into(),
             file: "workflows/feb08.yaml".into(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::view::{State, View};
+use super::view::{InstanceState, View};
 
 /// Progress below this says nothing about speed.
 const TOO_EARLY: f64 = 0.05;
@@ -30,7 +30,7 @@ pub(crate) fn remaining(view: &View) -> Option<(f64, bool)> {
         longest = longest.max(left);
         sum += left;
     }
-    for shown in view.instances.values().filter(|shown| shown.state == State::Waiting) {
+    for shown in view.instances.values().filter(|shown| shown.state == InstanceState::Waiting) {
         match known.get(&*shown.step) {
             Some(mean) => sum += mean,
             None => at_least = true,

@@ -18,7 +18,7 @@ const BARS: usize = 16;
 const LENGTH: u64 = 1000;
 
 /// Bars on the terminal.
-pub(crate) struct Live {
+pub(crate) struct Bars {
     bars: MultiProgress,
     attempts: BTreeMap<AttemptId, ProgressBar>,
     waiting: ProgressBar,
@@ -26,13 +26,13 @@ pub(crate) struct Live {
     setup: Option<ProgressBar>,
 }
 
-impl Live {
+impl Bars {
     /// On standard error, so that results can be piped.
     pub(crate) fn new() -> Self {
         let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
         let line = || bars.add(ProgressBar::new(0).with_style(template("{wide_msg:.dim}")));
         let (waiting, total) = (line(), line());
-        Live { attempts: BTreeMap::new(), waiting, total, setup: None, bars }
+        Bars { attempts: BTreeMap::new(), waiting, total, setup: None, bars }
     }
 
     /// Draws the run as it is.

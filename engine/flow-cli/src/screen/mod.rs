@@ -20,7 +20,7 @@ use crate::terminal::printed;
 
 pub(crate) use lines::event_line;
 pub(crate) use summary::{Ended, summary};
-pub(crate) use view::{Attempt, Shown, State, View};
+pub(crate) use view::{Attempt, InstanceState, Shown, View};
 
 /// The face of a run.
 pub(crate) struct Screen<'a> {
@@ -35,7 +35,7 @@ pub(crate) struct Screen<'a> {
 
 enum Face {
     Lines,
-    Live(Box<live::Live>),
+    Bars(Box<live::Bars>),
     Json,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Screen<'a> {
         let face = if json {
             Face::Json
         } else if output.is_terminal() && !output.quiet {
-            Face::Live(Box::new(live::Live::new()))
+            Face::Bars(Box::new(live::Bars::new()))
         } else {
             Face::Lines
         };
@@ -61,14 +61,14 @@ impl<'a> Screen<'a> {
             Update::Setup { plugin, line } => self.setup_line(&plugin, &line)?,
             Update::Held(holder) => self.held(&holder)?,
         }
-        if let Face::Live(live) = &mut self.face {
+        if let Face::Bars(live) = &mut self.face {
             live.draw(&self.view);
         }
         Ok(())
     }
 
     fn event(&mut self, line: &JournalLine) -> io::Result<()> {
-        if let (Face::Live(live), Some(_)) = (&self.face, self.setup.take()) {
+        if let (Face::Bars(live), Some(_)) = (&self.face, self.setup.take()) {
             live.setup_done();
         }
         self.view.event(line);
@@ -84,7 +84,7 @@ impl<'a> Screen<'a> {
             }
         }
         // Bars show what runs; only what ends stays on a terminal.
-        let live = matches!(self.face, Face::Live(_));
+        let live = matches!(self.face, Face::Bars(_));
         let passing = matches!(
             line.event,
             RunEvent::Started { .. } | RunEvent::Ready { .. } | RunEvent::Released { .. } | RunEvent::Epoch { .. }
@@ -110,7 +110,7 @@ impl<'a> Screen<'a> {
         }
         match &mut self.face {
             Face::Json => self.output.note(format!("{plugin}: {line}")),
-            Face::Live(live) if !self.output.verbose => {
+            Face::Bars(live) if !self.output.verbose => {
                 live.setup(plugin, line);
                 Ok(())
             }
@@ -128,14 +128,14 @@ impl<'a> Screen<'a> {
 
     fn say(&mut self, words: &str) -> io::Result<()> {
         match &mut self.face {
-            Face::Live(live) => live.above(|| self.output.line(words)),
+            Face::Bars(live) => live.above(|| self.output.line(words)),
             _ => self.output.line(words),
         }
     }
 
     /// Takes the bars away; what is known stays.
     pub(crate) fn close(self) -> View {
-        if let Face::Live(live) = self.face {
+        if let Face::Bars(live) = self.face {
             live.clear();
         }
         self.view

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use flow_core::{AttemptId, Outcome};
 
-use super::view::{Shown, State, View, is_failure};
+use super::view::{InstanceState, Shown, View, is_failure};
 use crate::output::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
 use crate::words;
 
@@ -60,21 +60,21 @@ pub(crate) fn summary(
 }
 
 fn headline(view: &View, ended: &Ended) -> String {
-    let count = |is: &dyn Fn(&State) -> bool| view.instances.values().filter(|shown| is(&shown.state)).count();
+    let count = |is: &dyn Fn(&InstanceState) -> bool| view.instances.values().filter(|shown| is(&shown.state)).count();
     let mut parts = Vec::new();
     let mut part = |n: usize, what: &str| {
         if n > 0 {
             parts.push(format!("{} {what}", words::thousands(n)));
         }
     };
-    part(count(&|s| matches!(s, State::Cached(..))), "cached");
-    part(count(&|s| matches!(s, State::Done(_))), "ran");
+    part(count(&|s| matches!(s, InstanceState::Cached(..))), "cached");
+    part(count(&|s| matches!(s, InstanceState::Done(_))), "ran");
     for outcome in [Outcome::Failed, Outcome::OutOfMemory, Outcome::TimedOut, Outcome::DoesNotFit] {
-        part(count(&|s| *s == State::Settled(outcome)), words::outcome(outcome));
+        part(count(&|s| *s == InstanceState::Settled(outcome)), words::outcome(outcome));
     }
-    part(count(&|s| *s == State::Settled(Outcome::Skipped)), "skipped");
-    part(count(&|s| *s == State::Settled(Outcome::Cancelled)), "cancelled");
-    part(count(&|s| matches!(s, State::Waiting | State::Running)), "not settled");
+    part(count(&|s| *s == InstanceState::Settled(Outcome::Skipped)), "skipped");
+    part(count(&|s| *s == InstanceState::Settled(Outcome::Cancelled)), "cancelled");
+    part(count(&|s| matches!(s, InstanceState::Waiting | InstanceState::Running)), "not settled");
     let (style, word) = match ended.exit {
         Some(0) => (GOOD, "done:"),
         Some(130) => (NOTE, "interrupted:"),
@@ -92,10 +92,10 @@ fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&
     let failed: Vec<&Shown> = view
         .instances
         .values()
-        .filter(|shown| matches!(shown.state, State::Settled(outcome) if is_failure(outcome)))
+        .filter(|shown| matches!(shown.state, InstanceState::Settled(outcome) if is_failure(outcome)))
         .collect();
     for shown in failed.iter().take(most) {
-        let State::Settled(outcome) = shown.state else { continue };
+        let InstanceState::Settled(outcome) = shown.state else { continue };
         let attempt = shown.attempt.and_then(|id| Some((id, view.attempts.get(&id)?)));
         let why = attempt.and_then(|(_, attempt)| attempt.message.as_deref()).unwrap_or(&shown.reason);
         let times = view.attempts_of(&shown.label).count();
@@ -119,9 +119,9 @@ fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&
 
 /// What ran, by step and reason.
 fn ran(view: &View, out: &mut Vec<String>) {
-    let done = |shown: &&Shown| matches!(shown.state, State::Done(_));
+    let done = |shown: &&Shown| matches!(shown.state, InstanceState::Done(_));
     for (shown, count) in alike(view.instances.values().filter(done)) {
-        let State::Done(outcome) = shown.state else { continue };
+        let InstanceState::Done(outcome) = shown.state else { continue };
         let how = if outcome == Outcome::Ok { String::new() } else { format!(", {}", words::outcome(outcome)) };
         let what = if count == 1 { shown.label.clone() } else { format!("{} × {count}", shown.step) };
         out.push(format!("  {:<9} {what}{how}: {}", "ran", shown.reason));
@@ -130,9 +130,9 @@ fn ran(view: &View, out: &mut Vec<String>) {
 
 /// What was skipped or cancelled, by step and reason.
 fn not_run(view: &View, out: &mut Vec<String>) {
-    let passed = |shown: &&Shown| matches!(shown.state, State::Settled(Outcome::Skipped | Outcome::Cancelled));
+    let passed = |shown: &&Shown| matches!(shown.state, InstanceState::Settled(Outcome::Skipped | Outcome::Cancelled));
     for (shown, count) in alike(view.instances.values().filter(passed)) {
-        let State::Settled(outcome) = shown.state else { continue };
+        let InstanceState::Settled(outcome) = shown.state else { continue };
         let what = if count == 1 { shown.label.clone() } else { format!("{} × {count}", shown.step) };
         out.push(format!("  {:<9} {what}: {}", words::outcome(outcome), shown.reason));
     }

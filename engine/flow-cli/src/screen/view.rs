@@ -43,7 +43,7 @@ pub(crate) struct Shown {
     /// What the plan said.
     pub(crate) planned: Planned,
     /// How it is.
-    pub(crate) state: State,
+    pub(crate) state: InstanceState,
     /// Why it ran, or why it was settled as it was.
     pub(crate) reason: String,
     /// Its last attempt.
@@ -56,7 +56,7 @@ pub(crate) struct Shown {
 
 /// How an instance is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum InstanceState {
     /// Not settled, not running.
     Waiting,
     /// An attempt is at it.
@@ -103,7 +103,7 @@ impl View {
                     label: label.clone(),
                     step: step.clone(),
                     planned: plan.clone(),
-                    state: State::Waiting,
+                    state: InstanceState::Waiting,
                     reason: String::new(),
                     attempt: None,
                     fingerprint: None,
@@ -112,7 +112,7 @@ impl View {
                 self.instances.insert(*instance, shown);
             }
             RunEvent::Cached { instance, fingerprint, outcome, from } => self.set(*instance, |shown| {
-                shown.state = State::Cached(*outcome, from.clone());
+                shown.state = InstanceState::Cached(*outcome, from.clone());
                 shown.fingerprint = Some(*fingerprint);
             }),
             RunEvent::Started { instance, attempt, folder, why, gpus, cpus } => {
@@ -129,7 +129,7 @@ impl View {
                 };
                 self.attempts.insert(*attempt, started);
                 self.set(*instance, |shown| {
-                    shown.state = State::Running;
+                    shown.state = InstanceState::Running;
                     shown.reason = reasons::why(why);
                     shown.attempt = Some(*attempt);
                 });
@@ -141,16 +141,16 @@ impl View {
                 }
                 // Perhaps for the next attempt; else it is settled at once.
                 if *outcome == Outcome::Failed {
-                    self.set(*instance, |shown| shown.state = State::Waiting);
+                    self.set(*instance, |shown| shown.state = InstanceState::Waiting);
                 }
             }
             RunEvent::Recorded { instance, result, .. } => self.set(*instance, |shown| {
-                shown.state = State::Done(result.outcome);
+                shown.state = InstanceState::Done(result.outcome);
                 shown.fingerprint = Some(result.fingerprint);
                 shown.result = Some(result.clone());
             }),
             RunEvent::Settled { instance, outcome, cause } => self.set(*instance, |shown| {
-                shown.state = State::Settled(*outcome);
+                shown.state = InstanceState::Settled(*outcome);
                 shown.reason = reasons::settled(*outcome, cause.as_ref());
             }),
             RunEvent::Interrupted { grace, again } => self.interruptions.push(reasons::interrupted(*grace, *again)),
@@ -218,7 +218,7 @@ impl View {
 
     /// Instances that are settled, and all.
     pub(crate) fn settled(&self) -> (usize, usize) {
-        let open = |shown: &&Shown| matches!(shown.state, State::Waiting | State::Running);
+        let open = |shown: &&Shown| matches!(shown.state, InstanceState::Waiting | InstanceState::Running);
         (self.instances.len() - self.instances.values().filter(open).count(), self.instances.len())
     }
 

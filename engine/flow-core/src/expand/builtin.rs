@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// Asks every built-in whose parameters are known by now and the same for all of its instances.
+/// AloneLoad every built-in whose parameters are known by now and the same for all of its instances.
 pub(super) fn check(steps: &[Step], plans: &[StepPlan], catalogue: &Catalogue, problems: &mut Problems) {
     for plan in plans.iter().filter(|plan| plan.sound && plan.uniform) {
         let Uses::Builtin(name) = &plan.uses else { continue };

@@ -35,7 +35,7 @@ pub use facts::{ExpandRequest, Group, Publish, PublishTo, Remark, ResolveError, 
 use self::{
     build::{Built, Shared},
     expansion::Late,
-    prepare::{Shop, StepPlan},
+    prepare::{PrepareContext, StepPlan},
 };
 use crate::{
     Diagnostic, StepId, Workflow,
@@ -66,7 +66,7 @@ impl Workflow {
         let scope = Value::from_object(base.clone());
         let names: BTreeMap<Arc<str>, usize> =
             self.steps.iter().enumerate().map(|(n, s)| (s.name.clone(), n)).collect();
-        let mut shop = Shop {
+        let mut context = PrepareContext {
             names: &names,
             params: chosen.params.keys().map(String::as_str).collect(),
             scope: &scope,
@@ -74,7 +74,7 @@ impl Workflow {
             schemas: BTreeMap::new(),
         };
         let mut plans: Vec<StepPlan> =
-            self.steps.iter().map(|step| prepare::prepare(step, &mut shop, problems)).collect();
+            self.steps.iter().map(|step| prepare::prepare(step, &mut context, problems)).collect();
         prepare::see(&mut plans, &self.steps, &names);
         let order = self.order(&plans, &names, problems);
 

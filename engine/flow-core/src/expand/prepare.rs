@@ -81,7 +81,7 @@ impl StepPlan {
 }
 
 /// What steps are prepared with.
-pub(super) struct Shop<'a> {
+pub(super) struct PrepareContext<'a> {
     /// Steps by name.
     pub(super) names: &'a BTreeMap<Arc<str>, usize>,
     /// Names of parameters.
@@ -93,15 +93,15 @@ pub(super) struct Shop<'a> {
     pub(super) schemas: BTreeMap<String, Arc<Schema>>,
 }
 
-pub(super) fn prepare(step: &Step, shop: &mut Shop<'_>, problems: &mut Problems) -> StepPlan {
-    let (names, scope) = (shop.names, shop.scope);
+pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &mut Problems) -> StepPlan {
+    let (names, scope) = (context.names, context.scope);
     let before = problems.0.len();
     let empty =
         Template { at: step.at.key("with"), node: Node::Const(Value::from_pairs::<[(&str, Value); 0], _, _>([])) };
     let no_env = Template { at: step.at.key("env"), ..empty.clone() };
     let mut own_names: BTreeSet<String> = step.axes.iter().map(|(name, _)| name.to_string()).collect();
     own_names.insert("inputs".to_owned());
-    if !shop.params.contains("seed") {
+    if !context.params.contains("seed") {
         own_names.insert("seed".to_owned());
     }
     let mut plan = StepPlan {
@@ -138,7 +138,7 @@ pub(super) fn prepare(step: &Step, shop: &mut Shop<'_>, problems: &mut Problems)
             }
         });
     }
-    uses(step, &mut plan, shop, problems);
+    uses(step, &mut plan, context, problems);
     if step.sound {
         plan.matrix = matrix(step, &mut plan.absent, scope, problems);
     }
@@ -180,10 +180,10 @@ pub(super) fn unread(step: &Step) -> Vec<String> {
     step.axes.iter().map(|(name, _)| name.to_string()).filter(|name| !names.contains(name)).collect()
 }
 
-fn uses(step: &Step, plan: &mut StepPlan, shop: &mut Shop<'_>, problems: &mut Problems) {
+fn uses(step: &Step, plan: &mut StepPlan, context: &mut PrepareContext<'_>, problems: &mut Problems) {
     let Action::Uses { plugin, step: inner, at } = &step.action else { return };
     let whole = format!("{plugin}/{inner}");
-    let catalogue = shop.request.catalogue;
+    let catalogue = context.request.catalogue;
     let steps = if plugin == "flow" {
         plan.uses = Uses::Builtin(inner.clone());
         &catalogue.builtins
@@ -207,7 +207,7 @@ fn uses(step: &Step, plan: &mut StepPlan, shop: &mut Shop<'_>, problems: &mut Pr
     };
     plan.outputs = provided.outputs.iter().map(|(n, p)| Output { name: n.clone(), path: p.clone() }).collect();
     (plan.measured, plan.continues) = (provided.measured, provided.continues);
-    if let Some(schema) = shop.schemas.get(&whole) {
+    if let Some(schema) = context.schemas.get(&whole) {
         plan.schema = Some(schema.clone());
         return;
     }
@@ -215,7 +215,7 @@ fn uses(step: &Step, plan: &mut StepPlan, shop: &mut Shop<'_>, problems: &mut Pr
         Ok(schema) => {
             let schema = Arc::new(schema);
             plan.schema = Some(schema.clone());
-            shop.schemas.insert(whole, schema);
+            context.schemas.insert(whole, schema);
         }
         Err(message) => problems.value(at, Diagnostic::new(message)),
     }

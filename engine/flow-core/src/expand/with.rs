@@ -107,7 +107,7 @@ impl Schema {
         }
     }
 
-    fn errors(&self, with: &Json, unknown: &[Vec<Seg>]) -> Vec<Found> {
+    fn errors(&self, with: &Json, unknown: &[Vec<Seg>]) -> Vec<Mistake> {
         let mut found = Vec::new();
         for error in self.validator.iter_errors(with) {
             self.explain(&error, unknown, &mut found);
@@ -115,7 +115,7 @@ impl Schema {
         found
     }
 
-    fn explain(&self, error: &ValidationError<'_>, unknown: &[Vec<Seg>], found: &mut Vec<Found>) {
+    fn explain(&self, error: &ValidationError<'_>, unknown: &[Vec<Seg>], found: &mut Vec<Mistake>) {
         let path: Vec<Seg> = error.instance_path().iter().map(seg).collect();
         if unknown.iter().any(|u| path.starts_with(u)) {
             return;
@@ -126,7 +126,7 @@ impl Schema {
             None => "`with`".to_owned(),
         };
         let is = || format!("{subject} of `{}` is {}", self.uses, describe(&from_json(error.instance())));
-        let value = |what: Diagnostic| Found { path: path.clone(), key: false, what };
+        let value = |what: Diagnostic| Mistake { path: path.clone(), key: false, what };
         match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected }
             | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
@@ -136,7 +136,7 @@ impl Schema {
                     path.push(Seg::Key(name.as_str().into()));
                     let owner = if path.len() == 1 { format!("`{}`", self.uses) } else { subject.clone() };
                     let what = Diagnostic::new(format!("{owner} has no parameter `{name}`"));
-                    found.push(Found { path, key: true, what: what.nearest(name, known.iter().map(String::as_str)) });
+                    found.push(Mistake { path, key: true, what: what.nearest(name, known.iter().map(String::as_str)) });
                 }
             }
             ValidationErrorKind::Required { property } => {
@@ -147,7 +147,7 @@ impl Schema {
                     Some(about) => what.help(about),
                     None => what,
                 };
-                found.push(Found { path, key: true, what });
+                found.push(Mistake { path, key: true, what });
             }
             ValidationErrorKind::Type { kind } => {
                 let wanted = match kind {
@@ -277,7 +277,7 @@ impl LenOf for jsonschema::paths::Location {
     }
 }
 
-struct Found {
+struct Mistake {
     path: Vec<Seg>,
     key: bool,
     what: Diagnostic,

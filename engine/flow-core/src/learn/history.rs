@@ -100,8 +100,8 @@ impl<'a> History<'a> {
         let mut events = Vec::new();
         if let (Some(sharing), Some(model)) = (&seen.sharing, &seen.gpu_model) {
             self.remember_sharing(model, sharing);
-            let (devices, trial) = self.prices();
-            events.push(Event::Priced { devices, trial });
+            let (devices, trial) = self.coefficients();
+            events.push(Event::InterferenceLearned { devices, trial });
         }
         self.insert(id, seen);
         let step = &expansion.steps[id.index()].instances;

@@ -1,5 +1,5 @@
 //! From what earlier attempts did to what is expected of the next ones: estimates with the number of attempts that they rest on,
-//! and the price of sharing a GPU. Whoever drives the scheduler, live or simulated, hands observations in and events on; reads
+//! and the interference coefficient of a GPU. Whoever drives the scheduler, live or simulated, hands observations in and events on; reads
 //! no store, and decides nothing.
 
 mod curves;
@@ -16,5 +16,5 @@ pub use estimate::Prediction;
 pub use history::History;
 pub use observation::Observation;
 pub use point::points;
-pub use sharing::{Alone, Device, of_group};
+pub use sharing::{Alone, Interference, of_group};
 pub use tasks::{Forecast, capacity, forecast, limits, tasks};

@@ -47,7 +47,7 @@ pub struct Observation {
     /// Nobody else was on its GPUs, and the CPUs of the host sufficed.
     #[serde(default)]
     pub undisturbed: bool,
-    /// What it says of the price of sharing its GPU.
+    /// What it says of the interference on its GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharing: Option<GpuSharing>,
 }

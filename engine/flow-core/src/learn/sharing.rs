@@ -1,4 +1,4 @@
-//! The price of sharing a GPU, as far as it was measured.
+//! The interference coefficient of each GPU model, as far as it was measured.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use super::{
 };
 use crate::{
     AttemptId, GpuFacts, GpuId, GpuSharing, Instance, InstanceId, Outcome, StepResult,
-    measure::{Companion, Other, Told, beside},
+    measure::{CoRunner, Other, Reported, beside},
     sched::contention::{UNKNOWN_DEVICE, hoped, learned},
 };
 
 /// Who keeps less of a core busy does not wait for the CPU, however many want it.
 const HARDLY_ANY_CPU: f64 = 0.1;
 
-/// A GPU model and its price of sharing.
+/// A GPU model and its interference coefficient.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Device {
+pub struct Interference {
     pub model: String,
     /// Slowdown is 1 + this × (Σ busy − 1).
     pub coefficient: f64,
@@ -25,7 +25,7 @@ pub struct Device {
     pub samples: u32,
 }
 
-impl Device {
+impl Interference {
     /// What the coefficient may yet turn out to be, if it is not known well.
     pub fn hoped(&self) -> Option<f64> {
         hoped(self.coefficient, self.samples)
@@ -45,7 +45,7 @@ pub struct Alone {
     pub cores: f64,
 }
 
-/// What the members of a co-run group that shared their GPUs say of the price of that, where every member ran alone as well, which
+/// What the members of a co-run group that shared their GPUs say of their interference, where every member ran alone as well, which
 /// is among `all`, and the CPU was not what held them up.
 pub fn of_group<'r>(together: &[&StepResult], all: impl Iterator<Item = &'r StepResult> + Clone) -> Option<GpuSharing> {
     let epoch = |result: &StepResult| {
@@ -77,18 +77,18 @@ pub fn of_group<'r>(together: &[&StepResult], all: impl Iterator<Item = &'r Step
 }
 
 impl History<'_> {
-    /// The price of sharing each GPU of the machine.
-    pub fn devices(&self) -> Vec<Device> {
+    /// The interference coefficient of each GPU of the machine.
+    pub fn devices(&self) -> Vec<Interference> {
         let device = |gpu: &GpuFacts| {
             let seen = self.devices.get(&gpu.name).map_or(&[][..], Vec::as_slice);
             let coefficient = if seen.is_empty() { UNKNOWN_DEVICE } else { learned(seen.iter().copied()) };
-            Device { model: gpu.name.clone(), coefficient, samples: seen.len() as u32 }
+            Interference { model: gpu.name.clone(), coefficient, samples: seen.len() as u32 }
         };
         self.expansion.machine.gpus.iter().map(device).collect()
     }
 
     /// What sharing each GPU of the machine costs, and what that may yet turn out to be.
-    pub fn prices(&self) -> (Vec<f64>, Vec<Option<f64>>) {
+    pub fn coefficients(&self) -> (Vec<f64>, Vec<Option<f64>>) {
         self.devices().iter().map(|device| (device.coefficient, device.hoped())).unzip()
     }
 
@@ -106,19 +106,19 @@ impl History<'_> {
         })
     }
 
-    /// What an attempt that shared its GPUs, outside of a co-run group, says of the price of that: the time of its epochs beside
+    /// What an attempt that shared its GPUs, outside of a co-run group, says of their interference: the time of its epochs beside
     /// unchanging others over that of its epochs alone.
     pub fn sharing(
         &self,
         of: InstanceId,
         gpus: &[GpuId],
-        told: &Told,
-        company: &BTreeMap<AttemptId, Companion>,
+        reported: &Reported,
+        corunners: &BTreeMap<AttemptId, CoRunner>,
         result: &StepResult,
     ) -> Option<GpuSharing> {
         let (seen, instances) = (&result.circumstances, &self.expansion.instances);
         let instance = &instances[of.index()];
-        let shared = company.values().any(|other| !other.gpus.is_empty());
+        let shared = corunners.values().any(|other| !other.gpus.is_empty());
         if !shared || instance.corun.is_some() || result.outcome != Outcome::Ok {
             return None;
         }
@@ -129,7 +129,7 @@ impl History<'_> {
         if !seen.strangers.is_empty() || seen.short_of_cpu() && own.cores > HARDLY_ANY_CPU {
             return None;
         }
-        let other = |(&who, other): (&AttemptId, &Companion)| Other {
+        let other = |(&who, other): (&AttemptId, &CoRunner)| Other {
             who,
             there: other.there,
             at_work: other.at_work,
@@ -137,19 +137,19 @@ impl History<'_> {
             cores: alone(other.instance)
                 .map_or(f64::from(instances[other.instance.index()].request.cpus), |alone| alone.cores),
         };
-        let others: Vec<Other<AttemptId>> = company.iter().map(other).collect();
-        let found = beside(&told.timed(), &others, f64::from(seen.host_cpus) - own.cores)?;
-        let company: Option<Vec<(&Companion, Alone)>> =
-            found.who.iter().map(|id| Some((&company[id], alone(company[id].instance)?))).collect();
-        let company = company?;
+        let others: Vec<Other<AttemptId>> = corunners.iter().map(other).collect();
+        let found = beside(&reported.timed(), &others, f64::from(seen.host_cpus) - own.cores)?;
+        let corunners: Option<Vec<(&CoRunner, Alone)>> =
+            found.who.iter().map(|id| Some((&corunners[id], alone(corunners[id].instance)?))).collect();
+        let corunners = corunners?;
         let busy_on = |gpu: &GpuId| {
-            let there = company.iter().filter(|(other, _)| other.gpus.contains(gpu));
+            let there = corunners.iter().filter(|(other, _)| other.gpus.contains(gpu));
             own.busy + there.map(|(_, alone)| alone.busy).sum::<f64>()
         };
         Some(GpuSharing {
             busy: gpus.iter().map(busy_on).fold(0.0, f64::max),
             slowdown: found.took / own.epoch_s,
-            beside: company.iter().map(|(other, _)| instances[other.instance.index()].label.to_string()).collect(),
+            beside: corunners.iter().map(|(other, _)| instances[other.instance.index()].label.to_string()).collect(),
             epochs: Some(found.epochs),
         })
     }

@@ -15,7 +15,7 @@ pub fn capacity(machine: &Machine, jobs: Option<u32>) -> Capacity {
 
 /// How a live run is scheduled on the machine of its workflow.
 pub fn limits(history: &History<'_>) -> Limits {
-    let (devices, trial) = history.prices();
+    let (devices, trial) = history.coefficients();
     Limits { sharing: Sharing { devices, trial, pairs: history.pairs(), ..Sharing::default() }, ..Limits::default() }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{company::Epoch, windows::Window};
+use super::{corunners::Epoch, windows::Window};
 use crate::{Metric, Series};
 
 /// One number, as a message or a line of output told it.
@@ -20,7 +20,7 @@ pub struct Row {
 
 /// Everything that a program said. Of each metric one value an epoch is kept, the last: a program may print as often as it likes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Told {
+pub struct Reported {
     /// Metrics by name.
     metrics: BTreeMap<String, Numbers>,
     /// Epochs with begin and end, seconds since 1970, in the order in which they were told.
@@ -44,7 +44,7 @@ struct Numbers {
 /// So many epochs are kept, the first: who counts millions of iterations as epochs does not fill the memory.
 pub const MOST_EPOCHS: usize = 100_000;
 
-impl Told {
+impl Reported {
     /// One epoch more, with begin and end; false if there are too many to keep it.
     pub fn epoch(&mut self, epoch: u32, began: f64, ended: f64) -> bool {
         self.too_many |= self.epochs.len() == MOST_EPOCHS;
@@ -147,9 +147,9 @@ pub struct Gathered {
 ///
 /// The first epoch that was told warms up and does not count, unless it is the only one. In a group, an epoch counts that lies wholly
 /// inside the window; if none does, times and rates are absent rather than wrong.
-pub fn gather(told: &Told, began: f64, ended: f64, window: Option<(f64, f64)>) -> Gathered {
-    let first = told.first_epoch();
-    let epochs: &[(u32, f64, f64)] = if told.at_once { &[] } else { &told.epochs };
+pub fn gather(reported: &Reported, began: f64, ended: f64, window: Option<(f64, f64)>) -> Gathered {
+    let first = reported.first_epoch();
+    let epochs: &[(u32, f64, f64)] = if reported.at_once { &[] } else { &reported.epochs };
     let inside: Vec<_> = epochs
         .iter()
         .filter(|(_, start, end)| window.is_none_or(|(release, close)| *start >= release && *end <= close))
@@ -163,7 +163,7 @@ pub fn gather(told: &Told, began: f64, ended: f64, window: Option<(f64, f64)>) -
         epoch_times: epochs.iter().map(|(e, start, end)| (*e, start - began, end - began)).collect(),
         ..Series::default()
     };
-    for (name, numbers) in &told.metrics {
+    for (name, numbers) in &reported.metrics {
         let metric = if numbers.epochs.is_empty() || !numbers.mean {
             Some(Metric { value: numbers.last, unit: numbers.unit.clone(), epochs: None, sd: None, values: vec![] })
         } else {
@@ -181,7 +181,7 @@ pub fn gather(told: &Told, began: f64, ended: f64, window: Option<(f64, f64)>) -
         }
     }
     // Measured from outside where the program does not say: the time between the lines that end its epochs.
-    if !epochs.is_empty() && !told.metrics.contains_key("epoch_time") {
+    if !epochs.is_empty() && !reported.metrics.contains_key("epoch_time") {
         let times = epochs.iter().map(|(e, start, end)| (*e, end - start));
         series.epochs.insert("epoch_time".to_owned(), times.collect());
         if let Some(metric) = mean(counted.iter().map(|(_, start, end)| end - start), "s") {
@@ -211,13 +211,13 @@ fn mean(values: impl Iterator<Item = f64>, unit: &str) -> Option<Metric> {
 mod tests {
     use super::*;
 
-    fn told(times: &[(u32, f64, f64)]) -> Told {
-        let mut told = Told { epochs: times.to_vec(), ..Told::default() };
+    fn reported(times: &[(u32, f64, f64)]) -> Reported {
+        let mut reported = Reported { epochs: times.to_vec(), ..Reported::default() };
         for (e, start, end) in times {
-            told.number(row("epoch_time", end - start, Some(*e), true));
-            told.number(row("loss", 1.0 / f64::from(*e), Some(*e), false));
+            reported.number(row("epoch_time", end - start, Some(*e), true));
+            reported.number(row("loss", 1.0 / f64::from(*e), Some(*e), false));
         }
-        told
+        reported
     }
 
     fn row(name: &str, value: f64, epoch: Option<u32>, mean: bool) -> Row {
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_first_epoch_warms_up() {
-        let g = gather(&told(&[(1, 0.0, 5.0), (2, 5.0, 7.0), (3, 7.0, 11.0)]), 0.0, 12.0, None);
+        let g = gather(&reported(&[(1, 0.0, 5.0), (2, 5.0, 7.0), (3, 7.0, 11.0)]), 0.0, 12.0, None);
         assert_eq!(g.metrics["epoch_time"].value, 3.0);
         assert_eq!(g.metrics["epoch_time"].epochs, Some(2));
         assert_eq!(g.metrics["loss"].value, 1.0 / 3.0);
@@ -236,10 +236,11 @@ mod tests {
     #[test]
     fn the_first_epoch_is_the_first_that_was_told() {
         for from in [0, 5] {
-            let g = gather(&told(&[(from, 0.0, 5.0), (from + 1, 5.0, 7.0), (from + 2, 7.0, 11.0)]), 0.0, 12.0, None);
+            let g =
+                gather(&reported(&[(from, 0.0, 5.0), (from + 1, 5.0, 7.0), (from + 2, 7.0, 11.0)]), 0.0, 12.0, None);
             assert_eq!(g.metrics["epoch_time"].value, 3.0, "from {from}");
             assert_eq!(g.spans, [(5.0, 7.0), (7.0, 11.0)], "from {from}");
-            let mut untimed = Told::default();
+            let mut untimed = Reported::default();
             for (n, value) in [(from, 100.0), (from + 1, 2.0), (from + 2, 4.0)] {
                 untimed.number(row("step_time", value, Some(n), true));
             }
@@ -249,48 +250,48 @@ mod tests {
 
     #[test]
     fn of_an_epoch_the_last_number_counts() {
-        let mut told = Told::default();
+        let mut reported = Reported::default();
         for (epoch, value) in [(1, 9.0), (2, 5.0), (2, 1.0), (3, 3.0)] {
-            told.number(row("step_time", value, Some(epoch), true));
+            reported.number(row("step_time", value, Some(epoch), true));
         }
-        let g = gather(&told, 0.0, 6.0, None);
+        let g = gather(&reported, 0.0, 6.0, None);
         assert_eq!((g.metrics["step_time"].value, g.metrics["step_time"].epochs), (2.0, Some(2)));
         assert_eq!(g.series.epochs["step_time"], [(1, 9.0), (2, 1.0), (3, 3.0)]);
     }
 
     #[test]
     fn epochs_without_end_are_not_kept() {
-        let mut told = Told::default();
+        let mut reported = Reported::default();
         for epoch in 0..=MOST_EPOCHS as u32 {
             let at = f64::from(epoch);
-            assert_eq!(told.epoch(epoch, at, at + 1.0), epoch < MOST_EPOCHS as u32);
-            told.number(row("loss", at, Some(epoch), false));
+            assert_eq!(reported.epoch(epoch, at, at + 1.0), epoch < MOST_EPOCHS as u32);
+            reported.number(row("loss", at, Some(epoch), false));
         }
-        let g = gather(&told, 0.0, 1e6, None);
+        let g = gather(&reported, 0.0, 1e6, None);
         assert_eq!((g.series.epoch_times.len(), g.series.epochs["loss"].len()), (MOST_EPOCHS, MOST_EPOCHS));
         assert_eq!(g.metrics["loss"].value, MOST_EPOCHS as f64, "the last is the last");
     }
 
     #[test]
     fn work_is_between_the_first_epoch_and_the_last() {
-        let all = told(&[(1, 1.0, 3.0), (2, 3.0, 4.0), (3, 4.0, 5.0)]);
+        let all = reported(&[(1, 1.0, 3.0), (2, 3.0, 4.0), (3, 4.0, 5.0)]);
         assert_eq!((all.at_work(true), all.at_work(false)), (Some((3.0, 5.0)), Some((3.0, f64::INFINITY))));
-        assert_eq!(told(&[(1, 1.0, 3.0)]).at_work(true), Some((1.0, 3.0)));
-        assert_eq!((Told::default().at_work(true), Told { at_once: true, ..all }.at_work(true)), (None, None));
+        assert_eq!(reported(&[(1, 1.0, 3.0)]).at_work(true), Some((1.0, 3.0)));
+        assert_eq!((Reported::default().at_work(true), Reported { at_once: true, ..all }.at_work(true)), (None, None));
     }
 
     #[test]
     fn an_only_epoch_counts() {
-        let g = gather(&told(&[(1, 0.0, 5.0)]), 0.0, 6.0, None);
+        let g = gather(&reported(&[(1, 0.0, 5.0)]), 0.0, 6.0, None);
         assert_eq!((g.metrics["epoch_time"].value, g.metrics["epoch_time"].sd), (5.0, None));
     }
 
     #[test]
     fn only_epochs_wholly_inside_the_window_count() {
         let times = [(1, 0.0, 5.0), (2, 5.0, 7.0), (3, 7.0, 11.0), (4, 11.0, 12.0)];
-        let g = gather(&told(&times), 0.0, 12.0, Some((4.0, 11.5)));
+        let g = gather(&reported(&times), 0.0, 12.0, Some((4.0, 11.5)));
         assert_eq!((g.metrics["epoch_time"].value, g.in_window), (3.0, 2));
-        let g = gather(&told(&times), 0.0, 12.0, Some((8.0, 10.0)));
+        let g = gather(&reported(&times), 0.0, 12.0, Some((8.0, 10.0)));
         assert_eq!((g.metrics.get("epoch_time"), g.in_window), (None, 0));
         assert_eq!(g.metrics["loss"].value, 0.25, "what the model learned does not depend on the window");
         assert_eq!(g.spans, [(8.0, 10.0)]);
@@ -298,8 +299,8 @@ mod tests {
 
     #[test]
     fn epochs_are_timed_from_outside_where_the_program_is_silent() {
-        let told = Told { epochs: vec![(1, 0.0, 3.0), (2, 3.0, 4.0), (3, 4.0, 6.0)], ..Told::default() };
-        let g = gather(&told, 0.0, 6.0, None);
+        let reported = Reported { epochs: vec![(1, 0.0, 3.0), (2, 3.0, 4.0), (3, 4.0, 6.0)], ..Reported::default() };
+        let g = gather(&reported, 0.0, 6.0, None);
         assert_eq!((g.metrics["epoch_time"].value, &*g.metrics["epoch_time"].unit), (1.5, "s"));
         assert_eq!(g.series.epochs["epoch_time"], [(1, 3.0), (2, 1.0), (3, 2.0)]);
     }
@@ -307,9 +308,9 @@ mod tests {
     #[test]
     fn a_program_without_times_of_its_epochs_still_has_means() {
         let gathered = |rows: &[(f64, Option<u32>)]| {
-            let mut told = Told::default();
-            rows.iter().for_each(|(value, epoch)| told.number(row("images_per_s", *value, *epoch, true)));
-            gather(&told, 0.0, 9.0, None).metrics["images_per_s"].value
+            let mut reported = Reported::default();
+            rows.iter().for_each(|(value, epoch)| reported.number(row("images_per_s", *value, *epoch, true)));
+            gather(&reported, 0.0, 9.0, None).metrics["images_per_s"].value
         };
         assert_eq!(gathered(&[(10.0, Some(1)), (20.0, Some(2)), (40.0, Some(3))]), 30.0);
         assert_eq!(gathered(&[(7.0, None)]), 7.0);
@@ -318,23 +319,23 @@ mod tests {
     #[test]
     fn times_of_epochs_that_a_buffer_held_back_are_left_out() {
         let epochs = vec![(1, 0.0, 9.0), (2, 9.0, 9.0), (3, 9.0, 9.0)];
-        let mut told = Told { epochs, at_once: true, ..Told::default() };
-        told.number(row("loss", 0.5, Some(3), false));
-        let g = gather(&told, 0.0, 9.0, None);
+        let mut reported = Reported { epochs, at_once: true, ..Reported::default() };
+        reported.number(row("loss", 0.5, Some(3), false));
+        let g = gather(&reported, 0.0, 9.0, None);
         assert_eq!((g.metrics.get("epoch_time"), g.spans.len(), g.series.epoch_times.len()), (None, 0, 0));
-        assert_eq!((g.metrics["loss"].value, told.remarks().len()), (0.5, 1));
+        assert_eq!((g.metrics["loss"].value, reported.remarks().len()), (0.5, 1));
     }
 
     #[test]
     fn a_loss_that_diverged_is_told() {
-        let mut told = Told::default();
+        let mut reported = Reported::default();
         for (epoch, value) in [(1, 0.7), (2, f64::NAN), (3, 0.5)] {
-            told.number(row("loss", value, Some(epoch), false));
+            reported.number(row("loss", value, Some(epoch), false));
         }
-        assert_eq!(told.remarks(), Vec::<String>::new(), "it recovered");
-        told.number(row("loss", f64::NAN, Some(4), false));
-        told.number(row("loss", f64::NAN, Some(5), false));
-        assert!(gather(&told, 0.0, 9.0, None).metrics["loss"].value.is_nan());
-        assert_eq!(told.remarks(), ["`loss` is not a number (NaN) from epoch 4 on"]);
+        assert_eq!(reported.remarks(), Vec::<String>::new(), "it recovered");
+        reported.number(row("loss", f64::NAN, Some(4), false));
+        reported.number(row("loss", f64::NAN, Some(5), false));
+        assert!(gather(&reported, 0.0, 9.0, None).metrics["loss"].value.is_nan());
+        assert_eq!(reported.remarks(), ["`loss` is not a number (NaN) from epoch 4 on"]);
     }
 }

@@ -2,14 +2,14 @@
 //! beside it. Looks and epochs come with their times, so that what counts can be decided when all is known. Knows neither
 //! processes nor cards, and asks no clock.
 
-mod company;
+mod corunners;
 mod epochs;
 mod gpus;
 mod host;
 mod windows;
 
-pub use company::{Beside, Companion, Company, Epoch, Other, beside};
-pub use epochs::{Gathered, MOST_EPOCHS, Row, Told, gather};
+pub use corunners::{CoRunner, CoRunners, Epoch, Other, Overlap, beside};
+pub use epochs::{Gathered, MOST_EPOCHS, Reported, Row, gather};
 pub use gpus::{GpuFigures, GpuLook, GpuSamples};
 pub use host::{HostLoad, HostSamples, Used};
 pub use windows::Window;

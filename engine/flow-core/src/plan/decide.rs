@@ -95,7 +95,7 @@ fn refuse(members: &[&Instance], first: &Instance, refusal: &Refusal) -> Vec<Dec
     members.iter().map(decision).collect()
 }
 
-struct Found {
+struct Candidate {
     fingerprint: Digest,
     parts: Parts,
     result: Option<StepResult>,
@@ -103,14 +103,14 @@ struct Found {
     reasons: Vec<Reason>,
 }
 
-impl Found {
+impl Candidate {
     fn reuse(self, instance: &Instance) -> Option<Decision> {
-        let Found { parts, result, .. } = self;
+        let Candidate { parts, result, .. } = self;
         result.map(|result| Decision::Reuse { result: Box::new(standing_for(result, instance)), parts })
     }
 
     fn run(self, first: &str) -> Decision {
-        let Found { fingerprint, parts, mut reasons, .. } = self;
+        let Candidate { fingerprint, parts, mut reasons, .. } = self;
         if reasons.is_empty() {
             reasons.push(Reason::GroupMember(first.to_owned()));
         }
@@ -118,10 +118,10 @@ impl Found {
     }
 }
 
-fn find(instance: &Instance, parts: Parts, lookup: &mut dyn Lookup, forced: bool) -> Result<Found, String> {
+fn find(instance: &Instance, parts: Parts, lookup: &mut dyn Lookup, forced: bool) -> Result<Candidate, String> {
     let fingerprint = parts.digest();
     if forced {
-        return Ok(Found { fingerprint, parts, result: None, reasons: vec![Reason::Forced] });
+        return Ok(Candidate { fingerprint, parts, result: None, reasons: vec![Reason::Forced] });
     }
     let result = lookup.result(&fingerprint)?;
     let reasons = match &result {
@@ -135,7 +135,7 @@ fn find(instance: &Instance, parts: Parts, lookup: &mut dyn Lookup, forced: bool
             }
         },
     };
-    Ok(Found { fingerprint, parts, result, reasons })
+    Ok(Candidate { fingerprint, parts, result, reasons })
 }
 
 /// The parts of an instance's fingerprint, its group aside.

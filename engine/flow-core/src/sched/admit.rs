@@ -2,8 +2,8 @@
 //! also keeps back what a reservation needs. Knows no policy's order.
 
 use super::api::Placement;
-use super::policy::Trial;
-use super::resources::{Beside, Ledger};
+use super::policy::Hypothesis;
+use super::resources::{Exclusivity, Ledger};
 use super::state::{Class, Core};
 use crate::{InstanceId, Outcome, Time};
 
@@ -28,18 +28,18 @@ impl Core {
     }
 
     /// What an instance shares its placement with.
-    pub(super) fn beside(&self, id: InstanceId) -> Beside {
+    pub(super) fn exclusivity(&self, id: InstanceId) -> Exclusivity {
         let node = self.node(id);
         match (node.task.corun, node.demand.machine_alone) {
-            (Some(_), _) => Beside::Group(node.unit),
-            (None, true) => Beside::Nobody,
-            (None, false) => Beside::Anyone { gpus_alone: node.demand.gpus_alone },
+            (Some(_), _) => Exclusivity::Group(node.unit),
+            (None, true) => Exclusivity::Nobody,
+            (None, false) => Exclusivity::Anyone { gpus_alone: node.demand.gpus_alone },
         }
     }
 
     /// Where the members of a unit go if it starts now; `None` where there is no room, or a reservation keeps it back.
     pub(super) fn admit(&self, unit: InstanceId) -> Option<Vec<Placement>> {
-        let placements = self.place_on(&self.grounds.now, unit)?;
+        let placements = self.place_on(&self.feasibility.now, unit)?;
         self.leaves_room(unit, &placements).then_some(placements)
     }
 
@@ -49,7 +49,7 @@ impl Core {
         if self.is_in_time(unit) {
             return true;
         }
-        let mut then = Trial::new(self);
+        let mut then = Hypothesis::new(self);
         for (&attempt, live) in &self.live {
             let gone = match reserved.at {
                 Some(at) => self.expected_end(live).is_some_and(|end| end <= at),
@@ -73,9 +73,9 @@ impl Core {
     /// How a unit that fits nowhere is to end: it asks for more than there ever was, or a GPU was lost. `None`: it fits
     /// once others have gone.
     pub(super) fn never_fits(&self, class: Class) -> Option<Outcome> {
-        if self.class_fits(&self.grounds.cleared, class) {
+        if self.class_fits(&self.feasibility.cleared, class) {
             None
-        } else if self.class_fits(&self.grounds.whole, class) {
+        } else if self.class_fits(&self.feasibility.whole, class) {
             Some(Outcome::Failed)
         } else {
             Some(Outcome::DoesNotFit)

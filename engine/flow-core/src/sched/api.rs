@@ -100,10 +100,10 @@ pub struct Sharing {
     pub gain: f64,
     /// How far the CPU demand that history knows may go beyond the host's cores: a hard bound of 1 is worse than none.
     pub cpu: f64,
-    /// The price of sharing each GPU ([`super::contention::Host::devices`]).
+    /// The interference coefficient of each GPU ([`super::contention::Host::devices`]).
     pub devices: Vec<f64>,
-    /// What that price may yet turn out to be ([`super::contention::hoped`]), by GPU. Where it is given, one more task may join
-    /// another on trial: if that would gain enough at this price, and nobody were slowed down too much at the other one. A
+    /// What that coefficient may yet turn out to be ([`super::contention::hoped`]), by GPU. Where it is given, one more task may join
+    /// another on trial: if that would gain enough at this coefficient, and nobody were slowed down too much at the other one. A
     /// trial ends this; what is learned ([`Event::Priced`]) may begin it anew. Empty: nothing is tried.
     pub trial: Vec<Option<f64>>,
     /// What the first took for what it does alone in 1, where it had a GPU with the second and nobody else: it counts instead
@@ -213,7 +213,7 @@ pub enum Event {
         estimate: Estimate,
     },
     /// More is known of what it costs to share a GPU: these replace what [`Sharing`] had.
-    Priced {
+    InterferenceLearned {
         /// [`Sharing::devices`].
         devices: Vec<f64>,
         /// [`Sharing::trial`].

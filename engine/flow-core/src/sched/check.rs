@@ -1,7 +1,7 @@
 //! Whether everything that is kept about states agrees with the states. Tests ask after every event.
 
 use super::machine::Scheduler;
-use super::state::{Class, Core, State, Timer};
+use super::state::{Class, Core, TaskState, Timer};
 use crate::InstanceId;
 
 impl Scheduler {
@@ -21,7 +21,7 @@ impl Scheduler {
         if let Some(fault) = self.fault() {
             return Err(fault.to_owned());
         }
-        core.grounds.now.check()?;
+        core.feasibility.now.check()?;
         (0..core.nodes.len()).try_for_each(|i| core.check_instance(InstanceId(i as u32)))?;
         core.groups.keys().try_for_each(|&unit| core.check_group(unit))?;
         core.check_counts()
@@ -34,7 +34,7 @@ impl Core {
         let state = node.state;
         let wrong = |what: &str| Err(format!("instance {} is {state:?}, but {what}", id.0));
         let leads = node.unit == id;
-        let waits = leads && matches!(state, State::Waiting { .. });
+        let waits = leads && matches!(state, TaskState::Waiting { .. });
         match node.key {
             Some(key) => {
                 let alike = self.queue.classes.get(&self.class(id));
@@ -46,21 +46,21 @@ impl Core {
             None => {}
         }
         match state {
-            State::Pending => {
+            TaskState::Pending => {
                 let unsettled = node.task.needs.iter().filter(|need| !self.is_settled(need.on)).count();
                 if unsettled != node.unmet as usize {
                     return wrong("its needs are miscounted");
                 }
             }
-            State::Running { attempt } => {
+            TaskState::Running { attempt } => {
                 if self.live.get(&attempt).is_none_or(|live| live.instance != id) {
                     return wrong("its attempt is not among the running");
                 }
-                if self.grounds.now.holders.get(&attempt).is_none_or(|held| held.instance != id) {
+                if self.feasibility.now.holders.get(&attempt).is_none_or(|held| held.instance != id) {
                     return wrong("its attempt holds nothing");
                 }
             }
-            State::Paused { until } if !self.timers.contains(&(until, Timer::Retry(node.unit))) => {
+            TaskState::Paused { until } if !self.timers.contains(&(until, Timer::Retry(node.unit))) => {
                 return wrong("no timer ends its pause");
             }
             _ => {}
@@ -71,12 +71,12 @@ impl Core {
     /// All or nothing: the members of a group stand alike, but for those whose attempts have ended before the others'.
     fn check_group(&self, unit: InstanceId) -> Result<(), String> {
         let kind = |id: InstanceId| match self.node(id).state {
-            State::Pending => 0,
-            State::Asked => 1,
-            State::Waiting { .. } => 2,
-            State::Paused { .. } => 3,
-            State::Running { .. } | State::Ended { .. } => 4,
-            State::Recording { .. } | State::Settled { .. } => 5,
+            TaskState::Pending => 0,
+            TaskState::Asked => 1,
+            TaskState::Waiting { .. } => 2,
+            TaskState::Paused { .. } => 3,
+            TaskState::Running { .. } | TaskState::Ended { .. } => 4,
+            TaskState::Recording { .. } | TaskState::Settled { .. } => 5,
         };
         let members = self.members(unit);
         if members.iter().any(|&m| kind(m) != kind(unit) || self.node(m).unit != unit) {
@@ -86,13 +86,13 @@ impl Core {
     }
 
     fn check_counts(&self) -> Result<(), String> {
-        let count = |wanted: fn(State) -> bool| self.nodes.iter().filter(|node| wanted(node.state)).count();
-        let running = count(|state| matches!(state, State::Running { .. }));
-        if running != self.live.len() || running != self.grounds.now.holders.len() {
-            let (live, held) = (self.live.len(), self.grounds.now.holders.len());
+        let count = |wanted: fn(TaskState) -> bool| self.nodes.iter().filter(|node| wanted(node.state)).count();
+        let running = count(|state| matches!(state, TaskState::Running { .. }));
+        if running != self.live.len() || running != self.feasibility.now.holders.len() {
+            let (live, held) = (self.live.len(), self.feasibility.now.holders.len());
             return Err(format!("{running} instances run, {live} attempts are known, {held} hold something"));
         }
-        if self.unsettled + count(|state| matches!(state, State::Settled { .. })) != self.nodes.len() {
+        if self.unsettled + count(|state| matches!(state, TaskState::Settled { .. })) != self.nodes.len() {
             return Err(format!("{} instances are said to be unsettled", self.unsettled));
         }
         let classed: usize = self.queue.classes.values().map(|alike| alike.len()).sum();
@@ -112,6 +112,6 @@ impl Core {
     }
 
     pub(super) fn is_settled(&self, id: InstanceId) -> bool {
-        matches!(self.node(id).state, State::Settled { .. })
+        matches!(self.node(id).state, TaskState::Settled { .. })
     }
 }

@@ -1,4 +1,4 @@
-//! How fast work goes beside other work: CPU handed out max-min fair, GPUs shared at a price. Pure arithmetic, used alike by
+//! How fast work goes beside other work: CPU handed out max-min fair, GPUs shared with interference. Pure arithmetic, used alike by
 //! admission, simulation and reports; it knows no task and no policy, and rests on nothing that was measured together but
 //! the one coefficient of a device.
 //!
@@ -37,7 +37,7 @@ pub struct Load {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Host {
     pub cores: f64,
-    /// The price of sharing, by GPU; beyond the list it is [`UNKNOWN_DEVICE`].
+    /// The interference coefficient, by GPU; beyond the list it is [`UNKNOWN_DEVICE`].
     pub devices: Vec<f64>,
 }
 
@@ -49,7 +49,7 @@ pub fn speeds(loads: &[Load], host: &Host) -> Vec<f64> {
 /// The same where it is known of some, by place in the list, what they take on their GPUs for what they do alone in 1.
 pub fn speeds_where(loads: &[Load], measured: &[Option<f64>], host: &Host) -> Vec<f64> {
     let demands: Vec<f64> = loads.iter().map(|load| load.cores).collect();
-    // Who waits for the CPU keeps the GPU less busy; at first nobody does, and the GPU's price is the highest.
+    // Who waits for the CPU keeps the GPU less busy; at first nobody does, and the GPU's interference is the strongest.
     let mut by_cpu = vec![1.0; loads.len()];
     let mut speeds = by_cpu.clone();
     for _ in 0..ROUNDS {
@@ -104,7 +104,7 @@ pub fn learned(seen: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// What the coefficient may yet turn out to be, when so few measurements led to it that the assumption it began with still
-/// weighs in: what they alone say, and no price at all before the first. `None` once it is known well.
+/// weighs in: what they alone say, and no interference at all before the first. `None` once it is known well.
 pub fn hoped(learned: f64, measurements: u32) -> Option<f64> {
     let assumed = (1.0 - MOVES).powi(measurements.min(1_000) as i32);
     let alone = || if measurements == 0 { 0.0 } else { (learned - assumed * UNKNOWN_DEVICE) / (1.0 - assumed) };

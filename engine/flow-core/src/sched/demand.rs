@@ -11,7 +11,7 @@ pub(super) struct Demand {
     pub(super) gpus: u32,
     pub(super) gpu_memory: GpuMemory,
     pub(super) cpus: u32,
-    pub(super) asks: Asks,
+    pub(super) alone_load: AloneLoad,
     pub(super) memory: u64,
     /// Nothing else of ours on its GPUs.
     pub(super) gpus_alone: bool,
@@ -23,14 +23,14 @@ pub(super) struct Demand {
 
 /// What a task keeps busy while it runs alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Asks {
+pub(super) struct AloneLoad {
     /// Thousandths of a core.
     pub(super) cpu_milli: u64,
     /// History saw it; else it is the CPUs that it holds.
     pub(super) cpu_learned: bool,
     /// Thousandths of each of its GPUs; all of it while nobody knows.
     pub(super) gpu_milli: u32,
-    /// Beside others it shows what sharing costs.
+    /// Exclusivity others it shows what sharing costs.
     pub(super) telling: bool,
 }
 
@@ -60,7 +60,7 @@ impl Demand {
         // CPUs that are declared are kept free for it; what history says of a step that keeps GPUs busy only decides when.
         let held = u64::from(request.cpus) * 1_000;
         let seen = task.estimate.cpu_milli.filter(|_| request.gpus > 0 && !alone && task.estimate.samples > 0);
-        let asks = Asks {
+        let alone_load = AloneLoad {
             cpu_milli: seen.map_or(held, |milli| held.min(milli.into())),
             cpu_learned: seen.is_some(),
             gpu_milli: if request.gpus == 0 { 0 } else { task.estimate.gpu_busy_milli.unwrap_or(1_000).min(1_000) },
@@ -72,7 +72,7 @@ impl Demand {
             gpus: request.gpus,
             gpu_memory,
             cpus: request.cpus,
-            asks,
+            alone_load,
             memory: request.memory.unwrap_or(0),
             gpus_alone: request.gpus > 0 && alone,
             machine_alone: task.exclusive == Exclusive::Machine,

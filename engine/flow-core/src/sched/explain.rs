@@ -4,7 +4,7 @@
 use super::demand::Demand;
 use super::machine::Scheduler;
 use super::resources::Ledger;
-use super::state::{Class, Core, Ending, State, Window};
+use super::state::{Class, Core, Ending, TaskState, Window};
 use crate::{AttemptId, CorunGpus, GpuId, InstanceId, Outcome, Time};
 
 /// What an instance waits for.
@@ -118,17 +118,17 @@ impl Scheduler {
         let core = self.core();
         let Some(node) = core.nodes.get(id.index()) else { return Waiting::Arrival };
         match node.state {
-            State::Pending => Waiting::Needs(core.unmet_needs(node.unit)),
-            State::Asked => Waiting::LookUp,
-            State::Waiting { .. } => core.explain_queue(now, node.unit),
-            State::Paused { until } => Waiting::Retry { at: until, failures: core.node(node.unit).failures },
-            State::Running { attempt } => core.explain_running(now, id, attempt),
-            State::Ended { .. } => {
-                let runs = |m: &InstanceId| matches!(core.node(*m).state, State::Running { .. });
+            TaskState::Pending => Waiting::Needs(core.unmet_needs(node.unit)),
+            TaskState::Asked => Waiting::LookUp,
+            TaskState::Waiting { .. } => core.explain_queue(now, node.unit),
+            TaskState::Paused { until } => Waiting::Retry { at: until, failures: core.node(node.unit).failures },
+            TaskState::Running { attempt } => core.explain_running(now, id, attempt),
+            TaskState::Ended { .. } => {
+                let runs = |m: &InstanceId| matches!(core.node(*m).state, TaskState::Running { .. });
                 Waiting::Group(core.members(node.unit).iter().copied().filter(runs).collect())
             }
-            State::Recording { .. } => Waiting::Recording,
-            State::Settled { outcome, blame, .. } => Waiting::Settled { outcome, because: blame },
+            TaskState::Recording { .. } => Waiting::Recording,
+            TaskState::Settled { outcome, blame, .. } => Waiting::Settled { outcome, because: blame },
         }
     }
 }
@@ -150,7 +150,7 @@ impl Core {
         match self.group(self.node(id).unit) {
             Some(group) if group.window == Window::Ahead => {
                 let late = |m: &InstanceId| match self.node(*m).state {
-                    State::Running { attempt } => !self.live[&attempt].ready,
+                    TaskState::Running { attempt } => !self.live[&attempt].ready,
                     _ => false,
                 };
                 let missing = group.members.iter().copied().filter(|m| live.ready && late(m)).collect();
@@ -161,7 +161,7 @@ impl Core {
     }
 
     fn explain_queue(&self, now: Time, unit: InstanceId) -> Waiting {
-        let ledger = &self.grounds.now;
+        let ledger = &self.feasibility.now;
         let running: Vec<InstanceId> = ledger.holders.values().map(|held| held.instance).collect();
         let class = self.class(unit);
         if ledger.closed() {
@@ -200,14 +200,14 @@ impl Core {
         };
         let mut short = Vec::new();
         if !ledger.cpus_suffice(demand) {
-            let holders = ledger.holders.iter().filter(|(_, held)| held.asks.cpu_milli > 0);
+            let holders = ledger.holders.iter().filter(|(_, held)| held.alone_load.cpu_milli > 0);
             let cpus = |milli: u64| milli.div_ceil(1_000);
             short.push(Shortage {
                 resource: Resource::Cpus,
-                requested: cpus(demand.asks.cpu_milli),
+                requested: cpus(demand.alone_load.cpu_milli),
                 available: ledger.cpus.saturating_sub(cpus(ledger.held_cpus)),
                 total: ledger.cpus,
-                held_by: holders.map(|(a, held)| holder(a, held.instance, cpus(held.asks.cpu_milli))).collect(),
+                held_by: holders.map(|(a, held)| holder(a, held.instance, cpus(held.alone_load.cpu_milli))).collect(),
                 strangers: 0,
             });
         }
@@ -251,16 +251,17 @@ impl Core {
                 });
             }
         }
-        for id in ledger.crowded(demand).unwrap_or_default() {
+        for id in ledger.shared_badly(demand).unwrap_or_default() {
             let held = ledger.gpus[id.index()]
                 .holders
                 .iter()
                 .filter_map(|h| Some((h.attempt, ledger.holders.get(&h.attempt)?)));
-            let held_by: Vec<_> = held.map(|(a, held)| holder(&a, held.instance, held.asks.gpu_milli.into())).collect();
+            let held_by: Vec<_> =
+                held.map(|(a, held)| holder(&a, held.instance, held.alone_load.gpu_milli.into())).collect();
             let busy: u64 = held_by.iter().map(|holder| holder.amount).sum();
             let (resource, requested, available) = match ledger.measured_beside(demand, id) {
                 Some(slowdown) => (Resource::GpuMeasured(id), (slowdown * 1e3).round() as u64, 1_000),
-                None => (Resource::GpuBusy(id), demand.asks.gpu_milli.into(), 1_000u64.saturating_sub(busy)),
+                None => (Resource::GpuBusy(id), demand.alone_load.gpu_milli.into(), 1_000u64.saturating_sub(busy)),
             };
             short.push(Shortage { resource, requested, available, total: 1_000, held_by, strangers: 0 });
         }

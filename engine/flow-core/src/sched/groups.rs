@@ -2,7 +2,7 @@
 //! are looked up, retried, timed out and settled as one. Knows nothing of where they are placed.
 
 use super::api::{Action, Answer, Task};
-use super::state::{Core, Ending, Group, State, Window};
+use super::state::{Core, Ending, Group, TaskState, Window};
 use crate::{AttemptId, InstanceId, Outcome};
 
 impl Core {
@@ -11,7 +11,7 @@ impl Core {
         let id = task.instance;
         let Some((group, mode)) = task.corun.filter(|_| task.settled.is_none()) else { return id };
         if let Some(&unit) = self.group_units.get(&group) {
-            if self.nodes[unit.index()].state == State::Pending
+            if self.nodes[unit.index()].state == TaskState::Pending
                 && let Some(known) = self.groups.get_mut(&unit)
             {
                 known.members.push(id);
@@ -31,7 +31,7 @@ impl Core {
             let task = &self.nodes[index].task;
             let Some((group, _)) = task.corun.filter(|_| task.settled == Some(Outcome::DoesNotFit)) else { continue };
             let Some(&unit) = self.group_units.get(&group) else { continue };
-            if self.node(unit).state == State::Pending {
+            if self.node(unit).state == TaskState::Pending {
                 let members = self.members(unit).to_vec();
                 self.give_up(&members, Outcome::DoesNotFit, None, out);
             }
@@ -91,7 +91,7 @@ impl Core {
 
     /// A member ended: before the release it takes the group with it, after it the window is over.
     pub(super) fn member_ended(&mut self, unit: InstanceId, outcome: Outcome, out: &mut Vec<Action>) {
-        if self.members(unit).iter().all(|&m| matches!(self.node(m).state, State::Ended { .. })) {
+        if self.members(unit).iter().all(|&m| matches!(self.node(m).state, TaskState::Ended { .. })) {
             return self.conclude(unit, out);
         }
         let before_release = self.group(unit).is_some_and(|group| group.window == Window::Ahead);
@@ -118,8 +118,8 @@ impl Core {
         let mut window = Window::Open;
         for &member in &group.members {
             match self.node(member).state {
-                State::Running { attempt } if self.live[&attempt].is_at_barrier() => attempts.push(attempt),
-                State::Ended { outcome: Outcome::Ok, .. } => window = Window::Over,
+                TaskState::Running { attempt } if self.live[&attempt].is_at_barrier() => attempts.push(attempt),
+                TaskState::Ended { outcome: Outcome::Ok, .. } => window = Window::Over,
                 _ => return,
             }
         }
@@ -137,7 +137,7 @@ impl Core {
         let mut all = true;
         for &member in &group.members {
             match self.node(member).state {
-                State::Running { attempt } if self.live[&attempt].sufficed => going_on.push(attempt),
+                TaskState::Running { attempt } if self.live[&attempt].sufficed => going_on.push(attempt),
                 _ => all = false,
             }
         }

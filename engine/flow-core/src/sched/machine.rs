@@ -4,7 +4,7 @@
 use super::api::{Action, Answer, Capacity, Estimate, Event, Limits, Task};
 use super::demand::Demand;
 use super::policy::{Policy, Propose, View};
-use super::state::{Core, Ending, Node, State, Timer};
+use super::state::{Core, Ending, Node, TaskState, Timer};
 use crate::{AttemptId, InstanceId, Outcome, Span, Time};
 
 /// How often a unit starts again because it lost a GPU, for one that comes and goes would make it start for ever.
@@ -45,7 +45,7 @@ impl Scheduler {
             Event::Exited { attempt, outcome, spoiled } => core.ended(attempt, outcome, spoiled, out),
             Event::Recorded { instance } => core.recorded(instance, out),
             Event::Learned { instance, estimate } => core.learned(instance, estimate),
-            Event::Priced { devices, trial } => core.priced(devices, trial),
+            Event::InterferenceLearned { devices, trial } => core.interference_learned(devices, trial),
             Event::Capacity(capacity) => core.capacity_changed(capacity, out),
             Event::Cancel { grace } => core.cancelled(grace, out),
             Event::Tick => {
@@ -118,7 +118,7 @@ impl Scheduler {
             self.announced = arrived;
         }
         for unit in std::mem::take(&mut self.core.fresh) {
-            if matches!(self.core.node(unit).state, State::Waiting { .. }) && self.core.node(unit).key.is_none() {
+            if matches!(self.core.node(unit).state, TaskState::Waiting { .. }) && self.core.node(unit).key.is_none() {
                 let rank = self.policy.rank(&View::new(&self.core, 0), unit);
                 self.core.enqueue(unit, rank);
             }
@@ -140,7 +140,7 @@ impl Core {
             self.nodes.push(Node {
                 demand: Demand::of(&task, &self.limits.sharing),
                 task,
-                state: State::Pending,
+                state: TaskState::Pending,
                 unit,
                 unmet: 0,
                 dependents: Vec::new(),
@@ -151,7 +151,7 @@ impl Core {
                 losses: 0,
                 repeated: false,
                 alone_since: false,
-                crowded: false,
+                retry_alone: false,
                 key: None,
             });
         }
@@ -160,23 +160,23 @@ impl Core {
         for &id in &new {
             if let Some(outcome) = self.node(id).task.settled {
                 let fine = self.node(id).is_fine(outcome);
-                self.set(id, State::Settled { outcome, fine, blame: None });
+                self.set(id, TaskState::Settled { outcome, fine, blame: None });
             }
         }
         let mut blocked = Vec::new();
         for &id in &new {
-            if self.node(id).state == State::Pending {
+            if self.node(id).state == TaskState::Pending {
                 blocked.extend(self.link(id).map(|blame| (id, blame)));
             }
         }
         for &id in &new {
             let node = self.node(id);
-            if node.state == State::Pending && node.unit == id && node.open == 0 {
+            if node.state == TaskState::Pending && node.unit == id && node.open == 0 {
                 self.to_ask.push(id);
             }
         }
         for (id, blame) in blocked {
-            if self.node(id).state == State::Pending {
+            if self.node(id).state == TaskState::Pending {
                 let skipped = self.block(id, blame, out);
                 skipped.into_iter().for_each(|id| self.tell_dependents(id, out));
             }
@@ -195,10 +195,10 @@ impl Core {
         let mut blame = None;
         for need in self.node(id).task.needs.clone() {
             match self.node(need.on).state {
-                State::Settled { fine: false, blame: root, .. } if !(need.list && self.limits.keep_going) => {
+                TaskState::Settled { fine: false, blame: root, .. } if !(need.list && self.limits.keep_going) => {
                     blame = blame.or(root).or(Some(need.on));
                 }
-                State::Settled { .. } => {}
+                TaskState::Settled { .. } => {}
                 _ => {
                     self.node_mut(need.on).dependents.push((id, need.list));
                     self.node_mut(id).unmet += 1;
@@ -213,7 +213,7 @@ impl Core {
     }
 
     fn answered(&mut self, instance: InstanceId, answer: Answer, out: &mut Vec<Action>) {
-        if self.nodes.get(instance.index()).is_none_or(|node| node.state != State::Asked) {
+        if self.nodes.get(instance.index()).is_none_or(|node| node.state != TaskState::Asked) {
             return;
         }
         let unit = self.node(instance).unit;
@@ -233,7 +233,7 @@ impl Core {
     }
 
     fn sampled(&mut self, attempt: AttemptId, gpu_memory: &[u64]) {
-        self.dirty |= self.grounds.now.sample(attempt, gpu_memory);
+        self.dirty |= self.feasibility.now.sample(attempt, gpu_memory);
     }
 
     fn collecting(&mut self, attempt: AttemptId) {
@@ -248,11 +248,11 @@ impl Core {
         let Some(live) = self.live.get(&attempt) else { return };
         let (instance, outcome, shared) = (live.instance, live.killed.unwrap_or(outcome), live.shared);
         let unit = self.node(instance).unit;
-        self.node_mut(unit).lost |= outcome == Outcome::Failed && self.grounds.now.lost_under(attempt);
+        self.node_mut(unit).lost |= outcome == Outcome::Failed && self.feasibility.now.lost_under(attempt);
         if outcome == Outcome::OutOfMemory && shared {
-            self.crowded(attempt, instance);
+            self.out_of_memory_beside_others(attempt, instance);
         }
-        self.set(instance, State::Ended { attempt, outcome, spoiled });
+        self.set(instance, TaskState::Ended { attempt, outcome, spoiled });
         if self.group(unit).is_some() {
             self.member_ended(unit, outcome, out);
         } else {
@@ -263,7 +263,7 @@ impl Core {
     /// What waits or will is placed and ranked by what is known now; what runs, by what was known when it started.
     fn learned(&mut self, instance: InstanceId, estimate: Estimate) {
         let Some(node) = self.nodes.get(instance.index()).filter(|node| !node.alone_since) else { return };
-        if matches!(node.state, State::Running { .. } | State::Ended { .. } | State::Settled { .. }) {
+        if matches!(node.state, TaskState::Running { .. } | TaskState::Ended { .. } | TaskState::Settled { .. }) {
             return;
         }
         let unit = node.unit;
@@ -279,13 +279,13 @@ impl Core {
 
     /// It ran out of memory beside others although it was expected to fit: the estimate is raised, and it is tried once more
     /// with its GPUs to itself, for only that says what it needs.
-    fn crowded(&mut self, attempt: AttemptId, instance: InstanceId) {
-        let peak = self.grounds.now.peak(attempt);
+    fn out_of_memory_beside_others(&mut self, attempt: AttemptId, instance: InstanceId) {
+        let peak = self.feasibility.now.peak(attempt);
         let node = &mut self.nodes[instance.index()];
         if node.alone_since || node.task.corun.is_some() {
             return;
         }
-        (node.alone_since, node.crowded) = (true, true);
+        (node.alone_since, node.retry_alone) = (true, true);
         node.task.estimate.gpu_memory = node.task.estimate.gpu_memory.max(Some(peak));
         node.demand = Demand { gpus_alone: true, ..Demand::of(&node.task, &self.limits.sharing) };
     }
@@ -295,18 +295,18 @@ impl Core {
         let ends: Vec<_> = self.members(unit).iter().map(|&m| (m, self.node(m).state)).collect();
         let again = self.again(unit);
         for (instance, state) in ends {
-            let State::Ended { attempt, outcome, .. } = state else { continue };
+            let TaskState::Ended { attempt, outcome, .. } = state else { continue };
             match again {
                 Some(retry_at) => {
                     out.push(Action::Discard { instance, attempt, retry_at });
                     self.node_mut(instance).attained = Span(0);
                     if retry_at > self.now {
-                        self.set(instance, State::Paused { until: retry_at });
+                        self.set(instance, TaskState::Paused { until: retry_at });
                     }
                 }
                 None => {
                     out.push(Action::Record { instance, attempt });
-                    self.set(instance, State::Recording { outcome });
+                    self.set(instance, TaskState::Recording { outcome });
                 }
             }
         }
@@ -333,7 +333,7 @@ impl Core {
         let (mut failed, mut spoiled) = (false, false);
         for &m in self.members(unit) {
             let node = self.node(m);
-            if let State::Ended { outcome, spoiled: bad, .. } = node.state {
+            if let TaskState::Ended { outcome, spoiled: bad, .. } = node.state {
                 failed |= outcome == Outcome::Failed;
                 let measurement = matches!(outcome, Outcome::Ok | Outcome::OutOfMemory | Outcome::TimedOut);
                 spoiled |= bad && measurement && node.task.measured;
@@ -347,8 +347,8 @@ impl Core {
         } else if spoiled && !failed && !node.repeated {
             node.repeated = true;
             Some(self.now)
-        } else if node.crowded {
-            node.crowded = false;
+        } else if node.retry_alone {
+            node.retry_alone = false;
             Some(self.now)
         } else {
             None
@@ -362,23 +362,23 @@ impl Core {
     }
 
     fn recorded(&mut self, instance: InstanceId, out: &mut Vec<Action>) {
-        if let Some(State::Recording { outcome }) = self.nodes.get(instance.index()).map(|node| node.state) {
+        if let Some(TaskState::Recording { outcome }) = self.nodes.get(instance.index()).map(|node| node.state) {
             self.settle(&[instance], outcome, None, out);
         }
     }
 
-    fn priced(&mut self, devices: Vec<f64>, trial: Vec<Option<f64>>) {
-        self.grounds.price(&devices, &trial);
+    fn interference_learned(&mut self, devices: Vec<f64>, trial: Vec<Option<f64>>) {
+        self.feasibility.set_interference(&devices, &trial);
         (self.limits.sharing.devices, self.limits.sharing.trial) = (devices, trial);
         self.dirty = true;
     }
 
     fn capacity_changed(&mut self, capacity: Capacity, out: &mut Vec<Action>) {
-        self.grounds.set_capacity(&capacity);
+        self.feasibility.set_capacity(&capacity);
         self.capacity = capacity;
         self.dirty = true;
         // Nothing comes of what runs on a lost GPU.
-        let lost = self.live.iter().filter(|(attempt, _)| self.grounds.now.lost_under(**attempt));
+        let lost = self.live.iter().filter(|(attempt, _)| self.feasibility.now.lost_under(**attempt));
         let lost: Vec<InstanceId> = lost.map(|(_, live)| self.node(live.instance).unit).collect();
         lost.into_iter().for_each(|unit| self.kill_unit(unit, Outcome::Failed, out));
         let queued = self.queue.classes.iter().map(|(&class, alike)| (class, alike.iter().map(|key| key.2).collect()));
@@ -387,7 +387,7 @@ impl Core {
         for (class, units) in waiting {
             let Some(outcome) = self.never_fits(class) else { continue };
             for unit in units {
-                if matches!(self.node(unit).state, State::Waiting { .. }) {
+                if matches!(self.node(unit).state, TaskState::Waiting { .. }) {
                     let members = self.members(unit).to_vec();
                     self.give_up(&members, outcome, None, out);
                 }
@@ -421,13 +421,13 @@ impl Core {
         }
     }
 
-    /// Asks the store about every unit whose needs are settled.
+    /// AloneLoad the store about every unit whose needs are settled.
     fn look_up(&mut self, out: &mut Vec<Action>) {
         for unit in std::mem::take(&mut self.to_ask) {
             let instances = self.members(unit).to_vec();
-            if self.node(unit).state == State::Pending {
+            if self.node(unit).state == TaskState::Pending {
                 for &member in &instances {
-                    self.set(member, State::Asked);
+                    self.set(member, TaskState::Asked);
                 }
                 out.push(Action::LookUp { instances });
             }
@@ -446,7 +446,7 @@ impl Core {
         let members = self.members(unit).to_vec();
         let since = self.now;
         for &member in &members {
-            self.set(member, State::Waiting { since });
+            self.set(member, TaskState::Waiting { since });
         }
         if self.ending != Ending::No {
             self.give_up(&members, Outcome::Cancelled, self.blame_for_ending(), out);

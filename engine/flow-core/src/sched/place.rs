@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::api::{Placement, Placer, Sharing};
 use super::contention::{self, Host, Load, UNKNOWN_DEVICE};
-use super::demand::{Asks, Demand, GpuMemory};
+use super::demand::{AloneLoad, Demand, GpuMemory};
 use super::resources::{Gpu, Held, Ledger};
 use crate::{CorunGpus, GpuId, InstanceId};
 
@@ -23,13 +23,13 @@ enum Joins {
 struct Work<'a> {
     /// Where it may have been measured beside another.
     instance: Option<InstanceId>,
-    asks: &'a Asks,
+    alone_load: &'a AloneLoad,
     gpus: &'a [GpuId],
 }
 
 impl<'a> Work<'a> {
     fn of(held: &'a Held) -> Self {
-        Work { instance: Some(held.instance), asks: &held.asks, gpus: &held.placement.gpus }
+        Work { instance: Some(held.instance), alone_load: &held.alone_load, gpus: &held.placement.gpus }
     }
 
     /// What it was measured to take beside the only other one on its GPUs, alone taking 1.
@@ -44,18 +44,18 @@ impl<'a> Work<'a> {
 
 /// What is done at once.
 #[derive(Clone, Copy)]
-struct Prospect {
+struct JointSpeed {
     /// The speed of the slowest, alone being 1.
     slowest: f64,
     /// The sum of all speeds.
     sum: f64,
 }
 
-impl Prospect {
+impl JointSpeed {
     fn of(work: &[Work<'_>], ledger: &Ledger, devices: &[f64]) -> Self {
         let load = |work: &Work<'_>| Load {
-            cores: work.asks.cpu_milli as f64 / 1e3,
-            gpu_busy: f64::from(work.asks.gpu_milli) / 1e3,
+            cores: work.alone_load.cpu_milli as f64 / 1e3,
+            gpu_busy: f64::from(work.alone_load.gpu_milli) / 1e3,
             gpus: work.gpus.iter().map(|gpu| gpu.index()).collect(),
         };
         let loads: Vec<Load> = work.iter().map(load).collect();
@@ -65,7 +65,7 @@ impl Prospect {
         };
         let host = Host { cores: ledger.cpus as f64, devices: devices.to_vec() };
         let speeds = contention::speeds_where(&loads, &measured, &host);
-        Prospect { slowest: speeds.iter().copied().fold(1.0, f64::min), sum: speeds.iter().sum() }
+        JointSpeed { slowest: speeds.iter().copied().fold(1.0, f64::min), sum: speeds.iter().sum() }
     }
 }
 
@@ -133,7 +133,7 @@ impl Ledger {
     }
 
     fn busy_milli(&self, gpu: &Gpu) -> u32 {
-        gpu.holders.iter().filter_map(|h| self.holders.get(&h.attempt)).map(|held| held.asks.gpu_milli).sum()
+        gpu.holders.iter().filter_map(|h| self.holders.get(&h.attempt)).map(|held| held.alone_load.gpu_milli).sum()
     }
 
     /// How a demand may join those who hold these GPUs, if it may.
@@ -142,23 +142,23 @@ impl Ledger {
             return Some(Joins::Well);
         }
         let mut work: Vec<Work<'_>> = self.holders.values().map(Work::of).collect();
-        let before = Prospect::of(&work, self, &self.sharing.devices);
-        work.push(Work { instance: demand.paired, asks: &demand.asks, gpus });
-        let after = Prospect::of(&work, self, &self.sharing.devices);
+        let before = JointSpeed::of(&work, self, &self.sharing.devices);
+        work.push(Work { instance: demand.paired, alone_load: &demand.alone_load, gpus });
+        let after = JointSpeed::of(&work, self, &self.sharing.devices);
         // Sums of rounded numbers: what is exactly at a bound is within it.
         let within = 1e-9;
         let bearable = after.slowest + within >= 1.0 / self.sharing.slowdown;
-        let gains = |before: Prospect, after: Prospect| after.sum - before.sum + within >= self.sharing.gain;
+        let gains = |before: JointSpeed, after: JointSpeed| after.sum - before.sum + within >= self.sharing.gain;
         if bearable && gains(before, after) {
             return Some(Joins::Well);
         }
         let hoped = self.hoped(demand, gpus).filter(|_| bearable)?;
-        let after = Prospect::of(&work, self, &hoped);
+        let after = JointSpeed::of(&work, self, &hoped);
         work.pop();
-        gains(Prospect::of(&work, self, &hoped), after).then_some(Joins::OnTrial)
+        gains(JointSpeed::of(&work, self, &hoped), after).then_some(Joins::OnTrial)
     }
 
-    /// The prices at which a demand may join another on trial: where these two alone would have the GPUs, each would show
+    /// The coefficients at which a demand may join another on trial: where these two alone would have the GPUs, each would show
     /// what that costs, and the CPU could not be to blame.
     fn hoped(&self, demand: &Demand, gpus: &[GpuId]) -> Option<Vec<f64>> {
         if self.sharing.trial.is_empty() {
@@ -168,8 +168,8 @@ impl Ledger {
         let other = there.next().filter(|first| there.all(|next| next == *first))?;
         let held = self.holders.get(&other)?;
         let only = |gpu: &GpuId| self.gpus[gpu.index()].holders.len() == 1;
-        let telling = demand.asks.telling && held.asks.telling && held.placement.gpus.iter().all(only);
-        if !telling || self.held_cpus + demand.asks.cpu_milli > self.cpus * 1_000 {
+        let telling = demand.alone_load.telling && held.alone_load.telling && held.placement.gpus.iter().all(only);
+        if !telling || self.held_cpus + demand.alone_load.cpu_milli > self.cpus * 1_000 {
             return None;
         }
         let mut devices = self.sharing.devices.clone();
@@ -181,7 +181,7 @@ impl Ledger {
     }
 
     /// GPUs with room for a demand that it would share badly; those without holders are not told.
-    pub(super) fn crowded(&self, demand: &Demand) -> Option<Vec<GpuId>> {
+    pub(super) fn shared_badly(&self, demand: &Demand) -> Option<Vec<GpuId>> {
         let mut gpus = self.choose(demand).filter(|gpus| self.joins(demand, gpus).is_none())?;
         gpus.retain(|gpu| !self.gpus[gpu.index()].holders.is_empty());
         Some(gpus)
@@ -198,8 +198,8 @@ impl Ledger {
     /// Whether the CPUs suffice: what is declared is kept free, what history knows may go somewhat beyond.
     pub(super) fn cpus_suffice(&self, demand: &Demand) -> bool {
         let all = self.cpus * 1_000;
-        let bound = if demand.asks.cpu_learned { (all as f64 * self.sharing.cpu) as u64 } else { all };
-        u64::from(demand.cpus) <= self.cpus && self.held_cpus + demand.asks.cpu_milli <= bound
+        let bound = if demand.alone_load.cpu_learned { (all as f64 * self.sharing.cpu) as u64 } else { all };
+        u64::from(demand.cpus) <= self.cpus && self.held_cpus + demand.alone_load.cpu_milli <= bound
     }
 
     fn sums_suffice(&self, demand: &Demand) -> bool {

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::api::{Capacity, GpuState, Limits, Placement, Placer, Sharing};
-use super::demand::{Asks, Demand};
+use super::demand::{AloneLoad, Demand};
 use crate::{AttemptId, GpuId, InstanceId};
 
 /// What an attempt holds beside its placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beside {
+pub(super) enum Exclusivity {
     /// Others may run beside it, on other GPUs only if `gpus_alone`.
     Anyone { gpus_alone: bool },
     /// Nothing of ours runs beside it.
@@ -22,8 +22,8 @@ pub(super) enum Beside {
 pub(super) struct Held {
     pub(super) instance: InstanceId,
     pub(super) placement: Placement,
-    pub(super) beside: Beside,
-    pub(super) asks: Asks,
+    pub(super) exclusivity: Exclusivity,
+    pub(super) alone_load: AloneLoad,
 }
 
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ impl Ledger {
     }
 
     /// More is known of what sharing costs.
-    pub(super) fn price(&mut self, devices: &[f64], trial: &[Option<f64>]) {
+    pub(super) fn set_interference(&mut self, devices: &[f64], trial: &[Option<f64>]) {
         (self.sharing.devices, self.sharing.trial) = (devices.to_vec(), trial.to_vec());
     }
 
@@ -133,7 +133,7 @@ impl Ledger {
     /// Something runs that wants nothing beside it.
     pub(super) fn closed(&self) -> bool {
         // Such an attempt is alone, or among its group: any holder tells.
-        self.holders.values().next().is_some_and(|held| !matches!(held.beside, Beside::Anyone { .. }))
+        self.holders.values().next().is_some_and(|held| !matches!(held.exclusivity, Exclusivity::Anyone { .. }))
     }
 
     pub(super) fn take(
@@ -141,19 +141,19 @@ impl Ledger {
         attempt: AttemptId,
         instance: InstanceId,
         placement: &Placement,
-        beside: Beside,
-        asks: Asks,
+        exclusivity: Exclusivity,
+        alone_load: AloneLoad,
     ) {
-        let alone = matches!(beside, Beside::Anyone { gpus_alone: true });
+        let alone = matches!(exclusivity, Exclusivity::Anyone { gpus_alone: true });
         for gpu in &placement.gpus {
             self.gpus[gpu.index()].holders.push(GpuHold { attempt, reserved: placement.gpu_memory, used: 0, alone });
         }
         if placement.trial {
             self.try_nothing();
         }
-        self.held_cpus += asks.cpu_milli;
+        self.held_cpus += alone_load.cpu_milli;
         self.held_memory = self.held_memory.saturating_add(placement.memory);
-        self.holders.insert(attempt, Held { instance, placement: placement.clone(), beside, asks });
+        self.holders.insert(attempt, Held { instance, placement: placement.clone(), exclusivity, alone_load });
     }
 
     pub(super) fn release(&mut self, attempt: AttemptId) {
@@ -161,7 +161,7 @@ impl Ledger {
         for gpu in &held.placement.gpus {
             self.gpus[gpu.index()].holders.retain(|h| h.attempt != attempt);
         }
-        self.held_cpus -= held.asks.cpu_milli;
+        self.held_cpus -= held.alone_load.cpu_milli;
         self.held_memory -= held.placement.memory;
         self.shrunk = self.shrunk && self.oversubscribed().is_some();
     }
@@ -197,8 +197,13 @@ impl Ledger {
     }
 
     fn oversubscribed(&self) -> Option<String> {
-        let group = self.holders.values().any(|held| matches!(held.beside, Beside::Group(_)));
-        let kept = self.holders.values().filter(|held| !held.asks.cpu_learned).map(|held| held.asks.cpu_milli).sum();
+        let group = self.holders.values().any(|held| matches!(held.exclusivity, Exclusivity::Group(_)));
+        let kept = self
+            .holders
+            .values()
+            .filter(|held| !held.alone_load.cpu_learned)
+            .map(|held| held.alone_load.cpu_milli)
+            .sum();
         let (all, soft) = (self.cpus * 1_000, (self.cpus as f64 * 1e3 * self.sharing.cpu) as u64);
         if !group && (self.held_cpus > soft || all < kept) {
             return Some(format!("{} of {all} thousandths of a CPU are held, {kept} of them declared", self.held_cpus));
@@ -217,7 +222,7 @@ impl Ledger {
 
     /// Every cross-reference and every limit.
     pub(super) fn check(&self) -> Result<(), String> {
-        let cpus: u64 = self.holders.values().map(|held| held.asks.cpu_milli).sum();
+        let cpus: u64 = self.holders.values().map(|held| held.alone_load.cpu_milli).sum();
         let memory: u64 = self.holders.values().map(|held| held.placement.memory).sum();
         if (cpus, memory) != (self.held_cpus, self.held_memory) {
             return Err(format!(
@@ -241,11 +246,11 @@ impl Ledger {
                 return Err(format!("GPU {id} is shared with an attempt that wants it alone"));
             }
         }
-        let mut sides = self.holders.values().map(|held| held.beside);
+        let mut sides = self.holders.values().map(|held| held.exclusivity);
         let first = sides.next();
-        let together = |side: Beside| match (first, side) {
-            (Some(Beside::Anyone { .. }), Beside::Anyone { .. }) => true,
-            (Some(Beside::Group(a)), Beside::Group(b)) => a == b,
+        let together = |side: Exclusivity| match (first, side) {
+            (Some(Exclusivity::Anyone { .. }), Exclusivity::Anyone { .. }) => true,
+            (Some(Exclusivity::Group(a)), Exclusivity::Group(b)) => a == b,
             _ => false,
         };
         if !sides.all(together) {
@@ -260,7 +265,7 @@ impl Ledger {
 
 /// The books as they are, and as they could be: what separates "not now" from "not while others hold it" from "never".
 #[derive(Clone, Debug)]
-pub(super) struct Grounds {
+pub(super) struct Feasibility {
     /// As they are.
     pub(super) now: Ledger,
     /// Nothing of ours runs.
@@ -271,21 +276,21 @@ pub(super) struct Grounds {
     pub(super) whole: Ledger,
 }
 
-impl Grounds {
+impl Feasibility {
     pub(super) fn new(capacity: &Capacity, limits: &Limits) -> Self {
         let ledger = Ledger::new(capacity, limits);
-        let mut grounds =
-            Grounds { now: ledger.clone(), drained: ledger.clone(), cleared: ledger.clone(), whole: ledger };
-        grounds.set_capacity(capacity);
-        grounds.price(&limits.sharing.devices, &limits.sharing.trial);
-        grounds
+        let mut feasibility =
+            Feasibility { now: ledger.clone(), drained: ledger.clone(), cleared: ledger.clone(), whole: ledger };
+        feasibility.set_capacity(capacity);
+        feasibility.set_interference(&limits.sharing.devices, &limits.sharing.trial);
+        feasibility
     }
 
     /// Nothing is ever tried where nothing of ours runs.
-    pub(super) fn price(&mut self, devices: &[f64], trial: &[Option<f64>]) {
-        self.now.price(devices, trial);
+    pub(super) fn set_interference(&mut self, devices: &[f64], trial: &[Option<f64>]) {
+        self.now.set_interference(devices, trial);
         for empty in [&mut self.drained, &mut self.cleared, &mut self.whole] {
-            empty.price(devices, &[]);
+            empty.set_interference(devices, &[]);
         }
     }
 

@@ -1,7 +1,7 @@
 //! How instances are settled, and what that means for those that need them. The rule of what blocks what is here alone.
 
 use super::api::Action;
-use super::state::{Core, Ending, Node, State};
+use super::state::{Core, Ending, Node, TaskState};
 use crate::{InstanceId, Outcome};
 
 impl Node {
@@ -24,7 +24,7 @@ impl Core {
     ) {
         for &id in ids {
             let fine = self.node(id).is_fine(outcome);
-            self.set(id, State::Settled { outcome, fine, blame });
+            self.set(id, TaskState::Settled { outcome, fine, blame });
         }
         for &id in ids {
             self.tell_dependents(id, out);
@@ -48,7 +48,7 @@ impl Core {
 
     /// A failure ends the run, unless it is to keep going: what runs goes on to its end, nothing new starts.
     pub(super) fn end_after_failure(&mut self, id: InstanceId, out: &mut Vec<Action>) {
-        let State::Settled { outcome, fine: false, .. } = self.node(id).state else { return };
+        let TaskState::Settled { outcome, fine: false, .. } = self.node(id).state else { return };
         self.fail(id, outcome);
         if self.ending == Ending::Failed(id) {
             self.end_all(out);
@@ -59,7 +59,7 @@ impl Core {
     /// is found when it is settled itself.
     pub(super) fn fail_unit(&mut self, unit: InstanceId) {
         for id in self.members(unit).to_vec() {
-            if let State::Recording { outcome } = self.node(id).state
+            if let TaskState::Recording { outcome } = self.node(id).state
                 && !self.node(id).is_fine(outcome)
             {
                 self.fail(id, outcome);
@@ -79,9 +79,12 @@ impl Core {
         let (outcome, because) = (Outcome::Cancelled, self.blame_for_ending());
         for index in 0..self.nodes.len() {
             let instance = InstanceId(index as u32);
-            if matches!(self.node(instance).state, State::Pending | State::Waiting { .. } | State::Paused { .. }) {
+            if matches!(
+                self.node(instance).state,
+                TaskState::Pending | TaskState::Waiting { .. } | TaskState::Paused { .. }
+            ) {
                 out.push(Action::Settle { instance, outcome, because });
-                self.set(instance, State::Settled { outcome, fine: false, blame: because });
+                self.set(instance, TaskState::Settled { outcome, fine: false, blame: because });
             }
         }
     }
@@ -99,9 +102,9 @@ impl Core {
     pub(super) fn tell_dependents(&mut self, id: InstanceId, out: &mut Vec<Action>) {
         let mut settled = vec![id];
         while let Some(id) = settled.pop() {
-            let State::Settled { fine, blame, .. } = self.node(id).state else { continue };
+            let TaskState::Settled { fine, blame, .. } = self.node(id).state else { continue };
             for (dependent, list) in std::mem::take(&mut self.node_mut(id).dependents) {
-                if self.node(dependent).state != State::Pending {
+                if self.node(dependent).state != TaskState::Pending {
                     continue;
                 }
                 if fine || list && self.limits.keep_going {
@@ -132,7 +135,7 @@ impl Core {
         for &instance in &skipped {
             let (outcome, blame) = (Outcome::Skipped, Some(blame));
             out.push(Action::Settle { instance, outcome, because: blame });
-            self.set(instance, State::Settled { outcome, fine: false, blame });
+            self.set(instance, TaskState::Settled { outcome, fine: false, blame });
         }
         skipped
     }

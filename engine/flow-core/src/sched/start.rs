@@ -1,7 +1,7 @@
 //! Starts, preempts and ends the attempts of a unit, once it is decided. Decides nothing.
 
 use super::api::{Action, Placement};
-use super::state::{Core, Live, Reservation, State, Timer, Window};
+use super::state::{Core, Reservation, RunningAttempt, TaskState, Timer, Window};
 use crate::{AttemptId, InstanceId, Outcome, Span, Time};
 
 impl Core {
@@ -26,14 +26,14 @@ impl Core {
     fn start_attempt(&mut self, instance: InstanceId, placement: Placement, out: &mut Vec<Action>) {
         let attempt = AttemptId(self.next_attempt);
         self.next_attempt += 1;
-        self.set(instance, State::Running { attempt });
-        let asks = self.node(instance).demand.asks;
-        self.grounds.now.take(attempt, instance, &placement, self.beside(instance), asks);
-        let beside = self.grounds.now.sharers(&placement);
+        self.set(instance, TaskState::Running { attempt });
+        let alone_load = self.node(instance).demand.alone_load;
+        self.feasibility.now.take(attempt, instance, &placement, self.exclusivity(instance), alone_load);
+        let beside = self.feasibility.now.sharers(&placement);
         for other in beside.iter().filter(|&&other| other != attempt) {
             self.live.entry(*other).and_modify(|live| live.shared = true);
         }
-        let live = Live {
+        let live = RunningAttempt {
             instance,
             since: self.now,
             shared: beside.len() > 1,
@@ -60,7 +60,7 @@ impl Core {
     }
 
     pub(super) fn preempt(&mut self, unit: InstanceId, out: &mut Vec<Action>) -> bool {
-        let State::Running { attempt } = self.node(unit).state else { return false };
+        let TaskState::Running { attempt } = self.node(unit).state else { return false };
         if !self.preemptible(&self.live[&attempt]) {
             return false;
         }
@@ -68,10 +68,10 @@ impl Core {
         self.node_mut(unit).attained.0 += ran.0;
         out.push(Action::Preempt { attempt });
         let since = self.now;
-        self.set(unit, State::Waiting { since })
+        self.set(unit, TaskState::Waiting { since })
     }
 
-    pub(super) fn preemptible(&self, live: &Live) -> bool {
+    pub(super) fn preemptible(&self, live: &RunningAttempt) -> bool {
         self.limits.preemption && live.killed.is_none() && self.node(live.instance).task.corun.is_none()
     }
 
@@ -96,7 +96,7 @@ impl Core {
     /// Tells all running attempts of a unit to end that were not told before.
     pub(super) fn kill_unit(&mut self, unit: InstanceId, outcome: Outcome, out: &mut Vec<Action>) {
         for member in self.members(unit).to_vec() {
-            if let State::Running { attempt } = self.node(member).state
+            if let TaskState::Running { attempt } = self.node(member).state
                 && self.live[&attempt].killed.is_none()
             {
                 self.kill(attempt, self.limits.grace, outcome, out);

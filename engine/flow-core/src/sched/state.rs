@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::api::{Answer, Capacity, Limits, Task};
 use super::demand::Demand;
-use super::resources::Grounds;
+use super::resources::Feasibility;
 use crate::{AttemptId, CorunGpus, GroupId, InstanceId, Outcome, Span, Time};
 
 /// Resources held back for a unit that could not start.
@@ -20,7 +20,7 @@ pub(super) struct Reservation {
 
 /// Where an instance stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum TaskState {
     /// Something it needs is unsettled.
     Pending,
     /// The store is asked for a result.
@@ -39,9 +39,9 @@ pub(super) enum State {
     Settled { outcome: Outcome, fine: bool, blame: Option<InstanceId> },
 }
 
-impl State {
-    fn may_become(self, next: State) -> bool {
-        use State::*;
+impl TaskState {
+    fn may_become(self, next: TaskState) -> bool {
+        use TaskState::*;
         match (self, next) {
             (Pending, Asked | Settled { .. })
             | (Asked, Waiting { .. } | Settled { .. })
@@ -61,7 +61,7 @@ impl State {
 pub(super) struct Node {
     pub(super) task: Task,
     pub(super) demand: Demand,
-    pub(super) state: State,
+    pub(super) state: TaskState,
     /// The first instance of its group, or itself: what is started, retried and settled as one has one unit.
     pub(super) unit: InstanceId,
     /// Needs that are not settled yet.
@@ -84,7 +84,7 @@ pub(super) struct Node {
     /// It ran out of memory beside others, and has its GPUs alone since.
     pub(super) alone_since: bool,
     /// That just happened.
-    pub(super) crowded: bool,
+    pub(super) retry_alone: bool,
     /// Its place in the queue, while it is in it.
     pub(super) key: Option<Key>,
 }
@@ -113,7 +113,7 @@ pub(super) enum Window {
 
 /// A running attempt.
 #[derive(Clone, Debug)]
-pub(super) struct Live {
+pub(super) struct RunningAttempt {
     pub(super) instance: InstanceId,
     pub(super) since: Time,
     /// Others of ours were on its GPUs, at some time.
@@ -129,7 +129,7 @@ pub(super) struct Live {
     pub(super) collecting: bool,
 }
 
-impl Live {
+impl RunningAttempt {
     /// Nobody has told it to end, and it has not ended.
     pub(super) fn goes_on(&self) -> bool {
         self.killed.is_none() && !self.collecting
@@ -203,10 +203,10 @@ pub(super) struct Core {
     pub(super) fresh: Vec<InstanceId>,
     /// Units whose needs are settled, to be looked up.
     pub(super) to_ask: Vec<InstanceId>,
-    pub(super) live: BTreeMap<AttemptId, Live>,
+    pub(super) live: BTreeMap<AttemptId, RunningAttempt>,
     pub(super) next_attempt: u32,
     pub(super) timers: BTreeSet<(Time, Timer)>,
-    pub(super) grounds: Grounds,
+    pub(super) feasibility: Feasibility,
     pub(super) reservation: Option<Reservation>,
     pub(super) unsettled: usize,
     pub(super) ending: Ending,
@@ -221,7 +221,7 @@ impl Core {
     pub(super) fn new(capacity: Capacity, limits: Limits) -> Self {
         Core {
             now: Time(0),
-            grounds: Grounds::new(&capacity, &limits),
+            feasibility: Feasibility::new(&capacity, &limits),
             limits,
             capacity,
             nodes: Vec::new(),
@@ -289,7 +289,7 @@ impl Core {
     }
 
     /// The one function that changes a state, and all that is derived from states.
-    pub(super) fn set(&mut self, id: InstanceId, to: State) -> bool {
+    pub(super) fn set(&mut self, id: InstanceId, to: TaskState) -> bool {
         let from = self.node(id).state;
         if !from.may_become(to) {
             self.faults.push(format!("instance {} cannot go from {from:?} to {to:?}", id.0));
@@ -297,14 +297,14 @@ impl Core {
         }
         let unit = self.node(id).unit;
         match from {
-            State::Waiting { .. } => {
+            TaskState::Waiting { .. } => {
                 self.leave_queue(id);
             }
-            State::Paused { until } => {
+            TaskState::Paused { until } => {
                 self.timers.remove(&(until, Timer::Retry(unit)));
             }
-            State::Running { attempt } => {
-                self.grounds.now.release(attempt);
+            TaskState::Running { attempt } => {
+                self.feasibility.now.release(attempt);
                 if let Some(deadline) = self.live.remove(&attempt).and_then(|live| live.deadline) {
                     self.timers.remove(&(deadline, Timer::Deadline(attempt)));
                 }
@@ -313,16 +313,16 @@ impl Core {
             _ => {}
         }
         match to {
-            State::Waiting { .. } => {
+            TaskState::Waiting { .. } => {
                 if id == unit {
                     self.fresh.push(unit);
                 }
                 self.dirty = true;
             }
-            State::Paused { until } => {
+            TaskState::Paused { until } => {
                 self.timers.insert((until, Timer::Retry(unit)));
             }
-            State::Settled { .. } => self.unsettled -= 1,
+            TaskState::Settled { .. } => self.unsettled -= 1,
             _ => {}
         }
         self.node_mut(id).state = to;

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 use flow_core::{
     AttemptId, Body, CorunWindow, GroupId, Instance, InstanceId, Outcome, RunEvent, Span,
     learn::History,
-    measure::Company,
+    measure::CoRunners,
     reason::{Cause, ClosedBy, Refusal},
     sched::{Event, Placement},
 };
@@ -16,15 +16,15 @@ use super::{
     Update,
     cards::Cards,
     collect::{Builtin, Collect, Collected},
-    company,
     context::RunContext,
+    corunners,
     executor::Executor,
     fill::{Fill, Filled, Prepared},
-    finish::Seen,
+    finish::Observed,
+    listener::{Listener, News},
     outbox::Outbox,
     outcomes::Outcomes,
     running::Running,
-    told::{Listener, News},
 };
 use crate::{ExecError, clock, keeper, sampler::Sampler};
 
@@ -56,7 +56,7 @@ pub(super) struct Attempts<X> {
     running: BTreeMap<AttemptId, Running>,
     windows: BTreeMap<GroupId, Window>,
     /// Who runs beside whom.
-    company: Company,
+    corunners: CoRunners,
     /// Started with the first process.
     sampler: Option<Sampler>,
 }
@@ -69,7 +69,7 @@ impl<X: Executor> Attempts<X> {
             held: BTreeMap::new(),
             running: BTreeMap::new(),
             windows: BTreeMap::new(),
-            company: Company::default(),
+            corunners: CoRunners::default(),
             sampler: None,
         }
     }
@@ -249,11 +249,11 @@ impl<X: Executor> Attempts<X> {
             text: String::new(),
         };
         if running.process {
-            self.company.join(attempt, id, &running.placement.gpus, running.began);
+            self.corunners.join(attempt, id, &running.placement.gpus, running.began);
         }
         if running.placement.trial {
-            let (_, others) = company::labels(&self.context.session.expansion, self.company.of(attempt));
-            out.notice(Some(id), company::trial(history, &running, &others));
+            let (_, others) = corunners::labels(&self.context.session.expansion, self.corunners.of(attempt));
+            out.notice(Some(id), corunners::trial(history, &running, &others));
         }
         self.running.insert(attempt, running);
         start
@@ -291,7 +291,7 @@ impl<X: Executor> Attempts<X> {
         out: &mut Outbox,
     ) {
         if let Some(running) = self.running.remove(&attempt) {
-            self.company.leave(attempt, clock::unix_seconds(), None);
+            self.corunners.leave(attempt, clock::unix_seconds(), None);
             not_started(running.instance, attempt, Cause::NotStarted { error: Some(reason) }, outcomes, out);
         }
     }
@@ -321,13 +321,13 @@ impl<X: Executor> Attempts<X> {
                 closed_by: None,
             })
         });
-        let mut company = self.company.leave(attempt, exit.ended_at, running.listener.told.at_work(true));
-        for (other, companion) in &mut company {
-            companion.at_work =
-                self.running.get(other).map_or(companion.at_work, |runs| runs.listener.told.at_work(false));
+        let mut corunners = self.corunners.leave(attempt, exit.ended_at, running.listener.reported.at_work(true));
+        for (other, corunner) in &mut corunners {
+            corunner.at_work =
+                self.running.get(other).map_or(corunner.at_work, |runs| runs.listener.reported.at_work(false));
         }
         (running.circumstances.corunners, running.circumstances.neighbours) =
-            company::labels(&self.context.session.expansion, company.values());
+            corunners::labels(&self.context.session.expansion, corunners.values());
         let (samples, cost) = self.sampler.as_ref().map(|sampler| sampler.untrack(attempt)).unwrap_or_default();
         let (gpus, gpu_cost) = cards.untrack(attempt);
         let gpu_ids: Vec<usize> = cards_of(&running.placement).collect();
@@ -340,9 +340,9 @@ impl<X: Executor> Attempts<X> {
             running,
             exit,
             window,
-            company,
+            corunners,
             lost,
-            seen: Seen { samples, gpus, cost: cost + gpu_cost },
+            seen: Observed { samples, gpus, cost: cost + gpu_cost },
         })
     }
 
@@ -460,7 +460,7 @@ pub(super) fn tell(attempt: AttemptId, instance: InstanceId, news: News, listene
         out.updates.push(Update::Progress { attempt, fraction, text });
     }
     for (epoch, metrics) in news.epochs {
-        let units = listener.told.units(metrics.keys());
+        let units = listener.reported.units(metrics.keys());
         out.say(RunEvent::Epoch { attempt, epoch, metrics, units });
     }
     for text in news.notices {

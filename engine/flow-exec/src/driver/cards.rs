@@ -7,7 +7,7 @@ use flow_core::{AttemptId, GpuFacts, Machine, measure::GpuSamples, sched::GpuSta
 
 use crate::{
     hardware::gpu_lock::{GpuLock, Refusal},
-    sampler::{GpuSampler, Standing},
+    sampler::{CardStatus, GpuSampler},
 };
 
 /// Memory that comes and goes without being worth a decision.
@@ -22,7 +22,7 @@ pub(super) struct Cards {
     locks: Vec<Option<GpuLock>>,
     /// Which flow holds a GPU, where another one does.
     held: Vec<Option<String>>,
-    standing: Vec<Standing>,
+    standing: Vec<CardStatus>,
     /// As the scheduler knows them.
     told: Vec<GpuState>,
     /// Memory of running attempts on their GPUs, as the scheduler knows it.
@@ -41,7 +41,7 @@ impl Cards {
             sampler: None,
             locks: Vec::new(),
             held: vec![None; count],
-            standing: vec![Standing { alive: true, ..Standing::default() }; count],
+            standing: vec![CardStatus { alive: true, ..CardStatus::default() }; count],
             used: BTreeMap::new(),
             said: BTreeSet::new(),
         }
@@ -100,7 +100,7 @@ impl Cards {
 
     /// How the GPUs stand, if the scheduler knows them otherwise.
     pub(super) fn changed(&mut self) -> Option<Vec<GpuState>> {
-        let state = |((gpu, standing), held): ((&GpuFacts, &Standing), &Option<String>)| {
+        let state = |((gpu, standing), held): ((&GpuFacts, &CardStatus), &Option<String>)| {
             let memory = if standing.usable > 0 { standing.usable } else { gpu.memory };
             GpuState {
                 memory,
@@ -160,7 +160,7 @@ impl Cards {
     pub(super) fn lost(&mut self, cards: &[usize]) -> Option<&GpuFacts> {
         let sampler = self.sampler.as_ref()?;
         let dead =
-            |standing: &[Standing]| cards.iter().copied().find(|card| standing.get(*card).is_some_and(|s| !s.alive));
+            |standing: &[CardStatus]| cards.iter().copied().find(|card| standing.get(*card).is_some_and(|s| !s.alive));
         self.standing = sampler.standing();
         if dead(&self.standing).is_none() {
             sampler.look_now(cards);

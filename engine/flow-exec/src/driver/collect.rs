@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs};
 
 use flow_core::{
     AttemptId, Body, CorunWindow, Digest, GpuFacts, InstanceId, Outcome, StepResult,
-    measure::Companion,
+    measure::CoRunner,
     reason::{Cause, Spoiled},
 };
 use flow_protocol::Exit;
@@ -13,10 +13,10 @@ use flow_protocol::Exit;
 use super::{
     builtin,
     context::RunContext,
-    finish::{self, End, Seen},
+    finish::{self, End, Observed},
+    listener::News,
     running::Running,
     session::plugin_of,
-    told::News,
 };
 use crate::{attempt::Said, clock};
 
@@ -28,10 +28,10 @@ pub(super) struct Collect {
     pub(super) fingerprint: Option<Digest>,
     pub(super) window: Option<CorunWindow>,
     /// Who ran beside it.
-    pub(super) company: BTreeMap<AttemptId, Companion>,
+    pub(super) corunners: BTreeMap<AttemptId, CoRunner>,
     /// Which of its GPUs was lost under it.
     pub(super) lost: Option<GpuFacts>,
-    pub(super) seen: Seen,
+    pub(super) seen: Observed,
 }
 
 /// A built-in that is to run.
@@ -46,7 +46,7 @@ pub(super) struct Collected {
     pub(super) attempt: AttemptId,
     pub(super) instance: InstanceId,
     pub(super) running: Running,
-    pub(super) company: BTreeMap<AttemptId, Companion>,
+    pub(super) corunners: BTreeMap<AttemptId, CoRunner>,
     /// The last that its program said.
     pub(super) news: News,
     /// What people should know, after that.
@@ -83,9 +83,9 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
         exit,
         fingerprint,
         window: None,
-        company: BTreeMap::new(),
+        corunners: BTreeMap::new(),
         lost: None,
-        seen: Seen::default(),
+        seen: Observed::default(),
     };
     let mut collected = collect(context, ended);
     if let Ok(output) = done {
@@ -98,7 +98,7 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
 
 /// Collects what an attempt left.
 pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
-    let Collect { attempt, mut running, exit, fingerprint, window, company, lost, seen } = ended;
+    let Collect { attempt, mut running, exit, fingerprint, window, corunners, lost, seen } = ended;
     let (session, id) = (&context.session, running.instance);
     let expansion = &session.expansion;
     let instance = &expansion.instances[id.index()];
@@ -138,7 +138,7 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
     context.secrets.hide_in(&mut result.cause);
     context.secrets.hide_in(&mut result.spoiled);
     if result.outcome == Outcome::Ok {
-        notices.extend(running.listener.told.remarks());
+        notices.extend(running.listener.reported.remarks());
         if exit.swept > 0 {
             let left = if exit.swept == 1 { "process was" } else { "processes were" };
             notices.push(format!(
@@ -148,7 +148,7 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
             ));
         }
     }
-    Collected { attempt, instance: id, running, company, news, notices, result }
+    Collected { attempt, instance: id, running, corunners, news, notices, result }
 }
 
 /// What it read in place and what was changed under it. What was copied into its folder could not change.

@@ -8,7 +8,7 @@ use flow_core::{
     sched::Placement,
 };
 
-use super::{context::RunContext, finish, start, told::Listener};
+use super::{context::RunContext, finish, listener::Listener, start};
 use crate::{attempt::Folder, clock};
 
 /// An attempt to fill.

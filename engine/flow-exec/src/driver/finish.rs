@@ -12,7 +12,7 @@ use flow_protocol::Exit;
 use flow_store::{Objects, StoreError};
 use serde_json::Value;
 
-use super::told::Listener;
+use super::listener::Listener;
 use crate::{
     attempt::{Ended, Folder, conclude, unlisted},
     hardware, sampler,
@@ -43,7 +43,7 @@ pub(crate) struct End<'a> {
 
 /// What was seen of an attempt from outside.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct Observed {
     pub(crate) samples: HostSamples,
     pub(crate) gpus: GpuSamples,
     /// Share of one core that seeing it took.
@@ -52,7 +52,7 @@ pub(crate) struct Seen {
 
 /// Concludes an attempt; `seen` is empty for what ran inside the engine. An output that cannot be read, or that the store cannot
 /// take because the disk is full, is a failure of the attempt: others go on.
-pub(crate) fn finish(end: End<'_>, seen: &Seen) -> StepResult {
+pub(crate) fn finish(end: End<'_>, seen: &Observed) -> StepResult {
     let End { instance, exit, listener, .. } = end;
     let tail = if exit.code == Some(0) { Vec::new() } else { end.folder.log_tail(LOG_TAIL).unwrap_or_default() };
     let (mut outcome, mut cause) = conclude(&Ended {
@@ -96,7 +96,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Seen) -> StepResult {
         }
     }
     let window = end.window.as_ref().map(|w| (exit.started_at + w.released_at, exit.started_at + w.closed_at));
-    let gathered = gather(&listener.told, exit.started_at, exit.ended_at, window);
+    let gathered = gather(&listener.reported, exit.started_at, exit.ended_at, window);
     let mut circumstances = end.circumstances;
     circumstances.oom_killed = outcome == Outcome::OutOfMemory && exit.oom_killed;
     circumstances.facts = std::mem::take(&mut listener.facts);

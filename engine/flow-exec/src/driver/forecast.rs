@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{
     Expansion, Instance, InstanceId, StepId,
-    learn::{self, Device, Forecast, History, Observation, Prediction},
+    learn::{self, Forecast, History, Interference, Observation, Prediction},
     plan::Plan,
 };
 use flow_store::{Results, StoreError, device_shape, shapes};
@@ -28,7 +28,7 @@ pub fn forecast(
 }
 
 /// What is expected of a step's instances, or of points that it does not have: `solo`, `solo[batch=16]`, `solo/batch=48`. With
-/// it the price of sharing each GPU model of this machine.
+/// it the interference coefficient of each GPU model of this machine.
 ///
 /// # Errors
 /// There is no such step or axis; the store cannot be read.
@@ -36,7 +36,7 @@ pub fn predict(
     session: &Session,
     knowledge: &Knowledge,
     point: &str,
-) -> Result<(Vec<Prediction>, Vec<Device>), ExecError> {
+) -> Result<(Vec<Prediction>, Vec<Interference>), ExecError> {
     let expansion = &session.expansion;
     let points = learn::points(expansion, point).map_err(ExecError::Usage)?;
     let all: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();

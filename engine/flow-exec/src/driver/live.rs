@@ -50,7 +50,7 @@ const LISTEN: Span = Span::from_millis(50);
 const WATCH: Duration = Duration::from_millis(500);
 
 /// What the loop works with. Each part owns what it changes; what they have to tell goes through the outbox.
-pub(super) struct Live<'a, X> {
+pub(super) struct EventLoop<'a, X> {
     context: Arc<RunContext>,
     scheduler: Scheduler,
     clock: RunClock,
@@ -74,7 +74,7 @@ pub(super) struct Live<'a, X> {
 }
 
 /// What a loop starts with.
-pub(super) struct Beginning<'a, X> {
+pub(super) struct LoopStart<'a, X> {
     pub(super) context: Arc<RunContext>,
     pub(super) journal: Journal,
     pub(super) history: History<'a>,
@@ -92,7 +92,7 @@ enum Done {
     Collected(Box<Collected>),
 }
 
-enum Happened {
+enum LoopEvent {
     Executor(keeper::Event),
     Committed(Result<Applied, JoinError>),
     Job(Result<Done, JoinError>),
@@ -100,10 +100,10 @@ enum Happened {
     Time,
 }
 
-impl<'a, X: Executor> Live<'a, X> {
-    pub(super) fn new(from: Beginning<'a, X>) -> Self {
+impl<'a, X: Executor> EventLoop<'a, X> {
+    pub(super) fn new(from: LoopStart<'a, X>) -> Self {
         let context = from.context;
-        Live {
+        EventLoop {
             scheduler: from.scheduler,
             clock: RunClock::start(),
             out: Outbox::new(context.secrets.clone()),
@@ -151,25 +151,25 @@ impl<'a, X: Executor> Live<'a, X> {
             }
             if self.out.events.is_empty() {
                 match self.wait(&mut signals).await? {
-                    Happened::Executor(event) => {
+                    LoopEvent::Executor(event) => {
                         self.on_event(event)?;
                         // Whatever else is already there belongs to this turn.
                         while let Some(event) = self.event_now()? {
                             self.on_event(event)?;
                         }
                     }
-                    Happened::Job(done) => {
+                    LoopEvent::Job(done) => {
                         self.on_done(done)?;
                         while let Some(done) = self.jobs.try_join_next() {
                             self.on_done(done)?;
                         }
                     }
-                    Happened::Committed(done) => {
+                    LoopEvent::Committed(done) => {
                         let written = self.recorder.done(done, self.attempts.is_empty())?;
                         self.written(written);
                     }
-                    Happened::Interrupt(end) => self.interrupt(end),
-                    Happened::Time => {}
+                    LoopEvent::Interrupt(end) => self.interrupt(end),
+                    LoopEvent::Time => {}
                 }
                 let now = self.clock.now();
                 if now - self.listened_at >= LISTEN {
@@ -300,9 +300,9 @@ impl<'a, X: Executor> Live<'a, X> {
     /// An attempt has come to something: the scheduler says what becomes of it.
     fn collected(&mut self, collected: Collected) {
         self.attempts.collected(&collected);
-        let Collected { attempt, instance, running, company, news, notices, mut result } = collected;
-        let (gpus, told) = (&running.placement.gpus, &running.listener.told);
-        result.circumstances.sharing = self.history.sharing(instance, gpus, told, &company, &result);
+        let Collected { attempt, instance, running, corunners, news, notices, mut result } = collected;
+        let (gpus, told) = (&running.placement.gpus, &running.listener.reported);
+        result.circumstances.sharing = self.history.sharing(instance, gpus, told, &corunners, &result);
         let out = &mut self.out;
         attempts::tell(attempt, instance, news, &running.listener, out);
         notices.into_iter().for_each(|text| out.notice(Some(instance), text));
@@ -316,7 +316,7 @@ impl<'a, X: Executor> Live<'a, X> {
         self.outcomes.ended(attempt, result);
     }
 
-    async fn wait(&mut self, signals: &mut [Signal]) -> Result<Happened, ExecError> {
+    async fn wait(&mut self, signals: &mut [Signal]) -> Result<LoopEvent, ExecError> {
         let now = self.clock.now();
         let span = |at: Time| Duration::from_micros((at - now).0);
         let until_wake = self.scheduler.next_wake().map(span);
@@ -336,14 +336,14 @@ impl<'a, X: Executor> Live<'a, X> {
         let no_jobs = self.jobs.is_empty();
         tokio::select! {
             biased;
-            _ = interrupt.recv() => Ok(Happened::Interrupt(End::Soon)),
-            _ = terminate.recv() => Ok(Happened::Interrupt(End::Soon)),
-            _ = hangup.recv() => Ok(Happened::Interrupt(End::Soon)),
-            end = self.cancel.asked() => Ok(Happened::Interrupt(end)),
-            done = self.recorder.committed() => Ok(Happened::Committed(done)),
-            event = self.attempts.executor.next_event() => Ok(Happened::Executor(event?)),
-            Some(done) = self.jobs.join_next(), if !no_jobs => Ok(Happened::Job(done)),
-            () = tokio::time::sleep(pause) => Ok(Happened::Time),
+            _ = interrupt.recv() => Ok(LoopEvent::Interrupt(End::Soon)),
+            _ = terminate.recv() => Ok(LoopEvent::Interrupt(End::Soon)),
+            _ = hangup.recv() => Ok(LoopEvent::Interrupt(End::Soon)),
+            end = self.cancel.asked() => Ok(LoopEvent::Interrupt(end)),
+            done = self.recorder.committed() => Ok(LoopEvent::Committed(done)),
+            event = self.attempts.executor.next_event() => Ok(LoopEvent::Executor(event?)),
+            Some(done) = self.jobs.join_next(), if !no_jobs => Ok(LoopEvent::Job(done)),
+            () = tokio::time::sleep(pause) => Ok(LoopEvent::Time),
         }
     }
 

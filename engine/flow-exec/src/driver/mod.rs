@@ -5,14 +5,15 @@ mod builtin;
 mod cancel;
 mod cards;
 mod collect;
-mod company;
 mod context;
+mod corunners;
 mod executor;
 mod fill;
 mod finish;
 mod forecast;
 mod identity;
 mod leftovers;
+mod listener;
 mod live;
 mod lookup;
 mod outbox;
@@ -27,7 +28,6 @@ mod session;
 mod start;
 #[cfg(test)]
 mod tests;
-mod told;
 mod waiting;
 
 use flow_core::{AttemptId, JournalLine};

@@ -307,7 +307,7 @@ impl Outcomes {
         self.context.known.set(instance, result);
     }
 
-    /// What a member of a group that shared its GPUs says of the price of that.
+    /// What a member of a group that shared its GPUs says of their interference.
     fn group_sharing(&self, instance: InstanceId, result: &StepResult) -> Option<GpuSharing> {
         let expansion = &self.context.session.expansion;
         let corun = expansion.instances[instance.index()].corun.as_ref().filter(|c| c.gpus == CorunGpus::Shared)?;

@@ -11,7 +11,7 @@ use flow_core::{
         policy::{self as policies, Policy},
     },
 };
-use flow_store::{Holder, Inputs, Rested, Snapshot, Status, Store, StoreDir};
+use flow_store::{FinishedRun, Holder, Inputs, Snapshot, Status, Store, StoreDir};
 
 use super::{
     PublishedFile, Session, SessionRequest, Update,
@@ -20,7 +20,7 @@ use super::{
     executor::{Executor, Local},
     forecast,
     identity::{holder, new_run_id},
-    live::{Beginning, GRACE, Live},
+    live::{EventLoop, GRACE, LoopStart},
     lookup::World,
     publish::publish,
     session::plugin_of,
@@ -222,7 +222,7 @@ pub(super) fn run_on<X: Executor>(
         waiting: Vec::new(),
     };
     let beginning =
-        Beginning { context: Arc::clone(&context), journal, history, scheduler, executor, status, cancel, observe };
+        LoopStart { context: Arc::clone(&context), journal, history, scheduler, executor, status, cancel, observe };
     let Driven { published, exit, counts } = drive(&context, &wanted, beginning, tasks)?;
 
     let own = wanted.iter().map(|id| &session.expansion.instances[id.index()]).filter(|instance| {
@@ -247,11 +247,11 @@ struct Driven {
 fn drive<X: Executor>(
     context: &RunContext,
     wanted: &[InstanceId],
-    beginning: Beginning<'_, X>,
+    beginning: LoopStart<'_, X>,
     tasks: Vec<Task>,
 ) -> Result<Driven, ExecError> {
     let session = &context.session;
-    let mut live = Live::new(beginning);
+    let mut live = EventLoop::new(beginning);
     // Settled before anything runs: tables and reports show them, and the scheduler knows it from the tasks.
     for id in wanted {
         if let Some((outcome, cause)) = session.expansion.instances[id.index()].settled() {
@@ -413,7 +413,7 @@ fn save_snapshot(
     let published: Vec<PathBuf> = end.published.iter().map(|file| file.path.clone()).collect();
     let total: u32 = end.counts.values().sum();
     let summary = serde_json::json!({ "counts": end.counts, "total": total, "published": published }).to_string();
-    let rested = Rested { key, run: &end.run, objects: &objects, published: &published, summary };
+    let rested = FinishedRun { key, run: &end.run, objects: &objects, published: &published, summary };
     Snapshot::of(rested, inputs, clock::system()).save(store.dir(), &session.snapshot_name())?;
     Ok(())
 }

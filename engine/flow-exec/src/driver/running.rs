@@ -2,7 +2,7 @@
 
 use flow_core::{Artifact, Circumstances, InstanceId, Outcome, Resolved, sched::Placement};
 
-use super::told::Listener;
+use super::listener::Listener;
 use crate::attempt::Folder;
 
 /// An attempt whose program runs.

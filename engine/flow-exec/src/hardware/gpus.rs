@@ -8,7 +8,7 @@ use super::{FAKE_GPUS_VAR, allowed_by_flag, allowed_by_variable, parse_fake_gpus
 use crate::nvml::{Survey, survey};
 
 /// What there is, as far as flow may use it.
-pub(super) struct Found {
+pub(super) struct UsableGpus {
     pub(super) gpus: Vec<GpuFacts>,
     pub(super) fake: bool,
     pub(super) survey: Survey,
@@ -18,11 +18,11 @@ pub(super) struct Found {
 ///
 /// # Errors
 /// A sentence: `FLOW_FAKE_GPUS` is not as it should be, or `only` names what is not there.
-pub(super) fn found(only: Option<&str>) -> Result<Found, String> {
+pub(super) fn found(only: Option<&str>) -> Result<UsableGpus, String> {
     let mut found = match env::var(FAKE_GPUS_VAR) {
         // Cards that are not there are not hidden by a variable about those that are.
         Ok(text) if !text.trim().is_empty() => {
-            Found { gpus: parse_fake_gpus(&text)?, fake: true, survey: Survey::default() }
+            UsableGpus { gpus: parse_fake_gpus(&text)?, fake: true, survey: Survey::default() }
         }
         _ => {
             let mut survey = survey();
@@ -34,7 +34,7 @@ pub(super) fn found(only: Option<&str>) -> Result<Found, String> {
                     .troubles
                     .push(format!("CUDA_VISIBLE_DEVICES is `{visible}`, which hides every GPU of this machine"));
             }
-            Found { gpus, fake: false, survey }
+            UsableGpus { gpus, fake: false, survey }
         }
     };
     if let Some(only) = only {

@@ -37,7 +37,7 @@ pub fn machine(only: Option<&str>) -> Result<Machine, String> {
 /// # Errors
 /// As [`machine`].
 pub fn examine(only: Option<&str>) -> Result<(Machine, Survey), String> {
-    let gpus::Found { gpus, fake, survey } = gpus::found(only)?;
+    let gpus::UsableGpus { gpus, fake, survey } = gpus::found(only)?;
     let machine = Machine {
         fake_gpus: fake && !gpus.is_empty(),
         gpus,

@@ -21,7 +21,7 @@ use nix::{
 
 use crate::{
     attempt::Folder,
-    secrets::{Hiding, Secrets},
+    secrets::{Secrets, StreamRedactor},
 };
 
 /// Read of a pipe in one turn.
@@ -39,7 +39,7 @@ struct Pipe {
     /// None when its last writer has closed it.
     from: Option<File>,
     to: File,
-    hiding: Hiding,
+    hiding: StreamRedactor,
     /// Looked at, and not written yet.
     out: Vec<u8>,
 }
@@ -61,7 +61,8 @@ impl Outputs {
         let mut both = File::options();
         both.read(true).write(true).custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW).bits());
         let messages = both.open(folder.messages()).map_err(cannot)?;
-        let pipe = |from, to| Pipe { from: Some(from), to, hiding: Hiding::new(secrets.clone()), out: Vec::new() };
+        let pipe =
+            |from, to| Pipe { from: Some(from), to, hiding: StreamRedactor::new(secrets.clone()), out: Vec::new() };
         let pipes = vec![pipe(reads, log), pipe(messages, heard)];
         Ok((Outputs { folder: folder.clone(), pipes }, File::from(OwnedFd::from(writes))))
     }

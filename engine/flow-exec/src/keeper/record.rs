@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_store::{ProcessIdentity, Standing};
+use flow_store::{Liveness, ProcessIdentity};
 use serde::{Deserialize, Serialize};
 
 use super::tree::Mark;
@@ -72,7 +72,7 @@ impl Lost {
     fn read(path: PathBuf, of: String) -> Option<Lost> {
         let user = path.symlink_metadata().ok().filter(|meta| meta.is_file())?.uid();
         let Record { engine, keeper } = read(&path)?;
-        let dead = [&engine, &keeper].into_iter().all(|process| process.standing() == Standing::Dead);
+        let dead = [&engine, &keeper].into_iter().all(|process| process.standing() == Liveness::Dead);
         // Another keeper by chance has both the number and the bits of the start: its attempts bear the same mark.
         let again = ProcessIdentity::of(keeper.pid)
             .is_some_and(|now| now.started != keeper.started && Mark::of(&now) == Mark::of(&keeper));

@@ -44,14 +44,14 @@ pub(crate) struct Lost;
 
 /// What is asked of a card beside its load: each is a call, and calls cost time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ask {
+pub(crate) struct Query {
     pub(crate) memory: bool,
     pub(crate) energy: bool,
     pub(crate) link: bool,
 }
 
-impl Ask {
-    pub(crate) const EVERYTHING: Ask = Ask { memory: true, energy: true, link: true };
+impl Query {
+    pub(crate) const EVERYTHING: Query = Query { memory: true, energy: true, link: true };
 }
 
 impl Library {
@@ -122,7 +122,7 @@ impl Handle<'_> {
     ///
     /// # Errors
     /// It does not answer any more. A call that is not there, or not for this card, is no error.
-    pub(crate) fn look(&self, ask: Ask) -> Result<Look, Lost> {
+    pub(crate) fn look(&self, ask: Query) -> Result<Look, Lost> {
         let load = told(self.device.utilization_rates())?;
         let memory = if ask.memory { told(self.memory())? } else { None };
         let joules = if ask.energy { told(self.device.total_energy_consumption())? } else { None };

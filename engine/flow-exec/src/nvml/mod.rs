@@ -8,7 +8,7 @@ mod survey;
 
 use serde::Serialize;
 
-pub(crate) use library::{Ask, Handle, Library};
+pub(crate) use library::{Handle, Library, Query};
 pub use survey::{Card, Survey, survey};
 
 /// The environment variable that names another library to load.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     Look,
-    library::{Ask, Closed, Handle, Library},
+    library::{Closed, Handle, Library, Query},
 };
 
 /// Cards that nobody keeps awake take seconds each to come up.
@@ -97,7 +97,7 @@ fn card(handle: &Handle<'_>) -> Result<Card, String> {
             i = facts.index
         ));
     }
-    let looked = handle.look(Ask::EVERYTHING).and_then(|now| {
+    let looked = handle.look(Query::EVERYTHING).and_then(|now| {
         let processes = handle.processes(now.memory)?;
         Ok(Look { processes, ..now })
     });

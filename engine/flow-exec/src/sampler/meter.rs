@@ -32,7 +32,7 @@ struct Totals {
 }
 
 #[derive(Debug)]
-struct Seen {
+struct LastReading {
     parent: i32,
     attempt: Option<AttemptId>,
     totals: Totals,
@@ -45,7 +45,7 @@ pub(super) struct Meter {
     page: u64,
     /// Processes that are known not to be ours. They are not read again: nobody becomes our descendant later.
     foreign: HashSet<i32>,
-    ours: HashMap<i32, Seen>,
+    ours: HashMap<i32, LastReading>,
     last: Option<Host>,
 }
 
@@ -136,7 +136,7 @@ impl Meter {
     }
 
     /// Everything of ours that is alive, with its resident pages.
-    fn read(&mut self, roots: &BTreeMap<i32, AttemptId>) -> HashMap<i32, (Seen, u64)> {
+    fn read(&mut self, roots: &BTreeMap<i32, AttemptId>) -> HashMap<i32, (LastReading, u64)> {
         let mut foreign = HashSet::with_capacity(self.foreign.len());
         let mut stats = HashMap::new();
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -167,7 +167,7 @@ impl Meter {
                 read: io.map_or(0, |io| io.read_bytes),
                 written: io.map_or(0, |io| io.write_bytes),
             };
-            ours.insert(*pid, (Seen { parent: stat.ppid, attempt, totals }, stat.rss));
+            ours.insert(*pid, (LastReading { parent: stat.ppid, attempt, totals }, stat.rss));
         }
         self.foreign = foreign;
         ours

@@ -20,7 +20,7 @@ use std::{
 use flow_core::{AttemptId, Usage, measure::HostSamples};
 use flow_protocol::Exit;
 
-pub use gpus::{GpuSampler, Standing};
+pub use gpus::{CardStatus, GpuSampler};
 
 use crate::clock;
 use meter::Meter;
@@ -48,12 +48,12 @@ pub struct Sampler {
 
 #[derive(Debug, Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<SamplerState>,
     wake: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SamplerState {
     tracked: BTreeMap<AttemptId, Tracked>,
     /// The thread waits for the first attempt; otherwise it comes by itself.
     idle: bool,
@@ -116,7 +116,7 @@ impl Drop for Sampler {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SamplerState> {
         // The map is sound after any panic: entries are only put in and taken out whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

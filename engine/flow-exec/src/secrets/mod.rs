@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, fmt, ops::Range, sync::Arc};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use flow_core::reason::Texts;
 
-pub(crate) use stream::Hiding;
+pub(crate) use stream::StreamRedactor;
 
 /// What stands in their place, whatever their length.
 const HIDDEN: &str = "***";
@@ -265,7 +265,7 @@ mod tests {
             let kept = kept.iter().map(|kept| kept.trim_matches(['\\', '"'])).filter(|kept| kept.len() >= SHORTEST);
             let kept: Vec<&str> = kept.collect();
             for text in texts {
-                let mut hiding = Hiding::new(secrets.clone());
+                let mut hiding = StreamRedactor::new(secrets.clone());
                 let mut shown = Vec::new();
                 text.as_bytes().chunks(size).for_each(|piece| hiding.pass(piece, &mut shown));
                 hiding.end(&mut shown);

@@ -6,7 +6,7 @@ use super::{HIDDEN, Secrets};
 const TELLING: usize = 4;
 
 /// The state between two pieces.
-pub(crate) struct Hiding {
+pub(crate) struct StreamRedactor {
     secrets: Secrets,
     /// Not handed on yet: a secret may begin here.
     held: Vec<u8>,
@@ -14,9 +14,9 @@ pub(crate) struct Hiding {
     covered: usize,
 }
 
-impl Hiding {
-    pub(crate) fn new(secrets: Secrets) -> Hiding {
-        Hiding { secrets, held: Vec::new(), covered: 0 }
+impl StreamRedactor {
+    pub(crate) fn new(secrets: Secrets) -> StreamRedactor {
+        StreamRedactor { secrets, held: Vec::new(), covered: 0 }
     }
 
     /// Takes a piece, and adds to `out` what can be shown of this and earlier ones.
@@ -76,8 +76,8 @@ mod tests {
     }
 
     fn passed(secrets: &Secrets, pieces: &[&str]) -> Vec<String> {
-        let mut hiding = Hiding::new(secrets.clone());
-        let mut shown = |take: &mut dyn FnMut(&mut Hiding, &mut Vec<u8>)| {
+        let mut hiding = StreamRedactor::new(secrets.clone());
+        let mut shown = |take: &mut dyn FnMut(&mut StreamRedactor, &mut Vec<u8>)| {
             let mut out = Vec::new();
             take(&mut hiding, &mut out);
             String::from_utf8(out).unwrap()

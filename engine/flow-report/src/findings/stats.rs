@@ -19,7 +19,7 @@ pub(crate) fn robust_sd(values: &[f64]) -> f64 {
 
 /// A straight line through points.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Line {
+pub(crate) struct LinearFit {
     pub(crate) intercept: f64,
     pub(crate) slope: f64,
     /// The share of the variance that it explains.
@@ -27,7 +27,7 @@ pub(crate) struct Line {
 }
 
 /// Least squares; `None` for fewer than three points, or if all stand at one place.
-pub(crate) fn line(points: &[(f64, f64)]) -> Option<Line> {
+pub(crate) fn line(points: &[(f64, f64)]) -> Option<LinearFit> {
     let n = points.len() as f64;
     if points.len() < 3 {
         return None;
@@ -38,7 +38,7 @@ pub(crate) fn line(points: &[(f64, f64)]) -> Option<Line> {
     let syy: f64 = points.iter().map(|p| (p.1 - my).powi(2)).sum();
     (sxx > 0.0 && syy > 0.0).then(|| {
         let slope = sxy / sxx;
-        Line { intercept: my - slope * mx, slope, r2: sxy * sxy / (sxx * syy) }
+        LinearFit { intercept: my - slope * mx, slope, r2: sxy * sxy / (sxx * syy) }
     })
 }
 

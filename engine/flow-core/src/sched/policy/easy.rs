@@ -28,7 +28,7 @@ pub(super) fn backfill(view: &View<'_>) -> Propose {
         }
         let mut ends: Vec<_> = view.running().map(|ran| (ran.expected_end, ran.attempt)).collect();
         ends.sort_by_key(|&(end, attempt)| (end.is_none(), end, attempt));
-        let mut trial = view.trial();
+        let mut trial = view.hypothesis();
         for (at, attempt) in ends {
             trial.end(attempt);
             if trial.fits(head) {

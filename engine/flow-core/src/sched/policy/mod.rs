@@ -34,7 +34,7 @@ pub use priority::Priority;
 pub use reorder::Reorder;
 pub use sjf::{Mode, Sjf};
 pub use srtf::Srtf;
-pub use view::{Key, Running, Trial, View};
+pub use view::{Hypothesis, Key, Running, View};
 
 /// A name and how to make what it names.
 pub type Entry = (&'static str, fn() -> Box<dyn Policy>);

@@ -24,7 +24,7 @@ pub struct Outcome {
 impl Reorder {
     /// Decides anew. `rank` is that of what runs; what waits has its own.
     pub fn decide(&mut self, view: &View<'_>, rank: impl Fn(&Running<'_>) -> i64) -> Outcome {
-        let mut trial = view.trial();
+        let mut trial = view.hypothesis();
         let mut running = BTreeMap::new();
         for ran in view.running().filter(|ran| ran.preemptible) {
             trial.end(ran.attempt);

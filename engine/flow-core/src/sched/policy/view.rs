@@ -2,7 +2,7 @@
 
 use super::super::api::{Capacity, Limits, Placement, Task};
 use super::super::resources::Ledger;
-use super::super::state::{Core, Live, State};
+use super::super::state::{Core, RunningAttempt, TaskState};
 use crate::{AttemptId, InstanceId, Span, Time};
 
 pub use super::super::state::Key;
@@ -90,7 +90,7 @@ impl<'a> View<'a> {
     /// When a waiting unit began to wait.
     pub fn waiting_since(&self, unit: InstanceId) -> Option<Time> {
         match self.core.node(unit).state {
-            State::Waiting { since } => Some(since),
+            TaskState::Waiting { since } => Some(since),
             _ => None,
         }
     }
@@ -98,7 +98,7 @@ impl<'a> View<'a> {
     /// Running attempts in the order of their start.
     pub fn running(&self) -> impl Iterator<Item = Running<'a>> + 'a {
         let core = self.core;
-        core.grounds.now.holders.iter().map(move |(&attempt, held)| {
+        core.feasibility.now.holders.iter().map(move |(&attempt, held)| {
             let live = &core.live[&attempt];
             Running {
                 unit: core.node(held.instance).unit,
@@ -116,7 +116,7 @@ impl<'a> View<'a> {
     pub fn attained(&self, instance: InstanceId) -> Span {
         let node = self.core.node(instance);
         match node.state {
-            State::Running { attempt } => Span(node.attained.0 + (self.now() - self.core.live[&attempt].since).0),
+            TaskState::Running { attempt } => Span(node.attained.0 + (self.now() - self.core.live[&attempt].since).0),
             _ => node.attained,
         }
     }
@@ -133,7 +133,7 @@ impl<'a> View<'a> {
 
     /// Whether a unit would have room if everything of ours ended.
     pub fn fits_once_ours_end(&self, unit: InstanceId) -> bool {
-        self.core.class_fits(&self.core.grounds.drained, self.core.class(unit))
+        self.core.class_fits(&self.core.feasibility.drained, self.core.class(unit))
     }
 
     /// The first unit in order that admission would start now. Cheap however many wait, if few differ in what they ask for.
@@ -141,7 +141,7 @@ impl<'a> View<'a> {
         let (core, mut best) = (self.core, None);
         for (&class, alike) in &core.queue.classes {
             let first = alike.first();
-            if first.is_none() || best.is_some() && best < first || !core.class_fits(&core.grounds.now, class) {
+            if first.is_none() || best.is_some() && best < first || !core.class_fits(&core.feasibility.now, class) {
                 continue;
             }
             // All of a class fit alike. Only a reservation tells them apart, by who has it and how long they are expected
@@ -159,7 +159,7 @@ impl<'a> View<'a> {
     pub fn first_passed_over(&self) -> Option<InstanceId> {
         let core = self.core;
         let passed = core.queue.classes.iter().filter(|&(&class, _)| {
-            !core.class_fits(&core.grounds.now, class) && core.class_fits(&core.grounds.drained, class)
+            !core.class_fits(&core.feasibility.now, class) && core.class_fits(&core.feasibility.drained, class)
         });
         passed.filter_map(|(_, alike)| alike.first()).min().map(|&(_, _, unit)| unit)
     }
@@ -170,26 +170,26 @@ impl<'a> View<'a> {
     }
 
     /// Books to try things out on: as they are now.
-    pub fn trial(&self) -> Trial<'a> {
-        Trial::new(self.core)
+    pub fn hypothesis(&self) -> Hypothesis<'a> {
+        Hypothesis::new(self.core)
     }
 }
 
 /// A copy of the books: what would fit if this ended and that started?
 #[derive(Clone, Debug)]
-pub struct Trial<'a> {
+pub struct Hypothesis<'a> {
     core: &'a Core,
     ledger: Ledger,
     /// Invented attempts count down from the last, which no run reaches.
     next: u32,
 }
 
-impl<'a> Trial<'a> {
+impl<'a> Hypothesis<'a> {
     pub(in super::super) fn new(core: &'a Core) -> Self {
-        let mut ledger = core.grounds.now.clone();
+        let mut ledger = core.feasibility.now.clone();
         // Nothing is promised on the chance that sharing turns out cheap.
         ledger.try_nothing();
-        Trial { core, ledger, next: u32::MAX }
+        Hypothesis { core, ledger, next: u32::MAX }
     }
 
     pub fn end(&mut self, attempt: AttemptId) {
@@ -198,7 +198,7 @@ impl<'a> Trial<'a> {
 
     /// Everything of ours ends.
     pub fn end_all(&mut self) {
-        self.ledger = self.core.grounds.drained.clone();
+        self.ledger = self.core.feasibility.drained.clone();
     }
 
     /// Whether a unit would have room. Reservations do not count here.
@@ -215,8 +215,8 @@ impl<'a> Trial<'a> {
 
     pub(in super::super) fn take(&mut self, unit: InstanceId, placements: &[Placement]) {
         for (&member, placement) in self.core.members(unit).iter().zip(placements) {
-            let asks = self.core.node(member).demand.asks;
-            self.ledger.take(AttemptId(self.next), member, placement, self.core.beside(member), asks);
+            let alone_load = self.core.node(member).demand.alone_load;
+            self.ledger.take(AttemptId(self.next), member, placement, self.core.exclusivity(member), alone_load);
             self.next -= 1;
         }
     }
@@ -231,11 +231,11 @@ impl Core {
         spans.reduce(|a, b| Some(a?.max(b?))).flatten()
     }
 
-    pub(in super::super) fn expected_end(&self, live: &Live) -> Option<Time> {
+    pub(in super::super) fn expected_end(&self, live: &RunningAttempt) -> Option<Time> {
         self.expected_end_at(live, self.now)
     }
 
-    pub(in super::super) fn expected_end_at(&self, live: &Live, now: Time) -> Option<Time> {
+    pub(in super::super) fn expected_end_at(&self, live: &RunningAttempt, now: Time) -> Option<Time> {
         let node = self.node(live.instance);
         let left = Span(node.task.estimate.duration?.0.saturating_sub(node.attained.0));
         let so_far = now - live.since;

@@ -210,10 +210,10 @@ impl World {
                     ..Estimate::default()
                 },
             },
-            ("priced", [learned, hoped @ ..]) => {
+            ("interference_learned", [learned, hoped @ ..]) => {
                 let gpus = self.capacity.gpus.len();
                 let trial = hoped.first().map(|hoped| vec![Some(price(hoped)); gpus]).unwrap_or_default();
-                Event::Priced { devices: vec![price(learned); gpus], trial }
+                Event::InterferenceLearned { devices: vec![price(learned); gpus], trial }
             }
             ("cancel", [grace]) => Event::Cancel { grace: seconds(grace) },
             ("tick", _) => Event::Tick,

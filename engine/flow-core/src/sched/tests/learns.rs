@@ -11,7 +11,7 @@ const PAIR: &str = "a gpus=1 peak=4 busy=900 timed
 
 #[test]
 fn a_gpu_of_which_little_is_known_is_tried_by_two() {
-    // Two at 0.9 gain nothing at the price of an unknown card: one pair shares it all the same, and no more before that told
+    // Two at 0.9 gain nothing at the coefficient of an unknown card: one pair shares it all the same, and no more before that told
     // something.
     case(
         "gpus=1x24 trial=0",
@@ -19,7 +19,7 @@ fn a_gpu_of_which_little_is_known_is_tried_by_two() {
         "0 submit       | start a on 0; start b on 0 on trial
          1 exit a       | record a
          2 exit b       | record b; start c on 0
-         3 priced 1 0.2 | start d on 0 on trial",
+         3 interference_learned 1 0.2 | start d on 0 on trial",
     );
     // What was measured so far gives no hope: no further trial.
     case(
@@ -33,7 +33,7 @@ fn a_gpu_of_which_little_is_known_is_tried_by_two() {
         "gpus=2x24 trial=0",
         PAIR,
         "0 submit       | start a on 0; start b on 1; start c on 0 on trial
-         1 priced 1 0.2 | start d on 1 on trial",
+         1 interference_learned 1 0.2 | start d on 1 on trial",
     );
 }
 
@@ -74,15 +74,15 @@ fn what_was_learned_counts_at_once() {
         "gpus=1x24",
         PAIR,
         "0 submit     | start a on 0
-         1 priced 0.5 | start b on 0
-         2 priced 0.2 | start c on 0; start d on 0",
+         1 interference_learned 0.5 | start b on 0
+         2 interference_learned 0.2 | start c on 0; start d on 0",
     );
     case("gpus=1x24 price=0.2", PAIR, "0 submit   | start a on 0; start b on 0; start c on 0; start d on 0");
     case(
         "gpus=1x24 price=0.6",
         PAIR,
         "0 submit     | start a on 0; start b on 0
-         1 priced 1.1 |
+         1 interference_learned 1.1 |
          2 exit a     | record a
          3 exit b     | record b; start c on 0",
     );

@@ -9,7 +9,7 @@ use flow_core::{AttemptId, GpuFacts, Stranger, measure::GpuLook};
 
 use crate::{
     clock,
-    nvml::{Ask, Handle, Library, Look, Process},
+    nvml::{Handle, Library, Look, Process, Query},
     sampler::owners::{Owner, Owners},
 };
 
@@ -31,7 +31,7 @@ pub(super) struct OneCard<'a> {
 }
 
 /// What one look found.
-pub(super) struct Found {
+pub(super) struct CardScan {
     look: Look,
     at: f64,
     /// Memory that programs can have at all.
@@ -75,7 +75,13 @@ impl<'a> OneCard<'a> {
     }
 
     /// Looks; `None` if the card is lost.
-    pub(super) fn look(&mut self, owners: &mut Owners, keeper: Option<u32>, held: bool, slowly: bool) -> Option<Found> {
+    pub(super) fn look(
+        &mut self,
+        owners: &mut Owners,
+        keeper: Option<u32>,
+        held: bool,
+        slowly: bool,
+    ) -> Option<CardScan> {
         let handle = match self.handle.take() {
             Some(handle) => handle,
             None => self.library.card(self.facts.index).ok()?,
@@ -92,18 +98,18 @@ impl<'a> OneCard<'a> {
         keeper: Option<u32>,
         held: bool,
         slowly: bool,
-    ) -> Option<Found> {
+    ) -> Option<CardScan> {
         if slowly {
             self.slowly = Some(clock::steady());
         }
-        let look = handle.look(Ask { memory: true, energy: held && slowly, link: slowly }).ok()?;
+        let look = handle.look(Query { memory: true, energy: held && slowly, link: slowly }).ok()?;
         let used = look.memory.map(|memory| memory.used);
         // Processes cost most to ask for: only when memory moved can somebody have come or gone, or once in a while.
         if slowly || used != self.used || self.processes.is_none() {
             self.processes = handle.processes(look.memory).ok()?;
         }
         self.used = used;
-        let mut found = Found {
+        let mut found = CardScan {
             at: clock::unix_seconds(),
             usable: look.memory.map_or(0, |memory| memory.used.saturating_add(memory.free).min(memory.total)),
             taken: look.memory.map_or(0, |memory| memory.used),
@@ -155,7 +161,7 @@ impl<'a> OneCard<'a> {
     }
 }
 
-impl Found {
+impl CardScan {
     /// Compute processes that are not ours. Ids that mean nothing here are told only where none of ours can be among them.
     pub(super) fn strangers(&self, known: bool) -> Vec<Stranger> {
         let unseen = if known { &[][..] } else { &self.unseen[..] };
@@ -192,7 +198,7 @@ impl Holder {
     }
 
     /// The part of a look that is this attempt's. `known`: the driver's process ids are those that are seen here.
-    pub(super) fn part(&mut self, attempt: AttemptId, found: &Found, known: bool) -> GpuLook {
+    pub(super) fn part(&mut self, attempt: AttemptId, found: &CardScan, known: bool) -> GpuLook {
         let unseen = || found.unseen.iter().map(|process| process.pid).collect();
         let before = self.before.get_or_insert_with(|| Before { used: found.used, unseen: unseen() });
         let risen = found.used.saturating_sub(before.used);
@@ -231,10 +237,10 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     /// A card with so much in use, some of it by this attempt and some by processes that are seen or not.
-    fn found(used: u64, ours: Option<Option<u64>>, foreign: &[u32], unseen: &[u32], listed: bool) -> Found {
+    fn found(used: u64, ours: Option<Option<u64>>, foreign: &[u32], unseen: &[u32], listed: bool) -> CardScan {
         let stranger =
             |pid: &u32| Stranger { pid: *pid, name: "python3".to_owned(), gpu: "GPU-a".to_owned(), memory: 10 };
-        Found {
+        CardScan {
             look: Look::default(),
             at: 1.0,
             usable: 1000 * MIB,
@@ -251,7 +257,7 @@ mod tests {
     #[test]
     fn memory_is_told_by_process_or_else_compared_with_before() {
         /// What is told, whether ids are known here, and what is made of it: memory, unverified, strangers.
-        type Case = (&'static str, Found, bool, (u64, bool, &'static [u32]));
+        type Case = (&'static str, CardScan, bool, (u64, bool, &'static [u32]));
         let table: [Case; 8] = [
             ("by process", found(500, Some(Some(300)), &[], &[], true), true, (300, false, &[])),
             ("beside a stranger", found(500, Some(Some(300)), &[7], &[], true), true, (300, false, &[7])),

@@ -19,7 +19,7 @@ use flow_core::{AttemptId, GpuFacts, Stranger, measure::GpuSamples};
 
 use super::owners::Owners;
 use crate::{clock, nvml::Library};
-use card::{Found, Holder, OneCard};
+use card::{CardScan, Holder, OneCard};
 
 /// How often cards are looked at that an attempt of ours holds.
 const EVERY: Duration = Duration::from_millis(100);
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How a card stands, less what attempts of ours hold of it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Standing {
+pub struct CardStatus {
     /// It is not lost.
     pub alive: bool,
     /// It has not answered for a while. What runs on it may still go on.
@@ -54,14 +54,14 @@ pub struct GpuSampler {
 
 #[derive(Debug, Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<GpuSamplerState>,
     wake: Condvar,
     /// A look at a card is over.
     looked: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct GpuSamplerState {
     tracked: BTreeMap<AttemptId, Tracked>,
     cards: Vec<CardState>,
     /// Somebody waits for a card.
@@ -75,7 +75,7 @@ struct State {
 /// What the thread of a card and everybody else tell each other.
 #[derive(Debug, Default)]
 struct CardState {
-    standing: Standing,
+    standing: CardStatus,
     /// Somebody wants to know at once.
     asked: bool,
     /// Looks that have begun, and those that are over.
@@ -106,7 +106,7 @@ impl GpuSampler {
     pub fn start(cards: &[GpuFacts]) -> io::Result<GpuSampler> {
         let shared = Arc::new(Shared::default());
         let card = || CardState {
-            standing: Standing { alive: true, ..Standing::default() },
+            standing: CardStatus { alive: true, ..CardStatus::default() },
             asking: Some(clock::steady()),
             ..CardState::default()
         };
@@ -181,9 +181,9 @@ impl GpuSampler {
     }
 
     /// How the cards stand, in the order of the list.
-    pub fn standing(&self) -> Vec<Standing> {
+    pub fn standing(&self) -> Vec<CardStatus> {
         let state = self.shared.lock();
-        state.cards.iter().map(|card| Standing { silent: card.is_silent(), ..card.standing.clone() }).collect()
+        state.cards.iter().map(|card| CardStatus { silent: card.is_silent(), ..card.standing.clone() }).collect()
     }
 
     /// Why nothing can be seen, if that is so.
@@ -206,7 +206,7 @@ impl CardState {
     }
 }
 
-impl State {
+impl GpuSamplerState {
     /// What the threads took of the CPU.
     fn cpu(&self) -> Duration {
         self.cards.iter().map(|card| card.cpu).sum()
@@ -237,7 +237,7 @@ impl State {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, GpuSamplerState> {
         // The maps are sound after any panic: entries are only put in and taken out whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -323,11 +323,11 @@ impl Shared {
     }
 }
 
-impl State {
+impl GpuSamplerState {
     /// What a look at a card has found.
-    fn note(&mut self, n: usize, seen: Option<Found>, owners: &Owners, held: bool, silent: bool) {
+    fn note(&mut self, n: usize, seen: Option<CardScan>, owners: &Owners, held: bool, silent: bool) {
         let Some(seen) = seen else {
-            self.cards[n].standing = Standing { alive: false, silent: false, ..self.cards[n].standing.clone() };
+            self.cards[n].standing = CardStatus { alive: false, silent: false, ..self.cards[n].standing.clone() };
             // It will not be there before it is lost.
             self.tracked.values_mut().flat_map(|t| &mut t.holds).filter(|h| h.card == n).for_each(Holder::give_up);
             return;
@@ -340,7 +340,7 @@ impl State {
                 tracked.samples.push(place, of);
             }
         }
-        self.cards[n].standing = Standing {
+        self.cards[n].standing = CardStatus {
             alive: true,
             silent,
             usable: seen.usable,

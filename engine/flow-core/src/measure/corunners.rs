@@ -8,51 +8,51 @@ use crate::{AttemptId, GpuId, InstanceId};
 
 /// Everybody who runs, and who ran beside each of them.
 #[derive(Clone, Debug, Default)]
-pub struct Company(BTreeMap<AttemptId, Member>);
+pub struct CoRunners(BTreeMap<AttemptId, Member>);
 
 #[derive(Clone, Debug)]
 struct Member {
     instance: InstanceId,
     gpus: Vec<GpuId>,
-    others: BTreeMap<AttemptId, Companion>,
+    others: BTreeMap<AttemptId, CoRunner>,
 }
 
 /// Another attempt that ran meanwhile.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Companion {
+pub struct CoRunner {
     /// Whose.
     pub instance: InstanceId,
     /// From when to when both were there; without an end while both are.
     pub there: Window,
-    /// From when to when it did what it is known for ([`super::Told::at_work`]), as far as that is known.
+    /// From when to when it did what it is known for ([`super::Reported::at_work`]), as far as that is known.
     pub at_work: Option<Window>,
     /// GPUs that both were on.
     pub gpus: Vec<GpuId>,
 }
 
-impl Company {
+impl CoRunners {
     /// An attempt begins: all who run are in its company, and it in theirs.
     pub fn join(&mut self, attempt: AttemptId, instance: InstanceId, gpus: &[GpuId], at: f64) {
         let mut others = BTreeMap::new();
         for (&id, other) in &mut self.0 {
             let both: Vec<GpuId> = gpus.iter().filter(|gpu| other.gpus.contains(gpu)).copied().collect();
-            let companion = |instance, gpus| Companion { instance, there: (at, f64::INFINITY), at_work: None, gpus };
-            others.insert(id, companion(other.instance, both.clone()));
-            other.others.insert(attempt, companion(instance, both));
+            let corunner = |instance, gpus| CoRunner { instance, there: (at, f64::INFINITY), at_work: None, gpus };
+            others.insert(id, corunner(other.instance, both.clone()));
+            other.others.insert(attempt, corunner(instance, both));
         }
         self.0.insert(attempt, Member { instance, gpus: gpus.to_vec(), others });
     }
 
     /// An attempt has ended, and was at work from when to when. Returns who ran beside it.
-    pub fn leave(&mut self, attempt: AttemptId, at: f64, at_work: Option<Window>) -> BTreeMap<AttemptId, Companion> {
-        for companion in self.0.values_mut().filter_map(|other| other.others.get_mut(&attempt)) {
-            (companion.there.1, companion.at_work) = (at, at_work);
+    pub fn leave(&mut self, attempt: AttemptId, at: f64, at_work: Option<Window>) -> BTreeMap<AttemptId, CoRunner> {
+        for corunner in self.0.values_mut().filter_map(|other| other.others.get_mut(&attempt)) {
+            (corunner.there.1, corunner.at_work) = (at, at_work);
         }
         self.0.remove(&attempt).map(|member| member.others).unwrap_or_default()
     }
 
     /// Who ran beside one that still runs.
-    pub fn of(&self, attempt: AttemptId) -> impl Iterator<Item = &Companion> + Clone {
+    pub fn of(&self, attempt: AttemptId) -> impl Iterator<Item = &CoRunner> + Clone {
         self.0.get(&attempt).into_iter().flat_map(|member| member.others.values())
     }
 }
@@ -75,7 +75,7 @@ pub struct Other<Id> {
     pub who: Id,
     /// From when to when it was there; seconds.
     pub there: (f64, f64),
-    /// From when to when it did what it is known for ([`super::Told::at_work`]); `None`: nobody can tell.
+    /// From when to when it did what it is known for ([`super::Reported::at_work`]); `None`: nobody can tell.
     pub at_work: Option<(f64, f64)>,
     /// It was on one of the same GPUs.
     pub shares: bool,
@@ -85,7 +85,7 @@ pub struct Other<Id> {
 
 /// Epochs that can be compared.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Beside<Id> {
+pub struct Overlap<Id> {
     /// Who was on the same GPUs in all of them, from begin to end, at work.
     pub who: BTreeSet<Id>,
     /// How many.
@@ -94,12 +94,12 @@ pub struct Beside<Id> {
     pub took: f64,
 }
 
-/// The epochs of an attempt that tell what its company cost it; of several companies, those beside the one with most.
+/// The epochs of an attempt that tell what its co-runners cost it; of several sets of co-runners, those beside the one with most.
 ///
 /// The first epoch warms up. An epoch counts if whoever was on the same GPUs in any part of it was there and at work in all
 /// of it, and if nobody waited for the CPU: all who were on the host, in any part of it, keep no more than `cores` busy beside
 /// this one.
-pub fn beside<Id: Ord + Copy>(epochs: &[Epoch], others: &[Other<Id>], cores: f64) -> Option<Beside<Id>> {
+pub fn beside<Id: Ord + Copy>(epochs: &[Epoch], others: &[Other<Id>], cores: f64) -> Option<Overlap<Id>> {
     let mut companies: BTreeMap<BTreeSet<Id>, Vec<f64>> = BTreeMap::new();
     for epoch in epochs.iter().skip(1) {
         let present = || others.iter().filter(|other| other.there.0 < epoch.ended && epoch.began < other.there.1);
@@ -113,7 +113,7 @@ pub fn beside<Id: Ord + Copy>(epochs: &[Epoch], others: &[Other<Id>], cores: f64
     // Alone it costs nothing.
     companies.remove(&BTreeSet::new());
     let (who, times) = companies.into_iter().max_by_key(|(_, times)| times.len())?;
-    Some(Beside { who, epochs: times.len() as u32, took: times.iter().sum::<f64>() / times.len() as f64 })
+    Some(Overlap { who, epochs: times.len() as u32, took: times.iter().sum::<f64>() / times.len() as f64 })
 }
 
 #[cfg(test)]
@@ -158,7 +158,7 @@ mod tests {
             ("a 0-9 4-6.5", Some(("a", 2))),
             // It never said when it works.
             ("a 0-9", None),
-            // Beside b most of the time; the epochs with both are another company, and so is the one in which they change.
+            // Overlap b most of the time; the epochs with both are another company, and so is the one in which they change.
             ("a 0-4.5 0-4.5;b 3-10 3-10", Some(("b", 5))),
             ("a 0- 0-;b 5- 5-", Some(("a+b", 5))),
             // The same company twice.
@@ -187,19 +187,19 @@ mod tests {
 
     #[test]
     fn who_was_there_at_any_time_is_company() {
-        let (mut company, gpu) = (Company::default(), [GpuId(0)]);
-        company.join(AttemptId(0), InstanceId(0), &[GpuId(0), GpuId(1)], 1.0);
-        company.join(AttemptId(1), InstanceId(1), &gpu, 2.0);
-        assert!(company.leave(AttemptId(1), 3.0, Some((2.5, 3.0))).contains_key(&AttemptId(0)));
-        company.join(AttemptId(2), InstanceId(2), &[], 4.0);
+        let (mut corunners, gpu) = (CoRunners::default(), [GpuId(0)]);
+        corunners.join(AttemptId(0), InstanceId(0), &[GpuId(0), GpuId(1)], 1.0);
+        corunners.join(AttemptId(1), InstanceId(1), &gpu, 2.0);
+        assert!(corunners.leave(AttemptId(1), 3.0, Some((2.5, 3.0))).contains_key(&AttemptId(0)));
+        corunners.join(AttemptId(2), InstanceId(2), &[], 4.0);
         let one =
-            Companion { instance: InstanceId(1), there: (2.0, 3.0), at_work: Some((2.5, 3.0)), gpus: gpu.to_vec() };
-        let two = Companion { instance: InstanceId(2), there: (4.0, f64::INFINITY), at_work: None, gpus: vec![] };
-        assert_eq!(company.of(AttemptId(0)).collect::<Vec<_>>(), [&one, &two]);
+            CoRunner { instance: InstanceId(1), there: (2.0, 3.0), at_work: Some((2.5, 3.0)), gpus: gpu.to_vec() };
+        let two = CoRunner { instance: InstanceId(2), there: (4.0, f64::INFINITY), at_work: None, gpus: vec![] };
+        assert_eq!(corunners.of(AttemptId(0)).collect::<Vec<_>>(), [&one, &two]);
         assert_eq!(
-            company.leave(AttemptId(2), 5.0, None).len(),
+            corunners.leave(AttemptId(2), 5.0, None).len(),
             1,
-            "who had left is not in the company of who came later"
+            "who had left is not in the corunners of who came later"
         );
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io, path::Path};
 
 use flow_core::{
     MetricRow, MetricsFrom, extract,
-    measure::{MOST_EPOCHS, Row, Told},
+    measure::{MOST_EPOCHS, Reported, Row},
     reason::{NoMetrics, Refusal},
 };
 use flow_protocol::{Message, Summary};
@@ -42,7 +42,7 @@ pub(crate) struct Listener {
     metrics: Option<MetricsFrom>,
     /// What is read as a text is hidden again: JSON has more ways to write a letter than anybody looks for.
     secrets: Secrets,
-    pub(crate) told: Told,
+    pub(crate) reported: Reported,
     pub(crate) said: Said,
     pub(crate) facts: BTreeMap<String, String>,
     pub(crate) refused: Option<Refusal>,
@@ -65,7 +65,7 @@ impl Listener {
             bound: Bound::new(folder.log()),
             metrics: metrics.cloned(),
             secrets: Secrets::default(),
-            told: Told::default(),
+            reported: Reported::default(),
             said: if plugin { Said::Nothing } else { Said::Command },
             facts: BTreeMap::new(),
             refused: None,
@@ -123,7 +123,7 @@ impl Listener {
         }
         self.end_epoch(&mut news);
         let ignored = self.follower.as_ref().map_or(0, Follower::ignored);
-        if self.told.too_many {
+        if self.reported.too_many {
             news.notices.push(format!("it told more epochs than can be kept: the first {MOST_EPOCHS} are"));
         }
         if ignored > 0 {
@@ -182,10 +182,10 @@ impl Listener {
                 .map_err(|e| NoMetrics::Unread { file: file.to_owned(), error: e.to_string() })?;
             for row in extract(&metrics, &text)? {
                 let row = MetricRow { name: self.secrets.hide(row.name), ..row };
-                self.told.number(plain(row));
+                self.reported.number(plain(row));
             }
         }
-        if self.told.is_empty() { Err(metrics.nothing_found()) } else { Ok(()) }
+        if self.reported.is_empty() { Err(metrics.nothing_found()) } else { Ok(()) }
     }
 
     fn hear(&mut self, message: Message, now: f64, news: &mut News) {
@@ -201,13 +201,13 @@ impl Listener {
             Message::Epoch { epoch, started_at, ended_at } => {
                 // Whatever its clock says: within the attempt, and not in the future.
                 let within = |time: f64| time.min(now).max(self.began);
-                if self.told.epoch(epoch, within(started_at), within(ended_at)) {
-                    news.epochs.push((epoch, self.told.of_epoch(epoch)));
+                if self.reported.epoch(epoch, within(started_at), within(ended_at)) {
+                    news.epochs.push((epoch, self.reported.of_epoch(epoch)));
                 }
             }
             Message::Metric { name, value, unit, epoch, summary } => {
                 let (name, unit) = (self.secrets.hide(name), self.secrets.hide(unit));
-                self.told.number(Row { name, value, unit, epoch, mean: summary == Summary::Mean });
+                self.reported.number(Row { name, value, unit, epoch, mean: summary == Summary::Mean });
             }
             Message::Ready => news.ready = true,
             Message::Sufficed => news.sufficed = true,
@@ -226,21 +226,21 @@ impl Listener {
         for row in rows {
             if let Some(epoch) = row.epoch {
                 // An epoch ends with the last of its lines, which is known when the next one begins.
-                if let Some((_, _, end)) = self.told.epochs.last_mut().filter(|_| self.epoch == Some(epoch)) {
+                if let Some((_, _, end)) = self.reported.epochs.last_mut().filter(|_| self.epoch == Some(epoch)) {
                     *end = now;
                 } else {
                     self.end_epoch(news);
                     begun += 1;
-                    self.told.at_once |= begun > 1;
-                    self.epoch = self.told.epoch(epoch, self.epoch_began, now).then_some(epoch);
+                    self.reported.at_once |= begun > 1;
+                    self.epoch = self.reported.epoch(epoch, self.epoch_began, now).then_some(epoch);
                 }
                 self.epoch_began = now;
             }
-            self.told.number(plain(row));
+            self.reported.number(plain(row));
         }
         if let Some(epoch) = self.epoch {
-            let numbers = self.told.of_epoch(epoch);
-            let units = self.told.units(numbers.keys());
+            let numbers = self.reported.of_epoch(epoch);
+            let units = self.reported.units(numbers.keys());
             let shown = |(name, value): (&String, &f64)| match units.get(name).map(String::as_str) {
                 _ if !value.is_finite() => format!("{name} NaN"),
                 Some("ratio") => format!("{name} {:.2} %", value * 100.0),
@@ -253,7 +253,7 @@ impl Listener {
     }
 
     fn end_epoch(&mut self, news: &mut News) {
-        news.epochs.extend(self.epoch.take().map(|epoch| (epoch, self.told.of_epoch(epoch))));
+        news.epochs.extend(self.epoch.take().map(|epoch| (epoch, self.reported.of_epoch(epoch))));
     }
 }
 
@@ -303,7 +303,7 @@ mod tests {
         fs::write(folder.log(), "epoch 1 loss 9\nepoch 2 loss 5\nepoch 2 loss 4\nepoch 3 loss 2").unwrap();
         assert_eq!(numbers(&listener.listen(16.0).epochs), []);
         assert_eq!(numbers(&listener.listen_to_the_end(17.0).epochs), [(2, 4.0), (3, 2.0)]);
-        assert_eq!(listener.told.epochs, [(1, 10.0, 12.0), (2, 12.0, 15.0), (3, 15.0, 17.0)]);
+        assert_eq!(listener.reported.epochs, [(1, 10.0, 12.0), (2, 12.0, 15.0), (3, 15.0, 17.0)]);
     }
 
     #[test]
@@ -321,7 +321,7 @@ mod tests {
         let news = listener.listen_to_the_end(20.0);
         let facts: Vec<(&str, &str)> = listener.facts.iter().map(|(k, v)| (&**k, &**v)).collect();
         assert_eq!(facts, [("device", "cuda"), ("torch", "2.11"), ("torch plugin", "0.1.0")]);
-        assert_eq!(listener.told.epochs, [(1, 10.0, 20.0)]);
+        assert_eq!(listener.reported.epochs, [(1, 10.0, 20.0)]);
         assert_eq!(news.notices, ["not of the protocol, and ignored: 1 line of its messages"]);
     }
 

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use flow_core::{Expansion, InstanceId, learn::History, measure::Companion};
+use flow_core::{Expansion, InstanceId, learn::History, measure::CoRunner};
 
 use super::running::Running;
 
 /// Labels of those who ran meanwhile, and of those of them who were on its GPUs.
 pub(super) fn labels<'c>(
     expansion: &Expansion,
-    company: impl Iterator<Item = &'c Companion> + Clone,
+    corunners: impl Iterator<Item = &'c CoRunner> + Clone,
 ) -> (Vec<String>, Vec<String>) {
     let labels = |on_gpu: bool| {
-        let company = company.clone().filter(|other| !on_gpu || !other.gpus.is_empty());
-        let ids: BTreeSet<InstanceId> = company.map(|other| other.instance).collect();
+        let corunners = corunners.clone().filter(|other| !on_gpu || !other.gpus.is_empty());
+        let ids: BTreeSet<InstanceId> = corunners.map(|other| other.instance).collect();
         ids.into_iter().map(|id| expansion.instances[id.index()].label.to_string()).collect()
     };
     (labels(false), labels(true))
