@@ -27,6 +27,8 @@ pub struct Diagnosis {
     pub dropped: Vec<(String, String)>,
     /// Lists of what is in a folder that were damaged, and made again.
     pub relisted: usize,
+    /// Results whose load over time was damaged or gone, by label. They stay, with all their numbers.
+    pub without_series: Vec<String>,
     /// Results whose artifacts the system refused to show, by label, and why. They stay.
     pub unseen: Vec<(String, String)>,
     /// Values of the database that could not be read, and were dropped.
@@ -44,6 +46,7 @@ impl Diagnosis {
             && self.restored == 0
             && self.dropped.is_empty()
             && self.relisted == 0
+            && self.without_series.is_empty()
             && self.unseen.is_empty()
             && self.unreadable == 0
             && self.journals.is_empty()
@@ -125,6 +128,13 @@ fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Re
                     return lost.push((result, damage));
                 }
                 Err(error) => diagnosis.unseen.push((result.label.clone(), error.clone())),
+            }
+        }
+        if let Some(series) = result.series.filter(|_| contents) {
+            match store.objects().whole(&series) {
+                Ok(Some(_)) => {}
+                Ok(None) => diagnosis.without_series.push(result.label.clone()),
+                Err(error) => diagnosis.unseen.push((result.label.clone(), error.to_string())),
             }
         }
     })?;

@@ -57,6 +57,20 @@ impl Objects {
         Ok(None)
     }
 
+    /// The whole of an object that is a file, for which its digest is all that is known; `None` if it is gone, or is not as it
+    /// was: then it is removed, for nothing makes it again.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    pub fn whole(&self, digest: &Digest) -> Result<Option<Vec<u8>>> {
+        match self.read(digest, "") {
+            Ok(bytes) if Digest::of(&bytes) == *digest => Ok(Some(bytes)),
+            Ok(_) => self.remove(digest).map(|_| None),
+            Err(StoreError::Missing { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// What is wrong with an artifact. A copy of a store, or a `touch`, changes times and not contents: what looks changed is
     /// read again, and is as it was if its content is; the list of a folder is then made again.
     pub(crate) fn check(&self, artifact: &Artifact) -> Result<Option<Damage>> {

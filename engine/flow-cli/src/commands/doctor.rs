@@ -65,6 +65,9 @@ fn render(found: &Diagnosis) -> Vec<String> {
         let lists = words::count(found.relisted, "list");
         out.push(note(format!("{lists} of what is in a folder had been damaged, made again from the folder itself")));
     }
+    for label in &found.without_series {
+        out.push(note(format!("the load over time of {label} was damaged and is gone; its numbers stay")));
+    }
     for (label, why) in &found.unseen {
         out.push(format!(
             "{} whether the result of {label} is whole cannot be told, and it stays: {why}",

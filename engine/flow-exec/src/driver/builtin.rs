@@ -35,7 +35,7 @@ pub(crate) fn input(
 
 fn series(objects: &Objects, result: &StepResult) -> Result<Option<Series>, String> {
     let Some(digest) = &result.series else { return Ok(None) };
-    let bytes = objects.read(digest, "").map_err(|e| e.to_string())?;
+    let Some(bytes) = objects.whole(digest).map_err(|e| e.to_string())? else { return Ok(None) };
     serde_json::from_slice(&bytes).map(Some).map_err(|e| format!("the series of {} cannot be read: {e}", result.label))
 }
 
