@@ -1,5 +1,6 @@
 //! `flow plan`, and `flow run -n`.
 
+use std::mem::discriminant;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -9,13 +10,14 @@ use flow_core::sched::{Estimate, Task, policy};
 use flow_core::why::Why;
 use flow_core::{Expansion, JournalLine, Outcome, Planned, RunEvent};
 use flow_exec::{ForceRequest, Session, SessionRequest};
+use indexmap::IndexMap;
 
 use super::{Done, predict::takes};
 use crate::args::{About, Global, Selection};
 use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::{place, reasons, words};
 
-/// Instances of a step that are alike are told as one from here on.
+/// Instances of a step that run, or do not, are told as one from here on.
 const MANY: usize = 4;
 
 /// Arguments of `flow plan`.
@@ -92,21 +94,21 @@ fn line(expansion: &Expansion, item: &Item) -> JournalLine {
     JournalLine { at: flow_exec::clock::unix_millis(), event }
 }
 
-/// Heading, one line an instance or a crowd of like ones, and what it comes to.
+/// Heading, one line an instance or a crowd of one step, and what it comes to.
 fn render(expansion: &Expansion, plan: &CorePlan, tasks: &[Task], verbose: bool) -> Vec<String> {
     let mut out = vec![heading(expansion)];
-    let step = |item: &Item| expansion.instances[item.id.index()].step;
-    let alike = |a: &Item, b: &Item| step(a) == step(b) && a.state == b.state;
     let mut rows = Vec::new();
-    for crowd in plan.items.chunk_by(alike) {
-        if crowd.len() >= MANY && !verbose {
-            let name = &expansion.steps[step(&crowd[0]).index()].name;
+    for crowd in crowds(expansion, plan) {
+        let many = if matches!(crowd[0].state, State::Cached { .. } | State::After(_)) { 2 } else { MANY };
+        if crowd.len() >= many && !verbose {
+            let name = &expansion.steps[expansion.instances[crowd[0].id.index()].step.index()].name;
             let each: Vec<&Estimate> = crowd.iter().map(|item| &tasks[item.id.index()].estimate).collect();
-            rows.push(row(&crowd[0].state, format!("{name} × {}", crowd.len()), takes_each(&each)));
+            let what = format!("{name} × {}", words::thousands(crowd.len()));
+            rows.push(row(&crowd[0].state, what, common(&crowd), takes_each(&each)));
         } else {
             rows.extend(crowd.iter().map(|item| {
                 let label = expansion.instances[item.id.index()].label.to_string();
-                row(&item.state, label, takes(&tasks[item.id.index()].estimate))
+                row(&item.state, label, why(&item.state), takes(&tasks[item.id.index()].estimate))
             }));
         }
     }
@@ -118,6 +120,44 @@ fn render(expansion: &Expansion, plan: &CorePlan, tasks: &[Task], verbose: bool)
     }
     out.push(total(plan));
     out
+}
+
+/// Instances of one step of which the same becomes, in the order of the first of each.
+fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan) -> Vec<Vec<&'p Item>> {
+    let mut crowds: IndexMap<_, Vec<&Item>> = IndexMap::new();
+    for item in &plan.items {
+        let outcome = match &item.state {
+            State::Cached { outcome, .. } | State::Refused { outcome, .. } => Some(*outcome),
+            State::Run(_) | State::After(_) => None,
+        };
+        let key = (expansion.instances[item.id.index()].step, discriminant(&item.state), outcome);
+        crowds.entry(key).or_default().push(item);
+    }
+    crowds.into_values().collect()
+}
+
+/// The reason that most of a crowd have; of what is decided later, the steps and not the instances that it waits for.
+fn common(crowd: &[&Item]) -> String {
+    let mut reasons: IndexMap<String, usize> = IndexMap::new();
+    for item in crowd {
+        let reason = match &item.state {
+            State::After(labels) => {
+                let step = |label: &String| label.split('[').next().unwrap_or(label).to_owned();
+                let mut steps: Vec<String> = labels.iter().map(step).collect();
+                steps.dedup();
+                steps.join(", ")
+            }
+            state => why(state),
+        };
+        *reasons.entry(reason).or_default() += 1;
+    }
+    let others = reasons.len().saturating_sub(1);
+    // Of several that are as common, the first.
+    let most = reasons.into_iter().rev().max_by_key(|(_, count)| *count).map(|(reason, _)| reason).unwrap_or_default();
+    match others {
+        0 => most,
+        n => format!("{most}; {} (-v)", words::count(n, "other reason")),
+    }
 }
 
 fn heading(expansion: &Expansion) -> String {
@@ -161,14 +201,24 @@ fn whole(session: &Session, plan: &CorePlan, forecast: Forecast) -> Option<Strin
     })
 }
 
-fn row(state: &State, what: String, takes: Option<String>) -> Vec<String> {
-    let (style, verb, why) = match state {
-        State::Cached { outcome: Outcome::Ok, .. } => (FAINT, "cached", String::new()),
-        State::Cached { outcome, .. } => (FAINT, "cached", words::outcome(*outcome).to_owned()),
-        State::Run(all) => (GOOD, "run", reasons::why(&Why::of(all))),
-        State::After(steps) => (NOTE, "decided after", steps.join(", ")),
-        State::Refused { outcome: Outcome::Failed, cause } => (BAD, "cannot run", reasons::cause(cause)),
-        State::Refused { outcome, cause } => (NOTE, words::outcome(*outcome), reasons::cause(cause)),
+/// Why this becomes of an instance.
+fn why(state: &State) -> String {
+    match state {
+        State::Cached { outcome: Outcome::Ok, .. } => String::new(),
+        State::Cached { outcome, .. } => words::outcome(*outcome).to_owned(),
+        State::Run(all) => reasons::why(&Why::of(all)),
+        State::After(steps) => steps.join(", "),
+        State::Refused { cause, .. } => reasons::cause(cause),
+    }
+}
+
+fn row(state: &State, what: String, why: String, takes: Option<String>) -> Vec<String> {
+    let (style, verb) = match state {
+        State::Cached { .. } => (FAINT, "cached"),
+        State::Run(_) => (GOOD, "run"),
+        State::After(_) => (NOTE, "decided after"),
+        State::Refused { outcome: Outcome::Failed, .. } => (BAD, "cannot run"),
+        State::Refused { outcome, .. } => (NOTE, words::outcome(*outcome)),
     };
     let takes = takes.filter(|_| matches!(state, State::Run(_) | State::After(_)));
     let mut row = vec![styled(style, format_args!("{verb:<13}")), what];

@@ -4,17 +4,21 @@ use flow_core::{JournalLine, Outcome, Planned, RunEvent, StepResult};
 
 use super::view::{View, is_failure};
 use crate::output::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
+use crate::terminal::Paint;
 use crate::{reasons, words};
 
 /// Verbs stand in one column.
 const VERB: usize = 14;
 
+/// When, what happened, and to whom.
+pub(super) fn said(view: &View, at: u64, style: Paint, verb: &str, what: &str) -> String {
+    let at = styled(FAINT, format_args!("{:>7}", words::clock(view.elapsed(at))));
+    format!("{at}  {} {what}", styled(style, format_args!("{verb:<VERB$}")))
+}
+
 /// The line of an event; `None` for what needs none of its own.
 pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
-    let at = styled(FAINT, format_args!("{:>7}", words::clock(view.elapsed(line.at))));
-    let say = |style, verb: &str, what: String| {
-        Some(format!("{at}  {} {what}", styled(style, format_args!("{verb:<VERB$}"))))
-    };
+    let say = |style, verb: &str, what: String| Some(said(view, line.at, style, verb, &what));
     match &line.event {
         RunEvent::RunStarted(start) => {
             let mut words = format!("{} run {}", styled(STRONG, &start.workflow), start.run);
@@ -74,6 +78,9 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
         RunEvent::Notice { instance, text } => {
             let about = instance.map(|id| format!("{}: ", view.label(id))).unwrap_or_default();
             say(NOTE, "note", about + text)
+        }
+        RunEvent::Withheld { path, written, why } => {
+            say(NOTE, "written", format!("{written}, not {path}: {}", reasons::withheld(why)))
         }
         RunEvent::Published { path, changed } => {
             say(GOOD, if *changed { "published" } else { "up to date" }, path.clone())

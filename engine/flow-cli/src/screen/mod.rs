@@ -1,6 +1,7 @@
 //! What a run looks like: one fold over its updates ([`View`]) and three faces on it: a live list on a terminal, one line an
 //! event where it is piped, the journal's own lines with `--json`. Knows no store and no processes.
 
+mod crowd;
 mod estimate;
 mod lines;
 mod live;
@@ -29,6 +30,7 @@ pub(crate) struct Screen<'a> {
     /// What is known so far.
     pub(crate) view: View,
     planned: bool,
+    crowds: crowd::Crowds,
     /// Set-up that is being said, for a heading.
     setup: Option<String>,
 }
@@ -49,7 +51,7 @@ impl<'a> Screen<'a> {
         } else {
             Face::Lines
         };
-        Screen { output, face, view: View::default(), planned: false, setup: None }
+        Screen { output, face, view: View::default(), planned: false, crowds: crowd::Crowds::default(), setup: None }
     }
 
     /// Shows what is new.
@@ -84,19 +86,11 @@ impl<'a> Screen<'a> {
             }
         }
         // Bars show what runs; only what ends stays on a terminal.
-        let live = matches!(self.face, Face::Bars(_));
-        let passing = matches!(
-            line.event,
-            RunEvent::Started { .. } | RunEvent::Ready { .. } | RunEvent::Released { .. } | RunEvent::Epoch { .. }
-        );
-        let routine = passing || matches!(line.event, RunEvent::Cached { .. });
-        if (live && routine && !self.output.verbose) || matches!(line.event, RunEvent::RunEnded { .. }) {
-            return Ok(());
-        }
-        match event_line(&self.view, line) {
-            Some(words) if !self.output.quiet || lines::is_trouble(line) => self.say(&words),
-            _ => Ok(()),
-        }
+        let shown = matches!(self.face, Face::Bars(_)) && matches!(line.event, RunEvent::Started { .. });
+        let tells = self.crowds.tells(&self.view, line) && !shown || self.output.verbose;
+        let whole = self.crowds.whole(&self.view, line).filter(|_| !self.output.verbose && !self.output.quiet);
+        let own = event_line(&self.view, line).filter(|_| tells && (!self.output.quiet || lines::is_trouble(line)));
+        own.into_iter().chain(whole).try_for_each(|words| self.say(&words))
     }
 
     fn setup_line(&mut self, plugin: &str, line: &str) -> io::Result<()> {

@@ -1,9 +1,8 @@
 //! What is said when a run has ended: what was cached, what ran and why, what failed with the last lines of its log, where the
 //! report is. Words only; log lines come in.
 
-use std::collections::BTreeMap;
-
 use flow_core::{AttemptId, Outcome};
+use indexmap::IndexMap;
 
 use super::view::{InstanceState, Shown, View, is_failure};
 use crate::output::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
@@ -16,6 +15,8 @@ pub(crate) struct Ended {
     pub(crate) exit: Option<i32>,
     /// Files that are published, and whether they changed.
     pub(crate) published: Vec<(String, bool)>,
+    /// Reports and entries that were not published: the published file, where it is instead, and why.
+    pub(crate) withheld: Vec<(String, String, String)>,
     /// Tables and reports that it made.
     pub(crate) made: Vec<String>,
     /// Nothing had changed since that run, with so many results.
@@ -51,8 +52,12 @@ pub(crate) fn summary(
     for (path, changed) in &ended.published {
         out.push(format!("  {:<9} {path}", if *changed { "published" } else { "unchanged" }));
     }
+    for (path, written, why) in &ended.withheld {
+        out.push(format!("  {:<9} {written}", "written"));
+        out.push(format!("  {} {path}: {why}", styled(NOTE, format_args!("{:<9}", "kept"))));
+    }
     // What is published nowhere is found nowhere, unless it is said.
-    if ended.published.is_empty() {
+    if ended.published.is_empty() && ended.withheld.is_empty() {
         let last = ended.made.iter().skip(ended.made.len().saturating_sub(3));
         out.extend(last.map(|label| format!("  {:<9} flow show '{label}'", "see")));
     }
@@ -120,37 +125,39 @@ fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&
 /// What ran, by step and reason.
 fn ran(view: &View, out: &mut Vec<String>) {
     let done = |shown: &&Shown| matches!(shown.state, InstanceState::Done(_));
-    for (shown, count) in alike(view.instances.values().filter(done)) {
+    for (shown, what, why) in alike(view.instances.values().filter(done)) {
         let InstanceState::Done(outcome) = shown.state else { continue };
         let how = if outcome == Outcome::Ok { String::new() } else { format!(", {}", words::outcome(outcome)) };
-        let what = if count == 1 { shown.label.clone() } else { format!("{} × {count}", shown.step) };
-        out.push(format!("  {:<9} {what}{how}: {}", "ran", shown.reason));
+        out.push(format!("  {:<9} {what}{how}: {why}", "ran"));
     }
 }
 
 /// What was skipped or cancelled, by step and reason.
 fn not_run(view: &View, out: &mut Vec<String>) {
     let passed = |shown: &&Shown| matches!(shown.state, InstanceState::Settled(Outcome::Skipped | Outcome::Cancelled));
-    for (shown, count) in alike(view.instances.values().filter(passed)) {
+    for (shown, what, why) in alike(view.instances.values().filter(passed)) {
         let InstanceState::Settled(outcome) = shown.state else { continue };
-        let what = if count == 1 { shown.label.clone() } else { format!("{} × {count}", shown.step) };
-        out.push(format!("  {:<9} {what}: {}", words::outcome(outcome), shown.reason));
+        out.push(format!("  {:<9} {what}: {why}", words::outcome(outcome)));
     }
 }
 
-/// Instances of one step that are alike, with how many they are, in the order of the first.
-fn alike<'a>(instances: impl Iterator<Item = &'a Shown>) -> Vec<(&'a Shown, usize)> {
-    let mut found: Vec<(&Shown, usize)> = Vec::new();
-    let mut places: BTreeMap<(&str, String, &str), usize> = BTreeMap::new();
+/// Instances of one step that ended alike: what is said of them, and the reason that most of them have, in the order of the first.
+fn alike<'a>(instances: impl Iterator<Item = &'a Shown>) -> Vec<(&'a Shown, String, String)> {
+    let mut found: IndexMap<(&str, String), (&Shown, usize, IndexMap<&str, usize>)> = IndexMap::new();
     for shown in instances {
-        let key = (&*shown.step, format!("{:?}", shown.state), &*shown.reason);
-        match places.get(&key) {
-            Some(place) => found[*place].1 += 1,
-            None => {
-                places.insert(key, found.len());
-                found.push((shown, 1));
-            }
-        }
+        let key = (&*shown.step, format!("{:?}", shown.state));
+        let (_, count, reasons) = found.entry(key).or_insert_with(|| (shown, 0, IndexMap::new()));
+        *count += 1;
+        *reasons.entry(&shown.reason).or_default() += 1;
     }
-    found
+    let told = |(shown, count, reasons): (&'a Shown, usize, IndexMap<&str, usize>)| {
+        let what =
+            if count == 1 { shown.label.clone() } else { format!("{} × {}", shown.step, words::thousands(count)) };
+        let others = reasons.len() - 1;
+        // Of several that are as common, the first.
+        let most = reasons.into_iter().rev().max_by_key(|(_, count)| *count).map_or("", |(reason, _)| reason);
+        let more = if others == 0 { String::new() } else { format!("; {}", words::count(others, "other reason")) };
+        (shown, what, format!("{most}{more}"))
+    };
+    found.into_values().map(told).collect()
 }

@@ -3,7 +3,7 @@
 use flow_core::{AttemptId, JournalLine};
 use serde_json::{Value, json};
 
-use super::{Ended, View, estimate, event_line, lines, live, summary};
+use super::{Ended, View, crowd::Crowds, estimate, event_line, lines, live, summary};
 
 const BEGAN: u64 = 1_770_564_612_000;
 
@@ -148,6 +148,7 @@ fn the_summary() {
         exit: Some(1),
         all: false,
         published: vec![("reports/feb08.md".into(), true), ("README.md".into(), false)],
+        withheld: Vec::new(),
         made: vec!["report".into()],
         unchanged: None,
     };
@@ -177,6 +178,7 @@ fn nothing_to_do() {
         exit: Some(0),
         all: false,
         published: vec![("reports/feb08.md".into(), false)],
+        withheld: Vec::new(),
         made: vec![],
         unchanged: Some(24),
     };
@@ -248,7 +250,15 @@ fn whatever_a_journal_holds_a_run_looks_the_same() {
             out.extend(live::words(&view));
         }
         let published = vec![(format!("{by}README.md"), true)];
-        let ended = Ended { run: by.into(), exit: Some(1), all: false, published, made: vec![], unchanged: None };
+        let ended = Ended {
+            run: by.into(),
+            exit: Some(1),
+            all: false,
+            published,
+            withheld: vec![],
+            made: vec![],
+            unchanged: None,
+        };
         out.extend(summary(&view, &ended, false, &mut |_, folder| vec![format!("{by}{folder}")]));
         out.iter().map(|line| crate::terminal::painted(line)).collect::<Vec<_>>()
     };
@@ -261,4 +271,63 @@ fn whatever_a_journal_holds_a_run_looks_the_same() {
         assert_eq!(out.iter().map(|line| colours(line)).collect::<Vec<_>>(), plain, "{by:?}");
         assert!(out.iter().any(|line| line.contains(&*flow_core::visible(by))), "{by:?} is seen");
     }
+}
+
+/// What is told of a run of `train`, a hundred instances, one a second: the first `cached` are, and the last fails.
+fn sweep(cached: u32) -> String {
+    let mut view = View { started_at: BEGAN, ..View::default() };
+    let (mut crowds, mut out) = (Crowds::default(), Vec::new());
+    let mut event = |at: u32, mut event: Value| {
+        event["at"] = json!(BEGAN + u64::from(at) * 1_000);
+        let line: JournalLine = serde_json::from_value(event).unwrap();
+        view.event(&line);
+        let (tells, whole) = (crowds.tells(&view, &line), crowds.whole(&view, &line));
+        out.extend(event_line(&view, &line).filter(|_| tells).into_iter().chain(whole).map(|words| plain(&words)));
+    };
+    let digest = "0".repeat(64);
+    let (label, first) = (|n: u32| format!("train[n={n}]"), json!({"first": [{"kind": "never_ran"}]}));
+    event(0, json!({"event": "notice", "text": "begins"}));
+    for n in 0..100 {
+        let plan = json!({"state": if n < cached { "cached" } else { "run" }, "why": first});
+        event(0, json!({"event": "instance", "instance": n, "label": label(n), "step": "train", "plan": plan}));
+    }
+    for n in 0..cached {
+        event(0, json!({"event": "cached", "instance": n, "fingerprint": digest, "outcome": "ok", "from": "r"}));
+    }
+    for n in cached..100 {
+        let folder = format!("runs/r/attempts/{n}");
+        event(
+            n,
+            json!({"event": "started", "instance": n, "attempt": n, "folder": folder, "why": first, "gpus": [], "cpus": 1}),
+        );
+        let result = json!({
+            "fingerprint": digest, "workflow": "w", "step": "train", "label": label(n), "axes": {}, "outcome": "ok",
+            "run": "r", "started_at": BEGAN, "ended_at": BEGAN + 1_000,
+        });
+        event(
+            n + 1,
+            match n {
+                99 => json!({"event": "settled", "instance": n, "outcome": "failed"}),
+                _ => json!({"event": "recorded", "instance": n, "parts": {}, "result": result}),
+            },
+        );
+    }
+    out.join("\n")
+}
+
+#[test]
+fn a_sweep_is_told_in_few_lines() {
+    insta::assert_snapshot!(sweep(100), @r"
+       0:00  note           begins
+       0:00  cached         train × 100
+    ");
+    insta::assert_snapshot!(sweep(60), @r"
+       0:00  note           begins
+       1:01  done           train[n=60] in 1.0 s
+       1:11  done           train[n=70] in 1.0 s
+       1:21  done           train[n=80] in 1.0 s
+       1:31  done           train[n=90] in 1.0 s
+       1:40  failed         train[n=99]: failed
+       1:40  failed         train × 100: 39 ran, 60 cached, 1 failed
+    ");
 }

@@ -386,7 +386,7 @@ steps:
   one: {matrix: {n: [1, 2, 3, 4, 5, 6]}, run: sh -c 'exit 3'}
 ";
     space.write("first.yaml", workflow);
-    let said = space.flow(["run", "first.yaml", "-j", "1"]).expect(1).stdout();
+    let said = space.flow(["run", "-v", "first.yaml", "-j", "1"]).expect(1).stdout();
     assert_eq!(said.matches("started ").count(), 1, "{said}");
     assert!(said.contains("1 failed, 5 cancelled"), "{said}");
 }

@@ -82,7 +82,7 @@ steps:
 fn a_loss_that_diverges_reads_nan_wherever_a_number_would_stand() {
     let space = space();
     space.write("plugins/net/plugin.yaml", MANIFEST).write("plugins/net/net.py", NET).write("rates.yaml", WORKFLOW);
-    let said = space.flow(["run", "rates.yaml"]).expect(0).text();
+    let said = space.flow(["run", "-v", "rates.yaml"]).expect(0).text();
     assert!(said.contains("train_loss NaN"), "{said}");
     assert!(!said.contains("of the protocol") && !said.contains("NaN %"), "{said}");
     let notes: Vec<&str> = said.lines().filter(|line| line.contains("note") && line.contains("train[lr=10]")).collect();
@@ -112,6 +112,6 @@ fn a_loss_that_diverges_reads_nan_wherever_a_number_would_stand() {
     assert!(again.contains("nothing to do"), "{again}");
     let doctor = space.flow(["doctor"]).expect(0).text();
     assert!(!doctor.contains("damaged"), "{doctor}");
-    let wider = space.flow(["run", "rates.yaml", "--set", "rates=[0.1, 0.2, 10, 20]"]).expect(0).text();
+    let wider = space.flow(["run", "-v", "rates.yaml", "--set", "rates=[0.1, 0.2, 10, 20]"]).expect(0).text();
     assert!(wider.contains("train_loss NaN"), "{wider}");
 }

@@ -1,0 +1,143 @@
+//! Which events have a line of their own, so that a sweep of thousands is told in a few: a step with many instances gets one line
+//! when it is whole, and what goes wrong is said of the first of them. `-v` shows all.
+
+use std::collections::BTreeMap;
+
+use flow_core::{InstanceId, JournalLine, Outcome, RunEvent};
+
+use super::view::{InstanceState, View, is_failure};
+use crate::output::{BAD, FAINT, GOOD, NOTE};
+use crate::words;
+
+/// From so many instances on a step is told as one.
+const MANY: usize = 4;
+/// Of a step that is told as one, an instance that is done is told if nothing was for so long: milliseconds.
+const SILENCE: u64 = 10_000;
+/// Troubles that are told of each step.
+const TROUBLES: u32 = 5;
+
+/// How far the steps are, and what was told of them.
+#[derive(Debug, Default)]
+pub(crate) struct Crowds {
+    steps: BTreeMap<String, Crowd>,
+    told_at: u64,
+}
+
+#[derive(Debug, Default)]
+struct Crowd {
+    total: usize,
+    counts: Counts,
+    troubles: u32,
+}
+
+impl Crowds {
+    /// Whether an event has a line of its own. The view knows it already.
+    pub(crate) fn tells(&mut self, view: &View, line: &JournalLine) -> bool {
+        let many = |crowds: &Crowds, id: &InstanceId| crowds.of(view, *id).is_some_and(|crowd| crowd.total >= MANY);
+        let tells = match &line.event {
+            RunEvent::Instance { step, .. } => {
+                self.steps.entry(step.clone()).or_default().total += 1;
+                false
+            }
+            RunEvent::Cached { .. } | RunEvent::Ready { .. } | RunEvent::Released { .. } | RunEvent::Epoch { .. } => {
+                false
+            }
+            RunEvent::Started { instance, .. } => !many(self, instance),
+            RunEvent::Recorded { instance, result, .. } if result.spoiled.is_empty() => {
+                !many(self, instance) || line.at.saturating_sub(self.told_at) >= SILENCE
+            }
+            RunEvent::Settled { outcome, .. } if !is_failure(*outcome) => false,
+            RunEvent::Recorded { instance, .. }
+            | RunEvent::Settled { instance, .. }
+            | RunEvent::Ended { instance, .. }
+            | RunEvent::Again { instance, .. } => self.trouble(view, *instance),
+            _ => true,
+        };
+        if tells {
+            self.told_at = line.at;
+        }
+        tells
+    }
+
+    /// The line of the step that an event made whole, if its instances had none.
+    pub(crate) fn whole(&mut self, view: &View, line: &JournalLine) -> Option<String> {
+        let (RunEvent::Cached { instance, .. }
+        | RunEvent::Recorded { instance, .. }
+        | RunEvent::Settled { instance, .. }) = &line.event
+        else {
+            return None;
+        };
+        let shown = view.instances.get(instance)?;
+        let (step, crowd) = (&shown.step, self.steps.get_mut(&shown.step)?);
+        crowd.counts.add(&shown.state);
+        let counts = &crowd.counts;
+        if counts.all() != crowd.total {
+            return None;
+        }
+        // Few that ran were told one by one.
+        let told = crowd.total < MANY && counts.ran + counts.failed > 0;
+        let what = if crowd.total == 1 { step.clone() } else { format!("{step} × {}", words::thousands(crowd.total)) };
+        (!told).then(|| counts.line(view, line.at, &what))
+    }
+
+    fn of(&self, view: &View, id: InstanceId) -> Option<&Crowd> {
+        self.steps.get(&view.instances.get(&id)?.step)
+    }
+
+    fn trouble(&mut self, view: &View, id: InstanceId) -> bool {
+        let crowd = view.instances.get(&id).and_then(|shown| self.steps.get_mut(&shown.step));
+        crowd.is_none_or(|crowd| {
+            crowd.troubles += 1;
+            crowd.troubles <= TROUBLES
+        })
+    }
+}
+
+/// How the instances of a step came to an end.
+#[derive(Debug, Default)]
+struct Counts {
+    cached: usize,
+    ran: usize,
+    failed: usize,
+    skipped: usize,
+    cancelled: usize,
+}
+
+impl Counts {
+    fn add(&mut self, state: &InstanceState) {
+        match state {
+            InstanceState::Cached(..) => self.cached += 1,
+            InstanceState::Done(outcome) if is_failure(*outcome) => self.failed += 1,
+            InstanceState::Done(_) => self.ran += 1,
+            InstanceState::Settled(Outcome::Cancelled) => self.cancelled += 1,
+            InstanceState::Settled(outcome) if is_failure(*outcome) => self.failed += 1,
+            InstanceState::Settled(_) => self.skipped += 1,
+            InstanceState::Waiting | InstanceState::Running => {}
+        }
+    }
+
+    fn all(&self) -> usize {
+        self.cached + self.ran + self.failed + self.skipped + self.cancelled
+    }
+
+    fn line(&self, view: &View, at: u64, what: &str) -> String {
+        let (style, verb) = match self {
+            Counts { failed: 1.., .. } => (BAD, "failed"),
+            Counts { ran: 1.., .. } => (GOOD, "done"),
+            Counts { cancelled: 1.., .. } => (NOTE, "cancelled"),
+            Counts { cached: 1.., .. } => (FAINT, "cached"),
+            _ => (NOTE, "skipped"),
+        };
+        let counts = [
+            (self.ran, "ran"),
+            (self.cached, "cached"),
+            (self.failed, "failed"),
+            (self.skipped, "skipped"),
+            (self.cancelled, "cancelled"),
+        ];
+        let counts: Vec<String> =
+            counts.iter().filter(|(n, _)| *n > 0).map(|(n, how)| format!("{} {how}", words::thousands(*n))).collect();
+        let how = if counts.len() > 1 { format!(": {}", counts.join(", ")) } else { String::new() };
+        super::lines::said(view, at, style, verb, &format!("{what}{how}"))
+    }
+}
