@@ -46,6 +46,9 @@ pub struct StepResult {
     /// Its artifacts, by output name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub outputs: IndexMap<String, Artifact>,
+    /// Where those were in the work folder, by output name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub paths: BTreeMap<String, String>,
     /// Its numbers, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, Metric>,

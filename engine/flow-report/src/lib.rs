@@ -30,5 +30,6 @@ pub use builtins::Reports;
 pub use format::Format;
 pub use gantt::{Bar, Gantt};
 pub use reasons::Reasons;
+pub use safe::cell as csv_cell;
 pub use table::{Cell, Column, Content, Note, Row, Spread, Table, TableWith};
 pub use words::{LANGUAGES, Words};

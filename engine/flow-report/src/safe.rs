@@ -137,7 +137,7 @@ pub(crate) fn picture(text: &str) -> String {
 }
 
 /// As a cell of CSV, which programs that calculate take for a formula if it begins like one: an apostrophe says that it is text.
-pub(crate) fn cell(text: &str) -> String {
+pub fn cell(text: &str) -> String {
     match text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err() {
         true => format!("'{text}"),
         false => text.to_owned(),

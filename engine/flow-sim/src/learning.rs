@@ -195,6 +195,7 @@ impl<'a> Learning<'a> {
             started_at: (watched.began * 1e3) as u64,
             ended_at: (ended * 1e3) as u64,
             outputs: Default::default(),
+            paths: Default::default(),
             metrics: gathered.metrics,
             params: BTreeMap::new(),
             usage: Usage {

@@ -1,8 +1,9 @@
 //! Giving an artifact to a step: as a copy of its own, through which nothing in the store can be written.
 
-use std::{fs, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use flow_core::{Artifact, ArtifactKind, Digest};
+use walkdir::WalkDir;
 
 use super::{Objects, ingest, look};
 use crate::{EntryKind, Manifest, Result, StoreError, hash};
@@ -26,6 +27,22 @@ impl Objects {
     /// The artifact is not in the store; the disk is full.
     pub fn materialise(&self, digest: &Digest, dest: &Path) -> Result<Materialised> {
         self.materialise_within(digest, dest, COPY_LIMIT)
+    }
+
+    /// Copies an artifact to `dest`, where nothing is yet, for people: whatever its size, and theirs to change.
+    ///
+    /// # Errors
+    /// As [`Objects::materialise`].
+    pub fn copy_out(&self, digest: &Digest, dest: &Path) -> Result<()> {
+        self.materialise_within(digest, dest, u64::MAX)?;
+        let files = WalkDir::new(dest).into_iter().flatten().filter(|entry| entry.file_type().is_file());
+        for entry in files {
+            let mode =
+                entry.metadata().map_err(|e| StoreError::io("look at", entry.path())(e.into()))?.permissions().mode();
+            fs::set_permissions(entry.path(), fs::Permissions::from_mode(mode | 0o200))
+                .map_err(StoreError::io("make writable", entry.path()))?;
+        }
+        Ok(())
     }
 
     pub(crate) fn materialise_within(&self, digest: &Digest, dest: &Path, limit: u64) -> Result<Materialised> {
@@ -73,8 +90,6 @@ fn copy_folder(object: &Path, manifest: &Manifest, bytes: u64, dest: &Path) -> R
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
     use flow_core::reason::Damage;
 

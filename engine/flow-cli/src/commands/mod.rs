@@ -9,6 +9,7 @@ pub(crate) mod detach;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod gc;
+pub(crate) mod get;
 pub(crate) mod graph;
 pub(crate) mod hw;
 pub(crate) mod init;
@@ -18,6 +19,7 @@ pub(crate) mod plugins;
 pub(crate) mod predict;
 pub(crate) mod ready;
 pub(crate) mod report;
+pub(crate) mod results;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod schema;
@@ -77,6 +79,10 @@ pub(crate) enum Command {
     Logs(logs::Logs),
     /// Show a step's results: metrics, usage, circumstances, files
     Show(show::Show),
+    /// Copy what a step made to a place of one's own
+    Get(get::Get),
+    /// Print results as a table: a row an instance, CSV or JSON
+    Results(results::Results),
     /// List the runs
     Runs(runs::Runs),
     /// Compare two runs: settings, and every result that differs
@@ -163,6 +169,8 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
         Command::Status(status) => status.execute(global, output),
         Command::Logs(logs) => logs.execute(global, output),
         Command::Show(show) => show.execute(global, output),
+        Command::Get(get) => get.execute(global, output),
+        Command::Results(results) => results.execute(global, output),
         Command::Runs(runs) => runs.execute(global, output),
         Command::Diff(diff) => diff.execute(global, output),
         Command::Graph(graph) => graph.execute(global, output),

@@ -25,6 +25,7 @@ fn result(outcome: Outcome) -> StepResult {
         started_at: 0,
         ended_at: 0,
         outputs: Default::default(),
+        paths: Default::default(),
         metrics: Default::default(),
         params: Default::default(),
         usage: Usage::default(),

@@ -27,6 +27,7 @@ pub fn without_attempt(
         started_at: at,
         ended_at: at,
         outputs: Default::default(),
+        paths: Default::default(),
         metrics: Default::default(),
         params: Default::default(),
         usage: Default::default(),

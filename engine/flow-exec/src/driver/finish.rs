@@ -123,6 +123,8 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> StepResult {
         None
     });
     let spoiled = spoiled(end.machine, instance, &circumstances.strangers, &gpus.holes);
+    let paths = instance.outputs.iter().filter(|output| outputs.contains_key(&output.name));
+    let paths = paths.map(|output| (output.name.clone(), output.path.clone())).collect();
     StepResult {
         fingerprint: end.fingerprint,
         workflow: end.workflow.to_owned(),
@@ -137,6 +139,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> StepResult {
         started_at: (exit.started_at * 1e3) as u64,
         ended_at: (exit.ended_at * 1e3) as u64,
         outputs,
+        paths,
         metrics: gathered.metrics,
         params: scalars(end.resolved),
         usage,

@@ -35,6 +35,7 @@ pub(crate) fn result(step: &str, axes: &[(&str, Value)], gpus: usize) -> StepRes
         started_at: 1_770_560_000_000,
         ended_at: 1_770_564_600_000,
         outputs: IndexMap::new(),
+        paths: Default::default(),
         metrics: BTreeMap::new(),
         params: BTreeMap::from([
             ("model".to_owned(), json!("mobilenet_v2")),

@@ -1,0 +1,84 @@
+//! `flow get`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use flow_core::StepResult;
+
+use super::{Done, find};
+use crate::args::{Global, OfRun};
+use crate::error::CliError;
+use crate::output::Output;
+use crate::{place, words};
+
+/// Arguments of `flow get`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flow get train --to out                          out/model.pt; of several instances, out/train[lr=0.1]/model.pt
+  flow get 'train[lr=0.1]' model --to best.pt      one output of one instance, under this name")]
+pub(crate) struct Get {
+    /// A step, or an instance such as 'train[lr=0.1]'
+    step: String,
+    /// The name of an output [default: all]
+    name: Option<String>,
+    /// The file, or the folder, that is made
+    #[arg(long, value_name = "PATH")]
+    to: PathBuf,
+    #[command(flatten)]
+    of: OfRun,
+}
+
+impl Get {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let (place, _, view) = place::run(global, &self.of)?;
+        let results = place::results(&place.store, output)?;
+        let mut found = Vec::new();
+        for shown in find(&view, &self.step)? {
+            found.extend(shown.result(&*results)?.map(|result| (&*shown.label, result)));
+        }
+        let wanted = self.wanted(&found)?;
+        let alone = found.len() == 1;
+        let objects = place.store.objects();
+        for (label, result) in &found {
+            for (name, artifact) in result.outputs.iter().filter(|(name, _)| wanted.contains(name)) {
+                let file = result.paths.get(name).map_or(name, |path| path);
+                let file = Path::new(file).file_name().unwrap_or(name.as_ref());
+                let to = match (alone, wanted.len()) {
+                    // What is there and is a folder is filled, as `cp` does it.
+                    (true, 1) if !self.to.is_dir() => self.to.clone(),
+                    (true, _) => self.to.join(file),
+                    (false, _) => self.to.join(label.replace('/', "_")).join(file),
+                };
+                if to.symlink_metadata().is_ok() {
+                    let there = CliError::usage(format!("`{}` is there already", to.display()));
+                    return Err(there.hint("remove it, or give another place with --to"));
+                }
+                objects.copy_out(&artifact.digest, &to)?;
+                output.line(format!("{}  ({label}, {})", to.display(), words::bytes(artifact.bytes)))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The names of the outputs to get.
+    fn wanted<'r>(&self, found: &'r [(&str, StepResult)]) -> Result<Vec<&'r String>, CliError> {
+        let mut names: Vec<&String> = found.iter().flat_map(|(_, result)| result.outputs.keys()).collect();
+        names.sort();
+        names.dedup();
+        if names.is_empty() {
+            let none = CliError::usage(format!("`{}` has no outputs", self.step));
+            return Err(none.hint(format!("`flow show {}` shows what it has", self.step)));
+        }
+        let Some(name) = &self.name else { return Ok(names) };
+        let all = names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+        names.retain(|other| *other == name);
+        if names.is_empty() {
+            return Err(
+                CliError::usage(format!("`{}` has no output `{name}`", self.step)).hint(format!("it has {all}"))
+            );
+        }
+        Ok(names)
+    }
+}

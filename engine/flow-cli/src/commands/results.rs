@@ -1,0 +1,131 @@
+//! `flow results`.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use clap::Args;
+use flow_core::{JournalLine, RunEvent, StepResult};
+use serde_json::{Map, Value, json};
+
+use super::{Done, find};
+use crate::args::{Global, OfRun};
+use crate::error::CliError;
+use crate::output::Output;
+use crate::place;
+
+/// Arguments of `flow results`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flow results > results.csv                       a row for each instance of the last run
+  flow results train --all --json                  every result of the step that a run produced, a JSON object a line
+  flow results > r.csv && python3 -c 'import pandas as p; print(p.read_csv(\"r.csv\"))'
+
+Axes are columns `axis.NAME`, metrics `NAME`, in the units of `flow show`; memory is in bytes, times in seconds,
+shares are ratios.")]
+pub(crate) struct Results {
+    /// Only of these steps, or instances such as 'train[lr=0.1]'
+    #[arg(value_name = "STEP")]
+    steps: Vec<String>,
+    #[command(flatten)]
+    of: OfRun,
+    /// Of all runs: what each of them produced
+    #[arg(long, conflicts_with = "run")]
+    all: bool,
+    /// A JSON object a line, instead of CSV
+    #[arg(long)]
+    json: bool,
+}
+
+impl Results {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let rows: Vec<Map<String, Value>> = self.results(global, output)?.iter().map(row).collect();
+        if self.json {
+            rows.iter().try_for_each(|row| output.json(row))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        // What all have comes first, then axes, then numbers.
+        let names: BTreeSet<&String> = rows.iter().flat_map(Map::keys).collect();
+        let rank = |name: &str| match FIRST.iter().position(|first| *first == name) {
+            Some(at) => at,
+            None if name.starts_with("axis.") => FIRST.len(),
+            None => FIRST.len() + 1,
+        };
+        let mut names: Vec<&String> = names.into_iter().collect();
+        names.sort_by_key(|name| (rank(name), *name));
+        let mut csv = csv::Writer::from_writer(Vec::new());
+        let wrong = |e: csv::Error| CliError::failed(format!("the table cannot be written: {e}"));
+        csv.write_record(&names).map_err(wrong)?;
+        for row in &rows {
+            csv.write_record(names.iter().map(|name| row.get(*name).map(text).unwrap_or_default())).map_err(wrong)?;
+        }
+        let bytes = csv.into_inner().map_err(|e| CliError::failed(format!("the table cannot be written: {e}")))?;
+        output.text(String::from_utf8_lossy(&bytes).trim_end())?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn results(&self, global: &Global, output: &mut Output) -> Result<Vec<StepResult>, CliError> {
+        let wanted = |label: &str| self.steps.is_empty() || self.steps.iter().any(|s| flow_core::selects(s, label));
+        let mut found = Vec::new();
+        if self.all {
+            let place = place::Place::find(global, &self.of.about)?;
+            for (run, _) in place.runs()? {
+                place.store.run(&run).read_journal(|JournalLine { event, .. }| {
+                    if let RunEvent::Recorded { result, .. } = event
+                        && wanted(&result.label)
+                    {
+                        found.push(*result);
+                    }
+                })?;
+            }
+            return Ok(found);
+        }
+        let (place, _, view) = place::run(global, &self.of)?;
+        for step in &self.steps {
+            find(&view, step)?;
+        }
+        let results = place::results(&place.store, output)?;
+        for shown in view.instances.values().filter(|shown| wanted(&shown.label)) {
+            found.extend(shown.result(&*results)?);
+        }
+        Ok(found)
+    }
+}
+
+/// Columns that every row has.
+const FIRST: [&str; 8] = ["workflow", "step", "instance", "repetition", "outcome", "run", "started_at", "ended_at"];
+
+fn row(result: &StepResult) -> Map<String, Value> {
+    let Value::Object(mut row) = json!({
+        "workflow": result.workflow, "step": result.step, "instance": result.label, "repetition": result.repetition,
+        "outcome": result.outcome, "run": result.run,
+        "started_at": result.started_at as f64 / 1e3, "ended_at": result.ended_at as f64 / 1e3,
+    }) else {
+        return Map::new();
+    };
+    row.extend(result.axes.iter().map(|(name, value)| (format!("axis.{name}"), value.clone())));
+    let usage = &result.usage;
+    row.extend([
+        ("usage.wall_s".to_owned(), json!(usage.wall_s)),
+        ("usage.cpu_s".to_owned(), json!(usage.cpu_s)),
+        ("usage.cpu_cores".to_owned(), json!(usage.cpu_cores)),
+        ("usage.rss_peak".to_owned(), json!(usage.rss_peak)),
+    ]);
+    if let Some(most) = usage.gpus.iter().map(|gpu| gpu.memory_peak).max() {
+        let load = usage.gpus.iter().map(|gpu| gpu.load_mean).sum::<f64>() / usage.gpus.len() as f64;
+        row.insert("usage.gpu_memory_peak".to_owned(), json!(most));
+        row.insert("usage.gpu_load_mean".to_owned(), json!(load));
+        row.insert("usage.gpus".to_owned(), json!(result.circumstances.gpu_models.join(", ")));
+    }
+    let number = |value: f64| if value.is_finite() { json!(value) } else { json!("NaN") };
+    row.extend(result.metrics.iter().map(|(name, metric)| (name.clone(), number(metric.value))));
+    row
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => flow_report::csv_cell(text),
+        other => other.to_string(),
+    }
+}
