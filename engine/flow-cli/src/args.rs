@@ -43,13 +43,16 @@ pub(crate) enum Color {
 /// A workflow file and what decides what it expands to.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Selection {
-    /// Set a parameter: key=value, with a YAML value; may be repeated
+    /// Set a parameter: key=value, with a YAML value; key+=value appends to a list; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    /// Set parameters from a YAML or JSON file, before --set; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) params: Vec<PathBuf>,
     /// Use this profile instead of the first whose `when` holds
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Use only these GPUs, by index: 0,1
+    /// Use only these GPUs, by index: 0,1; in a plan or a check also GPUs that are not here: '4 x H200, 140 GiB'
     #[arg(long, value_name = "LIST")]
     pub(crate) gpus: Option<String>,
 }

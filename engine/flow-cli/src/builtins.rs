@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::sched::contention::Host;
-use flow_core::{BuiltinInput, BuiltinOutput, Builtins, FileToWrite, Metric, Provided, PublishJob, Time};
+use flow_core::{BuiltinInput, BuiltinOutput, Builtins, Metric, Provided, Publication, PublishJob, Time};
 use flow_report::{Bar, Gantt, LANGUAGES, Reports, Words};
 use flow_sim::{Schedule, SimTask, Study, StudyWith, Summary, Use, cpu_over_time, waiting_over_time};
 use serde_json::Value;
@@ -105,7 +105,7 @@ impl Builtins for Steps {
         self.reports.run(name, input)
     }
 
-    fn publish(&self, job: &PublishJob) -> Result<Vec<FileToWrite>, String> {
+    fn publish(&self, job: &PublishJob) -> Result<Publication, String> {
         self.reports.publish(job)
     }
 }

@@ -1,5 +1,6 @@
 //! Which store, and which run of which workflow, a command is about. Reads; takes no lock.
 
+use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -156,15 +157,52 @@ pub(crate) fn session(global: &Global, about: &About, selection: &Selection) -> 
     Ok(request(global, file, selection))
 }
 
+/// The workflow that a command means which names none: the last run's, else the only one here.
+pub(crate) fn workflow_at_hand(global: &Global) -> Result<PathBuf, CliError> {
+    let which = "which workflow? its file is missing";
+    let place = Place::find(global, &About { workflow: None }).ok();
+    let last = place.and_then(|place| {
+        let (_, view) = place.view(None).ok()?;
+        Some(PathBuf::from(near(&place.workspace.root.join(view.start.as_ref()?.file.as_str()))))
+    });
+    if let Some(last) = last.filter(|file| file.is_file()) {
+        return Ok(last);
+    }
+    let here = [".", "workflows"].into_iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+    let mut found: Vec<PathBuf> = here.map(|entry| entry.path()).filter(|path| looks_like_workflow(path)).collect();
+    found.sort();
+    let names: Vec<String> =
+        found.iter().map(|path| path.strip_prefix(".").unwrap_or(path).display().to_string()).collect();
+    match names.as_slice() {
+        [one] => Ok(PathBuf::from(one)),
+        [] => Err(CliError::usage(which).hint("flow run workflows/feb08.yaml")),
+        several => Err(CliError::usage(which).hint(format!("there are {}", several.join(", ")))),
+    }
+}
+
+/// A YAML file that says of itself that it is one.
+fn looks_like_workflow(path: &Path) -> bool {
+    const HEAD: u64 = 4096;
+    let yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+    let head = || {
+        let mut head = Vec::new();
+        flow_exec::text::open_regular(path).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
+        Some(head)
+    };
+    yaml && head().is_some_and(|head| head.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"flow:")))
+}
+
 /// What opens the workflow in `file`.
 pub(crate) fn request(global: &Global, file: PathBuf, selection: &Selection) -> SessionRequest {
     SessionRequest {
         file,
+        params: selection.params.clone(),
         set: selection.set.clone(),
         profile: selection.profile.clone(),
         store: global.store.clone(),
         plugin_dirs: global.plugin_dirs.clone(),
         gpus: selection.gpus.clone(),
+        any_machine: false,
     }
 }
 

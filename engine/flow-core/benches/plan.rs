@@ -87,8 +87,15 @@ fn machine() -> Machine {
 
 fn expand(text: &str, catalogue: &Catalogue) -> Expansion {
     let source = Source { path: "bench.yaml".into(), text: text.to_owned() };
-    let request =
-        ExpandRequest { catalogue, machine: &machine(), profile: None, set: &[], folder: "/lab", shell_folder: "/lab" };
+    let request = ExpandRequest {
+        catalogue,
+        machine: &machine(),
+        profile: None,
+        set: &[],
+        folder: "/lab",
+        any_machine: false,
+        shell_folder: "/lab",
+    };
     parse(&source).and_then(|workflow| workflow.expand(&request)).expect("a workflow that is right")
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     Machine, Metric, Provided, Series, StepResult,
-    reason::{Cause, ProfileReason},
+    reason::{Cause, ProfileReason, Withheld},
 };
 
 /// Flow's own steps. Pure: whoever calls reads and writes the files.
@@ -25,7 +25,7 @@ pub trait Builtins: Send + Sync {
     ///
     /// # Errors
     /// A sentence for the author of the workflow.
-    fn publish(&self, job: &PublishJob) -> Result<Vec<FileToWrite>, String>;
+    fn publish(&self, job: &PublishJob) -> Result<Publication, String>;
 }
 
 /// What a built-in sees: the steps that it names, the steps that those are `like`, and the steps that those tables are `from`.
@@ -41,6 +41,8 @@ pub struct BuiltinInput {
     pub steps: IndexMap<String, StepView>,
     /// The profile in force and why, if there is one.
     pub profile: Option<(String, ProfileReason)>,
+    /// Parameters whose values are not those of the file and the profile.
+    pub set: BTreeMap<String, Value>,
     /// Where the results were asked for; for reports made without results.
     pub machine: Machine,
 }
@@ -89,6 +91,28 @@ pub struct PublishJob {
     pub existing: Option<String>,
     /// For an entry: the path from the target's folder to the published report, if this workflow publishes it too.
     pub report: Option<String>,
+    /// What may be replaced.
+    pub replace: Replace,
+}
+
+/// What of that which is published a run may replace. Where nothing is published it publishes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Replace {
+    /// Whatever it published before.
+    Always,
+    /// What is of the same profile and from the same GPU models.
+    Alike,
+    /// Nothing; where nothing was to be published, that is not published either.
+    Nothing(Withheld),
+}
+
+/// What a `publish` entry comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Publication {
+    /// The files.
+    pub files: Vec<FileToWrite>,
+    /// Why they are not written to where they are published.
+    pub withheld: Option<Withheld>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

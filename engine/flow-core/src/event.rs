@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     AttemptId, CorunGpus, Digest, InstanceId, Machine, Outcome, Remark, RunId, Span, StepResult,
-    reason::{Cause, ProfileReason, Spoiled, Texts},
+    reason::{Cause, ProfileReason, Spoiled, Texts, Withheld},
     why::Why,
 };
 
@@ -156,6 +156,15 @@ pub enum RunEvent {
         /// Its content changed.
         changed: bool,
     },
+    /// What is published was left as it is; what the run has to say is written elsewhere.
+    Withheld {
+        /// The published file, relative to the root where it is below it.
+        path: String,
+        /// Where it is written instead.
+        written: String,
+        /// Why.
+        why: Withheld,
+    },
     /// The last line.
     RunEnded {
         /// 0 done, 1 a step failed, 130 interrupted.
@@ -220,6 +229,7 @@ impl Texts for RunEvent {
             | RunEvent::Recorded { .. }
             | RunEvent::Interrupted { .. }
             | RunEvent::Published { .. }
+            | RunEvent::Withheld { .. }
             | RunEvent::RunEnded { .. } => {}
         }
     }

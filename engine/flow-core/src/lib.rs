@@ -39,7 +39,9 @@ mod text;
 mod time;
 pub mod why;
 
-pub use builtin::{BuiltinInput, BuiltinOutput, Builtins, FileToWrite, PublishJob, PublishWhat, StepView};
+pub use builtin::{
+    BuiltinInput, BuiltinOutput, Builtins, FileToWrite, Publication, PublishJob, PublishWhat, Replace, StepView,
+};
 pub use catalogue::{Catalogue, PlannedStep, PlannedWith, PluginFacts, Provided, WithCheck, WrongWith};
 pub use diagnostic::{Diagnostic, nearest};
 pub use digest::{BadDigest, Digest};

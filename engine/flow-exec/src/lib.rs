@@ -15,8 +15,8 @@ mod trust;
 mod workspace;
 
 pub use driver::{
-    ForceRequest, Knowledge, PublishedFile, RunEnd, RunOptions, Session, SessionRequest, Update, accept, forecast,
-    plan, predict, run,
+    ForceRequest, Knowledge, PublishRequest, PublishedFile, RunEnd, RunOptions, Session, SessionRequest, Update,
+    WithheldFile, accept, forecast, plan, predict, run,
 };
 pub use error::ExecError;
 pub use workspace::Workspace;

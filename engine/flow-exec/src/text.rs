@@ -43,7 +43,7 @@ pub fn read(path: &Path, longest: u64) -> io::Result<String> {
 ///
 /// # Errors
 /// It is not there, cannot be opened, or is no regular file.
-pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+pub fn open_regular(path: &Path) -> io::Result<File> {
     regular(&fs::metadata(path)?)?;
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
     regular(&file.metadata()?)?;

@@ -236,6 +236,7 @@ setup-no-gpu = none
 setup-versions = Versions
 setup-profile = Profile
 setup-profile-value = { $profile } ({ $why })
+setup-set = Parameters not as in the file
 setup-runs = Runs
 section-title = { $step } by { $rows }
 section-title-one = { $step }

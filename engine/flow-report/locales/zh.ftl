@@ -236,6 +236,7 @@ setup-no-gpu = 无
 setup-versions = 软件版本
 setup-profile = 配置
 setup-profile-value = { $profile }（{ $why }）
+setup-set = 与文件不同的参数
 setup-runs = 运行编号
 section-title = { $step }，按{ $rows }
 section-title-one = { $step }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::{
-    BuiltinInput, BuiltinOutput, Builtins, FileToWrite, Metric, PlannedWith, Provided, PublishJob, WithCheck,
+    BuiltinInput, BuiltinOutput, Builtins, Metric, PlannedWith, Provided, Publication, PublishJob, WithCheck,
     WrongWith, reason::Cause,
 };
 use indexmap::IndexMap;
@@ -96,7 +96,7 @@ impl Builtins for Reports {
         }
     }
 
-    fn publish(&self, job: &PublishJob) -> Result<Vec<FileToWrite>, String> {
+    fn publish(&self, job: &PublishJob) -> Result<Publication, String> {
         publish::publish(job)
     }
 }

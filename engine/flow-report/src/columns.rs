@@ -55,6 +55,13 @@ pub(crate) fn is_usage(name: &str) -> bool {
     USAGE.iter().any(|(known, _)| *known == name)
 }
 
+/// What is shown under that name depends on what else was going on: usage, times, rates.
+pub(crate) fn is_timing(name: &str, results: &[&StepResult]) -> bool {
+    let unit = results.iter().find_map(|result| result.metrics.get(name)).map_or("", |metric| &metric.unit);
+    let of_time = matches!(unit, "s" | "ms" | "us" | "ns" | "min" | "h") || unit.ends_with("/s");
+    is_usage(name) || of_time || name == "wall" || name.ends_with("_time") || name.ends_with("_per_s")
+}
+
 /// The value of a column's name; `None` if this result has nothing of that name.
 pub(crate) fn datum(result: &StepResult, name: &str) -> Option<Datum> {
     if let Some(value) = result.axes.get(name) {

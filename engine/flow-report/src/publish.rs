@@ -1,8 +1,8 @@
 //! `publish:`: a whole report beside its charts, and an entry under the heading "What's New" of a file whose other bytes stay as
 //! they are.
 
-use flow_core::{FileToWrite, PublishJob, PublishWhat, visible};
-use serde::Deserialize;
+use flow_core::{FileToWrite, Publication, PublishJob, PublishWhat, Replace, reason::Withheld, visible};
+use serde::{Deserialize, de::IgnoredAny};
 
 use crate::safe;
 
@@ -11,6 +11,11 @@ const BEGIN: &str = "<!-- flow entry: ";
 const END: &str = "<!-- end of flow entry: ";
 /// The end of a whole report, by which it is known again.
 const REPORT: &str = "<!-- flow report: ";
+/// The profile and the GPU models of a whole report, between its text and its end.
+const PROFILE: &str = "<!-- flow report's profile: ";
+const GPUS: &str = "<!-- flow report's GPUs: ";
+/// Before the profile in the begin of an entry.
+const ENTRY_PROFILE: &str = ", profile ";
 /// The heading of a file that has none.
 const HEADING: &str = "## What's New";
 
@@ -23,33 +28,99 @@ struct Identity {
     workflow: String,
     date: String,
     hardware: String,
+    #[serde(default)]
+    setup: Head,
+}
+
+/// What of its set-up.
+#[derive(Default, Deserialize)]
+struct Head {
+    #[serde(default)]
+    gpus: Vec<(String, usize, u64)>,
+    #[serde(default)]
+    profile: Option<(String, IgnoredAny)>,
+}
+
+impl Head {
+    fn profile(&self) -> String {
+        self.profile.as_ref().map(|(name, _)| mark(name)).unwrap_or_default()
+    }
+
+    fn gpus(&self) -> String {
+        let models: Vec<String> = self.gpus.iter().map(|(model, ..)| mark(model)).collect();
+        models.join(", ")
+    }
 }
 
 /// What a publish entry writes.
-pub(crate) fn publish(job: &PublishJob) -> Result<Vec<FileToWrite>, String> {
+pub(crate) fn publish(job: &PublishJob) -> Result<Publication, String> {
     let stem = job.target.rsplit_once('.').map_or(job.target.as_str(), |(stem, _)| stem);
+    let own = identity(job)?;
     match job.what {
         PublishWhat::Report => {
-            let workflow = mark(&identity(job)?.workflow);
-            if let Some(old) = job.existing.as_deref().filter(|old| !old.trim().is_empty()) {
+            let workflow = mark(&own.workflow);
+            let old = job.existing.as_deref().filter(|old| !old.trim().is_empty());
+            let withheld = withheld(&job.replace, old.is_some(), || {
+                let old = old.unwrap_or_default();
+                different(&own.setup, marked(old, PROFILE), marked(old, GPUS))
+            });
+            if let (Some(old), None) = (old, &withheld) {
                 may_replace(old, &workflow)?;
             }
             let text = without_marks(&text(job, "report.md")?)
                 .replace("](charts/", &format!("]({}/", safe::target(stem, PATH)));
-            let text = format!("{text}\n{REPORT}{workflow} -->\n");
+            let (profile, gpus) = (own.setup.profile(), own.setup.gpus());
+            let text = format!("{text}\n{PROFILE}{profile} -->\n{GPUS}{gpus} -->\n{REPORT}{workflow} -->\n");
             let mut files = vec![FileToWrite { path: job.target.clone(), bytes: text.into_bytes() }];
             for (path, bytes) in &job.files {
                 if let Some(chart) = path.strip_prefix("charts/") {
                     files.push(FileToWrite { path: format!("{stem}/{chart}"), bytes: bytes.clone() });
                 }
             }
-            Ok(files)
+            Ok(Publication { files, withheld })
         }
         PublishWhat::WhatsNew => {
-            let content = with_entry(job.existing.as_deref().unwrap_or(""), &entry(job)?, &identity(job)?);
-            Ok(vec![FileToWrite { path: job.target.clone(), bytes: content.into_bytes() }])
+            let existing = job.existing.as_deref().unwrap_or("");
+            let (workflow, name) = (mark(&own.workflow), entry_name(&own));
+            let on = format!("{workflow} on ");
+            let entries = places(&lines(existing));
+            let there = entries.iter().any(|p| p.identity == workflow || p.identity.starts_with(&on));
+            let withheld = withheld(&job.replace, there, || {
+                let old = entries.iter().find(|place| place.identity == name)?;
+                different(&own.setup, old.profile.as_deref(), None)
+            });
+            let file = if withheld.is_some() { "" } else { existing };
+            let content = with_entry(file, &entry(job)?, &own);
+            let files = vec![FileToWrite { path: job.target.clone(), bytes: content.into_bytes() }];
+            Ok(Publication { files, withheld })
         }
     }
+}
+
+/// Why something that is published, if it is, stays; `different` says in what it is another thing.
+fn withheld(replace: &Replace, there: bool, different: impl Fn() -> Option<Withheld>) -> Option<Withheld> {
+    match replace {
+        Replace::Nothing(Withheld::Asked) => Some(Withheld::Asked),
+        Replace::Nothing(why) if there => Some(why.clone()),
+        Replace::Alike if there => different(),
+        _ => None,
+    }
+}
+
+/// In what something published differs from what a run would publish, as far as its marks say.
+fn different(own: &Head, profile: Option<&str>, gpus: Option<&str>) -> Option<Withheld> {
+    let differs =
+        |published: Option<&str>, own: &str| published.filter(|published| *published != own).map(str::to_owned);
+    let (profile_here, gpus_here) = (own.profile(), own.gpus());
+    if let Some(published) = differs(gpus, &gpus_here) {
+        return Some(Withheld::Gpus { published, own: gpus_here });
+    }
+    differs(profile, &profile_here).map(|published| Withheld::Profile { published, own: profile_here })
+}
+
+/// What the last mark of a kind says.
+fn marked<'a>(text: &'a str, kind: &str) -> Option<&'a str> {
+    text.rsplit_once(kind).and_then(|(_, rest)| rest.split_once("-->")).map(|(value, _)| value.trim_end())
 }
 
 /// Somebody's own file is not this workflow's to replace, nor is another workflow's report.
@@ -114,7 +185,9 @@ fn mark(text: &str) -> String {
 
 /// The text of a report in which no line is a mark: the author's own words or template may have one.
 fn without_marks(text: &str) -> String {
-    [BEGIN, END, REPORT].iter().fold(text.to_owned(), |text, mark| text.replace(mark, &mark.replace('<', "&lt;")))
+    [BEGIN, END, REPORT, PROFILE, GPUS]
+        .iter()
+        .fold(text.to_owned(), |text, mark| text.replace(mark, &mark.replace('<', "&lt;")))
 }
 
 /// An entry as it stands in a file: from the first byte of its begin to the last of its end.
@@ -124,6 +197,7 @@ struct Place {
     end: usize,
     identity: String,
     date: String,
+    profile: Option<String>,
 }
 
 /// A line of a file: where it starts, and its text without the end of line.
@@ -208,19 +282,27 @@ fn places(lines: &[SourceLine<'_>]) -> Vec<Place> {
             && let Some(date) = head.strip_prefix(identity).and_then(|rest| rest.strip_prefix(", "))
         {
             let end = line.start + line.text.len();
-            places.push(Place { start, end, identity: identity.to_owned(), date: date.to_owned() });
+            let (date, profile) = match date.split_once(ENTRY_PROFILE) {
+                Some((date, profile)) => (date, Some(profile.to_owned())),
+                None => (date, None),
+            };
+            places.push(Place { start, end, identity: identity.to_owned(), date: date.to_owned(), profile });
         }
     }
     places
 }
 
-/// The file with the entry in it: where its older self was if that has the same day, else among the others, newest first.
-fn with_entry(file: &str, entry: &str, identity: &Identity) -> String {
+fn entry_name(identity: &Identity) -> String {
     // What was simulated is on no hardware.
-    let name = match identity.hardware.as_str() {
+    match identity.hardware.as_str() {
         "" => mark(&identity.workflow),
         hardware => mark(&format!("{} on {hardware}", identity.workflow)),
-    };
+    }
+}
+
+/// The file with the entry in it: where its older self was if that has the same day, else among the others, newest first.
+fn with_entry(file: &str, entry: &str, identity: &Identity) -> String {
+    let name = entry_name(identity);
     let date = mark(&identity.date);
     let own = |file: &str| places(&lines(file)).into_iter().find(|p| p.identity == name);
     let old = own(file);
@@ -236,7 +318,11 @@ fn with_entry(file: &str, entry: &str, identity: &Identity) -> String {
         _ => "\n",
     };
     let level = heading(&lines(&without), &without).map_or(2, |(level, _)| level);
-    let mut block = format!("{BEGIN}{name}, {date} -->\n\n");
+    let profile = match identity.setup.profile() {
+        none if none.is_empty() => none,
+        profile => format!("{ENTRY_PROFILE}{profile}"),
+    };
+    let mut block = format!("{BEGIN}{name}, {date}{profile} -->\n\n");
     let mut code = false;
     for line in entry.trim_end().lines() {
         code ^= line.starts_with("```");

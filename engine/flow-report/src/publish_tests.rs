@@ -20,11 +20,12 @@ fn job(name: &str, hardware: &str, date: &str, body: &str, existing: Option<&str
         target: "README.md".into(),
         existing: existing.map(str::to_owned),
         report: Some("reports/feb08.md".into()),
+        replace: Replace::Alike,
     }
 }
 
 fn published(job: &PublishJob) -> String {
-    let files = publish(job).expect("published");
+    let files = publish(job).expect("published").files;
     assert_eq!(files.len(), 1);
     String::from_utf8(files[0].bytes.clone()).expect("UTF-8")
 }
@@ -119,13 +120,13 @@ fn a_report_stands_beside_its_charts() {
     let mut job = job("a", "b", "2026-01-01", "x", None);
     job.what = PublishWhat::Report;
     job.target = "feb08.md".into();
-    let files = publish(&job).expect("published");
+    let files = publish(&job).expect("published").files;
     let paths: Vec<&str> = files.iter().map(|f| f.path.as_str()).collect();
     assert_eq!(paths, ["feb08.md", "feb08/t-epoch_time.svg"]);
     assert!(String::from_utf8_lossy(&files[0].bytes).contains("(feb08/t-epoch_time.svg)"));
     // Its own older self is replaced, a file that somebody wrote never is.
     job.existing = String::from_utf8(files[0].bytes.clone()).ok();
-    assert_eq!(publish(&job).expect("published"), files);
+    assert_eq!(publish(&job).expect("published").files, files);
     job.existing = Some("# Notes\n\n<!-- flow entry: a on b, 2026-01-01 -->\n".into());
     assert!(publish(&job).expect_err("refused").contains("flow did not write"));
     job.existing = Some("# Other\n\n<!-- flow report: other -->\n".into());
@@ -134,6 +135,52 @@ fn a_report_stands_beside_its_charts() {
     job.existing = None;
     job.files.remove("report.md");
     assert!(publish(&job).expect_err("refused").contains("is it a flow/report?"));
+}
+
+/// A whole report of a run with this profile on these GPUs.
+fn of(profile: Option<&str>, gpus: &[&str], existing: Option<&str>, what: PublishWhat) -> PublishJob {
+    let mut job = job("a", "b", "2026-01-01", "x", existing);
+    let gpus: Vec<_> = gpus.iter().map(|model| serde_json::json!([model, 2, 0])).collect();
+    let setup = serde_json::json!({"gpus": gpus, "profile": profile.map(|name| (name, "asked"))});
+    let json = serde_json::json!({"workflow": "a", "hardware": "b", "date": "2026-01-01", "setup": setup});
+    job.files.insert("report.json".to_owned(), json.to_string().into_bytes());
+    PublishJob { what, target: "a.md".into(), ..job }
+}
+
+#[test]
+fn another_profile_and_other_gpus_replace_nothing() {
+    type Run = (Option<&'static str>, &'static [&'static str]);
+    let whole = |(profile, gpus): Run, old: Option<&str>| of(profile, gpus, old, PublishWhat::Report);
+    let gpus = |published: &str, own: &str| Withheld::Gpus { published: published.into(), own: own.into() };
+    let profile = |published: &str, own: &str| Withheld::Profile { published: published.into(), own: own.into() };
+    let table: [(Run, Run, Option<Withheld>); 6] = [
+        ((None, &[]), (None, &[]), None),
+        ((Some("p"), &["H200"]), (Some("p"), &["H200"]), None),
+        ((None, &["H200"]), (None, &[]), Some(gpus("H200", ""))),
+        ((Some("p"), &[]), (Some("q"), &["H200"]), Some(gpus("", "H200"))),
+        ((Some("p"), &["H200"]), (None, &["H200"]), Some(profile("p", ""))),
+        ((None, &["H200"]), (Some("q"), &["H200"]), Some(profile("", "q"))),
+    ];
+    for (first, then, expected) in table {
+        let old =
+            String::from_utf8(publish(&whole(first, None)).expect("published").files[0].bytes.clone()).expect("UTF-8");
+        let job = whole(then, Some(&old));
+        assert_eq!(publish(&job).expect("published").withheld, expected, "{first:?} {then:?}");
+        let job = PublishJob { replace: Replace::Always, ..job };
+        assert_eq!(publish(&job).expect("published").withheld, None);
+    }
+    // Nobody knows of what was published by an older flow.
+    let old = "# A\n\n<!-- flow report: a -->\n";
+    assert_eq!(publish(&whole((Some("p"), &["H200"]), Some(old))).expect("published").withheld, None);
+    // An entry names its hardware: only another profile on the same replaces it.
+    let entry = |(profile, gpus): Run, old: Option<&str>| of(profile, gpus, old, PublishWhat::WhatsNew);
+    let readme = published(&entry((Some("p"), &[]), Some("# Lab\n")));
+    assert_eq!(publish(&entry((Some("p"), &[]), Some(&readme))).expect("published").withheld, None);
+    let other = publish(&entry((Some("q"), &[]), Some(&readme))).expect("published");
+    assert_eq!(other.withheld, Some(profile("p", "q")));
+    assert!(!String::from_utf8_lossy(&other.files[0].bytes).contains("# Lab"), "only the entry is written elsewhere");
+    let part = PublishJob { replace: Replace::Nothing(Withheld::Part), ..entry((Some("p"), &[]), Some("# Lab\n")) };
+    assert_eq!(publish(&part).expect("published").withheld, None, "nothing of it was there");
 }
 
 proptest! {

@@ -159,7 +159,8 @@ impl Reasons<'_> {
         }
     }
 
-    fn lack(&self, lack: &Lack) -> String {
+    /// What a request lacks: the end of a sentence.
+    pub fn lack(&self, lack: &Lack) -> String {
         let args = Args::new();
         let gpus = |n: &u32| self.say("lack-gpu-count", Args::new().count("n", *n as usize));
         let cpus = |n: &u32| self.say("lack-cpu-count", Args::new().count("n", *n as usize));

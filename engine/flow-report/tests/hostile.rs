@@ -7,7 +7,9 @@ use std::{collections::BTreeSet, sync::OnceLock};
 
 use common::{With, add_table, feb08, input, result, run, text, view};
 use flow_core::reason::{Cause, ProfileReason, Spoiled, Texts};
-use flow_core::{BuiltinInput, BuiltinOutput, Builtins, GpuFacts, Machine, PublishJob, PublishWhat, StepResult};
+use flow_core::{
+    BuiltinInput, BuiltinOutput, Builtins, GpuFacts, Machine, PublishJob, PublishWhat, Replace, StepResult,
+};
 use flow_report::{Bar, Gantt, Reports};
 use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag};
@@ -244,9 +246,10 @@ fn published(files: &std::collections::BTreeMap<String, Vec<u8>>, by: &str) -> R
         target: "README.md".into(),
         existing: Some(existing.to_owned()),
         report: Some("reports/feb08.md".into()),
+        replace: Replace::Alike,
     };
     let publish = |existing: &str| {
-        let files = Reports::new().publish(&job(existing)).expect("published");
+        let files = Reports::new().publish(&job(existing)).expect("published").files;
         String::from_utf8(files[0].bytes.clone()).expect("UTF-8")
     };
     let readme = "# Lab\n\n## What's New\n\nOlder words.\n\n```\ncode\n```\n\n## Usage\n";

@@ -23,6 +23,7 @@ steps:
         profile: None,
         set: &[],
         folder: "/",
+        any_machine: false,
         shell_folder: "/",
     };
     let wrong = parse(&source).and_then(|workflow| workflow.expand(&request)).err().unwrap_or_default();

@@ -64,6 +64,7 @@ impl World {
             profile: None,
             set: &[],
             folder: "/lab",
+            any_machine: false,
             shell_folder: "/lab",
         };
         parse(&source).and_then(|workflow| workflow.expand(&request)).unwrap_or_else(|wrong| panic!("{wrong:?}"))

@@ -53,6 +53,7 @@ fn every_workflow_expands() {
                         profile: None,
                         set: &[],
                         folder: &here,
+                        any_machine: false,
                         shell_folder: &here,
                     };
                     let wrong = parse(&source).and_then(|workflow| workflow.expand(&request)).err().unwrap_or_default();

@@ -71,6 +71,7 @@ impl Attach {
             run: id.to_string(),
             exit: Some(exit),
             published: view.published.clone(),
+            withheld: view.withheld_in_words(),
             made: vec![],
             unchanged: None,
             all: false,

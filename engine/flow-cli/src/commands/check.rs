@@ -15,8 +15,9 @@ use crate::{place, reasons, words};
 /// Arguments of `flow check`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  flow check workflows/*.yaml            every error of every file, with its line")]
+Examples:
+  flow check workflows/*.yaml            every error of every file, with its line
+  flow check feb08.yaml --gpus '4 x H200, 140 GiB'    as it would be on such a machine")]
 pub(crate) struct Check {
     #[command(flatten)]
     about: About,
@@ -35,7 +36,8 @@ impl Check {
             requests.push(place::session(global, &self.about, &self.selection)?);
         }
         let mut worst = ExitCode::SUCCESS;
-        for request in requests {
+        for mut request in requests {
+            request.any_machine = true;
             let opened = Session::open(&request, &crate::builtins::Steps::new()).and_then(|session| {
                 session.check_inputs(&session.wanted(&[])?)?;
                 Ok(session)

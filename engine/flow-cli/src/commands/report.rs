@@ -43,13 +43,13 @@ impl Report {
 
 /// Where the run published.
 fn published(place: &Place, view: &View) -> Result<String, CliError> {
-    if view.published.is_empty() {
+    let files = view.published.iter().map(|(path, _)| path).chain(view.withheld.iter().map(|(_, written, _)| written));
+    let files: Vec<String> = files.map(|path| place::near(&place.workspace.root.join(path))).collect();
+    if files.is_empty() {
         let none = CliError::usage("the run published nothing");
         return Err(none.hint("`publish:` in the workflow says where to; --print prints the report"));
     }
-    let paths: Vec<String> =
-        view.published.iter().map(|(path, _)| place::near(&place.workspace.root.join(path))).collect();
-    Ok(paths.join("\n"))
+    Ok(files.join("\n"))
 }
 
 /// The report as the run left it, or its words in another language. Charts are not printed.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use clap::Args;
 use flow_core::{AttemptId, JournalLine, RunEvent};
-use flow_exec::{ForceRequest, RunEnd, RunOptions, Workspace, attempt};
+use flow_exec::{ForceRequest, PublishRequest, RunEnd, RunOptions, Workspace, attempt, hardware};
 
 use super::{Done, detach, plan};
 use crate::args::{Global, Selection, is_workflow};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::place;
+use crate::reasons;
 use crate::screen::{Ended, Screen, View, summary};
 use crate::terminal;
 
@@ -22,7 +23,7 @@ const LOG_LINES: usize = 12;
 /// Arguments of `flow run`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "flow run [OPTIONS] <FILE> [STEP]...",
+    override_usage = "flow run [OPTIONS] [FILE] [STEP]...",
     after_help = "\
 Examples:
   flow run workflows/feb08.yaml                    everything that is not cached
@@ -34,10 +35,10 @@ Examples:
 
 With --json each line is one object: `at` (milliseconds since 1970), `event`, and the event's fields. The events
 are run_started, instance, cached, started, ready, released, epoch, ended, recorded, settled, notice, setup,
-published and run_ended; the same lines stand in the store's runs/<id>/journal.jsonl."
+published, withheld and run_ended; the same lines stand in the store's runs/<id>/journal.jsonl."
 )]
 pub(crate) struct Run {
-    /// The workflow file
+    /// The workflow file [default: the last run's, or the only one here and in workflows/]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// Run only these steps, or instances such as 'solo[batch=16]', and what they need
@@ -60,6 +61,12 @@ pub(crate) struct Run {
     /// The order of steps: critical-path, fifo, fit, easy, sjf, … [default: the workflow's, else critical-path]
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
+    /// Replace what is published, though the run is of a part, with other parameters, profile or GPUs
+    #[arg(long, conflicts_with = "no_publish")]
+    publish: bool,
+    /// Publish nothing; reports are written into the run's folder
+    #[arg(long)]
+    no_publish: bool,
     /// Give up at once if another process uses the store
     #[arg(long)]
     no_wait: bool,
@@ -76,10 +83,24 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let (file, targets, force) = sort_out(self.file, self.targets, self.force)?;
+        let (file, targets, force) = sort_out(self.file, self.targets, self.force);
+        let file = match file {
+            Some(file) => file,
+            None => {
+                let file = place::workflow_at_hand(global)?;
+                output.note(format!("workflow: {}", file.display()))?;
+                file
+            }
+        };
         let session = place::request(global, file, &self.selection);
         if self.dry_run {
             return plan::show(&session, &targets, &force, false, self.json, output);
+        }
+        if let Some(gpus) = session.gpus.as_deref().filter(|gpus| hardware::declares(gpus)) {
+            let why = format!("--gpus '{gpus}' declares GPUs that may not be here, and nothing can run on them");
+            return Err(
+                CliError::usage(why).hint("--gpus 0,1 names some that are; `flow plan` and `flow check` take both")
+            );
         }
         if self.detach {
             return detach::start(&session, output);
@@ -95,6 +116,11 @@ impl Run {
             keep_going: self.keep_going,
             jobs: self.jobs,
             policy: self.policy,
+            publish: match (self.publish, self.no_publish) {
+                (true, _) => PublishRequest::Always,
+                (_, true) => PublishRequest::Never,
+                _ => PublishRequest::Whole,
+            },
             wait: !self.no_wait,
             doing: place::doing(),
         };
@@ -119,30 +145,29 @@ impl Run {
     }
 }
 
-/// `-f` takes a step or nothing, so the file may have been taken for its value: `flow run -f w.yaml`.
+/// The file, if one is named, the targets, and what is forced. `-f` takes a step or nothing, so the file may have been taken for
+/// its value: `flow run -f w.yaml`. What is no workflow in its place is a target of the workflow at hand.
 fn sort_out(
     file: Option<PathBuf>,
     mut targets: Vec<String>,
     mut force: Vec<String>,
-) -> Result<(PathBuf, Vec<String>, ForceRequest), CliError> {
+) -> (Option<PathBuf>, Vec<String>, ForceRequest) {
     let taken = force.iter().position(|name| is_workflow(name));
-    let file = match (file, taken) {
-        (Some(file), Some(taken)) if !is_workflow(&file.to_string_lossy()) => {
+    let taken = taken.map(|taken| PathBuf::from(std::mem::take(&mut force[taken])));
+    let file = match file {
+        Some(file) if !is_workflow(&file.to_string_lossy()) && !file.exists() => {
             targets.insert(0, file.to_string_lossy().into_owned());
-            PathBuf::from(std::mem::take(&mut force[taken]))
+            taken
         }
-        (Some(file), _) => file,
-        (None, Some(taken)) => PathBuf::from(std::mem::take(&mut force[taken])),
-        (None, None) => {
-            return Err(CliError::usage("which workflow? its file is missing").hint("flow run workflows/feb08.yaml"));
-        }
+        Some(file) => Some(file),
+        None => taken,
     };
     let force = match force.as_slice() {
         [] => ForceRequest::Nothing,
         names if names.iter().any(String::is_empty) => ForceRequest::All,
         _ => ForceRequest::Only(force),
     };
-    Ok((file, targets, force))
+    (file, targets, force)
 }
 
 /// The summary of a run that has ended.
@@ -151,6 +176,11 @@ pub(crate) fn words(view: &View, end: &RunEnd, workspace: &Workspace, short: boo
         run: end.run.to_string(),
         exit: Some(end.exit),
         published: end.published.iter().map(|file| (place::near(&file.path), file.changed)).collect(),
+        withheld: end
+            .withheld
+            .iter()
+            .map(|file| (place::near(&file.path), place::near(&file.written), reasons::withheld(&file.why)))
+            .collect(),
         made: end.made.clone(),
         unchanged: end.unchanged.then(|| end.counts.values().sum()),
         all: false,
@@ -179,15 +209,16 @@ mod tests {
     fn force_takes_a_step_or_nothing() {
         let sort = |file: Option<&str>, targets: &[&str], force: &[&str]| {
             let own = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
-            sort_out(file.map(PathBuf::from), own(targets), own(force)).ok()
+            sort_out(file.map(PathBuf::from), own(targets), own(force))
         };
         let only = |name: &str| ForceRequest::Only(vec![name.to_owned()]);
-        let w = || PathBuf::from("w.yaml");
-        assert_eq!(sort(Some("w.yaml"), &[], &[]), Some((w(), vec![], ForceRequest::Nothing)));
-        assert_eq!(sort(Some("w.yaml"), &[], &["solo"]), Some((w(), vec![], only("solo"))));
-        assert_eq!(sort(Some("w.yaml"), &[], &[""]), Some((w(), vec![], ForceRequest::All)));
-        assert_eq!(sort(None, &[], &["w.yaml"]), Some((w(), vec![], ForceRequest::All)));
-        assert_eq!(sort(Some("solo"), &[], &["w.yaml"]), Some((w(), vec!["solo".into()], ForceRequest::All)));
-        assert_eq!(sort(None, &[], &[]), None);
+        let w = || Some(PathBuf::from("w.yaml"));
+        assert_eq!(sort(Some("w.yaml"), &[], &[]), (w(), vec![], ForceRequest::Nothing));
+        assert_eq!(sort(Some("w.yaml"), &[], &["solo"]), (w(), vec![], only("solo")));
+        assert_eq!(sort(Some("w.yaml"), &[], &[""]), (w(), vec![], ForceRequest::All));
+        assert_eq!(sort(None, &[], &["w.yaml"]), (w(), vec![], ForceRequest::All));
+        assert_eq!(sort(Some("solo"), &["b"], &["w.yaml"]), (w(), vec!["solo".into(), "b".into()], ForceRequest::All));
+        assert_eq!(sort(Some("solo"), &[], &[]), (None, vec!["solo".into()], ForceRequest::Nothing));
+        assert_eq!(sort(None, &[], &[]), (None, vec![], ForceRequest::Nothing));
     }
 }

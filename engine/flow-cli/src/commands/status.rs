@@ -53,6 +53,7 @@ impl Status {
                     run: run.map(|run| run.to_string()).unwrap_or_default(),
                     exit: view.exit,
                     published: view.published.clone(),
+                    withheld: view.withheld_in_words(),
                     made: vec![],
                     unchanged: None,
                     all: true,

@@ -5,7 +5,7 @@ mod why;
 use std::sync::LazyLock;
 
 use flow_core::plan::NotAccepted;
-use flow_core::reason::{Cause, ProfileReason, Spoiled};
+use flow_core::reason::{Cause, ProfileReason, Spoiled, Withheld};
 use flow_core::{Outcome, Remark, Repeat, Span};
 use flow_report::{Reasons, Words};
 
@@ -36,6 +36,25 @@ pub(crate) fn spoiled(spoiled: &Spoiled) -> String {
 /// Why a profile is in force.
 pub(crate) fn profile(why: &ProfileReason) -> String {
     english().profile(why)
+}
+
+/// Why a published file stays as it is, and what to do.
+pub(crate) fn withheld(why: &Withheld) -> String {
+    let or_none = |what: &str, none: &str| if what.is_empty() { none.to_owned() } else { what.to_owned() };
+    let why = match why {
+        Withheld::Asked => return "--no-publish was given".to_owned(),
+        Withheld::Set { params } => format!("this run has other values of {}", params.join(", ")),
+        Withheld::Part => "this run is of a part of the workflow".to_owned(),
+        Withheld::Profile { published, own } => {
+            let none = "no profile";
+            format!("it is of {}, this run of {}", or_none(published, none), or_none(own, none))
+        }
+        Withheld::Gpus { published, own } => {
+            let none = "a machine without GPUs";
+            format!("it is from {}, this run from {}", or_none(published, none), or_none(own, none))
+        }
+    };
+    format!("{why}; --publish replaces it")
 }
 
 /// Why an attempt is followed by another one.
@@ -74,6 +93,9 @@ pub(crate) fn remark(remark: &Remark) -> String {
         Remark::NoProfile { profiles } => {
             let profiles: Vec<String> = profiles.iter().map(|(name, when)| format!("{name} (`{when}`)")).collect();
             format!("no profile holds here: {}", profiles.join(", "))
+        }
+        Remark::DoesNotFitHere { label, lack } => {
+            format!("`{label}` cannot run on this machine: it {}", english().lack(lack))
         }
         Remark::NoInstances { step, because } => format!("`{step}` has no instances: {}", cause(because)),
     }

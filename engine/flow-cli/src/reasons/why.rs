@@ -40,6 +40,9 @@ pub(crate) fn reason(reason: &Reason) -> String {
         Reason::Measurement(true) => "it is a measurement now".to_owned(),
         Reason::Measurement(false) => "it is no measurement any more".to_owned(),
         Reason::Seen(Kind::Result, label) => format!("the result of {label} changed"),
+        Reason::Seen(_, what) if what == "set" => {
+            "values of parameters differ from the file's, or do so no longer".to_owned()
+        }
         Reason::Seen(_, what) => format!("`{what}` changed"),
         Reason::Many(kind) => format!("its {} changed", plural(*kind)),
         Reason::Format => "this version of flow makes fingerprints in another way".to_owned(),

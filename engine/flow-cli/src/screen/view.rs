@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flow_core::reason::Withheld;
 use flow_core::{AttemptId, Digest, InstanceId, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart, StepResult};
 use flow_store::{Results, Status, StoreError};
 
@@ -24,6 +25,8 @@ pub(crate) struct View {
     pub(crate) interruptions: Vec<String>,
     /// Files that were published, and whether they changed.
     pub(crate) published: Vec<(String, bool)>,
+    /// What was not published: the published file, where it is instead, and why.
+    pub(crate) withheld: Vec<(String, String, Withheld)>,
     /// What could not be published, and why.
     pub(crate) not_published: Vec<String>,
     /// The exit code, once it has ended.
@@ -155,6 +158,9 @@ impl View {
             }),
             RunEvent::Interrupted { grace, again } => self.interruptions.push(reasons::interrupted(*grace, *again)),
             RunEvent::Published { path, changed } => self.published.push((path.clone(), *changed)),
+            RunEvent::Withheld { path, written, why } => {
+                self.withheld.push((path.clone(), written.clone(), why.clone()));
+            }
             RunEvent::RunEnded { exit, not_published, .. } => {
                 self.exit = Some(*exit);
                 self.not_published.clone_from(not_published);
@@ -220,6 +226,13 @@ impl View {
     pub(crate) fn settled(&self) -> (usize, usize) {
         let open = |shown: &&Shown| matches!(shown.state, InstanceState::Waiting | InstanceState::Running);
         (self.instances.len() - self.instances.values().filter(open).count(), self.instances.len())
+    }
+
+    /// What was not published: the published file, where it is instead, and why.
+    pub(crate) fn withheld_in_words(&self) -> Vec<(String, String, String)> {
+        let said =
+            |(path, written, why): &(String, String, Withheld)| (path.clone(), written.clone(), reasons::withheld(why));
+        self.withheld.iter().map(said).collect()
     }
 
     /// `GPU 0,1, 4 CPUs`: what an attempt holds.

@@ -56,3 +56,78 @@ fn a_published_file_is_written_through_its_link_and_through_no_other() {
     assert!(space.read("docs/real.md").contains("loss"));
     assert!(space.path("REPORT.md.flow-tmp").is_symlink(), "it is not flow's");
 }
+
+const TRIAL: &str = r#"
+flow: 1
+name: a
+params: {epochs: 3, note: plain}
+profiles: {quick: {params: {epochs: 2}}}
+steps:
+  train: {run: "echo loss ${{ params.epochs }}", metrics: {stdout: "loss {loss}"}}
+  tab: {uses: flow/table, with: {from: train, columns: [loss]}}
+  rep: {uses: flow/report, with: {sections: [{table: tab}]}}
+publish: [{from: rep, to: docs/rep.md}, {from: rep, whats_new: README.md}]
+"#;
+
+#[test]
+fn a_trial_replaces_nothing_that_is_published() {
+    let space = space();
+    space.write("a.yaml", TRIAL).write("README.md", "# Lab\n");
+    space.flow(["run", "a.yaml"]).expect(0);
+    let files = || (space.read("docs/rep.md"), space.read("README.md"));
+    let published = files();
+    assert!(published.0.contains("3") && published.1.contains("flow entry"), "{published:?}");
+    let trials: [(&[&str], &str); 4] = [
+        (&["--set", "epochs=1"], "this run has other values of epochs; --publish replaces it"),
+        (&["rep", "-f", "rep", "--set", "note=x"], "this run has other values of note; --publish replaces it"),
+        (&["--no-publish"], "--no-publish was given"),
+        (&["--profile", "quick"], "it is of no profile, this run of quick; --publish replaces it"),
+    ];
+    for (args, why) in trials {
+        // Said again where there is nothing to do.
+        for _ in 0..2 {
+            let said = space.flow([&["run", "a.yaml"], args].concat()).expect(0).text();
+            assert!(said.contains(&format!("kept      docs/rep.md: {why}")), "{args:?}: {said}");
+            let written = said.lines().find_map(|line| line.trim().strip_prefix("written   ")).expect("a path");
+            assert!(written.ends_with("docs/rep.md") && space.read(written).contains("loss"), "{said}");
+            assert_eq!(files(), published, "{args:?}");
+        }
+        assert!(space.flow(["report"]).expect(0).stdout().contains("not-published/docs/rep.md"));
+    }
+    // The head says what is not as in the file.
+    let text = space.flow(["run", "a.yaml", "--set", "epochs=1", "--publish"]).expect(0).text();
+    assert!(text.contains("published docs/rep.md"), "{text}");
+    assert!(files().0.contains("Parameters not as in the file / 与文件不同的参数: `epochs=1`"), "{}", files().0);
+    let text = space.flow(["run", "a.yaml"]).expect(0).text();
+    assert!(text.contains("published docs/rep.md") && files() == published, "{text}");
+}
+
+#[test]
+fn what_is_not_published_yet_always_is() {
+    let space = space();
+    space.write("a.yaml", TRIAL);
+    space.flow(["run", "a.yaml", "--no-publish"]).expect(0);
+    assert!(!space.path("docs").exists() && !space.path("README.md").exists());
+    space.flow(["run", "a.yaml", "--set", "epochs=1"]).expect(0);
+    assert!(space.read("docs/rep.md").contains("epochs=1") && space.read("README.md").contains("flow entry"));
+    // Removed, it is published again, though nothing else changed.
+    space.flow(["run", "a.yaml"]).expect(0);
+    std::fs::remove_file(space.path("docs/rep.md")).unwrap();
+    space.flow(["run", "a.yaml", "--set", "epochs=1"]).expect(0);
+    assert!(space.read("docs/rep.md").contains("epochs=1"));
+}
+
+#[test]
+fn a_report_from_other_gpus_stays() {
+    let mut space = space();
+    space.write("a.yaml", &TRIAL.replace("{run: \"echo", "{gpus: 1, exclusive: true, run: \"echo"));
+    let mut on = |gpus: &str| space.env("FLOW_FAKE_GPUS", gpus).flow(["run", "a.yaml"]).expect(0).text();
+    let first = on("2 x NVIDIA H200, 140 GiB");
+    assert!(first.contains("published docs/rep.md"), "{first}");
+    let more = on("1 x NVIDIA H200, 140 GiB");
+    assert!(!more.contains("kept"), "{more}");
+    let other = on("1 x TITAN Xp, 12 GiB");
+    let kept = "kept      docs/rep.md: it is from NVIDIA H200, this run from TITAN Xp; --publish replaces it";
+    assert!(other.contains(kept), "{other}");
+    assert!(space.read("docs/rep.md").contains("H200"));
+}

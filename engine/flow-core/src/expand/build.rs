@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 
 use super::{
     apart,
-    facts::Group,
+    facts::{ExpandRequest, Group, Remark},
     fit,
     keys::{Keys, skipped},
     matrix::Agreement,
@@ -378,13 +378,14 @@ impl Groups {
 pub(super) fn fits(
     steps: &[Step],
     groups: &[Group],
-    machine: &Machine,
+    request: &ExpandRequest<'_>,
     instances: &mut [Instance],
     problems: &mut Problems,
-) {
+) -> Vec<Remark> {
+    let mut remarks = Vec::new();
     let mut never: BTreeMap<InstanceId, Lack> = BTreeMap::new();
     for instance in instances.iter().filter(|i| i.skip.is_none()) {
-        if let Some(why) = fit::request(&instance.request, machine) {
+        if let Some(why) = fit::request(&instance.request, request.machine) {
             never.insert(instance.id, why);
         }
     }
@@ -397,7 +398,7 @@ pub(super) fn fits(
             }
             None => {
                 let members: Vec<&Instance> = group.members.iter().map(|id| &instances[id.index()]).collect();
-                fit::group(&members, machine)
+                fit::group(&members, request.machine)
             }
         };
         for id in &group.members {
@@ -414,6 +415,10 @@ pub(super) fn fits(
         if instance.record.contains(&Outcome::DoesNotFit) {
             instance.does_not_fit = Some(Arc::new(lack));
         } else if said.insert((step, lack.clone())) && *more.entry(step).and_modify(|n| *n += 1).or_insert(1) <= 3 {
+            if request.any_machine {
+                remarks.push(Remark::DoesNotFitHere { label: instance.label.to_string(), lack });
+                continue;
+            }
             let (key, why) = fit::words(&lack);
             let what = Diagnostic::new(format!("`{}` can never run here: it {why}", instance.label));
             let at = steps[step].values.get(key).map_or_else(|| steps[step].at.clone(), |t| t.at.clone());
@@ -422,6 +427,7 @@ pub(super) fn fits(
             problems.key(&at, what.help(help));
         }
     }
+    remarks
 }
 
 /// A mapping of named inputs, as `inputs` in expressions.

@@ -18,6 +18,8 @@ pub struct Expansion {
     pub profile: Option<(String, ProfileReason)>,
     /// Parameters in force.
     pub params: BTreeMap<String, Value>,
+    /// Those of them whose values are not those of the file and the profile.
+    pub set: BTreeMap<String, Value>,
     /// The machine that it was expanded for.
     pub machine: Machine,
     /// Steps in the order of the file, by [`StepId`](crate::StepId).

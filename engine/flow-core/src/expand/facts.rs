@@ -5,7 +5,10 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Catalogue, CorunGpus, GroupId, InstanceId, Machine, MetricsFrom, StepId, reason::Cause};
+use crate::{
+    Catalogue, CorunGpus, GroupId, InstanceId, Machine, MetricsFrom, StepId,
+    reason::{Cause, Lack},
+};
 
 /// Everything besides the file that decides what a workflow expands to.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +23,8 @@ pub struct ExpandRequest<'a> {
     pub set: &'a [String],
     /// The folder of the workflow file, absolute: relative paths of plugin parameters are below it.
     pub folder: &'a str,
+    /// Only the file is looked at: what this machine can never run is remarked, and is no error.
+    pub any_machine: bool,
     /// The shell's folder, absolute: `--set` values that begin with `./` or `../` are relative to it.
     pub shell_folder: &'a str,
 }
@@ -32,6 +37,13 @@ pub enum Remark {
     NoProfile {
         /// Their names and conditions.
         profiles: Vec<(String, String)>,
+    },
+    /// This machine can never run an instance, in a look at the file alone.
+    DoesNotFitHere {
+        /// Its label.
+        label: String,
+        /// What is lacking.
+        lack: Lack,
     },
     /// A step has no instances.
     NoInstances {

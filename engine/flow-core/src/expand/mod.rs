@@ -87,10 +87,10 @@ impl Workflow {
             }
         }
         let Built { mut instances, agreements, groups } = built;
-        build::fits(&self.steps, &groups.groups, request.machine, &mut instances, problems);
+        let unfit = build::fits(&self.steps, &groups.groups, request, &mut instances, problems);
         builtin::check(&self.steps, &plans, request.catalogue, problems);
 
-        let mut remarks: Vec<Remark> = chosen.none_holds.into_iter().collect();
+        let mut remarks: Vec<Remark> = chosen.none_holds.into_iter().chain(unfit).collect();
         let mut steps = Vec::with_capacity(plans.len());
         for (step, plan) in self.steps.iter().zip(&plans) {
             let last = plan.first + plan.places.len() as u32;
@@ -115,12 +115,20 @@ impl Workflow {
                 sees: plan.sees.iter().map(|n| StepId(*n as u32)).collect(),
             });
         }
+        let params: BTreeMap<_, _> =
+            chosen.params.iter().filter_map(|(k, v)| Some((k.clone(), to_json(v).ok()?))).collect();
         let publish = self.publish(&scope, &plans, &names, problems);
         Expansion {
             workflow: self.file.name.clone(),
             title: self.file.title.clone(),
             profile: chosen.profile,
-            params: chosen.params.iter().filter_map(|(k, v)| Some((k.clone(), to_json(v).ok()?))).collect(),
+            set: chosen
+                .set
+                .iter()
+                .filter_map(|name| params.get_key_value(name))
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect(),
+            params,
             machine: request.machine.clone(),
             steps,
             instances,

@@ -6,7 +6,10 @@ use minijinja::value::{Value, ValueKind};
 use super::ExpandRequest;
 use crate::{
     Diagnostic, Machine, Remark, Workflow,
-    expr::{Scope, value::from_yaml},
+    expr::{
+        Scope,
+        value::{describe, from_yaml},
+    },
     reason::ProfileReason,
     spec::{
         at::{At, On, Problems},
@@ -18,6 +21,8 @@ use crate::{
 pub(super) struct Chosen {
     pub(super) params: IndexMap<String, Value>,
     pub(super) profile: Option<(String, ProfileReason)>,
+    /// Those of them that `--set` changed.
+    pub(super) set: Vec<String>,
     /// The profile's cap on GPUs.
     pub(super) gpus: Option<u32>,
     /// There are profiles, and none is in force.
@@ -50,6 +55,7 @@ pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems:
             }
         }
     }
+    let written = params.clone();
     for given in request.set {
         if let Err(what) = set(&mut params, given, request.shell_folder) {
             problems.add(&At::root(), On::Nothing, what);
@@ -59,7 +65,9 @@ pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems:
     let profiles: Vec<(String, String)> = file.profiles.iter().filter_map(condition).collect();
     let none_holds = (found.is_none() && request.profile.is_none() && !profiles.is_empty())
         .then_some(Remark::NoProfile { profiles });
+    let changed = params.iter().filter(|(name, value)| written.get(*name) != Some(*value));
     Chosen {
+        set: changed.map(|(name, _)| name.clone()).collect(),
         none_holds,
         params,
         gpus: found.as_ref().and_then(|(p, _)| p.gpus),
@@ -94,7 +102,7 @@ fn profile<'a>(
                 }
             }
             Ok(value) => {
-                let what = Diagnostic::new(format!("`when` is {}", crate::expr::value::describe(&value)));
+                let what = Diagnostic::new(format!("`when` is {}", describe(&value)));
                 problems.value(&when.at, what.label("expected true or false"));
             }
             Err(message) => problems.value(&when.at, Diagnostic::new(message)),
@@ -124,7 +132,10 @@ fn set(params: &mut IndexMap<String, Value>, given: &str, folder: &str) -> Resul
     let Some((name, text)) = given.split_once('=') else {
         return Err(Diagnostic::new(format!("`--set {given}` sets nothing")).label("expected NAME=VALUE"));
     };
-    let name = name.trim();
+    let (name, appends) = match name.trim_end().strip_suffix('+') {
+        Some(name) => (name.trim(), true),
+        None => (name.trim(), false),
+    };
     if !params.contains_key(name) {
         let what = Diagnostic::new(format!("`--set {given}`: the workflow has no parameter `{name}`"));
         return Err(what.nearest(name, params.keys().map(String::as_str)));
@@ -138,10 +149,28 @@ fn set(params: &mut IndexMap<String, Value>, given: &str, folder: &str) -> Resul
             .help(format!("quote it: --set '{name}=\"{text}\"'"))
     })?;
     let value = relative_to(folder, &value);
-    if let Some(param) = params.get_mut(name) {
-        *param = merge(param, &value);
-    }
+    let Some(param) = params.get_mut(name) else { return Ok(()) };
+    let (is_list, scalar) = (|value: &Value| value.kind() == ValueKind::Seq, ValueKind::Map != value.kind());
+    *param = match (is_list(param), is_list(&value)) {
+        (true, true) if appends => Value::from(items(param).chain(items(&value)).collect::<Vec<_>>()),
+        (true, false) if appends => Value::from(items(param).chain([value]).collect::<Vec<_>>()),
+        (false, _) if appends => {
+            return Err(Diagnostic::new(format!("`--set {given}`: `{name}` is no list to append to"))
+                .help(format!("--set '{name}={text}' replaces it")));
+        }
+        (true, false) if scalar && !value.is_none() => {
+            let what = format!("`--set {given}`: `{name}` is a list, and this is {}", describe(&value));
+            let list = text.split(',').map(str::trim).collect::<Vec<_>>().join(", ");
+            return Err(Diagnostic::new(what)
+                .help(format!("--set '{name}=[{list}]' replaces it, --set '{name}+=[{list}]' appends to it")));
+        }
+        _ => merge(param, &value),
+    };
     Ok(())
+}
+
+fn items(list: &Value) -> impl Iterator<Item = Value> {
+    list.try_iter().into_iter().flatten()
 }
 
 /// Texts that begin with `./` or `../` are paths as the shell sees them.

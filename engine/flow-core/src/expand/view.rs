@@ -73,7 +73,7 @@ impl Expansion {
     pub fn builtin_input(&self, id: InstanceId, settled: &dyn Settled) -> Result<Option<BuiltinInput>, ResolveError> {
         let instance = self.instances.get(id.index()).ok_or_else(|| error(format!("there is no instance {}", id.0)))?;
         let resolved = self.resolve(id, settled, Render::Paths);
-        let Uses::Builtin(_) = self.steps[instance.step.index()].uses else { return Ok(None) };
+        let Uses::Builtin(name) = &self.steps[instance.step.index()].uses else { return Ok(None) };
         let Body::Builtin { with, .. } = resolved?.body else { return Ok(None) };
         let at = instance.step.index();
         let plan = &self.late.plans[at];
@@ -103,6 +103,8 @@ impl Expansion {
             with,
             steps,
             profile: self.profile.clone(),
+            // A table or a simulation shows no parameter but those that it reads.
+            set: if name == "report" { self.set.clone() } else { BTreeMap::new() },
             machine: self.machine.clone(),
         }))
     }

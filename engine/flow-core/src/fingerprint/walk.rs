@@ -143,6 +143,9 @@ fn seen(parts: &mut Vec<Part>, input: &BuiltinInput) {
     if let Some((profile, why)) = &input.profile {
         parts.push(part(Kind::Sees, "profile", PartValue::of(serde_json::json!([profile, why]))));
     }
+    if !input.set.is_empty() {
+        parts.push(part(Kind::Sees, "set", PartValue::of(serde_json::json!(input.set))));
+    }
     for (name, step) in &input.steps {
         let facts = serde_json::json!({
             "uses": step.uses, "with": sorted(&step.with), "like": step.like, "absent": step.absent,

@@ -35,6 +35,7 @@ fn expansion() -> Expansion {
         profile: None,
         set: &[],
         folder: "/lab",
+        any_machine: false,
         shell_folder: "/lab",
     };
     crate::parse(&source).and_then(|workflow| workflow.expand(&request)).unwrap_or_else(|e| panic!("{e:?}"))

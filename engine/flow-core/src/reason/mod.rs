@@ -2,6 +2,7 @@
 //! out. No words: catalogues make them, in every language. A text in a reason is somebody else's: a program's, the system's or the
 //! author's; a name, a path; or an error that was told to flow in words.
 
+mod publish;
 mod texts;
 
 use schemars::JsonSchema;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Outcome, Span};
 
+pub use publish::Withheld;
 pub use texts::Texts;
 use texts::texts;
 

@@ -103,11 +103,11 @@ impl Check<'_> {
         }
         for name in expr.reads.filters.iter().filter(|name| !has_filter(name)) {
             let what = Diagnostic::new(format!("there is no filter `{name}`"));
-            self.add(at, expr, name, with_nearest(what, name, FILTERS));
+            self.add(at, expr, name, with_names(what, name, &FILTERS));
         }
         for name in expr.reads.tests.iter().filter(|name| !has_test(name)) {
             let what = Diagnostic::new(format!("there is no test `is {name}`"));
-            self.add(at, expr, name, with_nearest(what, name, TESTS));
+            self.add(at, expr, name, with_names(what, name, &TESTS));
         }
         if expr.reads.bare_steps {
             let what = Diagnostic::new("`steps` wants the name of a step behind a dot, written out");
@@ -241,10 +241,10 @@ impl Check<'_> {
     }
 }
 
-/// With the nearest name; all of them would be too many to read.
-fn with_nearest<'a>(what: Diagnostic, wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Diagnostic {
-    match nearest(wrong, names) {
+/// The nearest of a few names, or all of them where none is near.
+fn with_names(what: Diagnostic, wrong: &str, names: &[&str]) -> Diagnostic {
+    match nearest(wrong, names.iter().copied()) {
         Some(near) => what.nearest(wrong, [near]),
-        None => what,
+        None => what.help(format!("there are {}", names.join(", "))),
     }
 }

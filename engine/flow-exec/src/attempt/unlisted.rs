@@ -22,13 +22,20 @@ pub fn unlisted(lines: &[String], work: &Path, beside: &Path) -> Option<String> 
         let module = line.contains("No module named");
         let words = line.split(|c: char| c.is_whitespace() || "'\"`‘’“”,;:()[]=".contains(c));
         words.filter(|word| !word.is_empty()).find_map(|word| {
-            let path = match Path::new(word).strip_prefix(work) {
-                Ok(inside) => inside.to_string_lossy().into_owned(),
-                Err(_) if module => format!("{}.py", word.replace('.', "/")),
-                Err(_) => word.trim_start_matches("./").to_owned(),
+            let paths = match Path::new(word).strip_prefix(work) {
+                Ok(inside) => vec![inside.to_string_lossy().into_owned()],
+                // A module, or the outermost package that it is in.
+                Err(_) if module => {
+                    let package = word.split('.').next().unwrap_or(word);
+                    vec![format!("{}.py", word.replace('.', "/")), package.to_owned()]
+                }
+                Err(_) => vec![word.trim_start_matches("./").to_owned()],
             };
-            let down = !path.is_empty() && !path.starts_with('/') && path.split('/').all(|part| part != "..");
-            (down && !work.join(&path).exists() && beside.join(&path).exists()).then_some(path)
+            let down = |path: &str| {
+                !path.is_empty() && !path.starts_with('/') && path.split('/').all(|part| !matches!(part, "" | ".."))
+            };
+            let unlisted = |path: &String| down(path) && !work.join(path).exists() && beside.join(path).exists();
+            paths.into_iter().find(unlisted)
         })
     })
 }
@@ -51,6 +58,11 @@ mod tests {
         let python = format!("python3: can't open file '{}/utils.py': [Errno 2] No such file", work.display());
         assert_eq!(found(python), Some("utils.py".into()));
         assert_eq!(found("ModuleNotFoundError: No module named 'utils'".into()), Some("utils.py".into()));
+        std::fs::create_dir_all(beside.join("net/layers")).unwrap();
+        std::fs::write(beside.join("net/layers/conv.py"), "").unwrap();
+        for (module, path) in [("net", "net"), ("net.layers", "net"), ("net.layers.conv", "net/layers/conv.py")] {
+            assert_eq!(found(format!("ModuleNotFoundError: No module named '{module}'")), Some(path.into()));
+        }
         assert_eq!(found("cat: train.py: No such file or directory".into()), None, "it is there");
         assert_eq!(found("cat: other.txt: No such file or directory".into()), None, "it is nowhere");
         assert_eq!(found("notes.txt: all is well".into()), None);

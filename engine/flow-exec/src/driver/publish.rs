@@ -7,9 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_core::{Builtins, Outcome, PublishJob, PublishTo, PublishWhat, Settled};
+use flow_core::{
+    Builtins, FileToWrite, Outcome, PublishJob, PublishTo, PublishWhat, Replace, Settled, reason::Withheld,
+};
 use flow_store::Objects;
 use nix::unistd::geteuid;
+use serde::{Deserialize, Serialize};
 
 use super::{Session, builtin::files};
 use crate::text;
@@ -26,17 +29,65 @@ pub struct PublishedFile {
     pub changed: bool,
 }
 
-/// Publishes everything whose step has a result. Others are passed over: the run already said why.
-///
-/// # Errors
-/// Where, and a sentence, for each entry that could not be carried out; the others are.
+/// What was not published, for what is published there stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WithheldFile {
+    /// Where it would have been, absolute.
+    pub path: PathBuf,
+    /// Where it is instead, absolute.
+    pub written: PathBuf,
+    /// Why.
+    pub why: Withheld,
+}
+
+/// `--publish`, `--no-publish`, or neither.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PublishRequest {
+    /// A whole run of the workflow as written replaces what is of the same profile and from the same GPU models.
+    #[default]
+    Whole,
+    /// Every run replaces what the workflow published before.
+    Always,
+    /// Nothing is published.
+    Never,
+}
+
+impl PublishRequest {
+    /// What a run may replace, of the whole workflow or of a part of it.
+    pub(crate) fn replace(self, session: &Session, whole: bool) -> Replace {
+        let set = &session.expansion.set;
+        match self {
+            PublishRequest::Always => Replace::Always,
+            PublishRequest::Never => Replace::Nothing(Withheld::Asked),
+            PublishRequest::Whole if !set.is_empty() => {
+                Replace::Nothing(Withheld::Set { params: set.keys().cloned().collect() })
+            }
+            PublishRequest::Whole if !whole => Replace::Nothing(Withheld::Part),
+            PublishRequest::Whole => Replace::Alike,
+        }
+    }
+}
+
+/// What publishing came to.
+#[derive(Debug, Default)]
+pub(crate) struct Published {
+    pub(crate) files: Vec<PublishedFile>,
+    pub(crate) withheld: Vec<WithheldFile>,
+    /// Where, and a sentence, for each entry that could not be carried out.
+    pub(crate) errors: Vec<(PathBuf, String)>,
+}
+
+/// Publishes everything whose step has a result. Others are passed over: the run already said why. What may not be replaced
+/// stays, and what would have replaced it goes into `aside`, a folder of the run.
 pub(crate) fn publish(
     session: &Session,
     builtins: &dyn Builtins,
     settled: &dyn Settled,
     objects: &Objects,
-) -> (Vec<PublishedFile>, Vec<(PathBuf, String)>) {
-    let (mut published, mut errors) = (Vec::new(), Vec::new());
+    replace: &Replace,
+    aside: &Path,
+) -> Published {
+    let mut out = Published::default();
     let expansion = &session.expansion;
     for entry in &expansion.publish {
         let step = &expansion.steps[entry.from.index()];
@@ -58,18 +109,27 @@ pub(crate) fn publish(
                 Err(e) => return Err(e.to_string()),
             };
             let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            builtins.publish(&PublishJob { files, what, target: name, existing, report })
+            builtins.publish(&PublishJob { files, what, target: name, existing, report, replace: replace.clone() })
         });
-        let folder = target.parent().unwrap_or(Path::new("/"));
-        let written = done.and_then(|files| {
+        let write_all = |target: &Path, files: &[FileToWrite]| {
+            let folder = target.parent().unwrap_or(Path::new("/"));
             files.iter().map(|file| write(&folder.join(&file.path), &file.bytes)).collect::<Result<Vec<_>, _>>()
+        };
+        let written = done.and_then(|done| match done.withheld {
+            None => write_all(&target, &done.files).map(|files| out.files.extend(files)),
+            Some(why) => {
+                let below = target.strip_prefix(&session.workspace.root).ok();
+                let written = aside.join(below.or(target.file_name().map(Path::new)).unwrap_or(Path::new("report.md")));
+                write_all(&written, &done.files)?;
+                out.withheld.push(WithheldFile { path: target.clone(), written, why });
+                Ok(())
+            }
         });
-        match written {
-            Ok(files) => published.extend(files),
-            Err(why) => errors.push((target, why)),
+        if let Err(why) = written {
+            out.errors.push((target, why));
         }
     }
-    (published, errors)
+    out
 }
 
 /// Replaces a file if its content differs, so that a reader never sees half of it.

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf, process, sync::Arc};
 
 use flow_core::{
-    Builtins, Digest, Instance, InstanceId, JOURNAL_FORMAT, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart,
-    Settled, StepResult, Uses, learn,
+    Builtins, Digest, Instance, InstanceId, JOURNAL_FORMAT, JournalLine, Outcome, Planned, Replace, RunEvent, RunId,
+    RunStart, Settled, StepResult, Uses, learn,
     plan::{Force, Plan, State, unfit},
     sched::{
         Capacity, Event, Limits, Scheduler, Task,
@@ -22,7 +22,7 @@ use super::{
     identity::{holder, new_run_id},
     live::{EventLoop, GRACE, LoopStart},
     lookup::World,
-    publish::publish,
+    publish::{PublishRequest, Published, WithheldFile, publish},
     session::plugin_of,
     start,
 };
@@ -47,6 +47,8 @@ pub struct RunOptions {
     pub jobs: Option<u32>,
     /// `--policy`, before what the workflow says.
     pub policy: Option<String>,
+    /// `--publish`, `--no-publish`.
+    pub publish: PublishRequest,
     /// Wait while somebody else holds the store.
     pub wait: bool,
     /// The command line, for whoever is told that the store is held.
@@ -90,6 +92,8 @@ pub struct RunEnd {
     pub counts: BTreeMap<String, u32>,
     /// What is published, whether it changed or not.
     pub published: Vec<PublishedFile>,
+    /// What was written elsewhere, for what is published stays.
+    pub withheld: Vec<WithheldFile>,
     /// Instances of flow's own steps that have a result: tables and reports.
     pub made: Vec<String>,
     /// Nothing had changed since that run: no process was started, nothing was opened.
@@ -122,7 +126,7 @@ pub(super) fn run_on<X: Executor>(
     let force = options.force.of(&session)?;
     let policy_name = options.policy.as_deref().or(session.expansion.policy.as_deref()).unwrap_or(policies::DEFAULT);
     let policy = policy(policy_name, &session)?;
-    let key = key(&session);
+    let key = key(&session, options.publish);
 
     // Nothing changed since the last run: its snapshot answers by looking at files, without the database.
     let whole = options.targets.is_empty() && force == Force::Nothing;
@@ -175,7 +179,7 @@ pub(super) fn run_on<X: Executor>(
 
     let journal = store.begin(&run)?;
     let started_at = clock::unix_millis();
-    let mut beginning = beginning(&session, options, &run, policy_name, &plan, started_at);
+    let mut beginning = beginning(&session, &run, policy_name, &plan, started_at);
     let ahead = ahead
         .map(|newest| format!("the clock is behind run {newest} of this store; the id of this run follows that one's"));
     let rebuilt = store.rebuilt().map(ToString::to_string);
@@ -223,14 +227,15 @@ pub(super) fn run_on<X: Executor>(
     };
     let beginning =
         LoopStart { context: Arc::clone(&context), journal, history, scheduler, executor, status, cancel, observe };
-    let Driven { published, exit, counts } = drive(&context, &wanted, beginning, tasks)?;
+    let replace = options.publish.replace(session, wanted.len() == expansion.instances.len());
+    let Driven { published, withheld, exit, counts } = drive(&context, &wanted, beginning, tasks, &replace)?;
 
     let own = wanted.iter().map(|id| &session.expansion.instances[id.index()]).filter(|instance| {
         let builtin = matches!(session.expansion.steps[instance.step.index()].uses, Uses::Builtin(_));
         builtin && known.result(instance.id).is_some_and(|result| result.outcome == Outcome::Ok)
     });
     let made = own.map(|instance| instance.label.to_string()).collect();
-    let end = RunEnd { run: run.clone(), exit, counts, published, made, unchanged: false };
+    let end = RunEnd { run: run.clone(), exit, counts, published, withheld, made, unchanged: false };
     if exit == 0 && options.targets.is_empty() {
         save_snapshot(session, store, inputs, known, key, &end)?;
     }
@@ -239,6 +244,7 @@ pub(super) fn run_on<X: Executor>(
 
 struct Driven {
     published: Vec<PublishedFile>,
+    withheld: Vec<WithheldFile>,
     exit: i32,
     counts: BTreeMap<String, u32>,
 }
@@ -249,6 +255,7 @@ fn drive<X: Executor>(
     wanted: &[InstanceId],
     beginning: LoopStart<'_, X>,
     tasks: Vec<Task>,
+    replace: &Replace,
 ) -> Result<Driven, ExecError> {
     let session = &context.session;
     let mut live = EventLoop::new(beginning);
@@ -260,20 +267,27 @@ fn drive<X: Executor>(
     }
     event_loop()?.block_on(live.run(Event::Submitted(tasks)))?;
 
-    let (published, failures) = publish(session, &*context.builtins, &context.known, &context.objects);
-    let failed = live.has_failed() || !failures.is_empty();
+    let aside = context.run_dir.path().join("not-published");
+    let done = publish(session, &*context.builtins, &context.known, &context.objects, replace, &aside);
+    let Published { files: published, withheld, errors } = done;
+    let failed = live.has_failed() || !errors.is_empty();
     let exit = if live.was_interrupted() { 130 } else { i32::from(failed) };
     let mut last: Vec<RunEvent> = published
         .iter()
         .map(|file| RunEvent::Published { path: session.workspace.name(&file.path), changed: file.changed })
         .collect();
-    let failures = failures.into_iter().map(|(path, why)| format!("`{}`: {why}", session.workspace.name(&path)));
+    last.extend(withheld.iter().map(|file| RunEvent::Withheld {
+        path: session.workspace.name(&file.path),
+        written: session.workspace.name(&file.written),
+        why: file.why.clone(),
+    }));
+    let failures = errors.into_iter().map(|(path, why)| format!("`{}`: {why}", session.workspace.name(&path)));
     let (not_published, counts) = (failures.collect(), live.counts().clone());
     last.push(RunEvent::RunEnded { exit, counts: counts.clone(), run: None, not_published });
     live.say_last(last)?;
     live.show_status(Some(exit));
     live.clear();
-    Ok(Driven { published, exit, counts })
+    Ok(Driven { published, withheld, exit, counts })
 }
 
 /// Jobs wait for disks as often as for a core, so there may be more of them than cores; not so many that they only get in each
@@ -315,14 +329,7 @@ fn set_up(session: &Session, plan: &Plan, dir: &StoreDir, observe: &mut dyn FnMu
     Ok(())
 }
 
-fn beginning(
-    session: &Session,
-    options: &RunOptions,
-    run: &RunId,
-    policy: &str,
-    plan: &Plan,
-    at: u64,
-) -> Vec<JournalLine> {
+fn beginning(session: &Session, run: &RunId, policy: &str, plan: &Plan, at: u64) -> Vec<JournalLine> {
     let expansion = &session.expansion;
     let start = RunEvent::RunStarted(Box::new(RunStart {
         format: JOURNAL_FORMAT,
@@ -332,7 +339,7 @@ fn beginning(
         workflow: expansion.workflow.clone(),
         profile: expansion.profile.clone(),
         params: expansion.params.clone(),
-        set: options.session.set.clone(),
+        set: session.set.clone(),
         policy: policy.to_owned(),
         machine: expansion.machine.clone(),
         instances: plan.items.len() as u32,
@@ -373,7 +380,7 @@ fn policy(name: &str, session: &Session) -> Result<Box<dyn Policy>, ExecError> {
 }
 
 /// Everything besides files that decides what a run does: with the same key and the same files there is nothing to do.
-fn key(session: &Session) -> Digest {
+fn key(session: &Session, publish: PublishRequest) -> Digest {
     let plugins: BTreeMap<_, _> = session
         .plugins
         .iter()
@@ -389,6 +396,7 @@ fn key(session: &Session) -> Digest {
         session.expansion.machine,
         plugins,
         builtins,
+        format!("{publish:?}"),
     ]);
     Digest::of(all.to_string().as_bytes())
 }
@@ -412,8 +420,14 @@ fn save_snapshot(
     let objects: Vec<_> = results.flat_map(|result| result.outputs.values().cloned()).collect();
     let published: Vec<PathBuf> = end.published.iter().map(|file| file.path.clone()).collect();
     let total: u32 = end.counts.values().sum();
-    let summary = serde_json::json!({ "counts": end.counts, "total": total, "published": published }).to_string();
-    let rested = FinishedRun { key, run: &end.run, objects: &objects, published: &published, summary };
+    let withheld = &end.withheld;
+    let summary =
+        serde_json::json!({ "counts": end.counts, "total": total, "published": published, "withheld": withheld });
+    // Where the published file is gone, the next run publishes.
+    let there = withheld.iter().flat_map(|file| [&file.path, &file.written]).filter(|path| path.exists());
+    let looked_at: Vec<PathBuf> = published.iter().chain(there).cloned().collect();
+    let summary = summary.to_string();
+    let rested = FinishedRun { key, run: &end.run, objects: &objects, published: &looked_at, summary };
     Snapshot::of(rested, inputs, clock::system()).save(store.dir(), &session.snapshot_name())?;
     Ok(())
 }
@@ -432,6 +446,7 @@ fn unchanged(snapshot: &Snapshot) -> RunEnd {
         exit: 0,
         counts: BTreeMap::from([("cached".to_owned(), total)]),
         published: published.collect(),
+        withheld: serde_json::from_value(summary["withheld"].clone()).unwrap_or_default(),
         made: Vec::new(),
         unchanged: true,
     }

@@ -27,6 +27,8 @@ const LONGEST: u64 = 16 << 20;
 pub struct SessionRequest {
     /// The workflow file.
     pub file: PathBuf,
+    /// `--params`, in order: files whose values come before those of `set`.
+    pub params: Vec<PathBuf>,
     /// `--set`, as given.
     pub set: Vec<String>,
     /// `--profile`.
@@ -35,8 +37,10 @@ pub struct SessionRequest {
     pub store: Option<PathBuf>,
     /// `--plugin-dir`, in order.
     pub plugin_dirs: Vec<PathBuf>,
-    /// `--gpus 0,1`.
+    /// `--gpus 0,1`, or `--gpus '4 x H200, 140 GiB'`.
     pub gpus: Option<String>,
+    /// Only the file is looked at: it need not fit this machine.
+    pub any_machine: bool,
 }
 
 /// A workflow opened for work.
@@ -51,6 +55,8 @@ pub struct Session {
     pub plugins: Vec<plugins::Plugin>,
     /// Its instances on this machine.
     pub expansion: Expansion,
+    /// Values of parameters that were given: those of files, then `--set`.
+    pub set: Vec<String>,
 }
 
 impl Session {
@@ -83,18 +89,24 @@ impl Session {
         let used = workflow.plugins();
         let catalogue = found.catalogue(used.iter().copied(), builtins.provided())?;
         let plugins = used.iter().filter_map(|name| found.get(name).cloned()).collect();
+        let mut set = Vec::new();
+        for file in &request.params {
+            set.extend(values_of(file)?);
+        }
+        set.extend(request.set.iter().cloned());
         let shell_folder = std::env::current_dir().unwrap_or_default();
         let expansion = workflow
             .expand(&ExpandRequest {
                 catalogue: &catalogue,
                 machine: &machine,
                 profile: request.profile.as_deref(),
-                set: &request.set,
+                set: &set,
                 folder: &workspace.folder.to_string_lossy(),
+                any_machine: request.any_machine,
                 shell_folder: &shell_folder.to_string_lossy(),
             })
             .map_err(wrong)?;
-        Ok(Session { workspace, workflow, catalogue, plugins, expansion })
+        Ok(Session { workspace, workflow, catalogue, plugins, expansion, set })
     }
 
     /// What decisions are made about.
@@ -219,6 +231,24 @@ impl Session {
         }
         self.expansion.targets(targets).map_err(|diagnostics| self.wrong(diagnostics))
     }
+}
+
+/// A file of values of parameters, as `--set` takes them: YAML, so JSON too.
+fn values_of(file: &Path) -> Result<Vec<String>, ExecError> {
+    let shown = file.display();
+    let wrong = |why: String| {
+        ExecError::Usage(format!("--params {shown}: {why}; expected a mapping of parameters to values, `lr: 0.1`"))
+    };
+    let text = text::read(file, LONGEST).map_err(|e| wrong(e.to_string()))?;
+    let values: serde_yaml::Mapping = serde_yaml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+    values
+        .iter()
+        .map(|(name, value)| {
+            let name = name.as_str().ok_or_else(|| wrong(format!("{name:?} is no name")))?;
+            let value = serde_json::to_string(value).map_err(|e| wrong(format!("`{name}`: {e}")))?;
+            Ok(format!("{name}={value}"))
+        })
+        .collect()
 }
 
 /// Why a variable cannot be a secret. Its value is not told.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use flow_core::{
-    AttemptId, BuiltinInput, BuiltinOutput, Builtins, FileToWrite, Provided, PublishJob, RunEvent, sched::Capacity,
+    AttemptId, BuiltinInput, BuiltinOutput, Builtins, Provided, Publication, PublishJob, RunEvent, sched::Capacity,
 };
 use flow_protocol::Exit;
 use proptest::prelude::*;
@@ -32,8 +32,8 @@ impl Builtins for NoBuiltins {
     fn run(&self, name: &str, _: &BuiltinInput) -> Result<BuiltinOutput, String> {
         Err(format!("there is no {name}"))
     }
-    fn publish(&self, _: &PublishJob) -> Result<Vec<FileToWrite>, String> {
-        Ok(Vec::new())
+    fn publish(&self, _: &PublishJob) -> Result<Publication, String> {
+        Err("there is nothing to publish".to_owned())
     }
 }
 

@@ -19,7 +19,13 @@ pub(super) struct UsableGpus {
 /// # Errors
 /// A sentence: `FLOW_FAKE_GPUS` is not as it should be, or `only` names what is not there.
 pub(super) fn found(only: Option<&str>) -> Result<UsableGpus, String> {
+    let declared = only.filter(|only| declares(only));
     let mut found = match env::var(FAKE_GPUS_VAR) {
+        _ if declared.is_some() => {
+            let text = declared.unwrap_or_default();
+            let gpus = parse_fake_gpus(text).map_err(|e| e.replace(FAKE_GPUS_VAR, "--gpus"))?;
+            return Ok(UsableGpus { gpus, fake: true, survey: Survey::default() });
+        }
         // Cards that are not there are not hidden by a variable about those that are.
         Ok(text) if !text.trim().is_empty() => {
             UsableGpus { gpus: parse_fake_gpus(&text)?, fake: true, survey: Survey::default() }
@@ -43,4 +49,9 @@ pub(super) fn found(only: Option<&str>) -> Result<UsableGpus, String> {
     let may = |uuid: &str| found.gpus.iter().any(|gpu| gpu.uuid == uuid);
     found.survey.cards.retain(|card| may(&card.facts.uuid));
     Ok(found)
+}
+
+/// Whether `--gpus` says which GPUs there would be, and not which of those that there are.
+pub fn declares(only: &str) -> bool {
+    only.contains([' ', '×']) && only.contains(['x', '×'])
 }

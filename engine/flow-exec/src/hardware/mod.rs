@@ -17,6 +17,7 @@ use crate::nvml::Survey;
 
 pub use fake::parse_fake_gpus;
 pub use filesystem::network_filesystem;
+pub use gpus::declares;
 pub use probe::{Rate, probe};
 pub use visible::{allowed_by_flag, allowed_by_variable};
 

@@ -166,6 +166,10 @@ fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<Line> {
         };
         lines.push(line(join(langs.iter().map(|lang| name(parameter, words, lang))), value));
     }
+    if !setup.set.is_empty() {
+        let set = setup.set.iter().map(|(name, value)| safe::code(&format!("{name}={value}")));
+        lines.push(line(joined("setup-set"), set.collect::<Vec<_>>().join(", ")));
+    }
     for own in &setup.more {
         let value = |lang: &str| match &own.value {
             Value::Number(n) => n.to_string(),

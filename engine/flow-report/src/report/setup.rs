@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use flow_core::{BuiltinInput, CorunGpus, StepResult, reason::ProfileReason};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::with::{ReportWith, SetupWith};
 use crate::columns::{Datum, datum};
@@ -18,6 +19,9 @@ const VERSIONS: [&str; 3] = ["torch", "cuda", "cudnn"];
 pub(crate) struct Setup {
     /// Parameters that all results share, or their values where there are few.
     pub(crate) parameters: Vec<(String, String)>,
+    /// Parameters whose values are not those of the file and the profile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) set: Vec<(String, String)>,
     /// GPUs of the largest placement: model, how many, memory in bytes. Empty without.
     pub(crate) gpus: Vec<(String, usize, u64)>,
     /// CPU model and CPUs of the hosts.
@@ -112,10 +116,16 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
     }
     Setup {
         parameters,
+        set: input.set.iter().map(|(name, value)| (name.clone(), written(value))).collect(),
         gpus: gpus.into_iter().map(|(model, (count, memory))| (model, count, memory)).collect(),
         cpus: cpus.into_iter().collect(),
         versions: known,
         profile: input.profile.clone(),
         more: with.setup.clone(),
     }
+}
+
+/// A value as people write it on a command line.
+fn written(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

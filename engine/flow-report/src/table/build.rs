@@ -1,7 +1,10 @@
 //! From the results of a step to a table: which results share a cell, and what they say together. Derived columns are
 //! `derive`'s.
 
-use flow_core::{BuiltinInput, Outcome, StepResult, reason::Cause};
+use flow_core::{
+    BuiltinInput, Outcome, StepResult,
+    reason::{Cause, Spoiled},
+};
 use indexmap::IndexMap;
 use serde_json::Value;
 
@@ -219,8 +222,11 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
             false => Content::Unlike,
         });
     }
-    let sound: Vec<&StepResult> =
-        results.iter().copied().filter(|r| r.outcome == Outcome::Ok && r.spoiled.is_empty()).collect();
+    // Who is on its GPU takes a training's time, and nothing of what it learns.
+    let timing = columns::is_timing(name, results);
+    let counts = |why: &Spoiled| timing || !matches!(why, Spoiled::Stranger { .. } | Spoiled::GpuSilent { .. });
+    let is_sound = |r: &&StepResult| r.outcome == Outcome::Ok && !r.spoiled.iter().any(counts);
+    let sound: Vec<&StepResult> = results.iter().copied().filter(is_sound).collect();
     if sound.is_empty() {
         let Some(spoiled) = results.iter().find(|r| !r.spoiled.is_empty()) else {
             return Cell::new(worst(results));
@@ -255,7 +261,7 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
         notes.push(table.note(Note::Partial { used: sound.len() as u32, of: results.len() as u32 }));
     }
     let alone = measured.iter().filter(|(_, r)| r.circumstances.corunners.is_empty()).count();
-    if alone > 0 && alone < measured.len() {
+    if timing && alone > 0 && alone < measured.len() {
         notes.push(table.note(Note::Company { alone: alone as u32, of: measured.len() as u32 }));
     }
     if matches!(name, "gpu_memory" | "gpu_memory_mean") && first.usage.gpus.iter().any(|g| g.unverified) {

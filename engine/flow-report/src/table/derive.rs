@@ -18,8 +18,10 @@ pub(crate) fn derive(
     with: &TableWith,
     groups: &Groups<'_>,
 ) -> Result<(), String> {
-    let mut column =
-        Column { name: name.to_owned(), derived: Some(derived), label, show: Format::change(), ..Column::default() };
+    let of = table.columns.iter().find(|column| column.name == name && column.derived.is_none());
+    let of = of.and_then(|column| column.label.clone());
+    let show = Format::change();
+    let mut column = Column { name: name.to_owned(), derived: Some(derived), label, of, show, ..Column::default() };
     if derived == Derived::Difference {
         if groups.parts.len() != 2 {
             return Err(no_difference(name, with.split.as_ref().map(|_| groups.parts.len())));

@@ -148,7 +148,9 @@ fn label(column: &Column, words: &Words, lang: &str, follows: bool) -> String {
     if let Some(label) = &column.label {
         return safe::text(label.of(lang));
     }
-    let name = name(&column.name, words, lang);
+    let labelled = column.of.as_ref().map(|label| safe::text(label.of(lang)));
+    let is_labelled = labelled.is_some();
+    let name = labelled.unwrap_or_else(|| name(&column.name, words, lang));
     let key = match (column.derived, follows) {
         // A difference says by its part, `v11 − v7`, that it is one.
         (None | Some(Derived::Difference), _) => return name,
@@ -157,7 +159,11 @@ fn label(column: &Column, words: &Words, lang: &str, follows: bool) -> String {
         (Some(Derived::Ratio), _) => "ratio-of",
         (Some(Derived::Speedup), _) => "speedup-of",
     };
-    let inside = if key == "growth-short" { String::new() } else { inline(&name, lang) };
+    let inside = match key {
+        "growth-short" => String::new(),
+        _ if is_labelled => name,
+        _ => inline(&name, lang),
+    };
     words.text(lang, key, &Args::new().with("column", inside))
 }
 

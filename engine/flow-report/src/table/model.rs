@@ -50,6 +50,9 @@ pub struct Column {
     /// A label of the author's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Text>,
+    /// The author's label of the column that it is computed from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<Text>,
     /// How its numbers are shown.
     pub show: Format,
 }
