@@ -149,8 +149,8 @@ pub(crate) fn session(global: &Global, about: &About, selection: &Selection) -> 
         Some(file) => file.clone(),
         None => {
             let place = Place::find(global, about)?;
-            let (_, view) = place.view(None)?;
-            let file = view.start.as_ref().map(|start| PathBuf::from(&start.file)).unwrap_or_default();
+            let file =
+                start(&place.store.run(&place.run(None)?))?.map(|start| PathBuf::from(start.file)).unwrap_or_default();
             PathBuf::from(near(&place.workspace.root.join(file)))
         }
     };

@@ -1,5 +1,6 @@
 //! `flow logs`.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -9,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use flow_core::RunId;
+use flow_core::{InstanceId, RunId};
 use flow_exec::attempt::{FIRST, Folder, NEWEST, left_out, open_log};
 use flow_store::{Follow, RunDir};
 
@@ -18,7 +19,7 @@ use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{NOTE, Output, STRONG, styled};
 use crate::place::{self, Place};
-use crate::screen::{Attempt, InstanceState, View};
+use crate::screen::{Attempt, InstanceState, Shown, View};
 
 /// How often a growing log is read.
 const LOOK: Duration = Duration::from_millis(200);
@@ -53,8 +54,16 @@ impl Logs {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let (place, dir, view) = place::run(global, &self.of)?;
         let mut logs = Vec::new();
+        // Journals of the runs that produced what is cached, each read once.
+        let mut earlier = BTreeMap::new();
         for shown in find(&view, &self.step)? {
-            logs.extend(log(&place, &view, &shown.label)?);
+            match &shown.state {
+                InstanceState::Cached(_, from) => {
+                    let from = earlier.entry(from).or_insert_with(|| Earlier::read(&place, from));
+                    logs.extend(from.log(&place, &shown.label));
+                }
+                _ => logs.extend(log(&place, &view, shown)),
+            }
         }
         if logs.is_empty() && !self.follow {
             return Err(CliError::usage(format!("`{}` has printed nothing that is kept", self.step)));
@@ -101,26 +110,38 @@ fn told(gap: &Range<u64>) -> String {
     format!("[{gone} MiB are left out here: the first {first} MiB and the newest {newest} MiB are kept]")
 }
 
-/// The logs of an instance's attempts: in the run that produced its result, if it is cached.
-fn log(place: &Place, view: &View, label: &str) -> Result<Vec<Log>, CliError> {
-    let Some(shown) = view.instances.values().find(|shown| shown.label == label) else { return Ok(Vec::new()) };
-    if let InstanceState::Cached(_, from) = &shown.state {
-        return from_run(place, from, label);
-    }
-    let several = view.attempts_of(label).count() > 1;
+/// The logs of an instance's attempts in a run.
+fn log(place: &Place, view: &View, shown: &Shown) -> Vec<Log> {
+    let attempts = view.attempts_of(shown);
+    let several = attempts.len() > 1;
     let one = |(n, attempt): (usize, &Attempt)| {
-        let label = if several { format!("{label}, attempt {}", n + 1) } else { label.to_owned() };
+        let label = if several { format!("{}, attempt {}", shown.label, n + 1) } else { shown.label.clone() };
         Log { label, file: Folder::at(place.workspace.store.join(&attempt.folder)).log() }
     };
-    Ok(view.attempts_of(label).enumerate().map(one).collect())
+    attempts.enumerate().filter_map(|(n, attempt)| Some(one((n, attempt?)))).collect()
 }
 
-fn from_run(place: &Place, run: &RunId, label: &str) -> Result<Vec<Log>, CliError> {
-    let mut view = View::default();
-    match place.store.run(run).read_journal(|line| view.event(&line)) {
-        Ok(_) => log(place, &view, label),
-        // The run was cleaned away.
-        Err(_) => Ok(Vec::new()),
+/// A run that produced what is cached.
+#[derive(Default)]
+struct Earlier {
+    view: View,
+    labels: HashMap<String, InstanceId>,
+}
+
+impl Earlier {
+    /// Nothing of a run that was cleaned away.
+    fn read(place: &Place, run: &RunId) -> Earlier {
+        let mut view = View::default();
+        if place.store.run(run).read_journal(|line| view.event(&line)).is_err() {
+            return Earlier::default();
+        }
+        let labels = view.instances.iter().map(|(id, shown)| (shown.label.clone(), *id)).collect();
+        Earlier { view, labels }
+    }
+
+    fn log(&self, place: &Place, label: &str) -> Vec<Log> {
+        let shown = self.labels.get(label).and_then(|id| self.view.instances.get(id));
+        shown.map(|shown| log(place, &self.view, shown)).unwrap_or_default()
     }
 }
 
@@ -128,14 +149,14 @@ fn from_run(place: &Place, run: &RunId, label: &str) -> Result<Vec<Log>, CliErro
 fn follow(place: &Place, dir: &RunDir, step: &str, output: &mut Output) -> Done {
     let mut journal = Follow::new(dir);
     let mut view = View::default();
-    let mut read: std::collections::BTreeMap<PathBuf, u64> = std::collections::BTreeMap::new();
+    let mut read: BTreeMap<PathBuf, u64> = BTreeMap::new();
     loop {
         for line in journal.poll()? {
             view.event(&line);
         }
         let asked = find(&view, step)?;
         let several = asked.len() > 1;
-        let attempts = asked.iter().filter_map(|shown| Some((shown, view.attempts.get(&shown.attempt?)?)));
+        let attempts = asked.iter().filter_map(|shown| Some((shown, view.attempts.get(&shown.attempt()?)?)));
         for (shown, attempt) in attempts {
             let file = Folder::at(place.workspace.store.join(&attempt.folder)).log();
             let from = read.entry(file.clone()).or_default();
@@ -149,9 +170,8 @@ fn follow(place: &Place, dir: &RunDir, step: &str, output: &mut Output) -> Done 
             }
             output.flush()?;
         }
-        let open = |state: &InstanceState| matches!(state, InstanceState::Waiting | InstanceState::Running);
         let over = view.exit.is_some() || place.store.holder()?.is_none();
-        if over || !asked.iter().any(|shown| open(&shown.state)) {
+        if over || !asked.iter().any(|shown| shown.state.is_open()) {
             return Ok(ExitCode::SUCCESS);
         }
         thread::sleep(LOOK);

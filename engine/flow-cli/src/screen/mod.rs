@@ -56,6 +56,8 @@ impl<'a> Screen<'a> {
 
     /// Shows what is new.
     pub(crate) fn update(&mut self, update: Update) -> io::Result<()> {
+        // The status comes several times a second; events come by the thousand.
+        let draws = matches!(update, Update::Status(_));
         match update {
             Update::Event(line) => self.event(&line)?,
             Update::Progress { attempt, fraction, text } => self.view.progress(attempt, fraction, text),
@@ -63,7 +65,7 @@ impl<'a> Screen<'a> {
             Update::Setup { plugin, line } => self.setup_line(&plugin, &line)?,
             Update::Held(holder) => self.held(&holder)?,
         }
-        if let Face::Bars(live) = &mut self.face {
+        if let (Face::Bars(live), true) = (&mut self.face, draws) {
             live.draw(&self.view);
         }
         Ok(())

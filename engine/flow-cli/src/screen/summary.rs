@@ -101,9 +101,9 @@ fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&
         .collect();
     for shown in failed.iter().take(most) {
         let InstanceState::Settled(outcome) = shown.state else { continue };
-        let attempt = shown.attempt.and_then(|id| Some((id, view.attempts.get(&id)?)));
+        let attempt = shown.attempt().and_then(|id| Some((id, view.attempts.get(&id)?)));
         let why = attempt.and_then(|(_, attempt)| attempt.message.as_deref()).unwrap_or(&shown.reason);
-        let times = view.attempts_of(&shown.label).count();
+        let times = view.attempts_of(shown).len();
         let after = if times > 1 { format!(" after {}", words::count(times, "attempt")) } else { String::new() };
         let label = styled(STRONG, &shown.label);
         out.push(format!("  {} {label}{after}: {why}", styled(BAD, words::outcome(outcome))));

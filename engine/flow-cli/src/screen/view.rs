@@ -1,6 +1,6 @@
 //! A run as far as its events tell: a fold, nothing else. `status`, `logs`, `show` and `diff` fold a journal into the same view.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use flow_core::reason::Withheld;
 use flow_core::{AttemptId, Digest, InstanceId, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart, StepResult};
@@ -21,6 +21,10 @@ pub(crate) struct View {
     pub(crate) instances: BTreeMap<InstanceId, Shown>,
     /// Attempts, ended ones too.
     pub(crate) attempts: BTreeMap<AttemptId, Attempt>,
+    /// Those that have not ended.
+    running: BTreeSet<AttemptId>,
+    /// Steps by name, counted as events come: the bars are drawn often, and a sweep is long.
+    pub(super) steps: BTreeMap<String, OfStep>,
     /// What it said when it was asked to end.
     pub(crate) interruptions: Vec<String>,
     /// Files that were published, and whether they changed.
@@ -37,6 +41,19 @@ pub(crate) struct View {
     pub(crate) held: Option<String>,
 }
 
+/// Instances of a step and its attempts, counted.
+#[derive(Debug, Default)]
+pub(super) struct OfStep {
+    /// Instances.
+    pub(super) all: usize,
+    /// Of these, those that wait, and those that are not settled.
+    pub(super) waiting: usize,
+    pub(super) open: usize,
+    /// Attempts that have ended, and the seconds that they took together.
+    pub(super) ended: usize,
+    pub(super) took_s: f64,
+}
+
 /// An instance.
 #[derive(Debug)]
 pub(crate) struct Shown {
@@ -49,8 +66,8 @@ pub(crate) struct Shown {
     pub(crate) state: InstanceState,
     /// Why it ran, or why it was settled as it was.
     pub(crate) reason: String,
-    /// Its last attempt.
-    pub(crate) attempt: Option<AttemptId>,
+    /// Its attempts, in their order.
+    attempts: Vec<AttemptId>,
     /// The fingerprint of its result.
     pub(crate) fingerprint: Option<Digest>,
     /// Its result, if this run produced it.
@@ -108,11 +125,15 @@ impl View {
                     planned: plan.clone(),
                     state: InstanceState::Waiting,
                     reason: String::new(),
-                    attempt: None,
+                    attempts: Vec::new(),
                     fingerprint: None,
                     result: None,
                 };
-                self.instances.insert(*instance, shown);
+                if let Entry::Vacant(new) = self.instances.entry(*instance) {
+                    new.insert(shown);
+                    let of = self.steps.entry(step.clone()).or_default();
+                    (of.all, of.waiting, of.open) = (of.all + 1, of.waiting + 1, of.open + 1);
+                }
             }
             RunEvent::Cached { instance, fingerprint, outcome, from } => self.set(*instance, |shown| {
                 shown.state = InstanceState::Cached(*outcome, from.clone());
@@ -131,16 +152,22 @@ impl View {
                     text: String::new(),
                 };
                 self.attempts.insert(*attempt, started);
+                self.running.insert(*attempt);
                 self.set(*instance, |shown| {
                     shown.state = InstanceState::Running;
                     shown.reason = reasons::why(why);
-                    shown.attempt = Some(*attempt);
+                    shown.attempts.push(*attempt);
                 });
             }
             RunEvent::Ended { instance, attempt, outcome, cause, .. } => {
+                let step = self.instances.get(instance).map(|shown| &*shown.step).unwrap_or_default();
                 if let Some(ended) = self.attempts.get_mut(attempt) {
                     ended.ended = Some((line.at, *outcome));
                     ended.message = cause.as_ref().map(reasons::cause);
+                    if let Some(of) = self.steps.get_mut(step).filter(|_| self.running.remove(attempt)) {
+                        of.ended += 1;
+                        of.took_s += line.at.saturating_sub(ended.began) as f64 / 1e3;
+                    }
                 }
                 // Perhaps for the next attempt; else it is settled at once.
                 if *outcome == Outcome::Failed {
@@ -196,8 +223,13 @@ impl View {
     }
 
     fn set(&mut self, instance: InstanceId, change: impl FnOnce(&mut Shown)) {
-        if let Some(shown) = self.instances.get_mut(&instance) {
-            change(shown);
+        let Some(shown) = self.instances.get_mut(&instance) else { return };
+        let of = |state: &InstanceState| (usize::from(*state == InstanceState::Waiting), usize::from(state.is_open()));
+        let (waited, was_open) = of(&shown.state);
+        change(shown);
+        let (waits, is_open) = of(&shown.state);
+        if let Some(of) = self.steps.get_mut(&shown.step) {
+            (of.waiting, of.open) = (of.waiting + waits - waited, of.open + is_open - was_open);
         }
     }
 
@@ -212,20 +244,19 @@ impl View {
     }
 
     /// The attempts at an instance, in their order.
-    pub(crate) fn attempts_of(&self, label: &str) -> impl Iterator<Item = &Attempt> {
-        let of = move |attempt: &&Attempt| self.instances.get(&attempt.instance).is_some_and(|i| i.label == label);
-        self.attempts.values().filter(of)
+    pub(crate) fn attempts_of(&self, shown: &Shown) -> impl ExactSizeIterator<Item = Option<&Attempt>> {
+        shown.attempts.iter().map(|id| self.attempts.get(id))
     }
 
     /// Attempts that are running.
     pub(crate) fn running(&self) -> impl Iterator<Item = (&AttemptId, &Attempt)> {
-        self.attempts.iter().filter(|(_, attempt)| attempt.ended.is_none())
+        self.running.iter().filter_map(|id| Some((id, self.attempts.get(id)?)))
     }
 
     /// Instances that are settled, and all.
     pub(crate) fn settled(&self) -> (usize, usize) {
-        let open = |shown: &&Shown| matches!(shown.state, InstanceState::Waiting | InstanceState::Running);
-        (self.instances.len() - self.instances.values().filter(open).count(), self.instances.len())
+        let count = |of: fn(&OfStep) -> usize| self.steps.values().map(of).sum::<usize>();
+        (count(|of| of.all - of.open), count(|of| of.all))
     }
 
     /// What was not published: the published file, where it is instead, and why.
@@ -254,7 +285,19 @@ impl View {
     }
 }
 
+impl InstanceState {
+    /// Not settled.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self, InstanceState::Waiting | InstanceState::Running)
+    }
+}
+
 impl Shown {
+    /// Its last attempt.
+    pub(crate) fn attempt(&self) -> Option<AttemptId> {
+        self.attempts.last().copied()
+    }
+
     /// Its result: this run's own, or the one that was reused.
     pub(crate) fn result(&self, kept: &dyn Results) -> Result<Option<StepResult>, StoreError> {
         match (&self.result, &self.fingerprint) {
