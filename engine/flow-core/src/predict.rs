@@ -45,6 +45,10 @@ pub struct Fit {
     points: Vec<(f64, f64)>,
     /// A batch is rounded up to this.
     step: f64,
+    /// The least of their values.
+    least: f64,
+    /// Through all of them.
+    line: Line,
     /// Of the logarithms of what each point is to what the others say of it: the sum of squares, and how many.
     residuals: (f64, usize),
 }
@@ -58,20 +62,21 @@ impl Fit {
         let steps: &[f64] = if curve == Curve::PerItem { &[1.0, 8.0, 16.0] } else { &[0.0] };
         let fits = steps.iter().map(|&step| (step, leave_one_out(curve, &points, step)));
         let (step, residuals) = fits.min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0))?;
-        (!points.is_empty()).then_some(Fit { curve, points, step, residuals })
+        let (least, line) = (least(&points), Line::through(&points, step));
+        (!points.is_empty()).then_some(Fit { curve, points, step, least, line, residuals })
     }
 
-    /// The value at a number; `None` from a single other one.
+    /// The value at a number; `None` from a single other one. Asked of every instance of a sweep, it does not look at every point.
     pub fn at(&self, at: f64) -> Option<Predicted> {
-        let Fit { curve, points, step, residuals: (squares, residuals) } = self;
+        let Fit { curve, points, step, least, line, residuals: (squares, residuals) } = self;
         let (first, last) = (points[0].0, points[points.len() - 1].0);
-        let known = points.iter().any(|&(x, _)| x == at);
+        let known = points.binary_search_by(|(x, _)| x.total_cmp(&at)).is_ok();
         if !(at.is_finite() && at > 0.0) || points.len() == 1 && !known {
             return None;
         }
         let beyond = at < first || at > last;
         let value =
-            at_point(*curve, points, least(points), *step, at) / if *curve == Curve::PerItem { at } else { 1.0 };
+            at_point(*curve, points, *least, *step, || *line, at) / if *curve == Curve::PerItem { at } else { 1.0 };
         let prior = if beyond { PRIOR.1 } else { PRIOR.0 };
         let variance = (PRIOR_WEIGHT * prior * prior + squares) / (PRIOR_WEIGHT + *residuals as f64);
         // What was measured itself is known as well as it repeats.
@@ -99,10 +104,11 @@ fn leave_one_out(curve: Curve, points: &[(f64, f64)], step: f64) -> (f64, usize)
     let error = |i: usize| {
         let (x, y) = points[i];
         let least = if y == values[0] { values[1] } else { values[0] };
+        let said = |others: &[_]| at_point(curve, others, least, step, || Line::through(others, step), x);
         // Between its neighbours the others do not matter.
         let said = match points.get(i.wrapping_sub(1)..i + 2) {
-            Some(&[before, _, after]) => at_point(curve, &[before, after], least, step, x),
-            _ => at_point(curve, if i == 0 { &points[1..] } else { &points[..i] }, least, step, x),
+            Some(&[before, _, after]) => said(&[before, after]),
+            _ => said(if i == 0 { &points[1..] } else { &points[..i] }),
         };
         (y / said).ln()
     };
@@ -114,28 +120,45 @@ fn least(points: &[(f64, f64)]) -> f64 {
 }
 
 /// Straight between the neighbours, else along the line through all; never below the least where it only grows.
-fn at_point(curve: Curve, points: &[(f64, f64)], least: f64, step: f64, at: f64) -> f64 {
-    let round = |x: f64| if step > 0.0 { (x / step).ceil() * step } else { x };
-    let x = round(at);
-    let between = points.windows(2).find(|pair| pair[0].0 <= at && at <= pair[1].0);
-    let value = match between {
-        Some(&[a, b]) if round(b.0) > round(a.0) => a.1 + (b.1 - a.1) * (x - round(a.0)) / (round(b.0) - round(a.0)),
-        Some(&[a, b]) => (a.1 + b.1) / 2.0,
-        _ => line(points, round, x),
+fn at_point(curve: Curve, points: &[(f64, f64)], least: f64, step: f64, line: impl FnOnce() -> Line, at: f64) -> f64 {
+    let x = round(at, step);
+    let after = points.partition_point(|point| point.0 < at).max(1);
+    let value = match points.get(after - 1..=after) {
+        Some(&[a, b]) if a.0 <= at => {
+            let (from, to) = (round(a.0, step), round(b.0, step));
+            if to > from { a.1 + (b.1 - a.1) * (x - from) / (to - from) } else { (a.1 + b.1) / 2.0 }
+        }
+        _ => line().at(x),
     };
     if curve == Curve::Any { value.max(least / 10.0) } else { value.max(least) }
 }
 
+fn round(x: f64, step: f64) -> f64 {
+    if step > 0.0 { (x / step).ceil() * step } else { x }
+}
+
 /// Least squares.
-fn line(points: &[(f64, f64)], round: impl Fn(f64) -> f64, at: f64) -> f64 {
-    let n = points.len() as f64;
-    let (mean_x, mean_y) = points.iter().fold((0.0, 0.0), |(x, y), p| (x + round(p.0) / n, y + p.1 / n));
-    let (mut xx, mut xy) = (0.0, 0.0);
-    for point in points {
-        xx += (round(point.0) - mean_x).powi(2);
-        xy += (round(point.0) - mean_x) * (point.1 - mean_y);
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    mean: (f64, f64),
+    slope: f64,
+}
+
+impl Line {
+    fn through(points: &[(f64, f64)], step: f64) -> Line {
+        let n = points.len() as f64;
+        let mean = points.iter().fold((0.0, 0.0), |(x, y), p| (x + round(p.0, step) / n, y + p.1 / n));
+        let (mut xx, mut xy) = (0.0, 0.0);
+        for point in points {
+            xx += (round(point.0, step) - mean.0).powi(2);
+            xy += (round(point.0, step) - mean.0) * (point.1 - mean.1);
+        }
+        Line { mean, slope: if xx > 0.0 { xy / xx } else { 0.0 } }
     }
-    if xx > 0.0 { mean_y + xy / xx * (at - mean_x) } else { mean_y }
+
+    fn at(self, at: f64) -> f64 {
+        self.mean.1 + self.slope * (at - self.mean.0)
+    }
 }
 
 #[cfg(test)]

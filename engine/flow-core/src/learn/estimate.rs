@@ -41,7 +41,7 @@ impl History<'_> {
             curves.estimate(axis, at)
         } else {
             let of = &self.steps[instance.step.index()];
-            (of.whole.get_or_init(|| of_step(&of.seen)).clone(), None)
+            (of.whole.get(|| of_step(&of.seen)).clone(), None)
         };
         // Peaks, not medians: memory that does not suffice costs the attempt. However it ended, that is what it held.
         let peak = own.iter().map(|seen| seen.gpu_memory).max().filter(|peak| *peak > 0);

@@ -3,13 +3,14 @@
 use std::{
     cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
+    ops::Range,
     sync::Arc,
 };
 
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::{curves::Curves, observation::Observation};
+use super::{curves::Curves, made::Made, observation::Observation};
 use crate::{
     Expansion, GpuSharing, Instance, InstanceId, Outcome, StepId, StepResult,
     sched::{Estimate, Event, contention::coefficient},
@@ -37,7 +38,9 @@ pub(super) struct OfStep<'a> {
     /// Those at the points of its instances and along their axes.
     lines: Vec<Lines<'a>>,
     /// What they all say.
-    pub(super) whole: OnceCell<Estimate>,
+    pub(super) whole: Made<Estimate>,
+    /// Of those that wait, who is next in turn to be told what was learned.
+    turn: InstanceId,
 }
 
 /// Observations by the values of the axes of an instance, or of all but the one along which a line goes.
@@ -52,9 +55,13 @@ struct Lines<'a> {
 #[derive(Clone, Debug, Default)]
 struct Line {
     seen: Vec<usize>,
-    /// Of those that nothing disturbed, and of all.
-    curves: [OnceCell<Curves>; 2],
+    /// Of all, and of those that nothing disturbed.
+    curves: [Made<Curves>; 2],
 }
+
+/// How many of a step are told at once what a result teaches: those that come first, and as many of the others in turn. A sweep
+/// that told all that wait of each result would take time by the square of its size.
+const TOLD: usize = 64;
 
 /// The axes of an instance but for one.
 fn common<'i>(instance: &'i Instance, along: Option<&str>) -> impl Iterator<Item = &'i str> {
@@ -93,7 +100,7 @@ impl<'a> History<'a> {
     }
 
     /// One attempt more, and what the scheduler is to know of it: what sharing a GPU costs, and what is expected of those of its
-    /// step that still wait.
+    /// step that still wait: of the first [`TOLD`] at once, and of all others in turn.
     pub fn learn(&mut self, of: InstanceId, result: &StepResult, waiting: &BTreeSet<InstanceId>) -> Vec<Event> {
         let expansion = self.expansion;
         let (seen, id) = (Observation::of(result), expansion.instances[of.index()].step);
@@ -104,14 +111,27 @@ impl<'a> History<'a> {
             events.push(Event::InterferenceLearned { devices, trial });
         }
         self.insert(id, seen);
-        let step = &expansion.steps[id.index()].instances;
-        let kin = waiting.range(InstanceId(step.start)..InstanceId(step.end));
-        let learned = |&instance: &InstanceId| Event::Learned {
+        let told = self.next_told(id, waiting);
+        let learned = |instance: InstanceId| Event::Learned {
             instance,
             estimate: self.estimate(&expansion.instances[instance.index()]),
         };
-        events.extend(kin.map(learned));
+        events.extend(reported.into_iter().map(learned));
         events
+    }
+
+    /// Of a step those that are to be told now.
+    fn next_told(&mut self, step: StepId, waiting: &BTreeSet<InstanceId>) -> Vec<InstanceId> {
+        let Range { start, end } = self.expansion.steps[step.index()].instances.clone();
+        let kin = |from: InstanceId| waiting.range(from..InstanceId(end.max(from.0))).copied().take(TOLD);
+        let mut told: Vec<InstanceId> = kin(InstanceId(start)).collect();
+        let Some(behind) = reported.last().map(|last| InstanceId(last.0 + 1)) else { return told };
+        let turn = &mut self.steps[step.index()].turn;
+        let others: Vec<InstanceId> = kin(behind.max(*turn)).collect();
+        // After the last one it is the first one's turn again.
+        *turn = others.get(TOLD - 1).map_or(InstanceId(0), |last| InstanceId(last.0 + 1));
+        reported.extend(others);
+        told
     }
 
     fn insert(&mut self, step: StepId, seen: Observation) {
@@ -186,11 +206,15 @@ impl OfStep<'_> {
             if let Some(values) = values.filter(|_| lines.along.is_none_or(number)) {
                 let line = lines.by_value.entry(values).or_default();
                 line.seen.push(self.seen.len());
-                line.curves = Default::default();
+                let [all, calm] = &mut line.curves;
+                all.one_more();
+                if seen.is_calm() {
+                    calm.one_more();
+                }
             }
         }
         self.seen.push(seen);
-        self.whole = OnceCell::new();
+        self.whole.one_more();
     }
 
     fn line(&self, instance: &Instance, along: Option<&str>) -> Option<&Line> {
@@ -210,7 +234,7 @@ impl Line {
 
     fn curves(&self, calm: bool, axis: &str, of: &OfStep<'_>) -> &Curves {
         let seen = || self.observations(of).filter(|seen| !calm || seen.is_calm()).collect::<Vec<_>>();
-        self.curves[usize::from(calm)].get_or_init(|| Curves::along(axis, &seen()))
+        self.curves[usize::from(calm)].get(|| Curves::along(axis, &seen()))
     }
 }
 

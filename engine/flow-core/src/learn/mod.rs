@@ -5,6 +5,7 @@
 mod curves;
 mod estimate;
 mod history;
+mod made;
 mod observation;
 mod point;
 mod sharing;

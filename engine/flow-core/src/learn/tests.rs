@@ -1,12 +1,15 @@
 //! Observations are found by their point, and estimates rest on those alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{History, Observation};
-use crate::{Catalogue, ExpandRequest, Expansion, GpuFacts, GpuSharing, Machine, Mode, Outcome, RunId, Source, StepId};
+use crate::{
+    Catalogue, ExpandRequest, Expansion, GpuFacts, GpuSharing, InstanceId, Machine, Mode, Outcome, RunId, Source,
+    StepId, plan::without_attempt, sched::Event,
+};
 
 const WORKFLOW: &str = "
 flow: 1
@@ -25,9 +28,13 @@ steps:
 ";
 
 fn expansion() -> Expansion {
+    expansion_of(WORKFLOW)
+}
+
+fn expansion_of(workflow: &str) -> Expansion {
     let gpu = |index| GpuFacts { uuid: format!("GPU-{index}"), index, name: "A".into(), memory: 24 << 30 };
     let machine = Machine { gpus: (0..2).map(gpu).collect(), cpus: 16, memory: 64 << 30, ..Machine::default() };
-    let source = Source { path: "test.yaml".into(), text: WORKFLOW.to_owned() };
+    let source = Source { path: "test.yaml".into(), text: workflow.to_owned() };
     let catalogue = Catalogue::default();
     let request = ExpandRequest {
         catalogue: &catalogue,
@@ -127,4 +134,40 @@ proptest! {
             prop_assert_eq!(history.others(instance).map(|(.., curves)| curves.points), most(true).or(most(false)));
         }
     }
+}
+
+const SWEEP: &str = "
+flow: 1
+steps:
+  train: {matrix: {rate: '${{ range(1, 1 + POINTS) }}'}, run: 'train ${{ rate }}', gpus: 1}
+";
+
+/// How many times instances of a sweep of so many points are told what was learned, one of which ends after the other.
+fn told(points: usize) -> usize {
+    let expansion = expansion_of(&SWEEP.replace("POINTS", &points.to_string()));
+    let mut history = History::new(&expansion, &expansion.instances);
+    let mut waiting: BTreeSet<_> = expansion.instances.iter().map(|instance| instance.id).collect();
+    let (mut told_at, mut count) = (BTreeMap::new(), 0);
+    while let Some(id) = waiting.pop_first() {
+        let result = without_attempt(&expansion, id, Outcome::Ok, None, &RunId("r".into()), u64::from(id.0));
+        let events = history.learn(id, &result, &waiting);
+        let learned = events.iter().map(|event| match event {
+            Event::Learned { instance, .. } => *instance,
+            other => panic!("{other:?}"),
+        });
+        let now: BTreeSet<_> = learned.collect();
+        assert_eq!(now.len(), events.len(), "none is told twice");
+        assert!(now.is_subset(&waiting) && waiting.iter().take(64).all(|first| now.contains(first)));
+        now.iter().for_each(|told| _ = told_at.insert(*told, id.0 + 1));
+        let late = |other: &&InstanceId| id.0 + 1 - told_at.get(other).copied().unwrap_or(0) > 1 + points as u32 / 64;
+        assert_eq!(waiting.iter().find(late), None, "each has its turn");
+        count += events.len();
+    }
+    count
+}
+
+#[test]
+fn what_a_sweep_is_told_grows_as_the_sweep_does_and_not_as_its_square() {
+    assert!(told(1_200) <= 2 * 64 * 1_200, "all of each would be 719,400");
+    assert_eq!(told(50), 50 * 49 / 2, "few are told everything");
 }

@@ -42,6 +42,8 @@ pub(super) struct Outcomes {
     refused: BTreeSet<InstanceId>,
     /// Instances that ask for GPUs and have no result yet.
     want_gpus: BTreeSet<InstanceId>,
+    /// Of these, those that are to run.
+    waiting_for_gpus: BTreeSet<InstanceId>,
     ended: BTreeMap<AttemptId, Ended>,
     /// Good results of the store that stand where this run's are spoiled, until these would be recorded.
     earlier: BTreeMap<InstanceId, StepResult>,
@@ -96,6 +98,7 @@ impl Outcomes {
             decided: BTreeMap::new(),
             refused: BTreeSet::new(),
             want_gpus,
+            waiting_for_gpus: BTreeSet::new(),
             ended: BTreeMap::new(),
             earlier: BTreeMap::new(),
             counts: BTreeMap::new(),
@@ -110,7 +113,7 @@ impl Outcomes {
 
     /// Instances that ask for GPUs and are to run.
     pub(super) fn waiting_for_gpus(&self) -> impl Iterator<Item = InstanceId> {
-        self.want_gpus.iter().copied().filter(|id| self.decided.contains_key(id))
+        self.waiting_for_gpus.iter().copied()
     }
 
     /// The answers of a look-up, as the scheduler is told them.
@@ -159,6 +162,9 @@ impl Outcomes {
                 Answer::Hit(outcome)
             }
             Decision::Run { fingerprint, parts, reasons } => {
+                if self.want_gpus.contains(&instance) {
+                    self.waiting_for_gpus.insert(instance);
+                }
                 self.decided.insert(instance, Decided { fingerprint, parts, why: Why::of(&reasons) });
                 Answer::Miss
             }
@@ -218,6 +224,7 @@ impl Outcomes {
             }
             None => return Err(ExecError::Fault(format!("attempt {} is to be recorded and never ended", attempt.0))),
         };
+        self.waiting_for_gpus.remove(&instance);
         let Some(decided) = self.decided.remove(&instance) else { return Ok(()) };
         if let Some(window) = &mut result.circumstances.corun {
             window.closed_by = closed_by;
@@ -304,6 +311,7 @@ impl Outcomes {
 
     fn know(&mut self, instance: InstanceId, result: StepResult) {
         self.want_gpus.remove(&instance);
+        self.waiting_for_gpus.remove(&instance);
         self.context.known.set(instance, result);
     }
 
