@@ -1,6 +1,6 @@
 //! The plan: decisions for everything that can be decided before anything runs. Knows no files.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Context, Decision, Force, Lookup, decide, without_attempt};
 use crate::reason::Cause;
@@ -66,6 +66,23 @@ impl From<&State> for Planned {
 /// Plans `wanted`, which is ascending and closed under needs.
 pub fn plan(context: &Context<'_>, wanted: &[InstanceId], lookup: &mut dyn Lookup, force: &Force) -> Plan {
     fold(context, wanted, lookup, force, &mut |_, _, decision| decision).0
+}
+
+/// The same for a run that follows at once: `found` is given what is reused, which need not be looked up again.
+pub fn plan_of_run(
+    context: &Context<'_>,
+    wanted: &[InstanceId],
+    lookup: &mut dyn Lookup,
+    force: &Force,
+    found: &mut BTreeMap<InstanceId, Decision>,
+) -> Plan {
+    let mut find = |_: &mut dyn Lookup, instance: &Instance, decision: Decision| {
+        if matches!(decision, Decision::Reuse { .. }) {
+            found.insert(instance.id, decision.clone());
+        }
+        decision
+    };
+    fold(context, wanted, lookup, force, &mut find).0
 }
 
 /// Called with each instance that can be decided; what it returns counts.

@@ -1,12 +1,15 @@
 //! What a run rests on from its beginning to its end. The loop reads it, and so does every job on another thread.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use flow_core::{Builtins, InstanceId, RunId, Settled, StepResult, plan::Force};
+use flow_core::{
+    Builtins, InstanceId, RunId, Settled, StepResult,
+    plan::{Decision, Force},
+};
 use flow_store::{Inputs, Objects, RunDir, Store};
 
 use super::{Session, start::Environment};
@@ -21,6 +24,8 @@ pub(crate) struct RunContext {
     pub(crate) run_dir: RunDir,
     pub(crate) force: Force,
     pub(crate) inputs: Inputs,
+    /// What the plan found to be reused, until it is asked for.
+    pub(crate) found: Mutex<BTreeMap<InstanceId, Decision>>,
     pub(crate) known: Known,
     pub(crate) secrets: Secrets,
     /// Instances that may tell a secret: their steps have one, or they read what such a step made.
@@ -28,6 +33,14 @@ pub(crate) struct RunContext {
     pub(crate) environment: Environment,
     /// `flow` itself.
     pub(crate) exe: PathBuf,
+}
+
+impl RunContext {
+    /// What the plan found for a unit, if all of it is to be reused.
+    pub(crate) fn found(&self, unit: &[InstanceId]) -> Option<Vec<Decision>> {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        unit.iter().map(|id| found.remove(id)).collect()
+    }
 }
 
 /// Results by instance. Each becomes known once, and is the same from then on, so that jobs read it while the run goes on.

@@ -66,6 +66,10 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
     let session = &context.session;
     let mut looked_up = LookedUp { units: Vec::new(), damaged: Vec::new(), error: None };
     for ids in units {
+        if let Some(decisions) = context.found(&ids) {
+            looked_up.units.push((ids, decisions));
+            continue;
+        }
         let mut world = World {
             workflow: &session.expansion.workflow,
             folder: session.workspace.folder.clone(),

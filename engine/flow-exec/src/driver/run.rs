@@ -1,11 +1,17 @@
 //! `flow run`, from the file to the published report. Steps in order; the loop between start and end is `live`'s.
 
-use std::{collections::BTreeMap, ops::ControlFlow, path::PathBuf, process, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    ops::ControlFlow,
+    path::PathBuf,
+    process,
+    sync::{Arc, Mutex},
+};
 
 use flow_core::{
     Builtins, Digest, Instance, InstanceId, JOURNAL_FORMAT, JournalLine, Outcome, Planned, Replace, RunEvent, RunId,
     RunStart, Settled, StepResult, Uses, learn,
-    plan::{Force, Plan, State, unfit},
+    plan::{Force, Plan, State, plan_of_run, unfit},
     sched::{
         Capacity, Event, Limits, Scheduler, Task,
         policy::{self as policies, Policy},
@@ -158,6 +164,7 @@ pub(super) fn run_on<X: Executor>(
     let cancel = Cancel::watch(store.dir().run(&run))?;
     let strays = kill_strays(store.dir().path()).map(|text| secrets.hide(text));
     let inputs = Inputs::new(Some(store.objects().clone()), previous.as_ref(), clock::system());
+    let mut found = BTreeMap::new();
     let plan = {
         let mut world = World {
             workflow: &session.expansion.workflow,
@@ -168,14 +175,16 @@ pub(super) fn run_on<X: Executor>(
             damaged: BTreeMap::new(),
             error: None,
         };
-        let plan = flow_core::plan::plan(&session.context(), &wanted, &mut world, &force);
+        let plan = plan_of_run(&session.context(), &wanted, &mut world, &force, &mut found);
         if let Some(error) = world.error {
             return Err(error.into());
         }
         plan
     };
     session.check_secrets(&plan)?;
-    set_up(&session, &plan, store.dir(), observe)?;
+    if set_up(&session, &plan, store.dir(), observe)? {
+        found.clear();
+    }
 
     let journal = store.begin(&run)?;
     let started_at = clock::unix_millis();
@@ -196,6 +205,7 @@ pub(super) fn run_on<X: Executor>(
         run,
         force,
         inputs,
+        found: Mutex::new(found),
         known: Known::of_nothing(session.expansion.instances.len()),
         tellers: session.tellers(),
         secrets,
@@ -302,8 +312,9 @@ fn event_loop() -> Result<tokio::runtime::Runtime, ExecError> {
         .map_err(ExecError::io("start", "the event loop"))
 }
 
-/// Sets up, once for each digest, the plugins of which a step may run.
-fn set_up(session: &Session, plan: &Plan, dir: &StoreDir, observe: &mut dyn FnMut(Update)) -> Result<(), ExecError> {
+/// Sets up, once for each digest, the plugins of which a step may run. Says whether anything had to be.
+fn set_up(session: &Session, plan: &Plan, dir: &StoreDir, observe: &mut dyn FnMut(Update)) -> Result<bool, ExecError> {
+    let mut done = false;
     for plugin in &session.plugins {
         let needed = plan.items.iter().any(|item| {
             matches!(item.state, State::Run(_) | State::After(_)) && plugin_of(session, item.id) == Some(plugin.name())
@@ -325,8 +336,9 @@ fn set_up(session: &Session, plan: &Plan, dir: &StoreDir, observe: &mut dyn FnMu
             observe(Update::Setup { plugin: plugin.name().to_owned(), line });
         };
         event_loop()?.block_on(setup.ensure(&mut said))?;
+        done = true;
     }
-    Ok(())
+    Ok(done)
 }
 
 fn beginning(session: &Session, run: &RunId, policy: &str, plan: &Plan, at: u64) -> Vec<JournalLine> {
