@@ -18,6 +18,8 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/flat_hash_map.h>
+#include <torch/headeronly/version.h>
 
 #include <dlfcn.h>
 
@@ -27,6 +29,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using at::Tensor;
@@ -158,9 +161,23 @@ struct Feed {
   }
 };
 
-// at::cuda::CUDAGraph, whose header needs CUDA's. Everything recorded between `begin` and `end` is launched as one by `replay`.
+// What at::cuda::CUDAGraph holds, for its size: its own header needs CUDA's. CUDA's handles are pointers.
+struct GraphMembers {
+  void *graph, *executable;
+  bool has_graph, capture_ended, has_executable;
+  unsigned long long capture;
+  std::pair<unsigned long long, unsigned long long> pool;
+  c10::Stream stream;
+  ska::flat_hash_map<void*, uint64_t> generators;
+  c10::DeviceIndex device;
+  bool keeps_graph;
+};
+static_assert(TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR == 11,
+              "compare GraphMembers with ATen/cuda/CUDAGraph.h of this libtorch");
+
+// at::cuda::CUDAGraph. Everything recorded between `begin` and `end` is launched as one by `replay`.
 struct Graph {
-  alignas(64) unsigned char object[4096];  // The class holds a few pointers and a small map: some 200 bytes.
+  alignas(GraphMembers) unsigned char object[sizeof(GraphMembers)];
   c10::Stream stream, outer;
 
   template <class Function>
