@@ -9,9 +9,10 @@ use std::{
     sync::Arc,
 };
 
-use flow_core::{AttemptId, InstanceId, JOURNAL_FORMAT, JournalLine, RunEvent, RunId};
+use flow_core::{AttemptId, InstanceId, JOURNAL_FORMAT, JournalLine, RunEvent, RunId, reason::Waits};
 use nix::{errno::Errno, unistd::Uid};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::{Result, StoreDir, StoreError, file};
 
@@ -355,8 +356,8 @@ pub struct Status {
     /// What runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub running: Vec<Running>,
-    /// What waits, and for what.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// What waits, and for what; without what only another version of flow understands.
+    #[serde(default, deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<Waiting>,
 }
 
@@ -384,6 +385,11 @@ pub struct Running {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Waiting {
     pub label: String,
-    /// For what, in words.
-    pub reason: String,
+    /// For what.
+    pub reason: Waits,
+}
+
+fn known<'de, D: Deserializer<'de>>(waiting: D) -> std::result::Result<Vec<Waiting>, D::Error> {
+    let all = Vec::<Value>::deserialize(waiting)?;
+    Ok(all.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect())
 }

@@ -4,6 +4,8 @@
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet, renderer::DecorStyle};
 use flow_core::{Diagnostic, Source, visible, visible_but};
 
+use crate::reasons;
+
 /// More of them nobody reads.
 const SHOWN: usize = 50;
 
@@ -37,13 +39,21 @@ fn seen(source: &Source, diagnostics: &[&Diagnostic]) -> (Source, Vec<Diagnostic
         false => lines(&source.text[..floor(&source.text, at)]).len(),
     };
     let seen = |diagnostic: &&Diagnostic| Diagnostic {
-        message: words(&diagnostic.message),
+        message: words(&message(diagnostic)),
         span: diagnostic.span.as_ref().map(|span| moved(span.start)..moved(span.end)),
         label: words(&diagnostic.label),
+        lack: None,
         help: diagnostic.help.iter().map(|help| words(help)).collect(),
     };
     let diagnostics = diagnostics.iter().map(seen).collect();
     (Source { path: visible(&source.path).into_owned(), text }, diagnostics)
+}
+
+fn message(diagnostic: &Diagnostic) -> String {
+    match &diagnostic.lack {
+        Some(lack) => format!("{}: it {}", diagnostic.message, reasons::lack(lack)),
+        None => diagnostic.message.clone(),
+    }
 }
 
 fn group<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Group<'a> {

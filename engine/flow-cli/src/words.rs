@@ -36,6 +36,12 @@ pub(crate) fn date(unix_millis: u64, zone: &TimeZone) -> String {
     at.to_zoned(zone.clone()).strftime("%F %T").to_string()
 }
 
+/// A local time of day: `15:30`.
+pub(crate) fn time_of_day(unix_millis: u64, zone: &TimeZone) -> String {
+    let at = Timestamp::from_millisecond(unix_millis as i64).unwrap_or_default();
+    at.to_zoned(zone.clone()).strftime("%H:%M").to_string()
+}
+
 /// `1 step`, `3 steps`.
 pub(crate) fn count(n: usize, singular: &str) -> String {
     if n == 1 { format!("1 {singular}") } else { format!("{} {singular}s", thousands(n)) }

@@ -2,6 +2,8 @@
 
 use std::{fmt, ops::Range};
 
+use crate::reason::Lack;
+
 /// One thing that is wrong in a workflow file, or in what was asked of it on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
@@ -11,6 +13,8 @@ pub struct Diagnostic {
     pub span: Option<Range<usize>>,
     /// What was expected at that place; empty where the message says it all.
     pub label: String,
+    /// What this machine lacks, where that is what is wrong: words for it stand with those of reports.
+    pub lack: Option<Box<Lack>>,
     /// What to do, the nearest name first.
     pub help: Vec<String>,
 }
@@ -18,13 +22,20 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// A diagnostic without a place.
     pub fn new(message: impl Into<String>) -> Self {
-        Diagnostic { message: message.into(), span: None, label: String::new(), help: Vec::new() }
+        Diagnostic { message: message.into(), span: None, label: String::new(), lack: None, help: Vec::new() }
     }
 
     /// With what was expected.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
+        self
+    }
+
+    /// With what this machine lacks.
+    #[must_use]
+    pub fn because(mut self, lack: Lack) -> Self {
+        self.lack = Some(Box::new(lack));
         self
     }
 
@@ -69,6 +80,9 @@ impl fmt::Display for Diagnostic {
         f.write_str(&self.message)?;
         if !self.label.is_empty() {
             write!(f, ": {}", self.label)?;
+        }
+        if let Some(lack) = &self.lack {
+            write!(f, ": {lack:?}")?;
         }
         for help in &self.help {
             write!(f, "; {help}")?;

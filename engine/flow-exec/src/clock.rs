@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use flow_core::{Span, Time};
+use flow_core::Time;
 use nix::time::{ClockId, clock_gettime};
 
 /// Seconds since 1970, as messages and exit records carry them.
@@ -68,12 +68,6 @@ pub fn system() -> SystemTime {
 /// The local time for people: `2026-02-08 15:30:12`.
 pub fn local_time() -> String {
     jiff::Zoned::now().strftime("%F %T").to_string()
-}
-
-/// The local time of day that will be after this long: `12:03`.
-pub fn local_clock(after: Span) -> String {
-    let later = jiff::Zoned::now().checked_add(Duration::from_micros(after.0.min(1 << 50)));
-    later.map(|later| later.strftime("%H:%M").to_string()).unwrap_or_default()
 }
 
 /// The whole seconds of a run's id.

@@ -159,7 +159,7 @@ impl Reasons<'_> {
         }
     }
 
-    /// What a request lacks: the end of a sentence.
+    /// What a machine has too little of, as the end of a sentence: "needs 4 GPUs, this machine has 1 GPU".
     pub fn lack(&self, lack: &Lack) -> String {
         let args = Args::new();
         let gpus = |n: &u32| self.say("lack-gpu-count", Args::new().count("n", *n as usize));

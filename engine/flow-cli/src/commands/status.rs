@@ -11,7 +11,7 @@ use super::{Done, run};
 use crate::args::{Global, OfRun};
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::screen::{Ended, summary};
-use crate::{place, words};
+use crate::{place, reasons, words};
 
 /// Arguments of `flow status`.
 #[derive(Debug, Args)]
@@ -107,11 +107,11 @@ fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
         ]);
     }
     out.extend(words::columns(&rows).into_iter().map(|line| format!("  {line}")));
-    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for waiting in &status.waiting {
-        reasons.entry(&waiting.reason).or_default().push(&waiting.label);
+    let mut waiting: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for one in &status.waiting {
+        waiting.entry(reasons::waits(&one.reason, now)).or_default().push(&one.label);
     }
-    for (reason, labels) in reasons {
+    for (reason, labels) in waiting {
         let who = if let [one] = labels[..] { one.to_owned() } else { words::count(labels.len(), "instance") };
         out.push(format!("  {} {who}: {reason}", styled(FAINT, "waiting")));
     }
@@ -120,6 +120,7 @@ fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use flow_core::reason::Waits;
     use flow_core::{AttemptId, InstanceId, RunId};
     use flow_store::{Running, Waiting};
 
@@ -127,7 +128,8 @@ mod tests {
 
     #[test]
     fn a_run_that_goes_on() {
-        let waiting = |label: &str, reason: &str| Waiting { label: label.into(), reason: reason.into() };
+        let waiting =
+            |label: &str, first: &str| Waiting { label: label.into(), reason: Waits::Turn { label: first.into() } };
         let status = RunStatus {
             run: RunId("20260208-153012-3f2a".into()),
             workflow: "feb08".into(),
@@ -148,11 +150,7 @@ mod tests {
                 gpus: vec![],
                 cpus: 2,
             }],
-            waiting: vec![
-                waiting("a", "for the machine"),
-                waiting("b", "for the machine"),
-                waiting("c", "for dataset"),
-            ],
+            waiting: vec![waiting("a", "table"), waiting("b", "table"), waiting("c", "dataset")],
         };
         let lines = standing(&status, "process 123", 100_000);
         let lines: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line)).collect();
@@ -160,8 +158,8 @@ mod tests {
         feb08 run 20260208-153012-3f2a (workflows/feb08.yaml), process 123, for 1 min 40 s
           5 of 24 instances: 4 cached, 1 out of memory
           running  solo[batch=16]  0:41  50 %  2 CPUs  epoch 2/4
-          waiting c: for dataset
-          waiting 2 instances: for the machine
+          waiting c: dataset goes first
+          waiting 2 instances: table goes first
         ");
     }
 }

@@ -75,7 +75,12 @@ fn going_on(knowledge: &Knowledge) -> Result<Option<Status>, CliError> {
 /// What a run that goes on says of an instance: that it runs, or what it waits for.
 fn live(status: &Status, label: &str, now: u64) -> Option<String> {
     if let Some(waiting) = status.waiting.iter().find(|waiting| waiting.label == label) {
-        return Some(format!("{} in run {}: {}", styled(NOTE, "waits"), status.run, waiting.reason));
+        return Some(format!(
+            "{} in run {}: {}",
+            styled(NOTE, "waits"),
+            status.run,
+            reasons::waits(&waiting.reason, now)
+        ));
     }
     let running = status.running.iter().find(|running| running.label == label)?;
     let since = now.saturating_sub(running.started_at) as f64 / 1e3;

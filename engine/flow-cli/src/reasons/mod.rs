@@ -1,16 +1,18 @@
 //! Reasons in words, for the terminal: those that reports show as well out of the English catalogue, the others here.
 
+mod waits;
 mod why;
 
 use std::sync::LazyLock;
 
 use flow_core::plan::NotAccepted;
-use flow_core::reason::{Cause, ProfileReason, Spoiled, Withheld};
+use flow_core::reason::{Cause, Lack, ProfileReason, Spoiled, Withheld};
 use flow_core::{Outcome, Remark, Repeat, Span};
 use flow_report::{Reasons, Words};
 
 use crate::words;
 
+pub(crate) use waits::waits;
 pub(crate) use why::{reason, why};
 
 fn english() -> Reasons<'static> {
@@ -26,6 +28,11 @@ pub(crate) fn cause(cause: &Cause) -> String {
 /// The same where the reason may be that outcome alone.
 pub(crate) fn settled(outcome: Outcome, because: Option<&Cause>) -> String {
     because.map_or_else(|| words::outcome(outcome).to_owned(), cause)
+}
+
+/// What a machine has too little of, as the end of a sentence.
+pub(crate) fn lack(lack: &Lack) -> String {
+    english().lack(lack)
 }
 
 /// Why a measurement is not to be trusted.

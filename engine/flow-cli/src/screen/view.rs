@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use flow_core::reason::Withheld;
 use flow_core::{AttemptId, Digest, InstanceId, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart, StepResult};
-use flow_store::{Results, Status, StoreError};
+use flow_store::{Results, Status, StoreError, Waiting};
 
 use crate::reasons;
 
@@ -213,7 +213,8 @@ impl View {
     /// Folds in the run as it stands.
     pub(crate) fn status(&mut self, status: Status) {
         self.now = self.now.max(status.updated_at);
-        self.waiting = status.waiting.into_iter().map(|waiting| (waiting.label, waiting.reason)).collect();
+        let said = |waiting: Waiting| (waiting.label, reasons::waits(&waiting.reason, status.updated_at));
+        self.waiting = status.waiting.into_iter().map(said).collect();
         for running in status.running {
             if let Some(attempt) = self.attempts.get_mut(&running.attempt) {
                 attempt.fraction = running.fraction.or(attempt.fraction);

@@ -419,8 +419,8 @@ pub(super) fn fits(
                 remarks.push(Remark::DoesNotFitHere { label: instance.label.to_string(), lack });
                 continue;
             }
-            let (key, why) = fit::words(&lack);
-            let what = Diagnostic::new(format!("`{}` can never run here: it {why}", instance.label));
+            let key = fit::key(&lack);
+            let what = Diagnostic::new(format!("`{}` can never run here", instance.label)).because(lack);
             let at = steps[step].values.get(key).map_or_else(|| steps[step].at.clone(), |t| t.at.clone());
             let cap = if matches!(key, "gpus" | "corun") { ", cap it in a profile (`gpus:`)" } else { "" };
             let help = format!("ask for less{cap}, or `record: [does_not_fit]` to have it as a result");

@@ -1,8 +1,6 @@
 //! Whether an instance, or a co-run group, can ever run on a machine. One answer for planning; what is free at the moment is
 //! the scheduler's business.
 
-use bytesize::ByteSize;
-
 use crate::{CorunGpus, Instance, Machine, ResourceRequest, reason::Lack};
 
 /// CPUs of a step that does not say: its share of the cores by GPUs, rounded down so that all GPUs can be in use at once.
@@ -60,53 +58,14 @@ fn with_memory(machine: &Machine, memory: u64) -> u32 {
     machine.gpus.iter().filter(|gpu| gpu.memory >= memory).count() as u32
 }
 
-/// For a diagnostic: the key that asks for what is lacking, and the end of a sentence, "needs 4 GPUs, this machine has 1 GPU".
-pub(super) fn words(lack: &Lack) -> (&'static str, String) {
-    let together = |members: u32| format!("is in a group of {members} that together");
+/// The key that asks for what is lacking.
+pub(super) fn key(lack: &Lack) -> &'static str {
     match lack {
-        Lack::Gpus { needs, has, trouble } => {
-            let trouble = trouble.iter().map(|trouble| format!(" ({trouble})")).collect::<String>();
-            ("gpus", format!("needs {}, this machine has {}{trouble}", gpus(*needs), gpus(*has)))
-        }
-        Lack::GpuMemory { needs, memory, has, largest } => {
-            let needs = format!("needs {} with {} of memory each", gpus(*needs), size(*memory));
-            ("gpu_memory", format!("{needs}, this machine has {has} (the largest has {})", size(*largest)))
-        }
-        Lack::Cpus { needs, has } => ("cpus", format!("needs {}, this machine has {has}", cpus(*needs))),
-        Lack::Memory { needs, has } => {
-            ("memory", format!("needs {} of memory, this machine has {}", size(*needs), size(*has)))
-        }
-        Lack::GroupGpus { members, needs, has } => {
-            let needs = format!("{} needs {} of their own", together(*members), gpus(*needs));
-            ("corun", format!("{needs}, this machine has {}", gpus(*has)))
-        }
-        Lack::GroupGpuMemory { members, needs, memory, has } => {
-            let needs = format!("{} needs {} on each of {}", together(*members), size(*memory), gpus(*needs));
-            ("corun", format!("{needs}, this machine has {has} such"))
-        }
-        Lack::GroupMemory { members, needs, has } => {
-            let needs = format!("{} needs {} of memory", together(*members), size(*needs));
-            ("memory", format!("{needs}, this machine has {}", size(*has)))
-        }
-        Lack::Member { label, lack } => {
-            let (key, why) = words(lack);
-            (key, format!("is in a group with `{label}`, which {why}"))
-        }
+        Lack::Gpus { .. } => "gpus",
+        Lack::GpuMemory { .. } => "gpu_memory",
+        Lack::Cpus { .. } => "cpus",
+        Lack::Memory { .. } | Lack::GroupMemory { .. } => "memory",
+        Lack::GroupGpus { .. } | Lack::GroupGpuMemory { .. } => "corun",
+        Lack::Member { lack, .. } => key(lack),
     }
-}
-
-fn gpus(n: u32) -> String {
-    match n {
-        0 => "no GPU".to_owned(),
-        1 => "1 GPU".to_owned(),
-        n => format!("{n} GPUs"),
-    }
-}
-
-fn cpus(n: u32) -> String {
-    if n == 1 { "1 CPU".to_owned() } else { format!("{n} CPUs") }
-}
-
-fn size(bytes: u64) -> String {
-    ByteSize(bytes).display().iec().to_string()
 }

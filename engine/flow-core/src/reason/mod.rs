@@ -1,9 +1,10 @@
 //! Reasons as values: why an instance ended as it did or was not run, why a measurement is not to be trusted, whose memory ran
-//! out. No words: catalogues make them, in every language. A text in a reason is somebody else's: a program's, the system's or the
+//! out, what something waits for. No words: catalogues make them, in every language. A text in a reason is somebody else's: a program's, the system's or the
 //! author's; a name, a path; or an error that was told to flow in words.
 
 mod publish;
 mod texts;
+mod waits;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use crate::{Outcome, Span};
 pub use publish::Withheld;
 pub use texts::Texts;
 use texts::texts;
+pub use waits::{Labels, Occupant, Resource, Scarce, Waits};
 
 /// Why an instance ended as it did, or was not run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

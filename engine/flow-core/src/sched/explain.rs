@@ -5,6 +5,7 @@ use super::demand::Demand;
 use super::machine::Scheduler;
 use super::resources::Ledger;
 use super::state::{Class, Core, Ending, TaskState, Window};
+use crate::reason::Resource;
 use crate::{AttemptId, CorunGpus, GpuId, InstanceId, Outcome, Time};
 
 /// What an instance waits for.
@@ -69,7 +70,7 @@ pub enum Waiting {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// Of what.
-    pub resource: Resource,
+    pub resource: Resource<GpuId>,
     /// Asked for.
     pub requested: u64,
     /// There now.
@@ -80,26 +81,6 @@ pub struct Shortage {
     pub held_by: Vec<Holder>,
     /// Held by processes that are not ours; bytes of a GPU.
     pub strangers: u64,
-}
-
-/// What can be short.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resource {
-    /// Attempts at once (`-j`).
-    Jobs,
-    Cpus,
-    /// Host memory, bytes.
-    Memory,
-    /// GPUs with room for it. Followed by one entry for each GPU without.
-    Gpus,
-    /// Memory of this GPU, bytes. If that would suffice, the GPU is wanted alone, by it or by its holder.
-    GpuMemory(GpuId),
-    /// This GPU's time, thousandths: sharing it would slow somebody down too much, or gain too little.
-    GpuBusy(GpuId),
-    /// The same as it was measured: what the slower of both took on this GPU, in thousandths of what it takes alone.
-    GpuMeasured(GpuId),
-    /// This GPU does not answer.
-    GpuLost(GpuId),
 }
 
 /// One of ours that holds something.

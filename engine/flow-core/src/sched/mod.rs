@@ -42,5 +42,5 @@ mod state;
 mod tests;
 
 pub use api::{Action, Answer, Capacity, Estimate, Event, GpuState, Limits, Placement, Placer, Sharing, Task};
-pub use explain::{Holder, Resource, Shortage, Waiting};
+pub use explain::{Holder, Shortage, Waiting};
 pub use machine::Scheduler;

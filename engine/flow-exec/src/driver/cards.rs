@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow_core::{AttemptId, GpuFacts, Machine, measure::GpuSamples, sched::GpuState};
+use flow_core::{AttemptId, GpuFacts, Machine, measure::GpuSamples, reason::Occupant, sched::GpuState};
 
 use crate::{
     hardware::gpu_lock::{GpuLock, Refusal},
@@ -169,18 +169,17 @@ impl Cards {
         self.facts.get(dead(&self.standing)?)
     }
 
-    /// Who else is on a GPU, in words; nothing if nobody is.
-    pub(super) fn others(&self, card: usize) -> Option<String> {
+    /// Who else is on a GPU; nothing if nobody is.
+    pub(super) fn occupant(&self, card: usize) -> Option<Occupant> {
         if let Some(holder) = self.held.get(card)?.as_ref() {
-            return Some(another_flow(holder));
+            return Some(Occupant::Flow { holder: holder.clone() });
         }
         if self.standing.get(card)?.silent {
-            return Some("the driver, which does not answer,".to_owned());
+            return Some(Occupant::Silent);
         }
         let strangers = &self.standing.get(card)?.strangers;
         let first = strangers.iter().max_by_key(|stranger| stranger.memory)?;
-        let more = if strangers.len() > 1 { format!(" and {} more", strangers.len() - 1) } else { String::new() };
-        Some(format!("process {} ({}) of somebody else{more}", first.pid, first.name))
+        Some(Occupant::Processes { pid: first.pid, name: first.name.clone(), more: strangers.len() as u32 - 1 })
     }
 
     /// `GPU 2 (NVIDIA H200)`.
@@ -211,14 +210,13 @@ impl Cards {
                 ));
             }
             if let Some(holder) = &self.held[card] {
-                let (card, holder) = (self.name(card), another_flow(holder));
-                news.push(format!("{card} is held by {holder}; what needs it waits, or `--gpus` names others"));
+                let card = self.name(card);
+                let holder = if holder.is_empty() { String::new() } else { format!(" ({holder})") };
+                news.push(format!(
+                    "{card} is held by another flow{holder}; what needs it waits, or `--gpus` names others"
+                ));
             }
         }
         news
     }
-}
-
-fn another_flow(holder: &str) -> String {
-    if holder.is_empty() { "another flow".to_owned() } else { format!("another flow ({holder})") }
 }

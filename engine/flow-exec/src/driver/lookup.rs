@@ -48,10 +48,7 @@ impl Lookup for World<'_> {
     fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, String> {
         let kept = self.results.and_then(|results| self.kept(results.result(fingerprint)));
         let (Some(result), Some(objects)) = (kept, &self.objects) else { return Ok(None) };
-        let lost = objects.missing(&result);
-        match lost
-            .map_err(|e| format!("whether its result is still whole cannot be told: {e}; it is kept, run again"))?
-        {
+        match objects.missing(&result).map_err(|e| e.to_string())? {
             None => Ok(Some(result)),
             Some(lost) => {
                 self.damaged.insert(*fingerprint, lost.to_string());

@@ -1,8 +1,9 @@
-//! What waiting instances wait for, in words. Decides nothing.
+//! What waiting instances wait for, for who looks from outside. Decides nothing, and has no words.
 
 use flow_core::{
     InstanceId, Settled, Time,
-    sched::{Holder, Resource, Scheduler, Shortage, Waiting},
+    reason::{Labels, Resource, Scarce, Waits},
+    sched::{Scheduler, Shortage, Waiting},
 };
 use flow_store::Waiting as Told;
 
@@ -16,84 +17,71 @@ const LOOKED_AT: usize = 500;
 
 /// The first instances that could run but for want of something, and of what.
 pub(crate) fn of(scheduler: &Scheduler, now: Time, session: &Session, known: &Known, cards: &Cards) -> Vec<Told> {
+    let asker = Asker { session, cards, now, unix: clock::unix_millis() };
     let unsettled = session.expansion.instances.iter().filter(|instance| known.result(instance.id).is_none());
     unsettled
         .take(LOOKED_AT)
         .filter_map(|instance| {
-            let reason = words(session, cards, now, &scheduler.explain(now, instance.id))?;
+            let reason = asker.waits(&scheduler.explain(now, instance.id))?;
             Some(Told { label: instance.label.to_string(), reason })
         })
         .take(TOLD)
         .collect()
 }
 
-/// `None` for what runs, is over, or waits for others to be settled: that is the workflow's own order.
-fn words(session: &Session, cards: &Cards, now: Time, waiting: &Waiting) -> Option<String> {
-    let label = |id: &InstanceId| session.expansion.instances[id.index()].label.to_string();
-    let labels = |ids: &[InstanceId]| match ids {
-        [] => "others".to_owned(),
-        [one] => label(one),
-        [first, rest @ ..] => format!("{} and {} more", label(first), rest.len()),
-    };
-    Some(match waiting {
-        Waiting::Resources(shortages) => {
-            shortages.iter().map(|s| shortage(session, cards, now, s)).collect::<Vec<_>>().join("; ")
-        }
-        Waiting::Others(ids) => format!("wants the machine for itself; {} still runs", labels(ids)),
-        Waiting::Exclusive(ids) => format!("{} has the machine for itself", labels(ids)),
-        Waiting::Reserved(id) => format!("room is kept for {}", label(id)),
-        Waiting::Turn(Some(id)) => format!("{} goes first", label(id)),
-        Waiting::Retry { at, failures } => {
-            let times = if *failures == 1 { "once".to_owned() } else { format!("{failures} times") };
-            format!("failed {times}, tried again in {:.0} s", (*at - now).as_secs_f64().ceil())
-        }
-        Waiting::Barrier { missing, .. } if !missing.is_empty() => format!("ready; {} is not", labels(missing)),
-        _ => return None,
-    })
+struct Asker<'a> {
+    session: &'a Session,
+    cards: &'a Cards,
+    now: Time,
+    /// The same on everybody's clock.
+    unix: u64,
 }
 
-fn shortage(session: &Session, cards: &Cards, now: Time, shortage: &Shortage) -> String {
-    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64);
-    let label = |holder: &Holder| session.expansion.instances[holder.instance.index()].label.to_string();
-    let held = match shortage.held_by.as_slice() {
-        [] => String::new(),
-        [one] => format!(", held by {}", label(one)),
-        [first, rest @ ..] => format!(", held by {} and {} more", label(first), rest.len()),
-    };
-    // What ends first makes room first.
-    let until = shortage.held_by.iter().filter_map(|holder| holder.until).min().filter(|until| *until > now);
-    let until = until.map(|until| format!(" until about {}", clock::local_clock(until - now)));
-    let held = held + &until.unwrap_or_default();
-    // Who it is, where that is known; else a desktop, or the driver itself.
-    let others = |gpu: usize| match (cards.others(gpu), shortage.strangers) {
-        (_, 0) => String::new(),
-        (Some(who), bytes) => format!(", {who} holds {}", gib(bytes)),
-        (None, bytes) => format!(", others hold {}", gib(bytes)),
-    };
-    let name = |gpu: usize| session.expansion.machine.gpus.get(gpu).map_or(gpu as u32, |gpu| gpu.index);
-    let Shortage { requested, available, .. } = shortage;
-    match shortage.resource {
-        Resource::Jobs => format!("{requested} of the jobs at once, {available} free{held}"),
-        Resource::Cpus if *requested == 1 => format!("1 CPU, {available} free{held}"),
-        Resource::Cpus => format!("{requested} CPUs, {available} free{held}"),
-        Resource::Memory => format!("{} of host memory, {} free{held}", gib(*requested), gib(*available)),
-        Resource::Gpus if *requested == 1 => format!("a GPU with room for it{held}"),
-        Resource::Gpus => format!("{requested} GPUs with room for it, {available} there{held}"),
-        Resource::GpuMemory(gpu) => {
-            let (asked, free, others) = (gib(*requested), gib(*available), others(gpu.index()));
-            format!("GPU {}: {asked} asked, {free} free{held}{others}", name(gpu.index()))
+impl Asker<'_> {
+    /// `None` for what runs, is over, or waits for others to be settled: that is the workflow's own order.
+    fn waits(&self, waiting: &Waiting) -> Option<Waits> {
+        Some(match waiting {
+            Waiting::Resources(short) => {
+                Waits::Resources { short: short.iter().map(|shortage| self.scarce(shortage)).collect() }
+            }
+            Waiting::Others(ids) => Waits::Others { running: self.labels(ids)? },
+            Waiting::Exclusive(ids) => Waits::Exclusive { running: self.labels(ids)? },
+            Waiting::Reserved(id) => Waits::Reserved { label: self.label(*id) },
+            Waiting::Turn(Some(id)) => Waits::Turn { label: self.label(*id) },
+            Waiting::Retry { at, failures } => Waits::Retry { at: self.unix(*at), failures: *failures },
+            Waiting::Barrier { missing, .. } => Waits::Barrier { missing: self.labels(missing)? },
+            _ => return None,
+        })
+    }
+
+    fn scarce(&self, shortage: &Shortage) -> Scarce {
+        let gpus = &self.session.expansion.machine.gpus;
+        let occupant = match shortage.resource {
+            Resource::GpuMemory(gpu) if shortage.strangers > 0 => self.cards.occupant(gpu.index()),
+            _ => None,
+        };
+        // What ends first makes room first.
+        let until = shortage.held_by.iter().filter_map(|holder| holder.until).min().filter(|until| *until > self.now);
+        Scarce {
+            resource: shortage.resource.map(|gpu| gpus.get(gpu.index()).map_or(gpu.0, |facts| facts.index)),
+            requested: shortage.requested,
+            available: shortage.available,
+            held_by: Labels::of(shortage.held_by.iter().map(|holder| self.label(holder.instance))),
+            until: until.map(|until| self.unix(until)),
+            strangers: shortage.strangers,
+            occupant,
         }
-        Resource::GpuBusy(gpu) => {
-            let (asked, free) = (requested / 10, available / 10);
-            format!("to share GPU {} well: it would keep it busy {asked} %, {free} % are free{held}", name(gpu.index()))
-        }
-        Resource::GpuMeasured(gpu) => {
-            let times = *requested as f64 / 1e3;
-            format!(
-                "to share GPU {} well: measured there, one of both takes {times:.2} times as long{held}",
-                name(gpu.index())
-            )
-        }
-        Resource::GpuLost(gpu) => format!("GPU {} does not answer", name(gpu.index())),
+    }
+
+    fn label(&self, id: InstanceId) -> String {
+        self.session.expansion.instances[id.index()].label.to_string()
+    }
+
+    fn labels(&self, ids: &[InstanceId]) -> Option<Labels> {
+        Labels::of(ids.iter().map(|id| self.label(*id)))
+    }
+
+    fn unix(&self, at: Time) -> u64 {
+        self.unix + (at - self.now).0 / 1_000
     }
 }

@@ -2,6 +2,7 @@
 
 use super::dsl::{GIB, case};
 use crate::GpuId;
+use crate::reason::Resource;
 use crate::sched::*;
 
 const TRIO: &str = "a gpus=1 group=g/own continues

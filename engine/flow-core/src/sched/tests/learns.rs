@@ -1,6 +1,7 @@
 //! What sharing a GPU costs is found out, and counts from then on.
 
 use super::dsl::case;
+use crate::reason::Resource;
 use crate::sched::*;
 use crate::*;
 

@@ -1,6 +1,7 @@
 //! What is said to those who wait, and that nobody waits for ever.
 
 use super::dsl::{GIB, World, case};
+use crate::reason::Resource;
 use crate::sched::*;
 use crate::*;
 

@@ -1,0 +1,116 @@
+//! What something waits for, in words.
+
+use flow_core::reason::{Labels, Occupant, Resource, Scarce, Waits};
+use jiff::tz::TimeZone;
+
+use crate::words;
+
+/// What something waits for, to who asks at this time, milliseconds since 1970.
+pub(crate) fn waits(waits: &Waits, now: u64) -> String {
+    match waits {
+        Waits::Resources { short } => short.iter().map(scarce).collect::<Vec<_>>().join("; "),
+        Waits::Others { running } => format!("wants the machine for itself; {} still runs", labels(running)),
+        Waits::Exclusive { running } => format!("{} has the machine for itself", labels(running)),
+        Waits::Reserved { label } => format!("room is kept for {label}"),
+        Waits::Turn { label } => format!("{label} goes first"),
+        Waits::Retry { at, failures } => {
+            let times = if *failures == 1 { "once".to_owned() } else { format!("{failures} times") };
+            format!("failed {times}, tried again in {} s", at.saturating_sub(now).div_ceil(1_000))
+        }
+        Waits::Barrier { missing } => format!("ready; {} is not", labels(missing)),
+    }
+}
+
+fn labels(labels: &Labels) -> String {
+    match labels {
+        Labels { first, more: 0 } => first.clone(),
+        Labels { first, more } => format!("{first} and {more} more"),
+    }
+}
+
+fn scarce(scarce: &Scarce) -> String {
+    let Scarce { requested, available, .. } = scarce;
+    let held = scarce.held_by.as_ref().map(|held_by| format!(", held by {}", labels(held_by))).unwrap_or_default();
+    let until = scarce.until.map(|at| format!(" until about {}", words::time_of_day(at, &TimeZone::system())));
+    let held = held + &until.unwrap_or_default();
+    match scarce.resource {
+        Resource::Jobs => format!("{requested} of the jobs at once, {available} free{held}"),
+        Resource::Cpus if *requested == 1 => format!("1 CPU, {available} free{held}"),
+        Resource::Cpus => format!("{requested} CPUs, {available} free{held}"),
+        Resource::Memory => format!("{} of host memory, {} free{held}", gib(*requested), gib(*available)),
+        Resource::Gpus if *requested == 1 => format!("a GPU with room for it{held}"),
+        Resource::Gpus => format!("{requested} GPUs with room for it, {available} there{held}"),
+        Resource::GpuMemory(gpu) => {
+            let others = match scarce.strangers {
+                0 => String::new(),
+                bytes => format!(", {} {}", occupant(scarce.occupant.as_ref()), gib(bytes)),
+            };
+            format!("GPU {gpu}: {} asked, {} free{held}{others}", gib(*requested), gib(*available))
+        }
+        Resource::GpuBusy(gpu) => {
+            let (asked, free) = (requested / 10, available / 10);
+            format!("to share GPU {gpu} well: it would keep it busy {asked} %, {free} % are free{held}")
+        }
+        Resource::GpuMeasured(gpu) => {
+            let times = *requested as f64 / 1e3;
+            format!("to share GPU {gpu} well: measured there, one of both takes {times:.2} times as long{held}")
+        }
+        Resource::GpuLost(gpu) => format!("GPU {gpu} does not answer"),
+    }
+}
+
+/// Who holds memory of a GPU: where nobody is known it is a desktop, or the driver itself.
+fn occupant(occupant: Option<&Occupant>) -> String {
+    match occupant {
+        None => "others hold".to_owned(),
+        Some(Occupant::Flow { holder }) if holder.is_empty() => "another flow holds".to_owned(),
+        Some(Occupant::Flow { holder }) => format!("another flow ({holder}) holds"),
+        Some(Occupant::Silent) => "the driver, which does not answer, holds".to_owned(),
+        Some(Occupant::Processes { pid, name, more: 0 }) => format!("process {pid} ({name}) of somebody else holds"),
+        Some(Occupant::Processes { pid, name, more }) => {
+            format!("process {pid} ({name}) of somebody else and {more} more holds")
+        }
+    }
+}
+
+fn gib(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scarce_gpu_is_said_with_who_holds_it() {
+        let labels = |more| Labels { first: "solo[batch=16]".into(), more };
+        let gpu = |occupant| Scarce {
+            resource: Resource::GpuMemory(2),
+            requested: 6 << 30,
+            available: 1 << 29,
+            held_by: Some(labels(1)),
+            until: None,
+            strangers: 2 << 30,
+            occupant,
+        };
+        let room = Scarce { resource: Resource::Gpus, requested: 1, strangers: 0, held_by: None, ..gpu(None) };
+        let flow = Occupant::Flow { holder: "process 7 of ada".into() };
+        let said = [
+            Waits::Resources { short: vec![room, gpu(Some(flow))] },
+            Waits::Resources { short: vec![gpu(Some(Occupant::Silent))] },
+            Waits::Resources { short: vec![Scarce { strangers: 0, ..gpu(None) }] },
+            Waits::Others { running: labels(0) },
+            Waits::Retry { at: 2_500, failures: 1 },
+            Waits::Barrier { missing: labels(2) },
+        ];
+        let said: Vec<String> = said.iter().map(|one| waits(one, 1_000)).collect();
+        insta::assert_snapshot!(said.join("\n"), @r"
+        a GPU with room for it; GPU 2: 6.0 GiB asked, 0.5 GiB free, held by solo[batch=16] and 1 more, another flow (process 7 of ada) holds 2.0 GiB
+        GPU 2: 6.0 GiB asked, 0.5 GiB free, held by solo[batch=16] and 1 more, the driver, which does not answer, holds 2.0 GiB
+        GPU 2: 6.0 GiB asked, 0.5 GiB free, held by solo[batch=16] and 1 more
+        wants the machine for itself; solo[batch=16] still runs
+        failed once, tried again in 2 s
+        ready; solo[batch=16] and 2 more is not
+        ");
+    }
+}

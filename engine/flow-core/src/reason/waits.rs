@@ -1,0 +1,151 @@
+//! What keeps an instance that could run from running, as a value. Times are milliseconds since 1970, GPUs are numbered as people
+//! count them.
+
+use serde::{Deserialize, Serialize};
+
+/// What something waits for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Waits {
+    /// There is less than it asks for.
+    Resources {
+        /// Of what.
+        short: Vec<Scarce>,
+    },
+    /// It wants the machine for itself, and these run.
+    Others {
+        /// What runs.
+        running: Labels,
+    },
+    /// These have the machine for themselves.
+    Exclusive {
+        /// What runs.
+        running: Labels,
+    },
+    /// There is room, and it is kept for this one.
+    Reserved {
+        /// For whom.
+        label: String,
+    },
+    /// There is room, and this one goes first.
+    Turn {
+        /// Who does.
+        label: String,
+    },
+    /// It failed, and is tried again.
+    Retry {
+        /// When.
+        at: u64,
+        /// How often it has failed.
+        failures: u32,
+    },
+    /// It is ready, and these of its group are not.
+    Barrier {
+        /// Who is missing.
+        missing: Labels,
+    },
+}
+
+/// Some instances: the first, and how many there are beside it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Labels {
+    /// The first.
+    pub first: String,
+    /// How many more.
+    pub more: u32,
+}
+
+impl Labels {
+    /// `None` of nobody.
+    pub fn of(labels: impl IntoIterator<Item = String>) -> Option<Self> {
+        let mut labels = labels.into_iter();
+        Some(Labels { first: labels.next()?, more: labels.count() as u32 })
+    }
+}
+
+/// Less of a resource than something asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scarce {
+    /// Of what.
+    pub resource: Resource<u32>,
+    /// Asked for.
+    pub requested: u64,
+    /// There now.
+    pub available: u64,
+    /// Who of ours holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<Labels>,
+    /// When the first of them is expected to end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<u64>,
+    /// Bytes of a GPU that others hold.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub strangers: u64,
+    /// Who they are, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub occupant: Option<Occupant>,
+}
+
+fn is_none(bytes: &u64) -> bool {
+    *bytes == 0
+}
+
+/// What can be short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resource<Gpu> {
+    /// Attempts at once (`-j`).
+    Jobs,
+    /// CPUs.
+    Cpus,
+    /// Host memory, bytes.
+    Memory,
+    /// GPUs with room for it. Followed by one entry for each GPU without.
+    Gpus,
+    /// Memory of this GPU, bytes. If that would suffice, the GPU is wanted alone, by it or by its holder.
+    GpuMemory(Gpu),
+    /// This GPU's time, thousandths: sharing it would slow somebody down too much, or gain too little.
+    GpuBusy(Gpu),
+    /// The same as it was measured: what the slower of both took on this GPU, in thousandths of what it takes alone.
+    GpuMeasured(Gpu),
+    /// This GPU does not answer.
+    GpuLost(Gpu),
+}
+
+impl<Gpu> Resource<Gpu> {
+    /// With its GPU called otherwise.
+    pub fn map<Other>(self, name: impl FnOnce(Gpu) -> Other) -> Resource<Other> {
+        match self {
+            Resource::Jobs => Resource::Jobs,
+            Resource::Cpus => Resource::Cpus,
+            Resource::Memory => Resource::Memory,
+            Resource::Gpus => Resource::Gpus,
+            Resource::GpuMemory(gpu) => Resource::GpuMemory(name(gpu)),
+            Resource::GpuBusy(gpu) => Resource::GpuBusy(name(gpu)),
+            Resource::GpuMeasured(gpu) => Resource::GpuMeasured(name(gpu)),
+            Resource::GpuLost(gpu) => Resource::GpuLost(name(gpu)),
+        }
+    }
+}
+
+/// Who else is on a GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Occupant {
+    /// Another flow has its lock.
+    Flow {
+        /// Which one; empty where its lock does not tell.
+        holder: String,
+    },
+    /// Its driver does not answer.
+    Silent,
+    /// Processes of somebody else.
+    Processes {
+        /// The one with the most memory.
+        pid: u32,
+        /// Its name.
+        name: String,
+        /// How many more.
+        more: u32,
+    },
+}
