@@ -91,7 +91,7 @@ impl Commit {
     }
 }
 
-/// The line holds a result.
+/// The line holds something for the database.
 pub(crate) fn is_record(line: &JournalLine) -> bool {
-    matches!(line.event, RunEvent::Recorded { .. })
+    matches!(line.event, RunEvent::Recorded { .. } | RunEvent::Observed { .. } | RunEvent::Tried { .. })
 }

@@ -10,6 +10,7 @@ use crate::{
     commit::{MARK, Mark, is_record},
     db::{Db, DbBatch, json},
     lock::Held,
+    results::shapes,
 };
 
 /// So many results are put into the database at once.
@@ -119,9 +120,7 @@ impl Store {
     fn put(&self, recorded: &[JournalLine], mark: Mark) -> Result<()> {
         let mut missing = Vec::new();
         for line in recorded {
-            let RunEvent::Recorded { result, .. } = &line.event else { continue };
-            let kept = self.result(&result.fingerprint)?;
-            if kept.is_none_or(|kept| (&kept.run, kept.ended_at) != (&result.run, result.ended_at)) {
+            if self.lacks(&line.event)? {
                 missing.push(line.clone());
             }
         }
@@ -129,9 +128,27 @@ impl Store {
         writes.put(MARK.to_vec(), json(&mark));
         self.write(writes)
     }
+
+    fn lacks(&self, record: &RunEvent) -> Result<bool> {
+        Ok(match record {
+            RunEvent::Recorded { result, .. } => {
+                let kept = self.result(&result.fingerprint)?;
+                kept.is_none_or(|kept| (&kept.run, kept.ended_at) != (&result.run, result.ended_at))
+            }
+            RunEvent::Observed { result } => {
+                let [instance, _] = shapes(&result.workflow, &result.step, &result.label);
+                let seen = self.history(&instance)?;
+                !seen.iter().any(|seen| (&seen.run, seen.at) == (&result.run, result.ended_at))
+            }
+            RunEvent::Tried { workflow, label, run, .. } => {
+                self.last(workflow, label)?.is_none_or(|last| last.run <= *run)
+            }
+            _ => false,
+        })
+    }
 }
 
-/// The next results of a journal, as many as are put into the database at once.
+/// The next records of a journal, as many as are put into the database at once.
 fn next_records(lines: &mut crate::run::Lines) -> Result<Vec<JournalLine>> {
     let mut recorded = Vec::new();
     while recorded.len() < CHUNK {

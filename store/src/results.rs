@@ -77,23 +77,28 @@ impl Batch {
     }
 
     /// What a line of a journal records: an instance is settled with its result under its fingerprint, the parts for `flow why`,
-    /// and what it used. The only way by which a result comes into the database, live, at an opening and when it is rebuilt.
+    /// and what it used. The only way by which these come into the database, live, at an opening and when it is rebuilt.
     pub(crate) fn take_in(&mut self, line: &JournalLine) {
-        if let RunEvent::Recorded { result, parts, .. } = &line.event {
-            self.tried(&result.workflow, &result.label, result.fingerprint, parts, &result.run);
-            self.observe(result);
-            self.results.push((**result).clone());
+        match &line.event {
+            RunEvent::Recorded { result, parts, .. } => {
+                self.tried(&result.workflow, &result.label, result.fingerprint, parts, &result.run);
+                self.observe(result);
+                self.results.push((**result).clone());
+            }
+            RunEvent::Observed { result } => self.observe(result),
+            RunEvent::Tried { workflow, label, run, fingerprint, parts } => {
+                self.tried(workflow, label, *fingerprint, parts, run);
+            }
+            _ => {}
         }
     }
 
-    /// An instance was tried under this fingerprint and has no result to keep, because it failed: `flow why` compares with it.
-    pub fn tried(&mut self, workflow: &str, label: &str, fingerprint: Digest, parts: &Value, run: &RunId) {
+    fn tried(&mut self, workflow: &str, label: &str, fingerprint: Digest, parts: &Value, run: &RunId) {
         let last = Last { fingerprint, parts: parts.clone(), run: run.clone() };
         self.last.push((workflow.to_owned(), label.to_owned(), last));
     }
 
-    /// An attempt ended: what it used, for estimates. A result that is recorded does this too.
-    pub fn observe(&mut self, result: &StepResult) {
+    fn observe(&mut self, result: &StepResult) {
         let observation = Observation::of(result);
         for shape in all_shapes(result) {
             self.observed.push((shape, observation.clone()));

@@ -116,11 +116,27 @@ pub enum RunEvent {
         /// Why.
         because: Repeat,
     },
-    /// An instance is settled and its result in the store. The journal alone rebuilds the database from these.
+    /// An instance is settled and its result in the store. The journal alone rebuilds the database from this, [`Self::Observed`] and
+    /// [`Self::Tried`].
     Recorded {
         instance: InstanceId,
         result: Box<StepResult>,
         /// The parts of its fingerprint, for `flow why`.
+        parts: Value,
+    },
+    /// An attempt ended whose result is not kept, for it failed, was cancelled, or is spoiled where an earlier one stands: what it
+    /// used, for estimates.
+    Observed {
+        /// As it would have been kept.
+        result: Box<StepResult>,
+    },
+    /// What an instance was last tried under, where no result of its workflow tells it: `flow why` compares with it.
+    Tried {
+        workflow: String,
+        label: String,
+        run: RunId,
+        fingerprint: Digest,
+        /// The parts of its fingerprint.
         parts: Value,
     },
     /// An instance is settled without a result in the store.
@@ -227,6 +243,8 @@ impl Texts for RunEvent {
             | RunEvent::Epoch { .. }
             | RunEvent::Again { because: Repeat::Spoiled, .. }
             | RunEvent::Recorded { .. }
+            | RunEvent::Observed { .. }
+            | RunEvent::Tried { .. }
             | RunEvent::Interrupted { .. }
             | RunEvent::Published { .. }
             | RunEvent::Withheld { .. }

@@ -36,6 +36,11 @@ pub(crate) fn recorded(result: &StepResult, parts: Value) -> JournalLine {
     JournalLine { at: result.ended_at, event }
 }
 
+/// The line of a journal that tells of an attempt without a result to keep.
+pub(crate) fn observed(result: &StepResult) -> JournalLine {
+    JournalLine { at: result.ended_at, event: RunEvent::Observed { result: Box::new(result.clone()) } }
+}
+
 /// Writes lines as a run does: to its journal, then to the database.
 pub(crate) fn keep(store: &Store, journal: &Journal, lines: Vec<JournalLine>) -> Result<(), StoreError> {
     Ok(store.commit(journal, lines, &Batch::new())?.apply().map(drop)?)

@@ -8,11 +8,11 @@ use std::{
     process::Command,
 };
 
-use flow_core::{RunId, StepResult};
-use flow_store::{Diagnosis, Keep, Results, Store, doctor, gc};
+use flow_core::{JournalLine, Outcome, RunEvent, RunId, StepResult};
+use flow_store::{Diagnosis, Keep, Results, Store, doctor, gc, shapes};
 use serde_json::json;
 
-use crate::common::{Tiny, keep, me, open, recorded, result, scratch};
+use crate::common::{Tiny, keep, me, observed, open, recorded, result, scratch};
 
 /// A run that recorded `n` results with an output each.
 fn run(dir: &Path, n: u64) -> Vec<StepResult> {
@@ -98,6 +98,38 @@ fn a_damaged_database_is_moved_aside_and_rebuilt_from_the_journals() {
         drop(store);
         assert!(usable(&open(dir.path()).unwrap()));
     }
+}
+
+#[test]
+fn what_failed_attempts_used_is_known_again_when_the_database_is_rebuilt() {
+    let dir = scratch();
+    let store = open(dir.path()).unwrap();
+    let journal = store.begin(&RunId("20260208-153012-3f2a".into())).unwrap();
+    let kept = result("solo[batch=16]", 1);
+    let mut failed = result("solo[batch=16]", 2);
+    (failed.outcome, failed.usage.rss_peak) = (Outcome::OutOfMemory, 7 << 30);
+    let tried = RunEvent::Tried {
+        workflow: failed.workflow.clone(),
+        label: failed.label.clone(),
+        run: failed.run.clone(),
+        fingerprint: failed.fingerprint,
+        parts: json!({"batch": 2}),
+    };
+    let tried = JournalLine { at: failed.ended_at, event: tried };
+    keep(&store, &journal, vec![recorded(&kept, json!({"batch": 1})), tried, observed(&failed)]).unwrap();
+    let [instance, step] = shapes("feb08", "solo", "solo[batch=16]");
+    let known = |store: &Store| {
+        let history = [&instance, &step].map(|shape| store.history(shape).unwrap());
+        (history, store.last("feb08", "solo[batch=16]").unwrap(), store.result(&failed.fingerprint).unwrap())
+    };
+    let before = known(&store);
+    let peaks: Vec<u64> = before.0[0].iter().map(|seen| seen.rss_peak).collect();
+    assert_eq!((peaks, &before.2), (vec![1 << 20, 7 << 30], &None));
+    assert_eq!(before.1.as_ref().unwrap().parts, json!({"batch": 2}));
+    drop(store);
+    fs::remove_dir_all(dir.path().join("db")).unwrap();
+    assert_eq!(known(&examine(dir.path(), false).0), before, "made anew");
+    assert_eq!(known(&open(dir.path()).unwrap()), before, "opened again");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use flow_core::{
 use flow_store::{Batch, BroughtOver, HISTORY, Replay, Results, StoreError, Unread, bring_over, shapes};
 use serde_json::json;
 
-use crate::common::{me, open, record, result, scratch, write};
+use crate::common::{keep, me, observed, open, record, result, scratch, write};
 
 #[test]
 fn what_was_applied_is_there_after_reopening() {
@@ -39,12 +39,9 @@ fn history_keeps_the_newest_of_each_shape() {
     let [instance, step] = shapes("feb08", "solo", "solo[batch=16]");
     for first in [0, 30, 60] {
         let store = open(dir.path()).unwrap();
-        let mut batch = Batch::new();
-        for salt in first..first + 30 {
-            batch.observe(&result("solo[batch=16]", salt));
-            batch.observe(&result("solo[batch=32]", salt));
-        }
-        store.apply(&batch).unwrap();
+        let journal = store.begin(&RunId(format!("{first:04}"))).unwrap();
+        let both = |salt| ["solo[batch=16]", "solo[batch=32]"].map(|label| observed(&result(label, salt)));
+        keep(&store, &journal, (first..first + 30).flat_map(both).collect()).unwrap();
     }
     let store = open(dir.path()).unwrap();
     let ends = |shape: &str| store.history(shape).unwrap().iter().map(|seen| seen.at).collect::<Vec<_>>();

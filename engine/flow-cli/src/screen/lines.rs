@@ -30,6 +30,8 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
             }
             Some(words)
         }
+        // For the database.
+        RunEvent::Observed { .. } | RunEvent::Tried { .. } => None,
         // The plan is one line, once it is whole; the end is the summary; how an attempt ended, its result says.
         RunEvent::Accepted { .. } | RunEvent::Instance { .. } | RunEvent::RunEnded { .. } => None,
         RunEvent::Ended { spoiled, .. } if spoiled.is_empty() => None,

@@ -194,6 +194,8 @@ impl View {
             }
             RunEvent::Accepted { .. }
             | RunEvent::Remarked { .. }
+            | RunEvent::Observed { .. }
+            | RunEvent::Tried { .. }
             | RunEvent::Again { .. }
             | RunEvent::Notice { .. }
             | RunEvent::Ready { .. }

@@ -16,6 +16,7 @@ use flow_core::{
     why::Why,
 };
 use flow_store::{Results, StoreError};
+use serde_json::Value;
 
 use super::{context::RunContext, lookup::World, outbox::Outbox, recorder::Recorder};
 use crate::{ExecError, clock};
@@ -139,20 +140,14 @@ impl Outcomes {
         }
         for (ids, decisions) in answers.units {
             for (instance, decision) in ids.into_iter().zip(decisions) {
-                let answer = self.answer(instance, decision, recorder, out);
+                let answer = self.answer(instance, decision, out);
                 out.tell(Event::Answered { instance, answer });
             }
         }
         Ok(())
     }
 
-    fn answer(
-        &mut self,
-        instance: InstanceId,
-        decision: Decision,
-        recorder: &mut Recorder,
-        out: &mut Outbox,
-    ) -> Answer {
+    fn answer(&mut self, instance: InstanceId, decision: Decision, out: &mut Outbox) -> Answer {
         match decision {
             Decision::Reuse { result, parts } => {
                 let outcome = result.outcome;
@@ -160,7 +155,7 @@ impl Outcomes {
                 if result.workflow != *workflow {
                     // It is this workflow's last too: what changes next is told against it.
                     let parts = serde_json::to_value(&parts).unwrap_or_default();
-                    recorder.batch.tried(workflow, &result.label, result.fingerprint, &parts, &self.context.run);
+                    out.say(self.tried(&result, parts));
                 }
                 self.reuse(instance, *result, out);
                 Answer::Hit(outcome)
@@ -195,6 +190,17 @@ impl Outcomes {
             Ended::As(result) => Some(&**result),
             Ended::Unstarted(..) => None,
         })
+    }
+
+    /// This workflow's instance was tried under the fingerprint of a result.
+    fn tried(&self, result: &StepResult, parts: Value) -> RunEvent {
+        RunEvent::Tried {
+            workflow: self.context.session.expansion.workflow.clone(),
+            label: result.label.clone(),
+            run: self.context.run.clone(),
+            fingerprint: result.fingerprint,
+            parts,
+        }
     }
 
     fn reuse(&mut self, instance: InstanceId, result: StepResult, out: &mut Outbox) {
@@ -242,7 +248,7 @@ impl Outcomes {
         let recorded = self.context.session.expansion.instances[instance.index()].record.contains(&result.outcome);
         let kept = result.outcome == Outcome::Ok || recorded;
         if let Some(earlier) = earlier.filter(|_| kept) {
-            recorder.batch.observe(&result);
+            out.say(RunEvent::Observed { result: result.clone() });
             let whose = if result.spoiled.is_empty() { "a measurement of its group" } else { "this measurement" };
             let text = format!("{whose} is spoiled and not kept; the earlier one, of run {}, stands", earlier.run);
             out.notice(Some(instance), text);
@@ -254,10 +260,9 @@ impl Outcomes {
         } else {
             // What was cancelled was not tried: the next run compares with what was there before.
             if result.outcome != Outcome::Cancelled {
-                let run = &self.context.run;
-                recorder.batch.tried(&result.workflow, &result.label, result.fingerprint, &parts, run);
+                out.say(self.tried(&result, parts));
             }
-            recorder.batch.observe(&result);
+            out.say(RunEvent::Observed { result: result.clone() });
             let blame = || self.blame_in_group(instance).filter(|_| result.outcome == Outcome::Cancelled);
             let (outcome, cause) = (result.outcome, result.cause.clone().or_else(blame));
             self.know(instance, *result);
