@@ -69,6 +69,20 @@ pub struct StepResult {
     pub accepted: Option<String>,
 }
 
+impl StepResult {
+    /// The run alone that a member of a co-run group is a copy of, among the results of the step that it is `like`: equal on every
+    /// axis that both have. None where two fit: that would be a choice, and there is none to make honestly.
+    pub fn run_alone<'r>(&self, solo: impl IntoIterator<Item = &'r StepResult>) -> Option<&'r StepResult> {
+        let agrees = |alone: &&StepResult| {
+            let axes = alone.axes.iter().all(|(axis, value)| self.axes.get(axis).is_none_or(|own| own == value));
+            axes && self.repetition.is_none_or(|own| alone.repetition == Some(own))
+        };
+        let mut found = solo.into_iter().filter(agrees);
+        let first = found.next()?;
+        found.next().is_none().then_some(first)
+    }
+}
+
 /// A file or a folder that a step produced, named by its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Artifact {

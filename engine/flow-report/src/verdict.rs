@@ -186,7 +186,7 @@ pub(crate) fn judge(together: &[StepResult], solo: &[StepResult], tolerance: f64
 
 fn group(name: String, members: &[&StepResult], solo: &[StepResult], tolerance: f64) -> Together {
     let placement = members.iter().find_map(|m| m.circumstances.corun.as_ref()).map(|w| w.gpus).unwrap_or_default();
-    let pairs: Vec<(&StepResult, Option<&StepResult>)> = members.iter().map(|m| (*m, alone(m, solo))).collect();
+    let pairs: Vec<(&StepResult, Option<&StepResult>)> = members.iter().map(|m| (*m, m.run_alone(solo))).collect();
     let measure = measure(&pairs);
     let predicted = predicted(&pairs, solo, placement, measure);
     let shown = pairs.iter().enumerate().map(|(i, (member, solo))| Member {
@@ -274,18 +274,6 @@ fn predicted(
     }
     let speeds = contention::speeds(&loads, &Host { cores: f64::from(cores), devices: Vec::new() });
     (cores > 0).then(|| times.iter().zip(speeds).map(|(time, speed)| time / speed).collect())
-}
-
-/// The run alone that a member is a copy of: equal on every axis that both have.
-fn alone<'a>(member: &StepResult, solo: &'a [StepResult]) -> Option<&'a StepResult> {
-    let agrees = |s: &&StepResult| {
-        let axes = s.axes.iter().all(|(axis, value)| member.axes.get(axis).is_none_or(|v| v == value));
-        axes && (s.repetition == member.repetition || member.repetition.is_none())
-    };
-    let mut found = solo.iter().filter(agrees);
-    let first = found.next()?;
-    // Two that fit would be a choice; there is none to make honestly.
-    found.next().is_none().then_some(first)
 }
 
 fn number(result: &StepResult, name: &str) -> Option<f64> {

@@ -46,8 +46,11 @@ pub struct Alone {
 }
 
 /// What the members of a co-run group that shared their GPUs say of their interference, where every member ran alone as well, which
-/// is among `all`, and the CPU was not what held them up.
-pub fn of_group<'r>(together: &[&StepResult], all: impl Iterator<Item = &'r StepResult> + Clone) -> Option<GpuSharing> {
+/// is among the results of the step that it is `like`, and the CPU was not what held them up.
+pub fn of_group<'r>(
+    together: &[&StepResult],
+    solo: impl Iterator<Item = &'r StepResult> + Clone,
+) -> Option<GpuSharing> {
     let epoch = |result: &StepResult| {
         result.metrics.get("epoch_time").map(|metric| metric.value).filter(|time| time.is_finite() && *time > 0.0)
     };
@@ -56,13 +59,13 @@ pub fn of_group<'r>(together: &[&StepResult], all: impl Iterator<Item = &'r Step
         return None;
     }
     for together in together {
-        let same = |alone: &&StepResult| {
+        let comparable = |alone: &&StepResult| {
             alone.outcome == Outcome::Ok
                 && alone.circumstances.corunners.is_empty()
-                && (&alone.params, &alone.axes) == (&together.params, &together.axes)
+                && alone.params == together.params
                 && alone.circumstances.gpu_models == together.circumstances.gpu_models
         };
-        let alone = all.clone().find(same)?;
+        let alone = together.run_alone(solo.clone()).filter(comparable)?;
         busy += alone.usage.gpus.iter().map(|gpu| gpu.load_mean).fold(0.0, f64::max);
         slowdown += epoch(together)? / epoch(alone)?;
         cores += alone.usage.cpu_cores;

@@ -329,12 +329,13 @@ impl Outcomes {
         let expansion = &self.context.session.expansion;
         let corun = expansion.instances[instance.index()].corun.as_ref().filter(|c| c.gpus == CorunGpus::Shared)?;
         let members = &expansion.groups[corun.group.0 as usize].members;
+        let like = expansion.steps[expansion.instances[instance.index()].step.index()].like.as_deref()?;
         let result_of = |id: InstanceId| {
             let ended = || self.results().find(|other| *other.label == *expansion.instances[id.index()].label);
             if id == instance { Some(result) } else { self.context.known.result(id).or_else(ended) }
         };
         let together: Option<Vec<&StepResult>> = members.iter().map(|&member| result_of(member)).collect();
-        learn::of_group(&together?, self.context.known.all())
+        learn::of_group(&together?, self.context.known.all().filter(|result| result.step == like))
     }
 
     /// Another attempt follows: what this one left is dropped.
