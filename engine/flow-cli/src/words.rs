@@ -1,6 +1,6 @@
 //! Numbers, times and lists as people read them. Knows nothing of flow.
 
-use flow_core::Outcome;
+use flow_core::{Outcome, Revision};
 use jiff::{Timestamp, tz::TimeZone};
 
 use crate::terminal;
@@ -45,6 +45,11 @@ pub(crate) fn time_of_day(unix_millis: u64, zone: &TimeZone) -> String {
 /// `1 step`, `3 steps`.
 pub(crate) fn count(n: usize, singular: &str) -> String {
     if n == 1 { format!("1 {singular}") } else { format!("{} {singular}s", thousands(n)) }
+}
+
+/// `1a2b3c4, with changes not committed`.
+pub(crate) fn revision(revision: &Revision) -> String {
+    format!("{}{}", revision.short(), if revision.dirty { ", with changes not committed" } else { "" })
 }
 
 /// `100,000`.

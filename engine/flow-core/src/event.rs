@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AttemptId, CorunGpus, Digest, InstanceId, Machine, Outcome, Remark, RunId, Span, StepResult,
+    AttemptId, CorunGpus, Digest, InstanceId, Machine, Outcome, Remark, Revision, RunId, Span, StepResult,
     reason::{Cause, ProfileReason, Spoiled, Texts, Withheld},
     why::Why,
 };
@@ -288,6 +288,9 @@ pub struct RunStart {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
     pub policy: String,
+    /// The commit that the repository of its root stood at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Revision>,
     /// Where it ran.
     pub machine: Machine,
     /// How many instances there are.

@@ -58,8 +58,8 @@ pub use machine::{GpuFacts, Machine};
 pub use metrics::{MetricRow, MetricsFrom, Pattern, extract};
 pub use outcome::Outcome;
 pub use result::{
-    Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, GpuSharing, GpuUsage, Metric, Mode, Series,
-    StepResult, Stranger, Usage,
+    Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, GpuSharing, GpuUsage, Metric, Mode, Revision,
+    Series, StepResult, Stranger, Usage,
 };
 pub use schema::schema;
 pub use spec::{Source, Workflow, parse};

@@ -239,6 +239,22 @@ pub struct GpuUsage {
     pub pcie: Option<(u32, u32)>,
 }
 
+/// What a repository stood at: a commit, and whether a file that it tracks was another one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Revision {
+    /// The hash of the commit.
+    pub commit: String,
+    /// There were changes that were not committed.
+    pub dirty: bool,
+}
+
+impl Revision {
+    /// The first seven characters of the hash.
+    pub fn short(&self) -> &str {
+        self.commit.get(..7).unwrap_or(&self.commit)
+    }
+}
+
 /// What was true while an attempt ran. Numbers taken under unlike circumstances are never averaged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Circumstances {
@@ -270,6 +286,9 @@ pub struct Circumstances {
     pub cpu_model: String,
     /// Host memory, bytes.
     pub host_memory: u64,
+    /// The commit that the repository of the run's root stood at. A fact for people: what a step reads is in its fingerprint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Revision>,
     /// NVIDIA's driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,

@@ -4,7 +4,7 @@ mod common;
 
 use common::{With, add_table, bullets, feb08, honest, input, number, published, result, run, text, view};
 use flow_core::reason::{Cause, Spoiled};
-use flow_core::{CorunGpus, Outcome};
+use flow_core::{CorunGpus, Outcome, Revision};
 use serde_json::{Value, json};
 
 #[test]
@@ -98,6 +98,22 @@ fn the_head_counts_the_gpus_of_a_group_together() {
     };
     assert!(head(CorunGpus::Own).contains("3 × NVIDIA TITAN Xp"), "{}", head(CorunGpus::Own));
     assert!(head(CorunGpus::Shared).contains("2 × NVIDIA TITAN Xp"), "{}", head(CorunGpus::Shared));
+}
+
+#[test]
+fn the_head_says_at_which_commits_was_measured() {
+    let at = |n: u32, commit: &str, dirty: bool| {
+        let mut result = result("solo", &[("batch", json!(n))], 1).epoch_time(1.0);
+        result.circumstances.revision = Some(Revision { commit: commit.repeat(8), dirty });
+        result
+    };
+    let results = vec![at(1, "2b3c4", true), at(2, "1a2b3", false), at(3, "1a2b3", false)];
+    let mut input = input(vec![("solo", view("torch/train", None, results))]);
+    add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": ["epoch_time"]}));
+    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    let line = report.lines().find(|line| line.contains("Commit")).unwrap_or_default();
+    insta::assert_snapshot!(line, @"- Commit / 提交: `1a2b31a`; `2b3c42b`, with changes not committed / `1a2b31a`; `2b3c42b`，含未提交的修改");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use flow_core::{Revision, RunStart};
 use flow_store::Status;
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -32,6 +33,7 @@ struct Line {
     workflow: String,
     file: String,
     set: Vec<String>,
+    revision: Option<Revision>,
     status: Option<Status>,
 }
 
@@ -40,17 +42,19 @@ impl Runs {
         let place = Place::find(global, &self.about)?;
         let holder = place.store.holder()?.and_then(|holder| holder.run);
         let runs = place.runs()?;
-        let mut rows =
-            vec![["run", "workflow", "began", "took", "ended", "instances"].map(|h| styled(STRONG, h)).to_vec()];
+        let mut rows = vec![
+            ["run", "workflow", "began", "took", "ended", "commit", "instances"].map(|h| styled(STRONG, h)).to_vec(),
+        ];
         for (run, start) in runs.iter().skip(runs.len().saturating_sub(self.last)) {
             let status = place.store.run(run).status()?;
             if self.json {
                 let (workflow, file, set) = (start.workflow.clone(), start.file.clone(), start.set.clone());
-                output.json(&Line { run: run.to_string(), workflow, file, set, status })?;
+                let revision = start.revision.clone();
+                output.json(&Line { run: run.to_string(), workflow, file, set, revision, status })?;
                 continue;
             }
             let alive = holder.as_ref() == Some(run);
-            rows.push(row(run.to_string(), &start.workflow, status.as_ref(), alive));
+            rows.push(row(run.to_string(), start, status.as_ref(), alive));
         }
         if !self.json {
             for line in words::columns(&rows) {
@@ -61,8 +65,14 @@ impl Runs {
     }
 }
 
-fn row(run: String, workflow: &str, status: Option<&Status>, alive: bool) -> Vec<String> {
-    let Some(status) = status else { return vec![run, workflow.to_owned()] };
+/// With a `+` where there were changes that were not committed.
+fn commit(revision: &Revision) -> String {
+    format!("{}{}", revision.short(), if revision.dirty { "+" } else { "" })
+}
+
+fn row(run: String, start: &RunStart, status: Option<&Status>, alive: bool) -> Vec<String> {
+    let workflow = start.workflow.clone();
+    let Some(status) = status else { return vec![run, workflow] };
     let ended = match status.ended {
         Some(0) => "done",
         Some(130) => "interrupted",
@@ -74,10 +84,11 @@ fn row(run: String, workflow: &str, status: Option<&Status>, alive: bool) -> Vec
     let took = status.updated_at.saturating_sub(status.started_at) as f64 / 1e3;
     vec![
         run,
-        workflow.to_owned(),
+        workflow,
         words::date(status.started_at, &TimeZone::system()),
         words::duration(took),
         ended.to_owned(),
+        start.revision.as_ref().map(commit).unwrap_or_default(),
         counts.join(", "),
     ]
 }

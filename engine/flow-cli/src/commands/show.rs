@@ -88,6 +88,9 @@ fn card(label: &str, result: &StepResult, objects: &Objects, zone: &TimeZone) ->
         row("accepted", reason.clone());
     }
     row("run", format!("{}, {}", result.run, words::date(result.started_at, zone)));
+    if let Some(revision) = &result.circumstances.revision {
+        row("commit", words::revision(revision));
+    }
     row("fingerprint", result.fingerprint.short());
     for (name, metric) in &result.metrics {
         let mut value = words::metric(metric.value, &metric.unit);

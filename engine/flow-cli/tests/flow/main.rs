@@ -18,6 +18,7 @@ mod processes;
 mod publish;
 mod reading;
 mod reference;
+mod revision;
 mod secrets;
 mod served;
 mod sharing;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use flow_core::{
-    Builtins, InstanceId, RunId, Settled, StepResult,
+    Builtins, InstanceId, Revision, RunId, Settled, StepResult,
     plan::{Decision, Force},
 };
 use flow_store::{Inputs, Objects, RunDir, Store};
@@ -31,6 +31,8 @@ pub(crate) struct RunContext {
     /// Instances that may tell a secret: their steps have one, or they read what such a step made.
     pub(crate) tellers: BTreeSet<InstanceId>,
     pub(crate) environment: Environment,
+    /// What the root's repository stands at.
+    pub(crate) revision: Option<Revision>,
     /// `flow` itself.
     pub(crate) exe: PathBuf,
 }

@@ -87,6 +87,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     if piped {
         listener.hear_through_pipe(&folder).map_err(|e| not_made(folder.path(), e))?;
     }
-    let circumstances = finish::circumstances(&expansion.machine, instance, placement);
+    let mut circumstances = finish::circumstances(&expansion.machine, instance, placement);
+    circumstances.revision.clone_from(&context.revision);
     Ok(Prepared { launch, folder, resolved, listener, circumstances, began: 0.0, piped })
 }

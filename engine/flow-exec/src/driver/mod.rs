@@ -21,6 +21,7 @@ mod outcomes;
 mod plan;
 mod publish;
 mod recorder;
+mod revision;
 mod run;
 mod running;
 mod screen;

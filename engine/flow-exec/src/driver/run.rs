@@ -9,8 +9,8 @@ use std::{
 };
 
 use flow_core::{
-    Builtins, Digest, Instance, InstanceId, JOURNAL_FORMAT, JournalLine, Outcome, Planned, Replace, RunEvent, RunId,
-    RunStart, Settled, StepResult, Uses, learn,
+    Builtins, Digest, Instance, InstanceId, JOURNAL_FORMAT, JournalLine, Outcome, Planned, Replace, Revision, RunEvent,
+    RunId, RunStart, Settled, StepResult, Uses, learn,
     plan::{Force, Plan, State, plan_of_run, unfit},
     sched::{
         Capacity, Event, Limits, Scheduler, Task,
@@ -29,6 +29,7 @@ use super::{
     live::{EventLoop, GRACE, LoopStart},
     lookup::World,
     publish::{PublishRequest, Published, WithheldFile, publish},
+    revision,
     session::plugin_of,
     start,
 };
@@ -143,6 +144,7 @@ pub(super) fn run_on<X: Executor>(
     {
         return Ok(unchanged(snapshot));
     }
+    let revision = revision::ask(&session.workspace.root);
 
     session.check_inputs(&wanted)?;
     let secrets = session.secret_values()?;
@@ -188,7 +190,8 @@ pub(super) fn run_on<X: Executor>(
 
     let journal = store.begin(&run)?;
     let started_at = clock::unix_millis();
-    let mut beginning = beginning(&session, &run, policy_name, &plan, started_at);
+    let revision = revision.answer();
+    let mut beginning = beginning(&session, &run, policy_name, revision.clone(), &plan, started_at);
     let ahead = ahead
         .map(|newest| format!("the clock is behind run {newest} of this store; the id of this run follows that one's"));
     let rebuilt = store.rebuilt().map(ToString::to_string);
@@ -210,6 +213,7 @@ pub(super) fn run_on<X: Executor>(
         tellers: session.tellers(),
         secrets,
         environment: start::Environment::of(&session),
+        revision,
         exe: start::exe()?,
         store,
         session,
@@ -341,7 +345,14 @@ fn set_up(session: &Session, plan: &Plan, dir: &StoreDir, observe: &mut dyn FnMu
     Ok(done)
 }
 
-fn beginning(session: &Session, run: &RunId, policy: &str, plan: &Plan, at: u64) -> Vec<JournalLine> {
+fn beginning(
+    session: &Session,
+    run: &RunId,
+    policy: &str,
+    revision: Option<Revision>,
+    plan: &Plan,
+    at: u64,
+) -> Vec<JournalLine> {
     let expansion = &session.expansion;
     let start = RunEvent::RunStarted(Box::new(RunStart {
         format: JOURNAL_FORMAT,
@@ -353,6 +364,7 @@ fn beginning(session: &Session, run: &RunId, policy: &str, plan: &Plan, at: u64)
         params: expansion.params.clone(),
         set: session.set.clone(),
         policy: policy.to_owned(),
+        revision,
         machine: expansion.machine.clone(),
         instances: plan.items.len() as u32,
         pid: process::id(),

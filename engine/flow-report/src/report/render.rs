@@ -215,6 +215,16 @@ fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<Line> {
         let runs: Vec<String> = report.runs.iter().map(|run| safe::code(&run.0)).collect();
         lines.push(line(joined("setup-runs"), runs.join(", ")));
     }
+    if !setup.revisions.is_empty() {
+        let said = |lang: &str| {
+            let each = setup.revisions.iter().map(|revision| {
+                let args = Args::new().with("commit", safe::code(revision.short()));
+                words.text(lang, if revision.dirty { "setup-commit-dirty" } else { "setup-commit-clean" }, &args)
+            });
+            each.collect::<Vec<_>>().join("; ")
+        };
+        lines.push(line(joined("setup-commit"), join(langs.iter().map(|lang| said(lang)))));
+    }
     lines
 }
 

@@ -1,8 +1,8 @@
 //! What was measured and on what: the list at the head of a report, and the identity of the hardware.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use flow_core::{BuiltinInput, CorunGpus, StepResult, reason::ProfileReason};
+use flow_core::{BuiltinInput, CorunGpus, Revision, StepResult, reason::ProfileReason};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -30,6 +30,9 @@ pub(crate) struct Setup {
     pub(crate) versions: Vec<(String, String)>,
     /// Profile in force and why.
     pub(crate) profile: Option<(String, ProfileReason)>,
+    /// What the repository stood at in the runs that measured.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) revisions: BTreeSet<Revision>,
     /// The author's own lines.
     pub(crate) more: Vec<SetupWith>,
 }
@@ -121,6 +124,7 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
         cpus: cpus.into_iter().collect(),
         versions: known,
         profile: input.profile.clone(),
+        revisions: measured.iter().filter_map(|r| r.circumstances.revision.clone()).collect(),
         more: with.setup.clone(),
     }
 }

@@ -1,0 +1,57 @@
+//! The commit of the repository: a run keeps it, and whether there were changes. Nothing runs again for it.
+
+use std::process::Command;
+
+use flow_testkit::TestSpace;
+
+use crate::space;
+
+const ONE: &str = "flow: 1\nname: one\nsteps:\n  one: {run: 'echo 1'}\n";
+
+fn git(space: &TestSpace, args: &[&str]) -> bool {
+    let mut git = Command::new("git");
+    git.current_dir(space.path("")).args(["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]).args(args);
+    git.output().is_ok_and(|output| output.status.success())
+}
+
+/// What the first line of the last run's journal says.
+fn kept(space: &TestSpace) -> Option<(String, bool)> {
+    let line = &space.journal()[0];
+    Some((line["revision"]["commit"].as_str()?.to_owned(), line["revision"]["dirty"].as_bool()?))
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "what was not tested is said")]
+fn a_run_keeps_the_commit_and_whether_there_were_changes() {
+    let space = space();
+    space.write("one.yaml", ONE).write("notes.txt", "first");
+    space.flow(["run", "one.yaml"]).expect(0);
+    assert_eq!(kept(&space), None, "there is no repository");
+    if !git(&space, &["init", "-q"]) {
+        return eprintln!("skipped: there is no git");
+    }
+    space.flow(["run", "-f", "one.yaml"]).expect(0);
+    assert_eq!(kept(&space), None, "there is no commit");
+    assert!(git(&space, &["add", "one.yaml", "notes.txt"]) && git(&space, &["commit", "-qm", "first"]));
+    space.script("spy", "touch spied\n");
+    assert!(git(&space, &["config", "core.fsmonitor", "./spy"]));
+
+    let said = space.flow(["run", "one.yaml"]).expect(0).text();
+    assert!(said.contains("nothing to do"), "a commit is in no fingerprint: {said}");
+    space.flow(["run", "-f", "one.yaml"]).expect(0);
+    let (commit, dirty) = kept(&space).unwrap();
+    assert_eq!((commit.len(), dirty), (40, false));
+    let short = &commit[..7];
+    let shown = space.flow(["show", "one"]).expect(0).stdout();
+    assert!(shown.contains(short) && !shown.contains("not committed"), "{shown}");
+
+    space.write("notes.txt", "second");
+    space.flow(["run", "one.yaml"]).expect(0);
+    space.flow(["run", "-f", "one.yaml"]).expect(0);
+    assert_eq!(kept(&space), Some((commit.clone(), true)));
+    let shown = space.flow(["show", "one"]).expect(0).stdout();
+    assert!(shown.contains(&format!("{short}, with changes not committed")), "{shown}");
+    let runs = space.flow(["runs"]).expect(0).stdout();
+    assert!(runs.lines().last().unwrap().contains(&format!("{short}+")), "{runs}");
+    assert!(!space.path("spied").exists(), "no program that the repository names is started");
+}

@@ -1,0 +1,99 @@
+//! The commit that the repository of a run stands at, as git tells. What git prints is somebody else's text: of it only a hash is
+//! believed, and that there is a change. Where there is no repository, no git, or one that says nothing in time, nothing is known.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    path::Path,
+    process::{Command, Stdio},
+    sync::mpsc::{Receiver, sync_channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use flow_core::Revision;
+
+use crate::clock;
+
+/// A first look at a large repository on a slow disk takes longer; then nothing is said.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// All that is read of what git prints: the commit comes first.
+const READ: u64 = 1 << 16;
+
+/// A question to git that is being answered on another thread.
+pub(super) struct Asked(Option<Receiver<Option<Revision>>>, Instant);
+
+/// Asks for the commit of the repository that a folder is in. No process is started where there is none.
+pub(super) fn ask(folder: &Path) -> Asked {
+    let asked = clock::steady();
+    if !folder.ancestors().any(|above| above.join(".git").exists()) {
+        return Asked(None, asked);
+    }
+    let (tell, told) = sync_channel(1);
+    let folder = folder.to_owned();
+    let thread = thread::Builder::new().name("revision".into()).spawn(move || tell.send(git(&folder)));
+    Asked(thread.is_ok().then_some(told), asked)
+}
+
+impl Asked {
+    /// What git said, waited for no longer than is reasonable.
+    pub(super) fn answer(self) -> Option<Revision> {
+        let left = PATIENCE.saturating_sub(clock::since(self.1));
+        self.0?.recv_timeout(left).ok().flatten()
+    }
+}
+
+fn git(folder: &Path) -> Option<Revision> {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(folder);
+    // A monitor is a program that the repository names; a submodule has settings of its own.
+    git.args(["-c", "core.fsmonitor=false", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]);
+    git.arg("--ignore-submodules=dirty");
+    // Of the folder's repository, whatever the caller is in the middle of; nothing is written or fetched.
+    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE"] {
+        git.env_remove(name);
+    }
+    git.envs([("GIT_OPTIONAL_LOCKS", "0"), ("GIT_NO_LAZY_FETCH", "1"), ("GIT_TERMINAL_PROMPT", "0")]);
+    git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut git = git.spawn().ok()?;
+    let told = told(BufReader::new(git.stdout.take()?.take(READ)));
+    let ended = git.wait().ok()?;
+    // One that had more to tell ends when nobody listens any more.
+    reported.filter(|told| reported.dirty || ended.success())
+}
+
+/// Reads the answer up to the first change. Lines of the head begin with `#`.
+fn told(answer: impl BufRead) -> Option<Revision> {
+    let mut commit = None;
+    for line in answer.split(b'\n') {
+        let line = line.ok()?;
+        match line.strip_prefix(b"# ") {
+            Some(head) => commit = commit.or(head.strip_prefix(b"branch.oid ").and_then(hash)),
+            None => return Some(Revision { commit: commit?, dirty: true }),
+        }
+    }
+    Some(Revision { commit: commit?, dirty: false })
+}
+
+fn hash(text: &[u8]) -> Option<String> {
+    let is_hash = matches!(text.len(), 40 | 64) && text.iter().all(u8::is_ascii_hexdigit);
+    is_hash.then(|| String::from_utf8_lossy(text).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_hash_is_believed() {
+        let commit = "1a2b3c4d".repeat(5);
+        let clean = format!("# branch.oid {commit}\n# branch.head main\n");
+        let dirty = format!("{clean}1 .M N... 100644 100644 100644 0 0 a.sh\n");
+        let told = |text: &str| told(text.as_bytes()).map(|told| (reported.commit, reported.dirty));
+        assert_eq!(told(&clean), Some((commit.clone(), false)));
+        assert_eq!(told(&dirty), Some((commit, true)));
+        let wrong = ["", "# branch.oid (initial)\n", "# branch.oid \x1b[31m\n", "1 .M\n", "fatal: no\n"];
+        for text in wrong {
+            assert_eq!(told(text), None, "{text:?}");
+        }
+    }
+}
