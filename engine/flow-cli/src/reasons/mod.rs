@@ -102,7 +102,7 @@ pub(crate) fn remark(remark: &Remark) -> String {
             format!("no profile holds here: {}", profiles.join(", "))
         }
         Remark::DoesNotFitHere { label, lack } => {
-            format!("`{label}` cannot run on this machine: it {}", english().lack(lack))
+            format!("`{label}` cannot run on this machine: it {}", self::lack(lack))
         }
         Remark::NoInstances { step, because } => format!("`{step}` has no instances: {}", cause(because)),
     }
