@@ -93,5 +93,6 @@ impl Commit {
 
 /// The line holds something for the database.
 pub(crate) fn is_record(line: &JournalLine) -> bool {
-    matches!(line.event, RunEvent::Recorded { .. } | RunEvent::Observed { .. } | RunEvent::Tried { .. })
+    use RunEvent::{Forgotten, Observed, Recorded, Tried};
+    matches!(line.event, Recorded { .. } | Observed { .. } | Tried { .. } | Forgotten { .. })
 }

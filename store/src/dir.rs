@@ -129,6 +129,18 @@ impl StoreDir {
         self.path.join("snapshots").join(name)
     }
 
+    /// Nothing says any more that there is nothing to do: the next run looks closer.
+    ///
+    /// # Errors
+    /// They cannot be removed.
+    pub fn drop_snapshots(&self) -> Result<()> {
+        let folder = self.path.join("snapshots");
+        match fs::remove_dir_all(&folder) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", &folder)(e)),
+            _ => Ok(()),
+        }
+    }
+
     /// Where it is written down for which digest a plugin was set up.
     pub fn plugin(&self, name: &str) -> PathBuf {
         self.path.join("plugins").join(format!("{name}.json"))

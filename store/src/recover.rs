@@ -143,6 +143,7 @@ impl Store {
             RunEvent::Tried { workflow, label, run, .. } => {
                 self.last(workflow, label)?.is_none_or(|last| last.run <= *run)
             }
+            RunEvent::Forgotten { fingerprint, .. } => self.result(fingerprint)?.is_some(),
             _ => false,
         })
     }

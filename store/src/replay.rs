@@ -50,6 +50,7 @@ impl Replay {
                 ring.pop_front();
             }
         }
+        batch.forgotten.iter().for_each(|fingerprint| _ = self.results.remove(fingerprint));
         self.results.extend(batch.results.into_iter().map(|result| (result.fingerprint, result)));
     }
 

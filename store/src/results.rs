@@ -83,7 +83,12 @@ impl Batch {
             RunEvent::Recorded { result, parts, .. } => {
                 self.tried(&result.workflow, &result.label, result.fingerprint, parts, &result.run);
                 self.observe(result);
+                self.forgotten.retain(|forgotten| *forgotten != result.fingerprint);
                 self.results.push((**result).clone());
+            }
+            RunEvent::Forgotten { fingerprint, .. } => {
+                self.results.retain(|result| result.fingerprint != *fingerprint);
+                self.forgotten.push(*fingerprint);
             }
             RunEvent::Observed { result } => self.observe(result),
             RunEvent::Tried { workflow, label, run, fingerprint, parts } => {

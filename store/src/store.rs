@@ -128,7 +128,7 @@ impl Store {
         let mut recorded = Batch::new();
         lines.iter().for_each(|line| recorded.take_in(line));
         let mut writes = DbBatch::default();
-        for digest in &batch.forgotten {
+        for digest in recorded.forgotten.iter().chain(&batch.forgotten) {
             writes.delete(result_key(digest));
         }
         for batch in [&recorded, batch] {
@@ -196,7 +196,11 @@ impl Store {
     }
 
     /// Every result, in no order that means anything.
-    pub(crate) fn each_result(&self, mut each: impl FnMut(StepResult)) -> Result<()> {
+    /// Every result, in no order.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn each_result(&self, mut each: impl FnMut(StepResult)) -> Result<()> {
         self.db.scan(b"r", |_, value| {
             parse(value).map(&mut each);
             Ok(())

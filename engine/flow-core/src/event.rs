@@ -165,6 +165,13 @@ pub enum RunEvent {
         /// A sentence.
         text: String,
     },
+    /// A result is not to be found any more under its fingerprint, for somebody wished so.
+    Forgotten {
+        /// That.
+        fingerprint: Digest,
+        /// The instance that it was of.
+        label: String,
+    },
     /// A file was published, or was up to date.
     Published {
         /// The file, relative to the root where it is below it.
@@ -235,6 +242,7 @@ impl Texts for RunEvent {
             RunEvent::Notice { text, .. } => each(text),
             RunEvent::RunStarted(_)
             | RunEvent::Accepted { .. }
+            | RunEvent::Forgotten { .. }
             | RunEvent::Instance { plan: Planned::Cached | Planned::After { .. }, .. }
             | RunEvent::Remarked { .. }
             | RunEvent::Cached { .. }
@@ -284,6 +292,9 @@ pub struct RunStart {
     pub profile: Option<(String, ProfileReason)>,
     /// Parameters in force.
     pub params: BTreeMap<String, Value>,
+    /// What its author said of it, `-m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// `--set` as given, for `flow diff`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,

@@ -14,8 +14,9 @@ const REPORT: &str = "<!-- flow report: ";
 /// The profile and the GPU models of a whole report, between its text and its end.
 const PROFILE: &str = "<!-- flow report's profile: ";
 const GPUS: &str = "<!-- flow report's GPUs: ";
-/// Before the profile in the begin of an entry.
+/// In the begin of an entry, before the profile, or that there is none.
 const ENTRY_PROFILE: &str = ", profile ";
+const ENTRY_WITHOUT: &str = ", no profile";
 /// The heading of a file that has none.
 const HEADING: &str = "## What's New";
 
@@ -282,9 +283,10 @@ fn places(lines: &[SourceLine<'_>]) -> Vec<Place> {
             && let Some(date) = head.strip_prefix(identity).and_then(|rest| rest.strip_prefix(", "))
         {
             let end = line.start + line.text.len();
-            let (date, profile) = match date.split_once(ENTRY_PROFILE) {
-                Some((date, profile)) => (date, Some(profile.to_owned())),
-                None => (date, None),
+            let (date, profile) = match (date.split_once(ENTRY_PROFILE), date.strip_suffix(ENTRY_WITHOUT)) {
+                (Some((date, profile)), _) => (date, Some(profile.to_owned())),
+                (None, Some(date)) => (date, Some(String::new())),
+                (None, None) => (date, None),
             };
             places.push(Place { start, end, identity: identity.to_owned(), date: date.to_owned(), profile });
         }
@@ -319,7 +321,7 @@ fn with_entry(file: &str, entry: &str, identity: &Identity) -> String {
     };
     let level = heading(&lines(&without), &without).map_or(2, |(level, _)| level);
     let profile = match identity.setup.profile() {
-        none if none.is_empty() => none,
+        none if none.is_empty() => ENTRY_WITHOUT.to_owned(),
         profile => format!("{ENTRY_PROFILE}{profile}"),
     };
     let mut block = format!("{BEGIN}{name}, {date}{profile} -->\n\n");

@@ -41,7 +41,7 @@ fn a_readme_with_other_content() {
 
     ## What's News
 
-    <!-- flow entry: feb08 on 4 x TITAN Xp, 2026-02-08 -->
+    <!-- flow entry: feb08 on 4 x TITAN Xp, 2026-02-08, no profile -->
 
     ### 2026-02-08: feb08
 
@@ -91,7 +91,7 @@ fn windows_lines_and_odd_ends_stay() {
     let once = published(&job("a", "b", "2026-01-01", "x", Some(windows)));
     assert!(!once.replace("\r\n", "").contains('\n'), "{once:?}");
     assert!(once.starts_with(
-        "# Lab\r\n\r\n### What’s new?\r\n\r\n<!-- flow entry: a on b, 2026-01-01 -->\r\n\r\n#### 2026-01-01: a"
+        "# Lab\r\n\r\n### What’s new?\r\n\r\n<!-- flow entry: a on b, 2026-01-01, no profile -->\r\n\r\n#### 2026-01-01: a"
     ));
     assert!(once.ends_with("<!-- end of flow entry: a on b -->\r\n\r\nold\r\n"));
     assert_eq!(published(&job("a", "b", "2026-01-01", "x", Some(&once))), once);

@@ -21,6 +21,7 @@ fn run(store: &Store, file: &str, id: &str, records: &[StepResult], reuses: &[&S
         params: [].into(),
         set: vec![],
         policy: "critical-path".into(),
+        note: None,
         revision: None,
         machine: Machine::default(),
         instances: 1,

@@ -73,7 +73,10 @@ impl Get {
         }
         let Some(name) = &self.name else { return Ok(names) };
         let all = names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
-        names.retain(|other| *other == name);
+        // By its name, or by the file that it was in the work folder.
+        let paths = |output: &String| found.iter().filter_map(|(_, result)| result.paths.get(output)).next();
+        let is_file = |output: &String| paths(output).is_some_and(|path| Path::new(path).ends_with(name));
+        names.retain(|output| *output == name || is_file(output));
         if names.is_empty() {
             return Err(
                 CliError::usage(format!("`{}` has no output `{name}`", self.step)).hint(format!("it has {all}"))

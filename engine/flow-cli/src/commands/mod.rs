@@ -8,6 +8,7 @@ pub(crate) mod completions;
 pub(crate) mod detach;
 pub(crate) mod diff;
 pub(crate) mod doctor;
+pub(crate) mod forget;
 pub(crate) mod gc;
 pub(crate) mod get;
 pub(crate) mod graph;
@@ -97,6 +98,8 @@ pub(crate) enum Command {
     Simulate(simulate::Simulate),
     /// Keep a step's last results although its fingerprint changed
     Accept(accept::Accept),
+    /// Drop a step's results, so that the next run makes them again
+    Forget(forget::Forget),
     /// Cancel the run that goes on
     Cancel(cancel::Cancel),
     /// Watch the run that goes on
@@ -178,6 +181,7 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
         Command::Predict(predict) => predict.execute(global, output),
         Command::Simulate(simulate) => simulate.execute(global, output),
         Command::Accept(accept) => accept.execute(global, output),
+        Command::Forget(forget) => forget.execute(global, output),
         Command::Cancel(cancel) => cancel.execute(global, output),
         Command::Attach(attach) => attach.execute(global, output),
         Command::Hw(hw) => hw.execute(output),

@@ -67,6 +67,9 @@ pub(crate) struct Run {
     /// Publish nothing; reports are written into the run's folder
     #[arg(long)]
     no_publish: bool,
+    /// A note on the run, for `flow runs`
+    #[arg(short, long = "message", value_name = "TEXT")]
+    message: Option<String>,
     /// Give up at once if another process uses the store
     #[arg(long)]
     no_wait: bool,
@@ -121,6 +124,7 @@ impl Run {
                 (_, true) => PublishRequest::Never,
                 _ => PublishRequest::Whole,
             },
+            note: self.message,
             wait: !self.no_wait,
             doing: place::doing(),
         };

@@ -33,6 +33,7 @@ struct Line {
     workflow: String,
     file: String,
     set: Vec<String>,
+    note: Option<String>,
     revision: Option<Revision>,
     status: Option<Status>,
 }
@@ -43,14 +44,16 @@ impl Runs {
         let holder = place.store.holder()?.and_then(|holder| holder.run);
         let runs = place.runs()?;
         let mut rows = vec![
-            ["run", "workflow", "began", "took", "ended", "commit", "instances"].map(|h| styled(STRONG, h)).to_vec(),
+            ["run", "workflow", "began", "took", "ended", "commit", "instances", "settings"]
+                .map(|h| styled(STRONG, h))
+                .to_vec(),
         ];
         for (run, start) in runs.iter().skip(runs.len().saturating_sub(self.last)) {
             let status = place.store.run(run).status()?;
             if self.json {
                 let (workflow, file, set) = (start.workflow.clone(), start.file.clone(), start.set.clone());
-                let revision = start.revision.clone();
-                output.json(&Line { run: run.to_string(), workflow, file, set, revision, status })?;
+                let (note, revision) = (start.note.clone(), start.revision.clone());
+                output.json(&Line { run: run.to_string(), workflow, file, set, note, revision, status })?;
                 continue;
             }
             let alive = holder.as_ref() == Some(run);
@@ -90,5 +93,13 @@ fn row(run: String, start: &RunStart, status: Option<&Status>, alive: bool) -> V
         ended.to_owned(),
         start.revision.as_ref().map(commit).unwrap_or_default(),
         counts.join(", "),
+        settings(start),
     ]
+}
+
+/// What was set on the command line, and the note.
+fn settings(start: &RunStart) -> String {
+    let note = start.note.as_ref().map(|note| format!("“{note}”"));
+    let words: Vec<String> = start.set.iter().cloned().chain(note).collect();
+    words.join(" ")
 }

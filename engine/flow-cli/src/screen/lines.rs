@@ -33,7 +33,10 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
         // For the database.
         RunEvent::Observed { .. } | RunEvent::Tried { .. } => None,
         // The plan is one line, once it is whole; the end is the summary; how an attempt ended, its result says.
-        RunEvent::Accepted { .. } | RunEvent::Instance { .. } | RunEvent::RunEnded { .. } => None,
+        RunEvent::Accepted { .. }
+        | RunEvent::Forgotten { .. }
+        | RunEvent::Instance { .. }
+        | RunEvent::RunEnded { .. } => None,
         RunEvent::Ended { spoiled, .. } if spoiled.is_empty() => None,
         RunEvent::Ended { instance, spoiled, .. } => {
             let why: Vec<String> = spoiled.iter().map(reasons::spoiled).collect();

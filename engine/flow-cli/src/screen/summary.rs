@@ -143,14 +143,14 @@ fn not_run(view: &View, out: &mut Vec<String>) {
 
 /// Instances of one step that ended alike: what is said of them, and the reason that most of them have, in the order of the first.
 fn alike<'a>(instances: impl Iterator<Item = &'a Shown>) -> Vec<(&'a Shown, String, String)> {
-    let mut found: IndexMap<(&str, String), (&Shown, usize, IndexMap<&str, usize>)> = IndexMap::new();
+    let mut found: IndexMap<(&str, String), Vec<&Shown>> = IndexMap::new();
     for shown in instances {
-        let key = (&*shown.step, format!("{:?}", shown.state));
-        let (_, count, reasons) = found.entry(key).or_insert_with(|| (shown, 0, IndexMap::new()));
-        *count += 1;
-        *reasons.entry(&shown.reason).or_default() += 1;
+        found.entry((&*shown.step, format!("{:?}", shown.state))).or_default().push(shown);
     }
-    let told = |(shown, count, reasons): (&'a Shown, usize, IndexMap<&str, usize>)| {
+    let told = |alike: Vec<&'a Shown>| {
+        let (shown, count) = (alike[0], alike.len());
+        let mut reasons: IndexMap<&str, usize> = IndexMap::new();
+        alike.iter().for_each(|shown| *reasons.entry(&shown.reason).or_default() += 1);
         let what =
             if count == 1 { shown.label.clone() } else { format!("{} × {}", shown.step, words::thousands(count)) };
         let others = reasons.len() - 1;

@@ -275,7 +275,8 @@ fn whatever_a_journal_holds_a_run_looks_the_same() {
 
 /// What is told of a run of `train`, a hundred instances, one a second: the first `cached` are, and the last fails.
 fn sweep(cached: u32) -> String {
-    let mut view = View { started_at: BEGAN, ..View::default() };
+    let mut view = View::default();
+    view.started_at = BEGAN;
     let (mut crowds, mut out) = (Crowds::default(), Vec::new());
     let mut event = |at: u32, mut event: Value| {
         event["at"] = json!(BEGAN + u64::from(at) * 1_000);

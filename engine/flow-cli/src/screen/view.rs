@@ -193,6 +193,7 @@ impl View {
                 self.not_published.clone_from(not_published);
             }
             RunEvent::Accepted { .. }
+            | RunEvent::Forgotten { .. }
             | RunEvent::Remarked { .. }
             | RunEvent::Observed { .. }
             | RunEvent::Tried { .. }

@@ -28,7 +28,7 @@ fn outputs_are_copied_out_by_name() {
     space.flow(["get", "train", "--to", "all"]).expect(0);
     assert_eq!(space.read("all/train[lr=0.2]/model.pt"), "0.2\n");
     assert_eq!(space.read("all/train[lr=0.1]/log.csv"), "1\n");
-    space.flow(["get", "one", "--to", "pictures"]).expect(0);
+    space.flow(["get", "one", "figures", "--to", "pictures"]).expect(0);
     assert_eq!(space.read("pictures/a.txt"), "x\n");
     let there = space.flow(["get", "one", "figures", "--to", "best.pt"]).expect(2).text();
     assert!(there.contains("`best.pt` is there already"), "{there}");
@@ -51,4 +51,41 @@ fn results_are_a_table() {
     space.flow(["run", "w.yaml", "one", "-f", "one"]).expect(0);
     assert_eq!(space.flow(["results", "--json"]).expect(0).stdout().lines().count(), 1, "of the last run");
     assert_eq!(space.flow(["results", "--json", "--all"]).expect(0).stdout().lines().count(), 4);
+}
+
+#[test]
+fn what_is_forgotten_runs_again_and_does_not_come_back() {
+    let space = space();
+    space.write("w.yaml", WORKFLOW);
+    space.flow(["run", "w.yaml"]).expect(0);
+    let said = space.flow(["forget", "train[lr=0.1]"]).expect(0).stdout();
+    assert_eq!(said.trim_end(), "forgotten: 1 result of 1 instance");
+    let plan = || space.flow(["plan", "w.yaml"]).expect(0).stdout();
+    assert!(plan().contains("3 instances: 2 cached, 1 to run"), "{}", plan());
+    space.flow(["doctor"]).expect(0);
+    assert!(plan().contains("1 to run"), "doctor brings back only what was lost");
+    std::fs::remove_dir_all(space.path(".flow/db")).unwrap();
+    space.flow(["doctor"]).expect(0);
+    assert!(plan().contains("1 to run"), "nor does a database that is made anew");
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert!(plan().contains("3 instances: 3 cached"));
+    std::fs::remove_dir_all(space.path(".flow/db")).unwrap();
+    space.flow(["doctor"]).expect(0);
+    assert!(plan().contains("3 instances: 3 cached"), "what was made again is there again");
+    space.flow(["forget", "nothing"]).expect(2);
+}
+
+#[test]
+fn a_run_has_a_note_and_its_settings() {
+    let space = space();
+    space.write("w.yaml", "flow: 1\nname: w\nparams: {n: 1}\nsteps: {a: {run: \"echo ${{ n }}\"}}\n");
+    space.flow(["run", "w.yaml", "--set", "n=2", "-m", "the larger one"]).expect(0);
+    let runs = space.flow(["runs"]).expect(0).stdout();
+    assert!(runs.contains("n=2 “the larger one”"), "{runs}");
+    space.write("values.yaml", "n: 3\n");
+    space.flow(["run", "w.yaml", "--params", "values.yaml"]).expect(0);
+    assert!(space.flow(["runs"]).expect(0).stdout().contains("n=3"));
+    space.write("values.yaml", "- 3\n");
+    let wrong = space.flow(["run", "w.yaml", "--params", "values.yaml"]).expect(2).text();
+    assert!(wrong.contains("--params values.yaml:") && wrong.contains("expected a mapping"), "{wrong}");
 }

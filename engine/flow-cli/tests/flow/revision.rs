@@ -21,7 +21,6 @@ fn kept(space: &TestSpace) -> Option<(String, bool)> {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "what was not tested is said")]
 fn a_run_keeps_the_commit_and_whether_there_were_changes() {
     let space = space();
     space.write("one.yaml", ONE).write("notes.txt", "first");

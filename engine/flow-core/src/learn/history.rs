@@ -116,7 +116,7 @@ impl<'a> History<'a> {
             instance,
             estimate: self.estimate(&expansion.instances[instance.index()]),
         };
-        events.extend(reported.into_iter().map(learned));
+        events.extend(told.into_iter().map(learned));
         events
     }
 
@@ -125,12 +125,12 @@ impl<'a> History<'a> {
         let Range { start, end } = self.expansion.steps[step.index()].instances.clone();
         let kin = |from: InstanceId| waiting.range(from..InstanceId(end.max(from.0))).copied().take(TOLD);
         let mut told: Vec<InstanceId> = kin(InstanceId(start)).collect();
-        let Some(behind) = reported.last().map(|last| InstanceId(last.0 + 1)) else { return told };
+        let Some(behind) = told.last().map(|last| InstanceId(last.0 + 1)) else { return told };
         let turn = &mut self.steps[step.index()].turn;
         let others: Vec<InstanceId> = kin(behind.max(*turn)).collect();
         // After the last one it is the first one's turn again.
         *turn = others.get(TOLD - 1).map_or(InstanceId(0), |last| InstanceId(last.0 + 1));
-        reported.extend(others);
+        told.extend(others);
         told
     }
 

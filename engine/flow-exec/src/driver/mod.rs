@@ -35,7 +35,7 @@ use flow_core::{AttemptId, JournalLine};
 use flow_store::Status;
 
 pub use forecast::{forecast, predict};
-pub use plan::{Knowledge, accept, plan};
+pub use plan::{Knowledge, accept, forget, plan};
 pub use publish::{PublishRequest, PublishedFile, WithheldFile};
 pub use run::{ForceRequest, RunEnd, RunOptions, run};
 pub use session::{Session, SessionRequest};

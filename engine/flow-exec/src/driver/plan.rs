@@ -1,10 +1,10 @@
-//! `flow plan`, `why` and `accept`: what a run would do, asked while nobody or somebody else runs. Takes the store's lock only where
+//! `flow plan`, `why`, `accept` and `forget`: what a run would do, asked while nobody or somebody else runs. Takes the store's lock only where
 //! it is free.
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use flow_core::{
-    InstanceId, JournalLine, RunEvent,
+    InstanceId, JournalLine, RunEvent, StepResult,
     plan::{Accepted, Force, Plan, accept as accept_core, plan as plan_core},
 };
 use flow_store::{Batch, Holder, Inputs, Objects, Rebuilt, Replay, Results, Snapshot, Store, StoreDir, StoreError};
@@ -98,6 +98,34 @@ impl Knowledge {
 /// The store cannot be read.
 pub fn plan(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId], force: &Force) -> Result<Plan, ExecError> {
     knowledge.with_world(session, |world| plan_core(&session.context(), wanted, world, force))
+}
+
+/// `flow forget`: results of what `names` stand for are not found any more, under whatever fingerprint; their labels. Journals
+/// still tell of them, and `flow gc` removes what nothing else needs.
+///
+/// # Errors
+/// The store is held by somebody else, or cannot be written.
+pub fn forget(store: &Store, workflow: &str, file: &str, names: &[String]) -> Result<Vec<String>, ExecError> {
+    let mut lines =
+        vec![RunEvent::Accepted { file: file.to_owned(), reason: format!("forgotten: {}", names.join(", ")) }];
+    store.each_result(|StepResult { fingerprint, label, workflow: of, .. }| {
+        if of == workflow && names.iter().any(|name| flow_core::selects(name, &label)) {
+            lines.push(RunEvent::Forgotten { fingerprint, label });
+        }
+    })?;
+    let labels: Vec<String> = lines
+        .iter()
+        .filter_map(|line| if let RunEvent::Forgotten { label, .. } = line { Some(label.clone()) } else { None })
+        .collect();
+    if !labels.is_empty() {
+        let at = clock::unix_millis();
+        let lines = lines.into_iter().map(|event| JournalLine { at, event }).collect();
+        let journal = store.begin(&new_run_id(&store.dir().runs()?).0)?;
+        store.commit(&journal, lines, &Batch::new())?.apply().map_err(StoreError::from)?;
+        // They say that there is nothing to do.
+        store.dir().drop_snapshots()?;
+    }
+    Ok(labels)
 }
 
 /// `flow accept`: keeps the last results of what `names` stand for under the fingerprints that they have now. `mended` is told

@@ -58,7 +58,7 @@ fn git(folder: &Path) -> Option<Revision> {
     let told = told(BufReader::new(git.stdout.take()?.take(READ)));
     let ended = git.wait().ok()?;
     // One that had more to tell ends when nobody listens any more.
-    reported.filter(|told| reported.dirty || ended.success())
+    told.filter(|told| told.dirty || ended.success())
 }
 
 /// Reads the answer up to the first change. Lines of the head begin with `#`.
@@ -88,7 +88,7 @@ mod tests {
         let commit = "1a2b3c4d".repeat(5);
         let clean = format!("# branch.oid {commit}\n# branch.head main\n");
         let dirty = format!("{clean}1 .M N... 100644 100644 100644 0 0 a.sh\n");
-        let told = |text: &str| told(text.as_bytes()).map(|told| (reported.commit, reported.dirty));
+        let told = |text: &str| told(text.as_bytes()).map(|told| (told.commit, told.dirty));
         assert_eq!(told(&clean), Some((commit.clone(), false)));
         assert_eq!(told(&dirty), Some((commit, true)));
         let wrong = ["", "# branch.oid (initial)\n", "# branch.oid \x1b[31m\n", "1 .M\n", "fatal: no\n"];

@@ -58,6 +58,8 @@ pub struct RunOptions {
     pub publish: PublishRequest,
     /// Wait while somebody else holds the store.
     pub wait: bool,
+    /// `-m`.
+    pub note: Option<String>,
     /// The command line, for whoever is told that the store is held.
     pub doing: String,
 }
@@ -191,7 +193,7 @@ pub(super) fn run_on<X: Executor>(
     let journal = store.begin(&run)?;
     let started_at = clock::unix_millis();
     let revision = revision.answer();
-    let mut beginning = beginning(&session, &run, policy_name, revision.clone(), &plan, started_at);
+    let mut beginning = beginning(&session, options, &run, policy_name, revision.clone(), &plan, started_at);
     let ahead = ahead
         .map(|newest| format!("the clock is behind run {newest} of this store; the id of this run follows that one's"));
     let rebuilt = store.rebuilt().map(ToString::to_string);
@@ -347,6 +349,7 @@ fn set_up(session: &Session, plan: &Plan, dir: &StoreDir, observe: &mut dyn FnMu
 
 fn beginning(
     session: &Session,
+    options: &RunOptions,
     run: &RunId,
     policy: &str,
     revision: Option<Revision>,
@@ -362,6 +365,7 @@ fn beginning(
         workflow: expansion.workflow.clone(),
         profile: expansion.profile.clone(),
         params: expansion.params.clone(),
+        note: options.note.clone(),
         set: session.set.clone(),
         policy: policy.to_owned(),
         revision,
