@@ -1,7 +1,7 @@
 //! Which events have a line of their own, so that a sweep of thousands is told in a few: a step with many instances gets one line
 //! when it is whole, and what goes wrong is said of the first of them. `-v` shows all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{InstanceId, JournalLine, Outcome, RunEvent};
 
@@ -20,6 +20,8 @@ const TROUBLES: u32 = 5;
 #[derive(Debug, Default)]
 pub(crate) struct Crowds {
     steps: BTreeMap<String, Crowd>,
+    /// Notes by step: what is true of many instances is said of the first.
+    notes: BTreeSet<(String, String)>,
     told_at: u64,
 }
 
@@ -45,6 +47,10 @@ impl Crowds {
             RunEvent::Started { instance, .. } => !many(self, instance),
             RunEvent::Recorded { instance, result, .. } if result.spoiled.is_empty() => {
                 !many(self, instance) || line.at.saturating_sub(self.told_at) >= SILENCE
+            }
+            RunEvent::Notice { instance: Some(instance), text } => {
+                let step = view.instances.get(instance).map(|shown| shown.step.clone()).unwrap_or_default();
+                self.notes.insert((step, text.clone()))
             }
             RunEvent::Settled { outcome, .. } if !is_failure(*outcome) => false,
             RunEvent::Recorded { instance, .. }

@@ -305,6 +305,7 @@ fn sweep(cached: u32) -> String {
             "fingerprint": digest, "workflow": "w", "step": "train", "label": label(n), "axes": {}, "outcome": "ok",
             "run": "r", "started_at": BEGAN, "ended_at": BEGAN + 1_000,
         });
+        event(n, json!({"event": "notice", "instance": n, "text": "its epochs have no times"}));
         event(
             n + 1,
             match n {
@@ -324,7 +325,7 @@ fn a_sweep_is_told_in_few_lines() {
     ");
     insta::assert_snapshot!(sweep(60), @r"
        0:00  note           begins
-       1:01  done           train[n=60] in 1.0 s
+       1:00  note           train[n=60]: its epochs have no times
        1:11  done           train[n=70] in 1.0 s
        1:21  done           train[n=80] in 1.0 s
        1:31  done           train[n=90] in 1.0 s
