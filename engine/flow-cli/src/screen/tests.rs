@@ -326,9 +326,9 @@ fn a_sweep_is_told_in_few_lines() {
     insta::assert_snapshot!(sweep(60), @r"
        0:00  note           begins
        1:00  note           train[n=60]: its epochs have no times
-       1:11  done           train[n=70] in 1.0 s
-       1:21  done           train[n=80] in 1.0 s
-       1:31  done           train[n=90] in 1.0 s
+       1:10  done           train[n=69] in 1.0 s
+       1:20  done           train[n=79] in 1.0 s
+       1:30  done           train[n=89] in 1.0 s
        1:40  failed         train[n=99]: failed
        1:40  failed         train × 100: 39 ran, 60 cached, 1 failed
     ");

@@ -99,7 +99,7 @@ fn a_trial_replaces_nothing_that_is_published() {
     // The head says what is not as in the file.
     let text = space.flow(["run", "a.yaml", "--set", "epochs=1", "--publish"]).expect(0).text();
     assert!(text.contains("published docs/rep.md"), "{text}");
-    assert!(files().0.contains("Parameters not as in the file / 与文件不同的参数: `epochs=1`"), "{}", files().0);
+    assert!(files().0.contains("- Parameters not as in the file: `epochs=1`"), "{}", files().0);
     let text = space.flow(["run", "a.yaml"]).expect(0).text();
     assert!(text.contains("published docs/rep.md") && files() == published, "{text}");
 }

@@ -1,8 +1,8 @@
 //! Inputs and outputs lie apart in the work folder: a folder that is an input is the author's own and no copy, and what a step
-//! produces is taken away from where it lies.
+//! produces is taken away from where it lies. So do inputs and the artifacts of other steps, which appear in `in/`.
 
 use crate::{
-    Diagnostic, Instance,
+    Diagnostic, Input, Instance,
     paths::{normal, within},
     spec::{
         at::{On, Problems},
@@ -10,8 +10,14 @@ use crate::{
     },
 };
 
-/// Finds an output that is an input, lies in one or holds one.
-pub(super) fn check(step: &Step, instance: &Instance, problems: &mut Problems) {
+/// Finds an output that is an input, lies in one or holds one; and an input in `in/` of a step that `reads` others.
+pub(super) fn check(step: &Step, instance: &Instance, reads: bool, problems: &mut Problems) {
+    let taken = |input: &&Input| reads && !input.in_place && (input.place() == "in" || within(&input.place(), "in"));
+    if let (Some(input), Some(inputs)) = (instance.inputs.iter().find(taken), step.values.get("inputs")) {
+        let what = Diagnostic::new("`in/` is where artifacts of other steps appear");
+        let what = what.help("the folder must have another name here, for this step reads other steps");
+        return problems.add(&inputs.at, On::Text(input.path.clone()), what);
+    }
     for output in instance.outputs.iter() {
         let path = normal(&output.path);
         for input in instance.inputs.iter().filter(|input| !input.in_place) {

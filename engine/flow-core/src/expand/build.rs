@@ -156,7 +156,7 @@ pub(super) fn build(
                 // Where both are the same for all instances, one look will do.
                 let same = keys.inputs.is_ready() && keys.outputs.is_ready();
                 if problems.0.len() == before && (!same || plans[at].places.is_empty()) {
-                    apart::check(step, &instance, problems);
+                    apart::check(step, &instance, !plan.reads.is_empty(), problems);
                 }
                 edges.needs(plans, place, instances, agreements, &mut instance, problems);
                 let corun = keys.corun.get(&scope, &label, problems).filter(|_| instance.skip.is_none());

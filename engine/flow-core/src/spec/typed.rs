@@ -314,10 +314,6 @@ fn placed(input: Input) -> Typed<Input> {
         let what = Diagnostic::new(format!("the input `{}` is the workflow's whole folder", input.path));
         return other(what.help("list what the step reads"));
     }
-    if here == "in" || here.starts_with("in/") {
-        let what = Diagnostic::new("`in/` is where artifacts of other steps appear");
-        return other(what.help("the folder must have another name"));
-    }
     Ok(input)
 }
 
