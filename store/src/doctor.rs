@@ -1,9 +1,13 @@
 //! `flow doctor`: holds the database against the artifacts and the journals, rebuilds it where it is damaged, and tells
 //! what it found. Changes nothing that is sound; words are somebody else's.
 
-use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+    path::Path,
+};
 
-use flow_core::{Artifact, ArtifactKind, Digest, JOURNAL_FORMAT, StepResult, reason::Damage};
+use flow_core::{Artifact, ArtifactKind, Digest, JOURNAL_FORMAT, Kept, StepResult, reason::Damage};
 
 use crate::{
     Batch, Holder, Lost, Objects, Rebuilt, Replay, Result, STORE_FORMAT, Store, StoreDir, StoreError, dir::read_format,
@@ -31,6 +35,8 @@ pub struct Diagnosis {
     pub without_series: Vec<String>,
     /// Results whose artifacts the system refused to show, by label, and why. They stay.
     pub unseen: Vec<(String, String)>,
+    /// Logs and files of numbers that were kept to be read again, not as they were, and dropped: their results stay.
+    pub unkept: usize,
     /// Values of the database that could not be read, and were dropped.
     pub unreadable: usize,
     /// Runs whose journal holds lines that could not be read, and how many.
@@ -48,6 +54,7 @@ impl Diagnosis {
             && self.relisted == 0
             && self.without_series.is_empty()
             && self.unseen.is_empty()
+            && self.unkept == 0
             && self.unreadable == 0
             && self.journals.is_empty()
     }
@@ -115,9 +122,11 @@ fn read_all(store: &Store) -> Result<()> {
 fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Result<()> {
     let mut seen: BTreeMap<Digest, Checked> = BTreeMap::new();
     let mut lost: Vec<(StepResult, Lost)> = Vec::new();
+    let mut kept = BTreeSet::new();
     diagnosis.unreadable = store.drop_unreadable()?;
     store.each_result(|result| {
         diagnosis.results += 1;
+        kept.extend(result.kept.iter().flat_map(Kept::objects));
         for (output, artifact) in &result.outputs {
             let seen = seen.entry(artifact.digest).or_insert_with(|| see(store.objects(), artifact, contents));
             diagnosis.relisted += usize::from(std::mem::take(&mut seen.relisted));
@@ -139,6 +148,9 @@ fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Re
         }
     })?;
     diagnosis.artifacts = seen.len();
+    for digest in kept.iter().filter(|digest| !seen.contains_key(*digest)) {
+        diagnosis.unkept += usize::from(store.objects().drop_damaged(digest, contents)?);
+    }
     diagnosis.results -= lost.len();
     let mut batch = Batch::new();
     for (result, damage) in lost {

@@ -74,7 +74,7 @@ fn make_room(dir: &StoreDir, keep: Keep) -> Result<(u64, usize)> {
     let (mut going, mut staying) = (BTreeSet::new(), BTreeSet::new());
     for result in replay.results() {
         let objects = if reached.contains(&result.fingerprint) { &mut staying } else { &mut going };
-        objects.extend(result.outputs.values().map(|artifact| artifact.digest).chain(result.series));
+        objects.extend(result.objects());
     }
     replay.last.values().for_each(|last| digests_in(&last.parts, &mut staying));
     let mut bytes = sweep_snapshots(dir, &runs, false)?;
@@ -112,13 +112,20 @@ impl Store {
         let mut batch = Batch::new();
         let mut objects = BTreeSet::new();
         let mut kept = BTreeSet::new();
+        let mut attempts = BTreeMap::new();
         self.each_result(|result| {
             if reached.contains(&result.fingerprint) {
-                objects.extend(result.outputs.values().map(|artifact| artifact.digest));
-                objects.extend(result.series);
+                objects.extend(result.objects());
+                attempts.extend(result.kept.map(|kept| (kept.attempt, result.fingerprint)));
                 kept.insert(result.fingerprint);
             } else {
                 batch.forget(&result.fingerprint);
+            }
+        })?;
+        // Another reading of the same attempt may stay.
+        self.each_attempt(|attempt, reading| {
+            if !kept.contains(&reading) {
+                batch.attempts.push((attempt, attempts.get(&attempt).copied()));
             }
         })?;
         freed.results = batch.forgotten.len();

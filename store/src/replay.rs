@@ -4,12 +4,17 @@ use std::collections::{BTreeMap, VecDeque};
 
 use flow_core::{Digest, JournalLine, StepResult, learn::Observation};
 
-use crate::{Batch, HISTORY, Last, Result, Results, StoreDir};
+use crate::{
+    Batch, HISTORY, Last, Result, Results, StoreDir,
+    results::{attempt_of, is_same_attempt},
+};
 
 /// A fold over the journals of all runs, oldest first.
 #[derive(Default)]
 pub struct Replay {
     results: BTreeMap<Digest, StepResult>,
+    /// The result by which each attempt is known.
+    attempts: BTreeMap<Digest, Digest>,
     pub(crate) last: BTreeMap<(String, String), Last>,
     history: BTreeMap<String, VecDeque<Observation>>,
     /// Runs whose journal was read.
@@ -51,6 +56,12 @@ impl Replay {
             }
         }
         batch.forgotten.iter().for_each(|fingerprint| _ = self.results.remove(fingerprint));
+        for (shape, observation) in batch.observed_again {
+            let ring = self.history.entry(shape).or_default().iter_mut();
+            ring.filter(|seen| is_same_attempt(seen, &observation)).for_each(|seen| *seen = observation.clone());
+        }
+        let attempts = batch.results.iter().filter_map(|result| Some((attempt_of(result)?, result.fingerprint)));
+        self.attempts.extend(attempts);
         self.results.extend(batch.results.into_iter().map(|result| (result.fingerprint, result)));
     }
 
@@ -63,6 +74,10 @@ impl Replay {
 impl Results for Replay {
     fn result(&self, fingerprint: &Digest) -> Result<Option<StepResult>> {
         Ok(self.results.get(fingerprint).cloned())
+    }
+
+    fn of_attempt(&self, attempt: &Digest) -> Result<Option<StepResult>> {
+        Ok(self.attempts.get(attempt).and_then(|reading| self.results.get(reading)).cloned())
     }
 
     fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>> {

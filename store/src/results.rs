@@ -19,6 +19,12 @@ pub trait Results {
     /// The database cannot be read.
     fn result(&self, fingerprint: &Digest) -> Result<Option<StepResult>>;
 
+    /// The last good result of an attempt, by the attempt's fingerprint: wherever its metrics were read.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    fn of_attempt(&self, attempt: &Digest) -> Result<Option<StepResult>>;
+
     /// The last fingerprint of an instance, whatever became of it.
     ///
     /// # Errors
@@ -61,12 +67,31 @@ pub(crate) fn all_shapes(result: &StepResult) -> Vec<String> {
     shapes
 }
 
+fn observations(result: &StepResult) -> impl Iterator<Item = (String, Observation)> {
+    let observation = Observation::of(result);
+    all_shapes(result).into_iter().map(move |shape| (shape, observation.clone()))
+}
+
+/// The attempt by which a result can be found, where another reading of it may be made from this one.
+pub(crate) fn attempt_of(result: &StepResult) -> Option<Digest> {
+    result.kept.as_ref().filter(|_| result.spoiled.is_empty()).map(|kept| kept.attempt)
+}
+
+/// What was seen of one attempt.
+pub(crate) fn is_same_attempt(a: &Observation, b: &Observation) -> bool {
+    (&a.run, &a.label, a.at) == (&b.run, &b.label, b.at)
+}
+
 /// Changes that are written together and that no journal tells of. What is recorded comes from the lines of a journal.
 #[derive(Default)]
 pub struct Batch {
     pub(crate) results: Vec<StepResult>,
     pub(crate) last: Vec<(String, String, Last)>,
     pub(crate) observed: Vec<(String, Observation)>,
+    /// In place of what was observed of the same attempt.
+    pub(crate) observed_again: Vec<(String, Observation)>,
+    /// By which result an attempt is known; none any more.
+    pub(crate) attempts: Vec<(Digest, Option<Digest>)>,
     pub(crate) forgotten: Vec<Digest>,
 }
 
@@ -80,9 +105,10 @@ impl Batch {
     /// and what it used. The only way by which these come into the database, live, at an opening and when it is rebuilt.
     pub(crate) fn take_in(&mut self, line: &JournalLine) {
         match &line.event {
-            RunEvent::Recorded { result, parts, .. } => {
+            RunEvent::Recorded { result, parts, read_again, .. } => {
                 self.tried(&result.workflow, &result.label, result.fingerprint, parts, &result.run);
-                self.observe(result);
+                let observed = if *read_again { &mut self.observed_again } else { &mut self.observed };
+                observed.extend(observations(result));
                 self.forgotten.retain(|forgotten| *forgotten != result.fingerprint);
                 self.results.push((**result).clone());
             }
@@ -104,10 +130,7 @@ impl Batch {
     }
 
     fn observe(&mut self, result: &StepResult) {
-        let observation = Observation::of(result);
-        for shape in all_shapes(result) {
-            self.observed.push((shape, observation.clone()));
-        }
+        self.observed.extend(observations(result));
     }
 
     /// The result under a fingerprint is not to be found any more: its artifacts are gone.
@@ -117,6 +140,8 @@ impl Batch {
 
     /// There is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.results.is_empty() && self.last.is_empty() && self.observed.is_empty() && self.forgotten.is_empty()
+        let Batch { results, last, observed, observed_again, attempts, forgotten } = self;
+        let observed = observed.is_empty() && observed_again.is_empty();
+        results.is_empty() && last.is_empty() && observed && attempts.is_empty() && forgotten.is_empty()
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     commit::{MARK, Mark},
     db::{Db, DbBatch, json},
     lock::Held,
+    results::{attempt_of, is_same_attempt},
 };
 
 /// A store that this process holds.
@@ -134,6 +135,15 @@ impl Store {
         for batch in [&recorded, batch] {
             for result in &batch.results {
                 writes.put(result_key(&result.fingerprint), json(result));
+                if let Some(attempt) = attempt_of(result) {
+                    writes.put(attempt_key(&attempt), json(&result.fingerprint));
+                }
+            }
+            for (attempt, reading) in &batch.attempts {
+                match reading {
+                    Some(reading) => writes.put(attempt_key(attempt), json(reading)),
+                    None => writes.delete(attempt_key(attempt)),
+                }
             }
             for (workflow, label, last) in &batch.last {
                 writes.put(last_key(workflow, label), json(last));
@@ -141,6 +151,14 @@ impl Store {
             for (shape, observation) in &batch.observed {
                 let slot = self.slot(shape)?;
                 writes.put(history_key(shape, Some(slot)), json(observation));
+            }
+            for (shape, observation) in &batch.observed_again {
+                self.db.scan(&history_key(shape, None), |key, value| {
+                    if parse(value).is_some_and(|seen| is_same_attempt(&seen, observation)) {
+                        writes.put(key.to_vec(), json(observation));
+                    }
+                    Ok(())
+                })?;
             }
         }
         Ok(writes)
@@ -217,6 +235,16 @@ impl Store {
         })
     }
 
+    /// Every attempt whose metrics may be read again, and the result by which it is known.
+    pub(crate) fn each_attempt(&self, mut each: impl FnMut(Digest, Digest)) -> Result<()> {
+        self.db.scan(b"a", |key, value| {
+            if let (Ok(attempt), Some(reading)) = (key[1..].try_into(), parse(value)) {
+                each(Digest(attempt), reading);
+            }
+            Ok(())
+        })
+    }
+
     /// Every last fingerprint: workflow, label, what it was.
     pub(crate) fn each_last(&self, mut each: impl FnMut(&str, &str, Last)) -> Result<()> {
         self.db.scan(b"l", |key, value| {
@@ -287,6 +315,11 @@ impl Results for Store {
         self.get(&result_key(fingerprint))
     }
 
+    fn of_attempt(&self, attempt: &Digest) -> Result<Option<StepResult>> {
+        let reading: Option<Digest> = self.get(&attempt_key(attempt))?;
+        reading.map_or(Ok(None), |reading| self.result(&reading))
+    }
+
     fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>> {
         self.get(&last_key(workflow, label))
     }
@@ -305,6 +338,10 @@ impl Results for Store {
 
 fn result_key(fingerprint: &Digest) -> Vec<u8> {
     [b"r", &fingerprint.0[..]].concat()
+}
+
+fn attempt_key(attempt: &Digest) -> Vec<u8> {
+    [b"a", &attempt.0[..]].concat()
 }
 
 fn last_key(workflow: &str, label: &str) -> Vec<u8> {

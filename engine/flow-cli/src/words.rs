@@ -25,6 +25,9 @@ pub(crate) fn clock(seconds: f64) -> String {
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
 }
 
+/// Of a result that stands, though not as it was read before.
+pub(crate) const READ_AGAIN: &str = "its metrics read again from what was kept";
+
 /// `512 B`, `1.5 GiB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     bytesize::ByteSize(bytes).display().iec().to_string()

@@ -123,6 +123,9 @@ pub enum RunEvent {
         result: Box<StepResult>,
         /// The parts of its fingerprint, for `flow why`.
         parts: Value,
+        /// No attempt produced it: its metrics were read again, from what an earlier run kept.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        read_again: bool,
     },
     /// An attempt ended whose result is not kept, for it failed, was cancelled, or is spoiled where an earlier one stands: what it
     /// used, for estimates.

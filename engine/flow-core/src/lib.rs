@@ -55,10 +55,10 @@ pub use instance::{
 };
 pub use interval::Interval;
 pub use machine::{GpuFacts, Machine};
-pub use metrics::{MetricRow, MetricsFrom, Pattern, extract};
+pub use metrics::{MetricRow, Metrics, MetricsFrom, Pattern, extract};
 pub use outcome::Outcome;
 pub use result::{
-    Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, GpuSharing, GpuUsage, Metric, Mode, Revision,
+    Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, GpuSharing, GpuUsage, Kept, Metric, Mode, Revision,
     Series, StepResult, Stranger, Usage,
 };
 pub use schema::schema;

@@ -7,6 +7,15 @@ use serde_json::{Map, Value};
 
 use crate::reason::NoMetrics;
 
+/// `metrics:` of a step.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// Where its numbers are.
+    pub from: MetricsFrom,
+    /// Without any number it has failed.
+    pub required: bool,
+}
+
 /// Where to read numbers.
 #[derive(Clone, Debug)]
 pub enum MetricsFrom {

@@ -64,6 +64,9 @@ pub struct StepResult {
     /// The artifact that holds its series ([`Series`] as JSON), if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Digest>,
+    /// What of a plain program's attempt is kept, so that its metrics can be read in another way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Kept>,
     /// `flow accept` keeps an old result for a changed fingerprint; the reason that was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<String>,
@@ -81,6 +84,41 @@ impl StepResult {
         let first = found.next()?;
         found.next().is_none().then_some(first)
     }
+
+    /// Every object of the store that it names.
+    pub fn objects(&self) -> impl Iterator<Item = Digest> {
+        let kept = self.kept.iter().flat_map(Kept::objects);
+        self.outputs.values().map(|artifact| artifact.digest).chain(self.series).chain(kept)
+    }
+}
+
+/// What of an attempt is kept to be read again, wherever `metrics:` say that its numbers are. The objects are its owner's alone, as
+/// the attempt's folder is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The fingerprint of the attempt: that of the result, less `metrics:`.
+    pub attempt: Digest,
+    /// The object that holds its log, when which part of it was read, and what it used meanwhile
+    /// ([`Record`](crate::measure::Record)); absent where it printed nothing and was over before anybody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<Digest>,
+    /// Files that may hold numbers and are no outputs, by their paths in the work folder.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, Digest>,
+    /// So many bytes of its log were given back while it wrote, and are not kept.
+    #[serde(default, skip_serializing_if = "no_bytes")]
+    pub cut: u64,
+}
+
+impl Kept {
+    /// Every object of the store that it names.
+    pub fn objects(&self) -> impl Iterator<Item = Digest> {
+        self.record.iter().chain(self.files.values()).copied()
+    }
+}
+
+fn no_bytes(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// A file or a folder that a step produced, named by its content.
@@ -166,6 +204,13 @@ pub struct Series {
     /// Samples of the host and the GPUs by name (`cpu`, `cpu_cores`, `rss`, `gpu0_load`, `gpu0_memory`, `gpu0_memory_load`, …):
     /// (seconds since the attempt began, value).
     pub samples: BTreeMap<String, Vec<(f64, f64)>>,
+}
+
+impl Series {
+    /// There is nothing to draw.
+    pub fn is_empty(&self) -> bool {
+        self.epochs.is_empty() && self.samples.is_empty() && self.epoch_times.is_empty()
+    }
 }
 
 /// What flow itself measured of an attempt. Means cover the epochs that count, or the whole attempt if it has none.

@@ -100,11 +100,11 @@ fn property(key: &Key) -> Value {
         Kind::Metrics => json!({
             "type": "object",
             "additionalProperties": false,
-            "minProperties": 1,
-            "maxProperties": 1,
+            "oneOf": one_of_these(&["json", "jsonl", "csv", "stdout"]),
             "properties": {
                 "json": {"type": "string"}, "jsonl": {"type": "string"}, "csv": {"type": "string"},
                 "stdout": {"type": "string", "description": "`Epoch {epoch}: loss {train_loss}, acc {top1:%}`"},
+                "required": {"type": "boolean", "description": "A step of which no number is found has failed."},
             },
         }),
         Kind::Count(least) => json!({"type": "integer", "minimum": least}),
@@ -129,6 +129,10 @@ fn property(key: &Key) -> Value {
     schema = member(schema);
     merge(&mut schema, json!({"description": key.about}));
     schema
+}
+
+fn one_of_these(keys: &[&str]) -> Value {
+    keys.iter().map(|key| json!({"required": [key]})).collect()
 }
 
 fn named(what: &str) -> Value {

@@ -212,6 +212,7 @@ impl<'a> Learning<'a> {
                 ..Circumstances::default()
             },
             series: None,
+            kept: None,
             accepted: None,
         };
         let sharing = self.history.sharing(watched.instance, &watched.gpus, &watched.reported, &corunners, &result);

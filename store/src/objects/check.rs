@@ -144,6 +144,25 @@ impl Objects {
         Ok((found != Some(artifact.digest)).then_some(Damage::Content))
     }
 
+    /// Removes what was kept to be read again where it is not as it was, and says so. Without `contents` only its kind and its time are
+    /// looked at. What is another user's cannot be read, and stays.
+    pub(crate) fn drop_damaged(&self, digest: &Digest, contents: bool) -> Result<bool> {
+        let path = self.path(digest);
+        let Some(meta) = look(&path)? else { return Ok(false) };
+        let looks = meta.is_file() && meta.mtime() == STAMP;
+        let sound = match looks && contents {
+            true => match hash::file(&path) {
+                Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => true,
+                found => readable(found)? == Some(*digest),
+            },
+            false => looks,
+        };
+        if !sound {
+            self.remove(digest)?;
+        }
+        Ok(!sound)
+    }
+
     /// After an attempt that was given links into the store: is this artifact as it was? A damaged one is dropped, and what
     /// was found is returned.
     ///

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File, FileTimes, Metadata, Permissions},
     io,
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -15,6 +15,15 @@ use crate::{
     Result, StoreError,
     hash::{self, FolderEntry, FoundKind, Links, not_an_artifact},
 };
+
+/// The mode of what nobody but its owner may read.
+const PRIVATE: u32 = 0o400;
+
+/// What is kept for its owner alone is everybody's when it is an artifact as well.
+fn is_shared(path: &Path, meta: &Metadata) -> bool {
+    let executable = hash::is_executable(meta);
+    meta.mode() & 0o777 != PRIVATE || fs::set_permissions(path, read_only(executable)).is_ok()
+}
 
 impl Objects {
     /// Takes a file or a folder into the store, which moves it away from where it is. `within` is the folder that the step was
@@ -64,6 +73,41 @@ impl Objects {
         self.ingest_file(&temporary)
     }
 
+    /// Keeps what `write` writes as a file that nobody else may read: a log, for example, which need not be shared.
+    ///
+    /// # Errors
+    /// The disk is full, or the store cannot be written.
+    pub fn store_private(&self, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<Digest> {
+        let temporary = self.workplace()?;
+        let made = || {
+            let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary)?;
+            write(&mut file)?;
+            let taken = hash::content_digest(&File::open(&temporary)?)?;
+            file.set_permissions(Permissions::from_mode(PRIVATE))?;
+            file.set_times(FileTimes::new().set_modified(stamp()))?;
+            Ok(taken)
+        };
+        let made = made().map_err(StoreError::io("write", &temporary));
+        let (digest, bytes) = made.inspect_err(|_| drop_half(&temporary))?;
+        let target = self.path(&digest);
+        match look(&target)? {
+            Some(meta) if meta.is_file() && untouched(&meta, bytes) => {
+                fs::remove_file(&temporary).map_err(StoreError::io("remove", &temporary))?;
+                return Ok(digest);
+            }
+            Some(_) => _ = self.remove(&digest)?,
+            None => {}
+        }
+        self.place(&temporary, &target)?;
+        Ok(digest)
+    }
+
+    /// Reads what [`Objects::store_private`] keeps; `None` if it is not there, not as it was, or somebody else's.
+    pub fn read_private(&self, digest: &Digest) -> Option<Vec<u8>> {
+        let bytes = self.read(digest, "").ok()?;
+        (Digest::of(&bytes) == *digest).then_some(bytes)
+    }
+
     /// Keeps files as a folder, by path in it.
     ///
     /// # Errors
@@ -93,7 +137,7 @@ impl Objects {
         let artifact = Artifact { digest, kind: ArtifactKind::File, bytes, files: 1 };
         let target = self.path(&digest);
         match look(&target)? {
-            Some(meta) if meta.is_file() && untouched(&meta, bytes) => {
+            Some(meta) if meta.is_file() && untouched(&meta, bytes) && is_shared(&target, &meta) => {
                 fs::remove_file(path).map_err(StoreError::io("remove", path))?;
                 return Ok(artifact);
             }

@@ -73,7 +73,7 @@ impl Objects {
         let (mut files, mut folders) = (BTreeSet::new(), false);
         for result in results {
             folders |= result.outputs.values().any(|artifact| artifact.kind == ArtifactKind::Folder);
-            files.extend(result.outputs.values().map(|artifact| artifact.digest).chain(result.series));
+            files.extend(result.objects());
         }
         if folders || files.len() > FEW {
             return self.dir.sync_all();

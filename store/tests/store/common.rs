@@ -32,7 +32,8 @@ pub(crate) fn open(path: &Path) -> Result<Store, StoreError> {
 
 /// The line of a journal that records a result.
 pub(crate) fn recorded(result: &StepResult, parts: Value) -> JournalLine {
-    let event = RunEvent::Recorded { instance: InstanceId(0), result: Box::new(result.clone()), parts };
+    let event =
+        RunEvent::Recorded { instance: InstanceId(0), result: Box::new(result.clone()), parts, read_again: false };
     JournalLine { at: result.ended_at, event }
 }
 

@@ -1,8 +1,8 @@
 //! `flow gc`: what the newest runs reach stays, the rest goes, and `-n` says the same without doing it.
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt};
 
-use flow_core::{InstanceId, JournalLine, Machine, RunEvent, RunId, RunStart, StepResult};
+use flow_core::{Digest, InstanceId, JournalLine, Kept, Machine, RunEvent, RunId, RunStart, StepResult};
 use flow_store::{Keep, Replay, Results, Store};
 use serde_json::json;
 
@@ -113,4 +113,54 @@ fn what_was_accepted_stays_with_the_run_before_it_and_with_runs_that_reuse_it() 
     run(&store, "a.yaml", "4", &[], &[]);
     store.gc(one, false).unwrap();
     assert!(!dir.path().join("runs/2").exists());
+}
+
+#[test]
+fn what_is_kept_to_be_read_again_stays_with_each_reading_of_it() {
+    let dir = scratch();
+    let store = open(dir.path()).unwrap();
+    let record = store.objects().store_private(|file| std::io::Write::write_all(file, b"{}\nepoch 1\n")).unwrap();
+    let mode = fs::metadata(store.objects().path(&record)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o400, "a log is its owner's alone");
+    let attempt = result("solo", 0).fingerprint;
+    let reading = |salt: u64, files: &[(&str, Digest)]| {
+        let files = files.iter().map(|(path, digest)| ((*path).to_owned(), *digest)).collect();
+        StepResult { kept: Some(Kept { attempt, record: Some(record), files, cut: 0 }), ..result("solo", salt) }
+    };
+    let file = store.objects().store_private(|file| std::io::Write::write_all(file, b"1")).unwrap();
+    let (first, second) = (reading(1, &[]), reading(2, &[("m.json", file)]));
+    run(&store, "a.yaml", "1", std::slice::from_ref(&first), &[]);
+    run(&store, "a.yaml", "2", std::slice::from_ref(&second), &[]);
+    assert_eq!(store.of_attempt(&attempt).unwrap().as_ref(), Some(&second));
+    assert_eq!(Replay::read(store.dir()).unwrap().of_attempt(&attempt).unwrap().as_ref(), Some(&second));
+
+    run(&store, "a.yaml", "3", &[], &[&first]);
+    let freed = store.gc(Keep { runs: 1, since: None }, false).unwrap();
+    assert_eq!((freed.results, freed.objects), (1, 1), "the second reading, and the file that it alone had");
+    assert_eq!(store.of_attempt(&attempt).unwrap().as_ref(), Some(&first));
+    assert_eq!(store.objects().read_private(&record).as_deref(), Some(&b"{}\nepoch 1\n"[..]));
+    assert_eq!(store.objects().read_private(&file), None);
+
+    run(&store, "a.yaml", "4", &[], &[]);
+    store.gc(Keep { runs: 1, since: None }, false).unwrap();
+    assert_eq!((store.of_attempt(&attempt).unwrap(), store.objects().read_private(&record)), (None, None));
+}
+
+#[test]
+fn what_is_read_again_is_observed_once() {
+    let dir = scratch();
+    let store = open(dir.path()).unwrap();
+    let first = result("solo", 1);
+    run(&store, "a.yaml", "1", std::slice::from_ref(&first), &[]);
+    let mut second = StepResult { fingerprint: result("solo", 2).fingerprint, ..first };
+    second.usage.cpu_cores = 7.0;
+    let mut line = recorded(&second, json!({}));
+    if let RunEvent::Recorded { read_again, .. } = &mut line.event {
+        *read_again = true;
+    }
+    keep(&store, &store.begin(&RunId("2".into())).unwrap(), vec![line]).unwrap();
+    let shape = &flow_store::shapes("feb08", "solo", "solo")[0];
+    let seen = |results: &dyn Results| results.history(shape).unwrap().iter().map(|o| o.cpu_cores).collect::<Vec<_>>();
+    assert_eq!(seen(&store), [7.0]);
+    assert_eq!(seen(&Replay::read(store.dir()).unwrap()), [7.0]);
 }

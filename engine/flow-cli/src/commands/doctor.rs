@@ -68,6 +68,10 @@ fn render(found: &Diagnosis) -> Vec<String> {
     for label in &found.without_series {
         out.push(note(format!("the load over time of {label} was damaged and is gone; its numbers stay")));
     }
+    if found.unkept > 0 {
+        let kept = words::count(found.unkept, "kept log");
+        out.push(note(format!("{kept} or files of metrics had been damaged, dropped; the results stay")));
+    }
     for (label, why) in &found.unseen {
         out.push(format!(
             "{} whether the result of {label} is whole cannot be told, and it stays: {why}",

@@ -204,6 +204,7 @@ fn whole(session: &Session, plan: &CorePlan, forecast: Forecast) -> Option<Strin
 /// Why this becomes of an instance.
 fn why(state: &State) -> String {
     match state {
+        State::Cached { read_again: true, .. } => words::READ_AGAIN.to_owned(),
         State::Cached { outcome: Outcome::Ok, .. } => String::new(),
         State::Cached { outcome, .. } => words::outcome(*outcome).to_owned(),
         State::Run(all) => reasons::why(&Why::of(all)),

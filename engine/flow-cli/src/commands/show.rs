@@ -116,6 +116,13 @@ fn card(label: &str, result: &StepResult, objects: &Objects, zone: &TimeZone) ->
         };
         row(&format!("outputs.{name}"), format!("{}  ({what})", objects.path(&artifact.digest).display()));
     }
+    if let Some((kept, record)) = result.kept.as_ref().and_then(|kept| Some((kept, kept.record?))) {
+        let cut = match kept.cut {
+            0 => String::new(),
+            cut => format!("  (without {} of its middle)", words::bytes(cut)),
+        };
+        row("kept log", objects.path(&record).display().to_string() + &cut);
+    }
     if let Some(series) = &result.series {
         row("series", objects.path(series).display().to_string());
     }

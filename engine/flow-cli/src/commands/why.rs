@@ -96,7 +96,10 @@ fn explain(labels: &[&str], state: &State) -> Vec<String> {
     }
     let names = styled(STRONG, names);
     match state {
-        State::Cached { outcome, from } => {
+        State::Cached { from, read_again: true, .. } => {
+            vec![format!("{names}: {}, {} by run {from}", styled(FAINT, "cached"), words::READ_AGAIN)]
+        }
+        State::Cached { outcome, from, read_again: false } => {
             let how = match outcome {
                 flow_core::Outcome::Ok => String::new(),
                 other => format!(" as {}", words::outcome(*other)),

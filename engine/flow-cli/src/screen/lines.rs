@@ -1,6 +1,6 @@
 //! One line an event, for pipes, logs, and what stays above the bars. Words only.
 
-use flow_core::{JournalLine, Outcome, Planned, RunEvent, StepResult};
+use flow_core::{JournalLine, Outcome, Planned, RunEvent, StepResult, reason::Cause};
 
 use super::view::{View, is_failure};
 use crate::output::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
@@ -67,6 +67,9 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
             let labels: Vec<String> = attempts.iter().map(|attempt| view.label_of(*attempt)).collect();
             say(STRONG, "released", labels.join(", "))
         }
+        RunEvent::Recorded { result, read_again: true, .. } => {
+            say(FAINT, "cached", format!("{}, {}{}", result.label, words::READ_AGAIN, came_to(result)))
+        }
         RunEvent::Recorded { result, .. } => {
             let (style, verb) = match result.outcome {
                 Outcome::Ok if result.spoiled.is_empty() => (GOOD, "done"),
@@ -95,9 +98,14 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
 
 /// `solo[batch=16] in 41 s: top1 78 %, epoch_time 9.8 s`.
 fn recorded(result: &StepResult) -> String {
-    const SHOWN: usize = 3;
     let took = (result.ended_at.saturating_sub(result.started_at)) as f64 / 1e3;
-    let mut words = format!("{} in {}", result.label, words::duration(took));
+    format!("{} in {}{}", result.label, words::duration(took), came_to(result))
+}
+
+/// `: top1 78 %, epoch_time 9.8 s`.
+fn came_to(result: &StepResult) -> String {
+    const SHOWN: usize = 3;
+    let mut words = String::new();
     let telling = ["top1", "epoch_time", "images_per_s", "train_loss", "valid_loss"];
     let mut metrics: Vec<(&String, &flow_core::Metric)> = result.metrics.iter().collect();
     metrics.sort_by_key(|(name, _)| telling.iter().position(|t| t == name).unwrap_or(telling.len()));
@@ -135,7 +143,9 @@ pub(crate) fn plan_line(view: &View) -> Option<String> {
 pub(crate) fn is_trouble(line: &JournalLine) -> bool {
     match &line.event {
         RunEvent::Settled { outcome, .. } => is_failure(*outcome),
-        RunEvent::Recorded { result, .. } => !result.spoiled.is_empty(),
+        RunEvent::Recorded { result, .. } => {
+            !result.spoiled.is_empty() || matches!(result.cause, Some(Cause::NoMetrics { .. }))
+        }
         _ => false,
     }
 }

@@ -174,8 +174,11 @@ impl View {
                     self.set(*instance, |shown| shown.state = InstanceState::Waiting);
                 }
             }
-            RunEvent::Recorded { instance, result, .. } => self.set(*instance, |shown| {
-                shown.state = InstanceState::Done(result.outcome);
+            RunEvent::Recorded { instance, result, read_again, .. } => self.set(*instance, |shown| {
+                shown.state = match read_again {
+                    true => InstanceState::Cached(result.outcome, result.run.clone()),
+                    false => InstanceState::Done(result.outcome),
+                };
                 shown.fingerprint = Some(result.fingerprint);
                 shown.result = Some(result.clone());
             }),

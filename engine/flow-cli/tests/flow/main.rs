@@ -13,6 +13,7 @@ mod hostile;
 mod kill;
 mod lies;
 mod logs;
+mod metrics;
 mod out;
 mod processes;
 mod publish;

@@ -86,7 +86,8 @@ fn recovers(space: &TestSpace, spoilt: Option<&Path>, extra: u64) -> Result<(), 
         }
     }
     let expected = format!("made 0\nmade 1\nmade 2\nb\na\n{extra}\n");
-    let right = |path: &PathBuf| fs::read_to_string(path).is_ok_and(|text| text == expected);
+    // A pipe in place of what a result does not rest on is found by `flow doctor` alone.
+    let right = |path: &PathBuf| path.is_file() && fs::read_to_string(path).is_ok_and(|text| text == expected);
     if !files_below(&space.path(".flow/objects")).iter().any(right) {
         return Err(format!("wrong results: {said}"));
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    Catalogue, CorunGpus, GroupId, InstanceId, Machine, MetricsFrom, StepId,
+    Catalogue, CorunGpus, GroupId, InstanceId, Machine, Metrics, StepId,
     reason::{Cause, Lack},
 };
 
@@ -65,7 +65,7 @@ pub struct StepFacts {
     /// `with:` as written, the copied keys included.
     pub with: Map<String, Value>,
     /// Where its numbers are.
-    pub metrics: Option<MetricsFrom>,
+    pub metrics: Option<Metrics>,
     /// Names of environment variables whose values are never stored, hashed or printed.
     pub secrets: Vec<String>,
     /// Why it has no instances.

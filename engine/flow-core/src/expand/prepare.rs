@@ -319,7 +319,7 @@ pub(super) fn see(plans: &mut [StepPlan], steps: &[Step], names: &BTreeMap<Arc<s
 /// The metrics that a step will have, where the workflow alone tells.
 pub(super) fn metrics(step: &Step) -> Option<Vec<String>> {
     match (&step.action, &step.metrics) {
-        (Action::Run(_), Some(from)) => from.names(),
+        (Action::Run(_), Some(metrics)) => metrics.from.names(),
         (Action::Run(_), None) => Some(Vec::new()),
         _ => None,
     }

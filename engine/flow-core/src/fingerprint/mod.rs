@@ -19,6 +19,9 @@
 //! | that its GPUs are declared and not there | |
 //! | a co-run group: the group, and the ordinal among equal members | the names of the group and of its members |
 //!
+//! The same less `metrics:` is the fingerprint of the *attempt*: all readings of what it printed and wrote share it, and one of them
+//! can be made from another ([`Parts::without_metrics`], `plan::decide`).
+//!
 //! # Encoding, version 1
 //!
 //! All integers below are unsigned, 64 bits, little-endian. A value is a tag byte and what follows:

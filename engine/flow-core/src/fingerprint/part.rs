@@ -217,6 +217,12 @@ impl Parts {
         bytes.finish()
     }
 
+    /// The same less where metrics are read: what the attempt itself rests on, its group aside.
+    pub fn without_metrics(&self) -> Parts {
+        let base = self.base.iter().filter(|part| part.kind != Kind::Metrics).cloned().collect();
+        Parts { base, group: None }
+    }
+
     /// Tells the parts of a group's members, given in order of instance, that they are a group.
     pub fn join(members: &mut [Parts]) {
         let bases: Vec<Digest> = members.iter().map(Parts::base_digest).collect();

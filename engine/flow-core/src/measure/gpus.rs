@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::windows::{Window, mean_over_or_whole, round};
 use crate::{GpuUsage, Stranger};
 
@@ -38,7 +40,8 @@ pub struct GpuLook {
 }
 
 /// One look, less what is only summed up.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Kept", into = "Kept")]
 struct Sample {
     at: f64,
     span: f64,
@@ -50,8 +53,24 @@ struct Sample {
     shared: Option<f64>,
 }
 
+/// As it is kept: its fields in their order, for there are thousands.
+type Kept = (f64, f64, f64, f64, f64, f64, f64, Option<f64>);
+
+impl From<Kept> for Sample {
+    fn from((at, span, memory, load, memory_load, load_full, memory_load_full, shared): Kept) -> Sample {
+        Sample { at, span, memory, load, memory_load, load_full, memory_load_full, shared }
+    }
+}
+
+impl From<Sample> for Kept {
+    fn from(sample: Sample) -> Kept {
+        let Sample { at, span, memory, load, memory_load, load_full, memory_load_full, shared } = sample;
+        (at, span, memory, load, memory_load, load_full, memory_load_full, shared)
+    }
+}
+
 /// What was seen on one card.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct OnCard {
     uuid: String,
     last: f64,
@@ -72,7 +91,7 @@ struct OnCard {
 }
 
 /// Everything that was seen of an attempt on its GPUs.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuSamples {
     cards: Vec<OnCard>,
 }
@@ -88,8 +107,6 @@ pub struct GpuFigures {
     pub shared: Option<f64>,
     /// Processes of others that computed there.
     pub strangers: Vec<Stranger>,
-    /// GPUs that did not answer for a while, by their UUIDs, and for how many seconds at most.
-    pub holes: Vec<(String, f64)>,
 }
 
 impl GpuSamples {
@@ -97,6 +114,16 @@ impl GpuSamples {
     pub fn since(at: f64, uuids: impl IntoIterator<Item = String>) -> GpuSamples {
         let card = |uuid| OnCard { uuid, last: at, ..OnCard::default() };
         GpuSamples { cards: uuids.into_iter().map(card).collect() }
+    }
+
+    /// Nobody looked while it ran.
+    pub fn is_empty(&self) -> bool {
+        self.cards.iter().all(|card| card.samples.is_empty())
+    }
+
+    /// GPUs that did not answer for a while, by their UUIDs, and for how many seconds at most.
+    pub fn holes(&self) -> Vec<(String, f64)> {
+        self.cards.iter().filter(|card| card.longest > HOLE).map(|card| (card.uuid.clone(), card.longest)).collect()
     }
 
     /// Notes a look at the attempt's `card`th GPU.
@@ -170,7 +197,6 @@ impl GpuSamples {
             gpus,
             shared,
             strangers: self.cards.iter().flat_map(|card| card.strangers.values().cloned()).collect(),
-            holes: self.cards.iter().filter(|c| c.longest > HOLE).map(|c| (c.uuid.clone(), c.longest)).collect(),
         }
     }
 
@@ -292,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_card_that_did_not_answer_is_told() {
-        let holes = |samples: &GpuSamples| samples.figures(&[]).holes;
+        let holes = GpuSamples::holes;
         let mut samples = ten_seconds();
         samples.close(112.0);
         assert_eq!(holes(&samples), []);

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::windows::{Window, mean_over, mean_over_or_whole, round};
 use crate::Usage;
 
@@ -25,7 +27,8 @@ pub struct Used {
 }
 
 /// What was seen in one stretch of time.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Kept", into = "Kept")]
 struct Sample {
     /// Its end, seconds since 1970.
     at: f64,
@@ -41,8 +44,23 @@ struct Sample {
     rss: u64,
 }
 
+/// As it is kept: its fields in their order, for there are thousands.
+type Kept = (f64, f64, f64, Option<f64>, Option<f64>, u64);
+
+impl From<Kept> for Sample {
+    fn from((at, span, cpu_s, host_busy, foreign, rss): Kept) -> Sample {
+        Sample { at, span, cpu_s, host_busy, foreign, rss }
+    }
+}
+
+impl From<Sample> for Kept {
+    fn from(Sample { at, span, cpu_s, host_busy, foreign, rss }: Sample) -> Kept {
+        (at, span, cpu_s, host_busy, foreign, rss)
+    }
+}
+
 /// Everything that was seen of an attempt on its host.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostSamples {
     since: f64,
     samples: Vec<Sample>,
@@ -66,6 +84,11 @@ impl HostSamples {
     /// Of an attempt that begins now.
     pub fn since(at: f64) -> HostSamples {
         HostSamples { since: at, ..HostSamples::default() }
+    }
+
+    /// Nobody looked while it ran.
+    pub fn is_empty(&self) -> bool {
+        self.samples.is_empty()
     }
 
     /// Notes a look at the host, `since_last` seconds after the one before: what the attempt used, and the share of the host's

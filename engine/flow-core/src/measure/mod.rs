@@ -6,10 +6,16 @@ mod corunners;
 mod epochs;
 mod gpus;
 mod host;
+mod printed;
+mod reading;
+mod record;
 mod windows;
 
 pub use corunners::{CoRunner, CoRunners, Epoch, Other, Overlap, beside};
 pub use epochs::{Gathered, MOST_EPOCHS, Reported, Row, gather};
 pub use gpus::{GpuFigures, GpuLook, GpuSamples};
 pub use host::{HostLoad, HostSamples, Used};
+pub use printed::{EndedEpoch, LINE_ENDS, LONGEST_LINE, Printed, read_numbers};
+pub use reading::{Seen, read_again, sum_up};
+pub use record::{Looks, Record, is_read, kept_time};
 pub use windows::Window;

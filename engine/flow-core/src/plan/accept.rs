@@ -6,7 +6,7 @@ use super::{Context, Decision, Force, Lookup, unfit};
 use crate::fingerprint::Parts;
 use crate::reason::Cause;
 use crate::why::{Reason, Unfit};
-use crate::{Diagnostic, Instance, InstanceId, StepResult};
+use crate::{Diagnostic, Instance, InstanceId, Kept, StepResult};
 
 /// What became of one instance that was to be accepted.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,10 +57,11 @@ pub fn accept(
     let ids = named(context.expansion, names)?;
     let mut accepted = Vec::new();
     let (plan, _) = fold(context, wanted, lookup, &Force::Nothing, &mut |lookup, instance, decision| match decision {
-        Decision::Run { fingerprint, parts, reasons } if ids.contains(&instance.id) => {
+        Decision::Run { fingerprint, attempt, parts, reasons } if ids.contains(&instance.id) => {
             match last_result(instance, lookup) {
                 Ok(result) => {
-                    let result = StepResult { fingerprint, accepted: Some(reason.to_owned()), ..result };
+                    let kept = result.kept.map(|kept| Kept { attempt, ..kept });
+                    let result = StepResult { fingerprint, kept, accepted: Some(reason.to_owned()), ..result };
                     let result = Box::new(result);
                     accepted.push(Accepted::Kept {
                         id: instance.id,
@@ -68,11 +69,11 @@ pub fn accept(
                         parts: parts.clone(),
                         changed: reasons,
                     });
-                    Decision::Reuse { result, parts }
+                    Decision::Reuse { result, parts, read_again: None }
                 }
                 Err(why) => {
                     accepted.push(Accepted::Not(instance.id, why));
-                    Decision::Run { fingerprint, parts, reasons }
+                    Decision::Run { fingerprint, attempt, parts, reasons }
                 }
             }
         }

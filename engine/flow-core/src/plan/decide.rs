@@ -7,7 +7,8 @@ use crate::fingerprint::{Parts, Provider, Subject, walk};
 use crate::reason::Cause;
 use crate::why::{Reason, Unfit, compare};
 use crate::{
-    Body, BuiltinInput, Digest, Instance, InstanceId, MetricsFrom, Outcome, Render, Resolved, Settled, StepResult,
+    Body, BuiltinInput, Digest, Instance, InstanceId, Metrics, MetricsFrom, Outcome, Render, Resolved, Settled,
+    StepResult,
 };
 
 /// What becomes of an instance whose needs are settled.
@@ -18,11 +19,15 @@ pub enum Decision {
         result: Box<StepResult>,
         /// What its fingerprint was made from.
         parts: Parts,
+        /// Its numbers were read anew, so that it is to be recorded, and what people should know of that.
+        read_again: Option<Vec<String>>,
     },
     /// It is to run.
     Run {
         /// What its result will be kept under.
         fingerprint: Digest,
+        /// The fingerprint of its attempt: the same less `metrics:`.
+        attempt: Digest,
         /// What that was made from.
         parts: Parts,
         /// Why, the most telling first; never empty.
@@ -54,18 +59,18 @@ pub fn decide(
             Err(refusal) => return refuse(&instances, instance, &refusal),
         }
     }
+    let mut attempts: Vec<Parts> = members.iter().map(Parts::without_metrics).collect();
     if instances.iter().any(|instance| instance.corun.is_some()) {
         Parts::join(&mut members);
+        Parts::join(&mut attempts);
     }
     let forced = ids.iter().any(|id| force.covers(*id));
     let mut found = Vec::with_capacity(ids.len());
-    for (instance, parts) in instances.iter().zip(members) {
-        match find(instance, parts, lookup, forced) {
+    for ((instance, parts), attempt) in instances.iter().zip(members).zip(&attempts) {
+        let metrics = context.expansion.steps[instance.step.index()].metrics.as_ref();
+        match find(instance, parts, attempt.digest(), metrics, lookup, forced) {
             Ok(one) => found.push(one),
-            Err(error) => {
-                let refusal = Refusal { outcome: Outcome::Failed, cause: Cause::ResultUnseen { error } };
-                return refuse(&instances, instance, &refusal);
-            }
+            Err(refusal) => return refuse(&instances, instance, &refusal),
         }
     }
     match instances.iter().zip(&found).find(|(_, found)| !found.reasons.is_empty()) {
@@ -97,35 +102,61 @@ fn refuse(members: &[&Instance], first: &Instance, refusal: &Refusal) -> Vec<Dec
 
 struct Candidate {
     fingerprint: Digest,
+    attempt: Digest,
     parts: Parts,
     result: Option<StepResult>,
+    read_again: Option<Vec<String>>,
     /// Why the result, if there is one, does not do.
     reasons: Vec<Reason>,
 }
 
 impl Candidate {
     fn reuse(self, instance: &Instance) -> Option<Decision> {
-        let Candidate { parts, result, .. } = self;
-        result.map(|result| Decision::Reuse { result: Box::new(standing_for(result, instance)), parts })
+        let Candidate { parts, result, read_again, .. } = self;
+        let stands = |result| Box::new(standing_for(result, instance));
+        result.map(|result| Decision::Reuse { result: stands(result), parts, read_again })
     }
 
     fn run(self, first: &str) -> Decision {
-        let Candidate { fingerprint, parts, mut reasons, .. } = self;
+        let Candidate { fingerprint, attempt, parts, mut reasons, .. } = self;
         if reasons.is_empty() {
             reasons.push(Reason::GroupMember(first.to_owned()));
         }
-        Decision::Run { fingerprint, parts, reasons }
+        Decision::Run { fingerprint, attempt, parts, reasons }
     }
 }
 
-fn find(instance: &Instance, parts: Parts, lookup: &mut dyn Lookup, forced: bool) -> Result<Candidate, String> {
+fn find(
+    instance: &Instance,
+    parts: Parts,
+    attempt: Digest,
+    metrics: Option<&Metrics>,
+    lookup: &mut dyn Lookup,
+    forced: bool,
+) -> Result<Candidate, Refusal> {
     let fingerprint = parts.digest();
     if forced {
-        return Ok(Candidate { fingerprint, parts, result: None, reasons: vec![Reason::Forced] });
+        let reasons = vec![Reason::Forced];
+        return Ok(Candidate { fingerprint, attempt, parts, result: None, read_again: None, reasons });
     }
-    let result = lookup.result(&fingerprint)?;
+    let unseen = |error| Refusal { outcome: Outcome::Failed, cause: Cause::ResultUnseen { error } };
+    let mut result = lookup.result(&fingerprint).map_err(unseen)?;
+    let mut read_again = None;
+    if result.is_none()
+        && let Some(reading) = lookup.read_again(&attempt, metrics, instance).map_err(unseen)?
+    {
+        result = Some(StepResult { fingerprint, ..reading.result });
+        read_again = Some(reading.remarks);
+    }
     let reasons = match &result {
-        Some(result) => unfit(result, instance).map(Reason::NotReusable).into_iter().collect(),
+        Some(result) => match (unfit(result, instance), &result.cause) {
+            (Some(unfit), _) => vec![Reason::NotReusable(unfit)],
+            // It would be found no better by doing it all again.
+            (None, Some(cause @ Cause::NoMetrics { .. })) if metrics.is_some_and(|metrics| metrics.required) => {
+                return Err(Refusal { outcome: Outcome::Failed, cause: cause.clone() });
+            }
+            (None, _) => Vec::new(),
+        },
         None => match (lookup.damage(&fingerprint), lookup.last(&instance.label)) {
             (Some(damage), _) => vec![Reason::Damaged(damage)],
             (None, None) => vec![Reason::NeverRan],
@@ -135,7 +166,7 @@ fn find(instance: &Instance, parts: Parts, lookup: &mut dyn Lookup, forced: bool
             }
         },
     };
-    Ok(Candidate { fingerprint, parts, result, reasons })
+    Ok(Candidate { fingerprint, attempt, parts, result, read_again, reasons })
 }
 
 /// The parts of an instance's fingerprint, its group aside.
@@ -200,8 +231,8 @@ fn provider<'a>(
     }
 }
 
-fn metrics(from: Option<&MetricsFrom>) -> Value {
-    match from {
+fn metrics(metrics: Option<&Metrics>) -> Value {
+    match metrics.map(|metrics| &metrics.from) {
         None => Value::Null,
         Some(MetricsFrom::Json(file)) => json!({ "json": file }),
         Some(MetricsFrom::Jsonl(file)) => json!({ "jsonl": file }),

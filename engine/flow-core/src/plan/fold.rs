@@ -31,6 +31,8 @@ pub enum State {
         outcome: Outcome,
         /// The run that produced it.
         from: RunId,
+        /// Its metrics are read again from what that run kept.
+        read_again: bool,
     },
     /// It is to run.
     Run(Vec<Reason>),
@@ -191,8 +193,9 @@ impl Known {
 
     fn take(&mut self, expansion: &Expansion, id: InstanceId, decision: Decision) -> State {
         match decision {
-            Decision::Reuse { result, .. } => {
-                let state = State::Cached { outcome: result.outcome, from: result.run.clone() };
+            Decision::Reuse { result, read_again, .. } => {
+                let read_again = read_again.is_some();
+                let state = State::Cached { outcome: result.outcome, from: result.run.clone(), read_again };
                 if self.read[id.index()] {
                     self.results[id.index()] = Some(*result);
                 }

@@ -23,7 +23,7 @@ pub use without::without_attempt;
 
 use crate::fingerprint::{Parts, Tree};
 use crate::why::Files;
-use crate::{Catalogue, Digest, Expansion, Input, StepResult};
+use crate::{Catalogue, Digest, Expansion, Input, Instance, Metrics, StepResult};
 
 /// What decisions are made about.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,14 @@ pub struct Context<'a> {
     pub expansion: &'a Expansion,
     /// What provides its steps.
     pub catalogue: &'a Catalogue,
+}
+
+/// A result whose numbers were read anew, from what is kept of its attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    pub result: StepResult,
+    /// What people should know of it.
+    pub remarks: Vec<String>,
 }
 
 /// What decisions need of the world: files and the store. Whoever implements it remembers its own errors.
@@ -47,6 +55,20 @@ pub trait Lookup {
     /// # Errors
     /// A sentence: whether they are there cannot be told.
     fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, String>;
+
+    /// The result of a finished attempt, its numbers read from what is kept of it, as `metrics` say now. `attempt` is its
+    /// fingerprint. `None` where there is no such attempt, or what would have to be read is not kept.
+    ///
+    /// # Errors
+    /// A sentence: whether its artifacts are there cannot be told.
+    fn read_again(
+        &mut self,
+        _attempt: &Digest,
+        _metrics: Option<&Metrics>,
+        _instance: &Instance,
+    ) -> Result<Option<Reading>, String> {
+        Ok(None)
+    }
 
     /// Why there is none under a fingerprint, where one was kept: what it produced is not as it was.
     fn damage(&self, _fingerprint: &Digest) -> Option<String> {

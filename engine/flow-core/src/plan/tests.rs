@@ -31,6 +31,7 @@ fn result(outcome: Outcome) -> StepResult {
         usage: Usage::default(),
         circumstances: Circumstances::default(),
         series: None,
+        kept: None,
         accepted: None,
     }
 }

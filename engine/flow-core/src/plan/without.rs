@@ -33,6 +33,7 @@ pub fn without_attempt(
         usage: Default::default(),
         circumstances: Circumstances { mode: instance.mode(), ..Circumstances::default() },
         series: None,
+        kept: None,
         accepted: None,
     }
 }

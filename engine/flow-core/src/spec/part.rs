@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Diagnostic,
     expr::{Node, Template},
-    metrics::{MetricsFrom, Pattern},
+    metrics::{Metrics, MetricsFrom, Pattern},
 };
 
 impl Reader<'_> {
@@ -78,7 +78,7 @@ impl Reader<'_> {
                 };
                 Some(Part::Names(names))
             }
-            Kind::Metrics => self.metrics(yaml, at).map(|from| Part::Metrics(from, at.clone())),
+            Kind::Metrics => self.metrics(yaml, at).map(|metrics| Part::Metrics(metrics, at.clone())),
             Kind::With => {
                 if !matches!(yaml, Yaml::Mapping(_)) {
                     self.mapping(yaml, at, "`with`");
@@ -184,20 +184,29 @@ impl Reader<'_> {
         self.problems.value(&axis.at, what);
     }
 
-    fn metrics(&mut self, yaml: &Yaml, at: &At) -> Option<MetricsFrom> {
-        const KINDS: [&str; 4] = ["json", "jsonl", "csv", "stdout"];
+    fn metrics(&mut self, yaml: &Yaml, at: &At) -> Option<Metrics> {
         let value = self.plain(yaml, at, "metrics")?;
         let what = "one of `{json: FILE}`, `{jsonl: FILE}`, `{csv: FILE}`, `{stdout: PATTERN}`";
-        let entries = self.typed(at, typed::mapping(&value, what))?;
+        let mut entries = self.typed(at, typed::mapping(&value, what))?;
+        let required = match entries.iter().position(|(key, _)| *key == "required") {
+            Some(place) => {
+                let (key, value) = entries.remove(place);
+                self.typed(&at.key(&key), typed::boolean(&value))?
+            }
+            None => false,
+        };
         let [(kind, text)] = &entries[..] else {
-            self.problems.value(
-                at,
-                Diagnostic::new(format!("`metrics` has {} keys", entries.len())).label(format!("expected {what}")),
-            );
+            let places = format!("`metrics` names {} places where numbers are", entries.len());
+            self.problems.value(at, Diagnostic::new(places).label(format!("expected {what}")));
             return None;
         };
+        Some(Metrics { from: self.metrics_from(kind, text, at)?, required })
+    }
+
+    fn metrics_from(&mut self, kind: &str, text: &Value, at: &At) -> Option<MetricsFrom> {
+        const KINDS: [&str; 4] = ["json", "jsonl", "csv", "stdout"];
         let below = at.key(kind);
-        if !KINDS.contains(&&**kind) {
+        if !KINDS.contains(&kind) {
             self.problems
                 .key(&below, Diagnostic::new(format!("`metrics` cannot be read from `{kind}`")).nearest(kind, KINDS));
             return None;
@@ -212,7 +221,7 @@ impl Reader<'_> {
             self.problems.value(&below, what.label("expected a relative path without `..`"));
             return None;
         }
-        Some(match kind.as_str() {
+        Some(match kind {
             "json" => MetricsFrom::Json(text),
             "jsonl" => MetricsFrom::Jsonl(text),
             _ => MetricsFrom::Csv(text),

@@ -8,7 +8,7 @@ use minijinja::value::Value;
 use super::at::At;
 use crate::{
     expr::{Expr, Template},
-    metrics::MetricsFrom,
+    metrics::Metrics,
 };
 
 /// A workflow file, before copies are made.
@@ -64,7 +64,7 @@ pub(crate) enum Part {
     Matrix(Vec<(Arc<str>, Template)>),
     When(When),
     Names(Vec<(String, At)>),
-    Metrics(MetricsFrom, At),
+    Metrics(Metrics, At),
 }
 
 impl Part {

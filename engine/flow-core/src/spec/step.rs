@@ -10,7 +10,7 @@ use super::{
     raw::{Part, RawStep, When},
     typed,
 };
-use crate::{Diagnostic, Outcome, expr::Template, metrics::MetricsFrom};
+use crate::{Diagnostic, Outcome, expr::Template, metrics::Metrics};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
@@ -25,7 +25,7 @@ pub(crate) struct Step {
     pub(crate) axes: Vec<(Arc<str>, Template)>,
     pub(crate) needs: Vec<(String, At)>,
     pub(crate) when: Option<When>,
-    pub(crate) metrics: Option<MetricsFrom>,
+    pub(crate) metrics: Option<Metrics>,
     pub(crate) measured: Option<bool>,
     pub(crate) record: Vec<Outcome>,
     pub(crate) secrets: Vec<String>,
@@ -206,7 +206,7 @@ fn take_apart(raw: &RawStep, keys: IndexMap<&'static str, Part>, broken: bool, p
             (_, Part::With(template, written)) => (step.with, step.written) = (Some(template), written),
             (_, Part::Matrix(axes)) => step.axes = axes,
             (_, Part::When(when)) => step.when = Some(when),
-            (_, Part::Metrics(from, _)) => step.metrics = Some(from),
+            (_, Part::Metrics(metrics, _)) => step.metrics = Some(metrics),
             ("measured", Part::Value(t)) => step.measured = t.as_const().and_then(|v| typed::boolean(v).ok()),
             ("record", Part::Value(t)) => {
                 step.record = t.as_const().and_then(|v| typed::outcomes(v).ok()).unwrap_or_default()

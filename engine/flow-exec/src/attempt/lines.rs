@@ -7,12 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use flow_core::measure::{LONGEST_LINE, is_read};
+
 use super::log;
 
 /// Read at one look; a program that writes more than this every time is caught up with when it has ended.
 const PIECE: u64 = 1 << 20;
-/// More than any line that means something; a longer one is passed over up to its end.
-const LONGEST_LINE: usize = 1 << 20;
 /// Of what is still unread when the program has ended, so much is read: the end of it.
 const LAST: u64 = 16 << 20;
 
@@ -26,6 +26,8 @@ pub(crate) struct Lines {
     rest: Vec<u8>,
     /// How far it was read.
     at: u64,
+    /// From where to where the lines stand that the last look found.
+    found: (u64, u64),
     passing: bool,
     passed_over: u64,
     /// Bytes that were gone before they were read.
@@ -35,7 +37,17 @@ pub(crate) struct Lines {
 impl Lines {
     /// From the beginning of a file that need not be there yet.
     pub(crate) fn new(path: PathBuf, ends: &'static [u8]) -> Lines {
-        Lines { path, file: None, ends, rest: Vec::new(), at: 0, passing: false, passed_over: 0, gone: 0 }
+        Lines {
+            path,
+            file: None,
+            ends,
+            rest: Vec::new(),
+            at: 0,
+            found: (0, 0),
+            passing: false,
+            passed_over: 0,
+            gone: 0,
+        }
     }
 
     /// From the beginning of a file that is open.
@@ -63,21 +75,26 @@ impl Lines {
             return Ok(None);
         }
         let mut lines = Vec::new();
+        let mut begins = self.at - self.rest.len() as u64;
         for part in piece.split_inclusive(|byte| self.ends.contains(byte)) {
             self.at += part.len() as u64;
             match part.split_last() {
                 Some((end, text)) if self.ends.contains(end) => {
                     let mut line = std::mem::take(&mut self.rest);
+                    let began = std::mem::replace(&mut begins, self.at);
                     if std::mem::take(&mut self.passing) {
                         self.passed_over += 1;
                         continue;
                     }
                     line.extend_from_slice(text);
-                    if line.contains(&0) {
-                        // A part of it was given back while it was read.
+                    if !is_read(&line) {
                         self.passed_over += 1;
                         continue;
                     }
+                    if lines.is_empty() {
+                        self.found.0 = began;
+                    }
+                    self.found.1 = self.at;
                     lines.push(line);
                 }
                 _ => self.rest.extend_from_slice(part),
@@ -113,7 +130,13 @@ impl Lines {
     /// The last line, where it has no end.
     pub(crate) fn unfinished(&mut self) -> Option<Vec<u8>> {
         let rest = std::mem::take(&mut self.rest);
-        (!self.passing && !rest.is_empty()).then_some(rest)
+        self.found = (self.at - rest.len() as u64, self.at);
+        (!self.passing && !rest.is_empty() && is_read(&rest)).then_some(rest)
+    }
+
+    /// From where to where the lines stand that were found last.
+    pub(crate) fn found(&self) -> (u64, u64) {
+        self.found
     }
 
     /// How many lines were too long to be read.

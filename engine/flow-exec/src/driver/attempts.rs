@@ -334,9 +334,11 @@ impl<X: Executor> Attempts<X> {
         // The scheduler is to know of a lost card before it hears of the end.
         let lost = if exit.code == Some(0) { None } else { cards.lost(&gpu_ids).cloned() };
         self.hold(attempt, &running, out);
+        let decided = outcomes.decided(running.instance);
         Some(Collect {
             attempt,
-            fingerprint: outcomes.decided(running.instance).map(|decided| decided.fingerprint),
+            fingerprint: decided.map(|decided| decided.fingerprint),
+            attempt_fingerprint: decided.map(|decided| decided.attempt),
             running,
             exit,
             window,

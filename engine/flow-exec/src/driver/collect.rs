@@ -26,6 +26,8 @@ pub(super) struct Collect {
     pub(super) running: Running,
     pub(super) exit: Exit,
     pub(super) fingerprint: Option<Digest>,
+    /// The fingerprint of the attempt.
+    pub(super) attempt_fingerprint: Option<Digest>,
     pub(super) window: Option<CorunWindow>,
     /// Who ran beside it.
     pub(super) corunners: BTreeMap<AttemptId, CoRunner>,
@@ -82,6 +84,7 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
         running,
         exit,
         fingerprint,
+        attempt_fingerprint: None,
         window: None,
         corunners: BTreeMap::new(),
         lost: None,
@@ -98,12 +101,12 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
 
 /// Collects what an attempt left.
 pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
-    let Collect { attempt, mut running, exit, fingerprint, window, corunners, lost, seen } = ended;
+    let Collect { attempt, mut running, exit, fingerprint, attempt_fingerprint, window, corunners, lost, seen } = ended;
     let (session, id) = (&context.session, running.instance);
     let expansion = &session.expansion;
     let instance = &expansion.instances[id.index()];
     let news = if running.process { running.listener.listen_to_the_end(exit.ended_at) } else { News::default() };
-    let mut result = finish::finish(
+    let (mut result, unkept) = finish::finish(
         End {
             workflow: &expansion.workflow,
             machine: &expansion.machine,
@@ -112,6 +115,9 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
             instance,
             resolved: &running.resolved,
             fingerprint: fingerprint.unwrap_or(Digest([0; 32])),
+            attempt: attempt_fingerprint.filter(|_| matches!(running.resolved.body, Body::Command(_))),
+            metrics: expansion.steps[instance.step.index()].metrics.as_ref(),
+            secrets: &context.secrets,
             folder: &running.folder,
             beside: &session.workspace.folder,
             objects: &context.objects,
@@ -124,6 +130,9 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
         &seen,
     );
     let mut notices = Vec::new();
+    if let Some(error) = unkept {
+        notices.push(format!("its log is not kept, so that its metrics cannot be read again: {error}"));
+    }
     if running.process
         && let Err(e) = running.folder.write_usage(&result.usage)
     {

@@ -80,7 +80,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     }
     let process = !matches!(resolved.body, Body::Builtin { .. });
     let plugin = matches!(resolved.body, Body::Plugin { .. });
-    let metrics = expansion.steps[instance.step.index()].metrics.as_ref();
+    let metrics = expansion.steps[instance.step.index()].metrics.as_ref().map(|metrics| &metrics.from);
     let piped = process && context.tellers.contains(&instance.id) && !context.secrets.values().is_empty();
     let mut listener = Listener::new(&folder, plugin, metrics);
     listener.hide(&context.secrets);

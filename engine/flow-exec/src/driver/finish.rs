@@ -1,10 +1,12 @@
-//! From an ended attempt to its result: outcome, outputs into the store, numbers, usage, circumstances. Stores no result.
+//! From an ended attempt to its result: outcome, outputs into the store, numbers, usage, circumstances, and what is kept of it.
+//! Stores no result.
 
 use std::{collections::BTreeMap, path::Path};
 
 use flow_core::{
-    Body, Circumstances, CorunWindow, Digest, Instance, Machine, Outcome, Resolved, RunId, StepResult, Stranger,
-    measure::{GpuSamples, HostSamples, gather},
+    Body, Circumstances, CorunWindow, Digest, Instance, Machine, Metrics, Outcome, Resolved, RunId, Series, StepResult,
+    Stranger, Usage,
+    measure::{GpuSamples, HostSamples, Record, Seen, sum_up},
     reason::{Cause, Spoiled, Texts},
     sched::Placement,
 };
@@ -12,10 +14,11 @@ use flow_protocol::Exit;
 use flow_store::{Objects, StoreError};
 use serde_json::Value;
 
-use super::listener::Listener;
+use super::{keep::keep, listener::Listener};
 use crate::{
     attempt::{Ended, Folder, conclude, unlisted},
     hardware, sampler,
+    secrets::Secrets,
 };
 
 /// How many lines of a log are read for its last words.
@@ -30,6 +33,10 @@ pub(crate) struct End<'a> {
     pub(crate) instance: &'a Instance,
     pub(crate) resolved: &'a Resolved,
     pub(crate) fingerprint: Digest,
+    /// The fingerprint of the attempt, if what a plain program left is to be kept.
+    pub(crate) attempt: Option<Digest>,
+    pub(crate) metrics: Option<&'a Metrics>,
+    pub(crate) secrets: &'a Secrets,
     pub(crate) folder: &'a Folder,
     /// The workflow's folder.
     pub(crate) beside: &'a Path,
@@ -51,8 +58,8 @@ pub(crate) struct Observed {
 }
 
 /// Concludes an attempt; `seen` is empty for what ran inside the engine. An output that cannot be read, or that the store cannot
-/// take because the disk is full, is a failure of the attempt: others go on.
-pub(crate) fn finish(end: End<'_>, seen: &Observed) -> StepResult {
+/// take because the disk is full, is a failure of the attempt: others go on. Says as well why nothing could be kept to be read again.
+pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<StoreError>) {
     let End { instance, exit, listener, .. } = end;
     let tail = if exit.code == Some(0) { Vec::new() } else { end.folder.log_tail(LOG_TAIL).unwrap_or_default() };
     let (mut outcome, mut cause) = conclude(&Ended {
@@ -75,10 +82,9 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> StepResult {
         }
     }
     let mut outputs = indexmap::IndexMap::new();
+    let mut no_metrics = None;
     if outcome == Outcome::Ok {
-        if let Err(problem) = listener.read_file(&end.folder.work()) {
-            (outcome, cause) = (Outcome::Failed, Some(Cause::NoMetrics { problem }));
-        }
+        no_metrics = listener.read_file(&end.folder.work());
         let work = end.folder.work();
         for output in instance.outputs.iter() {
             let path = work.join(&output.path);
@@ -95,37 +101,23 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> StepResult {
             }
         }
     }
-    let window = end.window.as_ref().map(|w| (exit.started_at + w.released_at, exit.started_at + w.closed_at));
-    let gathered = gather(&listener.reported, exit.started_at, exit.ended_at, window);
+    let required = end.metrics.is_some_and(|metrics| metrics.required);
+    let missed = no_metrics.is_some();
+    // What was done stands, and its metrics can be read in another way.
+    let done = outcome == Outcome::Ok || instance.record.contains(&outcome);
+    if let Some(problem) = no_metrics.filter(|_| outcome == Outcome::Ok) {
+        cause = Some(Cause::NoMetrics { problem });
+        if required {
+            outcome = Outcome::Failed;
+        }
+    }
     let mut circumstances = end.circumstances;
     circumstances.oom_killed = outcome == Outcome::OutOfMemory && exit.oom_killed;
     circumstances.facts = std::mem::take(&mut listener.facts);
-    circumstances.corun = end.window.map(|w| CorunWindow { epochs: gathered.in_window, ..w });
-    let mut series = gathered.series;
-    let mut usage = seen.samples.usage(sampler::whole(exit), &gathered.spans, circumstances.host_cpus);
-    usage.sampler_cpu = seen.cost;
-    let host = seen.samples.load(&gathered.spans);
-    (circumstances.foreign_cpu, circumstances.cpu_saturated) = (host.foreign_cpu, host.cpu_saturated);
-    let gpus = seen.gpus.figures(&gathered.spans);
-    (usage.gpus, usage.energy_j) = (gpus.gpus, gpus.energy_j);
-    (circumstances.strangers, circumstances.gpu_shared) = (gpus.strangers, gpus.shared);
-    series.samples = seen.samples.series(exit.started_at, circumstances.host_cpus);
-    series.samples.extend(seen.gpus.series(exit.started_at));
-    let empty = series.epochs.is_empty() && series.samples.is_empty() && series.epoch_times.is_empty();
-    let series = match serde_json::to_vec(&series) {
-        Ok(bytes) if !empty => end.objects.store_bytes(&bytes).map(|artifact| Some(artifact.digest)),
-        _ => Ok(None),
-    };
-    let series = series.unwrap_or_else(|error| {
-        if outcome != Outcome::Failed {
-            (outcome, cause) = (Outcome::Failed, Some(not_kept(&error)));
-        }
-        None
-    });
-    let spoiled = spoiled(end.machine, instance, &circumstances.strangers, &gpus.holes);
+    circumstances.corun = end.window;
     let paths = instance.outputs.iter().filter(|output| outputs.contains_key(&output.name));
     let paths = paths.map(|output| (output.name.clone(), output.path.clone())).collect();
-    StepResult {
+    let mut result = StepResult {
         fingerprint: end.fingerprint,
         workflow: end.workflow.to_owned(),
         step: end.step.to_owned(),
@@ -134,19 +126,61 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> StepResult {
         repetition: instance.repetition,
         outcome,
         cause,
-        spoiled,
+        spoiled: Vec::new(),
         run: end.run.clone(),
         started_at: (exit.started_at * 1e3) as u64,
         ended_at: (exit.ended_at * 1e3) as u64,
         outputs,
         paths,
-        metrics: gathered.metrics,
+        metrics: BTreeMap::new(),
         params: scalars(end.resolved),
-        usage,
+        usage: Usage { sampler_cpu: seen.cost, ..sampler::whole(exit) },
         circumstances,
-        series,
+        series: None,
+        kept: None,
         accepted: None,
+    };
+    let (started_at, ended_at) = (exit.started_at, exit.ended_at);
+    let series =
+        sum_up(&listener.reported, Seen { started_at, ended_at, host: &seen.samples, gpus: &seen.gpus }, &mut result);
+    match store_series(&series, end.objects) {
+        Ok(kept) => result.series = kept,
+        Err(error) if result.outcome != Outcome::Failed => {
+            (result.outcome, result.cause) = (Outcome::Failed, Some(not_kept(&error)));
+        }
+        Err(_) => {}
     }
+    result.spoiled = spoiled(end.machine, instance, &result.circumstances.strangers, &seen.gpus.holes());
+    let mut unkept = None;
+    if let Some(attempt) = end.attempt.filter(|_| done && !listener.told) {
+        let record = Record {
+            began: listener.began,
+            released: listener.released,
+            started_at,
+            ended_at,
+            looks: std::mem::take(&mut listener.looks),
+            cut: None,
+            host: seen.samples.clone(),
+            gpus: seen.gpus.clone(),
+        };
+        let metrics = end.metrics.map(|metrics| &metrics.from);
+        match keep(attempt, record, instance, metrics, missed, (end.folder, end.objects, end.secrets)) {
+            Ok(kept) => result.kept = Some(kept),
+            // The result stands all the same.
+            Err(error) => unkept = Some(error),
+        }
+    }
+    (result, unkept)
+}
+
+/// Puts the series of a result into the store, if it has any.
+fn store_series(series: &Series, objects: &Objects) -> Result<Option<Digest>, StoreError> {
+    if series.is_empty() {
+        return Ok(None);
+    }
+    // Its keys are texts and its values numbers: it has a JSON.
+    let bytes = serde_json::to_vec(series).unwrap_or_default();
+    Ok(Some(objects.store_bytes(&bytes)?.digest))
 }
 
 fn not_kept(error: &StoreError) -> Cause {

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, io, path::Path};
 
 use flow_core::{
-    MetricRow, MetricsFrom, extract,
-    measure::{MOST_EPOCHS, Reported, Row},
+    MetricsFrom,
+    measure::{LINE_ENDS, Looks, MOST_EPOCHS, Printed, Reported, Row, kept_time, read_numbers},
     reason::{NoMetrics, Refusal},
 };
 use flow_protocol::{Message, Summary};
@@ -40,38 +40,44 @@ pub(crate) struct Listener {
     /// How the log is kept within its bounds.
     bound: Bound,
     metrics: Option<MetricsFrom>,
+    /// The lines of the log are to have numbers; else only when they came is noted.
+    prints_metrics: bool,
     /// What is read as a text is hidden again: JSON has more ways to write a letter than anybody looks for.
     secrets: Secrets,
     pub(crate) reported: Reported,
     pub(crate) said: Said,
     pub(crate) facts: BTreeMap<String, String>,
     pub(crate) refused: Option<Refusal>,
-    began: f64,
-    /// When the epoch at hand of a plain program began.
-    epoch_began: f64,
-    /// The epoch of the lines that came last: it ends with them, or goes on.
-    epoch: Option<u32>,
+    pub(crate) began: f64,
+    /// When the barrier of its group was released.
+    pub(crate) released: Option<f64>,
+    /// Which part of its log was read when.
+    pub(crate) looks: Looks,
+    /// It told numbers or epochs by messages.
+    pub(crate) told: bool,
+    printed: Printed,
 }
 
 impl Listener {
     /// At a plugin's attempt (`plugin`), or at a plain program's, whose numbers are where `metrics` says.
     pub(crate) fn new(folder: &Folder, plugin: bool, metrics: Option<&MetricsFrom>) -> Listener {
-        // A progress bar writes over its line.
-        let log = matches!(metrics, Some(MetricsFrom::Stdout(_))).then(|| Lines::new(folder.log(), b"\n\r"));
         Listener {
             // A plain program announces itself with `flow ready`, which is a message as well.
             follower: Some(Follower::new(folder)),
-            log,
+            log: (!plugin).then(|| Lines::new(folder.log(), LINE_ENDS)),
             bound: Bound::new(folder.log()),
             metrics: metrics.cloned(),
+            prints_metrics: matches!(metrics, Some(MetricsFrom::Stdout(_))),
             secrets: Secrets::default(),
             reported: Reported::default(),
             said: if plugin { Said::Nothing } else { Said::Command },
             facts: BTreeMap::new(),
             refused: None,
             began: 0.0,
-            epoch_began: 0.0,
-            epoch: None,
+            released: None,
+            looks: Looks::default(),
+            told: false,
+            printed: Printed::default(),
         }
     }
 
@@ -91,12 +97,15 @@ impl Listener {
 
     /// The program is about to start; seconds since 1970.
     pub(crate) fn begins(&mut self, at: f64) {
-        (self.began, self.epoch_began) = (at, at);
+        self.began = kept_time(at);
+        self.printed.begins(self.began);
     }
 
     /// The barrier was released: the first epoch of a plain program begins here.
     pub(crate) fn released(&mut self, at: f64) {
-        self.epoch_began = at;
+        let at = kept_time(at);
+        self.released = Some(at);
+        self.printed.begins(at);
     }
 
     /// Reads what is new; `now` in seconds since 1970.
@@ -116,12 +125,13 @@ impl Listener {
             }
         };
         passed_over("messages", self.follower.as_mut().map(Follower::hasten));
-        passed_over("log", self.log.as_mut().map(Lines::hasten));
+        let log = self.log.as_mut().map(Lines::hasten);
+        passed_over("log", log.filter(|_| self.prints_metrics));
         while self.look(ended, &mut news) {}
         if let Some(line) = self.log.as_mut().and_then(Lines::unfinished) {
             self.hear_lines(&[line], ended, &mut news);
         }
-        self.end_epoch(&mut news);
+        news.epochs.extend(self.printed.end(&self.reported));
         let ignored = self.follower.as_ref().map_or(0, Follower::ignored);
         if self.reported.too_many {
             news.notices.push(format!("it told more epochs than can be kept: the first {MOST_EPOCHS} are"));
@@ -154,7 +164,9 @@ impl Listener {
             }
             Some(Err(e)) => {
                 self.log = None;
-                self.refuse(Refusal::LogUnread { error: e.to_string() }, news);
+                if self.prints_metrics {
+                    self.refuse(Refusal::LogUnread { error: e.to_string() }, news);
+                }
             }
             Some(Ok(None)) | None => {}
         }
@@ -171,21 +183,11 @@ impl Listener {
         news.refused = Some(why);
     }
 
-    /// Reads the file that holds a plain program's numbers, when it has ended; what it prints is read by then.
-    ///
-    /// # Errors
-    /// The file is not there or not of its form; there are no numbers.
-    pub(crate) fn read_file(&mut self, work: &Path) -> Result<(), NoMetrics> {
-        let Some(metrics) = self.metrics.clone() else { return Ok(()) };
-        if let Some(file) = metrics.file() {
-            let text = text::read(&work.join(file), LONGEST_NUMBERS)
-                .map_err(|e| NoMetrics::Unread { file: file.to_owned(), error: e.to_string() })?;
-            for row in extract(&metrics, &text)? {
-                let row = MetricRow { name: self.secrets.hide(row.name), ..row };
-                self.reported.number(plain(row));
-            }
-        }
-        if self.reported.is_empty() { Err(metrics.nothing_found()) } else { Ok(()) }
+    /// Reads the file that holds a plain program's numbers, when it has ended; what it prints is read by then. Says what is wrong:
+    /// the file is not there or not of its form, or there are no numbers.
+    pub(crate) fn read_file(&mut self, work: &Path) -> Option<NoMetrics> {
+        let read = |file: &str| numbers_in(&work.join(file), file);
+        read_numbers(self.metrics.as_ref()?, read, |name| self.secrets.hide(name), &mut self.reported)
     }
 
     fn hear(&mut self, message: Message, now: f64, news: &mut News) {
@@ -201,12 +203,14 @@ impl Listener {
             Message::Epoch { epoch, started_at, ended_at } => {
                 // Whatever its clock says: within the attempt, and not in the future.
                 let within = |time: f64| time.min(now).max(self.began);
+                self.told = true;
                 if self.reported.epoch(epoch, within(started_at), within(ended_at)) {
                     news.epochs.push((epoch, self.reported.of_epoch(epoch)));
                 }
             }
             Message::Metric { name, value, unit, epoch, summary } => {
                 let (name, unit) = (self.secrets.hide(name), self.secrets.hide(unit));
+                self.told = true;
                 self.reported.number(Row { name, value, unit, epoch, mean: summary == Summary::Mean });
             }
             Message::Ready => news.ready = true,
@@ -217,28 +221,13 @@ impl Listener {
 
     /// Lines that were written since the last look.
     fn hear_lines(&mut self, lines: &[Vec<u8>], now: f64, news: &mut News) {
-        let Some(metrics) = &self.metrics else { return };
-        let rows: Vec<MetricRow> = lines
-            .iter()
-            .flat_map(|line| extract(metrics, &String::from_utf8_lossy(line)).unwrap_or_default())
-            .collect();
-        let mut begun = 0;
-        for row in rows {
-            if let Some(epoch) = row.epoch {
-                // An epoch ends with the last of its lines, which is known when the next one begins.
-                if let Some((_, _, end)) = self.reported.epochs.last_mut().filter(|_| self.epoch == Some(epoch)) {
-                    *end = now;
-                } else {
-                    self.end_epoch(news);
-                    begun += 1;
-                    self.reported.at_once |= begun > 1;
-                    self.epoch = self.reported.epoch(epoch, self.epoch_began, now).then_some(epoch);
-                }
-                self.epoch_began = now;
-            }
-            self.reported.number(plain(row));
-        }
-        if let Some(epoch) = self.epoch {
+        let (false, Some(log)) = (lines.is_empty(), &self.log) else { return };
+        let (now, (from, to)) = (kept_time(now), log.found());
+        self.looks.push(from, to, now);
+        let Some(metrics) = self.metrics.as_ref().filter(|_| self.prints_metrics) else { return };
+        let texts = lines.iter().map(Vec::as_slice);
+        news.epochs.extend(self.printed.hear(metrics, texts, now, &mut self.reported));
+        if let Some(epoch) = self.printed.epoch() {
             let numbers = self.reported.of_epoch(epoch);
             let units = self.reported.units(numbers.keys());
             let shown = |(name, value): (&String, &f64)| match units.get(name).map(String::as_str) {
@@ -251,16 +240,12 @@ impl Listener {
             news.progress = Some((None, format!("epoch {epoch}: {}", numbers.join(", "))));
         }
     }
-
-    fn end_epoch(&mut self, news: &mut News) {
-        news.epochs.extend(self.epoch.take().map(|epoch| (epoch, self.reported.of_epoch(epoch))));
-    }
 }
 
-/// A plain program says no summary: times and rates come to their mean, everything else to its last value.
-fn plain(row: MetricRow) -> Row {
-    let mean = row.name.ends_with("_time") || row.name.ends_with("_per_s") || row.unit == "s";
-    Row { name: row.name, value: row.value, unit: row.unit, epoch: row.epoch, mean }
+/// The text of a file that holds numbers, which goes by this name.
+pub(crate) fn numbers_in(path: &Path, name: &str) -> Result<String, NoMetrics> {
+    let unread = |e: io::Error| NoMetrics::Unread { file: name.to_owned(), error: e.to_string() };
+    text::read(path, LONGEST_NUMBERS).map_err(unread)
 }
 
 #[cfg(test)]

@@ -307,9 +307,10 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         attempts::tell(attempt, instance, news, &running.listener, out);
         notices.into_iter().for_each(|text| out.notice(Some(instance), text));
         let (outcome, cause, spoiled) = (result.outcome, result.cause.clone(), result.spoiled.clone());
+        let missed = matches!(cause, Some(Cause::NoMetrics { .. }));
         out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled });
-        if outcome == Outcome::Ok {
-            // Its outputs are in the store; a failed one keeps its work folder for whoever looks for the reason.
+        if outcome == Outcome::Ok && !missed {
+            // Its outputs are in the store. One that failed, or has no metrics, keeps its work folder for whoever looks for the reason.
             self.leftovers.add(running.folder.work());
         }
         out.tell(Event::Exited { attempt, outcome, spoiled: !result.spoiled.is_empty() });

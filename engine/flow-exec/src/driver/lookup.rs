@@ -3,12 +3,14 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use flow_core::{
-    Digest, Input, StepResult,
+    Digest, Input, Instance, Metrics, StepResult,
     fingerprint::{Parts, Tree},
-    plan::Lookup,
+    plan::{Lookup, Reading},
     why::Files,
 };
 use flow_store::{EntryKind, Inputs, Objects, Results, StoreError};
+
+use super::reading::read_again;
 
 /// Answers from files and a store.
 pub(crate) struct World<'a> {
@@ -22,6 +24,8 @@ pub(crate) struct World<'a> {
     pub(crate) objects: Option<Objects>,
     /// Inputs, each hashed once a run.
     pub(crate) inputs: &'a Inputs,
+    /// What is read again is to be recorded: its series is kept.
+    pub(crate) keep: bool,
     /// Results whose artifacts are gone: why. Worth a line to people.
     pub(crate) damaged: BTreeMap<Digest, String>,
     /// The first error of the store; what was asked counts as not there.
@@ -37,6 +41,10 @@ impl World<'_> {
     }
 }
 
+fn unseen(error: &StoreError) -> String {
+    format!("whether its result is still whole cannot be told: {error}; it is kept, run again")
+}
+
 impl Lookup for World<'_> {
     fn input(&mut self, input: &Input) -> Result<Tree, String> {
         let tree =
@@ -48,12 +56,29 @@ impl Lookup for World<'_> {
     fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, String> {
         let kept = self.results.and_then(|results| self.kept(results.result(fingerprint)));
         let (Some(result), Some(objects)) = (kept, &self.objects) else { return Ok(None) };
-        match objects.missing(&result).map_err(|e| e.to_string())? {
+        let lost = objects.missing(&result);
+        match lost.map_err(|e| e.to_string())? {
             None => Ok(Some(result)),
             Some(lost) => {
                 self.damaged.insert(*fingerprint, lost.to_string());
                 Ok(None)
             }
+        }
+    }
+
+    fn read_again(
+        &mut self,
+        attempt: &Digest,
+        metrics: Option<&Metrics>,
+        instance: &Instance,
+    ) -> Result<Option<Reading>, String> {
+        let kept = self.results.and_then(|results| self.kept(results.of_attempt(attempt)));
+        let (Some(result), Some(objects)) = (kept, self.objects.clone()) else { return Ok(None) };
+        match objects.missing(&result) {
+            Ok(None) => Ok(self.kept(read_again(&objects, result, metrics, instance, self.keep))),
+            // It is as if it had never been: there is nothing to be forgotten under this fingerprint.
+            Ok(Some(_)) => Ok(None),
+            Err(e) => Err(unseen(&e)),
         }
     }
 

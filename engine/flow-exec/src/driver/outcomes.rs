@@ -24,6 +24,8 @@ use crate::{ExecError, clock};
 /// A decision to run, until the result is recorded.
 pub(super) struct Decided {
     pub(super) fingerprint: Digest,
+    /// The fingerprint of its attempt.
+    pub(super) attempt: Digest,
     parts: Parts,
     pub(super) why: Why,
 }
@@ -77,6 +79,7 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
             results: Some(&context.store),
             objects: Some(context.objects.clone()),
             inputs: &context.inputs,
+            keep: true,
             damaged: BTreeMap::new(),
             error: None,
         };
@@ -149,7 +152,10 @@ impl Outcomes {
 
     fn answer(&mut self, instance: InstanceId, decision: Decision, out: &mut Outbox) -> Answer {
         match decision {
-            Decision::Reuse { result, parts } => {
+            Decision::Reuse { result, parts, read_again: Some(remarks) } => {
+                self.read_again(instance, result, &parts, remarks, out)
+            }
+            Decision::Reuse { result, parts, read_again: None } => {
                 let outcome = result.outcome;
                 let workflow = &self.context.session.expansion.workflow;
                 if result.workflow != *workflow {
@@ -160,11 +166,11 @@ impl Outcomes {
                 self.reuse(instance, *result, out);
                 Answer::Hit(outcome)
             }
-            Decision::Run { fingerprint, parts, reasons } => {
+            Decision::Run { fingerprint, attempt, parts, reasons } => {
                 if self.want_gpus.contains(&instance) {
                     self.waiting_for_gpus.insert(instance);
                 }
-                self.decided.insert(instance, Decided { fingerprint, parts, why: Why::of(&reasons) });
+                self.decided.insert(instance, Decided { fingerprint, attempt, parts, why: Why::of(&reasons) });
                 Answer::Miss
             }
             Decision::Refused { outcome, cause } => {
@@ -208,6 +214,25 @@ impl Outcomes {
         out.say(RunEvent::Cached { instance, fingerprint, outcome, from });
         self.count("cached");
         self.know(instance, result);
+    }
+
+    /// The metrics of a finished attempt were read anew: that is recorded as if they had been read so from the beginning.
+    fn read_again(
+        &mut self,
+        instance: InstanceId,
+        mut result: Box<StepResult>,
+        parts: &Parts,
+        remarks: Vec<String>,
+        out: &mut Outbox,
+    ) -> Answer {
+        result.workflow.clone_from(&self.context.session.expansion.workflow);
+        self.context.secrets.hide_in(&mut result.cause);
+        remarks.into_iter().for_each(|text| out.notice(Some(instance), text));
+        self.count("cached");
+        self.know(instance, (*result).clone());
+        let (outcome, parts) = (result.outcome, serde_json::to_value(parts).unwrap_or_default());
+        out.say(RunEvent::Recorded { instance, result, parts, read_again: true });
+        Answer::Hit(outcome)
     }
 
     /// The attempt is the instance's last; `closed_by`, what closed the window of its group out of turn.
@@ -256,13 +281,17 @@ impl Outcomes {
         } else if kept {
             self.count(word(result.outcome));
             self.know(instance, (*result).clone());
-            out.say(RunEvent::Recorded { instance, result, parts });
+            out.say(RunEvent::Recorded { instance, result, parts, read_again: false });
         } else {
             // What was cancelled was not tried: the next run compares with what was there before.
             if result.outcome != Outcome::Cancelled {
-                out.say(self.tried(&result, parts));
+                out.say(self.tried(&result, parts.clone()));
             }
-            out.say(RunEvent::Observed { result: result.clone() });
+            let unread = unread(&result, decided.attempt).map(Box::new);
+            match unread {
+                Some(result) => out.say(RunEvent::Recorded { instance, result, parts, read_again: false }),
+                None => out.say(RunEvent::Observed { result: result.clone() }),
+            }
             let blame = || self.blame_in_group(instance).filter(|_| result.outcome == Outcome::Cancelled);
             let (outcome, cause) = (result.outcome, result.cause.clone().or_else(blame));
             self.know(instance, *result);
@@ -399,6 +428,14 @@ impl Outcomes {
         }
         out.say(RunEvent::Settled { instance, outcome, cause });
     }
+}
+
+/// What stands of an attempt that ended well and whose metrics were required and not found: its result without them, from which
+/// they can be read when they are declared in another way.
+fn unread(result: &StepResult, attempt: Digest) -> Option<StepResult> {
+    let missed = matches!(result.cause, Some(Cause::NoMetrics { .. })) && result.kept.is_some();
+    let done = || StepResult { fingerprint: attempt, outcome: Outcome::Ok, cause: None, ..result.clone() };
+    missed.then(done)
 }
 
 /// An outcome as the journal counts it.

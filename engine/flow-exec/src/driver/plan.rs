@@ -81,6 +81,7 @@ impl Knowledge {
             results: self.results(),
             objects,
             inputs: &inputs,
+            keep: false,
             damaged: BTreeMap::new(),
             error: None,
         };
@@ -152,7 +153,7 @@ pub fn accept(
     let kept = accepted.iter().filter_map(|accepted| match accepted {
         Accepted::Kept { id, result, parts, .. } => {
             let parts = serde_json::to_value(parts).unwrap_or_default();
-            Some(RunEvent::Recorded { instance: *id, result: result.clone(), parts })
+            Some(RunEvent::Recorded { instance: *id, result: result.clone(), parts, read_again: false })
         }
         _ => None,
     });

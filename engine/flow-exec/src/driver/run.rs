@@ -176,6 +176,7 @@ pub(super) fn run_on<X: Executor>(
             results: Some(&store),
             objects: Some(store.objects().clone()),
             inputs: &inputs,
+            keep: false,
             damaged: BTreeMap::new(),
             error: None,
         };

@@ -3,7 +3,7 @@
 
 use flow_core::{
     BuiltinInput, Outcome, StepResult,
-    reason::{Cause, Spoiled},
+    reason::{Cause, NoMetrics, Spoiled},
 };
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -347,6 +347,17 @@ fn say(table: &mut Table, results: &[&StepResult]) {
         if let Some(reason) = &result.accepted {
             table.note(Note::Accepted { label: result.label.clone(), reason: reason.clone() });
         }
+    }
+    let mut missed: Vec<(&NoMetrics, &str, u32)> = Vec::new();
+    for result in results.iter().filter(|result| result.outcome == Outcome::Ok) {
+        let Some(Cause::NoMetrics { problem }) = &result.cause else { continue };
+        match missed.iter_mut().find(|(known, ..)| *known == problem) {
+            Some((_, _, more)) => *more += 1,
+            None => missed.push((problem, &result.label, 0)),
+        }
+    }
+    for (problem, label, more) in missed {
+        table.note(Note::NoMetrics { label: label.to_owned(), more, problem: problem.clone() });
     }
     let spreads: Vec<Spread> = table
         .body

@@ -1,5 +1,6 @@
 //! Tables as Markdown that also lines up in a terminal, Chinese characters being two columns wide.
 
+use flow_core::reason::Cause;
 use unicode_width::UnicodeWidthStr;
 
 use super::model::{Cell, Column, Content, Note, Spread, Table};
@@ -271,6 +272,11 @@ fn worded(note: &Note, words: &Words, lang: &str) -> String {
             "note-spoiled",
             &args.with("label", safe::code(label)).with("why", words.reasons(lang).all_spoiled(reasons)),
         ),
+        Note::NoMetrics { label, more, problem } => {
+            let why = words.reasons(lang).cause(&Cause::NoMetrics { problem: problem.clone() });
+            let args = args.with("label", safe::code(label)).with("more", more.to_string()).with("why", why);
+            words.text(lang, if *more == 0 { "note-no-metrics" } else { "note-no-metrics-several" }, &args)
+        }
         Note::Partial { used, of } => {
             words.text(lang, "note-partial", &args.with("used", used.to_string()).with("of", of.to_string()))
         }

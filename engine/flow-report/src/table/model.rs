@@ -2,7 +2,7 @@
 
 use flow_core::{
     Outcome,
-    reason::{Cause, Spoiled},
+    reason::{Cause, NoMetrics, Spoiled},
 };
 use serde::{Deserialize, Serialize};
 
@@ -171,6 +171,15 @@ pub enum Note {
         label: String,
         /// Why.
         reasons: Vec<Spoiled>,
+    },
+    /// Numbers were not found where they were said to be.
+    NoMetrics {
+        /// The first instance.
+        label: String,
+        /// How many more there are.
+        more: u32,
+        /// What is wrong.
+        problem: NoMetrics,
     },
     /// Fewer results than there are instances.
     Partial {

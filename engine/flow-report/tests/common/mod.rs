@@ -59,6 +59,7 @@ pub(crate) fn result(step: &str, axes: &[(&str, Value)], gpus: usize) -> StepRes
             ..Circumstances::default()
         },
         series: None,
+        kept: None,
         accepted: None,
     }
 }

@@ -1,0 +1,82 @@
+//! What an attempt comes to in its result: numbers and series by what was reported, usage and circumstances by the epochs that count.
+//! When it has ended, and again from what was kept of it.
+
+use super::{GpuSamples, HostSamples, Printed, Record, Reported, gather, read_numbers};
+use crate::{
+    Outcome,
+    metrics::{Metrics, MetricsFrom},
+    reason::{Cause, NoMetrics},
+    result::{Series, StepResult},
+};
+
+/// What was seen of an attempt from outside, from its start to its end in seconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// When it began.
+    pub started_at: f64,
+    /// When it ended.
+    pub ended_at: f64,
+    /// Of the host.
+    pub host: &'a HostSamples,
+    /// Of its GPUs.
+    pub gpus: &'a GpuSamples,
+}
+
+impl Record {
+    /// What was seen from outside.
+    pub fn seen(&self) -> Seen<'_> {
+        Seen { started_at: self.started_at, ended_at: self.ended_at, host: &self.host, gpus: &self.gpus }
+    }
+}
+
+/// Fills the numbers of a result in, its usage and what was true while it ran, and returns its series. Of its usage the totals are
+/// there; of its window, when it was released and closed.
+pub fn sum_up(reported: &Reported, seen: Seen<'_>, result: &mut StepResult) -> Series {
+    let Seen { started_at, ended_at, host, gpus } = seen;
+    let circumstances = &mut result.circumstances;
+    let window = circumstances.corun.as_ref().map(|w| (started_at + w.released_at, started_at + w.closed_at));
+    let gathered = gather(reported, started_at, ended_at, window);
+    if let Some(window) = &mut circumstances.corun {
+        window.epochs = gathered.in_window;
+    }
+    result.metrics = gathered.metrics;
+    let load = host.load(&gathered.spans);
+    (circumstances.foreign_cpu, circumstances.cpu_saturated) = (load.foreign_cpu, load.cpu_saturated);
+    let figures = gpus.figures(&gathered.spans);
+    (circumstances.strangers, circumstances.gpu_shared) = (figures.strangers, figures.shared);
+    result.usage = host.usage(std::mem::take(&mut result.usage), &gathered.spans, circumstances.host_cpus);
+    (result.usage.gpus, result.usage.energy_j) = (figures.gpus, figures.energy_j);
+    let mut series = gathered.series;
+    series.samples = host.series(started_at, circumstances.host_cpus);
+    series.samples.extend(gpus.series(started_at));
+    series
+}
+
+/// Reads the numbers of a result anew: from its log, or from the text of a file. Returns its series, and what people should know.
+pub fn read_again(
+    result: &mut StepResult,
+    metrics: Option<&Metrics>,
+    record: &Record,
+    log: &[u8],
+    text: impl FnOnce(&str) -> Result<String, NoMetrics>,
+) -> (Series, Vec<String>) {
+    let mut reported = Reported::default();
+    let from = metrics.map(|metrics| &metrics.from);
+    if let Some(from @ MetricsFrom::Stdout(_)) = from {
+        let mut printed = Printed::default();
+        printed.begins(record.began);
+        let mut released = record.released;
+        for (at, lines) in record.lines(log) {
+            if let Some(release) = released.take_if(|release| *release <= at) {
+                printed.begins(release);
+            }
+            printed.hear(from, lines.into_iter(), at, &mut reported);
+        }
+    }
+    if result.outcome == Outcome::Ok {
+        let problem = from.and_then(|from| read_numbers(from, text, |name| name, &mut reported));
+        result.cause = problem.map(|problem| Cause::NoMetrics { problem });
+    }
+    let series = sum_up(&reported, record.seen(), result);
+    (series, reported.remarks())
+}

@@ -1,0 +1,95 @@
+//! What of a plain program's attempt is kept beside its result, so that its metrics can be read in another way without running it
+//! again: its log, when which part of it was read, what was sampled meanwhile, and files that may hold numbers. Reads no metrics.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read, Seek, SeekFrom, Write},
+    ops::Range,
+    path::Path,
+};
+
+use flow_core::{Digest, Instance, Kept, MetricsFrom, measure::Record};
+use flow_store::{Objects, StoreError};
+use walkdir::WalkDir;
+
+use super::listener::numbers_in;
+use crate::{
+    attempt::{FIRST, Folder, NEWEST, left_out, open_log},
+    secrets::Secrets,
+};
+
+/// Files that look as if they held numbers, where none were found in the one that was named: their ends, how many, and of which size.
+const NUMBERS: [&str; 3] = ["json", "jsonl", "csv"];
+const MOST_FILES: usize = 16;
+const LONGEST_FILE: u64 = 4 << 20;
+/// How many entries of a work folder are looked at for them.
+const MOST_ENTRIES: usize = 10_000;
+
+/// Keeps what there is. The numbers were to be in `metrics`; `missed`, if they were not found there.
+///
+/// # Errors
+/// The disk is full.
+pub(crate) fn keep(
+    attempt: Digest,
+    mut record: Record,
+    instance: &Instance,
+    metrics: Option<&MetricsFrom>,
+    missed: bool,
+    (folder, objects, secrets): (&Folder, &Objects, &Secrets),
+) -> Result<Kept, StoreError> {
+    let log = if record.looks.is_empty() { None } else { open_log(&folder.log()).ok() };
+    let cut = log.as_ref().and_then(middle);
+    record.cut = cut.as_ref().map(|cut| (cut.start, cut.end));
+    let nothing = log.is_none() && record.host.is_empty() && record.gpus.is_empty();
+    let write = |file: &mut File| {
+        file.write_all(&serde_json::to_vec(&record)?)?;
+        file.write_all(b"\n")?;
+        log.map_or(Ok(()), |log| copy_without(log, cut.as_ref(), file))
+    };
+    let cut_bytes = record.cut.map_or(0, |(from, to)| to - from);
+    let kept = if nothing { None } else { Some(objects.store_private(write)?) };
+    let mut files = BTreeMap::new();
+    for path in sources(instance, metrics, missed, &folder.work()) {
+        let text = numbers_in(&folder.work().join(&path), &path).ok();
+        // What holds a secret is not kept: hidden, it might not be of its form any more.
+        if let Some(text) = text.filter(|text| secrets.hide(text.clone()) == *text) {
+            files.insert(path, objects.store_private(|file| file.write_all(text.as_bytes()))?);
+        }
+    }
+    Ok(Kept { attempt, record: kept, files, cut: cut_bytes })
+}
+
+/// What of a log is not there, or is too much to be kept.
+fn middle(log: &File) -> Option<Range<u64>> {
+    let length = log.metadata().ok()?.len();
+    let too_much = (length > FIRST + NEWEST).then(|| FIRST..length - NEWEST);
+    left_out(log).ok()?.or(too_much)
+}
+
+fn copy_without(mut log: File, cut: Option<&Range<u64>>, to: &mut File) -> io::Result<()> {
+    if let Some(cut) = cut {
+        io::copy(&mut (&log).take(cut.start), to)?;
+        log.seek(SeekFrom::Start(cut.end))?;
+    }
+    io::copy(&mut log.take(FIRST + NEWEST), to).map(drop)
+}
+
+/// The files of the work folder, outputs aside, in which numbers are or may be.
+fn sources(instance: &Instance, metrics: Option<&MetricsFrom>, missed: bool, work: &Path) -> Vec<String> {
+    let mut paths: Vec<String> = metrics.and_then(MetricsFrom::file).map(str::to_owned).into_iter().collect();
+    if missed {
+        let given =
+            |path: &Path| path.starts_with("in") || instance.inputs.iter().any(|input| path.starts_with(input.place()));
+        let entries = WalkDir::new(work).into_iter().take(MOST_ENTRIES).flatten();
+        let files = entries.filter(|entry| entry.file_type().is_file()).filter_map(|entry| {
+            let path = entry.path().strip_prefix(work).ok()?;
+            let looks_like = NUMBERS.iter().any(|end| path.extension().is_some_and(|found| found == *end));
+            let short = || entry.metadata().is_ok_and(|meta| meta.len() <= LONGEST_FILE);
+            (looks_like && !given(path) && short()).then(|| path.to_str().map(str::to_owned))?
+        });
+        paths.extend(files.take(MOST_FILES));
+    }
+    paths.retain(|path| !instance.outputs.iter().any(|output| Path::new(path).starts_with(&output.path)));
+    paths
+}
