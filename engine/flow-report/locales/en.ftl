@@ -112,6 +112,8 @@ up-to = up to { $to }
 scoped = { $scope }: { $text }
 finding-flattens = { $time } stops falling at { $axis } { $at } ({ $value }).
 finding-flattens-rises = { $time } stops falling at { $axis } { $at } ({ $value }) and rises to { $to } at { $later }.
+finding-never-falls = From { $axis } { $at } ({ $value }) on, { $time } does not fall.
+finding-never-falls-rises = From { $axis } { $at } ({ $value }) on, { $time } does not fall, and it rises to { $to } at { $later }.
 finding-still-falling = { $time } still falls up to { $axis } { $at } ({ $value }).
 finding-time-flat = { $time } hardly depends on { $axis }: { $range }.
 finding-memory-faster = From { $axis } { $from } to { $to }, { $memory } grows by { $grows } while { $time } falls by { $falls }: from here on memory grows faster than time falls.
@@ -140,8 +142,24 @@ finding-bound-cpu = CPU-bound: { $range } of the CPUs that the runs were given a
 finding-bound-data = Waiting for data limits the speed: { $range } of an epoch.
 finding-bursts = The CPU works more between epochs than in them: { $between } against { $inside } ({ $label }).
 finding-unchanged = From { $a } to { $b }, { $column } is unchanged (the largest difference is { $most }).
-finding-rises = From { $a } to { $b }, { $column } rises by { $range }.
-finding-falls = From { $a } to { $b }, { $column } falls by { $range }.
+finding-same-learned = From { $a } to { $b }, { $column } is the same within its run-to-run spread: the 95 % confidence interval of the change is { $interval }.
+finding-changed = From { $a } to { $b }, { $column } { $rises ->
+    [yes] rises
+   *[no] falls
+} by { $range }.
+finding-changed-few = From { $a } to { $b }, { $column } { $rises ->
+    [yes] rises
+   *[no] falls
+} in every row, by { $range } (mean { $mean }, 95 % confidence interval { $interval }; too few rows for a test).
+finding-changed-tested = From { $a } to { $b }, { $column } { $rises ->
+    [yes] rises
+   *[no] falls
+} in every row, by { $range } (sign test over { $pairs } pairs, p = { $p }).
+finding-changed-most = From { $a } to { $b }, { $column } { $rises ->
+    [yes] rises
+   *[no] falls
+} in { $some } of { $rows } rows, there by { $range } (sign test, p = { $p }).
+finding-one-training = From { $a } to { $b }, no judgement of { $columns }: a row rests on one training, and how much repeated trainings differ is not known.
 finding-cost-free = Cost-free: { $b } lowers { $cheaper } against { $a } at the same { $accuracy }.
 
 ## Figures computed for findings
@@ -155,6 +173,13 @@ computed-slope = Slope of { $column } over { $axis }
 computed-r2 = R² of { $column } over { $axis }
 computed-least = Least { $column }
 computed-most = Largest { $column }
+computed-mean-change = Mean change of { $column }
+computed-low-change = Change of { $column }, lower end of the 95 % confidence interval
+computed-high-change = Change of { $column }, upper end of the 95 % confidence interval
+computed-pairs = Pairs in the sign test of { $column }
+computed-rows-changed = Rows in which { $column } changes so
+computed-rows = Rows with { $column } of both
+computed-sign-test = p of the sign test of { $column }
 computed-inside = CPU use in the epochs of { $label }
 computed-between = CPU use between the epochs of { $label }
 column-waiting_share = Share of an epoch spent waiting for data
@@ -252,6 +277,21 @@ remark-foreign-cpu = { $label } ran while other programs used { $used } of the C
 remark-foreign-cpu-several = { $count } of the results were measured while other programs used the CPU: up to { $used } of it, beside { $label }.
 remark-strangers = { $label } shared its GPU with other programs: { $names }.
 remark-gpu-shared = { $label } shared its GPU: others computed in { $used } of its time slices.
+remark-short-epochs = { $count ->
+    [1] An epoch of { $label } takes { $least }, less than { $bound }
+   *[other] In { $count } results an epoch takes less than { $bound }, the shortest { $least } ({ $label })
+}: overhead and chance weigh much in so short a time.
+remark-few-epochs = { $count ->
+    [1] The time of { $label } rests on { $least ->
+        [1] 1 epoch
+       *[other] { $least } epochs
+    }
+   *[other] The times of { $count } results rest on fewer than { $bound } epochs, the fewest on { $least } ({ $label })
+}: how much epochs differ is hardly known.
+remark-chance = { $count ->
+    [1] { $label } is at chance level
+   *[other] { $count } results are at chance level, among them { $label }
+}: { $column } of { $value } is what guessing one of { $classes } classes gives.
 chart-over = { $column } over { $axis }
 chart-alone = alone
 chart-together = together

@@ -112,6 +112,8 @@ up-to = 至多 { $to }
 scoped = { $scope }：{ $text }
 finding-flattens = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }）。
 finding-flattens-rises = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }），到 { $later } 时回升至 { $to }。
+finding-never-falls = { $axis }从 { $at } 起增大，{ $time }没有下降（{ $value }）。
+finding-never-falls-rises = { $axis }从 { $at } 起增大，{ $time }没有下降（{ $value }），到 { $later } 时升至 { $to }。
 finding-still-falling = { $axis }一直增加到 { $at }，{ $time }仍在下降（{ $value }）。
 finding-time-flat = { $time }几乎不随{ $axis }变化：{ $range }。
 finding-memory-faster = { $axis }从 { $from } 增至 { $to } 时，{ $memory }增加 { $grows }，而{ $time }只减少 { $falls }：自此{ $memory }的增长快于用时的下降。
@@ -140,8 +142,24 @@ finding-bound-cpu = 瓶颈在 CPU：所分配 CPU 的使用率为 { $range }。
 finding-bound-data = 瓶颈在等待数据：占每轮用时的 { $range }。
 finding-bursts = 轮与轮之间的 CPU 使用率高于轮内：{ $between } 对 { $inside }（{ $label }）。
 finding-unchanged = 从 { $a } 到 { $b }，{ $column }没有变化（最大差异为 { $most }）。
-finding-rises = 从 { $a } 到 { $b }，{ $column }上升 { $range }。
-finding-falls = 从 { $a } 到 { $b }，{ $column }下降 { $range }。
+finding-same-learned = 从 { $a } 到 { $b }，{ $column }的差异在重复训练的波动范围之内：变化的 95 % 置信区间为 { $interval }。
+finding-changed = 从 { $a } 到 { $b }，{ $column }{ $rises ->
+    [yes] 上升
+   *[no] 下降
+} { $range }。
+finding-changed-few = 从 { $a } 到 { $b }，{ $column }在每一行都{ $rises ->
+    [yes] 上升
+   *[no] 下降
+}，幅度为 { $range }（平均 { $mean }，95 % 置信区间为 { $interval }；行数太少，不足以检验）。
+finding-changed-tested = 从 { $a } 到 { $b }，{ $column }在每一行都{ $rises ->
+    [yes] 上升
+   *[no] 下降
+}，幅度为 { $range }（符号检验，{ $pairs } 对，p = { $p }）。
+finding-changed-most = 从 { $a } 到 { $b }，{ $column }在 { $rows } 行中的 { $some } 行{ $rises ->
+    [yes] 上升
+   *[no] 下降
+}，幅度为 { $range }（符号检验，p = { $p }）。
+finding-one-training = 从 { $a } 到 { $b }，{ $columns }不作判断：每行只有一次训练，重复训练之间的波动未知。
 finding-cost-free = 无代价的改进：与 { $a } 相比，{ $b } 在{ $accuracy }不变的情况下降低了{ $cheaper }。
 
 ## 为发现计算的数值
@@ -155,6 +173,13 @@ computed-slope = { $column }对{ $axis }的斜率
 computed-r2 = { $column }对{ $axis }的 R²
 computed-least = { $column }最小值
 computed-most = { $column }最大值
+computed-mean-change = { $column }的平均变化
+computed-low-change = { $column }变化的 95 % 置信区间下限
+computed-high-change = { $column }变化的 95 % 置信区间上限
+computed-pairs = { $column }符号检验的对数
+computed-rows-changed = { $column }如此变化的行数
+computed-rows = 两者都有{ $column }的行数
+computed-sign-test = { $column }符号检验的 p 值
 computed-inside = { $label } 轮内的 CPU 使用率
 computed-between = { $label } 轮间的 CPU 使用率
 column-waiting_share = 等待数据的时间占比
@@ -252,6 +277,21 @@ remark-foreign-cpu = { $label } 运行时，其他程序占用了 { $used } 的 
 remark-foreign-cpu-several = 有 { $count } 个结果在测量时受到其他程序占用 CPU 的影响，最多达 { $used }（{ $label }）。
 remark-strangers = { $label } 运行时，其所用的 GPU 上还有其他程序：{ $names }。
 remark-gpu-shared = { $label } 运行时与其他进程共用 GPU：其中 { $used } 的时间片用于其他进程。
+remark-short-epochs = { $count ->
+    [1] { $label } 的每轮用时只有 { $least }，不足 { $bound }
+   *[other] 有 { $count } 个结果的每轮用时不足 { $bound }，最短为 { $least }（{ $label }）
+}：时间过短，一轮首尾的开销和随机波动影响较大。
+remark-few-epochs = { $count ->
+    [1] { $label } 的用时只由 { $least ->
+        [1] 1 轮
+       *[other] { $least } 轮
+    }得出
+   *[other] 有 { $count } 个结果的用时由不足 { $bound } 轮得出，最少 { $least } 轮（{ $label }）
+}：各轮之间的波动难以估计。
+remark-chance = { $count ->
+    [1] { $label } 与随机猜测无异
+   *[other] 有 { $count } 个结果与随机猜测无异，其中有 { $label }
+}：{ $column } { $value } 相当于在 { $classes } 类中随机猜测。
 chart-over = { $column }随{ $axis }的变化
 chart-alone = 单独运行
 chart-together = 同时运行

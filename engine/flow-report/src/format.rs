@@ -65,6 +65,17 @@ impl Format {
         Format { unit: "×".into(), factor: 1.0, decimals: 2, signed: false }
     }
 
+    /// For a p-value: two digits that say something.
+    pub fn p_value(p: f64) -> Self {
+        let decimals = if p > 0.0 { (1.0 - p.log10().floor()).clamp(2.0, 5.0) as u8 } else { 2 };
+        Format { unit: String::new(), factor: 1.0, decimals, signed: false }
+    }
+
+    /// For a count.
+    pub fn count() -> Self {
+        Format { unit: String::new(), factor: 1.0, decimals: 0, signed: false }
+    }
+
     /// For the difference of two values shown in this format; of two shares it is in percentage points.
     pub fn difference(&self) -> Self {
         let unit = if self.unit == "%" { "points".into() } else { self.unit.clone() };
@@ -96,6 +107,11 @@ impl Format {
     fn own_power(&self, value: f64) -> bool {
         value != 0.0
             && (self.round(value, self.decimals) == 0.0 && self.unit.is_empty() || (value * self.factor).abs() >= 1e15)
+    }
+
+    /// It is shown as zero.
+    pub(crate) fn reads_zero(&self, value: f64) -> bool {
+        !self.own_power(value) && self.round(value, self.decimals) == 0.0
     }
 
     /// The bare number: `16.2`, `−48`.

@@ -1,20 +1,27 @@
 //! Two versions side by side: how every measured column changes from one to the other, and what that comes to.
 
+use flow_core::Interval;
 use serde::{Deserialize, Serialize};
 
-use super::stats::median;
-use super::{Figure, Finding, Scoped, Source};
+use super::stats::sign_test;
+use super::{Borne, Figure, Finding, Ledger, Scoped, Source, What};
 use crate::columns::point;
 use crate::format::Format;
-use crate::table::{Content, Row, Table};
+use crate::table::{Content, Row};
 
-/// Relative changes smaller than this are none.
+/// Relative changes that are all smaller than this, and of both signs, are none.
 const SAME: f64 = 0.05;
-/// The same for accuracies, whose changes are in points.
-const SAME_ACCURACY: f64 = 0.01;
 /// The same for loads.
 const SAME_LOAD: f64 = 0.03;
-/// Columns that tell how well a model does.
+/// What is learned is the same where the confidence interval of its change, in points, lies within this.
+const SAME_LEARNED: f64 = 0.02;
+/// How likely chance may be to give what is said to be no chance.
+const SIGNIFICANT: f64 = 0.05;
+/// So many rows of one sign are no chance: 2 · 0.5⁶ is 3 %.
+const ROWS: usize = 6;
+/// Words in the names of what training teaches a model, which differs from one training to the next.
+const LEARNED: [&str; 9] = ["top1", "top5", "accuracy", "acc", "error", "loss", "f1", "auc", "map"];
+/// Of these, those that tell how well a model does.
 const ACCURACY: [&str; 4] = ["top1", "accuracy", "top5", "error_rate"];
 /// Columns that cost something.
 const COST: [&str; 5] = ["epoch_time", "iteration_time", "cpu_util", "gpu_memory", "energy"];
@@ -32,13 +39,18 @@ pub(crate) struct Changes {
     pub(crate) columns: Vec<(String, Format)>,
     /// Changes by row of the table, then column.
     pub(crate) rows: Vec<Vec<Option<f64>>>,
-    /// By column, in how many rows there ought to be a change: in all but those that ended both times for want of memory, or
-    /// did not run.
-    #[serde(skip)]
-    expected: Vec<usize>,
-    /// In some row one of the two held more GPUs.
-    #[serde(skip)]
-    unlike_gpus: bool,
+}
+
+/// A column that is compared.
+struct Compared {
+    name: String,
+    show: Format,
+    /// From one version to the other, by row.
+    changes: Vec<Option<f64>>,
+    /// In how many rows there ought to be a change: in all but those that ended both times for want of memory, or did not run.
+    expected: usize,
+    /// Changes from each repetition to the same one of the other version, where every row has several.
+    repetitions: Vec<f64>,
 }
 
 impl Changes {
@@ -49,7 +61,8 @@ impl Changes {
 }
 
 /// Compares the two values of the split `axis`.
-pub(crate) fn compare(table: &Table, axis: &str) -> Result<Option<(Changes, Vec<Scoped>)>, String> {
+pub(crate) fn compare(ledger: &mut Ledger<'_>, axis: &str) -> Result<Option<(Changes, Vec<Scoped>)>, String> {
+    let table = ledger.table;
     let Some((split, values)) = &table.split else {
         return Err(format!("`compare: {axis}`: the table of `{}` has no split; give it `split: {axis}`", table.from));
     };
@@ -59,94 +72,192 @@ pub(crate) fn compare(table: &Table, axis: &str) -> Result<Option<(Changes, Vec<
     let [a, b] = values.as_slice() else {
         return Ok(None);
     };
-    let (axis, a_name, b_name) = (axis.to_owned(), a.clone(), b.clone());
-    let (columns, rows) = (Vec::new(), vec![Vec::new(); table.body.len()]);
-    let mut changes = Changes { axis, a: a_name, b: b_name, columns, rows, expected: vec![], unlike_gpus: false };
+    let mut all: Vec<Compared> = Vec::new();
+    let mut unlike_gpus = false;
     for (at_a, column) in table.columns.iter().enumerate() {
         if column.derived.is_some() || column.part.as_ref() != Some(a) {
             continue;
         }
         // The same numbers under another label say the same.
-        if changes.columns.iter().any(|(name, _)| *name == column.name) {
+        if all.iter().any(|known| known.name == column.name) {
             continue;
         }
         let Some(at_b) = table.find(&column.name, None, Some(b)) else { continue };
         let share = column.show.unit == "%";
         let show = if share { column.show.difference() } else { Format::change() };
-        let measured = |row: usize, at: usize| match table.body[row].cells[at].content {
-            Content::Number { value, .. } => Some(value),
-            _ => None,
-        };
-        let change = |row: usize| {
-            let (a, b) = (measured(row, at_a)?, measured(row, at_b)?);
+        let change = |a: f64, b: f64| {
             let change = if share { b - a } else { b / a - 1.0 };
             change.is_finite().then_some(change)
         };
-        let all: Vec<Option<f64>> = (0..table.body.len()).map(change).collect();
-        if all.iter().any(Option::is_some) {
-            let nothing = |row: &Row| row.cells[at_a].had_nothing_to_say() && row.cells[at_b].had_nothing_to_say();
-            let unlike =
-                |row: &Row| matches!((row.cells[at_a].gpus, row.cells[at_b].gpus), (Some(a), Some(b)) if a != b);
-            changes.unlike_gpus |= table.body.iter().any(unlike);
-            changes.expected.push(table.body.iter().filter(|row| !nothing(row)).count());
-            changes.columns.push((column.name.clone(), show));
-            changes.rows.iter_mut().zip(all).for_each(|(row, change)| row.push(change));
-        }
-    }
-    let found = found(&changes);
-    Ok(Some((changes, found)))
-}
-
-fn found(changes: &Changes) -> Vec<Scoped> {
-    let (mut same, mut cheaper, mut findings) = (Vec::new(), Vec::new(), Vec::new());
-    // What costs more GPUs, or more of anything in any row, is not free.
-    let mut free = !changes.unlike_gpus;
-    let (a, b) = changes.ends();
-    for (at, (name, show)) in changes.columns.iter().enumerate() {
-        let points: Vec<(usize, f64)> =
-            changes.rows.iter().enumerate().filter_map(|(row, cells)| Some((row, cells[at]?))).collect();
-        // What most rows cannot tell is not said of the column.
-        if 2 * points.len() <= changes.expected[at] {
+        let measured = |row: &Row, at: usize| match row.cells[at].content {
+            Content::Number { value, .. } => Some(value),
+            _ => None,
+        };
+        let changes: Vec<Option<f64>> =
+            table.body.iter().map(|row| change(measured(row, at_a)?, measured(row, at_b)?)).collect();
+        if changes.iter().all(Option::is_none) {
             continue;
         }
-        let figure = |(row, value): (usize, f64)| Figure {
-            value,
-            show: show.clone(),
-            from: Source::Changes { row, column: at },
+        let nothing = |row: &&Row| row.cells[at_a].had_nothing_to_say() && row.cells[at_b].had_nothing_to_say();
+        let unlike = |row: &Row| matches!((row.cells[at_a].gpus, row.cells[at_b].gpus), (Some(a), Some(b)) if a != b);
+        unlike_gpus |= table.body.iter().any(unlike);
+        let paired = |row: &Row| {
+            let (a, b) = (&row.cells[at_a].values, &row.cells[at_b].values);
+            let pairs: Vec<f64> = a.iter().zip(b).filter_map(|(a, b)| change(*a, *b)).collect();
+            (a.len() == b.len() && pairs.len() >= 2).then_some(pairs)
         };
-        let accuracy = ACCURACY.contains(&name.as_str());
-        let bound = match (accuracy, show.unit.as_str()) {
-            (true, _) => SAME_ACCURACY,
-            (false, "points") => SAME_LOAD,
-            _ => SAME,
-        };
-        let Some(least) = points.iter().copied().min_by(|x, y| x.1.abs().total_cmp(&y.1.abs())) else { continue };
-        let Some(most) = points.iter().copied().max_by(|x, y| x.1.abs().total_cmp(&y.1.abs())) else { continue };
-        let (least, most) = (figure(least), figure(most));
-        let values: Vec<f64> = points.iter().map(|p| p.1).collect();
-        free &= !COST.contains(&name.as_str()) || values.iter().all(|v| *v <= bound);
-        if unchanged(&values, bound, accuracy) {
-            same.push(name.clone());
-            findings.push(Finding::Unchanged { column: name.clone(), a: a.clone(), b: b.clone(), most });
-        } else if values.iter().all(|v| *v > bound) || values.iter().all(|v| *v < -bound) {
-            let rises = values[0] > 0.0;
-            if !rises {
-                cheaper.push(name.clone());
+        let compared = table.body.iter().zip(&changes).filter(|(_, change)| change.is_some());
+        let repetitions: Option<Vec<Vec<f64>>> = compared.map(|(row, _)| paired(row)).collect();
+        all.push(Compared {
+            name: column.name.clone(),
+            show,
+            expected: table.body.len() - table.body.iter().filter(nothing).count(),
+            repetitions: repetitions.unwrap_or_default().concat(),
+            changes,
+        });
+    }
+    let changes = Changes {
+        axis: axis.to_owned(),
+        a: a.clone(),
+        b: b.clone(),
+        columns: all.iter().map(|column| (column.name.clone(), column.show.clone())).collect(),
+        rows: (0..table.body.len()).map(|row| all.iter().map(|column| column.changes[row]).collect()).collect(),
+    };
+    let found = found(ledger, &changes.ends(), &all, unlike_gpus);
+    Ok(Some((changes, found.into_iter().map(|finding| Scoped { scope: None, finding }).collect())))
+}
+
+/// It is what a model learned, by a word of its name: `valid_loss`.
+fn learned(name: &str) -> bool {
+    name.split('_').any(|word| LEARNED.contains(&word))
+}
+
+fn found(ledger: &mut Ledger<'_>, (a, b): &(String, String), all: &[Compared], unlike_gpus: bool) -> Vec<Finding> {
+    let (mut same, mut cheaper, mut findings, mut once) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    // What costs more GPUs, or more of anything in any row, is not free.
+    let mut free = !unlike_gpus;
+    let ends = || (a.clone(), b.clone());
+    for (at, column) in all.iter().enumerate() {
+        let rows: Vec<(usize, f64)> =
+            column.changes.iter().enumerate().filter_map(|(row, change)| Some((row, (*change)?))).collect();
+        // What most rows cannot tell is not said of the column.
+        if 2 * rows.len() <= column.expected {
+            continue;
+        }
+        if learned(&column.name) && column.repetitions.is_empty() {
+            once.push(column.name.clone());
+            continue;
+        }
+        let bound = if column.show.unit == "points" { SAME_LOAD } else { SAME };
+        let cost = COST.contains(&column.name.as_str());
+        free &= !cost || rows.iter().all(|(_, change)| *change <= bound);
+        if let Some(changed) = changed(ledger, at, column, &rows, ends()) {
+            if let Finding::Changed { rises, borne, .. } = &changed {
+                // A few rows with a small change may be chance.
+                let sure = matches!(borne, Borne::Tested { .. } | Borne::Most { .. })
+                    || rows.iter().all(|(_, change)| change.abs() > bound);
+                free &= !(cost && *rises && sure);
+                if cost && !rises && sure {
+                    cheaper.push(column.name.clone());
+                }
             }
-            findings.push(Finding::Changed { column: name.clone(), a: a.clone(), b: b.clone(), rises, least, most });
+            findings.push(changed);
+        } else if learned(&column.name) {
+            let found = same_learned(ledger, column, ends());
+            same.extend(found.is_some().then(|| column.name.clone()));
+            findings.extend(found);
+        } else if rows.iter().all(|(_, change)| change.abs() <= bound)
+            && let Some(most) = rows.iter().copied().max_by(|x, y| x.1.abs().total_cmp(&y.1.abs()))
+        {
+            let (a, b) = ends();
+            findings.push(Finding::Unchanged { column: column.name.clone(), a, b, most: figure(column, at, most) });
         }
     }
-    cheaper.retain(|name| COST.contains(&name.as_str()));
+    let (a, b) = ends();
+    if !once.is_empty() {
+        findings.push(Finding::OneTraining { columns: once, a: a.clone(), b: b.clone() });
+    }
     let accuracy = same.into_iter().find(|name| ACCURACY.contains(&name.as_str()));
     if let (Some(accuracy), false, true) = (accuracy, cheaper.is_empty(), free) {
         findings.push(Finding::CostFree { accuracy, a, b, cheaper });
     }
-    findings.into_iter().map(|finding| Scoped { scope: None, finding }).collect()
+    findings
 }
 
-/// Within the bound in every row. An accuracy fluctuates more from training to training than from version to version: it also
-/// counts as unchanged if its differences have no direction, half of them within the bound and none far beyond.
-fn unchanged(values: &[f64], bound: f64, accuracy: bool) -> bool {
-    let most = values.iter().map(|v| v.abs()).fold(0.0, f64::max);
-    most <= bound || accuracy && values.len() >= 3 && median(values).abs() <= bound && most <= 3.0 * bound
+/// A change as the table of changes shows it.
+fn figure(column: &Compared, at: usize, (row, value): (usize, f64)) -> Figure {
+    Figure { value, show: column.show.clone(), from: Source::Changes { row, column: at } }
+}
+
+/// What rises or falls in every row, or in so many that a test says so.
+fn changed(
+    ledger: &mut Ledger<'_>,
+    at: usize,
+    column: &Compared,
+    rows: &[(usize, f64)],
+    (a, b): (String, String),
+) -> Option<Finding> {
+    // What reads as no change is none.
+    let signs = |changes: &mut dyn Iterator<Item = f64>| {
+        changes
+            .filter(|change| !column.show.reads_zero(*change))
+            .fold((0, 0), |(rises, falls), change| if change > 0.0 { (rises + 1, falls) } else { (rises, falls + 1) })
+    };
+    let (rising, falling) = signs(&mut rows.iter().map(|(_, change)| *change));
+    let rises = rising > falling;
+    let some = rising.max(falling);
+    let every = some == rows.len();
+    // Repetitions tell more where rows are few.
+    let repeated = rows.len() < ROWS && !column.repetitions.is_empty();
+    let pairs: Vec<f64> =
+        if repeated { column.repetitions.clone() } else { rows.iter().map(|(_, change)| *change).collect() };
+    let (up, down) = signs(&mut pairs.iter().copied());
+    let p = sign_test(up, down);
+    let significant = p <= SIGNIFICANT && (up > down) == rises;
+    let of = |what: fn(String) -> What| what(column.name.clone());
+    let count = |ledger: &mut Ledger<'_>, what: What, n: usize| ledger.computed(None, what, n as f64, Format::count());
+    let test =
+        |ledger: &mut Ledger<'_>| ledger.computed(None, of(|column| What::SignTest { column }), p, Format::p_value(p));
+    let borne = match (every, significant) {
+        (true, _) if pairs.len() == 1 => Borne::OneRow,
+        (true, true) => {
+            Borne::Tested { pairs: count(ledger, of(|column| What::Pairs { column }), up + down), p: test(ledger) }
+        }
+        (true, false) => {
+            let interval = Interval::over(pairs);
+            let half = interval.half?;
+            let mut bear = |what, value| ledger.computed(None, of(what), value, column.show.clone());
+            Borne::Few {
+                mean: bear(|column| What::MeanChange { column }, interval.mean),
+                low: bear(|column| What::LowChange { column }, interval.mean - half),
+                high: bear(|column| What::HighChange { column }, interval.mean + half),
+            }
+        }
+        (false, true) if !repeated => Borne::Most {
+            some: count(ledger, of(|column| What::RowsChanged { column }), some),
+            rows: count(ledger, of(|column| What::Rows { column }), rows.len()),
+            p: test(ledger),
+        },
+        (false, _) => return None,
+    };
+    let of_sign =
+        rows.iter().copied().filter(|(_, change)| (*change > 0.0) == rises && !column.show.reads_zero(*change));
+    let size = |x: &(usize, f64), y: &(usize, f64)| x.1.abs().total_cmp(&y.1.abs());
+    let least = figure(column, at, of_sign.clone().min_by(size)?);
+    let most = figure(column, at, of_sign.max_by(size)?);
+    Some(Finding::Changed { column: column.name.clone(), a, b, rises, least, most, borne })
+}
+
+/// What is learned is the same, as far as repeated trainings can tell.
+fn same_learned(ledger: &mut Ledger<'_>, column: &Compared, (a, b): (String, String)) -> Option<Finding> {
+    let interval = Interval::over(column.repetitions.iter().copied());
+    let (low, high) = (interval.mean - interval.half?, interval.mean + interval.half?);
+    let bound = if column.show.unit == "points" { SAME_LEARNED } else { SAME };
+    if low < -bound || high > bound {
+        return None;
+    }
+    let name = column.name.clone();
+    let low = ledger.computed(None, What::LowChange { column: name.clone() }, low, column.show.clone());
+    let high = ledger.computed(None, What::HighChange { column: name.clone() }, high, column.show.clone());
+    Some(Finding::SameLearned { column: name, a, b, low, high })
 }

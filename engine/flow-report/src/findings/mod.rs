@@ -54,6 +54,8 @@ pub(crate) struct Scoped {
 pub(crate) enum Finding {
     /// Time stops falling at `at`; and rises again, where it does.
     Flattens { time: String, axis: String, at: String, value: Figure, rises: Option<(String, Figure)> },
+    /// Nothing is faster than the first point.
+    NeverFalls { time: String, axis: String, at: String, value: Figure, rises: Option<(String, Figure)> },
     /// Time still falls at the last point.
     StillFalling { time: String, axis: String, at: String, value: Figure },
     /// The axis makes no difference to the time.
@@ -74,8 +76,12 @@ pub(crate) enum Finding {
     Bursts { label: String, inside: Figure, between: Figure },
     /// Two versions differ in nothing that counts.
     Unchanged { column: String, a: String, b: String, most: Figure },
-    /// One version has more or less of it, in every row.
-    Changed { column: String, a: String, b: String, rises: bool, least: Figure, most: Figure },
+    /// What two versions learn differs by no more than one training from the next: the confidence interval of the change.
+    SameLearned { column: String, a: String, b: String, low: Figure, high: Figure },
+    /// One version has more or less of it, in every row or, as a test tells, in most.
+    Changed { column: String, a: String, b: String, rises: bool, least: Figure, most: Figure, borne: Borne },
+    /// What two versions learn is not compared, for of each there is one training a row.
+    OneTraining { columns: Vec<String>, a: String, b: String },
     /// At the end of the axis some parts of the split are best, others worst.
     Best { column: String, axis: String, at: String, best: Parts, worst: Parts },
     /// At the end of the axis all parts of the split are alike.
@@ -84,6 +90,20 @@ pub(crate) enum Finding {
     AtMost { column: String, axis: String, at: String, part: String, most: Figure },
     /// The same accuracy at lower cost.
     CostFree { accuracy: String, a: String, b: String, cheaper: Vec<String> },
+}
+
+/// What bears that something rises or falls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "by")]
+pub(crate) enum Borne {
+    /// The only row.
+    OneRow,
+    /// Every row, of which there are too few for a test: the mean change with its 95 % confidence interval.
+    Few { mean: Figure, low: Figure, high: Figure },
+    /// Every row, and a sign test over these pairs.
+    Tested { pairs: Figure, p: Figure },
+    /// Most rows, and a sign test.
+    Most { some: Figure, rows: Figure, p: Figure },
 }
 
 /// Parts of a split that cannot be told apart.
@@ -129,6 +149,13 @@ pub(crate) enum What {
     Most { column: String },
     Inside { label: String },
     Between { label: String },
+    MeanChange { column: String },
+    LowChange { column: String },
+    HighChange { column: String },
+    Pairs { column: String },
+    RowsChanged { column: String },
+    Rows { column: String },
+    SignTest { column: String },
 }
 
 /// A section's table with the figures computed from it so far.

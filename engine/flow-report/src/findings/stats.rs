@@ -17,6 +17,21 @@ pub(crate) fn robust_sd(values: &[f64]) -> f64 {
     1.4826 * median(&values.iter().map(|v| (v - middle).abs()).collect::<Vec<_>>())
 }
 
+/// The two-sided p-value of the sign test: how likely chance alone is to share out `rises + falls` changes as unevenly, or more so.
+/// Exact, by the binomial distribution; pairs without a change are left out. W. J. Dixon and A. M. Mood, "The Statistical Sign Test",
+/// Journal of the American Statistical Association 41 (1946), 557–566.
+pub(crate) fn sign_test(rises: usize, falls: usize) -> f64 {
+    let n = (rises + falls) as f64;
+    // The logarithm of the share of all orders that have exactly k of the rarer sign.
+    let mut share = -n * std::f64::consts::LN_2;
+    let mut tail = 0.0;
+    for k in 0..=rises.min(falls) {
+        tail += share.exp();
+        share += ((n - k as f64) / (k as f64 + 1.0)).ln();
+    }
+    (2.0 * tail).min(1.0)
+}
+
 /// A straight line through points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LinearFit {
@@ -145,6 +160,15 @@ mod tests {
             points[at].1 += 40.0;
             prop_assert_eq!(jumps(&points), vec![]);
         }
+    }
+
+    #[test]
+    fn six_of_one_sign_are_no_chance_and_five_may_be() {
+        let known = [((0, 0), 1.0), ((5, 0), 0.0625), ((0, 6), 0.03125), ((13, 1), 0.0018310546875), ((3, 4), 1.0)];
+        for ((rises, falls), p) in known {
+            assert!((sign_test(rises, falls) - p).abs() < 1e-12, "{rises} and {falls}: {}", sign_test(rises, falls));
+        }
+        assert!((sign_test(1000, 1000) - 1.0).abs() < 1e-9 && sign_test(2000, 0) < 1e-300);
     }
 
     #[test]

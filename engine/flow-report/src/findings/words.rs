@@ -2,7 +2,7 @@
 
 use flow_core::Outcome;
 
-use super::{Bound, Computed, Figure, Finding, Parts, Scoped, What};
+use super::{Borne, Bound, Computed, Figure, Finding, Parts, Scoped, What};
 use crate::format::Format;
 use crate::safe;
 use crate::table::Names;
@@ -64,6 +64,17 @@ impl Finding {
                     None => say("finding-flattens", args),
                     Some((later, to)) => say(
                         "finding-flattens-rises",
+                        args.with("later", safe::text(later)).with("to", to.text(words, lang)),
+                    ),
+                }
+            }
+            Finding::NeverFalls { time, axis, at, value, rises } => {
+                let args = args.with("time", inline(time)).with("axis", inline(axis)).with("at", safe::text(at));
+                let args = args.with("value", value.text(words, lang));
+                match rises {
+                    None => say("finding-never-falls", args),
+                    Some((later, to)) => say(
+                        "finding-never-falls-rises",
                         args.with("later", safe::text(later)).with("to", to.text(words, lang)),
                     ),
                 }
@@ -147,10 +158,34 @@ impl Finding {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
                 say("finding-unchanged", args.with("most", most.size(words, lang)))
             }
-            Finding::Changed { column, a, b, rises, least, most } => {
-                let range = span(least, most, false, words, lang);
+            Finding::SameLearned { column, a, b, low, high } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
-                say(if *rises { "finding-rises" } else { "finding-falls" }, args.with("range", range))
+                say("finding-same-learned", args.with("interval", span(low, high, true, words, lang)))
+            }
+            Finding::Changed { column, a, b, rises, least, most, borne } => {
+                let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
+                let args = args.with("rises", if *rises { "yes" } else { "no" });
+                let args = args.with("range", span(least, most, false, words, lang));
+                let text = |figure: &Figure| figure.text(words, lang);
+                match borne {
+                    Borne::OneRow => say("finding-changed", args),
+                    Borne::Few { mean, low, high } => {
+                        let interval = span(low, high, true, words, lang);
+                        say("finding-changed-few", args.with("mean", text(mean)).with("interval", interval))
+                    }
+                    Borne::Tested { pairs, p } => {
+                        say("finding-changed-tested", args.with("pairs", text(pairs)).with("p", text(p)))
+                    }
+                    Borne::Most { some, rows, p } => say(
+                        "finding-changed-most",
+                        args.with("some", text(some)).with("rows", text(rows)).with("p", text(p)),
+                    ),
+                }
+            }
+            Finding::OneTraining { columns, a, b } => {
+                let columns: Vec<String> = columns.iter().map(|name| inline(name)).collect();
+                let args = args.with("columns", words.list(lang, &columns));
+                say("finding-one-training", args.with("a", safe::text(a)).with("b", safe::text(b)))
             }
             Finding::Best { column, axis, at, best, worst } => {
                 let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", safe::text(at));
@@ -184,6 +219,7 @@ impl Computed {
     pub(crate) fn label(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
         let inline = |name: &str| names.inline(name, lang);
         let of = |column: &str, axis: &str| Args::new().with("column", inline(column)).with("axis", inline(axis));
+        let told = |key: &str, column: &str| words.text(lang, key, &Args::new().with("column", inline(column)));
         let text = match &self.what {
             What::Growth { column, axis, from, to } => words.text(
                 lang,
@@ -198,8 +234,15 @@ impl Computed {
             What::Intercept { column, axis } => words.text(lang, "computed-intercept", &of(column, axis)),
             What::Slope { column, axis } => words.text(lang, "computed-slope", &of(column, axis)),
             What::R2 { column, axis } => words.text(lang, "computed-r2", &of(column, axis)),
-            What::Least { column } => words.text(lang, "computed-least", &Args::new().with("column", inline(column))),
-            What::Most { column } => words.text(lang, "computed-most", &Args::new().with("column", inline(column))),
+            What::Least { column } => told("computed-least", column),
+            What::Most { column } => told("computed-most", column),
+            What::MeanChange { column } => told("computed-mean-change", column),
+            What::LowChange { column } => told("computed-low-change", column),
+            What::HighChange { column } => told("computed-high-change", column),
+            What::Pairs { column } => told("computed-pairs", column),
+            What::RowsChanged { column } => told("computed-rows-changed", column),
+            What::Rows { column } => told("computed-rows", column),
+            What::SignTest { column } => told("computed-sign-test", column),
             What::Inside { label } => {
                 words.text(lang, "computed-inside", &Args::new().with("label", safe::code(label)))
             }

@@ -2,6 +2,7 @@
 
 mod charts;
 mod check;
+mod doubts;
 mod model;
 mod render;
 mod schedule;

@@ -8,6 +8,7 @@ use flow_core::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::doubts::Doubts;
 use super::schedule::{Scheduled, scheduled};
 use super::setup::{Setup, setup};
 use super::with::{Guess, ReportWith, SectionWith};
@@ -18,7 +19,7 @@ use crate::table::Table;
 use crate::verdict::{FOREIGN_CPU, Resource, Ruled, TOLERANCE, Together, Verdict, judge};
 
 /// The version of `report.json`.
-pub(crate) const REPORT_FORMAT: u32 = 4;
+pub(crate) const REPORT_FORMAT: u32 = 5;
 
 /// Everything that a report says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -51,6 +52,8 @@ pub(crate) struct Report {
     pub(crate) strangers: BTreeMap<String, Vec<String>>,
     /// Results beside which others used their GPUs in time slices of their own, co-run groups aside: label and share.
     pub(crate) gpu_shared: BTreeMap<String, f64>,
+    /// Results that bear little.
+    pub(crate) doubts: Doubts,
     /// The GPUs were declared, not real.
     pub(crate) fake_gpus: bool,
     /// The author's own template.
@@ -140,6 +143,7 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
             .map(|r| (r.label.clone(), r.circumstances.strangers.iter().map(|s| s.name.clone()).collect()))
             .collect(),
         gpu_shared: used.iter().filter_map(|r| Some((r.label.clone(), gpu_shared(r)?))).collect(),
+        doubts: Doubts::of(&measured),
         fake_gpus,
         template: with.template.clone(),
     })
@@ -210,15 +214,14 @@ fn section<'a>(
     let mut findings = curves(&mut ledger, &shared);
     findings.extend(load(&mut ledger, &with_series));
     findings.extend(schedules(&ledger));
-    let computed = ledger.computed;
-
     let mut changes = None;
     if let Some(axis) = &with.compare
-        && let Some((of_columns, found)) = compare(&table, axis)?
+        && let Some((of_columns, found)) = compare(&mut ledger, axis)?
     {
         changes = Some(of_columns);
         findings.extend(found);
     }
+    let computed = ledger.computed;
 
     let mut together = Vec::new();
     if let Some(name) = &with.corun {

@@ -390,6 +390,7 @@ fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String> {
         let args = Args::new().with("label", safe::code(label)).with("used", share(*used));
         out.push(words.text(lang, "remark-gpu-shared", &args));
     }
+    out.extend(report.doubts.worded(words, lang));
     for (label, reason) in &report.accepted {
         let args = Args::new().with("label", safe::code(label)).with("reason", safe::text(reason));
         out.push(words.text(lang, "note-accepted", &args));

@@ -277,6 +277,8 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
     };
     let values = match rest {
         [] => first.metrics.get(name).map(|metric| metric.values.clone()).unwrap_or_default(),
+        // Of repetitions each has its place, unless one is missing.
+        _ if measured.len() == results.len() => measured.iter().map(|(value, _)| *value).collect(),
         _ => Vec::new(),
     };
     Cell { notes, values, ..Cell::new(content) }

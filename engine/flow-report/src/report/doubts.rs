@@ -1,0 +1,78 @@
+//! Results that are sound and bear little: epochs that are over in no time, epochs too few to tell how much they differ, models
+//! that learned nothing.
+
+use std::collections::BTreeMap;
+
+use flow_core::{Outcome, StepResult};
+use serde::{Deserialize, Serialize};
+
+use crate::columns::{Datum, datum};
+use crate::format::Format;
+use crate::safe;
+use crate::table::{inline, name};
+use crate::words::{Args, Words};
+
+/// An epoch of fewer seconds is over in no time.
+const SHORT: f64 = 5.0;
+/// How many epochs tell how much they differ.
+const EPOCHS: u32 = 3;
+/// Within this of what one gets by guessing, relative to that, nothing is learned.
+const CHANCE: f64 = 0.1;
+/// Shares of answers that are right.
+const RIGHT: [&str; 2] = ["top1", "accuracy"];
+
+/// Results that bear little, by label.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Doubts {
+    /// Seconds of an epoch, where these are few.
+    short: BTreeMap<String, f64>,
+    /// How many epochs count, where these are few.
+    few: BTreeMap<String, u32>,
+    /// Which share of answers is right, where guessing does as well: metric, share, classes.
+    chance: BTreeMap<String, (String, f64, u32)>,
+}
+
+impl Doubts {
+    pub(super) fn of(results: &[&StepResult]) -> Doubts {
+        let mut doubts = Doubts::default();
+        for result in results.iter().filter(|result| result.outcome == Outcome::Ok) {
+            let label = || result.label.clone();
+            if let Some(time) = result.metrics.get("epoch_time").filter(|time| time.unit == "s") {
+                doubts.short.extend((time.value < SHORT).then(|| (label(), time.value)));
+                doubts.few.extend(time.epochs.filter(|n| *n < EPOCHS).map(|n| (label(), n)));
+            }
+            doubts.chance.extend(chance(result).map(|found| (label(), found)));
+        }
+        doubts
+    }
+
+    /// A sentence a kind, of the result that bears least.
+    pub(super) fn worded(&self, words: &Words, lang: &str) -> Vec<String> {
+        let args = |label: &str, count: usize| Args::new().with("label", safe::code(label)).count("count", count);
+        let seconds = |value: f64| words.figure(lang, &Format::for_unit("s", [value].into_iter()), value);
+        let mut out = Vec::new();
+        if let Some((label, least)) = self.short.iter().min_by(|a, b| a.1.total_cmp(b.1)) {
+            let args = args(label, self.short.len()).with("least", seconds(*least)).with("bound", format!("{SHORT} s"));
+            out.push(words.text(lang, "remark-short-epochs", &args));
+        }
+        if let Some((label, least)) = self.few.iter().min_by_key(|(_, n)| **n) {
+            let args = args(label, self.few.len()).count("least", *least as usize).with("bound", EPOCHS.to_string());
+            out.push(words.text(lang, "remark-few-epochs", &args));
+        }
+        if let Some((label, (metric, share, classes))) = self.chance.iter().min_by(|a, b| a.1.1.total_cmp(&b.1.1)) {
+            let share = words.figure(lang, &Format::for_unit("ratio", [*share].into_iter()), *share);
+            let args = args(label, self.chance.len()).with("column", inline(&name(metric, words, lang), lang));
+            let args = args.with("value", share).with("classes", classes.to_string());
+            out.push(words.text(lang, "remark-chance", &args));
+        }
+        out
+    }
+}
+
+/// The metric, its share and the number of classes, where that many classes can be guessed as well.
+fn chance(result: &StepResult) -> Option<(String, f64, u32)> {
+    let Datum::Declared { number: Some(classes), .. } = datum(result, "classes")? else { return None };
+    let metric = RIGHT.into_iter().find(|name| result.metrics.contains_key(*name))?;
+    let share = result.metrics.get(metric)?.value;
+    (classes >= 2.0 && share * classes <= 1.0 + CHANCE).then(|| (metric.to_owned(), share, classes as u32))
+}

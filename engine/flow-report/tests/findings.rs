@@ -1,0 +1,140 @@
+//! What a report says of its figures is borne by them: by all rows together, by repetitions, by epochs that are long and many enough.
+
+mod common;
+
+use common::{With, add_table, bullets, honest, input, result, run, text, view};
+use flow_core::{BuiltinInput, StepResult};
+use serde_json::{Value, json};
+
+/// The report on the column of these results, version v7 against v11 by batch size.
+fn compared(column: &str, results: Vec<StepResult>) -> String {
+    let mut input = input(vec![("s", view("torch/train", None, results))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "split": "version", "columns": [column]}));
+    reported(&input, json!({"table": "t", "compare": "version"}))
+}
+
+fn reported(input: &BuiltinInput, section: Value) -> String {
+    let with = json!({"languages": ["en", "zh"], "sections": [section]});
+    let report = text(&run("report", with, input).expect("a report"), "report.md");
+    honest(&report);
+    report
+}
+
+/// What is said of these pairs of epoch times.
+fn times(pairs: &[(f64, f64)]) -> String {
+    let at = |version: &str, row: usize, time: f64| {
+        result("s", &[("version", json!(version)), ("batch", json!(row))], 1).epoch_time(time)
+    };
+    let v7 = pairs.iter().enumerate().map(|(row, pair)| at("v7", row, pair.0));
+    let v11 = pairs.iter().enumerate().map(|(row, pair)| at("v11", row, pair.1));
+    let report = compared("epoch_time", v7.chain(v11).collect());
+    let of_both = |line: &&str| line.contains("v7 to v11") || line.contains("从 v7 到 v11");
+    bullets(&report).concat().into_iter().filter(of_both).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn rows_are_judged_together() {
+    // Four rows as one H200 gave them, and ten of the same kind.
+    let four = [(1.658, 1.601), (1.274, 1.252), (1.098, 1.064), (1.021, 0.988)];
+    let more = [(1.64, 1.59), (1.29, 1.24), (1.12, 1.06), (0.61, 0.54), (2.2, 2.1), (3.1, 2.9), (4.1, 3.8), (2.6, 2.4)];
+    let fourteen = [&four[..], &more, &[(5.0, 4.7), (6.0, 5.6)]].concat();
+    let mut but_one = fourteen.clone();
+    but_one[0].1 = 1.7;
+    let told = [&four[..], &fourteen, &but_one, &four[..1], &[(5.0, 5.1), (5.0, 4.9)], &[(5.0, 5.0), (4.0, 4.001)]];
+    insta::assert_snapshot!(told.map(times).join("\n\n"), @r#"
+    - From v7 to v11, epoch time falls in every row, by 2 % to 3 % (mean −3 %, 95 % confidence interval −4 % to −2 %; too few rows for a test).
+    * 从 v7 到 v11，每轮用时在每一行都下降，幅度为 2 % 至 3 %（平均 −3 %，95 % 置信区间为 −4 % 至 −2 %；行数太少，不足以检验）。
+
+    - From v7 to v11, epoch time falls in every row, by 2 % to 11 % (sign test over 14 pairs, p = 0.00012).
+    * 从 v7 到 v11，每轮用时在每一行都下降，幅度为 2 % 至 11 %（符号检验，14 对，p = 0.00012）。
+
+    - From v7 to v11, epoch time falls in 13 of 14 rows, there by 2 % to 11 % (sign test, p = 0.0018).
+    * 从 v7 到 v11，每轮用时在 14 行中的 13 行下降，幅度为 2 % 至 11 %（符号检验，p = 0.0018）。
+
+    - From v7 to v11, epoch time falls by 3 %.
+    * 从 v7 到 v11，每轮用时下降 3 %。
+
+    - From v7 to v11, epoch time is unchanged (the largest difference is 2 %).
+    * 从 v7 到 v11，每轮用时没有变化（最大差异为 2 %）。
+
+    - From v7 to v11, epoch time is unchanged (the largest difference is 0 %).
+    * 从 v7 到 v11，每轮用时没有变化（最大差异为 0 %）。
+    "#);
+}
+
+#[test]
+fn what_is_learned_is_judged_by_repeated_trainings_only() {
+    let trained = |trainings: u32, gain: f64| {
+        let spread = [0.0, -0.005, 0.006, 0.001];
+        let at = |version: &str, batch: u32, n: u32| {
+            let mut result = result("s", &[("version", json!(version)), ("batch", json!(batch))], 1);
+            result.repetition = (trainings > 1).then_some(n);
+            let sign = if batch == 2 { -1.0 } else { 1.0 };
+            let own = if version == "v11" { gain + sign * spread[(n as usize + 2) % 4] } else { 0.0 };
+            result.epoch_time(9.0).metric("top1", 0.85 + spread[n as usize] + own, "ratio")
+        };
+        let all = ["v7", "v11"]
+            .map(|v| [1, 2, 3].map(|batch| (0..trainings).map(move |n| at(v, batch, n)).collect::<Vec<_>>()));
+        bullets(&compared("top1", all.concat().concat())).concat().join("\n")
+    };
+    insta::assert_snapshot!([trained(1, 0.03), trained(3, 0.03), trained(3, 0.0)].join("\n\n"), @r#"
+    - From v7 to v11, no judgement of top-1: a row rests on one training, and how much repeated trainings differ is not known.
+    * 从 v7 到 v11，Top-1 准确率不作判断：每行只有一次训练，重复训练之间的波动未知。
+
+    - From v7 to v11, top-1 rises in every row, by 2.4 to 3.6 points (sign test over 9 pairs, p = 0.0039).
+    * 从 v7 到 v11，Top-1 准确率在每一行都上升，幅度为 2.4 至 3.6 个百分点（符号检验，9 对，p = 0.0039）。
+
+    - From v7 to v11, top-1 is the same within its run-to-run spread: the 95 % confidence interval of the change is −0.2 to +0.4 points.
+    * 从 v7 到 v11，Top-1 准确率的差异在重复训练的波动范围之内：变化的 95 % 置信区间为 −0.2 至 +0.4 个百分点。
+    "#);
+}
+
+#[test]
+fn a_sweep_whose_first_row_is_the_fastest_says_so() {
+    let sweep = |times: [f64; 3]| {
+        let results = [8, 16, 32].iter().zip(times).map(|(b, t)| result("s", &[("batch", json!(b))], 0).epoch_time(t));
+        let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+        add_table(&mut input, "t", json!({"from": "s", "columns": ["epoch_time"]}));
+        bullets(&reported(&input, json!({"table": "t"}))).concat().join("\n")
+    };
+    insta::assert_snapshot!([sweep([6.46, 6.45, 7.03]), sweep([6.4, 7.1, 6.3])].join("\n\n"), @r#"
+    - From batch size 8 (6.46 s) on, epoch time does not fall, and it rises to 7.03 s at 32.
+    * 批大小从 8 起增大，每轮用时没有下降（6.46 s），到 32 时升至 7.03 s。
+
+    - From batch size 8 (6.4 s) on, epoch time does not fall.
+    * 批大小从 8 起增大，每轮用时没有下降（6.4 s）。
+    "#);
+}
+
+#[test]
+fn what_bears_little_is_remarked() {
+    let remarks = |results: Vec<StepResult>| {
+        let mut input = input(vec![("s", view("torch/train", None, results))]);
+        add_table(&mut input, "t", json!({"from": "s", "columns": ["epoch_time"]}));
+        let report = reported(&input, json!({"table": "t"}));
+        report.split_once("---\n\n").map_or(String::new(), |(_, remarks)| remarks.replace("\n\n", "\n"))
+    };
+    let at = |batch: u32, time: f64, epochs: u32, top1: f64| {
+        let mut result = result("s", &[("batch", json!(batch))], 1);
+        result.params.insert("classes".into(), json!(10));
+        result.noisy("epoch_time", time, "s", 0.01, epochs).metric("top1", top1, "ratio")
+    };
+    assert_eq!(remarks(vec![at(8, 5.0, 3, 0.9), at(16, 6.0, 3, 0.9)]), "");
+    let one = remarks(vec![at(8, 5.0, 3, 0.9), at(16, 0.53, 1, 0.1)]);
+    let several = remarks(vec![at(8, 4.99, 2, 0.105), at(16, 0.53, 2, 0.1)]);
+    insta::assert_snapshot!([one, several].join("\n"), @r#"
+    An epoch of `s[batch=16]` takes 530 ms, less than 5 s: overhead and chance weigh much in so short a time.
+    The time of `s[batch=16]` rests on 1 epoch: how much epochs differ is hardly known.
+    `s[batch=16]` is at chance level: top-1 of 10.0 % is what guessing one of 10 classes gives.
+    `s[batch=16]` 的每轮用时只有 530 ms，不足 5 s：时间过短，一轮首尾的开销和随机波动影响较大。
+    `s[batch=16]` 的用时只由 1 轮得出：各轮之间的波动难以估计。
+    `s[batch=16]` 与随机猜测无异：Top-1 准确率 10.0 % 相当于在 10 类中随机猜测。
+
+    In 2 results an epoch takes less than 5 s, the shortest 530 ms (`s[batch=16]`): overhead and chance weigh much in so short a time.
+    The times of 2 results rest on fewer than 3 epochs, the fewest on 2 (`s[batch=16]`): how much epochs differ is hardly known.
+    2 results are at chance level, among them `s[batch=16]`: top-1 of 10.0 % is what guessing one of 10 classes gives.
+    有 2 个结果的每轮用时不足 5 s，最短为 530 ms（`s[batch=16]`）：时间过短，一轮首尾的开销和随机波动影响较大。
+    有 2 个结果的用时由不足 3 轮得出，最少 2 轮（`s[batch=16]`）：各轮之间的波动难以估计。
+    有 2 个结果与随机猜测无异，其中有 `s[batch=16]`：Top-1 准确率 10.0 % 相当于在 10 类中随机猜测。
+    "#);
+}
