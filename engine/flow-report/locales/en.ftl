@@ -260,6 +260,7 @@ guess-open = **Open**: the figures neither confirm nor refute that it is { $what
 
 ## The page
 setup-no-gpu = none
+setup-gpus-there = the machine has { $there }
 setup-versions = Versions
 setup-profile = Profile
 setup-profile-value = { $profile } ({ $why })

@@ -260,6 +260,7 @@ guess-open = **未定**：现有数据既不能证实也不能否定原因是{ $
 
 ## 页面
 setup-no-gpu = 无
+setup-gpus-there = 本机共 { $there } 块
 setup-versions = 软件版本
 setup-profile = 配置
 setup-profile-value = { $profile }（{ $why }）

@@ -109,6 +109,11 @@ impl Format {
             && (self.round(value, self.decimals) == 0.0 && self.unit.is_empty() || (value * self.factor).abs() >= 1e15)
     }
 
+    /// The value that somebody reads.
+    pub(crate) fn as_read(&self, value: f64) -> f64 {
+        if self.own_power(value) { value } else { self.round(value, self.decimals) / self.factor }
+    }
+
     /// It is shown as zero.
     pub(crate) fn reads_zero(&self, value: f64) -> bool {
         !self.own_power(value) && self.round(value, self.decimals) == 0.0

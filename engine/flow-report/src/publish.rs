@@ -68,8 +68,7 @@ pub(crate) fn publish(job: &PublishJob) -> Result<Publication, String> {
             if let (Some(old), None) = (old, &withheld) {
                 may_replace(old, &workflow)?;
             }
-            let text = without_marks(&text(job, "report.md")?)
-                .replace("](charts/", &format!("]({}/", safe::target(stem, PATH)));
+            let text = public(job, "report.md")?.replace("](charts/", &format!("]({}/", safe::target(stem, PATH)));
             let (profile, gpus) = (own.setup.profile(), own.setup.gpus());
             let text = format!("{text}\n{PROFILE}{profile} -->\n{GPUS}{gpus} -->\n{REPORT}{workflow} -->\n");
             let mut files = vec![FileToWrite { path: job.target.clone(), bytes: text.into_bytes() }];
@@ -146,9 +145,14 @@ fn text(job: &PublishJob, file: &str) -> Result<String, String> {
     String::from_utf8(bytes.clone()).map_err(|_| format!("`{file}` is not UTF-8"))
 }
 
+/// What is published of a text of the report: no folder of the machine that made it.
+fn public(job: &PublishJob, file: &str) -> Result<String, String> {
+    Ok(without_marks(&safe::without_folders(&text(job, file)?)))
+}
+
 /// The text of an entry, headings counted from one: charts where the published report has them, or none.
 fn entry(job: &PublishJob) -> Result<String, String> {
-    let text = without_marks(&text(job, "entry.md")?);
+    let text = public(job, "entry.md")?;
     let Some(report) = &job.report else {
         return Ok(without_charts(&text));
     };

@@ -131,6 +131,47 @@ pub(crate) fn link(to: &str) -> Result<String, String> {
     }
 }
 
+/// Without the folders of somebody's machine: of each absolute path of two names or more its last, `…/photos`.
+pub(crate) fn without_folders(text: &str) -> String {
+    let ends = |c: char| c.is_whitespace() || "\"'`)]},;<>|，；、）”".contains(c);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let before = &text[..text.len() - rest.len()];
+        let end = if is_path(before, rest) { rest.find(ends).unwrap_or(rest.len()) } else { 0 };
+        let names = rest[..end].split(['/', '\\']).filter(|name| !name.is_empty() && !name.ends_with(':'));
+        match names.collect::<Vec<_>>().as_slice() {
+            [_, .., last] => {
+                out.push_str("…/");
+                out.push_str(last);
+                rest = &rest[end..];
+            }
+            _ => {
+                out.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+    }
+    out
+}
+
+/// An absolute path begins here, and neither the rest of a link nor one to a place of the same site.
+fn is_path(before: &str, rest: &str) -> bool {
+    let drive = matches!(rest.as_bytes(), [letter, b':', b'\\' | b'/', ..] if letter.is_ascii_alphabetic());
+    let sign = |c: char| c.is_whitespace() || "\"'([{=,;`>|：，（“".contains(c);
+    let apart = before.is_empty() || before.ends_with(sign) && !before.ends_with("](") && !before.ends_with("](<");
+    (drive || rest.starts_with('/') && !rest.starts_with("//")) && (apart || before.ends_with("file://"))
+}
+
+/// The same of a value that may be a path as a whole, blanks and all.
+pub(crate) fn value_without_folders(value: &str) -> String {
+    let path = value.trim().trim_end_matches('/');
+    match path.rsplit_once('/') {
+        Some((_, name)) if path.starts_with('/') && !path.starts_with("//") => format!("…/{name}"),
+        _ => without_folders(value),
+    }
+}
+
 /// As a text of a picture. XML allows none of what is hidden; between two dollar signs the library sees a formula.
 pub(crate) fn picture(text: &str) -> String {
     one_line(text).replace('$', "\\$")
@@ -234,6 +275,34 @@ mod tests {
         [javascript\&#58;alert(1)](javascript%26#58;alert%281%29)
         [./a:b](./a:b)
         ");
+    }
+
+    #[test]
+    fn folders_of_a_machine_are_left_out_and_links_stay() {
+        let told = [
+            "/home/me/lab/photos/ of mine",
+            "in `/data/x.csv`, (/mnt/a/b) and C:\\Users\\me\\x.txt",
+            "数据集：/home/me/photos，见 file:///home/me/a",
+            "https://x.org/a/b //x.org/a [a](/docs/a.md) v7/v11 and/or /s 1 /a",
+            "</p> <https://x.org/a/b> …/photos ./a/b ~/a/b ../a/b",
+        ];
+        insta::assert_snapshot!(told.map(without_folders).join("\n"), @r#"
+        …/photos of mine
+        in `…/x.csv`, (…/b) and …/x.txt
+        数据集：…/photos，见 file://…/a
+        https://x.org/a/b //x.org/a [a](/docs/a.md) v7/v11 and/or /s 1 /a
+        </p> <https://x.org/a/b> …/photos ./a/b ~/a/b ../a/b
+        "#);
+        let values =
+            ["/photos", "/home/me/my photos/", "./photos", "synthetic photographs, 1000 in 10 classes", "/", "[/a/b]"];
+        insta::assert_snapshot!(values.map(value_without_folders).join("\n"), @r#"
+        …/photos
+        …/my photos
+        ./photos
+        synthetic photographs, 1000 in 10 classes
+        /
+        […/b]
+        "#);
     }
 
     #[test]

@@ -138,3 +138,28 @@ fn what_bears_little_is_remarked() {
     有 2 个结果与随机猜测无异，其中有 `s[batch=16]`：Top-1 准确率 10.0 % 相当于在 10 类中随机猜测。
     "#);
 }
+
+#[test]
+fn who_computes_with_what_is_shown_gets_what_is_shown() {
+    // 0.41 to 0.35 s would be −15 %, and 8.3 % to 3.1 % −5.2 points.
+    let at = |version: &str, batch: u32, time: f64, cpu: f64| {
+        result("s", &[("version", json!(version)), ("batch", json!(batch))], 1).epoch_time(time).cpu_util(cpu)
+    };
+    let results = vec![
+        at("v7", 128, 0.4134, 0.0834),
+        at("v7", 256, 0.3473, 0.105),
+        at("v11", 128, 0.4134, 0.0308),
+        at("v11", 256, 0.3473, 0.034),
+    ];
+    let mut input = input(vec![("s", view("torch/train", None, results))]);
+    let columns = json!(["epoch_time", "growth(epoch_time)", "cpu_util"]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "split": "version", "columns": columns}));
+    let report = reported(&input, json!({"table": "t", "compare": "version"}));
+    let tables: Vec<&str> = report.lines().filter(|line| line.starts_with("|  ")).collect();
+    insta::assert_snapshot!(tables.join("\n"), @r#"
+    |                 128 |                            413 |                   — |                             413 |                    — |                   8.34 % |                    3.08 % |
+    |                 256 |                            347 |               −16 % |                             347 |                −16 % |                  10.50 % |                    3.40 % |
+    |                 128 |                   0 % |                                     −5.3 |
+    |                 256 |                   0 % |                                     −7.1 |
+    "#);
+}

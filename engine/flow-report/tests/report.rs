@@ -3,8 +3,8 @@
 mod common;
 
 use common::{With, add_table, bullets, feb08, honest, input, number, published, result, run, text, view};
+use flow_core::Outcome;
 use flow_core::reason::{Cause, Spoiled};
-use flow_core::{CorunGpus, Outcome, Revision};
 use serde_json::{Value, json};
 
 #[test]
@@ -85,40 +85,6 @@ fn what_costs_more_of_anything_is_not_free() {
     assert!(told(1000.0, 1), "half the time for nothing");
     assert!(!told(2000.0, 1), "for twice the memory");
     assert!(!told(1000.0, 2), "on twice the GPUs");
-}
-
-#[test]
-fn the_head_counts_the_gpus_of_a_group_together() {
-    let head = |gpus: CorunGpus| {
-        let alone = [1, 2].map(|n| result("solo", &[("batch", json!(n))], n).epoch_time(1.0));
-        let together =
-            [1, 2].map(|n| result("pair", &[("batch", json!(n))], n).epoch_time(1.0).corun("all", gpus, 2, 3));
-        let (alone, together) =
-            (view("torch/train", None, alone.into()), view("torch/train", Some("solo"), together.into()));
-        let mut input = input(vec![("solo", alone), ("pair", together)]);
-        add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": ["epoch_time"]}));
-        let with = json!({"sections": [{"table": "t", "corun": "pair"}]});
-        let report = text(&run("report", with, &input).expect("a report"), "report.md");
-        report.lines().find(|line| line.starts_with("- GPU")).unwrap_or_default().to_owned()
-    };
-    assert!(head(CorunGpus::Own).contains("3 × NVIDIA TITAN Xp"), "{}", head(CorunGpus::Own));
-    assert!(head(CorunGpus::Shared).contains("2 × NVIDIA TITAN Xp"), "{}", head(CorunGpus::Shared));
-}
-
-#[test]
-fn the_head_says_at_which_commits_was_measured() {
-    let at = |n: u32, commit: &str, dirty: bool| {
-        let mut result = result("solo", &[("batch", json!(n))], 1).epoch_time(1.0);
-        result.circumstances.revision = Some(Revision { commit: commit.repeat(8), dirty });
-        result
-    };
-    let results = vec![at(1, "2b3c4", true), at(2, "1a2b3", false), at(3, "1a2b3", false)];
-    let mut input = input(vec![("solo", view("torch/train", None, results))]);
-    add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": ["epoch_time"]}));
-    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
-    let report = text(&run("report", with, &input).expect("a report"), "report.md");
-    let line = report.lines().find(|line| line.contains("Commit")).unwrap_or_default();
-    insta::assert_snapshot!(line, @"- Commit / 提交: `1a2b31a`; `2b3c42b`, with changes not committed / `1a2b31a`; `2b3c42b`，含未提交的修改");
 }
 
 #[test]

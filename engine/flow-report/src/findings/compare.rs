@@ -7,7 +7,7 @@ use super::stats::sign_test;
 use super::{Borne, Figure, Finding, Ledger, Scoped, Source, What};
 use crate::columns::point;
 use crate::format::Format;
-use crate::table::{Content, Row};
+use crate::table::{Content, Reading, Row, Table, refine};
 
 /// Relative changes that are all smaller than this, and of both signs, are none.
 const SAME: f64 = 0.05;
@@ -60,6 +60,31 @@ impl Changes {
     }
 }
 
+/// How a column that is shown so changes from one version to the other: how that is shown, and computed.
+fn change_of(show: &Format) -> (Format, fn(f64, f64) -> f64) {
+    match show.unit.as_str() {
+        // A difference with all digits of its ends would come out otherwise by the last one.
+        "%" => (Format { decimals: show.decimals.min(1), ..show.difference() }, |a, b| b - a),
+        _ => (Format::change(), |a, b| b / a - 1.0),
+    }
+}
+
+/// Shows what is compared with enough digits for who computes the changes.
+pub(crate) fn readable(table: &mut Table) {
+    let Some((_, [a, b])) = table.split.as_ref().map(|(axis, values)| (axis, values.as_slice())) else { return };
+    let (a, b) = (a.clone(), b.clone());
+    let of_a = |column: &&crate::table::Column| column.derived.is_none() && column.part.as_ref() == Some(&a);
+    let names: Vec<(String, Format)> =
+        table.columns.iter().filter(of_a).map(|column| (column.name.clone(), column.show.clone())).collect();
+    for (name, show) in names {
+        let at = [&a, &b].map(|part| table.find(&name, None, Some(part)));
+        let [Some(at_a), Some(at_b)] = at else { continue };
+        let pairs = table.body.iter().filter_map(|row| row.cells[at_a].number().zip(row.cells[at_b].number()));
+        let (show, of) = change_of(&show);
+        refine(table, &name, &[&Reading { show, pairs: pairs.collect(), of }]);
+    }
+}
+
 /// Compares the two values of the split `axis`.
 pub(crate) fn compare(ledger: &mut Ledger<'_>, axis: &str) -> Result<Option<(Changes, Vec<Scoped>)>, String> {
     let table = ledger.table;
@@ -83,12 +108,8 @@ pub(crate) fn compare(ledger: &mut Ledger<'_>, axis: &str) -> Result<Option<(Cha
             continue;
         }
         let Some(at_b) = table.find(&column.name, None, Some(b)) else { continue };
-        let share = column.show.unit == "%";
-        let show = if share { column.show.difference() } else { Format::change() };
-        let change = |a: f64, b: f64| {
-            let change = if share { b - a } else { b / a - 1.0 };
-            change.is_finite().then_some(change)
-        };
+        let (show, of) = change_of(&column.show);
+        let change = |a: f64, b: f64| Some(of(a, b)).filter(|change| change.is_finite());
         let measured = |row: &Row, at: usize| match row.cells[at].content {
             Content::Number { value, .. } => Some(value),
             _ => None,

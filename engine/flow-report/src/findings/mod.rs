@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::Format;
 use crate::table::Table;
 
-pub(crate) use compare::{Changes, compare};
+pub(crate) use compare::{Changes, compare, readable};
 pub(crate) use curve::curves;
 pub(crate) use load::load;
 pub(crate) use schedule::schedules;

@@ -13,7 +13,7 @@ use super::schedule::{Scheduled, scheduled};
 use super::setup::{Setup, setup};
 use super::with::{Guess, ReportWith, SectionWith};
 use crate::columns::gpu_shared;
-use crate::findings::{Bound, Changes, Computed, Finding, Ledger, Scoped, compare, curves, load, schedules};
+use crate::findings::{Bound, Changes, Computed, Finding, Ledger, Scoped, compare, curves, load, readable, schedules};
 use crate::safe;
 use crate::table::Table;
 use crate::verdict::{FOREIGN_CPU, Resource, Ruled, TOLERANCE, Together, Verdict, judge};
@@ -198,11 +198,14 @@ fn section<'a>(
         left_out.push((with.table.clone(), missing(view)));
         return Ok(None);
     };
-    let table: Table = serde_json::from_slice(json)
+    let mut table: Table = serde_json::from_slice(json)
         .map_err(|e| format!("the table of `{}` cannot be read ({e}); run the step again", with.table))?;
     if let Some(why) = &table.absent {
         left_out.push((with.table.clone(), why.clone()));
         return Ok(None);
+    }
+    if with.compare.is_some() {
+        readable(&mut table);
     }
     let source = step(&table.from)?;
     used.add(source, &source.results);

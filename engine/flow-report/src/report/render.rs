@@ -181,9 +181,16 @@ fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<Line> {
         ));
     }
     let mib = |bytes: u64| bytes / (1 << 20);
-    let gpus = setup.gpus.iter().map(|(model, count, memory)| match memory {
-        0 => format!("{count} × {}", safe::text(model)),
-        _ => format!("{count} × {}, {} MiB", safe::text(model), mib(*memory)),
+    let gpus = setup.gpus.iter().map(|(model, count, memory)| {
+        let mut text = format!("{count} × {}", safe::text(model));
+        if *memory > 0 {
+            text += &format!(", {} MiB", mib(*memory));
+        }
+        if let Some(there) = setup.machine_gpus.get(model) {
+            let of = |lang: &&str| words.text(lang, "setup-gpus-there", &Args::new().with("there", there.to_string()));
+            text += &format!(" ({})", join(langs.iter().map(of)));
+        }
+        text
     });
     let gpus: Vec<String> = gpus.collect();
     let cpus: Vec<String> =

@@ -6,8 +6,10 @@ use flow_core::{BuiltinInput, CorunGpus, Revision, StepResult, reason::ProfileRe
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::with::{ReportWith, SetupWith};
+use super::with::{self, ReportWith, SetupWith};
 use crate::columns::{Datum, datum};
+use crate::safe::value_without_folders;
+use crate::table::{ByLanguage, Text};
 
 /// Parameters that belong to what was measured; all others are in the results.
 const PARAMETERS: [&str; 7] = ["model", "size", "input_size", "epochs", "optimizer", "lr", "precision"];
@@ -22,8 +24,11 @@ pub(crate) struct Setup {
     /// Parameters whose values are not those of the file and the profile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) set: Vec<(String, String)>,
-    /// GPUs of the largest placement: model, how many, memory in bytes. Empty without.
+    /// GPUs that were held at once at the most: model, how many, memory in bytes. Empty without.
     pub(crate) gpus: Vec<(String, usize, u64)>,
+    /// How many of a model the machine has, where these are more.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) machine_gpus: BTreeMap<String, usize>,
     /// CPU model and CPUs of the hosts.
     pub(crate) cpus: Vec<(String, u32)>,
     /// Versions of the software.
@@ -63,6 +68,7 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
             // Whoever trains a model and has a size means that of its input; others may mean anything.
             let shown =
                 if name == "size" && parameters.iter().any(|(n, _)| n == "model") { "input_size" } else { name };
+            let values: Vec<String> = values.iter().map(|value| value_without_folders(value)).collect();
             parameters.push((shown.to_owned(), values.join(", ")));
         }
     }
@@ -71,11 +77,13 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
     let mut versions: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     let mut drivers = Vec::new();
     // Members of a co-run group on GPUs of their own held them all at once.
-    let mut groups: BTreeMap<(&str, &str, u32, &str), usize> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, &str, u32, &str), BTreeSet<&str>> = BTreeMap::new();
     for r in measured {
         let window = r.circumstances.corun.iter().filter(|window| window.gpus == CorunGpus::Own);
-        for (window, model) in window.flat_map(|window| r.circumstances.gpu_models.iter().map(move |m| (window, m))) {
-            *groups.entry((&r.step, &window.group, r.repetition.unwrap_or_default(), model)).or_default() += 1;
+        let gpus = r.circumstances.gpu_models.iter().zip(&r.circumstances.gpus);
+        for (window, (model, uuid)) in window.flat_map(|window| gpus.clone().map(move |gpu| (window, gpu))) {
+            let group = (&*r.step, &*window.group, r.repetition.unwrap_or_default(), &**model);
+            groups.entry(group).or_default().insert(uuid);
         }
     }
     for c in measured.iter().map(|r| &r.circumstances).filter(|c| c.host_cpus > 0) {
@@ -97,11 +105,19 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
             drivers.push(driver.clone());
         }
     }
-    for ((.., model), count) in groups {
+    for ((.., model), held) in groups {
         if let Some((most, _)) = gpus.get_mut(model) {
-            *most = (*most).max(count);
+            *most = (*most).max(held.len());
         }
     }
+    // Only where all that was used is among what is here, this is the machine.
+    let here = |uuid: &String| input.machine.gpus.iter().any(|gpu| gpu.uuid == *uuid);
+    let machine = !gpus.is_empty() && measured.iter().flat_map(|r| &r.circumstances.gpus).all(here);
+    let machine_gpus = gpus.iter().filter(|_| machine).filter_map(|(model, (used, _))| {
+        let there = input.machine.gpus.iter().filter(|gpu| gpu.name == *model).count();
+        (there > *used).then(|| (model.clone(), there))
+    });
+    let machine_gpus = machine_gpus.collect();
     if used.is_empty() {
         for gpu in &input.machine.gpus {
             let entry = gpus.entry(gpu.name.clone()).or_default();
@@ -119,14 +135,28 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
     }
     Setup {
         parameters,
-        set: input.set.iter().map(|(name, value)| (name.clone(), written(value))).collect(),
+        set: input.set.iter().map(|(name, value)| (name.clone(), value_without_folders(&written(value)))).collect(),
+        machine_gpus,
         gpus: gpus.into_iter().map(|(model, (count, memory))| (model, count, memory)).collect(),
         cpus: cpus.into_iter().collect(),
         versions: known,
         profile: input.profile.clone(),
         revisions: measured.iter().filter_map(|r| r.circumstances.revision.clone()).collect(),
-        more: with.setup.clone(),
+        more: with.setup.iter().map(own_line).collect(),
     }
+}
+
+/// A line of the author's, whose value may be where something lies on this machine.
+fn own_line(line: &SetupWith) -> SetupWith {
+    let told = |text: &Option<String>| text.as_deref().map(value_without_folders);
+    let value = match &line.value {
+        with::Value::Text(Text::Same(text)) => with::Value::Text(Text::Same(value_without_folders(text))),
+        with::Value::Text(Text::By(ByLanguage { en, zh })) => {
+            with::Value::Text(Text::By(ByLanguage { en: told(en), zh: told(zh) }))
+        }
+        number => number.clone(),
+    };
+    SetupWith { label: line.label.clone(), value }
 }
 
 /// A value as people write it on a command line.

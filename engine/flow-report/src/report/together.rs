@@ -5,7 +5,7 @@ use flow_core::CorunGpus;
 use crate::columns::written;
 use crate::format::Format;
 use crate::safe;
-use crate::table::{Grid, Names, name};
+use crate::table::{Grid, Names, Reading, enough, name};
 use crate::verdict::{FOREIGN_CPU, Refusal, Resource, Ruled, Ruling, Together, Verdict};
 use crate::words::{Args, Words, join};
 
@@ -15,7 +15,10 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
         groups.iter().flat_map(move |g| &g.members).filter_map(of).collect::<Vec<_>>()
     };
     let times: Vec<f64> = measured(|m| m.alone).into_iter().chain(measured(|m| m.together)).collect();
-    let time = Format::for_unit("s", times.iter().copied());
+    let pairs = groups.iter().flat_map(|g| g.members.iter().filter(|m| g.slowdown(m).is_some()));
+    let pairs = pairs.filter_map(|m| m.together.zip(m.alone)).collect();
+    let slower = Reading { show: Format::change(), pairs, of: |together, alone| together / alone - 1.0 };
+    let time = enough(&Format::for_unit("s", times.iter().copied()), &[&slower]);
     let cpu = Format::for_unit("ratio", measured(|m| m.cpu).into_iter());
     let axes: Vec<&String> =
         groups.iter().flat_map(|g| &g.members).next().map(|m| m.axes.keys().collect()).unwrap_or_default();

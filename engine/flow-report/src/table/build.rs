@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::derive::derive;
+use super::digits::{Reading, refine};
 use super::groups::{Groups, Measured, add};
 use super::model::{Cell, Column, Content, Note, Row, Spread, TABLE_FORMAT, Table};
 use super::with::{ColumnWith, TableWith, Text, parse_column};
@@ -42,6 +43,7 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Str
         table.split = Some((axis.clone(), groups.parts.iter().flatten().map(written).collect()));
     }
     key_columns(&mut table, &groups);
+    let mut readings: Vec<(String, Reading)> = Vec::new();
     for column in &with.columns {
         let (text, label) = match column {
             ColumnWith::Name(name) => (name, None),
@@ -56,8 +58,15 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Str
         let plain = measure(&mut table, &name, with, &groups);
         match derived {
             None => add_plain(&mut table, &name, label, plain, &groups),
-            Some(derived) => derive(&mut table, derived, &name, label, &plain, with, &groups)?,
+            Some(derived) => {
+                let reading = derive(&mut table, derived, &name, label, &plain, with, &groups)?;
+                readings.push((name, reading));
+            }
         }
+    }
+    for (name, _) in &readings {
+        let of: Vec<&Reading> = readings.iter().filter(|(of, _)| of == name).map(|(_, reading)| reading).collect();
+        refine(&mut table, name, &of);
     }
     beside(&mut table);
     say(&mut table, &results);

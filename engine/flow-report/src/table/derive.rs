@@ -2,13 +2,14 @@
 
 use serde_json::Value;
 
+use super::digits::Reading;
 use super::groups::{Groups, Measured, add, add_one};
 use super::model::{Cell, Column, Content, Note, Table};
 use super::with::{Derived, TableWith, Text};
 use crate::columns::{hardware, same, unlike, written};
 use crate::format::Format;
 
-/// Adds the column `derived(name)`.
+/// Adds the column `derived(name)`, and says how it is computed from that of `name`.
 pub(crate) fn derive(
     table: &mut Table,
     derived: Derived,
@@ -17,7 +18,7 @@ pub(crate) fn derive(
     measured: &Measured,
     with: &TableWith,
     groups: &Groups<'_>,
-) -> Result<(), String> {
+) -> Result<Reading, String> {
     let of = table.columns.iter().find(|column| column.name == name && column.derived.is_none());
     let of = of.and_then(|column| column.label.clone());
     let show = Format::change();
@@ -31,17 +32,26 @@ pub(crate) fn derive(
         let cells = (0..groups.keys.len())
             .map(|row| vec![combine(table, groups, measured, (row, 1), (row, 0), |a, b| a - b)])
             .collect();
+        let pair = |cells: &Vec<Cell>| Some((cells[1].number()?, cells[0].number()?));
+        let pairs = measured.cells.iter().filter_map(pair).collect();
+        let reading = Reading { show: column.show.clone(), pairs, of: |a, b| a - b };
         if let [Some(first), Some(second)] = groups.parts.as_slice() {
             column.part = Some(format!("{} − {}", written(second), written(first)));
         }
         add_one(table, column, cells);
-        return Ok(());
+        return Ok(reading);
     }
     if derived != Derived::Growth {
         column.show = Format::times();
         let of = with.baseline.iter().flatten().map(|(axis, value)| format!("{axis}={}", written(value)));
         table.note(Note::Baseline { of: of.collect::<Vec<_>>().join(", ") });
     }
+    let of: fn(f64, f64) -> f64 = match derived {
+        Derived::Growth => |a, b| a / b - 1.0,
+        Derived::Ratio => |a, b| a / b,
+        _ => |a, b| b / a,
+    };
+    let mut reading = Reading { show: column.show.clone(), pairs: Vec::new(), of };
     let mut cells = Vec::new();
     for row in 0..groups.keys.len() {
         let mut line = Vec::new();
@@ -50,17 +60,21 @@ pub(crate) fn derive(
                 Derived::Growth => above(groups, row).map(|above| (above, part)),
                 _ => baseline(with, table, groups, row, part)?,
             };
-            line.push(match (base, derived) {
+            let cell = match (base, derived) {
                 (None, _) => Cell::new(Content::Absent),
-                (Some(base), Derived::Growth) => growth(table, groups, measured, (row, part), base),
-                (Some(base), Derived::Ratio) => combine(table, groups, measured, (row, part), base, |a, b| a / b),
-                (Some(base), _) => combine(table, groups, measured, (row, part), base, |a, b| b / a),
-            });
+                (Some(base), Derived::Growth) => growth(table, groups, measured, (row, part), base, of),
+                (Some(base), _) => combine(table, groups, measured, (row, part), base, of),
+            };
+            if let (Some(base), Some(_)) = (base, cell.number()) {
+                let number = |at: (usize, usize)| measured.cells[at.0][at.1].number();
+                reading.pairs.extend(number((row, part)).zip(number(base)));
+            }
+            line.push(cell);
         }
         cells.push(line);
     }
     add(table, column, cells, groups, false);
-    Ok(())
+    Ok(reading)
 }
 
 /// Why there is no difference where the split has so many values, or is none.
@@ -111,6 +125,7 @@ fn growth(
     measured: &Measured,
     at: (usize, usize),
     above: (usize, usize),
+    of: fn(f64, f64) -> f64,
 ) -> Cell {
     let (cell, base) = (&measured.cells[at.0][at.1], &measured.cells[above.0][above.1]);
     if let (Some(from), Some(to), Some(_), Some(_)) = (base.gpus, cell.gpus, base.number(), cell.number())
@@ -118,7 +133,7 @@ fn growth(
     {
         return Cell { of: both(cell, base), gpus: cell.gpus, ..Cell::new(Content::GpusChange { from, to }) };
     }
-    combine(table, groups, measured, at, above, |a, b| a / b - 1.0)
+    combine(table, groups, measured, at, above, of)
 }
 
 /// `f` of two cells' numbers; nothing where one has none, and never of results of unlike machines.

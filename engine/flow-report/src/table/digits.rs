@@ -1,0 +1,59 @@
+//! Enough digits that who computes with the numbers of a table as they are shown gets what is shown beside them.
+
+use super::model::Table;
+use crate::Format;
+
+/// So many digits more than usual a number may take.
+const MORE: u8 = 2;
+
+/// What is computed of a column: from each pair of its numbers one that is shown as `show`.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) show: Format,
+    pub(crate) pairs: Vec<(f64, f64)>,
+    pub(crate) of: fn(f64, f64) -> f64,
+}
+
+/// The format with the fewest digits more with which the fewest of the readings come out otherwise than they are shown.
+pub(crate) fn enough(show: &Format, readings: &[&Reading]) -> Format {
+    let finer = |more| Format { decimals: show.decimals + more, ..show.clone() };
+    let otherwise = |format: &Format| {
+        let differs = |reading: &Reading, (a, b): (f64, f64)| {
+            let shown = (reading.of)(format.as_read(a), format.as_read(b));
+            shown.is_finite() && reading.show.number(shown) != reading.show.number((reading.of)(a, b))
+        };
+        let of = |reading: &&Reading| reading.pairs.iter().filter(|pair| differs(reading, **pair)).count();
+        readings.iter().map(of).sum::<usize>()
+    };
+    (0..=MORE).map(finer).min_by_key(otherwise).unwrap_or_else(|| show.clone())
+}
+
+/// Gives the columns of that name, whatever their part of the split, enough digits.
+pub(crate) fn refine(table: &mut Table, name: &str, readings: &[&Reading]) {
+    let plain = |column: &&mut super::Column| column.name == name && column.derived.is_none() && !column.key;
+    for column in table.columns.iter_mut().filter(plain) {
+        column.show = enough(&column.show, readings);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_who_computes_gets_what_is_printed() {
+        let growth = |pairs: &[(f64, f64)]| Reading {
+            show: Format::change(),
+            pairs: pairs.to_vec(),
+            of: |above, own| own / above - 1.0,
+        };
+        let shown = |pairs: &[(f64, f64)]| {
+            let values: Vec<f64> = pairs.iter().flat_map(|(a, b)| [*a, *b]).collect();
+            enough(&Format { decimals: 2, ..Format::for_unit("s", values.iter().copied()) }, &[&growth(pairs)]).decimals
+        };
+        let seconds = |pairs: &[(f64, f64)]| shown(&[pairs, &[(1.0, 1.0)]].concat());
+        assert_eq!(seconds(&[(0.4134, 0.3473)]), 3, "0.41 to 0.35 reads as -15 %, and it is -16 %");
+        assert_eq!(seconds(&[(37.4, 19.6)]), 2);
+        assert_eq!(seconds(&[(0.0, 1.0)]), 2);
+    }
+}
