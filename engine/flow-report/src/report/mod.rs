@@ -3,7 +3,9 @@
 mod charts;
 mod check;
 mod doubts;
+mod entry;
 mod model;
+mod prose;
 mod render;
 mod schedule;
 mod setup;

@@ -6,12 +6,11 @@ use minijinja::{Environment, UndefinedBehavior, context, syntax::SyntaxConfig};
 use serde::{Deserialize, Serialize};
 
 use super::charts::{Chart, charts};
-use super::model::{Judged, REPORT_FORMAT, Report, Section};
-use super::together;
-use super::with::{Blames, Guess, Layout, ReportWith, Value};
-use crate::format::Format;
+use super::model::{REPORT_FORMAT, Report, Section};
+use super::with::{Layout, ReportWith, Value};
+use super::{entry, prose, together};
 use crate::safe;
-use crate::table::{ByLanguage, Content, Grid, Names, Note, markdown, name};
+use crate::table::{Content, Grid, Names, markdown, name};
 use crate::words::{Args, Words, join};
 
 /// The built-in templates by name: the whole report, and the entry of What's New.
@@ -26,11 +25,15 @@ struct Page {
     title: Vec<String>,
     date: String,
     setup: Vec<Line>,
+    /// What of it an entry needs.
+    short_setup: Vec<Line>,
     sections: Vec<PageSection>,
+    /// Bullets of an entry in each language, of all sections.
+    findings: Vec<Vec<String>>,
     remarks: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct Line {
     label: String,
     colon: String,
@@ -148,8 +151,14 @@ fn page(report: &Report, words: &Words, langs: &[&str], all: &[&str]) -> Page {
         title: titles,
         date: report.date.clone(),
         setup: setup(report, words, langs),
+        short_setup: short(setup(report, words, langs), report.setup.parameters.len()),
+        findings: langs.iter().enumerate().map(|(at, lang)| listed(entry::bullets(report, words, lang), at)).collect(),
         sections: report.sections.iter().map(|s| section(s, words, langs, all)).collect(),
-        remarks: langs.iter().flat_map(|lang| remarks(report, words, lang)).map(|text| safe::line(&text)).collect(),
+        remarks: langs
+            .iter()
+            .flat_map(|lang| prose::remarks(report, words, lang))
+            .map(|text| safe::line(&text))
+            .collect(),
     }
 }
 
@@ -235,16 +244,31 @@ fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<Line> {
     lines
 }
 
+/// On a line what was trained, the author's own, and on a line the machine: the rest is in the report.
+fn short(mut lines: Vec<Line>, parameters: usize) -> Vec<Line> {
+    let machine = lines.iter().position(|line| line.label == "CPU");
+    lines.truncate(machine.map_or(lines.len(), |at| at + 1));
+    let mut one = |from: usize, count: usize| {
+        let rest: Vec<Line> = lines.drain(from + 1..from + count).collect();
+        rest.iter().for_each(|line| lines[from].value += &format!("; {}{}{}", line.label, line.colon, line.value));
+    };
+    if let Some(cpu) = machine {
+        one(cpu - 1, 2);
+    }
+    if parameters > 1 {
+        one(0, parameters);
+    }
+    lines
+}
+
+/// As a list. Neighbouring lists take different signs, or Markdown would make them one.
+fn listed(bullets: Vec<String>, at: usize) -> Vec<String> {
+    let sign = if at.is_multiple_of(2) { '-' } else { '*' };
+    bullets.into_iter().map(|text| format!("{sign} {}", safe::line(&text))).collect()
+}
+
 fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> PageSection {
     let names = Names { table: &section.table, words };
-    let title = |lang: &str| match &section.with.title {
-        Some(title) => safe::authors(title.of(lang)),
-        None => {
-            let rows: Vec<String> = section.table.rows.iter().map(|axis| names.inline(axis, lang)).collect();
-            let args = Args::new().with("step", safe::code(&section.table.from)).with("rows", words.list(lang, &rows));
-            words.text(lang, if rows.is_empty() { "section-title-one" } else { "section-title" }, &args)
-        }
-    };
     let mut more = Vec::new();
     if let Some(changes) = &section.changes {
         let mut grid = Grid::default();
@@ -292,115 +316,11 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Pa
         Titled { title: words.joined(langs, "computed-heading"), text: grid.markdown() }
     });
     PageSection {
-        title: join(langs.iter().map(|lang| title(lang))),
+        title: join(langs.iter().map(|lang| prose::title(section, words, lang))),
         table: markdown(&section.table, words, langs),
         more,
         computed,
         charts: charts(section, words, langs, all),
-        bullets: langs.iter().enumerate().map(|(at, lang)| bullets(section, words, lang, at)).collect(),
+        bullets: langs.iter().enumerate().map(|(at, lang)| listed(prose::bullets(section, words, lang), at)).collect(),
     }
-}
-
-/// The findings of a section in one language. Neighbouring lists take different signs, or Markdown would make them one.
-fn bullets(section: &Section, words: &Words, lang: &str, at: usize) -> Vec<String> {
-    let names = Names { table: &section.table, words };
-    let notes = &section.with.notes;
-    let say = |key: &str, text: String| words.text(lang, key, &Args::new().with("text", text));
-    let mut out = Vec::new();
-    out.extend(notes.question.as_ref().map(|q| say("note-question", safe::authors(q.of(lang)))));
-    out.extend(section.findings.iter().map(|finding| finding.worded(words, lang, &names)));
-    out.extend(
-        section.together.iter().map(|g| together::sentences(g, words, lang).join(if lang == "zh" { "" } else { " " })),
-    );
-    out.extend(guess(section, words, lang));
-    out.extend(notes.todo.as_ref().map(|t| say("note-todo", safe::authors(t.of(lang)))));
-    if !section.with.see.is_empty() {
-        let links: Vec<String> =
-            section.with.see.iter().map(|link| safe::link(link).unwrap_or_else(|_| safe::text(link))).collect();
-        out.push(say("note-see", links.join(", ")));
-    }
-    let sign = if at.is_multiple_of(2) { '-' } else { '*' };
-    out.into_iter().map(|text| format!("{sign} {}", safe::line(&text))).collect()
-}
-
-fn guess(section: &Section, words: &Words, lang: &str) -> Option<String> {
-    let text = match section.with.notes.guess.as_ref()? {
-        Guess::Words(text) => safe::authors(text.of(lang)),
-        Guess::Blames(Blames { en, zh, .. }) => safe::authors(ByLanguage { en: en.clone(), zh: zh.clone() }.of(lang)),
-    };
-    let said = words.text(lang, "note-guess", &Args::new().with("text", text));
-    let list = |groups: &[String]| words.list(lang, &groups.iter().map(|group| safe::text(group)).collect::<Vec<_>>());
-    let resource = |r: &crate::verdict::Resource| words.text(lang, &format!("resource-{}", r.key()), &Args::new());
-    let judged = match section.guess.as_ref() {
-        None => return Some(said),
-        Some(Judged::Confirmed { resource: r, groups, relieved }) => {
-            let args = Args::new().with("what", resource(r)).with("groups", list(groups));
-            let args = args.with("kind", r.key());
-            match relieved.is_empty() {
-                true => words.text(lang, "guess-confirmed", &args),
-                false => words.text(lang, "guess-confirmed-relieved", &args.with("relieved", list(relieved))),
-            }
-        }
-        Some(Judged::Refuted { resource: r, groups }) => {
-            let args = Args::new().with("what", resource(r)).with("groups", list(groups));
-            words.text(lang, "guess-refuted", &args)
-        }
-        Some(Judged::ConfirmedAlone { resource: r }) => {
-            words.text(lang, "guess-confirmed-alone", &Args::new().with("what", resource(r)))
-        }
-        Some(Judged::Open { resource: r }) => words.text(lang, "guess-open", &Args::new().with("what", resource(r))),
-    };
-    let ended = said.ends_with(['.', '?', '!', '。', '？', '！']);
-    let stop = match (lang, ended) {
-        ("zh", true) => "",
-        ("zh", false) => "。",
-        (_, true) => " ",
-        (_, false) => ". ",
-    };
-    Some(format!("{said}{stop}{judged}"))
-}
-
-fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String> {
-    let mut out = Vec::new();
-    if report.fake_gpus {
-        out.push(words.text(lang, "remark-fake-gpus", &Args::new()));
-    }
-    for (step, why) in &report.left_out {
-        out.push(words.text(
-            lang,
-            "remark-left-out",
-            &Args::new().with("step", safe::code(step)).with("why", words.reasons(lang).cause(why)),
-        ));
-    }
-    // What stands below a table is not said again.
-    let said = |label: &String| {
-        let notes = report.sections.iter().flat_map(|section| &section.table.notes);
-        notes.into_iter().any(|note| matches!(note, Note::Spoiled { label: l, .. } if l == label))
-    };
-    for (label, reasons) in report.spoiled.iter().filter(|(label, _)| !said(label)) {
-        let args = Args::new().with("label", safe::code(label)).with("why", words.reasons(lang).all_spoiled(reasons));
-        out.push(words.text(lang, "note-spoiled", &args));
-    }
-    let share = |v: f64| words.figure(lang, &Format::for_unit("ratio", [v].into_iter()), v);
-    let most = report.foreign_cpu.iter().max_by(|a, b| a.1.total_cmp(b.1));
-    if let (Some((label, used)), count) = (most, report.foreign_cpu.len()) {
-        let key = if count == 1 { "remark-foreign-cpu" } else { "remark-foreign-cpu-several" };
-        let args = Args::new().with("label", safe::code(label)).with("used", share(*used));
-        out.push(words.text(lang, key, &args.with("count", count.to_string())));
-    }
-    for (label, names) in &report.strangers {
-        let names: Vec<String> = names.iter().map(|name| safe::text(name)).collect();
-        let args = Args::new().with("label", safe::code(label)).with("names", words.list(lang, &names));
-        out.push(words.text(lang, "remark-strangers", &args));
-    }
-    for (label, used) in &report.gpu_shared {
-        let args = Args::new().with("label", safe::code(label)).with("used", share(*used));
-        out.push(words.text(lang, "remark-gpu-shared", &args));
-    }
-    out.extend(report.doubts.worded(words, lang));
-    for (label, reason) in &report.accepted {
-        let args = Args::new().with("label", safe::code(label)).with("reason", safe::text(reason));
-        out.push(words.text(lang, "note-accepted", &args));
-    }
-    out
 }

@@ -141,6 +141,27 @@ fn verdict_key(verdict: &Verdict) -> &'static str {
 
 /// What a group comes to, in sentences.
 pub(crate) fn sentences(group: &Together, words: &Words, lang: &str) -> Vec<String> {
+    let mut out = vec![judged(group, words, lang)];
+    out.extend(RULINGS.iter().filter_map(|(key, ruled)| rulings(group, key, ruled, words, lang)));
+    out
+}
+
+/// The same with only what limits it.
+pub(crate) fn in_short(group: &Together, words: &Words, lang: &str) -> Vec<String> {
+    let mut out = vec![judged(group, words, lang)];
+    out.extend(rulings(group, RULINGS[0].0, RULINGS[0].1, words, lang));
+    out
+}
+
+/// How resources are ruled, with the messages that list them.
+const RULINGS: [(&str, &[Ruled]); 4] = [
+    ("rulings-in", &[Ruled::In]),
+    ("rulings-out", &[Ruled::Out, Ruled::OutOwn]),
+    ("rulings-unclear", &[Ruled::Unclear]),
+    ("rulings-unmeasured", &[Ruled::NotMeasured]),
+];
+
+fn judged(group: &Together, words: &Words, lang: &str) -> String {
     let verdict = words.text(lang, verdict_key(&group.verdict), &Args::new());
     let args = || Args::new().with("group", safe::text(&group.group)).with("verdict", verdict.clone());
     let mut slow: Vec<f64> = group.members.iter().filter_map(|m| group.slowdown(m)).collect();
@@ -160,7 +181,7 @@ pub(crate) fn sentences(group: &Together, words: &Words, lang: &str) -> Vec<Stri
         false => range.clone(),
     };
     let gain = group.gain.map(|v| words.figure(lang, &Format::times(), v)).unwrap_or_default();
-    let judged = match &group.verdict {
+    match &group.verdict {
         Verdict::Parallel if slow.last().is_some_and(|v| *v < 0.005) => words.text(lang, "together-no-slower", &args()),
         Verdict::Parallel => words.text(lang, "together-parallel", &args().with("most", most)),
         Verdict::OnlyConcurrent => {
@@ -186,46 +207,28 @@ pub(crate) fn sentences(group: &Together, words: &Words, lang: &str) -> Vec<Stri
         Verdict::Refused { refusal } => {
             words.text(lang, "together-refused", &args().with("why", refused(refusal, words, lang)))
         }
-    };
-    let mut out = vec![judged];
-    let kinds = [
-        ("rulings-in", &[Ruled::In][..]),
-        ("rulings-out", &[Ruled::Out, Ruled::OutOwn]),
-        ("rulings-unclear", &[Ruled::Unclear]),
-        ("rulings-unmeasured", &[Ruled::NotMeasured]),
-    ];
-    for (key, ruled) in kinds {
-        // Where nothing is slower there is nothing to explain, only what is still free.
-        let free = group.verdict == Verdict::Parallel && key == "rulings-out";
-        if !group.slower && !free {
-            continue;
-        }
-        // Waiting is nothing that there is enough of.
-        let of = |r: &&Ruling| ruled.contains(&r.ruled) && (group.slower || r.resource != Resource::Data);
-        let own: Vec<String> = group
-            .rulings
-            .iter()
-            .filter(of)
-            .filter(|r| r.ruled == Ruled::OutOwn)
-            .map(|r| resource(r, words, lang))
-            .collect();
-        let mut list: Vec<String> = group
-            .rulings
-            .iter()
-            .filter(of)
-            .filter(|r| r.ruled != Ruled::OutOwn)
-            .map(|r| ruling(r, words, lang))
-            .collect();
-        // What each member has for itself is said in one go.
-        if !own.is_empty() {
-            list.push(words.text(lang, "ruling-own", &Args::new().with("what", words.list(lang, &own))));
-        }
-        if !list.is_empty() {
-            let key = if group.slower { key } else { "rulings-free" };
-            out.push(words.text(lang, key, &Args::new().with("list", words.list(lang, &list))));
-        }
     }
-    out
+}
+
+/// The resources that are ruled so.
+fn rulings(group: &Together, key: &str, ruled: &[Ruled], words: &Words, lang: &str) -> Option<String> {
+    // Where nothing is slower there is nothing to explain, only what is still free.
+    let free = group.verdict == Verdict::Parallel && key == "rulings-out";
+    if !group.slower && !free {
+        return None;
+    }
+    // Waiting is nothing that there is enough of.
+    let of = |r: &&Ruling| ruled.contains(&r.ruled) && (group.slower || r.resource != Resource::Data);
+    let (own, others): (Vec<&Ruling>, Vec<&Ruling>) =
+        group.rulings.iter().filter(of).partition(|r| r.ruled == Ruled::OutOwn);
+    let mut list: Vec<String> = others.iter().map(|r| ruling(r, words, lang)).collect();
+    // What each member has for itself is said in one go.
+    if !own.is_empty() {
+        let own: Vec<String> = own.iter().map(|r| resource(r, words, lang)).collect();
+        list.push(words.text(lang, "ruling-own", &Args::new().with("what", words.list(lang, &own))));
+    }
+    let key = if group.slower { key } else { "rulings-free" };
+    (!list.is_empty()).then(|| words.text(lang, key, &Args::new().with("list", words.list(lang, &list))))
 }
 
 fn resource(ruling: &Ruling, words: &Words, lang: &str) -> String {

@@ -1,0 +1,60 @@
+//! The prose of an entry of What's New, as short as notes are: what was found, without what it is computed from, a bullet for what
+//! belongs together. All else is in the report.
+
+use super::model::{Report, Section};
+use super::{prose, together};
+use crate::findings::Finding;
+use crate::safe;
+use crate::table::Names;
+use crate::words::Words;
+
+/// What was found, in one language.
+pub(super) fn bullets(report: &Report, words: &Words, lang: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    for section in &report.sections {
+        let mut found = paragraphs(section, words, lang);
+        // Where there are several tables, it is said of which it is.
+        if let (Some(first), true) = (found.first_mut(), report.sections.len() > 1) {
+            let title = prose::title(section, words, lang);
+            *first = if lang == "zh" { format!("**{title}**：{first}") } else { format!("**{title}:** {first}") };
+        }
+        out.extend(found);
+    }
+    let caveats = prose::caveats(report, words, lang);
+    out.extend((!caveats.is_empty()).then(|| prose::joined(&caveats, lang)));
+    out
+}
+
+fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
+    let names = Names { table: &section.table, words };
+    let compared = section.changes.is_some();
+    let mut kinds = [Vec::new(), Vec::new(), Vec::new()];
+    for scoped in &section.findings {
+        let kind = match &scoped.finding {
+            // What explains, and what each of two versions does by itself where they are compared.
+            Finding::Linear { .. } | Finding::MemoryFlat { .. } | Finding::Bursts { .. } => continue,
+            Finding::Flattens { .. }
+            | Finding::NeverFalls { .. }
+            | Finding::StillFalling { .. }
+            | Finding::TimeFlat { .. }
+            | Finding::MemoryFaster { .. }
+                if compared =>
+            {
+                continue;
+            }
+            Finding::Bound { .. } => 1,
+            Finding::Unchanged { .. }
+            | Finding::Changed { .. }
+            | Finding::SameLearned { .. }
+            | Finding::OneTraining { .. }
+            | Finding::CostFree { .. } => 2,
+            _ => 0,
+        };
+        kinds[kind].push(scoped.worded(words, lang, &names));
+    }
+    let mut out: Vec<String> =
+        kinds.iter().filter(|found| !found.is_empty()).map(|found| prose::joined(found, lang)).collect();
+    out.extend(section.together.iter().map(|group| prose::joined(&together::in_short(group, words, lang), lang)));
+    out.extend(prose::notes(section, words, lang).iter().map(|note| safe::line(note)));
+    out
+}

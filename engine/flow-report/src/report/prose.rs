@@ -1,0 +1,145 @@
+//! What a report says in sentences, in one language: findings, notes of the author, remarks.
+
+use super::model::{Judged, Report, Section};
+use super::together;
+use super::with::{Blames, Guess};
+use crate::format::Format;
+use crate::safe;
+use crate::table::{ByLanguage, Names, Note};
+use crate::words::{Args, Words};
+
+/// What a section is called.
+pub(super) fn title(section: &Section, words: &Words, lang: &str) -> String {
+    let names = Names { table: &section.table, words };
+    match &section.with.title {
+        Some(title) => safe::authors(title.of(lang)),
+        None => {
+            let rows: Vec<String> = section.table.rows.iter().map(|axis| names.inline(axis, lang)).collect();
+            let args = Args::new().with("step", safe::code(&section.table.from)).with("rows", words.list(lang, &rows));
+            words.text(lang, if rows.is_empty() { "section-title-one" } else { "section-title" }, &args)
+        }
+    }
+}
+
+/// Sentences one after the other.
+pub(super) fn joined(sentences: &[String], lang: &str) -> String {
+    sentences.join(if lang == "zh" { "" } else { " " })
+}
+
+/// The findings of a section in one language.
+pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<String> {
+    let names = Names { table: &section.table, words };
+    let question = section.with.notes.question.as_ref();
+    let mut out = Vec::new();
+    out.extend(
+        question.map(|q| words.text(lang, "note-question", &Args::new().with("text", safe::authors(q.of(lang))))),
+    );
+    out.extend(section.findings.iter().map(|finding| finding.worded(words, lang, &names)));
+    out.extend(section.together.iter().map(|group| joined(&together::sentences(group, words, lang), lang)));
+    out.extend(notes(section, words, lang));
+    out
+}
+
+/// The author's guess and what became of it, what is to be done, and where to read more.
+pub(super) fn notes(section: &Section, words: &Words, lang: &str) -> Vec<String> {
+    let notes = &section.with.notes;
+    let say = |key: &str, text: String| words.text(lang, key, &Args::new().with("text", text));
+    let mut out = Vec::new();
+    out.extend(guess(section, words, lang));
+    out.extend(notes.todo.as_ref().map(|t| say("note-todo", safe::authors(t.of(lang)))));
+    if !section.with.see.is_empty() {
+        let links: Vec<String> =
+            section.with.see.iter().map(|link| safe::link(link).unwrap_or_else(|_| safe::text(link))).collect();
+        out.push(say("note-see", links.join(", ")));
+    }
+    out
+}
+
+fn guess(section: &Section, words: &Words, lang: &str) -> Option<String> {
+    let text = match section.with.notes.guess.as_ref()? {
+        Guess::Words(text) => safe::authors(text.of(lang)),
+        Guess::Blames(Blames { en, zh, .. }) => safe::authors(ByLanguage { en: en.clone(), zh: zh.clone() }.of(lang)),
+    };
+    let said = words.text(lang, "note-guess", &Args::new().with("text", text));
+    let list = |groups: &[String]| words.list(lang, &groups.iter().map(|group| safe::text(group)).collect::<Vec<_>>());
+    let resource = |r: &crate::verdict::Resource| words.text(lang, &format!("resource-{}", r.key()), &Args::new());
+    let judged = match section.guess.as_ref() {
+        None => return Some(said),
+        Some(Judged::Confirmed { resource: r, groups, relieved }) => {
+            let args = Args::new().with("what", resource(r)).with("groups", list(groups));
+            let args = args.with("kind", r.key());
+            match relieved.is_empty() {
+                true => words.text(lang, "guess-confirmed", &args),
+                false => words.text(lang, "guess-confirmed-relieved", &args.with("relieved", list(relieved))),
+            }
+        }
+        Some(Judged::Refuted { resource: r, groups }) => {
+            let args = Args::new().with("what", resource(r)).with("groups", list(groups));
+            words.text(lang, "guess-refuted", &args)
+        }
+        Some(Judged::ConfirmedAlone { resource: r }) => {
+            words.text(lang, "guess-confirmed-alone", &Args::new().with("what", resource(r)))
+        }
+        Some(Judged::Open { resource: r }) => words.text(lang, "guess-open", &Args::new().with("what", resource(r))),
+    };
+    let ended = said.ends_with(['.', '?', '!', '。', '？', '！']);
+    let stop = match (lang, ended) {
+        ("zh", true) => "",
+        ("zh", false) => "。",
+        (_, true) => " ",
+        (_, false) => ". ",
+    };
+    Some(format!("{said}{stop}{judged}"))
+}
+
+/// What is to be said of the results, and what is left out.
+pub(super) fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String> {
+    let mut out = caveats(report, words, lang);
+    for (step, why) in &report.left_out {
+        out.push(words.text(
+            lang,
+            "remark-left-out",
+            &Args::new().with("step", safe::code(step)).with("why", words.reasons(lang).cause(why)),
+        ));
+    }
+    out
+}
+
+/// What is to be said of the results.
+pub(super) fn caveats(report: &Report, words: &Words, lang: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    if report.fake_gpus {
+        out.push(words.text(lang, "remark-fake-gpus", &Args::new()));
+    }
+    // What stands below a table is not said again.
+    let said = |label: &String| {
+        let notes = report.sections.iter().flat_map(|section| &section.table.notes);
+        notes.into_iter().any(|note| matches!(note, Note::Spoiled { label: l, .. } if l == label))
+    };
+    for (label, reasons) in report.spoiled.iter().filter(|(label, _)| !said(label)) {
+        let args = Args::new().with("label", safe::code(label)).with("why", words.reasons(lang).all_spoiled(reasons));
+        out.push(words.text(lang, "note-spoiled", &args));
+    }
+    let share = |v: f64| words.figure(lang, &Format::for_unit("ratio", [v].into_iter()), v);
+    let most = report.foreign_cpu.iter().max_by(|a, b| a.1.total_cmp(b.1));
+    if let (Some((label, used)), count) = (most, report.foreign_cpu.len()) {
+        let key = if count == 1 { "remark-foreign-cpu" } else { "remark-foreign-cpu-several" };
+        let args = Args::new().with("label", safe::code(label)).with("used", share(*used));
+        out.push(words.text(lang, key, &args.with("count", count.to_string())));
+    }
+    for (label, names) in &report.strangers {
+        let names: Vec<String> = names.iter().map(|name| safe::text(name)).collect();
+        let args = Args::new().with("label", safe::code(label)).with("names", words.list(lang, &names));
+        out.push(words.text(lang, "remark-strangers", &args));
+    }
+    for (label, used) in &report.gpu_shared {
+        let args = Args::new().with("label", safe::code(label)).with("used", share(*used));
+        out.push(words.text(lang, "remark-gpu-shared", &args));
+    }
+    out.extend(report.doubts.worded(words, lang));
+    for (label, reason) in &report.accepted {
+        let args = Args::new().with("label", safe::code(label)).with("reason", safe::text(reason));
+        out.push(words.text(lang, "note-accepted", &args));
+    }
+    out
+}
