@@ -6,8 +6,10 @@ pub(crate) mod lanes;
 use std::sync::Arc;
 
 use kuva::TickFormat;
-use kuva::plot::annotations::ShadedRegion;
+use kuva::plot::annotations::{ShadedRegion, TextAnnotation};
 use kuva::plot::legend::{LegendEntry, LegendPosition, LegendShape};
+use kuva::plot::line::LineStyle;
+use kuva::plot::scatter::MarkerShape;
 use kuva::plot::{BarPlot, LinePlot, ScatterPlot};
 use kuva::render::layout::Layout;
 use kuva::render::plots::Plot;
@@ -16,6 +18,18 @@ use crate::safe;
 
 /// Told apart in print and by the colour-blind.
 const COLOURS: [&str; 6] = ["#1f6fb2", "#d1691e", "#2f8f5b", "#8a5aa8", "#5c5c5c", "#b03060"];
+/// The same without colours: a line lets those below it show through, and has markers of its own.
+const DASHES: [LineStyle; 4] = [LineStyle::Solid, LineStyle::Dashed, LineStyle::Dotted, LineStyle::DashDot];
+const MARKERS: [MarkerShape; 6] = [
+    MarkerShape::Circle,
+    MarkerShape::Square,
+    MarkerShape::Triangle,
+    MarkerShape::Diamond,
+    MarkerShape::TriangleDown,
+    MarkerShape::Star,
+];
+/// What has no number is written small.
+const SMALL: u32 = 10;
 /// Fonts for both languages.
 const FONTS: &str = "Helvetica, Arial, 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif";
 /// More points than this are closer together than the chart's width can show.
@@ -32,6 +46,13 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
+/// A position at which there is no number, and why not: a text a line.
+#[derive(Clone, Debug)]
+pub(crate) struct Gap {
+    pub(crate) at: f64,
+    pub(crate) why: Vec<String>,
+}
+
 /// Labels of a chart.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Labels {
@@ -39,8 +60,9 @@ pub(crate) struct Labels {
     pub(crate) y: String,
 }
 
-/// Lines with a point at each measurement; `ticks` names the positions along the axis, the same for all lines.
-pub(crate) fn curve(lines: &[Line], ticks: &[(f64, String)], labels: &Labels) -> String {
+/// Lines with a point at each measurement, and a cross where there is none; `ticks` names the positions along the axis, the same for
+/// all lines.
+pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], labels: &Labels) -> String {
     let named = ticks.len() <= NAMED;
     // Doubled batch sizes stand at equal distances, as in the table; a fine sweep keeps its scale.
     let place = |x: f64| match named {
@@ -48,15 +70,39 @@ pub(crate) fn curve(lines: &[Line], ticks: &[(f64, String)], labels: &Labels) ->
         false => x,
     };
     let mut plots: Vec<Plot> = Vec::new();
-    for (line, colour) in lines.iter().zip(COLOURS.iter().cycle()) {
+    let top = top(lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
+    for (n, (line, colour)) in lines.iter().zip(COLOURS.iter().cycle()).enumerate() {
         let points: Vec<(f64, f64)> = line.points.iter().map(|(x, y)| (place(*x), *y)).collect();
         let drawn = LinePlot::new().with_data(points.clone()).with_color(*colour).with_stroke_width(2.0);
-        plots.push(drawn.into());
-        plots.push(ScatterPlot::new().with_data(points).with_color(*colour).with_size(4.0).into());
+        plots.push(drawn.with_line_style(dashes(n)).into());
+        // The first markers are the largest, and hollow: what lies on them does not hide them.
+        let above = lines.len() - 1 - n;
+        let marker = MARKERS[n % MARKERS.len()];
+        let drawn = ScatterPlot::new().with_data(points).with_color(*colour).with_marker(marker);
+        let drawn = drawn.with_size(4.0 + 1.5 * above.min(5) as f64).with_marker_stroke_width(1.5);
+        plots.push(drawn.with_marker_opacity(if above > 0 { 0.0 } else { 1.0 }).into());
+    }
+    let crosses: Vec<(f64, f64)> = gaps.iter().map(|gap| (place(gap.at), 0.04 * top)).collect();
+    if !crosses.is_empty() {
+        let cross = ScatterPlot::new().with_data(crosses).with_color("#5c5c5c").with_marker(MarkerShape::Cross);
+        plots.push(cross.with_size(5.0).with_marker_stroke_width(1.5).into());
     }
     // One line needs no name.
     let names = lines.iter().filter(|_| lines.len() > 1).map(|line| line.name.as_str());
-    let mut layout = layout(&plots, labels, legend(names, LegendShape::Line)).with_y_axis_min(0.0);
+    let layout =
+        layout(&plots, labels, legend(names, |n| LegendShape::Marker(MARKERS[n % MARKERS.len()]))).with_y_axis_min(0.0);
+    let mut layout = layout.with_y_axis_max(top);
+    let mut before: Option<&Gap> = None;
+    for gap in gaps {
+        // Of neighbours that say the same the first one says it.
+        if before.is_none_or(|before| before.why != gap.why) {
+            for (n, line) in gap.why.iter().rev().enumerate() {
+                let text = TextAnnotation::new(safe::picture(line), place(gap.at), (0.08 + 0.045 * n as f64) * top);
+                layout = layout.with_annotation(text.with_font_size(SMALL).with_color("#5c5c5c"));
+            }
+        }
+        before = Some(gap);
+    }
     if named {
         let names: Vec<String> = ticks.iter().map(|(_, name)| safe::picture(name)).collect();
         let name = move |at: f64| {
@@ -78,8 +124,9 @@ pub(crate) fn bars(groups: &[(String, f64, f64)], names: (&str, &str), labels: &
         plot.with_group(safe::picture(name), vec![(*a, COLOURS[0]), (*b, COLOURS[1])])
     });
     let plots: Vec<Plot> = vec![plot.into()];
-    let layout = layout(&plots, labels, self::legend([names.0, names.1], LegendShape::Rect)).with_y_axis_min(0.0);
-    render(plots, layout)
+    let layout = layout(&plots, labels, self::legend([names.0, names.1], |_| LegendShape::Rect)).with_y_axis_min(0.0);
+    let top = top(groups.iter().flat_map(|(_, a, b)| [*a, *b]));
+    render(plots, layout.with_y_axis_max(top))
 }
 
 /// Shares over time, with the epochs shaded.
@@ -87,17 +134,35 @@ pub(crate) fn load(lines: &[Line], epochs: &[(f64, f64)], labels: &Labels) -> St
     let plots: Vec<Plot> = lines
         .iter()
         .zip(COLOURS.iter().cycle())
-        .map(|(line, colour)| {
-            LinePlot::new().with_data(thinned(&line.points)).with_color(*colour).with_stroke_width(1.5).into()
+        .enumerate()
+        .map(|(n, (line, colour))| {
+            let drawn = LinePlot::new().with_data(thinned(&line.points)).with_color(*colour).with_stroke_width(1.5);
+            drawn.with_line_style(dashes(n)).into()
         })
         .collect();
-    let legend = legend(lines.iter().map(|line| line.name.as_str()), LegendShape::Line);
-    let mut layout = layout(&plots, labels, legend).with_y_axis_min(0.0).with_y_axis_max(100.0);
+    let legend = legend(lines.iter().map(|line| line.name.as_str()), |_| LegendShape::Line);
+    let mut layout = layout(&plots, labels, legend).with_y_axis_min(0.0).with_y_axis_max(105.0);
     for (begin, end) in epochs {
         layout =
             layout.with_shaded_region(ShadedRegion::vertical(*begin, *end).with_color("#1f6fb2").with_opacity(0.10));
     }
     render(plots, layout)
+}
+
+/// How the nth line is drawn.
+fn dashes(n: usize) -> LineStyle {
+    DASHES[n % DASHES.len()].clone()
+}
+
+/// Where the upright axis ends: at a round number, with room above the highest point.
+fn top(values: impl Iterator<Item = f64>) -> f64 {
+    let most = 1.04 * values.fold(0.0, f64::max);
+    if most <= 0.0 || !most.is_finite() {
+        return 1.0;
+    }
+    let power = 10_f64.powf(most.log10().floor());
+    let step = [0.2, 0.5, 1.0].into_iter().map(|step| step * power).find(|step| most / step <= 8.0).unwrap_or(power);
+    (most / step).ceil() * step
 }
 
 /// Means of neighbours, where there are more points than can be shown.
@@ -110,14 +175,14 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 }
 
 /// Names beside the colours in their order.
-fn legend<'a>(names: impl IntoIterator<Item = &'a str>, shape: LegendShape) -> Vec<LegendEntry> {
-    let of = |(name, colour): (&str, &&str)| LegendEntry {
+fn legend<'a>(names: impl IntoIterator<Item = &'a str>, shape: fn(usize) -> LegendShape) -> Vec<LegendEntry> {
+    let of = |(n, (name, colour)): (usize, (&str, &&str))| LegendEntry {
         label: safe::picture(name),
         color: (*colour).to_owned(),
-        shape,
-        dasharray: None,
+        shape: shape(n),
+        dasharray: dashes(n).dasharray(),
     };
-    names.into_iter().zip(COLOURS.iter().cycle()).map(of).collect()
+    names.into_iter().zip(COLOURS.iter().cycle()).enumerate().map(of).collect()
 }
 
 fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {
@@ -172,10 +237,36 @@ mod tests {
     }
 
     #[test]
+    fn the_highest_point_has_room_above_it() {
+        for (most, expected) in
+            [(1.19, 1.4), (37.4, 40.0), (7.03, 8.0), (9.9, 12.0), (100.0, 120.0), (0.0, 1.0), (7873.0, 9000.0)]
+        {
+            assert!(
+                (top([most, 0.5 * most].into_iter()) - expected).abs() < 1e-9,
+                "{most}: {}",
+                top([most].into_iter())
+            );
+        }
+    }
+
+    #[test]
+    fn lines_differ_without_colours_and_a_gap_says_why() {
+        let line = |name: &str| Line { name: name.into(), points: vec![(16.0, 18.1), (32.0, 16.2)] };
+        let ticks = [16.0, 32.0, 64.0].map(|at| (at, at.to_string()));
+        let gap = Gap { at: 64.0, why: vec!["out of GPU memory".into(), "显存不足".into()] };
+        let drawn = curve(&[line("v7"), line("v11")], &[gap], &ticks, &Labels::default());
+        assert!(
+            drawn.contains("stroke-dasharray=\"8 4\"") && drawn.contains("<circle") && drawn.contains("<rect"),
+            "{drawn}"
+        );
+        assert!(drawn.contains("out of GPU memory") && drawn.contains("显存不足"), "{drawn}");
+    }
+
+    #[test]
     fn the_same_chart_is_the_same_file() {
         let line = Line { name: "v7".into(), points: vec![(16.0, 18.1), (32.0, 16.2)] };
         let ticks = [(16.0, "16".to_owned()), (32.0, "32".to_owned())];
-        let draw = || curve(&[line.clone(), line.clone()], &ticks, &Labels::default());
+        let draw = || curve(&[line.clone(), line.clone()], &[], &ticks, &Labels::default());
         assert_eq!(draw(), draw());
         assert!(draw().starts_with("<svg") || draw().starts_with("<?xml"), "{}", &draw()[..80]);
     }

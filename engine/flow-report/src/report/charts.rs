@@ -8,7 +8,7 @@ use crate::chart;
 use crate::format::Format;
 use crate::gantt::Frame;
 use crate::safe;
-use crate::table::{Content, Names};
+use crate::table::{Column, Content, Names, content};
 use crate::words::{Args, Words, join};
 
 /// A chart, as a template refers to it.
@@ -67,8 +67,8 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
             });
             let lines: Vec<chart::Line> = lines.filter(|line| line.points.len() >= 2).collect();
             let Some(show) = shown.filter(|_| !lines.is_empty() && ticks.len() == table.body.len()) else { continue };
-            let unit = show.head().map_or_else(String::new, |u| format!(" ({u})"));
-            let labels = chart::Labels { x: axis(rows), y: axis(column) + &unit };
+            let labels = chart::Labels { x: axis(rows), y: axis(column) + &unit(&show) };
+            let gaps = gaps(section, column, words, all);
             charts.push(Chart {
                 file: format!("{}-{column}.svg", section.name),
                 alt: join(langs.iter().map(|lang| {
@@ -77,13 +77,34 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
                     words.text(lang, "chart-over", &args)
                 })),
                 caption: String::new(),
-                svg: chart::curve(&lines, &ticks, &labels),
+                svg: chart::curve(&lines, &gaps, &ticks, &labels),
             });
         }
     }
     charts.extend(together_chart(section, words, langs, all, &names));
     charts.extend(load_chart(section, words, langs, all));
     charts
+}
+
+/// As an axis tells it.
+fn unit(show: &Format) -> String {
+    match show.unit.as_str() {
+        "" => String::new(),
+        unit => format!(" ({unit})"),
+    }
+}
+
+/// The rows in which no part of the table has a number for the column, with what became of the first.
+fn gaps(section: &Section, column: &str, words: &Words, all: &[&str]) -> Vec<chart::Gap> {
+    let table = &section.table;
+    let columns: Vec<usize> = table.parts().into_iter().filter_map(|part| table.find(column, None, part)).collect();
+    let gap = |row: &crate::table::Row| {
+        let ended = |at: &usize| matches!(row.cells[*at].content, Content::Outcome { .. });
+        let first = columns.first().filter(|_| columns.iter().all(ended))?;
+        let why = |lang: &&str| content(&row.cells[*first].content, &Column::default(), words, &[lang]);
+        Some(chart::Gap { at: row.cells[0].number()?, why: all.iter().map(why).collect() })
+    };
+    table.body.iter().filter_map(gap).collect()
 }
 
 fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str], names: &Names<'_>) -> Option<Chart> {
@@ -94,10 +115,9 @@ fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]
     }
     let show = Format::for_unit("s", bars.iter().flat_map(|(_, a, b)| [*a, *b]));
     let measure = section.together.first()?.measure.clone();
-    let unit = show.head().map_or_else(String::new, |u| format!(" ({u})"));
     let x = section.together.iter().flat_map(|g| &g.members).next()?;
     let x = x.axes.keys().map(|axis| join(all.iter().map(|l| names.plain(axis, l)))).collect::<Vec<_>>().join(", ");
-    let labels = chart::Labels { x, y: join(all.iter().map(|l| names.plain(&measure, l))) + &unit };
+    let labels = chart::Labels { x, y: join(all.iter().map(|l| names.plain(&measure, l))) + &unit(&show) };
     for (_, a, b) in &mut bars {
         *a *= show.factor;
         *b *= show.factor;

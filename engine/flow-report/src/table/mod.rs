@@ -17,5 +17,5 @@ pub(crate) use build::build;
 pub(crate) use check::check;
 pub(crate) use csv::csv;
 pub(crate) use digits::{Reading, enough, refine};
-pub(crate) use markdown::{Grid, Names, inline, markdown, name};
+pub(crate) use markdown::{Grid, Names, content, inline, markdown, name};
 pub(crate) use with::{ByLanguage, Derived, Text};
