@@ -13,6 +13,8 @@ use crate::columns::{self, Datum, datum, likeness, unlike};
 pub(crate) const TOLERANCE: f64 = 0.10;
 /// How many standard errors a difference must exceed.
 const SIGMAS: f64 = 2.0;
+/// A gain is known to be none where half its interval is no wider.
+const NARROW: f64 = 0.05;
 /// The relative standard error of a measurement of which no spread is known, nor of any other in its group: what a program that
 /// runs again undisturbed is usually off by.
 const ONCE: f64 = 0.02;
@@ -36,8 +38,11 @@ pub(crate) struct Together {
     pub(crate) verdict: Verdict,
     /// Slower together than the tolerance allows, beyond the noise.
     pub(crate) slower: bool,
-    /// Work done together, in units of one job running alone: above 1 is a gain over one after another.
-    pub(crate) gain: Option<f64>,
+    /// Work done together, in units of one job running alone: above 1 is a gain over one after another. With half its interval, of
+    /// two standard errors.
+    pub(crate) gain: Option<(f64, f64)>,
+    /// Slower than alone by up to this share is still parallel.
+    pub(crate) tolerance: f64,
     /// What each resource has to do with it.
     pub(crate) rulings: Vec<Ruling>,
 }
@@ -54,8 +59,34 @@ pub(crate) struct Member {
     pub(crate) predicted: Option<f64>,
     /// CPU use alone, as a share of the host.
     pub(crate) cpu: Option<f64>,
+    /// What it used while all ran together.
+    pub(crate) used: Used,
     /// What other programs used of the CPU meanwhile: alone, and together.
     pub(crate) foreign: (Option<f64>, Option<f64>),
+}
+
+/// What a member used while all ran together: shares of the host and of time, and bytes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Used {
+    pub(crate) cpu: Option<f64>,
+    pub(crate) cpu_peak: Option<f64>,
+    pub(crate) gpu_load: Option<f64>,
+    pub(crate) gpu_load_peak: Option<f64>,
+    pub(crate) gpu_memory: Option<f64>,
+}
+
+impl Used {
+    fn of(member: &StepResult) -> Used {
+        let of = |name: &str| number(member, name);
+        Used {
+            cpu: of("cpu_util"),
+            cpu_peak: of("cpu_util_peak").filter(|peak| *peak > 0.0),
+            // All zeros is what a driver that does not tell gives.
+            gpu_load: of("gpu_load").filter(|load| *load > 0.0),
+            gpu_load_peak: of("gpu_load_peak").filter(|load| *load > 0.0),
+            gpu_memory: of("gpu_memory").filter(|bytes| *bytes > 0.0),
+        }
+    }
 }
 
 impl Together {
@@ -63,7 +94,11 @@ impl Together {
     pub(crate) fn slowdown(&self, member: &Member) -> Option<f64> {
         let judged = matches!(
             self.verdict,
-            Verdict::Parallel | Verdict::OnlyConcurrent | Verdict::SlowerThanOneAfterAnother | Verdict::TooNoisy
+            Verdict::Parallel
+                | Verdict::OnlyConcurrent
+                | Verdict::NoGain
+                | Verdict::SlowerThanOneAfterAnother
+                | Verdict::TooNoisy
         );
         judged.then_some(member.together? / member.alone? - 1.0)
     }
@@ -73,10 +108,12 @@ impl Together {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub(crate) enum Verdict {
-    /// As fast as alone.
+    /// As fast as alone, up to the tolerance.
     Parallel,
     /// Slower, yet more work done than one after another.
     OnlyConcurrent,
+    /// Slower, and as much work done as one after another.
+    NoGain,
     /// Less work done than one after another.
     SlowerThanOneAfterAnother,
     /// The differences are within the noise.
@@ -197,6 +234,7 @@ fn group(name: String, members: &[&StepResult], solo: &[StepResult], tolerance: 
         together: number(member, measure),
         predicted: predicted.as_ref().and_then(|all| all.get(i).copied()),
         cpu: solo.and_then(|s| number(s, "cpu_util")),
+        used: Used::of(member),
         foreign: (solo.and_then(|s| number(s, "foreign_cpu")), number(member, "foreign_cpu")),
     });
     let mut judged = Together {
@@ -207,6 +245,7 @@ fn group(name: String, members: &[&StepResult], solo: &[StepResult], tolerance: 
         verdict: Verdict::TooNoisy,
         slower: false,
         gain: None,
+        tolerance,
         rulings: Vec::new(),
     };
     if let Some(verdict) = refused(&pairs, measure) {
@@ -225,16 +264,19 @@ fn group(name: String, members: &[&StepResult], solo: &[StepResult], tolerance: 
     let slow = |sign: f64| speeds.iter().map(|(s, e)| (1.0 + sign * SIGMAS * e) / s).fold(0.0, f64::max);
     let bound = 1.0 + tolerance;
     judged.slower = slow(-1.0) > bound;
-    judged.verdict = if slow(1.0) <= bound {
+    let half = SIGMAS * gain_error;
+    judged.verdict = if slow(0.0) <= bound && slow(1.0) <= bound + tolerance {
         Verdict::Parallel
-    } else if !judged.slower || (gain - 1.0).abs() < SIGMAS * gain_error {
+    } else if !judged.slower {
         Verdict::TooNoisy
+    } else if (gain - 1.0).abs() < half {
+        if half <= NARROW { Verdict::NoGain } else { Verdict::TooNoisy }
     } else if gain > 1.0 {
         Verdict::OnlyConcurrent
     } else {
         Verdict::SlowerThanOneAfterAnother
     };
-    judged.gain = Some(gain);
+    judged.gain = Some((gain, half));
     judged.rulings = rulings(&pairs, placement);
     judged
 }

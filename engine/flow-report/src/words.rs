@@ -57,6 +57,7 @@ impl Words {
             Some("points") => format!("{} {}", format.number(value), self.text(lang, "unit-points", &Args::new())),
             Some(unit) => format!("{} {}", format.number(value), safe::text(unit)),
             None if format.unit == "×" => self.text(lang, "unit-times", &Args::new().with("n", format.number(value))),
+            None if lang == "zh" => tight(&format.cell(value)),
             None => format.cell(value),
         }
     }
@@ -108,10 +109,19 @@ fn spaced(text: &str) -> String {
         if c == '`' {
             code = !code;
         }
+        // `2%` is written as one.
+        if c == '%' && !code && out.ends_with(' ') && out.trim_end().ends_with(|c: char| c.is_ascii_digit()) {
+            out.truncate(out.trim_end().len());
+        }
         out.push(c);
         before = c;
     }
     out
+}
+
+/// A figure in Chinese: `2%` is written as one.
+pub(crate) fn tight(figure: &str) -> String {
+    figure.replace(" %", "%")
 }
 
 /// The variables of a message.
@@ -159,6 +169,7 @@ mod tests {
             ("GPU数", "GPU 数"),
             ("步骤`四x号`没有", "步骤 `四x号` 没有"),
             ("批大小 16，用时", "批大小 16，用时"),
+            ("降低 2 % 至 4 %，`a 5 %`", "降低 2% 至 4%，`a 5 %`"),
         ];
         for (given, expected) in cases {
             assert_eq!(spaced(given), expected);

@@ -43,22 +43,22 @@ fn rows_are_judged_together() {
     let told = [&four[..], &fourteen, &but_one, &four[..1], &[(5.0, 5.1), (5.0, 4.9)], &[(5.0, 5.0), (4.0, 4.001)]];
     insta::assert_snapshot!(told.map(times).join("\n\n"), @r#"
     - From v7 to v11, epoch time falls in every row, by 2 % to 3 % (mean −3 %, 95 % confidence interval −4 % to −2 %; too few rows for a test).
-    * 从 v7 到 v11，每轮用时在每一行都下降，幅度为 2 % 至 3 %（平均 −3 %，95 % 置信区间为 −4 % 至 −2 %；行数太少，不足以检验）。
+    * 从 v7 到 v11，每轮用时在每一行都下降，幅度为 2% 至 3%（平均 −3%，95% 置信区间为 −4% 至 −2%；行数太少，不足以检验）。
 
     - From v7 to v11, epoch time falls in every row, by 2 % to 11 % (sign test over 14 pairs, p = 0.00012).
-    * 从 v7 到 v11，每轮用时在每一行都下降，幅度为 2 % 至 11 %（符号检验，14 对，p = 0.00012）。
+    * 从 v7 到 v11，每轮用时在每一行都下降，幅度为 2% 至 11%（符号检验，14 对，p = 0.00012）。
 
     - From v7 to v11, epoch time falls in 13 of 14 rows, there by 2 % to 11 % (sign test, p = 0.0018).
-    * 从 v7 到 v11，每轮用时在 14 行中的 13 行下降，幅度为 2 % 至 11 %（符号检验，p = 0.0018）。
+    * 从 v7 到 v11，每轮用时在 14 行中的 13 行下降，幅度为 2% 至 11%（符号检验，p = 0.0018）。
 
     - From v7 to v11, epoch time falls by 3 %.
-    * 从 v7 到 v11，每轮用时下降 3 %。
+    * 从 v7 到 v11，每轮用时下降 3%。
 
     - From v7 to v11, epoch time is unchanged (the largest difference is 2 %).
-    * 从 v7 到 v11，每轮用时没有变化（最大差异为 2 %）。
+    * 从 v7 到 v11，每轮用时没有变化（最大差异为 2%）。
 
     - From v7 to v11, epoch time is unchanged (the largest difference is 0 %).
-    * 从 v7 到 v11，每轮用时没有变化（最大差异为 0 %）。
+    * 从 v7 到 v11，每轮用时没有变化（最大差异为 0%）。
     "#);
 }
 
@@ -85,7 +85,7 @@ fn what_is_learned_is_judged_by_repeated_trainings_only() {
     * 从 v7 到 v11，Top-1 准确率在每一行都上升，幅度为 2.4 至 3.6 个百分点（符号检验，9 对，p = 0.0039）。
 
     - From v7 to v11, top-1 is the same within its run-to-run spread: the 95 % confidence interval of the change is −0.2 to +0.4 points.
-    * 从 v7 到 v11，Top-1 准确率的差异在重复训练的波动范围之内：变化的 95 % 置信区间为 −0.2 至 +0.4 个百分点。
+    * 从 v7 到 v11，Top-1 准确率的差异在重复训练的波动范围之内：变化的 95% 置信区间为 −0.2 至 +0.4 个百分点。
     "#);
 }
 
@@ -128,14 +128,14 @@ fn what_bears_little_is_remarked() {
     `s[batch=16]` is at chance level: top-1 of 10.0 % is what guessing one of 10 classes gives.
     `s[batch=16]` 的每轮用时只有 530 ms，不足 5 s：时间过短，一轮首尾的开销和随机波动影响较大。
     `s[batch=16]` 的用时只由 1 轮得出：各轮之间的波动难以估计。
-    `s[batch=16]` 与随机猜测无异：Top-1 准确率 10.0 % 相当于在 10 类中随机猜测。
+    `s[batch=16]` 与随机猜测无异：Top-1 准确率 10.0% 相当于在 10 类中随机猜测。
 
     In 2 results an epoch takes less than 5 s, the shortest 530 ms (`s[batch=16]`): overhead and chance weigh much in so short a time.
     The times of 2 results rest on fewer than 3 epochs, the fewest on 2 (`s[batch=16]`): how much epochs differ is hardly known.
     2 results are at chance level, among them `s[batch=16]`: top-1 of 10.0 % is what guessing one of 10 classes gives.
     有 2 个结果的每轮用时不足 5 s，最短为 530 ms（`s[batch=16]`）：时间过短，一轮首尾的开销和随机波动影响较大。
     有 2 个结果的用时由不足 3 轮得出，最少 2 轮（`s[batch=16]`）：各轮之间的波动难以估计。
-    有 2 个结果与随机猜测无异，其中有 `s[batch=16]`：Top-1 准确率 10.0 % 相当于在 10 类中随机猜测。
+    有 2 个结果与随机猜测无异，其中有 `s[batch=16]`：Top-1 准确率 10.0% 相当于在 10 类中随机猜测。
     "#);
 }
 

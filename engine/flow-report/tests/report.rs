@@ -106,7 +106,7 @@ fn what_others_computed_on_the_gpu_is_not_taken_for_its_own() {
         add_table(&mut input, "t", json!({"from": "train", "rows": "batch", "columns": ["epoch_time", "gpu_load"]}));
         let report =
             text(&run("report", json!({"sections": [{"table": "t"}]}), &input).expect("a report"), "report.md");
-        (report.contains("still falls"), report.contains("GPU-bound"))
+        (report.contains("still falls"), report.contains("hardly ever waits"))
     };
     assert_eq!(told([4.0, 3.0, 2.0], None), (true, true));
     assert_eq!(told([4.0, 3.0, 2.0], Some(0.3)), (false, false));
@@ -129,15 +129,15 @@ fn a_guess_is_confirmed_refuted_or_left_open() {
         [told("cpu", None), told("gpu", None), told("cpu", Some(0.31)), told("cpu", Some(0.1)), told("data", None)];
     insta::assert_snapshot!(all.join("\n"), @r#"
     - Guess: so I think. **Confirmed**: CPU is what limits v7, and v11, where it suffices, runs in parallel.
-    * 猜测：我这样想。**已证实**：限制 v7 的正是 CPU；而该资源充足的 v11 可以并行。
-    - Guess: so I think. **Refuted**: GPU is ruled out in v7.
-    * 猜测：我这样想。**已否定**：在 v7 中可以排除 GPU。
+    * 猜测：我这样想。**已证实**：v7 的瓶颈正是 CPU；而该资源充足的 v11 可以并行。
+    - Guess: so I think. **Refuted**: GPU is not what limits v7.
+    * 猜测：我这样想。**已否定**：v7 的瓶颈不是 GPU。
     - Guess: so I think. **Open**: the figures neither confirm nor refute that it is CPU.
     * 猜测：我这样想。**未定**：现有数据既不能证实也不能否定原因是 CPU。
-    - Guess: so I think. **Refuted**: CPU is ruled out in v7.
-    * 猜测：我这样想。**已否定**：在 v7 中可以排除 CPU。
+    - Guess: so I think. **Refuted**: CPU is not what limits v7.
+    * 猜测：我这样想。**已否定**：v7 的瓶颈不是 CPU。
     - Guess: so I think. **Confirmed**: waiting for data is what limits v7, and v11, which hardly waits, runs in parallel.
-    * 猜测：我这样想。**已证实**：限制 v7 的正是等待数据；而几乎无需等待的 v11 可以并行。
+    * 猜测：我这样想。**已证实**：v7 的瓶颈正是等待数据；而几乎无需等待的 v11 可以并行。
     "#);
 }
 
@@ -177,7 +177,7 @@ fn findings_of_published_and_drawn_curves() {
     - From batch size 32 to 64, GPU memory grows by 33 % while epoch time falls by 26 %: from here on memory grows faster than time falls.
     - GPU memory is linear in batch size: 979 MiB + 17.50 MiB × batch size, R² = 1.000.
     * 批大小达到 128 后，每轮用时不再下降（11.4 s），到 512 时回升至 12.8 s。
-    * 批大小从 32 增至 64 时，显存增加 33 %，而每轮用时只减少 26 %：自此显存的增长快于用时的下降。
+    * 批大小从 32 增至 64 时，显存增加 33%，而每轮用时只减少 26%：自此显存的增长快于用时的下降。
     * 显存与批大小成线性关系：979 MiB + 17.50 MiB × 批大小，R² = 1.000。
     "#);
     insta::assert_snapshot!(told("batch", "epoch_time", "s", vgg), @r#"
@@ -186,7 +186,7 @@ fn findings_of_published_and_drawn_curves() {
     - Up to batch size 8, GPU memory stays at about 1508 MiB.
     - GPU memory is linear in batch size: 1460 MiB + 20.11 MiB × batch size, R² = 1.000.
     * 批大小一直增加到 512，每轮用时仍在下降（15.5 s）。
-    * 批大小从 32 增至 64 时，显存增加 30 %，而每轮用时只减少 19 %：自此显存的增长快于用时的下降。
+    * 批大小从 32 增至 64 时，显存增加 30%，而每轮用时只减少 19%：自此显存的增长快于用时的下降。
     * 批大小不超过 8 时，显存基本不变，约为 1508 MiB。
     * 显存与批大小成线性关系：1460 MiB + 20.11 MiB × 批大小，R² = 1.000。
     "#);
@@ -221,7 +221,7 @@ fn bursts_between_epochs_are_found() {
     honest(&report);
     insta::assert_snapshot!(bullets(&report).concat().join("\n"), @r#"
     - The CPU works more between epochs than in them: 90.0 % against 25.0 % (`s[batch=8]`).
-    * 轮与轮之间的 CPU 使用率高于轮内：90.0 % 对 25.0 %（`s[batch=8]`）。
+    * 轮与轮之间的 CPU 利用率高于轮内：90.0% 对 25.0%（`s[batch=8]`）。
     "#);
 }
 
@@ -259,7 +259,7 @@ fn what_is_not_there_is_said() {
 
     本报告中的 GPU 是声明的，并非真实设备。
 
-    `solo[version=v7,batch=32]` 运行时，其他程序占用了 17.0 % 的 CPU。
+    `solo[version=v7,batch=32]` 运行时，其他程序占用了 17.0% 的 CPU。
 
     `solo[version=v11,batch=8]` 运行时，其所用的 GPU 上还有其他程序：python3。
 
@@ -358,16 +358,16 @@ fn odd_names_and_values_read_as_they_were_written() {
     - From lr=0.1 to lr=0.5, epoch time rises in every row, by 25 % (mean +25 %, 95 % confidence interval +25 %; too few rows for a test).
     - From lr=0.1 to lr=0.5, mem | x is unchanged (the largest difference is 0 %).
 
-    * 从 lr=0.1 到 lr=0.5，每轮用时在每一行都上升，幅度为 25 %（平均 +25 %，95 % 置信区间为 +25 %；行数太少，不足以检验）。
-    * 从 lr=0.1 到 lr=0.5，占用没有变化（最大差异为 0 %）。
+    * 从 lr=0.1 到 lr=0.5，每轮用时在每一行都上升，幅度为 25%（平均 +25%，95% 置信区间为 +25%；行数太少，不足以检验）。
+    * 从 lr=0.1 到 lr=0.5，占用没有变化（最大差异为 0%）。
 
     Computed for the findings / 为上述发现计算的数值
 
-    | Figure / 数值名称                                                                                  | Value / 数值 |
-    |----------------------------------------------------------------------------------------------------|-------------:|
-    | Mean change of epoch time / 每轮用时的平均变化                                                     |        +25 % |
-    | Change of epoch time, lower end of the 95 % confidence interval / 每轮用时变化的 95 % 置信区间下限 |        +25 % |
-    | Change of epoch time, upper end of the 95 % confidence interval / 每轮用时变化的 95 % 置信区间上限 |        +25 % |
+    | Figure / 数值名称                                                                                 | Value / 数值 |
+    |---------------------------------------------------------------------------------------------------|-------------:|
+    | Mean change of epoch time / 每轮用时的平均变化                                                    | +25 % / +25% |
+    | Change of epoch time, lower end of the 95 % confidence interval / 每轮用时变化的 95% 置信区间下限 | +25 % / +25% |
+    | Change of epoch time, upper end of the 95 % confidence interval / 每轮用时变化的 95% 置信区间上限 | +25 % / +25% |
 
     ## `t` by b / `t`，按 b
 
@@ -390,7 +390,7 @@ fn odd_names_and_values_read_as_they_were_written() {
 
     In 13 results an epoch takes less than 5 s, the shortest 2.00 s (`s[size=,lr=0.1]`): overhead and chance weigh much in so short a time.
 
-    有 2 个结果在测量时受到其他程序占用 CPU 的影响，最多达 50.0 %（`s[size=x*y*,lr=0.1]`）。
+    有 2 个结果在测量时受到其他程序占用 CPU 的影响，最多达 50.0%（`s[size=x*y*,lr=0.1]`）。
 
     有 13 个结果的每轮用时不足 5 s，最短为 2.00 s（`s[size=,lr=0.1]`）：时间过短，一轮首尾的开销和随机波动影响较大。
     "#);

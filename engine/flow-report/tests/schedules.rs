@@ -64,57 +64,57 @@ fn a_section_shows_the_schedules_that_it_names() {
     let out = run("report", with(json!([at("fifo", 1.1), at("sjf", 1.1)])), &simulated()).expect("a report");
     let report = text(&out, "report.md");
     honest(&report);
-    insta::assert_snapshot!(report, @r"
-        # mobilenet_v2: batch size, and dataset v7 against v11
+    insta::assert_snapshot!(report, @r#"
+    # mobilenet_v2: batch size, and dataset v7 against v11
 
-        **mobilenet_v2：批大小，以及数据集 v7 与 v11 的对比**
+    **mobilenet_v2：批大小，以及数据集 v7 与 v11 的对比**
 
-        2026-02-08
+    2026-02-08
 
-        - Model / 模型: mobilenet_v2
-        - Epochs / 训练轮数: 4
-        - Runs / 运行编号: `20260208-153012-3f2a`
+    - Model / 模型: mobilenet_v2
+    - Epochs / 训练轮数: 4
+    - Runs / 运行编号: `20260208-153012-3f2a`
 
-        ## `alone` by density / `alone`，按到达密度
+    ## `alone` by density / `alone`，按到达密度
 
-        Mean time in system / 平均逗留时间 (h)
+    Mean time in system / 平均逗留时间 (h)
 
-        | Density / 到达密度 |  fifo |  sjf | lyapunov |
-        |-------------------:|------:|-----:|---------:|
-        |                0.5 |  1.11 | 1.03 |     1.06 |
-        |                1.1 | 10.00 | 2.69 |     2.92 |
+    | Density / 到达密度 |  fifo |  sjf | lyapunov |
+    |-------------------:|------:|-----:|---------:|
+    |                0.5 |  1.11 | 1.03 |     1.06 |
+    |                1.1 | 10.00 | 2.69 |     2.92 |
 
-        ![Schedule of alone[policy=fifo,density=1.1] / alone[policy=fifo,density=1.1] 的调度过程](charts/schedule-1.svg)\
-        Schedule of `alone[policy=fifo,density=1.1]` in the first of 5 simulations: the first 11.2 of 30 hours. A bar is a job, on every GPU that it holds; jobs that share a GPU lie one above the other.\
-        `alone[policy=fifo,density=1.1]` 在 5 次模拟中第一次的调度过程：前 11.2 小时（共 30 小时）。每个色条是一个作业，占用几块 GPU 就画在几行中；共享同一块 GPU 的作业上下叠放。
+    ![Schedule of alone[policy=fifo,density=1.1] / alone[policy=fifo,density=1.1] 的调度过程](charts/schedule-1.svg)\
+    Schedule of `alone[policy=fifo,density=1.1]` in the first of 5 simulations: the first 11.2 of 30 hours. A bar is a job, on every GPU that it holds; jobs that share a GPU lie one above the other.\
+    `alone[policy=fifo,density=1.1]` 在 5 次模拟中第一次的调度过程：前 11.2 小时（共 30 小时）。每个色条是一个作业，占用几块 GPU 就画在几行中；共享同一块 GPU 的作业上下叠放。
 
-        ![Schedule of alone[policy=sjf,density=1.1] / alone[policy=sjf,density=1.1] 的调度过程](charts/schedule-2.svg)\
-        Schedule of `alone[policy=sjf,density=1.1]` in the first of 5 simulations: the first 11.2 of 25 hours.\
-        `alone[policy=sjf,density=1.1]` 在 5 次模拟中第一次的调度过程：前 11.2 小时（共 25 小时）。
+    ![Schedule of alone[policy=sjf,density=1.1] / alone[policy=sjf,density=1.1] 的调度过程](charts/schedule-2.svg)\
+    Schedule of `alone[policy=sjf,density=1.1]` in the first of 5 simulations: the first 11.2 of 25 hours.\
+    `alone[policy=sjf,density=1.1]` 在 5 次模拟中第一次的调度过程：前 11.2 小时（共 25 小时）。
 
-        ![Mean time in system over density / 平均逗留时间随到达密度的变化](charts/t-time_in_system.svg)
+    ![Mean time in system over density / 平均逗留时间随到达密度的变化](charts/t-time_in_system.svg)
 
-        - At density 1.1, mean time in system is shortest with sjf and lyapunov (2.69 to 2.92 h) and longest with fifo (10.00 h); those named together differ by little, or by no more than chance explains.
+    - At density 1.1, mean time in system is lowest with sjf and lyapunov (2.69 to 2.92 h) and highest with fifo (10.00 h); those named together differ by little, or by no more than chance explains.
 
-        * 到达密度为 1.1 时，平均逗留时间以 sjf 和 lyapunov 最短（2.69 至 2.92 h），以 fifo 最长（10.00 h）；并列者相差不大，或差异在随机波动范围之内。
+    * 到达密度为 1.1 时，平均逗留时间以 sjf 和 lyapunov 最低（2.69 至 2.92 h），以 fifo 最高（10.00 h）；并列者相差不大，或差异在随机波动范围之内。
 
-        ## `alone` by density / `alone`，按到达密度
+    ## `alone` by density / `alone`，按到达密度
 
-        | Density / 到达密度 | Total time / 总时间, fifo (h) | Total time / 总时间, sjf (h) | Total time / 总时间, lyapunov (h) | GPU use / GPU 利用率, fifo | GPU use / GPU 利用率, sjf | GPU use / GPU 利用率, lyapunov |
-        |-------------------:|------------------------------:|-----------------------------:|----------------------------------:|---------------------------:|--------------------------:|-------------------------------:|
-        |                0.5 |                           100 |                          100 |                               100 |                     25.0 % |                    27.5 % |                         26.0 % |
-        |                1.1 |                           100 |                          100 |                               100 |                     55.0 % |                    60.5 % |                         57.2 % |
+    | Density / 到达密度 | Total time / 总时间, fifo (h) | Total time / 总时间, sjf (h) | Total time / 总时间, lyapunov (h) | GPU use / GPU 利用率, fifo | GPU use / GPU 利用率, sjf | GPU use / GPU 利用率, lyapunov |
+    |-------------------:|------------------------------:|-----------------------------:|----------------------------------:|---------------------------:|--------------------------:|-------------------------------:|
+    |                0.5 |                           100 |                          100 |                               100 |                     25.0 % |                    27.5 % |                         26.0 % |
+    |                1.1 |                           100 |                          100 |                               100 |                     55.0 % |                    60.5 % |                         57.2 % |
 
-        ![Total time over density / 总时间随到达密度的变化](charts/u-makespan.svg)
+    ![Total time over density / 总时间随到达密度的变化](charts/u-makespan.svg)
 
-        ![GPU use over density / GPU 利用率随到达密度的变化](charts/u-gpu_use.svg)
+    ![GPU use over density / GPU 利用率随到达密度的变化](charts/u-gpu_use.svg)
 
-        - At density 1.1, total time does not clearly depend on policy: 100 h.
-        - GPU use never exceeds 60.5 %, reached with sjf at density 1.1.
+    - At density 1.1, total time does not clearly depend on policy: 100 h.
+    - GPU use never exceeds 60.5 %, reached with sjf at density 1.1.
 
-        * 到达密度为 1.1 时，总时间与策略没有明显关系：100 h。
-        * GPU 利用率最高为 60.5 %，出现在 sjf、到达密度为 1.1 时。
-        ");
+    * 到达密度为 1.1 时，总时间与策略没有明显关系：100 h。
+    * GPU 利用率最高为 60.5%，出现在 sjf、到达密度为 1.1 时。
+    "#);
     // Both end where the first must, and count who waits on one scale.
     let [one, other] = ["charts/schedule-1.svg", "charts/schedule-2.svg"].map(|file| text(&out, file));
     assert!(one.contains("alone[policy=fifo,density=1.1]: the first 11.2 of 30 hours"), "{}", &one[..900]);
@@ -176,5 +176,5 @@ fn policies_are_compared_on_the_same_seeds() {
     add_table(&mut input, "t", json!({"from": "alone", "rows": "density", "split": "policy", "columns": columns}));
     let report = text(&run("report", json!({"sections": [{"table": "t"}]}), &input).expect("a report"), "report.md");
     let found: Vec<&str> = report.lines().filter(|line| line.starts_with("- At density")).collect();
-    insta::assert_snapshot!(found.join("\n"), @"- At density 1.1, mean time in system is shortest with priority and srtf (8.13 to 8.30 h) and longest with fifo (10.02 h); those named together differ by little, or by no more than chance explains.");
+    insta::assert_snapshot!(found.join("\n"), @"- At density 1.1, mean time in system is lowest with priority and srtf (8.13 to 8.30 h) and highest with fifo (10.02 h); those named together differ by little, or by no more than chance explains.");
 }

@@ -69,10 +69,10 @@ fn published_experiments_get_the_verdicts_of_their_notes() {
             (n("batch") as u32, 4, n("epoch_solo_s"), n("epoch_together_s"), None, None)
         })
         .collect();
-    insta::assert_snapshot!(judged("A2", CorunGpus::Shared, &shared, |_| ()), @"- Together (A2): **only concurrent**. Each member takes 99 % to 160 % longer than alone, yet together they do 1.34× the work of one after another. No figures for CPU, GPU, GPU memory, GPU memory traffic and waiting for data.");
-    insta::assert_snapshot!(judged("A3", CorunGpus::Own, &per_gpu("v7", None), |_| ()), @"- Together (A3): **only concurrent**. Each member takes 76 % to 152 % longer than alone, yet together they do 1.51× the work of one after another. What limits them: CPU (197 % asked for). Ruled out: GPU, GPU memory and GPU memory traffic (each has its own). No figures for waiting for data.");
+    insta::assert_snapshot!(judged("A2", CorunGpus::Shared, &shared, |_| ()), @"- Together (A2): **only concurrent**. Each member takes 99 % to 160 % longer than alone, yet together they do 1.34 ± 0.04 times the work of one after another. No figures for CPU, GPU, GPU memory, GPU memory busy time and waiting for data.");
+    insta::assert_snapshot!(judged("A3", CorunGpus::Own, &per_gpu("v7", None), |_| ()), @"- Together (A3): **only concurrent**. Each member takes 76 % to 152 % longer than alone, yet together they do 1.51 ± 0.05 times the work of one after another. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.");
     // The notes give no figure for v11: as fast as alone.
-    insta::assert_snapshot!(judged("A4", CorunGpus::Own, &per_gpu("v11", Some(1.0)), |_| ()), @"- Together (A4): **parallel**. No member is slower than alone. Enough for all: CPU (66 % asked for) and GPU, GPU memory and GPU memory traffic (each has its own).");
+    insta::assert_snapshot!(judged("A4", CorunGpus::Own, &per_gpu("v11", Some(1.0)), |_| ()), @"- Together (A4): **parallel**. No member is slower than alone. Enough for all: CPU (demand 66 %) and GPU, GPU memory and GPU memory busy time (own GPUs).");
     let two: Vec<Member> = published(include_str!("published/feb13-mobilenet_v3_large-v11.csv"))
         .iter()
         .filter_map(|row| {
@@ -88,7 +88,7 @@ fn published_experiments_get_the_verdicts_of_their_notes() {
             ))
         })
         .collect();
-    insta::assert_snapshot!(judged("A5", CorunGpus::Shared, &two, |_| ()), @"- Together (A5): **only concurrent**. Each member takes 51 % to 70 % longer than alone, yet together they do 1.25× the work of one after another. Ruled out: CPU (40 % asked for) and GPU memory (48 % asked for). No figures for GPU, GPU memory traffic and waiting for data.");
+    insta::assert_snapshot!(judged("A5", CorunGpus::Shared, &two, |_| ()), @"- Together (A5): **only concurrent**. Each member takes 51 % to 70 % longer than alone, yet together they do 1.25 ± 0.05 times the work of one after another. Not limiting: CPU (demand 40 %) and GPU memory (demand 48 %). No figures for GPU, GPU memory busy time and waiting for data.");
 }
 
 #[test]
@@ -118,10 +118,10 @@ fn groups_that_cannot_be_judged_say_why() {
     - Together (g): **not enough overlap**. `together[batch=128]` has no epoch while all members were running.
     - Together (g): **not compared**. `together[batch=32]` has no run alone to compare with.
     - Together (g): **not compared**. The group has one member, and nothing ran beside it.
-    - Together (g): **too noisy to say**. Other programs used 25.0 % of the CPU while `together[batch=64]` ran.
-    - Together (g): **too noisy to say**. Whether the members are slower than alone (5 % to 50 %) is within the noise.
-    - Together (g): **too noisy to say**. The members take 165 % to 281 % longer than alone; whether that is more or less work than one after another (1.00×) is within the noise. What limits them: CPU (197 % asked for). Ruled out: GPU, GPU memory and GPU memory traffic (each has its own). No figures for waiting for data.
-    - Together (g): **slower than one after another**. The members take 270 % to 431 % longer than alone and do 0.72× the work of one after another. What limits them: CPU (197 % asked for). Ruled out: GPU, GPU memory and GPU memory traffic (each has its own). No figures for waiting for data.
+    - Together (g): **undecided**. Other programs used 25.0 % of the CPU while `together[batch=64]` ran.
+    - Together (g): **undecided**. Whether the members are slower than alone (5 % to 50 %) is within the noise.
+    - Together (g): **undecided**. The members take 165 % to 281 % longer than alone; whether that is more or less work than one after another (1.00 ± 0.06 times) is within the noise. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
+    - Together (g): **loses**. The members take 270 % to 431 % longer than alone and do 0.72 ± 0.02 times the work of one after another. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
     "#);
 }
 
@@ -131,14 +131,15 @@ fn one_measurement_each_decides_nothing_by_a_hair() {
         let members = [(16, 0, 10.0, one, None, None), (32, 0, 10.0, other, None, None)];
         judged("pair", CorunGpus::Shared, &members, |_| {})
     };
-    let told = [of(19.98, 19.99), of(20.02, 20.03), of(17.0, 17.0), of(9.5, 15.0)].join("\n");
+    let told = [of(19.98, 19.99), of(20.02, 20.03), of(17.0, 17.0), of(9.5, 15.0), of(10.2, 10.8)].join("\n");
     let sentences: Vec<&str> = told.lines().filter(|line| line.contains("pair")).collect();
-    insta::assert_snapshot!(sentences.join("\n"), @r"
-        - Together (pair): **too noisy to say**. The members take 100 % longer than alone; whether that is more or less work than one after another (1.00×) is within the noise. No figures for CPU and waiting for data.
-        - Together (pair): **too noisy to say**. The members take 100 % longer than alone; whether that is more or less work than one after another (1.00×) is within the noise. No figures for CPU and waiting for data.
-        - Together (pair): **only concurrent**. Each member takes 70 % longer than alone, yet together they do 1.18× the work of one after another. No figures for CPU and waiting for data.
-        - Together (pair): **only concurrent**. Each member takes up to 50 % longer than alone, yet together they do 1.72× the work of one after another. No figures for CPU and waiting for data.
-        ");
+    insta::assert_snapshot!(sentences.join("\n"), @r#"
+    - Together (pair): **no gain**. The members take 100 % longer than alone and do 1.00 ± 0.04 times the work of one after another: running them together gains nothing. No figures for CPU and waiting for data.
+    - Together (pair): **no gain**. The members take 100 % longer than alone and do 1.00 ± 0.04 times the work of one after another: running them together gains nothing. No figures for CPU and waiting for data.
+    - Together (pair): **only concurrent**. Each member takes 70 % longer than alone, yet together they do 1.18 ± 0.05 times the work of one after another. No figures for CPU and waiting for data.
+    - Together (pair): **only concurrent**. Each member takes up to 50 % longer than alone, yet together they do 1.72 ± 0.07 times the work of one after another. No figures for CPU and waiting for data.
+    - Together (pair): **parallel**. The member that suffers most takes 8 % longer than alone, within the tolerance of 10 %.
+    "#);
 }
 
 #[test]
@@ -152,11 +153,56 @@ fn what_ran_beside_others_is_no_run_alone() {
     let report = text(&run("report", feb08::with(), &input).expect("a report"), "report.md");
     let told: Vec<&str> = report.lines().filter(|l| l.contains("not compared") || l.contains("不作比较")).collect();
     insta::assert_snapshot!(told.join("\n"), @r#"
-    | v7         | its own each / 各用各的 | not compared / 不作比较 |                                                     — |
-    | v11        | its own each / 各用各的 | not compared / 不作比较 |                                                     — |
+    | v7         | own GPUs / 各自独占 | not compared / 不作比较 |                                                           — |
+    | v11        | own GPUs / 各自独占 | not compared / 不作比较 |                                                           — |
     - Together (v7): **not compared**. `solo[version=v7,batch=32]`, which was to be the run alone, ran beside `solo[version=v7,batch=16]` and `other`; `exclusive: true` keeps others away.
     - Together (v11): **not compared**. `solo[version=v11,batch=32]`, which was to be the run alone, ran beside `solo[version=v7,batch=16]` and `other`; `exclusive: true` keeps others away.
     * 同时运行（v7）：**不作比较**。本应单独运行的 `solo[version=v7,batch=32]` 与 `solo[version=v7,batch=16]` 和 `other` 同时运行；`exclusive: true` 可使其独占机器。
     * 同时运行（v11）：**不作比较**。本应单独运行的 `solo[version=v11,batch=32]` 与 `solo[version=v7,batch=16]` 和 `other` 同时运行；`exclusive: true` 可使其独占机器。
     "#);
+}
+
+#[test]
+fn members_are_shown_with_what_they_used_while_together() {
+    let at = |step: &str, batch: u32, cpu: f64| {
+        let mut result = result(step, &[("batch", json!(batch))], 1).epoch_time(6.0).cpu_util(cpu).gpu_memory(2704.0);
+        result.usage.cpu_util_peak = 1.5 * cpu;
+        result.gpu_load(0.97, 0.43)
+    };
+    let of = |step: &str, time: f64| {
+        [(16, 0.3), (32, 0.45)].map(|(batch, cpu)| {
+            let mut result = at(step, batch, cpu).epoch_time(time);
+            result.usage.gpus[0].load_peak = 1.0;
+            result
+        })
+    };
+    let together = of("pair", 11.5).map(|member| member.corun("all", CorunGpus::Shared, 2, 3));
+    let mut input = input(vec![
+        ("solo", view("torch/train", None, of("solo", 6.0).into())),
+        ("pair", view("torch/train", Some("solo"), together.into())),
+    ]);
+    add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": ["epoch_time", "gpu_load"]}));
+    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "corun": "pair"}]});
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    let (_, told) = report.split_once("\nUse while together").expect("a table");
+    let (told, _) = told.split_once("\n![").expect("a chart");
+    insta::assert_snapshot!(told, @r#"
+     / 同时运行期间的资源占用
+
+    |   Batch size / 批大小 | CPU use / CPU 利用率 | Peak CPU use / CPU 利用率峰值 | GPU utilisation / GPU 利用率 | Peak GPU utilisation / GPU 利用率峰值 | GPU memory / 显存 (MiB) |
+    |----------------------:|---------------------:|------------------------------:|-----------------------------:|--------------------------------------:|------------------------:|
+    |                    16 |               30.0 % |                        45.0 % |                       97.0 % |                               100.0 % |                    2704 |
+    |                    32 |               45.0 % |                        67.5 % |                       97.0 % |                               100.0 % |                    2704 |
+    | Sum of all / all 合计 |               75.0 % |                             — |                            — |                                     — |                    5408 |
+
+    Verdicts / 结论
+
+    | Group / 组 | GPUs / GPU         | Verdict / 结论           | Throughput against one after another / 相对串行执行的吞吐量 | CPU demand / CPU 总需求 | GPU demand / GPU 总需求 | GPU memory demand / 显存总需求 | GPU memory busy time, demand / 显存读写时间总需求 |
+    |------------|--------------------|--------------------------|------------------------------------------------------------:|------------------------:|------------------------:|-------------------------------:|--------------------------------------------------:|
+    | all        | shared GPUs / 共享 | only concurrent / 仅并发 |                                                1.04× ± 0.04 |                    75 % |                   194 % |                           44 % |                                              86 % |
+
+    GPU utilisation is the share of time in which a kernel ran on the GPU, however little of it that filled. / GPU 利用率指有核函数运行的时间占比，不反映核函数占用了多少计算单元。  
+    GPU memory busy time is the share of time in which GPU memory was read or written, not how much of its bandwidth that took. / 显存读写时间占比指有读写发生的时间占比，不反映占用了多少带宽。
+    "#);
+    assert_eq!(report.matches("GPU utilisation is the share of time").count(), 2, "below each table that shows it");
 }

@@ -297,12 +297,23 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Pa
             let (a, b) = changes.ends();
             words.text(lang, "changes-title", &Args::new().with("a", safe::text(&a)).with("b", safe::text(&b)))
         });
-        more.push(Titled { title: safe::line(&join(title)), text: grid.markdown() });
+        more.push(Titled { title: safe::line(&join(title)), text: grid.typeset(langs).markdown() });
     }
-    let mut add = |key: &str, grid: Grid| more.push(Titled { title: words.joined(langs, key), text: grid.markdown() });
+    let mut add = |key: &str, grid: Grid, notes: &[&str]| {
+        let notes: Vec<String> = notes.iter().map(|key| words.joined(langs, key)).collect();
+        let notes = if notes.is_empty() { String::new() } else { format!("\n{}\n", notes.join("  \n")) };
+        more.push(Titled { title: words.joined(langs, key), text: grid.typeset(langs).markdown() + &notes });
+    };
     if !section.together.is_empty() {
-        add("together-members", together::members(&section.together, words, langs, &names));
-        add("together-groups", together::groups(&section.together, words, langs));
+        add("together-members", together::members(&section.together, words, langs, &names), &[]);
+        if let Some(used) = together::used(&section.together, words, langs, &names) {
+            add("together-used", used, &[]);
+        }
+        add(
+            "together-groups",
+            together::groups(&section.together, words, langs),
+            &together::explained(&section.together),
+        );
     }
     let computed = (!section.computed.is_empty()).then(|| {
         let heads =
@@ -313,7 +324,7 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Pa
             let value = join(langs.iter().map(|lang| words.figure(lang, &entry.show, entry.value)));
             grid.rows.push(vec![label, value]);
         }
-        Titled { title: words.joined(langs, "computed-heading"), text: grid.markdown() }
+        Titled { title: words.joined(langs, "computed-heading"), text: grid.typeset(langs).markdown() }
     });
     PageSection {
         title: join(langs.iter().map(|lang| prose::title(section, words, lang))),

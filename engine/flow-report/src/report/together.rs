@@ -6,7 +6,7 @@ use crate::columns::written;
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Grid, Names, Reading, enough, name};
-use crate::verdict::{FOREIGN_CPU, Refusal, Resource, Ruled, Ruling, Together, Verdict};
+use crate::verdict::{FOREIGN_CPU, Refusal, Resource, Ruled, Ruling, Together, Used, Verdict};
 use crate::words::{Args, Words, join};
 
 /// The members of all groups: alone against together.
@@ -74,6 +74,64 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
     Grid { rows: rows.collect(), heads }
 }
 
+/// What the members used while together, and each group in sum: CPU, and the memory of GPUs that it shares. None where nothing of it
+/// was measured.
+pub(crate) fn used(groups: &[Together], words: &Words, langs: &[&str], names: &Names<'_>) -> Option<Grid> {
+    type Of = fn(&Used) -> Option<f64>;
+    let all: [(&str, &str, Of); 5] = [
+        ("cpu_util", "ratio", |used| used.cpu),
+        ("cpu_util_peak", "ratio", |used| used.cpu_peak),
+        ("gpu_load", "ratio", |used| used.gpu_load),
+        ("gpu_load_peak", "ratio", |used| used.gpu_load_peak),
+        ("gpu_memory", "bytes", |used| used.gpu_memory),
+    ];
+    let members = || groups.iter().flat_map(|g| &g.members);
+    let measured = |of: Of| members().filter_map(|m| of(&m.used)).collect::<Vec<f64>>();
+    let columns: Vec<(&str, Format, Of)> = all
+        .into_iter()
+        .filter(|(.., of)| !measured(*of).is_empty())
+        .map(|(name, unit, of)| (name, Format::for_unit(unit, measured(of).into_iter()), of))
+        .collect();
+    if columns.is_empty() {
+        return None;
+    }
+    let axes: Vec<&String> = members().next().map(|m| m.axes.keys().collect()).unwrap_or_default();
+    let head = |name: &str| join(langs.iter().map(|lang| names.head(name, lang)));
+    let mut heads: Vec<(String, bool)> = axes.iter().map(|axis| (head(axis), numeric(groups, axis))).collect();
+    heads.extend(columns.iter().map(|(name, show, _)| {
+        let unit = show.head().map_or_else(String::new, |unit| format!(" ({unit})"));
+        (head(name) + &unit, true)
+    }));
+    let mut rows = Vec::new();
+    for group in groups {
+        for member in &group.members {
+            let point =
+                axes.iter().map(|axis| member.axes.get(*axis).map(|v| safe::text(&written(v))).unwrap_or_default());
+            let figures = columns.iter().map(|(_, show, of)| of(&member.used).map_or_else(dash, |v| show.cell(v)));
+            rows.push(point.chain(figures).collect());
+        }
+        let name = |lang: &&str| words.text(lang, "together-sum", &Args::new().with("group", safe::text(&group.group)));
+        let mut sum: Vec<String> = vec![join(langs.iter().map(name))];
+        sum.resize(axes.len().max(1), String::new());
+        sum.extend(columns.iter().map(|(name, show, of)| {
+            let sums = *name == "cpu_util" || *name == "gpu_memory" && group.placement == CorunGpus::Shared;
+            let total: Option<f64> = group.members.iter().map(|m| of(&m.used)).sum();
+            total.filter(|_| sums).map_or_else(dash, |v| show.cell(v))
+        }));
+        rows.push(sum);
+    }
+    Some(Grid { heads, rows })
+}
+
+/// The notes that say what the figures of GPUs mean.
+pub(crate) fn explained(groups: &[Together]) -> Vec<&'static str> {
+    let figures = |kind: Resource| {
+        groups.iter().flat_map(|g| &g.rulings).any(|ruling| ruling.resource == kind && ruling.asked.is_some())
+    };
+    let notes = [(Resource::Gpu, "note-gpu-load"), (Resource::GpuMemoryTraffic, "note-gpu-memory-load")];
+    notes.into_iter().filter(|(kind, _)| figures(*kind)).map(|(_, note)| note).collect()
+}
+
 fn numeric(groups: &[Together], axis: &str) -> bool {
     groups.iter().flat_map(|g| &g.members).all(|m| m.axes.get(axis).is_some_and(serde_json::Value::is_number))
 }
@@ -113,8 +171,18 @@ pub(crate) fn groups(groups: &[Together], words: &Words, langs: &[&str]) -> Grid
                 },
             ));
         }
-        cells.push(words.joined(langs, verdict_key(&g.verdict)));
-        cells.push(g.gain.map_or_else(dash, |v| Format::times().cell(v)));
+        cells.push(match g.verdict {
+            Verdict::Parallel => {
+                let within = |lang: &&str| {
+                    let args = Args::new().with("tolerance", words.figure(lang, &share(), g.tolerance));
+                    words.text(lang, "verdict-parallel-within", &args)
+                };
+                join(langs.iter().map(within))
+            }
+            _ => words.joined(langs, verdict_key(&g.verdict)),
+        });
+        let times = Format::times();
+        cells.push(g.gain.map_or_else(dash, |(gain, half)| format!("{} ± {}", times.cell(gain), times.number(half))));
         cells.extend(kinds.iter().map(|kind| match g.rulings.iter().find(|r| r.resource == *kind) {
             Some(Ruling { asked: Some(asked), alone: Some(alone), .. }) => {
                 format!("{} → {}", share().cell(*alone), share().cell(*asked))
@@ -131,6 +199,7 @@ fn verdict_key(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Parallel => "verdict-parallel",
         Verdict::OnlyConcurrent => "verdict-only-concurrent",
+        Verdict::NoGain => "verdict-no-gain",
         Verdict::SlowerThanOneAfterAnother => "verdict-slower",
         Verdict::TooNoisy | Verdict::ForeignCpu { .. } => "verdict-too-noisy",
         Verdict::NotEnoughOverlap { .. } => "verdict-overlap",
@@ -180,13 +249,19 @@ fn judged(group: &Together, words: &Words, lang: &str) -> String {
         true => words.text(lang, "up-to", &Args::new().with("to", most.clone())),
         false => range.clone(),
     };
-    let gain = group.gain.map(|v| words.figure(lang, &Format::times(), v)).unwrap_or_default();
+    let times = Format::times();
+    let gain = group.gain.map(|(gain, half)| format!("{} ± {}", times.number(gain), times.number(half)));
+    let gain = gain.unwrap_or_default();
     match &group.verdict {
         Verdict::Parallel if slow.last().is_some_and(|v| *v < 0.005) => words.text(lang, "together-no-slower", &args()),
-        Verdict::Parallel => words.text(lang, "together-parallel", &args().with("most", most)),
+        Verdict::Parallel => {
+            let tolerance = words.figure(lang, &share(), group.tolerance);
+            words.text(lang, "together-parallel", &args().with("most", most).with("tolerance", tolerance))
+        }
         Verdict::OnlyConcurrent => {
             words.text(lang, "together-only-concurrent", &args().with("range", longer).with("gain", gain))
         }
+        Verdict::NoGain => words.text(lang, "together-no-gain", &args().with("range", longer).with("gain", gain)),
         Verdict::SlowerThanOneAfterAnother => {
             words.text(lang, "together-slower-than", &args().with("range", longer).with("gain", gain))
         }

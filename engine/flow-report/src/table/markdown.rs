@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 use super::model::{Cell, Column, Content, Note, Spread, Table};
 use super::with::{Derived, Text};
 use crate::safe;
-use crate::words::{Args, Words, join};
+use crate::words::{Args, Words, join, tight};
 
 /// A table of finished texts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +18,14 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
+    /// As figures are written in these languages.
+    pub(crate) fn typeset(mut self, langs: &[&str]) -> Self {
+        if langs == ["zh"] {
+            self.rows.iter_mut().flatten().for_each(|cell| *cell = tight(cell));
+        }
+        self
+    }
+
     /// As Markdown, numbers to the right.
     pub(crate) fn markdown(&self) -> String {
         let escaped = |text: &str| text.replace('|', "\\|").replace(['\r', '\n'], " ");
@@ -72,6 +80,7 @@ pub(crate) fn markdown(table: &Table, words: &Words, langs: &[&str]) -> String {
         heads: heads.into_iter().enumerate().map(|(at, head)| (head, right(table, at))).collect(),
         rows: rows.collect(),
     };
+    let grid = grid.typeset(langs);
     let notes = notes(table, words, langs);
     // What all columns show stands once above them.
     let above = match alike(table) {
@@ -243,6 +252,11 @@ pub(crate) fn notes(table: &Table, words: &Words, langs: &[&str]) -> Vec<String>
             lettered += 1;
         } else {
             lines.push(safe::line(&text));
+        }
+    }
+    for (column, key) in [("gpu_load", "note-gpu-load"), ("gpu_memory_load", "note-gpu-memory-load")] {
+        if table.columns.iter().any(|shown| shown.name.starts_with(column)) {
+            lines.push(words.joined(langs, key));
         }
     }
     // Each on a line of its own in Markdown too.
