@@ -133,9 +133,9 @@ fn a_metric_is_renamed_in_a_sweep() {
 fn where_metrics_are_required_a_training_without_them_has_failed_and_is_kept() {
     let space = space();
     let write = |pattern: &str| {
-        let metrics = format!("{{stdout: '{pattern}', required: true}}");
-        let steps =
-            format!("  train: {{run: 'echo loss 3; date +%N > model.pt', outputs: [model.pt], metrics: {metrics}}}\n");
+        let metrics = format!("retries: 2, metrics: {{stdout: '{pattern}', required: true}}");
+        let run = "run: 'echo loss 3; date +%N > model.pt', outputs: [model.pt]";
+        let steps = format!("  train: {{{run}, {metrics}}}\n");
         space.write(
             "m.yaml",
             &format!("flow: 1\nname: m\nsteps:\n{steps}  next: {{run: 'cat ${{{{ steps.train.out }}}}'}}\n"),

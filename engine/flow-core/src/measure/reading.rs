@@ -67,7 +67,8 @@ pub fn read_again(
         printed.begins(record.began);
         let mut released = record.released;
         for (at, lines) in record.lines(log) {
-            if let Some(release) = released.take_if(|release| *release <= at) {
+            // What is read in the moment of the release was printed before it.
+            if let Some(release) = released.take_if(|release| *release < at) {
                 printed.begins(release);
             }
             printed.hear(from, lines.into_iter(), at, &mut reported);

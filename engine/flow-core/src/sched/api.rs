@@ -104,7 +104,7 @@ pub struct Sharing {
     pub devices: Vec<f64>,
     /// What that coefficient may yet turn out to be ([`super::contention::hoped`]), by GPU. Where it is given, one more task may join
     /// another on trial: if that would gain enough at this coefficient, and nobody were slowed down too much at the other one. A
-    /// trial ends this; what is learned ([`Event::Priced`]) may begin it anew. Empty: nothing is tried.
+    /// trial ends this; what is learned ([`Event::InterferenceLearned`]) may begin it anew. Empty: nothing is tried.
     pub trial: Vec<Option<f64>>,
     /// What the first took for what it does alone in 1, where it had a GPU with the second and nobody else: it counts instead
     /// of what is predicted. Either both of a pair are there or neither.
@@ -193,6 +193,11 @@ pub enum Event {
     /// Its process tree is gone, and what it left is being collected. It still holds its placement, for collecting is work as
     /// well, but its time limit counts no more, and nothing ends it from here on.
     Collecting {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// It failed in a way in which it would fail again: it is not tried again. Before [`Event::Exited`].
+    Hopeless {
         /// The attempt.
         attempt: AttemptId,
     },

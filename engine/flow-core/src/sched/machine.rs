@@ -42,6 +42,7 @@ impl Scheduler {
             Event::Sufficed { attempt } => core.sufficed(attempt, out),
             Event::Sampled { attempt, gpu_memory } => core.sampled(attempt, &gpu_memory),
             Event::Collecting { attempt } => core.collecting(attempt),
+            Event::Hopeless { attempt } => core.hopeless(attempt),
             Event::Exited { attempt, outcome, spoiled } => core.ended(attempt, outcome, spoiled, out),
             Event::Recorded { instance } => core.recorded(instance, out),
             Event::Learned { instance, estimate } => core.learned(instance, estimate),
@@ -257,6 +258,14 @@ impl Core {
             self.member_ended(unit, outcome, out);
         } else {
             self.conclude(unit, out);
+        }
+    }
+
+    /// There are no retries left.
+    fn hopeless(&mut self, attempt: AttemptId) {
+        if let Some(live) = self.live.get(&attempt) {
+            let unit = self.node(live.instance).unit;
+            self.node_mut(unit).failures = u32::MAX;
         }
     }
 

@@ -12,7 +12,7 @@
 //! | action | what to do, and the event that answers |
 //! | --- | --- |
 //! | `LookUp` | [`Event::Answered`] for each instance, always; after a cancel `Miss` without looking will do |
-//! | `Start` | start it: [`Event::Started`] when the process exists, else [`Event::SpawnFailed`] and nothing more. Later [`Event::Exited`], once, whatever happens; where collecting takes time, [`Event::Collecting`] before it. Of a co-run group all `Start`s of one call at one instant, and [`Event::Ready`] and [`Event::Sufficed`] as the program says them; a plain command is ready when it is started |
+//! | `Start` | start it: [`Event::Started`] when the process exists, else [`Event::SpawnFailed`] and nothing more. Later [`Event::Exited`], once, whatever happens; where collecting takes time, [`Event::Collecting`] before it; [`Event::Hopeless`], where to try it again would come out the same. Of a co-run group all `Start`s of one call at one instant, and [`Event::Ready`] and [`Event::Sufficed`] as the program says them; a plain command is ready when it is started |
 //! | `Release` | write `go` for all of them |
 //! | `Stop` | write `stop`; the exits follow |
 //! | `Kill` | ask it to end, kill it after the grace; [`Event::Exited`] follows, and its outcome will be the one of the kill, whatever it did meanwhile |

@@ -142,7 +142,12 @@ pub(crate) const STEP: &[Key] = &[
     key("when", Kind::When, PARAMS_MACHINE_AXES, "An expression; where it is false the instance is skipped."),
     key("inputs", Kind::Inputs, PARAMS_AXES, "Files and folders that appear in the work folder."),
     key("outputs", Kind::Outputs, PARAMS_AXES, "Files and folders that it leaves in the work folder."),
-    key("metrics", Kind::Metrics, PLAIN, "Where the numbers of a command are read."),
+    key(
+        "metrics",
+        Kind::Metrics,
+        PLAIN,
+        "Where the numbers of a command are read; what changes here runs nothing again.",
+    ),
     key("gpus", Kind::Count(0), PARAMS_MACHINE_AXES, "Whole GPUs; 0 by default."),
     key("gpu_memory", Kind::Size, PARAMS_MACHINE_AXES, "Memory that it may use on each GPU, `4GiB`."),
     key("cpus", Kind::Count(1), PARAMS_MACHINE_AXES, "CPUs; by default cores × gpus / GPUs, 1 without GPUs."),

@@ -313,6 +313,10 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             // Its outputs are in the store. One that failed, or has no metrics, keeps its work folder for whoever looks for the reason.
             self.leftovers.add(running.folder.work());
         }
+        if missed {
+            // The same log and the same pattern give the same.
+            out.tell(Event::Hopeless { attempt });
+        }
         out.tell(Event::Exited { attempt, outcome, spoiled: !result.spoiled.is_empty() });
         self.outcomes.ended(attempt, result);
     }

@@ -289,7 +289,11 @@ impl Outcomes {
             }
             let unread = unread(&result, decided.attempt).map(Box::new);
             match unread {
-                Some(result) => out.say(RunEvent::Recorded { instance, result, parts, read_again: false }),
+                Some(unread) => {
+                    // It is the attempt that has them, not the failure.
+                    result.outputs.clear();
+                    out.say(RunEvent::Recorded { instance, result: unread, parts, read_again: false });
+                }
                 None => out.say(RunEvent::Observed { result: result.clone() }),
             }
             let blame = || self.blame_in_group(instance).filter(|_| result.outcome == Outcome::Cancelled);

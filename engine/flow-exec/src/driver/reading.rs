@@ -84,7 +84,7 @@ mod tests {
 
     use flow_core::{
         Catalogue, CorunWindow, ExpandRequest, Expansion, Machine, Source,
-        measure::{GpuSamples, HostSamples, LONGEST_LINE, Seen, Used, sum_up},
+        measure::{GpuLook, GpuSamples, HostSamples, LONGEST_LINE, Seen, Used, sum_up},
         parse,
     };
     use flow_store::{Holder, ProcessIdentity, Store};
@@ -143,12 +143,14 @@ mod tests {
             let mut listener = Listener::new(&folder, false, metrics.map(|metrics| &metrics.from));
             let (began, mut now) = (1_790_000_000.123_456_7, 1_790_000_000.25);
             listener.begins(began);
+            let mut gpus = GpuSamples::since(began, ["GPU-a".to_owned()]);
             let (mut host, mut log) = (HostSamples::since(began), File::create(folder.log()).unwrap());
             for (n, (text, looks, took)) in pieces.iter().enumerate() {
                 log.write_all(text.as_bytes()).unwrap();
                 now += took;
                 if *looks {
                     listener.listen(now);
+                    gpus.push(0, GpuLook { at: now, load: Some(*took), memory: 9, ..GpuLook::default() });
                     host.push(now, None, &Used { cpu_s: took / 3.0, rss: 7, ..Used::default() }, Some((0.5, 0.1)));
                 }
                 if released && n == 2 {
@@ -166,7 +168,7 @@ mod tests {
                 epochs: 0,
                 closed_by: None,
             });
-            let (started_at, ended_at, gpus) = (began + 0.01, now + 0.5, GpuSamples::default());
+            let (started_at, ended_at) = (began + 0.01, now + 0.5);
             let missed = listener.read_file(&folder.work());
             live.cause = missed.clone().map(|problem| flow_core::reason::Cause::NoMetrics { problem });
             let series = sum_up(&listener.reported, Seen { started_at, ended_at, host: &host, gpus: &gpus }, &mut live);

@@ -166,7 +166,7 @@ impl World {
     fn events(&mut self, line: &str) -> Vec<Event> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let (verb, rest) = words.split_first().unwrap();
-        if matches!(*verb, "collecting" | "exit" | "ready" | "sufficed" | "spawn_fails") {
+        if matches!(*verb, "collecting" | "hopeless" | "exit" | "ready" | "sufficed" | "spawn_fails") {
             let outcomes = |word: &&&str| !self.ids.contains_key(**word);
             let spoiled = rest.contains(&"spoiled");
             let how = rest.iter().filter(outcomes).find(|word| **word != "spoiled").map_or(Outcome::Ok, |w| outcome(w));
@@ -177,6 +177,7 @@ impl World {
                     let attempt = self.attempts[&self.id(name)];
                     match *verb {
                         "collecting" => Event::Collecting { attempt },
+                        "hopeless" => Event::Hopeless { attempt },
                         "exit" => Event::Exited { attempt, outcome: how, spoiled },
                         "ready" => Event::Ready { attempt },
                         "sufficed" => Event::Sufficed { attempt },

@@ -116,6 +116,18 @@ fn what_settled_at_planning_as_a_failure_ends_the_run() {
 }
 
 #[test]
+fn what_would_fail_again_is_not_tried_again() {
+    case(
+        "",
+        "a retries=3
+         b needs=a",
+        "0 submit        | start a
+         1 hopeless a    |
+         1 exit a failed | record a; settle b skipped for a; finish",
+    );
+}
+
+#[test]
 fn retries_pause_longer_each_time() {
     case(
         "",
