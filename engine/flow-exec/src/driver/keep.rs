@@ -93,3 +93,40 @@ fn sources(instance: &Instance, metrics: Option<&MetricsFrom>, missed: bool, wor
     paths.retain(|path| !instance.outputs.iter().any(|output| Path::new(path).starts_with(&output.path)));
     paths
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{ops::ControlFlow, os::unix::fs::FileExt};
+
+    use flow_store::{Holder, ProcessIdentity, Store};
+
+    use super::*;
+
+    #[test]
+    fn what_of_a_log_was_given_back_is_left_out_and_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let me = Holder { process: ProcessIdentity::own(), doing: "t".into(), run: None, since: String::new() };
+        let store = Store::open(&dir.path().join(".flow"), &me, |_| ControlFlow::Break(())).unwrap();
+        let folder = Folder::create(dir.path().join("0")).unwrap();
+        let (log, back) = (File::create(folder.log()).unwrap(), FIRST + (8 << 20));
+        log.write_all_at(b"one\n", FIRST - 4).unwrap();
+        log.write_all_at(b"half\nlast\n", back).unwrap();
+        let mut record = Record::default();
+        for (from, to, at) in [(FIRST - 4, FIRST, 1.0), (FIRST, back + 5, 2.0), (back + 5, back + 10, 3.0)] {
+            record.looks.push(from, to, at);
+        }
+        let instance = crate::driver::reading::tests::expansion().instances.remove(0);
+        let place = (&folder, store.objects(), &Secrets::default());
+        let kept = keep(Digest([7; 32]), record, &instance, None, false, place).unwrap();
+        let bytes = store.objects().read_private(&kept.record.unwrap()).unwrap();
+        let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+        let record: Record = serde_json::from_slice(&bytes[..end]).unwrap();
+        assert_eq!((kept.cut, record.cut), (8 << 20, Some((FIRST, back))));
+        let lines: Vec<_> = record.lines(&bytes[end + 1..]).collect();
+        assert_eq!(
+            lines,
+            [(1.0, vec![&b"one"[..]]), (2.0, vec![]), (3.0, vec![&b"last"[..]])],
+            "no line of two halves"
+        );
+    }
+}

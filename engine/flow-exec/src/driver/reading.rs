@@ -79,7 +79,7 @@ fn in_outputs(objects: &Objects, result: &StepResult, instance: &Instance, file:
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::{fs::File, io::Write, ops::ControlFlow};
 
     use flow_core::{
@@ -97,7 +97,7 @@ mod tests {
         secrets::Secrets,
     };
 
-    fn expansion() -> Expansion {
+    pub(in crate::driver) fn expansion() -> Expansion {
         let text = "flow: 1\nname: t\nsteps: {t: {run: x, metrics: {stdout: 'epoch {epoch} loss {loss}'}}}".to_owned();
         let (catalogue, machine) = (Catalogue::default(), Machine { cpus: 2, ..Machine::default() });
         let (folder, shell_folder) = ("/t", "/t");
