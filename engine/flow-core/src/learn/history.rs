@@ -100,7 +100,7 @@ impl<'a> History<'a> {
     }
 
     /// One attempt more, and what the scheduler is to know of it: what sharing a GPU costs, and what is expected of those of its
-    /// step that still wait: of the first [`TOLD`] at once, and of all others in turn.
+    /// step that still wait: of the first 64 at once, and of all others in turn.
     pub fn learn(&mut self, of: InstanceId, result: &StepResult, waiting: &BTreeSet<InstanceId>) -> Vec<Event> {
         let expansion = self.expansion;
         let (seen, id) = (Observation::of(result), expansion.instances[of.index()].step);
