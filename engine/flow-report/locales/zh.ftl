@@ -112,8 +112,8 @@ up-to = 至多 { $to }
 scoped = { $scope }：{ $text }
 finding-flattens = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }）。
 finding-flattens-rises = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }），到 { $later } 时回升至 { $to }。
-finding-never-falls = { $axis }从 { $at } 起增大，{ $time }没有下降（{ $value }）。
-finding-never-falls-rises = { $axis }从 { $at } 起增大，{ $time }没有下降（{ $value }），到 { $later } 时升至 { $to }。
+finding-never-falls = { $axis }自 { $at }（{ $value }）起继续增大，{ $time }并未下降。
+finding-never-falls-rises = { $axis }自 { $at }（{ $value }）起继续增大，{ $time }并未下降，到 { $later } 时升至 { $to }。
 finding-still-falling = { $axis }一直增加到 { $at }，{ $time }仍在下降（{ $value }）。
 finding-time-flat = { $time }几乎不随{ $axis }变化：{ $range }。
 finding-memory-faster = { $axis }从 { $from } 增至 { $to } 时，{ $memory }增加 { $grows }，而{ $time }只减少 { $falls }：自此{ $memory }的增长快于用时的下降。
@@ -147,11 +147,11 @@ finding-changed = 从 { $a } 到 { $b }，{ $column }{ $rises ->
     [yes] 上升
    *[no] 下降
 } { $range }。
-finding-changed-few = 从 { $a } 到 { $b }，{ $column }在每一行都{ $rises ->
+finding-changed-few = 从 { $a } 到 { $b }，{ $column }在各行均{ $rises ->
     [yes] 上升
    *[no] 下降
-}，幅度为 { $range }（平均 { $mean }，95 % 置信区间为 { $interval }；行数太少，不足以检验）。
-finding-changed-tested = 从 { $a } 到 { $b }，{ $column }在每一行都{ $rises ->
+}，幅度为 { $range }（平均 { $mean }，95 % 置信区间为 { $interval }；行数过少，不足以做显著性检验）。
+finding-changed-tested = 从 { $a } 到 { $b }，{ $column }在各行均{ $rises ->
     [yes] 上升
    *[no] 下降
 }，幅度为 { $range }（符号检验，{ $pairs } 对，p = { $p }）。
@@ -159,7 +159,7 @@ finding-changed-most = 从 { $a } 到 { $b }，{ $column }在 { $rows } 行中�
     [yes] 上升
    *[no] 下降
 }，幅度为 { $range }（符号检验，p = { $p }）。
-finding-one-training = 从 { $a } 到 { $b }，{ $columns }不作判断：每行只有一次训练，重复训练之间的波动未知。
+finding-one-training = 从 { $a } 到 { $b }，对{ $columns }不作判断：每行只有一次训练，重复训练之间的波动未知。
 finding-cost-free = 无代价的改进：与 { $a } 相比，{ $b } 在{ $accuracy }不变的情况下降低了{ $cheaper }。
 
 ## 为发现计算的数值
@@ -211,7 +211,7 @@ asked-gpu_memory = 显存总需求
 asked-gpu_memory_traffic = 显存读写时间总需求
 asked-data = 等待数据，单独 → 同时
 verdict-parallel = 并行
-verdict-parallel-within = 并行（容许 { $tolerance }）
+verdict-parallel-within = 并行（容差 { $tolerance }）
 verdict-only-concurrent = 仅并发
 verdict-no-gain = 没有收益
 verdict-slower = 不如串行执行
@@ -219,7 +219,7 @@ verdict-too-noisy = 尚无法判断
 verdict-overlap = 重叠不足
 verdict-out-of-memory = 显存或内存不足
 verdict-refused = 不作比较
-together-parallel = 同时运行（{ $group }）：**{ $verdict }**。受影响最大的一个比单独运行慢 { $most }，在 { $tolerance } 的容许范围之内。
+together-parallel = 同时运行（{ $group }）：**{ $verdict }**。受影响最大的一个比单独运行慢 { $most }，在 { $tolerance } 的容差之内。
 together-no-slower = 同时运行（{ $group }）：**{ $verdict }**。没有一个比单独运行慢。
 together-only-concurrent = 同时运行（{ $group }）：**{ $verdict }**。各自比单独运行慢 { $range }，但合计吞吐量是串行执行的 { $gain } 倍。
 together-slower-than = 同时运行（{ $group }）：**{ $verdict }**。各自比单独运行慢 { $range }，合计吞吐量只有串行执行的 { $gain } 倍。

@@ -43,10 +43,10 @@ fn rows_are_judged_together() {
     let told = [&four[..], &fourteen, &but_one, &four[..1], &[(5.0, 5.1), (5.0, 4.9)], &[(5.0, 5.0), (4.0, 4.001)]];
     insta::assert_snapshot!(told.map(times).join("\n\n"), @r#"
     - From v7 to v11, epoch time falls in every row, by 2 % to 3 % (mean −3 %, 95 % confidence interval −4 % to −2 %; too few rows for a test).
-    * 从 v7 到 v11，每轮用时在每一行都下降，幅度为 2% 至 3%（平均 −3%，95% 置信区间为 −4% 至 −2%；行数太少，不足以检验）。
+    * 从 v7 到 v11，每轮用时在各行均下降，幅度为 2% 至 3%（平均 −3%，95% 置信区间为 −4% 至 −2%；行数过少，不足以做显著性检验）。
 
     - From v7 to v11, epoch time falls in every row, by 2 % to 11 % (sign test over 14 pairs, p = 0.00012).
-    * 从 v7 到 v11，每轮用时在每一行都下降，幅度为 2% 至 11%（符号检验，14 对，p = 0.00012）。
+    * 从 v7 到 v11，每轮用时在各行均下降，幅度为 2% 至 11%（符号检验，14 对，p = 0.00012）。
 
     - From v7 to v11, epoch time falls in 13 of 14 rows, there by 2 % to 11 % (sign test, p = 0.0018).
     * 从 v7 到 v11，每轮用时在 14 行中的 13 行下降，幅度为 2% 至 11%（符号检验，p = 0.0018）。
@@ -79,10 +79,10 @@ fn what_is_learned_is_judged_by_repeated_trainings_only() {
     };
     insta::assert_snapshot!([trained(1, 0.03), trained(3, 0.03), trained(3, 0.0)].join("\n\n"), @r#"
     - From v7 to v11, no judgement of top-1: a row rests on one training, and how much repeated trainings differ is not known.
-    * 从 v7 到 v11，Top-1 准确率不作判断：每行只有一次训练，重复训练之间的波动未知。
+    * 从 v7 到 v11，对 Top-1 准确率不作判断：每行只有一次训练，重复训练之间的波动未知。
 
     - From v7 to v11, top-1 rises in every row, by 2.4 to 3.6 points (sign test over 9 pairs, p = 0.0039).
-    * 从 v7 到 v11，Top-1 准确率在每一行都上升，幅度为 2.4 至 3.6 个百分点（符号检验，9 对，p = 0.0039）。
+    * 从 v7 到 v11，Top-1 准确率在各行均上升，幅度为 2.4 至 3.6 个百分点（符号检验，9 对，p = 0.0039）。
 
     - From v7 to v11, top-1 is the same within its run-to-run spread: the 95 % confidence interval of the change is −0.2 to +0.4 points.
     * 从 v7 到 v11，Top-1 准确率的差异在重复训练的波动范围之内：变化的 95% 置信区间为 −0.2 至 +0.4 个百分点。
@@ -99,10 +99,10 @@ fn a_sweep_whose_first_row_is_the_fastest_says_so() {
     };
     insta::assert_snapshot!([sweep([6.46, 6.45, 7.03]), sweep([6.4, 7.1, 6.3])].join("\n\n"), @r#"
     - From batch size 8 (6.46 s) on, epoch time does not fall, and it rises to 7.03 s at 32.
-    * 批大小从 8 起增大，每轮用时没有下降（6.46 s），到 32 时升至 7.03 s。
+    * 批大小自 8（6.46 s）起继续增大，每轮用时并未下降，到 32 时升至 7.03 s。
 
     - From batch size 8 (6.4 s) on, epoch time does not fall.
-    * 批大小从 8 起增大，每轮用时没有下降（6.4 s）。
+    * 批大小自 8（6.4 s）起继续增大，每轮用时并未下降。
     "#);
 }
 

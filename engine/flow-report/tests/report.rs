@@ -358,7 +358,7 @@ fn odd_names_and_values_read_as_they_were_written() {
     - From lr=0.1 to lr=0.5, epoch time rises in every row, by 25 % (mean +25 %, 95 % confidence interval +25 %; too few rows for a test).
     - From lr=0.1 to lr=0.5, mem | x is unchanged (the largest difference is 0 %).
 
-    * 从 lr=0.1 到 lr=0.5，每轮用时在每一行都上升，幅度为 25%（平均 +25%，95% 置信区间为 +25%；行数太少，不足以检验）。
+    * 从 lr=0.1 到 lr=0.5，每轮用时在各行均上升，幅度为 25%（平均 +25%，95% 置信区间为 +25%；行数过少，不足以做显著性检验）。
     * 从 lr=0.1 到 lr=0.5，占用没有变化（最大差异为 0%）。
 
     Computed for the findings / 为上述发现计算的数值

@@ -1,6 +1,6 @@
 //! Enough digits that who computes with the numbers of a table as they are shown gets what is shown beside them.
 
-use super::model::Table;
+use super::model::{Column, Table};
 use crate::Format;
 
 /// So many digits more than usual a number may take.
@@ -30,7 +30,7 @@ pub(crate) fn enough(show: &Format, readings: &[&Reading]) -> Format {
 
 /// Gives the columns of that name, whatever their part of the split, enough digits.
 pub(crate) fn refine(table: &mut Table, name: &str, readings: &[&Reading]) {
-    let plain = |column: &&mut super::Column| column.name == name && column.derived.is_none() && !column.key;
+    let plain = |column: &&mut Column| column.name == name && column.derived.is_none() && !column.key;
     for column in table.columns.iter_mut().filter(plain) {
         column.show = enough(&column.show, readings);
     }
