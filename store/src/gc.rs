@@ -85,9 +85,10 @@ fn make_room(dir: &StoreDir, keep: Keep) -> Result<(u64, usize)> {
         bytes += freed;
     }
     for run in runs.iter().filter(|run| !run.stays) {
-        let attempts = dir.run(&run.id).path().join("attempts");
+        let folder = dir.run(&run.id);
+        let attempts = folder.path().join("attempts");
         if !is_of_others(&attempts) {
-            bytes += free(&attempts, false)?;
+            bytes += free(&attempts, false)? + free(&folder.inputs(), false)?;
         }
     }
     Ok((bytes, removed))
@@ -151,7 +152,10 @@ impl Store {
             }
             // A rebuild of the database needs the journals of what is kept.
             let needed = run.records.iter().any(|fingerprint| kept.contains(fingerprint));
-            freed.bytes += free(if needed { &attempts } else { folder.path() }, dry)?;
+            freed.bytes += match needed {
+                true => free(&attempts, dry)? + free(&folder.inputs(), dry)?,
+                false => free(folder.path(), dry)?,
+            };
             let count = if needed { &mut freed.kept } else { &mut freed.runs };
             *count += usize::from(!run.accepts);
         }

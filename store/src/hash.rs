@@ -20,7 +20,7 @@ use std::{
 
 use flow_core::{ArtifactKind, Digest};
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
-use walkdir::{DirEntry, WalkDir};
+use walkdir::WalkDir;
 
 use crate::{Entry, EntryKind, Manifest, Result, StoreError};
 
@@ -56,17 +56,36 @@ pub(crate) enum FoundKind {
 
 /// Everything in a folder, itself first, in order of path.
 pub(crate) fn walk(root: &Path, links: Links) -> Result<Vec<FolderEntry>> {
-    let follow = links == Links::Follow;
-    let mut found = Vec::new();
-    // What Python leaves beside a script that is imported would change the script's digest.
-    let counts = |entry: &DirEntry| entry.depth() == 0 || !follow || entry.file_name() != "__pycache__";
-    for entry in WalkDir::new(root).follow_links(follow).into_iter().filter_entry(counts) {
+    Ok(walk_but(root, links, |_, _| false)?.0)
+}
+
+/// The same without what `ignores` says of a path and whether it is a folder, and those paths; of a folder, that alone.
+pub(crate) fn walk_but(
+    root: &Path,
+    links: Links,
+    ignores: impl Fn(&Path, bool) -> bool,
+) -> Result<(Vec<FolderEntry>, Vec<PathBuf>)> {
+    let (mut found, mut ignored) = (Vec::new(), Vec::new());
+    let mut entries = WalkDir::new(root).follow_links(links == Links::Follow).into_iter();
+    while let Some(entry) = entries.next() {
+        // An editor's lock is a link to nothing, and its other files are gone before they are looked at.
+        let (whole, is_folder) = match &entry {
+            Ok(entry) => (Some(entry.path()), entry.file_type().is_dir()),
+            Err(error) => (error.path(), false),
+        };
+        let path = whole.and_then(|whole| whole.strip_prefix(root).ok()).unwrap_or(Path::new("")).to_owned();
+        if !path.as_os_str().is_empty() && ignores(&path, is_folder) {
+            if is_folder {
+                entries.skip_current_dir();
+            }
+            ignored.push(path);
+            continue;
+        }
         let entry = entry.map_err(|e| unreadable(root, e))?;
         let whole = entry.path();
         // The folder itself may be reached by a link.
         let meta = if entry.depth() == 0 { fs::metadata(whole) } else { entry.metadata().map_err(cause) };
         let meta = meta.map_err(StoreError::io("read", whole))?;
-        let path = whole.strip_prefix(root).unwrap_or(whole).to_owned();
         let kind = if meta.is_dir() {
             FoundKind::Folder
         } else if meta.is_file() {
@@ -79,7 +98,8 @@ pub(crate) fn walk(root: &Path, links: Links) -> Result<Vec<FolderEntry>> {
         found.push(FolderEntry { path, kind, meta });
     }
     found.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
-    Ok(found)
+    ignored.sort();
+    Ok((found, ignored))
 }
 
 fn unreadable(root: &Path, error: walkdir::Error) -> StoreError {

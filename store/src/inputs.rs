@@ -5,7 +5,7 @@
 //! such digests hold for this run only, unless [`Inputs::settle`] can read the file again later.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs::{self, Metadata},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -17,6 +17,7 @@ use flow_core::{ArtifactKind, Digest};
 use crate::{
     Manifest, Objects, Result, StoreError,
     hash::{self, FolderEntry, FoundKind, Links},
+    ignored::{Ignored, worth_telling},
     stamp::{Counts, Stamp, Stats},
 };
 
@@ -37,24 +38,35 @@ pub struct Inputs {
     objects: Option<Objects>,
     now: i64,
     known: HashMap<PathBuf, (Stamp, Digest)>,
+    /// Where `.flowignore` is looked for, from here down.
+    root: Option<PathBuf>,
+    /// What is an input by its own name, and so in any folder that it lies in.
+    named: BTreeSet<PathBuf>,
+    /// What was found to be other than its digest said: it is read again, whatever its stamp.
+    doubted: Mutex<Vec<PathBuf>>,
     seen: Mutex<BTreeMap<(PathBuf, bool), Arc<StampedInput>>>,
 }
 
-struct StampedInput {
-    tree: Tree,
-    files: Vec<SeenFile>,
+/// An input as it was when it was hashed.
+pub(crate) struct StampedInput {
+    pub(crate) tree: Tree,
+    /// Of a folder all that is in it, itself first, in order of path.
+    pub(crate) files: Vec<SeenFile>,
+    /// What of a folder does not count, and what of it was there.
+    pub(crate) rules: Option<Arc<Ignored>>,
+    pub(crate) ignored: Vec<PathBuf>,
 }
 
 /// One file or folder that an input consists of.
 #[derive(Clone)]
-struct SeenFile {
-    path: PathBuf,
-    stamp: Stamp,
-    what: SeenKind,
+pub(crate) struct SeenFile {
+    pub(crate) path: PathBuf,
+    pub(crate) stamp: Stamp,
+    pub(crate) what: SeenKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum SeenKind {
+pub(crate) enum SeenKind {
     Folder,
     /// Its content counts.
     Content(Digest),
@@ -69,10 +81,17 @@ impl Inputs {
         objects: Option<Objects>,
         now: SystemTime,
     ) -> Inputs {
-        Inputs { objects, now: nanoseconds(now), known, seen: Mutex::default() }
+        let (root, named, doubted, seen) = (None, BTreeSet::new(), Mutex::default(), Mutex::default());
+        Inputs { objects, now: nanoseconds(now), known, root, named, doubted, seen }
     }
 
-    /// The digest of a file, or of a folder with everything in it; links are followed, `__pycache__` does not count.
+    /// Those of a workflow: `.flowignore` is heeded from its root down, and what is `named` as an input is none that is ignored.
+    #[must_use]
+    pub fn of_workflow(self, root: PathBuf, named: BTreeSet<PathBuf>) -> Inputs {
+        Inputs { root: Some(root), named, ..self }
+    }
+
+    /// The digest of a file, or of a folder with all in it that is no editor's and not ignored; links are followed.
     /// `by_listing`: names and lengths only. The second time in a run the answer is the first one's.
     ///
     /// # Errors
@@ -82,7 +101,7 @@ impl Inputs {
         if let Some(seen) = self.seen().get(&key) {
             return Ok(seen.tree);
         }
-        let now = Arc::new(self.look(path, by_listing)?);
+        let now = Arc::new(self.look(path, by_listing, None)?);
         // Whoever was first is right for all of the run.
         Ok(self.seen().entry(key).or_insert(now).tree)
     }
@@ -91,17 +110,51 @@ impl Inputs {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look(&self, path: &Path, by_listing: bool) -> Result<StampedInput> {
+    fn doubted(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+        self.doubted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The input as it was when it was hashed, if it was.
+    pub(crate) fn as_seen(&self, path: &Path, by_listing: bool) -> Option<Arc<StampedInput>> {
+        self.seen().get(&(path.to_owned(), by_listing)).cloned()
+    }
+
+    /// What was found in a folder and is no part of the input that it is.
+    pub fn ignored_in(&self, path: &Path, by_listing: bool) -> Vec<PathBuf> {
+        let seen = self.as_seen(path, by_listing);
+        seen.iter().flat_map(|seen| worth_telling(&seen.ignored)).map(|ignored| path.join(ignored)).collect()
+    }
+
+    /// Forgets these inputs, and those that lie in them or in which they lie: they are read again when they are asked for.
+    pub fn forget(&self, paths: &[PathBuf]) {
+        self.doubted().extend_from_slice(paths);
+        let apart = |one: &Path, other: &Path| !one.starts_with(other) && !other.starts_with(one);
+        self.seen().retain(|(path, _), _| paths.iter().all(|forgotten| apart(path, forgotten)));
+    }
+
+    /// What is in a folder and is no part of the input that it is, relative to it.
+    ///
+    /// # Errors
+    /// As of [`Inputs::hash_path`].
+    pub fn ignored(&self, path: &Path) -> Result<Vec<PathBuf>> {
+        let rules = Ignored::of(path, self.root.as_deref(), &self.named)?;
+        let (_, ignored) = hash::walk_but(path, Links::Follow, |path, is_folder| rules.covers(path, is_folder))?;
+        Ok(worth_telling(&ignored).cloned().collect())
+    }
+
+    fn look(&self, path: &Path, by_listing: bool, rules: Option<Arc<Ignored>>) -> Result<StampedInput> {
         let meta = fs::metadata(path).map_err(StoreError::io("read", path))?;
         if meta.is_dir() {
-            self.folder(path, by_listing)
+            let rules = match rules {
+                Some(rules) => rules,
+                None => Arc::new(Ignored::of(path, self.root.as_deref(), &self.named)?),
+            };
+            self.folder(path, by_listing, rules)
         } else if meta.is_file() {
             let (stamp, digest) = self.file(path, &meta)?;
             let tree = Tree { digest, kind: ArtifactKind::File, files: 1, bytes: meta.len() };
-            Ok(StampedInput {
-                tree,
-                files: vec![SeenFile { path: path.to_owned(), stamp, what: SeenKind::Content(digest) }],
-            })
+            let files = vec![SeenFile { path: path.to_owned(), stamp, what: SeenKind::Content(digest) }];
+            Ok(StampedInput { tree, files, rules: None, ignored: Vec::new() })
         } else {
             Err(hash::special(path, &meta))
         }
@@ -114,7 +167,8 @@ impl Inputs {
         let before = Arc::clone(self.seen().get(&key)?);
         let looks = before.files.iter().find(|file| !file.is_as_it_was())?.path.clone();
         let tree = before.tree;
-        match self.look(path, by_listing) {
+        // The rules of a run are those of its beginning.
+        match self.look(path, by_listing, before.rules.clone()) {
             Ok(now) if now.tree.digest == tree.digest => {
                 self.seen().insert(key, Arc::new(now));
                 None
@@ -123,8 +177,9 @@ impl Inputs {
         }
     }
 
-    fn folder(&self, path: &Path, by_listing: bool) -> Result<StampedInput> {
-        let found = hash::walk(path, Links::Follow)?;
+    fn folder(&self, path: &Path, by_listing: bool, rules: Arc<Ignored>) -> Result<StampedInput> {
+        let covers = |path: &Path, is_folder: bool| rules.covers(path, is_folder);
+        let (found, ignored) = hash::walk_but(path, Links::Follow, covers)?;
         let mut files = Vec::with_capacity(found.len());
         let digest = if by_listing {
             hash::listing_digest(&found)
@@ -150,7 +205,8 @@ impl Inputs {
             .filter(|entry| entry.kind == FoundKind::File)
             .fold((0, 0), |(count, bytes), entry| (count + 1, bytes + entry.meta.len()));
         let tree = Tree { digest, kind: ArtifactKind::Folder, files: count, bytes };
-        Ok(StampedInput { tree, files: found.iter().map(&mut seen_file).collect() })
+        let files = found.iter().map(&mut seen_file).collect();
+        Ok(StampedInput { tree, files, rules: Some(rules), ignored })
     }
 
     fn keep(&self, manifest: &Manifest) -> Result<Digest> {
@@ -163,7 +219,11 @@ impl Inputs {
     fn file(&self, path: &Path, meta: &Metadata) -> Result<(Stamp, Digest)> {
         let stamp = Stamp::of(meta);
         match self.known.get(path) {
-            Some((known, digest)) if *known == stamp => Ok((stamp, *digest)),
+            Some((known, digest))
+                if *known == stamp && !self.doubted().iter().any(|doubted| path.starts_with(doubted)) =>
+            {
+                Ok((stamp, *digest))
+            }
             _ => Ok((stamp, hash::file(path)?)),
         }
     }
@@ -188,6 +248,16 @@ impl Inputs {
         let mut unsure =
             fresh.iter().zip(settled.unwrap_or_default()).filter(|(_, sure)| !sure).map(|(file, _)| *file).peekable();
         let mut stats = Stats::default();
+        let rules = seen.values().filter_map(|seen| seen.rules.as_ref());
+        let places: BTreeMap<&Path, Option<Stamp>> =
+            rules.flat_map(|rules| &rules.places).map(|(path, stamp)| (path.as_path(), *stamp)).collect();
+        for (path, stamp) in places {
+            match stamp {
+                None => stats.file(path, Stamp::NEVER, Counts::Absent),
+                Some(stamp) if stamp.is_settled(self.now) => stats.file(path, stamp, Counts::Unread),
+                Some(_) => stats.file(path, Stamp::NEVER, Counts::Unread),
+            }
+        }
         for file in files {
             let never = unsure.next_if(|unsure| std::ptr::eq(*unsure, file)).is_some();
             let stamp = if never { Stamp::NEVER } else { file.stamp };

@@ -6,6 +6,7 @@
 //! | `db/` | results by fingerprint, last fingerprints, history; for the holder alone | [`Store`] |
 //! | `objects/` | artifacts by digest | [`Objects`] |
 //! | `runs/` | journal, status and attempts of each run | [`RunDir`], [`Journal`] |
+//! | `runs/ID/inputs` | copies of inputs, while the run goes on | [`Captures`] |
 //! | `snapshots/` | what a finished run rested on | [`Snapshot`], [`Inputs`] |
 //!
 //! Order of writing: an attempt's artifacts are in `objects/`, then the line in the journal, each synced before the next is
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod bring_over;
+mod capture;
 mod commit;
 mod db;
 mod dir;
@@ -26,6 +28,7 @@ mod error;
 mod file;
 mod gc;
 mod hash;
+mod ignored;
 mod inputs;
 mod lock;
 mod manifest;
@@ -41,6 +44,7 @@ mod stamp;
 mod store;
 
 pub use bring_over::{BroughtOver, bring_over};
+pub use capture::{CAPTURE_BYTES, CAPTURE_FILES, Captured, Captures, Wanted};
 pub use commit::{Commit, Unapplied};
 pub use dir::{STORE_FORMAT, StoreDir};
 pub use doctor::{Diagnosis, doctor};

@@ -14,7 +14,7 @@ use nix::{errno::Errno, unistd::Uid};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::{Result, StoreDir, StoreError, file};
+use crate::{Captures, Result, StoreDir, StoreError, file};
 
 /// The folder of a run.
 #[derive(Clone, Debug)]
@@ -43,6 +43,11 @@ impl RunDir {
     /// The folder of an attempt; made by whoever starts it.
     pub fn attempt(&self, attempt: AttemptId) -> PathBuf {
         self.path.join("attempts").join(attempt.0.to_string())
+    }
+
+    /// Where inputs are captured while the run goes on.
+    pub fn inputs(&self) -> PathBuf {
+        self.path.join("inputs")
     }
 
     /// Where the journal lies.
@@ -92,6 +97,9 @@ impl RunDir {
 
     /// The run has not begun, and will not: leaves nothing of it. Says whether that was so.
     pub fn unname(&self) -> bool {
+        if !self.journal().exists() {
+            Captures::sweep(&self.inputs());
+        }
         End::ALL.into_iter().for_each(|end| drop(fs::remove_file(self.ask(end))));
         fs::remove_dir(&self.path).is_ok()
     }

@@ -16,7 +16,7 @@ use crate::{
     stamp::{Counts, Stamp, Stats, open_folder},
 };
 
-const HEAD: &[u8] = b"flow snapshot 1\n";
+const HEAD: &[u8] = b"flow snapshot 2\n";
 
 /// What a finished run rested on.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]

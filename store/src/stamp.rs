@@ -84,6 +84,8 @@ pub(crate) enum Counts {
     Length,
     /// Its content, which nobody asked for.
     Unread,
+    /// That there is none.
+    Absent,
 }
 
 impl Stats {
@@ -106,10 +108,12 @@ impl Stats {
             let Ok(fd) = open_folder(Path::new(OsStr::from_bytes(path))) else { return false };
             folder.stamp.is_none_or(|stamp| fstat(&fd).is_ok_and(|stat| stamp == Stamp::of_stat(&stat)))
                 && folder.files.iter().all(|file| {
-                    fstatat(&fd, file.name.as_slice(), AtFlags::empty()).is_ok_and(|stat| match file.counts {
-                        Counts::Length => stat.st_size.cast_unsigned() == file.stamp.bytes,
-                        Counts::Content(_) | Counts::Unread => Stamp::of_stat(&stat) == file.stamp,
-                    })
+                    match (fstatat(&fd, file.name.as_slice(), AtFlags::empty()), file.counts) {
+                        (Err(error), Counts::Absent) => error == Errno::ENOENT,
+                        (Err(_), _) | (Ok(_), Counts::Absent) => false,
+                        (Ok(stat), Counts::Length) => stat.st_size.cast_unsigned() == file.stamp.bytes,
+                        (Ok(stat), Counts::Content(_) | Counts::Unread) => Stamp::of_stat(&stat) == file.stamp,
+                    }
                 })
         })
     }

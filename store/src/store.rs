@@ -12,7 +12,7 @@ use flow_core::{Digest, JournalLine, RunId, StepResult, learn::Observation};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    Batch, Commit, HISTORY, Holder, Journal, Last, Objects, Result, Results, StoreDir,
+    Batch, Captures, Commit, HISTORY, Holder, Journal, Last, Objects, Result, Results, StoreDir,
     commit::{MARK, Mark},
     db::{Db, DbBatch, json},
     lock::Held,
@@ -60,6 +60,10 @@ impl Store {
         let mut runs = dir.runs()?;
         // Those that ended before they had begun are no runs.
         while runs.pop_if(|run| dir.run(run).unname()).is_some() {}
+        // Each run finds what the one before it left, if that was killed.
+        if let Some(last) = runs.last() {
+            Captures::sweep(&dir.run(last).inputs());
+        }
         let run = name(&runs);
         dir.run(&run).name()?;
         dir.tell(&mut lock.0, &Holder { run: Some(run.clone()), ..me.clone() })?;

@@ -16,7 +16,7 @@ mod workspace;
 
 pub use driver::{
     ForceRequest, Knowledge, PublishRequest, PublishedFile, RunEnd, RunOptions, Session, SessionRequest, Update,
-    WithheldFile, accept, forecast, forget, plan, predict, run,
+    WithheldFile, accept, forecast, forget, ignored, plan, predict, run,
 };
 pub use error::ExecError;
 pub use workspace::Workspace;

@@ -1,6 +1,7 @@
 //! The store as its users see it: in one binary, for each links the database anew.
 
 mod artifacts;
+mod capture;
 mod common;
 mod damage;
 mod faults;

@@ -52,12 +52,18 @@ impl Why {
             }
             asked.retain(|item| told(label(item.id)).is_none());
         }
+        let ids: Vec<InstanceId> = asked.iter().map(|item| item.id).collect();
         for crowd in asked.chunk_by(|a, b| a.state == b.state) {
             let labels: Vec<&str> =
                 crowd.iter().map(|item| &*session.expansion.instances[item.id.index()].label).collect();
             for line in explain(&labels, &crowd[0].state) {
                 output.line(line)?;
             }
+        }
+        let ignored = flow_exec::ignored(&session, &ids)?;
+        if !ignored.is_empty() {
+            let paths: Vec<String> = ignored.iter().map(|path| path.display().to_string()).collect();
+            output.line(format!("{} {}", styled(NOTE, "not inputs:"), paths.join(", ")))?;
         }
         Ok(ExitCode::SUCCESS)
     }

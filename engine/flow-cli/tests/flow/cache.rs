@@ -271,9 +271,9 @@ fn accept_keeps_the_old_results_and_says_so() {
 }
 
 #[test]
-fn a_folder_that_changes_under_a_step_spoils_its_result() {
+fn a_folder_that_is_linked_and_changes_under_a_step_spoils_its_result() {
     let space = space();
-    let workflow = "flow: 1\nname: live\nsteps:\n  look: {run: sh -c 'sleep 0.6; ls photos', inputs: [photos/]}\n";
+    let workflow = "flow: 1\nname: live\nsteps:\n  look: {run: sh -c 'sleep 0.6; ls photos', inputs: [{path: photos/, by: listing}]}\n";
     space.write("live.yaml", workflow).write("photos/a.jpg", "a");
     let mut flow = space.start(["run", "live.yaml"]);
     flow_testkit::until("the step runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 0.6")));
@@ -290,7 +290,8 @@ fn a_folder_that_changes_under_a_step_spoils_its_result() {
 #[test]
 fn a_spoiled_repetition_does_not_replace_a_good_result() {
     let space = space();
-    let look = "look: {run: 'date +%s%N > at.txt; sleep 0.6; ls photos', inputs: [photos/], outputs: {at: at.txt}}";
+    let run = "'date +%s%N > at.txt; sleep 0.6; ls photos'";
+    let look = format!("look: {{run: {run}, inputs: [{{path: photos/, by: listing}}], outputs: {{at: at.txt}}}}");
     let after = "after: {run: 'cat ${{ steps.look.outputs.at }}'}";
     space.write("again.yaml", &format!("flow: 1\nname: again\nsteps:\n  {look}\n  {after}\n"));
     space.write("photos/a.jpg", "a");

@@ -5,6 +5,7 @@ mod corun;
 mod damage;
 mod database;
 mod diverged;
+mod edits;
 mod examples;
 mod expressions;
 mod faults;

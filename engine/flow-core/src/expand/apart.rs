@@ -1,5 +1,5 @@
-//! Inputs and outputs lie apart in the work folder: a folder that is an input is the author's own and no copy, and what a step
-//! produces is taken away from where it lies. So do inputs and the artifacts of other steps, which appear in `in/`.
+//! Inputs and outputs lie apart in the work folder: a folder that is an input is linked to and no copy of the step's own, and what
+//! a step produces is taken away from where it lies. So do inputs and the artifacts of other steps, which appear in `in/`.
 
 use crate::{
     Diagnostic, Input, Instance,
@@ -37,7 +37,7 @@ pub(super) fn check(step: &Step, instance: &Instance, reads: bool, problems: &mu
             };
             let what = Diagnostic::new(format!("the output `{}` {how} {shown}", output.path));
             let what = what.help(format!(
-                "an input is only to be read: write to another folder; what is to be changed is copied first, with `cp -r {place} new`"
+                "an input is only to be read: write to another folder; what is to be changed is copied first, with `cp -r {place} new; chmod -R u+w new`"
             ));
             let (at, text) = match (step.values.get("outputs"), step.values.get("inputs")) {
                 (Some(outputs), _) => (&outputs.at, &output.path),

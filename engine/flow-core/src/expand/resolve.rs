@@ -18,7 +18,7 @@ use super::{
     with::{Mark, dotted, object},
 };
 use crate::{
-    Body, Diagnostic, Instance, InstanceId, Link, Render, Resolved, Settled,
+    Body, Diagnostic, Input, Instance, InstanceId, Link, Render, Resolved, Settled,
     expr::{
         EvalError, Item, Items, Scope, Steps, Template, shown,
         value::{from_json, to_json, to_text},
@@ -66,6 +66,11 @@ impl Expansion {
         };
         let links = mem::take(&mut *links.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect();
         Ok(Resolved { body, env, links })
+    }
+
+    /// Where an input that is read in place lies, as its program is told.
+    pub fn lies_at(&self, input: &Input) -> String {
+        join(&self.late.folder, &input.path)
     }
 
     fn with(

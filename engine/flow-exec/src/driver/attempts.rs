@@ -241,6 +241,7 @@ impl<X: Executor> Attempts<X> {
             placement,
             announces: launch.announces,
             linked: launch.linked,
+            captured: launch.captured,
             listener,
             circumstances,
             began,

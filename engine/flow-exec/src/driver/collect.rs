@@ -120,6 +120,7 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
             secrets: &context.secrets,
             folder: &running.folder,
             beside: &session.workspace.folder,
+            captured: &context.run_dir.inputs().join("0"),
             objects: &context.objects,
             exit: &exit,
             killed: running.killed,
@@ -160,14 +161,19 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
     Collected { attempt, instance: id, running, corunners, news, notices, result }
 }
 
-/// What it read in place and what was changed under it. What was copied into its folder could not change.
+/// What it read in place and what was changed under it. What was copied into its folder could not change, and what was captured
+/// only by a step that writes into its inputs.
 fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
     let session = &context.session;
     let mut why = Vec::new();
     for input in session.expansion.instances[running.instance.index()].inputs.iter() {
         let path = session.path(&input.path);
-        let in_place = input.in_place || path.is_dir();
-        if let Some(changed) = context.inputs.changed(&path, input.by_listing).filter(|_| in_place) {
+        let captured = running.captured.iter().find(|captured| captured.author() == path);
+        let mut changed = captured.and_then(|captured| captured.written());
+        if !captured.is_some_and(|captured| captured.is_copy()) && (input.in_place || path.is_dir()) {
+            changed = changed.or_else(|| context.inputs.changed(&path, input.by_listing));
+        }
+        if let Some(changed) = changed {
             let near = changed.strip_prefix(&session.workspace.folder).unwrap_or(&changed);
             why.push(Spoiled::InputChanged { path: near.display().to_string() });
         }

@@ -10,7 +10,7 @@ use flow_core::{
     Builtins, InstanceId, Revision, RunId, Settled, StepResult,
     plan::{Decision, Force},
 };
-use flow_store::{Inputs, Objects, RunDir, Store};
+use flow_store::{Captures, Inputs, Objects, RunDir, Store};
 
 use super::{Session, start::Environment};
 use crate::secrets::Secrets;
@@ -24,6 +24,7 @@ pub(crate) struct RunContext {
     pub(crate) run_dir: RunDir,
     pub(crate) force: Force,
     pub(crate) inputs: Inputs,
+    pub(crate) captures: Captures,
     /// What the plan found to be reused, until it is asked for.
     pub(crate) found: Mutex<BTreeMap<InstanceId, Decision>>,
     pub(crate) known: Known,

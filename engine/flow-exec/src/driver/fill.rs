@@ -65,6 +65,8 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
         placement,
         folder: &folder,
         objects: &context.objects,
+        inputs: &context.inputs,
+        captures: &context.captures,
         checkpoint: &format!("../../../checkpoints/{}", instance.id.0),
         members,
         exe: &context.exe,
@@ -72,8 +74,13 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     })
     .map_err(|what| Cause::NotFilled { what })?;
     // After the copies are made: what is as it was when it was hashed is what was copied.
+    let copied = |path: &Path| launch.captured.iter().any(|captured| captured.is_copy() && captured.author() == path);
     for input in instance.inputs.iter() {
-        if let Some(changed) = context.inputs.changed(&session.path(&input.path), input.by_listing) {
+        let path = session.path(&input.path);
+        if copied(&path) {
+            continue;
+        }
+        if let Some(changed) = context.inputs.changed(&path, input.by_listing) {
             let path = changed.display().to_string();
             return Err(Cause::NotFilled { what: Filling::InputChanged { path } });
         }

@@ -40,6 +40,8 @@ pub(crate) struct End<'a> {
     pub(crate) folder: &'a Folder,
     /// The workflow's folder.
     pub(crate) beside: &'a Path,
+    /// Where copies of inputs lie as the inputs lie there.
+    pub(crate) captured: &'a Path,
     pub(crate) objects: &'a Objects,
     pub(crate) exit: &'a Exit,
     pub(crate) killed: Option<Outcome>,
@@ -75,8 +77,10 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
     }
     if outcome == Outcome::Failed {
         let work = end.folder.work();
-        let inside = format!("{}/", work.display());
-        cause.texts(&mut |text| *text = text.replace(&inside, ""));
+        let (inside, captured) = (format!("{}/", work.display()), format!("{}/", end.captured.display()));
+        let near = |text: &str| text.replace(&inside, "").replace(&captured, "");
+        cause.texts(&mut |text| *text = near(text));
+        let tail: Vec<String> = tail.iter().map(|line| near(line)).collect();
         if let Some(path) = unlisted(&tail, &work, end.beside) {
             cause = Some(Cause::NotListed { path, because: cause.map(Box::new) });
         }

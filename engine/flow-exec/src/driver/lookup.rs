@@ -1,6 +1,9 @@
 //! The world, as decisions ask for it: input files by digest, results and last fingerprints from the store. Decides nothing.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 use flow_core::{
     Digest, Input, Instance, Metrics, StepResult,
@@ -8,7 +11,10 @@ use flow_core::{
     plan::{Lookup, Reading},
     why::Files,
 };
-use flow_store::{EntryKind, Inputs, Objects, Results, StoreError};
+use flow_store::{EntryKind, Inputs, Objects, Results, Snapshot, StoreError};
+
+use super::Session;
+use crate::clock;
 
 use super::reading::read_again;
 
@@ -30,6 +36,14 @@ pub(crate) struct World<'a> {
     pub(crate) damaged: BTreeMap<Digest, String>,
     /// The first error of the store; what was asked counts as not there.
     pub(crate) error: Option<StoreError>,
+}
+
+/// The inputs of a workflow, none of them hashed yet.
+pub(super) fn inputs_of(session: &Session, objects: Option<Objects>, previous: Option<&Snapshot>) -> Inputs {
+    let written = session.expansion.instances.iter().flat_map(|instance| instance.inputs.iter());
+    let written: BTreeSet<&str> = written.map(|input| input.path.as_str()).collect();
+    let named = written.into_iter().map(|path| session.path(path)).collect();
+    Inputs::new(objects, previous, clock::system()).of_workflow(session.workspace.root.clone(), named)
 }
 
 impl World<'_> {

@@ -3,6 +3,7 @@
 mod attempts;
 mod builtin;
 mod cancel;
+mod capture;
 mod cards;
 mod collect;
 mod context;
@@ -37,7 +38,7 @@ use flow_core::{AttemptId, JournalLine};
 use flow_store::Status;
 
 pub use forecast::{forecast, predict};
-pub use plan::{Knowledge, accept, forget, plan};
+pub use plan::{Knowledge, accept, forget, ignored, plan};
 pub use publish::{PublishRequest, PublishedFile, WithheldFile};
 pub use run::{ForceRequest, RunEnd, RunOptions, run};
 pub use session::{Session, SessionRequest};

@@ -1,18 +1,22 @@
 //! `flow plan`, `why`, `accept` and `forget`: what a run would do, asked while nobody or somebody else runs. Takes the store's lock only where
 //! it is free.
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
 
 use flow_core::{
     InstanceId, JournalLine, RunEvent, StepResult,
     plan::{Accepted, Force, Plan, accept as accept_core, plan as plan_core},
 };
-use flow_store::{Batch, Holder, Inputs, Objects, Rebuilt, Replay, Results, Snapshot, Store, StoreDir, StoreError};
+use flow_store::{Batch, Holder, Objects, Rebuilt, Replay, Results, Snapshot, Store, StoreDir, StoreError};
 
 use super::{
     Session,
     identity::{holder, new_run_id},
-    lookup::World,
+    lookup::{World, inputs_of},
 };
 use crate::{ExecError, clock};
 
@@ -74,7 +78,7 @@ impl Knowledge {
         let snapshot = self.dir().and_then(|dir| Snapshot::load(dir, &session.snapshot_name()));
         // Only whoever holds the store writes lists of input folders into it.
         let keep = matches!(self, Knowledge::Held(_)).then(|| objects.clone()).flatten();
-        let inputs = Inputs::new(keep, snapshot.as_ref(), clock::system());
+        let inputs = inputs_of(session, keep, snapshot.as_ref());
         let mut world = World {
             workflow: &session.expansion.workflow,
             folder: session.workspace.folder.clone(),
@@ -127,6 +131,21 @@ pub fn forget(store: &Store, workflow: &str, file: &str, names: &[String]) -> Re
         store.dir().drop_snapshots()?;
     }
     Ok(labels)
+}
+
+/// What lies in input folders of these instances and is no input, by its path relative to the workflow.
+///
+/// # Errors
+/// A `.flowignore` is none, or a folder cannot be read.
+pub fn ignored(session: &Session, wanted: &[InstanceId]) -> Result<Vec<PathBuf>, ExecError> {
+    let inputs = inputs_of(session, None, None);
+    let of = |id: &InstanceId| session.expansion.instances[id.index()].inputs.iter();
+    let folders: BTreeSet<&str> = wanted.iter().flat_map(of).map(|input| input.path.as_str()).collect();
+    let mut ignored = BTreeSet::new();
+    for folder in folders.into_iter().filter(|folder| session.path(folder).is_dir()) {
+        ignored.extend(inputs.ignored(&session.path(folder))?.iter().map(|path| Path::new(folder).join(path)));
+    }
+    Ok(ignored.into_iter().collect())
 }
 
 /// `flow accept`: keeps the last results of what `names` stand for under the fingerprints that they have now. `mended` is told

@@ -11,7 +11,7 @@ use std::{
 use flow_core::{
     Builtins, Digest, Instance, InstanceId, JOURNAL_FORMAT, JournalLine, Outcome, Planned, Replace, Revision, RunEvent,
     RunId, RunStart, Settled, StepResult, Uses, learn,
-    plan::{Force, Plan, State, plan_of_run, unfit},
+    plan::{Force, Plan, State, unfit},
     sched::{
         Capacity, Event, Limits, Scheduler, Task,
         policy::{self as policies, Policy},
@@ -22,12 +22,12 @@ use flow_store::{FinishedRun, Holder, Inputs, Snapshot, Status, Store, StoreDir}
 use super::{
     PublishedFile, Session, SessionRequest, Update,
     cancel::Cancel,
+    capture::{Capture, Taken},
     context::{Known, RunContext},
     executor::{Executor, Local},
     forecast,
     identity::{holder, new_run_id},
     live::{EventLoop, GRACE, LoopStart},
-    lookup::World,
     publish::{PublishRequest, Published, WithheldFile, publish},
     revision,
     session::plugin_of,
@@ -167,29 +167,9 @@ pub(super) fn run_on<X: Executor>(
     })?;
     let cancel = Cancel::watch(store.dir().run(&run))?;
     let strays = kill_strays(store.dir().path()).map(|text| secrets.hide(text));
-    let inputs = Inputs::new(Some(store.objects().clone()), previous.as_ref(), clock::system());
-    let mut found = BTreeMap::new();
-    let plan = {
-        let mut world = World {
-            workflow: &session.expansion.workflow,
-            folder: session.workspace.folder.clone(),
-            results: Some(&store),
-            objects: Some(store.objects().clone()),
-            inputs: &inputs,
-            keep: false,
-            damaged: BTreeMap::new(),
-            error: None,
-        };
-        let plan = plan_of_run(&session.context(), &wanted, &mut world, &force, &mut found);
-        if let Some(error) = world.error {
-            return Err(error.into());
-        }
-        plan
-    };
-    session.check_secrets(&plan)?;
-    if set_up(&session, &plan, store.dir(), observe)? {
-        found.clear();
-    }
+    let capture = Capture { session: &session, store: &store, run: &run, wanted: &wanted, force: &force };
+    let Taken { inputs, captures, plan, found, notices } =
+        capture.take(previous.as_ref(), |plan| set_up(&session, plan, store.dir(), observe))?;
 
     let journal = store.begin(&run)?;
     let started_at = clock::unix_millis();
@@ -198,7 +178,8 @@ pub(super) fn run_on<X: Executor>(
     let ahead = ahead
         .map(|newest| format!("the clock is behind run {newest} of this store; the id of this run follows that one's"));
     let rebuilt = store.rebuilt().map(ToString::to_string);
-    let notices = ahead.into_iter().chain(rebuilt).chain(strays).map(|text| RunEvent::Notice { instance: None, text });
+    let notices = ahead.into_iter().chain(rebuilt).chain(strays).chain(notices);
+    let notices = notices.map(|text| RunEvent::Notice { instance: None, text });
     beginning.extend(notices.map(|event| JournalLine { at: started_at, event }));
     beginning.iter_mut().for_each(|line| secrets.hide_in(&mut line.event));
     journal.append(&beginning)?;
@@ -211,6 +192,7 @@ pub(super) fn run_on<X: Executor>(
         run,
         force,
         inputs,
+        captures,
         found: Mutex::new(found),
         known: Known::of_nothing(session.expansion.instances.len()),
         tellers: session.tellers(),
@@ -245,7 +227,9 @@ pub(super) fn run_on<X: Executor>(
     let beginning =
         LoopStart { context: Arc::clone(&context), journal, history, scheduler, executor, status, cancel, observe };
     let replace = options.publish.replace(session, wanted.len() == expansion.instances.len());
-    let Driven { published, withheld, exit, counts } = drive(&context, &wanted, beginning, tasks, &replace)?;
+    let driven = drive(&context, &wanted, beginning, tasks, &replace);
+    context.captures.clear();
+    let Driven { published, withheld, exit, counts } = driven?;
 
     let own = wanted.iter().map(|id| &session.expansion.instances[id.index()]).filter(|instance| {
         let builtin = matches!(session.expansion.steps[instance.step.index()].uses, Uses::Builtin(_));

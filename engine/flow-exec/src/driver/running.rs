@@ -1,6 +1,9 @@
 //! An attempt whose program runs, and what is known of it while it does.
 
+use std::sync::Arc;
+
 use flow_core::{Artifact, Circumstances, InstanceId, Outcome, Resolved, sched::Placement};
+use flow_store::Captured;
 
 use super::listener::Listener;
 use crate::attempt::Folder;
@@ -17,6 +20,8 @@ pub(super) struct Running {
     pub(super) announces: bool,
     /// Artifacts that it reads in the store itself, by their place in its work folder.
     pub(super) linked: Vec<(String, Artifact)>,
+    /// What it was given in place of its inputs.
+    pub(super) captured: Vec<Arc<Captured>>,
     pub(super) listener: Listener,
     pub(super) circumstances: Circumstances,
     pub(super) began: f64,

@@ -7,14 +7,16 @@ use std::{
     net::TcpListener,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use flow_core::{Artifact, Body, Instance, Machine, Resolved, reason::Filling, sched::Placement};
+use flow_core::{Artifact, Body, Input, Instance, Machine, Resolved, reason::Filling, sched::Placement};
 use flow_protocol as protocol;
-use flow_store::{Materialised, Objects, StoreError};
+use flow_store::{Captured, Captures, Inputs, Materialised, Objects, StoreError};
+use serde_json::Value;
 use walkdir::WalkDir;
 
-use super::Session;
+use super::{Session, capture};
 use crate::{ExecError, attempt::Folder, keeper, plugins::Plugin};
 
 /// A larger file is no script.
@@ -30,6 +32,8 @@ pub(crate) struct Launch {
     pub(crate) barrier: Option<String>,
     /// Artifacts too large to be copied, by their place in the work folder: the program could write into them.
     pub(crate) linked: Vec<(String, Artifact)>,
+    /// What it is given in place of its inputs.
+    pub(crate) captured: Vec<Arc<Captured>>,
 }
 
 /// Everything that a start is made from.
@@ -40,6 +44,8 @@ pub(crate) struct Start<'a> {
     pub(crate) placement: &'a Placement,
     pub(crate) folder: &'a Folder,
     pub(crate) objects: &'a Objects,
+    pub(crate) inputs: &'a Inputs,
+    pub(crate) captures: &'a Captures,
     /// A folder that the retries of the instance share, relative to the work folder.
     pub(crate) checkpoint: &'a str,
     /// Members of its co-run group, itself included.
@@ -85,18 +91,31 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
         }
     }
     let mut caller = None;
-    let mut inputs: Vec<_> = start.instance.inputs.iter().filter(|input| !input.in_place).collect();
+    let mut inputs: Vec<&Input> = start.instance.inputs.iter().collect();
     // A folder comes before what is in it.
     inputs.sort_by_key(|input| input.place());
+    let mut captured = Vec::new();
+    let mut in_place: BTreeMap<String, Arc<Captured>> = BTreeMap::new();
+    let mut folders: BTreeMap<String, PathBuf> = BTreeMap::new();
     for input in inputs {
-        let from = start.session.path(&input.path);
+        let author = start.session.path(&input.path);
+        let given = given(start, input)?;
+        if input.in_place {
+            in_place.extend(given.map(|given| (start.session.expansion.lies_at(input), given)));
+            continue;
+        }
+        let from = given.as_ref().map_or(author.clone(), |given| given.path().to_owned());
+        captured.extend(given);
         let to = work.join(input.place());
-        if appears(&work, &input.place(), &from)? {
+        if appears(&work, &input.place(), &author, &folders)? {
             continue;
         }
         parent(&to)?;
         let not_brought = |e: io::Error| Filling::Input { path: input.path.clone(), error: e.to_string() };
         let is_folder = fs::metadata(&from).map_err(not_brought)?.is_dir();
+        if is_folder {
+            folders.insert(input.place(), author);
+        }
         let done = if is_folder { symlink(&from, &to) } else { fs::copy(&from, &to).map(|_| ()) };
         done.map_err(not_brought)?;
         if start.members.is_some() && !input.by_listing {
@@ -125,22 +144,52 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
             let found = start.session.plugins.iter().find(|p| p.name() == plugin);
             let found: &Plugin = found.ok_or_else(|| Filling::NoPlugin { plugin: plugin.clone() })?;
             announces = start.members.is_some();
-            write_request(start, step, with).map_err(|e| not_made(Path::new("request.json"), &e))?;
+            let mut with = with.clone();
+            with.values_mut().for_each(|value| replace(value, &in_place, &mut captured));
+            write_request(start, step, &with).map_err(|e| not_made(Path::new("request.json"), &e))?;
             found.argv()
         }
         Body::Builtin { .. } => Vec::new(),
     };
-    Ok(Launch { argv, env: environment(start), announces, barrier, linked })
+    Ok(Launch { argv, env: environment(start), announces, barrier, linked, captured })
 }
 
-/// An input appears already where it belongs, in the folder of another one, which is the author's own: nothing may be written
-/// there.
-fn appears(work: &Path, place: &str, from: &Path) -> Result<bool, Filling> {
+/// What stands for an input; `None`: the author's own. One that a step wrote into, or that did not seem to be needed when the run
+/// began, is captured now.
+fn given(start: &Start<'_>, input: &Input) -> Result<Option<Arc<Captured>>, Filling> {
+    let wanted = capture::one(start.session, input);
+    match start.captures.capture(start.inputs, [wanted.clone()]) {
+        Ok(changed) if !changed.is_empty() => Err(Filling::InputChanged { path: wanted.path.display().to_string() }),
+        // Where there is no room for a copy the author's own is read, and checked.
+        _ => Ok(start.captures.get(&wanted.path, wanted.by_listing)),
+    }
+}
+
+/// Puts what was captured in place of what a plugin's parameters name, and adds it to what is `given`.
+fn replace(value: &mut Value, by: &BTreeMap<String, Arc<Captured>>, given: &mut Vec<Arc<Captured>>) {
+    match value {
+        Value::String(text) => {
+            if let Some(captured) = by.get(text) {
+                *text = captured.path().to_string_lossy().into_owned();
+                given.push(Arc::clone(captured));
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| replace(item, by, given)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| replace(field, by, given)),
+        _ => {}
+    }
+}
+
+/// An input appears already where it belongs, in the folder of another one, where nothing may be written. `folders` are the
+/// authors' by their places.
+fn appears(work: &Path, place: &str, author: &Path, folders: &BTreeMap<String, PathBuf>) -> Result<bool, Filling> {
     let Some(folder) = Path::new(place).ancestors().skip(1).find(|above| work.join(above).is_symlink()) else {
         return Ok(false);
     };
-    match (fs::canonicalize(work.join(place)), fs::canonicalize(from)) {
-        (Ok(there), Ok(from)) if there == from => Ok(true),
+    let outer = folder.to_str().and_then(|folder| folders.get(folder));
+    let there = outer.and_then(|outer| Some(outer.join(Path::new(place).strip_prefix(folder).ok()?)));
+    match (there.map(fs::canonicalize), fs::canonicalize(author)) {
+        (Some(Ok(there)), Ok(author)) if there == author && work.join(place).exists() => Ok(true),
         _ => Err(Filling::InputInInput { path: place.to_owned(), folder: folder.display().to_string() }),
     }
 }
@@ -183,7 +232,7 @@ fn calls_ready(text: &[u8]) -> bool {
     words.windows(2).any(|pair| pair == ["flow", "ready"])
 }
 
-fn write_request(start: &Start<'_>, step: &str, with: &serde_json::Map<String, serde_json::Value>) -> io::Result<()> {
+fn write_request(start: &Start<'_>, step: &str, with: &serde_json::Map<String, Value>) -> io::Result<()> {
     let outputs = start.instance.outputs.iter().map(|o| (o.name.clone(), o.path.clone())).collect();
     fs::create_dir_all(start.folder.work().join(start.checkpoint))?;
     start.folder.write_request(&protocol::Request {
@@ -288,10 +337,12 @@ mod tests {
         fs::create_dir_all(work.join("plain")).unwrap();
         fs::write(data.join("labels.csv"), "mine").unwrap();
         symlink(&data, work.join("data")).unwrap();
-        assert_eq!(appears(&work, "data/labels.csv", &data.join("labels.csv")), Ok(true));
-        assert_eq!(appears(&work, "data/sub", &data.join("./sub")), Ok(true));
-        assert_eq!(appears(&work, "plain/labels.csv", &data.join("labels.csv")), Ok(false));
-        let other = appears(&work, "data/labels.csv", &dir.path().join("labels.csv"));
+        let folders = BTreeMap::from([("data".to_owned(), data.clone())]);
+        let appears = |place: &str, author: &Path| appears(&work, place, author, &folders);
+        assert_eq!(appears("data/labels.csv", &data.join("labels.csv")), Ok(true));
+        assert_eq!(appears("data/sub", &data.join("./sub")), Ok(true));
+        assert_eq!(appears("plain/labels.csv", &data.join("labels.csv")), Ok(false));
+        let other = appears("data/labels.csv", &dir.path().join("labels.csv"));
         assert_eq!(other, Err(Filling::InputInInput { path: "data/labels.csv".into(), folder: "data".into() }));
     }
 

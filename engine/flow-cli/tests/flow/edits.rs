@@ -1,0 +1,202 @@
+//! An author at work while flow is: what editors leave is no input, and what is edited belongs to the next run.
+
+use std::{collections::BTreeSet, fs, os::unix::fs::symlink, path::PathBuf};
+
+use flow_testkit::{Running, TestSpace, files_below, until};
+
+use crate::space;
+
+/// A workspace whose steps begin with `${GATE}` and go on when the gate is open.
+fn gated() -> TestSpace {
+    let mut space = space();
+    let gate = space.path("gate").display().to_string();
+    space.env("GATE", &format!("touch {gate}.began; until [ -e {gate} ]; do sleep 0.02; done"));
+    space
+}
+
+/// Starts a run, does something while its step runs, and waits for the end.
+fn run_while(space: &TestSpace, file: &str, edit: impl FnOnce()) -> Running {
+    let mut flow = space.start(["run", file]);
+    until("the step runs", || space.path("gate.began").exists());
+    edit();
+    space.write("gate", "");
+    assert!(flow.wait().success(), "{}", flow.said());
+    for file in ["gate", "gate.began"] {
+        fs::remove_file(space.path(file)).unwrap();
+    }
+    flow
+}
+
+fn printed(space: &TestSpace, file: &str, step: &str) -> String {
+    space.flow(["logs", "-w", file, step]).expect(0).stdout().trim().to_owned()
+}
+
+/// What an editor and others leave in a folder.
+fn leave_behind(space: &TestSpace, folder: &str) {
+    let leftovers = [".a.jpg.swp", ".DS_Store", "sub/a.jpg~", "__pycache__/a.pyc", "loose.pyc", "4913", "#a.jpg#"];
+    for name in leftovers {
+        space.write(format!("{folder}/{name}"), if name == "4913" { "" } else { "x" });
+    }
+    let _ = fs::remove_file(space.path(format!("{folder}/.#a.jpg")));
+    symlink("ada@host.77:1", space.path(format!("{folder}/.#a.jpg"))).unwrap();
+}
+
+#[test]
+fn what_editors_leave_neither_spoils_nor_reruns() {
+    let space = gated();
+    let steps = "
+  copied: {run: 'eval \"$GATE\"; find -L photos | sort', inputs: [photos]}
+  linked: {run: 'find -L photos | sort', inputs: [{path: photos, by: listing}], needs: [copied]}
+";
+    space.write("a.yaml", &format!("flow: 1\nname: a\nsteps:{steps}")).write("photos/a.jpg", "a");
+    space.write("photos/sub/b.jpg", "b");
+    let flow = run_while(&space, "a.yaml", || leave_behind(&space, "photos"));
+    assert!(!flow.said().contains("changed") && flow.said().contains("2 ran"), "{}", flow.said());
+    let run = || space.flow(["run", "a.yaml"]).expect(0).text();
+    let again = run();
+    assert!(again.contains("2 cached") || again.contains("nothing to do"), "{again}");
+    assert!(run().contains("nothing to do"), "a look at files is enough");
+    fs::remove_file(space.path("photos/.a.jpg.swp")).unwrap();
+    run();
+    assert_eq!(space.ran(), [""; 0]);
+}
+
+#[test]
+fn what_is_no_input_is_not_in_the_work_folder() {
+    let space = space();
+    let steps = "
+  copied: {run: find -L photos | sort, inputs: [photos]}
+  linked: {run: find -L photos | sort, inputs: [{path: photos, by: listing}]}
+";
+    space.write("a.yaml", &format!("flow: 1\nname: a\nsteps:{steps}"));
+    for file in ["a.jpg", "sub/b.jpg", "sub/deep/c.jpg", "raw/d.jpg", "e.tmp", ".gitignore"] {
+        space.write(format!("photos/{file}"), if file == ".gitignore" { "*.jpg\n" } else { file });
+    }
+    leave_behind(&space, "photos");
+    space.write("photos/.flowignore", "/raw/\n").write(".flowignore", "*.tmp\n");
+    let said = space.flow(["run", "a.yaml"]).expect(0).text();
+    let left =
+        "photos\nphotos/.gitignore\nphotos/a.jpg\nphotos/sub\nphotos/sub/b.jpg\nphotos/sub/deep\nphotos/sub/deep/c.jpg";
+    for step in ["copied", "linked"] {
+        assert_eq!(printed(&space, "a.yaml", step), left, "{step}: git's rules are not flow's");
+    }
+    assert_eq!(said.matches("not inputs: photos/#a.jpg#, photos/.#a.jpg, ").count(), 1, "{said}");
+    let why = space.flow(["why", "-w", "a.yaml", "copied"]).expect(0).stdout();
+    let told = why.lines().find(|line| line.starts_with("not inputs: ")).unwrap();
+    for path in ["photos/.DS_Store", "photos/raw", "photos/e.tmp", "photos/sub/a.jpg~"] {
+        assert!(told.contains(path), "{path}: {why}");
+    }
+
+    let run = || space.flow(["run", "a.yaml"]).expect(0).text();
+    space.write("photos/raw/d.jpg", "changed").write("photos/e.tmp", "changed");
+    run();
+    assert!(run().contains("nothing to do"));
+    space.write("photos/.flowignore", "/raw/\n# a remark\n");
+    assert!(!run().contains("2 ran"), "the content that counts is the same");
+    fs::remove_file(space.path(".flowignore")).unwrap();
+    assert!(run().contains("2 ran"), "one file more counts");
+    run();
+    space.write(".flowignore", "*.tmp\n");
+    assert!(run().contains("2 cached"), "and one less");
+}
+
+#[test]
+fn a_real_edit_belongs_to_the_next_run() {
+    let space = gated();
+    let steps = "
+  first: {run: 'eval \"$GATE\"; cat src/lib.txt one.txt', inputs: [src, one.txt]}
+  second: {run: cat src/lib.txt one.txt, inputs: [src, one.txt], needs: [first]}
+";
+    space.write("a.yaml", &format!("flow: 1\nname: a\nsteps:{steps}"));
+    space.write("src/lib.txt", "old ").write("one.txt", "too");
+    let flow = run_while(&space, "a.yaml", || _ = space.write("src/lib.txt", "new ").write("one.txt", "one"));
+    assert!(!flow.said().contains("changed"), "{}", flow.said());
+    for step in ["first", "second"] {
+        assert_eq!(printed(&space, "a.yaml", step), "old too", "{step} reads what was there at the start");
+    }
+    run_while(&space, "a.yaml", || {});
+    assert_eq!(space.ran(), ["first", "second"]);
+    assert_eq!(printed(&space, "a.yaml", "second"), "new one");
+    space.write("src/lib.txt", "old ").write("one.txt", "too");
+    space.flow(["run", "a.yaml"]).expect(0);
+    assert_eq!(space.ran(), [""; 0], "kept under the content that it had read");
+}
+
+#[test]
+fn steps_that_share_a_folder_share_one_copy_that_nobody_writes() {
+    let space = space();
+    let show = "{run: 'stat -L -c %d:%i photos/a.jpg', inputs: [photos], matrix: {n: '${{ range(20) }}'}}";
+    let vandal =
+        "{run: 'echo spoiled > photos/a.jpg; mkdir photos/__pycache__; true', inputs: [photos], needs: [show]}";
+    let after = "{run: cat photos/a.jpg, inputs: [photos], needs: [vandal]}";
+    let steps = format!("  show: {show}\n  vandal: {vandal}\n  after: {after}\n");
+    space.write("a.yaml", &format!("flow: 1\nname: a\nsteps:\n{steps}")).write("photos/a.jpg", "a");
+    let said = space.flow(["run", "-j", "2", "a.yaml"]).expect(0).text();
+    let copies: BTreeSet<_> = (0..20).map(|n| printed(&space, "a.yaml", &format!("show[n={n}]"))).collect();
+    assert_eq!(copies.len(), 1, "{copies:?}");
+    assert_eq!((space.read("photos/a.jpg").as_str(), printed(&space, "a.yaml", "after").as_str()), ("a", "a"));
+    if nix::unistd::Uid::effective().is_root() {
+        assert!(said.contains("`photos/a.jpg` changed while it ran"), "{said}");
+    }
+    let kept = files_below(&newest_run(&space).join("inputs"));
+    assert!(kept.iter().all(|path| path.is_symlink()), "no copy outlives its run: {kept:?}");
+}
+
+fn newest_run(space: &TestSpace) -> PathBuf {
+    fs::read_dir(space.path(".flow/runs")).unwrap().flatten().map(|run| run.path()).max().unwrap()
+}
+
+#[test]
+fn copies_of_a_run_that_was_killed_go_with_the_next_one() {
+    let space = gated();
+    space.write("a.yaml", "flow: 1\nname: a\nsteps:\n  look: {run: 'eval \"$GATE\"; ls src', inputs: [src]}\n");
+    space.write("src/a", "a");
+    let mut flow = space.start(["run", "a.yaml"]);
+    until("the step runs", || space.path("gate.began").exists());
+    flow.kill();
+    let copies = newest_run(&space).join("inputs");
+    assert_eq!(fs::read_to_string(copies.join("0/src/a")).unwrap(), "a");
+    space.write("gate", "");
+    space.flow(["run", "a.yaml"]).expect(0);
+    assert!(!copies.exists());
+}
+
+#[test]
+fn a_path_that_is_named_counts_whatever_its_name() {
+    let space = space();
+    let run = "cat notes~ photos/.DS_Store __pycache__/a.txt";
+    let inputs = "[notes~, photos, photos/.DS_Store, __pycache__]";
+    space.write("a.yaml", &format!("flow: 1\nname: a\nsteps:\n  look: {{run: {run}, inputs: {inputs}}}\n"));
+    space.write("notes~", "1").write("photos/.DS_Store", "2").write("__pycache__/a.txt", "3");
+    space.write(".flowignore", "*\n");
+    space.flow(["run", "a.yaml"]).expect(1);
+    space.write(".flowignore", "notes*\n.DS*\n__py*\n");
+    space.flow(["run", "a.yaml"]).expect(0);
+    assert_eq!(printed(&space, "a.yaml", "look"), "123");
+    for file in ["notes~", "photos/.DS_Store", "__pycache__/a.txt"] {
+        space.write(file, "4");
+        space.flow(["run", "a.yaml"]).expect(0);
+        assert_eq!(space.ran(), ["look"], "{file}");
+    }
+}
+
+#[test]
+fn what_lies_beside_an_input_is_found_beside_its_copy_and_what_is_no_input_is_named() {
+    let space = space();
+    let steps = "
+  look: {run: sh src/look.sh, inputs: [src, conf/a.txt, {path: data, by: listing}]}
+";
+    space.write("a.yaml", &format!("flow: 1\nname: a\nsteps:{steps}"));
+    let script =
+        "root=$(dirname $(dirname $(readlink -f src/look.sh)))\ncat $root/conf/a.txt $root/data/b.txt $root/$1\n";
+    space.write("src/look.sh", script).write("conf/a.txt", "a").write("data/b.txt", "b").write("other.txt", "c");
+    space.write("src/look.sh", &script.replace(" $root/$1", ""));
+    space.flow(["run", "a.yaml"]).expect(0);
+    assert_eq!(printed(&space, "a.yaml", "look"), "ab");
+    space.write("src/look.sh", &script.replace("$1", "other.txt"));
+    let said = space.flow(["run", "a.yaml"]).expect(1).text();
+    assert!(said.contains("`other.txt`") && said.contains("inputs"), "{said}");
+    let attempts = fs::read_dir(newest_run(&space).join("attempts")).unwrap().flatten();
+    let scripts: Vec<bool> = attempts.map(|attempt| attempt.path().join("work/src/look.sh").exists()).collect();
+    assert_eq!(scripts, [true], "the work folder of what failed can be looked at");
+}

@@ -1,0 +1,130 @@
+//! What a run begins with: its plan, and the inputs of all that may run as they were when it was made. Copies nothing itself.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use flow_core::{
+    Input, InstanceId, RunId,
+    plan::{Decision, Force, Plan, State, plan_of_run},
+};
+use flow_store::{Captures, Inputs, Snapshot, Store, Wanted};
+
+use super::{
+    Session,
+    lookup::{World, inputs_of},
+};
+use crate::ExecError;
+
+/// How often inputs that change while they are captured are hashed anew.
+const TRIES: u32 = 3;
+
+/// A run that is to begin.
+pub(super) struct Capture<'a> {
+    pub(super) session: &'a Session,
+    pub(super) store: &'a Store,
+    pub(super) run: &'a RunId,
+    pub(super) wanted: &'a [InstanceId],
+    pub(super) force: &'a Force,
+}
+
+/// What it begins with.
+pub(super) struct Taken {
+    pub(super) inputs: Inputs,
+    pub(super) captures: Captures,
+    pub(super) plan: Plan,
+    /// What is reused, as far as it need not be looked up again.
+    pub(super) found: BTreeMap<InstanceId, Decision>,
+    /// What people should know.
+    pub(super) notices: Vec<String>,
+}
+
+impl Capture<'_> {
+    /// Plans, sets up what the plan needs (`set_up` says whether anything had to be), and captures inputs. What its author changed
+    /// before it was captured counts as it is now, and all is planned again; what never stays the same is read where it lies.
+    ///
+    /// # Errors
+    /// The store cannot be read, a secret is missing, a plugin cannot be set up.
+    pub(super) fn take(
+        &self,
+        previous: Option<&Snapshot>,
+        mut set_up: impl FnMut(&Plan) -> Result<bool, ExecError>,
+    ) -> Result<Taken, ExecError> {
+        let Capture { session, store, .. } = *self;
+        let inputs = inputs_of(session, Some(store.objects().clone()), previous);
+        let captures = Captures::new(store.dir().run(self.run).inputs());
+        let mut tries = 0;
+        loop {
+            let (plan, mut found) = self.plan(&inputs)?;
+            session.check_secrets(&plan)?;
+            if set_up(&plan)? {
+                found.clear();
+            }
+            let read = of_plan(session, &plan);
+            let refused = match captures.capture(&inputs, read.iter().cloned()) {
+                Ok(changed) if !changed.is_empty() && tries < TRIES => {
+                    inputs.forget(&changed);
+                    tries += 1;
+                    continue;
+                }
+                captured => captured.err().map(|error| format!("{error}; inputs are read where they lie")),
+            };
+            let notices = ignored(session, &inputs, &read).into_iter().chain(refused).collect();
+            return Ok(Taken { inputs, captures, plan, found, notices });
+        }
+    }
+
+    /// What is to be done by the inputs as they stand.
+    fn plan(&self, inputs: &Inputs) -> Result<(Plan, BTreeMap<InstanceId, Decision>), ExecError> {
+        let Capture { session, store, .. } = *self;
+        let mut world = World {
+            workflow: &session.expansion.workflow,
+            folder: session.workspace.folder.clone(),
+            results: Some(store),
+            objects: Some(store.objects().clone()),
+            inputs,
+            keep: false,
+            damaged: BTreeMap::new(),
+            error: None,
+        };
+        let mut found = BTreeMap::new();
+        let plan = plan_of_run(&session.context(), self.wanted, &mut world, self.force, &mut found);
+        world.error.map_or(Ok((plan, found)), |error| Err(error.into()))
+    }
+}
+
+/// The inputs of all that may run.
+fn of_plan(session: &Session, plan: &Plan) -> BTreeSet<Wanted> {
+    let runs = plan.items.iter().filter(|item| matches!(item.state, State::Run(_) | State::After(_)));
+    let inputs = runs.flat_map(|item| session.expansion.instances[item.id.index()].inputs.iter());
+    inputs.map(|input| one(session, input)).collect()
+}
+
+/// One input.
+pub(super) fn one(session: &Session, input: &Input) -> Wanted {
+    let place = match input.place() {
+        // The folder of the workflow, or one above it.
+        empty if empty.is_empty() => "folder".to_owned(),
+        place => place,
+    };
+    Wanted { path: session.path(&input.path), place, by_listing: input.by_listing }
+}
+
+/// What is said once of what lies in their folders and is no input, if anything does.
+fn ignored(session: &Session, inputs: &Inputs, wanted: &BTreeSet<Wanted>) -> Option<String> {
+    const NAMED: usize = 4;
+    let found: BTreeSet<_> =
+        wanted.iter().flat_map(|wanted| inputs.ignored_in(&wanted.path, wanted.by_listing)).collect();
+    let near = |path: &Path| path.strip_prefix(&session.workspace.folder).unwrap_or(path).display().to_string();
+    let mut names: Vec<String> = found.iter().take(NAMED).map(|path| near(path)).collect();
+    match found.len().saturating_sub(NAMED) {
+        0 if names.is_empty() => return None,
+        0 => {}
+        1 => names.push("1 other".to_owned()),
+        more => names.push(format!("{more} others")),
+    }
+    let last = names.pop().unwrap_or_default();
+    let all = if names.is_empty() { last } else { format!("{} and {last}", names.join(", ")) };
+    Some(format!("not inputs: {all}; editors and caches leave such files, or `.flowignore` names them"))
+}

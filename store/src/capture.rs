@@ -1,0 +1,422 @@
+//! Inputs as they are when a run begins: copied once, and given to all attempts, so that what their author does to them from then on
+//! belongs to the next run. What is too large stays where it is, is linked to and checked; where something in it is no input, a
+//! view of links leaves that out.
+//!
+//! Copies lie as the inputs lie to each other, `runs/ID/inputs/0/src` beside `runs/ID/inputs/0/conf.yaml`: a script that looks for
+//! what lies beside it finds it. What would lie in another one comes into the next number.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File, FileTimes, Permissions},
+    io,
+    ops::Bound,
+    os::unix::fs::{DirBuilderExt, PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use flow_core::{ArtifactKind, Digest};
+
+use crate::{
+    Inputs, Result, StoreError, hash,
+    ignored::Ignored,
+    inputs::{SeenKind, StampedInput},
+    objects::remove_tree,
+    stamp::Stamp,
+};
+
+/// Larger inputs are not copied.
+pub const CAPTURE_BYTES: u64 = 256 << 20;
+/// Nor are folders with more files.
+pub const CAPTURE_FILES: u64 = 10_000;
+/// What is copied for a run in all.
+const ALL_BYTES: u64 = 4 << 30;
+const ALL_FILES: u64 = 100_000;
+/// Stands in the folder as long as the run goes on: where it stays the run was killed.
+const OPEN: &str = "open";
+
+/// An input that attempts will read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wanted {
+    /// Absolute.
+    pub path: PathBuf,
+    /// Its place in a work folder.
+    pub place: String,
+    /// Only names and lengths count.
+    pub by_listing: bool,
+}
+
+/// What attempts are given in place of an input.
+pub struct Captured {
+    path: PathBuf,
+    author: PathBuf,
+    is_copy: bool,
+    digest: Digest,
+    /// In order of path.
+    made: Vec<Made>,
+    rules: Option<Arc<Ignored>>,
+    is_written: AtomicBool,
+}
+
+struct Made {
+    path: PathBuf,
+    stamp: Stamp,
+    is_folder: bool,
+}
+
+/// What was captured for one run. Dropping it removes the copies.
+pub struct Captures {
+    folder: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Places that are taken, by number.
+    groups: Vec<BTreeSet<PathBuf>>,
+    /// `None`: the author's own is used.
+    by_input: BTreeMap<(PathBuf, bool), Option<Arc<Captured>>>,
+    /// Copies that a step has written into, and of inputs that were forgotten.
+    replaced: Vec<Arc<Captured>>,
+    bytes: u64,
+    files: u64,
+}
+
+/// How an input is captured.
+enum Way {
+    Copy,
+    /// Folders of its own and links to what is in the author's, as far as that counts.
+    View,
+    /// A link: what lies beside it finds it.
+    Link,
+}
+
+struct Begun {
+    wanted: Wanted,
+    seen: Arc<StampedInput>,
+    /// Under which number it lies.
+    number: usize,
+    target: PathBuf,
+    way: Way,
+}
+
+/// A file to copy: from where, to where, what its digest is to be.
+struct Job {
+    of: usize,
+    from: PathBuf,
+    to: PathBuf,
+    digest: Digest,
+    modified: i64,
+    read_only: bool,
+}
+
+enum Failed {
+    /// It is another one by now, or gone.
+    Changed,
+    Refused(io::Error),
+}
+
+impl Captures {
+    /// None yet; they will lie in this folder, which is made when there is one.
+    pub fn new(folder: PathBuf) -> Captures {
+        Captures { folder, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Captures what is not captured yet, exactly as it was hashed. Says which inputs are not as they were hashed: they are to be
+    /// [forgotten](Inputs::forget), and what was decided by them is to be decided again. What cannot be hashed is left to whoever
+    /// asks for its digest.
+    ///
+    /// # Errors
+    /// No copy can be made, for the disk is full; what was asked for is then read where it lies.
+    pub fn capture(&self, inputs: &Inputs, wanted: impl IntoIterator<Item = Wanted>) -> Result<Vec<PathBuf>> {
+        let mut state = self.state();
+        let mut begun = Vec::new();
+        for wanted in wanted {
+            let key = (wanted.path.clone(), wanted.by_listing);
+            let Ok(tree) = inputs.hash_path(&wanted.path, wanted.by_listing) else { continue };
+            match state.by_input.get(&key) {
+                Some(Some(captured))
+                    if captured.is_written.load(Ordering::Relaxed) || captured.digest != tree.digest =>
+                {
+                    let captured = Arc::clone(captured);
+                    state.replaced.push(captured);
+                }
+                Some(_) => continue,
+                None => {}
+            }
+            let Some(seen) = inputs.as_seen(&wanted.path, wanted.by_listing) else { continue };
+            let way = state.way(&seen, wanted.by_listing);
+            if matches!(way, Way::Copy) {
+                (state.bytes, state.files) = (state.bytes + tree.bytes, state.files + tree.files);
+            }
+            let number = state.place(Path::new(&wanted.place));
+            let target = self.folder.join(number.to_string()).join(&wanted.place);
+            state.by_input.insert(key, None);
+            begun.push(Begun { wanted, seen, number, target, way });
+        }
+        if begun.is_empty() {
+            return Ok(Vec::new());
+        }
+        let private = fs::DirBuilder::new().mode(0o700).recursive(true).create(&self.folder);
+        let open = private.and_then(|()| File::create(self.folder.join(OPEN)));
+        open.map_err(StoreError::io("create", &self.folder))?;
+        let mut failed: BTreeMap<usize, Failed> = BTreeMap::new();
+        let mut jobs = Vec::new();
+        for (of, begun) in begun.iter().enumerate() {
+            if let Err(error) = begun.prepare(of, &mut jobs) {
+                failed.insert(of, Failed::Refused(error));
+            }
+        }
+        let bytes =
+            begun.iter().filter(|begun| matches!(begun.way, Way::Copy)).map(|begun| begun.seen.tree.bytes).sum();
+        for (job, done) in jobs.iter().zip(hash::in_parallel(&jobs, bytes, |job| Ok(job.copy()))?) {
+            if let Err(error) = done {
+                failed.entry(job.of).or_insert(error);
+            }
+        }
+        let (mut changed, mut refused) = (Vec::new(), None);
+        for (of, Begun { wanted, seen, number, target, way }) in begun.into_iter().enumerate() {
+            let done = match failed.remove(&of) {
+                Some(failed) => Err(failed),
+                None => Captured::of(&wanted, &seen, &target, &way).map_err(Failed::Refused),
+            };
+            match done {
+                Ok(captured) => _ = state.by_input.insert((wanted.path, wanted.by_listing), captured.map(Arc::new)),
+                Err(failed) => {
+                    let _ = remove_tree(&target);
+                    match failed {
+                        Failed::Changed => {
+                            state.groups[number].remove(Path::new(&wanted.place));
+                            state.by_input.remove(&(wanted.path.clone(), wanted.by_listing));
+                            changed.push(wanted.path);
+                        }
+                        Failed::Refused(error) => {
+                            let _ = symlink(&wanted.path, &target);
+                            refused = refused.or(Some(StoreError::io("copy", &wanted.path)(error)));
+                        }
+                    }
+                }
+            }
+        }
+        refused.map_or(Ok(changed), Err)
+    }
+
+    /// What attempts are given in place of an input; `None`: the author's own.
+    pub fn get(&self, path: &Path, by_listing: bool) -> Option<Arc<Captured>> {
+        self.state().by_input.get(&(path.to_owned(), by_listing)).cloned().flatten()
+    }
+
+    /// Removes the copies. A link from each to the author's stays in place of a folder: the work folders of attempts that failed
+    /// lead there.
+    pub fn clear(&self) {
+        let State { by_input, replaced, groups, .. } = std::mem::take(&mut *self.state());
+        if groups.is_empty() {
+            return;
+        }
+        let mut linked = false;
+        for captured in replaced.iter().chain(by_input.values().flatten()) {
+            let is_folder = captured.path.is_dir();
+            let _ = remove_tree(&captured.path);
+            linked |= is_folder && symlink(&captured.author, &captured.path).is_ok();
+        }
+        // What cannot be removed now `flow gc` removes with the run.
+        if linked {
+            let _ = fs::remove_file(self.folder.join(OPEN));
+        } else {
+            let _ = remove_tree(&self.folder);
+        }
+    }
+
+    /// Removes what a run that was killed left in such a folder; the caller knows that it is over.
+    pub(crate) fn sweep(folder: &Path) {
+        if folder.join(OPEN).exists() {
+            let _ = remove_tree(folder);
+        }
+    }
+}
+
+impl Drop for Captures {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl State {
+    fn way(&self, seen: &StampedInput, by_listing: bool) -> Way {
+        let tree = &seen.tree;
+        let fits = tree.bytes <= CAPTURE_BYTES
+            && tree.files <= CAPTURE_FILES
+            && self.bytes + tree.bytes <= ALL_BYTES
+            && self.files + tree.files <= ALL_FILES;
+        if fits && (tree.kind == ArtifactKind::File || !by_listing) {
+            Way::Copy
+        } else if seen.ignored.is_empty() {
+            Way::Link
+        } else {
+            Way::View
+        }
+    }
+
+    /// The first number under which a place neither is taken, nor lies in one that is, nor holds one.
+    fn place(&mut self, place: &Path) -> usize {
+        let is_free = |group: &BTreeSet<PathBuf>| {
+            let within = place.ancestors().any(|above| group.contains(above));
+            let from = (Bound::Included(place), Bound::Unbounded);
+            !within && !group.range::<Path, _>(from).next().is_some_and(|next| next.starts_with(place))
+        };
+        let number = self.groups.iter().position(is_free).unwrap_or(self.groups.len());
+        if number == self.groups.len() {
+            self.groups.push(BTreeSet::new());
+        }
+        self.groups[number].insert(place.to_owned());
+        number
+    }
+}
+
+impl Begun {
+    /// Makes its folders and links, and says which files are to be copied.
+    fn prepare(&self, of: usize, jobs: &mut Vec<Job>) -> io::Result<()> {
+        let Begun { wanted, seen, target, way, .. } = self;
+        if let Some(above) = target.parent() {
+            fs::create_dir_all(above)?;
+        }
+        let read_only = seen.tree.kind == ArtifactKind::Folder;
+        if matches!(way, Way::Link) {
+            return symlink(&wanted.path, target);
+        }
+        let real = seen.folders_with_ignored();
+        for file in &seen.files {
+            let below = file.path.strip_prefix(&wanted.path).unwrap_or(&file.path);
+            let to = if below.as_os_str().is_empty() { target.clone() } else { target.join(below) };
+            match (way, file.what) {
+                (Way::View, _) if real.contains(below) => fs::create_dir(&to)?,
+                (Way::View, _) => {
+                    if below.parent().is_some_and(|above| real.contains(above)) {
+                        symlink(&file.path, &to)?;
+                    }
+                }
+                (_, SeenKind::Folder) => fs::create_dir(&to)?,
+                (_, SeenKind::Content(digest)) => {
+                    let (from, modified) = (file.path.clone(), file.stamp.modified);
+                    jobs.push(Job { of, from, to, digest, modified, read_only });
+                }
+                (_, SeenKind::Length) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Job {
+    fn copy(&self) -> Result<(), Failed> {
+        let refused = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => Failed::Changed,
+            _ => Failed::Refused(error),
+        };
+        // std copies with copy_file_range, which shares blocks where that is possible.
+        fs::copy(&self.from, &self.to).map_err(refused)?;
+        let file = File::open(&self.to).map_err(refused)?;
+        let executable = hash::is_executable(&file.metadata().map_err(refused)?);
+        let (content, _) = hash::content_digest(&file).map_err(refused)?;
+        if hash::file_digest(content, executable) != self.digest {
+            return Err(Failed::Changed);
+        }
+        let modified = SystemTime::UNIX_EPOCH + Duration::from_nanos(self.modified.try_into().unwrap_or(0));
+        file.set_times(FileTimes::new().set_modified(modified)).map_err(refused)?;
+        if self.read_only {
+            file.set_permissions(Permissions::from_mode(if executable { 0o555 } else { 0o444 })).map_err(refused)?;
+        }
+        Ok(())
+    }
+}
+
+impl StampedInput {
+    /// The folders that a view has to have of its own.
+    fn folders_with_ignored(&self) -> BTreeSet<&Path> {
+        self.ignored.iter().flat_map(|path| path.ancestors().skip(1)).collect()
+    }
+}
+
+impl Captured {
+    /// Of what was made at `target`.
+    fn of(wanted: &Wanted, seen: &StampedInput, target: &Path, way: &Way) -> io::Result<Option<Captured>> {
+        let is_copy = match way {
+            Way::Link => return Ok(None),
+            Way::Copy => true,
+            Way::View => false,
+        };
+        let real = seen.folders_with_ignored();
+        let mut made = Vec::new();
+        for file in &seen.files {
+            let below = file.path.strip_prefix(&wanted.path).unwrap_or(&file.path);
+            if !is_copy && below.parent().is_some_and(|above| !real.contains(above)) {
+                // It lies behind a link.
+                continue;
+            }
+            let path = if below.as_os_str().is_empty() { target.to_owned() } else { target.join(below) };
+            let meta = fs::symlink_metadata(&path)?;
+            made.push(Made { path, stamp: Stamp::of(&meta), is_folder: meta.is_dir() });
+        }
+        made.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(Some(Captured {
+            path: target.to_owned(),
+            author: wanted.path.clone(),
+            is_copy,
+            digest: seen.tree.digest,
+            made,
+            rules: seen.rules.clone(),
+            is_written: AtomicBool::new(false),
+        }))
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whose it is: the input's own path.
+    pub fn author(&self) -> &Path {
+        &self.author
+    }
+
+    /// It holds all that its author's does. Otherwise it leads there, and the author's is to be [checked](Inputs::changed).
+    pub fn is_copy(&self) -> bool {
+        self.is_copy
+    }
+
+    /// What a step wrote in it, as a path in the author's, if one did. Others are not given it any more. Files that are no inputs may
+    /// be there: Python keeps what it compiled.
+    pub fn written(&self) -> Option<PathBuf> {
+        let written = self.made.iter().find(|made| !self.is_as_made(made))?;
+        self.is_written.store(true, Ordering::Relaxed);
+        Some(match written.path.strip_prefix(&self.path) {
+            Ok(below) if !below.as_os_str().is_empty() => self.author.join(below),
+            _ => self.author.clone(),
+        })
+    }
+
+    fn is_as_made(&self, made: &Made) -> bool {
+        let Ok(meta) = fs::symlink_metadata(&made.path) else { return false };
+        Stamp::of(&meta) == made.stamp || (made.is_folder && meta.is_dir() && self.has_no_more(&made.path))
+    }
+
+    fn has_no_more(&self, folder: &Path) -> bool {
+        let Ok(mut entries) = fs::read_dir(folder) else { return false };
+        entries.all(|entry| {
+            let Ok(entry) = entry else { return false };
+            let path = entry.path();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let below = path.strip_prefix(&self.path).unwrap_or(&path);
+            self.made.binary_search_by(|made| made.path.cmp(&path)).is_ok()
+                || self.rules.as_ref().is_some_and(|rules| rules.covers(below, is_folder))
+        })
+    }
+}
