@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{InstanceId, JournalLine, Outcome, RunEvent};
 
+use super::lines::is_trouble;
 use super::view::{InstanceState, View, is_failure};
 use crate::output::{BAD, FAINT, GOOD, NOTE};
 use crate::words;
@@ -45,7 +46,8 @@ impl Crowds {
                 false
             }
             RunEvent::Started { instance, .. } => !many(self, instance),
-            RunEvent::Recorded { instance, result, .. } if result.spoiled.is_empty() => {
+            RunEvent::Recorded { read_again: true, .. } if !is_trouble(line) => false,
+            RunEvent::Recorded { instance, .. } if !is_trouble(line) => {
                 !many(self, instance) || line.at.saturating_sub(self.told_at) >= SILENCE
             }
             RunEvent::Notice { instance: Some(instance), text } => {

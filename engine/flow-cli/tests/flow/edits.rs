@@ -55,7 +55,12 @@ fn what_editors_leave_neither_spoils_nor_reruns() {
     let run = || space.flow(["run", "a.yaml"]).expect(0).text();
     let again = run();
     assert!(again.contains("2 cached") || again.contains("nothing to do"), "{again}");
-    assert!(run().contains("nothing to do"), "a look at files is enough");
+    // Times of files that were written just now are not believed yet.
+    let soon = (0..50).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        run().contains("nothing to do")
+    });
+    assert!(soon, "a look at files is enough");
     fs::remove_file(space.path("photos/.a.jpg.swp")).unwrap();
     run();
     assert_eq!(space.ran(), [""; 0]);
