@@ -37,7 +37,7 @@ impl Crowds {
     /// Whether an event has a line of its own. The view knows it already.
     pub(crate) fn tells(&mut self, view: &View, line: &JournalLine) -> bool {
         let many = |crowds: &Crowds, id: &InstanceId| crowds.of(view, *id).is_some_and(|crowd| crowd.total >= MANY);
-        let tells = match &line.event {
+        match &line.event {
             RunEvent::Instance { step, .. } => {
                 self.steps.entry(step.clone()).or_default().total += 1;
                 false
@@ -60,11 +60,12 @@ impl Crowds {
             | RunEvent::Ended { instance, .. }
             | RunEvent::Again { instance, .. } => self.trouble(view, *instance),
             _ => true,
-        };
-        if tells {
-            self.told_at = line.at;
         }
-        tells
+    }
+
+    /// Something was told at that time.
+    pub(crate) fn told(&mut self, at: u64) {
+        self.told_at = at;
     }
 
     /// The line of the step that an event made whole, if its instances had none.

@@ -92,6 +92,9 @@ impl<'a> Screen<'a> {
         let tells = self.crowds.tells(&self.view, line) && !shown || self.output.verbose;
         let whole = self.crowds.whole(&self.view, line).filter(|_| !self.output.verbose && !self.output.quiet);
         let own = event_line(&self.view, line).filter(|_| tells && (!self.output.quiet || lines::is_trouble(line)));
+        if own.is_some() {
+            self.crowds.told(line.at);
+        }
         own.into_iter().chain(whole).try_for_each(|words| self.say(&words))
     }
 

@@ -283,7 +283,9 @@ fn sweep(cached: u32) -> String {
         let line: JournalLine = serde_json::from_value(event).unwrap();
         view.event(&line);
         let (tells, whole) = (crowds.tells(&view, &line), crowds.whole(&view, &line));
-        out.extend(event_line(&view, &line).filter(|_| tells).into_iter().chain(whole).map(|words| plain(&words)));
+        let own = event_line(&view, &line).filter(|_| tells);
+        own.iter().for_each(|_| crowds.told(line.at));
+        out.extend(own.into_iter().chain(whole).map(|words| plain(&words)));
     };
     let digest = "0".repeat(64);
     let (label, first) = (|n: u32| format!("train[n={n}]"), json!({"first": [{"kind": "never_ran"}]}));
