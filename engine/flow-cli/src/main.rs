@@ -14,7 +14,7 @@ mod words;
 
 use std::process::ExitCode;
 
-/// Reading and planning are mostly small allocations: half as long again with the system's allocator (glibc 2.41, 110,000 steps).
+/// Reading and planning are mostly small allocations: half as long again with the system's allocator (glibc 2.36, 110,000 steps).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
