@@ -257,6 +257,7 @@ def show(tools, planned, args):
 
 # What is done to a sweep, one after the other, and what flow is asked about it on the way.
 USES = ["first run", "nothing", "one changed", "all changed", "new axis value", "resumed after a kill"]
+AT_MOST = {"first run": 1.5, "nothing": 1.2, "one changed": 2}
 QUESTIONS = ["plan, one changed", "plan, half of it there", "why", "show", "logs", "status", "logs, all", "doctor"]
 
 
@@ -279,8 +280,10 @@ def used(tools, folder, sizes):
             cells += [f"{own:.2f} s", f"{own / other:.2f}" if other else "–"]
         print(f"| {use} | " + " | ".join(cells) + " |")
     print()
-    one_changed = max(took["flow", "one changed", size] / took["ninja", "one changed", size] for size in sizes)
-    reached = [("one changed, at most 2 × ninja", one_changed <= 2)]
+    reached = []
+    for use, most in AT_MOST.items():
+        ratio = max(took["flow", use, size] / took["ninja", use, size] for size in sizes)
+        reached.append((f"used, {use}: at most {most} × ninja, is {ratio:.2f}", ratio <= most))
     # What goes with the square of the size takes as many times as long for each copy as there are more of them.
     least, most = sizes[0], sizes[-1]
     for use in (USES + QUESTIONS) if most >= 4 * least else []:

@@ -4,7 +4,7 @@ use std::{fs, ops::ControlFlow, path::Path, time::SystemTime};
 
 use divan::{Bencher, counter::ItemsCount};
 use flow_core::{Digest, RunId};
-use flow_store::{FinishedRun, Holder, Inputs, ProcessIdentity, Results, Snapshot, Store, StoreDir};
+use flow_store::{FinishedRun, Holder, Inputs, ProcessIdentity, Results, Snapshot, Stood, Store, StoreDir};
 use serde_json::json;
 
 #[path = "../tests/store/common.rs"]
@@ -94,8 +94,13 @@ fn finished() -> Finished {
     }
     let later = SystemTime::now() + std::time::Duration::from_secs(10);
     let run = RunId("r".into());
+    let stood = artifacts.iter().enumerate().map(|(n, artifact)| {
+        let mut result = common::result("one", n as u64);
+        result.outputs.insert("out".to_owned(), artifact.clone());
+        Some(Stood::of(&result, Digest::of(b"inputs")))
+    });
     let rested =
-        FinishedRun { key: Digest::of(b""), run: &run, objects: &artifacts, published: &[], summary: String::new() };
+        FinishedRun { key: Digest::of(b""), run: &run, stood: stood.collect(), published: &[], summary: String::new() };
     Snapshot::of(rested, &seen, later).save(&store, "bench").unwrap();
     Finished { dir, store, inputs }
 }

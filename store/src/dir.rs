@@ -141,6 +141,11 @@ impl StoreDir {
         }
     }
 
+    /// Where attempts leave what the next one of the same fingerprint goes on from, until there is a result.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.path.join("checkpoints")
+    }
+
     /// Where it is written down for which digest a plugin was set up.
     pub fn plugin(&self, name: &str) -> PathBuf {
         self.path.join("plugins").join(format!("{name}.json"))

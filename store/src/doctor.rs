@@ -1,11 +1,7 @@
 //! `flow doctor`: holds the database against the artifacts and the journals, rebuilds it where it is damaged, and tells
 //! what it found. Changes nothing that is sound; words are somebody else's.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::ControlFlow,
-    path::Path,
-};
+use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 
 use flow_core::{Artifact, ArtifactKind, Digest, JOURNAL_FORMAT, Kept, StepResult, reason::Damage};
 
@@ -122,11 +118,11 @@ fn read_all(store: &Store) -> Result<()> {
 fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Result<()> {
     let mut seen: BTreeMap<Digest, Checked> = BTreeMap::new();
     let mut lost: Vec<(StepResult, Lost)> = Vec::new();
-    let mut kept = BTreeSet::new();
+    let mut kept: BTreeMap<Digest, String> = BTreeMap::new();
     diagnosis.unreadable = store.drop_unreadable()?;
     store.each_result(|result| {
         diagnosis.results += 1;
-        kept.extend(result.kept.iter().flat_map(Kept::objects));
+        kept.extend(result.kept.iter().flat_map(Kept::objects).map(|digest| (digest, result.label.clone())));
         for (output, artifact) in &result.outputs {
             let seen = seen.entry(artifact.digest).or_insert_with(|| see(store.objects(), artifact, contents));
             diagnosis.relisted += usize::from(std::mem::take(&mut seen.relisted));
@@ -148,8 +144,11 @@ fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Re
         }
     })?;
     diagnosis.artifacts = seen.len();
-    for digest in kept.iter().filter(|digest| !seen.contains_key(*digest)) {
-        diagnosis.unkept += usize::from(store.objects().drop_damaged(digest, contents)?);
+    for (digest, label) in kept.iter().filter(|(digest, _)| !seen.contains_key(*digest)) {
+        match store.objects().drop_damaged(digest, contents) {
+            Ok(dropped) => diagnosis.unkept += usize::from(dropped),
+            Err(error) => diagnosis.unseen.push((label.clone(), error.to_string())),
+        }
     }
     diagnosis.results -= lost.len();
     let mut batch = Batch::new();

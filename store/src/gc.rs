@@ -77,7 +77,7 @@ fn make_room(dir: &StoreDir, keep: Keep) -> Result<(u64, usize)> {
         objects.extend(result.objects());
     }
     replay.last.values().for_each(|last| digests_in(&last.parts, &mut staying));
-    let mut bytes = sweep_snapshots(dir, &runs, false)?;
+    let mut bytes = sweep_snapshots(dir, &runs, false)? + sweep_checkpoints(dir, &runs, false)?;
     let mut removed = 0;
     for digest in going.difference(&staying) {
         let freed = remove_own(dir, digest)?.unwrap_or(0);
@@ -142,7 +142,7 @@ impl Store {
         let gone: Vec<(&str, &str)> = gone.iter().map(|(workflow, label)| (&**workflow, &**label)).collect();
         objects.extend(self.value_objects_without(&batch, &gone)?);
 
-        freed.bytes += sweep_snapshots(self.dir(), &runs, dry)?;
+        freed.bytes += sweep_snapshots(self.dir(), &runs, dry)? + sweep_checkpoints(self.dir(), &runs, dry)?;
         for run in runs.iter().filter(|run| !run.stays) {
             let folder = self.dir().run(&run.id);
             let attempts = folder.path().join("attempts");
@@ -215,6 +215,21 @@ fn sweep_snapshots(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<u64> {
     for entry in fs::read_dir(&folder).map_err(StoreError::io("read", &folder))?.flatten() {
         let snapshot = entry.file_name().to_str().and_then(|name| Snapshot::load(dir, name));
         if !snapshot.as_ref().is_some_and(stay) {
+            bytes += free(&entry.path(), dry)?;
+        }
+    }
+    Ok(bytes)
+}
+
+/// A checkpoint goes that was last written to before all runs that stay. Says how many bytes that was.
+fn sweep_checkpoints(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<u64> {
+    let oldest = runs.iter().filter(|run| run.stays).map(|run| run.began).min();
+    let mut bytes = 0;
+    for entry in fs::read_dir(dir.checkpoints()).into_iter().flatten().flatten() {
+        let written = entry.metadata().and_then(|meta| meta.modified()).ok();
+        let written = written.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok()).map(|at| at.as_millis());
+        let is_needed = oldest.zip(written).is_some_and(|(oldest, written)| written >= u128::from(oldest));
+        if !is_needed && !is_of_others(&entry.path()) {
             bytes += free(&entry.path(), dry)?;
         }
     }

@@ -58,5 +58,5 @@ pub use process::{Holder, Liveness, ProcessIdentity};
 pub use replay::Replay;
 pub use results::{Batch, HISTORY, Last, Results, device_shape, shapes};
 pub use run::{End, Follow, Journal, RunDir, Running, Status, Unread, Waiting};
-pub use snapshot::{FinishedRun, Snapshot};
+pub use snapshot::{FinishedRun, Snapshot, Stood};
 pub use store::{Rebuilt, Store};

@@ -3,7 +3,7 @@
 
 use std::{fs, path::PathBuf, time::SystemTime};
 
-use flow_core::{Artifact, ArtifactKind, Digest, RunId};
+use flow_core::{Artifact, ArtifactKind, Digest, Outcome, RunId, StepResult};
 use nix::{
     fcntl::AtFlags,
     sys::stat::{SFlag, fstatat},
@@ -11,12 +11,12 @@ use nix::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Inputs, Objects, Result, StoreDir, file,
+    Inputs, Objects, Result, Store, StoreDir, file,
     objects::STAMP,
     stamp::{Counts, Stamp, Stats, open_folder},
 };
 
-const HEAD: &[u8] = b"flow snapshot 2\n";
+const HEAD: &[u8] = b"flow snapshot 3\n";
 
 /// What a finished run rested on.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,13 +28,43 @@ pub struct Snapshot {
     /// Sorted, so that those of one shelf stand together.
     objects: Vec<Object>,
     summary: String,
+    /// What stood for each instance, as it stands in the file: only who has something to do reads it.
+    #[serde(skip)]
+    stood: Vec<u8>,
 }
 
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// What stood for an instance when a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stood {
+    /// The digest of its inputs, as whoever keeps it makes one.
+    pub inputs: Digest,
+    pub fingerprint: Digest,
+    pub outcome: Outcome,
+    /// The run that produced its result.
+    pub from: RunId,
+    objects: Vec<Object>,
+}
+
+impl Stood {
+    /// Of an instance with these inputs, this result.
+    pub fn of(result: &StepResult, inputs: Digest) -> Stood {
+        let (fingerprint, outcome, from) = (result.fingerprint, result.outcome, result.run.clone());
+        Stood { inputs, fingerprint, outcome, from, objects: result.outputs.values().map(Object::of).collect() }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Object {
     digest: [u8; 32],
     folder: bool,
     bytes: u64,
+}
+
+impl Object {
+    fn of(artifact: &Artifact) -> Object {
+        let folder = artifact.kind == ArtifactKind::Folder;
+        Object { digest: artifact.digest.0, folder, bytes: artifact.bytes }
+    }
 }
 
 /// What a finished run rested on, for [`Snapshot::of`].
@@ -42,8 +72,8 @@ pub struct FinishedRun<'a> {
     /// The digest of everything else that decides the plan: the workflow's text, parameters, plugins, machine, flow's version.
     pub key: Digest,
     pub run: &'a RunId,
-    /// Artifacts of its results.
-    pub objects: &'a [Artifact],
+    /// What stood for each instance of its workflow, by number.
+    pub stood: Vec<Option<Stood>>,
     /// Files that it published, absolute.
     pub published: &'a [PathBuf],
     /// What the next run says if there is nothing to do; the driver's own form.
@@ -57,12 +87,8 @@ impl Snapshot {
         for path in rested.published {
             published.file(path, fs::metadata(path).map_or(Stamp::NEVER, |meta| Stamp::of(&meta)), Counts::Unread);
         }
-        let object = |artifact: &Artifact| Object {
-            digest: artifact.digest.0,
-            folder: artifact.kind == ArtifactKind::Folder,
-            bytes: artifact.bytes,
-        };
-        let mut objects: Vec<Object> = rested.objects.iter().map(object).collect();
+        let mut objects: Vec<Object> =
+            rested.stood.iter().flatten().flat_map(|stood| &stood.objects).cloned().collect();
         objects.sort();
         objects.dedup();
         Snapshot {
@@ -72,13 +98,15 @@ impl Snapshot {
             published,
             objects,
             summary: rested.summary,
+            stood: postcard::to_stdvec(&rested.stood).unwrap_or_default(),
         }
     }
 
     /// The snapshot of that name, if there is one that can be read.
     pub fn load(dir: &StoreDir, name: &str) -> Option<Snapshot> {
         let bytes = file::read(&dir.snapshot(name)).ok()?;
-        postcard::from_bytes(bytes.strip_prefix(HEAD)?).ok()
+        let (snapshot, stood) = postcard::take_from_bytes::<Snapshot>(bytes.strip_prefix(HEAD)?).ok()?;
+        Some(Snapshot { stood: stood.to_vec(), ..snapshot })
     }
 
     /// Keeps it under that name, in place of the one that was there.
@@ -88,6 +116,7 @@ impl Snapshot {
     pub fn save(&self, dir: &StoreDir, name: &str) -> Result<()> {
         let mut bytes = HEAD.to_vec();
         bytes.extend(postcard::to_stdvec(self).unwrap_or_default());
+        bytes.extend(&self.stood);
         dir.write_atomically(&dir.snapshot(name), &bytes)
     }
 
@@ -104,6 +133,19 @@ impl Snapshot {
     /// Everything is as it was, as far as `stat` can tell, and `key` is the same: there is nothing to do.
     pub fn still_holds(&self, dir: &StoreDir, key: &Digest) -> bool {
         self.key == key.0 && self.inputs.hold() && self.published.hold() && self.objects_hold(dir)
+    }
+
+    /// What stood for each instance, by number, where that can be relied on: `key` is the same, nothing was recorded in the store
+    /// since, and all artifacts are there as far as `stat` can tell. Otherwise nothing.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn stood(&self, store: &Store, key: &Digest) -> Result<Vec<Option<Stood>>> {
+        let sound = self.key == key.0 && store.rebuilt().is_none() && store.is_as_left_by(&self.run)?;
+        if !sound || !self.objects_hold(store.dir()) {
+            return Ok(Vec::new());
+        }
+        Ok(postcard::from_bytes(&self.stood).unwrap_or_default())
     }
 
     fn objects_hold(&self, dir: &StoreDir) -> bool {

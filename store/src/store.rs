@@ -173,6 +173,12 @@ impl Store {
         self.get(MARK)
     }
 
+    /// Nothing was recorded since a run, whose journal is there still: later runs have greater names.
+    pub(crate) fn is_as_left_by(&self, run: &RunId) -> Result<bool> {
+        let is_newest = self.mark()?.is_some_and(|mark| mark.run <= *run);
+        Ok(is_newest && self.dir.run(run).journal().exists())
+    }
+
     pub(crate) fn move_mark(&self, mark: Mark) -> Result<()> {
         let mut writes = DbBatch::default();
         writes.put(MARK.to_vec(), json(&mark));

@@ -2,10 +2,13 @@
 //! reported like others. Decides nothing.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use flow_core::sched::contention::Host;
+use flow_core::sched::policy::{self, Lyapunov, Policy};
 use flow_core::{BuiltinInput, BuiltinOutput, Builtins, Metric, Provided, Publication, PublishJob, Time};
-use flow_report::{Bar, Gantt, LANGUAGES, Reports, Words};
+use flow_report::{Assumed, AssumedKind, AssumedLoad, Bar, Gantt, LANGUAGES, Reports, Words};
+use flow_sim::arrivals::Kind;
 use flow_sim::{Schedule, SimTask, Study, StudyWith, Summary, Use, cpu_over_time, waiting_over_time};
 use serde_json::Value;
 
@@ -27,17 +30,20 @@ impl Steps {
     }
 
     fn simulate(&self, with: StudyWith) -> Result<BuiltinOutput, String> {
-        let study = Study::of(&with)?;
+        let trace = with.trace.as_deref().map(Path::new).map(trace).transpose()?;
+        let study = Study::of(&with, trace.as_deref())?;
         let (tasks, schedule) = &study.first;
         let host = with.cpus.map(|_| &study.host);
         let kind = |task: &SimTask| task.task.estimate.source.clone();
         let gantt = gantt(tasks, schedule, study.cluster.total() as usize, host, kind);
         let summaries: Vec<&Summary> = study.seeds.iter().map(|(summary, _)| summary).collect();
         let json = serde_json::to_string_pretty(&summaries).map_err(|e| e.to_string())?;
+        let assumed = serde_json::to_string_pretty(&assumed(&with, &study)).map_err(|e| e.to_string())? + "\n";
         let picture = serde_json::to_string(&gantt).map_err(|e| e.to_string())?;
         let mut files = BTreeMap::from([
             ("seeds.json".to_owned(), (json + "\n").into_bytes()),
             ("schedule.json".to_owned(), (picture + "\n").into_bytes()),
+            ("assumed.json".to_owned(), assumed.into_bytes()),
         ]);
         for (lang, _) in LANGUAGES {
             files.insert(format!("schedule.{lang}.svg"), gantt.svg(&self.words, lang).into_bytes());
@@ -53,6 +59,44 @@ impl Steps {
         ]);
         Ok(BuiltinOutput { files, metrics, cause: None })
     }
+}
+
+/// What a study takes for granted, for reports.
+fn assumed(with: &StudyWith, study: &Study) -> Assumed {
+    let all: f64 = with.mix.iter().map(|kind| kind.weight).sum();
+    let kind = |kind: &Kind| AssumedKind {
+        name: kind.name.clone(),
+        share: kind.weight / all,
+        gpus: kind.gpus,
+        duration_s: kind.duration_s,
+        spread: kind.spread,
+        cores: kind.cpu_cores,
+        gpu_busy: kind.gpu_busy,
+        gpu_memory_gib: kind.gpu_memory_gib,
+    };
+    let file = |path: &String| Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let load = with.trace.as_ref().map(|path| AssumedLoad::Trace(file(path)));
+    let lyapunov = Lyapunov::default();
+    Assumed {
+        cluster: with.gpus.clone(),
+        cores: with.cpus,
+        policy: with.policy.clone(),
+        one_gpu: policy::named(&with.policy).is_some_and(|policy| policy.one_gpu_only()),
+        v: (with.policy == lyapunov.name()).then(|| with.v.unwrap_or(lyapunov.v)),
+        share: with.share,
+        jobs: study.first.0.len(),
+        seeds: study.seeds.len(),
+        priorities: with.trace.is_none().then_some(with.priorities),
+        estimate_error: with.estimate_error,
+        load: load.unwrap_or_else(|| AssumedLoad::Mix(with.mix.iter().map(kind).collect())),
+    }
+}
+
+/// The text of a trace: an input of the step, whose content its fingerprint has.
+fn trace(path: &Path) -> Result<String, String> {
+    /// Millions of jobs.
+    const LONGEST: u64 = 256 << 20;
+    flow_exec::text::read(path, LONGEST).map_err(|e| format!("the trace `{}` cannot be read: {e}", path.display()))
 }
 
 /// A number over seeds: its mean, and the deviation of single seeds.

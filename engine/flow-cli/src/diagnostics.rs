@@ -13,18 +13,21 @@ const SHOWN: usize = 50;
 pub(crate) fn render(source: &Source, diagnostics: &[Diagnostic], color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() }.decor_style(DecorStyle::Ascii);
     let mut sorted: Vec<&Diagnostic> = diagnostics.iter().collect();
-    sorted.sort_by_key(|d| d.span.as_ref().map_or(0, |span| span.start));
-    let (source, shown) = seen(source, &sorted[..sorted.len().min(SHOWN)]);
+    let file = |d: &Diagnostic| d.source.as_ref().map(|source| source.path.clone());
+    sorted.sort_by_key(|d| (file(d), d.span.as_ref().map_or(0, |span| span.start)));
     let mut out = String::new();
-    for diagnostic in &shown {
-        out.push_str(&renderer.render(&[group(&source, diagnostic)]));
-        out.push_str("\n\n");
+    for of_file in sorted[..sorted.len().min(SHOWN)].chunk_by(|a, b| file(a) == file(b)) {
+        let (source, shown) = seen(of_file[0].source.as_deref().unwrap_or(source), of_file);
+        for diagnostic in &shown {
+            out.push_str(&renderer.render(&[group(&source, diagnostic)]));
+            out.push_str("\n\n");
+        }
     }
     if sorted.len() > SHOWN {
         out.push_str(&format!("and {} more\n\n", sorted.len() - SHOWN));
     }
     let count = crate::words::count(diagnostics.len(), "error");
-    out.push_str(&format!("{}: {count}; nothing was run", source.path));
+    out.push_str(&format!("{}: {count}; nothing was run", visible(&source.path)));
     out
 }
 
@@ -41,6 +44,7 @@ fn seen(source: &Source, diagnostics: &[&Diagnostic]) -> (Source, Vec<Diagnostic
     let seen = |diagnostic: &&Diagnostic| Diagnostic {
         message: words(&message(diagnostic)),
         span: diagnostic.span.as_ref().map(|span| moved(span.start)..moved(span.end)),
+        source: None,
         label: words(&diagnostic.label),
         lack: None,
         help: diagnostic.help.iter().map(|help| words(help)).collect(),

@@ -10,6 +10,7 @@ mod place;
 mod reasons;
 mod screen;
 mod terminal;
+mod unified;
 mod words;
 
 use std::process::ExitCode;

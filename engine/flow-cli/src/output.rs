@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal, Read, Write};
 use anstream::{AutoStream, ColorChoice};
 
 use crate::args::{Color, Global};
-use crate::terminal::{self, Program};
+use crate::terminal;
 
 pub(crate) use crate::terminal::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
 
@@ -96,7 +96,7 @@ impl Output {
         if !self.out.as_inner().is_terminal() {
             return io::copy(from, &mut self.out.as_inner()).map(drop);
         }
-        let (mut program, mut buffer) = (Program::with_colours(), [0; 1 << 16]);
+        let (mut program, mut buffer) = (flow_core::Program::with_colours(), [0; 1 << 16]);
         loop {
             match from.read(&mut buffer) {
                 Ok(0) => return write!(self.out, "{}", program.end()),

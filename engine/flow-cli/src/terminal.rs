@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 use std::sync::LazyLock;
 
 use anstyle::{AnsiColor, Style};
-use flow_core::{is_hidden, visible, visible_but};
+use flow_core::{Program, visible, visible_but};
 
 /// How words look.
 #[derive(Clone, Copy, Debug)]
@@ -104,111 +104,6 @@ pub(crate) fn coloured(text: &str) -> String {
     out + &visible_but(rest, &['\n', '\t'])
 }
 
-/// What a program printed, looked through piece by piece: its text, its blanks and ends of lines, and colours. What would move
-/// the cursor, name the window, make links or change the terminal is taken out.
-#[derive(Debug, Default)]
-pub(crate) struct Program {
-    state: EscapeState,
-    /// The begin of a character whose rest has not come yet.
-    begun: Vec<u8>,
-    colours: bool,
-    coloured: bool,
-}
-
-#[derive(Debug, Default)]
-enum EscapeState {
-    #[default]
-    Text,
-    /// Behind an escape.
-    Escape,
-    /// A control sequence; its parameters, while it can be a colour.
-    Control(Option<String>),
-    /// A string for the terminal: a title, a link.
-    Words,
-}
-
-impl Program {
-    pub(crate) fn with_colours() -> Self {
-        Program { colours: true, ..Program::default() }
-    }
-
-    /// What can be shown of the next bytes.
-    pub(crate) fn text(&mut self, bytes: &[u8]) -> String {
-        let mut out = String::with_capacity(bytes.len());
-        let mut all = std::mem::take(&mut self.begun);
-        all.extend_from_slice(bytes);
-        let mut rest = &all[..];
-        loop {
-            let (valid, bad) = match std::str::from_utf8(rest) {
-                Ok(text) => (text.len(), 0),
-                Err(e) if e.error_len().is_none() => {
-                    self.begun = rest[e.valid_up_to()..].to_vec();
-                    (e.valid_up_to(), 0)
-                }
-                Err(e) => (e.valid_up_to(), e.error_len().unwrap_or(1)),
-            };
-            String::from_utf8_lossy(&rest[..valid]).chars().for_each(|c| self.take(c, &mut out));
-            if bad == 0 {
-                return out;
-            }
-            self.take(char::REPLACEMENT_CHARACTER, &mut out);
-            rest = &rest[valid + bad..];
-        }
-    }
-
-    /// The end of colours that the program left on.
-    pub(crate) fn end(&mut self) -> String {
-        match std::mem::take(&mut self.coloured) {
-            true => anstyle::Reset.render().to_string(),
-            false => String::new(),
-        }
-    }
-
-    fn take(&mut self, c: char, out: &mut String) {
-        // The end of a line ends what was begun, or the rest of the log could be swallowed.
-        if c == '\n' {
-            self.state = EscapeState::Text;
-        }
-        let state = std::mem::take(&mut self.state);
-        self.state = match (state, c) {
-            (_, '\x1b') => EscapeState::Escape,
-            (_, '\u{9b}') | (EscapeState::Escape, '[') => EscapeState::Control(Some(String::new())),
-            (_, '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}') | (EscapeState::Escape, ']' | 'P' | 'X' | '^' | '_') => {
-                EscapeState::Words
-            }
-            (EscapeState::Escape, ' '..='/') => EscapeState::Escape,
-            (EscapeState::Escape, _) => EscapeState::Text,
-            (EscapeState::Words, '\x07' | '\u{9c}') => EscapeState::Text,
-            (EscapeState::Words, _) => EscapeState::Words,
-            (EscapeState::Control(Some(mut sign)), '0'..='9' | ';' | ':') if sign.len() < 64 => {
-                sign.push(c);
-                EscapeState::Control(Some(sign))
-            }
-            (EscapeState::Control(Some(sign)), 'm') => {
-                if self.colours {
-                    out.push_str(&format!("\x1b[{sign}m"));
-                    self.coloured = true;
-                }
-                EscapeState::Text
-            }
-            (EscapeState::Control(_), '@'..='~') => EscapeState::Text,
-            (EscapeState::Control(_), _) => EscapeState::Control(None),
-            (EscapeState::Text, '\n' | '\t' | '\r') => {
-                out.push(c);
-                EscapeState::Text
-            }
-            (EscapeState::Text, c) => {
-                match is_hidden(c) {
-                    true if c.is_control() => {}
-                    true => out.extend(c.escape_default()),
-                    false => out.push(c),
-                }
-                EscapeState::Text
-            }
-        };
-    }
-}
-
 /// The text of a line that a program printed, as it stood on its screen in the end: what it wrote over is gone.
 pub(crate) fn printed(line: &str) -> String {
     let text = Program::default().text(line.as_bytes());
@@ -217,6 +112,7 @@ pub(crate) fn printed(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use flow_core::is_hidden;
     use proptest::prelude::*;
 
     use super::*;
@@ -244,14 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_program_its_text_and_colours_are_seen() {
-        let log = b"\x1b[31mred\x1b[0m\ta\r\n\x1b[2J\x1b[1;1Hb\x1b]0;title\x07c\x1b]8;;http://x\x1b\\d\x1b(0e\x9b1mf\xc2\x9b1mg\
-            \x1bP1$q\x1b\\h\x07\x08\x1b[?1049hi\x1b[>4;1mj\xe6\x89\xb9\x1b]0;no end\nk\xe2\x80\xael\x1b[31";
-        let seen = "\x1b[31mred\x1b[0m\ta\r\nbcde\u{fffd}1mf\x1b[1mghij批\nk\\u{202e}l";
-        assert_eq!(Program::with_colours().text(log), seen);
-        let mut program = Program::with_colours();
-        let pieces: String = log.iter().map(|byte| program.text(&[*byte])).collect();
-        assert_eq!((pieces.as_str(), program.end().as_str(), program.end().as_str()), (seen, "\x1b[0m", ""));
+    fn of_a_line_that_is_written_over_the_last_is_seen() {
         assert_eq!(printed("10 %\r\x1b[32m20 %\x1b[0m\r"), "20 %");
         assert_eq!(printed("\x1b[31mok\u{7}"), "ok");
     }

@@ -157,6 +157,9 @@ fn estimating(bencher: Bencher<'_, '_>, name: &str) {
         epoch_s: Some(1.0),
         beside: false,
         undisturbed: true,
+        energy_j: None,
+        images_per_s: None,
+        phases: None,
         sharing: None,
     };
     bencher.bench(|| {

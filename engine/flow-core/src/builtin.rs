@@ -39,6 +39,8 @@ pub struct BuiltinInput {
     pub with: Map<String, Value>,
     /// Steps by name.
     pub steps: IndexMap<String, StepView>,
+    /// What its parameters name of the author's files, by the path that stands there.
+    pub files: BTreeMap<String, Vec<u8>>,
     /// The profile in force and why, if there is one.
     pub profile: Option<(String, ProfileReason)>,
     /// Parameters whose values are not those of the file and the profile.
@@ -60,6 +62,8 @@ pub struct StepView {
     pub absent: Option<Cause>,
     /// Results in the order of the matrix. Skipped and blocked instances have one too, with that outcome.
     pub results: Vec<StepResult>,
+    /// What was repeated for a verdict of this built-in, besides: all others see an experiment as it was asked for.
+    pub again: Vec<StepResult>,
     /// Series of each result, where there are any; as long as `results`.
     pub series: Vec<Option<Series>>,
     /// Files of the outputs of built-in steps by path, for each result; as long as `results`. So a report reads the tables and

@@ -53,6 +53,22 @@ pub struct Provided {
     /// For a built-in: what it says at planning of a `with:` that its schema lets pass.
     #[serde(skip)]
     pub check: Option<WithCheck>,
+    /// For a built-in: the co-run steps that it gives verdicts on.
+    #[serde(skip)]
+    pub verdicts: Option<WithVerdicts>,
+}
+
+/// Co-run steps, each with what is still parallel ([`crate::verdict::TOLERANCE`]).
+pub type Tolerances = Vec<(String, f64)>;
+
+/// Which co-run steps a `with:` wants a verdict on.
+#[derive(Clone, Copy, Debug)]
+pub struct WithVerdicts(pub fn(&Map<String, Value>) -> Tolerances);
+
+impl PartialEq for WithVerdicts {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::fn_addr_eq(self.0, other.0)
+    }
 }
 
 /// Looks at a `with:` and the steps that it names, before anything runs.

@@ -1,8 +1,8 @@
 //! What is wrong with a workflow, and where. Does not know how it is printed.
 
-use std::{fmt, ops::Range};
+use std::{fmt, ops::Range, sync::Arc};
 
-use crate::reason::Lack;
+use crate::{Source, reason::Lack};
 
 /// One thing that is wrong in a workflow file, or in what was asked of it on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct Diagnostic {
     pub message: String,
     /// Where, in bytes of the file's text; absent for what does not come from the file, such as `--set`.
     pub span: Option<Range<usize>>,
+    /// The included file that it stands in; absent for the workflow's own.
+    pub source: Option<Arc<Source>>,
     /// What was expected at that place; empty where the message says it all.
     pub label: String,
     /// What this machine lacks, where that is what is wrong: words for it stand with those of reports.
@@ -22,7 +24,8 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// A diagnostic without a place.
     pub fn new(message: impl Into<String>) -> Self {
-        Diagnostic { message: message.into(), span: None, label: String::new(), lack: None, help: Vec::new() }
+        let message = message.into();
+        Diagnostic { message, span: None, source: None, label: String::new(), lack: None, help: Vec::new() }
     }
 
     /// With what was expected.

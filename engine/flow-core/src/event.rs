@@ -222,6 +222,13 @@ pub enum Planned {
         /// Labels.
         steps: Vec<String>,
     },
+    /// It runs when what is to run before leaves the verdict on its group undecided.
+    MayRepeat,
+    /// It was planned for a verdict that is decided without it.
+    NotNeeded {
+        /// What that came to.
+        cause: Cause,
+    },
     /// Not run, and why.
     Skipped {
         /// As a value.
@@ -234,7 +241,9 @@ impl Texts for RunEvent {
     fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {
         match self {
             RunEvent::Instance { plan: Planned::Run { why }, .. } | RunEvent::Started { why, .. } => why.texts(each),
-            RunEvent::Instance { plan: Planned::Skipped { cause }, .. } => cause.texts(each),
+            RunEvent::Instance { plan: Planned::Skipped { cause } | Planned::NotNeeded { cause }, .. } => {
+                cause.texts(each)
+            }
             RunEvent::Ended { cause, spoiled, .. } => {
                 cause.texts(each);
                 spoiled.texts(each);
@@ -246,7 +255,7 @@ impl Texts for RunEvent {
             RunEvent::RunStarted(_)
             | RunEvent::Accepted { .. }
             | RunEvent::Forgotten { .. }
-            | RunEvent::Instance { plan: Planned::Cached | Planned::After { .. }, .. }
+            | RunEvent::Instance { plan: Planned::Cached | Planned::After { .. } | Planned::MayRepeat, .. }
             | RunEvent::Remarked { .. }
             | RunEvent::Cached { .. }
             | RunEvent::Ready { .. }

@@ -50,6 +50,8 @@ pub struct Instance {
     pub outputs: Arc<[Output]>,
     /// Why it is not run at all: its `when` is false.
     pub skip: Option<Arc<Cause>>,
+    /// It is made only while the verdict on a co-run group is undecided.
+    pub again: Option<Arc<Again>>,
     /// What this machine lacks to ever run it. Only where it records `does_not_fit`.
     pub does_not_fit: Option<Arc<Lack>>,
 }
@@ -72,6 +74,24 @@ impl Instance {
             (None, _) => Mode::Alone,
         }
     }
+}
+
+/// A repetition of a co-run group, or of a run alone, that is planned and made only if what was measured before decides nothing. It
+/// needs all that, and is looked up when it is settled: so neither the scheduler nor who drives it knows of the rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Again {
+    /// The step and the group, `together v7`.
+    pub group: String,
+    /// How often the group ran before.
+    pub looks: u32,
+    /// How often it runs at most.
+    pub at_most: u32,
+    /// Slower than alone by up to this is still parallel.
+    pub tolerance: f64,
+    /// The members in all earlier repetitions.
+    pub together: Vec<InstanceId>,
+    /// Their runs alone.
+    pub alone: Vec<InstanceId>,
 }
 
 /// An edge to an instance that must be settled first.

@@ -10,6 +10,7 @@
 //! same outputs, byte for byte.
 #![forbid(unsafe_code)]
 
+mod ansi;
 mod builtin;
 mod catalogue;
 mod diagnostic;
@@ -23,6 +24,7 @@ mod ids;
 mod instance;
 mod interval;
 pub mod learn;
+mod likeness;
 mod machine;
 pub mod measure;
 mod metrics;
@@ -34,15 +36,22 @@ pub mod reason;
 mod result;
 pub mod sched;
 mod schema;
+mod sheet;
+mod source;
 mod spec;
+pub mod stats;
 mod text;
 mod time;
+pub mod verdict;
 pub mod why;
 
+pub use ansi::{Program, without_escapes};
 pub use builtin::{
     BuiltinInput, BuiltinOutput, Builtins, FileToWrite, Publication, PublishJob, PublishWhat, Replace, StepView,
 };
-pub use catalogue::{Catalogue, PlannedStep, PlannedWith, PluginFacts, Provided, WithCheck, WrongWith};
+pub use catalogue::{
+    Catalogue, PlannedStep, PlannedWith, PluginFacts, Provided, Tolerances, WithCheck, WithVerdicts, WrongWith,
+};
 pub use diagnostic::{Diagnostic, nearest};
 pub use digest::{BadDigest, Digest};
 pub use event::{JOURNAL_FORMAT, JournalLine, Planned, Repeat, RunEvent, RunStart};
@@ -50,18 +59,21 @@ pub use expand::{ExpandRequest, Expansion, Group, Publish, PublishTo, Remark, Re
 pub use expr::{is_guarded, render_bounded};
 pub use ids::{AttemptId, GpuId, GroupId, InstanceId, RunId, StepId};
 pub use instance::{
-    Body, CorunMember, Exclusive, Input, Instance, Link, Need, Output, Render, Resolved, ResourceRequest, Settled,
-    selects,
+    Again, Body, CorunMember, Exclusive, Input, Instance, Link, Need, Output, Render, Resolved, ResourceRequest,
+    Settled, selects,
 };
 pub use interval::Interval;
+pub use likeness::{hardware, likeness, unlike};
 pub use machine::{GpuFacts, Machine};
-pub use metrics::{MetricRow, Metrics, MetricsFrom, Pattern, extract};
+pub use metrics::{Best, MetricRow, Metrics, MetricsFile, NumberFiles, Pattern, Summary, event_file};
 pub use outcome::Outcome;
 pub use result::{
-    Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, GpuSharing, GpuUsage, Kept, Metric, Mode, Revision,
-    Series, StepResult, Stranger, Usage,
+    Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, GpuSharing, GpuUsage, Kept, KeptInput, Metric, Mode,
+    Revision, Series, StepResult, Stranger, Usage,
 };
-pub use schema::schema;
-pub use spec::{Source, Workflow, parse};
+pub use schema::{schema, schema_with};
+pub use sheet::Sheet;
+pub use source::Source;
+pub use spec::{Workflow, parse, parse_with};
 pub use text::{is_hidden, visible, visible_but};
 pub use time::{Span, Time};

@@ -1,23 +1,37 @@
-//! What a point that has not run will take, from points that have: a curve along one number with an interval. Pure; knows
-//! nothing of steps, and never fits more than the points say.
+//! What a point that has not run will take, from points that have, along any number of axes at once, with an interval. Pure; knows
+//! nothing of steps.
+//!
+//! The logarithm of a quantity is a law along each axis of numbers plus what no law says. Laws are the ways in which costs go with a
+//! size: a fixed cost and one that grows (an iteration by batch, memory by batch), a fixed cost and one that is shared out (an
+//! epoch over the images, by batch), what saturates (the load of a GPU), each with a knee somewhere. What no law says is smooth along
+//! numbers, differs from name to name, and scatters as measurements do: a Gaussian process. Which law, how smooth and how much
+//! scatter is not chosen but weighed by how well it says what was measured; a prediction is the mean of all of them, and
+//! its interval holds what they disagree on. So time that goes by image or by iteration is told apart by the points alone.
 
-/// Relative error (as the deviation of a logarithm) of a point between two that were measured, and of one beyond them, before
-/// anything is known of this curve: medians of published trainings, 10 and 21 % on average.
-const PRIOR: (f64, f64) = (0.13, 0.26);
-/// How many residuals the prior counts for.
-const PRIOR_WEIGHT: f64 = 2.0;
 /// Nine of ten lie within so many deviations.
 const NINE_IN_TEN: f64 = 1.645;
+/// How a measurement repeats before anything is known of it, and for how many that counts.
+const REPEATED: (f64, f64) = (2.0, 0.03);
+/// Nothing is known better than this, as the deviation of a logarithm.
+const REPEATS: f64 = 0.01;
+/// The deviation of a level of which nothing is known: ten times as much is nothing special.
+const LEVEL: f64 = 5.0;
+/// By how much what has one name differs from what has another.
+const NAMES: f64 = 1.0;
+/// How far what is true along an axis of one name is true of another.
+const ALIKE: f64 = 0.8;
+/// How far axes of numbers act on one another: the change of a slope along one by the logarithm along another.
+const MIXED: f64 = 0.1;
+/// More points are thinned out: what is made of them takes time by their cube.
+const MOST: usize = 48;
 
-/// How a quantity goes with the number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Curve {
-    /// Straight between points.
-    Any,
-    /// The same, and it only grows: memory by batch.
-    Grows,
-    /// Time for each item, by batch: the time of an iteration is max(t0, α + β·b′), b′ the batch rounded up to 1, 8 or 16.
-    PerItem,
+/// Where a point is on an axis.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Coordinate {
+    /// On a scale; above 0.
+    Number(f64),
+    /// One of several, of which none lies between two others.
+    Name(String),
 }
 
 /// A prediction. Nine of ten are expected between `low` and `high`.
@@ -37,175 +51,383 @@ pub struct Predicted {
     pub far: bool,
 }
 
-/// A curve through what was measured.
+impl Predicted {
+    /// Of several that follow one another, each so many times: their errors have nothing to do with each other.
+    pub fn sum(parts: impl IntoIterator<Item = (Predicted, f64)>) -> Option<Predicted> {
+        let add = |all: Predicted, (part, times): (Predicted, f64)| Predicted {
+            value: all.value + times * part.value,
+            low: all.low + (times * (part.value - part.low)).powi(2),
+            high: all.high + (times * (part.high - part.value)).powi(2),
+            points: all.points.max(part.points),
+            beyond: all.beyond || part.beyond,
+            far: all.far || part.far,
+        };
+        let none = Predicted { value: 0.0, low: 0.0, high: 0.0, points: 0, beyond: false, far: false };
+        let all = parts.into_iter().fold(none, add);
+        let (low, high) = ((all.value - all.low.sqrt()).max(0.0), all.value + all.high.sqrt());
+        (all.points > 0).then_some(Predicted { low, high, ..all })
+    }
+
+    /// So many times as much.
+    pub fn scaled(self, by: f64) -> Predicted {
+        Predicted { value: self.value * by, low: self.low * by, high: self.high * by, ..self }
+    }
+
+    /// How long so much takes where this is how much is done in a second.
+    pub fn takes(self, much: f64) -> Predicted {
+        Predicted { value: much / self.value, low: much / self.high, high: much / self.low, ..self }
+    }
+
+    /// A product; errors of the two have nothing to do with each other.
+    pub fn times(self, other: &Predicted) -> Predicted {
+        let value = self.value * other.value;
+        let off = |own: f64, others: f64| own.ln().hypot(others.ln()).exp();
+        let low = value / off(self.value / self.low, other.value / other.low);
+        let high = value * off(self.high / self.value, other.high / other.value);
+        let (beyond, far) = (self.beyond || other.beyond, self.far || other.far);
+        Predicted { value, low, high, points: self.points.min(other.points), beyond, far }
+    }
+
+    /// Where more cannot be.
+    pub fn at_most(self, most: f64) -> Predicted {
+        Predicted { value: self.value.min(most), low: self.low.min(most), high: self.high.min(most), ..self }
+    }
+}
+
+/// What was measured at points, and what it says of all others.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    curve: Curve,
-    /// In order, one of each number; of [`Curve::PerItem`] the time of an iteration.
-    points: Vec<(f64, f64)>,
-    /// A batch is rounded up to this.
-    step: f64,
-    /// The least of their values.
-    least: f64,
-    /// Through all of them.
-    line: Line,
-    /// Of the logarithms of what each point is to what the others say of it: the sum of squares, and how many.
-    residuals: (f64, usize),
+    points: Vec<Point>,
+    axes: Axes,
+    /// Of all their logarithms.
+    mean: f64,
+    rooted: Vec<Rooted>,
+    /// What may be true, with how much it is believed: the weights sum to 1.
+    beliefs: Vec<(f64, Belief)>,
+}
+
+#[derive(Clone, Debug)]
+struct Point {
+    at: Vec<Coordinate>,
+    /// The mean of the logarithms that were measured here, and how many.
+    value: f64,
+    repeats: f64,
+}
+
+/// ± ln(1 + (x / knee)^±p) / p: flat on one side of the knee, in proportion on the other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Law {
+    axis: usize,
+    sign: f64,
+    knee: f64,
+    /// Above 0 where it bends beyond the knee; 1 is a sum of two costs, 4 nearly the larger of them.
+    sharpness: f64,
+}
+
+/// How what no law says goes with the axes.
+#[derive(Clone, Copy, Debug)]
+struct Smooth {
+    slope: f64,
+    bend: f64,
+    scatter: f64,
+}
+
+/// A smoothness with the root L of its covariance of all points, and L⁻¹·values.
+#[derive(Clone, Debug)]
+struct Rooted {
+    smooth: Smooth,
+    /// How much it is believed whatever the values, as a logarithm.
+    prior: f64,
+    root: Root,
+    known: Vec<f64>,
+}
+
+/// Laws with a smoothness, and L⁻¹·(values − laws).
+#[derive(Clone, Debug)]
+struct Belief {
+    laws: Vec<Law>,
+    /// The mean of what they say at all points.
+    level: f64,
+    smooth: usize,
+    left: Vec<f64>,
+}
+
+/// Slope and bend by logarithm of what no law says: nothing at all, a little, a power, a curve.
+const SHAPES: [(f64, f64); 4] = [(0.0, 0.0), (0.05, 0.03), (0.5, 0.05), (0.5, 0.3)];
+/// Scatter, and how much it is believed beforehand.
+const SCATTERS: [(f64, f64); 5] = [(0.01, 1.0), (0.02, 2.0), (0.04, 2.0), (0.08, 1.0), (0.2, 0.5)];
+/// Knees lie so far apart, and so far beyond the points at most.
+const KNEES: (f64, f64) = (0.5 * std::f64::consts::LN_2, 2.0 * std::f64::consts::LN_2);
+/// What is believed less than so much of the most believed counts no more.
+const BELIEVED: f64 = 3e-3;
+
+impl Law {
+    fn at(&self, at: &[Coordinate]) -> f64 {
+        let Some(Coordinate::Number(x)) = at.get(self.axis) else { return 0.0 };
+        let bent = self.sharpness * (x.ln() - self.knee);
+        // ln(1 + e^bent), and no overflow.
+        self.sign * (bent.max(0.0) + (-bent.abs()).exp().ln_1p()) / self.sharpness.abs()
+    }
+
+    /// All that are tried along an axis of numbers between these, which are logarithms.
+    fn along(axis: usize, first: f64, last: f64) -> impl Iterator<Item = Law> {
+        let (apart, beyond) = KNEES;
+        let knees = ((last - first + 2.0 * beyond) / apart).ceil() as usize;
+        let ways =
+            [(1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0), (1.0, 4.0), (1.0, -4.0), (-1.0, 4.0), (-1.0, -4.0)];
+        (0..=knees).flat_map(move |n| {
+            let knee = first - beyond + apart * n as f64;
+            ways.map(|(sign, sharpness)| Law { axis, sign, knee, sharpness })
+        })
+    }
+}
+
+/// What covariances are made of: of each axis the least logarithm and the mean of all, of numbers.
+#[derive(Clone, Debug)]
+struct Axes(Vec<Option<(f64, f64, f64)>>);
+
+impl Axes {
+    fn of(points: &[Point]) -> Axes {
+        let axis = |n: usize| {
+            let numbers: Option<Vec<f64>> = points.iter().map(|point| number(&point.at, n)).collect();
+            let numbers = numbers?;
+            let least = numbers.iter().copied().reduce(f64::min)?;
+            let most = numbers.iter().copied().fold(least, f64::max);
+            Some((least, most, numbers.iter().sum::<f64>() / numbers.len() as f64))
+        };
+        Axes((0..points[0].at.len()).map(axis).collect())
+    }
+
+    fn covariance(&self, a: &[Coordinate], b: &[Coordinate], smooth: Smooth) -> f64 {
+        let (mut level, mut alike, mut along, mut mixed) = (LEVEL * LEVEL, 1.0, 0.0, 0.0);
+        for (n, axis) in self.0.iter().enumerate() {
+            let Some((least, _, mean)) = axis else {
+                let same = a[n] == b[n];
+                level += if same { NAMES * NAMES } else { 0.0 };
+                alike *= if same { 1.0 } else { ALIKE };
+                continue;
+            };
+            let (Some(u), Some(v)) = (number(a, n), number(b, n)) else { continue };
+            let straight = (u - mean) * (v - mean);
+            mixed += smooth.slope.powi(2) * MIXED.powi(2) * along * straight;
+            along += smooth.slope.powi(2) * straight + smooth.bend.powi(2) * spline(u - least + 1.0, v - least + 1.0);
+        }
+        level + alike * (along + mixed)
+    }
+}
+
+/// The covariance of what has a slope that goes its own way from 0 on: its mean is the smoothest curve through all points.
+fn spline(u: f64, v: f64) -> f64 {
+    let less = u.min(v).max(0.0);
+    less.powi(3) / 3.0 + less.powi(2) * (u - v).abs() / 2.0
+}
+
+fn number(at: &[Coordinate], axis: usize) -> Option<f64> {
+    match at.get(axis) {
+        Some(Coordinate::Number(x)) => Some(x.ln()),
+        _ => None,
+    }
+}
+
+/// A lower triangle L with L·Lᵀ a covariance.
+#[derive(Clone, Debug)]
+struct Root(Vec<Vec<f64>>);
+
+impl Root {
+    /// `None` where it is none.
+    fn of(covariance: &[Vec<f64>]) -> Option<Root> {
+        let mut root: Vec<Vec<f64>> = Vec::with_capacity(covariance.len());
+        for (i, row) in covariance.iter().enumerate() {
+            let mut new: Vec<f64> = Vec::with_capacity(i + 1);
+            for j in 0..=i {
+                let above = if j == i { &new } else { &root[j] };
+                let left = row[j] - new.iter().zip(above).take(j).map(|(a, b)| a * b).sum::<f64>();
+                new.push(if j < i {
+                    left / root[j][j]
+                } else if left > 0.0 {
+                    left.sqrt()
+                } else {
+                    return None;
+                });
+            }
+            root.push(new);
+        }
+        Some(Root(root))
+    }
+
+    /// x with L·x = b.
+    fn solve(&self, b: &[f64]) -> Vec<f64> {
+        let mut x: Vec<f64> = Vec::with_capacity(b.len());
+        for (row, b) in self.0.iter().zip(b) {
+            let known: f64 = row.iter().zip(&x).map(|(l, x)| l * x).sum();
+            x.push((b - known) / row[x.len()]);
+        }
+        x
+    }
+
+    /// The logarithm of the root of the determinant.
+    fn ln_determinant(&self) -> f64 {
+        self.0.iter().enumerate().map(|(i, row)| row[i].ln()).sum()
+    }
 }
 
 impl Fit {
-    /// `None` without a point: two numbers, finite and above 0.
-    pub fn of(curve: Curve, measured: &[(f64, f64)]) -> Option<Fit> {
-        let usable = |&&(x, y): &&(f64, f64)| x.is_finite() && y.is_finite() && x > 0.0 && y > 0.0;
-        let per_iteration = |x: f64| if curve == Curve::PerItem { x } else { 1.0 };
-        let points = merge(measured.iter().filter(usable).map(|&(x, y)| (x, y * per_iteration(x))).collect());
-        let steps: &[f64] = if curve == Curve::PerItem { &[1.0, 8.0, 16.0] } else { &[0.0] };
-        let fits = steps.iter().map(|&step| (step, leave_one_out(curve, &points, step)));
-        let (step, residuals) = fits.min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0))?;
-        let (least, line) = (least(&points), Line::through(&points, step));
-        (!points.is_empty()).then_some(Fit { curve, points, step, least, line, residuals })
-    }
-
-    /// The value at a number; `None` from a single other one. Asked of every instance of a sweep, it does not look at every point.
-    pub fn at(&self, at: f64) -> Option<Predicted> {
-        let Fit { curve, points, step, least, line, residuals: (squares, residuals) } = self;
-        let (first, last) = (points[0].0, points[points.len() - 1].0);
-        let known = points.binary_search_by(|(x, _)| x.total_cmp(&at)).is_ok();
-        if !(at.is_finite() && at > 0.0) || points.len() == 1 && !known {
-            return None;
-        }
-        let beyond = at < first || at > last;
-        let value =
-            at_point(*curve, points, *least, *step, || *line, at) / if *curve == Curve::PerItem { at } else { 1.0 };
-        let prior = if beyond { PRIOR.1 } else { PRIOR.0 };
-        let variance = (PRIOR_WEIGHT * prior * prior + squares) / (PRIOR_WEIGHT + *residuals as f64);
-        // What was measured itself is known as well as it repeats.
-        let deviation = if known { variance.sqrt() / 4.0 } else { variance.sqrt() };
-        let factor = (NINE_IN_TEN * deviation).exp();
-        let far = at > 2.0 * last || at < first / 2.0;
-        Some(Predicted { value, low: value / factor, high: value * factor, points: points.len() as u32, beyond, far })
-    }
-}
-
-/// Points of one number become their mean; in order.
-fn merge(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mean = |same: &[(f64, f64)]| (same[0].0, same.iter().map(|p| p.1).sum::<f64>() / same.len() as f64);
-    points.chunk_by(|a, b| a.0 == b.0).map(mean).collect()
-}
-
-/// The sum of squares of the logarithms of what each point is to what the others say of it, and how many these are.
-fn leave_one_out(curve: Curve, points: &[(f64, f64)], step: f64) -> (f64, usize) {
-    if points.len() < 3 {
-        return (0.0, 0);
-    }
-    let mut values: Vec<f64> = points.iter().map(|point| point.1).collect();
-    values.sort_by(f64::total_cmp);
-    let error = |i: usize| {
-        let (x, y) = points[i];
-        let least = if y == values[0] { values[1] } else { values[0] };
-        let said = |others: &[_]| at_point(curve, others, least, step, || Line::through(others, step), x);
-        // Between its neighbours the others do not matter.
-        let said = match points.get(i.wrapping_sub(1)..i + 2) {
-            Some(&[before, _, after]) => said(&[before, after]),
-            _ => said(if i == 0 { &points[1..] } else { &points[..i] }),
+    /// `None` without a point: numbers that are finite and above 0.
+    pub fn of(measured: &[(Vec<Coordinate>, f64)]) -> Option<Fit> {
+        let points = thin(merge(measured));
+        let axes = Axes::of(points.first().map(|_| &*points)?);
+        let mean = points.iter().map(|point| point.value).sum::<f64>() / points.len() as f64;
+        let rooted = |(smooth, prior): (Smooth, f64)| {
+            let row = |(i, a): (usize, &Point)| {
+                let row = points.iter().enumerate().map(|(j, b)| {
+                    let scatter = if i == j { smooth.scatter.powi(2) / a.repeats + REPEATS.powi(2) / 4.0 } else { 0.0 };
+                    axes.covariance(&a.at, &b.at, smooth) + scatter
+                });
+                row.collect::<Vec<f64>>()
+            };
+            let root = Root::of(&points.iter().enumerate().map(row).collect::<Vec<_>>())?;
+            let all: Vec<f64> = points.iter().map(|point| point.value - mean).collect();
+            Some(Rooted { smooth, prior: prior.ln() - root.ln_determinant(), known: root.solve(&all), root })
         };
-        (y / said).ln()
-    };
-    ((0..points.len()).map(|i| error(i).powi(2)).sum(), points.len())
-}
-
-fn least(points: &[(f64, f64)]) -> f64 {
-    points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min)
-}
-
-/// Straight between the neighbours, else along the line through all; never below the least where it only grows.
-fn at_point(curve: Curve, points: &[(f64, f64)], least: f64, step: f64, line: impl FnOnce() -> Line, at: f64) -> f64 {
-    let x = round(at, step);
-    let after = points.partition_point(|point| point.0 < at).max(1);
-    let value = match points.get(after - 1..=after) {
-        Some(&[a, b]) if a.0 <= at => {
-            let (from, to) = (round(a.0, step), round(b.0, step));
-            if to > from { a.1 + (b.1 - a.1) * (x - from) / (to - from) } else { (a.1 + b.1) / 2.0 }
-        }
-        _ => line().at(x),
-    };
-    if curve == Curve::Any { value.max(least / 10.0) } else { value.max(least) }
-}
-
-fn round(x: f64, step: f64) -> f64 {
-    if step > 0.0 { (x / step).ceil() * step } else { x }
-}
-
-/// Least squares.
-#[derive(Clone, Copy, Debug)]
-struct Line {
-    mean: (f64, f64),
-    slope: f64,
-}
-
-impl Line {
-    fn through(points: &[(f64, f64)], step: f64) -> Line {
-        let n = points.len() as f64;
-        let mean = points.iter().fold((0.0, 0.0), |(x, y), p| (x + round(p.0, step) / n, y + p.1 / n));
-        let (mut xx, mut xy) = (0.0, 0.0);
-        for point in points {
-            xx += (round(point.0, step) - mean.0).powi(2);
-            xy += (round(point.0, step) - mean.0) * (point.1 - mean.1);
-        }
-        Line { mean, slope: if xx > 0.0 { xy / xx } else { 0.0 } }
+        let smooths = SHAPES
+            .iter()
+            .flat_map(|&(slope, bend)| SCATTERS.map(|(scatter, prior)| (Smooth { slope, bend, scatter }, prior)));
+        let rooted: Vec<Rooted> = smooths.filter_map(rooted).collect();
+        let mut fit = Fit { points, axes, mean, rooted, beliefs: Vec::new() };
+        fit.believe();
+        Some(fit)
     }
 
-    fn at(self, at: f64) -> f64 {
-        self.mean.1 + self.slope * (at - self.mean.0)
+    /// Weighs all laws: along one axis after the other, those of the others being the best.
+    fn believe(&mut self) {
+        let mut best: Vec<Law> = Vec::new();
+        let mut beliefs: Vec<(f64, Belief)> = self.weigh(&best);
+        let axes: Vec<(usize, (f64, f64, f64))> =
+            self.axes.0.iter().enumerate().filter_map(|(n, axis)| Some((n, (*axis)?))).collect();
+        for (axis, (first, last, _)) in axes {
+            if first == last {
+                continue;
+            }
+            for law in Law::along(axis, first, last) {
+                beliefs.extend(self.weigh(&[&best[..], &[law]].concat()));
+            }
+            let most = beliefs.iter().max_by(|(a, _), (b, _)| a.total_cmp(b));
+            best = most.map(|(_, belief)| belief.laws.clone()).unwrap_or_default();
+        }
+        let most = beliefs.iter().map(|(ln, _)| *ln).fold(f64::NEG_INFINITY, f64::max);
+        let mut of_smooth = vec![0.0; self.rooted.len()];
+        beliefs.iter().for_each(|(ln, belief)| of_smooth[belief.smooth] += (ln - most).exp());
+        let whole: f64 = of_smooth.iter().sum();
+        beliefs.retain(|(ln, belief)| *ln > most + BELIEVED.ln() && of_smooth[belief.smooth] > whole * BELIEVED);
+        let sum: f64 = beliefs.iter().map(|(ln, _)| (ln - most).exp()).sum();
+        self.beliefs = beliefs.into_iter().map(|(ln, belief)| ((ln - most).exp() / sum, belief)).collect();
     }
+
+    /// The logarithm of how well these laws say what was measured, for each smoothness.
+    fn weigh(&self, laws: &[Law]) -> Vec<(f64, Belief)> {
+        let says = |at: &[Coordinate]| laws.iter().map(|law| law.at(at)).sum::<f64>();
+        let mut said: Vec<f64> = self.points.iter().map(|point| says(&point.at)).collect();
+        let level = said.iter().sum::<f64>() / said.len() as f64;
+        said.iter_mut().for_each(|said| *said -= level);
+        let weigh = |(smooth, rooted): (usize, &Rooted)| {
+            let left: Vec<f64> = rooted.known.iter().zip(rooted.root.solve(&said)).map(|(y, m)| y - m).collect();
+            let ln = rooted.prior - left.iter().map(|left| left * left).sum::<f64>() / 2.0;
+            (ln, Belief { laws: laws.to_vec(), level, smooth, left })
+        };
+        self.rooted.iter().enumerate().map(weigh).collect()
+    }
+
+    /// The value at a point; `None` where nothing was measured at one of its names, or only one number elsewhere.
+    pub fn at(&self, at: &[Coordinate]) -> Option<Predicted> {
+        let (mut beyond, mut far) = (false, false);
+        for (n, axis) in self.axes.0.iter().enumerate() {
+            match (axis, at.get(n)?) {
+                (Some((first, last, _)), Coordinate::Number(x)) if *x > 0.0 && x.is_finite() => {
+                    let out = (first - x.ln()).max(x.ln() - last);
+                    if first == last && out > 1e-9 {
+                        return None;
+                    }
+                    (beyond, far) = (beyond || out > 1e-9, far || out > std::f64::consts::LN_2 + 1e-9);
+                }
+                (None, name) if self.points.iter().any(|point| point.at[n] == *name) => {}
+                _ => return None,
+            }
+        }
+        let seen: Vec<Option<(Vec<f64>, f64)>> = (0..self.rooted.len())
+            .map(|n| {
+                self.beliefs.iter().any(|(_, b)| b.smooth == n).then(|| {
+                    let Rooted { smooth, root, .. } = &self.rooted[n];
+                    let beside: Vec<f64> =
+                        self.points.iter().map(|p| self.axes.covariance(&p.at, at, *smooth)).collect();
+                    let beside = root.solve(&beside);
+                    let own = self.axes.covariance(at, at, *smooth) - beside.iter().map(|b| b * b).sum::<f64>();
+                    (beside, own.max(0.0) + smooth.scatter.powi(2) + REPEATS.powi(2))
+                })
+            })
+            .collect();
+        let (mut mean, mut square) = (0.0, 0.0);
+        for (weight, Belief { laws, level, smooth, left }) in &self.beliefs {
+            let Some((beside, variance)) = &seen[*smooth] else { continue };
+            let law = laws.iter().map(|law| law.at(at)).sum::<f64>() - level;
+            let value = law + beside.iter().zip(left).map(|(b, l)| b * l).sum::<f64>();
+            mean += weight * value;
+            square += weight * (value * value + variance);
+        }
+        let (value, factor) = ((self.mean + mean).exp(), (NINE_IN_TEN * (square - mean * mean).max(0.0).sqrt()).exp());
+        let points = self.points.len() as u32;
+        Some(Predicted { value, low: value / factor, high: value * factor, points, beyond, far })
+    }
+}
+
+/// Points where the same was measured become one; in order.
+fn merge(measured: &[(Vec<Coordinate>, f64)]) -> Vec<Point> {
+    let usable = |at: &Coordinate| !matches!(at, Coordinate::Number(x) if !x.is_finite() || *x <= 0.0);
+    let mut usable: Vec<&(Vec<Coordinate>, f64)> =
+        measured.iter().filter(|(at, value)| value.is_finite() && *value > 0.0 && at.iter().all(usable)).collect();
+    usable.sort_by(|a, b| key(&a.0).cmp(key(&b.0)));
+    let point = |same: &[&(Vec<Coordinate>, f64)]| {
+        let repeats = same.len() as f64;
+        Point { at: same[0].0.clone(), value: same.iter().map(|(_, value)| value.ln()).sum::<f64>() / repeats, repeats }
+    };
+    usable.chunk_by(|a, b| a.0 == b.0).map(point).collect()
+}
+
+/// An order of points; numbers above 0 are in the order of their bits.
+pub fn key(at: &[Coordinate]) -> impl Iterator<Item = (&str, u64)> {
+    at.iter().map(|at| match at {
+        Coordinate::Name(name) => (name.as_str(), 0),
+        Coordinate::Number(x) => ("", x.to_bits()),
+    })
+}
+
+/// The first, the last, and evenly what is between them.
+fn thin(points: Vec<Point>) -> Vec<Point> {
+    if points.len() <= MOST {
+        return points;
+    }
+    let step = (points.len() - 1) as f64 / (MOST - 1) as f64;
+    (0..MOST).map(|n| points[(n as f64 * step).round() as usize].clone()).collect()
+}
+
+/// What is measured at one point time and again is known as well as it repeats.
+pub fn repeated(measured: &[f64]) -> Option<Predicted> {
+    let logarithms: Vec<f64> =
+        measured.iter().filter(|value| **value > 0.0 && value.is_finite()).map(|v| v.ln()).collect();
+    let n = logarithms.len() as f64;
+    let mean = logarithms.iter().sum::<f64>() / n;
+    let (weight, prior) = REPEATED;
+    let squares: f64 = logarithms.iter().map(|value| (value - mean).powi(2)).sum();
+    let factor = (NINE_IN_TEN * ((weight * prior * prior + squares) / (weight + n - 1.0)).sqrt()).exp();
+    let value = mean.exp();
+    (n > 0.0).then_some(Predicted {
+        value,
+        low: value / factor,
+        high: value * factor,
+        points: 1,
+        beyond: false,
+        far: false,
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn along(curve: Curve, measured: &[(f64, f64)], at: f64) -> Option<Predicted> {
-        Fit::of(curve, measured)?.at(at)
-    }
-
-    /// Seconds an epoch by batch, published: resnet18.
-    const EPOCHS: [(f64, f64); 6] =
-        [(512.0, 15.5), (256.0, 16.3), (128.0, 18.2), (64.0, 21.9), (32.0, 29.5), (16.0, 46.4)];
-
-    #[test]
-    fn published_epochs_are_predicted_from_their_neighbours() {
-        for (left_out, error) in [(32.0, 0.05), (64.0, 0.05), (128.0, 0.05), (256.0, 0.05)] {
-            let others: Vec<_> = EPOCHS.into_iter().filter(|point| point.0 != left_out).collect();
-            let is = EPOCHS.iter().find(|point| point.0 == left_out).unwrap().1;
-            let predicted = along(Curve::PerItem, &others, left_out).unwrap();
-            assert!((predicted.value / is - 1.0).abs() < error, "{left_out}: {predicted:?} for {is}");
-            assert!(predicted.low < is && is < predicted.high && !predicted.beyond);
-        }
-        // Double the batch is beyond what was measured, four times is too far to say.
-        let small = &EPOCHS[3..];
-        let [double, four] = [128.0, 256.0].map(|at| along(Curve::PerItem, small, at).unwrap());
-        assert!((double.value / 18.2 - 1.0).abs() < 0.1 && double.beyond && !double.far, "{double:?}");
-        assert!(four.far && four.high / four.low > 1.5);
-    }
-
-    #[test]
-    fn little_is_said_of_little() {
-        assert_eq!(along(Curve::Any, &[(16.0, 2.0)], 32.0), None);
-        assert_eq!(along(Curve::Any, &[], 32.0), None);
-        assert_eq!(along(Curve::Any, &[(16.0, 2.0), (32.0, f64::NAN)], 32.0), None);
-        let known = along(Curve::Any, &[(16.0, 2.0), (16.0, 4.0)], 16.0).unwrap();
-        assert_eq!((known.value, known.points), (3.0, 1));
-        let memory = along(Curve::Grows, &[(16.0, 3.0), (32.0, 4.0)], 1.0).unwrap();
-        assert_eq!((memory.value, memory.beyond, memory.far), (3.0, true, true));
-    }
-
-    #[test]
-    fn a_batch_that_is_rounded_up_costs_as_much_as_the_next() {
-        // 0.01 s for each begun eight.
-        let time = |b: f64| (b / 8.0_f64).ceil() * 0.01 / b;
-        let seen: Vec<_> = [8.0, 12.0, 20.0, 32.0, 48.0, 60.0].map(|b| (b, time(b))).to_vec();
-        let predicted = along(Curve::PerItem, &seen, 33.0).unwrap();
-        assert!((predicted.value / time(33.0) - 1.0).abs() < 1e-6, "{predicted:?}");
-    }
-}
+mod tests;

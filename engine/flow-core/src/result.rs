@@ -1,7 +1,7 @@
 //! What an attempt leaves behind: outcome, artifacts, metrics, usage, circumstances. Values only; the store keeps them,
 //! expressions, tables and reports read them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -76,13 +76,27 @@ impl StepResult {
     /// The run alone that a member of a co-run group is a copy of, among the results of the step that it is `like`: equal on every
     /// axis that both have. None where two fit: that would be a choice, and there is none to make honestly.
     pub fn run_alone<'r>(&self, solo: impl IntoIterator<Item = &'r StepResult>) -> Option<&'r StepResult> {
-        let agrees = |alone: &&StepResult| {
-            let axes = alone.axes.iter().all(|(axis, value)| self.axes.get(axis).is_none_or(|own| own == value));
-            axes && self.repetition.is_none_or(|own| alone.repetition == Some(own))
-        };
-        let mut found = solo.into_iter().filter(agrees);
+        let all = solo.into_iter().filter(|alone| self.is_at(alone));
+        let mut found = all.filter(|alone| alone.repetition.unwrap_or(0) == self.repetition.unwrap_or(0));
         let first = found.next()?;
         found.next().is_none().then_some(first)
+    }
+
+    /// All of them, by repetition: none where two of one repetition fit.
+    pub fn runs_alone<'r>(&self, solo: impl IntoIterator<Item = &'r StepResult>) -> Vec<&'r StepResult> {
+        let mut found: Vec<&StepResult> = solo.into_iter().filter(|alone| self.is_at(alone)).collect();
+        found.sort_by_key(|alone| alone.repetition);
+        if found.windows(2).any(|two| two[0].repetition == two[1].repetition) { Vec::new() } else { found }
+    }
+
+    /// It is equal on every axis that both have.
+    fn is_at(&self, alone: &StepResult) -> bool {
+        alone.axes.iter().all(|(axis, value)| self.axes.get(axis).is_none_or(|own| own == value))
+    }
+
+    /// An attempt was made, and ran to an end of its own.
+    pub fn was_tried(&self) -> bool {
+        !matches!(self.outcome, Outcome::Skipped | Outcome::Cancelled | Outcome::DoesNotFit)
     }
 
     /// Every object of the store that it names.
@@ -105,15 +119,34 @@ pub struct Kept {
     /// Files that may hold numbers and are no outputs, by their paths in the work folder.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, Digest>,
+    /// Files that were to hold numbers and were not there.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub absent: BTreeSet<String>,
+    /// Its input files as it was given them, small ones, by their paths as declared.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, KeptInput>,
     /// So many bytes of its log were given back while it wrote, and are not kept.
     #[serde(default, skip_serializing_if = "no_bytes")]
     pub cut: u64,
 }
 
+/// An input file, so that two runs can be compared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct KeptInput {
+    /// Of its content.
+    pub digest: Digest,
+    /// Its length.
+    pub bytes: u64,
+    /// It is a text, which is kept as an object.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub text: bool,
+}
+
 impl Kept {
     /// Every object of the store that it names.
     pub fn objects(&self) -> impl Iterator<Item = Digest> {
-        self.record.iter().chain(self.files.values()).copied()
+        let texts = self.inputs.values().filter(|input| input.text).map(|input| &input.digest);
+        self.record.iter().chain(self.files.values()).chain(texts).copied()
     }
 }
 
@@ -246,6 +279,22 @@ pub struct Usage {
     /// How many processes it left running when it ended, which were ended then.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub swept: u32,
+    /// What its wall time is made of, where it told its epochs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<Phases>,
+}
+
+/// What the wall time of an attempt with epochs is made of: `before_s + epochs × period_s + after_s`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Phases {
+    /// Start-up, seconds, with what the first epoch took longer than the others.
+    pub before_s: f64,
+    /// Epochs that it told.
+    pub epochs: u32,
+    /// From the end of one epoch to the end of the next, seconds; with what comes between them.
+    pub period_s: f64,
+    /// From the end of the last epoch, seconds.
+    pub after_s: f64,
 }
 
 fn is_zero(count: &u32) -> bool {
@@ -279,6 +328,9 @@ pub struct GpuUsage {
     pub memory_load_peak: f64,
     /// Share of time with memory-controller load above 90 %.
     pub memory_load_above_90: f64,
+    /// Mean power, watts, where the driver tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_mean: Option<f64>,
     /// PCIe generation and width in use under load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pcie: Option<(u32, u32)>,

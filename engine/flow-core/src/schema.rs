@@ -3,11 +3,15 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::spec::keys::{self, Key, Kind};
+use crate::{
+    Provided,
+    spec::keys::{self, Key, Kind},
+};
 
 /// The schema, as JSON.
 pub fn schema() -> Value {
-    let mut schema = object(keys::FILE, &["flow", "steps"]);
+    // A file that others include may have no steps.
+    let mut schema = object(keys::FILE, &["flow"]);
     let more = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A workflow of flow",
@@ -25,6 +29,76 @@ pub fn schema() -> Value {
     });
     merge(&mut schema, more);
     schema
+}
+
+/// The same, with what `with:` takes for each of these steps, by what `uses:` calls them.
+pub fn schema_with<'a>(steps: impl IntoIterator<Item = (String, &'a Provided)>) -> Value {
+    let mut schema = schema();
+    let (mut known, mut conditions) = (Vec::new(), Vec::new());
+    for (uses, provided) in steps {
+        let own = format!("{}.", uses.replace('/', "."));
+        let mut with = provided.with.clone();
+        adapt(&mut with, &own);
+        if let Value::Object(with) = &mut with {
+            with.remove("$schema");
+            let defs = ["$defs", "definitions"].into_iter().filter_map(|key| with.remove(key)).collect::<Vec<_>>();
+            for (name, def) in defs.into_iter().filter_map(|defs| defs.as_object().cloned()).flatten() {
+                schema["$defs"][format!("{own}{name}")] = def;
+            }
+        }
+        known.push(json!({"const": uses, "description": provided.about}));
+        conditions.push(json!({
+            "if": {"required": ["uses"], "properties": {"uses": {"const": uses}}},
+            "then": {"properties": {"with": with}},
+        }));
+    }
+    let step = &mut schema["$defs"]["step"];
+    if !conditions.is_empty() {
+        let other = step["properties"]["uses"].clone();
+        step["properties"]["uses"] = json!({"description": other["description"], "anyOf": [{"oneOf": known}, other]});
+        step["allOf"] = conditions.into();
+    }
+    schema
+}
+
+/// Makes a schema of values one of what is written for them: wherever there is a value, a text with an expression can stand. What
+/// it refers to has its step's name before it, so that it can stand beside others.
+fn adapt(schema: &mut Value, own: &str) {
+    let Value::Object(schema) = schema else { return };
+    if let Some(Value::String(to)) = schema.get_mut("$ref") {
+        for defs in ["#/$defs/", "#/definitions/"] {
+            if let Some(name) = to.strip_prefix(defs) {
+                *to = format!("#/$defs/{own}{name}");
+            }
+        }
+    }
+    // An expression may stand where several forms have a value, so that more than one of them takes it.
+    if let Some(forms) = schema.remove("oneOf") {
+        schema.entry("anyOf").or_insert(forms);
+    }
+    for (key, below) in schema.iter_mut() {
+        match (&**key, below) {
+            ("properties" | "patternProperties", Value::Object(values)) => {
+                values.values_mut().for_each(|value| or_expression(value, own));
+            }
+            ("items" | "additionalProperties", value) => or_expression(value, own),
+            ("prefixItems", Value::Array(values)) => values.iter_mut().for_each(|value| or_expression(value, own)),
+            ("$defs" | "definitions", Value::Object(defs)) => defs.values_mut().for_each(|def| adapt(def, own)),
+            ("anyOf" | "allOf", Value::Array(forms)) => forms.iter_mut().for_each(|form| adapt(form, own)),
+            _ => {}
+        }
+    }
+}
+
+fn or_expression(schema: &mut Value, own: &str) {
+    adapt(schema, own);
+    if !schema.is_object() {
+        return;
+    }
+    let told = ["description", "default"].map(|key| (key, schema.get(key).cloned()));
+    let mut either = json!({"anyOf": [schema.take(), {"$ref": "#/$defs/expression"}]});
+    told.into_iter().filter_map(|(key, value)| Some((key, value?))).for_each(|(key, value)| either[key] = value);
+    *schema = either;
 }
 
 fn merge(schema: &mut Value, more: Value) {
@@ -68,6 +142,10 @@ fn property(key: &Key) -> Value {
         Kind::Params => json!({"type": ["object", "null"], "propertyNames": {"$ref": "#/$defs/name"}}),
         Kind::Profiles => named("profile"),
         Kind::Steps => named("step"),
+        Kind::Include => {
+            let file = json!({"type": "string", "minLength": 1});
+            json!({"anyOf": [file, {"type": "array", "items": file}]})
+        }
         Kind::Publish => json!({"type": "array", "items": {"$ref": "#/$defs/publication"}}),
         Kind::Policy => {
             let live = crate::sched::policy::POLICIES.iter().filter(|(_, make)| !make().preemptive());
@@ -97,16 +175,7 @@ fn property(key: &Key) -> Value {
             paths(member(path))
         }
         Kind::Outputs => paths(json!({"type": "string", "minLength": 1})),
-        Kind::Metrics => json!({
-            "type": "object",
-            "additionalProperties": false,
-            "oneOf": one_of_these(&["json", "jsonl", "csv", "stdout"]),
-            "properties": {
-                "json": {"type": "string"}, "jsonl": {"type": "string"}, "csv": {"type": "string"},
-                "stdout": {"type": "string", "description": "`Epoch {epoch}: loss {train_loss}, acc {top1:%}`"},
-                "required": {"type": "boolean", "description": "A step of which no number is found has failed."},
-            },
-        }),
+        Kind::Metrics => metrics(),
         Kind::Count(least) => json!({"type": "integer", "minimum": least}),
         Kind::Integer => json!({"type": "integer"}),
         Kind::Size => json!({"$ref": "#/$defs/size"}),
@@ -118,6 +187,18 @@ fn property(key: &Key) -> Value {
             "required": ["group"],
             "properties": {"group": {"$ref": "#/$defs/scalar"}, "gpus": member(json!({"enum": ["own", "shared"]}))},
         }),
+        Kind::Repeat => json!({"anyOf": [
+            {"type": "integer", "minimum": 1},
+            {
+                "type": "object",
+                "additionalProperties": false,
+                "required": ["until"],
+                "properties": {
+                    "until": member(json!({"const": "decided"})),
+                    "at_most": member(json!({"type": "integer", "minimum": 1})),
+                },
+            },
+        ]}),
         Kind::Bool => json!({"type": "boolean"}),
         Kind::Record => json!({"type": "array", "items": {"enum": ["out_of_memory", "timed_out", "does_not_fit"]}}),
         Kind::Env => json!({"type": "object", "additionalProperties": {"$ref": "#/$defs/scalar"}}),
@@ -131,8 +212,30 @@ fn property(key: &Key) -> Value {
     schema
 }
 
-fn one_of_these(keys: &[&str]) -> Value {
-    keys.iter().map(|key| json!({"required": [key]})).collect()
+fn metrics() -> Value {
+    let places = ["stdout", "json", "jsonl", "csv", "tensorboard"];
+    let place = |about: &str| {
+        let texts = json!([{"type": "string"}, {"type": "array", "minItems": 1, "items": {"type": "string"}}]);
+        json!({"anyOf": texts, "description": about})
+    };
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "anyOf": places.iter().map(|key| json!({"required": [key]})).collect::<Value>(),
+        "properties": {
+            "stdout": place("`Epoch {epoch}: loss {train_loss}, acc {top1:%}`; several patterns as a list."),
+            "json": place("A file: an object of numbers, or a list of them."),
+            "jsonl": place("A file with an object of numbers a line."),
+            "csv": place("A file with a header."),
+            "tensorboard": place("A folder with event files."),
+            "summary": {
+                "type": "object",
+                "additionalProperties": {"type": "string", "pattern": r"^\s*(last|min|max|at\s+(min|max)\s+\S+)\s*$"},
+                "description": "Which value of a metric counts: `last`, `min`, `max`, `at max val_acc`.",
+            },
+            "required": {"type": "boolean", "description": "A step of which no number is found has failed."},
+        },
+    })
 }
 
 fn named(what: &str) -> Value {

@@ -7,6 +7,7 @@ mod error;
 pub mod hardware;
 pub mod keeper;
 pub mod nvml;
+mod pages;
 pub mod plugins;
 pub mod sampler;
 mod secrets;
@@ -16,7 +17,7 @@ mod workspace;
 
 pub use driver::{
     ForceRequest, Knowledge, PublishRequest, PublishedFile, RunEnd, RunOptions, Session, SessionRequest, Update,
-    WithheldFile, accept, forecast, forget, ignored, plan, predict, run,
+    WithheldFile, accept, check, forecast, forget, ignored, on_each_model, plan, predict, run,
 };
 pub use error::ExecError;
 pub use workspace::Workspace;

@@ -17,6 +17,18 @@ use nix::fcntl::OFlag;
 /// # Errors
 /// It is not there, cannot be read, is no regular file, longer than that, or not UTF-8.
 pub fn read(path: &Path, longest: u64) -> io::Result<String> {
+    String::from_utf8(read_bytes(path, longest)?).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        io::Error::new(io::ErrorKind::InvalidData, format!("it is not UTF-8 text in line {line}"))
+    })
+}
+
+/// What is in a file of at most `longest` bytes.
+///
+/// # Errors
+/// As [`read`], but that it is no text.
+pub fn read_bytes(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     let file = open_regular(path)?;
     let too_long = |bytes| {
         let (bytes, longest) = (ByteSize(bytes).display().iec(), ByteSize(longest).display().iec());
@@ -26,17 +38,13 @@ pub fn read(path: &Path, longest: u64) -> io::Result<String> {
     if bytes > longest {
         return Err(too_long(bytes));
     }
-    let mut text = Vec::new();
+    let mut content = Vec::new();
     // It may grow meanwhile, and of some files the system knows no length.
-    file.take(longest + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > longest {
-        return Err(too_long(text.len() as u64));
+    file.take(longest + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > longest {
+        return Err(too_long(content.len() as u64));
     }
-    String::from_utf8(text).map_err(|error| {
-        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        io::Error::new(io::ErrorKind::InvalidData, format!("it is not UTF-8 text in line {line}"))
-    })
+    Ok(content)
 }
 
 /// Opens a regular file. Nothing else is so much as opened: with some devices that alone does something.

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use flow_core::Digest;
 use flow_store::{StoreDir, StoreError};
 
 use crate::{
@@ -99,6 +100,11 @@ impl Workspace {
     /// A path as people know it: relative to the root where it is below it.
     pub fn name(&self, path: &Path) -> String {
         path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
+    }
+
+    /// The name of its snapshot in the store: one for each file.
+    pub(crate) fn snapshot_name(&self) -> String {
+        Digest::of(self.file.as_os_str().as_encoded_bytes()).short()
     }
 
     fn closed(&self, trust: &Trust) -> ExecError {

@@ -39,6 +39,10 @@ pub const ATTEMPT_VAR: &str = "FLOW_ATTEMPT";
 /// The environment variable that holds the number of members of the attempt's co-run group; absent outside of one.
 pub const CORUN_VAR: &str = "FLOW_CORUN";
 
+/// The environment variable that names a folder, absolute, which outlives the attempt until there is a result: what is left there
+/// the next attempt of the same fingerprint finds, in this run or in a later one.
+pub const CHECKPOINT_VAR: &str = "FLOW_CHECKPOINT";
+
 /// File names in the attempt's folder.
 pub mod file {
     /// The request, JSON.

@@ -18,7 +18,8 @@ pub struct Request {
     pub with: Map<String, Value>,
     /// Where each declared output is to be written, by name; the folders above it exist.
     pub outputs: BTreeMap<String, String>,
-    /// A folder that the retries of an instance share.
+    /// A folder that outlives the attempt until there is a result: what is left there the next attempt of the same fingerprint
+    /// finds, in this run or in a later one.
     pub checkpoint: String,
     /// What the attempt may use.
     pub placement: Placement,

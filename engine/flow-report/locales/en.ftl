@@ -35,6 +35,11 @@ column-error_rate = Error rate
 column-accuracy = Accuracy
 column-top1 = Top-1
 column-top5 = Top-5
+column-gmac = 10⁹ multiply-accumulates
+column-gmac_norm_act = 10⁹ multiply-accumulates, with normalisations and activations
+column-parameters = Parameters
+column-auxiliary_parameters = Parameters of auxiliary heads
+column-layers = Layers
 column-data_wait = Time waiting for data
 column-wait_time = Time waiting for data
 column-wall = Wall time
@@ -54,6 +59,8 @@ column-gpu_load_above_90 = Time with GPU utilisation above 90 %
 column-gpu_memory_load = GPU memory busy time
 column-gpu_memory_load_peak = Peak GPU memory busy time
 column-gpu_memory_load_above_90 = Time with GPU memory busy above 90 %
+column-epoch = Epoch
+column-gpu_power = GPU power
 column-energy = Energy
 column-foreign_cpu = Foreign CPU use
 column-gpu_shared = GPU used by others
@@ -91,6 +98,7 @@ table-absent = No table: step { $step } has no instances ({ $why }).
 note-mean = Mean ± standard deviation of at least { $of } results.
 note-mean-over = Mean ± standard deviation over { $over }, of at least { $of } results.
 note-median = Median of at least { $of } repetitions, with the least and the largest.
+note-simulated = ± is half the width of the 95 % confidence interval of the mean of { $of } simulations. Columns of a row are of the same jobs: their differences are surer than these intervals, and are judged seed by seed.
 note-unlike = Taken under unlike circumstances, so neither averaged nor compared ({ $what }: { $one } and { $other }).
 note-spoiled = { $label } is not to be trusted: { $why }.
 note-no-metrics = { $label } has no metrics: { $why }
@@ -160,6 +168,7 @@ finding-changed-most = From { $a } to { $b }, { $column } { $rises ->
    *[no] falls
 } in { $some } of { $rows } rows, there by { $range } (sign test, p = { $p }).
 finding-one-training = From { $a } to { $b }, no judgement of { $columns }: a row rests on one training, and how much repeated trainings differ is not known.
+finding-packed = Packed, all take { $packed }, and one after another { $alone }: { $gain } times the throughput. From start to end each takes { $range } times as long as alone.
 finding-cost-free = Cost-free: { $b } lowers { $cheaper } against { $a } at the same { $accuracy }.
 
 ## Figures computed for findings
@@ -180,6 +189,14 @@ computed-pairs = Pairs in the sign test of { $column }
 computed-rows-changed = Rows in which { $column } changes so
 computed-rows = Rows with { $column } of both
 computed-sign-test = p of the sign test of { $column }
+computed-at-once = Time of all, packed
+computed-one-by-one = Time of all, one after another
+computed-gain = Throughput of packed against one after another
+computed-least-slowdown = Least slowdown, packed against alone
+computed-most-slowdown = Largest slowdown, packed against alone
+computed-apart = { $column } at { $axis } { $at }, the highest over the lowest, less 1
+computed-interval = { $value } ({ $range })
+computed-behind = { $column } of { $part } less that of { $than } at { $axis } { $at }, with its 95 % confidence interval
 computed-inside = CPU use in the epochs of { $label }
 computed-between = CPU use between the epochs of { $label }
 column-waiting_share = Share of an epoch spent waiting for data
@@ -192,9 +209,13 @@ together-sum = Sum of { $group }
 note-gpu-load = GPU utilisation is the share of time in which a kernel ran on the GPU, however little of it that filled.
 note-gpu-memory-load = GPU memory busy time is the share of time in which GPU memory was read or written, not how much of its bandwidth that took.
 together-groups = Verdicts
+packed-members = Alone and packed
+packed-packed = { $column } packed
+packed-slowdown = Slowdown
 together-alone = { $column } alone
 together-together = { $column } together
 together-predicted = { $column } together, predicted from alone
+together-off = Prediction off by
 together-slower = Slower by
 together-cpu-alone = CPU use alone
 together-foreign-alone = Foreign CPU use alone
@@ -226,6 +247,16 @@ together-slower-than = Together ({ $group }): **{ $verdict }**. The members take
 together-no-gain = Together ({ $group }): **{ $verdict }**. The members take { $range } longer than alone and do { $gain } times the work of one after another: running them together gains nothing.
 together-noisy-gain = Together ({ $group }): **{ $verdict }**. The members take { $range } longer than alone; whether that is more or less work than one after another ({ $gain } times) is within the noise.
 together-noisy = Together ({ $group }): **{ $verdict }**. Whether the members are slower than alone ({ $range }) is within the noise.
+together-runs = Runs of each, + more that would decide
+together-looks = Each was measured { $looks } times, alone and together.
+together-more = { $looks ->
+    [one] 1 run of each does not decide it
+   *[other] { $looks } runs of each do not decide it
+}; if the times stay as they are, about { $more } more would: `repeat: {"{"}until: decided, at_most: { $most }{"}"}`.
+together-never = { $looks ->
+    [one] 1 run of each does not decide it
+   *[other] { $looks } runs of each do not decide it
+}, nor would 100 more: the times differ too much from run to run, or too little from what decides.
 together-foreign = Together ({ $group }): **{ $verdict }**. Other programs used { $used } of the CPU while { $label } ran.
 together-overlap = Together ({ $group }): **{ $verdict }**. { $label } has no epoch while all members were running.
 together-out-of-memory = Together ({ $group }): **{ $verdict }**. { $label } ran out of memory beside the others.
@@ -266,6 +297,7 @@ guess-refuted = **Refuted**: { $what } is not what limits { $groups }.
 guess-open = **Open**: the figures neither confirm nor refute that it is { $what }.
 
 ## The page
+language = English
 setup-no-gpu = none
 setup-gpus-there = the machine has { $there }
 setup-versions = Versions
@@ -284,7 +316,10 @@ remark-left-out = Left out: { $step } ({ $why }).
 remark-foreign-cpu = { $label } ran while other programs used { $used } of the CPU.
 remark-foreign-cpu-several = { $count } of the results were measured while other programs used the CPU: up to { $used } of it, beside { $label }.
 remark-strangers = { $label } shared its GPU with other programs: { $names }.
-remark-gpu-shared = { $label } shared its GPU: others computed in { $used } of its time slices.
+remark-gpu-shared = { $count ->
+    [1] { $label } shared its GPU: others computed in { $used } of its time slices
+   *[other] { $count } of the results shared their GPUs: others computed in up to { $used } of their time slices, beside { $label }
+}.
 remark-short-epochs = { $count ->
     [1] An epoch of { $label } takes { $least }, less than { $bound }
    *[other] In { $count } results an epoch takes less than { $bound }, the shortest { $least } ({ $label })
@@ -304,6 +339,8 @@ chart-over = { $column } over { $axis }
 chart-alone = alone
 chart-together = together
 chart-together-alt = Alone against together
+chart-packed = packed
+chart-packed-alt = Wall time alone and packed
 chart-time = Time
 chart-load = Load
 chart-load-alt = Load over time of { $label }, odd epochs shaded
@@ -326,6 +363,11 @@ cause-need-failed = { $label } did not succeed
 cause-failed-elsewhere = { $label } failed, and -k was not given
 cause-member-failed = { $label } of its group did not succeed
 cause-run-cancelled = the run was cancelled
+cause-decided = the verdict on { $group } is known without it: { $verdict }, after { $looks ->
+    [one] 1 run of each
+   *[other] { $looks } runs of each
+}
+cause-decided-not = { $group } cannot be compared, which a repetition would not change
 cause-not-run = it was not run
 cause-gpu-gone = a GPU that it needs was lost
 cause-not-started = it could not be started
@@ -388,6 +430,8 @@ metrics-no-commas = { $file } with its metrics: line 1 has { $tabs ->
 } between its names; expected commas
 metrics-none-in-file = no number is in { $file }, which holds its metrics
 metrics-none-in-table = no number is below the header of { $file }, which holds its metrics
+metrics-no-event-file = no event file of TensorBoard is in { $file }, which holds its metrics
+metrics-bad-event = the event file { $file } with its metrics is damaged from byte { $at } on, and what comes behind it is not read
 metrics-none-matches = no line that it printed matches the pattern of its metrics, { $pattern }; `flow logs` shows the lines
 refusal-other-protocol = plugin { $plugin } speaks protocol { $theirs }, this flow speaks { $ours }: { $newer ->
     [yes] use a newer flow
@@ -446,9 +490,119 @@ column-makespan = Total time
 column-gpu_use = GPU use
 column-gpu_held = GPUs held
 column-cpu_use = CPU use
-finding-best = At { $axis } { $at }, { $column } is lowest with { $best } ({ $value }) and highest with { $worst } ({ $against }){ $several ->
-    [yes] ; those named together differ by little, or by no more than chance explains
-   *[no] {""}
+side = { $name } ({ $value })
+side-rivals = { $name } ({ $value }), from which { $rivals } cannot be told apart,
+rival = { $name } ({ $by }, 95 % confidence interval { $range })
+finding-best = At { $axis } { $at }, { $column } is lowest with { $best } and highest with { $worst }.
+finding-alike = At { $axis } { $at }, { $column } differs by { $apart } at the most, whatever the { $split }: { $range }.
+turn = { $first } has less than { $second } at { $from } ({ $a } against { $b }) and more at { $to } ({ $c } against { $d })
+finding-turns = The order by { $column } turns with { $axis }: { $turns }.
+finding-at-most = { $column } is { $most } at the most, with { $parts } at { $axis } { $at }.
+
+## What simulations take for granted
+assumed-heading = Assumed, not measured
+assumed-heading-other = Assumed here, all else as above
+assumed-kind = Kind of job
+assumed-share = Of all jobs
+assumed-gpus = GPUs
+assumed-duration = Median duration alone (min)
+assumed-spread = Spread of durations (deviation of their logarithm)
+assumed-cores = Cores kept busy
+assumed-busy = GPU busy
+assumed-memory = Memory on each GPU (GiB)
+assumed-cluster = Cluster: { $cluster } (nodes × GPUs){ $counts ->
+    [yes] , { $cores } cores that all jobs share
+   *[no] ; the CPU does not count
 }.
-finding-alike = At { $axis } { $at }, { $column } does not clearly depend on { $split }: { $range }.
-finding-at-most = { $column } never exceeds { $most }, reached with { $part } at { $axis } { $at }.
+assumed-arrivals = { $jobs } jobs arrive independently of each other (a Poisson process), each of a kind drawn by its share, its duration log-normal. The density of arrivals is the GPU time that they ask for over what there is.
+assumed-trace = { $jobs } jobs of the trace { $file }: when they arrive, how many GPUs they hold and how long they run is as recorded.
+assumed-seeds = { $seeds } simulations, with seeds 0 to { $last }: the jobs of a seed are the same under every policy, and arrive the faster the higher the density. Differences are taken seed by seed.
+assumed-once = Nothing is by chance, so there is one simulation: how the differences would be for other jobs is not known.
+assumed-known = Every policy knows exactly how long each job takes alone.
+assumed-errors = How long a job takes alone is told to the policies with a log-normal error, whose logarithm has the deviation { $errors } (0: exactly).
+assumed-one-gpu = fifo-single and sjf-single give each job one GPU; a job for several runs on one, as many times longer.
+assumed-priorities = The priority of a job is one of { $levels } levels, each as likely, whatever its kind; for policy priority a level is worth an hour of waiting.
+assumed-v = Lyapunov: a GPU-second of the service that a job is expected to take is worth V seconds of waiting, V = { $v }.
+assumed-sharing = Sharing: a job joins others on a GPU where memory suffices, nobody is predicted to take more than 2 times as long as alone, and what is done at once grows by a quarter of a job at least. Beyond 100 % of a GPU's time all on it slow down alike; nothing of that was measured.
+column-estimate_error = Error of run-time estimates
+column-v = V
+
+## Analyses
+analysis-of = Of
+analysis-points = Points
+fit-title = { $column } over { $axis }: which curve
+fit-model = Model
+fit-coefficients = Coefficients (± 95 % confidence)
+fit-r2 = R²
+fit-adjusted-r2 = Adjusted R²
+fit-aicc = AICc above the least
+fit-p = p (F-test)
+fit-suffices = Suffices
+fit-model-proportional = line through 0: b x
+fit-model-affine = line: a + b x
+fit-model-broken = line with a break: a + b min(x, k) + c max(0, x − k)
+fit-model-quadratic = parabola: a + b x + c x²
+fit-model-cubic = cubic: a + b x + c x² + d x³
+fit-note = What suffices has the fewest parameters of all whose AICc is within 2 of the least. The F-test is that of the line through 0 against the line, and of the others against the line; a break whose place is looked for makes its p too small.
+fit-few = { $points } points are too few to tell which curve { $column } is of over { $axis }.
+fit-proportional = { $column } is proportional to { $axis }: { $slope } for each unit of it.
+fit-affine = { $column } { $rises ->
+    [yes] rises
+   *[no] falls
+} by { $slope } for each unit of { $axis }; the intercept is { $intercept }.
+fit-no-slope = { $column } does not depend on { $axis } as far as these points tell: the slope is { $slope }.
+fit-broken = { $column } bends at { $axis } { $knot }: its slope is { $before } before and { $after } after that.
+fit-quadratic = { $column } over { $axis } is a parabola.
+fit-cubic = { $column } over { $axis } is a cubic.
+fit-explains = R² is { $r2 } over { $points } points.
+fit-parabola-adds-nothing = A straight line suffices: a parabola adds nothing (F-test, p = { $p }).
+fit-line-is-not-enough = A straight line is not enough: its AICc is { $more } above the least.
+jumps-title = Jumps of { $column } along { $axis }
+jumps-each = Where { $column } jumps along { $axis }
+jumps-count = Jumps
+jumps-multiple = At the multiples of
+jumps-fluctuation = Fluctuation
+jumps-fluctuation-share = Fluctuation, of the level
+jumps-between = Between
+jumps-height = Height (± 95 % confidence)
+jumps-note = A jump is a change of level from one point to the next that no curve, bend, outlier, growing or correlated noise explains as well; a single point off its neighbours is an outlier, not a jump. Of 100 sweeps of about 70 points without any jump, whose noise correlates by at most 0.5 from one point to the next, about one at most has one found. Fluctuation is the standard deviation about the curve with its jumps.
+jumps-few = { $points } points are too few to tell whether { $column } jumps along { $axis }.
+jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level.
+jumps-fluctuate = { $column } fluctuates most about its curve for { $most } ({ $high } of its level), and least for { $least } ({ $low }).
+best-title = Best { $column }
+best-place = Point
+best-difference = Against the best
+best-p = p (t-test)
+best-told = Told from the best
+best-told-yes = yes
+best-told-no = no, within noise
+best-told-unknown = not known
+best-nothing = No point has { $column }.
+best-point = { $goal ->
+    [min] The least
+   *[max] The largest
+} { $column } is { $value }, at { $point }.
+best-same = The same at { $points }.
+best-tied = Not told from it by repeated measurements: { $points }.
+best-clear = Every other point is worse by more than noise explains.
+best-unknown = Points that were measured once cannot be told from noise.
+best-note = Told apart where p times the number of comparisons, { $comparisons }, is at most 0.05.
+best-more = { $more ->
+    [1] One more point is
+   *[other] { $more } more points are
+} worse and not shown.
+
+## Earlier figures
+reference-earlier = earlier
+note-unmatched = { $lines ->
+    [1] A line of { $file } is no row here and left out: { $first }.
+   *[other] { $lines } lines of { $file } are no rows here and left out, the first { $first }.
+}
+held-title = Found in { $file }, and found now
+held-then = Found in { $file }
+held-now = Found now
+held-holds = Holds
+held-yes = yes
+held-differs = otherwise
+held-gone = not found now
+held-new = not found there

@@ -35,6 +35,11 @@ column-error_rate = 错误率
 column-accuracy = 准确率
 column-top1 = Top-1 准确率
 column-top5 = Top-5 准确率
+column-gmac = 乘加次数（10⁹）
+column-gmac_norm_act = 乘加次数，含归一化与激活（10⁹）
+column-parameters = 参数量
+column-auxiliary_parameters = 辅助分类器的参数量
+column-layers = 层数
 column-data_wait = 等待数据的时间
 column-wait_time = 等待数据的时间
 column-wall = 总用时
@@ -54,6 +59,8 @@ column-gpu_load_above_90 = GPU 利用率高于 90 % 的时间占比
 column-gpu_memory_load = 显存读写时间占比
 column-gpu_memory_load_peak = 显存读写时间占比峰值
 column-gpu_memory_load_above_90 = 显存读写时间占比高于 90 % 的时间占比
+column-epoch = 轮次
+column-gpu_power = GPU 功率
 column-energy = 能耗
 column-foreign_cpu = 其他进程的 CPU 利用率
 column-gpu_shared = 其他进程占用的 GPU
@@ -91,6 +98,7 @@ table-absent = 无表格：步骤 { $step } 没有实例（{ $why }）。
 note-mean = 均值 ± 标准差，每格至少 { $of } 个结果。
 note-mean-over = 对{ $over }取均值 ± 标准差，每格至少 { $of } 个结果。
 note-median = 至少 { $of } 次重复的中位数，括号内为最小值与最大值。
+note-simulated = ± 为 { $of } 次模拟均值的 95 % 置信区间半宽。同一行各列使用相同的作业，其差异按随机种子逐对比较，比这些区间更可靠。
 note-unlike = 测量条件不同，既不取平均也不作比较（{ $what }：{ $one } 与 { $other }）。
 note-spoiled = { $label } 的测量受到干扰，不可采信：{ $why }。
 note-no-metrics = { $label } 没有指标：{ $why }
@@ -160,6 +168,7 @@ finding-changed-most = 从 { $a } 到 { $b }，{ $column }在 { $rows } 行中�
    *[no] 下降
 }，幅度为 { $range }（符号检验，p = { $p }）。
 finding-one-training = 从 { $a } 到 { $b }，对{ $columns }不作判断：每行只有一次训练，重复训练之间的波动未知。
+finding-packed = 全部任务打包混部用时 { $packed }，串行执行需 { $alone }：吞吐量是串行执行的 { $gain } 倍。各任务的总用时是单独运行的 { $range } 倍。
 finding-cost-free = 无代价的改进：与 { $a } 相比，{ $b } 在{ $accuracy }不变的情况下降低了{ $cheaper }。
 
 ## 为发现计算的数值
@@ -180,6 +189,14 @@ computed-pairs = { $column }符号检验的对数
 computed-rows-changed = { $column }如此变化的行数
 computed-rows = 两者都有{ $column }的行数
 computed-sign-test = { $column }符号检验的 p 值
+computed-at-once = 打包混部的总完成时间
+computed-one-by-one = 串行执行的总完成时间
+computed-gain = 打包混部相对串行执行的吞吐量
+computed-least-slowdown = 打包混部相对单独运行的最小减速比
+computed-most-slowdown = 打包混部相对单独运行的最大减速比
+computed-apart = { $axis }为 { $at } 时{ $column }的最高值与最低值之比减 1
+computed-interval = { $value }（{ $range }）
+computed-behind = { $axis }为 { $at } 时 { $part } 与 { $than } 的{ $column }之差及其 95 % 置信区间
 computed-inside = { $label } 轮内的 CPU 利用率
 computed-between = { $label } 轮间的 CPU 利用率
 column-waiting_share = 等待数据的时间占比
@@ -192,9 +209,13 @@ together-sum = { $group } 合计
 note-gpu-load = GPU 利用率指有核函数运行的时间占比，不反映核函数占用了多少计算单元。
 note-gpu-memory-load = 显存读写时间占比指有读写发生的时间占比，不反映占用了多少带宽。
 together-groups = 结论
+packed-members = 单独运行与打包混部
+packed-packed = 打包混部的{ $column }
+packed-slowdown = 减速比
 together-alone = 单独运行的{ $column }
 together-together = 同时运行的{ $column }
 together-predicted = 同时运行的{ $column }（由单独运行预测）
+together-off = 预测误差
 together-slower = 变慢
 together-cpu-alone = 单独运行的 CPU 利用率
 together-foreign-alone = 单独运行时其他程序的 CPU 利用率
@@ -226,6 +247,10 @@ together-slower-than = 同时运行（{ $group }）：**{ $verdict }**。各自�
 together-no-gain = 同时运行（{ $group }）：**{ $verdict }**。各自比单独运行慢 { $range }，合计吞吐量是串行执行的 { $gain } 倍：同时运行没有带来收益。
 together-noisy-gain = 同时运行（{ $group }）：**{ $verdict }**。各自比单独运行慢 { $range }；合计吞吐量（串行执行的 { $gain } 倍）是高是低，在噪声范围之内。
 together-noisy = 同时运行（{ $group }）：**{ $verdict }**。是否比单独运行慢（{ $range }），在噪声范围之内。
+together-runs = 各自运行次数，+ 判定还需的次数
+together-looks = 单独与同时运行各测量 { $looks } 次。
+together-more = 各运行 { $looks } 次尚不足以判断；若用时保持不变，约需再运行 { $more } 次：`repeat: {"{"}until: decided, at_most: { $most }{"}"}`。
+together-never = 各运行 { $looks } 次尚不足以判断，再运行 100 次也不够：各次运行之间的差异太大，或离判断的界限太近。
 together-foreign = 同时运行（{ $group }）：**{ $verdict }**。{ $label } 运行时，其他程序占用了 { $used } 的 CPU。
 together-overlap = 同时运行（{ $group }）：**{ $verdict }**。{ $label } 没有一轮完全落在全体同时运行的时段之内。
 together-out-of-memory = 同时运行（{ $group }）：**{ $verdict }**。{ $label } 与其他成员同时运行时显存或内存不足。
@@ -266,6 +291,7 @@ guess-refuted = **已否定**：{ $groups } 的瓶颈不是{ $what }。
 guess-open = **未定**：现有数据既不能证实也不能否定原因是{ $what }。
 
 ## 页面
+language = 中文
 setup-no-gpu = 无
 setup-gpus-there = 本机共 { $there } 块
 setup-versions = 软件版本
@@ -284,7 +310,10 @@ remark-left-out = 略去：{ $step }（{ $why }）。
 remark-foreign-cpu = { $label } 运行时，其他程序占用了 { $used } 的 CPU。
 remark-foreign-cpu-several = 有 { $count } 个结果在测量时受到其他程序占用 CPU 的影响，最多达 { $used }（{ $label }）。
 remark-strangers = { $label } 运行时，其所用的 GPU 上还有其他程序：{ $names }。
-remark-gpu-shared = { $label } 运行时与其他进程共用 GPU：其中 { $used } 的时间片用于其他进程。
+remark-gpu-shared = { $count ->
+    [1] { $label } 运行时与其他进程共用 GPU：其中 { $used } 的时间片用于其他进程
+   *[other] 有 { $count } 个结果运行时与其他进程共用 GPU：用于其他进程的时间片最多达 { $used }（{ $label }）
+}。
 remark-short-epochs = { $count ->
     [1] { $label } 的每轮用时只有 { $least }，不足 { $bound }
    *[other] 有 { $count } 个结果的每轮用时不足 { $bound }，最短为 { $least }（{ $label }）
@@ -304,6 +333,8 @@ chart-over = { $column }随{ $axis }的变化
 chart-alone = 单独运行
 chart-together = 同时运行
 chart-together-alt = 单独运行与同时运行的对比
+chart-packed = 打包混部
+chart-packed-alt = 单独运行与打包混部的总用时
 chart-time = 时间
 chart-load = 负载
 chart-load-alt = { $label } 的负载随时间的变化，阴影为奇数轮
@@ -326,6 +357,8 @@ cause-need-failed = { $label } 未成功
 cause-failed-elsewhere = { $label } 失败，且未指定 -k
 cause-member-failed = 同组的 { $label } 未成功
 cause-run-cancelled = 运行被取消
+cause-decided = { $group } 的结论已经明确，无需再运行：各运行 { $looks } 次，{ $verdict }
+cause-decided-not = { $group } 无法比较，再运行也不会改变
 cause-not-run = 未运行
 cause-gpu-gone = 所需的 GPU 已丢失
 cause-not-started = 无法启动
@@ -388,6 +421,8 @@ metrics-no-commas = 指标文件 { $file } 第 1 行的列名之间是{ $tabs ->
 }，应为逗号
 metrics-none-in-file = 指标文件 { $file } 中没有数值
 metrics-none-in-table = 指标文件 { $file } 的表头下没有数值
+metrics-no-event-file = 指标目录 { $file } 中没有 TensorBoard 事件文件
+metrics-bad-event = 指标所在的事件文件 { $file } 从第 { $at } 字节起损坏，其后内容未读取
 metrics-none-matches = 程序输出中没有一行符合指标的模式 { $pattern }；可用 `flow logs` 查看输出
 refusal-other-protocol = 插件 { $plugin } 使用协议 { $theirs }，本版 flow 使用协议 { $ours }：{ $newer ->
     [yes] 请使用更新的 flow
@@ -446,9 +481,116 @@ column-makespan = 总时间
 column-gpu_use = GPU 利用率
 column-gpu_held = GPU 分配率
 column-cpu_use = CPU 利用率
-finding-best = { $axis }为 { $at } 时，{ $column }以 { $best } 最低（{ $value }），以 { $worst } 最高（{ $against }）{ $several ->
-    [yes] ；并列者相差不大，或差异在随机波动范围之内
-   *[no] {""}
+side = { $name }（{ $value }）
+side-rivals = { $name }（{ $value }），{ $rivals }与之无法区分
+rival = { $name }（{ $by }，95 % 置信区间为 { $range }）
+finding-best = { $axis }为 { $at } 时，{ $column }最低的是 { $best }；最高的是 { $worst }。
+finding-alike = { $axis }为 { $at } 时，各{ $split }的{ $column }相差至多 { $apart }：{ $range }。
+turn = { $first } 在 { $from } 时低于 { $second }（{ $a } 对 { $b }），在 { $to } 时高于后者（{ $c } 对 { $d }）
+finding-turns = { $column }的高低次序随{ $axis }而变：{ $turns }。
+finding-at-most = { $column }最高为 { $most }，出现在{ $axis }为 { $at } 的 { $parts }。
+
+## 模拟所作的假设
+assumed-heading = 以下为假设，并非实测
+assumed-heading-other = 此处的不同假设，其余同上
+assumed-kind = 作业类型
+assumed-share = 占全部作业
+assumed-gpus = GPU 数
+assumed-duration = 独占时的用时中位数 (min)
+assumed-spread = 用时的离散程度（对数标准差）
+assumed-cores = 占用 CPU 核数
+assumed-busy = GPU 忙碌时间占比
+assumed-memory = 每块 GPU 的显存 (GiB)
+assumed-cluster = 集群：{ $cluster }（节点数 × 每节点 GPU 数）{ $counts ->
+    [yes] ，所有作业共用 { $cores } 个 CPU 核
+   *[no] ；不计 CPU
 }。
-finding-alike = { $axis }为 { $at } 时，{ $column }与{ $split }没有明显关系：{ $range }。
-finding-at-most = { $column }最高为 { $most }，出现在 { $part }、{ $axis }为 { $at } 时。
+assumed-arrivals = { $jobs } 个作业相互独立地到达（泊松过程），类型按所占比例随机抽取，用时服从对数正态分布。到达密度为作业所需 GPU 时间与可用 GPU 时间之比。
+assumed-trace = 轨迹 { $file } 中的 { $jobs } 个作业：到达时刻、占用 GPU 数与用时均按记录。
+assumed-seeds = 模拟 { $seeds } 次，随机种子为 0 至 { $last }：同一种子下各策略面对相同的作业，到达密度越高，作业到达得越快。差异按种子逐对计算。
+assumed-once = 没有随机因素，因此只模拟一次：换一批作业差异会如何，无从得知。
+assumed-known = 各策略准确知道每个作业独占时的用时。
+assumed-errors = 各策略得知的用时带有对数正态误差，其对数标准差为 { $errors }（0 表示准确）。
+assumed-one-gpu = fifo-single 与 sjf-single 给每个作业一块 GPU；需要多块 GPU 的作业改用一块，用时按倍数延长。
+assumed-priorities = 作业的优先级在 { $levels } 级中等概率抽取，与类型无关；在 priority 策略下，一级相当于等待一小时。
+assumed-v = Lyapunov：作业预计所需的每 GPU·秒相当于等待 V 秒，V = { $v }。
+assumed-sharing = 共享：显存足够、预测没有作业用时超过独占时的 2 倍，且同时完成的工作至少增加四分之一个作业时，才与其他作业共用 GPU。一块 GPU 的负载超过 100 % 时，其上作业同等变慢；这些都未经实测。
+column-estimate_error = 用时估计误差
+column-v = V
+
+## 分析
+analysis-of = 对象
+analysis-points = 点数
+fit-title = { $column }随{ $axis }变化的曲线类型
+fit-model = 模型
+fit-coefficients = 系数（± 95 % 置信区间）
+fit-r2 = R²
+fit-adjusted-r2 = 调整后 R²
+fit-aicc = AICc 与最小值之差
+fit-p = p（F 检验）
+fit-suffices = 足够
+fit-model-proportional = 过原点直线：b x
+fit-model-affine = 直线：a + b x
+fit-model-broken = 折线：a + b min(x, k) + c max(0, x − k)
+fit-model-quadratic = 二次：a + b x + c x²
+fit-model-cubic = 三次：a + b x + c x² + d x³
+fit-note = 在 AICc 与最小值相差不超过 2 的模型中，参数最少者即为“足够”。F 检验：过原点直线对直线，其余模型对直线；折点位置由数据选定，其 p 值偏小。
+fit-few = 只有 { $points } 个点，不足以判断{ $column }随{ $axis }变化的曲线类型。
+fit-proportional = { $column }与{ $axis }成正比：每单位 { $slope }。
+fit-affine = { $axis }每增加一个单位，{ $column }{ $rises ->
+    [yes] 增加
+   *[no] 减少
+} { $slope }；截距为 { $intercept }。
+fit-no-slope = 就这些点而言，{ $column }与{ $axis }无关：斜率为 { $slope }。
+fit-broken = { $column }在{ $axis }为 { $knot } 处转折：此前斜率为 { $before }，此后为 { $after }。
+fit-quadratic = { $column }随{ $axis }按二次曲线变化。
+fit-cubic = { $column }随{ $axis }按三次曲线变化。
+fit-explains = R² 为 { $r2 }，共 { $points } 个点。
+fit-parabola-adds-nothing = 直线已足够：二次项没有贡献（F 检验，p = { $p }）。
+fit-line-is-not-enough = 直线不够：其 AICc 比最小值高 { $more }。
+jumps-title = { $column }随{ $axis }的跳变
+jumps-each = { $column }在{ $axis }的何处跳变
+jumps-count = 跳变数
+jumps-multiple = 位于其倍数处
+jumps-fluctuation = 波动
+jumps-fluctuation-share = 相对波动
+jumps-between = 位置
+jumps-height = 高度（± 95 % 置信区间）
+jumps-note = 跳变指相邻两点之间的水平变化，且曲线、折点、离群点、逐渐增大或自相关的噪声都不能同样好地解释；单个偏离相邻点的点视为离群点，不算跳变。对约 70 个点、相邻点噪声相关系数不超过 0.5 且没有跳变的扫描，每 100 次误报至多约 1 次。波动为各点对含跳变曲线的标准差。
+jumps-few = 只有 { $points } 个点，不足以判断{ $column }随{ $axis }是否跳变。
+jumps-none = { $column }随{ $axis }没有超出噪声的跳变；相对波动为 { $fluctuation }。
+jumps-fluctuate = { $column }的相对波动以 { $most } 最大（{ $high }），以 { $least } 最小（{ $low }）。
+best-title = 最优的{ $column }
+best-place = 取值
+best-difference = 与最优值之差
+best-p = p（t 检验）
+best-told = 与最优有别
+best-told-yes = 是
+best-told-no = 否，在噪声范围之内
+best-told-unknown = 未知
+best-nothing = 没有任何点有{ $column }。
+best-point = { $column }{ $goal ->
+    [min] 最小
+   *[max] 最大
+}为 { $value }，取值为 { $point }。
+best-same = 数值相同的还有 { $points }。
+best-tied = 重复测量不足以将其区分开的还有：{ $points }。
+best-clear = 其余各点都更差，且差距超出噪声。
+best-unknown = 只测量一次的点，其差异是否为噪声无从判断。
+best-note = p 乘以比较次数 { $comparisons } 不超过 0.05 时，视为有别。
+best-more = 另有 { $more } 个更差的点未列出。
+
+## 先前的数值
+reference-earlier = 先前
+note-unmatched = { $lines ->
+    [1] { $file } 中有 1 行与此表任何一行都不对应，未列出：{ $first }。
+   *[other] { $file } 中有 { $lines } 行与此表任何一行都不对应，未列出，第一行为 { $first }。
+}
+held-title = { $file } 中的发现与现在的发现
+held-then = { $file } 中的发现
+held-now = 现在的发现
+held-holds = 是否成立
+held-yes = 成立
+held-differs = 有所不同
+held-gone = 现在未发现
+held-new = 先前未发现

@@ -1,15 +1,16 @@
-//! `flow/table` and `flow/report` as the engine calls them: parameters in, files out.
+//! `flow/table`, its analyses and `flow/report` as the engine calls them: parameters in, files out.
 
 use std::collections::BTreeMap;
 
 use flow_core::{
     BuiltinInput, BuiltinOutput, Builtins, Metric, PlannedWith, Provided, Publication, PublishJob, WithCheck,
-    WrongWith, reason::Cause,
+    WithVerdicts, WrongWith, reason::Cause,
 };
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::analysis::{self, BestWith, FitWith, JumpsWith};
 use crate::publish;
 use crate::report::{self, ReportWith};
 use crate::table::{self, TableWith};
@@ -32,21 +33,22 @@ impl Reports {
     /// # Errors
     /// A sentence: there is no such language, or another version of flow made the report.
     pub fn text(&self, files: impl Fn(&str) -> Option<Vec<u8>>, lang: Option<&str>) -> Result<Option<String>, String> {
-        // Some other step may have a file of either name.
-        if files("entry.md").is_none() {
-            return Ok(None);
-        }
-        let text = match lang {
-            None => files("report.md").map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
-            Some(lang) if LANGUAGES.iter().any(|(known, _)| *known == lang) => {
-                files("report.json").map(|json| report::in_language(&json, &self.words, lang)).transpose()?
-            }
-            Some(lang) => {
-                let known: Vec<&str> = LANGUAGES.iter().map(|(known, _)| *known).collect();
-                return Err(format!("there is no language `{lang}`; there are {}", known.join(" and ")));
-            }
+        let Some(lang) = known(lang)? else {
+            let text = report_of(&files, "report.md").map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            return Ok(text.map(|text| publish::without_charts(&text)));
         };
+        let json = report_of(&files, "report.json");
+        let text = json.map(|json| report::in_language(&json, &self.words, lang)).transpose()?;
         Ok(text.map(|text| publish::without_charts(&text)))
+    }
+
+    /// The same with its charts as one page of HTML: in one language, or in each of the report's one after the other.
+    ///
+    /// # Errors
+    /// As of `text`.
+    pub fn page(&self, files: impl Fn(&str) -> Option<Vec<u8>>, lang: Option<&str>) -> Result<Option<String>, String> {
+        let lang = known(lang)?;
+        report_of(&files, "report.json").map(|json| report::page(&json, &self.words, lang)).transpose()
     }
 }
 
@@ -61,8 +63,16 @@ impl Builtins for Reports {
         };
         let table =
             step("results of a step as a typed table, with derived columns", schema::<TableWith>(), table::check);
-        let report = step("tables, verdicts, findings and charts as a report", schema::<ReportWith>(), report::check);
-        BTreeMap::from([("table".to_owned(), table), ("report".to_owned(), report)])
+        let report = Provided {
+            verdicts: Some(WithVerdicts(report::verdicts)),
+            ..step("tables, verdicts, findings and charts as a report", schema::<ReportWith>(), report::check)
+        };
+        let fit = step("which curve a column is of over another", schema::<FitWith>(), analysis::check_fit);
+        let jumps =
+            step("where a column jumps, and how much it fluctuates", schema::<JumpsWith>(), analysis::check_jumps);
+        let best = step("the best point of a table", schema::<BestWith>(), analysis::check_best);
+        let all = [("table", table), ("report", report), ("fit", fit), ("jumps", jumps), ("best", best)];
+        all.map(|(name, step)| (name.to_owned(), step)).into()
     }
 
     fn run(&self, name: &str, input: &BuiltinInput) -> Result<BuiltinOutput, String> {
@@ -92,13 +102,31 @@ impl Builtins for Reports {
                 let metrics = BTreeMap::from([("sections".to_owned(), count(report.sections.len()))]);
                 Ok(BuiltinOutput { files, metrics, cause })
             }
-            other => Err(format!("there is no step flow/{other}; there are flow/table and flow/report")),
+            "fit" => analysis::fit(&parameters(&input.with)?, input, &self.words),
+            "jumps" => analysis::jumps(&parameters(&input.with)?, input, &self.words),
+            "best" => analysis::best(&parameters(&input.with)?, input, &self.words),
+            other => {
+                let known: Vec<String> = self.provided().keys().map(|name| format!("flow/{name}")).collect();
+                Err(format!("there is no step flow/{other}; there are {}", known.join(", ")))
+            }
         }
     }
 
     fn publish(&self, job: &PublishJob) -> Result<Publication, String> {
         publish::publish(job)
     }
+}
+
+/// A file of a report; some other step may have one of the same name.
+fn report_of(files: impl Fn(&str) -> Option<Vec<u8>>, file: &str) -> Option<Vec<u8>> {
+    files("entry.md").and_then(|_| files(file))
+}
+
+/// A language that there is a catalogue for.
+fn known(lang: Option<&str>) -> Result<Option<&str>, String> {
+    let Some(unknown) = lang.filter(|lang| !LANGUAGES.iter().any(|(known, _)| known == lang)) else { return Ok(lang) };
+    let known: Vec<&str> = LANGUAGES.iter().map(|(known, _)| *known).collect();
+    Err(format!("there is no language `{unknown}`; there are {}", known.join(" and ")))
 }
 
 /// The JSON Schema of parameters, without references, so that whoever walks it needs to resolve none.

@@ -5,6 +5,7 @@ use flow_core::{
     GpuUsage, Mode, StepResult,
     reason::{Cause, Memory},
 };
+pub(crate) use flow_core::{hardware, likeness, unlike};
 use serde_json::Value;
 
 /// A value of a result, before it is shown.
@@ -21,7 +22,7 @@ pub(crate) enum Datum {
 }
 
 /// The measurements of flow itself, `(name, unit)`, in the order in which they are documented.
-pub(crate) const USAGE: [(&str, &str); 26] = [
+pub(crate) const USAGE: [(&str, &str); 27] = [
     ("wall", "s"),
     ("cpu_time", "s"),
     ("cpu_util", "ratio"),
@@ -38,6 +39,7 @@ pub(crate) const USAGE: [(&str, &str); 26] = [
     ("gpu_memory_load", "ratio"),
     ("gpu_memory_load_peak", "ratio"),
     ("gpu_memory_load_above_90", "ratio"),
+    ("gpu_power", "W"),
     ("energy", "J"),
     ("foreign_cpu", "ratio"),
     ("cpu_saturated", "ratio"),
@@ -55,6 +57,11 @@ pub(crate) fn is_usage(name: &str) -> bool {
     USAGE.iter().any(|(known, _)| *known == name)
 }
 
+/// Of this result flow measured what has that name: an earlier figure that somebody else measured has no machine.
+pub(crate) fn measures(result: &StepResult, name: &str) -> bool {
+    is_usage(name) && (result.circumstances.host_cpus > 0 || !result.metrics.contains_key(name))
+}
+
 /// What is shown under that name depends on what else was going on: usage, times, rates.
 pub(crate) fn is_timing(name: &str, results: &[&StepResult]) -> bool {
     let unit = results.iter().find_map(|result| result.metrics.get(name)).map_or("", |metric| &metric.unit);
@@ -67,7 +74,7 @@ pub(crate) fn datum(result: &StepResult, name: &str) -> Option<Datum> {
     if let Some(value) = result.axes.get(name) {
         return Some(declared(value));
     }
-    if let Some((_, unit)) = USAGE.iter().find(|(known, _)| *known == name) {
+    if let Some((_, unit)) = USAGE.iter().find(|(known, _)| *known == name).filter(|_| measures(result, name)) {
         return Some(usage(result, name, unit));
     }
     if let Some(metric) = result.metrics.get(name) {
@@ -172,6 +179,8 @@ fn usage(result: &StepResult, name: &str, unit: &str) -> Datum {
         "gpu_memory_load" => most(|g| g.memory_load_mean),
         "gpu_memory_load_peak" => most(|g| g.memory_load_peak),
         "gpu_memory_load_above_90" => most(|g| g.memory_load_above_90),
+        // All of them together.
+        "gpu_power" => usage.gpus.iter().map(|g| g.power_mean).sum::<Option<f64>>().filter(|_| !usage.gpus.is_empty()),
         "energy" => usage.energy_j,
         "gpus" => return text(gpus(result).filter(|n| *n > 0).map(|n| n.to_string())),
         "cpus" => return text(placed.then(|| circumstances.cpus.to_string())),
@@ -187,36 +196,4 @@ fn usage(result: &StepResult, name: &str, unit: &str) -> Datum {
         Some(value) => Datum::Measured { value, unit: unit.to_owned() },
         None => Datum::NotMeasured,
     }
-}
-
-/// What makes two results comparable, as `(what, value)`: numbers taken under unlike values are never averaged or compared.
-pub(crate) fn likeness(result: &StepResult) -> Vec<(&'static str, String)> {
-    let c = &result.circumstances;
-    let mut all = hardware(result);
-    all.push(("mode", format!("{:?}", c.mode).to_lowercase()));
-    all.push(("gpus", c.gpu_models.len().to_string()));
-    all.push(("cpus", c.cpus.to_string()));
-    all.push(("gpu_memory_limit", c.gpu_memory.map_or_else(|| "—".into(), |bytes| bytes.to_string())));
-    all
-}
-
-/// The part of the likeness that is the machine and the software on it: no placement makes it differ.
-pub(crate) fn hardware(result: &StepResult) -> Vec<(&'static str, String)> {
-    let c = &result.circumstances;
-    let mut models = c.gpu_models.clone();
-    models.dedup();
-    let fact = |name: &str| c.facts.get(name).cloned().unwrap_or_else(|| "—".into());
-    vec![
-        ("gpu_model", if models.is_empty() { "—".into() } else { models.join(", ") }),
-        ("cpu_model", c.cpu_model.clone()),
-        ("host_cpus", c.host_cpus.to_string()),
-        ("torch", fact("torch")),
-        ("device", fact("device")),
-        ("precision", fact("precision")),
-    ]
-}
-
-/// Where two likenesses differ: what, and the two values.
-pub(crate) fn unlike(a: &[(&'static str, String)], b: &[(&'static str, String)]) -> Option<(String, String, String)> {
-    a.iter().zip(b).find(|(a, b)| a != b).map(|(a, b)| (a.0.to_owned(), a.1.clone(), b.1.clone()))
 }

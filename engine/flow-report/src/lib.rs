@@ -1,15 +1,18 @@
-//! From results to tables, verdicts, findings, charts and bilingual reports: flow's own steps `flow/table` and
-//! `flow/report`, and what `publish:` writes.
+//! From results to tables, verdicts, findings, charts and bilingual reports: flow's own steps `flow/table`,
+//! `flow/fit`, `flow/jumps`, `flow/best` and `flow/report`, and what `publish:` writes.
 //!
 //! ```text
 //! results ── table ──▶ Table (typed cells) ──┬── markdown, csv, json
-//!                                            └── findings, verdict ──▶ report model ── words (Fluent) ──▶ templates ──▶ .md, .svg
+//!                                            ├── analyses
+//!                                            └── findings, verdict ──▶ report model ── words (Fluent) ──▶ templates ──▶ .md, .html, .svg
 //! ```
 //!
 //! No files, processes, threads, environment, clock or randomness: bytes and values in, bytes and values out. Templates and
 //! catalogues are part of the binary.
 #![forbid(unsafe_code)]
 
+mod analysis;
+mod assumed;
 mod builtins;
 mod chart;
 mod columns;
@@ -26,10 +29,11 @@ mod table;
 mod verdict;
 mod words;
 
+pub use assumed::{Assumed, AssumedKind, AssumedLoad};
 pub use builtins::Reports;
 pub use format::Format;
 pub use gantt::{Bar, Gantt};
 pub use reasons::Reasons;
 pub use safe::cell as csv_cell;
-pub use table::{Cell, Column, Content, Note, Row, Spread, Table, TableWith};
+pub use table::{Cell, Column, Content, Note, Reference, Row, Spread, Table, TableWith};
 pub use words::{LANGUAGES, Words};

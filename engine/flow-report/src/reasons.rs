@@ -1,6 +1,7 @@
 //! Reasons in words, of any catalogue: for reports as Markdown, for others as plain text. It knows no report.
 
 use flow_core::reason::{Cause, Damage, Filling, Lack, Memory, NoMetrics, ProcessEnd, ProfileReason, Refusal, Spoiled};
+use flow_core::verdict::Call;
 
 use crate::safe;
 use crate::words::{Args, Words};
@@ -59,6 +60,13 @@ impl Reasons<'_> {
             }
             Cause::MemberFailed { label } => self.say("cause-member-failed", args.with("label", self.text(label))),
             Cause::RunCancelled => self.say("cause-run-cancelled", args),
+            Cause::Decided { group, verdict: None, .. } => {
+                self.say("cause-decided-not", args.with("group", self.text(group)))
+            }
+            Cause::Decided { group, looks, verdict: Some(call) } => {
+                let args = args.with("group", self.text(group)).count("looks", *looks as usize);
+                self.say("cause-decided", args.with("verdict", self.call(*call)))
+            }
             Cause::NotRun => self.say("cause-not-run", args),
             Cause::GpuGone => self.say("cause-gpu-gone", args),
             Cause::NotStarted { error: None } => self.say("cause-not-started", args),
@@ -105,6 +113,18 @@ impl Reasons<'_> {
             Cause::Refused { refusal } => self.refusal(refusal),
             Cause::Ended { outcome } => self.outcome(*outcome),
         }
+    }
+
+    /// What a co-run group comes to.
+    pub fn call(&self, call: Call) -> String {
+        let key = match call {
+            Call::Parallel => "verdict-parallel",
+            Call::OnlyConcurrent => "verdict-only-concurrent",
+            Call::NoGain => "verdict-no-gain",
+            Call::SlowerThanOneAfterAnother => "verdict-slower",
+            Call::Undecided => "verdict-too-noisy",
+        };
+        self.say(key, Args::new())
     }
 
     /// Why a measurement is not to be trusted.
@@ -243,6 +263,8 @@ impl Reasons<'_> {
             NoMetrics::NoCommas { file: of, tabs } => self.say("metrics-no-commas", file(of).with("tabs", yes(*tabs))),
             NoMetrics::NoneInFile { file: of } => self.say("metrics-none-in-file", file(of)),
             NoMetrics::NoneInTable { file: of } => self.say("metrics-none-in-table", file(of)),
+            NoMetrics::NoEventFile { file: of } => self.say("metrics-no-event-file", file(of)),
+            NoMetrics::BadEvent { file: of, at } => self.say("metrics-bad-event", file(of).with("at", at.to_string())),
             NoMetrics::NoneMatches { pattern } => {
                 self.say("metrics-none-matches", Args::new().with("pattern", self.code(pattern)))
             }

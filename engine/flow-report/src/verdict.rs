@@ -1,25 +1,17 @@
-//! What running together did: each member against its run alone, a verdict for the group, and what each resource has to do
-//! with it. Values only; words and tables are elsewhere.
+//! What running together did: each member against its run alone, the verdict for the group, and what each resource has to do
+//! with it. Values only; words and tables are elsewhere, and the verdict itself is [`flow_core::verdict`]'s.
 
 use flow_core::sched::contention::{self, Host, Load};
-use flow_core::{CorunGpus, Mode, Outcome, StepResult, reason::Spoiled};
+use flow_core::verdict::{Group, groups};
+use flow_core::{CorunGpus, Outcome, StepResult, StepView};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::columns::{self, Datum, datum, likeness, unlike};
+use crate::columns::{self, Datum, datum};
 
-/// Slower than alone by up to this is still parallel, unless the section says otherwise.
-pub(crate) const TOLERANCE: f64 = 0.10;
-/// How many standard errors a difference must exceed.
-const SIGMAS: f64 = 2.0;
-/// A gain is known to be none where half its interval is no wider.
-const NARROW: f64 = 0.05;
-/// The relative standard error of a measurement of which no spread is known, nor of any other in its group: what a program that
-/// runs again undisturbed is usually off by.
-const ONCE: f64 = 0.02;
-/// From this share of the host on, what other programs use of the CPU counts: a line below the report, and no verdict.
-pub(crate) const FOREIGN_CPU: f64 = 0.10;
+pub(crate) use flow_core::verdict::{FOREIGN_CPU, Refusal, TOLERANCE, Verdict};
+
 /// Demand below this share of a resource leaves it room: it is ruled out.
 const ROOM: f64 = 0.90;
 
@@ -38,9 +30,12 @@ pub(crate) struct Together {
     pub(crate) verdict: Verdict,
     /// Slower together than the tolerance allows, beyond the noise.
     pub(crate) slower: bool,
-    /// Work done together, in units of one job running alone: above 1 is a gain over one after another. With half its interval, of
-    /// two standard errors.
+    /// Work done together, in units of one job running alone: above 1 is a gain over one after another. With half its interval.
     pub(crate) gain: Option<(f64, f64)>,
+    /// How often it ran.
+    pub(crate) looks: u32,
+    /// Of what is undecided: how many more times would decide it, if anybody knows.
+    pub(crate) more: Option<u32>,
     /// Slower than alone by up to this share is still parallel.
     pub(crate) tolerance: f64,
     /// What each resource has to do with it.
@@ -63,6 +58,13 @@ pub(crate) struct Member {
     pub(crate) used: Used,
     /// What other programs used of the CPU meanwhile: alone, and together.
     pub(crate) foreign: (Option<f64>, Option<f64>),
+}
+
+impl Member {
+    /// How far the prediction is from what was measured: 0.1 is a tenth too long.
+    pub(crate) fn off(&self) -> Option<f64> {
+        Some(self.predicted? / self.together? - 1.0)
+    }
 }
 
 /// What a member used while all ran together: shares of the host and of time, and bytes.
@@ -102,50 +104,6 @@ impl Together {
         );
         judged.then_some(member.together? / member.alone? - 1.0)
     }
-}
-
-/// What running together comes to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "verdict")]
-pub(crate) enum Verdict {
-    /// As fast as alone, up to the tolerance.
-    Parallel,
-    /// Slower, yet more work done than one after another.
-    OnlyConcurrent,
-    /// Slower, and as much work done as one after another.
-    NoGain,
-    /// Less work done than one after another.
-    SlowerThanOneAfterAnother,
-    /// The differences are within the noise.
-    TooNoisy,
-    /// Other programs used the CPU while this member, or its run alone, was measured: the difference may be theirs.
-    ForeignCpu { label: String, used: f64 },
-    /// A member has no epoch while all were running.
-    NotEnoughOverlap { label: String },
-    /// A member ran out of memory beside the others.
-    OutOfMemory { label: String },
-    /// There is nothing to judge.
-    Refused { refusal: Refusal },
-}
-
-/// Why there is nothing to judge.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "why")]
-pub(crate) enum Refusal {
-    /// Nothing ran beside its only member.
-    OneMember,
-    /// What a member is compared with ran beside others of flow's own.
-    NotAlone { label: String, beside: Vec<String> },
-    /// A member has no run alone to compare with.
-    NoSolo { label: String },
-    /// A member and its run alone are not alike.
-    Unlike { label: String, what: String, one: String, other: String },
-    /// One of them has no number.
-    Ended { label: String, outcome: Outcome },
-    /// One of them is not to be trusted.
-    Spoiled { label: String, reasons: Vec<Spoiled> },
-    /// Neither epochs nor a wall time to compare.
-    NoTime { label: String },
 }
 
 /// Something that members share.
@@ -211,84 +169,75 @@ impl Ruled {
 }
 
 /// Judges every group of a co-run step against the step that it is like.
-pub(crate) fn judge(together: &[StepResult], solo: &[StepResult], tolerance: f64) -> Vec<Together> {
-    let mut groups: IndexMap<String, Vec<&StepResult>> = IndexMap::new();
-    for result in together {
-        if let Some(window) = &result.circumstances.corun {
-            groups.entry(window.group.clone()).or_default().push(result);
-        }
-    }
-    groups.into_iter().map(|(name, members)| group(name, &members, solo, tolerance)).collect()
+pub(crate) fn judge(together: &StepView, solo: &StepView, tolerance: f64) -> Vec<Together> {
+    let groups = groups(all(together), all(solo));
+    groups.iter().map(|group| one(group, &groups, &solo.results, tolerance)).collect()
 }
 
-fn group(name: String, members: &[&StepResult], solo: &[StepResult], tolerance: f64) -> Together {
-    let placement = members.iter().find_map(|m| m.circumstances.corun.as_ref()).map(|w| w.gpus).unwrap_or_default();
-    let pairs: Vec<(&StepResult, Option<&StepResult>)> = members.iter().map(|m| (*m, m.run_alone(solo))).collect();
-    let measure = measure(&pairs);
-    let predicted = predicted(&pairs, solo, placement, measure);
-    let shown = pairs.iter().enumerate().map(|(i, (member, solo))| Member {
+/// What was measured, as asked for and for this verdict.
+fn all(step: &StepView) -> impl Iterator<Item = &StepResult> + Clone {
+    step.results.iter().chain(&step.again).filter(|result| result.was_tried())
+}
+
+/// What sharing a GPU of this group's model cost other groups that were over when it began, where that is known.
+fn learned_before(group: &Group<'_>, all: &[Group<'_>]) -> Option<f64> {
+    let first = group.members.first()?.together.first()?;
+    let model = first.circumstances.gpu_models.first()?;
+    let others = all.iter().filter(|other| other.name != group.name).flat_map(|other| &other.members);
+    let earlier = others.flat_map(|runs| &runs.together).filter(|run| run.ended_at <= first.started_at);
+    let alike = earlier.filter(|run| run.circumstances.gpu_models.first() == Some(model));
+    let seen: Vec<f64> = alike
+        .filter_map(|run| run.circumstances.sharing.as_ref())
+        .filter_map(|sharing| contention::coefficient(sharing.busy, sharing.slowdown))
+        .collect();
+    (!seen.is_empty()).then(|| contention::learned(seen))
+}
+
+fn one(group: &Group<'_>, groups: &[Group<'_>], solo: &[StepResult], tolerance: f64) -> Together {
+    let judged = group.judge(tolerance);
+    let (placement, measure, pairs) = (group.placement, judged.measure, &judged.pairs);
+    let predicted = predicted(pairs, solo, placement, measure, learned_before(group, groups));
+    let usual = |runs: &[&StepResult]| {
+        let times: Option<Vec<f64>> = runs.iter().map(|run| number(run, measure)).collect();
+        times.filter(|times| !times.is_empty()).map(|times| flow_core::verdict::typical(&times))
+    };
+    let shown = pairs.iter().zip(&group.members).enumerate().map(|(i, ((member, solo), runs))| Member {
         label: member.label.clone(),
         axes: member.axes.clone(),
         gpus: columns::gpus(member),
-        alone: solo.and_then(|s| number(s, measure)),
-        together: number(member, measure),
+        alone: usual(&runs.alone).or_else(|| solo.and_then(|s| number(s, measure))),
+        together: usual(&runs.together).or_else(|| number(member, measure)),
         predicted: predicted.as_ref().and_then(|all| all.get(i).copied()),
         cpu: solo.and_then(|s| number(s, "cpu_util")),
         used: Used::of(member),
         foreign: (solo.and_then(|s| number(s, "foreign_cpu")), number(member, "foreign_cpu")),
     });
-    let mut judged = Together {
-        group: name,
+    let compared: Vec<(&StepResult, &StepResult)> =
+        pairs.iter().filter_map(|(member, solo)| Some((*member, (*solo)?))).collect();
+    Together {
+        group: group.name.clone(),
         placement,
         measure: measure.into(),
         members: shown.collect(),
-        verdict: Verdict::TooNoisy,
-        slower: false,
-        gain: None,
+        slower: judged.called.is_some_and(|called| called.slower),
+        gain: judged.called.map(|called| (called.gain, called.half)),
+        looks: judged.looks,
+        more: judged.more,
         tolerance,
-        rulings: Vec::new(),
-    };
-    if let Some(verdict) = refused(&pairs, measure) {
-        judged.verdict = verdict;
-        return judged;
+        rulings: if judged.called.is_some() { rulings(&compared, placement) } else { Vec::new() },
+        verdict: judged.verdict,
     }
-    let pairs: Vec<(&StepResult, &StepResult)> = pairs.iter().filter_map(|(m, s)| Some((*m, (*s)?))).collect();
-    if let Some(verdict) = disturbed(&pairs) {
-        judged.verdict = verdict;
-        return judged;
-    }
-    let speeds = speeds(&pairs, measure);
-    let gain: f64 = speeds.iter().map(|(speed, _)| speed).sum();
-    let gain_error = speeds.iter().map(|(speed, error)| (speed * error).powi(2)).sum::<f64>().sqrt();
-    // A member is slower by 1/speed − 1; what counts is the one that suffers most.
-    let slow = |sign: f64| speeds.iter().map(|(s, e)| (1.0 + sign * SIGMAS * e) / s).fold(0.0, f64::max);
-    let bound = 1.0 + tolerance;
-    judged.slower = slow(-1.0) > bound;
-    let half = SIGMAS * gain_error;
-    judged.verdict = if slow(0.0) <= bound && slow(1.0) <= bound + tolerance {
-        Verdict::Parallel
-    } else if !judged.slower {
-        Verdict::TooNoisy
-    } else if (gain - 1.0).abs() < half {
-        if half <= NARROW { Verdict::NoGain } else { Verdict::TooNoisy }
-    } else if gain > 1.0 {
-        Verdict::OnlyConcurrent
-    } else {
-        Verdict::SlowerThanOneAfterAnother
-    };
-    judged.gain = Some((gain, half));
-    judged.rulings = rulings(&pairs, placement);
-    judged
 }
 
 /// The time that each member was to be expected to take, from runs alone only; `None` unless all have one with figures. CPU work
 /// beside a GPU belongs to the dataset, and is pooled over the runs that differ from a member's in numbers alone. What sharing a GPU
-/// costs on this device is not known here: it counts as never learned.
+/// costs on this device counts as never learned where no group before showed it.
 fn predicted(
     pairs: &[(&StepResult, Option<&StepResult>)],
     solo: &[StepResult],
     placement: CorunGpus,
     measure: &str,
+    sharing: Option<f64>,
 ) -> Option<Vec<f64>> {
     let sampled = |result: &StepResult| (result.usage.samples > 0).then_some(result.usage.cpu_cores);
     let words =
@@ -314,7 +263,9 @@ fn predicted(
         });
         times.push(time);
     }
-    let speeds = contention::speeds(&loads, &Host { cores: f64::from(cores), devices: Vec::new() });
+    // One model has one price, on whichever of the host's GPUs.
+    let devices = sharing.map(|price| vec![price; next.max(1)]).unwrap_or_default();
+    let speeds = contention::speeds(&loads, &Host { cores: f64::from(cores), devices });
     (cores > 0).then(|| times.iter().zip(speeds).map(|(time, speed)| time / speed).collect())
 }
 
@@ -327,92 +278,6 @@ fn number(result: &StepResult, name: &str) -> Option<f64> {
         Datum::Declared { number, .. } => number,
         Datum::NotANumber | Datum::NotMeasured => None,
     }
-}
-
-fn measure(pairs: &[(&StepResult, Option<&StepResult>)]) -> &'static str {
-    let all = |name: &str| {
-        pairs.iter().filter(|(m, _)| m.outcome == Outcome::Ok).all(|(m, s)| {
-            m.metrics.contains_key(name) && s.is_none_or(|s| s.outcome != Outcome::Ok || s.metrics.contains_key(name))
-        })
-    };
-    ["epoch_time", "iteration_time"].into_iter().find(|name| all(name)).unwrap_or("wall")
-}
-
-/// The measurement beside which other programs used the most of the CPU, if that was too much.
-fn disturbed(pairs: &[(&StepResult, &StepResult)]) -> Option<Verdict> {
-    let all = pairs.iter().flat_map(|(member, solo)| [*member, *solo]);
-    let used = all.filter_map(|r| Some((r, number(r, "foreign_cpu")?)));
-    let (result, used) = used.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, used)| *used > FOREIGN_CPU)?;
-    Some(Verdict::ForeignCpu { label: result.label.clone(), used })
-}
-
-fn refused(pairs: &[(&StepResult, Option<&StepResult>)], measure: &str) -> Option<Verdict> {
-    let refuse = |refusal| Some(Verdict::Refused { refusal });
-    if pairs.len() < 2 {
-        return refuse(Refusal::OneMember);
-    }
-    for (member, _) in pairs {
-        if member.outcome == Outcome::OutOfMemory {
-            return Some(Verdict::OutOfMemory { label: member.label.clone() });
-        }
-    }
-    for (member, solo) in pairs {
-        let Some(solo) = solo else {
-            return refuse(Refusal::NoSolo { label: member.label.clone() });
-        };
-        for result in [*member, *solo] {
-            let label = result.label.clone();
-            if result.outcome != Outcome::Ok {
-                return refuse(Refusal::Ended { label, outcome: result.outcome });
-            }
-            if !result.spoiled.is_empty() {
-                return refuse(Refusal::Spoiled { label, reasons: result.spoiled.clone() });
-            }
-            if result.circumstances.mode == Mode::Plain && !result.circumstances.corunners.is_empty() {
-                return refuse(Refusal::NotAlone { label, beside: result.circumstances.corunners.clone() });
-            }
-            if number(result, measure).is_none_or(|v| v <= 0.0) {
-                return refuse(Refusal::NoTime { label });
-            }
-        }
-        let without_mode =
-            |r: &StepResult| likeness(r).into_iter().filter(|(what, _)| *what != "mode").collect::<Vec<_>>();
-        if let Some((what, one, other)) = unlike(&without_mode(solo), &without_mode(member)) {
-            return refuse(Refusal::Unlike { label: member.label.clone(), what, one, other });
-        }
-    }
-    let overlaps = |member: &StepResult| match &member.circumstances.corun {
-        // A program without epochs must have spent most of its time beside all the others.
-        Some(window) if measure == "wall" => window.closed_at - window.released_at >= 0.8 * member.usage.wall_s,
-        Some(window) => window.epochs > 0,
-        None => false,
-    };
-    let apart = pairs.iter().find(|(member, _)| !overlaps(member))?;
-    Some(Verdict::NotEnoughOverlap { label: apart.0.label.clone() })
-}
-
-/// Speed of each member together (1 is as fast as alone), with its relative standard error.
-fn speeds(pairs: &[(&StepResult, &StepResult)], measure: &str) -> Vec<(f64, f64)> {
-    let relative = |r: &StepResult| {
-        let metric = r.metrics.get(measure)?;
-        Some((metric.sd? / metric.value, f64::from(metric.epochs.filter(|n| *n > 1)?)))
-    };
-    // One epoch alone has no spread of its own: the group's typical one stands in for it, or what is usual.
-    let mut known: Vec<f64> =
-        pairs.iter().flat_map(|(m, s)| [relative(m), relative(s)]).flatten().map(|(sd, _)| sd).collect();
-    known.sort_by(f64::total_cmp);
-    let typical = known.get(known.len() / 2).copied().unwrap_or(ONCE);
-    let error = |r: &StepResult| match relative(r) {
-        Some((sd, n)) => sd / n.sqrt(),
-        None => typical,
-    };
-    pairs
-        .iter()
-        .filter_map(|(m, s)| {
-            let speed = number(s, measure)? / number(m, measure)?;
-            Some((speed, error(m).hypot(error(s))))
-        })
-        .collect()
 }
 
 fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ruling> {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{With, add_table, bullets, honest, input, result, run, text, view};
-use flow_core::{BuiltinInput, StepResult};
+use flow_core::{BuiltinInput, Outcome, StepResult};
 use serde_json::{Value, json};
 
 /// The report on the column of these results, version v7 against v11 by batch size.
@@ -162,4 +162,91 @@ fn who_computes_with_what_is_shown_gets_what_is_shown() {
     |                 128 |                   0 % |                                     −5.3 |
     |                 256 |                   0 % |                                     −7.1 |
     "#);
+}
+
+/// Twelve trainings, seven seconds each alone, from start to end of all in `all` seconds when they ran at once.
+fn twelve(all: u64, spoil: impl Fn(&mut StepResult)) -> (BuiltinInput, Value) {
+    let points = ["mobilenet_v2", "mobilenet_v3_large", "resnet18", "resnet34"]
+        .into_iter()
+        .flat_map(|model| [16, 32, 64].map(|batch| (model, batch)));
+    let of = |step: &str, wall: &dyn Fn(u64) -> f64| -> Vec<StepResult> {
+        let make = |(n, (model, batch)): (usize, (&str, i32))| {
+            let mut result = result(step, &[("model", json!(model)), ("batch", json!(batch))], 1).epoch_time(0.5);
+            result.usage.wall_s = wall(n as u64);
+            result.ended_at = result.started_at + 7_000;
+            result
+        };
+        points.clone().enumerate().map(make).collect()
+    };
+    let mut packed = of("packed", &|n| 8.0 + 0.4 * n as f64);
+    for (n, result) in packed.iter_mut().enumerate() {
+        result.circumstances.mode = flow_core::Mode::Plain;
+        result.circumstances.corunners = vec!["packed[model=resnet18,batch=16]".into()];
+        result.circumstances.gpu_shared = Some(0.3);
+        result.ended_at = result.started_at + all * 1_000 * (n as u64 + 1) / 12;
+    }
+    spoil(&mut packed[3]);
+    let mut input = input(vec![
+        ("alone", view("torch/train", None, of("alone", &|_| 7.0))),
+        ("packed", view("torch/train", Some("alone"), packed)),
+    ]);
+    for step in ["alone", "packed"] {
+        add_table(&mut input, &format!("{step}_table"), json!({"from": step, "columns": ["epoch_time"]}));
+    }
+    let sections = json!([{"table": "packed_table"}, {"table": "alone_table"}]);
+    (input, json!({"languages": ["en", "zh"], "sections": sections}))
+}
+
+#[test]
+fn what_ran_at_once_is_compared_with_one_after_another() {
+    let (input, with) = twelve(40, |_| {});
+    let out = run("report", with, &input).expect("a report");
+    let report = text(&out, "report.md");
+    honest(&report);
+    let said = bullets(&report).concat().join("\n");
+    insta::assert_snapshot!(said, @r"
+    - Packed, all take 40.0 s, and one after another 84.0 s: 2.10 times the throughput. From start to end each takes 1.14 to 1.77 times as long as alone.
+    - mobilenet_v2: Epoch time hardly depends on batch size: 500 ms.
+    - mobilenet_v3_large: Epoch time hardly depends on batch size: 500 ms.
+    - resnet18: Epoch time hardly depends on batch size: 500 ms.
+    - resnet34: Epoch time hardly depends on batch size: 500 ms.
+    * 全部任务打包混部用时 40.0 s，串行执行需 84.0 s：吞吐量是串行执行的 2.10 倍。各任务的总用时是单独运行的 1.14 至 1.77 倍。
+    * mobilenet_v2：每轮用时几乎不随批大小变化：500 ms。
+    * mobilenet_v3_large：每轮用时几乎不随批大小变化：500 ms。
+    * resnet18：每轮用时几乎不随批大小变化：500 ms。
+    * resnet34：每轮用时几乎不随批大小变化：500 ms。
+    ");
+    assert!(report.contains("9.20 |             1.31× |"), "{report}");
+    assert_eq!(report.matches("time slices").count(), 1, "one sentence for all:\n{report}");
+    assert!(text(&out, "charts/packed_table-packed.svg").contains("mobilenet_v3_large 64"));
+}
+
+#[test]
+fn what_did_not_run_at_once_is_not_compared() {
+    let spoilers: [fn(&mut StepResult); 3] = [
+        |result| result.run = flow_core::RunId("20260209-000000-0000".into()),
+        |result| result.outcome = Outcome::Failed,
+        |result| result.circumstances.mode = flow_core::Mode::Corun,
+    ];
+    for spoil in spoilers {
+        let (input, with) = twelve(40, spoil);
+        let report = text(&run("report", with, &input).expect("a report"), "report.md");
+        assert!(!report.contains("one after another"), "{report}");
+    }
+}
+
+#[test]
+fn a_chart_says_which_part_ran_out_of_memory() {
+    let point = |version: &str, batch: i32| {
+        let of = result("s", &[("version", json!(version)), ("batch", json!(batch))], 1);
+        of.epoch_time(1.0 + f64::from(batch) / 64.0)
+    };
+    let mut results: Vec<StepResult> =
+        ["v7", "v11"].into_iter().flat_map(|v| [16, 32, 64].map(|batch| point(v, batch))).collect();
+    results[2] = result("s", &[("version", json!("v7")), ("batch", json!(64))], 1).outcome(Outcome::OutOfMemory);
+    let mut input = input(vec![("s", view("torch/train", None, results))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "split": "version", "columns": ["epoch_time"]}));
+    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
+    let chart = text(&run("report", with, &input).expect("a report"), "charts/t-epoch_time.svg");
+    assert!(chart.contains(">v7: out of GPU memory<") && chart.contains(">v7：显存不足<"), "{chart}");
 }

@@ -233,9 +233,48 @@ fn harmless(by: &str) -> Result<(), TestCaseError> {
             let [svg, expected] = [svg, &expected.files[file]].map(|svg| String::from_utf8_lossy(svg).into_owned());
             prop_assert_eq!(elements(&svg)?, elements(&expected)?);
         }
+        for lang in [None, Some("en"), Some("zh")] {
+            let [page, expected] = [&out, expected].map(|out| page(out, lang));
+            prop_assert_eq!(html(&page)?, html(&expected)?, "the page of {:?}", by);
+        }
         published(&out.files, by)?;
     }
     Ok(())
+}
+
+fn page(out: &BuiltinOutput, lang: Option<&str>) -> String {
+    Reports::new().page(|file| out.files.get(file).cloned(), lang).expect("a page").expect("a report")
+}
+
+/// What a page is made of: elements with their attributes, and where these lead. It loads and runs nothing.
+fn html(page: &str) -> Result<Vec<String>, TestCaseError> {
+    let body = page.split_once("<body>").map_or("", |(_, body)| body).trim_end().trim_end_matches("</html>");
+    // All that is written here is XML too, but for elements without an end.
+    let xml = format!("<body>{body}").replace("<br>", "<br/>");
+    let document = roxmltree::Document::parse(&xml);
+    let document = document.map_err(|e| TestCaseError::fail(format!("{e}:\n{page}")))?;
+    let mut shape = Vec::new();
+    for element in document.descendants().filter(|node| node.is_element()) {
+        let name = element.tag_name().name();
+        prop_assert!(
+            !["script", "iframe", "img", "image", "object", "embed", "link", "base", "meta", "form"].contains(&name)
+        );
+        let mut attributes = Vec::new();
+        for attribute in element.attributes() {
+            let (name, value) = (attribute.name(), attribute.value());
+            prop_assert!(!name.starts_with("on") && !["src", "srcset", "data", "action"].contains(&name), "{name}");
+            let leads = ["#", "https://", "http://", "mailto:"].iter().any(|begin| value.starts_with(begin));
+            prop_assert!(name != "href" || leads, "a link to {value:?}");
+            prop_assert!(!value.contains("url(") || value.starts_with("url(#"), "{name}={value:?}");
+            attributes.push(name.to_owned());
+        }
+        shape.push(format!("{name} {}", attributes.join(" ")));
+    }
+    // How many lines a long name takes in a picture is its own, and not every text can be code.
+    shape.retain(|element| {
+        !["code", "text", "tspan", "line", "path", "rect", "circle"].iter().any(|own| element.starts_with(own))
+    });
+    Ok(shape)
 }
 
 /// An entry stands in a file once, replaces itself, and leaves all else.
@@ -298,6 +337,32 @@ fn schedules_of_odd_kinds_and_instances() {
             .unwrap_or_else(|e| panic!("{by:?}: {e}"));
         for svg in ["charts/schedule-1.svg", "charts/schedule-2.svg"] {
             elements(&text(&out, svg)).unwrap_or_else(|e| panic!("{by:?}: {e}"));
+        }
+    }
+}
+
+#[test]
+fn what_authors_write_cannot_load_or_run_anything_in_a_page() {
+    let author = "<script>alert(1)</script> <b onclick=x>b</b> [a](javascript:alert(1)) [d](data:text/html,x) <javascript:x> \
+                  ![p](https://example.com/p.png) [ok](https://example.com) <!-- unseen -->";
+    let mut with = feb08::with();
+    with["sections"][0]["title"] = json!(author);
+    with["sections"][0]["notes"] = json!({"question": author, "guess": author, "todo": format!("x\n\n{author}")});
+    with["setup"] = json!([{"label": author, "value": author}]);
+    with["template"] = json!(format!(
+        "# {author}\n\n{author}\n\n<div>\n{author}\n</div>\n\n<!--\nx\n-->\n\n{{{{ sections[0].table }}}}"
+    ));
+    for template in [true, false] {
+        if !template {
+            with.as_object_mut().expect("parameters").remove("template");
+        }
+        let out = run("report", with.clone(), &feb08::with_gpus()).expect("a report");
+        for lang in [None, Some("en"), Some("zh")] {
+            let page = page(&out, lang);
+            html(&page).unwrap_or_else(|e| panic!("{e}"));
+            assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{page}");
+            assert!(page.contains("<a href=\"https://example.com\">ok</a>"), "{page}");
+            assert!(!page.contains("<!-- unseen"), "{page}");
         }
     }
 }

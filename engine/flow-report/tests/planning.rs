@@ -49,13 +49,13 @@ fn a_table_is_checked_against_the_step_it_is_from() {
         "from: f, over: seed, columns: [anything, epoch_time]",
     ];
     let steps: String = tables.iter().enumerate().map(|(n, with)| table(n, with)).collect();
-    insta::assert_snapshot!(told(&steps), @r#"
+    insta::assert_snapshot!(told(&steps), @"
     growth(
         column `growth(`: `)` is missing
     grwoth(wall)
         column `grwoth(wall)`: there is no function `grwoth`; there are growth, ratio, speedup and difference
     nosuchmetric
-        no result of step `a` will have `nosuchmetric`; there are `train_loss`, `epoch_time`, `lr`, `v`, `wall`, `cpu_time`, `cpu_util`, `cpu_util_peak`, `cpu_cores`, `memory`, `disk_read`, `disk_written` and 19 more
+        no result of step `a` will have `nosuchmetric`; there are `epoch_time`, `train_loss`, `lr`, `v`, `wall`, `cpu_time`, `cpu_util`, `cpu_util_peak`, `cpu_cores`, `memory`, `disk_read`, `disk_written` and 20 more
     train_los
         no result of step `a` will have `train_los`; did you mean `train_loss`?
     rows
@@ -72,7 +72,7 @@ fn a_table_is_checked_against_the_step_it_is_from() {
         `difference(wall)` takes the second value of the `split` less the first; here the split has no axis
     outcom
         no result of step `a` will have `outcom`; did you mean `outcome`?
-    "#);
+    ");
 }
 
 #[test]

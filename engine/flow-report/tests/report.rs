@@ -190,14 +190,12 @@ fn findings_of_published_and_drawn_curves() {
     * 批大小不超过 8 时，显存基本不变，约为 1508 MiB。
     * 显存与批大小成线性关系：1460 MiB + 20.11 MiB × 批大小，R² = 1.000。
     "#);
-    insta::assert_snapshot!(told("batch", "iteration_time", "s", sweep.collect()), @r#"
-    - Iteration time is linear in batch size: 14.4 ms + 2.24 ms × batch size, R² = 0.994.
-    - Iteration time jumps between batch size 16 and 17 (+11.8 ms), 32 and 33 (+11.6 ms), 48 and 49 (+11.6 ms) and 64 and 65 (+11.6 ms): at the multiples of 16.
+    insta::assert_snapshot!(told("batch", "iteration_time", "s", sweep.collect()), @"
+    - Iteration time jumps between batch size 16 and 17 (+12.0 ms), 32 and 33 (+12.0 ms), 48 and 49 (+12.0 ms) and 64 and 65 (+12.0 ms): at the multiples of 16.
     - GPU memory is linear in batch size: 900 MiB + 20.00 MiB × batch size, R² = 1.000.
-    * 每次迭代用时与批大小成线性关系：14.4 ms + 2.24 ms × 批大小，R² = 0.994。
-    * 每次迭代用时在批大小 16 与 17（+11.8 ms）、32 与 33（+11.6 ms）、48 与 49（+11.6 ms）和 64 与 65（+11.6 ms）之间跳变，均位于 16 的倍数处。
+    * 每次迭代用时在批大小 16 与 17（+12.0 ms）、32 与 33（+12.0 ms）、48 与 49（+12.0 ms）和 64 与 65（+12.0 ms）之间跳变，均位于 16 的倍数处。
     * 显存与批大小成线性关系：900 MiB + 20.00 MiB × 批大小，R² = 1.000。
-    "#);
+    ");
 }
 
 #[test]

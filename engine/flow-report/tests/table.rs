@@ -3,9 +3,10 @@
 mod common;
 
 use common::{With, add_table, input, number, published, result, run, text, view};
-use flow_core::Outcome;
 use flow_core::reason::{Cause, Memory, Spoiled};
+use flow_core::{Outcome, Series};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The cells of a column of `table.csv`.
 fn column(csv: &str, name: &str) -> Vec<String> {
@@ -370,7 +371,7 @@ fn mistakes_are_told_with_the_way_out() {
         json!({"from": "solo", "columns": ["epoch_time"], "sort": true}),
     ];
     let told: Vec<String> = cases.into_iter().map(told).collect();
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(told.join("\n"), @"
     step `solo` also varies by `version`, so several results would share a cell; add it to `rows`, make it the `split`, or take the mean `over` it
     `rows: bach`: step `solo` has no such axis; its axes are `version`, `batch`
     axis `batch` stands in both `rows` and `split`; it can be in one of them
@@ -379,8 +380,42 @@ fn mistakes_are_told_with_the_way_out() {
     `difference(epoch_time)` takes the second value of the `split` less the first; here the split has no axis
     `baseline`: `version` has no value `v8` in step `solo`
     `with`: a column is a name, or `{column: NAME, label: {en: …, zh: …}}`
-    `with`: unknown field `sort`, expected one of `from`, `rows`, `split`, `columns`, `over`, `baseline`
-    "#);
+    `with`: unknown field `sort`, expected one of `from`, `where`, `rows`, `split`, `columns`, `over`, `baseline`, `reference`
+    ");
+}
+
+#[test]
+fn a_row_of_each_epoch() {
+    let trained = result("tune", &[("batch", json!(16))], 1)
+        .metric("valid_loss", 0.2, "")
+        .metric("epoch_time", 2.0, "s")
+        .metric("parameters", 1e6, "")
+        .gpu_load(0.75, 0.2);
+    let broken = result("tune", &[("batch", json!(32))], 1).outcome(Outcome::OutOfMemory);
+    let series = Series {
+        epochs: BTreeMap::from([
+            ("valid_loss".to_owned(), vec![(1, 0.5), (2, 0.2)]),
+            ("epoch_time".to_owned(), vec![(1, 3.0), (2, 2.0)]),
+        ]),
+        epoch_times: vec![(1, 1.0, 4.0), (2, 4.5, 6.5)],
+        samples: BTreeMap::from([
+            ("gpu0_load".to_owned(), vec![(2.0, 0.4), (3.0, 0.6), (4.2, 0.0), (5.0, 1.0)]),
+            ("gpu0_memory".to_owned(), vec![(2.0, 1e9), (5.0, 2e9)]),
+            ("gpu0_memory_load".to_owned(), vec![(2.0, 0.1), (5.0, 0.1)]),
+        ]),
+    };
+    let mut tune = view("torch/train", None, vec![trained, broken]);
+    tune.series = vec![Some(series), None];
+    let mut input = input(vec![("tune", tune)]);
+    let columns = json!(["valid_loss", "epoch_time", "gpu_load", "parameters"]);
+    add_table(&mut input, "t", json!({"from": "tune", "rows": ["batch", "epoch"], "columns": columns}));
+    let files = &input.steps["t"].files;
+    insta::assert_snapshot!(String::from_utf8_lossy(&files[0]["table.csv"]), @"
+    batch,epoch,valid_loss,epoch_time [s],gpu_load [%],parameters
+    16,1,0.5,3,50,1000000
+    16,2,0.2,2,100,1000000
+    32,—,out_of_memory,out_of_memory,out_of_memory,out_of_memory
+    ");
 }
 
 #[test]

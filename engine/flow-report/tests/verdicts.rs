@@ -69,8 +69,8 @@ fn published_experiments_get_the_verdicts_of_their_notes() {
             (n("batch") as u32, 4, n("epoch_solo_s"), n("epoch_together_s"), None, None)
         })
         .collect();
-    insta::assert_snapshot!(judged("A2", CorunGpus::Shared, &shared, |_| ()), @"- Together (A2): **only concurrent**. Each member takes 99 % to 160 % longer than alone, yet together they do 1.34 ± 0.04 times the work of one after another. No figures for CPU, GPU, GPU memory, GPU memory busy time and waiting for data.");
-    insta::assert_snapshot!(judged("A3", CorunGpus::Own, &per_gpu("v7", None), |_| ()), @"- Together (A3): **only concurrent**. Each member takes 76 % to 152 % longer than alone, yet together they do 1.51 ± 0.05 times the work of one after another. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.");
+    insta::assert_snapshot!(judged("A2", CorunGpus::Shared, &shared, |_| ()), @"- Together (A2): **only concurrent**. Each member takes 99 % to 160 % longer than alone, yet together they do 1.34 ± 0.21 times the work of one after another. No figures for CPU, GPU, GPU memory, GPU memory busy time and waiting for data.");
+    insta::assert_snapshot!(judged("A3", CorunGpus::Own, &per_gpu("v7", None), |_| ()), @"- Together (A3): **only concurrent**. Each member takes 76 % to 152 % longer than alone, yet together they do 1.51 ± 0.24 times the work of one after another. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.");
     // The notes give no figure for v11: as fast as alone.
     insta::assert_snapshot!(judged("A4", CorunGpus::Own, &per_gpu("v11", Some(1.0)), |_| ()), @"- Together (A4): **parallel**. No member is slower than alone. Enough for all: CPU (demand 66 %) and GPU, GPU memory and GPU memory busy time (own GPUs).");
     let two: Vec<Member> = published(include_str!("published/feb13-mobilenet_v3_large-v11.csv"))
@@ -88,7 +88,7 @@ fn published_experiments_get_the_verdicts_of_their_notes() {
             ))
         })
         .collect();
-    insta::assert_snapshot!(judged("A5", CorunGpus::Shared, &two, |_| ()), @"- Together (A5): **only concurrent**. Each member takes 51 % to 70 % longer than alone, yet together they do 1.25 ± 0.05 times the work of one after another. Not limiting: CPU (demand 40 %) and GPU memory (demand 48 %). No figures for GPU, GPU memory busy time and waiting for data.");
+    insta::assert_snapshot!(judged("A5", CorunGpus::Shared, &two, |_| ()), @"- Together (A5): **only concurrent**. Each member takes 51 % to 70 % longer than alone, yet together they do 1.25 ± 0.24 times the work of one after another. Not limiting: CPU (demand 40 %) and GPU memory (demand 48 %). No figures for GPU, GPU memory busy time and waiting for data.");
 }
 
 #[test]
@@ -119,9 +119,9 @@ fn groups_that_cannot_be_judged_say_why() {
     - Together (g): **not compared**. `together[batch=32]` has no run alone to compare with.
     - Together (g): **not compared**. The group has one member, and nothing ran beside it.
     - Together (g): **undecided**. Other programs used 25.0 % of the CPU while `together[batch=64]` ran.
-    - Together (g): **undecided**. Whether the members are slower than alone (5 % to 50 %) is within the noise.
-    - Together (g): **undecided**. The members take 165 % to 281 % longer than alone; whether that is more or less work than one after another (1.00 ± 0.06 times) is within the noise. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
-    - Together (g): **loses**. The members take 270 % to 431 % longer than alone and do 0.72 ± 0.02 times the work of one after another. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
+    - Together (g): **only concurrent**. Each member takes 5 % to 50 % longer than alone, yet together they do 2.52 ± 0.39 times the work of one after another. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
+    - Together (g): **undecided**. The members take 165 % to 281 % longer than alone; whether that is more or less work than one after another (1.00 ± 0.16 times) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
+    - Together (g): **loses**. The members take 270 % to 431 % longer than alone and do 0.72 ± 0.11 times the work of one after another. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
     "#);
 }
 
@@ -134,10 +134,10 @@ fn one_measurement_each_decides_nothing_by_a_hair() {
     let told = [of(19.98, 19.99), of(20.02, 20.03), of(17.0, 17.0), of(9.5, 15.0), of(10.2, 10.8)].join("\n");
     let sentences: Vec<&str> = told.lines().filter(|line| line.contains("pair")).collect();
     insta::assert_snapshot!(sentences.join("\n"), @r#"
-    - Together (pair): **no gain**. The members take 100 % longer than alone and do 1.00 ± 0.04 times the work of one after another: running them together gains nothing. No figures for CPU and waiting for data.
-    - Together (pair): **no gain**. The members take 100 % longer than alone and do 1.00 ± 0.04 times the work of one after another: running them together gains nothing. No figures for CPU and waiting for data.
-    - Together (pair): **only concurrent**. Each member takes 70 % longer than alone, yet together they do 1.18 ± 0.05 times the work of one after another. No figures for CPU and waiting for data.
-    - Together (pair): **only concurrent**. Each member takes up to 50 % longer than alone, yet together they do 1.72 ± 0.07 times the work of one after another. No figures for CPU and waiting for data.
+    - Together (pair): **undecided**. The members take 100 % longer than alone; whether that is more or less work than one after another (1.00 ± 0.19 times) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 2 more would: `repeat: {until: decided, at_most: 3}`. No figures for CPU and waiting for data.
+    - Together (pair): **undecided**. The members take 100 % longer than alone; whether that is more or less work than one after another (1.00 ± 0.19 times) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 2 more would: `repeat: {until: decided, at_most: 3}`. No figures for CPU and waiting for data.
+    - Together (pair): **undecided**. The members take 70 % longer than alone; whether that is more or less work than one after another (1.18 ± 0.22 times) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. No figures for CPU and waiting for data.
+    - Together (pair): **only concurrent**. Each member takes up to 50 % longer than alone, yet together they do 1.72 ± 0.33 times the work of one after another. No figures for CPU and waiting for data.
     - Together (pair): **parallel**. The member that suffers most takes 8 % longer than alone, within the tolerance of 10 %.
     "#);
 }
@@ -186,7 +186,7 @@ fn members_are_shown_with_what_they_used_while_together() {
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     let (_, told) = report.split_once("\nUse while together").expect("a table");
     let (told, _) = told.split_once("\n![").expect("a chart");
-    insta::assert_snapshot!(told, @r#"
+    insta::assert_snapshot!(told, @"
      / 同时运行期间的资源占用
 
     |   Batch size / 批大小 | CPU use / CPU 利用率 | Peak CPU use / CPU 利用率峰值 | GPU utilisation / GPU 利用率 | Peak GPU utilisation / GPU 利用率峰值 | GPU memory / 显存 (MiB) |
@@ -197,12 +197,12 @@ fn members_are_shown_with_what_they_used_while_together() {
 
     Verdicts / 结论
 
-    | Group / 组 | GPUs / GPU         | Verdict / 结论           | Throughput against one after another / 相对串行执行的吞吐量 | CPU demand / CPU 总需求 | GPU demand / GPU 总需求 | GPU memory demand / 显存总需求 | GPU memory busy time, demand / 显存读写时间总需求 |
-    |------------|--------------------|--------------------------|------------------------------------------------------------:|------------------------:|------------------------:|-------------------------------:|--------------------------------------------------:|
-    | all        | shared GPUs / 共享 | only concurrent / 仅并发 |                                                1.04× ± 0.04 |                    75 % |                   194 % |                           44 % |                                              86 % |
+    | Group / 组 | GPUs / GPU         | Verdict / 结论         | Throughput against one after another / 相对串行执行的吞吐量 | Runs of each, + more that would decide / 各自运行次数，+ 判定还需的次数 | CPU demand / CPU 总需求 | GPU demand / GPU 总需求 | GPU memory demand / 显存总需求 | GPU memory busy time, demand / 显存读写时间总需求 |
+    |------------|--------------------|------------------------|------------------------------------------------------------:|------------------------------------------------------------------------:|------------------------:|------------------------:|-------------------------------:|--------------------------------------------------:|
+    | all        | shared GPUs / 共享 | undecided / 尚无法判断 |                                                1.04× ± 0.20 |                                                                   1 + 2 |                    75 % |                   194 % |                           44 % |                                              86 % |
 
     GPU utilisation is the share of time in which a kernel ran on the GPU, however little of it that filled. / GPU 利用率指有核函数运行的时间占比，不反映核函数占用了多少计算单元。  
     GPU memory busy time is the share of time in which GPU memory was read or written, not how much of its bandwidth that took. / 显存读写时间占比指有读写发生的时间占比，不反映占用了多少带宽。
-    "#);
+    ");
     assert_eq!(report.matches("GPU utilisation is the share of time").count(), 2, "below each table that shows it");
 }

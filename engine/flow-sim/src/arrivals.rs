@@ -1,5 +1,5 @@
 //! Generated workloads: kinds of jobs that arrive by chance at a chosen density. Seeded: the same seed gives the same jobs,
-//! whatever the density and the policy, so that these are compared on one load.
+//! whatever the density, the policy and what is known of them, so that these are compared on one load.
 
 use flow_core::sched::{Estimate, Task};
 use flow_core::{InstanceId, ResourceRequest, Span, Time};
@@ -130,6 +130,40 @@ pub struct Arrivals<'a> {
     pub known: bool,
     /// Every job runs on one GPU, those for several as many times longer.
     pub narrow: bool,
+    /// What else is by chance.
+    pub chance: Chance,
+}
+
+/// What is drawn for a job beside its kind, its arrival and its duration. Each from numbers of its own: asking for it changes no
+/// other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Chance {
+    /// Priorities are 0, 1, … below this, each as likely.
+    pub priorities: u32,
+    /// How far estimates of durations are off: the deviation of the logarithm of their error.
+    pub estimate_error: f64,
+}
+
+impl Chance {
+    /// Something is by chance.
+    pub fn any(&self) -> bool {
+        self.priorities > 1 || self.estimate_error > 0.0
+    }
+
+    /// Draws it for tasks in their order.
+    pub fn befall(&self, tasks: &mut [SimTask], seed: u64) {
+        // Far from the seeds of arrivals, which count up from 0.
+        let [mut level, mut error] = [1, 2].map(|n| fastrand::Rng::with_seed(!seed ^ (n << 32)));
+        for task in tasks.iter_mut().map(|task| &mut task.task) {
+            if self.priorities > 1 {
+                task.priority = i64::from(level.u32(0..self.priorities));
+            }
+            let off = (self.estimate_error * normal(&mut error)).exp();
+            let told = |actual: Span| Span::from_secs_f64(actual.as_secs_f64() * off);
+            task.estimate.duration =
+                task.estimate.duration.map(|actual| if off == 1.0 { actual } else { told(actual) });
+        }
+    }
 }
 
 impl Arrivals<'_> {
@@ -154,20 +188,23 @@ impl Arrivals<'_> {
                 tasks.push(self.task(id, kind, Time(0) + Span::from_secs_f64(at), seconds(kind, normal)));
             }
         }
+        if self.narrow {
+            tasks.iter_mut().for_each(SimTask::narrow);
+        }
+        self.chance.befall(&mut tasks, self.seed);
         tasks
     }
 
     fn task(&self, id: u32, kind: &Kind, submitted: Time, seconds: f64) -> SimTask {
-        let (gpus, times) = if self.narrow { (kind.gpus.min(1), kind.gpus.max(1)) } else { (kind.gpus, 1) };
-        let work = Span::from_secs_f64(seconds * f64::from(times));
+        let work = Span::from_secs_f64(seconds);
         let milli = |value: f64| (value * 1e3).round() as u32;
         let task = Task {
             instance: InstanceId(id),
-            request: ResourceRequest { gpus, ..ResourceRequest::default() },
+            request: ResourceRequest { gpus: kind.gpus, ..ResourceRequest::default() },
             estimate: Estimate {
                 duration: Some(work),
                 gpu_memory: Some((kind.gpu_memory_gib * f64::from(1 << 30)) as u64),
-                cpu_milli: Some(milli(kind.cpu_cores / f64::from(times))),
+                cpu_milli: Some(milli(kind.cpu_cores)),
                 gpu_busy_milli: Some(milli(kind.gpu_busy)),
                 samples: u32::from(self.known),
                 source: kind.name.clone(),
@@ -176,8 +213,7 @@ impl Arrivals<'_> {
             submitted,
             ..Task::default()
         };
-        let cores = kind.cpu_cores / f64::from(times);
-        let attempt = Attempt { cores, gpu_busy: kind.gpu_busy, ..Attempt::new(work) };
+        let attempt = Attempt { cores: kind.cpu_cores, gpu_busy: kind.gpu_busy, ..Attempt::new(work) };
         SimTask { attempts: vec![attempt], ..SimTask::new(task, work) }
     }
 }
@@ -192,13 +228,15 @@ pub(crate) fn normal(chance: &mut fastrand::Rng) -> f64 {
 mod tests {
     use super::*;
 
+    const SURE: Chance = Chance { priorities: 1, estimate_error: 0.0 };
     const MIX: &str = "name,weight,gpus,duration_s,spread\nsmall,3,1,100,0.5\nwide,1,4,400,0\n";
 
     #[test]
     fn arrivals_come_as_densely_as_asked() {
         let kinds = kinds(MIX).unwrap();
         let arrivals = |density, seed, narrow| {
-            Arrivals { kinds: &kinds, jobs: 20_000, density, gpus: 8, seed, known: true, narrow }.poisson()
+            Arrivals { kinds: &kinds, jobs: 20_000, density, gpus: 8, seed, known: true, narrow, chance: SURE }
+                .poisson()
         };
         let work = |tasks: &[SimTask]| -> f64 {
             tasks.iter().map(|t| f64::from(t.task.request.gpus) * t.attempts[0].work.as_secs_f64()).sum()
@@ -214,6 +252,40 @@ mod tests {
         assert!((later - 2.0).abs() < 1e-6);
         assert!((work(&arrivals(0.5, 1, true)) / work(&tasks) - 1.0).abs() < 1e-9);
         assert_ne!(arrivals(0.5, 2, false), tasks);
+    }
+
+    #[test]
+    fn chance_changes_only_what_it_is_asked_for() {
+        let kinds = kinds(MIX).unwrap();
+        let arrivals = |chance| {
+            let known = Arrivals {
+                kinds: &kinds,
+                jobs: 3_000,
+                density: 0.9,
+                gpus: 8,
+                seed: 3,
+                known: true,
+                narrow: false,
+                chance,
+            };
+            known.poisson()
+        };
+        let sure = arrivals(SURE);
+        let tasks = arrivals(Chance { priorities: 3, estimate_error: 0.5 });
+        let (mut levels, mut logs) = ([0; 3], Vec::new());
+        for (task, sure) in tasks.iter().zip(&sure) {
+            let actual = |task: &SimTask| (task.task.submitted, task.attempts.clone(), task.task.request.gpus);
+            assert_eq!(actual(task), actual(sure));
+            assert_eq!((sure.task.priority, sure.task.estimate.duration), (0, Some(sure.attempts[0].work)));
+            levels[task.task.priority as usize] += 1;
+            let told = task.task.estimate.duration.unwrap().as_secs_f64();
+            logs.push((told / sure.attempts[0].work.as_secs_f64()).ln());
+        }
+        assert!(levels.iter().all(|n| (900..1_100).contains(n)), "{levels:?}");
+        let sd = (logs.iter().map(|log| log * log).sum::<f64>() / logs.len() as f64).sqrt();
+        assert!((sd - 0.5).abs() < 0.03, "{sd}");
+        let errors = arrivals(Chance { priorities: 1, estimate_error: 0.5 });
+        assert_eq!(errors[7].task.estimate, tasks[7].task.estimate);
     }
 
     #[test]

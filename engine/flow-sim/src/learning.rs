@@ -179,7 +179,8 @@ impl<'a> Learning<'a> {
             there.map(|other| self.expansion.instances[other.instance.index()].label.to_string()).collect()
         };
         let gathered = gather(&watched.reported, watched.began, ended, None);
-        let whole = Usage { wall_s: ended - watched.began, cpu_s: watched.cpu_s, ..Usage::default() };
+        let whole =
+            Usage { wall_s: ended - watched.began, cpu_s: watched.cpu_s, phases: gathered.phases, ..Usage::default() };
         let host = watched.on_host.load(&gathered.spans);
         let mut result = StepResult {
             fingerprint: Digest::of(instance.label.as_bytes()),

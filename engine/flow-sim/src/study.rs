@@ -1,14 +1,16 @@
-//! A policy on generated arrivals, over several seeds: what `flow simulate --arrivals` and the step `flow/simulate` do.
+//! A policy on jobs that arrive, generated over several seeds or as a trace has them: what `flow simulate --arrivals` and the step
+//! `flow/simulate` do.
 
 use flow_core::sched::contention::Host;
-use flow_core::sched::{Capacity, GpuState, Limits, policy};
+use flow_core::sched::policy::{self, Lyapunov, Policy};
+use flow_core::sched::{Capacity, GpuState, Limits};
 use flow_core::{Interval, Provided};
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::arrivals::{Arrivals, Kind};
-use crate::{Cluster, Schedule, SimTask, Simulation, Summary, Use};
+use crate::arrivals::{Arrivals, Chance, Kind};
+use crate::{Cluster, Schedule, SimTask, Simulation, Summary, Use, trace};
 
 /// GPU memory of machines of which only the number of GPUs is given, bytes.
 const GPU_MEMORY: u64 = 80 << 30;
@@ -24,38 +26,61 @@ pub struct StudyWith {
     pub cpus: Option<f64>,
     /// A scheduling policy. Those for one GPU a job get wide jobs on one, as many times longer.
     pub policy: String,
-    /// GPU time that is asked for, as a share of what there is.
-    pub density: f64,
-    /// How many jobs arrive.
+    /// Of `lyapunov`: seconds of waiting that a GPU-second is worth; 1 by default.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub v: Option<f64>,
+    /// Kinds of jobs that arrive by chance …
+    #[serde(default)]
+    pub mix: Vec<Kind>,
+    /// … so densely: the GPU time that is asked for, as a share of what there is …
+    #[serde(default)]
+    pub density: Option<f64>,
+    /// … and so many.
     #[serde(default = "jobs")]
     pub jobs: usize,
-    /// What arrives.
-    pub mix: Vec<Kind>,
+    /// In place of a mix: a trace of jobs, as CSV with the columns job_id, submit_s, num_gpus, duration_s.
+    #[serde(default)]
+    #[schemars(extend("x-flow" = "path"))]
+    pub trace: Option<String>,
     /// How often it is repeated, with other chance.
     #[serde(default = "seeds")]
     pub seeds: u64,
     /// Jobs may share GPUs, as if history knew what each kind takes.
     #[serde(default)]
     pub share: bool,
+    /// Generated jobs have priorities 0, 1, … below this, each as likely.
+    #[serde(default = "priorities")]
+    #[schemars(range(min = 1, max = 100))]
+    pub priorities: u32,
+    /// How far the durations that policies are told are off: the deviation of the logarithm of their error; 0, not at all.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 5))]
+    pub estimate_error: f64,
 }
 
 /// The step `flow/simulate`, as workflows use it.
 pub fn provided() -> Provided {
     let settings = schemars::generate::SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
     Provided {
-        about: "a scheduling policy on generated arrivals, over several seeds".into(),
+        about: "a scheduling policy on jobs that arrive, generated over several seeds or as a trace has them".into(),
         with: settings.into_generator().into_root_schema_for::<StudyWith>().to_value(),
         outputs: IndexMap::from([("out".to_owned(), "out".to_owned())]),
         ..Provided::default()
     }
 }
 
+/// 300 of them, as `--jobs` has it.
 fn jobs() -> usize {
     300
 }
 
 fn seeds() -> u64 {
-    5
+    30
+}
+
+fn priorities() -> u32 {
+    3
 }
 
 /// What came of it.
@@ -72,41 +97,33 @@ pub struct Study {
 }
 
 impl Study {
-    /// Runs it.
+    /// Runs it; `trace` is the text of the trace that `with` names.
     ///
     /// # Errors
-    /// What is wrong with its parameters, in words.
-    pub fn of(with: &StudyWith) -> Result<Study, String> {
+    /// What is wrong with its parameters or its trace, in words.
+    pub fn of(with: &StudyWith, trace: Option<&str>) -> Result<Study, String> {
         let cluster = Cluster::parse(&with.gpus)?;
-        let made = || policy::named(&with.policy).ok_or_else(|| policy::unknown(&with.policy));
-        let narrow = made()?.one_gpu_only();
-        with.mix.iter().try_for_each(Kind::check)?;
-        if !(0.001..=100.0).contains(&with.density) {
-            return Err(format!("density is {}, expected a share of the GPUs' time, as 0.9", with.density));
-        }
         if with.jobs == 0 || with.jobs > 1_000_000 || with.seeds == 0 || with.seeds > 1_000 {
             return Err("expected 1 to 1,000,000 jobs and 1 to 1,000 seeds".to_owned());
         }
-        if with.mix.iter().map(|kind| kind.weight).sum::<f64>() <= 0.0 {
-            return Err("the mix has no kind with a weight above 0".to_owned());
-        }
-        let most = if narrow { 1 } else { with.mix.iter().map(|kind| kind.gpus).max().unwrap_or(0) };
-        if let Some(wide) = with.mix.iter().find(|kind| kind.gpus.min(most) > cluster.total()) {
-            return Err(format!("{} asks for {} GPUs, and there are {}", wide.name, wide.gpus, cluster.total()));
-        }
+        let made = || with.policy();
+        let narrow = made()?.one_gpu_only();
+        let workload = match trace {
+            Some(text) => Workload::replayed(with, text, cluster, narrow)?,
+            None => Workload::generated(with, cluster, narrow)?,
+        };
         let host = Host { cores: with.cpus.unwrap_or(f64::from(u32::MAX)), devices: Vec::new() };
         let gpu = GpuState { memory: GPU_MEMORY, strangers: 0, alive: true };
         let cpus = with.cpus.map_or(u32::MAX, |cores| cores as u32);
         let capacity = Capacity { gpus: vec![gpu; cluster.total() as usize], cpus, memory: u64::MAX, jobs: None };
         let mut first = None;
         let mut seeds = Vec::new();
-        for seed in 0..with.seeds {
-            let (kinds, density, gpus) = (&with.mix, with.density, cluster.total());
-            let tasks = Arrivals { kinds, jobs: with.jobs, density, gpus, seed, known: with.share, narrow }.poisson();
+        for seed in 0..workload.seeds(with.seeds) {
+            let tasks = workload.tasks(seed);
             let simulation = Simulation::new(tasks.clone(), capacity.clone(), made()?, Limits::simulated());
             let schedule = simulation.and_then(|s| s.on(host.clone()).run(|_, _| {})).map_err(|e| e.to_string())?;
-            let summary = Summary::of(&with.policy, &tasks, &schedule, gpus);
-            seeds.push((summary, Use::of(&tasks, &schedule, gpus, with.cpus.unwrap_or(0.0))));
+            let summary = Summary::of(&with.policy, &tasks, &schedule, cluster.total());
+            seeds.push((summary, Use::of(&tasks, &schedule, cluster.total(), with.cpus.unwrap_or(0.0))));
             first.get_or_insert((tasks, schedule));
         }
         Ok(Study { first: first.unwrap_or_default(), host, cluster, seeds })
@@ -115,5 +132,110 @@ impl Study {
     /// A number over its seeds.
     pub fn over(&self, value: impl Fn(&Summary, &Use) -> f64) -> Interval {
         Interval::over(self.seeds.iter().map(|(summary, used)| value(summary, used)))
+    }
+}
+
+impl StudyWith {
+    fn policy(&self) -> Result<Box<dyn Policy>, String> {
+        let made = policy::named(&self.policy).ok_or_else(|| policy::unknown(&self.policy))?;
+        match self.v {
+            None => Ok(made),
+            Some(v) if made.name() == Lyapunov::default().name() && (0.0..=1e9).contains(&v) => {
+                Ok(Box::new(Lyapunov { v, ..Lyapunov::default() }))
+            }
+            Some(v) if made.name() == Lyapunov::default().name() => Err(format!("v is {v}, expected 0 or more")),
+            Some(_) => Err(format!("`v` is a parameter of `lyapunov`, and `{}` has none", self.policy)),
+        }
+    }
+
+    fn chance(&self) -> Chance {
+        Chance { priorities: self.priorities, estimate_error: self.estimate_error }
+    }
+}
+
+/// What arrives.
+enum Workload<'a> {
+    /// Other jobs with each seed.
+    Generated(Arrivals<'a>),
+    /// The same jobs; by chance is what is known of them.
+    Replayed(Vec<SimTask>, Chance),
+}
+
+impl<'a> Workload<'a> {
+    fn generated(with: &'a StudyWith, cluster: Cluster, narrow: bool) -> Result<Workload<'a>, String> {
+        let Some(density) = with.density else {
+            return Err(
+                "there is no `density`: the GPU time that is asked for, as a share of what there is, as 0.9".into()
+            );
+        };
+        if !(0.001..=100.0).contains(&density) {
+            return Err(format!("density is {density}, expected a share of the GPUs' time, as 0.9"));
+        }
+        with.mix.iter().try_for_each(Kind::check)?;
+        if with.mix.iter().map(|kind| kind.weight).sum::<f64>() <= 0.0 {
+            return Err("the mix has no kind with a weight above 0; give it one, or name a `trace`".to_owned());
+        }
+        if with.policy == "priority" && with.priorities < 2 {
+            return Err(
+                "with one priority for all, `priority` is `easy`; ask for more `priorities`, or for `easy`".into()
+            );
+        }
+        let most = if narrow { 1 } else { with.mix.iter().map(|kind| kind.gpus).max().unwrap_or(0) };
+        if let Some(wide) = with.mix.iter().find(|kind| kind.gpus.min(most) > cluster.total()) {
+            return Err(format!("{} asks for {} GPUs, and there are {}", wide.name, wide.gpus, cluster.total()));
+        }
+        let (kinds, jobs, gpus) = (&with.mix, with.jobs, cluster.total());
+        let known = with.share;
+        Ok(Workload::Generated(Arrivals { kinds, jobs, density, gpus, seed: 0, known, narrow, chance: with.chance() }))
+    }
+
+    fn replayed(with: &StudyWith, text: &str, cluster: Cluster, narrow: bool) -> Result<Workload<'a>, String> {
+        if !with.mix.is_empty() || with.density.is_some() {
+            return Err("a `trace` says itself what arrives when: leave `mix` and `density` out".to_owned());
+        }
+        if with.share {
+            return Err("a `trace` does not say what jobs keep busy, so they cannot `share` GPUs".to_owned());
+        }
+        let told = |errors: Vec<trace::TraceError>| match errors.first() {
+            Some(first) => format!("the trace, line {}: {first}; {}", first.line, first.help),
+            None => "the trace cannot be read".to_owned(),
+        };
+        let jobs = trace::jobs(text).map_err(told)?;
+        if !narrow {
+            let wide = trace::too_wide(&jobs, cluster.total(), None);
+            if !wide.is_empty() {
+                return Err(told(wide));
+            }
+        }
+        // Its priorities are those of the trace.
+        let chance = Chance { priorities: 1, ..with.chance() };
+        let levels = jobs.iter().any(|job| job.priority != jobs[0].priority);
+        if with.policy == "priority" && !levels {
+            return Err("with one priority for all, `priority` is `easy`; the trace has no two that differ".to_owned());
+        }
+        let mut tasks = trace::tasks(&jobs);
+        if narrow {
+            tasks.iter_mut().for_each(SimTask::narrow);
+        }
+        Ok(Workload::Replayed(tasks, chance))
+    }
+
+    /// How often it is worth repeating.
+    fn seeds(&self, asked: u64) -> u64 {
+        match self {
+            Workload::Replayed(_, chance) if !chance.any() => 1,
+            _ => asked,
+        }
+    }
+
+    fn tasks(&self, seed: u64) -> Vec<SimTask> {
+        match self {
+            Workload::Generated(arrivals) => Arrivals { seed, ..arrivals.clone() }.poisson(),
+            Workload::Replayed(tasks, chance) => {
+                let mut tasks = tasks.clone();
+                chance.befall(&mut tasks, seed);
+                tasks
+            }
+        }
     }
 }

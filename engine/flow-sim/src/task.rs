@@ -19,12 +19,28 @@ impl SimTask {
     pub fn new(task: Task, work: Span) -> Self {
         SimTask { task, answer: Answer::Miss, attempts: vec![Attempt::new(work)] }
     }
+
+    /// Makes it run on one GPU: one for several takes as many times longer, and keeps as many fewer cores busy.
+    pub fn narrow(&mut self) {
+        let gpus = &mut self.task.request.gpus;
+        let times = (*gpus).max(1);
+        *gpus = (*gpus).min(1);
+        let longer = |span: Span| Span(span.0.saturating_mul(times.into()));
+        let estimate = &mut self.task.estimate;
+        estimate.duration = estimate.duration.map(longer);
+        estimate.cpu_milli = estimate.cpu_milli.map(|milli| (f64::from(milli) / f64::from(times)).round() as u32);
+        for attempt in &mut self.attempts {
+            attempt.work = longer(attempt.work);
+            attempt.cores /= f64::from(times);
+        }
+    }
 }
 
 /// What one attempt does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
-    /// How long it takes to be ready; counts in co-run groups, where work begins at the release.
+    /// How long it takes to be ready, whatever else runs; it keeps nothing busy meanwhile. In a co-run group work begins at the
+    /// release.
     pub warm_up: Span,
     /// How long its work takes, alone.
     pub work: Span,

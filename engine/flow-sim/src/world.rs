@@ -238,8 +238,10 @@ impl<'a> Simulation<'a> {
                 }
             }
             WorldEvent::Ready(attempt) => {
-                if self.live.contains_key(&attempt) {
-                    self.tell(Event::Ready { attempt }, watch);
+                let Some(instance) = self.live.get(&attempt).map(|live| live.instance) else { return };
+                match self.tasks[instance.index()].task.corun {
+                    Some(_) => self.tell(Event::Ready { attempt }, watch),
+                    None => self.begin(attempt),
                 }
             }
             WorldEvent::Worked(attempt) => {
@@ -295,17 +297,21 @@ impl<'a> Simulation<'a> {
             Action::LookUp { instances } => {
                 for instance in instances {
                     let answer = self.tasks[instance.index()].answer.clone();
-                    if let Answer::Hit(outcome) | Answer::Refused(outcome) = answer {
+                    let outcome = match answer {
+                        Answer::Hit(outcome) | Answer::Refused(outcome) => Some(outcome),
+                        Answer::NotNeeded => Some(Outcome::Skipped),
+                        Answer::Miss => None,
+                    };
+                    if let Some(outcome) = outcome {
                         self.schedule.settled[instance.index()] = Some((outcome, self.now));
                     }
                     self.tell(Event::Answered { instance, answer }, watch);
                 }
             }
             Action::Start { attempt, instance, placement } => {
-                let (tries, done) = &mut self.history[instance.index()];
+                let (tries, _) = &self.history[instance.index()];
                 let attempts = &self.tasks[instance.index()].attempts;
                 let conduct = attempts[(*tries).min(attempts.len() - 1)].clone();
-                let left = Span(conduct.work.0.saturating_sub(done.0));
                 let ran = self.schedule.ran.len();
                 if let Some(learning) = &mut self.learning {
                     learning.begin(attempt, instance, &placement.gpus, self.now);
@@ -313,6 +319,7 @@ impl<'a> Simulation<'a> {
                 self.schedule.ran.push(Ran { instance, attempt, placement, start: self.now, end: self.now });
                 let warm = self.now + conduct.warm_up;
                 let end = conduct.end;
+                let grouped = self.tasks[instance.index()].task.corun.is_some();
                 self.schedule.settled[instance.index()] = None;
                 self.live
                     .insert(attempt, RunningTask { instance, ran, working: None, conduct, killed: None, ending: None });
@@ -321,8 +328,8 @@ impl<'a> Simulation<'a> {
                 }
                 self.tell(Event::Started { attempt }, watch);
                 match end {
-                    _ if self.tasks[instance.index()].task.corun.is_none() => self.work(attempt, left),
-                    End::BeforeReady(outcome) => self.end(attempt, warm, outcome, false),
+                    End::BeforeReady(outcome) if grouped => self.end(attempt, warm, outcome, false),
+                    _ if !grouped && warm == self.now => self.begin(attempt),
                     _ => _ = self.plan(warm, Order::Completion, WorldEvent::Ready(attempt)),
                 }
             }
@@ -374,6 +381,14 @@ impl<'a> Simulation<'a> {
             }
             Action::Finish => {}
         }
+    }
+
+    /// It is ready, and does what its earlier attempts left of its work.
+    fn begin(&mut self, attempt: AttemptId) {
+        let Some(live) = self.live.get(&attempt) else { return };
+        let (_, done) = self.history[live.instance.index()];
+        let left = Span(live.conduct.work.0.saturating_sub(done.0));
+        self.work(attempt, left);
     }
 
     fn work(&mut self, attempt: AttemptId, left: Span) {

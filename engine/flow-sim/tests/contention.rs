@@ -61,3 +61,27 @@ fn speeds_change_when_somebody_ends() {
     let tasks = (0..3).map(|id| known(id, 10.0, 1.0, 0.8)).collect();
     assert_eq!(ends(&run(1, 8, tasks)), [16.0, 16.0, 26.0]);
 }
+
+#[test]
+fn start_up_is_not_slowed_down_as_epochs_are() {
+    // 11 s of start-up, 2 s of epochs that keep the GPU busy 99 %.
+    let group = (0..3).map(|id| {
+        let mut task = known(id, 13.0, 1.0, 0.99 * 2.0 / 13.0).task;
+        task.estimate.startup = Some(Span::from_secs_f64(11.0));
+        task.corun = Some((GroupId(0), CorunGpus::Shared));
+        task
+    });
+    let capacity = Capacity {
+        gpus: vec![GpuState { memory: 24 << 30, strangers: 0, alive: true }],
+        cpus: 16,
+        memory: 1 << 40,
+        jobs: None,
+    };
+    let host = Host { cores: 16.0, devices: Vec::new() };
+    let foreseen = flow_sim::foresee(group.collect(), capacity, policy::named("fit").unwrap(), Limits::default(), host);
+    assert_eq!(
+        ends(&foreseen.unwrap()),
+        [16.9; 3],
+        "17 s were measured, and all of it three times as long would be 39 s"
+    );
+}

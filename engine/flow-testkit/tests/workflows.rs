@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use flow_core::{Builtins, Catalogue, Digest, ExpandRequest, GpuFacts, Machine, PluginFacts, Provided, Source, parse};
+use flow_core::{
+    Builtins, Catalogue, Diagnostic, Digest, ExpandRequest, GpuFacts, Machine, PluginFacts, Provided, Source,
+    parse_with,
+};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -56,7 +59,10 @@ fn every_workflow_expands() {
                         any_machine: false,
                         shell_folder: &here,
                     };
-                    let wrong = parse(&source).and_then(|workflow| workflow.expand(&request)).err().unwrap_or_default();
+                    let mut read =
+                        |path: &str| fs::read_to_string(path).map_err(|e| Diagnostic::new(format!("{path}: {e}")));
+                    let read = parse_with(&source, &mut read);
+                    let wrong = read.and_then(|workflow| workflow.expand(&request)).err().unwrap_or_default();
                     let said: Vec<String> =
                         wrong.iter().map(|d| format!("{:?}: {d}", d.line_column(&source.text))).collect();
                     assert!(said.is_empty(), "{} on {gpus} GPUs: {said:#?}", path.display());

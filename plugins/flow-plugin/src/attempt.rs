@@ -93,7 +93,8 @@ impl Attempt {
         Ok(self.path(path))
     }
 
-    /// The folder that the retries of this instance share.
+    /// The folder that outlives this attempt until there is a result: what is left there the next one of the same fingerprint
+    /// finds, in this run or in a later one. One that succeeded leaves nothing.
     pub fn checkpoint(&self) -> PathBuf {
         self.path(&self.request.checkpoint)
     }

@@ -79,6 +79,12 @@ impl Harness {
         self
     }
 
+    /// Sets the folder that outlives the attempt: several in turn go on from what is there.
+    pub fn checkpoint(mut self, folder: impl AsRef<Path>) -> Self {
+        self.request.checkpoint = folder.as_ref().display().to_string();
+        self
+    }
+
     /// Shows an artifact or a folder of another attempt at `path` in the work folder.
     pub fn input(self, path: &str, from: impl AsRef<Path>) -> Self {
         let to = self.path(path);

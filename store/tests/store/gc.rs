@@ -125,7 +125,10 @@ fn what_is_kept_to_be_read_again_stays_with_each_reading_of_it() {
     let attempt = result("solo", 0).fingerprint;
     let reading = |salt: u64, files: &[(&str, Digest)]| {
         let files = files.iter().map(|(path, digest)| ((*path).to_owned(), *digest)).collect();
-        StepResult { kept: Some(Kept { attempt, record: Some(record), files, cut: 0 }), ..result("solo", salt) }
+        StepResult {
+            kept: Some(Kept { attempt, record: Some(record), files, cut: 0, absent: [].into(), inputs: [].into() }),
+            ..result("solo", salt)
+        }
     };
     let file = store.objects().store_private(|file| std::io::Write::write_all(file, b"1")).unwrap();
     let (first, second) = (reading(1, &[]), reading(2, &[("m.json", file)]));

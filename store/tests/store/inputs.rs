@@ -7,10 +7,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use flow_core::{Digest, RunId};
-use flow_store::{FinishedRun, Inputs, Snapshot, StoreDir};
+use flow_core::{Artifact, Digest, RunId};
+use flow_store::{FinishedRun, Inputs, Snapshot, Stood, StoreDir};
+use serde_json::Value;
 
-use crate::common::{scratch, write};
+use crate::common::{open, record, result, scratch, write};
 
 fn later() -> SystemTime {
     SystemTime::now() + Duration::from_secs(10)
@@ -62,6 +63,13 @@ fn a_listing_is_names_and_lengths() {
     assert_ne!(listing(), before);
 }
 
+/// One instance, with these artifacts.
+fn stood(artifacts: &[Artifact]) -> Vec<Option<Stood>> {
+    let mut result = result("train", 1);
+    result.outputs.extend(artifacts.iter().enumerate().map(|(n, artifact)| (n.to_string(), artifact.clone())));
+    vec![None, Some(Stood::of(&result, Digest::of(b"inputs")))]
+}
+
 /// Everything that a snapshot rests on, made anew for each case.
 struct Rest {
     dir: tempfile::TempDir,
@@ -96,7 +104,7 @@ impl Rest {
         let rested = FinishedRun {
             key: Digest::of(b"key"),
             run: &run,
-            objects: &artifacts,
+            stood: stood(&artifacts),
             published: std::slice::from_ref(&report),
             summary: "22 cached".into(),
         };
@@ -146,7 +154,7 @@ fn a_snapshot_that_cannot_be_read_is_none() {
     assert_eq!((snapshot.summary(), snapshot.run().0.as_str()), ("22 cached", "20260208-153012-3f2a"));
     let path = rest.store.path().join("snapshots/feb08");
     let whole = fs::read(&path).unwrap();
-    for bytes in [&whole[..whole.len() / 2], b"flow snapshot 2\n", b""] {
+    for bytes in [&whole[..whole.len() / 2], b"flow snapshot 2\n", b"flow snapshot 3\n", b""] {
         fs::write(&path, bytes).unwrap();
         assert!(Snapshot::load(&rest.store, "feb08").is_none());
     }
@@ -190,7 +198,7 @@ fn a_file_changed_within_a_tick_of_the_clock_is_not_trusted() {
         inputs.hash_path(&file, false).unwrap();
         meanwhile();
         Snapshot::of(
-            FinishedRun { key, run: &run, objects: &[], published: &[], summary: String::new() },
+            FinishedRun { key, run: &run, stood: Vec::new(), published: &[], summary: String::new() },
             &inputs,
             ended,
         )
@@ -203,4 +211,29 @@ fn a_file_changed_within_a_tick_of_the_clock_is_not_trusted() {
         write(&file, "TRAIN");
     };
     assert!(!snapshot(now, later(), &restamp).still_holds(&store, &key), "changed since it was hashed");
+}
+
+#[test]
+fn what_stood_is_relied_on_as_long_as_nothing_else_was_recorded() {
+    let dir = scratch();
+    let path = dir.path().join(".flow");
+    let key = Digest::of(b"key");
+    let store = open(&path).unwrap();
+    let file = write(dir.path().join("weights"), "weights");
+    let artifact = store.objects().ingest(&file, dir.path()).unwrap();
+    let run = record(&store, &result("train", 1), Value::Null);
+    let inputs = Inputs::new(None, None, SystemTime::now());
+    let all = stood(std::slice::from_ref(&artifact));
+    let rested = FinishedRun { key, run: &run, stood: all.clone(), published: &[], summary: String::new() };
+    Snapshot::of(rested, &inputs, later()).save(store.dir(), "w").unwrap();
+    let snapshot = Snapshot::load(store.dir(), "w").unwrap();
+    assert_eq!(snapshot.stood(&store, &key).unwrap(), all);
+    assert_eq!(snapshot.stood(&store, &Digest::of(b"other")).unwrap(), [], "another workflow, or another flow");
+    fs::remove_file(store.objects().path(&artifact.digest)).unwrap();
+    assert_eq!(snapshot.stood(&store, &key).unwrap(), [], "an artifact is gone");
+    let file = write(dir.path().join("weights"), "weights");
+    store.objects().ingest(&file, dir.path()).unwrap();
+    assert_eq!(snapshot.stood(&store, &key).unwrap(), all, "and there again");
+    record(&store, &result("other", 2), Value::Null);
+    assert_eq!(snapshot.stood(&store, &key).unwrap(), [], "somebody recorded something");
 }

@@ -4,16 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::{Metric, RunStart, StepResult};
-use flow_store::Results;
+use flow_core::{KeptInput, Metric, RunStart, StepResult};
+use flow_store::{Objects, Results};
 use serde_json::Value;
 
 use super::Done;
 use crate::args::{About, Global};
 use crate::error::CliError;
-use crate::output::{FAINT, Output, STRONG, styled};
+use crate::output::{BAD, FAINT, GOOD, Output, STRONG, styled};
 use crate::place::{self, Place};
 use crate::screen::{InstanceState, View};
+use crate::unified::unified;
 use crate::words;
 
 /// Arguments of `flow diff`.
@@ -43,7 +44,9 @@ impl Diff {
         let place = Place::find(global, &self.about)?;
         let results = place::results(&place.store, output)?;
         let side = |run: &str| -> Result<Side, CliError> { side(place.view(Some(run))?.1, &*results) };
-        let lines = compare(&side(&self.before)?, &side(&self.after)?);
+        let (before, after) = (side(&self.before)?, side(&self.after)?);
+        let mut lines = compare(&before, &after);
+        lines.extend(inputs(&before, &after, &place.store.objects()));
         if lines.is_empty() {
             output.line("nothing differs")?;
         }
@@ -59,6 +62,8 @@ fn side(view: View, kept: &dyn Results) -> Result<Side, CliError> {
     let (mut settled, mut results) = (BTreeMap::new(), BTreeMap::new());
     for shown in view.instances.into_values() {
         let how = match &shown.state {
+            // Nobody asked for it.
+            InstanceState::NotNeeded => continue,
             InstanceState::Waiting | InstanceState::Running => "not settled",
             InstanceState::Cached(outcome, _) | InstanceState::Done(outcome) | InstanceState::Settled(outcome) => {
                 words::outcome(*outcome)
@@ -93,6 +98,61 @@ fn compare(before: &Side, after: &Side) -> Vec<String> {
     section(&mut out, "instances", ends);
     section(&mut out, "results", metrics);
     out
+}
+
+/// Files that steps were given in both runs, or in one of them, as far as they are kept; each change once, however many read it.
+fn inputs(before: &Side, after: &Side, objects: &Objects) -> Vec<String> {
+    let mut changes: BTreeSet<(&String, Option<&KeptInput>, Option<&KeptInput>)> = BTreeSet::new();
+    for (label, was) in &before.results {
+        let (Some(was), Some(is)) = (&was.kept, after.results.get(label).and_then(|is| is.kept.as_ref())) else {
+            continue;
+        };
+        if was.inputs.is_empty() || is.inputs.is_empty() {
+            continue;
+        }
+        let names = was.inputs.keys().chain(is.inputs.keys());
+        let both = names.map(|name| (name, was.inputs.get(name), is.inputs.get(name)));
+        changes.extend(both.filter(|(_, was, is)| was != is));
+    }
+    let text = |input: &KeptInput| {
+        let bytes = objects.read_private(&input.digest).filter(|_| input.text)?;
+        String::from_utf8(bytes).ok()
+    };
+    let about = |input: &KeptInput| format!("{} ({})", words::bytes(input.bytes), &input.digest.to_string()[..8]);
+    let mut out = Vec::new();
+    if !changes.is_empty() {
+        out.push(styled(STRONG, "inputs"));
+    }
+    for (name, was, is) in changes {
+        match (was, is) {
+            (Some(was), Some(is)) => match (text(was), text(is)) {
+                (Some(was), Some(is)) => {
+                    out.push(format!("  {name} changed"));
+                    out.extend(hunks(&unified(&was, &is)));
+                }
+                _ => out.push(format!("  {name} changed: was {}, is {}", about(was), about(is))),
+            },
+            (None, Some(is)) => out.push(format!("  {name} is new: {}", about(is))),
+            (Some(was), None) => out.push(format!("  {name} is gone: was {}", about(was))),
+            (None, None) => {}
+        }
+    }
+    out
+}
+
+/// A difference as it is shown, cut where it is long.
+fn hunks(lines: &[String]) -> Vec<String> {
+    const SHOWN: usize = 40;
+    let shown = |line: &String| match line.as_bytes().first() {
+        Some(b'+') => styled(GOOD, line),
+        Some(b'-') => styled(BAD, line),
+        Some(b'@') => styled(FAINT, line),
+        _ => line.clone(),
+    };
+    let more = lines.len().saturating_sub(SHOWN);
+    let cut =
+        (more > 0).then(|| format!("… {} more {}", words::thousands(more), if more == 1 { "line" } else { "lines" }));
+    lines.iter().take(SHOWN).map(shown).chain(cut).map(|line| format!("    {line}")).collect()
 }
 
 fn section(out: &mut Vec<String>, heading: &str, mut rows: Vec<Vec<String>>) {

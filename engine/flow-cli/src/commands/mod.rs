@@ -188,7 +188,7 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
         Command::Gc(gc) => gc.execute(global, output),
         Command::Doctor(doctor) => doctor.execute(global, output),
         Command::Init(init) => init.execute(output),
-        Command::Schema(schema) => schema.execute(output),
+        Command::Schema(schema) => schema.execute(global, output),
         Command::Plugins(plugins) => plugins.execute(global, output),
         Command::Completions(completions) => completions.execute(output),
         Command::Ready(ready) => ready.execute(),

@@ -99,7 +99,11 @@ fn render(expansion: &Expansion, plan: &CorePlan, tasks: &[Task], verbose: bool)
     let mut out = vec![heading(expansion)];
     let mut rows = Vec::new();
     for crowd in crowds(expansion, plan) {
-        let many = if matches!(crowd[0].state, State::Cached { .. } | State::After(_)) { 2 } else { MANY };
+        let many = if matches!(crowd[0].state, State::Cached { .. } | State::After(_) | State::MayRepeat { .. }) {
+            2
+        } else {
+            MANY
+        };
         if crowd.len() >= many && !verbose {
             let name = &expansion.steps[expansion.instances[crowd[0].id.index()].step.index()].name;
             let each: Vec<&Estimate> = crowd.iter().map(|item| &tasks[item.id.index()].estimate).collect();
@@ -125,10 +129,11 @@ fn render(expansion: &Expansion, plan: &CorePlan, tasks: &[Task], verbose: bool)
 /// Instances of one step of which the same becomes, in the order of the first of each.
 fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan) -> Vec<Vec<&'p Item>> {
     let mut crowds: IndexMap<_, Vec<&Item>> = IndexMap::new();
-    for item in &plan.items {
+    // What is not needed is nothing that anybody asked for.
+    for item in plan.items.iter().filter(|item| !matches!(item.state, State::NotNeeded { .. })) {
         let outcome = match &item.state {
             State::Cached { outcome, .. } | State::Refused { outcome, .. } => Some(*outcome),
-            State::Run(_) | State::After(_) => None,
+            State::Run(_) | State::After(_) | State::MayRepeat { .. } | State::NotNeeded { .. } => None,
         };
         let key = (expansion.instances[item.id.index()].step, discriminant(&item.state), outcome);
         crowds.entry(key).or_default().push(item);
@@ -209,6 +214,10 @@ fn why(state: &State) -> String {
         State::Cached { outcome, .. } => words::outcome(*outcome).to_owned(),
         State::Run(all) => reasons::why(&Why::of(all)),
         State::After(steps) => steps.join(", "),
+        State::MayRepeat { group, at_most } => {
+            format!("while the verdict on {group} is undecided, up to {at_most} runs of each")
+        }
+        State::NotNeeded { cause } => reasons::cause(cause),
         State::Refused { cause, .. } => reasons::cause(cause),
     }
 }
@@ -218,6 +227,8 @@ fn row(state: &State, what: String, why: String, takes: Option<String>) -> Vec<S
         State::Cached { .. } => (FAINT, "cached"),
         State::Run(_) => (GOOD, "run"),
         State::After(_) => (NOTE, "decided after"),
+        State::MayRepeat { .. } => (NOTE, "may repeat"),
+        State::NotNeeded { .. } => (FAINT, "not needed"),
         State::Refused { outcome: Outcome::Failed, .. } => (BAD, "cannot run"),
         State::Refused { outcome, .. } => (NOTE, words::outcome(*outcome)),
     };
@@ -233,10 +244,11 @@ fn total(plan: &CorePlan) -> String {
         (count(|s| matches!(s, State::Cached { .. })), "cached"),
         (count(|s| matches!(s, State::Run(_))), "to run"),
         (count(|s| matches!(s, State::After(_))), "decided after them"),
+        (count(|s| matches!(s, State::MayRepeat { .. })), "repeated only if a verdict needs it"),
         (count(|s| matches!(s, State::Refused { .. })), "not run"),
     ];
     let parts: Vec<String> =
         parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", words::thousands(*n))).collect();
-    let all = words::count(plan.items.len(), "instance");
+    let all = words::count(plan.items.len() - count(|s| matches!(s, State::NotNeeded { .. })), "instance");
     if parts.is_empty() { all } else { format!("{all}: {}", parts.join(", ")) }
 }

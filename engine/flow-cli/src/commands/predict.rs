@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::Span;
-use flow_core::learn::{Interference, Prediction};
+use flow_core::learn::{Checked, Expected, Interference, Length, OnModel, Prediction, Quantity};
+use flow_core::predict::Predicted;
 use flow_core::sched::Estimate;
 use flow_exec::Session;
 use serde_json::json;
@@ -21,21 +22,47 @@ Examples:
   flow predict solo                        every instance of the step
   flow predict solo/batch=48               a point that has not run, at every other value of the other axes
   flow predict 'solo[version=v7,batch=48]'
+  flow predict --check                     how far predictions were off, by what has run
+  flow predict train/model=resnet50,batch=128 --images 60000 --epochs 30 --price H200=3.2/h
+                                           on each GPU model that the step ran on: time, memory, energy and cost
 
-What has not run is predicted along one number from points of the step that have: the time of an iteration grows with
-the batch and never falls below a floor, memory grows; nine of ten are expected inside the interval. With --json there
-is one object a point.")]
+What has not run is predicted from all points of the step that have, along all axes at once: start-up, epochs and end
+apart, and whether an epoch takes its time by image or by iteration is what the points say. Nine of ten are expected
+inside the interval. --check predicts each point that has run from the others, between them and up to twice as far.
+With --json there is one object a point; of --check one for each quantity of a point.")]
 pub(crate) struct Predict {
     /// A step, or STEP/AXIS=VALUE,…
-    #[arg(value_name = "STEP/POINT")]
-    point: String,
+    #[arg(value_name = "STEP/POINT", required_unless_present = "check")]
+    point: Option<String>,
     #[command(flatten)]
     about: About,
     #[command(flatten)]
     selection: Selection,
+    /// Predict every point that has run from the others, of one step or all, and say how far off that is
+    #[arg(long)]
+    check: bool,
+    /// On each GPU model that it ran on, with so many epochs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "check")]
+    epochs: Option<u32>,
+    /// On each GPU model that it ran on, with so many images an epoch
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "check")]
+    images: Option<u64>,
+    /// What an hour of a GPU costs whose model has this in its name: H200=3.2/h; may be repeated
+    #[arg(long, value_name = "MODEL=PRICE", value_parser = price, conflicts_with = "check")]
+    price: Vec<(String, f64)>,
     /// One JSON object a point
     #[arg(long)]
     json: bool,
+}
+
+/// `H200=3.2/h`.
+fn price(text: &str) -> Result<(String, f64), String> {
+    let read = || {
+        let (model, price) = text.split_once('=')?;
+        let price: f64 = price.trim().trim_end_matches("/h").trim().parse().ok()?;
+        (!model.trim().is_empty() && price.is_finite() && price >= 0.0).then(|| (model.trim().to_lowercase(), price))
+    };
+    read().ok_or_else(|| "expected a part of a GPU model's name and what an hour costs, as in H200=3.2/h".to_owned())
 }
 
 impl Predict {
@@ -43,39 +70,80 @@ impl Predict {
         let request = place::session(global, &self.about, &self.selection)?;
         let session = Session::open(&request, &crate::builtins::Steps::new())?;
         let knowledge = place::knowledge(&session, output)?;
-        let (predictions, devices) = flow_exec::predict(&session, &knowledge, &self.point)?;
+        if self.check {
+            let checked = flow_exec::check(&session, &knowledge, self.point.as_deref())?;
+            return if self.json { say_checked(&checked, output) } else { show(&render_checked(&checked), output) };
+        }
+        let point = self.point.unwrap_or_default();
+        if self.epochs.is_some() || self.images.is_some() || !self.price.is_empty() {
+            let length = Length { epochs: self.epochs, images: self.images };
+            let points = flow_exec::on_each_model(&session, &knowledge, &point, length)?;
+            let lines = if self.json {
+                objects_on_models(&points, &self.price)
+            } else {
+                render_on_models(&points, self.images, &self.price)
+            };
+            return show(&lines, output);
+        }
+        let (predictions, devices) = flow_exec::predict(&session, &knowledge, &point)?;
         if self.json {
             for prediction in &predictions {
                 output.json(&object(prediction))?;
             }
-        } else {
-            for line in render(&predictions, &devices) {
-                output.line(line)?;
-            }
+            return Ok(ExitCode::SUCCESS);
         }
-        Ok(ExitCode::SUCCESS)
+        show(&render(&predictions, &devices), output)
     }
 }
 
+fn show(lines: &[String], output: &mut Output) -> Done {
+    for line in lines {
+        output.line(line)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn say_checked(checked: &[(String, Vec<Checked>)], output: &mut Output) -> Done {
+    for (step, checked) in checked {
+        for Checked { quantity, measured, predicted } in checked {
+            output.json(&json!({
+                "step": step,
+                "quantity": name(*quantity),
+                "measured": measured,
+                "predicted": predicted.value,
+                "low": predicted.low,
+                "high": predicted.high,
+                "beyond": predicted.beyond,
+            }))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 fn object(prediction: &Prediction) -> serde_json::Value {
-    let Prediction { label, estimate, epoch, cpu_work } = prediction;
+    let Prediction { label, estimate, expected, cpu_work } = prediction;
     let seconds = |span: Option<Span>| span.map(Span::as_secs_f64);
-    json!({
+    let mut object = json!({
         "instance": label,
         "source": estimate.source,
         "samples": estimate.samples,
         "wall_s": seconds(estimate.duration),
         "wall_low_s": seconds(estimate.range.map(|range| range.0)),
         "wall_high_s": seconds(estimate.range.map(|range| range.1)),
-        "epoch_s": epoch.map(|epoch| epoch.value),
-        "epoch_low_s": epoch.map(|epoch| epoch.low),
-        "epoch_high_s": epoch.map(|epoch| epoch.high),
-        "gpu_memory": estimate.gpu_memory,
-        "gpu_busy": estimate.gpu_busy_milli.map(|milli| f64::from(milli) / 1e3),
+        "gpu_memory_reserved": estimate.gpu_memory,
+        "gpu_busy_whole": expected.gpu_busy_whole.map(|busy| busy.value),
         "cpu_cores": estimate.cpu_milli.map(|milli| f64::from(milli) / 1e3),
         "cpu_work_core_s": cpu_work.map(|(work, _)| work),
         "cpu_work_samples": cpu_work.map(|(_, samples)| samples),
-    })
+    });
+    let Expected { startup, epoch, end, gpu_memory, gpu_busy, .. } = expected;
+    let parts = [("startup", "_s", startup), ("epoch", "_s", epoch), ("end", "_s", end)];
+    for (name, unit, part) in parts.into_iter().chain([("gpu_memory", "", gpu_memory), ("gpu_busy", "", gpu_busy)]) {
+        object[format!("{name}{unit}")] = json!(part.map(|part| part.value));
+        object[format!("{name}_low{unit}")] = json!(part.map(|part| part.low));
+        object[format!("{name}_high{unit}")] = json!(part.map(|part| part.high));
+    }
+    object
 }
 
 /// What is expected to be taken, with the interval and where it comes from: `about 41 s, 35 s to 48 s (3 runs of …)`.
@@ -86,27 +154,36 @@ pub(crate) fn takes(estimate: &Estimate) -> Option<String> {
     Some(format!("about {about}{} ({})", range.unwrap_or_default(), estimate.source))
 }
 
+/// `5.3 s, 4.5 s to 6.2 s`.
+fn interval(of: Predicted, word: impl Fn(f64) -> String) -> String {
+    let [value, low, high] = [of.value, of.low, of.high].map(word);
+    let far = if of.far { ", too far from what was measured to rely on" } else { "" };
+    if low == high { format!("{value}{far}") } else { format!("{value}, {low} to {high}{far}") }
+}
+
 fn render(predictions: &[Prediction], devices: &[Interference]) -> Vec<String> {
     let mut out = Vec::new();
-    for Prediction { label, estimate, epoch, cpu_work } in predictions {
+    for Prediction { label, estimate, expected, cpu_work } in predictions {
         let whole = takes(estimate).unwrap_or_else(|| format!("nothing is known: {}", estimate.source));
         out.push(format!("{}: {whole}", styled(STRONG, label)));
-        let mut parts = Vec::new();
-        if let Some(epoch) = epoch {
-            let [value, low, high] = [epoch.value, epoch.low, epoch.high].map(words::duration);
-            let far = if epoch.far { ", too far from what was measured to rely on" } else { "" };
-            parts.push(format!("an epoch {value}, {low} to {high}{far}"));
-        }
-        parts.extend(estimate.gpu_memory.map(|bytes| format!("{} on each GPU", words::bytes(bytes))));
-        parts.extend(estimate.gpu_busy_milli.map(|milli| format!("GPU busy {} %", milli / 10)));
-        parts.extend(estimate.cpu_milli.map(|milli| format!("{:.1} cores", f64::from(milli) / 1e3)));
-        if let Some((work, samples)) = cpu_work {
-            let runs = words::count(*samples as usize, "run");
-            parts.push(format!("CPU work of its dataset {work:.1} core-seconds an epoch, from {runs}"));
-        }
-        if !parts.is_empty() {
-            out.push(format!("  {}", parts.join("; ")));
-        }
+        let time = |what: &str, of: Option<Predicted>| Some(format!("{what} {}", interval(of?, words::duration)));
+        let times = [
+            time("start-up", expected.startup.filter(|_| expected.epoch.is_some())),
+            time("an epoch", expected.epoch),
+            time("end", expected.end.filter(|end| end.high >= 0.1)),
+        ];
+        let memory = expected
+            .gpu_memory
+            .map(|memory| format!("{} on each GPU", interval(memory, |bytes| words::bytes(bytes as u64))));
+        let busy = expected.gpu_busy.map(|busy| format!("GPU busy {}", interval(busy, percent)));
+        let cores = estimate.cpu_milli.map(|milli| format!("{:.1} cores", f64::from(milli) / 1e3));
+        let work = cpu_work.map(|(work, samples)| {
+            let runs = words::count(samples as usize, "run");
+            format!("CPU work of its dataset {work:.1} core-seconds an epoch, from {runs}")
+        });
+        let lines: [Vec<String>; 2] =
+            [times.into_iter().flatten().collect(), [memory, busy, cores, work].into_iter().flatten().collect()];
+        out.extend(lines.iter().filter(|parts| !parts.is_empty()).map(|parts| format!("  {}", parts.join("; "))));
     }
     let mut told: Vec<&str> = Vec::new();
     for device in devices {
@@ -123,20 +200,135 @@ fn render(predictions: &[Prediction], devices: &[Interference]) -> Vec<String> {
     out
 }
 
+/// What the GPUs cost meanwhile.
+fn cost(on: &OnModel, prices: &[(String, f64)]) -> Option<Predicted> {
+    let name = on.model.to_lowercase();
+    let (_, price) = prices.iter().find(|(model, _)| name.contains(model))?;
+    Some(on.wall.scaled(price * f64::from(on.gpus) / 3600.0))
+}
+
+fn objects_on_models(points: &[(String, Vec<OnModel>)], prices: &[(String, f64)]) -> Vec<String> {
+    let all = points.iter().flat_map(|(label, models)| models.iter().map(move |on| (label, on)));
+    let object = |(label, on): (&String, &OnModel)| {
+        let mut object = json!({"instance": label, "gpu_model": on.model, "gpus": on.gpus, "epochs": on.epochs});
+        let parts = [
+            ("wall_s", Some(on.wall)),
+            ("epoch_s", Some(on.epoch)),
+            ("gpu_memory", on.gpu_memory),
+            ("energy_j", on.energy),
+            ("cost", cost(on, prices)),
+        ];
+        for (name, part) in parts {
+            object[name] = json!(part.map(|part| part.value));
+            object[format!("{name}_low")] = json!(part.map(|part| part.low));
+            object[format!("{name}_high")] = json!(part.map(|part| part.high));
+        }
+        object.to_string()
+    };
+    all.map(object).collect()
+}
+
+/// Of each point a row for each GPU model.
+fn render_on_models(points: &[(String, Vec<OnModel>)], images: Option<u64>, prices: &[(String, f64)]) -> Vec<String> {
+    let mut out = Vec::new();
+    for (label, models) in points {
+        let Some(first) = models.first() else { continue };
+        let of = images.map(|images| format!(" of {} images", words::thousands(images as usize))).unwrap_or_default();
+        let epochs = words::count(first.epochs as usize, "epoch");
+        let gpus = if first.gpus == 0 {
+            "without a GPU".to_owned()
+        } else {
+            format!("on {}", words::count(first.gpus as usize, "GPU"))
+        };
+        out.push(format!("{}: {epochs}{of} {gpus}", styled(STRONG, label)));
+        let bytes = |bytes: f64| words::bytes(bytes as u64);
+        let kilowatt_hours = |joules: f64| format!("{} kWh", words::number(joules / 3.6e6));
+        let money = |money: f64| format!("{money:.2}");
+        let cell =
+            |of: Option<Predicted>, word: &dyn Fn(f64) -> String| of.map_or("?".to_owned(), |of| interval(of, word));
+        let mut rows = vec![["", "time", "an epoch", "memory on each GPU", "energy"].map(str::to_owned).to_vec()];
+        rows.extend(models.iter().map(|on| {
+            vec![
+                format!("  {}", on.model),
+                cell(Some(on.wall), &words::duration),
+                cell(Some(on.epoch), &words::duration),
+                cell(on.gpu_memory, &bytes),
+                cell(on.energy, &kilowatt_hours),
+            ]
+        }));
+        if !prices.is_empty() {
+            rows[0].push("cost".to_owned());
+            rows.iter_mut().skip(1).zip(models).for_each(|(row, on)| row.push(cell(cost(on, prices), &money)));
+        }
+        out.extend(words::columns(&rows));
+    }
+    out
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+fn name(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Wall => "wall time",
+        Quantity::Startup => "start-up",
+        Quantity::Epoch => "epoch time",
+        Quantity::GpuMemory => "GPU memory",
+        Quantity::GpuBusy => "GPU busy",
+    }
+}
+
+/// Of each step a row for each quantity, between the points and beyond them.
+fn render_checked(checked: &[(String, Vec<Checked>)]) -> Vec<String> {
+    if checked.is_empty() {
+        return vec!["nothing to check: no step ran at three points or more".to_owned()];
+    }
+    let mut out = Vec::new();
+    for (step, checked) in checked {
+        out.push(format!("{}: each point that has run, predicted from the others", styled(STRONG, step)));
+        let mut rows =
+            vec![["", "", "points", "median error", "in the interval", "half its width"].map(str::to_owned).to_vec()];
+        for (quantity, beyond) in Quantity::ALL.into_iter().flat_map(|quantity| [(quantity, false), (quantity, true)]) {
+            let of = checked.iter().filter(|one| one.quantity == quantity && one.predicted.beyond == beyond);
+            let of: Vec<&Checked> = of.collect();
+            let median = |value: fn(&Checked) -> f64| {
+                let mut values: Vec<f64> = of.iter().map(|one| value(one)).collect();
+                values.sort_by(f64::total_cmp);
+                values.get(values.len() / 2).map(|value| percent(*value))
+            };
+            let inside = |one: &&&Checked| (one.predicted.low..=one.predicted.high).contains(&one.measured);
+            if let Some(error) = median(|one| (one.predicted.value / one.measured - 1.0).abs())
+                && let Some(width) = median(|one| (one.predicted.high / one.predicted.low).sqrt() - 1.0)
+            {
+                rows.push(vec![
+                    format!("  {}", name(quantity)),
+                    if beyond { "an octave beyond" } else { "between them" }.to_owned(),
+                    of.len().to_string(),
+                    error,
+                    format!("{} of {}", of.iter().filter(inside).count(), of.len()),
+                    format!("±{width}"),
+                ]);
+            }
+        }
+        out.extend(words::columns(&rows));
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
-    use flow_core::predict::{Curve, Fit};
+    use flow_core::predict::repeated;
 
     use super::*;
 
     #[test]
     fn a_prediction_says_how_sure_it_is() {
-        let fit = Fit::of(Curve::PerItem, &[(16.0, 46.4), (32.0, 29.5), (64.0, 21.9)]);
-        let epoch = fit.and_then(|fit| fit.at(48.0));
         let seconds = |s: f64| Span::from_secs_f64(s);
         let estimate = Estimate {
             duration: Some(seconds(95.0)),
             range: Some((seconds(77.0), seconds(118.0))),
+            startup: Some(seconds(9.0)),
             gpu_memory: Some(6 << 30),
             gpu_busy_milli: Some(810),
             cpu_milli: Some(2_340),
@@ -144,11 +336,24 @@ mod tests {
             samples: 3,
             source: "3 runs of its step at other points of `batch`".to_owned(),
         };
-        let prediction = Prediction { label: "solo[batch=48]".to_owned(), estimate, epoch, cpu_work: Some((58.31, 4)) };
+        let of = |value: f64, off: f64| {
+            let known = repeated(&[value]).map(|of| Predicted { low: value / off, high: value * off, ..of });
+            known.map(|of| Predicted { value, ..of })
+        };
+        let expected = Expected {
+            startup: of(9.0, 1.1),
+            epoch: of(24.3, 1.2),
+            end: of(0.02, 1.5),
+            gpu_memory: of(f64::from(6 << 20) * 1024.0, 1.25),
+            gpu_busy: of(0.81, 1.0),
+            ..Expected::default()
+        };
+        let prediction =
+            Prediction { label: "solo[batch=48]".to_owned(), estimate, expected, cpu_work: Some((58.31, 4)) };
         let never = Prediction {
             label: "other".to_owned(),
             estimate: Estimate { source: "never ran".to_owned(), ..Estimate::default() },
-            epoch: None,
+            expected: Expected::default(),
             cpu_work: None,
         };
         let device = |samples| Interference { model: "TITAN Xp".to_owned(), coefficient: 1.0, samples };
@@ -156,9 +361,61 @@ mod tests {
         let plain: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line)).collect();
         insta::assert_snapshot!(plain.join("\n"), @r"
         solo[batch=48]: about 1 min 35 s, 1 min 17 s to 1 min 58 s (3 runs of its step at other points of `batch`)
-          an epoch 24 s, 20 s to 31 s; 6.0 GiB on each GPU; GPU busy 81 %; 2.3 cores; CPU work of its dataset 58.3 core-seconds an epoch, from 4 runs
+          start-up 9.0 s, 8.2 s to 9.9 s; an epoch 24 s, 20 s to 29 s
+          6.0 GiB, 4.8 GiB to 7.5 GiB on each GPU; GPU busy 81 %; 2.3 cores; CPU work of its dataset 58.3 core-seconds an epoch, from 4 runs
         other: nothing is known: never ran
         TITAN Xp: sharing costs 1 + 1.00·(Σ busy − 1), never measured
         ");
+    }
+
+    #[test]
+    fn machines_stand_side_by_side_with_what_they_cost() {
+        let of =
+            |value: f64| Predicted { value, low: 0.9 * value, high: 1.1 * value, points: 4, beyond: false, far: false };
+        let on = |model: &str, wall: f64, energy: Option<f64>| OnModel {
+            model: model.to_owned(),
+            gpus: 2,
+            epochs: 30,
+            wall: of(wall),
+            epoch: of(wall / 30.0),
+            gpu_memory: Some(of(f64::from(6 << 20) * 1024.0)),
+            energy: energy.map(of),
+        };
+        let points = [("t[batch=8]".to_owned(), vec![on("H200", 1800.0, Some(1.8e6)), on("T4", 18_000.0, None)])];
+        let prices = [price("H200=3.2/h").unwrap()];
+        let lines = render_on_models(&points, Some(60_000), &prices);
+        let plain: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line)).collect();
+        let cells = |line: &str| {
+            line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(plain[0], "t[batch=8]: 30 epochs of 60,000 images on 2 GPUs");
+        assert_eq!(cells(&plain[1]), ["time", "an epoch", "memory on each GPU", "energy", "cost"]);
+        let h200 = "H200|30 min 00 s, 27 min 00 s to 33 min 00 s|1 min 00 s, 54 s to 1 min 06 s|6.0 GiB, 5.4 GiB to 6.6 GiB|0.5 kWh, 0.45 kWh to 0.55 kWh|3.20, 2.88 to 3.52";
+        assert_eq!(cells(&plain[2]).join("|"), h200);
+        assert_eq!(cells(&plain[3])[4..], ["?", "?"]);
+        let object: serde_json::Value = serde_json::from_str(&objects_on_models(&points, &prices)[0]).unwrap();
+        assert_eq!((&object["gpu_model"], &object["cost"]), (&json!("H200"), &json!(3.2)));
+        assert!(price("H200").is_err() && price("=1").is_err() && price("T4=-1/h").is_err());
+    }
+
+    #[test]
+    fn a_check_says_how_far_predictions_were_off() {
+        let one = |quantity, measured: f64, beyond| Checked {
+            quantity,
+            measured,
+            predicted: Predicted { value: 10.0, low: 9.0, high: 11.1, points: 3, beyond, far: false },
+        };
+        let checked =
+            [one(Quantity::Epoch, 10.2, false), one(Quantity::Epoch, 12.0, true), one(Quantity::GpuBusy, 9.9, false)];
+        let lines = render_checked(&[("train".to_owned(), checked.to_vec())]);
+        let plain: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line).trim_end().to_owned()).collect();
+        insta::assert_snapshot!(plain.join("\n"), @r"
+        train: each point that has run, predicted from the others
+                                        points  median error  in the interval  half its width
+          epoch time  between them      1       2 %           1 of 1           ±11 %
+          epoch time  an octave beyond  1       17 %          0 of 1           ±11 %
+          GPU busy    between them      1       1 %           1 of 1           ±11 %
+        ");
+        assert_eq!(render_checked(&[]).len(), 1);
     }
 }

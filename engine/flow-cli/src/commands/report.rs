@@ -1,5 +1,6 @@
 //! `flow report`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -18,7 +19,8 @@ use crate::screen::View;
 Examples:
   flow report                            where the last run's reports are
   flow report --print                    the report itself, Markdown
-  flow report --lang zh                  the report in one language, of the results it was made of")]
+  flow report --lang zh                  the report in one language, of the results it was made of
+  flow report --html -o report.html      one file to send: text, tables and charts, and nothing to load")]
 pub(crate) struct Report {
     /// The report's step, where the workflow has several
     step: Option<String>,
@@ -27,17 +29,56 @@ pub(crate) struct Report {
     /// Print the report
     #[arg(short, long)]
     print: bool,
+    /// As a page of HTML with its charts, in each of its languages or in that of --lang
+    #[arg(long)]
+    html: bool,
+    /// Write it to this file, which is replaced, instead of printing it
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 impl Report {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let (place, _, view) = place::run(global, &self.of)?;
-        let text = match self.print || self.step.is_some() || global.lang.is_some() {
-            true => kept(&place, &view, self.step.as_deref(), global.lang.as_deref(), output)?,
-            false => published(&place, &view)?,
+        let kept = self.print || self.html || self.output.is_some() || self.step.is_some() || global.lang.is_some();
+        let text = if kept { self.kept(&place, &view, global, output)? } else { published(&place, &view)? };
+        let Some(to) = &self.output else {
+            output.text(text.trim_end())?;
+            return Ok(ExitCode::SUCCESS);
         };
-        output.text(text.trim_end())?;
+        std::fs::write(to, text).map_err(|e| CliError::usage(format!("`{}` cannot be written: {e}", to.display())))?;
+        output.line(to.display().to_string())?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// The report as the run left it, or its words in another language. Charts are in a page only.
+    fn kept(&self, place: &Place, view: &View, global: &Global, output: &mut Output) -> Result<String, CliError> {
+        let (step, lang) = (self.step.as_deref(), global.lang.as_deref());
+        let asked = match step {
+            Some(step) => find(view, step)?.iter().map(|shown| &*shown.label).collect(),
+            None => Vec::new(),
+        };
+        let results = place::results(&place.store, output)?;
+        let objects = place.store.objects();
+        let builtins = flow_report::Reports::new();
+        let mut reports = Vec::new();
+        for shown in view.instances.values() {
+            let Some(result) = shown.result(&*results)? else { continue };
+            let folder = result.outputs.values().find(|artifact| artifact.kind == ArtifactKind::Folder);
+            let Some(folder) = folder else { continue };
+            let read = |file: &str| objects.read(&folder.digest, file).ok();
+            let text = if self.html { builtins.page(read, lang) } else { builtins.text(read, lang) };
+            reports.extend(text.map_err(CliError::usage)?.map(|text| (shown.label.clone(), text)));
+        }
+        let names = names(&reports);
+        if let Some(step) = step.filter(|_| !reports.is_empty()) {
+            reports.retain(|(label, _)| asked.contains(&&**label));
+            if reports.is_empty() {
+                let other = CliError::usage(format!("`{step}` is no report that the run made"));
+                return Err(other.hint(format!("it made {names}; `flow show {step}` shows what a step made")));
+            }
+        }
+        only("report", reports)
     }
 }
 
@@ -50,40 +91,6 @@ fn published(place: &Place, view: &View) -> Result<String, CliError> {
         return Err(none.hint("`publish:` in the workflow says where to; --print prints the report"));
     }
     Ok(files.join("\n"))
-}
-
-/// The report as the run left it, or its words in another language. Charts are not printed.
-fn kept(
-    place: &Place,
-    view: &View,
-    step: Option<&str>,
-    lang: Option<&str>,
-    output: &mut Output,
-) -> Result<String, CliError> {
-    let asked = match step {
-        Some(step) => find(view, step)?.iter().map(|shown| &*shown.label).collect(),
-        None => Vec::new(),
-    };
-    let results = place::results(&place.store, output)?;
-    let objects = place.store.objects();
-    let builtins = flow_report::Reports::new();
-    let mut reports = Vec::new();
-    for shown in view.instances.values() {
-        let Some(result) = shown.result(&*results)? else { continue };
-        let folder = result.outputs.values().find(|artifact| artifact.kind == ArtifactKind::Folder);
-        let Some(folder) = folder else { continue };
-        let text = builtins.text(|file| objects.read(&folder.digest, file).ok(), lang).map_err(CliError::usage)?;
-        reports.extend(text.map(|text| (shown.label.clone(), text)));
-    }
-    let names = names(&reports);
-    if let Some(step) = step.filter(|_| !reports.is_empty()) {
-        reports.retain(|(label, _)| asked.contains(&&**label));
-        if reports.is_empty() {
-            let other = CliError::usage(format!("`{step}` is no report that the run made"));
-            return Err(other.hint(format!("it made {names}; `flow show {step}` shows what a step made")));
-        }
-    }
-    only("report", reports)
 }
 
 fn names<T>(found: &[(String, T)]) -> String {

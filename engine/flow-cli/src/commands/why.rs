@@ -120,6 +120,13 @@ fn explain(labels: &[&str], state: &State) -> Vec<String> {
         State::After(steps) => {
             vec![format!("{names}: {} {}", styled(NOTE, "decided after"), steps.join(", "))]
         }
+        State::MayRepeat { group, at_most } => {
+            let while_ = format!("while the verdict on {group} is undecided, up to {at_most} runs of each");
+            vec![format!("{names}: {} {while_}", styled(NOTE, "may repeat,"))]
+        }
+        State::NotNeeded { cause } => {
+            vec![format!("{names}: {}, {}", styled(FAINT, "not needed"), reasons::cause(cause))]
+        }
         State::Refused { outcome, cause } => {
             let how = styled(NOTE, format_args!("would not run ({})", words::outcome(*outcome)));
             vec![format!("{names} {how}: {}", reasons::cause(cause))]

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use flow_core::plan::NotAccepted;
 use flow_core::reason::{Cause, Lack, ProfileReason, Spoiled, Withheld};
+use flow_core::verdict::Call;
 use flow_core::{Outcome, Remark, Repeat, Span};
 use flow_report::{Reasons, Words};
 
@@ -28,6 +29,11 @@ pub(crate) fn cause(cause: &Cause) -> String {
 /// The same where the reason may be that outcome alone.
 pub(crate) fn settled(outcome: Outcome, because: Option<&Cause>) -> String {
     because.map_or_else(|| words::outcome(outcome).to_owned(), cause)
+}
+
+/// What a co-run group comes to.
+pub(crate) fn call(call: Call) -> String {
+    english().call(call)
 }
 
 /// What a machine has too little of, as the end of a sentence.

@@ -24,6 +24,11 @@ pub(crate) fn reason(reason: &Reason) -> String {
         Reason::NoResult => "its last attempt left no result to reuse".to_owned(),
         Reason::Damaged(damage) => damage.clone(),
         Reason::NotReusable(unfit) => unfit_in_words(unfit),
+        Reason::Undecided { group, looks, at_most, gain } => {
+            let runs = if *looks == 1 { "one run".to_owned() } else { format!("{looks} runs") };
+            let gain = gain.map(|(gain, half)| format!(" (gain {gain:.2} ± {half:.2})")).unwrap_or_default();
+            format!("the verdict on {group} is undecided after {runs} of each{gain}; at most {at_most} are made")
+        }
         Reason::GroupMember(label) => format!("{label} of its co-run group must run"),
         Reason::Group => "its co-run group has other members".to_owned(),
         Reason::Value { kind, name, was, is } => value_in_words(*kind, name, was.as_ref(), is.as_ref()),

@@ -121,7 +121,7 @@ impl Counts {
             InstanceState::Settled(Outcome::Cancelled) => self.cancelled += 1,
             InstanceState::Settled(outcome) if is_failure(*outcome) => self.failed += 1,
             InstanceState::Settled(_) => self.skipped += 1,
-            InstanceState::Waiting | InstanceState::Running => {}
+            InstanceState::Waiting | InstanceState::Running | InstanceState::NotNeeded => {}
         }
     }
 

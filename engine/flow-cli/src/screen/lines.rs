@@ -78,6 +78,13 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
             };
             say(style, verb, recorded(result))
         }
+        // Once a group, not once a repetition that is not made.
+        RunEvent::Settled { instance, cause: Some(Cause::Decided { group, looks, verdict: Some(call) }), .. } => {
+            let first = view.decided.get(group) == Some(instance);
+            let runs = words::count(*looks as usize, "run");
+            first.then(|| say(GOOD, "decided", format!("{group} after {runs} of each: {}", reasons::call(*call))))?
+        }
+        RunEvent::Settled { cause: Some(Cause::Decided { .. }), .. } => None,
         RunEvent::Settled { instance, outcome, cause } => {
             let style = if is_failure(*outcome) { BAD } else { NOTE };
             let why = reasons::settled(*outcome, cause.as_ref());
@@ -132,6 +139,7 @@ pub(crate) fn plan_line(view: &View) -> Option<String> {
         (count(|p| matches!(p, Planned::Cached)), "cached"),
         (count(|p| matches!(p, Planned::Run { .. })), "to run"),
         (count(|p| matches!(p, Planned::After { .. })), "decided after them"),
+        (count(|p| matches!(p, Planned::MayRepeat)), "repeated only if a verdict needs it"),
         (count(|p| matches!(p, Planned::Skipped { .. })), "skipped"),
     ];
     let words: Vec<String> =

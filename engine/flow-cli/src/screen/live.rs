@@ -23,7 +23,8 @@ pub(crate) struct Bars {
     attempts: BTreeMap<AttemptId, ProgressBar>,
     waiting: ProgressBar,
     total: ProgressBar,
-    setup: Option<ProgressBar>,
+    /// By plugin.
+    setups: BTreeMap<String, ProgressBar>,
 }
 
 impl Bars {
@@ -32,7 +33,7 @@ impl Bars {
         let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
         let line = || bars.add(ProgressBar::new(0).with_style(template("{wide_msg:.dim}")));
         let (waiting, total) = (line(), line());
-        Bars { attempts: BTreeMap::new(), waiting, total, setup: None, bars }
+        Bars { attempts: BTreeMap::new(), waiting, total, setups: BTreeMap::new(), bars }
     }
 
     /// Draws the run as it is.
@@ -63,7 +64,7 @@ impl Bars {
 
     /// A line of a set-up: only the last one is shown, for there are thousands.
     pub(crate) fn setup(&mut self, plugin: &str, line: &str) {
-        let bar = self.setup.get_or_insert_with(|| {
+        let bar = self.setups.entry(plugin.to_owned()).or_insert_with(|| {
             let bar =
                 self.bars.insert(0, ProgressBar::new_spinner().with_style(template("  {spinner} {wide_msg:.dim}")));
             bar.enable_steady_tick(Duration::from_millis(120));
@@ -72,9 +73,9 @@ impl Bars {
         bar.set_message(shown(&format!("{plugin}: {}", line.trim_end())));
     }
 
-    /// The set-up is over.
-    pub(crate) fn setup_done(&self) {
-        if let Some(bar) = &self.setup {
+    /// The set-ups are over.
+    pub(crate) fn setups_done(&self) {
+        for bar in self.setups.values() {
             bar.finish_and_clear();
         }
     }
@@ -86,7 +87,7 @@ impl Bars {
 
     /// Takes everything away.
     pub(crate) fn clear(self) {
-        for bar in self.attempts.values().chain([&self.waiting, &self.total]).chain(self.setup.as_ref()) {
+        for bar in self.attempts.values().chain([&self.waiting, &self.total]).chain(self.setups.values()) {
             bar.finish_and_clear();
         }
         // A terminal that cannot be cleared still shows the words.

@@ -11,6 +11,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::io;
 
 use flow_core::{JournalLine, RunEvent};
@@ -31,8 +32,8 @@ pub(crate) struct Screen<'a> {
     pub(crate) view: View,
     planned: bool,
     crowds: crowd::Crowds,
-    /// Set-up that is being said, for a heading.
-    setup: Option<String>,
+    /// Plugins of which it was said that they are set up.
+    setting_up: BTreeSet<String>,
 }
 
 enum Face {
@@ -51,7 +52,14 @@ impl<'a> Screen<'a> {
         } else {
             Face::Lines
         };
-        Screen { output, face, view: View::default(), planned: false, crowds: crowd::Crowds::default(), setup: None }
+        Screen {
+            output,
+            face,
+            view: View::default(),
+            planned: false,
+            crowds: crowd::Crowds::default(),
+            setting_up: BTreeSet::new(),
+        }
     }
 
     /// Shows what is new.
@@ -72,8 +80,9 @@ impl<'a> Screen<'a> {
     }
 
     fn event(&mut self, line: &JournalLine) -> io::Result<()> {
-        if let (Face::Bars(live), Some(_)) = (&self.face, self.setup.take()) {
-            live.setup_done();
+        if let (Face::Bars(live), false) = (&self.face, self.setting_up.is_empty()) {
+            live.setups_done();
+            self.setting_up.clear();
         }
         self.view.event(line);
         if matches!(self.face, Face::Json) {
@@ -100,12 +109,9 @@ impl<'a> Screen<'a> {
 
     fn setup_line(&mut self, plugin: &str, line: &str) -> io::Result<()> {
         let line = &*printed(line);
-        let first = self.setup.as_deref() != Some(plugin);
-        if first {
-            self.setup = Some(plugin.to_owned());
-            if !matches!(self.face, Face::Json) {
-                self.say(&format!("setting up plugin {plugin}, once"))?;
-            }
+        let first = self.setting_up.insert(plugin.to_owned());
+        if first && !matches!(self.face, Face::Json) {
+            self.say(&format!("setting up plugin {plugin}, once"))?;
         }
         match &mut self.face {
             Face::Json => self.output.note(format!("{plugin}: {line}")),

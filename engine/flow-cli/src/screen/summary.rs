@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 
 use super::view::{InstanceState, Shown, View, is_failure};
 use crate::output::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
-use crate::words;
+use crate::{reasons, words};
 
 /// How a run ended, as far as its events do not tell.
 pub(crate) struct Ended {
@@ -48,6 +48,7 @@ pub(crate) fn summary(
         return out;
     }
     ran(view, &mut out);
+    without_numbers(view, &mut out);
     not_run(view, &mut out);
     for (path, changed) in &ended.published {
         out.push(format!("  {:<9} {path}", if *changed { "published" } else { "unchanged" }));
@@ -125,32 +126,46 @@ fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&
 /// What ran, by step and reason.
 fn ran(view: &View, out: &mut Vec<String>) {
     let done = |shown: &&Shown| matches!(shown.state, InstanceState::Done(_));
-    for (shown, what, why) in alike(view.instances.values().filter(done)) {
+    let done = view.instances.values().filter(done).map(|shown| (shown, shown.reason.clone()));
+    for (shown, what, why) in alike(done) {
         let InstanceState::Done(outcome) = shown.state else { continue };
         let how = if outcome == Outcome::Ok { String::new() } else { format!(", {}", words::outcome(outcome)) };
         out.push(format!("  {:<9} {what}{how}: {why}", "ran"));
     }
 }
 
+/// How many of a sweep have no numbers where these were to be; of one alone its own line says it.
+fn without_numbers(view: &View, out: &mut Vec<String>) {
+    let missed = view.instances.values().filter_map(|shown| Some((shown, reasons::cause(shown.no_metrics()?))));
+    let mut steps: IndexMap<&str, Vec<(&Shown, String)>> = IndexMap::new();
+    missed.for_each(|(shown, why)| steps.entry(&shown.step).or_default().push((shown, why)));
+    for missed in steps.into_values().filter(|missed| missed.len() > 1) {
+        for (_, what, why) in alike(missed.into_iter()) {
+            out.push(format!("  {} {what}: {why}", styled(NOTE, "no number")));
+        }
+    }
+}
+
 /// What was skipped or cancelled, by step and reason.
 fn not_run(view: &View, out: &mut Vec<String>) {
     let passed = |shown: &&Shown| matches!(shown.state, InstanceState::Settled(Outcome::Skipped | Outcome::Cancelled));
-    for (shown, what, why) in alike(view.instances.values().filter(passed)) {
+    let passed = view.instances.values().filter(passed).map(|shown| (shown, shown.reason.clone()));
+    for (shown, what, why) in alike(passed) {
         let InstanceState::Settled(outcome) = shown.state else { continue };
         out.push(format!("  {:<9} {what}: {why}", words::outcome(outcome)));
     }
 }
 
 /// Instances of one step that ended alike: what is said of them, and the reason that most of them have, in the order of the first.
-fn alike<'a>(instances: impl Iterator<Item = &'a Shown>) -> Vec<(&'a Shown, String, String)> {
-    let mut found: IndexMap<(&str, String), Vec<&Shown>> = IndexMap::new();
-    for shown in instances {
-        found.entry((&*shown.step, format!("{:?}", shown.state))).or_default().push(shown);
+fn alike<'a>(instances: impl Iterator<Item = (&'a Shown, String)>) -> Vec<(&'a Shown, String, String)> {
+    let mut found: IndexMap<(&str, String), Vec<(&Shown, String)>> = IndexMap::new();
+    for (shown, why) in instances {
+        found.entry((&*shown.step, format!("{:?}", shown.state))).or_default().push((shown, why));
     }
-    let told = |alike: Vec<&'a Shown>| {
-        let (shown, count) = (alike[0], alike.len());
+    let told = |alike: Vec<(&'a Shown, String)>| {
+        let (shown, count) = (alike[0].0, alike.len());
         let mut reasons: IndexMap<&str, usize> = IndexMap::new();
-        alike.iter().for_each(|shown| *reasons.entry(&shown.reason).or_default() += 1);
+        alike.iter().for_each(|(_, why)| *reasons.entry(why).or_default() += 1);
         let what =
             if count == 1 { shown.label.clone() } else { format!("{} × {}", shown.step, words::thousands(count)) };
         let others = reasons.len() - 1;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
-use flow_core::reason::Withheld;
+use flow_core::reason::{Cause, Withheld};
 use flow_core::{AttemptId, Digest, InstanceId, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart, StepResult};
 use flow_store::{Results, Status, StoreError, Waiting};
 
@@ -25,6 +25,8 @@ pub(crate) struct View {
     running: BTreeSet<AttemptId>,
     /// Steps by name, counted as events come: the bars are drawn often, and a sweep is long.
     pub(super) steps: BTreeMap<String, OfStep>,
+    /// Groups whose verdict made repetitions superfluous, with the first of these.
+    pub(super) decided: BTreeMap<String, InstanceId>,
     /// What it said when it was asked to end.
     pub(crate) interruptions: Vec<String>,
     /// Files that were published, and whether they changed.
@@ -74,6 +76,13 @@ pub(crate) struct Shown {
     result: Option<Box<StepResult>>,
 }
 
+impl Shown {
+    /// Why numbers of it were not found, if they were not.
+    pub(crate) fn no_metrics(&self) -> Option<&Cause> {
+        self.result.as_ref()?.cause.as_ref().filter(|cause| matches!(cause, Cause::NoMetrics { .. }))
+    }
+}
+
 /// How an instance is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InstanceState {
@@ -87,6 +96,8 @@ pub(crate) enum InstanceState {
     Done(Outcome),
     /// This run settled it without one.
     Settled(Outcome),
+    /// It was planned for a verdict that is known without it.
+    NotNeeded,
 }
 
 #[derive(Debug)]
@@ -182,6 +193,10 @@ impl View {
                 shown.fingerprint = Some(result.fingerprint);
                 shown.result = Some(result.clone());
             }),
+            RunEvent::Settled { instance, cause: Some(Cause::Decided { group, .. }), .. } => {
+                self.decided.entry(group.clone()).or_insert(*instance);
+                self.set(*instance, |shown| shown.state = InstanceState::NotNeeded);
+            }
             RunEvent::Settled { instance, outcome, cause } => self.set(*instance, |shown| {
                 shown.state = InstanceState::Settled(*outcome);
                 shown.reason = reasons::settled(*outcome, cause.as_ref());

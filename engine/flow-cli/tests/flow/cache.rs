@@ -252,6 +252,68 @@ fn what_was_cancelled_was_not_tried() {
     assert!(why.contains("`sleep 0`"), "{why}");
 }
 
+const COPIES: &str = r#"
+flow: 1
+name: cats
+steps:
+  copy: {matrix: {n: [1, 2, 3]}, run: 'cp from/${{ n }} out', inputs: ['from/${{ n }}'], outputs: [out]}
+  next: {matrix: {n: [1, 2, 3]}, run: 'cat ${{ steps.copy.out }} > all', outputs: [all]}
+  all: {run: "cat ${{ steps.next | map(attribute='out') | join(' ') }}"}
+  alone: {run: echo alone}
+"#;
+
+/// What did not change is not looked at any more closely than by `stat`; what is done is as if it were.
+#[test]
+fn a_second_run_relies_on_the_one_before_it_as_far_as_that_holds() {
+    let space = space();
+    for n in 1..4 {
+        space.write(format!("from/{n}"), &format!("{n}\n"));
+    }
+    space.write("cats.yaml", COPIES);
+    space.flow(["run", "cats.yaml"]).expect(0);
+    let again = |args: &[&str]| again(&space, args);
+    let one = ["all", "copy[n=2]", "next[n=2]"];
+
+    space.write("from/2", "two\n");
+    assert_eq!(again(&[]), one, "a file changed");
+    assert_eq!(again(&[]), [""; 0]);
+    space.write("from/2", "two\n");
+    assert_eq!(again(&[]), [""; 0], "a file was touched");
+    space.write("from/2", "2\n");
+    assert_eq!(again(&[]), [""; 0], "and is again as it was at first");
+    assert!(space.flow(["plan", "cats.yaml"]).expect(0).stdout().contains("8 cached"));
+
+    std::fs::remove_file(space.path("from/3")).unwrap();
+    assert!(space.flow(["run", "cats.yaml"]).text().contains("there is no `from/3`"), "a file is gone");
+    space.write("from/3", "3\n");
+    assert_eq!(again(&[]), [""; 0], "and there again");
+
+    space.flow(["run", "cats.yaml", "copy[n=1]", "-f", "copy[n=1]"]).expect(0);
+    space.write("from/2", "two again\n");
+    assert_eq!(again(&[]), one, "something else was recorded between");
+
+    space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
+    space.write("from/2", "and again\n");
+    assert_eq!(again(&[]), one, "the store was cleaned between");
+
+    let size = std::fs::metadata(space.path(".flow/db/db")).unwrap().len();
+    std::fs::write(space.path(".flow/db/db"), vec![7; usize::try_from(size).unwrap()]).unwrap();
+    space.write("from/2", "once more\n");
+    assert_eq!(again(&[]), one, "the database was damaged between");
+
+    let copied = flow_testkit::files_below(&space.path(".flow/objects"));
+    let of_one = copied.iter().find(|path| std::fs::read_to_string(path).is_ok_and(|text| text == "1\n")).unwrap();
+    std::fs::remove_file(of_one).unwrap();
+    space.write("from/2", "at last\n");
+    assert_eq!(again(&[]), ["all", "copy[n=1]", "copy[n=2]", "next[n=2]"], "an artifact is gone");
+
+    space.write("cats.yaml", &COPIES.replace("echo alone", "echo not alone"));
+    assert_eq!(again(&[]), ["alone"], "the workflow changed");
+    space.write("from/2", "the end\n");
+    assert_eq!(again(&["-f", "alone"]), ["all", "alone", "copy[n=2]", "next[n=2]"], "a step is forced");
+    assert_eq!(again(&[]), [""; 0]);
+}
+
 #[test]
 fn accept_keeps_the_old_results_and_says_so() {
     let space = done();
@@ -390,4 +452,29 @@ steps:
     let said = space.flow(["run", "-v", "first.yaml", "-j", "1"]).expect(1).stdout();
     assert_eq!(said.matches("started ").count(), 1, "{said}");
     assert!(said.contains("1 failed, 5 cancelled"), "{said}");
+}
+
+#[test]
+fn what_an_attempt_leaves_to_the_next_one_outlives_the_run_until_there_is_a_result() {
+    let space = space();
+    // Counts its attempts, and succeeds at the third.
+    let count = "n=$(cat $FLOW_CHECKPOINT/n 2>/dev/null || echo 0); n=$((n+1)); echo $n | tee $FLOW_CHECKPOINT/n > out/n; test $n -ge 3";
+    let workflow = format!(
+        "flow: 1\nname: long\nsteps:\n  train: {{run: '{count}', outputs: [out/n], retries: 1}}\n  none: {{run: 'false'}}\n"
+    );
+    space.write("long.yaml", &workflow);
+    let left = || std::fs::read_dir(space.path(".flow/checkpoints")).unwrap().count();
+    space.flow(["run", "long.yaml", "train"]).expect(1);
+    assert_eq!(left(), 1);
+    space.flow(["run", "long.yaml", "train"]).expect(0);
+    assert_eq!(left(), 0, "the result is there");
+    space.flow(["get", "train", "--to", "n.txt"]).expect(0);
+    assert_eq!(std::fs::read_to_string(space.path("n.txt")).unwrap(), "3\n");
+
+    space.flow(["run", "long.yaml", "train", "-f"]).expect(1);
+    assert_eq!(left(), 1, "a forced one begins anew, and its retry goes on");
+    space.flow(["run", "long.yaml", "none"]).expect(1);
+    assert_eq!(left(), 1, "an attempt that wrote nothing leaves nothing");
+    space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
+    assert_eq!(left(), 0, "it is older than every run that stays");
 }

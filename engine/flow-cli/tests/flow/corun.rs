@@ -93,3 +93,42 @@ fn a_member_that_was_ended_for_another_says_for_which() {
     let said = space.flow(["run", "w.yaml"]).expect(1).text();
     assert!(said.contains("fails[x=2]: fails[x=1] of its group did not succeed"), "{said}");
 }
+
+/// Two that take as long again together: gain and loss are even, and one run of each cannot tell that from either.
+const EVEN: &str = "\
+flow: 1
+name: even
+steps:
+  alone: {matrix: {n: [1, 2]}, run: sleep 0.4, exclusive: true}
+  together:
+    like: alone
+    run: sleep 0.8
+    corun: {group: all, gpus: shared}
+    repeat: {until: decided, at_most: 2}
+  table: {uses: flow/table, with: {from: alone, rows: n, columns: [wall]}}
+  report: {uses: flow/report, with: {sections: [{table: table, corun: together}]}}
+";
+
+#[test]
+fn what_one_run_of_each_does_not_decide_is_repeated_and_no_more_often_than_the_file_says() {
+    let space = space();
+    space.write("even.yaml", EVEN);
+    let plan = space.flow(["run", "-n", "even.yaml"]).expect(0).stdout();
+    assert!(plan.contains("may repeat"), "{plan}");
+    assert!(plan.contains("while the verdict on together all is undecided, up to 2 runs of each"), "{plan}");
+    space.flow(["run", "even.yaml"]).expect(0);
+    let labels = || {
+        let recorded = space.journal().into_iter().filter(|line| line["event"] == "recorded");
+        recorded.filter_map(|line| line["result"]["label"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let again = labels().into_iter().filter(|label| label.contains("repetition=1")).collect::<Vec<_>>();
+    assert_eq!(again.len(), 4, "both members, and both alone: {:?}", labels());
+    let why = space.flow(["show", "together[n=1,repetition=1]"]).expect(0).stdout();
+    assert!(!why.is_empty());
+    let said = space.flow(["run", "even.yaml"]).expect(0).stdout();
+    assert!(said.contains("nothing to do"), "{said}");
+    // With fewer allowed the same results give the same verdict, and nothing runs but the report.
+    space.write("even.yaml", &EVEN.replace("at_most: 2", "at_most: 1"));
+    let plan = space.flow(["run", "-n", "even.yaml"]).expect(0).stdout();
+    assert!(!plan.contains("may repeat") && plan.contains("5 cached"), "{plan}");
+}

@@ -1,6 +1,7 @@
 //! The real `flow`, end to end: what people rely on when it runs their experiments. One binary, for linking is slow.
 
 mod cache;
+mod compared;
 mod corun;
 mod damage;
 mod database;
@@ -11,6 +12,7 @@ mod expressions;
 mod faults;
 mod gpus;
 mod hostile;
+mod includes;
 mod kill;
 mod lies;
 mod logs;

@@ -115,9 +115,15 @@ fn a_metric_is_renamed_in_a_sweep() {
         );
         space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n{steps}"));
     };
+    write("los {loss} rate {rate}");
+    let said = space.flow(["run", "m.yaml", "-k"]).expect(1).stdout();
+    assert!(
+        said.contains("  no number train × 20: no line that it printed matches the pattern of its metrics"),
+        "{said}"
+    );
     write("loss {loss} rate {rate}");
     space.flow(["run", "m.yaml"]).expect(0);
-    assert_eq!(space.ran().len(), 22);
+    assert!(started(&space) <= 2, "nothing trains again");
     write("loss {loss} rate {learning_rate}");
     let said = space.flow(["run", "m.yaml"]).expect(0).stdout();
     assert!(said.contains("21 cached, 1 ran"), "{said}");
@@ -174,4 +180,112 @@ fn a_file_of_numbers_under_another_name_is_found() {
     write("{json: other.json}");
     space.flow(["run", "m.yaml"]).expect(0);
     assert_eq!(space.ran(), ["train"]);
+}
+
+/// As Keras 3 writes with a bar, in colours and over its own line; epochs stand on lines of their own.
+const KERAS: &str = r"for e in 1 2 3; do
+  printf 'Epoch %s/3\n' $e; sleep 0.3
+  printf '\r\033[1m1/2\033[0m \033[32m━━━\033[0m loss: 9.0000\010\010\010\r\033[1m2/2\033[0m - loss: 0.%s000 - val_acc: 0.%s\n' $((9 - e)) $(( (e % 3) * 3 ))
+done; echo 'Test acc: 0.5'
+";
+
+#[test]
+fn a_bar_in_colours_below_its_heading_is_read_and_of_its_values_that_which_is_said() {
+    let space = space();
+    let write = |summary: &str| {
+        let patterns = "['Epoch {epoch}/{_}', 'loss: {loss} - val_acc: {val_acc}', 'Test acc: {test_acc}']";
+        let metrics = format!("{{stdout: {patterns}{summary}}}");
+        let step = format!("{{run: sh train.sh, inputs: [train.sh], metrics: {metrics}}}");
+        space.write("train.sh", KERAS).write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {step}\n"));
+    };
+    let value = |metric: &str| result(&space, "train")["metrics"][metric]["value"].as_f64();
+    write("");
+    space.flow(["run", "m.yaml"]).expect(0);
+    assert_eq!((value("loss"), value("val_acc"), value("test_acc")), (Some(0.6), Some(0.0), Some(0.5)));
+    assert!(value("epoch_time").is_some_and(|time| time > 0.2), "{:?}", value("epoch_time"));
+    for (summary, loss) in [("max", 0.8), ("min", 0.6), ("at max val_acc", 0.7)] {
+        write(&format!(", summary: {{loss: {summary}}}"));
+        let said = space.flow(["plan", "m.yaml"]).expect(0).stdout();
+        assert!(said.contains("read again"), "{said}");
+        space.flow(["run", "m.yaml"]).expect(0);
+        assert_eq!((started(&space), value("loss")), (0, Some(loss)), "{summary}");
+    }
+    write(", summary: {los: min}");
+    let said = space.flow(["check", "m.yaml"]).expect(2).text();
+    assert!(said.contains("no pattern names the metric `los`") && said.contains("did you mean `loss`?"), "{said}");
+}
+
+#[test]
+fn numbers_stand_in_several_places_and_one_that_is_missing_is_mended_alone() {
+    let space = space();
+    let write = |metrics: &str| {
+        let command = "echo loss 3; echo a,b > t.csv; echo 1,2 >> t.csv; echo '{\"epoch\": 1, \"c\": 4}' > m.jsonl";
+        let step = format!("{{run: \"{}\", metrics: {metrics}}}", command.replace('"', "\\\""));
+        space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {step}\n"));
+    };
+    let found =
+        || result(&space, "train")["metrics"].as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
+    write("{stdout: 'los {loss}', csv: t.csv, jsonl: m.jsonl, json: none.json}");
+    let said = space.flow(["run", "m.yaml"]).expect(0).stdout();
+    assert!(said.contains("no line that it printed matches the pattern"), "{said}");
+    assert_eq!(found(), "a b c", "what is there is read");
+    // The file that is not there was looked for, and nothing runs again for it.
+    write("{stdout: 'loss {loss}', csv: t.csv, jsonl: m.jsonl, json: none.json}");
+    let said = space.flow(["run", "m.yaml", "-v"]).expect(0).stdout();
+    assert!(said.contains("its metrics were expected in `none.json`"), "{said}");
+    assert_eq!((started(&space), found()), (0, "a b c loss".to_owned()));
+    write("{stdout: 'loss {loss}', csv: t.csv, jsonl: m.jsonl}");
+    space.flow(["run", "m.yaml"]).expect(0);
+    assert_eq!((started(&space), &result(&space, "train")["cause"]), (0, &Value::Null));
+}
+
+/// An event file as PyTorch writes it.
+const EVENTS: &[u8] = include_bytes!("../../../flow-core/tests/loggers/torch.tfevents");
+
+#[test]
+fn scalars_of_tensorboard_are_read_and_read_again() {
+    let space = space();
+    fs::write(space.path("events"), EVENTS).unwrap();
+    let write = |metrics: &str| {
+        let command =
+            "mkdir -p runs/val; cp events runs/events.out.tfevents.1.a; cp events runs/val/events.out.tfevents.2.a";
+        let step = format!("{{run: '{command}', inputs: [events], metrics: {metrics}}}");
+        space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {step}\n"));
+    };
+    let value = |metric: &str| result(&space, "train")["metrics"][metric]["value"].as_f64();
+    write("{tensorboard: run}");
+    let said = space.flow(["run", "m.yaml"]).expect(0).stdout();
+    assert!(said.contains("its metrics were expected in `run`"), "{said}");
+    write("{tensorboard: runs}");
+    space.flow(["run", "m.yaml"]).expect(0);
+    assert_eq!((started(&space), value("accuracy_val"), value("val_loss_train")), (0, Some(0.8), Some(0.333_333_34)));
+    write("{tensorboard: runs, summary: {accuracy_val: max, loss_train: at max accuracy_val}}");
+    space.flow(["run", "m.yaml"]).expect(0);
+    assert_eq!((started(&space), value("accuracy_val"), value("loss_train")), (0, Some(0.9), Some(0.5)));
+}
+
+#[test]
+fn lines_of_a_file_are_shown_while_it_is_written() {
+    let space = space();
+    let lines = r#"for e in 1 2 3; do echo "{\"epoch\": $e, \"loss\": 0.$e}" >> m.jsonl; sleep 0.4; done"#;
+    space.write("train.sh", &format!("{lines}\nprintf '{{\"epoch\": 4, \"lo' >> m.jsonl\n"));
+    let step = "train: {run: sh train.sh, inputs: [train.sh], metrics: {jsonl: m.jsonl}}";
+    space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  {step}\n"));
+    let said = space.flow(["run", "m.yaml", "-v"]).expect(0).stdout();
+    assert!(said.contains("train 1  loss 0.1") && said.contains("train 3  loss 0.3"), "{said}");
+    let epochs: Vec<Value> =
+        space.journal().iter().filter(|line| line["event"] == "epoch").map(|line| line["epoch"].clone()).collect();
+    assert_eq!(epochs, [1, 2, 3]);
+    assert_eq!(result(&space, "train")["metrics"]["loss"]["value"], 0.3, "half a line at the end is none");
+}
+
+#[test]
+fn half_a_number_of_a_killed_program_is_none() {
+    let space = space();
+    let command = "echo epoch 1 loss 0.5; sleep 0.3; printf 'epoch 2 loss 0.2'; kill -9 $$";
+    let step = format!("{{run: \"{command}\", metrics: {{stdout: 'epoch {{epoch}} loss {{loss}}'}}}}");
+    space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {step}\n"));
+    space.flow(["run", "m.yaml"]).expect(1);
+    let observed = space.journal().into_iter().find(|line| line["event"] == "observed").unwrap();
+    assert_eq!(observed["result"]["metrics"]["loss"]["value"], 0.5);
 }

@@ -43,6 +43,28 @@ fn what_is_no_report_is_told_from_a_run_without_one() {
 }
 
 #[test]
+fn a_report_is_one_file_to_send_in_each_of_its_languages() {
+    let space = space();
+    let sweep = WORKFLOW.replace("sections:", "languages: [en, zh], sections:").replace("[loss]", "[epoch_time, loss]");
+    let epochs = "for e in 1 2; do sleep 0.02; echo epoch $e loss 3; done";
+    let sweep = sweep.replace("echo loss 3", epochs).replace("loss {loss}", "epoch {epoch} loss {loss}");
+    space.write("a.yaml", &sweep);
+    space.flow(["run", "a.yaml"]).expect(0);
+    let told = space.flow(["report", "--html", "--lang", "zh", "-o", "zh.html"]).expect(0).stdout();
+    assert_eq!(told.trim(), "zh.html");
+    let page = space.read("zh.html");
+    assert!(page.starts_with("<!doctype html>\n<html lang=\"zh\">") && page.contains("每轮用时 ("), "{page}");
+    assert!(page.contains("<svg ") && !page.contains("Epoch time"), "{page}");
+    space.flow(["report", "--html", "--lang", "zh", "-o", "again.html"]).expect(0);
+    assert_eq!(space.read("again.html"), page, "the same data, the same bytes");
+    space.flow(["report", "rep", "--html", "-o", "both.html"]).expect(0);
+    let both = space.read("both.html");
+    assert!(both.contains("<article id=\"en\" lang=\"en\">") && both.contains("<article id=\"zh\" lang=\"zh\">"));
+    let said = space.flow(["report", "--html", "-o", "nosuch/x.html"]).expect(2).text();
+    assert!(said.contains("`nosuch/x.html` cannot be written"), "{said}");
+}
+
+#[test]
 fn a_published_file_is_written_through_its_link_and_through_no_other() {
     let space = space();
     space.write("a.yaml", "flow: 1\nname: a\nsteps:\n  train: {run: echo loss 3, metrics: {stdout: 'loss {loss}'}}\n  tab: {uses: flow/table, with: {from: train, columns: [loss]}}\n  rep: {uses: flow/report, with: {sections: [{table: tab}]}}\npublish: [{from: rep, to: REPORT.md}]\n");

@@ -28,6 +28,22 @@ fn every_key_stands_in_the_reference_with_its_meaning() {
 }
 
 #[test]
+fn the_schema_knows_what_plugins_take() {
+    let space = space();
+    let with = "{type: object, properties: {batch: {type: integer, description: Images a step}}}";
+    let manifest = format!(
+        "plugin: 1\nname: demo\nversion: '1'\ncontent: [plugin.yaml]\nstart: [./x]\nsteps: {{one: {{with: {with}}}}}\n"
+    );
+    space.write("plugins/demo/plugin.yaml", &manifest);
+    let schema: Value = serde_json::from_str(&space.flow(["schema"]).expect(0).stdout()).unwrap();
+    let conditions = schema["$defs"]["step"]["allOf"].as_array().unwrap();
+    let of = |uses: &str| conditions.iter().find(|one| one["if"]["properties"]["uses"]["const"] == uses);
+    let batch = &of("demo/one").unwrap()["then"]["properties"]["with"]["properties"]["batch"];
+    assert_eq!(batch["description"], "Images a step");
+    assert!(of("flow/table").is_some() && of("flow/report").is_some() && of("flow/simulate").is_some());
+}
+
+#[test]
 fn every_filter_and_test_stands_in_the_reference() {
     let (space, page) = (space(), page("language"));
     for (expression, what) in [("1 | qqqqqqqq", "filter"), ("1 is qqqqqqqq", "test")] {
@@ -44,10 +60,22 @@ fn every_filter_and_test_stands_in_the_reference() {
     }
 }
 
+const PLUGINS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins");
+
 #[test]
 fn every_example_passes() {
     let space = space();
-    for file in ["train.py", "test.py", "train_keras.py", "train_lightning.py", "finetune.py", "fit.py", "data/a.txt"] {
+    std::fs::create_dir(space.path("birds")).unwrap();
+    for file in [
+        "train.py",
+        "test.py",
+        "train_keras.py",
+        "train_lightning.py",
+        "finetune.py",
+        "fit.py",
+        "data/a.txt",
+        "resnet34.safetensors",
+    ] {
         space.write(file, "");
     }
     for name in ["language", "recipes"] {
@@ -57,7 +85,7 @@ fn every_example_passes() {
         assert!(examples.len() >= 4, "{name}: {}", examples.len());
         for example in examples {
             space.write("a.yaml", example);
-            space.flow(["check", "a.yaml"]).expect(0);
+            space.flow(["check", "a.yaml", "--plugin-dir", PLUGINS]).expect(0);
         }
     }
 }

@@ -86,3 +86,23 @@ fn whoever_waits_is_served_while_a_large_output_is_stored() {
     }
     panic!("late by, and how much later the output was stored: {all:.3?} s");
 }
+
+#[test]
+fn plugins_are_set_up_at_the_same_time() {
+    let space = space();
+    // Each waits for the other's beginning: one after the other, neither would end well.
+    for (one, other) in [("left", "right"), ("right", "left")] {
+        let begins =
+            format!("touch begun; for i in $(seq 600); do [ -e ../{other}/begun ] && exit 0; sleep 0.1; done; exit 1");
+        let yaml = format!(
+            "plugin: 1\nname: {one}\nversion: 0.1.0\ncontent: [plugin.yaml, program]\nsetup: [\"sh -c '{begins}'\"]\nstart: [./program]\nsteps: {{one: {{with: {{type: object}}}}}}\n"
+        );
+        let program = format!(
+            "#!/bin/sh\necho '{{\"type\":\"hello\",\"protocol\":1,\"plugin\":\"{one}\",\"version\":\"0.1.0\"}}' > ../messages.jsonl\necho '{{\"type\":\"outcome\",\"outcome\":\"ok\"}}' >> ../messages.jsonl\n"
+        );
+        space.write(format!("plugins/{one}/plugin.yaml"), &yaml).script(format!("plugins/{one}/program"), &program);
+    }
+    space.write("both.yaml", "flow: 1\nname: both\nsteps: {a: {uses: left/one}, b: {uses: right/one}}\n");
+    let said = space.flow(["run", "both.yaml"]).expect(0).text();
+    assert_eq!(said.matches("setting up plugin").count(), 2, "{said}");
+}

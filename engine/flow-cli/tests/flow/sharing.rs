@@ -67,7 +67,7 @@ fn what_history_knows_shares_a_gpu() {
 
     let predicted = space.flow(["predict", "-w", "sharing.yaml", "train/n=4"]).expect(0).stdout();
     assert!(predicted.contains("runs of its step at other points of `n`, beyond them"), "{predicted}");
-    assert!(predicted.contains("on each GPU; GPU busy 30 %"), "{predicted}");
+    assert!(predicted.contains("on each GPU") && predicted.contains("GPU busy 30 %"), "{predicted}");
     assert!(predicted.contains("TITAN Xp: sharing costs 1 + 1.00"), "{predicted}");
 }
 

@@ -107,6 +107,30 @@ fn what_ran_predicts_what_did_not() {
 }
 
 #[test]
+fn what_ran_is_predicted_from_the_others_in_its_parts() {
+    let space = space();
+    let train = "#!/bin/sh\nsleep 0.5\nfor epoch in 1 2 3; do sleep 0.$1; echo \"Epoch $epoch: loss 1\"; done\n";
+    space.script("train.sh", train).write(
+        "w.yaml",
+        "flow: 1\nsteps:\n  a: {run: './train.sh ${{ n }}', inputs: [train.sh], matrix: {n: [20, 30, 40, 50]}, metrics: {stdout: 'Epoch {epoch}: loss {loss}'}}\n",
+    );
+    let early = space.flow(["predict", "-w", "w.yaml", "--check"]).expect(0).stdout();
+    assert!(early.contains("no step ran at three points or more"), "{early}");
+    space.flow(["run", "w.yaml", "-j", "1"]).expect(0);
+    let said = space.flow(["predict", "-w", "w.yaml", "a/n=35"]).expect(0).stdout();
+    assert!(said.contains("  start-up ") && said.contains("; an epoch "), "{said}");
+    let table = space.flow(["predict", "-w", "w.yaml", "--check"]).expect(0).stdout();
+    for quantity in ["wall time", "start-up", "epoch time"] {
+        assert!(table.contains(&format!("  {quantity} ")), "{table}");
+    }
+    let lines = space.flow(["predict", "-w", "w.yaml", "a", "--check", "--json"]).expect(0).stdout();
+    let epochs = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let epochs: Vec<_> = epochs.filter(|one| one["quantity"] == "epoch time").collect();
+    assert_eq!((epochs.len(), epochs.iter().filter(|one| one["beyond"] == true).count()), (4, 2), "{lines}");
+    space.flow(["predict", "-w", "w.yaml", "b", "--check"]).expect(2);
+}
+
+#[test]
 fn what_failed_or_was_cancelled_says_nothing_of_how_long_a_step_takes() {
     let space = space();
     space.write("nap.yaml", "flow: 1\nname: nap\nparams: {then: 'false'}\nsteps:\n  nap: {run: sleep 0.4 && $THEN, env: {THEN: '${{ then }}'}}\n");

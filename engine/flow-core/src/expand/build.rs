@@ -25,7 +25,9 @@ use crate::{
     spec::{
         at::{At, On, Problems, Seg},
         step::Step,
+        typed::Repetitions,
     },
+    verdict::AT_MOST,
 };
 
 /// What all steps share while instances are made.
@@ -68,6 +70,7 @@ pub(super) fn build(
     let scope = Value::from_object(shared.base.clone());
     let keys = Keys::new(step, &plans[at], &scope, problems);
     let record: Arc<[Outcome]> = step.record.clone().into();
+    let is_group = step.values.contains_key("corun");
     plans[at].first = instances.len() as u32;
     if plans[at].absent.is_some() {
         return;
@@ -90,7 +93,28 @@ pub(super) fn build(
             break;
         }
         let skip = step.when.as_ref().and_then(|when| skipped(when, &scope, problems));
-        let repeat = if skip.is_some() { 1 } else { keys.repeat.get(&scope, &first_label, problems) };
+        let repeat = match keys.repeat.get(&scope, &first_label, problems) {
+            Some(repetitions) if skip.is_none() => repetitions,
+            _ => Repetitions::UntilDecided { at_most: AT_MOST },
+        };
+        let repeat = match (repeat, &mut plans[at].judged) {
+            (Repetitions::Times(times), judged) => {
+                *judged = None;
+                times
+            }
+            (Repetitions::UntilDecided { .. }, _)
+                if step.values.contains_key("repeat") && skip.is_none() && !is_group =>
+            {
+                let what = Diagnostic::new("only the verdict on a co-run group can be undecided");
+                problems.value(&step.at.key("repeat"), what.help("`repeat: 3` makes three repetitions of any step"));
+                break;
+            }
+            (Repetitions::UntilDecided { at_most }, Some(judged)) => {
+                judged.at_most = at_most;
+                1
+            }
+            (Repetitions::UntilDecided { .. }, None) => 1,
+        };
         if instances.len() - plans[at].first as usize + repeat as usize > MOST {
             let what = Diagnostic::new(format!("`{}` has more than {MOST} instances, repetitions counted", step.name));
             problems.value(&step.at.key("repeat"), what);
@@ -121,6 +145,7 @@ pub(super) fn build(
                 inputs: Arc::from([]),
                 outputs: Arc::from([]),
                 skip: skip.clone(),
+                again: None,
                 does_not_fit: None,
             };
             if instance.skip.is_none() {
@@ -306,6 +331,8 @@ impl Edges {
                 }
             }
         }
+        let again = plans[at].judges.iter().flat_map(|on| &plans[*on].again);
+        instance.needs.extend(again.map(|on| Need { on: *on, list: true }));
         // One edge an instance; read as itself it counts as itself.
         instance.needs.sort();
         instance.needs.dedup_by_key(|need| need.on);

@@ -72,6 +72,8 @@ pub struct StepFacts {
     pub absent: Option<Cause>,
     /// Its instances: the ids are contiguous.
     pub instances: Range<u32>,
+    /// Of a co-run step: repetitions of its groups, and of their runs alone, that are made only where a verdict needs them.
+    pub again: Vec<InstanceId>,
     /// Axes that nothing of what it does names: they only tell its instances apart, as repetitions are.
     pub unread: Vec<String>,
     /// For a built-in: the steps that it sees, in the order in which it names them.

@@ -14,7 +14,7 @@ use crate::{
         raw::When,
         read::report,
         step::Step,
-        typed::{self, Typed},
+        typed::{self, Repetitions, Typed},
     },
 };
 
@@ -95,7 +95,7 @@ pub(super) struct Keys {
     pub(super) memory: Lazy<Option<u64>>,
     pub(super) exclusive: Lazy<Exclusive>,
     pub(super) corun: Lazy<Option<(String, CorunGpus)>>,
-    pub(super) repeat: Lazy<u32>,
+    pub(super) repeat: Lazy<Option<Repetitions>>,
     pub(super) seed: Lazy<u64>,
     pub(super) timeout: Lazy<Option<Span>>,
     pub(super) retries: Lazy<u32>,
@@ -122,7 +122,7 @@ impl Keys {
             memory: lazy!("memory", None, |v| optional(v, typed::size)),
             exclusive: lazy!("exclusive", Exclusive::No, typed::exclusive),
             corun: lazy!("corun", None, |v| optional(v, typed::corun)),
-            repeat: lazy!("repeat", 1, |v| Ok(optional(v, |v| typed::count(v, 1))?.unwrap_or(1))),
+            repeat: lazy!("repeat", None, |v| optional(v, typed::repeat)),
             seed: lazy!("seed", 0, typed::seed),
             timeout: lazy!("timeout", None, |v| optional(v, typed::duration)),
             retries: lazy!("retries", 0, |v| typed::count(v, 0)),

@@ -9,8 +9,11 @@
 //! - A built-in sees the steps that its `with` names; of a co-run step the step that it is `like` as well, and so on while that
 //!   is a co-run step too, for these are its solo runs; of a named built-in what that one names.
 //! - A step with `repeat` has a co-run group for each repetition, named `v7#0`.
+//! - A co-run group that a report judges has further repetitions, `v7#1`, and its runs alone with it. They follow its step's own
+//!   instances, and count as instances of their steps for nobody but who judges.
 //! - An instance that reads a step without instances is skipped.
 
+mod again;
 mod apart;
 mod build;
 mod builtin;
@@ -76,6 +79,7 @@ impl Workflow {
         let mut plans: Vec<StepPlan> =
             self.steps.iter().map(|step| prepare::prepare(step, &mut context, problems)).collect();
         prepare::see(&mut plans, &self.steps, &names);
+        prepare::judge(&mut plans, &self.steps, &names, request.catalogue);
         let order = self.order(&plans, &names, problems);
 
         let mut built = Built::default();
@@ -84,9 +88,10 @@ impl Workflow {
             if plans[at].sound {
                 let step = &self.steps[at];
                 build::build(at, step, &mut plans, &shared, &mut built, problems);
+                again::repeat(at, &mut plans, &mut built);
             }
         }
-        let Built { mut instances, agreements, groups } = built;
+        let Built { mut instances, agreements, groups, .. } = built;
         let unfit = build::fits(&self.steps, &groups.groups, request, &mut instances, problems);
         builtin::check(&self.steps, &plans, request.catalogue, problems);
 
@@ -111,6 +116,7 @@ impl Workflow {
                 secrets: step.secrets.clone(),
                 absent: plan.absent.clone().or_else(skipped),
                 instances: plan.first..last,
+                again: plan.again.clone(),
                 unread: prepare::unread(step),
                 sees: plan.sees.iter().map(|n| StepId(*n as u32)).collect(),
             });
@@ -155,6 +161,9 @@ impl Workflow {
             for on in &plan.sees {
                 let place = plan.named.iter().find(|(n, _)| n == on).or(plan.named.first());
                 graph.needs(at, *on, place.map_or_else(|| step.at.clone(), |(_, at)| at.clone()));
+            }
+            if let Some(judged) = &plan.judged {
+                graph.needs(at, judged.alone, step.at.clone());
             }
             if let Some((own, place)) = plan.named.iter().find(|(n, _)| *n == at) {
                 graph.needs(at, *own, place.clone());

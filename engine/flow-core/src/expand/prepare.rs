@@ -14,13 +14,14 @@ use super::{
     with::{Mark, Schema, known},
 };
 use crate::{
-    Diagnostic, Output, Uses,
+    Catalogue, Diagnostic, InstanceId, Output, Uses,
     expr::{Expr, Node, Template},
     reason::Cause,
     spec::{
         at::{At, Problems},
         step::{Action, Step},
     },
+    verdict::AT_MOST,
 };
 
 /// A step, ready to make instances of.
@@ -62,6 +63,25 @@ pub(super) struct StepPlan {
     pub(super) named: Vec<(usize, At)>,
     /// Steps that a built-in sees.
     pub(super) sees: Vec<usize>,
+    /// Co-run steps that a built-in gives a verdict on.
+    pub(super) judges: Vec<usize>,
+    /// Of a co-run step that gets a verdict.
+    pub(super) judged: Option<ToBeJudged>,
+    /// Its repetitions that are made only where a verdict needs them, and those of its runs alone.
+    pub(super) again: Vec<InstanceId>,
+    /// Where such repetitions of this step's own instances stand in its matrix.
+    pub(super) repeated: BTreeMap<InstanceId, Place>,
+}
+
+/// What a verdict on a co-run step rests on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ToBeJudged {
+    /// The step of its runs alone.
+    pub(super) alone: usize,
+    /// Slower than alone by up to this is still parallel.
+    pub(super) tolerance: f64,
+    /// How often a group runs at most.
+    pub(super) at_most: u32,
 }
 
 /// A step that an expression reads.
@@ -74,6 +94,12 @@ pub(super) struct Read {
 }
 
 impl StepPlan {
+    /// Where an instance of the step stands in its matrix.
+    pub(super) fn place(&self, id: InstanceId) -> Place {
+        let own = || self.places[(id.0 - self.first) as usize];
+        self.repeated.get(&id).copied().unwrap_or_else(own)
+    }
+
     /// The expression has the same value for every instance of the step, and has it now.
     pub(super) fn now(&self) -> impl Fn(&Expr) -> bool {
         |expr| !expr.is_late() && !expr.reads.names.iter().any(|name| self.own_names.contains(name))
@@ -120,13 +146,17 @@ pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &
         own_names,
         matrix: Matrix::default(),
         absent: None,
-        repeats: step.values.contains_key("repeat"),
+        repeats: step.values.get("repeat").is_some_and(|repeat| !is_mapping(repeat)),
         places: Vec::new(),
         first: 0,
         reads: Vec::new(),
         after: step.needs.iter().filter_map(|(name, _)| names.get(&**name).copied()).collect(),
         named: Vec::new(),
         sees: Vec::new(),
+        judges: Vec::new(),
+        judged: None,
+        again: Vec::new(),
+        repeated: BTreeMap::new(),
     };
     for (_, part) in &step.parts {
         part.visit(&mut |expr, at| {
@@ -316,10 +346,38 @@ pub(super) fn see(plans: &mut [StepPlan], steps: &[Step], names: &BTreeMap<Arc<s
     }
 }
 
+/// Which co-run steps get a verdict, by what their runs alone are, and whose. One that is like another co-run step gets none that
+/// further repetitions could decide.
+pub(super) fn judge(plans: &mut [StepPlan], steps: &[Step], names: &BTreeMap<Arc<str>, usize>, catalogue: &Catalogue) {
+    for at in 0..plans.len() {
+        let Uses::Builtin(name) = &plans[at].uses else { continue };
+        let Some(verdicts) = catalogue.builtins.get(name).and_then(|provided| provided.verdicts) else { continue };
+        let Ok((with, _)) = known(&plans[at].with) else { continue };
+        for (on, tolerance) in (verdicts.0)(&super::with::object(with)) {
+            let is_corun = |step: &Step| step.values.contains_key("corun");
+            let Some(&on) = names.get(&*on).filter(|on| is_corun(&steps[**on])) else { continue };
+            let like = steps[on].like.as_deref().and_then(|name| names.get(name));
+            let Some(&alone) = like.filter(|alone| !is_corun(&steps[**alone])) else { continue };
+            plans[at].judges.push(on);
+            // The strictest of several decides.
+            let tolerance = plans[on].judged.map_or(tolerance, |known| known.tolerance.min(tolerance));
+            plans[on].judged = Some(ToBeJudged { alone, tolerance, at_most: AT_MOST });
+        }
+    }
+}
+
+fn is_mapping(template: &Template) -> bool {
+    match &template.node {
+        Node::Map(_) => true,
+        Node::Const(value) => value.kind() == minijinja::value::ValueKind::Map,
+        _ => false,
+    }
+}
+
 /// The metrics that a step will have, where the workflow alone tells.
 pub(super) fn metrics(step: &Step) -> Option<Vec<String>> {
     match (&step.action, &step.metrics) {
-        (Action::Run(_), Some(metrics)) => metrics.from.names(),
+        (Action::Run(_), Some(metrics)) => metrics.names(),
         (Action::Run(_), None) => Some(Vec::new()),
         _ => None,
     }

@@ -129,6 +129,7 @@ impl Expansion {
         let source = self.late.workflow.source();
         let what = Diagnostic::new("");
         let found = self.late.workflow.locate(vec![Problem { at: at.clone(), on, what }]);
+        let source = found.first().and_then(|d| d.source.as_deref()).unwrap_or(source);
         match found.first().and_then(|d| d.line_column(&source.text)) {
             Some((line, column)) => format!("{}:{line}:{column}", source.path),
             None => source.path.clone(),
@@ -145,7 +146,7 @@ impl Expansion {
         links: &Arc<Mutex<BTreeSet<Link>>>,
     ) -> Scope {
         let at = instance.step.index();
-        let place = plan.places[(instance.id.0 - plan.first) as usize];
+        let place = plan.place(instance.id);
         let mut steps = Steps::default();
         for read in &plan.reads {
             let name = &self.late.plans[read.step].name;

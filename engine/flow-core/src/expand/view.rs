@@ -50,7 +50,7 @@ impl Expansion {
     /// Nothing is called that, with the nearest that is.
     pub fn named(&self, name: &str) -> Result<Vec<InstanceId>, Diagnostic> {
         if let Some(step) = self.steps.iter().find(|s| s.name == name) {
-            return Ok(step.ids().collect());
+            return Ok(step.ids().chain(step.again.iter().copied()).collect());
         }
         let found: Vec<InstanceId> = self.instances.iter().filter(|i| selects(name, &i.label)).map(|i| i.id).collect();
         if !found.is_empty() {
@@ -65,7 +65,7 @@ impl Expansion {
         })
     }
 
-    /// What a built-in step sees, as far as results tell; `series` and `files` are for the caller to fill. `None` for an
+    /// What a built-in step sees, as far as results tell; `series` and `files` of both are for the caller to fill. `None` for an
     /// instance that is no built-in.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Expansion {
         let Body::Builtin { with, .. } = resolved?.body else { return Ok(None) };
         let at = instance.step.index();
         let plan = &self.late.plans[at];
-        let place = plan.places[(id.0 - plan.first) as usize];
+        let place = plan.place(id);
         let steps = self.steps[at]
             .sees
             .iter()
@@ -85,6 +85,9 @@ impl Expansion {
                 let facts = &self.steps[on.index()];
                 let members = self.members(at, on.index(), place);
                 let results: Vec<StepResult> = members.iter().map(|id| self.result(*id, settled)).collect();
+                let again = plan.judges.iter().flat_map(|judged| &self.late.plans[*judged].again);
+                let again = again.filter(|id| self.instances[id.index()].step == *on);
+                let again = again.filter_map(|id| settled.result(*id)).filter(|result| result.was_tried());
                 let view = StepView {
                     uses: facts.uses.name(),
                     with: facts.with.clone(),
@@ -92,6 +95,7 @@ impl Expansion {
                     absent: facts.absent.clone(),
                     series: vec![None; results.len()],
                     files: vec![BTreeMap::new(); results.len()],
+                    again: again.cloned().collect(),
                     results,
                 };
                 (facts.name.clone(), view)
@@ -102,6 +106,7 @@ impl Expansion {
             title: self.title.clone(),
             with,
             steps,
+            files: BTreeMap::new(),
             profile: self.profile.clone(),
             // A table or a simulation shows no parameter but those that it reads.
             set: if name == "report" { self.set.clone() } else { BTreeMap::new() },

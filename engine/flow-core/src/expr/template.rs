@@ -117,6 +117,12 @@ impl Template {
 
 fn parse(yaml: &serde_yaml::Value, at: &At, problems: &mut Problems) -> Node {
     use serde_yaml::Value as Yaml;
+    // Most large values are data: their members need places only where something is wrong with one.
+    if is_plain(yaml)
+        && let Ok(value) = from_yaml(yaml)
+    {
+        return Node::Const(value);
+    }
     match yaml {
         Yaml::String(text) if text.contains("${{") => parse_text(text, at, problems),
         Yaml::Sequence(list) => {
@@ -143,6 +149,17 @@ fn parse(yaml: &serde_yaml::Value, at: &At, problems: &mut Problems) -> Node {
                 Node::Broken
             }
         },
+    }
+}
+
+/// No expression is in it.
+fn is_plain(yaml: &serde_yaml::Value) -> bool {
+    use serde_yaml::Value as Yaml;
+    match yaml {
+        Yaml::String(text) => !text.contains("${{"),
+        Yaml::Sequence(list) => list.iter().all(is_plain),
+        Yaml::Mapping(map) => map.iter().all(|(_, value)| is_plain(value)),
+        _ => true,
     }
 }
 

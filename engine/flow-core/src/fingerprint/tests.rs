@@ -44,6 +44,7 @@ pub(crate) fn instance(label: &str) -> Instance {
         inputs: Arc::from([]),
         outputs: Arc::from([]),
         skip: None,
+        again: None,
         does_not_fit: None,
     }
 }

@@ -151,7 +151,7 @@ fn seen(parts: &mut Vec<Part>, input: &BuiltinInput) {
             "uses": step.uses, "with": sorted(&step.with), "like": step.like, "absent": step.absent,
         });
         parts.push(part(Kind::Sees, format!("step.{name}"), PartValue::Digest(json_digest(&facts))));
-        for result in &step.results {
+        for result in step.results.iter().chain(&step.again) {
             parts.push(part(Kind::Result, &result.label, PartValue::Digest(result_digest(result))));
         }
     }

@@ -2,13 +2,13 @@
 //! decides nothing.
 
 use super::{
-    curves::{common, runs},
     history::History,
     observation::{Observation, median, quietest},
+    surface::{Expected, common, runs},
 };
 use crate::{
     Instance, Outcome, Span,
-    predict::{Curve, Fit, Predicted},
+    predict::{Predicted, repeated},
     sched::Estimate,
 };
 
@@ -19,8 +19,8 @@ pub struct Prediction {
     pub label: String,
     /// As the scheduler would have it.
     pub estimate: Estimate,
-    /// Seconds an epoch, where epochs are told.
-    pub epoch: Option<Predicted>,
+    /// The same in its parts, with intervals.
+    pub expected: Expected,
     /// Core-seconds an epoch of its dataset, and attempts that this is pooled over.
     pub cpu_work: Option<(f64, u32)>,
 }
@@ -35,14 +35,7 @@ impl History<'_> {
     pub fn predict(&self, instance: &Instance) -> Prediction {
         let own = self.own(instance);
         let ended: Vec<&Observation> = own.iter().copied().filter(|seen| seen.outcome == Outcome::Ok).collect();
-        let (mut estimate, epoch) = if !ended.is_empty() {
-            of_own(&ended)
-        } else if let Some((axis, at, curves)) = self.others(instance) {
-            curves.estimate(axis, at)
-        } else {
-            let of = &self.steps[instance.step.index()];
-            (of.whole.get(|| of_step(&of.seen)).clone(), None)
-        };
+        let (mut estimate, expected) = if ended.is_empty() { self.of_others(instance) } else { of_own(&ended) };
         // Peaks, not medians: memory that does not suffice costs the attempt. However it ended, that is what it held.
         let peak = own.iter().map(|seen| seen.gpu_memory).max().filter(|peak| *peak > 0);
         estimate.gpu_memory = if ended.is_empty() { estimate.gpu_memory.max(peak) } else { peak };
@@ -50,16 +43,48 @@ impl History<'_> {
         let here = |seen: &Observation| gpus.iter().any(|gpu| seen.gpu_model.as_ref() == Some(&gpu.name));
         estimate.timed_alone = ended.iter().any(|seen| seen.is_calm() && seen.epoch_s.is_some() && here(seen));
         let cpu_work = self.cpu_work(instance);
-        if let (Some((work, _)), Some(epoch)) = (cpu_work, epoch.filter(|epoch| epoch.value > 0.0)) {
+        if let (Some((work, _)), Some(epoch)) = (cpu_work, expected.epoch.filter(|epoch| epoch.value > 0.0)) {
             estimate.cpu_milli = Some((work / epoch.value * 1e3).round() as u32);
         }
-        Prediction { label: instance.label.to_string(), estimate, epoch, cpu_work }
+        Prediction { label: instance.label.to_string(), estimate, expected, cpu_work }
+    }
+
+    /// An attempt of the instance itself ended well.
+    pub(super) fn ran_itself(&self, instance: &Instance) -> bool {
+        self.own(instance).iter().any(|seen| seen.outcome == Outcome::Ok)
+    }
+
+    /// From other points of its step, else from all of its step, whatever they are.
+    fn of_others(&self, instance: &Instance) -> (Estimate, Expected) {
+        let model = self.expansion.machine.gpus.first().map(|gpu| gpu.name.as_str());
+        let of_points = || {
+            let surface = self.others(instance)?;
+            let expected = surface.expect(&surface.locate(model, |axis| instance.axes.get(axis))?);
+            expected.wall.map(|_| (surface.estimate(&expected), expected))
+        };
+        of_points().unwrap_or_else(|| {
+            let of = &self.steps[instance.step.index()];
+            (of.whole.get(|| of_step(&of.seen)).clone(), Expected::default())
+        })
     }
 }
 
 /// From attempts of the instance itself that ended well: best from those that nothing disturbed.
-fn of_own(own: &[&Observation]) -> (Estimate, Option<Predicted>) {
+fn of_own(own: &[&Observation]) -> (Estimate, Expected) {
     let best = quietest(own);
+    let again = |value: &dyn Fn(&Observation) -> Option<f64>| -> Option<Predicted> {
+        repeated(&best.iter().filter_map(|seen| value(seen)).collect::<Vec<_>>())
+    };
+    let expected = Expected {
+        wall: again(&|seen| Some(seen.wall_s)),
+        startup: again(&|seen| Some(seen.phases?.before_s)),
+        epochs: best.iter().rev().find_map(|seen| Some(seen.phases?.epochs)),
+        epoch: again(&|seen| seen.epoch_s),
+        end: again(&|seen| Some(seen.phases?.after_s)),
+        gpu_memory: again(&|seen| Some(seen.gpu_memory as f64)),
+        gpu_busy: again(&|seen| Some(seen.gpu_load)).map(|busy| busy.at_most(1.0)),
+        gpu_busy_whole: again(&|seen| Some(seen.busy())).map(|busy| busy.at_most(1.0)),
+    };
     let walls: Vec<f64> = best.iter().map(|seen| seen.wall_s).collect();
     let mut estimate = common(&best);
     estimate.range = (walls.len() > 1).then(|| {
@@ -68,10 +93,11 @@ fn of_own(own: &[&Observation]) -> (Estimate, Option<Predicted>) {
         (Span::from_secs_f64(low), Span::from_secs_f64(high))
     });
     estimate.duration = median(walls).map(Span::from_secs_f64);
+    let startups = best.iter().filter_map(|seen| seen.phases.map(|phases| phases.before_s + phases.after_s));
+    estimate.startup = median(startups.collect()).map(Span::from_secs_f64);
     estimate.samples = own.len() as u32;
     estimate.source = format!("{} of this instance", runs(own.len()));
-    let epochs: Vec<(f64, f64)> = best.iter().filter_map(|seen| Some((1.0, seen.epoch_s?))).collect();
-    (estimate, Fit::of(Curve::Any, &epochs).and_then(|fit| fit.at(1.0)))
+    (estimate, expected)
 }
 
 /// From attempts of other instances of its step, of which nothing better is known than that they are its step's.

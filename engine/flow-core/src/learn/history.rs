@@ -10,7 +10,7 @@ use std::{
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::{curves::Curves, made::Made, observation::Observation};
+use super::{made::Made, observation::Observation, surface::Surface};
 use crate::{
     Expansion, GpuSharing, Instance, InstanceId, Outcome, StepId, StepResult,
     sched::{Estimate, Event, contention::coefficient},
@@ -20,7 +20,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct History<'a> {
     pub(super) expansion: &'a Expansion,
-    pub(super) steps: Vec<OfStep<'a>>,
+    pub(super) steps: Vec<OfStep>,
     /// By GPU model: coefficients as they were seen, oldest first.
     pub(super) devices: BTreeMap<String, Vec<f64>>,
     /// The instances of the workflow by label, once there is an observation.
@@ -32,55 +32,45 @@ pub struct History<'a> {
 
 /// Observations of one step.
 #[derive(Clone, Debug, Default)]
-pub(super) struct OfStep<'a> {
+pub(super) struct OfStep {
     /// Oldest first.
     pub(super) seen: Vec<Observation>,
-    /// Those at the points of its instances and along their axes.
-    lines: Vec<Lines<'a>>,
+    /// By the axes of its instances.
+    on: Vec<OnAxes>,
     /// What they all say.
     pub(super) whole: Made<Estimate>,
     /// Of those that wait, who is next in turn to be told what was learned.
     turn: InstanceId,
 }
 
-/// Observations by the values of the axes of an instance, or of all but the one along which a line goes.
+/// Observations that have the axes of an instance.
 #[derive(Clone, Debug)]
-struct Lines<'a> {
-    along: Option<&'a str>,
-    common: Vec<&'a str>,
-    by_value: IndexMap<Vec<Value>, Line>,
-}
-
-/// Observations at one point; or along an axis, at numbers of it, as far as they ended well.
-#[derive(Clone, Debug, Default)]
-struct Line {
-    seen: Vec<usize>,
-    /// Of all, and of those that nothing disturbed.
-    curves: [Made<Curves>; 2],
+struct OnAxes {
+    axes: Vec<String>,
+    by_point: IndexMap<Vec<Value>, Vec<usize>>,
+    /// Those that ended well.
+    ended: Vec<usize>,
+    /// What all of these say, and what those say that nothing disturbed.
+    surfaces: [Made<Surface>; 2],
 }
 
 /// How many of a step are told at once what a result teaches: those that come first, and as many of the others in turn. A sweep
 /// that told all that wait of each result would take time by the square of its size.
 const TOLD: usize = 64;
 
-/// The axes of an instance but for one.
-fn common<'i>(instance: &'i Instance, along: Option<&str>) -> impl Iterator<Item = &'i str> {
-    instance.axes.keys().map(String::as_str).filter(move |name| Some(*name) != along)
-}
-
 impl<'a> History<'a> {
     /// Nothing yet of these instances of a workflow, or of points that it does not have.
     pub fn new(expansion: &'a Expansion, instances: &'a [Instance]) -> Self {
         let mut steps = vec![OfStep::default(); expansion.steps.len()];
         for instance in instances {
-            let lines = &mut steps[instance.step.index()].lines;
-            if find(lines, instance, None).is_none() {
-                let along = instance.axes.keys().map(|axis| Some(axis.as_str())).chain([None]);
-                lines.extend(along.map(|along| Lines {
-                    along,
-                    common: common(instance, along).collect(),
-                    by_value: IndexMap::new(),
-                }));
+            let on = &mut steps[instance.step.index()].on;
+            if !on.iter().any(|on| on.axes.iter().eq(instance.axes.keys())) {
+                on.push(OnAxes {
+                    axes: instance.axes.keys().cloned().collect(),
+                    by_point: IndexMap::new(),
+                    ended: Vec::new(),
+                    surfaces: [Made::default(), Made::default()],
+                });
             }
         }
         History { expansion, steps, devices: BTreeMap::new(), labels: OnceCell::new(), work: BTreeMap::new() }
@@ -178,35 +168,38 @@ impl<'a> History<'a> {
     /// Attempts of an instance.
     pub(super) fn own(&self, instance: &Instance) -> Vec<&Observation> {
         let of = &self.steps[instance.step.index()];
-        let own = |seen: &&Observation| !seen.point.is_empty() || seen.label == *instance.label;
-        of.line(instance, None).iter().flat_map(|line| line.observations(of)).filter(own).collect()
+        let point: Vec<Value> = instance.axes.values().cloned().collect();
+        let seen = of.on(instance).and_then(|on| on.by_point.get(&point)).into_iter().flatten().map(|&n| &of.seen[n]);
+        seen.filter(|seen| !seen.point.is_empty() || seen.label == *instance.label).collect()
     }
 
-    /// What other points of its step say of an instance, which differ from it in one number: those along the axis on which there
-    /// are most different ones, at least two. With the axis, and where on it the instance is.
-    pub(super) fn others<'i>(&self, instance: &'i Instance) -> Option<(&'i str, f64, &Curves)> {
+    /// What all points of its step say of an instance, at least two of them: best those that nothing disturbed.
+    pub(super) fn others(&self, instance: &Instance) -> Option<&Surface> {
         let of = &self.steps[instance.step.index()];
-        let along = |calm: bool| {
-            let lines = instance.axes.iter().filter_map(|(axis, value)| {
-                let at = value.as_f64()?;
-                let curves = of.line(instance, Some(axis))?.curves(calm, axis, of);
-                (curves.points > 1).then_some((axis.as_str(), at, curves))
-            });
-            lines.rev().max_by_key(|(.., curves)| curves.points)
-        };
-        along(true).or_else(|| along(false))
+        let on = of.on(instance)?;
+        [true, false].into_iter().map(|calm| on.surface(calm, of)).find(|surface| surface.points > 1)
+    }
+
+    /// By the axes that observations have: those that ended well, and best that nothing disturbed.
+    pub(super) fn on_axes(&self, step: StepId) -> impl Iterator<Item = (&[String], Vec<&Observation>)> {
+        let of = &self.steps[step.index()];
+        of.on.iter().map(move |on| {
+            let ended: Vec<&Observation> = on.ended.iter().map(|&n| &of.seen[n]).collect();
+            let calm: Vec<&Observation> = ended.iter().copied().filter(|seen| seen.is_calm()).collect();
+            (&*on.axes, if calm.len() > 2 { calm } else { ended })
+        })
     }
 }
 
-impl OfStep<'_> {
+impl OfStep {
     fn insert(&mut self, seen: Observation) {
-        let number = |axis: &str| seen.outcome == Outcome::Ok && seen.point.get(axis).is_some_and(Value::is_number);
-        for lines in &mut self.lines {
-            let values: Option<Vec<Value>> = lines.common.iter().map(|name| seen.point.get(*name).cloned()).collect();
-            if let Some(values) = values.filter(|_| lines.along.is_none_or(number)) {
-                let line = lines.by_value.entry(values).or_default();
-                line.seen.push(self.seen.len());
-                let [all, calm] = &mut line.curves;
+        for on in &mut self.on {
+            let point: Option<Vec<Value>> = on.axes.iter().map(|name| seen.point.get(name).cloned()).collect();
+            let Some(point) = point else { continue };
+            on.by_point.entry(point).or_default().push(self.seen.len());
+            if seen.outcome == Outcome::Ok {
+                on.ended.push(self.seen.len());
+                let [all, calm] = &mut on.surfaces;
                 all.one_more();
                 if seen.is_calm() {
                     calm.one_more();
@@ -217,24 +210,15 @@ impl OfStep<'_> {
         self.whole.one_more();
     }
 
-    fn line(&self, instance: &Instance, along: Option<&str>) -> Option<&Line> {
-        let values: Vec<Value> = common(instance, along).map(|name| instance.axes[name].clone()).collect();
-        find(&self.lines, instance, along)?.by_value.get(&values)
+    fn on(&self, instance: &Instance) -> Option<&OnAxes> {
+        self.on.iter().find(|on| on.axes.iter().eq(instance.axes.keys()))
     }
 }
 
-fn find<'l, 'a>(lines: &'l [Lines<'a>], instance: &Instance, along: Option<&str>) -> Option<&'l Lines<'a>> {
-    lines.iter().find(|lines| lines.along == along && lines.common.iter().copied().eq(common(instance, along)))
-}
-
-impl Line {
-    fn observations<'o>(&'o self, of: &'o OfStep<'_>) -> impl Iterator<Item = &'o Observation> {
-        self.seen.iter().map(|&n| &of.seen[n])
-    }
-
-    fn curves(&self, calm: bool, axis: &str, of: &OfStep<'_>) -> &Curves {
-        let seen = || self.observations(of).filter(|seen| !calm || seen.is_calm()).collect::<Vec<_>>();
-        self.curves[usize::from(calm)].get(|| Curves::along(axis, &seen()))
+impl OnAxes {
+    fn surface(&self, calm: bool, of: &OfStep) -> &Surface {
+        let seen = || self.ended.iter().map(|&n| &of.seen[n]).filter(|seen| !calm || seen.is_calm());
+        self.surfaces[usize::from(calm)].get(|| Surface::through(&self.axes, &seen().collect::<Vec<_>>()))
     }
 }
 

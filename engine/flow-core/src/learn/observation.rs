@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{GpuSharing, Mode, Outcome, RunId, StepResult};
+use crate::{GpuSharing, Mode, Outcome, RunId, StepResult, result::Phases};
 
 /// What one attempt used: the stuff of estimates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +41,15 @@ pub struct Observation {
     /// Mean time of the epochs that count, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_s: Option<f64>,
+    /// What its wall time is made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<Phases>,
+    /// Images that went through its model in a second, where it told that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images_per_s: Option<f64>,
+    /// Energy of its GPUs, joules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy_j: Option<f64>,
     /// Others of flow's own ran meanwhile.
     #[serde(default)]
     pub beside: bool,
@@ -56,6 +65,7 @@ impl Observation {
     /// Of an attempt, as its result tells it.
     pub fn of(result: &StepResult) -> Observation {
         let (gpus, seen) = (&result.usage.gpus, &result.circumstances);
+        let metric = |name: &str| result.metrics.get(name).map(|metric| metric.value).filter(|value| value.is_finite());
         Observation {
             label: result.label.clone(),
             run: result.run.clone(),
@@ -75,7 +85,10 @@ impl Observation {
                 .chain(&result.axes)
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
-            epoch_s: result.metrics.get("epoch_time").map(|metric| metric.value).filter(|time| time.is_finite()),
+            epoch_s: metric("epoch_time"),
+            phases: result.usage.phases,
+            images_per_s: metric("images_per_s"),
+            energy_j: result.usage.energy_j,
             beside: !seen.corunners.is_empty(),
             undisturbed: seen.neighbours.is_empty() && seen.strangers.is_empty() && !seen.short_of_cpu(),
             sharing: seen.sharing.clone(),

@@ -68,11 +68,21 @@ pub fn forecast(wanted: &[InstanceId], plan: &Plan, history: &History<'_>) -> Fo
             State::Cached { outcome, .. } | State::Refused { outcome, .. } => {
                 tasks[item.id.index()].settled = Some(*outcome);
             }
+            // Most verdicts are decided at once.
+            State::MayRepeat { .. } | State::NotNeeded { .. } => {
+                tasks[item.id.index()].settled = Some(Outcome::Skipped)
+            }
             State::Run(_) | State::After(_) => {}
         }
     }
     // What ends otherwise than hoped for is no part of a forecast.
     tasks.iter_mut().for_each(|task| task.record = vec![Outcome::OutOfMemory, Outcome::TimedOut, Outcome::DoesNotFit]);
+    // A group always has the same company: what its members took together is slow enough.
+    let together =
+        |task: &Task| task.corun.is_some() && history.ran_itself(&expansion.instances[task.instance.index()]);
+    for task in tasks.iter_mut().filter(|task| together(task)) {
+        (task.estimate.cpu_milli, task.estimate.gpu_busy_milli) = (None, None);
+    }
     let mut limits = Limits { keep_going: true, ..limits(history) };
     // What is tried out is worth nothing in a forecast: it learns nothing.
     limits.sharing.trial.clear();

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{History, Observation};
+use super::{Checked, History, Length, Observation, Prediction, Quantity};
 use crate::{
     Catalogue, ExpandRequest, Expansion, GpuFacts, GpuSharing, InstanceId, Machine, Mode, Outcome, RunId, Source,
-    StepId, plan::without_attempt, sched::Event,
+    StepId, plan::without_attempt, predict::Predicted, result::Phases, sched::Event,
 };
 
 const WORKFLOW: &str = "
@@ -88,6 +88,9 @@ fn observation(expansion: &Expansion, seen: Seen) -> (usize, Observation) {
         gpu_model: Some("A".to_owned()).filter(|_| at % 7 > 0),
         point: point.into_iter().chain(instance.axes.iter().map(|(n, v)| (n.clone(), v.clone()))).collect(),
         epoch_s,
+        phases: None,
+        images_per_s: None,
+        energy_j: None,
         beside,
         undisturbed,
         sharing: sharing.map(|(of, slowdown)| GpuSharing {
@@ -120,18 +123,20 @@ proptest! {
             let kin = &history.steps[instance.step.index()].seen;
             let agrees = |seen: &&Observation| seen.point.get("epochs").is_none_or(|epochs| *epochs == json!(4));
             prop_assert!(kin.iter().all(|seen| agrees(&seen)));
-            let at = |seen: &&Observation, but: &str| {
-                instance.axes.iter().all(|(axis, value)| axis == but || seen.point.get(axis) == Some(value))
-            };
-            let same = |seen: &&Observation| if seen.point.is_empty() { seen.label == *instance.label } else { at(seen, "") };
+            let at = |seen: &&Observation| instance.axes.iter().all(|(axis, value)| seen.point.get(axis) == Some(value));
+            let same = |seen: &&Observation| if seen.point.is_empty() { seen.label == *instance.label } else { at(seen) };
             prop_assert_eq!(history.own(instance), kin.iter().filter(same).collect::<Vec<_>>());
-            let points = |calm: bool, axis: &str| {
+            let points = |calm: bool| {
                 let ended = kin.iter().filter(|seen| seen.outcome == Outcome::Ok && (!calm || seen.is_calm()));
-                let points = ended.filter(|seen| at(seen, axis)).filter_map(|seen| seen.point.get(axis)?.as_u64());
-                points.collect::<BTreeSet<_>>().len()
+                let point = |seen: &Observation| {
+                    let values: Option<Vec<String>> =
+                        instance.axes.keys().map(|axis| Some(seen.point.get(axis)?.to_string())).collect();
+                    Some((values?, seen.gpu_model.clone()))
+                };
+                ended.filter_map(point).collect::<BTreeSet<_>>().len()
             };
-            let most = |calm| instance.axes.keys().map(|axis| points(calm, axis)).max().filter(|points| *points > 1);
-            prop_assert_eq!(history.others(instance).map(|(.., curves)| curves.points), most(true).or(most(false)));
+            let most = [points(true), points(false)].into_iter().find(|points| *points > 1);
+            prop_assert_eq!(history.others(instance).map(|surface| surface.points), most);
         }
     }
 }
@@ -170,4 +175,114 @@ fn told(points: usize) -> usize {
 fn what_a_sweep_is_told_grows_as_the_sweep_does_and_not_as_its_square() {
     assert!(told(1_200) <= 2 * 64 * 1_200, "all of each would be 719,400");
     assert_eq!(told(50), 50 * 49 / 2, "few are told everything");
+}
+
+/// Trainings of `epochs` each that start for 9 s, take so long an epoch by batch, and half a second to end.
+fn trained(expansion: &Expansion, epoch: impl Fn(u64) -> f64) -> Vec<Observation> {
+    let (_, like) = observation(expansion, (0, 0, true, None, (false, true), (8, 0.95, 1.0), None, json!({})));
+    let step = expansion.steps.iter().find(|step| step.name == "train").unwrap();
+    let all = &expansion.instances[step.instances.start as usize..step.instances.end as usize];
+    let one = |(n, instance): (usize, &crate::Instance)| {
+        let batch = instance.axes["batch"].as_u64().unwrap();
+        // Two in a hundred more or less, in turn.
+        let epoch_s = epoch(batch) * [1.0, 1.02, 0.98, 1.01][n % 4];
+        let phases = Phases { before_s: 9.0, epochs: 4, period_s: epoch_s, after_s: 0.5 };
+        Observation {
+            label: instance.label.to_string(),
+            at: n as u64,
+            wall_s: 9.5 + 4.0 * epoch_s,
+            gpu_memory: (2 << 30) + (batch << 25),
+            gpu_load: 0.97,
+            gpu_load_whole: Some(0.3),
+            gpu_model: Some("A".to_owned()),
+            point: instance.axes.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            epoch_s: Some(epoch_s),
+            phases: Some(phases),
+            ..like.clone()
+        }
+    };
+    all.iter().enumerate().filter(|(_, instance)| instance.axes.contains_key("batch")).map(one).collect()
+}
+
+#[test]
+fn start_up_is_expected_apart_from_epochs_that_go_by_iteration() {
+    let expansion = expansion_of(
+        "flow: 1\nsteps:\n  train: {matrix: {batch: [32, 64, 128, 256]}, run: 'train ${{ batch }}', gpus: 1}\n",
+    );
+    let [double] = <[_; 1]>::try_from(super::points(&expansion, "train/batch=512").unwrap()).unwrap();
+    let all = [expansion.instances.clone(), vec![double.clone()]].concat();
+    let mut history = History::new(&expansion, &all);
+    history.remember(StepId(0), trained(&expansion, |batch| 0.01 + 0.01 * batch as f64));
+    let Prediction { estimate, expected, .. } = history.predict(&double);
+    let close = |of: Option<Predicted>, is: f64, by: f64| {
+        let of = of.unwrap();
+        assert!((of.value / is - 1.0).abs() < by && of.low < is && is < of.high, "{of:?} for {is}");
+    };
+    close(expected.epoch, 5.13, 0.08);
+    close(expected.startup, 9.0, 0.02);
+    close(expected.wall, 30.0, 0.06);
+    close(expected.gpu_memory, (18_u64 << 30) as f64, 0.08);
+    close(expected.gpu_busy, 0.97, 0.02);
+    let startup = estimate.startup.unwrap().as_secs_f64();
+    assert!((startup - 9.5).abs() < 0.2, "{startup}");
+    assert!(estimate.gpu_busy_milli.unwrap().abs_diff(300) < 5, "for packing, from start to end");
+    assert_eq!(estimate.source, "4 runs of its step at other points of `batch`, beyond them");
+
+    let checked = history.check(StepId(0));
+    let epochs: Vec<&Checked> = checked.iter().filter(|checked| checked.quantity == Quantity::Epoch).collect();
+    assert_eq!((epochs.len(), epochs.iter().filter(|checked| checked.predicted.beyond).count()), (4, 2));
+    assert!(
+        checked
+            .iter()
+            .all(|one| one.predicted.low <= one.measured * 1.001 && one.measured <= one.predicted.high * 1.001)
+    );
+}
+
+#[test]
+fn a_point_beside_all_lines_is_predicted_from_several_axes() {
+    let expansion = expansion_of(
+        "flow: 1\nsteps:\n  train: {matrix: {rate: [1, 2], batch: [32, 64, 128]}, run: 'train ${{ batch }} ${{ rate }}', gpus: 1}\n",
+    );
+    let mut history = History::new(&expansion, &expansion.instances);
+    let mut seen = trained(&expansion, |batch| 0.5 + 0.01 * batch as f64);
+    let asked = expansion.instances.iter().find(|instance| *instance.label == *"train[rate=2,batch=128]").unwrap();
+    // Twice the rate, and twice the time; of that only two batches were seen.
+    for seen in seen.iter_mut().filter(|seen| seen.point["rate"] == 2) {
+        seen.epoch_s = seen.epoch_s.map(|epoch| 2.0 * epoch);
+    }
+    seen.retain(|seen| seen.label != *asked.label);
+    history.remember(StepId(0), seen);
+    let epoch = history.predict(asked).expected.epoch.unwrap();
+    assert!((epoch.value / 3.56 - 1.0).abs() < 0.1 && epoch.low < 3.56 && 3.56 < epoch.high, "{epoch:?}");
+}
+
+#[test]
+fn a_longer_training_is_told_for_each_gpu_model_that_ran() {
+    let expansion = expansion_of(
+        "flow: 1\nsteps:\n  train: {matrix: {batch: [32, 64, 128]}, run: 'train ${{ batch }}', gpus: 2}\n",
+    );
+    let mut history = History::new(&expansion, &expansion.instances);
+    for (model, faster) in [("A", 1.0), ("B", 2.0)] {
+        let mut seen = trained(&expansion, |batch| (1.0 + 100.0 / batch as f64) / faster);
+        for seen in &mut seen {
+            seen.gpu_model = Some(model.to_owned());
+            seen.run = RunId(model.to_owned());
+            seen.images_per_s = seen.epoch_s.map(|epoch| 1000.0 / epoch);
+            seen.energy_j = Some(300.0 * faster * seen.wall_s);
+        }
+        history.remember(StepId(0), seen);
+    }
+    let ask = |length| history.on_each_model(&expansion.instances[1], length).unwrap();
+    let length = Length { epochs: Some(100), images: Some(10_000) };
+    for (on, faster) in ask(length).iter().zip([1.0, 2.0]) {
+        let is = 9.5 + 1000.0 * 2.5625 / faster;
+        let close = |of: f64, is: f64| (of / is - 1.0).abs() < 0.06;
+        assert!(close(on.wall.value, is) && on.wall.low < is && is < on.wall.high, "{on:?} for {is}");
+        assert!(close(on.energy.unwrap().value, is * 300.0 * faster) && (on.gpus, on.epochs) == (2, 100), "{on:?}");
+    }
+    let as_it_was: Vec<String> =
+        ask(Length::default()).into_iter().map(|on| format!("{} {}", on.model, on.epochs)).collect();
+    assert_eq!(as_it_was, ["A 4", "B 4"]);
+    let nothing = History::new(&expansion, &expansion.instances);
+    assert!(nothing.on_each_model(&expansion.instances[1], length).is_err());
 }

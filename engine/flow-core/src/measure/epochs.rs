@@ -3,7 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{corunners::Epoch, windows::Window};
-use crate::{Metric, Series};
+use crate::{
+    Metric, Series,
+    metrics::{Best, Metrics, Summary},
+    result::Phases,
+};
 
 /// One number, as a message or a line of output told it.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +33,8 @@ pub struct Reported {
     pub too_many: bool,
     /// Lines of several epochs came at once: their times are those of a buffer, not of the epochs.
     pub at_once: bool,
+    /// Which of its values a metric comes to, where that is said.
+    summary: BTreeMap<String, Summary>,
 }
 
 /// What was said of one metric.
@@ -37,14 +43,33 @@ struct Numbers {
     epochs: BTreeMap<u32, f64>,
     /// As told last, of whatever epoch.
     last: f64,
+    /// The least and the most of all that were told; what is not a number is none.
+    range: (f64, f64),
     unit: String,
     mean: bool,
+}
+
+impl Numbers {
+    /// The best with its epoch; of a metric without epochs, the best of all that were told.
+    fn best(&self, best: Best) -> Option<(Option<u32>, f64)> {
+        if !self.epochs.is_empty() {
+            return best.of(self.epochs.iter().map(|(epoch, value)| (Some(*epoch), *value)));
+        }
+        let (least, most) = self.range;
+        best.of([(None, least), (None, most)].into_iter())
+    }
 }
 
 /// So many epochs are kept, the first: who counts millions of iterations as epochs does not fill the memory.
 pub const MOST_EPOCHS: usize = 100_000;
 
 impl Reported {
+    /// Nothing yet; what its metrics will come to stands there.
+    pub fn of(metrics: Option<&Metrics>) -> Reported {
+        let summary = metrics.map(|metrics| metrics.summary.clone()).unwrap_or_default();
+        Reported { summary, ..Reported::default() }
+    }
+
     /// One epoch more, with begin and end; false if there are too many to keep it.
     pub fn epoch(&mut self, epoch: u32, began: f64, ended: f64) -> bool {
         self.too_many |= self.epochs.len() == MOST_EPOCHS;
@@ -60,9 +85,11 @@ impl Reported {
         let numbers = self.metrics.entry(name).or_insert_with(|| Numbers {
             epochs: BTreeMap::new(),
             last: value,
+            range: (value, value),
             unit: String::new(),
             mean,
         });
+        numbers.range = (numbers.range.0.min(value), numbers.range.1.max(value));
         (numbers.last, numbers.unit, numbers.mean) = (value, unit, mean);
         if let Some(epoch) =
             epoch.filter(|epoch| numbers.epochs.len() < MOST_EPOCHS || numbers.epochs.contains_key(epoch))
@@ -76,6 +103,48 @@ impl Reported {
         self.metrics.is_empty()
     }
 
+    /// A number of this name was told of an epoch before this one, or there was none before.
+    pub fn is_usual(&self, name: &str, epoch: u32) -> bool {
+        let before = self.metrics.get(name).and_then(|numbers| numbers.epochs.keys().next());
+        self.epochs.len() < 2 || before.is_some_and(|first| *first < epoch)
+    }
+
+    /// The last number of each metric.
+    pub fn latest(&self) -> BTreeMap<String, f64> {
+        self.metrics.iter().map(|(name, numbers)| (name.clone(), numbers.last)).collect()
+    }
+
+    /// What a metric comes to where that is said, if it has such a value.
+    fn summed(&self, numbers: &Numbers, summary: &Summary) -> Option<f64> {
+        match summary {
+            Summary::Last => Some(numbers.last),
+            Summary::Best(best) => Some(numbers.best(*best).map_or(numbers.last, |(_, value)| value)),
+            Summary::At { best, of } => {
+                let (epoch, _) = self.metrics.get(of)?.best(*best)?;
+                numbers.epochs.get(&epoch?).copied()
+            }
+        }
+    }
+
+    /// What `summary:` names and is not there.
+    fn not_summed(&self) -> Vec<String> {
+        let unknown = |name: &String| {
+            let known: Vec<String> = self.metrics.keys().map(|name| format!("`{name}`")).collect();
+            format!("`summary` names `{name}`, which was not found; there is {}", known.join(", "))
+        };
+        let why = |(name, summary): (&String, &Summary)| {
+            let Some(numbers) = self.metrics.get(name) else { return Some(unknown(name)) };
+            match summary {
+                Summary::At { of, .. } if !self.metrics.contains_key(of) => Some(unknown(of)),
+                Summary::At { best, of } if self.summed(numbers, summary).is_none() => {
+                    Some(format!("`{name}` has no value, for none is of the epoch with the {best} of `{of}`"))
+                }
+                _ => None,
+            }
+        };
+        if self.is_empty() { Vec::new() } else { self.summary.iter().filter_map(why).collect() }
+    }
+
     /// What people are told of it besides the numbers.
     pub fn remarks(&self) -> Vec<String> {
         let not_a_number = |(name, numbers): (&String, &Numbers)| {
@@ -86,7 +155,7 @@ impl Reported {
         let untimed =
             "how long its epochs took is not known: the lines of several came at once, from a buffer or too fast";
         let untimed = self.at_once.then(|| untimed.to_owned());
-        self.metrics.iter().filter_map(not_a_number).chain(untimed).collect()
+        self.metrics.iter().filter_map(not_a_number).chain(untimed).chain(self.not_summed()).collect()
     }
 
     /// The numbers of an epoch, by metric.
@@ -141,6 +210,21 @@ pub struct Gathered {
     pub spans: Vec<(f64, f64)>,
     /// Epochs that lie wholly inside the window of the co-run group.
     pub in_window: u32,
+    /// What its wall time is made of.
+    pub phases: Option<Phases>,
+}
+
+impl Phases {
+    fn of(epochs: &[(u32, f64, f64)], began: f64, ended: f64) -> Option<Phases> {
+        let (&(_, first_began, first_ended), &(.., last_ended)) = epochs.first().zip(epochs.last())?;
+        let told = epochs.len() as u32;
+        let period_s = match told {
+            1 => first_ended - first_began,
+            n => (last_ended - first_ended) / f64::from(n - 1),
+        };
+        let before_s = (first_ended - period_s - began).max(0.0);
+        Some(Phases { before_s, epochs: told, period_s, after_s: (ended - last_ended).max(0.0) })
+    }
 }
 
 /// Sums up an attempt that began and ended at these seconds since 1970. `window` is release and close of its co-run group.
@@ -164,8 +248,11 @@ pub fn gather(reported: &Reported, began: f64, ended: f64, window: Option<(f64, 
         ..Series::default()
     };
     for (name, numbers) in &reported.metrics {
-        let metric = if numbers.epochs.is_empty() || !numbers.mean {
-            Some(Metric { value: numbers.last, unit: numbers.unit.clone(), epochs: None, sd: None, values: vec![] })
+        let one = |value: f64| Metric { value, unit: numbers.unit.clone(), epochs: None, sd: None, values: Vec::new() };
+        let metric = if let Some(summary) = reported.summary.get(name) {
+            reported.summed(numbers, summary).map(one)
+        } else if numbers.epochs.is_empty() || !numbers.mean {
+            Some(one(numbers.last))
         } else {
             // A program that tells no epochs' times has no window to be inside of: all but the first count.
             let timed = !epochs.is_empty() || window.is_some();
@@ -193,7 +280,8 @@ pub fn gather(reported: &Reported, began: f64, ended: f64, window: Option<(f64, 
     } else {
         counted.iter().map(|(_, start, end)| (*start, *end)).collect()
     };
-    Gathered { metrics, series, spans, in_window: inside.len() as u32 }
+    let phases = Phases::of(epochs, began, ended);
+    Gathered { metrics, series, spans, in_window: inside.len() as u32, phases }
 }
 
 fn mean(values: impl Iterator<Item = f64>, unit: &str) -> Option<Metric> {
@@ -249,6 +337,42 @@ mod tests {
     }
 
     #[test]
+    fn a_metric_comes_to_the_value_that_is_said() {
+        let mut reported = Reported::default();
+        for (epoch, acc, loss) in [(1, 0.6, 0.9), (2, 0.9, 0.3), (3, f64::NAN, 0.2), (4, 0.9, 0.5), (5, 0.7, 0.4)] {
+            // What a bar shows within an epoch does not count.
+            reported.number(row("acc", 1.0, Some(epoch), false));
+            reported.number(row("acc", acc, Some(epoch), false));
+            reported.number(row("loss", loss, Some(epoch), false));
+            reported.number(row("step", loss * 10.0, None, false));
+        }
+        reported.number(row("lr", 0.1, Some(1), false));
+        let mut value = |metric: &str, summary: &str| {
+            reported.summary = [(metric.to_owned(), Summary::parse(summary).unwrap())].into();
+            let value = gather(&reported, 0.0, 9.0, None).metrics.get(metric).map(|metric| metric.value);
+            (value, reported.remarks())
+        };
+        for (metric, summary, expected) in [
+            ("acc", "last", 0.7),
+            ("acc", "max", 0.9),
+            ("acc", "min", 0.6),
+            ("loss", "min", 0.2),
+            ("loss", "at max acc", 0.3),
+            ("acc", "at min loss", f64::NAN),
+            ("step", "max", 9.0),
+            ("step", "min", 2.0),
+        ] {
+            let (found, remarks) = value(metric, summary);
+            assert_eq!(found.map(f64::to_bits), Some(expected.to_bits()), "{metric} {summary}");
+            assert_eq!(remarks, Vec::<String>::new());
+        }
+        assert_eq!(value("lr", "at max acc").1, ["`lr` has no value, for none is of the epoch with the max of `acc`"]);
+        let known = "there is `acc`, `loss`, `lr`, `step`";
+        assert_eq!(value("ac", "max").1, [format!("`summary` names `ac`, which was not found; {known}")]);
+        assert_eq!(value("loss", "at max ac").1, [format!("`summary` names `ac`, which was not found; {known}")]);
+    }
+
+    #[test]
     fn of_an_epoch_the_last_number_counts() {
         let mut reported = Reported::default();
         for (epoch, value) in [(1, 9.0), (2, 5.0), (2, 1.0), (3, 3.0)] {
@@ -284,6 +408,15 @@ mod tests {
     fn an_only_epoch_counts() {
         let g = gather(&reported(&[(1, 0.0, 5.0)]), 0.0, 6.0, None);
         assert_eq!((g.metrics["epoch_time"].value, g.metrics["epoch_time"].sd), (5.0, None));
+    }
+
+    #[test]
+    fn wall_time_is_start_up_epochs_and_end() {
+        let phases = |times: &[_]| gather(&reported(times), 1.0, 15.0, None).phases;
+        let is = |before_s, epochs, period_s, after_s| Some(Phases { before_s, epochs, period_s, after_s });
+        assert_eq!(phases(&[(1, 1.0, 5.0), (2, 5.5, 7.5), (3, 8.0, 10.0)]), is(1.5, 3, 2.5, 5.0));
+        assert_eq!(phases(&[(1, 4.0, 5.0)]), is(3.0, 1, 1.0, 10.0));
+        assert_eq!(phases(&[]), None);
     }
 
     #[test]

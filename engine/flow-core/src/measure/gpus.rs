@@ -51,21 +51,32 @@ struct Sample {
     load_full: f64,
     memory_load_full: f64,
     shared: Option<f64>,
+    watts: Option<f64>,
 }
 
 /// As it is kept: its fields in their order, for there are thousands.
-type Kept = (f64, f64, f64, f64, f64, f64, f64, Option<f64>);
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Kept {
+    Whole(f64, f64, f64, f64, f64, f64, f64, Option<f64>, Option<f64>),
+    /// Before power was kept.
+    Unmetered(f64, f64, f64, f64, f64, f64, f64, Option<f64>),
+}
 
 impl From<Kept> for Sample {
-    fn from((at, span, memory, load, memory_load, load_full, memory_load_full, shared): Kept) -> Sample {
-        Sample { at, span, memory, load, memory_load, load_full, memory_load_full, shared }
+    fn from(kept: Kept) -> Sample {
+        let (at, span, memory, load, memory_load, load_full, memory_load_full, shared, watts) = match kept {
+            Kept::Whole(a, b, c, d, e, f, g, h, watts) => (a, b, c, d, e, f, g, h, watts),
+            Kept::Unmetered(a, b, c, d, e, f, g, h) => (a, b, c, d, e, f, g, h, None),
+        };
+        Sample { at, span, memory, load, memory_load, load_full, memory_load_full, shared, watts }
     }
 }
 
 impl From<Sample> for Kept {
     fn from(sample: Sample) -> Kept {
-        let Sample { at, span, memory, load, memory_load, load_full, memory_load_full, shared } = sample;
-        (at, span, memory, load, memory_load, load_full, memory_load_full, shared)
+        let Sample { at, span, memory, load, memory_load, load_full, memory_load_full, shared, watts } = sample;
+        Kept::Whole(at, span, memory, load, memory_load, load_full, memory_load_full, shared, watts)
     }
 }
 
@@ -164,6 +175,7 @@ impl GpuSamples {
             load_full: f64::from(load > FULL),
             memory_load_full: f64::from(memory_load > FULL),
             shared: seen.shared,
+            watts: seen.watts,
         });
         if card.samples.len() >= MOST {
             card.samples = card.samples.chunks(2).map(merge).collect();
@@ -231,6 +243,7 @@ impl OnCard {
             memory_load_mean: mean(|s| s.memory_load),
             memory_load_peak: self.memory_load_peak,
             memory_load_above_90: mean(|s| s.memory_load_full),
+            power_mean: self.mean(windows, |s| s.watts),
             pcie: self.pcie,
         }
     }
@@ -252,6 +265,7 @@ fn merge(pair: &[Sample]) -> Sample {
     let [a, b] = pair else { return pair[0] };
     let span = a.span + b.span;
     let mean = |x: f64, y: f64| (x * a.span + y * b.span) / span;
+    let both = |x: Option<f64>, y: Option<f64>| x.zip(y).map(|(x, y)| mean(x, y)).or(x).or(y);
     Sample {
         at: b.at,
         span,
@@ -260,7 +274,8 @@ fn merge(pair: &[Sample]) -> Sample {
         memory_load: mean(a.memory_load, b.memory_load),
         load_full: mean(a.load_full, b.load_full),
         memory_load_full: mean(a.memory_load_full, b.memory_load_full),
-        shared: a.shared.zip(b.shared).map(|(x, y)| mean(x, y)).or(a.shared).or(b.shared),
+        shared: both(a.shared, b.shared),
+        watts: both(a.watts, b.watts),
     }
 }
 
@@ -297,6 +312,7 @@ mod tests {
         assert!(close(of(&[]).load_mean, 0.75) && close(of(&[]).load_above_90, 0.5), "{:?}", of(&[]));
         assert!(of(&[(101.0, 103.0)]).load_whole.is_some_and(|load| close(load, 0.75)));
         assert!(close(of(&[(101.0, 103.0)]).load_mean, 0.5) && close(of(&[(106.0, 110.0)]).load_above_90, 1.0));
+        assert!(of(&[(101.0, 103.0)]).power_mean.is_some_and(|watts| close(watts, 100.0)));
         assert_eq!((of(&[(101.0, 103.0)]).memory_mean, of(&[(101.0, 103.0)]).memory_peak), (1_000, 2_000));
         assert_eq!((of(&[]).load_peak, of(&[]).memory_load_peak, of(&[]).pcie), (1.0, 0.25, Some((5, 16))));
         assert!(close(samples.figures(&[]).energy_j.unwrap(), 1_000.0), "power over time");
@@ -345,5 +361,13 @@ mod tests {
         let usage = samples.figures(&[(0.0, 5_000.0)]).gpus.remove(0);
         assert!((usage.load_mean - 0.5).abs() < 1e-9 && (usage.load_above_90 - 0.5).abs() < 1e-9, "{usage:?}");
         assert!(samples.cards[0].samples.len() < MOST);
+    }
+
+    #[test]
+    fn samples_from_before_power_was_kept_are_read() {
+        let older: Sample = serde_json::from_str("[1.0, 0.1, 5.0, 0.5, 0.25, 0.0, 0.0, null]").unwrap();
+        assert_eq!((older.load, older.watts), (0.5, None));
+        let sample = Sample { watts: Some(300.0), ..older };
+        assert_eq!(serde_json::from_str::<Sample>(&serde_json::to_string(&sample).unwrap()).unwrap(), sample);
     }
 }

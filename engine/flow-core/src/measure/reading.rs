@@ -4,8 +4,8 @@
 use super::{GpuSamples, HostSamples, Printed, Record, Reported, gather, read_numbers};
 use crate::{
     Outcome,
-    metrics::{Metrics, MetricsFrom},
-    reason::{Cause, NoMetrics},
+    metrics::{Metrics, NumberFiles},
+    reason::Cause,
     result::{Series, StepResult},
 };
 
@@ -40,6 +40,7 @@ pub fn sum_up(reported: &Reported, seen: Seen<'_>, result: &mut StepResult) -> S
         window.epochs = gathered.in_window;
     }
     result.metrics = gathered.metrics;
+    result.usage.phases = gathered.phases;
     let load = host.load(&gathered.spans);
     (circumstances.foreign_cpu, circumstances.cpu_saturated) = (load.foreign_cpu, load.cpu_saturated);
     let figures = gpus.figures(&gathered.spans);
@@ -52,30 +53,32 @@ pub fn sum_up(reported: &Reported, seen: Seen<'_>, result: &mut StepResult) -> S
     series
 }
 
-/// Reads the numbers of a result anew: from its log, or from the text of a file. Returns its series, and what people should know.
+/// Reads the numbers of a result anew: from its log, and from the files that were kept. Returns its series, and what people should
+/// know.
 pub fn read_again(
     result: &mut StepResult,
     metrics: Option<&Metrics>,
     record: &Record,
     log: &[u8],
-    text: impl FnOnce(&str) -> Result<String, NoMetrics>,
+    files: &mut dyn NumberFiles,
 ) -> (Series, Vec<String>) {
-    let mut reported = Reported::default();
-    let from = metrics.map(|metrics| &metrics.from);
-    if let Some(from @ MetricsFrom::Stdout(_)) = from {
+    let mut reported = Reported::of(metrics);
+    let mut problem = None;
+    if let Some(metrics) = metrics {
         let mut printed = Printed::default();
         printed.begins(record.began);
         let mut released = record.released;
-        for (at, lines) in record.lines(log) {
+        for (at, lines) in record.lines(log).filter(|_| !metrics.stdout.is_empty()) {
             // What is read in the moment of the release was printed before it.
             if let Some(release) = released.take_if(|release| *release < at) {
                 printed.begins(release);
             }
-            printed.hear(from, lines.into_iter(), at, &mut reported);
+            printed.hear(&metrics.stdout, lines.into_iter(), at, &mut reported);
         }
+        let ended = result.outcome == Outcome::Ok;
+        problem = read_numbers(metrics, &printed, files, ended, |name| name, &mut reported);
     }
     if result.outcome == Outcome::Ok {
-        let problem = from.and_then(|from| read_numbers(from, text, |name| name, &mut reported));
         result.cause = problem.map(|problem| Cause::NoMetrics { problem });
     }
     let series = sum_up(&reported, record.seen(), result);

@@ -1,14 +1,13 @@
 //! The decision for one instance, or one co-run group. Knows nothing of the order in which instances are decided.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Context, Force, Lookup, standing_for, unfit};
+use super::{Context, Force, Lookup, Standing, again::again, standing_for, unfit};
 use crate::fingerprint::{Parts, Provider, Subject, walk};
 use crate::reason::Cause;
 use crate::why::{Reason, Unfit, compare};
 use crate::{
-    Body, BuiltinInput, Digest, Instance, InstanceId, Metrics, MetricsFrom, Outcome, Render, Resolved, Settled,
-    StepResult,
+    Body, BuiltinInput, Digest, Instance, InstanceId, Metrics, Outcome, Render, Resolved, Settled, StepResult,
 };
 
 /// What becomes of an instance whose needs are settled.
@@ -22,6 +21,12 @@ pub enum Decision {
         /// Its numbers were read anew, so that it is to be recorded, and what people should know of that.
         read_again: Option<Vec<String>>,
     },
+    /// What stood for it in an earlier run of the workflow stands for it still.
+    Stands {
+        standing: Standing,
+        /// Its result, where something is to read it.
+        result: Option<Box<StepResult>>,
+    },
     /// It is to run.
     Run {
         /// What its result will be kept under.
@@ -32,6 +37,11 @@ pub enum Decision {
         parts: Parts,
         /// Why, the most telling first; never empty.
         reasons: Vec<Reason>,
+    },
+    /// It was planned for a verdict that is decided without it.
+    NotNeeded {
+        /// What that came to.
+        cause: Cause,
     },
     /// It cannot run.
     Refused {
@@ -52,6 +62,13 @@ pub fn decide(
     force: &Force,
 ) -> Vec<Decision> {
     let instances: Vec<&Instance> = ids.iter().map(|id| &context.expansion.instances[id.index()]).collect();
+    let mut undecided = None;
+    if let Some(planned) = instances.iter().find_map(|instance| instance.again.as_deref()) {
+        match again(planned, settled) {
+            Ok(reason) => undecided = Some(reason),
+            Err(cause) => return ids.iter().map(|_| Decision::NotNeeded { cause: cause.clone() }).collect(),
+        }
+    }
     let mut members = Vec::with_capacity(ids.len());
     for instance in &instances {
         match parts(context, instance, settled, lookup) {
@@ -69,7 +86,13 @@ pub fn decide(
     for ((instance, parts), attempt) in instances.iter().zip(members).zip(&attempts) {
         let metrics = context.expansion.steps[instance.step.index()].metrics.as_ref();
         match find(instance, parts, attempt.digest(), metrics, lookup, forced) {
-            Ok(one) => found.push(one),
+            Ok(mut one) => {
+                if let Some(why) = undecided.as_ref().filter(|_| !one.reasons.is_empty()) {
+                    one.reasons.retain(|reason| *reason != Reason::NeverRan);
+                    one.reasons.insert(0, why.clone());
+                }
+                found.push(one);
+            }
             Err(refusal) => return refuse(&instances, instance, &refusal),
         }
     }
@@ -197,7 +220,7 @@ fn parts(
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| Refusal { outcome: Outcome::Failed, cause: Cause::NoInput { error } })?;
     let step = &expansion.steps[instance.step.index()];
-    let metrics = metrics(step.metrics.as_ref());
+    let metrics = step.metrics.as_ref().map_or(Value::Null, Metrics::value);
     Ok(walk(&Subject {
         instance,
         resolved: &resolved,
@@ -228,16 +251,6 @@ fn provider<'a>(
             let input = input.ok_or_else(|| missing(format!("flow/{name}")))?;
             Ok(Provider::Builtin { version, input })
         }
-    }
-}
-
-fn metrics(metrics: Option<&Metrics>) -> Value {
-    match metrics.map(|metrics| &metrics.from) {
-        None => Value::Null,
-        Some(MetricsFrom::Json(file)) => json!({ "json": file }),
-        Some(MetricsFrom::Jsonl(file)) => json!({ "jsonl": file }),
-        Some(MetricsFrom::Csv(file)) => json!({ "csv": file }),
-        Some(MetricsFrom::Stdout(pattern)) => json!({ "stdout": pattern.text() }),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Context, Decision, Force, Lookup, decide, without_attempt};
+use super::{Context, Decision, Force, Lookup, Standing, decide, standing_for, unfit, without_attempt};
 use crate::reason::Cause;
 use crate::why::{Reason, Why};
-use crate::{Expansion, Instance, InstanceId, Outcome, Planned, RunId, Settled, StepResult};
+use crate::{Expansion, Instance, InstanceId, Need, Outcome, Planned, RunId, Settled, StepResult, Uses};
 
 /// What would happen.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,8 +36,20 @@ pub enum State {
     },
     /// It is to run.
     Run(Vec<Reason>),
+    /// It runs when what is to run before leaves the verdict on its group undecided.
+    MayRepeat {
+        /// The step and its group.
+        group: String,
+        /// How often that runs at most.
+        at_most: u32,
+    },
     /// Decided when these have run: labels, or a step's name where several of its instances are meant.
     After(Vec<String>),
+    /// It was planned for a verdict that is decided without it.
+    NotNeeded {
+        /// What that came to.
+        cause: Cause,
+    },
     /// It will not run.
     Refused {
         /// `skipped`, `does_not_fit`, or `failed` for what cannot be read or resolved.
@@ -47,10 +59,23 @@ pub enum State {
     },
 }
 
+impl From<&Standing> for State {
+    fn from(standing: &Standing) -> Self {
+        State::Cached { outcome: standing.outcome, from: standing.from.clone(), read_again: false }
+    }
+}
+
 impl Plan {
     /// Is there anything to run?
     pub fn has_work(&self) -> bool {
-        self.items.iter().any(|item| matches!(item.state, State::Run(_) | State::After(_)))
+        self.items.iter().any(|item| item.state.may_run())
+    }
+}
+
+impl State {
+    /// An attempt may come of it.
+    pub fn may_run(&self) -> bool {
+        matches!(self, State::Run(_) | State::After(_) | State::MayRepeat { .. })
     }
 }
 
@@ -60,6 +85,8 @@ impl From<&State> for Planned {
             State::Cached { .. } => Planned::Cached,
             State::Run(reasons) => Planned::Run { why: Why::of(reasons) },
             State::After(steps) => Planned::After { steps: steps.clone() },
+            State::MayRepeat { .. } => Planned::MayRepeat,
+            State::NotNeeded { cause } => Planned::NotNeeded { cause: cause.clone() },
             State::Refused { cause, .. } => Planned::Skipped { cause: cause.clone() },
         }
     }
@@ -70,7 +97,8 @@ pub fn plan(context: &Context<'_>, wanted: &[InstanceId], lookup: &mut dyn Looku
     fold(context, wanted, lookup, force, &mut |_, _, decision| decision).0
 }
 
-/// The same for a run that follows at once: `found` is given what is reused, which need not be looked up again.
+/// The same for a run that follows at once: `found` is given what is reused, which need not be looked up again. What
+/// [stands as it stood](Lookup::stands) is not even looked up once, unless something reads it that does not.
 pub fn plan_of_run(
     context: &Context<'_>,
     wanted: &[InstanceId],
@@ -78,13 +106,22 @@ pub fn plan_of_run(
     force: &Force,
     found: &mut BTreeMap<InstanceId, Decision>,
 ) -> Plan {
-    let mut find = |_: &mut dyn Lookup, instance: &Instance, decision: Decision| {
-        if matches!(decision, Decision::Reuse { .. }) {
-            found.insert(instance.id, decision.clone());
+    // What members of a group learn of their GPUs they learn from results that nobody reads by name.
+    for trusting in [context.expansion.groups.is_empty(), false] {
+        found.clear();
+        let mut find = |_: &mut dyn Lookup, instance: &Instance, decision: Decision| {
+            if matches!(decision, Decision::Reuse { .. }) {
+                found.insert(instance.id, decision.clone());
+            }
+            decision
+        };
+        let mut fold = Fold::new(context, wanted, force, trusting);
+        if wanted.iter().all(|&id| fold.decide(id, lookup, &mut find)) {
+            found.append(&mut fold.known.standing());
+            return fold.end(wanted).0;
         }
-        decision
-    };
-    fold(context, wanted, lookup, force, &mut find).0
+    }
+    Plan::default()
 }
 
 /// Called with each instance that can be decided; what it returns counts.
@@ -98,38 +135,88 @@ pub(super) fn fold(
     force: &Force,
     adjust: &mut Adjust<'_>,
 ) -> (Plan, Known) {
-    let expansion = context.expansion;
-    let mut known = Known::new(expansion, wanted);
-    let mut states: Vec<Option<State>> = vec![None; expansion.instances.len()];
-    for &id in wanted {
+    let mut fold = Fold::new(context, wanted, force, false);
+    wanted.iter().for_each(|&id| _ = fold.decide(id, lookup, adjust));
+    fold.end(wanted)
+}
+
+struct Fold<'a> {
+    context: &'a Context<'a>,
+    force: &'a Force,
+    /// What is said to stand as it stood does so.
+    trusting: bool,
+    known: Known,
+    states: Vec<Option<State>>,
+}
+
+impl<'a> Fold<'a> {
+    fn new(context: &'a Context<'a>, wanted: &[InstanceId], force: &'a Force, trusting: bool) -> Self {
+        let states = vec![None; context.expansion.instances.len()];
+        Fold { context, force, trusting, known: Known::new(context.expansion, wanted), states }
+    }
+
+    fn end(mut self, wanted: &[InstanceId]) -> (Plan, Known) {
+        let items = wanted.iter().filter_map(|id| self.states[id.index()].take().map(|state| Item { id: *id, state }));
+        (Plan { items: items.collect() }, self.known)
+    }
+
+    /// Decides the next instance. False where something was trusted to be there, is read now and is not: nothing counts then.
+    fn decide(&mut self, id: InstanceId, lookup: &mut dyn Lookup, adjust: &mut Adjust<'_>) -> bool {
+        let expansion = self.context.expansion;
         let instance = &expansion.instances[id.index()];
-        if states[id.index()].is_some() {
-            continue; // Decided together with the first of its group.
+        if self.states[id.index()].is_some() {
+            return true; // Decided together with the first of its group.
+        }
+        if let Some(stands) = self.stands(instance, lookup) {
+            self.states[id.index()] = Some(State::from(&stands));
+            self.known.standing[id.index()] = Some(stands);
+            return true;
         }
         let together = together(expansion, instance);
         let needs = || together.iter().flat_map(|id| &expansion.instances[id.index()].needs);
-        if let Some(blocked) = needs().find_map(|need| blocked(expansion, &states, need.on)) {
-            for id in &together {
-                states[id.index()] = Some(blocked.clone());
-            }
-            continue;
+        if !needs().all(|need| self.known.read(&expansion.instances[need.on.index()], lookup)) {
+            return false;
         }
-        let pending: BTreeSet<InstanceId> = needs().map(|need| need.on).filter(|on| pending(&states, *on)).collect();
+        if let Some(blocked) = needs().find_map(|need| blocked(expansion, &self.states, need.on)) {
+            for id in &together {
+                self.states[id.index()] = Some(blocked.clone());
+            }
+            return true;
+        }
+        let pending: BTreeSet<InstanceId> =
+            needs().map(|need| need.on).filter(|on| pending(&self.states, *on)).collect();
         if !pending.is_empty() {
-            let after = State::After(names(expansion, &pending));
+            let after = match &instance.again {
+                Some(again) => State::MayRepeat { group: again.group.clone(), at_most: again.at_most },
+                None => State::After(names(expansion, &pending)),
+            };
             for id in &together {
-                states[id.index()] = Some(after.clone());
+                self.states[id.index()] = Some(after.clone());
             }
-            continue;
+            return true;
         }
-        let decisions = decide(context, &together, &known, lookup, force);
+        let decisions = decide(self.context, &together, &self.known, lookup, self.force);
         for (id, decision) in together.iter().zip(decisions) {
             let decision = adjust(lookup, &expansion.instances[id.index()], decision);
-            states[id.index()] = Some(known.take(expansion, *id, decision));
+            self.states[id.index()] = Some(self.known.take(expansion, *id, decision));
         }
+        true
     }
-    let items = wanted.iter().filter_map(|id| states[id.index()].take().map(|state| Item { id: *id, state }));
-    (Plan { items: items.collect() }, known)
+
+    /// What stood for an instance and stands still: what it needs does so too, or is left out by the workflow itself.
+    fn stands(&self, instance: &Instance, lookup: &mut dyn Lookup) -> Option<Standing> {
+        let expansion = self.context.expansion;
+        // What flow makes itself is published, and soon made.
+        let is_own = matches!(expansion.steps[instance.step.index()].uses, Uses::Builtin(_));
+        if !self.trusting || is_own || instance.settled().is_some() || self.force.covers(instance.id) {
+            return None;
+        }
+        let as_before = |need: &Need| {
+            let on = need.on.index();
+            self.known.standing[on].is_some() || expansion.instances[on].settled().is_some()
+        };
+        if instance.needs.iter().all(as_before) { lookup.stands(instance) } else { None }
+    }
 }
 
 /// The instances that are decided with this one: the members of its co-run group that can run at all.
@@ -147,7 +234,7 @@ fn together(expansion: &Expansion, instance: &Instance) -> Vec<InstanceId> {
 }
 
 fn pending(states: &[Option<State>], on: InstanceId) -> bool {
-    matches!(states[on.index()], Some(State::Run(_) | State::After(_)))
+    states[on.index()].as_ref().is_some_and(State::may_run)
 }
 
 /// Something that cannot run although it should blocks whatever needs it. What was skipped by its own `when`, or recorded
@@ -178,6 +265,7 @@ fn names(expansion: &Expansion, ids: &BTreeSet<InstanceId>) -> Vec<String> {
 pub(super) struct Known {
     read: Vec<bool>,
     results: Vec<Option<StepResult>>,
+    standing: Vec<Option<Standing>>,
 }
 
 impl Known {
@@ -188,7 +276,28 @@ impl Known {
                 read[need.on.index()] = true;
             }
         }
-        Known { read, results: vec![None; expansion.instances.len()] }
+        let count = expansion.instances.len();
+        Known { read, results: vec![None; count], standing: vec![None; count] }
+    }
+
+    /// Something that was decided anew reads an instance: its result is looked up, where it only stands. False: it is not there.
+    fn read(&mut self, instance: &Instance, lookup: &mut dyn Lookup) -> bool {
+        let id = instance.id.index();
+        let Some(standing) = self.standing[id].as_ref().filter(|_| self.results[id].is_none()) else { return true };
+        let result =
+            lookup.result(&standing.fingerprint).ok().flatten().filter(|result| unfit(result, instance).is_none());
+        self.results[id] = result.map(|result| standing_for(result, instance));
+        self.results[id].is_some()
+    }
+
+    /// What stands as it stood, with the results that were read.
+    fn standing(&mut self) -> BTreeMap<InstanceId, Decision> {
+        let results = self.results.iter_mut().zip(&self.standing).enumerate();
+        let decisions = results.filter_map(|(id, (result, standing))| {
+            let (standing, result) = (standing.clone()?, result.take().map(Box::new));
+            Some((InstanceId(id as u32), Decision::Stands { standing, result }))
+        });
+        decisions.collect()
     }
 
     fn take(&mut self, expansion: &Expansion, id: InstanceId, decision: Decision) -> State {
@@ -201,7 +310,9 @@ impl Known {
                 }
                 state
             }
+            Decision::Stands { standing, .. } => State::from(&standing),
             Decision::Run { reasons, .. } => State::Run(reasons),
+            Decision::NotNeeded { cause } => State::NotNeeded { cause },
             Decision::Refused { outcome, cause } => {
                 // As a run would have it, so that a table that shows it has the same fingerprint.
                 let run = RunId(String::new());

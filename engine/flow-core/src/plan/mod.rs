@@ -5,6 +5,7 @@
 //! other place where a result is found fit to stand for an instance.
 
 mod accept;
+mod again;
 mod decide;
 mod fold;
 mod force;
@@ -18,7 +19,7 @@ pub use accept::{Accepted, NotAccepted, accept};
 pub use decide::{Decision, decide};
 pub use fold::{Item, Plan, State, plan, plan_of_run};
 pub use force::Force;
-pub use reuse::{standing_for, unfit};
+pub use reuse::{Standing, standing_for, unfit};
 pub use without::without_attempt;
 
 use crate::fingerprint::{Parts, Tree};
@@ -49,6 +50,13 @@ pub trait Lookup {
     /// # Errors
     /// A sentence: it is not there, it cannot be read.
     fn input(&mut self, input: &Input) -> Result<Tree, String>;
+
+    /// What stood for an instance in an earlier run of this very workflow, where the inputs of both are the same and nothing was
+    /// recorded since. It stands for it again if what stood for all that it needs does so too: its fingerprint is made of nothing
+    /// else.
+    fn stands(&mut self, _instance: &Instance) -> Option<Standing> {
+        None
+    }
 
     /// The result kept under a fingerprint, with all its artifacts still there.
     ///

@@ -1,7 +1,18 @@
 //! Which results may stand for an instance. Knows nothing of fingerprints: the caller has found the result under the right one.
 
 use crate::why::Unfit;
-use crate::{Instance, Outcome, StepResult};
+use crate::{Digest, Instance, Outcome, RunId, StepResult};
+
+/// A result that stands for an instance as it did in an earlier run, as far as it is known without a look at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Under which it is kept.
+    pub fingerprint: Digest,
+    /// How it had ended.
+    pub outcome: Outcome,
+    /// The run that produced it.
+    pub from: RunId,
+}
 
 /// Why a result may not stand for an instance; `None` where it may.
 ///

@@ -1,13 +1,16 @@
 //! Which results are reused, and what a plan says.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fingerprint::tests::instance;
+use super::{Context, Decision, Force, Lookup, Standing, State, plan_of_run};
+use crate::fingerprint::{Parts, Tree, tests::instance};
 use crate::plan::unfit;
 use crate::reason::Spoiled;
-use crate::why::Unfit;
+use crate::why::{Files, Unfit};
 use crate::{
-    Circumstances, CorunGpus, CorunWindow, Digest, Instance, Outcome, RunId, Span, StepResult, Stranger, Usage,
+    Catalogue, Circumstances, CorunGpus, CorunWindow, Digest, ExpandRequest, Input, Instance, InstanceId, Machine,
+    Outcome, RunId, Source, Span, StepResult, Stranger, Usage,
 };
 
 fn result(outcome: Outcome) -> StepResult {
@@ -107,4 +110,73 @@ fn out_of_memory_is_reused_if_it_happened_alone_under_the_same_limits() {
     assert_eq!(unfit(&group, &recording()), None, "its own group belongs to it");
     group.circumstances.corunners.push("other".into());
     assert!(unfit(&group, &recording()).is_some());
+}
+
+/// A world in which the instances of `standing` stand as they stood, and their results are there or not.
+struct Stood {
+    standing: Vec<&'static str>,
+    is_there: bool,
+    looked_up: u32,
+}
+
+impl Lookup for Stood {
+    fn input(&mut self, _: &Input) -> Result<Tree, String> {
+        Err("there are no inputs".into())
+    }
+
+    fn stands(&mut self, instance: &Instance) -> Option<Standing> {
+        let from = RunId("20260208-153012-3f2a".into());
+        let standing = Standing { fingerprint: Digest::of(instance.label.as_bytes()), outcome: Outcome::Ok, from };
+        self.standing.contains(&&*instance.label).then_some(standing)
+    }
+
+    fn result(&mut self, _: &Digest) -> Result<Option<StepResult>, String> {
+        self.looked_up += 1;
+        Ok(self.is_there.then(|| result(Outcome::Ok)))
+    }
+
+    fn last(&mut self, _: &str) -> Option<Parts> {
+        None
+    }
+
+    fn files(&mut self, _: &Digest) -> Option<Files> {
+        None
+    }
+}
+
+#[test]
+fn what_stands_is_looked_up_only_where_something_else_reads_it() {
+    let text =
+        "flow: 1\nname: w\nsteps: {a: {run: a}, b: {run: b, needs: [a]}, c: {run: c, needs: [b]}, d: {run: d}}\n";
+    let source = Source { path: "w.yaml".into(), text: text.into() };
+    let (catalogue, machine) = (Catalogue::default(), Machine { cpus: 2, ..Machine::default() });
+    let (folder, shell_folder, any_machine) = ("/w", "/w", false);
+    let request = ExpandRequest {
+        catalogue: &catalogue,
+        machine: &machine,
+        profile: None,
+        set: &[],
+        folder,
+        any_machine,
+        shell_folder,
+    };
+    let expansion = crate::parse(&source).and_then(|w| w.expand(&request)).expect("a workflow");
+    let wanted: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
+    let planned = |standing: &[&'static str], is_there: bool, force: &Force| {
+        let mut world = Stood { standing: standing.to_vec(), is_there, looked_up: 0 };
+        let (mut found, context) = (BTreeMap::new(), Context { expansion: &expansion, catalogue: &catalogue });
+        let plan = plan_of_run(&context, &wanted, &mut world, force, &mut found);
+        let cached: String =
+            plan.items.iter().map(|item| if matches!(item.state, State::Cached { .. }) { 'c' } else { '-' }).collect();
+        let unread = found.values().filter(|found| matches!(found, Decision::Stands { result: None, .. })).count();
+        (cached, unread, world.looked_up)
+    };
+    let nothing = Force::Nothing;
+    assert_eq!(planned(&["a", "b", "c", "d"], true, &nothing), ("cccc".into(), 4, 0));
+    assert_eq!(planned(&["a", "b", "d"], true, &nothing), ("cccc".into(), 2, 2), "c reads b");
+    assert_eq!(planned(&["b", "c"], true, &nothing), ("cccc".into(), 0, 4), "what needs something new is looked up");
+    assert_eq!(planned(&["a", "b", "d"], false, &nothing).0, "----", "a result is gone: all is looked up");
+    assert_eq!(planned(&["a", "b", "c", "d"], false, &nothing).0, "cccc", "nobody reads it");
+    let force = Force::named(&expansion, &["b".to_owned()]).expect("a step");
+    assert_eq!(planned(&["a", "b", "c", "d"], true, &force).0, "c--c", "what is forced does not stand");
 }

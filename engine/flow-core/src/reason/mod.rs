@@ -9,7 +9,7 @@ mod waits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Outcome, Span};
+use crate::{Outcome, Span, verdict::Call};
 
 pub use publish::Withheld;
 pub use texts::Texts;
@@ -95,6 +95,15 @@ pub enum Cause {
     },
     /// Somebody cancelled the run.
     RunCancelled,
+    /// It was planned for a verdict that is decided without it.
+    Decided {
+        /// The step and its group.
+        group: String,
+        /// After how many runs of it.
+        looks: u32,
+        /// What it comes to; absent where there is nothing that a repetition could decide.
+        verdict: Option<Call>,
+    },
     /// Nobody asked for it.
     NotRun,
     /// A GPU was lost that it needed to begin.
@@ -484,6 +493,18 @@ pub enum NoMetrics {
         /// The file.
         file: String,
     },
+    /// No event file of TensorBoard is in the folder.
+    NoEventFile {
+        /// The folder.
+        file: String,
+    },
+    /// An event file is damaged.
+    BadEvent {
+        /// The file.
+        file: String,
+        /// Where, in bytes.
+        at: u64,
+    },
     /// No printed line matches the pattern.
     NoneMatches {
         /// The pattern.
@@ -540,7 +561,7 @@ texts! {
         ConditionFalse { expression }, EmptyAxis { axis }, NoInstances { step, because }, AllSkipped {}, Lacks { lack },
         AsksTooMuch {}, Unresolved { error }, NoInput { error }, ResultUnseen { error }, NotProvided { uses },
         MemberCannotRun { label, because }, NeedCannotRun { label }, NeedFailed { label }, FailedElsewhere { label },
-        MemberFailed { label }, RunCancelled {}, NotRun {}, GpuGone {}, NotStarted { error }, NotFilled { what },
+        MemberFailed { label }, RunCancelled {}, Decided { group, looks, verdict }, NotRun {}, GpuGone {}, NotStarted { error }, NotFilled { what },
         Builtin { error }, NothingToShow {}, NoSchedule {}, Said { text }, SaidFailed {}, SaidOk { end },
         SaidNothing { end }, Exited { end, last_line }, OutOfMemory { memory, said }, KilledForMemory {},
         TimedOut { limit }, NotListed { path, because }, NoMetrics { problem }, NoOutput { output, path },
@@ -564,7 +585,8 @@ texts! {
     }
     NoMetrics {
         Unread { file, error }, NoJson { file, error }, NoNumbers { file }, BadLine { file, line, text },
-        NoCommas { file, tabs }, NoneInFile { file }, NoneInTable { file }, NoneMatches { pattern },
+        NoCommas { file, tabs }, NoneInFile { file }, NoneInTable { file }, NoEventFile { file }, BadEvent { file, at },
+        NoneMatches { pattern },
     }
     Refusal {
         OtherProtocol { plugin, theirs, ours }, NoHello { protocol }, MessagesUnread { error }, LogUnread { error },

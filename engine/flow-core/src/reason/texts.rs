@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::Memory;
-use crate::{Outcome, Span};
+use crate::{Outcome, Span, verdict::Call};
 
 /// Something that may hold texts.
 pub trait Texts {
@@ -54,7 +54,7 @@ macro_rules! without {
         }
     )* };
 }
-without!(bool, u32, u64, i32, Memory, Outcome, Span);
+without!(bool, u32, u64, i32, Memory, Outcome, Span, Call);
 
 /// [`Texts`] for enums, by their variants with all fields.
 macro_rules! texts {

@@ -47,6 +47,9 @@ pub struct Estimate {
     pub duration: Option<Span>,
     /// Nine of ten are expected between these.
     pub range: Option<(Span, Span)>,
+    /// Of the wall time what is start-up and end: others on its GPUs do not slow it down.
+    #[serde(default)]
+    pub startup: Option<Span>,
     /// Peak memory on one GPU, bytes.
     pub gpu_memory: Option<u64>,
     /// CPU demand in thousandths of a core.
@@ -243,6 +246,8 @@ pub enum Answer {
     Hit(Outcome),
     /// Nothing to reuse.
     Miss,
+    /// It was planned, and is not needed any more: who needs it goes on without.
+    NotNeeded,
     /// It cannot run: an expression reads an output that is not there, an input is missing. Settled with this outcome.
     Refused(Outcome),
 }

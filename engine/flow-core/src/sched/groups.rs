@@ -57,7 +57,7 @@ impl Core {
             for (member, answer) in answers {
                 match answer {
                     Answer::Refused(outcome) => self.settle(&[member], outcome, None, out),
-                    Answer::Hit(_) | Answer::Miss => {
+                    Answer::Hit(_) | Answer::Miss | Answer::NotNeeded => {
                         self.give_up(&[member], Outcome::Skipped, Some(culprit), out);
                     }
                 }
@@ -66,8 +66,10 @@ impl Core {
             self.wait(unit, out);
         } else {
             for (member, answer) in answers {
-                if let Answer::Hit(outcome) = answer {
-                    self.settle(&[member], outcome, None, out);
+                match answer {
+                    Answer::NotNeeded => self.leave_out(member, out),
+                    Answer::Hit(outcome) => self.settle(&[member], outcome, None, out),
+                    Answer::Miss | Answer::Refused(_) => {}
                 }
             }
         }

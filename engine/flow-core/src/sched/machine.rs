@@ -223,6 +223,7 @@ impl Core {
         }
         match answer {
             Answer::Hit(outcome) | Answer::Refused(outcome) => self.settle(&[instance], outcome, None, out),
+            Answer::NotNeeded => self.leave_out(instance, out),
             Answer::Miss => self.wait(unit, out),
         }
     }

@@ -34,6 +34,12 @@ impl Core {
         }
     }
 
+    /// Settles an instance that is not needed as if it had never been to run. The world knows already.
+    pub(super) fn leave_out(&mut self, id: InstanceId, out: &mut Vec<Action>) {
+        self.node_mut(id).task.settled = Some(Outcome::Skipped);
+        self.settle(&[id], Outcome::Skipped, None, out);
+    }
+
     /// Settles instances that no attempt settles, and tells the world.
     pub(super) fn give_up(
         &mut self,

@@ -1,4 +1,4 @@
-//! Places in a workflow as paths of keys, and problems found there. Does not know lines or columns.
+//! Places in the files of a workflow as paths of keys, and problems found there. Does not know lines or columns.
 
 use std::sync::Arc;
 
@@ -13,14 +13,28 @@ pub(crate) enum Seg {
     Index(usize),
 }
 
-/// A path into the file, shared by its tail, so that every value can carry one.
+/// A path into a file of the workflow, shared by its tail, so that every value can carry one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct At(Option<Arc<(At, Seg)>>);
+pub(crate) struct At {
+    /// Which: 0 is the workflow's own, the others are included.
+    file: usize,
+    link: Option<Arc<(At, Seg)>>,
+}
 
 impl At {
-    /// The file itself.
+    /// The workflow's own file.
     pub(crate) fn root() -> Self {
-        At(None)
+        At::default()
+    }
+
+    /// A file itself.
+    pub(crate) fn of(file: usize) -> Self {
+        At { file, link: None }
+    }
+
+    /// The file that it is a place of.
+    pub(crate) fn file(&self) -> usize {
+        self.file
     }
 
     /// A key below it.
@@ -35,14 +49,14 @@ impl At {
 
     /// A part below it.
     pub(crate) fn seg(&self, seg: Seg) -> Self {
-        At(Some(Arc::new((self.clone(), seg))))
+        At { file: self.file, link: Some(Arc::new((self.clone(), seg))) }
     }
 
     /// The parts from the top.
     pub(crate) fn segs(&self) -> Vec<&Seg> {
         let mut segs = Vec::new();
         let mut here = self;
-        while let Some(link) = &here.0 {
+        while let Some(link) = &here.link {
             segs.push(&link.1);
             here = &link.0;
         }

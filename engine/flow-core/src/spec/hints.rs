@@ -158,6 +158,8 @@ fn at(span: Range<usize>, mut diagnostic: Diagnostic) -> Diagnostic {
 
 /// Where brackets stand deeper in one another than this, as far as quotes and blocks can be told.
 pub(super) fn deeper(text: &str, most: usize) -> Option<usize> {
+    // Most texts have not even so many of them.
+    text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).nth(most)?;
     scan(text).deepest.filter(|(depth, _)| *depth > most).map(|(_, at)| at)
 }
 

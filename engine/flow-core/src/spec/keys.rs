@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     Steps,
     /// A list of what is published.
     Publish,
+    /// A file, or a list of them.
+    Include,
     /// A relative path.
     Path,
     /// The name of a step.
@@ -79,6 +81,8 @@ pub(crate) enum Kind {
     Exclusive,
     /// A co-run group.
     Corun,
+    /// A number of repetitions, or a mapping that says when they end.
+    Repeat,
     /// A truth value.
     Bool,
     /// A list of outcomes.
@@ -110,6 +114,7 @@ pub(crate) const FILE: &[Key] = &[
     key("flow", Kind::Version, PLAIN, "Version of the language: 1."),
     key("name", Kind::Name, PLAIN, "The workflow's name; without it, the file's."),
     key("title", Kind::Title, PLAIN, "A title, or one for each language."),
+    key("include", Kind::Include, PLAIN, "Files, relative to this one, whose parts are parts of the workflow."),
     key("params", Kind::Params, PLAIN, "Parameters and their defaults; `--set NAME=VALUE` replaces one."),
     key("profiles", Kind::Profiles, PLAIN, "Settings for machines: the first whose `when` holds, or `--profile NAME`."),
     key("steps", Kind::Steps, PLAIN, "The steps."),
@@ -160,7 +165,12 @@ pub(crate) const STEP: &[Key] = &[
         PLAIN,
         "Its circumstances matter; `true` where exclusive or corun, else the plugin's word.",
     ),
-    key("repeat", Kind::Count(1), PARAMS_AXES, "How many repetitions; the i-th runs with seed + i."),
+    key(
+        "repeat",
+        Kind::Repeat,
+        PARAMS_AXES,
+        "How many repetitions; the i-th runs with seed + i. Of a co-run group `{until: decided, at_most: 3}`.",
+    ),
     key("seed", Kind::Integer, PARAMS_AXES, "The seed; 0 by default."),
     key("record", Kind::Record, PLAIN, "Outcomes that are results, not failures."),
     key("timeout", Kind::Duration, PARAMS_AXES, "Wall-clock limit, `90s`, `2h`."),

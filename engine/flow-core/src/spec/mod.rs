@@ -3,7 +3,9 @@
 
 pub(crate) mod at;
 mod hints;
+mod include;
 pub(crate) mod keys;
+mod metrics;
 mod names;
 pub(crate) mod part;
 pub(crate) mod raw;
@@ -23,65 +25,70 @@ use std::{
 use self::{
     at::{At, On, Problem, Problems},
     raw::{File, Part},
-    read::Reader,
     step::{Action, Step},
 };
-use crate::Diagnostic;
+use crate::{Diagnostic, Source};
 
 /// The version of the language that this flow speaks.
 pub(crate) const LANGUAGE: u64 = 1;
-
-/// The text of a workflow and the name it has for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
-    /// The file as the user named it, for messages.
-    pub path: String,
-    /// Its content.
-    pub text: String,
-}
 
 /// A workflow as written. Errors that leave something to go on with are kept, and come back from
 /// [`Workflow::expand`] together with what expansion finds, so that all errors of a file are told in one go.
 #[derive(Clone, Debug)]
 pub struct Workflow {
-    pub(crate) source: Arc<Source>,
+    /// Its own file, then those that it includes.
+    pub(crate) sources: Arc<[Arc<Source>]>,
     pub(crate) file: Arc<File>,
     pub(crate) steps: Arc<[Step]>,
     pub(crate) problems: Vec<Problem>,
 }
 
-/// Reads a workflow.
+/// Reads a workflow that includes no file.
 ///
 /// # Errors
-/// Only where nothing can be made of the text: it is no YAML, no mapping, or written for a newer flow. Everything else that
-/// is wrong waits in [`Workflow::errors`].
+/// As [`parse_with`].
 pub fn parse(source: &Source) -> Result<Workflow, Vec<Diagnostic>> {
-    let text = source.text.strip_prefix('\u{feff}').unwrap_or(&source.text);
-    let shift = source.text.len() - text.len();
-    read(source, text).map_err(|mut diagnostics| {
-        for span in diagnostics.iter_mut().filter_map(|d| d.span.as_mut()) {
-            *span = span.start + shift..span.end + shift;
-        }
-        diagnostics
-    })
+    parse_with(source, &mut |path| Err(Diagnostic::new(format!("`{path}` cannot be included: no file is read here"))))
 }
 
-fn read(source: &Source, text: &str) -> Result<Workflow, Vec<Diagnostic>> {
+/// Reads a workflow and what it includes: `read` gives the text of a file, whose path is one from where the workflow's is one, or
+/// says why there is none.
+///
+/// # Errors
+/// Only where nothing can be made of a text: it is no YAML, no mapping, or written for a newer flow. Everything else that
+/// is wrong waits in [`Workflow::errors`].
+pub fn parse_with(
+    source: &Source,
+    read: &mut dyn FnMut(&str) -> Result<String, Diagnostic>,
+) -> Result<Workflow, Vec<Diagnostic>> {
     let mut problems = Problems::default();
-    let mut yaml = yaml::read(text, &mut problems).map_err(|e| hints::no_yaml(text, e.index, &e.message))?;
+    let (mut file, sources) = include::files(source, read, &mut problems)?;
+    let mut steps = step::resolve(std::mem::take(&mut file.steps), &mut problems);
+    names::check(&file, &mut steps, &mut problems);
+    Ok(Workflow { sources: sources.into(), file: Arc::new(file), steps: steps.into(), problems: problems.0 })
+}
+
+/// The mapping that a file is.
+fn document(source: &Source, root: &At, problems: &mut Problems) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
+    let (text, shift) = source.body();
+    mapping(text, root, problems).map_err(|diagnostics| shifted(diagnostics, shift))
+}
+
+fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
+    let mut yaml = yaml::read(text, root, problems).map_err(|e| hints::no_yaml(text, e.index, &e.message))?;
     for place in hints::full_width_commas(text) {
         let what = Diagnostic::new("this is one text, not several values");
-        problems.add(&At::root(), On::Bytes(place), what);
+        problems.add(root, On::Bytes(place), what);
     }
     let fatal = |what: Diagnostic, at: &At| {
         let mut problems = Problems::default();
         problems.value(at, what);
         spans::locate(text, problems.0)
     };
-    if let Some(at) = yaml::deep(&yaml) {
+    if let Some(at) = yaml::deep(&yaml, root) {
         return Err(fatal(Diagnostic::new(too_deep()).help("write what is deeper into a file of its own"), &at));
     }
-    if let Some(at) = yaml::no_merge(&yaml) {
+    if let Some(at) = yaml::no_merge(&yaml, root) {
         let what = Diagnostic::new("`<<` takes over the keys of a mapping, and this is none");
         return Err(fatal(what.help("`<<: *name` copies a mapping that begins with `&name`"), &at));
     }
@@ -91,7 +98,7 @@ fn read(source: &Source, text: &str) -> Result<Workflow, Vec<Diagnostic>> {
             serde_yaml::Value::Null => Diagnostic::new("the file is empty"),
             _ => Diagnostic::new("the file is no workflow").label("expected a mapping, `key: value`"),
         };
-        return Err(fatal(what.help("`flow init` writes one to start from"), &At::root()));
+        return Err(fatal(what.help("`flow init` writes one to start from"), root));
     }
     match yaml.get("flow") {
         Some(version) if version.as_u64() == Some(LANGUAGE) => {}
@@ -100,23 +107,39 @@ fn read(source: &Source, text: &str) -> Result<Workflow, Vec<Diagnostic>> {
             let what = Diagnostic::new(format!(
                 "the file is written in version {asked} of the language; this flow speaks {LANGUAGE}"
             ));
-            return Err(fatal(what.help("update flow"), &At::root().key("flow")));
+            return Err(fatal(what.help("update flow"), &root.key("flow")));
         }
-        Some(_) => problems.value(
-            &At::root().key("flow"),
-            Diagnostic::new("`flow` is the version of the language").label("expected 1"),
-        ),
+        Some(_) => problems
+            .value(&root.key("flow"), Diagnostic::new("`flow` is the version of the language").label("expected 1")),
         None => problems.key(
-            &At::root(),
+            root,
             Diagnostic::new("the file does not say which version of the language it is in")
                 .help("begin it with `flow: 1`"),
         ),
     }
-    let stem = source.path.rsplit('/').next().unwrap_or("").trim_end_matches(".yaml").trim_end_matches(".yml");
-    let mut file = Reader { problems: &mut problems }.file(&yaml, stem);
-    let mut steps = step::resolve(std::mem::take(&mut file.steps), &mut problems);
-    names::check(&file, &mut steps, &mut problems);
-    Ok(Workflow { source: Arc::new(source.clone()), file: Arc::new(file), steps: steps.into(), problems: problems.0 })
+    Ok(yaml)
+}
+
+/// Looks the places up: those of the workflow's own file first, then those of the files that it includes.
+fn locate(sources: &[Arc<Source>], problems: Vec<Problem>) -> Vec<Diagnostic> {
+    let mut of: Vec<Vec<Problem>> = sources.iter().map(|_| Vec::new()).collect();
+    for problem in problems {
+        of[problem.at.file()].push(problem);
+    }
+    let found = of.into_iter().zip(sources).enumerate().flat_map(|(file, (problems, source))| {
+        let (text, shift) = source.body();
+        let included = (file > 0).then(|| Arc::clone(source));
+        let found = shifted(spans::locate(text, problems), shift);
+        found.into_iter().map(move |what| Diagnostic { source: included.clone(), ..what })
+    });
+    found.collect()
+}
+
+fn shifted(mut diagnostics: Vec<Diagnostic>, by: usize) -> Vec<Diagnostic> {
+    for span in diagnostics.iter_mut().filter_map(|d| d.span.as_mut()) {
+        *span = span.start + by..span.end + by;
+    }
+    diagnostics
 }
 
 impl Workflow {
@@ -129,9 +152,14 @@ impl Workflow {
         self.locate(self.problems.clone())
     }
 
-    /// The text it was read from.
+    /// The file it was read from.
     pub fn source(&self) -> &Source {
-        &self.source
+        &self.sources[0]
+    }
+
+    /// That file, and those that it includes.
+    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.sources.iter().map(|source| &**source)
     }
 
     /// Names of the plugins that it uses, sorted.
@@ -161,13 +189,7 @@ impl Workflow {
     }
 
     pub(crate) fn locate(&self, problems: Vec<Problem>) -> Vec<Diagnostic> {
-        let text = self.source.text.strip_prefix('\u{feff}').unwrap_or(&self.source.text);
-        let shift = self.source.text.len() - text.len();
-        let mut found = spans::locate(text, problems);
-        for span in found.iter_mut().filter_map(|d| d.span.as_mut()) {
-            *span = span.start + shift..span.end + shift;
-        }
-        found
+        locate(&self.sources, problems)
     }
 }
 

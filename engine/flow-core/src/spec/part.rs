@@ -16,7 +16,6 @@ use super::{
 use crate::{
     Diagnostic,
     expr::{Node, Template},
-    metrics::{Metrics, MetricsFrom, Pattern},
 };
 
 impl Reader<'_> {
@@ -120,6 +119,7 @@ impl Reader<'_> {
             Kind::Duration => typed::duration(value).map(drop),
             Kind::Exclusive => typed::exclusive(value).map(drop),
             Kind::Corun => typed::corun(value).map(drop),
+            Kind::Repeat => typed::repeat(value).map(drop),
             Kind::Bool => typed::boolean(value).map(drop),
             Kind::Record => typed::outcomes(value).map(drop),
             Kind::Env => typed::env(value).map(drop),
@@ -160,6 +160,14 @@ impl Reader<'_> {
                     }
                 }
             }
+            Kind::Repeat => {
+                for (name, _) in members {
+                    if !typed::REPEAT_KEYS.contains(&&**name) {
+                        let what = Diagnostic::new(format!("`repeat` has no key `{name}`"));
+                        self.problems.key(&template.at.key(name), what.nearest(name, typed::REPEAT_KEYS));
+                    }
+                }
+            }
             Kind::Env | Kind::Inputs | Kind::Outputs => {}
             _ => self.problems.value(&template.at, Diagnostic::new(format!("`{}` is a mapping", key.name))),
         }
@@ -183,55 +191,11 @@ impl Reader<'_> {
         };
         self.problems.value(&axis.at, what);
     }
-
-    fn metrics(&mut self, yaml: &Yaml, at: &At) -> Option<Metrics> {
-        let value = self.plain(yaml, at, "metrics")?;
-        let what = "one of `{json: FILE}`, `{jsonl: FILE}`, `{csv: FILE}`, `{stdout: PATTERN}`";
-        let mut entries = self.typed(at, typed::mapping(&value, what))?;
-        let required = match entries.iter().position(|(key, _)| *key == "required") {
-            Some(place) => {
-                let (key, value) = entries.remove(place);
-                self.typed(&at.key(&key), typed::boolean(&value))?
-            }
-            None => false,
-        };
-        let [(kind, text)] = &entries[..] else {
-            let places = format!("`metrics` names {} places where numbers are", entries.len());
-            self.problems.value(at, Diagnostic::new(places).label(format!("expected {what}")));
-            return None;
-        };
-        Some(Metrics { from: self.metrics_from(kind, text, at)?, required })
-    }
-
-    fn metrics_from(&mut self, kind: &str, text: &Value, at: &At) -> Option<MetricsFrom> {
-        const KINDS: [&str; 4] = ["json", "jsonl", "csv", "stdout"];
-        let below = at.key(kind);
-        if !KINDS.contains(&kind) {
-            self.problems
-                .key(&below, Diagnostic::new(format!("`metrics` cannot be read from `{kind}`")).nearest(kind, KINDS));
-            return None;
-        }
-        let text = self.typed(&below, typed::text(text))?;
-        if kind == "stdout" {
-            let pattern = Pattern::new(&text).map_err(|m| self.problems.value(&below, Diagnostic::new(m)));
-            return pattern.ok().map(MetricsFrom::Stdout);
-        }
-        if text.starts_with('/') || text.split('/').any(|p| p == "..") || text.is_empty() {
-            let what = Diagnostic::new(format!("`{text}` is not in the step's work folder"));
-            self.problems.value(&below, what.label("expected a relative path without `..`"));
-            return None;
-        }
-        Some(match kind {
-            "json" => MetricsFrom::Json(text),
-            "jsonl" => MetricsFrom::Jsonl(text),
-            _ => MetricsFrom::Csv(text),
-        })
-    }
 }
 
 /// `null` means the default.
 pub(crate) fn nullable(kind: Kind) -> bool {
-    matches!(kind, Kind::Size | Kind::Duration | Kind::Count(1))
+    matches!(kind, Kind::Size | Kind::Duration | Kind::Count(1) | Kind::Repeat)
 }
 
 /// A command line.

@@ -26,6 +26,7 @@ pub(crate) struct File {
 #[derive(Clone, Debug)]
 pub(crate) struct Profile {
     pub(crate) name: String,
+    pub(crate) at: At,
     pub(crate) when: Option<When>,
     pub(crate) gpus: Option<u32>,
     pub(crate) params: IndexMap<String, (Value, At)>,

@@ -101,12 +101,18 @@ impl Reader<'_> {
         template.as_const().filter(|_| self.problems.0.len() == before).cloned()
     }
 
-    pub(crate) fn file(&mut self, yaml: &Yaml, default_name: &str) -> File {
-        let root = At::root();
+    /// What stands in a file but for what it includes; what names the whole stands in the workflow's own file alone.
+    pub(crate) fn file(&mut self, yaml: &Yaml, root: &At, default_name: &str) -> File {
         let mut file = File { name: default_name.to_owned(), ..File::default() };
         let mut steps_seen = false;
-        for (key, value, at) in self.entries(yaml, &root, keys::FILE, "the file") {
+        let included = root.file() > 0;
+        for (key, value, at) in self.entries(yaml, root, keys::FILE, "the file") {
             match key.kind {
+                Kind::Include => steps_seen = true,
+                Kind::Name | Kind::Title | Kind::Policy if included => {
+                    let what = format!("`{}` is said by the workflow, not by a file that it includes", key.name);
+                    self.problems.key(&at, Diagnostic::new(what).help("leave it out here"));
+                }
                 Kind::Name => {
                     if let Some(name) = self.plain(value, &at, "name").and_then(|v| self.typed(&at, file_name(&v))) {
                         file.name = name;
@@ -136,9 +142,9 @@ impl Reader<'_> {
                 _ => {}
             }
         }
-        if !steps_seen {
+        if !steps_seen && !included {
             let example = "steps: {hello: {run: echo hello}}";
-            self.problems.key(&root, Diagnostic::new("the file has no `steps`").help(format!("add `{example}`")));
+            self.problems.key(root, Diagnostic::new("the file has no `steps`").help(format!("add `{example}`")));
         }
         if file.title.is_empty() {
             file.title.insert(String::new(), file.name.clone());
@@ -217,7 +223,7 @@ impl Reader<'_> {
     }
 
     fn profile(&mut self, name: String, yaml: &Yaml, at: &At) -> Profile {
-        let mut profile = Profile { name, when: None, gpus: None, params: IndexMap::new() };
+        let mut profile = Profile { name, at: at.clone(), when: None, gpus: None, params: IndexMap::new() };
         for (key, value, at) in self.entries(yaml, at, keys::PROFILE, "a profile") {
             match key.kind {
                 Kind::When => profile.when = self.when(value, &at),

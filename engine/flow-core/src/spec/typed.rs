@@ -196,6 +196,43 @@ pub(crate) fn corun(value: &Value) -> Typed<(String, CorunGpus)> {
     Ok((group, gpus))
 }
 
+/// `repeat:`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repetitions {
+    /// So many.
+    Times(u32),
+    /// While the verdict on its co-run group is undecided.
+    UntilDecided {
+        /// The first is one of them.
+        at_most: u32,
+    },
+}
+
+pub(crate) const REPEAT_KEYS: [&str; 2] = ["until", "at_most"];
+
+/// `repeat:`: a number, or `{until: decided, at_most: 3}`.
+pub(crate) fn repeat(value: &Value) -> Typed<Repetitions> {
+    const WHAT: &str = "a whole number, 1 or more, or `{until: decided, at_most: 3}`";
+    if value.kind() != ValueKind::Map {
+        return count(value, 1).map(Repetitions::Times);
+    }
+    let entries = mapping(value, WHAT)?;
+    for (key, _) in &entries {
+        known(key, &REPEAT_KEYS, "`repeat`")?;
+    }
+    let find = |name: &str| entries.iter().find(|(k, _)| k == name).map(|(_, v)| v);
+    match find("until") {
+        Some(until) if until.as_str() == Some("decided") => {}
+        Some(until) => expected(until, "`decided`").below(seg("until"))?,
+        None => {
+            let what = Diagnostic::new("`repeat` does not say until when");
+            return other(what.help("`until: decided` repeats a co-run group until its verdict is decided"));
+        }
+    }
+    let at_most = find("at_most").map(|most| count(most, 1).below(seg("at_most"))).transpose()?;
+    Ok(Repetitions::UntilDecided { at_most: at_most.unwrap_or(crate::verdict::AT_MOST) })
+}
+
 /// A number, a truth value or a text, as text.
 pub(crate) fn scalar_text(value: &Value) -> Typed<String> {
     match value.kind() {

@@ -21,7 +21,7 @@ pub(crate) struct Unreadable {
 }
 
 /// Reads a text; keys that stand twice become problems.
-pub(crate) fn read(text: &str, problems: &mut Problems) -> Result<Value, Unreadable> {
+pub(crate) fn read(text: &str, root: &At, problems: &mut Problems) -> Result<Value, Unreadable> {
     if let Some(index) = hints::deeper(text, DEEPEST).filter(|_| spans::nests_deeper(text, DEEPEST)) {
         return Err(Unreadable { message: too_deep(), index: Some(index) });
     }
@@ -34,7 +34,7 @@ pub(crate) fn read(text: &str, problems: &mut Problems) -> Result<Value, Unreada
             match (Seed { path: Vec::new(), twice: &twice }).deserialize(serde_yaml::Deserializer::from_str(text)) {
                 Ok(value) if !twice.borrow().is_empty() => {
                     for (path, times) in twice.into_inner() {
-                        let at = path.iter().fold(At::root(), |at, seg| at.seg(seg.clone()));
+                        let at = path.iter().fold(root.clone(), |at, seg| at.seg(seg.clone()));
                         let key = match path.last() {
                             Some(Seg::Key(key)) => key.to_string(),
                             _ => String::new(),
@@ -57,46 +57,66 @@ pub(crate) fn read(text: &str, problems: &mut Problems) -> Result<Value, Unreada
 }
 
 /// Where values nest too deep: they are looked at by recursion, and what journals hold of them is read back as JSON.
-pub(crate) fn deep(value: &Value) -> Option<At> {
-    fn below(value: &Value, at: &At, depth: usize) -> Option<At> {
+pub(crate) fn deep(value: &Value, root: &At) -> Option<At> {
+    fn below(value: &Value, depth: usize) -> Option<Path> {
         if depth > DEEPEST {
-            return Some(at.clone());
+            return Some(Path::default());
         }
         match value {
-            Value::Sequence(list) => list
-                .iter()
-                .enumerate()
-                .find_map(|(i, value)| nests(value).then(|| below(value, &at.index(i), depth + 1))?),
-            Value::Mapping(map) => map.iter().find_map(|(key, value)| {
-                nests(value).then(|| below(value, &at.key(&key_text(key).unwrap_or_default()), depth + 1))?
+            Value::Sequence(list) => list.iter().enumerate().find_map(|(i, value)| {
+                nests(value).then(|| below(value, depth + 1))?.map(|path| path.within(Seg::Index(i)))
             }),
-            Value::Tagged(tagged) => below(&tagged.value, at, depth + 1),
+            Value::Mapping(map) => map.iter().find_map(|(key, value)| {
+                nests(value).then(|| below(value, depth + 1))?.map(|path| path.within(of_key(key)))
+            }),
+            Value::Tagged(tagged) => below(&tagged.value, depth + 1),
             _ => None,
         }
     }
-    below(value, &At::root(), 1)
+    below(value, 1).map(|path| path.from(root))
 }
 
 /// Where `<<` does not take over the keys of a mapping or of several.
-pub(crate) fn no_merge(value: &Value) -> Option<At> {
-    fn below(value: &Value, at: &At) -> Option<At> {
+pub(crate) fn no_merge(value: &Value, root: &At) -> Option<At> {
+    fn below(value: &Value) -> Option<Path> {
         match value {
-            Value::Sequence(list) => list.iter().enumerate().find_map(|(i, value)| below(value, &at.index(i))),
+            Value::Sequence(list) => {
+                list.iter().enumerate().find_map(|(i, value)| below(value).map(|path| path.within(Seg::Index(i))))
+            }
             Value::Mapping(map) => map.iter().find_map(|(key, value)| {
-                let merge = key.as_str() == Some("<<");
-                let at = at.key(&key_text(key).unwrap_or_default());
-                let sound = match value {
+                let sound = || match value {
                     Value::Mapping(_) => true,
                     Value::Sequence(list) => list.iter().all(Value::is_mapping),
                     _ => false,
                 };
-                if merge && !sound { Some(at) } else { below(value, &at) }
+                let wrong = key.as_str() == Some("<<") && !sound();
+                let path = if wrong { Some(Path::default()) } else { below(value) };
+                path.map(|path| path.within(of_key(key)))
             }),
-            Value::Tagged(tagged) => below(&tagged.value, at),
+            Value::Tagged(tagged) => below(&tagged.value),
             _ => None,
         }
     }
-    below(value, &At::root())
+    below(value).map(|path| path.from(root))
+}
+
+/// A path from below: made where something is found, for most values are looked at for nothing.
+#[derive(Default)]
+struct Path(Vec<Seg>);
+
+impl Path {
+    fn within(mut self, seg: Seg) -> Path {
+        self.0.push(seg);
+        self
+    }
+
+    fn from(self, root: &At) -> At {
+        self.0.into_iter().rev().fold(root.clone(), |at, seg| at.seg(seg))
+    }
+}
+
+fn of_key(key: &Value) -> Seg {
+    Seg::Key(key_text(key).unwrap_or_default().into())
 }
 
 fn nests(value: &Value) -> bool {

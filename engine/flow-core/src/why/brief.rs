@@ -72,6 +72,7 @@ impl Texts for Reason {
             | Reason::Format => {}
             Reason::Damaged(text)
             | Reason::GroupMember(text)
+            | Reason::Undecided { group: text, .. }
             | Reason::PluginRebuilt(text)
             | Reason::Artifact(text, _)
             | Reason::Seen(_, text)

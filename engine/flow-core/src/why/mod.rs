@@ -36,6 +36,17 @@ pub enum Reason {
     Damaged(String),
     /// There is a result, and it may not stand for it.
     NotReusable(Unfit),
+    /// The verdict on its co-run group is undecided: it was planned for that.
+    Undecided {
+        /// The step and its group.
+        group: String,
+        /// How often that ran.
+        looks: u32,
+        /// How often it runs at most.
+        at_most: u32,
+        /// The gain by now with half its interval, where it is known.
+        gain: Option<(f64, f64)>,
+    },
     /// Its co-run group is looked up as one, and this other member must run.
     GroupMember(String),
     /// Its co-run group has other members, or it was in none.

@@ -3,6 +3,7 @@
 mod errors;
 mod expansion;
 mod fuzz;
+mod include;
 mod late;
 mod schema;
 

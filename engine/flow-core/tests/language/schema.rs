@@ -1,8 +1,8 @@
 //! `flow schema` and the reader, which must not drift apart.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 
-use flow_core::{Source, parse, schema};
+use flow_core::{Diagnostic, Provided, Source, parse, parse_with, schema, schema_with};
 use serde_json::{Value, json};
 
 /// The keys of a step as people are told them.
@@ -38,8 +38,12 @@ fn validator() -> jsonschema::Validator {
     jsonschema::validator_for(&schema()).expect("a schema")
 }
 
+fn yaml_of(text: &str) -> serde_yaml::Value {
+    serde_yaml::from_str(text).expect("YAML")
+}
+
 fn yaml(text: &str) -> Value {
-    let mut yaml: serde_yaml::Value = serde_yaml::from_str(text).expect("YAML");
+    let mut yaml = yaml_of(text);
     yaml.apply_merge().expect("merge keys");
     serde_json::to_value(yaml).expect("JSON")
 }
@@ -95,7 +99,12 @@ fn schema_and_reader_agree() {
         ("{run: x, metrics: {xml: a}}", false),
         ("{run: x, metrics: {json: a, required: true}}", true),
         ("{run: x, metrics: {json: a, required: 'yes'}}", false),
-        ("{run: x, metrics: {json: a, csv: b}}", false),
+        ("{run: x, metrics: {json: a, csv: [b, c], stdout: ['Epoch {epoch}', 'loss {loss}']}}", true),
+        ("{run: x, metrics: {tensorboard: runs, summary: {loss: min, acc: at min loss}}}", true),
+        ("{run: x, metrics: {csv: a, summary: {loss: best}}}", false),
+        ("{run: x, metrics: {csv: a, summary: min}}", false),
+        ("{run: x, metrics: {json: [1]}}", false),
+        ("{run: x, metrics: {summary: {loss: min}}}", false),
         ("{run: x, metrics: {required: true}}", false),
         ("{run: x, record: [timed_out]}", true),
         ("{run: x, record: [failed]}", false),
@@ -122,12 +131,68 @@ fn schema_and_reader_agree() {
     assert!(!validator.is_valid(&json!({"flow": 2, "steps": {}})));
 }
 
+/// An editor completes and checks `with:` too, by what `uses:` names.
+#[test]
+fn what_a_step_takes_is_in_the_schema() {
+    let with = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["data"],
+        "properties": {
+            "data": {"type": "string", "x-flow": "path"},
+            "model": {"enum": ["resnet18", "resnet50"], "default": "resnet18", "description": "The network"},
+            "batches": {"type": "array", "items": {"type": "integer", "minimum": 1}},
+            "augment": {"$ref": "#/$defs/augment"},
+        },
+        "$defs": {"augment": {"oneOf": [
+            {"type": "object", "additionalProperties": false, "properties": {"flip": {"type": "boolean"}}},
+            {"type": "object", "additionalProperties": false, "properties": {"crop": {"type": "number"}}},
+        ]}},
+    });
+    let (train, other) =
+        (Provided { with, ..Provided::default() }, Provided { with: json!({"type": "object"}), ..Provided::default() });
+    let schema = schema_with([("torch/train".to_owned(), &train), ("flow/table".to_owned(), &other)]);
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    for (step, good) in [
+        ("{uses: torch/train, with: {data: x}}", true),
+        (
+            "{uses: torch/train, with: {data: x, model: resnet50, batches: [1, '${{ n }}'], augment: {flip: true}}}",
+            true,
+        ),
+        (
+            "{uses: torch/train, with: {data: x, model: '${{ model }}', batches: '${{ all }}', augment: {crop: '${{ c }}'}}}",
+            true,
+        ),
+        ("{uses: torch/train, with: {model: resnet50}}", false),
+        ("{uses: torch/train, with: {data: x, model: resnet51}}", false),
+        ("{uses: torch/train, with: {data: x, batches: [0]}}", false),
+        ("{uses: torch/train, with: {data: x, augment: {flop: true}}}", false),
+        ("{uses: torch/train, with: {data: x, modle: resnet50}}", false),
+        ("{uses: flow/table, with: {modle: resnet50}}", true),
+        ("{uses: else/where, with: {modle: resnet50}}", true),
+        ("{uses: torch, with: {data: x}}", false),
+        ("{like: s, with: {modle: x}}", true),
+    ] {
+        assert_eq!(validator.is_valid(&yaml(&format!("{{flow: 1, steps: {{s: {step}}}}}"))), good, "{step}");
+    }
+    let model = &schema["$defs"]["step"]["allOf"][0]["then"]["properties"]["with"]["properties"]["model"];
+    assert_eq!((&model["description"], &model["default"]), (&json!("The network"), &json!("resnet18")));
+}
+
 /// Everything that the repository shows to people is in the language.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test looks for workflows in the repository")]
 fn every_workflow_here_is_valid() {
-    let validator = validator();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut provided: Vec<(String, Provided)> = Vec::new();
+    for plugin in ["images", "torch"] {
+        let manifest = fs::read_to_string(root.join(format!("plugins/{plugin}/plugin.yaml"))).expect("a plugin");
+        let steps = serde_yaml::from_value(yaml_of(&manifest)["steps"].clone());
+        let steps: BTreeMap<String, Provided> = steps.expect("steps");
+        provided.extend(steps.into_iter().map(|(step, provided)| (format!("{plugin}/{step}"), provided)));
+    }
+    let steps = provided.iter().map(|(uses, provided)| (uses.clone(), provided));
+    let validator = jsonschema::validator_for(&schema_with(steps)).expect("a schema");
     let mut seen = 0;
     let mut folders = vec![root.join("workflows"), root.join("examples")];
     while let Some(folder) = folders.pop() {
@@ -147,7 +212,8 @@ fn every_workflow_here_is_valid() {
                 validator.iter_errors(&yaml(&text)).map(|e| format!("{}: {e}", e.instance_path())).collect();
             assert!(errors.is_empty(), "{}: {errors:#?}", path.display());
             let source = Source { path: path.display().to_string(), text };
-            let errors = parse(&source).expect("YAML").errors();
+            let mut read = |path: &str| fs::read_to_string(path).map_err(|e| Diagnostic::new(format!("{path}: {e}")));
+            let errors = parse_with(&source, &mut read).expect("YAML").errors();
             assert!(errors.is_empty(), "{}: {errors:#?}", path.display());
         }
     }

@@ -2,8 +2,9 @@
 //! its lines are, a bounded piece of one is kept. Knows no protocol.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read, Seek, SeekFrom},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -134,6 +135,12 @@ impl Lines {
         (!self.passing && !rest.is_empty() && is_read(&rest)).then_some(rest)
     }
 
+    /// The file is another one by now, or shorter than what was read of it.
+    pub(crate) fn is_another(&self) -> bool {
+        let Some(open) = self.file.as_ref().and_then(|file| file.metadata().ok()) else { return false };
+        fs::symlink_metadata(&self.path).is_ok_and(|there| there.ino() != open.ino() || there.len() < self.at)
+    }
+
     /// From where to where the lines stand that were found last.
     pub(crate) fn found(&self) -> (u64, u64) {
         self.found
@@ -158,7 +165,7 @@ fn open<'a>(file: &'a mut Option<File>, path: &Path) -> io::Result<Option<&'a mu
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, io::Write, os::unix::fs::FileExt};
+    use std::{io::Write, os::unix::fs::FileExt};
 
     use super::*;
 

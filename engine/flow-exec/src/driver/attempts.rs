@@ -121,7 +121,11 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// Attempts are to start: the folders of a unit are filled together, so that the members of a group begin together.
-    pub(super) fn fill(&mut self, starts: Vec<(AttemptId, InstanceId, Placement)>) -> Vec<Vec<Fill>> {
+    pub(super) fn fill(
+        &mut self,
+        starts: Vec<(AttemptId, InstanceId, Placement)>,
+        outcomes: &Outcomes,
+    ) -> Vec<Vec<Fill>> {
         let mut units: BTreeMap<(Option<GroupId>, AttemptId), Vec<Fill>> = BTreeMap::new();
         for (attempt, instance, placement) in starts {
             let corun = self.instance(instance).corun.as_ref().map(|corun| corun.group);
@@ -130,8 +134,9 @@ impl<X: Executor> Attempts<X> {
             }
             let held = Held { instance, placement: placement.clone(), killed: None, running: None };
             self.held.insert(attempt, held);
+            let fingerprint = outcomes.decided(instance).map(|decided| decided.fingerprint);
             let unit = (corun, if corun.is_some() { AttemptId(0) } else { attempt });
-            units.entry(unit).or_default().push(Fill { attempt, instance, placement });
+            units.entry(unit).or_default().push(Fill { attempt, instance, fingerprint, placement });
         }
         units.into_values().collect()
     }

@@ -2,14 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flow_core::{
-    Artifact, ArtifactKind, BuiltinInput, BuiltinOutput, Builtins, Expansion, InstanceId, Series, Settled, StepResult,
+    Artifact, ArtifactKind, BuiltinInput, BuiltinOutput, Builtins, Expansion, Input, InstanceId, Series, Settled,
+    StepResult,
 };
 use flow_store::{Objects, StoreError};
 
-/// What a built-in sees, with series and files read from the store.
+/// A larger file is no table of figures.
+const LARGEST: u64 = 16 << 20;
+
+/// What a built-in sees, with series and files read from the store, and the author's files from where `lies` says that an input does.
 ///
 /// # Errors
 /// A sentence: something it reads is not there.
@@ -18,6 +22,7 @@ pub(crate) fn input(
     id: InstanceId,
     settled: &dyn Settled,
     objects: &Objects,
+    lies: impl Fn(&Input) -> PathBuf,
 ) -> Result<BuiltinInput, String> {
     let mut input = expansion.builtin_input(id, settled).map_err(|e| e.message)?.ok_or("it is no built-in step")?;
     for view in input.steps.values_mut() {
@@ -30,7 +35,19 @@ pub(crate) fn input(
             }
         }
     }
+    for named in expansion.instances[id.index()].inputs.iter().filter(|input| input.in_place) {
+        input.files.insert(expansion.lies_at(named), read(&lies(named), &named.path)?);
+    }
     Ok(input)
+}
+
+fn read(from: &Path, written: &str) -> Result<Vec<u8>, String> {
+    let unread = |e: std::io::Error| format!("`{written}` cannot be read: {e}");
+    let size = fs::metadata(from).map_err(unread)?.len();
+    if size > LARGEST {
+        return Err(format!("`{written}` is larger than {} MiB", LARGEST >> 20));
+    }
+    fs::read(from).map_err(unread)
 }
 
 fn series(objects: &Objects, result: &StepResult) -> Result<Option<Series>, String> {

@@ -7,9 +7,9 @@ use std::{
 
 use flow_core::{
     Input, InstanceId, RunId,
-    plan::{Decision, Force, Plan, State, plan_of_run},
+    plan::{Decision, Force, Plan, plan_of_run},
 };
-use flow_store::{Captures, Inputs, Snapshot, Store, Wanted};
+use flow_store::{Captures, Inputs, Snapshot, Stood, Store, Wanted};
 
 use super::{
     Session,
@@ -27,6 +27,8 @@ pub(super) struct Capture<'a> {
     pub(super) run: &'a RunId,
     pub(super) wanted: &'a [InstanceId],
     pub(super) force: &'a Force,
+    /// What stood for each instance in the run before, if that is to be relied on.
+    pub(super) stood: &'a [Option<Stood>],
 }
 
 /// What it begins with.
@@ -85,6 +87,7 @@ impl Capture<'_> {
             objects: Some(store.objects().clone()),
             inputs,
             keep: false,
+            stood: self.stood,
             damaged: BTreeMap::new(),
             error: None,
         };
@@ -96,7 +99,7 @@ impl Capture<'_> {
 
 /// The inputs of all that may run.
 fn of_plan(session: &Session, plan: &Plan) -> BTreeSet<Wanted> {
-    let runs = plan.items.iter().filter(|item| matches!(item.state, State::Run(_) | State::After(_)));
+    let runs = plan.items.iter().filter(|item| item.state.may_run());
     let inputs = runs.flat_map(|item| session.expansion.instances[item.id.index()].inputs.iter());
     inputs.map(|input| one(session, input)).collect()
 }

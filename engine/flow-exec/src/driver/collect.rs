@@ -1,10 +1,10 @@
 //! The job after an end: the rest of what a program said, its outputs, its numbers, and whether its measurement can be trusted. A
 //! built-in runs here as well. Settles nothing.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, sync::Arc};
 
 use flow_core::{
-    AttemptId, Body, CorunWindow, Digest, GpuFacts, InstanceId, Outcome, StepResult,
+    AttemptId, Body, CorunWindow, Digest, GpuFacts, Input, InstanceId, Outcome, StepResult,
     measure::CoRunner,
     reason::{Cause, Spoiled},
 };
@@ -14,6 +14,8 @@ use super::{
     builtin,
     context::RunContext,
     finish::{self, End, Observed},
+    keep::keep_inputs,
+    leftovers,
     listener::News,
     running::Running,
     session::plugin_of,
@@ -62,8 +64,14 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
     let (expansion, id) = (&context.session.expansion, running.instance);
     let began = clock::unix_seconds();
     let place = expansion.instances[id.index()].outputs.first().map_or("out", |output| &output.path);
+    // As the run captured it: it is what the fingerprint is of.
+    let lies = |input: &Input| {
+        let author = context.session.path(&input.path);
+        let captured = running.captured.iter().find(|captured| captured.author() == author);
+        captured.map_or(author, |captured| captured.path().to_owned())
+    };
     let done = match &running.resolved.body {
-        Body::Builtin { name, .. } => builtin::input(expansion, id, &context.known, &context.objects)
+        Body::Builtin { name, .. } => builtin::input(expansion, id, &context.known, &context.objects, lies)
             .and_then(|input| builtin::run(&*context.builtins, name, &input, &running.folder.work().join(place))),
         Body::Plugin { .. } | Body::Command(_) => Err("it is no built-in step".to_owned()),
     };
@@ -105,7 +113,11 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
     let (session, id) = (&context.session, running.instance);
     let expansion = &session.expansion;
     let instance = &expansion.instances[id.index()];
-    let news = if running.process { running.listener.listen_to_the_end(exit.ended_at) } else { News::default() };
+    let news = if running.process {
+        running.listener.listen_to_the_end(exit.ended_at, exit.code == Some(0))
+    } else {
+        News::default()
+    };
     let (mut result, unkept) = finish::finish(
         End {
             workflow: &expansion.workflow,
@@ -131,6 +143,17 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
         &seen,
     );
     let mut notices = Vec::new();
+    if let Some(kept) = &mut result.kept {
+        let place = |input: &flow_core::Input| {
+            let path = session.path(&input.path);
+            let captured = running.captured.iter().find(|captured| captured.author() == path);
+            captured.map(|captured| (input.path.clone(), Arc::clone(captured)))
+        };
+        let captured: Vec<_> = instance.inputs.iter().filter(|input| !input.by_listing).filter_map(place).collect();
+        let captured: Vec<_> = captured.iter().map(|(path, captured)| (&**path, &**captured)).collect();
+        // What cannot be kept is not compared.
+        kept.inputs = keep_inputs(&captured, &context.objects, &context.secrets).unwrap_or_default();
+    }
     if let Some(error) = unkept {
         notices.push(format!("its log is not kept, so that its metrics cannot be read again: {error}"));
     }
@@ -156,6 +179,15 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
                  them, with `wait` at the end of a command",
                 exit.swept
             ));
+        }
+    }
+    if let Some(fingerprint) = fingerprint.filter(|_| running.process) {
+        let checkpoint = context.checkpoint(&fingerprint, instance);
+        if result.outcome == Outcome::Ok || instance.record.contains(&result.outcome) {
+            leftovers::remove(&checkpoint);
+        } else {
+            // Only an empty one goes: the next attempt goes on from what is there.
+            let _ = fs::remove_dir(&checkpoint);
         }
     }
     Collected { attempt, instance: id, running, corunners, news, notices, result }

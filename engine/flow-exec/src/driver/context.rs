@@ -7,10 +7,10 @@ use std::{
 };
 
 use flow_core::{
-    Builtins, InstanceId, Revision, RunId, Settled, StepResult,
+    Builtins, Digest, Instance, InstanceId, Revision, RunId, Settled, StepResult,
     plan::{Decision, Force},
 };
-use flow_store::{Captures, Inputs, Objects, RunDir, Store};
+use flow_store::{Captures, Inputs, Objects, RunDir, Stood, Store};
 
 use super::{Session, start::Environment};
 use crate::secrets::Secrets;
@@ -28,6 +28,8 @@ pub(crate) struct RunContext {
     /// What the plan found to be reused, until it is asked for.
     pub(crate) found: Mutex<BTreeMap<InstanceId, Decision>>,
     pub(crate) known: Known,
+    /// What stood for each instance in the run before, if that is to be relied on.
+    pub(crate) stood: Vec<Option<Stood>>,
     pub(crate) secrets: Secrets,
     /// Instances that may tell a secret: their steps have one, or they read what such a step made.
     pub(crate) tellers: BTreeSet<InstanceId>,
@@ -39,6 +41,14 @@ pub(crate) struct RunContext {
 }
 
 impl RunContext {
+    /// Where the attempts of an instance leave what the next one goes on from, this run's and later ones'. One that is forced
+    /// goes on from nothing that was before this run.
+    pub(crate) fn checkpoint(&self, fingerprint: &Digest, instance: &Instance) -> PathBuf {
+        let run = if self.force.covers(instance.id) { &*self.run.0 } else { "" };
+        let name = Digest::of(format!("{fingerprint} {} {run}", instance.label).as_bytes());
+        self.store.dir().checkpoints().join(name.to_string())
+    }
+
     /// What the plan found for a unit, if all of it is to be reused.
     pub(crate) fn found(&self, unit: &[InstanceId]) -> Option<Vec<Decision>> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,7 +57,13 @@ impl RunContext {
 }
 
 /// Results by instance. Each becomes known once, and is the same from then on, so that jobs read it while the run goes on.
-pub(crate) struct Known(Vec<OnceLock<StepResult>>);
+pub(crate) struct Known(Vec<OnceLock<Found>>);
+
+enum Found {
+    Result(Box<StepResult>),
+    /// The one that stood for it before, which nobody reads.
+    Stands,
+}
 
 impl Known {
     pub(crate) fn of_nothing(instances: usize) -> Known {
@@ -56,18 +72,40 @@ impl Known {
 
     /// The first result of an instance stands.
     pub(crate) fn set(&self, id: InstanceId, result: StepResult) {
+        self.find(id, Found::Result(Box::new(result)));
+    }
+
+    /// The result stands that stood before, and nobody reads it.
+    pub(crate) fn set_standing(&self, id: InstanceId) {
+        self.find(id, Found::Stands);
+    }
+
+    fn find(&self, id: InstanceId, found: Found) {
         if let Some(slot) = self.0.get(id.index()) {
-            let _ = slot.set(result);
+            let _ = slot.set(found);
         }
     }
 
+    pub(crate) fn is_settled(&self, id: InstanceId) -> bool {
+        self.0.get(id.index()).is_some_and(|slot| slot.get().is_some())
+    }
+
     pub(crate) fn all(&self) -> impl Iterator<Item = &StepResult> + Clone {
-        self.0.iter().filter_map(OnceLock::get)
+        self.0.iter().filter_map(|slot| slot.get()?.result())
+    }
+}
+
+impl Found {
+    fn result(&self) -> Option<&StepResult> {
+        match self {
+            Found::Result(result) => Some(result),
+            Found::Stands => None,
+        }
     }
 }
 
 impl Settled for Known {
     fn result(&self, id: InstanceId) -> Option<&StepResult> {
-        self.0.get(id.index())?.get()
+        self.0.get(id.index())?.get()?.result()
     }
 }

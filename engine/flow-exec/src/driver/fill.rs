@@ -3,7 +3,7 @@
 use std::{io, path::Path};
 
 use flow_core::{
-    AttemptId, Body, Circumstances, InstanceId, Render, ResolveError, Resolved,
+    AttemptId, Body, Circumstances, Digest, InstanceId, Render, ResolveError, Resolved,
     reason::{Cause, Filling},
     sched::Placement,
 };
@@ -15,6 +15,7 @@ use crate::{attempt::Folder, clock};
 pub(super) struct Fill {
     pub(super) attempt: AttemptId,
     pub(super) instance: InstanceId,
+    pub(super) fingerprint: Option<Digest>,
     pub(super) placement: Placement,
 }
 
@@ -67,7 +68,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
         objects: &context.objects,
         inputs: &context.inputs,
         captures: &context.captures,
-        checkpoint: &format!("../../../checkpoints/{}", instance.id.0),
+        checkpoint: &context.checkpoint(&fill.fingerprint.unwrap_or(Digest([0; 32])), instance),
         members,
         exe: &context.exe,
         environment: &context.environment,
@@ -87,7 +88,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     }
     let process = !matches!(resolved.body, Body::Builtin { .. });
     let plugin = matches!(resolved.body, Body::Plugin { .. });
-    let metrics = expansion.steps[instance.step.index()].metrics.as_ref().map(|metrics| &metrics.from);
+    let metrics = expansion.steps[instance.step.index()].metrics.as_ref();
     let piped = process && context.tellers.contains(&instance.id) && !context.secrets.values().is_empty();
     let mut listener = Listener::new(&folder, plugin, metrics);
     listener.hide(&context.secrets);

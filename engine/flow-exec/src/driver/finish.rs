@@ -86,9 +86,8 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
         }
     }
     let mut outputs = indexmap::IndexMap::new();
-    let mut no_metrics = None;
+    let no_metrics = listener.read_files(&end.folder.work(), outcome == Outcome::Ok);
     if outcome == Outcome::Ok {
-        no_metrics = listener.read_file(&end.folder.work());
         let work = end.folder.work();
         for output in instance.outputs.iter() {
             let path = work.join(&output.path);
@@ -106,7 +105,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
         }
     }
     let required = end.metrics.is_some_and(|metrics| metrics.required);
-    let missed = no_metrics.is_some();
+    let missed = no_metrics.is_some() && outcome == Outcome::Ok;
     // What was done stands, and its metrics can be read in another way.
     let done = outcome == Outcome::Ok || instance.record.contains(&outcome);
     if let Some(problem) = no_metrics.filter(|_| outcome == Outcome::Ok) {
@@ -167,8 +166,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
             host: seen.samples.clone(),
             gpus: seen.gpus.clone(),
         };
-        let metrics = end.metrics.map(|metrics| &metrics.from);
-        match keep(attempt, record, instance, metrics, missed, (end.folder, end.objects, end.secrets)) {
+        match keep(attempt, record, instance, end.metrics, missed, (end.folder, end.objects, end.secrets)) {
             Ok(kept) => result.kept = Some(kept),
             // The result stands all the same.
             Err(error) => unkept = Some(error),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{
     Expansion, Instance, InstanceId, StepId,
-    learn::{self, Forecast, History, Interference, Observation, Prediction},
+    learn::{self, Checked, Forecast, History, Interference, Length, Observation, OnModel, Prediction},
     plan::Plan,
 };
 use flow_store::{Results, StoreError, device_shape, shapes};
@@ -42,6 +42,44 @@ pub fn predict(
     let all: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
     let history = history(expansion, &points, &all, knowledge.results())?;
     Ok((points.iter().map(|point| history.predict(point)).collect(), history.devices()))
+}
+
+/// What points of a step would take if they trained so long, on each GPU model that they ran on, by label.
+///
+/// # Errors
+/// There is no such step or axis, or too little has run; the store cannot be read.
+pub fn on_each_model(
+    session: &Session,
+    knowledge: &Knowledge,
+    point: &str,
+    length: Length,
+) -> Result<Vec<(String, Vec<OnModel>)>, ExecError> {
+    let expansion = &session.expansion;
+    let points = learn::points(expansion, point).map_err(ExecError::Usage)?;
+    let all: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
+    let history = history(expansion, &points, &all, knowledge.results())?;
+    let one = |point: &Instance| Ok((point.label.to_string(), history.on_each_model(point, length)?));
+    points.iter().map(one).collect::<Result<_, String>>().map_err(ExecError::Usage)
+}
+
+/// How good predictions are: of each step, or of one, every point that was measured, predicted from all others of it.
+///
+/// # Errors
+/// There is no such step; the store cannot be read.
+pub fn check(
+    session: &Session,
+    knowledge: &Knowledge,
+    step: Option<&str>,
+) -> Result<Vec<(String, Vec<Checked>)>, ExecError> {
+    let expansion = &session.expansion;
+    let step = step.map(|step| step.split(['/', '[']).next().unwrap_or(step));
+    if let Some(step) = step {
+        learn::points(expansion, step).map_err(ExecError::Usage)?;
+    }
+    let all: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
+    let history = history(expansion, &expansion.instances, &all, knowledge.results())?;
+    let steps = (0..).map(StepId).zip(&expansion.steps).filter(|(_, of)| step.is_none_or(|name| name == of.name));
+    Ok(steps.map(|(id, of)| (of.name.clone(), history.check(id))).filter(|(_, checked)| !checked.is_empty()).collect())
 }
 
 /// What the store has of earlier attempts of what is wanted and of the GPUs, to be asked about these instances.

@@ -9,24 +9,26 @@ use std::{
     path::Path,
 };
 
-use flow_core::{Digest, Instance, Kept, MetricsFrom, measure::Record};
-use flow_store::{Objects, StoreError};
+use flow_core::{Digest, Instance, Kept, KeptInput, Metrics, MetricsFile, event_file, measure::Record};
+use flow_store::{Captured, Objects, StoreError};
 use walkdir::WalkDir;
 
-use super::listener::numbers_in;
+use super::numbers::{MOST_ENTRIES, bytes_in, event_files_in, is_event_file};
 use crate::{
     attempt::{FIRST, Folder, NEWEST, left_out, open_log},
     secrets::Secrets,
+    text,
 };
 
 /// Files that look as if they held numbers, where none were found in the one that was named: their ends, how many, and of which size.
 const NUMBERS: [&str; 3] = ["json", "jsonl", "csv"];
 const MOST_FILES: usize = 16;
 const LONGEST_FILE: u64 = 4 << 20;
-/// How many entries of a work folder are looked at for them.
-const MOST_ENTRIES: usize = 10_000;
+/// Of an input, a text that is kept, and files of a folder that is looked into.
+const LONGEST_SOURCE: u64 = 256 << 10;
+const MOST_SOURCES: usize = 64;
 
-/// Keeps what there is. The numbers were to be in `metrics`; `missed`, if they were not found there.
+/// Keeps what there is. The numbers were to be where `metrics` says; `missed`, if they were not found there.
 ///
 /// # Errors
 /// The disk is full.
@@ -34,7 +36,7 @@ pub(crate) fn keep(
     attempt: Digest,
     mut record: Record,
     instance: &Instance,
-    metrics: Option<&MetricsFrom>,
+    metrics: Option<&Metrics>,
     missed: bool,
     (folder, objects, secrets): (&Folder, &Objects, &Secrets),
 ) -> Result<Kept, StoreError> {
@@ -49,15 +51,53 @@ pub(crate) fn keep(
     };
     let cut_bytes = record.cut.map_or(0, |(from, to)| to - from);
     let kept = if nothing { None } else { Some(objects.store_private(write)?) };
-    let mut files = BTreeMap::new();
-    for path in sources(instance, metrics, missed, &folder.work()) {
-        let text = numbers_in(&folder.work().join(&path), &path).ok();
+    let (mut files, work) = (BTreeMap::new(), folder.work());
+    for path in sources(instance, metrics, missed, &work) {
+        let bytes = bytes_in(&work.join(&path), &path).ok();
         // What holds a secret is not kept: hidden, it might not be of its form any more.
-        if let Some(text) = text.filter(|text| secrets.hide(text.clone()) == *text) {
-            files.insert(path, objects.store_private(|file| file.write_all(text.as_bytes()))?);
+        let open = |bytes: &Vec<u8>| {
+            let text = String::from_utf8_lossy(bytes);
+            secrets.hide(text.clone().into_owned()) == text
+        };
+        if let Some(bytes) = bytes.filter(open) {
+            files.insert(path, objects.store_private(|file| file.write_all(&bytes))?);
         }
     }
-    Ok(Kept { attempt, record: kept, files, cut: cut_bytes })
+    let places = metrics.into_iter().flat_map(|metrics| &metrics.files).map(MetricsFile::path);
+    let absent = places.filter(|path| !work.join(path).exists()).map(str::to_owned).collect();
+    Ok(Kept { attempt, record: kept, files, absent, inputs: BTreeMap::new(), cut: cut_bytes })
+}
+
+/// The input files of an attempt as they were captured, for whoever compares it with another: texts are kept, and of what else is
+/// small its digest. Folders of many files are data, and no program.
+///
+/// # Errors
+/// The disk is full.
+pub(super) fn keep_inputs(
+    captured: &[(&str, &Captured)],
+    objects: &Objects,
+    secrets: &Secrets,
+) -> Result<BTreeMap<String, KeptInput>, StoreError> {
+    let mut kept = BTreeMap::new();
+    for (declared, captured) in captured.iter().filter(|(_, captured)| captured.is_copy()) {
+        let root = captured.path();
+        let entries = WalkDir::new(root).into_iter().take(MOST_ENTRIES).flatten();
+        let files: Vec<_> = entries.filter(|entry| entry.file_type().is_file()).take(MOST_SOURCES + 1).collect();
+        for file in files.iter().filter(|_| files.len() <= MOST_SOURCES) {
+            let below = file.path().strip_prefix(root).ok().and_then(Path::to_str).unwrap_or_default();
+            let name = if below.is_empty() { (*declared).to_owned() } else { format!("{declared}/{below}") };
+            let Ok(content) = text::read_bytes(file.path(), LONGEST_FILE) else { continue };
+            let (digest, bytes) = (Digest::of(&content), content.len() as u64);
+            let text = bytes <= LONGEST_SOURCE
+                && std::str::from_utf8(&content)
+                    .is_ok_and(|text| !text.contains('\0') && secrets.hide(text.to_owned()) == text);
+            if text && !objects.path(&digest).exists() {
+                objects.store_private(|file| file.write_all(&content))?;
+            }
+            kept.insert(name, KeptInput { digest, bytes, text });
+        }
+    }
+    Ok(kept)
 }
 
 /// What of a log is not there, or is too much to be kept.
@@ -76,15 +116,25 @@ fn copy_without(mut log: File, cut: Option<&Range<u64>>, to: &mut File) -> io::R
 }
 
 /// The files of the work folder, outputs aside, in which numbers are or may be.
-fn sources(instance: &Instance, metrics: Option<&MetricsFrom>, missed: bool, work: &Path) -> Vec<String> {
-    let mut paths: Vec<String> = metrics.and_then(MetricsFrom::file).map(str::to_owned).into_iter().collect();
+fn sources(instance: &Instance, metrics: Option<&Metrics>, missed: bool, work: &Path) -> Vec<String> {
+    let mut paths = Vec::new();
+    for file in metrics.into_iter().flat_map(|metrics| &metrics.files) {
+        match file {
+            MetricsFile::TensorBoard(folder) => {
+                let below = event_files_in(&work.join(folder)).into_iter();
+                paths.extend(below.map(|path| event_file(folder, &path)));
+            }
+            MetricsFile::Json(path) | MetricsFile::Jsonl(path) | MetricsFile::Csv(path) => paths.push(path.clone()),
+        }
+    }
     if missed {
         let given =
             |path: &Path| path.starts_with("in") || instance.inputs.iter().any(|input| path.starts_with(input.place()));
         let entries = WalkDir::new(work).into_iter().take(MOST_ENTRIES).flatten();
         let files = entries.filter(|entry| entry.file_type().is_file()).filter_map(|entry| {
             let path = entry.path().strip_prefix(work).ok()?;
-            let looks_like = NUMBERS.iter().any(|end| path.extension().is_some_and(|found| found == *end));
+            let looks_like =
+                is_event_file(path) || NUMBERS.iter().any(|end| path.extension().is_some_and(|found| found == *end));
             let short = || entry.metadata().is_ok_and(|meta| meta.len() <= LONGEST_FILE);
             (looks_like && !given(path) && short()).then(|| path.to_str().map(str::to_owned))?
         });

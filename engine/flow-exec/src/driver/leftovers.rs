@@ -74,7 +74,8 @@ fn is_small(folder: &Path, room: &mut u64) -> bool {
     })
 }
 
-fn remove(folder: &Path) {
+/// Removes a folder.
+pub(super) fn remove(folder: &Path) {
     if flow_store::is_mounted_below(folder) {
         // What a step mounted there is somebody else's.
         return;

@@ -3,20 +3,17 @@
 use std::{collections::BTreeMap, io, path::Path};
 
 use flow_core::{
-    MetricsFrom,
+    Metrics,
     measure::{LINE_ENDS, Looks, MOST_EPOCHS, Printed, Reported, Row, kept_time, read_numbers},
     reason::{NoMetrics, Refusal},
 };
 use flow_protocol::{Message, Summary};
 
+use super::numbers::{Following, InWork, how_far};
 use crate::{
     attempt::{Bound, Folder, Follower, Lines, Said},
     secrets::Secrets,
-    text,
 };
-
-/// Of a file of numbers.
-const LONGEST_NUMBERS: u64 = 64 << 20;
 
 /// What changed since the last look.
 #[derive(Debug, Default, PartialEq)]
@@ -39,9 +36,10 @@ pub(crate) struct Listener {
     log: Option<Lines>,
     /// How the log is kept within its bounds.
     bound: Bound,
-    metrics: Option<MetricsFrom>,
+    metrics: Option<Metrics>,
     /// The lines of the log are to have numbers; else only when they came is noted.
     prints_metrics: bool,
+    following: Option<Following>,
     /// What is read as a text is hidden again: JSON has more ways to write a letter than anybody looks for.
     secrets: Secrets,
     pub(crate) reported: Reported,
@@ -60,16 +58,17 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// At a plugin's attempt (`plugin`), or at a plain program's, whose numbers are where `metrics` says.
-    pub(crate) fn new(folder: &Folder, plugin: bool, metrics: Option<&MetricsFrom>) -> Listener {
+    pub(crate) fn new(folder: &Folder, plugin: bool, metrics: Option<&Metrics>) -> Listener {
         Listener {
             // A plain program announces itself with `flow ready`, which is a message as well.
             follower: Some(Follower::new(folder)),
             log: (!plugin).then(|| Lines::new(folder.log(), LINE_ENDS)),
             bound: Bound::new(folder.log()),
             metrics: metrics.cloned(),
-            prints_metrics: matches!(metrics, Some(MetricsFrom::Stdout(_))),
+            prints_metrics: metrics.is_some_and(|metrics| !metrics.stdout.is_empty()),
+            following: metrics.map(|metrics| Following::new(metrics, &folder.work())),
             secrets: Secrets::default(),
-            reported: Reported::default(),
+            reported: Reported::of(metrics),
             said: if plugin { Said::Nothing } else { Said::Command },
             facts: BTreeMap::new(),
             refused: None,
@@ -115,8 +114,9 @@ impl Listener {
         news
     }
 
-    /// Reads what is left when the program has ended, at `ended` in seconds since 1970.
-    pub(crate) fn listen_to_the_end(&mut self, ended: f64) -> News {
+    /// Reads what is left when the program has ended, at `ended` in seconds since 1970. What it wrote last without the end of a line is
+    /// a line only if it ended by itself: of one that was killed it may be half a number.
+    pub(crate) fn listen_to_the_end(&mut self, ended: f64, by_itself: bool) -> News {
         let mut news = News::default();
         let mut passed_over = |what: &str, hastened: Option<io::Result<u64>>| {
             if let Some(Ok(bytes @ 1..)) = hastened {
@@ -128,10 +128,11 @@ impl Listener {
         let log = self.log.as_mut().map(Lines::hasten);
         passed_over("log", log.filter(|_| self.prints_metrics));
         while self.look(ended, &mut news) {}
-        if let Some(line) = self.log.as_mut().and_then(Lines::unfinished) {
+        if let Some(line) = self.log.as_mut().and_then(Lines::unfinished).filter(|_| by_itself) {
             self.hear_lines(&[line], ended, &mut news);
         }
         news.epochs.extend(self.printed.end(&self.reported));
+        news.epochs.extend(self.following.as_mut().and_then(Following::end));
         let ignored = self.follower.as_ref().map_or(0, Follower::ignored);
         if self.reported.too_many {
             news.notices.push(format!("it told more epochs than can be kept: the first {MOST_EPOCHS} are"));
@@ -170,6 +171,11 @@ impl Listener {
             }
             Some(Ok(None)) | None => {}
         }
+        if let Some(following) = &mut self.following {
+            let (epochs, how_far) = following.look(now, &self.secrets);
+            news.epochs.extend(epochs);
+            news.progress = how_far.map(|text| (None, text)).or(news.progress.take());
+        }
         if let Some(why) = self.bound.keep().filter(|_| self.refused.is_none()) {
             self.refuse(why, news);
         }
@@ -183,11 +189,11 @@ impl Listener {
         news.refused = Some(why);
     }
 
-    /// Reads the file that holds a plain program's numbers, when it has ended; what it prints is read by then. Says what is wrong:
-    /// the file is not there or not of its form, or there are no numbers.
-    pub(crate) fn read_file(&mut self, work: &Path) -> Option<NoMetrics> {
-        let read = |file: &str| numbers_in(&work.join(file), file);
-        read_numbers(self.metrics.as_ref()?, read, |name| self.secrets.hide(name), &mut self.reported)
+    /// Reads the files that hold a plain program's numbers, when it has ended; what it prints is read by then. Says what is wrong:
+    /// a file is not there or not of its form, or there are no numbers in one of the places.
+    pub(crate) fn read_files(&mut self, work: &Path, by_itself: bool) -> Option<NoMetrics> {
+        let hide = |name| self.secrets.hide(name);
+        read_numbers(self.metrics.as_ref()?, &self.printed, &mut InWork(work), by_itself, hide, &mut self.reported)
     }
 
     fn hear(&mut self, message: Message, now: f64, news: &mut News) {
@@ -226,26 +232,9 @@ impl Listener {
         self.looks.push(from, to, now);
         let Some(metrics) = self.metrics.as_ref().filter(|_| self.prints_metrics) else { return };
         let texts = lines.iter().map(Vec::as_slice);
-        news.epochs.extend(self.printed.hear(metrics, texts, now, &mut self.reported));
-        if let Some(epoch) = self.printed.epoch() {
-            let numbers = self.reported.of_epoch(epoch);
-            let units = self.reported.units(numbers.keys());
-            let shown = |(name, value): (&String, &f64)| match units.get(name).map(String::as_str) {
-                _ if !value.is_finite() => format!("{name} NaN"),
-                Some("ratio") => format!("{name} {:.2} %", value * 100.0),
-                Some(unit) => format!("{name} {value:.4} {unit}"),
-                None => format!("{name} {value:.4}"),
-            };
-            let numbers: Vec<String> = numbers.iter().map(shown).collect();
-            news.progress = Some((None, format!("epoch {epoch}: {}", numbers.join(", "))));
-        }
+        news.epochs.extend(self.printed.hear(&metrics.stdout, texts, now, &mut self.reported));
+        news.progress = how_far(self.printed.epoch(), &self.reported).map(|text| (None, text)).or(news.progress.take());
     }
-}
-
-/// The text of a file that holds numbers, which goes by this name.
-pub(crate) fn numbers_in(path: &Path, name: &str) -> Result<String, NoMetrics> {
-    let unread = |e: io::Error| NoMetrics::Unread { file: name.to_owned(), error: e.to_string() };
-    text::read(path, LONGEST_NUMBERS).map_err(unread)
 }
 
 #[cfg(test)]
@@ -258,7 +247,7 @@ mod tests {
 
     fn listener(dir: &tempfile::TempDir, pattern: &str) -> (Folder, Listener) {
         let folder = Folder::create(dir.path().join("0")).unwrap();
-        let metrics = MetricsFrom::Stdout(Pattern::new(pattern).unwrap());
+        let metrics = Metrics { stdout: vec![Pattern::new(pattern).unwrap()], ..Metrics::default() };
         let mut listener = Listener::new(&folder, false, Some(&metrics));
         listener.begins(10.0);
         (folder, listener)
@@ -287,7 +276,7 @@ mod tests {
         // Its last line has no end.
         fs::write(folder.log(), "epoch 1 loss 9\nepoch 2 loss 5\nepoch 2 loss 4\nepoch 3 loss 2").unwrap();
         assert_eq!(numbers(&listener.listen(16.0).epochs), []);
-        assert_eq!(numbers(&listener.listen_to_the_end(17.0).epochs), [(2, 4.0), (3, 2.0)]);
+        assert_eq!(numbers(&listener.listen_to_the_end(17.0, true).epochs), [(2, 4.0), (3, 2.0)]);
         assert_eq!(listener.reported.epochs, [(1, 10.0, 12.0), (2, 12.0, 15.0), (3, 15.0, 17.0)]);
     }
 
@@ -303,7 +292,7 @@ mod tests {
         let (first, second) = (hello(r#""torch":"2.11""#), hello(r#""device":"cuda""#));
         let epoch = r#"{"type":"epoch","epoch":1,"started_at":3,"ended_at":99}"#;
         fs::write(folder.path().join("messages.jsonl"), format!("{first}\nnoise\n{second}\n{epoch}\n")).unwrap();
-        let news = listener.listen_to_the_end(20.0);
+        let news = listener.listen_to_the_end(20.0, true);
         let facts: Vec<(&str, &str)> = listener.facts.iter().map(|(k, v)| (&**k, &**v)).collect();
         assert_eq!(facts, [("device", "cuda"), ("torch", "2.11"), ("torch plugin", "0.1.0")]);
         assert_eq!(listener.reported.epochs, [(1, 10.0, 20.0)]);

@@ -244,7 +244,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     }
 
     fn fill(&mut self, starts: Vec<(AttemptId, InstanceId, Placement)>) {
-        for unit in self.attempts.fill(starts) {
+        for unit in self.attempts.fill(starts, &self.outcomes) {
             let context = Arc::clone(&self.context);
             self.jobs.spawn_blocking(move || Done::Filled(fill::fill(&context, unit)));
         }

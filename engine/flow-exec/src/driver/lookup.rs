@@ -2,16 +2,16 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use flow_core::{
     Digest, Input, Instance, Metrics, StepResult,
     fingerprint::{Parts, Tree},
-    plan::{Lookup, Reading},
+    plan::{Lookup, Reading, Standing},
     why::Files,
 };
-use flow_store::{EntryKind, Inputs, Objects, Results, Snapshot, StoreError};
+use flow_store::{EntryKind, Inputs, Objects, Results, Snapshot, Stood, StoreError};
 
 use super::Session;
 use crate::clock;
@@ -32,6 +32,8 @@ pub(crate) struct World<'a> {
     pub(crate) inputs: &'a Inputs,
     /// What is read again is to be recorded: its series is kept.
     pub(crate) keep: bool,
+    /// What stood for each instance in an earlier run, if that is to be relied on.
+    pub(crate) stood: &'a [Option<Stood>],
     /// Results whose artifacts are gone: why. Worth a line to people.
     pub(crate) damaged: BTreeMap<Digest, String>,
     /// The first error of the store; what was asked counts as not there.
@@ -44,6 +46,15 @@ pub(super) fn inputs_of(session: &Session, objects: Option<Objects>, previous: O
     let written: BTreeSet<&str> = written.map(|input| input.path.as_str()).collect();
     let named = written.into_iter().map(|path| session.path(path)).collect();
     Inputs::new(objects, previous, clock::system()).of_workflow(session.workspace.root.clone(), named)
+}
+
+/// The digest of several inputs as they stand; `None` where one cannot be read.
+pub(super) fn digest_of(inputs: &[Input], folder: &Path, hashed: &Inputs) -> Option<Digest> {
+    let mut digests = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        digests.extend(hashed.hash_path(&folder.join(&input.path), input.by_listing).ok()?.digest.0);
+    }
+    Some(Digest::of(&digests))
 }
 
 impl World<'_> {
@@ -65,6 +76,16 @@ impl Lookup for World<'_> {
             self.inputs.hash_path(&self.folder.join(&input.path), input.by_listing).map_err(|e| e.to_string())?;
         let folder = tree.kind == flow_core::ArtifactKind::Folder;
         Ok(Tree { digest: tree.digest, manifest: (folder && !input.by_listing).then_some(tree.digest) })
+    }
+
+    fn stands(&mut self, instance: &Instance) -> Option<Standing> {
+        let stood = self.stood.get(instance.id.index())?.as_ref()?;
+        let inputs = digest_of(&instance.inputs, &self.folder, self.inputs)?;
+        (inputs == stood.inputs).then(|| Standing {
+            fingerprint: stood.fingerprint,
+            outcome: stood.outcome,
+            from: stood.from.clone(),
+        })
     }
 
     fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, String> {

@@ -18,6 +18,7 @@ mod leftovers;
 mod listener;
 mod live;
 mod lookup;
+mod numbers;
 mod outbox;
 mod outcomes;
 mod plan;
@@ -37,7 +38,7 @@ mod waiting;
 use flow_core::{AttemptId, JournalLine};
 use flow_store::Status;
 
-pub use forecast::{forecast, predict};
+pub use forecast::{check, forecast, on_each_model, predict};
 pub use plan::{Knowledge, accept, forget, ignored, plan};
 pub use publish::{PublishRequest, PublishedFile, WithheldFile};
 pub use run::{ForceRequest, RunEnd, RunOptions, run};

@@ -10,7 +10,7 @@ use flow_core::{
     AttemptId, CorunGpus, Digest, GpuSharing, InstanceId, Outcome, Repeat, RunEvent, Settled, StepResult,
     fingerprint::Parts,
     learn::{self, History},
-    plan::{Decision, decide, standing_for, unfit, without_attempt},
+    plan::{Decision, Standing, decide, standing_for, unfit, without_attempt},
     reason::{Cause, ClosedBy},
     sched::{Answer, Event},
     why::Why,
@@ -20,6 +20,9 @@ use serde_json::Value;
 
 use super::{context::RunContext, lookup::World, outbox::Outbox, recorder::Recorder};
 use crate::{ExecError, clock};
+
+/// How what was planned for a verdict and not made is counted.
+pub(super) const NOT_NEEDED: &str = "not_needed";
 
 /// A decision to run, until the result is recorded.
 pub(super) struct Decided {
@@ -80,6 +83,7 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
             objects: Some(context.objects.clone()),
             inputs: &context.inputs,
             keep: true,
+            stood: &[],
             damaged: BTreeMap::new(),
             error: None,
         };
@@ -166,12 +170,24 @@ impl Outcomes {
                 self.reuse(instance, *result, out);
                 Answer::Hit(outcome)
             }
+            Decision::Stands { standing, result } => {
+                let outcome = standing.outcome;
+                match result {
+                    Some(result) => self.reuse(instance, *result, out),
+                    None => self.reuse_unread(instance, standing, out),
+                }
+                Answer::Hit(outcome)
+            }
             Decision::Run { fingerprint, attempt, parts, reasons } => {
                 if self.want_gpus.contains(&instance) {
                     self.waiting_for_gpus.insert(instance);
                 }
                 self.decided.insert(instance, Decided { fingerprint, attempt, parts, why: Why::of(&reasons) });
                 Answer::Miss
+            }
+            Decision::NotNeeded { cause } => {
+                self.leave_out(instance, cause, out);
+                Answer::NotNeeded
             }
             Decision::Refused { outcome, cause } => {
                 self.refused.insert(instance);
@@ -214,6 +230,14 @@ impl Outcomes {
         out.say(RunEvent::Cached { instance, fingerprint, outcome, from });
         self.count("cached");
         self.know(instance, result);
+    }
+
+    fn reuse_unread(&mut self, instance: InstanceId, standing: Standing, out: &mut Outbox) {
+        let Standing { fingerprint, outcome, from } = standing;
+        out.say(RunEvent::Cached { instance, fingerprint, outcome, from });
+        self.count("cached");
+        self.want_gpus.remove(&instance);
+        self.context.known.set_standing(instance);
     }
 
     /// The metrics of a finished attempt were read anew: that is recorded as if they had been read so from the beginning.
@@ -413,19 +437,24 @@ impl Outcomes {
 
     /// Settled for this reason; where it has no result it gets one that says so. The scheduler is told by who calls, unless it
     /// knows.
-    pub(super) fn settle_as(
-        &mut self,
-        instance: InstanceId,
-        outcome: Outcome,
-        mut cause: Option<Cause>,
-        out: &mut Outbox,
-    ) {
+    pub(super) fn settle_as(&mut self, instance: InstanceId, outcome: Outcome, cause: Option<Cause>, out: &mut Outbox) {
+        let expansion = &self.context.session.expansion;
+        let recorded = expansion.instances[instance.index()].record.contains(&outcome);
+        self.count(word(outcome));
+        self.failed |= !recorded && !matches!(outcome, Outcome::Ok | Outcome::Skipped | Outcome::Cancelled);
+        self.settled_as(instance, outcome, cause, out);
+    }
+
+    /// It was planned and is not needed: nobody was to see it run.
+    fn leave_out(&mut self, instance: InstanceId, cause: Cause, out: &mut Outbox) {
+        self.count(NOT_NEEDED);
+        self.settled_as(instance, Outcome::Skipped, Some(cause), out);
+    }
+
+    fn settled_as(&mut self, instance: InstanceId, outcome: Outcome, mut cause: Option<Cause>, out: &mut Outbox) {
         let context = Arc::clone(&self.context);
         let expansion = &context.session.expansion;
         context.secrets.hide_in(&mut cause);
-        self.count(word(outcome));
-        let recorded = expansion.instances[instance.index()].record.contains(&outcome);
-        self.failed |= !recorded && !matches!(outcome, Outcome::Ok | Outcome::Skipped | Outcome::Cancelled);
         if context.known.result(instance).is_none() {
             let now = clock::unix_millis();
             self.know(instance, without_attempt(expansion, instance, outcome, cause.clone(), &context.run, now));

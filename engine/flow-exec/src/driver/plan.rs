@@ -18,7 +18,7 @@ use super::{
     identity::{holder, new_run_id},
     lookup::{World, inputs_of},
 };
-use crate::{ExecError, clock};
+use crate::{ExecError, clock, pages};
 
 /// What earlier runs found out, however it can be read now.
 pub enum Knowledge {
@@ -36,6 +36,7 @@ impl Knowledge {
     /// # Errors
     /// The store is of a newer format, or damaged.
     pub fn open(session: &Session, doing: &str) -> Result<Knowledge, ExecError> {
+        pages::keep_small();
         let path = &session.workspace.store;
         let Some(dir) = session.workspace.existing_store()? else { return Ok(Knowledge::Nothing) };
         match Store::open(path, &holder(doing), |_: &Holder| ControlFlow::Break(())) {
@@ -75,7 +76,7 @@ impl Knowledge {
 
     fn with_world<T>(&self, session: &Session, ask: impl FnOnce(&mut World<'_>) -> T) -> Result<T, ExecError> {
         let objects: Option<Objects> = self.dir().map(StoreDir::objects);
-        let snapshot = self.dir().and_then(|dir| Snapshot::load(dir, &session.snapshot_name()));
+        let snapshot = self.dir().and_then(|dir| Snapshot::load(dir, &session.workspace.snapshot_name()));
         // Only whoever holds the store writes lists of input folders into it.
         let keep = matches!(self, Knowledge::Held(_)).then(|| objects.clone()).flatten();
         let inputs = inputs_of(session, keep, snapshot.as_ref());
@@ -86,6 +87,7 @@ impl Knowledge {
             objects,
             inputs: &inputs,
             keep: false,
+            stood: &[],
             damaged: BTreeMap::new(),
             error: None,
         };

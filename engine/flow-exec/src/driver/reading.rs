@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use flow_core::{
-    Digest, Instance, Metrics, MetricsFrom, StepResult,
+    Digest, Instance, Kept, Metrics, MetricsFile, NumberFiles, StepResult, event_file,
     measure::{Record, read_again as read_numbers_again},
     plan::Reading,
+    reason::NoMetrics,
 };
 use flow_store::{Objects, StoreError};
 
-use super::listener::numbers_in;
+use super::numbers::{bytes_in, event_files_in, is_event_file, text_in, unread};
 
 /// The result with its numbers as `metrics` say now; `None` where what would have to be read is not kept. With `keep` its series
 /// is put into the store.
@@ -31,23 +32,17 @@ pub(crate) fn read_again(
         },
         None => (of_silence(&result), Vec::new()),
     };
-    let mut text = None;
-    if let Some(file) = metrics.and_then(|metrics| metrics.from.file()) {
-        let own = kept.files.get(file).and_then(|digest| String::from_utf8(objects.read_private(digest)?).ok());
-        text = own.map(Ok).or_else(|| Some(numbers_in(&in_outputs(objects, &result, instance, file)?, file)));
-        if text.is_none() {
-            return Ok(None);
-        }
+    let mut files = Stored { objects, kept: &kept, outputs: outputs(objects, &result, instance) };
+    if metrics.is_some_and(|metrics| metrics.files.iter().any(|file| !files.has(file))) {
+        return Ok(None);
     }
-    // Of what it prints there is a text without asking.
-    let text = |_: &str| text.unwrap_or_else(|| Ok(String::new()));
-    let (series, mut remarks) = read_numbers_again(&mut result, metrics, &record, &log, text);
+    let (series, mut remarks) = read_numbers_again(&mut result, metrics, &record, &log, &mut files);
     let bytes = serde_json::to_vec(&series).unwrap_or_default();
     result.series = (!series.is_empty()).then(|| Digest::of(&bytes));
     if keep && result.series.is_some() {
         objects.store_bytes(&bytes)?;
     }
-    let from_log = metrics.is_some_and(|metrics| matches!(metrics.from, MetricsFrom::Stdout(_)));
+    let from_log = metrics.is_some_and(|metrics| !metrics.stdout.is_empty());
     if kept.cut > 0 && from_log {
         let mib = kept.cut.div_ceil(1 << 20);
         remarks.push(format!("{mib} MiB in the middle of its log were not kept: what stood there is not read again"));
@@ -69,13 +64,79 @@ fn of_silence(result: &StepResult) -> Record {
     Record { began: started_at, started_at, ended_at, ..Record::default() }
 }
 
-/// Where a file of the work folder lies in the store, if it is an output or in one.
-fn in_outputs(objects: &Objects, result: &StepResult, instance: &Instance, file: &str) -> Option<PathBuf> {
-    instance.outputs.iter().find_map(|output| {
-        let below = Path::new(file).strip_prefix(&output.path).ok()?;
-        let whole = objects.path(&result.outputs.get(&output.name)?.digest);
-        Some(if below.as_os_str().is_empty() { whole } else { whole.join(below) })
-    })
+/// The outputs of a result: where each was in the work folder, and where it lies in the store.
+fn outputs(objects: &Objects, result: &StepResult, instance: &Instance) -> Vec<(String, PathBuf)> {
+    let lies = |output: &flow_core::Output| Some(objects.path(&result.outputs.get(&output.name)?.digest));
+    instance.outputs.iter().filter_map(|output| Some((output.path.clone(), lies(output)?))).collect()
+}
+
+/// The files that were kept of a work folder, outputs among them.
+struct Stored<'a> {
+    objects: &'a Objects,
+    kept: &'a Kept,
+    outputs: Vec<(String, PathBuf)>,
+}
+
+impl Stored<'_> {
+    /// Reading it would come to what it came to in the work folder.
+    fn has(&mut self, file: &MetricsFile) -> bool {
+        let path = file.path();
+        self.kept.absent.contains(path)
+            || match file {
+                MetricsFile::TensorBoard(folder) => self.event_files(folder).is_ok_and(|files| !files.is_empty()),
+                MetricsFile::Json(_) | MetricsFile::Jsonl(_) | MetricsFile::Csv(_) => {
+                    self.kept.files.contains_key(path) || self.in_outputs(path).is_some()
+                }
+            }
+    }
+
+    fn own(&self, file: &str) -> Option<Vec<u8>> {
+        self.objects.read_private(self.kept.files.get(file)?)
+    }
+
+    /// Where a file or folder lies in the store, if it is an output or in one.
+    fn in_outputs(&self, file: &str) -> Option<PathBuf> {
+        self.outputs.iter().find_map(|(output, whole)| {
+            let below = Path::new(file).strip_prefix(output).ok()?;
+            Some(if below.as_os_str().is_empty() { whole.clone() } else { whole.join(below) })
+        })
+    }
+
+    fn lies(&self, file: &str) -> Result<PathBuf, NoMetrics> {
+        self.in_outputs(file).ok_or_else(|| unread(file)(nix::errno::Errno::ENOENT.into()))
+    }
+}
+
+impl NumberFiles for Stored<'_> {
+    fn text(&mut self, file: &str) -> Result<String, NoMetrics> {
+        match self.own(file).and_then(|bytes| String::from_utf8(bytes).ok()) {
+            Some(text) => Ok(text),
+            None => text_in(&self.lies(file)?, file),
+        }
+    }
+
+    fn event_files(&mut self, folder: &str) -> Result<Vec<String>, NoMetrics> {
+        let below = |path: &str| match folder {
+            "." => Some(path.to_owned()),
+            _ => Path::new(path).strip_prefix(folder).ok()?.to_str().map(str::to_owned),
+        };
+        let own = self.kept.files.keys().filter(|path| is_event_file(Path::new(path)));
+        let mut files: Vec<String> = own.filter_map(|path| below(path)).collect();
+        if let Some(inside) = self.in_outputs(folder) {
+            files.extend(event_files_in(&inside));
+        } else {
+            for (output, whole) in &self.outputs {
+                let found = event_files_in(whole).into_iter().map(|path| event_file(output, &path));
+                files.extend(found.filter_map(|path| below(&path)));
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    fn bytes(&mut self, file: &str) -> Result<Vec<u8>, NoMetrics> {
+        self.own(file).map_or_else(|| bytes_in(&self.lies(file)?, file), Ok)
+    }
 }
 
 #[cfg(test)]
@@ -140,7 +201,7 @@ pub(super) mod tests {
             let store = Store::open(&dir.path().join(".flow"), &me, |_| ControlFlow::Break(())).unwrap();
             let (expansion, folder) = (expansion(), Folder::create(dir.path().join("0")).unwrap());
             let (instance, metrics) = (&expansion.instances[0], expansion.steps[0].metrics.as_ref());
-            let mut listener = Listener::new(&folder, false, metrics.map(|metrics| &metrics.from));
+            let mut listener = Listener::new(&folder, false, metrics);
             let (began, mut now) = (1_790_000_000.123_456_7, 1_790_000_000.25);
             listener.begins(began);
             let mut gpus = GpuSamples::since(began, ["GPU-a".to_owned()]);
@@ -157,7 +218,7 @@ pub(super) mod tests {
                     listener.released(now);
                 }
             }
-            listener.listen_to_the_end(now + 0.5);
+            listener.listen_to_the_end(now + 0.5, true);
             let mut live = result();
             live.circumstances.corun = released.then(|| CorunWindow {
                 group: "g".into(),
@@ -169,15 +230,14 @@ pub(super) mod tests {
                 closed_by: None,
             });
             let (started_at, ended_at) = (began + 0.01, now + 0.5);
-            let missed = listener.read_file(&folder.work());
+            let missed = listener.read_files(&folder.work(), true);
             live.cause = missed.clone().map(|problem| flow_core::reason::Cause::NoMetrics { problem });
             let series = sum_up(&listener.reported, Seen { started_at, ended_at, host: &host, gpus: &gpus }, &mut live);
             live.series = (!series.is_empty()).then(|| Digest::of(&serde_json::to_vec(&series).unwrap()));
             let (released, looks) = (listener.released, std::mem::take(&mut listener.looks));
             let record = Record { began: listener.began, released, started_at, ended_at, looks, cut: None, host, gpus };
-            let from = metrics.map(|metrics| &metrics.from);
             let place = (&folder, store.objects(), &Secrets::default());
-            live.kept = Some(keep(Digest([7; 32]), record, instance, from, missed.is_some(), place).unwrap());
+            live.kept = Some(keep(Digest([7; 32]), record, instance, metrics, missed.is_some(), place).unwrap());
 
             // As after a reading that found nothing.
             let mut other = live.clone();

@@ -1,23 +1,28 @@
 //! `flow run`, from the file to the published report. Steps in order; the loop between start and end is `live`'s.
 
 use std::{
-    collections::BTreeMap,
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    future::poll_fn,
     ops::ControlFlow,
     path::PathBuf,
+    pin::Pin,
     process,
     sync::{Arc, Mutex},
+    task::Poll,
 };
 
 use flow_core::{
     Builtins, Digest, Instance, InstanceId, JOURNAL_FORMAT, JournalLine, Outcome, Planned, Replace, Revision, RunEvent,
     RunId, RunStart, Settled, StepResult, Uses, learn,
-    plan::{Force, Plan, State, unfit},
+    plan::{Force, Plan, unfit},
     sched::{
         Capacity, Event, Limits, Scheduler, Task,
         policy::{self as policies, Policy},
     },
 };
-use flow_store::{FinishedRun, Holder, Inputs, Snapshot, Status, Store, StoreDir};
+use flow_store::{FinishedRun, Holder, Snapshot, Status, Stood, Store, StoreDir};
+use serde::{Deserialize, Serialize};
 
 use super::{
     PublishedFile, Session, SessionRequest, Update,
@@ -28,15 +33,17 @@ use super::{
     forecast,
     identity::{holder, new_run_id},
     live::{EventLoop, GRACE, LoopStart},
+    lookup::digest_of,
+    outcomes::NOT_NEEDED,
     publish::{PublishRequest, Published, WithheldFile, publish},
     revision,
-    session::plugin_of,
+    session::{Basis, plugin_of},
     start,
 };
 use crate::{
-    ExecError, clock,
+    ExecError, clock, hardware,
     keeper::{kill_strays, record},
-    plugins,
+    pages, plugins,
 };
 
 /// What to run, and how.
@@ -77,6 +84,10 @@ pub enum ForceRequest {
 }
 
 impl ForceRequest {
+    fn is_nothing(&self) -> bool {
+        *self == ForceRequest::Nothing
+    }
+
     /// As decisions take it.
     ///
     /// # Errors
@@ -130,22 +141,33 @@ pub(super) fn run_on<X: Executor>(
     observe: &mut dyn FnMut(Update),
     executor: impl FnOnce(&RunContext, Capacity) -> X,
 ) -> Result<RunEnd, ExecError> {
-    let session = Session::open(&options.session, &*builtins)?;
+    let machine = hardware::machine(options.session.gpus.as_deref()).map_err(ExecError::Usage)?;
+    let basis = Basis::read(&options.session, machine)?;
+    let also = format!("{:?} {:?}", options.publish, options.policy);
+    let key = |plugins: &BTreeMap<_, _>, included: &[Digest]| basis.key(plugins, included, &*builtins, &also);
+
+    // Nothing changed since the last run: its snapshot answers by looking at files, without the workflow and the database.
+    let existing = basis.workspace.existing_store()?;
+    let name = basis.workspace.snapshot_name();
+    let previous = existing.and_then(|dir| Snapshot::load(&dir, &name));
+    if let Some(snapshot) = previous.as_ref().filter(|_| options.targets.is_empty() && options.force.is_nothing())
+        && let summary = Summary::of(snapshot)
+        && let Some(plugins) = basis.plugins(&summary.plugins)
+        && let Some(included) = basis.included(&summary.included)
+        && snapshot.still_holds(&basis.workspace.make_store()?, &key(&plugins, &included))
+    {
+        return Ok(summary.unchanged(snapshot.run().clone()));
+    }
+    pages::keep_small();
+    let session = basis.open(&*builtins)?;
     let wanted = session.wanted(&options.targets)?;
     let force = options.force.of(&session)?;
     let policy_name = options.policy.as_deref().or(session.expansion.policy.as_deref()).unwrap_or(policies::DEFAULT);
     let policy = policy(policy_name, &session)?;
-    let key = key(&session, options.publish);
-
-    // Nothing changed since the last run: its snapshot answers by looking at files, without the database.
-    let whole = options.targets.is_empty() && force == Force::Nothing;
-    let existing = session.workspace.existing_store()?;
-    let previous = existing.and_then(|dir| Snapshot::load(&dir, &session.snapshot_name()));
-    if let Some(snapshot) = previous.as_ref().filter(|_| whole)
-        && snapshot.still_holds(&session.workspace.make_store()?, &key)
-    {
-        return Ok(unchanged(snapshot));
-    }
+    let plugins = session.plugins.iter().map(|plugin| plugin.name());
+    let digest = |name: &str| Some((name.to_owned(), session.catalogue.plugins.get(name)?.digest));
+    let included: Vec<_> = session.workflow.sources().skip(1).map(|file| Digest::of(file.text.as_bytes())).collect();
+    let key = key(&plugins.filter_map(digest).collect(), &included);
     let revision = revision::ask(&session.workspace.root);
 
     session.check_inputs(&wanted)?;
@@ -167,7 +189,9 @@ pub(super) fn run_on<X: Executor>(
     })?;
     let cancel = Cancel::watch(store.dir().run(&run))?;
     let strays = kill_strays(store.dir().path()).map(|text| secrets.hide(text));
-    let capture = Capture { session: &session, store: &store, run: &run, wanted: &wanted, force: &force };
+    let stood = previous.as_ref().map_or(Ok(Vec::new()), |snapshot| snapshot.stood(&store, &key))?;
+    let capture =
+        Capture { session: &session, store: &store, run: &run, wanted: &wanted, force: &force, stood: &stood };
     let Taken { inputs, captures, plan, found, notices } =
         capture.take(previous.as_ref(), |plan| set_up(&session, plan, store.dir(), observe))?;
 
@@ -195,6 +219,7 @@ pub(super) fn run_on<X: Executor>(
         captures,
         found: Mutex::new(found),
         known: Known::of_nothing(session.expansion.instances.len()),
+        stood,
         tellers: session.tellers(),
         secrets,
         environment: start::Environment::of(&session),
@@ -203,7 +228,7 @@ pub(super) fn run_on<X: Executor>(
         store,
         session,
     });
-    let RunContext { session, store, run, inputs, known, .. } = &*context;
+    let RunContext { session, store, run, known, .. } = &*context;
     let expansion = &session.expansion;
     let history = forecast::history(expansion, &expansion.instances, &wanted, Some(store))?;
     let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..learn::limits(&history) };
@@ -238,7 +263,7 @@ pub(super) fn run_on<X: Executor>(
     let made = own.map(|instance| instance.label.to_string()).collect();
     let end = RunEnd { run: run.clone(), exit, counts, published, withheld, made, unchanged: false };
     if exit == 0 && options.targets.is_empty() {
-        save_snapshot(session, store, inputs, known, key, &end)?;
+        save_snapshot(&context, key, &end)?;
     }
     Ok(end)
 }
@@ -303,32 +328,56 @@ fn event_loop() -> Result<tokio::runtime::Runtime, ExecError> {
         .map_err(ExecError::io("start", "the event loop"))
 }
 
-/// Sets up, once for each digest, the plugins of which a step may run. Says whether anything had to be.
+/// One that is being set up; says whether anything had to be done.
+type SetUp<'a> = dyn Future<Output = Result<bool, plugins::PluginError>> + 'a;
+
+/// Sets up, once for each digest, the plugins of which a step may run: at the same time, for one downloads while another
+/// compiles. Says whether anything had to be.
 fn set_up(session: &Session, plan: &Plan, dir: &StoreDir, observe: &mut dyn FnMut(Update)) -> Result<bool, ExecError> {
-    let mut done = false;
-    for plugin in &session.plugins {
-        let needed = plan.items.iter().any(|item| {
-            matches!(item.state, State::Run(_) | State::After(_)) && plugin_of(session, item.id) == Some(plugin.name())
-        });
-        let digest = session.catalogue.plugins.get(plugin.name()).map(|facts| facts.digest);
-        let (true, Some(digest)) = (needed, digest) else { continue };
-        let (record, keeper) = (dir.plugin(plugin.name()), start::exe()?);
-        let secrets = &session.secrets();
-        let setup = plugins::Setup { plugin, digest, record: &record, keeper: &keeper, secrets };
-        if !setup.needed() {
-            continue;
-        }
-        let mut said = |progress: plugins::Progress<'_>| {
-            let line = match progress {
-                plugins::Progress::Waiting => "another flow sets it up; waiting".to_owned(),
-                plugins::Progress::Command(command) => format!("$ {command}"),
-                plugins::Progress::Line(line) => line.to_owned(),
+    let may_run: BTreeSet<&str> = (plan.items.iter())
+        .filter(|item| item.state.may_run())
+        .filter_map(|item| plugin_of(session, item.id))
+        .collect();
+    let (keeper, secrets) = (start::exe()?, session.secrets());
+    let observe = RefCell::new(observe);
+    let mut begun: Vec<Pin<Box<SetUp<'_>>>> = Vec::new();
+    for plugin in session.plugins.iter().filter(|plugin| may_run.contains(plugin.name())) {
+        let Some(facts) = session.catalogue.plugins.get(plugin.name()) else { continue };
+        let (record, keeper, secrets, observe) = (dir.plugin(plugin.name()), &keeper, &secrets, &observe);
+        begun.push(Box::pin(async move {
+            let mut said = |progress: plugins::Progress<'_>| {
+                let line = match progress {
+                    plugins::Progress::Waiting => "another flow sets it up; waiting".to_owned(),
+                    plugins::Progress::Command(command) => format!("$ {command}"),
+                    plugins::Progress::Line(line) => line.to_owned(),
+                };
+                (observe.borrow_mut())(Update::Setup { plugin: plugin.name().to_owned(), line });
             };
-            observe(Update::Setup { plugin: plugin.name().to_owned(), line });
-        };
-        event_loop()?.block_on(setup.ensure(&mut said))?;
-        done = true;
+            plugins::Setup { plugin, digest: facts.digest, record: &record, keeper, secrets }.ensure(&mut said).await
+        }));
     }
+    let mut done = false;
+    // The first that fails ends the others: to drop one is to end its command.
+    let all = poll_fn(|task| {
+        let mut failed = None;
+        begun.retain_mut(|setup| match setup.as_mut().poll(task) {
+            Poll::Pending => true,
+            Poll::Ready(Ok(did)) => {
+                done |= did;
+                false
+            }
+            Poll::Ready(Err(error)) => {
+                failed.get_or_insert(error);
+                false
+            }
+        });
+        match failed {
+            Some(error) => Poll::Ready(Err(error)),
+            None if begun.is_empty() => Poll::Ready(Ok(())),
+            None => Poll::Pending,
+        }
+    });
+    event_loop()?.block_on(all)?;
     Ok(done)
 }
 
@@ -392,82 +441,65 @@ fn policy(name: &str, session: &Session) -> Result<Box<dyn Policy>, ExecError> {
     }
 }
 
-/// Everything besides files that decides what a run does: with the same key and the same files there is nothing to do.
-fn key(session: &Session, publish: PublishRequest) -> Digest {
-    let plugins: BTreeMap<_, _> = session
-        .plugins
-        .iter()
-        .filter_map(|p| Some((p.name(), session.catalogue.plugins.get(p.name())?.digest)))
-        .collect();
-    let builtins: BTreeMap<_, _> = session.catalogue.builtins.iter().map(|(name, b)| (name, &b.version)).collect();
-    let source = session.workflow.source();
-    let all = serde_json::json!([
-        env!("CARGO_PKG_VERSION"),
-        source.text,
-        session.expansion.params,
-        session.expansion.profile,
-        session.expansion.machine,
-        plugins,
-        builtins,
-        format!("{publish:?}"),
-    ]);
-    Digest::of(all.to_string().as_bytes())
-}
-
-fn save_snapshot(
-    session: &Session,
-    store: &Store,
-    inputs: &Inputs,
-    known: &Known,
-    key: Digest,
-    end: &RunEnd,
-) -> Result<(), ExecError> {
-    let instances = session.expansion.instances.iter();
-    let results: Vec<_> = instances.filter_map(|i| known.result(i.id).map(|result| (i, result))).collect();
-    // What may not be reused runs again.
-    let attempted = |result: &StepResult| !matches!(result.outcome, Outcome::Skipped | Outcome::DoesNotFit);
-    if results.iter().any(|(instance, result)| attempted(result) && unfit(result, instance).is_some()) {
-        return Ok(());
+fn save_snapshot(context: &RunContext, key: Digest, end: &RunEnd) -> Result<(), ExecError> {
+    let RunContext { session, store, inputs, known, .. } = context;
+    let folder = &session.workspace.folder;
+    let mut stood = Vec::with_capacity(session.expansion.instances.len());
+    for instance in &session.expansion.instances {
+        let attempted = |result: &&StepResult| !matches!(result.outcome, Outcome::Skipped | Outcome::DoesNotFit);
+        stood.push(match known.result(instance.id) {
+            // What may not be reused runs again.
+            Some(result) if attempted(&result) && unfit(result, instance).is_some() => return Ok(()),
+            Some(result) => digest_of(&instance.inputs, folder, inputs).map(|inputs| Stood::of(result, inputs)),
+            None => context.stood.get(instance.id.index()).cloned().flatten().filter(|_| known.is_settled(instance.id)),
+        });
     }
-    let results = results.into_iter().map(|(_, result)| result);
-    let objects: Vec<_> = results.flat_map(|result| result.outputs.values().cloned()).collect();
     let published: Vec<PathBuf> = end.published.iter().map(|file| file.path.clone()).collect();
-    let total: u32 = end.counts.values().sum();
     let withheld = &end.withheld;
-    let summary =
-        serde_json::json!({ "counts": end.counts, "total": total, "published": published, "withheld": withheld });
+    let summary = Summary {
+        counts: end.counts.clone(),
+        published: published.clone(),
+        withheld: withheld.clone(),
+        plugins: session.plugins.iter().map(|plugin| plugin.name().to_owned()).collect(),
+        included: session.workflow.sources().skip(1).map(|file| file.path.clone()).collect(),
+    };
     // Where the published file is gone, the next run publishes.
     let there = withheld.iter().flat_map(|file| [&file.path, &file.written]).filter(|path| path.exists());
     let looked_at: Vec<PathBuf> = published.iter().chain(there).cloned().collect();
-    let summary = summary.to_string();
-    let rested = FinishedRun { key, run: &end.run, objects: &objects, published: &looked_at, summary };
-    Snapshot::of(rested, inputs, clock::system()).save(store.dir(), &session.snapshot_name())?;
+    let summary = serde_json::to_string(&summary).unwrap_or_default();
+    let rested = FinishedRun { key, run: &end.run, stood, published: &looked_at, summary };
+    Snapshot::of(rested, inputs, clock::system()).save(store.dir(), &session.workspace.snapshot_name())?;
     Ok(())
 }
 
-/// The end of a run that had nothing to do, from the snapshot's summary.
-fn unchanged(snapshot: &Snapshot) -> RunEnd {
-    let summary: serde_json::Value = serde_json::from_str(snapshot.summary()).unwrap_or_default();
-    let total = summary["total"].as_u64().unwrap_or(0) as u32;
-    let published = summary["published"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|path| Some(PublishedFile { path: PathBuf::from(path.as_str()?), changed: false }));
-    RunEnd {
-        run: snapshot.run().clone(),
-        exit: 0,
-        counts: BTreeMap::from([("cached".to_owned(), total)]),
-        published: published.collect(),
-        withheld: serde_json::from_value(summary["withheld"].clone()).unwrap_or_default(),
-        made: Vec::new(),
-        unchanged: true,
-    }
+/// What a snapshot tells the next run beside what it rests on.
+#[derive(Default, Serialize, Deserialize)]
+struct Summary {
+    counts: BTreeMap<String, u32>,
+    published: Vec<PathBuf>,
+    withheld: Vec<WithheldFile>,
+    /// That the workflow uses.
+    plugins: Vec<String>,
+    /// Files that it includes.
+    included: Vec<String>,
 }
 
-impl Session {
-    /// The name of this workflow's snapshot: one for each file.
-    pub(crate) fn snapshot_name(&self) -> String {
-        Digest::of(self.workspace.file.as_os_str().as_encoded_bytes()).short()
+impl Summary {
+    fn of(snapshot: &Snapshot) -> Summary {
+        serde_json::from_str(snapshot.summary()).unwrap_or_default()
+    }
+
+    /// The end of a run that had nothing to do.
+    fn unchanged(self, run: RunId) -> RunEnd {
+        let results = self.counts.iter().filter(|(how, _)| *how != NOT_NEEDED);
+        RunEnd {
+            run,
+            exit: 0,
+            counts: BTreeMap::from([("cached".to_owned(), results.map(|(_, n)| n).sum())]),
+            published: self.published.into_iter().map(|path| PublishedFile { path, changed: false }).collect(),
+            withheld: self.withheld,
+            made: Vec::new(),
+            unchanged: true,
+        }
     }
 }

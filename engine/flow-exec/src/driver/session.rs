@@ -2,15 +2,16 @@
 //! Takes no lock and writes nothing.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     env::VarError,
     fs, io,
     path::{Path, PathBuf},
 };
 
 use flow_core::{
-    Builtins, Catalogue, Diagnostic, ExpandRequest, Expansion, InstanceId, Machine, Source, Uses, Workflow, parse,
-    plan::{Context, Item, Plan, State},
+    Builtins, Catalogue, Diagnostic, Digest, ExpandRequest, Expansion, InstanceId, Machine, Source, Uses, Workflow,
+    parse_with,
+    plan::{Context, Item, Plan},
 };
 
 use crate::{
@@ -74,39 +75,7 @@ impl Session {
     /// # Errors
     /// As [`Session::open`].
     pub fn open_on(request: &SessionRequest, builtins: &dyn Builtins, machine: Machine) -> Result<Session, ExecError> {
-        let workspace = Workspace::find(&request.file, request.store.as_deref(), &request.plugin_dirs)
-            .map_err(ExecError::io("find", &request.file))?;
-        let shown = request.file.display().to_string();
-        let text = text::read(&request.file, LONGEST).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => ExecError::io("read", &request.file)(e),
-            _ => ExecError::Usage(format!("`{shown}` is no workflow, which is a YAML file in UTF-8: {e}")),
-        })?;
-        let source = Source { path: shown, text };
-        let wrong = |diagnostics| ExecError::Workflow { source_text: Box::new(source.clone()), diagnostics };
-        let workflow = parse(&source).map_err(wrong)?;
-        let cache = plugins::cache_folder(&workspace.store.join("cache"));
-        let found = plugins::Plugins::discover(&workspace.plugins, workspace.own_plugins.as_deref(), &cache)?;
-        let used = workflow.plugins();
-        let catalogue = found.catalogue(used.iter().copied(), builtins.provided())?;
-        let plugins = used.iter().filter_map(|name| found.get(name).cloned()).collect();
-        let mut set = Vec::new();
-        for file in &request.params {
-            set.extend(values_of(file)?);
-        }
-        set.extend(request.set.iter().cloned());
-        let shell_folder = std::env::current_dir().unwrap_or_default();
-        let expansion = workflow
-            .expand(&ExpandRequest {
-                catalogue: &catalogue,
-                machine: &machine,
-                profile: request.profile.as_deref(),
-                set: &set,
-                folder: &workspace.folder.to_string_lossy(),
-                any_machine: request.any_machine,
-                shell_folder: &shell_folder.to_string_lossy(),
-            })
-            .map_err(wrong)?;
-        Ok(Session { workspace, workflow, catalogue, plugins, expansion, set })
+        Basis::read(request, machine)?.open(builtins)
     }
 
     /// What decisions are made about.
@@ -183,10 +152,10 @@ impl Session {
         let mut values = Vec::new();
         for name in self.secrets() {
             let Ok(value) = std::env::var(name) else { continue };
-            let source = self.workflow.source();
             let mut params = self.expansion.params.iter();
-            let place = if let Some(line) = line_that_tells(&value, &source.text) {
-                Some(format!("line {line} of `{}`", source.path))
+            let told = |source: &Source| Some((line_that_tells(&value, &source.text)?, source.path.clone()));
+            let place = if let Some((line, path)) = self.workflow.sources().find_map(told) {
+                Some(format!("line {line} of `{path}`"))
             } else {
                 let param = params.find(|(_, set)| line_that_tells(&value, &set.to_string()).is_some());
                 param.map(|(param, _)| format!("the parameter `{param}`"))
@@ -208,7 +177,7 @@ impl Session {
     /// Every one that is not set in the environment or that could not be hidden, with its place.
     pub fn check_secrets(&self, plan: &Plan) -> Result<(), ExecError> {
         self.secret_values()?;
-        let runs = |item: &&Item| matches!(item.state, State::Run(_) | State::After(_));
+        let runs = |item: &&Item| item.state.may_run();
         let steps: BTreeSet<_> =
             plan.items.iter().filter(runs).map(|item| self.expansion.instances[item.id.index()].step).collect();
         let mut wrong = Vec::new();
@@ -231,6 +200,127 @@ impl Session {
         }
         self.expansion.targets(targets).map_err(|diagnostics| self.wrong(diagnostics))
     }
+}
+
+/// Everything that decides a session but what flow itself provides: read, and nothing made of it yet.
+pub(super) struct Basis {
+    pub(super) workspace: Workspace,
+    source: Source,
+    machine: Machine,
+    found: plugins::Plugins,
+    profile: Option<String>,
+    set: Vec<String>,
+    any_machine: bool,
+    shell_folder: PathBuf,
+}
+
+impl Basis {
+    /// Reads the files that a request names, and looks for plugins.
+    pub(super) fn read(request: &SessionRequest, machine: Machine) -> Result<Basis, ExecError> {
+        let workspace = Workspace::find(&request.file, request.store.as_deref(), &request.plugin_dirs)
+            .map_err(ExecError::io("find", &request.file))?;
+        let shown = request.file.display().to_string();
+        let text = text::read(&request.file, LONGEST).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => ExecError::io("read", &request.file)(e),
+            _ => ExecError::Usage(format!("`{shown}` is no workflow, which is a YAML file in UTF-8: {e}")),
+        })?;
+        let cache = plugins::cache_folder(&workspace.store.join("cache"));
+        let found = plugins::Plugins::discover(&workspace.plugins, workspace.own_plugins.as_deref(), &cache)?;
+        let mut set = Vec::new();
+        for file in &request.params {
+            set.extend(values_of(file)?);
+        }
+        set.extend(request.set.iter().cloned());
+        Ok(Basis {
+            workspace,
+            source: Source { path: shown, text },
+            machine,
+            found,
+            profile: request.profile.clone(),
+            set,
+            any_machine: request.any_machine,
+            shell_folder: std::env::current_dir().unwrap_or_default(),
+        })
+    }
+
+    /// The digests of plugins; `None` where one of them is not to be had.
+    pub(super) fn plugins(&self, used: &[String]) -> Option<BTreeMap<String, Digest>> {
+        used.iter().map(|name| Some((name.clone(), self.found.get(name)?.digest().ok()?))).collect()
+    }
+
+    /// The digests of files that are included; `None` where one of them cannot be read.
+    pub(super) fn included(&self, paths: &[String]) -> Option<Vec<Digest>> {
+        paths.iter().map(|path| Some(Digest::of(included(path).ok()?.as_bytes()))).collect()
+    }
+
+    /// The digest of all that the session is made of, if it uses these plugins and includes these files, and of what else decides
+    /// what comes of it. What is opened from bases of one key has the same instances.
+    pub(super) fn key(
+        &self,
+        plugins: &BTreeMap<String, Digest>,
+        included: &[Digest],
+        builtins: &dyn Builtins,
+        also: &str,
+    ) -> Digest {
+        let builtins = builtins.provided();
+        let builtins: BTreeMap<_, _> = builtins.iter().map(|(name, provided)| (name, &provided.version)).collect();
+        // Paths among the values of parameters are looked for from there.
+        let shell_folder = (!self.set.is_empty()).then_some(&self.shell_folder);
+        let all = serde_json::json!([
+            env!("CARGO_PKG_VERSION"),
+            Digest::of(self.source.text.as_bytes()),
+            included,
+            // It names the workflow that does not.
+            Path::new(&self.source.path).file_name().map(|name| name.to_string_lossy()),
+            self.machine,
+            plugins,
+            builtins,
+            self.profile,
+            self.set,
+            shell_folder,
+            also,
+        ]);
+        Digest::of(all.to_string().as_bytes())
+    }
+
+    /// Parses and expands it.
+    pub(super) fn open(&self, builtins: &dyn Builtins) -> Result<Session, ExecError> {
+        let Basis { workspace, source, machine, found, .. } = self;
+        let wrong = |diagnostics| ExecError::Workflow { source_text: Box::new(source.clone()), diagnostics };
+        let workflow = parse_with(source, &mut included).map_err(wrong)?;
+        let used = workflow.plugins();
+        let catalogue = found.catalogue(used.iter().copied(), builtins.provided())?;
+        let plugins = used.iter().filter_map(|name| found.get(name).cloned()).collect();
+        let expansion = workflow
+            .expand(&ExpandRequest {
+                catalogue: &catalogue,
+                machine,
+                profile: self.profile.as_deref(),
+                set: &self.set,
+                folder: &workspace.folder.to_string_lossy(),
+                any_machine: self.any_machine,
+                shell_folder: &self.shell_folder.to_string_lossy(),
+            })
+            .map_err(wrong)?;
+        Ok(Session { workspace: workspace.clone(), workflow, catalogue, plugins, expansion, set: self.set.clone() })
+    }
+}
+
+/// The text of a file that a workflow includes.
+fn included(path: &str) -> Result<String, Diagnostic> {
+    text::read(Path::new(path), LONGEST).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => {
+            let what = Diagnostic::new(format!("there is no file `{path}`"));
+            let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
+            let there = fs::read_dir(folder).into_iter().flatten().flatten();
+            let names: Vec<String> = there.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+            match flow_core::nearest(name, names.iter().map(String::as_str)) {
+                Some(near) => what.help(format!("there is `{near}` in that folder")),
+                None => what.help("a path under `include` begins in the folder of the file that it stands in"),
+            }
+        }
+        _ => Diagnostic::new(format!("`{path}` cannot be included: {e}")),
+    })
 }
 
 /// A file of values of parameters, as `--set` takes them: YAML, so JSON too.

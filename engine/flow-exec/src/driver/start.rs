@@ -46,8 +46,8 @@ pub(crate) struct Start<'a> {
     pub(crate) objects: &'a Objects,
     pub(crate) inputs: &'a Inputs,
     pub(crate) captures: &'a Captures,
-    /// A folder that the retries of the instance share, relative to the work folder.
-    pub(crate) checkpoint: &'a str,
+    /// What outlives the attempt until there is a result.
+    pub(crate) checkpoint: &'a Path,
     /// Members of its co-run group, itself included.
     pub(crate) members: Option<u32>,
     /// `flow` itself, so that a script finds `flow ready`.
@@ -125,6 +125,9 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
     for output in start.instance.outputs.iter() {
         parent(&work.join(&output.path))?;
     }
+    if !matches!(start.resolved.body, Body::Builtin { .. }) {
+        fs::create_dir_all(start.checkpoint).map_err(|e| not_made(start.checkpoint, &e))?;
+    }
     let (mut announces, mut barrier) = (false, None);
     let argv = match &start.resolved.body {
         Body::Command(command) => {
@@ -149,7 +152,10 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
             write_request(start, step, &with).map_err(|e| not_made(Path::new("request.json"), &e))?;
             found.argv()
         }
-        Body::Builtin { .. } => Vec::new(),
+        Body::Builtin { .. } => {
+            captured.extend(in_place.into_values());
+            Vec::new()
+        }
     };
     Ok(Launch { argv, env: environment(start), announces, barrier, linked, captured })
 }
@@ -234,14 +240,15 @@ fn calls_ready(text: &[u8]) -> bool {
 
 fn write_request(start: &Start<'_>, step: &str, with: &serde_json::Map<String, Value>) -> io::Result<()> {
     let outputs = start.instance.outputs.iter().map(|o| (o.name.clone(), o.path.clone())).collect();
-    fs::create_dir_all(start.folder.work().join(start.checkpoint))?;
+    let checkpoint = start.checkpoint.file_name().unwrap_or_default().to_string_lossy();
     start.folder.write_request(&protocol::Request {
         protocol: protocol::PROTOCOL,
         step: step.to_owned(),
         instance: start.instance.label.to_string(),
         with: with.clone(),
         outputs,
-        checkpoint: start.checkpoint.to_owned(),
+        // From the work folder up to the store's.
+        checkpoint: format!("../../../../../checkpoints/{checkpoint}"),
         placement: placement(start),
         seed: start.instance.seed,
         corun: start.members.map(|members| protocol::Corun { members }),
@@ -298,6 +305,7 @@ fn environment(start: &Start<'_>) -> Vec<(String, String)> {
         env.insert(protocol::CORUN_VAR.to_owned(), members.to_string());
     }
     env.insert(protocol::ATTEMPT_VAR.to_owned(), start.folder.path().to_string_lossy().into_owned());
+    env.insert(protocol::CHECKPOINT_VAR.to_owned(), start.checkpoint.to_string_lossy().into_owned());
     env.into_iter().collect()
 }
 

@@ -1,7 +1,7 @@
 //! What waiting instances wait for, for who looks from outside. Decides nothing, and has no words.
 
 use flow_core::{
-    InstanceId, Settled, Time,
+    InstanceId, Time,
     reason::{Labels, Resource, Scarce, Waits},
     sched::{Scheduler, Shortage, Waiting},
 };
@@ -18,7 +18,7 @@ const LOOKED_AT: usize = 500;
 /// The first instances that could run but for want of something, and of what.
 pub(crate) fn of(scheduler: &Scheduler, now: Time, session: &Session, known: &Known, cards: &Cards) -> Vec<Told> {
     let asker = Asker { session, cards, now, unix: clock::unix_millis() };
-    let unsettled = session.expansion.instances.iter().filter(|instance| known.result(instance.id).is_none());
+    let unsettled = session.expansion.instances.iter().filter(|instance| !known.is_settled(instance.id));
     unsettled
         .take(LOOKED_AT)
         .filter_map(|instance| {

@@ -16,7 +16,7 @@ use super::{
     record::Record,
     tree::{self, Mark},
 };
-use crate::attempt::write_atomically;
+use crate::{attempt::write_atomically, pages};
 
 /// A running keeper. Dropping it ends every attempt.
 #[derive(Debug)]
@@ -56,7 +56,8 @@ impl Keeper {
         // Whoever may look at it finds no secret there. It needs nothing but what finds its libraries.
         let loader = env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"LD_"));
         command.arg(KEEPER_ARG).arg(record).env_clear().envs(loader);
-        let process = command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).spawn()?;
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+        let process = pages::as_given(|| command.spawn())?;
         // The other end of the socket is the keeper's alone, so that it ends with ours.
         drop(command);
         let keeper = ProcessIdentity::of(process.id()).ok_or_else(|| io::Error::other("it ended at once"))?;

@@ -7,7 +7,7 @@ use kuva::backend::svg::SvgBackend;
 use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
 use unicode_width::UnicodeWidthStr;
 
-use super::FONTS;
+use super::{FONTS, scalable};
 use crate::safe;
 
 /// Bars of these colours are told apart in print and by the colour-blind; the last is for the rest.
@@ -140,7 +140,7 @@ impl Lanes {
         scene.add(line((left, y), (right, y), "#000000", None));
         scene.add(text((left + right) / 2.0, y + 38.0, &self.axis, TextAnchor::Middle, false));
         scene.height = y + 38.0 + PAD;
-        SvgBackend::new().render_scene(&scene) + "\n"
+        scalable(&SvgBackend::new().render_scene(&scene)) + "\n"
     }
 
     /// The legend, in as many lines as it needs; returns where it ends.

@@ -14,6 +14,8 @@ use kuva::plot::{BarPlot, LinePlot, ScatterPlot};
 use kuva::render::layout::Layout;
 use kuva::render::plots::Plot;
 
+use unicode_width::UnicodeWidthStr;
+
 use crate::safe;
 
 /// Told apart in print and by the colour-blind.
@@ -28,16 +30,24 @@ const MARKERS: [MarkerShape; 6] = [
     MarkerShape::TriangleDown,
     MarkerShape::Star,
 ];
+/// Of two bars side by side one is light and one dark, in print too.
+const LIGHT_AND_DARK: [&str; 2] = ["#9cc3e6", "#b8500f"];
 /// What has no number is written small.
 const SMALL: u32 = 10;
 /// Fonts for both languages.
 const FONTS: &str = "Helvetica, Arial, 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif";
+/// The size of a chart with a legend, and about what a column of a terminal is of the names along its foot.
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 384.0;
+const LETTER: f64 = 6.5;
 /// More points than this are closer together than the chart's width can show.
 const DENSE: usize = 600;
 /// A longer label along the upright axis takes a second line.
 const LABEL: usize = 40;
 /// Up to this many points an axis shows each by its name.
 const NAMED: usize = 12;
+/// Lines that are nowhere further apart than this share of the upright axis would cover each other.
+const COVERED: f64 = 0.015;
 
 /// A named line.
 #[derive(Clone, Debug)]
@@ -60,6 +70,28 @@ pub(crate) struct Labels {
     pub(crate) y: String,
 }
 
+/// Lines that would cover each other as one, with all their names; a single line has no other to be told from.
+pub(crate) fn together(lines: Vec<Line>) -> Vec<Line> {
+    let single = lines.len() == 1;
+    let near = COVERED * top(lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
+    let mut drawn: Vec<Line> = Vec::new();
+    for line in lines {
+        let covers = |other: &&mut Line| {
+            let points = other.points.iter().zip(&line.points);
+            other.points.len() == line.points.len()
+                && points.into_iter().all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() <= near)
+        };
+        match drawn.iter_mut().find(covers) {
+            Some(other) => other.name += &format!(", {}", line.name),
+            None => drawn.push(line),
+        }
+    }
+    if single {
+        drawn.iter_mut().for_each(|line| line.name.clear());
+    }
+    drawn
+}
+
 /// Lines with a point at each measurement, and a cross where there is none; `ticks` names the positions along the axis, the same for
 /// all lines.
 pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], labels: &Labels) -> String {
@@ -75,11 +107,11 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         let points: Vec<(f64, f64)> = line.points.iter().map(|(x, y)| (place(*x), *y)).collect();
         let drawn = LinePlot::new().with_data(points.clone()).with_color(*colour).with_stroke_width(2.0);
         plots.push(drawn.with_line_style(dashes(n)).into());
-        // The first markers are the largest, and hollow: what lies on them does not hide them.
+        // The first markers are the largest: what lies on them does not hide them.
         let above = lines.len() - 1 - n;
         let marker = MARKERS[n % MARKERS.len()];
         let drawn = ScatterPlot::new().with_data(points).with_color(*colour).with_marker(marker);
-        let drawn = drawn.with_size(4.0 + 1.5 * above.min(5) as f64).with_marker_stroke_width(1.5);
+        let drawn = drawn.with_size(4.0 + 0.8 * above.min(5) as f64).with_marker_stroke_width(1.5);
         plots.push(drawn.with_marker_opacity(if above > 0 { 0.0 } else { 1.0 }).into());
     }
     let crosses: Vec<(f64, f64)> = gaps.iter().map(|gap| (place(gap.at), 0.04 * top)).collect();
@@ -87,8 +119,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         let cross = ScatterPlot::new().with_data(crosses).with_color("#5c5c5c").with_marker(MarkerShape::Cross);
         plots.push(cross.with_size(5.0).with_marker_stroke_width(1.5).into());
     }
-    // One line needs no name.
-    let names = lines.iter().filter(|_| lines.len() > 1).map(|line| line.name.as_str());
+    let names = lines.iter().map(|line| line.name.as_str()).filter(|name| !name.is_empty());
     let layout =
         layout(&plots, labels, legend(names, |n| LegendShape::Marker(MARKERS[n % MARKERS.len()]))).with_y_axis_min(0.0);
     let mut layout = layout.with_y_axis_max(top);
@@ -118,13 +149,47 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
     render(plots, layout)
 }
 
+/// Points with the curve through them.
+#[derive(Clone, Debug)]
+pub(crate) struct Cloud {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
+    pub(crate) curve: Vec<(f64, f64)>,
+}
+
+/// Points where they are, with the curves through them.
+pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
+    let mut plots: Vec<Plot> = Vec::new();
+    for (n, (cloud, colour)) in clouds.iter().zip(COLOURS.iter().cycle()).enumerate() {
+        let marker = MARKERS[n % MARKERS.len()];
+        let drawn = ScatterPlot::new().with_data(cloud.points.clone()).with_color(*colour).with_marker(marker);
+        plots.push(drawn.with_size(3.5).with_marker_opacity(0.5).into());
+        if cloud.curve.len() > 1 {
+            let drawn = LinePlot::new().with_data(cloud.curve.clone()).with_color(*colour).with_stroke_width(1.5);
+            plots.push(drawn.with_line_style(dashes(n)).into());
+        }
+    }
+    let names = clouds.iter().filter(|_| clouds.len() > 1).map(|cloud| cloud.name.as_str());
+    let layout = layout(&plots, labels, legend(names, |n| LegendShape::Marker(MARKERS[n % MARKERS.len()])));
+    let all = || clouds.iter().flat_map(|cloud| cloud.points.iter().chain(&cloud.curve)).map(|(_, y)| *y);
+    let layout = if all().all(|y| y >= 0.0) { layout.with_y_axis_min(0.0).with_y_axis_max(top(all())) } else { layout };
+    render(plots, layout)
+}
+
 /// Two bars for each name.
 pub(crate) fn bars(groups: &[(String, f64, f64)], names: (&str, &str), labels: &Labels) -> String {
     let plot = groups.iter().fold(BarPlot::new(), |plot, (name, a, b)| {
-        plot.with_group(safe::picture(name), vec![(*a, COLOURS[0]), (*b, COLOURS[1])])
+        plot.with_group(safe::picture(name), vec![(*a, LIGHT_AND_DARK[0]), (*b, LIGHT_AND_DARK[1])])
     });
     let plots: Vec<Plot> = vec![plot.into()];
-    let layout = layout(&plots, labels, self::legend([names.0, names.1], |_| LegendShape::Rect)).with_y_axis_min(0.0);
+    let mut legend = legend([names.0, names.1], |_| LegendShape::Rect);
+    legend.iter_mut().zip(LIGHT_AND_DARK).for_each(|(entry, colour)| entry.color = colour.to_owned());
+    let mut layout = layout(&plots, labels, legend).with_y_axis_min(0.0);
+    // Names that have no room beside each other stand aslant, and the picture is higher by what they need.
+    let longest = groups.iter().map(|(name, ..)| name.width()).max().unwrap_or(0) as f64 * LETTER;
+    if longest > 0.9 * WIDTH / groups.len().max(1) as f64 {
+        layout = layout.with_x_tick_rotate(-40.0).with_height(HEIGHT + 0.64 * longest);
+    }
     let top = top(groups.iter().flat_map(|(_, a, b)| [*a, *b]));
     render(plots, layout.with_y_axis_max(top))
 }
@@ -136,7 +201,7 @@ pub(crate) fn load(lines: &[Line], epochs: &[(f64, f64)], labels: &Labels) -> St
         .zip(COLOURS.iter().cycle())
         .enumerate()
         .map(|(n, (line, colour))| {
-            let drawn = LinePlot::new().with_data(thinned(&line.points)).with_color(*colour).with_stroke_width(1.5);
+            let drawn = LinePlot::new().with_data(line.points.clone()).with_color(*colour).with_stroke_width(1.5);
             drawn.with_line_style(dashes(n)).into()
         })
         .collect();
@@ -166,7 +231,7 @@ fn top(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Means of neighbours, where there are more points than can be shown.
-fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+pub(crate) fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mean = |points: &[(f64, f64)]| {
         let (x, y) = points.iter().fold((0.0, 0.0), |sum, (x, y)| (sum.0 + x, sum.1 + y));
         (x / points.len() as f64, y / points.len() as f64)
@@ -190,8 +255,8 @@ fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {
         .with_x_label(safe::picture(&labels.x))
         .with_y_label(safe::picture(&labels.y))
         .with_y_label_wrap(LABEL)
-        .with_width(640.0)
-        .with_height(if legend.is_empty() { 360.0 } else { 384.0 })
+        .with_width(WIDTH)
+        .with_height(if legend.is_empty() { HEIGHT - 24.0 } else { HEIGHT })
         .with_legend_position(LegendPosition::OutsideBottomColumns)
         .with_legend_box(false)
         .with_font_family(FONTS);
@@ -199,9 +264,17 @@ fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {
 }
 
 fn render(plots: Vec<Plot>, layout: Layout) -> String {
-    let mut svg = renumbered(&kuva::render_to_svg(plots, layout));
-    svg.push('\n');
-    svg
+    scalable(&renumbered(&kuva::render_to_svg(plots, layout))) + "\n"
+}
+
+/// With its size as coordinates, so that a page can show it smaller without cutting it off.
+fn scalable(svg: &str) -> String {
+    let head = svg.split('>').next().unwrap_or_default();
+    let size = |name: &str| Some(head.split_once(&format!(" {name}=\""))?.1.split_once('"')?.0);
+    match (size("width"), size("height")) {
+        (Some(width), Some(height)) => svg.replacen("<svg ", &format!("<svg viewBox=\"0 0 {width} {height}\" "), 1),
+        _ => svg.to_owned(),
+    }
 }
 
 /// The library numbers its clip paths by a counter of the process; the same chart must be the same file.
@@ -260,6 +333,15 @@ mod tests {
             "{drawn}"
         );
         assert!(drawn.contains("out of GPU memory") && drawn.contains("显存不足"), "{drawn}");
+    }
+
+    #[test]
+    fn lines_that_would_cover_each_other_are_one() {
+        let line = |name: &str, end: f64| Line { name: name.into(), points: vec![(0.5, 1.0), (0.9, end)] };
+        let named = |lines: Vec<Line>| together(lines).into_iter().map(|line| line.name).collect::<Vec<_>>();
+        assert_eq!(named(vec![line("fifo", 10.0), line("sjf", 3.0), line("easy", 3.1)]), ["fifo", "sjf, easy"]);
+        assert_eq!(named(vec![line("fifo", 10.0), line("sjf", 10.0)]), ["fifo, sjf"]);
+        assert_eq!(named(vec![line("fifo", 10.0)]), [""]);
     }
 
     #[test]

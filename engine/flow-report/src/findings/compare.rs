@@ -129,11 +129,14 @@ pub(crate) fn compare(ledger: &mut Ledger<'_>, axis: &str) -> Result<Option<(Cha
         };
         let compared = table.body.iter().zip(&changes).filter(|(_, change)| change.is_some());
         let repetitions: Option<Vec<Vec<f64>>> = compared.map(|(row, _)| paired(row)).collect();
+        // Seeds of one simulation are the same jobs in every row: rows say nothing new of them.
+        let seeds = table.body.iter().all(|row| row.cells[at_a].of.len() == 1);
+        let repetitions = repetitions.unwrap_or_default();
         all.push(Compared {
             name: column.name.clone(),
             show,
             expected: table.body.len() - table.body.iter().filter(nothing).count(),
-            repetitions: repetitions.unwrap_or_default().concat(),
+            repetitions: if seeds { means(&repetitions) } else { repetitions.concat() },
             changes,
         });
     }
@@ -146,6 +149,12 @@ pub(crate) fn compare(ledger: &mut Ledger<'_>, axis: &str) -> Result<Option<(Cha
     };
     let found = found(ledger, &changes.ends(), &all, unlike_gpus);
     Ok(Some((changes, found.into_iter().map(|finding| Scoped { scope: None, finding }).collect())))
+}
+
+/// The mean of each place over the rows, where all rows have it.
+fn means(rows: &[Vec<f64>]) -> Vec<f64> {
+    let places = rows.iter().map(Vec::len).min().unwrap_or(0);
+    (0..places).map(|at| rows.iter().map(|row| row[at]).sum::<f64>() / rows.len() as f64).collect()
 }
 
 /// It is what a model learned, by a word of its name: `valid_loss`.

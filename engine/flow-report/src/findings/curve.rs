@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use flow_core::Outcome;
+use flow_core::stats::{Model, choose, find_jumps};
 
-use super::stats::{jumps, line, multiple_of};
 use super::{Finding, Ledger, Scoped, What};
-use crate::columns::point;
 use crate::format::Format;
-use crate::table::{Content, Derived, Table};
+use crate::table::{Content, Curve, Derived, Table};
 
 /// Time that changes by less stays the same.
 const SAME_TIME: f64 = 0.03;
@@ -16,13 +15,6 @@ const SAME_TIME: f64 = 0.03;
 const SAME: f64 = 0.05;
 /// A straight line must explain this much.
 const STRAIGHT: f64 = 0.98;
-
-/// The rows that differ in the last row axis alone, of one part of the split.
-struct Curve {
-    scope: Option<String>,
-    part: Option<String>,
-    rows: Vec<usize>,
-}
 
 /// A point of a curve.
 #[derive(Clone)]
@@ -42,7 +34,7 @@ pub(crate) fn curves(ledger: &mut Ledger<'_>, shared: &BTreeSet<&str>) -> Vec<Sc
         return Vec::new();
     };
     let mut found = Vec::new();
-    for curve in split(table) {
+    for curve in Curve::all(table) {
         let mut findings = Vec::new();
         let time = ["epoch_time", "iteration_time", "wall"].into_iter().find_map(|name| points(table, &curve, name));
         let alone =
@@ -66,32 +58,6 @@ pub(crate) fn curves(ledger: &mut Ledger<'_>, shared: &BTreeSet<&str>) -> Vec<Sc
         found.extend(findings.into_iter().map(|finding| Scoped { scope: curve.scope.clone(), finding }));
     }
     found
-}
-
-fn split(table: &Table) -> Vec<Curve> {
-    let leading = table.rows.len().saturating_sub(1);
-    let text = |row: usize, column: usize| match &table.body[row].cells[column].content {
-        Content::Text { text, .. } => text.clone(),
-        _ => String::new(),
-    };
-    let mut groups: Vec<(Vec<String>, Vec<usize>)> = Vec::new();
-    for row in 0..table.body.len() {
-        let key: Vec<String> = (0..leading).map(|column| text(row, column)).collect();
-        match groups.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, rows)) => rows.push(row),
-            None => groups.push((key, vec![row])),
-        }
-    }
-    let mut curves = Vec::new();
-    for part in table.parts() {
-        for (key, rows) in &groups {
-            let leading = table.rows.iter().zip(key).map(|(axis, value)| point(axis, value));
-            let scope: Vec<String> = leading.chain(part.and_then(|part| table.point(part))).collect();
-            let scope = (!scope.is_empty()).then(|| scope.join(", "));
-            curves.push(Curve { scope, part: part.map(str::to_owned), rows: rows.clone() });
-        }
-    }
-    curves
 }
 
 /// The points of a measured column, where the axis is a number; `None` if the table has no such column.
@@ -269,8 +235,10 @@ fn straight(ledger: &mut Ledger<'_>, curve: &Curve, axis: &str, name: &str, poin
     if points.len() < 5 {
         return None;
     }
-    let fit = line(&points.iter().map(|p| (p.x, p.y)).collect::<Vec<_>>())?;
-    if fit.r2 < STRAIGHT {
+    let choice = choose(&points.iter().map(|p| (p.x, p.y)).collect::<Vec<_>>())?;
+    let fit = choice.of(Model::Affine).filter(|line| line.r2 >= STRAIGHT)?;
+    let [constant, rise] = fit.coefficients[..] else { return None };
+    if !matches!(choice.best().model, Model::Proportional | Model::Affine) {
         return None;
     }
     let show = ledger.table.columns[points[0].column].show.clone();
@@ -278,8 +246,8 @@ fn straight(ledger: &mut Ledger<'_>, curve: &Curve, axis: &str, name: &str, poin
     let (column, axis) = (name.to_owned(), axis.to_owned());
     let scope = curve.scope.as_deref();
     let what = What::Intercept { column: column.clone(), axis: axis.clone() };
-    let intercept = ledger.computed(scope, what, fit.intercept, show);
-    let slope = ledger.computed(scope, What::Slope { column: column.clone(), axis: axis.clone() }, fit.slope, fine);
+    let intercept = ledger.computed(scope, what, constant.value, show);
+    let slope = ledger.computed(scope, What::Slope { column: column.clone(), axis: axis.clone() }, rise.value, fine);
     let r2 = Format { unit: String::new(), factor: 1.0, decimals: 3, signed: false };
     let r2 = ledger.computed(scope, What::R2 { column: column.clone(), axis: axis.clone() }, fit.r2, r2);
     Some(Finding::Linear { column, axis, intercept, slope, r2 })
@@ -287,20 +255,15 @@ fn straight(ledger: &mut Ledger<'_>, curve: &Curve, axis: &str, name: &str, poin
 
 fn jumping(ledger: &mut Ledger<'_>, curve: &Curve, axis: &str, name: &str, points: &[Point]) -> Option<Finding> {
     let points = comparable(points);
-    let found = jumps(&points.iter().map(|p| (p.x, p.y)).collect::<Vec<_>>());
-    let (first, last) = (points.first()?, points.last()?);
-    if found.is_empty() {
-        return None;
-    }
+    let found = find_jumps(&points.iter().map(|p| (p.x, p.y)).collect::<Vec<_>>())?;
+    let first = points.first().filter(|_| !found.jumps.is_empty())?;
     let show = Format { signed: true, ..ledger.table.columns[first.column].show.clone() };
-    let jumps = found.iter().map(|jump| {
+    let jumps = found.jumps.iter().map(|jump| {
         let (from, to) = (points[jump.at].text.clone(), points[jump.at + 1].text.clone());
         let what = What::Jump { column: name.to_owned(), axis: axis.to_owned(), from: from.clone(), to: to.clone() };
         (from, to, ledger.computed(curve.scope.as_deref(), what, jump.height, show.clone()))
     });
     let jumps = jumps.collect();
-    let at: Vec<u64> = found.iter().map(|jump| points[jump.at].x as u64).collect();
-    let whole = points.iter().all(|p| p.x.fract() == 0.0 && p.x >= 0.0);
-    let multiple = if whole { multiple_of(&at, (first.x as u64, last.x as u64)) } else { None };
+    let multiple = found.multiple.map(|multiple| multiple as u64);
     Some(Finding::Jumps { column: name.to_owned(), axis: axis.to_owned(), jumps, multiple })
 }

@@ -3,12 +3,14 @@
 
 mod compare;
 mod curve;
+mod held;
 mod load;
+mod packed;
 mod schedule;
 mod stats;
 mod words;
 
-use flow_core::Outcome;
+use flow_core::{Interval, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::Format;
@@ -16,7 +18,9 @@ use crate::table::Table;
 
 pub(crate) use compare::{Changes, compare, readable};
 pub(crate) use curve::curves;
+pub(crate) use held::{Held, Holds, held};
 pub(crate) use load::load;
+pub(crate) use packed::{Member, Packed, packed};
 pub(crate) use schedule::schedules;
 
 /// A number of the prose, and where the reader finds it.
@@ -82,12 +86,16 @@ pub(crate) enum Finding {
     Changed { column: String, a: String, b: String, rises: bool, least: Figure, most: Figure, borne: Borne },
     /// What two versions learn is not compared, for of each there is one training a row.
     OneTraining { columns: Vec<String>, a: String, b: String },
-    /// At the end of the axis some parts of the split are best, others worst.
-    Best { column: String, axis: String, at: String, best: Parts, worst: Parts },
+    /// At the end of the axis one part of the split is best, another worst.
+    Best { column: String, axis: String, at: String, best: Side, worst: Side },
     /// At the end of the axis all parts of the split are alike.
-    Alike { column: String, split: String, axis: String, at: String, least: Figure, most: Figure },
-    /// A share never gets beyond this, which one part reaches.
-    AtMost { column: String, axis: String, at: String, part: String, most: Figure },
+    Alike { column: String, split: String, axis: String, at: String, apart: Figure, least: Figure, most: Figure },
+    /// Which of two parts is better turns along the axis.
+    Turns { column: String, axis: String, turns: Vec<Turn> },
+    /// A share never gets beyond this, which these parts reach.
+    AtMost { column: String, axis: String, at: String, parts: Vec<String>, most: Figure },
+    /// How long all took at once and one after another, and from start to end each against alone.
+    Packed { at_once: Figure, one_by_one: Figure, gain: Figure, least: Figure, most: Figure },
     /// The same accuracy at lower cost.
     CostFree { accuracy: String, a: String, b: String, cheaper: Vec<String> },
 }
@@ -106,12 +114,34 @@ pub(crate) enum Borne {
     Most { some: Figure, rows: Figure, p: Figure },
 }
 
-/// Parts of a split that cannot be told apart.
+/// The best or the worst part of a split, and those that cannot be told apart from it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Parts {
-    pub(crate) names: Vec<String>,
-    pub(crate) least: Figure,
-    pub(crate) most: Figure,
+pub(crate) struct Side {
+    pub(crate) name: String,
+    pub(crate) value: Figure,
+    pub(crate) rivals: Vec<Rival>,
+}
+
+/// A part that cannot be told apart from another: how much more it has, with the 95 % confidence interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Rival {
+    pub(crate) name: String,
+    pub(crate) by: Figure,
+    pub(crate) low: Figure,
+    pub(crate) high: Figure,
+}
+
+/// The first of two parts has less up to here, and more from there on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Turn {
+    pub(crate) first: String,
+    pub(crate) second: String,
+    pub(crate) from: String,
+    pub(crate) to: String,
+    /// What the two have there …
+    pub(crate) before: (Figure, Figure),
+    /// … and there.
+    pub(crate) after: (Figure, Figure),
 }
 
 /// What limits the speed.
@@ -133,6 +163,9 @@ pub(crate) struct Computed {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<String>,
     pub(crate) value: f64,
+    /// The ends of its 95 % confidence interval, where it is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ends: Option<(f64, f64)>,
     pub(crate) show: Format,
 }
 
@@ -140,22 +173,82 @@ pub(crate) struct Computed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "what")]
 pub(crate) enum What {
-    Growth { column: String, axis: String, from: String, to: String },
-    Jump { column: String, axis: String, from: String, to: String },
-    Intercept { column: String, axis: String },
-    Slope { column: String, axis: String },
-    R2 { column: String, axis: String },
-    Least { column: String },
-    Most { column: String },
-    Inside { label: String },
-    Between { label: String },
-    MeanChange { column: String },
-    LowChange { column: String },
-    HighChange { column: String },
-    Pairs { column: String },
-    RowsChanged { column: String },
-    Rows { column: String },
-    SignTest { column: String },
+    Growth {
+        column: String,
+        axis: String,
+        from: String,
+        to: String,
+    },
+    Jump {
+        column: String,
+        axis: String,
+        from: String,
+        to: String,
+    },
+    Intercept {
+        column: String,
+        axis: String,
+    },
+    Slope {
+        column: String,
+        axis: String,
+    },
+    R2 {
+        column: String,
+        axis: String,
+    },
+    Least {
+        column: String,
+    },
+    Most {
+        column: String,
+    },
+    Inside {
+        label: String,
+    },
+    Between {
+        label: String,
+    },
+    MeanChange {
+        column: String,
+    },
+    LowChange {
+        column: String,
+    },
+    HighChange {
+        column: String,
+    },
+    Pairs {
+        column: String,
+    },
+    RowsChanged {
+        column: String,
+    },
+    Rows {
+        column: String,
+    },
+    SignTest {
+        column: String,
+    },
+    AtOnce,
+    OneByOne,
+    Gain,
+    LeastSlowdown,
+    MostSlowdown,
+    /// How far all parts are apart.
+    Apart {
+        column: String,
+        axis: String,
+        at: String,
+    },
+    /// How much more a part has than another.
+    Behind {
+        column: String,
+        axis: String,
+        at: String,
+        part: String,
+        than: String,
+    },
 }
 
 /// A section's table with the figures computed from it so far.
@@ -178,11 +271,29 @@ impl<'a> Ledger<'a> {
 
     /// A figure that is computed and shown under the findings.
     pub(crate) fn computed(&mut self, scope: Option<&str>, what: What, value: f64, show: Format) -> Figure {
-        let entry = Computed { what, scope: scope.map(str::to_owned), value, show: show.clone() };
-        let at = self.computed.iter().position(|c| *c == entry).unwrap_or_else(|| {
+        let at = self.entry(Computed { what, scope: scope.map(str::to_owned), value, ends: None, show: show.clone() });
+        Figure { value, show, from: Source::Computed { entry: at } }
+    }
+
+    /// A mean with its 95 % confidence interval, computed and shown under the findings: itself, the lower and the upper end.
+    pub(crate) fn interval(
+        &mut self,
+        scope: Option<&str>,
+        what: What,
+        interval: Interval,
+        show: &Format,
+    ) -> [Figure; 3] {
+        let Interval { mean, half } = interval;
+        let (low, high) = (mean - half.unwrap_or(0.0), mean + half.unwrap_or(0.0));
+        let (scope, ends) = (scope.map(str::to_owned), Some((low, high)));
+        let entry = self.entry(Computed { what, scope, value: mean, ends, show: show.clone() });
+        [mean, low, high].map(|value| Figure { value, show: show.clone(), from: Source::Computed { entry } })
+    }
+
+    fn entry(&mut self, entry: Computed) -> usize {
+        self.computed.iter().position(|c| *c == entry).unwrap_or_else(|| {
             self.computed.push(entry);
             self.computed.len() - 1
-        });
-        Figure { value, show, from: Source::Computed { entry: at } }
+        })
     }
 }

@@ -1,18 +1,19 @@
-//! Findings about simulated schedules: what serves best where the load is highest, and how busy GPUs get at most.
+//! Findings about simulated schedules: what serves best where the load is highest, where the order turns on the way there, and how
+//! busy GPUs get at most.
 
 use flow_core::Interval;
 
-use super::{Figure, Finding, Ledger, Parts, Scoped};
+use super::{Figure, Finding, Ledger, Rival, Scoped, Side, Turn, What};
+use crate::format::Format;
 use crate::table::{Content, Table};
 
 /// Times that are better when they are shorter.
 const TIMES: [&str; 4] = ["time_in_system", "time_in_system_p99", "waiting", "makespan"];
 /// Shares of what there is.
 const SHARES: [&str; 2] = ["gpu_use", "cpu_use"];
-/// What differs by less than this share is alike …
+/// Where all differ by less than this share, none is worth a name.
 const ALIKE: f64 = 0.05;
-/// … and so is what chance explains: over the same seeds a mean difference within its confidence interval, otherwise one of fewer
-/// standard errors than this.
+/// Without the values behind two means: so many standard errors are no chance.
 const ERRORS: f64 = 2.0;
 
 /// A part of the split in one row.
@@ -25,64 +26,165 @@ struct Part {
     values: Vec<f64>,
 }
 
-/// Findings of a table with a row for each density and a part for each policy.
-pub(crate) fn schedules(ledger: &Ledger<'_>) -> Vec<Scoped> {
-    let table = ledger.table;
-    let ([axis], Some((split, _)), Some(last)) = (table.rows.as_slice(), &table.split, table.body.len().checked_sub(1))
-    else {
-        return Vec::new();
-    };
-    let at = |row: usize| match table.body[row].cells.first().map(|cell| &cell.content) {
-        Some(Content::Text { text, .. }) => Some(text.clone()),
-        _ => None,
-    };
-    let mut found = Vec::new();
-    for column in TIMES {
-        let (parts, Some(at)) = (sorted(ledger, table, column, last), at(last)) else { continue };
-        let ([first, .., last], column, axis) = (parts.as_slice(), column.to_owned(), axis.clone()) else { continue };
-        if alike(first, last) {
-            let (split, least, most) = (split.clone(), first.figure.clone(), last.figure.clone());
-            found.push(Finding::Alike { column, split, axis, at, least, most });
-            continue;
-        }
-        let (best, others): (Vec<&Part>, Vec<&Part>) = parts.iter().partition(|part| alike(first, part));
-        let worst: Vec<&Part> = others.into_iter().filter(|part| alike(part, last)).collect();
-        if let (Some(best), Some(worst)) = (together(&best), together(&worst)) {
-            found.push(Finding::Best { column, axis, at, best, worst });
-        }
-    }
-    for column in SHARES {
-        let rows =
-            (0..table.body.len()).flat_map(|row| sorted(ledger, table, column, row).pop().map(|part| (row, part)));
-        let most = rows.max_by(|(_, a), (_, b)| a.figure.value.total_cmp(&b.figure.value));
-        if let Some((at, Part { name: part, figure: most, .. })) = most.and_then(|(row, part)| Some((at(row)?, part))) {
-            found.push(Finding::AtMost { column: column.to_owned(), axis: axis.clone(), at, part, most });
-        }
-    }
-    found.into_iter().map(|finding| Scoped { scope: None, finding }).collect()
+/// Rows along the last axis of a table, at one point of the others.
+struct Sweep {
+    scope: Option<String>,
+    /// The last axis.
+    axis: String,
+    /// Rows, each with its value of that axis.
+    rows: Vec<(usize, String)>,
 }
 
-/// The figures of a column in a row, the least first; none where the table is not split.
-fn sorted(ledger: &Ledger<'_>, table: &Table, column: &str, row: usize) -> Vec<Part> {
+/// Findings of a table with a row for each density and a part for each policy. Where two parts are compared, what is best is said
+/// there.
+pub(crate) fn schedules(ledger: &mut Ledger<'_>, compared: bool) -> Vec<Scoped> {
+    if ledger.table.split.is_none() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for sweep in sweeps(ledger.table) {
+        let mut of_sweep = Vec::new();
+        for column in TIMES.iter().filter(|_| !compared) {
+            let rows: Vec<(&str, Vec<Part>)> =
+                sweep.rows.iter().map(|(row, at)| (&**at, parts(ledger, column, *row))).collect();
+            of_sweep.push(best(ledger, &sweep, column, &rows));
+            of_sweep.push(turns(ledger, &sweep, column, &rows));
+        }
+        of_sweep.extend(SHARES.map(|column| at_most(ledger, &sweep, column)));
+        found.extend(of_sweep.into_iter().flatten().map(|finding| Scoped { scope: sweep.scope.clone(), finding }));
+    }
+    found
+}
+
+fn sweeps(table: &Table) -> Vec<Sweep> {
+    let Some((axis, others)) = table.rows.split_last() else { return Vec::new() };
+    let mut sweeps: Vec<Sweep> = Vec::new();
+    for (row, body) in table.body.iter().enumerate() {
+        let key = |at: usize| match body.cells.get(at).map(|cell| &cell.content) {
+            Some(Content::Text { text, .. }) => Some(text.clone()),
+            _ => None,
+        };
+        let scope: Vec<String> =
+            others.iter().enumerate().filter_map(|(at, axis)| Some(crate::columns::point(axis, &key(at)?))).collect();
+        let scope = (!scope.is_empty()).then(|| scope.join(", "));
+        let Some(at) = key(others.len()) else { continue };
+        match sweeps.iter_mut().find(|sweep| sweep.scope == scope) {
+            Some(sweep) => sweep.rows.push((row, at)),
+            None => sweeps.push(Sweep { scope, axis: axis.clone(), rows: vec![(row, at)] }),
+        }
+    }
+    sweeps
+}
+
+/// The figures of a column in a row, in the order of the split.
+fn parts(ledger: &Ledger<'_>, column: &str, row: usize) -> Vec<Part> {
+    let table = ledger.table;
     let of = |part: &str| {
         let at = table.find(column, None, Some(part))?;
         let cell = &table.body[row].cells[at];
         let (error, values) = (cell.error().unwrap_or(0.0), cell.values.clone());
-        Some(Part { name: part.to_owned(), figure: ledger.cell(row, at)?, error, values })
+        Some(Part { name: table.point(part)?, figure: ledger.cell(row, at)?, error, values })
     };
-    let mut parts: Vec<Part> = table.parts().into_iter().flatten().filter_map(of).collect();
-    parts.sort_by(|a, b| a.figure.value.total_cmp(&b.figure.value));
-    parts
+    table.parts().into_iter().flatten().filter_map(of).collect()
 }
 
-fn alike(less: &Part, more: &Part) -> bool {
-    let paired = less.values.len() == more.values.len();
-    let differences = less.values.iter().zip(&more.values).filter(|_| paired).map(|(less, more)| more - less);
-    let by_chance = Interval::over(differences).half.unwrap_or(ERRORS * less.error.hypot(more.error));
-    more.figure.value - less.figure.value <= by_chance.max(ALIKE * less.figure.value.abs())
+/// How much longer `more` takes, as far as its seeds tell: paired where both have the same, else as two means.
+fn difference(less: &Part, more: &Part) -> Interval {
+    let mean = more.figure.value - less.figure.value;
+    if less.values.len() != more.values.len() || less.values.len() < 2 {
+        return Interval { mean, half: Some(ERRORS * less.error.hypot(more.error)) };
+    }
+    Interval::over(less.values.iter().zip(&more.values).map(|(less, more)| more - less))
 }
 
-fn together(parts: &[&Part]) -> Option<Parts> {
-    let (least, most) = (parts.first()?.figure.clone(), parts.last()?.figure.clone());
-    Some(Parts { names: parts.iter().map(|part| part.name.clone()).collect(), least, most })
+/// 1 where `more` takes longer than chance explains, −1 where it takes shorter, 0 where that cannot be told.
+fn told(less: &Part, more: &Part) -> i8 {
+    let Interval { mean, half } = difference(less, more);
+    match half {
+        Some(half) if mean > half => 1,
+        Some(half) if mean < -half => -1,
+        _ => 0,
+    }
+}
+
+/// What is best and worst in the last row.
+fn best(ledger: &mut Ledger<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec<Part>)]) -> Option<Finding> {
+    let (at, parts) = rows.last()?;
+    let mut sorted: Vec<&Part> = parts.iter().collect();
+    sorted.sort_by(|a, b| a.figure.value.total_cmp(&b.figure.value));
+    let [first, .., last] = sorted.as_slice() else { return None };
+    let (column, axis, at) = (column.to_owned(), sweep.axis.clone(), (*at).to_owned());
+    let apart = last.figure.value / first.figure.value - 1.0;
+    if !apart.is_finite() {
+        return None;
+    }
+    if apart <= ALIKE {
+        let (split, _) = ledger.table.split.clone()?;
+        let what = What::Apart { column: column.clone(), axis: axis.clone(), at: at.clone() };
+        let show = Format { decimals: 1, signed: false, ..Format::change() };
+        let apart = ledger.computed(sweep.scope.as_deref(), what, apart, show);
+        let (least, most) = (first.figure.clone(), last.figure.clone());
+        return Some(Finding::Alike { column, split, axis, at, apart, least, most });
+    }
+    let mut side = |own: &Part| {
+        let rivals = sorted.iter().filter(|part| part.name != own.name && told(own, part) == 0);
+        let rivals = rivals.map(|part| {
+            let what = What::Behind {
+                column: column.clone(),
+                axis: axis.clone(),
+                at: at.clone(),
+                part: part.name.clone(),
+                than: own.name.clone(),
+            };
+            let (by, show) = (difference(own, part), own.figure.show.difference());
+            let [by, low, high] = ledger.interval(sweep.scope.as_deref(), what, by, &show);
+            Rival { name: part.name.clone(), by, low, high }
+        });
+        Side { name: own.name.clone(), value: own.figure.clone(), rivals: rivals.collect() }
+    };
+    let (best, worst) = (side(first), side(last));
+    Some(Finding::Best { column, axis, at, best, worst })
+}
+
+/// Where one part is better than another at first, and worse later.
+fn turns(ledger: &Ledger<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec<Part>)]) -> Option<Finding> {
+    let names: Vec<String> =
+        ledger.table.parts().into_iter().flatten().filter_map(|part| ledger.table.point(part)).collect();
+    let mut turns = Vec::new();
+    for (n, a) in names.iter().enumerate() {
+        for b in &names[n + 1..] {
+            let pair = |(at, parts): &(&str, Vec<Part>)| {
+                let of = |name: &String| parts.iter().find(|part| part.name == *name);
+                let (a, b) = (of(a)?, of(b)?);
+                // A difference that nobody would mind turns nothing.
+                let apart = (a.figure.value - b.figure.value).abs() / a.figure.value.min(b.figure.value);
+                let sign = if apart > ALIKE { told(a, b) } else { 0 };
+                (sign != 0).then(|| (sign, (*at).to_owned(), a.figure.clone(), b.figure.clone()))
+            };
+            let told: Vec<_> = rows.iter().filter_map(pair).collect();
+            for ends in told.windows(2).filter(|ends| ends[0].0 != ends[1].0) {
+                let [(sign, from, a_from, b_from), (_, to, a_to, b_to)] = ends else { continue };
+                let swap = *sign < 0;
+                let order = |a: &Figure, b: &Figure| if swap { (b.clone(), a.clone()) } else { (a.clone(), b.clone()) };
+                let (first, second) = if swap { (b, a) } else { (a, b) };
+                let (before, after) = (order(a_from, b_from), order(a_to, b_to));
+                let (from, to) = (from.clone(), to.clone());
+                turns.push(Turn { first: first.clone(), second: second.clone(), from, to, before, after });
+            }
+        }
+    }
+    let (column, axis) = (column.to_owned(), sweep.axis.clone());
+    (!turns.is_empty()).then_some(Finding::Turns { column, axis, turns })
+}
+
+/// The most that any part reaches, and all that reach as much as anybody reads.
+fn at_most(ledger: &Ledger<'_>, sweep: &Sweep, column: &str) -> Option<Finding> {
+    let all =
+        sweep.rows.iter().flat_map(|(row, at)| parts(ledger, column, *row).into_iter().map(move |part| (at, part)));
+    let all: Vec<(&String, Part)> = all.collect();
+    let (at, top) = all.iter().max_by(|(_, a), (_, b)| a.figure.value.total_cmp(&b.figure.value))?;
+    let read = |part: &Part| part.figure.show.as_read(part.figure.value);
+    let reach = all.iter().filter(|(of, part)| of == at && read(part) == read(top)).map(|(_, part)| part.name.clone());
+    let (axis, at, most) = (sweep.axis.clone(), (*at).clone(), top.figure.clone());
+    Some(Finding::AtMost { column: column.to_owned(), axis, at, parts: reach.collect(), most })
 }

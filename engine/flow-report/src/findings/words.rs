@@ -2,7 +2,7 @@
 
 use flow_core::Outcome;
 
-use super::{Borne, Bound, Computed, Figure, Finding, Parts, Scoped, What};
+use super::{Borne, Bound, Computed, Figure, Finding, Scoped, Side, What};
 use crate::format::Format;
 use crate::safe;
 use crate::table::Names;
@@ -39,11 +39,7 @@ fn span(least: &Figure, most: &Figure, signed: bool, words: &Words, lang: &str) 
 impl Scoped {
     /// As a sentence.
     pub(crate) fn worded(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
-        let text = self.finding.worded(words, lang, names);
-        match &self.scope {
-            Some(scope) => words.text(lang, "scoped", &Args::new().with("scope", safe::text(scope)).with("text", text)),
-            None => text,
-        }
+        names.scoped(&self.scope, self.finding.worded(words, lang, names), lang)
     }
 }
 
@@ -51,7 +47,7 @@ impl Finding {
     fn worded(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
         let inline = |name: &str| names.inline(name, lang);
         // A sentence that begins with a column's name begins with a capital.
-        let say = |key: &str, args: Args| capital(words.text(lang, key, &args), lang, names);
+        let say = |key: &str, args: Args| names.capital(words.text(lang, key, &args), lang);
         let args = Args::new();
         match self {
             Finding::Flattens { time, axis, at, value, rises } => {
@@ -189,21 +185,41 @@ impl Finding {
             }
             Finding::Best { column, axis, at, best, worst } => {
                 let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", safe::text(at));
-                let figures = |parts: &Parts| span(&parts.least, &parts.most, true, words, lang);
-                let args = args.with("best", words.list(lang, &texts(&best.names))).with("value", figures(best));
-                let args = args.with("worst", words.list(lang, &texts(&worst.names))).with("against", figures(worst));
-                let several = best.names.len() > 1 || worst.names.len() > 1;
-                say("finding-best", args.with("several", if several { "yes" } else { "no" }))
+                let side = |side: &Side| side.worded(words, lang);
+                say("finding-best", args.with("best", side(best)).with("worst", side(worst)))
             }
-            Finding::Alike { column, split, axis, at, least, most } => {
+            Finding::Alike { column, split, axis, at, apart, least, most } => {
                 let range = span(least, most, true, words, lang);
                 let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", safe::text(at));
-                say("finding-alike", args.with("split", inline(split)).with("range", range))
+                let args = args.with("split", inline(split)).with("range", range);
+                say("finding-alike", args.with("apart", apart.text(words, lang)))
             }
-            Finding::AtMost { column, axis, at, part, most } => {
-                let args = args.with("column", inline(column)).with("part", safe::text(part));
+            Finding::Turns { column, axis, turns } => {
+                let each: Vec<String> = turns
+                    .iter()
+                    .map(|turn| {
+                        let args = Args::new().with("first", safe::text(&turn.first));
+                        let args = args.with("second", safe::text(&turn.second));
+                        let args = args.with("from", safe::text(&turn.from)).with("to", safe::text(&turn.to));
+                        let two = |(a, b): &(Figure, Figure)| (a.show.number(a.value), b.text(words, lang));
+                        let ((a, b), (c, d)) = (two(&turn.before), two(&turn.after));
+                        words.text(lang, "turn", &args.with("a", a).with("b", b).with("c", c).with("d", d))
+                    })
+                    .collect();
+                let each = each.join(if lang == "zh" { "；" } else { "; " });
+                say("finding-turns", args.with("column", inline(column)).with("axis", inline(axis)).with("turns", each))
+            }
+            Finding::AtMost { column, axis, at, parts, most } => {
+                let args = args.with("column", inline(column)).with("parts", words.list(lang, &texts(parts)));
                 let args = args.with("axis", inline(axis)).with("at", safe::text(at));
                 say("finding-at-most", args.with("most", most.text(words, lang)))
+            }
+            Finding::Packed { at_once, one_by_one, gain, least, most } => {
+                let [packed, alone] = [at_once, one_by_one].map(|figure| figure.text(words, lang));
+                let [gain, from, to] = [gain, least, most].map(|figure| figure.show.number(figure.value));
+                let range = words.text(lang, "range", &Args::new().with("from", from).with("to", to));
+                let args = args.with("packed", packed).with("alone", alone);
+                say("finding-packed", args.with("gain", gain).with("range", range))
             }
             Finding::CostFree { accuracy, a, b, cheaper } => {
                 let cheaper: Vec<String> = cheaper.iter().map(|name| inline(name)).collect();
@@ -214,7 +230,37 @@ impl Finding {
     }
 }
 
+impl Side {
+    /// `sjf (2.69 h)`, and those that cannot be told apart from it.
+    fn worded(&self, words: &Words, lang: &str) -> String {
+        let (name, value) = (safe::text(&self.name), self.value.text(words, lang));
+        let args = Args::new().with("name", name).with("value", value);
+        if self.rivals.is_empty() {
+            return words.text(lang, "side", &args);
+        }
+        let rivals: Vec<String> = self
+            .rivals
+            .iter()
+            .map(|rival| {
+                let args = Args::new().with("name", safe::text(&rival.name)).with("by", rival.by.text(words, lang));
+                let range = span(&rival.low, &rival.high, true, words, lang);
+                words.text(lang, "rival", &args.with("range", range))
+            })
+            .collect();
+        words.text(lang, "side-rivals", &args.with("rivals", words.list(lang, &rivals)))
+    }
+}
+
 impl Computed {
+    /// The figure, with its interval where that is told.
+    pub(crate) fn text(&self, words: &Words, lang: &str) -> String {
+        let value = words.figure(lang, &self.show, self.value);
+        let Some((low, high)) = self.ends else { return value };
+        let (from, to) = (self.show.number(low), words.figure(lang, &self.show, high));
+        let range = words.text(lang, "range", &Args::new().with("from", from).with("to", to));
+        words.text(lang, "computed-interval", &Args::new().with("value", value).with("range", range))
+    }
+
     /// What the figure is, for the table of computed figures.
     pub(crate) fn label(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
         let inline = |name: &str| names.inline(name, lang);
@@ -243,6 +289,18 @@ impl Computed {
             What::RowsChanged { column } => told("computed-rows-changed", column),
             What::Rows { column } => told("computed-rows", column),
             What::SignTest { column } => told("computed-sign-test", column),
+            What::AtOnce => words.text(lang, "computed-at-once", &Args::new()),
+            What::OneByOne => words.text(lang, "computed-one-by-one", &Args::new()),
+            What::Gain => words.text(lang, "computed-gain", &Args::new()),
+            What::LeastSlowdown => words.text(lang, "computed-least-slowdown", &Args::new()),
+            What::MostSlowdown => words.text(lang, "computed-most-slowdown", &Args::new()),
+            What::Apart { column, axis, at } => {
+                words.text(lang, "computed-apart", &of(column, axis).with("at", safe::text(at)))
+            }
+            What::Behind { column, axis, at, part, than } => {
+                let args = of(column, axis).with("at", safe::text(at)).with("part", safe::text(part));
+                words.text(lang, "computed-behind", &args.with("than", safe::text(than)))
+            }
             What::Inside { label } => {
                 words.text(lang, "computed-inside", &Args::new().with("label", safe::code(label)))
             }
@@ -250,23 +308,10 @@ impl Computed {
                 words.text(lang, "computed-between", &Args::new().with("label", safe::code(label)))
             }
         };
-        let text = capital(text, lang, names);
-        match &self.scope {
-            Some(scope) => words.text(lang, "scoped", &Args::new().with("scope", safe::text(scope)).with("text", text)),
-            None => text,
-        }
+        names.scoped(&self.scope, names.capital(text, lang), lang)
     }
 }
 
 fn texts(all: &[String]) -> Vec<String> {
     all.iter().map(|one| safe::text(one)).collect()
-}
-
-/// With a capital first letter, unless that is of a name as somebody wrote it.
-fn capital(text: String, lang: &str, names: &Names<'_>) -> String {
-    let mut chars = text.chars();
-    match chars.next() {
-        Some(first) if !names.begins(&text, lang) => first.to_uppercase().collect::<String>() + chars.as_str(),
-        _ => text,
-    }
 }

@@ -8,7 +8,7 @@ use crate::chart;
 use crate::format::Format;
 use crate::gantt::Frame;
 use crate::safe;
-use crate::table::{Column, Content, Names, content};
+use crate::table::{Cell, Column, Content, Names, Row, Table, content};
 use crate::words::{Args, Words, join};
 
 /// A chart, as a template refers to it.
@@ -43,11 +43,12 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
     let names = Names { table, words };
     let mut charts = schedule_charts(&section.schedules, words, langs, all);
     let axis = |axis: &str| join(all.iter().map(|lang| names.plain(axis, lang)));
-    if let [rows] = table.rows.as_slice() {
-        let ticks: Vec<(f64, String)> = table
-            .body
+    for (n, (point, body)) in sweeps(table).into_iter().enumerate() {
+        let Some(rows) = table.rows.last() else { break };
+        let key = table.rows.len() - 1;
+        let ticks: Vec<(f64, String)> = body
             .iter()
-            .filter_map(|row| match &row.cells[0].content {
+            .filter_map(|row| match &row.cells[key].content {
                 Content::Text { text, number } => Some(((*number)?, text.clone())),
                 _ => None,
             })
@@ -58,30 +59,52 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
                 let at = table.find(column, None, part)?;
                 let show = &table.columns[at].show;
                 shown.get_or_insert_with(|| show.clone());
-                let points = table
-                    .body
+                let points = body
                     .iter()
-                    .filter_map(|row| Some((row.cells[0].number()?, row.cells[at].number()? * show.factor)));
+                    .filter_map(|row| Some((row.cells[key].number()?, row.cells[at].number()? * show.factor)));
                 let name = part.and_then(|part| table.point(part)).unwrap_or_default();
                 Some(chart::Line { name, points: points.collect() })
             });
             let lines: Vec<chart::Line> = lines.filter(|line| line.points.len() >= 2).collect();
-            let Some(show) = shown.filter(|_| !lines.is_empty() && ticks.len() == table.body.len()) else { continue };
+            let Some(show) = shown.filter(|_| !lines.is_empty() && ticks.len() == body.len()) else { continue };
             let labels = chart::Labels { x: axis(rows), y: axis(column) + &unit(&show) };
-            let gaps = gaps(section, column, words, all);
+            let gaps = gaps(section, &body, column, words, all);
+            let of_point = if point.is_some() { format!("-{}", n + 1) } else { String::new() };
             charts.push(Chart {
-                file: format!("{}-{column}.svg", section.name),
+                file: format!("{}-{column}{of_point}.svg", section.name),
                 alt: join(langs.iter().map(|lang| {
                     let args =
                         Args::new().with("column", names.head(column, lang)).with("axis", names.inline(rows, lang));
-                    words.text(lang, "chart-over", &args)
+                    let text = words.text(lang, "chart-over", &args);
+                    match &point {
+                        Some(point) => {
+                            words.text(lang, "scoped", &Args::new().with("scope", safe::text(point)).with("text", text))
+                        }
+                        None => text,
+                    }
                 })),
                 caption: String::new(),
-                svg: chart::curve(&lines, &gaps, &ticks, &labels),
+                svg: chart::curve(&chart::together(lines), &gaps, &ticks, &labels),
             });
         }
     }
+    for (step, found) in &section.analyses {
+        let Some((clouds, x, y)) = found.clouds().filter(|(clouds, ..)| clouds.iter().any(|c| c.points.len() > 1))
+        else {
+            continue;
+        };
+        let shown =
+            |name: &str| table.columns.iter().find(|c| c.name == name).map_or_else(String::new, |c| unit(&c.show));
+        let labels = chart::Labels { x: axis(x) + &shown(x), y: axis(y) + &shown(y) };
+        let alt = langs.iter().map(|lang| {
+            let args = Args::new().with("column", names.head(y, lang)).with("axis", names.inline(x, lang));
+            words.text(lang, "chart-over", &args)
+        });
+        let (file, alt) = (format!("{}-{step}.svg", section.name), join(alt));
+        charts.push(Chart { file, alt, caption: String::new(), svg: chart::clouds(&clouds, &labels) });
+    }
     charts.extend(together_chart(section, words, langs, all, &names));
+    charts.extend(packed_chart(section, words, langs, all, &names));
     charts.extend(load_chart(section, words, langs, all));
     charts
 }
@@ -94,17 +117,57 @@ fn unit(show: &Format) -> String {
     }
 }
 
-/// The rows in which no part of the table has a number for the column, with what became of the first.
-fn gaps(section: &Section, column: &str, words: &Words, all: &[&str]) -> Vec<chart::Gap> {
+/// So many points of the other axes have charts of their own.
+const POINTS: usize = 4;
+
+/// Rows along the last axis, for each point of the others, where these are few; without others all rows.
+fn sweeps(table: &Table) -> Vec<(Option<String>, Vec<&Row>)> {
+    let others = table.rows.len().saturating_sub(1);
+    if others > 0 && table.split.is_none() {
+        return Vec::new();
+    }
+    let mut sweeps: Vec<(Option<String>, Vec<&Row>)> = Vec::new();
+    for row in &table.body {
+        let value = |(axis, cell): (&String, &Cell)| match &cell.content {
+            Content::Text { text, .. } => Some(crate::columns::point(axis, text)),
+            _ => None,
+        };
+        let point: Vec<String> = table.rows.iter().zip(&row.cells).take(others).filter_map(value).collect();
+        let point = (others > 0).then(|| point.join(", "));
+        match sweeps.iter_mut().find(|(known, _)| *known == point) {
+            Some((_, rows)) => rows.push(row),
+            None => sweeps.push((point, vec![row])),
+        }
+    }
+    if sweeps.len() > POINTS { Vec::new() } else { sweeps }
+}
+
+/// The rows in which a part of the table, or all of it, has an outcome for a number, with what became of the first.
+fn gaps(section: &Section, body: &[&Row], column: &str, words: &Words, all: &[&str]) -> Vec<chart::Gap> {
     let table = &section.table;
-    let columns: Vec<usize> = table.parts().into_iter().filter_map(|part| table.find(column, None, part)).collect();
-    let gap = |row: &crate::table::Row| {
-        let ended = |at: &usize| matches!(row.cells[*at].content, Content::Outcome { .. });
-        let first = columns.first().filter(|_| columns.iter().all(ended))?;
-        let why = |lang: &&str| content(&row.cells[*first].content, &Column::default(), words, &[lang]);
-        Some(chart::Gap { at: row.cells[0].number()?, why: all.iter().map(why).collect() })
+    let key = table.rows.len().saturating_sub(1);
+    let parts = table.parts();
+    let columns: Vec<(Option<&str>, usize)> =
+        parts.into_iter().filter_map(|part| Some((part, table.find(column, None, part)?))).collect();
+    let gap = |row: &&Row| {
+        let ended = columns.iter().filter(|(_, at)| matches!(row.cells[*at].content, Content::Outcome { .. }));
+        let ended: Vec<&(Option<&str>, usize)> = ended.collect();
+        let (_, first) = ended.first()?;
+        let some = ended.len() < columns.len();
+        let whose = ended.iter().filter(|_| some).filter_map(|(part, _)| table.point((*part)?));
+        let whose: Vec<String> = whose.collect();
+        let why = |lang: &&str| {
+            let why = content(&row.cells[*first].content, &Column::default(), words, &[lang]);
+            match whose.is_empty() {
+                true => why,
+                false => {
+                    words.text(lang, "scoped", &Args::new().with("scope", words.list(lang, &whose)).with("text", why))
+                }
+            }
+        };
+        Some(chart::Gap { at: row.cells[key].number()?, why: all.iter().map(why).collect() })
     };
-    table.body.iter().filter_map(gap).collect()
+    body.iter().filter_map(gap).collect()
 }
 
 fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str], names: &Names<'_>) -> Option<Chart> {
@@ -116,7 +179,7 @@ fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]
     let show = Format::for_unit("s", bars.iter().flat_map(|(_, a, b)| [*a, *b]));
     let measure = section.together.first()?.measure.clone();
     let x = section.together.iter().flat_map(|g| &g.members).next()?;
-    let x = x.axes.keys().map(|axis| join(all.iter().map(|l| names.plain(axis, l)))).collect::<Vec<_>>().join(", ");
+    let x = axes(&x.axes.keys().collect::<Vec<_>>(), all, names);
     let labels = chart::Labels { x, y: join(all.iter().map(|l| names.plain(&measure, l))) + &unit(&show) };
     for (_, a, b) in &mut bars {
         *a *= show.factor;
@@ -131,42 +194,45 @@ fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]
     })
 }
 
-/// The GPU of a placement, by its place, that was busy most; the first where none was sampled.
-fn busiest(series: &flow_core::Series) -> usize {
-    let mean = |n: usize| {
-        let points = series.samples.get(&format!("gpu{n}_load"))?;
-        Some(points.iter().map(|(_, load)| load).sum::<f64>() / points.len().max(1) as f64)
-    };
-    let loads = (0..).map_while(mean).enumerate();
-    loads.fold((0, f64::MIN), |most, (n, load)| if load > most.1 { (n, load) } else { most }).0
+fn packed_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str], names: &Names<'_>) -> Option<Chart> {
+    let packed = section.packed.as_ref()?;
+    let show = Format::for_unit("s", packed.members.iter().flat_map(|m| [m.alone, m.packed]));
+    let bars: Vec<(String, f64, f64)> =
+        packed.members.iter().map(|m| (m.point.join(" "), m.alone * show.factor, m.packed * show.factor)).collect();
+    let plain = |name: &str| join(all.iter().map(|lang| names.plain(name, lang)));
+    let labels = chart::Labels { x: axes(&packed.axes, all, names), y: plain("wall") + &unit(&show) };
+    let (alone, at_once) = (words.joined(all, "chart-alone"), words.joined(all, "chart-packed"));
+    Some(Chart {
+        file: format!("{}-packed.svg", section.name),
+        alt: words.joined(langs, "chart-packed-alt"),
+        caption: String::new(),
+        svg: chart::bars(&bars, (&alone, &at_once), &labels),
+    })
+}
+
+/// Several axes at the foot of a picture.
+fn axes<S: AsRef<str>>(axes: &[S], all: &[&str], names: &Names<'_>) -> String {
+    let name = |axis: &S| join(all.iter().map(|lang| names.plain(axis.as_ref(), lang)));
+    axes.iter().map(name).collect::<Vec<_>>().join(if all == ["zh"] { "，" } else { ", " })
 }
 
 fn load_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Option<Chart> {
-    let (label, series) = section.load.as_ref()?;
-    let gpu = busiest(series);
-    let wanted = [
-        ("cpu".to_owned(), "column-cpu_util"),
-        (format!("gpu{gpu}_load"), "column-gpu_load"),
-        (format!("gpu{gpu}_memory_load"), "column-gpu_memory_load"),
-    ];
-    let lines = wanted.into_iter().filter_map(|(sample, key)| {
-        let points = series.samples.get(&sample)?.iter().map(|(t, v)| (*t, v * 100.0)).collect();
-        Some(chart::Line { name: words.joined(all, key), points })
-    });
-    let lines: Vec<chart::Line> = lines.collect();
-    // Every second one, so that neighbours can be told apart.
-    let odd = series.epoch_times.iter().filter(|(epoch, ..)| epoch % 2 == 1);
-    let epochs: Vec<(f64, f64)> = odd.map(|(_, begin, end)| (*begin, *end)).collect();
+    let load = section.load.as_ref()?;
+    let line = |(column, points): &(String, Vec<(f64, f64)>)| chart::Line {
+        name: words.joined(all, &format!("column-{column}")),
+        points: points.clone(),
+    };
+    let lines: Vec<chart::Line> = load.lines.iter().map(line).collect();
     let labels = chart::Labels {
         x: format!("{} (s)", words.joined(all, "chart-time")),
         y: format!("{} (%)", words.joined(all, "chart-load")),
     };
-    let args = || Args::new().with("label", safe::text(label));
+    let args = || Args::new().with("label", safe::text(&load.label));
     Some(Chart {
         file: format!("{}-load.svg", section.name),
         alt: join(langs.iter().map(|lang| words.text(lang, "chart-load-alt", &args()))),
         caption: String::new(),
-        svg: chart::load(&lines, &epochs, &labels),
+        svg: chart::load(&lines, &load.odd_epochs, &labels),
     })
 }
 

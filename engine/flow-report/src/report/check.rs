@@ -1,12 +1,23 @@
 //! What is wrong with the parameters of `flow/report`, as far as planning can tell.
 
 use flow_core::{Diagnostic, PlannedWith, WrongWith};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::model::date;
 use super::schedule;
-use super::with::ReportWith;
+use super::with::{ReportWith, StepName};
 use crate::safe;
+use crate::verdict::TOLERANCE;
+
+/// The co-run steps that get a verdict, each with what is still parallel.
+pub(crate) fn verdicts(with: &Map<String, Value>) -> Vec<(String, f64)> {
+    let sections = with.get("sections").and_then(Value::as_array).into_iter().flatten();
+    let verdict = |section: &Value| {
+        let tolerance = section.get("tolerance").and_then(Value::as_f64).unwrap_or(TOLERANCE);
+        Some((section.get("corun")?.as_str()?.to_owned(), tolerance))
+    };
+    sections.filter_map(verdict).collect()
+}
 
 /// What is wrong.
 pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
@@ -48,6 +59,19 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
                 },
             );
             continue;
+        }
+        for (k, StepName(name)) in section.analyses.iter().enumerate() {
+            let Some(step) = planned.steps.get(name) else { continue };
+            let of = step.with.get("table").and_then(Value::as_str);
+            let what = match step.uses.as_deref() {
+                Some("flow/fit" | "flow/jumps" | "flow/best") if of == Some(&*section.table) => continue,
+                Some("flow/fit" | "flow/jumps" | "flow/best") => {
+                    Diagnostic::new(format!("`{name}` is no analysis of the table `{}`", section.table))
+                }
+                _ => Diagnostic::new(format!("`{name}` is no analysis"))
+                    .label("expected a `flow/fit`, `flow/jumps` or `flow/best` step"),
+            };
+            say(format!("/sections/{n}/analyses/{k}"), what);
         }
         if let Some(axis) = &section.compare {
             let split = table.with.get("split").and_then(Value::as_str);

@@ -1,9 +1,12 @@
 //! Reports: what the steps that a report names come to, as one model, worded in each language and laid out by templates.
 
+mod assumptions;
 mod charts;
 mod check;
 mod doubts;
 mod entry;
+mod html;
+mod load;
 mod model;
 mod prose;
 mod render;
@@ -12,7 +15,7 @@ mod setup;
 mod together;
 mod with;
 
-pub(crate) use check::check;
+pub(crate) use check::{check, verdicts};
 pub(crate) use model::report;
-pub(crate) use render::{in_language, render};
+pub(crate) use render::{in_language, page, render};
 pub(crate) use with::ReportWith;

@@ -8,18 +8,25 @@ use flow_core::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::assumptions::assumed;
 use super::doubts::Doubts;
+use super::load::Load;
 use super::schedule::{Scheduled, scheduled};
 use super::setup::{Setup, setup};
-use super::with::{Guess, ReportWith, SectionWith};
+use super::with::{Guess, Language, ReportWith, SectionWith, StepName};
+use crate::analysis::Analysis;
+use crate::assumed::Assumed;
 use crate::columns::gpu_shared;
-use crate::findings::{Bound, Changes, Computed, Finding, Ledger, Scoped, compare, curves, load, readable, schedules};
+use crate::findings::{
+    self, Bound, Changes, Computed, Finding, Held, Ledger, Packed, Scoped, compare, curves, held, readable, schedules,
+};
+use crate::format::Format;
 use crate::safe;
-use crate::table::Table;
+use crate::table::{Column, Derived, Table};
 use crate::verdict::{FOREIGN_CPU, Resource, Ruled, TOLERANCE, Together, Verdict, judge};
 
 /// The version of `report.json`.
-pub(crate) const REPORT_FORMAT: u32 = 5;
+pub(crate) const REPORT_FORMAT: u32 = 6;
 
 /// Everything that a report says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -28,6 +35,8 @@ pub(crate) struct Report {
     pub(crate) format: u32,
     /// The workflow's name.
     pub(crate) workflow: String,
+    /// Its languages, in order.
+    pub(crate) languages: Vec<Language>,
     /// Its title by language.
     pub(crate) title: BTreeMap<String, String>,
     /// Its day; empty where there is neither a result nor a `date:`.
@@ -76,14 +85,26 @@ pub(crate) struct Section {
     pub(crate) changes: Option<Changes>,
     /// Co-run groups.
     pub(crate) together: Vec<Together>,
+    /// Results that ran at once, beside the same alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) packed: Option<Packed>,
+    /// What earlier figures showed, and whether it is shown now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) held: Vec<Held>,
     /// What became of the guess.
     pub(crate) guess: Option<Judged>,
     /// Schedules of simulations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) schedules: Vec<Scheduled>,
+    /// Analyses of the table, by step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) analyses: Vec<(String, Analysis)>,
+    /// What simulations take for granted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) assumed: Vec<Assumed>,
     /// The load over time of one result.
-    #[serde(skip)]
-    pub(crate) load: Option<(String, Series)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) load: Option<Load>,
 }
 
 /// What became of a guess.
@@ -105,11 +126,9 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
     let mut sections = Vec::new();
     let mut left_out = Vec::new();
     let mut used = Used::default();
+    let units = Units::of(&with.sections, input);
     for section in &with.sections {
-        match self::section(section, input, &mut used, &mut left_out)? {
-            Some(section) => sections.push(section),
-            None => continue,
-        }
+        sections.extend(self::section(section, input, &units, &mut used, &mut left_out)?);
     }
     let Used { all: used, measured, .. } = used;
     let newest = used.iter().map(|r| r.ended_at).max();
@@ -123,6 +142,7 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
     Ok(Report {
         format: REPORT_FORMAT,
         workflow: input.workflow.clone(),
+        languages: with.languages.clone(),
         title: input.title.clone(),
         date,
         hardware: setup.hardware(),
@@ -183,6 +203,7 @@ impl<'a> Used<'a> {
 fn section<'a>(
     with: &SectionWith,
     input: &'a BuiltinInput,
+    units: &Units,
     used: &mut Used<'a>,
     left_out: &mut Vec<(String, Cause)>,
 ) -> Result<Option<Section>, String> {
@@ -194,12 +215,13 @@ fn section<'a>(
     for to in &with.see {
         safe::link(to).map_err(|why| format!("`see`: {why}"))?;
     }
-    let Some(json) = view.files.iter().find_map(|files| files.get("table.json")) else {
+    let Some(table) = table(view) else {
         left_out.push((with.table.clone(), missing(view)));
         return Ok(None);
     };
-    let mut table: Table = serde_json::from_slice(json)
-        .map_err(|e| format!("the table of `{}` cannot be read ({e}); run the step again", with.table))?;
+    let mut table =
+        table.map_err(|e| format!("the table of `{}` cannot be read ({e}); run the step again", with.table))?;
+    units.apply(&mut table);
     if let Some(why) = &table.absent {
         left_out.push((with.table.clone(), why.clone()));
         return Ok(None);
@@ -215,15 +237,29 @@ fn section<'a>(
     let mut ledger = Ledger::new(&table);
     let shared = source.results.iter().filter(|r| gpu_shared(r).is_some()).map(|r| r.label.as_str()).collect();
     let mut findings = curves(&mut ledger, &shared);
-    findings.extend(load(&mut ledger, &with_series));
-    findings.extend(schedules(&ledger));
+    let mut of_load = findings::load(&mut ledger, &with_series);
+    let mut of_rows = schedules(&mut ledger, with.compare.is_some());
+    let alone = source.like.as_ref().and_then(|like| input.steps.get(like));
+    let packed = alone.and_then(|alone| findings::packed(&mut ledger, &source.results, &alone.results));
+    let packed = packed.map(|(packed, found)| {
+        of_rows.push(found);
+        packed
+    });
     let mut changes = None;
     if let Some(axis) = &with.compare
         && let Some((of_columns, found)) = compare(&mut ledger, axis)?
     {
         changes = Some(of_columns);
-        findings.extend(found);
+        of_rows.extend(found);
     }
+    let mut same = findings.clone();
+    same.extend(of_rows.clone());
+    let held = match &table.reference {
+        Some(reference) => held(earlier(&reference.table, with)?, &same),
+        None => Vec::new(),
+    };
+    findings.append(&mut of_load);
+    findings.append(&mut of_rows);
     let computed = ledger.computed;
 
     let mut together = Vec::new();
@@ -233,7 +269,7 @@ fn section<'a>(
             format!("`corun: {name}`: it is not `like` another step, so there are no runs alone to compare with")
         })?;
         let solo = step(like)?;
-        together = judge(&corun.results, &solo.results, with.tolerance.unwrap_or(TOLERANCE));
+        together = judge(corun, solo, with.tolerance.unwrap_or(TOLERANCE));
         match together.is_empty() {
             true => left_out.push((name.clone(), missing(corun))),
             false => {
@@ -246,7 +282,7 @@ fn section<'a>(
     }
     let load = with_series.iter().rev().find_map(|(r, series)| {
         let series = series.filter(|s| s.samples.get("cpu").is_some_and(|samples| samples.len() >= 4))?;
-        (r.outcome == Outcome::Ok).then(|| (r.label.clone(), series.clone()))
+        (r.outcome == Outcome::Ok).then(|| Load::of(&r.label, series))
     });
     let guess = match &with.notes.guess {
         Some(Guess::Blames(blames)) => Some(judge_guess(blames.resource, &together, &findings)),
@@ -261,9 +297,100 @@ fn section<'a>(
             schedules.push(drawn);
         }
     }
+    let mut analyses = Vec::new();
+    for StepName(name) in &with.analyses {
+        match Analysis::of(name, step(name)?)? {
+            Some(analysis) if analysis.table == with.table => analyses.push((name.clone(), analysis)),
+            Some(analysis) => {
+                return Err(format!(
+                    "`analyses: {name}` is of the table `{}`, not of `{}`",
+                    analysis.table, with.table
+                ));
+            }
+            None => left_out.push((name.clone(), missing(step(name)?))),
+        }
+    }
     let name = with.table.clone();
     let with = with.clone();
-    Ok(Some(Section { name, with, table, findings, computed, changes, together, guess, schedules, load }))
+    let assumed = assumed(source);
+    Ok(Some(Section {
+        name,
+        with,
+        table,
+        findings,
+        computed,
+        changes,
+        together,
+        packed,
+        held,
+        guess,
+        schedules,
+        analyses,
+        assumed,
+        load,
+    }))
+}
+
+/// What earlier figures show, by the same rules.
+fn earlier(table: &Table, with: &SectionWith) -> Result<Vec<Scoped>, String> {
+    let mut ledger = Ledger::new(table);
+    let mut findings = curves(&mut ledger, &BTreeSet::new());
+    findings.extend(schedules(&mut ledger, with.compare.is_some()));
+    if let Some(axis) = &with.compare
+        && let Some((_, found)) = compare(&mut ledger, axis)?
+    {
+        findings.extend(found);
+    }
+    Ok(findings)
+}
+
+/// The table that a step made.
+fn table(view: &StepView) -> Option<Result<Table, serde_json::Error>> {
+    view.files.iter().find_map(|files| files.get("table.json")).map(|json| serde_json::from_slice(json))
+}
+
+/// How columns are shown that stand in several tables of a report with unlike units: alike, so that they can be compared.
+struct Units(BTreeMap<String, Format>);
+
+impl Units {
+    /// Times are kept in seconds and memory in bytes, whatever they are shown in.
+    fn of(sections: &[SectionWith], input: &BuiltinInput) -> Units {
+        let mut shown: BTreeMap<String, (BTreeSet<String>, Vec<f64>)> = BTreeMap::new();
+        for table in sections.iter().filter_map(|section| table(input.steps.get(&section.table)?)?.ok()) {
+            for (at, column) in table.columns.iter().enumerate().filter(|(_, column)| column.derived.is_none()) {
+                let (units, values) = shown.entry(column.name.clone()).or_default();
+                units.insert(column.show.unit.clone());
+                values.extend(table.body.iter().filter_map(|row| row.cells.get(at)?.number()));
+            }
+        }
+        let base = |units: &BTreeSet<String>| match units {
+            one if one.len() < 2 => None,
+            times if times.iter().all(|unit| matches!(&**unit, "ms" | "s" | "min" | "h")) => Some("s"),
+            sizes if sizes.iter().all(|unit| matches!(&**unit, "MiB" | "GiB")) => Some("bytes"),
+            _ => None,
+        };
+        let show = |(name, (units, values)): (String, (BTreeSet<String>, Vec<f64>))| {
+            let base = base(&units)?;
+            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+            // Half an hour reads as 0.50 h beside tens of them.
+            let hours = base == "s" && units.contains("h") && least >= 1_800.0;
+            let show = match hours {
+                true => Format { unit: "h".into(), factor: 1.0 / 3_600.0, decimals: 2, signed: false },
+                false => Format::for_unit(base, values.into_iter()),
+            };
+            Some((name, show))
+        };
+        Units(shown.into_iter().filter_map(show).collect())
+    }
+
+    fn apply(&self, table: &mut Table) {
+        let differs = |column: &Column| matches!(column.derived, None | Some(Derived::Difference));
+        for column in table.columns.iter_mut().filter(|column| differs(column)) {
+            if let Some(show) = self.0.get(&column.name) {
+                column.show = Format { signed: column.show.signed, ..show.clone() };
+            }
+        }
+    }
 }
 
 /// Why a step has nothing to show.

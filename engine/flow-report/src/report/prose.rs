@@ -35,6 +35,7 @@ pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<Strin
         question.map(|q| words.text(lang, "note-question", &Args::new().with("text", safe::authors(q.of(lang))))),
     );
     out.extend(section.findings.iter().map(|finding| finding.worded(words, lang, &names)));
+    out.extend(section.analyses.iter().flat_map(|(_, found)| found.sentences(&section.table, words, lang)));
     out.extend(section.together.iter().map(|group| joined(&together::sentences(group, words, lang), lang)));
     out.extend(notes(section, words, lang));
     out
@@ -132,9 +133,9 @@ pub(super) fn caveats(report: &Report, words: &Words, lang: &str) -> Vec<String>
         let args = Args::new().with("label", safe::code(label)).with("names", words.list(lang, &names));
         out.push(words.text(lang, "remark-strangers", &args));
     }
-    for (label, used) in &report.gpu_shared {
+    if let Some((label, used)) = report.gpu_shared.iter().max_by(|a, b| a.1.total_cmp(b.1)) {
         let args = Args::new().with("label", safe::code(label)).with("used", share(*used));
-        out.push(words.text(lang, "remark-gpu-shared", &args));
+        out.push(words.text(lang, "remark-gpu-shared", &args.count("count", report.gpu_shared.len())));
     }
     out.extend(report.doubts.worded(words, lang));
     for (label, reason) in &report.accepted {

@@ -1,6 +1,6 @@
 //! From the model to files: words in each language, charts, and a template that lays them out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::{Environment, UndefinedBehavior, context, syntax::SyntaxConfig};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::charts::{Chart, charts};
 use super::model::{REPORT_FORMAT, Report, Section};
 use super::with::{Layout, ReportWith, Value};
-use super::{entry, prose, together};
+use super::{assumptions, entry, html, prose, together};
+use crate::findings::{Held, Holds, Scoped};
 use crate::safe;
 use crate::table::{Content, Grid, Names, markdown, name};
 use crate::words::{Args, Words, join};
@@ -45,6 +46,8 @@ struct PageSection {
     title: String,
     table: String,
     more: Vec<Titled>,
+    /// What simulations take for granted.
+    assumed: Option<Titled>,
     /// Figures computed for the findings.
     computed: Option<Titled>,
     charts: Vec<Chart>,
@@ -82,6 +85,27 @@ pub(crate) fn render(report: &Report, with: &ReportWith, words: &Words) -> Resul
 
 /// The text of a report in one language, of its `report.json`.
 pub(crate) fn in_language(json: &[u8], words: &Words, lang: &str) -> Result<String, String> {
+    block_of(TEMPLATES[0].0, &read(json)?, words, &[lang], &[lang])
+}
+
+/// A report with its charts as one page, of its `report.json`: in one language, or in each of its own.
+pub(crate) fn page(json: &[u8], words: &Words, lang: Option<&str>) -> Result<String, String> {
+    let report = read(json)?;
+    let langs = lang.map_or_else(|| report.languages.iter().map(|lang| lang.code()).collect(), |lang| vec![lang]);
+    let article = |lang: &&str| {
+        let text = block_of(TEMPLATES[0].0, &report, words, &[lang], &[lang])?;
+        let charts = report.sections.iter().flat_map(|section| charts(section, words, &[lang], &[lang]));
+        Ok(html::Article {
+            lang: (*lang).to_owned(),
+            name: words.text(lang, "language", &Args::new()),
+            markdown: safe::without_folders(&text),
+            charts: charts.map(|chart| (chart.file, chart.svg)).collect(),
+        })
+    };
+    Ok(html::page(&langs.iter().map(article).collect::<Result<Vec<_>, String>>()?))
+}
+
+fn read(json: &[u8]) -> Result<Report, String> {
     #[derive(Deserialize)]
     struct Version {
         format: u32,
@@ -91,8 +115,7 @@ pub(crate) fn in_language(json: &[u8], words: &Words, lang: &str) -> Result<Stri
         let whose = if version.format < REPORT_FORMAT { "an earlier" } else { "a later" };
         return Err(format!("the report was made by {whose} version of flow; run the report again"));
     }
-    let report: Report = serde_json::from_slice(json).map_err(|e| format!("the report cannot be read: {e}"))?;
-    block_of(TEMPLATES[0].0, &report, words, &[lang], &[lang])
+    serde_json::from_slice(json).map_err(|e| format!("the report cannot be read: {e}"))
 }
 
 /// A file of the report in the languages of one block.
@@ -104,7 +127,7 @@ fn block_of(file: &str, report: &Report, words: &Words, block: &[&str], all: &[&
     env.set_fuel(Some(1_000_000));
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| e.to_string())?;
     env.set_syntax(syntax);
-    let page = page(report, words, block, all);
+    let page = content(report, words, block, all);
     let name = if own.is_some() { "template" } else { file };
     let page = context! { ..minijinja::Value::from(minijinja::value::Serde(&page)) };
     let rendered = flow_core::render_bounded(env, name, own.unwrap_or(built_in), page);
@@ -131,7 +154,7 @@ fn tidy(text: &str) -> String {
 }
 
 /// The page in the languages of a block; charts are shared by all blocks, so what stands in them is in all languages.
-fn page(report: &Report, words: &Words, langs: &[&str], all: &[&str]) -> Page {
+fn content(report: &Report, words: &Words, langs: &[&str], all: &[&str]) -> Page {
     let title = langs.iter().map(|lang| {
         let by = &report.title;
         by.get(*lang).or_else(|| by.get("")).or_else(|| by.get("en")).or_else(|| by.values().next())
@@ -147,13 +170,15 @@ fn page(report: &Report, words: &Words, langs: &[&str], all: &[&str]) -> Page {
             titles.push(text);
         }
     }
+    let mut said = BTreeSet::new();
+    let sections = report.sections.iter().map(|s| section(s, words, langs, all, &mut said)).collect();
     Page {
         title: titles,
         date: report.date.clone(),
         setup: setup(report, words, langs),
         short_setup: short(setup(report, words, langs), report.setup.parameters.len()),
         findings: langs.iter().enumerate().map(|(at, lang)| listed(entry::bullets(report, words, lang), at)).collect(),
-        sections: report.sections.iter().map(|s| section(s, words, langs, all)).collect(),
+        sections,
         remarks: langs
             .iter()
             .flat_map(|lang| prose::remarks(report, words, lang))
@@ -267,7 +292,33 @@ fn listed(bullets: Vec<String>, at: usize) -> Vec<String> {
     bullets.into_iter().map(|text| format!("{sign} {}", safe::line(&text))).collect()
 }
 
-fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> PageSection {
+/// What was found of earlier figures, what is found now, and whether that is the same.
+fn held(section: &Section, words: &Words, langs: &[&str]) -> Option<Titled> {
+    let reference = section.table.reference.as_ref().filter(|_| !section.held.is_empty())?;
+    let names = Names { table: &section.table, words };
+    let of_file = |key: &str| {
+        let text = |lang: &&str| words.text(lang, key, &Args::new().with("file", safe::code(&reference.file)));
+        join(langs.iter().map(text))
+    };
+    let heads = [of_file("held-then"), words.joined(langs, "held-now"), words.joined(langs, "held-holds")];
+    let mut grid = Grid { heads: heads.map(|head| (head, false)).into(), rows: Vec::new() };
+    for Held { then, now, holds } in &section.held {
+        let said = |found: &Option<Scoped>| match found {
+            Some(found) => join(langs.iter().map(|lang| found.worded(words, lang, &names))),
+            None => "—".into(),
+        };
+        let holds = match holds {
+            Holds::Yes => "held-yes",
+            Holds::Differs => "held-differs",
+            Holds::Gone => "held-gone",
+            Holds::New => "held-new",
+        };
+        grid.rows.push(vec![said(then), said(now), words.joined(langs, holds)]);
+    }
+    Some(Titled { title: safe::line(&of_file("held-title")), text: grid.typeset(langs).markdown() })
+}
+
+fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str], said: &mut BTreeSet<String>) -> PageSection {
     let names = Names { table: &section.table, words };
     let mut more = Vec::new();
     if let Some(changes) = &section.changes {
@@ -299,6 +350,11 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Pa
         });
         more.push(Titled { title: safe::line(&join(title)), text: grid.typeset(langs).markdown() });
     }
+    more.extend(held(section, words, langs));
+    for shown in section.analyses.iter().flat_map(|(_, found)| found.tables(&section.table, words, langs)) {
+        let text = shown.body(langs);
+        more.push(Titled { title: safe::line(&shown.title), text });
+    }
     let mut add = |key: &str, grid: Grid, notes: &[&str]| {
         let notes: Vec<String> = notes.iter().map(|key| words.joined(langs, key)).collect();
         let notes = if notes.is_empty() { String::new() } else { format!("\n{}\n", notes.join("  \n")) };
@@ -315,13 +371,19 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Pa
             &together::explained(&section.together),
         );
     }
+    if let Some(packed) = &section.packed {
+        add("packed-members", together::packed(packed, words, langs, &names), &[]);
+    }
+    let key = if said.is_empty() { "assumed-heading" } else { "assumed-heading-other" };
+    let assumed = assumptions::worded(&section.assumed, words, langs, said);
+    let assumed = assumed.map(|text| Titled { title: words.joined(langs, key), text });
     let computed = (!section.computed.is_empty()).then(|| {
         let heads =
             ["computed-figure", "computed-value"].map(|key| (words.joined(langs, key), key == "computed-value"));
         let mut grid = Grid { heads: heads.into(), rows: Vec::new() };
         for entry in &section.computed {
             let label = join(langs.iter().map(|lang| entry.label(words, lang, &names)));
-            let value = join(langs.iter().map(|lang| words.figure(lang, &entry.show, entry.value)));
+            let value = join(langs.iter().map(|lang| entry.text(words, lang)));
             grid.rows.push(vec![label, value]);
         }
         Titled { title: words.joined(langs, "computed-heading"), text: grid.typeset(langs).markdown() }
@@ -330,6 +392,7 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Pa
         title: join(langs.iter().map(|lang| prose::title(section, words, lang))),
         table: markdown(&section.table, words, langs),
         more,
+        assumed,
         computed,
         charts: charts(section, words, langs, all),
         bullets: langs.iter().enumerate().map(|(at, lang)| listed(prose::bullets(section, words, lang), at)).collect(),

@@ -66,8 +66,8 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
         }
         if !values.is_empty() {
             // Whoever trains a model and has a size means that of its input; others may mean anything.
-            let shown =
-                if name == "size" && parameters.iter().any(|(n, _)| n == "model") { "input_size" } else { name };
+            let trains = |result: &&StepResult| matches!(datum(result, "model"), Some(Datum::Declared { .. }));
+            let shown = if name == "size" && used.iter().any(trains) { "input_size" } else { name };
             let values: Vec<String> = values.iter().map(|value| value_without_folders(value)).collect();
             parameters.push((shown.to_owned(), values.join(", ")));
         }

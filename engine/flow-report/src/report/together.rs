@@ -3,6 +3,7 @@
 use flow_core::CorunGpus;
 
 use crate::columns::written;
+use crate::findings::Packed;
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Grid, Names, Reading, enough, name};
@@ -44,6 +45,9 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
         heads.push((head("together-predicted"), true));
     }
     heads.push((head("together-together"), true));
+    if predicted {
+        heads.push((words.joined(langs, "together-off"), true));
+    }
     heads.push((words.joined(langs, "together-slower"), true));
     heads.push((words.joined(langs, "together-cpu-alone"), true));
     let foreign: Vec<f64> =
@@ -64,6 +68,9 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
             cells.push(m.predicted.map_or_else(dash, |v| time.cell(v)));
         }
         cells.push(m.together.map_or_else(dash, |v| time.cell(v)));
+        if predicted {
+            cells.push(m.off().map_or_else(dash, |v| Format::change().cell(v)));
+        }
         cells.push(g.slowdown(m).map_or_else(dash, |v| Format::change().cell(v)));
         cells.push(m.cpu.map_or_else(dash, |v| cpu.cell(v)));
         if !foreign.is_empty() {
@@ -72,6 +79,25 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
         cells
     });
     Grid { rows: rows.collect(), heads }
+}
+
+/// What ran at once as it came: alone against packed.
+pub(crate) fn packed(packed: &Packed, words: &Words, langs: &[&str], names: &Names<'_>) -> Grid {
+    let time = Format::for_unit("s", packed.members.iter().flat_map(|m| [m.alone, m.packed]));
+    let wall = |key: &str| {
+        let of = |lang: &&str| words.text(lang, key, &Args::new().with("column", names.head("wall", lang)));
+        format!("{} ({})", join(langs.iter().map(of)), time.head().unwrap_or_default())
+    };
+    let number = |at: usize| packed.members.iter().all(|m| m.point[at].parse::<f64>().is_ok());
+    let axis = |(at, axis): (usize, &String)| (join(langs.iter().map(|lang| names.head(axis, lang))), number(at));
+    let mut heads: Vec<(String, bool)> = packed.axes.iter().enumerate().map(axis).collect();
+    heads.extend(["together-alone", "packed-packed"].map(|key| (wall(key), true)));
+    heads.push((words.joined(langs, "packed-slowdown"), true));
+    let row = |m: &crate::findings::Member| {
+        let figures = [time.cell(m.alone), time.cell(m.packed), Format::times().cell(m.packed / m.alone)];
+        m.point.iter().map(|value| safe::text(value)).chain(figures).collect()
+    };
+    Grid { heads, rows: packed.members.iter().map(row).collect() }
 }
 
 /// What the members used while together, and each group in sum: CPU, and the memory of GPUs that it shares. None where nothing of it
@@ -159,6 +185,10 @@ pub(crate) fn groups(groups: &[Together], words: &Words, langs: &[&str]) -> Grid
     }
     heads.push((words.joined(langs, "together-verdict"), false));
     heads.push((words.joined(langs, "together-gain"), true));
+    let repeated = groups.iter().any(|g| g.looks > 1 || g.verdict.is_undecided());
+    if repeated {
+        heads.push((words.joined(langs, "together-runs"), true));
+    }
     heads.extend(kinds.iter().map(|kind| (words.joined(langs, &format!("asked-{}", kind.key())), true)));
     let rows = groups.iter().map(|g| {
         let mut cells = vec![safe::text(&g.group)];
@@ -183,6 +213,13 @@ pub(crate) fn groups(groups: &[Together], words: &Words, langs: &[&str]) -> Grid
         });
         let times = Format::times();
         cells.push(g.gain.map_or_else(dash, |(gain, half)| format!("{} ± {}", times.cell(gain), times.number(half))));
+        if repeated {
+            cells.push(match (g.verdict.is_undecided(), g.more) {
+                (true, Some(more)) => format!("{} + {more}", g.looks),
+                (true, None) => format!("{} + > 100", g.looks),
+                (false, _) => g.looks.to_string(),
+            });
+        }
         cells.extend(kinds.iter().map(|kind| match g.rulings.iter().find(|r| r.resource == *kind) {
             Some(Ruling { asked: Some(asked), alone: Some(alone), .. }) => {
                 format!("{} → {}", share().cell(*alone), share().cell(*asked))
@@ -211,8 +248,23 @@ fn verdict_key(verdict: &Verdict) -> &'static str {
 /// What a group comes to, in sentences.
 pub(crate) fn sentences(group: &Together, words: &Words, lang: &str) -> Vec<String> {
     let mut out = vec![judged(group, words, lang)];
+    out.extend(looked(group, words, lang));
     out.extend(RULINGS.iter().filter_map(|(key, ruled)| rulings(group, key, ruled, words, lang)));
     out
+}
+
+/// How often it was measured, and what it would take where that does not do.
+fn looked(group: &Together, words: &Words, lang: &str) -> Option<String> {
+    let args = Args::new().count("looks", group.looks as usize);
+    match (group.verdict.is_undecided(), group.more) {
+        (true, Some(more)) => {
+            let most = (group.looks + more).to_string();
+            Some(words.text(lang, "together-more", &args.count("more", more as usize).with("most", most)))
+        }
+        (true, None) if group.gain.is_some() => Some(words.text(lang, "together-never", &args)),
+        (false, _) if group.looks > 1 && group.gain.is_some() => Some(words.text(lang, "together-looks", &args)),
+        _ => None,
+    }
 }
 
 /// The same with only what limits it.

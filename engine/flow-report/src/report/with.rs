@@ -101,6 +101,9 @@ pub(crate) struct SectionWith {
     /// The axis by which the table is split, whose two values are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) compare: Option<String>,
+    /// `flow/fit`, `flow/jumps` and `flow/best` steps of this table, whose figures, curves and sentences stand with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) analyses: Vec<StepName>,
     /// Simulations whose schedules are drawn: a lane a GPU, the host's CPU and who waits under them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) schedules: Vec<ScheduleWith>,
@@ -118,6 +121,12 @@ pub(crate) struct SectionWith {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) see: Vec<String>,
 }
+
+/// The name of a step.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(extend("x-flow" = "step"))]
+pub(crate) struct StepName(pub(crate) String);
 
 /// The schedule of an instance.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]

@@ -2,7 +2,7 @@
 //! `derive`'s.
 
 use flow_core::{
-    BuiltinInput, Outcome, StepResult,
+    BuiltinInput, Interval, Outcome, StepResult,
     reason::{Cause, NoMetrics, Spoiled},
 };
 use indexmap::IndexMap;
@@ -10,17 +10,22 @@ use serde_json::Value;
 
 use super::derive::derive;
 use super::digits::{Reading, refine};
+use super::epochs;
 use super::groups::{Groups, Measured, add};
-use super::model::{Cell, Column, Content, Note, Row, Spread, TABLE_FORMAT, Table};
+use super::model::{Cell, Column, Content, Note, Reference, Row, Spread, TABLE_FORMAT, Table};
+use super::reference;
 use super::with::{ColumnWith, TableWith, Text, parse_column};
-use crate::columns::{self, Datum, datum, is_declared, likeness, names, unlike, written};
+use crate::columns::{self, Datum, datum, is_declared, likeness, names, same, unlike, written};
 use crate::format::Format;
 
 /// Builds the table that `with` describes.
 pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, String> {
     let mut table = Table { format: TABLE_FORMAT, from: with.from.clone(), ..Table::default() };
     let view = input.steps.get(&with.from).ok_or_else(|| format!("`from: {}`: there is no such step", with.from))?;
-    let results: Vec<&StepResult> = view.results.iter().collect();
+    let meant = |result: &&StepResult| {
+        with.only.iter().all(|(axis, value)| result.axes.get(axis).is_some_and(|own| same(own, value)))
+    };
+    let mut results: Vec<&StepResult> = view.results.iter().filter(meant).collect();
     if let (Some(why), true) = (&view.absent, results.is_empty()) {
         table.absent = Some(why.clone());
         return Ok(table);
@@ -36,13 +41,35 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Str
     }
 
     let axes: Vec<&str> = first.axes.keys().map(String::as_str).collect();
+    let of_epochs: Vec<StepResult>;
+    if epochs::are_rows(with, &axes) {
+        let series = |at: usize| view.series.get(at).and_then(Option::as_ref);
+        let all = view.results.iter().enumerate().filter(|(_, result)| meant(result));
+        of_epochs = all.flat_map(|(at, result)| epochs::each(result, series(at))).collect();
+        results = of_epochs.iter().collect();
+    }
+    tabulate(with, &results, &mut table)?;
+    if let Some(reference) = &with.reference {
+        let earlier = reference::results(reference, with, &mut table, &results, input)?;
+        let mut of = Table { format: TABLE_FORMAT, from: with.from.clone(), ..Table::default() };
+        tabulate(with, &earlier.iter().collect::<Vec<_>>(), &mut of)?;
+        let (file, label) = (reference.name().to_owned(), reference.label.clone());
+        table.reference = Some(Box::new(Reference { file, label, table: of }));
+    }
+    Ok(table)
+}
+
+/// Rows, columns and what is to be said of them, from results.
+fn tabulate(with: &TableWith, results: &[&StepResult], table: &mut Table) -> Result<(), String> {
+    let Some(first) = results.first() else { return Ok(()) };
+    let axes: Vec<&str> = first.axes.keys().map(String::as_str).collect();
     let repeats = results.iter().any(|r| r.repetition.is_some());
     table.rows = rows(with, &axes, repeats).map_err(|(_, why)| why)?;
-    let groups = group(with, &table.rows, &axes, &results)?;
+    let groups = group(with, &table.rows, &axes, results)?;
     if let Some(axis) = &with.split {
         table.split = Some((axis.clone(), groups.parts.iter().flatten().map(written).collect()));
     }
-    key_columns(&mut table, &groups);
+    key_columns(table, &groups);
     let mut readings: Vec<(String, Reading)> = Vec::new();
     for column in &with.columns {
         let (text, label) = match column {
@@ -51,26 +78,26 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Str
         };
         let (derived, name) = parse_column(text)?;
         if table.rows.contains(&name) && derived.is_none() {
-            label_key(&mut table, &name, label);
+            label_key(table, &name, label);
             continue;
         }
-        known(&mut table, &name, &results);
-        let plain = measure(&mut table, &name, with, &groups);
+        known(table, &name, results);
+        let plain = measure(table, &name, with, &groups);
         match derived {
-            None => add_plain(&mut table, &name, label, plain, &groups),
+            None => add_plain(table, &name, label, plain, &groups),
             Some(derived) => {
-                let reading = derive(&mut table, derived, &name, label, &plain, with, &groups)?;
+                let reading = derive(table, derived, &name, label, &plain, with, &groups)?;
                 readings.push((name, reading));
             }
         }
     }
     for (name, _) in &readings {
         let of: Vec<&Reading> = readings.iter().filter(|(of, _)| of == name).map(|(_, reading)| reading).collect();
-        refine(&mut table, name, &of);
+        refine(table, name, &of);
     }
-    beside(&mut table);
-    say(&mut table, &results);
-    Ok(table)
+    beside(table);
+    say(table, results);
+    Ok(())
 }
 
 /// Repetitions have no axis of their own; `over` names them by either of these, each having a seed of its own.
@@ -86,7 +113,8 @@ pub(super) fn rows(with: &TableWith, axes: &[&str], repeats: bool) -> Result<Vec
     for (at, (key, names)) in used.into_iter().enumerate() {
         for name in names {
             let repetitions = key == "over" && REPETITIONS.contains(&name.as_str());
-            let known = axes.contains(&name.as_str()) || repetitions && repeats;
+            let epochs = key == "rows" && name == epochs::EPOCH;
+            let known = axes.contains(&name.as_str()) || repetitions && repeats || epochs;
             if !known {
                 let from = &with.from;
                 let why = match repetitions {
@@ -101,7 +129,9 @@ pub(super) fn rows(with: &TableWith, axes: &[&str], repeats: bool) -> Result<Vec
             }
         }
     }
-    let rest = axes.iter().filter(|a| !used.iter().any(|(_, names)| names.iter().any(|n| n == **a)));
+    let named =
+        |axis: &str| used.iter().any(|(_, names)| names.iter().any(|n| n == axis)) || with.only.contains_key(axis);
+    let rest = axes.iter().filter(|axis| !named(axis));
     if with.rows.list().is_empty() {
         return Ok(rest.map(|a| (*a).to_owned()).collect());
     }
@@ -255,7 +285,7 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
         })
         .collect();
     let mut notes = Vec::new();
-    if columns::is_usage(name) && sound.iter().any(|r| r.metrics.contains_key(name)) {
+    if sound.iter().any(|r| columns::measures(r, name) && r.metrics.contains_key(name)) {
         notes.push(table.note(Note::Hidden { name: name.to_owned() }));
     }
     let Some(((first_value, first), rest)) = measured.split_first() else {
@@ -280,7 +310,10 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
         [] => {
             let metric = first.metrics.get(name);
             let error = metric.and_then(|m| Some(m.sd? / f64::from(m.epochs.filter(|n| *n > 1)?).sqrt()));
-            Content::Number { value: *first_value, spread: None, error }
+            let values = metric.map(|metric| metric.values.as_slice()).unwrap_or_default();
+            let half = Interval::over(values.iter().copied()).half;
+            let spread = half.map(|half| Spread::Interval(half, values.len() as u32));
+            Content::Number { value: *first_value, spread, error }
         }
         _ => together(with, measured.iter().map(|(v, _)| *v).collect()),
     };
@@ -323,7 +356,9 @@ fn add_plain(table: &mut Table, name: &str, label: Option<Text>, measured: Measu
     });
     let shown = measured.cells.iter().flatten().flat_map(|cell| match cell.content {
         Content::Number { value, spread: None, .. } => vec![value],
-        Content::Number { value, spread: Some(Spread::Sd(sd, _)), .. } => vec![value, sd],
+        Content::Number { value, spread: Some(Spread::Sd(half, _) | Spread::Interval(half, _)), .. } => {
+            vec![value, half]
+        }
         Content::Number { value, spread: Some(Spread::Range(least, most, _)), .. } => vec![value, least, most],
         _ => vec![],
     });
@@ -393,5 +428,8 @@ fn say(table: &mut Table, results: &[&StepResult]) {
     }
     if let Some(of) = least(|s| if let Spread::Range(_, _, n) = s { Some(*n) } else { None }) {
         table.note(Note::Median { of });
+    }
+    if let Some(of) = least(|s| if let Spread::Interval(_, n) = s { Some(*n) } else { None }) {
+        table.note(Note::Simulated { of });
     }
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::build::{left_out, rows};
 use super::derive::no_difference;
+use super::epochs::{self, EPOCH};
 use super::with::{ColumnWith, Derived, TableWith, parse_column};
 use crate::columns::{USAGE, same, written};
 
@@ -18,11 +19,27 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
     let axes = source.and_then(|step| step.axes.as_ref());
     let names: Vec<&str> = axes.into_iter().flat_map(|axes| axes.keys()).map(String::as_str).collect();
     let mut in_rows = Vec::new();
+    for (axis, value) in axes.into_iter().flat_map(|_| &with.only) {
+        let at = format!("/where/{axis}");
+        match axes.and_then(|axes| axes.get(axis)) {
+            None => {
+                let what = Diagnostic::new(format!("step `{}` has no axis `{axis}`", with.from));
+                say(at, what.nearest(axis, names.iter().copied()));
+            }
+            Some(values) if values.iter().any(|known| same(known, value)) => {}
+            Some(values) => {
+                let (value, known) = (written(value), values.iter().map(written).collect::<Vec<_>>());
+                let what = Diagnostic::new(format!("`{axis}` has no value `{value}` in step `{}`", with.from));
+                say(at, what.nearest(&value, known.iter().map(String::as_str)));
+            }
+        }
+    }
     if let (Some(axes), Some(step)) = (axes, source) {
         match rows(&with, &names, step.repeats) {
             Ok(rows) => {
                 let used = |axis: &&String| {
-                    rows.contains(axis) || with.split.as_ref() == Some(axis) || with.over.list().contains(axis)
+                    let named = rows.contains(axis) || with.split.as_ref() == Some(axis);
+                    named || with.over.list().contains(axis) || with.only.contains_key(*axis)
                 };
                 if let Some((axis, _)) = axes.iter().find(|(axis, values)| !used(axis) && values.len() > 1) {
                     say(String::new(), Diagnostic::new(left_out(&with, axis)));
@@ -44,7 +61,9 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
                 say(at, Diagnostic::new(no_difference(&name, split.map(Vec::len))));
             }
             Ok((_, name)) => {
-                if let Some(known) = source.and_then(|step| columns(step, &names)).filter(|k| !k.contains(&&*name)) {
+                let epochs = name == EPOCH && epochs::are_rows(&with, &names);
+                let known = source.and_then(|step| columns(step, &names)).filter(|k| !k.contains(&&*name) && !epochs);
+                if let Some(known) = known {
                     let what = Diagnostic::new(format!("no result of step `{}` will have `{name}`", with.from));
                     say(at, what.nearest(&name, known));
                 }

@@ -2,11 +2,13 @@
 //! Texts that a spreadsheet would take for a formula begin with an apostrophe.
 
 use super::model::{Column, Content, Spread, Table};
+use super::reference::beside;
 use super::with::Derived;
 use crate::safe;
 
 /// The table as CSV.
 pub(crate) fn csv(table: &Table) -> String {
+    let table = &beside(table);
     // A column whose cells spread gets two more, or four.
     let spreads: Vec<Option<Spread>> = (0..table.columns.len())
         .map(|at| {
@@ -35,6 +37,7 @@ fn heads(table: &Table, column: &Column, spread: &Option<Spread>) -> Vec<String>
     };
     let part = column.part.as_ref().and_then(|part| table.point(part));
     let name = part.map_or(name.clone(), |part| format!("{name} {part}"));
+    let name = if column.earlier { format!("{name} earlier") } else { name };
     let unit = match column.show.unit.as_str() {
         "" | "×" => String::new(),
         unit => format!(" [{unit}]"),
@@ -43,6 +46,7 @@ fn heads(table: &Table, column: &Column, spread: &Option<Spread>) -> Vec<String>
         None => &[],
         Some(Spread::Sd(..)) => &[" sd", " n"],
         Some(Spread::Range(..)) => &[" min", " max", " n"],
+        Some(Spread::Interval(..)) => &[" half 95 %", " n"],
     };
     let with_unit = |suffix: &&str| match *suffix {
         " n" => format!("{name} n"),
@@ -55,9 +59,9 @@ fn values(content: &Content, column: &Column, column_spread: &Option<Spread>) ->
     let number = |v: f64| column.show.exact(v);
     let more = |spread: &Option<Spread>| match (column_spread, spread) {
         (None, _) => vec![],
-        (Some(_), Some(Spread::Sd(sd, n))) => vec![number(*sd), n.to_string()],
+        (Some(_), Some(Spread::Sd(half, n) | Spread::Interval(half, n))) => vec![number(*half), n.to_string()],
         (Some(_), Some(Spread::Range(least, most, n))) => vec![number(*least), number(*most), n.to_string()],
-        (Some(Spread::Sd(..)), None) => vec!["NA".into(); 2],
+        (Some(Spread::Sd(..) | Spread::Interval(..)), None) => vec!["NA".into(); 2],
         (Some(Spread::Range(..)), None) => vec!["NA".into(); 3],
     };
     let (first, spread) = match content {

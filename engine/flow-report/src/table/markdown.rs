@@ -3,7 +3,8 @@
 use flow_core::reason::Cause;
 use unicode_width::UnicodeWidthStr;
 
-use super::model::{Cell, Column, Content, Note, Spread, Table};
+use super::model::{Cell, Column, Content, Note, Row, Spread, Table};
+use super::reference::beside;
 use super::with::{Derived, Text};
 use crate::safe;
 use crate::words::{Args, Words, join, tight};
@@ -69,19 +70,51 @@ pub(crate) fn markdown(table: &Table, words: &Words, langs: &[&str]) -> String {
         });
         return join(texts) + "\n";
     }
-    let heads = heads(table, words, langs);
+    let table = &beside(table);
     let numbered: Vec<usize> =
         (0..table.notes.len()).filter(|at| cells(table).any(|cell| cell.notes.contains(at))).collect();
+    let grids: Vec<String> = columnwise(table).iter().map(|part| one_grid(part, words, langs, &numbered)).collect();
+    let notes = notes(table, words, langs);
+    match notes.is_empty() {
+        true => grids.join("\n"),
+        false => format!("{}\n{}\n", grids.join("\n"), notes.join("\n")),
+    }
+}
+
+/// Side by side so many parts of a split can be read, with several columns of each.
+const BESIDE: usize = 2;
+
+/// A table of several columns of many parts column by column, each a table of its own; any other as it is.
+fn columnwise(table: &Table) -> Vec<Table> {
+    let many = table.split.as_ref().is_some_and(|(_, parts)| parts.len() > BESIDE);
+    let all_split = table.columns.iter().all(|column| column.key || column.part.is_some());
+    let of = |column: &Column| (column.name.clone(), column.derived, column.label.clone());
+    let mut shown: Vec<_> = table.columns.iter().filter(|column| !column.key).map(of).collect();
+    shown.dedup();
+    if !many || !all_split || shown.is_empty() {
+        return vec![table.clone()];
+    }
+    let only = |what: &(String, Option<Derived>, Option<Text>)| {
+        let at: Vec<usize> =
+            (0..table.columns.len()).filter(|at| table.columns[*at].key || of(&table.columns[*at]) == *what).collect();
+        let cells = |row: &Row| at.iter().filter_map(|at| row.cells.get(*at).cloned()).collect();
+        Table {
+            columns: at.iter().map(|at| table.columns[*at].clone()).collect(),
+            body: table.body.iter().map(|row| Row { cells: cells(row) }).collect(),
+            ..table.clone()
+        }
+    };
+    shown.iter().map(only).collect()
+}
+
+fn one_grid(table: &Table, words: &Words, langs: &[&str], numbered: &[usize]) -> String {
     let rows = table.body.iter().map(|row| {
         let cells = row.cells.iter().zip(&table.columns);
-        cells.map(|(cell, column)| show(cell, column, words, langs, &numbered)).collect()
+        cells.map(|(cell, column)| show(cell, column, words, langs, numbered)).collect()
     });
-    let grid = Grid {
-        heads: heads.into_iter().enumerate().map(|(at, head)| (head, right(table, at))).collect(),
-        rows: rows.collect(),
-    };
+    let heads = heads(table, words, langs).into_iter().enumerate();
+    let grid = Grid { heads: heads.map(|(at, head)| (head, right(table, at))).collect(), rows: rows.collect() };
     let grid = grid.typeset(langs);
-    let notes = notes(table, words, langs);
     // What all columns show stands once above them.
     let above = match alike(table) {
         Some(column) => {
@@ -89,10 +122,7 @@ pub(crate) fn markdown(table: &Table, words: &Words, langs: &[&str]) -> String {
         }
         None => String::new(),
     };
-    match notes.is_empty() {
-        true => above + &grid.markdown(),
-        false => format!("{above}{}\n{}\n", grid.markdown(), notes.join("\n")),
-    }
+    above + &grid.markdown()
 }
 
 /// The column of which all that are measured are parts, where a table shows nothing else.
@@ -125,21 +155,29 @@ fn heads(table: &Table, words: &Words, langs: &[&str]) -> Vec<String> {
     let alike = alike(table).is_some();
     for (at, column) in table.columns.iter().enumerate() {
         // `growth` right behind its own column needs no longer name, as people head their tables.
-        let follows = at
-            .checked_sub(1)
-            .and_then(|before| table.columns.get(before))
-            .is_some_and(|before| before.name == column.name && before.part == column.part && before.derived.is_none());
+        let follows = at.checked_sub(1).and_then(|before| table.columns.get(before)).is_some_and(|before| {
+            (&before.name, &before.part, before.earlier) == (&column.name, &column.part, column.earlier)
+                && before.derived.is_none()
+        });
         let part = column.part.as_ref().and_then(|part| table.point(part)).map(|part| safe::text(&part));
         let label = label_of(column, words, langs, follows);
         let unit = unit_of(column, words, langs);
         let comma = if langs == ["zh"] { "，" } else { ", " };
-        heads.push(match part {
-            Some(part) if alike => part,
-            Some(part) => format!("{label}{comma}{part}{unit}"),
-            None => format!("{label}{unit}"),
+        let earlier = column.earlier.then(|| join(langs.iter().map(|lang| earlier(table, words, lang))));
+        let of: Vec<String> = part.into_iter().chain(earlier).collect();
+        heads.push(match of.is_empty() {
+            false if alike => of.join(comma),
+            false => format!("{label}{comma}{}{unit}", of.join(comma)),
+            true => format!("{label}{unit}"),
         });
     }
     heads
+}
+
+/// What stands over earlier figures.
+fn earlier(table: &Table, words: &Words, lang: &str) -> String {
+    let own = table.reference.as_ref().and_then(|reference| reference.label.as_ref());
+    own.map_or_else(|| words.text(lang, "reference-earlier", &Args::new()), |label| safe::text(label.of(lang)))
 }
 
 fn unit_of(column: &Column, words: &Words, langs: &[&str]) -> String {
@@ -215,9 +253,9 @@ pub(crate) fn content(content: &Content, column: &Column, words: &Words, langs: 
             let shown = column.show.cell(*value);
             match spread {
                 None => shown,
-                Some(Spread::Sd(sd, _)) => {
+                Some(Spread::Sd(half, _) | Spread::Interval(half, _)) => {
                     let plain = crate::Format { signed: false, ..column.show.clone() };
-                    format!("{} ± {}", column.show.number(*value), plain.cell(*sd))
+                    format!("{} ± {}", column.show.number(*value), plain.cell(*half))
                 }
                 Some(Spread::Range(least, most, _)) => {
                     format!("{shown} ({}–{})", column.show.number(*least), column.show.cell(*most))
@@ -272,6 +310,7 @@ fn worded(note: &Note, words: &Words, lang: &str) -> String {
             let key = if over.is_empty() { "note-mean" } else { "note-mean-over" };
             words.text(lang, key, &args.with("of", of.to_string()).with("over", words.list(lang, &over)))
         }
+        Note::Simulated { of } => words.text(lang, "note-simulated", &args.with("of", of.to_string())),
         Note::Median { of } => words.text(lang, "note-median", &args.with("of", of.to_string())),
         Note::Unlike { what, one, other } => {
             let what = inline(&name(what, words, lang), lang);
@@ -312,6 +351,11 @@ fn worded(note: &Note, words: &Words, lang: &str) -> String {
             words.text(lang, "note-company", &args.with("alone", alone.to_string()).with("of", of.to_string()))
         }
         Note::NotANumber => words.text(lang, "note-not-a-number", &args),
+        Note::Unmatched { file, lines, first } => {
+            let args =
+                args.with("file", safe::code(file)).with("first", safe::text(first)).count("lines", *lines as usize);
+            words.text(lang, "note-unmatched", &args)
+        }
         Note::Unverified => words.text(lang, "note-unverified", &args),
     }
 }
@@ -348,5 +392,24 @@ impl Names<'_> {
     /// Inside a sentence.
     pub(crate) fn inline(&self, of: &str, lang: &str) -> String {
         inline(&self.head(of, lang), lang)
+    }
+
+    /// With a capital first letter, unless that is of a name as somebody wrote it.
+    pub(crate) fn capital(&self, text: String, lang: &str) -> String {
+        let mut chars = text.chars();
+        match chars.next() {
+            Some(first) if !self.begins(&text, lang) => first.to_uppercase().collect::<String>() + chars.as_str(),
+            _ => text,
+        }
+    }
+
+    /// A sentence, and what it is of where that is not all of the table.
+    pub(crate) fn scoped(&self, scope: &Option<String>, text: String, lang: &str) -> String {
+        match scope {
+            Some(scope) => {
+                self.words.text(lang, "scoped", &Args::new().with("scope", safe::text(scope)).with("text", text))
+            }
+            None => text,
+        }
     }
 }

@@ -3,19 +3,24 @@
 mod build;
 mod check;
 mod csv;
+mod curve;
 mod derive;
 mod digits;
+mod epochs;
 mod groups;
 mod markdown;
 mod model;
+mod reference;
 mod with;
 
-pub use model::{Cell, Column, Content, Note, Row, Spread, Table};
+pub use model::{Cell, Column, Content, Note, Reference, Row, Spread, Table};
 pub use with::TableWith;
 
 pub(crate) use build::build;
 pub(crate) use check::check;
 pub(crate) use csv::csv;
+pub(crate) use curve::Curve;
 pub(crate) use digits::{Reading, enough, refine};
 pub(crate) use markdown::{Grid, Names, content, inline, markdown, name};
+pub(crate) use model::unknown_column;
 pub(crate) use with::{ByLanguage, Derived, Text};

@@ -1,7 +1,7 @@
 //! The table as a value. What `table.json` holds, and what a report reads.
 
 use flow_core::{
-    Outcome,
+    Outcome, nearest,
     reason::{Cause, NoMetrics, Spoiled},
 };
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,21 @@ pub struct Table {
     /// Why there is nothing to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<Cause>,
+    /// The same of earlier figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Box<Reference>>,
+}
+
+/// Earlier figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reference {
+    /// The file that they are from.
+    pub file: String,
+    /// What is written over their columns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<Text>,
+    /// With rows of the table that it is beside, in their order.
+    pub table: Table,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -47,6 +62,9 @@ pub struct Column {
     /// It names the row.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub key: bool,
+    /// It shows earlier figures.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub earlier: bool,
     /// A label of the author's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Text>,
@@ -138,6 +156,8 @@ pub enum Spread {
     Sd(f64, u32),
     /// Around their median: least, largest, and how many.
     Range(f64, f64, u32),
+    /// Around their mean: half the width of its 95 % confidence interval, and of how many.
+    Interval(f64, u32),
 }
 
 /// What is to be said about cells, or about the table.
@@ -153,6 +173,11 @@ pub enum Note {
     },
     /// Numbers are medians with their range.
     Median {
+        /// Of how many; the least where it varies.
+        of: u32,
+    },
+    /// Numbers are means of simulations, with half the width of their 95 % confidence intervals.
+    Simulated {
         /// Of how many; the least where it varies.
         of: u32,
     },
@@ -216,6 +241,15 @@ pub enum Note {
         alone: u32,
         /// Of how many.
         of: u32,
+    },
+    /// Lines of a reference that are no row here.
+    Unmatched {
+        /// The file.
+        file: String,
+        /// How many.
+        lines: u32,
+        /// The place of the first.
+        first: String,
     },
     /// GPU memory is the card's against its state before the start.
     Unverified,
@@ -289,4 +323,17 @@ impl Table {
     pub fn labels(&self) -> std::collections::BTreeSet<&str> {
         self.body.iter().flat_map(|r| &r.cells).flat_map(|c| &c.of).map(String::as_str).collect()
     }
+}
+
+/// What to say of a column that a table has not.
+pub(crate) fn unknown_column(table: &Table, name: &str) -> String {
+    let known = || table.columns.iter().filter(|column| column.derived.is_none()).map(|column| column.name.as_str());
+    let help = match nearest(name, known()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => {
+            let known: std::collections::BTreeSet<&str> = known().collect();
+            format!("it has {}", known.into_iter().collect::<Vec<_>>().join(", "))
+        }
+    };
+    format!("the table of `{}` has no column `{name}`; {help}", table.from)
 }

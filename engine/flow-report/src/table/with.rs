@@ -12,7 +12,10 @@ pub struct TableWith {
     /// The step whose results fill the table.
     #[schemars(extend("x-flow" = "step"))]
     pub from: String,
-    /// The axis, or axes, that make the rows; by default every axis that nothing else names.
+    /// Which of its instances, by values of axes: `{policy: fifo}`. By default all.
+    #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
+    pub only: IndexMap<String, Value>,
+    /// The axis, or axes, that make the rows; by default every axis that nothing else names. `epoch` gives a row to each epoch.
     #[serde(default)]
     pub rows: OneOrMany,
     /// An axis whose values stand beside each other: every measured column once for each.
@@ -27,6 +30,31 @@ pub struct TableWith {
     /// What `ratio` and `speedup` compare with: values of axes, `{version: v7}`. By default the first row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<IndexMap<String, Value>>,
+    /// Earlier figures, which stand beside those of now, matched by the axes; what is computed and found of the ones is of the others too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<ReferenceWith>,
+}
+
+/// Earlier figures.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReferenceWith {
+    /// A CSV file whose first line names its columns, perhaps with their units: `epoch_time [s]`. A `table.csv` is one.
+    #[schemars(extend("x-flow" = "path"))]
+    pub file: String,
+    /// What is called otherwise there: `{epoch_time: epoch_s, gpu_memory: "mem_mib [MiB]"}`.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub columns: IndexMap<String, String>,
+    /// What is written over its columns; by default that they are earlier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<Text>,
+}
+
+impl ReferenceWith {
+    /// The file's name: where it lies is another on every machine.
+    pub(crate) fn name(&self) -> &str {
+        self.file.rsplit('/').next().unwrap_or(&self.file)
+    }
 }
 
 /// A column: its name, or its name with a label of the author's.

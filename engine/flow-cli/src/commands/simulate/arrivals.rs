@@ -23,17 +23,21 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, output: &mut Output) -> Re
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for &density in &asked.density {
         for policy in asked.policies(&DEFAULT) {
-            let study = Study::of(&StudyWith {
+            let with = StudyWith {
                 gpus: asked.gpus.clone().unwrap_or_default(),
                 cpus: asked.cpus.map(f64::from),
                 policy: policy.clone(),
-                density,
+                v: None,
+                density: Some(density),
                 jobs: asked.jobs,
                 mix: mix.clone(),
+                trace: None,
                 seeds: asked.seeds,
                 share: asked.share,
-            })
-            .map_err(|e| CliError::usage(format!("{}: {e}", file.display())))?;
+                priorities: 3,
+                estimate_error: 0.0,
+            };
+            let study = Study::of(&with, None).map_err(|e| CliError::usage(format!("{}: {e}", file.display())))?;
             if asked.json {
                 output.json(&object(&study, &policy, density, asked))?;
             } else {

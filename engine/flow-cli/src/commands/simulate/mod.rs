@@ -57,7 +57,7 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "N", default_value_t = 300, requires = "arrivals")]
     jobs: usize,
     /// How often arrivals are repeated with other chance
-    #[arg(long, value_name = "N", default_value_t = 5, requires = "arrivals")]
+    #[arg(long, value_name = "N", default_value_t = 30, requires = "arrivals")]
     seeds: u64,
     /// Arriving jobs may share GPUs, as if history knew what each kind takes
     #[arg(long, requires = "arrivals")]

@@ -1,0 +1,46 @@
+//! `flow diff`: what of two runs is not the same.
+
+use std::fs;
+
+use crate::space;
+
+#[test]
+fn how_the_inputs_of_two_runs_differ_is_shown_once() {
+    let space = space();
+    let sweep = "train: {matrix: {lr: [1, 2, 3]}, run: 'sh src/train.sh ${{ lr }}', inputs: [src, weights.bin]}";
+    space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  {sweep}\n"));
+    let mut runs: Vec<String> = Vec::new();
+    let mut run = || {
+        space.flow(["run", "m.yaml"]).expect(0);
+        runs.push(space.journal()[0]["run"].as_str().unwrap().to_owned());
+    };
+    let train = |body: &str| format!("set -e\nlr=$1\n{body}echo done\n");
+    space.write("src/train.sh", &train("echo one\n")).write("src/old.txt", "x\n");
+    fs::write(space.path("weights.bin"), [0, 1, 2]).unwrap();
+    run();
+    let long: String = (0..60).map(|n| format!("echo {n}\n")).collect();
+    space.write("src/train.sh", &train("echo two\n")).write("src/new.txt", &long).write("src/long.sh", &long);
+    fs::remove_file(space.path("src/old.txt")).unwrap();
+    fs::write(space.path("weights.bin"), [0, 1, 2, 3]).unwrap();
+    run();
+    space.write("src/long.sh", "");
+    run();
+    let said = space.flow(["diff", &runs[0], &runs[1]]).expect(0).stdout();
+    let inputs = said.split("inputs\n").nth(1).unwrap_or_default();
+    let expected = "  src/long.sh is new: 470 B (";
+    assert!(inputs.starts_with(expected), "{said}");
+    assert!(inputs.contains("  src/old.txt is gone: was 2 B ("), "{said}");
+    let changed = "  src/train.sh changed
+    @@ -1,4 +1,4 @@
+     set -e
+     lr=$1
+    -echo one
+    +echo two
+     echo done
+  weights.bin changed: was 3 B (";
+    assert!(inputs.contains(changed) && inputs.contains("), is 4 B ("), "{said}");
+    assert_eq!(inputs.matches("src/train.sh changed").count(), 1, "three instances read it: {said}");
+    let said = space.flow(["diff", &runs[1], &runs[2]]).expect(0).stdout();
+    assert!(said.contains("    -echo 38\n    … 21 more lines"), "{said}");
+    assert!(space.flow(["diff", &runs[1], &runs[1]]).expect(0).stdout().contains("nothing differs"));
+}

@@ -1,0 +1,64 @@
+//! What a training would take on each GPU model that its step ran on: which machine to rent.
+
+use serde_json::Value;
+
+use super::{
+    history::History,
+    surface::{Of, coordinates},
+};
+use crate::{Instance, predict::Predicted};
+
+/// How long a training is to be, where that is not how long it was.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Length {
+    pub epochs: Option<u32>,
+    /// Images of an epoch.
+    pub images: Option<u64>,
+}
+
+/// A training on GPUs of a model.
+#[derive(Clone, Debug)]
+pub struct OnModel {
+    pub model: String,
+    /// GPUs that it takes.
+    pub gpus: u32,
+    pub epochs: u32,
+    /// Seconds from start to exit.
+    pub wall: Predicted,
+    /// Seconds an epoch.
+    pub epoch: Predicted,
+    /// Bytes on each GPU.
+    pub gpu_memory: Option<Predicted>,
+    /// Joules of all its GPUs, at the power that they drew in its runs.
+    pub energy: Option<Predicted>,
+}
+
+impl History<'_> {
+    /// An instance, so long, on each GPU model that was seen; in their order.
+    ///
+    /// # Errors
+    /// A sentence: what would have to be measured.
+    pub fn on_each_model(&self, instance: &Instance, length: Length) -> Result<Vec<OnModel>, String> {
+        let label = &instance.label;
+        let surface =
+            self.others(instance).ok_or_else(|| format!("`{label}`: its step did not run at two points yet"))?;
+        let gpus = instance.axes.get("gpus").and_then(Value::as_u64).map_or(instance.request.gpus, |gpus| gpus as u32);
+        let on = |model: &String| -> Result<OnModel, String> {
+            let unknown = |what: &str| format!("`{label}` on {model}: {what}");
+            let at = coordinates(&surface.axes, model, |axis| instance.axes.get(axis)).unwrap_or_default();
+            let expected = surface.expect(&at);
+            let epoch = match (length.images, surface.at(Of::ImagesPerSecond, &at)) {
+                (Some(images), Some(rate)) => rate.takes(images as f64),
+                (Some(_), None) => return Err(unknown("nothing told `images_per_s`; leave --images out")),
+                (None, _) => expected.epoch.ok_or_else(|| unknown("how long an epoch takes is not known"))?,
+            };
+            let epochs = length.epochs.or(expected.epochs).ok_or_else(|| unknown("say how many --epochs"))?;
+            let wall = expected.whole(epoch, f64::from(epochs)).unwrap_or(epoch);
+            let energy = surface.at(Of::Power, &at).map(|power| power.times(&wall));
+            Ok(OnModel { model: model.clone(), gpus, epochs, wall, epoch, gpu_memory: expected.gpu_memory, energy })
+        };
+        let mut models = surface.models.clone();
+        models.sort();
+        models.iter().map(on).collect()
+    }
+}

@@ -1,0 +1,246 @@
+//! What is expected at a point, from attempts of its step at other points: along all axes at once, and on the GPU models that were seen.
+
+use std::{cell::OnceCell, collections::BTreeSet};
+
+use serde_json::Value;
+
+use super::observation::{Observation, median};
+use crate::{
+    Span,
+    predict::{Coordinate, Fit, Predicted, key},
+    sched::Estimate,
+};
+
+/// Less than this of start-up or end is none.
+const NOTICED: f64 = 1e-3;
+
+/// What attempts at several points come to.
+#[derive(Clone, Debug)]
+pub(super) struct Surface {
+    pub(super) axes: Vec<String>,
+    /// Axes on which they differ.
+    varied: Vec<String>,
+    /// Different points.
+    pub(super) points: usize,
+    /// GPU models, the one seen last behind.
+    pub(super) models: Vec<String>,
+    /// Most of them say what their wall time is made of.
+    phased: bool,
+    /// What does not go with the point.
+    common: Estimate,
+    placed: Vec<Vec<Coordinate>>,
+    /// By [`Of`].
+    measured: [Measured; OF.len()],
+}
+
+/// One quantity, by place in the list of points, and what is made of it when it is asked for.
+#[derive(Clone, Debug)]
+struct Measured {
+    values: Vec<Option<f64>>,
+    fit: OnceCell<Option<Fit>>,
+}
+
+/// What is measured of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    Wall,
+    Before,
+    Epochs,
+    Period,
+    After,
+    Epoch,
+    GpuMemory,
+    GpuBusy,
+    GpuBusyWhole,
+    ImagesPerSecond,
+    Power,
+}
+
+/// All, in their order.
+const OF: [Of; 11] = [
+    Of::Wall,
+    Of::Before,
+    Of::Epochs,
+    Of::Period,
+    Of::After,
+    Of::Epoch,
+    Of::GpuMemory,
+    Of::GpuBusy,
+    Of::GpuBusyWhole,
+    Of::ImagesPerSecond,
+    Of::Power,
+];
+
+impl Of {
+    fn measured(self, seen: &Observation) -> Option<f64> {
+        match self {
+            Of::Wall => Some(seen.wall_s),
+            Of::Before => seen.phases.map(|phases| phases.before_s).filter(|before| *before > NOTICED),
+            Of::Epochs => seen.phases.map(|phases| f64::from(phases.epochs)),
+            Of::Period => seen.phases.map(|phases| phases.period_s),
+            Of::After => seen.phases.map(|phases| phases.after_s).filter(|after| *after > NOTICED),
+            Of::Epoch => seen.epoch_s,
+            Of::GpuMemory => Some(seen.gpu_memory as f64),
+            Of::GpuBusy => Some(seen.gpu_load),
+            Of::GpuBusyWhole => Some(seen.busy()),
+            Of::ImagesPerSecond => seen.images_per_s,
+            Of::Power => seen.energy_j.map(|energy| energy / seen.wall_s),
+        }
+    }
+}
+
+/// What is expected at a point.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Expected {
+    /// Seconds from start to exit.
+    pub wall: Option<Predicted>,
+    /// Of these, seconds before the epochs begin, with what the first takes longer.
+    pub startup: Option<Predicted>,
+    /// How many epochs.
+    pub epochs: Option<u32>,
+    /// Seconds an epoch.
+    pub epoch: Option<Predicted>,
+    /// Seconds after the last epoch.
+    pub end: Option<Predicted>,
+    /// Peak memory on each GPU, bytes.
+    pub gpu_memory: Option<Predicted>,
+    /// Share of time in which its epochs keep its GPUs busy.
+    pub gpu_busy: Option<Predicted>,
+    /// The same from start to end.
+    pub gpu_busy_whole: Option<Predicted>,
+}
+
+impl Expected {
+    /// Seconds from start to exit with so many epochs of so many seconds.
+    pub(super) fn whole(&self, epoch: Predicted, epochs: f64) -> Option<Predicted> {
+        let once = |part: Option<Predicted>| part.map(|part| (part, 1.0));
+        Predicted::sum([Some((epoch, epochs)), once(self.startup), once(self.end)].into_iter().flatten())
+    }
+}
+
+/// The point of an observation on these axes, and its GPU model. `None` where it is not on all of them.
+pub(super) fn coordinates<'v>(
+    axes: &[String],
+    model: &str,
+    value: impl Fn(&str) -> Option<&'v Value>,
+) -> Option<Vec<Coordinate>> {
+    let on = |axis: &String| {
+        let value = value(axis)?;
+        let number = value.as_f64().filter(|x| *x > 0.0);
+        Some(number.map_or_else(|| Coordinate::Name(value.to_string()), Coordinate::Number))
+    };
+    axes.iter().map(on).chain([Some(Coordinate::Name(model.to_owned()))]).collect()
+}
+
+/// Where an attempt was.
+pub(super) fn place(axes: &[String], seen: &Observation) -> Option<Vec<Coordinate>> {
+    coordinates(axes, seen.gpu_model.as_deref().unwrap_or_default(), |axis| seen.point.get(axis))
+}
+
+impl Surface {
+    pub(super) fn through(axes: &[String], seen: &[&Observation]) -> Surface {
+        let (placed, seen): (Vec<Vec<Coordinate>>, Vec<&Observation>) =
+            seen.iter().filter_map(|seen| Some((place(axes, seen)?, *seen))).unzip();
+        let distinct = |of: usize| placed.iter().map(|at| key(&at[of..=of]).next()).collect::<BTreeSet<_>>().len();
+        let mut models: Vec<String> = Vec::new();
+        for seen in &seen {
+            let model = seen.gpu_model.clone().unwrap_or_default();
+            models.retain(|other| *other != model);
+            models.push(model);
+        }
+        Surface {
+            varied: axes.iter().enumerate().filter(|(n, _)| distinct(*n) > 1).map(|(_, axis)| axis.clone()).collect(),
+            points: placed.iter().map(|at| key(at).collect::<Vec<_>>()).collect::<BTreeSet<_>>().len(),
+            models,
+            phased: 2 * seen.iter().filter(|seen| seen.phases.is_some()).count() > seen.len(),
+            common: Estimate { samples: seen.len() as u32, ..common(&seen) },
+            measured: OF.map(|of| Measured {
+                values: seen.iter().map(|seen| of.measured(seen)).collect(),
+                fit: OnceCell::new(),
+            }),
+            placed,
+            axes: axes.to_vec(),
+        }
+    }
+
+    /// What is expected of one quantity at a point.
+    pub(super) fn at(&self, of: Of, at: &[Coordinate]) -> Option<Predicted> {
+        let Measured { values, fit } = &self.measured[of as usize];
+        let make = || {
+            let points = self.placed.iter().zip(values);
+            Fit::of(&points.filter_map(|(at, value)| Some((at.clone(), (*value)?))).collect::<Vec<_>>())
+        };
+        fit.get_or_init(make).as_ref()?.at(at)
+    }
+
+    /// Where an instance is on a GPU model, or if that was never seen, on the one that was seen last.
+    pub(super) fn locate<'v>(
+        &self,
+        model: Option<&str>,
+        value: impl Fn(&str) -> Option<&'v Value>,
+    ) -> Option<Vec<Coordinate>> {
+        let seen = |model: &&str| self.models.iter().any(|seen| seen == model);
+        let model = model.filter(seen).or(self.models.last().map(String::as_str))?;
+        coordinates(&self.axes, model, value)
+    }
+
+    /// What is expected at a point.
+    pub(super) fn expect(&self, at: &[Coordinate]) -> Expected {
+        let share = |of: Of| self.at(of, at).map(|busy| busy.at_most(1.0));
+        let mut expected = Expected {
+            epoch: self.at(Of::Epoch, at),
+            gpu_memory: self.at(Of::GpuMemory, at),
+            gpu_busy: share(Of::GpuBusy),
+            gpu_busy_whole: share(Of::GpuBusyWhole),
+            ..Expected::default()
+        };
+        let epochs = self.at(Of::Epochs, at).filter(|_| self.phased).map(|epochs| epochs.value.round().max(1.0));
+        if let Some((period, epochs)) = self.at(Of::Period, at).zip(epochs) {
+            (expected.startup, expected.end) = (self.at(Of::Before, at), self.at(Of::After, at));
+            expected.epochs = Some(epochs as u32);
+            expected.wall = expected.whole(period, epochs);
+        } else {
+            expected.wall = self.at(Of::Wall, at);
+        }
+        expected
+    }
+
+    /// The same as the scheduler is to know it.
+    pub(super) fn estimate(&self, expected: &Expected) -> Estimate {
+        let beyond = match expected.wall {
+            Some(wall) if wall.far => ", far beyond them",
+            Some(wall) if wall.beyond => ", beyond them",
+            _ => "",
+        };
+        let along: Vec<String> = self.varied.iter().map(|axis| format!("`{axis}`")).collect();
+        let along = if along.is_empty() { String::new() } else { format!(" of {}", along.join(", ")) };
+        let span = |of: Option<Predicted>| of.map_or(0.0, |of| of.value);
+        let startup = span(expected.startup) + span(expected.end);
+        Estimate {
+            duration: expected.wall.map(|wall| Span::from_secs_f64(wall.value)),
+            range: expected.wall.map(|wall| (Span::from_secs_f64(wall.low), Span::from_secs_f64(wall.high))),
+            startup: (startup > 0.0).then(|| Span::from_secs_f64(startup)),
+            // The upper end, and nothing where it is too far from what was seen: then it has its GPU alone.
+            gpu_memory: expected.gpu_memory.filter(|memory| !memory.far).map(|memory| memory.high as u64),
+            gpu_busy_milli: expected.gpu_busy_whole.map(|busy| (busy.value * 1e3).round() as u32),
+            source: format!("{} of its step at other points{along}{beyond}", runs(self.common.samples as usize)),
+            ..self.common.clone()
+        }
+    }
+}
+
+/// What goes with no point: medians.
+pub(super) fn common(seen: &[&Observation]) -> Estimate {
+    let milli = |value: fn(&Observation) -> f64| {
+        median(seen.iter().map(|seen| value(seen)).collect()).map(|value| (value * 1e3).round() as u32)
+    };
+    Estimate {
+        cpu_milli: milli(|seen| seen.cpu_cores),
+        gpu_busy_milli: milli(Observation::busy).filter(|_| seen.iter().any(|seen| seen.gpu_memory > 0)),
+        ..Estimate::default()
+    }
+}
+
+pub(super) fn runs(n: usize) -> String {
+    if n == 1 { "1 run".to_owned() } else { format!("{n} runs") }
+}

@@ -1,0 +1,35 @@
+//! What makes two results comparable: the machine, the software on it, and what they were given of it.
+
+use crate::StepResult;
+
+/// What makes two results comparable, as `(what, value)`: numbers taken under unlike values are never averaged or compared.
+pub fn likeness(result: &StepResult) -> Vec<(&'static str, String)> {
+    let c = &result.circumstances;
+    let mut all = hardware(result);
+    all.push(("mode", format!("{:?}", c.mode).to_lowercase()));
+    all.push(("gpus", c.gpu_models.len().to_string()));
+    all.push(("cpus", c.cpus.to_string()));
+    all.push(("gpu_memory_limit", c.gpu_memory.map_or_else(|| "—".into(), |bytes| bytes.to_string())));
+    all
+}
+
+/// The part of the likeness that is the machine and the software on it: no placement makes it differ.
+pub fn hardware(result: &StepResult) -> Vec<(&'static str, String)> {
+    let c = &result.circumstances;
+    let mut models = c.gpu_models.clone();
+    models.dedup();
+    let fact = |name: &str| c.facts.get(name).cloned().unwrap_or_else(|| "—".into());
+    vec![
+        ("gpu_model", if models.is_empty() { "—".into() } else { models.join(", ") }),
+        ("cpu_model", c.cpu_model.clone()),
+        ("host_cpus", c.host_cpus.to_string()),
+        ("torch", fact("torch")),
+        ("device", fact("device")),
+        ("precision", fact("precision")),
+    ]
+}
+
+/// Where two likenesses differ: what, and the two values.
+pub fn unlike(a: &[(&'static str, String)], b: &[(&'static str, String)]) -> Option<(String, String, String)> {
+    a.iter().zip(b).find(|(a, b)| a != b).map(|(a, b)| (a.0.to_owned(), a.1.clone(), b.1.clone()))
+}

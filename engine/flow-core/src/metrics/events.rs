@@ -1,0 +1,283 @@
+//! Event files of TensorBoard: records of TensorFlow with a length, a checksum of each, and an `Event` of protocol buffers in it. Of
+//! all that they hold the scalars are read, whether as a plain number, as PyTorch writes them, or as a tensor, as TensorFlow does.
+
+use std::collections::BTreeMap;
+
+use super::{MetricRow, push, whole};
+
+/// The scalar that some loggers write beside the others to tell the epoch of a step.
+const EPOCH: &str = "epoch";
+
+/// A scalar, as it was logged.
+#[derive(Clone, Debug, PartialEq)]
+struct Scalar {
+    tag: String,
+    step: i64,
+    value: f64,
+}
+
+/// Reads the scalars of the event file at `path`, below the folder that was named. A folder between them is a run of its own, and its
+/// name comes before its tags. A step counts as an epoch, unless a scalar tells the epoch. A record whose end is not there yet
+/// is passed over; returned is where a record is damaged, behind which nothing is read.
+pub(super) fn read(path: &str, bytes: &[u8], rows: &mut Vec<MetricRow>) -> Option<u64> {
+    let mut scalars = Vec::new();
+    let damaged = records(bytes, &mut |record| event(record, &mut scalars));
+    let epochs: BTreeMap<i64, f64> =
+        scalars.iter().filter(|scalar| scalar.tag == EPOCH).map(|scalar| (scalar.step, scalar.value)).collect();
+    let run = path.rsplit_once('/').map(|(run, _)| format!("{run}/")).unwrap_or_default();
+    for Scalar { tag, step, value } in scalars.iter().filter(|scalar| scalar.tag != EPOCH) {
+        let epoch = if epochs.is_empty() { Some(*step as f64) } else { epochs.get(step).copied() };
+        push(&format!("{run}{tag}"), Some(*value), "", epoch.and_then(whole), rows);
+    }
+    damaged
+}
+
+/// Each whole record, and where one is damaged.
+fn records(bytes: &[u8], take: &mut dyn FnMut(&[u8])) -> Option<u64> {
+    let mut rest = bytes;
+    while let Some((head, behind)) = rest.split_at_checked(12) {
+        let at = (bytes.len() - rest.len()) as u64;
+        let (length, sum) = head.split_at(8);
+        if masked(length) != number(sum) {
+            return Some(at);
+        }
+        let length = usize::try_from(number(length)).unwrap_or(usize::MAX);
+        let (record, behind) = behind.split_at_checked(length)?;
+        let (sum, behind) = behind.split_at_checked(4)?;
+        if masked(record) != number(sum) {
+            return Some(at);
+        }
+        take(record);
+        rest = behind;
+    }
+    None
+}
+
+fn number(little_endian: &[u8]) -> u64 {
+    little_endian.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// The checksum of a record: CRC-32C, masked because what it protects holds such sums itself.
+fn masked(bytes: &[u8]) -> u64 {
+    let crc = !bytes.iter().fold(!0u32, |crc, byte| TABLE[usize::from(crc as u8 ^ byte)] ^ (crc >> 8));
+    u64::from(crc.rotate_right(15).wrapping_add(0xa282_ead8))
+}
+
+static TABLE: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut n = 0;
+    while n < 256 {
+        let (mut crc, mut bit) = (n as u32, 0);
+        while bit < 8 {
+            crc = if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
+            bit += 1;
+        }
+        table[n] = crc;
+        n += 1;
+    }
+    table
+};
+
+/// The value of a field in a message.
+#[derive(Clone, Copy)]
+enum Field<'a> {
+    Number(u64),
+    Fixed(&'a [u8]),
+    Bytes(&'a [u8]),
+}
+
+/// The fields of a message in order; it ends where something is no field.
+fn fields(mut rest: &[u8]) -> impl Iterator<Item = (u64, Field<'_>)> {
+    std::iter::from_fn(move || {
+        let key = varint(&mut rest)?;
+        let field = match key & 7 {
+            0 => Field::Number(varint(&mut rest)?),
+            1 => Field::Fixed(take(&mut rest, 8)?),
+            2 => {
+                let length = varint(&mut rest)?;
+                Field::Bytes(take(&mut rest, usize::try_from(length).ok()?)?)
+            }
+            5 => Field::Fixed(take(&mut rest, 4)?),
+            _ => return None,
+        };
+        Some((key >> 3, field))
+    })
+}
+
+fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
+    let (taken, behind) = rest.split_at_checked(length)?;
+    *rest = behind;
+    Some(taken)
+}
+
+fn varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = take(rest, 1)?[0];
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// `Event { step = 2, summary = 5 }`, `Summary { value = 1 }`, `Value { tag = 1, simple_value = 2, tensor = 8, metadata = 9 }`.
+fn event(record: &[u8], scalars: &mut Vec<Scalar>) {
+    let (mut step, mut summary) = (0, None);
+    for field in fields(record) {
+        match field {
+            (2, Field::Number(n)) => step = n as i64,
+            (5, Field::Bytes(bytes)) => summary = Some(bytes),
+            _ => {}
+        }
+    }
+    for field in fields(summary.unwrap_or_default()) {
+        let (1, Field::Bytes(logged)) = field else { continue };
+        let (mut tag, mut value, mut foreign) = (None, None, false);
+        for field in fields(logged) {
+            match field {
+                (1, Field::Bytes(text)) => tag = Some(String::from_utf8_lossy(text).into_owned()),
+                (2, Field::Fixed(bytes)) => value = float(bytes),
+                (8, Field::Bytes(tensor)) => value = scalar_of(tensor),
+                (9, Field::Bytes(metadata)) => foreign = plugin(metadata).is_some_and(|name| name != b"scalars"),
+                _ => {}
+            }
+        }
+        if let (Some(tag), Some(value), false) = (tag, value, foreign) {
+            scalars.push(Scalar { tag, step, value });
+        }
+    }
+}
+
+/// `SummaryMetadata { plugin_data = 1 { plugin_name = 1 } }`: which part of TensorBoard shows it.
+fn plugin(metadata: &[u8]) -> Option<&[u8]> {
+    let first = |message| {
+        fields(message).find_map(|field| match field {
+            (1, Field::Bytes(bytes)) => Some(bytes),
+            _ => None,
+        })
+    };
+    first(first(metadata)?)
+}
+
+/// The one number of a tensor: `TensorProto { dtype = 1, tensor_content = 4, float_val = 5, double_val = 6, int_val = 7, int64_val = 10 }`.
+fn scalar_of(tensor: &[u8]) -> Option<f64> {
+    let (mut kind, mut content, mut listed) = (0, None, None);
+    for field in fields(tensor) {
+        match field {
+            (1, Field::Number(n)) => kind = n,
+            (4, Field::Bytes(bytes)) => content = Some(bytes),
+            (5 | 6, Field::Bytes(bytes) | Field::Fixed(bytes)) => listed = float(bytes),
+            (7 | 10, Field::Number(n)) => listed = Some(n as i64 as f64),
+            (7 | 10, Field::Bytes(mut packed)) => {
+                listed = varint(&mut packed).filter(|_| packed.is_empty()).map(|n| n as i64 as f64);
+            }
+            _ => {}
+        }
+    }
+    let Some(content) = content else { return listed };
+    match (kind, content.len()) {
+        (1, 4) | (2, 8) => float(content),
+        (3, 4) => Some(f64::from(number(content) as i32)),
+        (9, 8) => Some(number(content) as i64 as f64),
+        _ => None,
+    }
+}
+
+/// A number of four bytes as people write it: 0.1, and not what of 0.1 has room in four bytes.
+fn float(bytes: &[u8]) -> Option<f64> {
+    match bytes.len() {
+        4 => f32::from_bits(number(bytes) as u32).to_string().parse().ok(),
+        8 => Some(f64::from_bits(number(bytes))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::tests::shown, *};
+
+    /// A field of bytes.
+    fn bytes(field: u8, content: &[u8]) -> Vec<u8> {
+        [&[field << 3 | 2, content.len() as u8][..], content].concat()
+    }
+
+    fn logged(step: u8, value: &[u8]) -> Vec<u8> {
+        let event = [&[2 << 3, step][..], &bytes(5, &bytes(1, value))].concat();
+        let length = (event.len() as u64).to_le_bytes();
+        let sum = |of: &[u8]| (masked(of) as u32).to_le_bytes();
+        [&length[..], &sum(&length), &event, &sum(&event)].concat()
+    }
+
+    fn simple(step: u8, tag: &str, value: f32) -> Vec<u8> {
+        logged(step, &[bytes(1, tag.as_bytes()), vec![2 << 3 | 5], value.to_le_bytes().to_vec()].concat())
+    }
+
+    fn tensor(tag: &str, tensor: &[u8], plugin: &str) -> Vec<u8> {
+        let metadata = bytes(9, &bytes(1, &bytes(1, plugin.as_bytes())));
+        logged(1, &[bytes(1, tag.as_bytes()), bytes(8, tensor), metadata].concat())
+    }
+
+    fn numbers(path: &str, content: &[u8]) -> (Vec<String>, Option<u64>) {
+        let mut rows = Vec::new();
+        let damaged = read(path, content, &mut rows);
+        (shown(rows), damaged)
+    }
+
+    #[test]
+    fn the_checksum_is_that_of_the_format() {
+        // The length 24 of a first record, as TensorFlow and PyTorch write it.
+        assert_eq!(number(&[0xa3, 0x7f, 0x4b, 0x22]), masked(&24u64.to_le_bytes()));
+    }
+
+    #[test]
+    fn scalars_are_read_in_every_form() {
+        let floats = [&[1 << 3, 1][..], &bytes(4, &0.25f32.to_le_bytes())].concat();
+        let listed = [&[1 << 3, 1][..], &bytes(5, &0.5f32.to_le_bytes())].concat();
+        let whole = [&[1 << 3, 9][..], &[10 << 3, 7]].concat();
+        let content = [
+            simple(1, "Loss/train", 0.1),
+            simple(2, "Loss/train", f32::INFINITY),
+            tensor("acc", &floats, "scalars"),
+            tensor("lr", &listed, "scalars"),
+            tensor("images", &whole, "scalars"),
+            tensor("weights", &floats, "histograms"),
+        ]
+        .concat();
+        let expected = ["1:loss_train=0.1", "2:loss_train=NaN", "1:acc=0.25", "1:lr=0.5", "1:images=7"];
+        assert_eq!(numbers("events.out.tfevents.1", &content), (expected.map(str::to_owned).to_vec(), None));
+    }
+
+    #[test]
+    fn a_scalar_can_tell_the_epoch_and_a_folder_is_a_run() {
+        let content = [simple(49, "loss", 2.0), simple(49, "epoch", 3.0), simple(60, "loss", 1.0)].concat();
+        let rows = numbers("version_0/val/events.out.tfevents.1", &content).0;
+        assert_eq!(rows, ["3:version_0_val_loss=2", "version_0_val_loss=1"]);
+    }
+
+    #[test]
+    fn what_is_cut_or_damaged_ends_the_reading() {
+        let (first, second) = (simple(1, "loss", 2.0), simple(2, "loss", 1.0));
+        let both = [&first[..], &second].concat();
+        for cut in first.len()..both.len() {
+            assert_eq!(numbers("e", &both[..cut]), (vec!["1:loss=2".to_owned()], None), "{cut}");
+        }
+        for at in 0..both.len() {
+            let mut spoilt = both.clone();
+            spoilt[at] ^= 0x10;
+            let (rows, damaged) = numbers("e", &spoilt);
+            let within = if at < first.len() { 0 } else { first.len() as u64 };
+            assert_eq!((rows.len() as u64, damaged), (within.min(1), Some(within)), "{at}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_it_holds_nothing_panics(content in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+            let _ = numbers("e", &content);
+            event(&content, &mut Vec::new());
+            scalar_of(&content);
+        }
+    }
+}

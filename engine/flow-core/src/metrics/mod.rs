@@ -1,0 +1,188 @@
+//! `metrics:`: where the numbers of an unmodified program are, and which of several values counts. Does not open files.
+
+mod events;
+mod files;
+mod pattern;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+pub use files::{MetricsFile, NumberFiles, event_file};
+pub use pattern::Pattern;
+
+/// `metrics:` of a step.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    /// What stands for numbers in the program's own standard output and error.
+    pub stdout: Vec<Pattern>,
+    /// Files and folders that hold numbers; where a metric is in several places, the last of them counts.
+    pub files: Vec<MetricsFile>,
+    /// Which value of a metric counts, where it is not the last.
+    pub summary: BTreeMap<String, Summary>,
+    /// Without any number in one of the places it has failed.
+    pub required: bool,
+}
+
+/// Which of its values a metric comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Summary {
+    /// The last.
+    Last,
+    /// The best.
+    Best(Best),
+    /// That of the epoch at which another metric is best.
+    At {
+        /// How that is compared.
+        best: Best,
+        /// The other metric.
+        of: String,
+    },
+}
+
+/// What is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Best {
+    /// Less.
+    Min,
+    /// More.
+    Max,
+}
+
+/// One number that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricRow {
+    /// The epoch it belongs to; absent for the value of the whole attempt.
+    pub epoch: Option<u32>,
+    /// Its name in the protocol's form, `[a-z][a-z0-9_]*`.
+    pub name: String,
+    /// The number; NaN for whatever is not finite: a loss that diverged is something to know.
+    pub value: f64,
+    /// `ratio`, `s`, or empty.
+    pub unit: String,
+}
+
+impl Metrics {
+    /// The metrics that there will be, where all of them are named here and none in a file.
+    pub fn names(&self) -> Option<Vec<String>> {
+        let timed = self.stdout.iter().any(Pattern::tells_epochs).then_some("epoch_time");
+        let names: BTreeSet<&str> = self.stdout.iter().flat_map(Pattern::names).chain(timed).collect();
+        self.files.is_empty().then(|| names.into_iter().map(str::to_owned).collect())
+    }
+
+    /// As it is hashed: each place under its kind, one as itself and several as a list.
+    pub(crate) fn value(&self) -> Value {
+        let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for file in &self.files {
+            kinds.entry(file.kind()).or_default().push(file.path());
+        }
+        kinds.insert("stdout", self.stdout.iter().map(Pattern::text).collect());
+        let one_or_all = |places: Vec<&str>| match places[..] {
+            [one] => json!(one),
+            _ => json!(places),
+        };
+        let places = kinds.into_iter().filter(|(_, places)| !places.is_empty());
+        let mut all: Map<String, Value> = places.map(|(kind, at)| (kind.to_owned(), one_or_all(at))).collect();
+        if !self.summary.is_empty() {
+            let summary = self.summary.iter().map(|(name, summary)| (name.clone(), json!(summary.to_string())));
+            all.insert("summary".to_owned(), summary.collect());
+        }
+        Value::Object(all)
+    }
+}
+
+impl Summary {
+    /// From `last`, `min`, `max`, `at min NAME` or `at max NAME`.
+    pub fn parse(text: &str) -> Option<Summary> {
+        let best = |word: &str| match word {
+            "min" => Some(Best::Min),
+            "max" => Some(Best::Max),
+            _ => None,
+        };
+        match text.split_whitespace().collect::<Vec<_>>()[..] {
+            ["last"] => Some(Summary::Last),
+            ["at", word, of] => Some(Summary::At { best: best(word)?, of: metric_name(of)? }),
+            [word] => best(word).map(Summary::Best),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Summary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Summary::Last => f.write_str("last"),
+            Summary::Best(best) => best.fmt(f),
+            Summary::At { best, of } => write!(f, "at {best} {of}"),
+        }
+    }
+}
+
+impl std::fmt::Display for Best {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Best::Min => "min",
+            Best::Max => "max",
+        })
+    }
+}
+
+impl Best {
+    /// The first of the best; what is not a number is none.
+    pub(crate) fn of<K>(self, values: impl Iterator<Item = (K, f64)>) -> Option<(K, f64)> {
+        values.filter(|(_, value)| !value.is_nan()).reduce(|best, next| {
+            let better = match self {
+                Best::Min => next.1 < best.1,
+                Best::Max => next.1 > best.1,
+            };
+            if better { next } else { best }
+        })
+    }
+}
+
+/// `val/Acc` as `val_acc`; a name that does not begin with a letter is none.
+pub(crate) fn metric_name(name: &str) -> Option<String> {
+    let name = name.trim().to_lowercase();
+    let clean: String = name.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
+    let clean = clean.trim_matches('_');
+    clean.starts_with(char::is_alphabetic).then(|| clean.to_owned())
+}
+
+/// Takes a number in, if it is one that has a name.
+fn push(name: &str, value: Option<f64>, unit: &str, epoch: Option<u32>, rows: &mut Vec<MetricRow>) {
+    let (Some(value), Some(name)) = (value, metric_name(name)) else { return };
+    rows.push(MetricRow { epoch, name, value: finite(value), unit: unit.to_owned() });
+}
+
+fn finite(number: f64) -> f64 {
+    if number.is_finite() { number } else { f64::NAN }
+}
+
+fn whole(number: f64) -> Option<u32> {
+    (number >= 0.0 && number.fract() == 0.0 && number <= f64::from(u32::MAX)).then_some(number as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn shown(rows: Vec<MetricRow>) -> Vec<String> {
+        let row = |r: MetricRow| {
+            let epoch = r.epoch.map_or(String::new(), |e| format!("{e}:"));
+            let unit = if r.unit.is_empty() { String::new() } else { format!(" {}", r.unit) };
+            format!("{epoch}{}={}{unit}", r.name, r.value)
+        };
+        rows.into_iter().map(row).collect()
+    }
+
+    #[test]
+    fn a_summary_is_read_as_it_is_written() {
+        for text in ["last", "min", "max", "at min val_loss", "at max val_acc"] {
+            assert_eq!(Summary::parse(text).map(|summary| summary.to_string()).as_deref(), Some(text));
+        }
+        assert_eq!(Summary::parse(" at  max val/Acc "), Summary::parse("at max val_acc"));
+        for text in ["", "best", "at", "at max", "at last loss", "max val_acc", "at max a b", "at max 1"] {
+            assert_eq!(Summary::parse(text), None, "{text}");
+        }
+    }
+}

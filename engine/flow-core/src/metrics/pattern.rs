@@ -1,0 +1,216 @@
+//! A pattern that stands for numbers in what a program prints, compiled. Knows one line.
+
+use regex::{Regex, escape};
+
+use super::{MetricRow, finite, whole};
+
+/// A `stdout:` pattern, compiled: `Epoch {epoch}: loss {train_loss}, acc {top1:%}`. Each `{name}` stands for a number, found
+/// anywhere in a line, but not within a word; blanks match any number of blanks. `{name:%}` is a percentage and kept as a ratio, `{name:s}` has the
+/// unit `s`, `{_}` is any text, `{{` is a brace. One that names the epoch alone, `Epoch {epoch}/`, is a heading: the lines below it are of
+/// that epoch.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    text: String,
+    regex: Regex,
+    captures: Vec<Capture>,
+}
+
+#[derive(Clone, Debug)]
+struct Capture {
+    name: String,
+    unit: String,
+    percent: bool,
+    /// The pattern goes on with a comma after it.
+    comma: bool,
+}
+
+/// Stands for no metric.
+const EPOCH: &str = "epoch";
+
+impl Pattern {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// A sentence: a brace is not closed, a name is none, nothing is named.
+    pub fn new(text: &str) -> Result<Self, String> {
+        let mut source = String::new();
+        let mut captures: Vec<Capture> = Vec::new();
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            if let Some(more) = rest.strip_prefix("{{").or_else(|| rest.strip_prefix("}}")) {
+                source.push_str(&escape(&rest[..1]));
+                rest = more;
+            } else if c == '{' {
+                let end = rest.find('}').ok_or_else(|| format!("`{{` is not closed in `{rest}`"))?;
+                let (name, unit) = rest[1..end].split_once(':').unwrap_or((&rest[1..end], ""));
+                let shape = name.starts_with(|c: char| c.is_ascii_lowercase())
+                    && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+                let any_text = name == "_";
+                if any_text {
+                    source.push_str(".*?");
+                } else if !shape {
+                    return Err(format!(
+                        "`{name}` is no name for a number; small letters, digits and `_`, a letter first"
+                    ));
+                } else if captures.iter().any(|c| c.name == name) {
+                    return Err(format!("`{{{name}}}` stands twice"));
+                } else {
+                    let percent = unit == "%";
+                    source.push_str(&format!("({NUMBER}){}", if percent { r"\s*%?" } else { "" }));
+                    let unit = if percent { "ratio" } else { unit };
+                    let comma = rest[end + 1..].starts_with(',');
+                    captures.push(Capture { name: name.to_owned(), unit: unit.to_owned(), percent, comma });
+                }
+                rest = &rest[end + 1..];
+                if rest.starts_with('{') && !rest.starts_with("{{") && (any_text || !rest.starts_with("{_}")) {
+                    return Err(format!(
+                        "nothing stands between `{{{name}}}` and the next number, so that where one ends cannot be told"
+                    ));
+                }
+                if any_text && begins_word(rest) {
+                    source.push_str(r"\b");
+                }
+            } else if c.is_whitespace() {
+                source.push_str(r"\s+");
+                rest = rest.trim_start();
+            } else {
+                source.push_str(&escape(&rest[..c.len_utf8()]));
+                rest = &rest[c.len_utf8()..];
+            }
+        }
+        if captures.is_empty() {
+            return Err("the pattern names no number; `{loss}` stands for one".to_owned());
+        }
+        let start = if begins_word(text) { r"\b" } else { "" };
+        let regex = Regex::new(&format!("{start}{source}")).map_err(|e| e.to_string())?;
+        Ok(Pattern { text: text.to_owned(), regex, captures })
+    }
+
+    /// As written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// It tells the epoch of a line, or of those below it.
+    pub fn tells_epochs(&self) -> bool {
+        self.captures.iter().any(|capture| capture.name == EPOCH)
+    }
+
+    /// It tells the epoch of the lines below it.
+    pub fn is_heading(&self) -> bool {
+        self.names().next().is_none()
+    }
+
+    /// The metrics that it stands for.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.captures.iter().map(|capture| &*capture.name).filter(|name| *name != EPOCH)
+    }
+
+    /// The epoch that a line tells, the last of several.
+    pub(crate) fn epoch(&self, line: &str) -> Option<u32> {
+        let at = 1 + self.captures.iter().position(|capture| capture.name == EPOCH)?;
+        self.regex.captures_iter(line).filter_map(|found| number(found.get(at)?.as_str()).and_then(whole)).last()
+    }
+
+    /// The numbers in a line, which has no colours.
+    pub(crate) fn read(&self, line: &str, rows: &mut Vec<MetricRow>) {
+        for found in self.regex.captures_iter(line) {
+            let number = |n: usize| found.get(n + 1).and_then(|m| number(m.as_str()));
+            // Half a number is none: `0` of `0,85`.
+            let half = |(n, capture): (usize, &Capture)| {
+                let whole = found.get(n + 1).filter(|m| m.as_str().parse::<i64>().is_ok());
+                whole.is_some_and(|m| !capture.comma && comma_goes_on(&line[m.end()..]))
+            };
+            if self.captures.iter().enumerate().any(half) {
+                continue;
+            }
+            let epoch = self.captures.iter().position(|c| c.name == EPOCH).and_then(number).and_then(whole);
+            for (n, capture) in self.captures.iter().enumerate().filter(|(_, c)| c.name != EPOCH) {
+                let Some(value) = number(n) else { continue };
+                let value = finite(if capture.percent { value / 100.0 } else { value });
+                rows.push(MetricRow { epoch, name: capture.name.clone(), value, unit: capture.unit.clone() });
+            }
+        }
+    }
+}
+
+/// `loss` is no part of `val_loss`.
+fn begins_word(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.replace(',', "").parse().ok()
+}
+
+/// After a whole number, a comma and a digit follow at once.
+fn comma_goes_on(rest: &str) -> bool {
+    rest.strip_prefix(',').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// What programs print for a number, also with commas between thousands.
+const NUMBER: &str = r"[-+]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?i:nan|inf(?:inity)?)";
+
+#[cfg(test)]
+mod tests {
+    use super::{super::tests::shown, *};
+
+    #[test]
+    fn reads_what_programs_print() {
+        for (pattern, text, expected) in [
+            (
+                "Epoch {epoch}: loss {train_loss}, acc {top1:%}",
+                "hello\nEpoch 1: loss 0.50, acc 91.5%\n[12:01] Epoch   2: loss 2.5e-1, acc 93 %  done\n",
+                vec!["1:train_loss=0.5", "1:top1=0.915 ratio", "2:train_loss=0.25", "2:top1=0.93 ratio"],
+            ),
+            (
+                "epoch {epoch}/{_} loss={loss}",
+                "epoch 3/10 loss=-1.\repoch 4/10 loss=.5",
+                vec!["3:loss=-1", "4:loss=0.5"],
+            ),
+            ("took {wall:s} s", "took 12.5 s", vec!["wall=12.5 s"]),
+            ("loss {loss} acc {acc}", "loss nan acc 0.5", vec!["loss=NaN", "acc=0.5"]),
+            ("{{{loss}}} (a.b*)", "{0.5} (a.b*)", vec!["loss=0.5"]),
+            ("loss {loss}", "loss: none", vec![]),
+            (
+                "loss: {loss} - accuracy: {acc}",
+                " - loss: 0.30 - accuracy: 0.91 - val_loss: 0.80 - val_accuracy: 0.70",
+                vec!["loss=0.3", "acc=0.91"],
+            ),
+            ("Throughput: {speed:images/s}", "Throughput: 1,920", vec!["speed=1920 images/s"]),
+            ("took {wall}", "took 1,234,567.5 ms", vec!["wall=1234567.5"]),
+            ("acc {acc}", "acc 0,85", vec![]),
+            ("losses {a},{b}", "losses 0.5,0.3\nlosses 1,2", vec!["a=0.5", "b=0.3", "a=1", "b=2"]),
+            ("[{_}] loss {loss}", "[12:01 train.py:3] loss 0.5", vec!["loss=0.5"]),
+            ("epoch {epoch}{_}loss {loss}", "epoch 3: lr 0.1, val_loss 9, loss 0.5", vec!["3:loss=0.5"]),
+            ("loss {loss} {_}%", "loss 0.5 of all, 20 %", vec!["loss=0.5"]),
+        ] {
+            let (pattern, mut rows) = (Pattern::new(pattern).expect("a pattern"), Vec::new());
+            text.lines().flat_map(|line| line.split('\r')).for_each(|line| pattern.read(line, &mut rows));
+            assert_eq!(shown(rows), expected, "{}", pattern.text());
+        }
+    }
+
+    #[test]
+    fn a_heading_tells_the_epoch_of_what_is_below() {
+        let heading = Pattern::new("Epoch {epoch}/{_}").unwrap();
+        assert!(heading.is_heading() && !Pattern::new("Epoch {epoch}: {loss}").unwrap().is_heading());
+        assert_eq!(["Epoch 3/10", "Epoch 1.5/10", "Epochs"].map(|line| heading.epoch(line)), [Some(3), None, None]);
+    }
+
+    #[test]
+    fn refuses_bad_patterns() {
+        for (pattern, words) in [
+            ("loss {loss", "is not closed"),
+            ("loss {Loss}", "is no name"),
+            ("{a} {a}", "stands twice"),
+            ("{a}{b}", "nothing stands between"),
+            ("done", "names no number"),
+            ("{_}", "names no number"),
+            ("{_}{a}", "nothing stands between"),
+        ] {
+            let error = Pattern::new(pattern).expect_err(pattern);
+            assert!(error.contains(words), "{pattern}: {error}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Whether a repetition is made that was planned for a verdict. The rule itself is [`crate::verdict`]'s.
+
+use crate::{Again, InstanceId, Settled, StepResult, reason::Cause, verdict::groups, why::Reason};
+
+/// Why it is made, or why it is not needed.
+pub(super) fn again(again: &Again, settled: &dyn Settled) -> Result<Reason, Cause> {
+    let of = |ids: &[InstanceId]| -> Vec<&StepResult> {
+        ids.iter().filter_map(|id| settled.result(*id)).filter(|result| result.was_tried()).collect()
+    };
+    let groups = groups(of(&again.together), of(&again.alone));
+    let judged = groups.first().map(|group| group.judge(again.tolerance));
+    let decided = |verdict| Cause::Decided { group: again.group.clone(), looks: again.looks, verdict };
+    match judged {
+        Some(judged) if judged.verdict.is_undecided() => Ok(Reason::Undecided {
+            group: again.group.clone(),
+            looks: again.looks,
+            at_most: again.at_most,
+            gain: judged.called.map(|called| (called.gain, called.half)),
+        }),
+        judged => Err(decided(judged.as_ref().and_then(|judged| judged.verdict.call()))),
+    }
+}

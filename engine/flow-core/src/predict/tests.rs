@@ -1,0 +1,232 @@
+//! Curves that were published, and truths that are made up: what is predicted of a point from the others, and how sure.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn at(x: f64) -> Vec<Coordinate> {
+    vec![Coordinate::Number(x)]
+}
+
+fn curve(points: &[(f64, f64)]) -> Vec<(Vec<Coordinate>, f64)> {
+    points.iter().map(|&(x, y)| (at(x), y)).collect()
+}
+
+/// Each point with what the others say of it, as far as it is not too far from them.
+fn left_out(measured: &[(Vec<Coordinate>, f64)]) -> Vec<(f64, Predicted)> {
+    let one = |(n, (at, is)): (usize, &(Vec<Coordinate>, f64))| {
+        let others = [&measured[..n], &measured[n + 1..]].concat();
+        Some((*is, Fit::of(&others)?.at(at).filter(|predicted| !predicted.far)?))
+    };
+    measured.iter().enumerate().filter_map(one).collect()
+}
+
+/// Of those inside the measured range, or beyond it: the median error, the share inside the interval, the median of its half-width.
+fn quality(all: &[(f64, Predicted)], beyond: bool) -> (f64, f64, f64) {
+    let of: Vec<_> = all.iter().filter(|(_, predicted)| predicted.beyond == beyond).collect();
+    let median = |value: &dyn Fn(&(f64, Predicted)) -> f64| {
+        let mut values: Vec<f64> = of.iter().map(|one| value(one)).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let inside = of.iter().filter(|(is, predicted)| (predicted.low..=predicted.high).contains(is)).count();
+    (
+        median(&|(is, predicted)| (predicted.value / is - 1.0).abs()),
+        inside as f64 / of.len() as f64,
+        median(&|(_, predicted)| (predicted.high / predicted.low).sqrt() - 1.0),
+    )
+}
+
+/// What a prediction is to be worth: within the range at most 6 % off, an octave beyond at most 12 %; nine of ten inside the interval,
+/// and that within the range not wider than ±15 %.
+fn holds(what: &str, all: &[(f64, Predicted)]) {
+    let (error, inside, width) = quality(all, false);
+    assert!(error <= 0.06 && inside >= 0.9 && width <= 0.15, "{what}: {error:.3}, {inside:.2} inside, ±{width:.3}");
+    let (error, inside, _) = quality(all, true);
+    assert!(error <= 0.12 && inside >= 0.9, "{what}, beyond: {error:.3}, {inside:.2} inside");
+}
+
+fn scattered(chance: &mut fastrand::Rng, value: f64) -> f64 {
+    let normal: f64 = (0..12).map(|_| chance.f64()).sum::<f64>() - 6.0;
+    value * (1.0 + 0.02 * normal)
+}
+
+type Truth = fn(f64, f64) -> f64;
+const TRUTHS: [(&str, Truth); 5] = [
+    ("by iteration", |x, knee| 1.0 + x / knee),
+    ("by image", |x, knee| 1.0 + knee / x),
+    ("saturating", |x, knee| x / (x + knee)),
+    ("rising again", |x, knee| 1.0 + knee / x + x / 3000.0),
+    ("a power", |x, knee| x.powf(knee / 512.0)),
+];
+
+#[test]
+fn made_up_truths_are_found_through_two_percent_of_noise() {
+    let mut chance = fastrand::Rng::with_seed(7);
+    let mut all = Vec::new();
+    for (name, truth) in TRUTHS {
+        let mut sweep = |points: i32| {
+            let knee = 2.0_f64.powf(4.0 + 5.0 * chance.f64());
+            let batches = (0..points).map(|n| f64::from(16 << n));
+            curve(&batches.map(|x| (x, scattered(&mut chance, truth(x, knee)))).collect::<Vec<_>>())
+        };
+        let of: Vec<_> = [4, 5, 6]
+            .iter()
+            .flat_map(|points| (0..6).flat_map(|_| left_out(&sweep(*points))).collect::<Vec<_>>())
+            .collect();
+        for (beyond, most) in [(false, 0.06), (true, 0.12)] {
+            let (error, inside, _) = quality(&of, beyond);
+            assert!(error <= most && inside >= 0.8, "{name}: {error:.3}, {inside:.2} inside");
+        }
+        all.extend(of);
+    }
+    holds("all of them", &all);
+}
+
+const PUBLISHED: [(&str, &[(f64, f64)]); 7] = [
+    (
+        "alexnet",
+        &[
+            (512.0, 15.5),
+            (256.0, 16.7),
+            (128.0, 17.7),
+            (64.0, 20.8),
+            (32.0, 25.8),
+            (16.0, 40.0),
+            (8.0, 73.4),
+            (4.0, 133.4),
+            (2.0, 259.6),
+            (1.0, 507.7),
+        ],
+    ),
+    (
+        "resnet18",
+        &[
+            (512.0, 15.5),
+            (256.0, 16.3),
+            (128.0, 18.2),
+            (64.0, 21.9),
+            (32.0, 29.5),
+            (16.0, 46.4),
+            (8.0, 92.0),
+            (4.0, 179.8),
+            (2.0, 359.0),
+            (1.0, 718.9),
+        ],
+    ),
+    (
+        "vgg16",
+        &[
+            (128.0, 42.3),
+            (64.0, 46.2),
+            (32.0, 58.0),
+            (16.0, 83.8),
+            (8.0, 125.7),
+            (4.0, 193.1),
+            (2.0, 348.2),
+            (1.0, 635.7),
+        ],
+    ),
+    ("resnet34", &[(16.0, 29.1), (32.0, 16.7), (64.0, 12.3), (128.0, 11.4), (256.0, 11.4), (512.0, 12.8)]),
+    ("its memory", &[(16.0, 1259.), (32.0, 1539.), (64.0, 2047.), (128.0, 3233.), (256.0, 5527.), (512.0, 9905.)]),
+    ("mobilenet_v2", &[(16.0, 37.4), (32.0, 19.6), (64.0, 12.8), (128.0, 11.3), (256.0, 11.3)]),
+    ("its memory", &[(16.0, 1113.0), (32.0, 1525.0), (64.0, 2435.0), (128.0, 4271.0), (256.0, 7873.0)]),
+];
+
+#[test]
+fn published_curves_are_predicted_point_by_point() {
+    let all: Vec<_> = PUBLISHED.iter().flat_map(|(_, points)| left_out(&curve(points))).collect();
+    holds("published", &all);
+}
+
+#[test]
+fn several_axes_at_once_are_predicted_together() {
+    let mut chance = fastrand::Rng::with_seed(3);
+    let mut sweep = || {
+        let mut measured = Vec::new();
+        for (model, (knee, level)) in [(20.0, 1.0), (50.0, 3.0), (120.0, 7.0)].into_iter().enumerate() {
+            for (batch, gpus) in [32.0, 64.0, 128.0, 256.0].into_iter().flat_map(|b| [1.0, 2.0, 4.0].map(|g| (b, g))) {
+                let time = level * (1.0 + knee / batch) * (0.05 + 0.95 / gpus);
+                if chance.f64() < 0.7 {
+                    let model = Coordinate::Name(model.to_string());
+                    let point = vec![model, Coordinate::Number(batch), Coordinate::Number(gpus)];
+                    measured.push((point, scattered(&mut chance, time)));
+                }
+            }
+        }
+        measured
+    };
+    let measured = sweep();
+    let all: Vec<_> = (0..3).flat_map(|_| left_out(&sweep())).chain(left_out(&measured)).collect();
+    let (error, inside, width) = quality(&all, false);
+    assert!(error <= 0.06 && inside >= 0.9 && width <= 0.15, "{error:.3}, {inside:.2} inside, ±{width:.3}");
+    // A model of which only one GPU was seen, on two.
+    let known =
+        measured.iter().filter(|(at, _)| at[0] != Coordinate::Name("2".into()) || at[2] == Coordinate::Number(1.0));
+    let asked = [Coordinate::Name("2".into()), Coordinate::Number(64.0), Coordinate::Number(2.0)];
+    let predicted = Fit::of(&known.cloned().collect::<Vec<_>>()).unwrap().at(&asked).unwrap();
+    let is = 7.0 * (1.0 + 120.0 / 64.0) * 0.525;
+    assert!(
+        (predicted.value / is - 1.0).abs() < 0.15 && predicted.low < is && is < predicted.high,
+        "{predicted:?}, {is}"
+    );
+}
+
+#[test]
+fn an_epoch_of_so_many_iterations_is_told_from_one_over_all_images() {
+    // Measured: an epoch is a fixed number of iterations.
+    let epochs = Fit::of(&curve(&[(32.0, 0.36), (64.0, 0.70), (128.0, 1.39), (256.0, 2.76)])).unwrap();
+    let double = epochs.at(&at(512.0)).unwrap();
+    assert!((double.value / 5.51 - 1.0).abs() < 0.06 && double.low < 5.51 && 5.51 < double.high, "{double:?}");
+    assert!(double.beyond && !double.far && epochs.at(&at(1024.0)).unwrap().far);
+}
+
+#[test]
+fn little_is_said_of_little() {
+    let fit = |points: &[(f64, f64)]| Fit::of(&curve(points));
+    assert!(fit(&[]).is_none() && fit(&[(16.0, f64::NAN), (0.0, 1.0), (16.0, 0.0)]).is_none());
+    let one = fit(&[(16.0, 2.0), (16.0, 2.0)]).unwrap();
+    assert!(one.at(&at(32.0)).is_none() && one.at(&at(f64::NAN)).is_none() && one.at(&[]).is_none());
+    let known = one.at(&at(16.0)).unwrap();
+    assert!((known.value - 2.0).abs() < 1e-9 && known.points == 1 && !known.beyond);
+    let two = fit(&[(16.0, 3.0), (32.0, 4.0)]).unwrap().at(&at(1.0)).unwrap();
+    assert!(two.far && two.high / two.low > 2.0, "{two:?}");
+    let named =
+        Fit::of(&[(vec![Coordinate::Name("a".into())], 1.0), (vec![Coordinate::Name("b".into())], 2.0)]).unwrap();
+    assert!(named.at(&[Coordinate::Name("c".into())]).is_none());
+    let (once, often) = (repeated(&[2.0]).unwrap(), repeated(&[2.0, 2.0, 2.0, 2.0]).unwrap());
+    assert!(repeated(&[]).is_none() && once.high > often.high && often.high > 2.0);
+}
+
+#[test]
+fn parts_that_follow_one_another_are_as_sure_as_their_sum() {
+    let part = |value: f64, off: f64| Predicted {
+        value,
+        low: value - off,
+        high: value + off,
+        points: 4,
+        beyond: false,
+        far: false,
+    };
+    let sum = Predicted::sum([(part(10.0, 3.0), 1.0), (part(2.0, 0.2), 20.0)]).unwrap();
+    assert_eq!((sum.value, sum.low, sum.high), (50.0, 45.0, 55.0));
+    assert_eq!(Predicted::sum([]), None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() })]
+    #[test]
+    fn whatever_was_measured_an_interval_holds_its_value(
+        measured in prop::collection::vec((prop::collection::vec(0..6u8, 3), 1e-6..1e9f64), 0..60),
+        asked in prop::collection::vec(0..6u8, 3),
+    ) {
+        let point = |at: &[u8]| {
+            vec![Coordinate::Number(f64::from(at[0])), Coordinate::Name(at[1].to_string()), Coordinate::Number(2.0_f64.powi(at[2].into()))]
+        };
+        let measured: Vec<_> = measured.iter().map(|(at, value)| (point(at), *value)).collect();
+        let Some(fit) = Fit::of(&measured) else { return Ok(()) };
+        if let Some(Predicted { value, low, high, .. }) = fit.at(&point(&asked)) {
+            prop_assert!(low > 0.0 && low <= value && value <= high && high.is_finite(), "{} {} {}", low, value, high);
+        }
+    }
+}

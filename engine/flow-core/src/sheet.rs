@@ -1,0 +1,61 @@
+//! A CSV file as text: heads, and lines of cells with their numbers. It does not know what they mean.
+
+/// A CSV file with a line of heads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sheet {
+    pub heads: Vec<String>,
+    /// The number of each line, from 1, and as many cells as there are heads.
+    pub lines: Vec<(u64, Vec<String>)>,
+}
+
+impl Sheet {
+    /// Reads it; blanks around cells are nobody's.
+    ///
+    /// # Errors
+    /// A sentence: which line is wrong, and how.
+    pub fn read(bytes: &[u8]) -> Result<Sheet, String> {
+        let text = std::str::from_utf8(bytes).map_err(|_| "it is no UTF-8 text".to_owned())?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(text.as_bytes());
+        let heads: Vec<String> = reader.headers().map_err(|e| e.to_string())?.iter().map(str::to_owned).collect();
+        if heads.iter().all(String::is_empty) {
+            return Err("it is empty; its first line is to name the columns".to_owned());
+        }
+        let mut lines = Vec::new();
+        for record in reader.records() {
+            let record = record.map_err(|e| e.to_string())?;
+            // The reader passes over empty lines, and places a record where it began to look.
+            let line = record.position().map_or(0, |at| {
+                let rest = text.get(at.byte() as usize..).unwrap_or_default();
+                let empty = rest.len() - rest.trim_start_matches(['\r', '\n']).len();
+                at.line() + rest[..empty].matches('\n').count() as u64
+            });
+            if record.len() != heads.len() {
+                let (found, expected) = (record.len(), heads.len());
+                return Err(format!("line {line} has {found} cells, and the first line names {expected} columns"));
+            }
+            lines.push((line, record.iter().map(str::to_owned).collect()));
+        }
+        Ok(Sheet { heads, lines })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_keep_their_numbers() {
+        let sheet = Sheet::read("\u{feff}batch, epoch_s\n16,37.40\n\n32,\"19.6\"\n".as_bytes()).expect("a sheet");
+        assert_eq!(sheet.heads, ["batch", "epoch_s"]);
+        let cells = |a: &str, b: &str| vec![a.to_owned(), b.to_owned()];
+        assert_eq!(sheet.lines, [(2, cells("16", "37.40")), (4, cells("32", "19.6"))]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let said = |text: &[u8]| Sheet::read(text).expect_err("wrong");
+        assert_eq!(said(b"a,b\n1,2\n3\n"), "line 3 has 1 cells, and the first line names 2 columns");
+        assert!(said(b"").contains("empty") && said(b"\xff").contains("UTF-8"));
+    }
+}

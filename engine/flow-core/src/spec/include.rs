@@ -1,0 +1,179 @@
+//! The files of a workflow: what includes what, each read once, and their parts put together. What is included comes before what
+//! includes it; no name stands in two files.
+
+use std::sync::Arc;
+
+use indexmap::{IndexMap, map};
+use serde_yaml::Value as Yaml;
+
+use super::{
+    at::{At, On, Problem, Problems},
+    document, locate,
+    raw::File,
+    read::Reader,
+    typed,
+};
+use crate::{Diagnostic, Source, paths::normal};
+
+/// More of them are a mistake.
+const MOST: usize = 100;
+
+/// The workflow's own file and all that it includes, as one, and their texts.
+///
+/// # Errors
+/// Nothing can be made of one of the texts, or one of the files is not there: what others take from it is not said to be wrong.
+pub(super) fn files(
+    source: &Source,
+    read: &mut dyn FnMut(&str) -> Result<String, Diagnostic>,
+    problems: &mut Problems,
+) -> Result<(File, Vec<Arc<Source>>), Vec<Diagnostic>> {
+    let sources = vec![Arc::new(source.clone())];
+    let mut all = Files { sources, read, problems, chain: Vec::new(), read_in: Vec::new(), incomplete: false };
+    all.load(0)?;
+    let Files { sources, read_in, problems, incomplete, .. } = all;
+    if incomplete {
+        return Err(locate(&sources, std::mem::take(&mut problems.0)));
+    }
+    let stem = source.path.rsplit('/').next().unwrap_or("").trim_end_matches(".yaml").trim_end_matches(".yml");
+    let mut whole = File::default();
+    for (file, yaml) in read_in {
+        let part = Reader { problems }.file(&yaml, &At::of(file), stem);
+        add(&mut whole, part, &sources, problems);
+    }
+    if whole.steps.is_empty() && problems.0.is_empty() {
+        problems.key(&At::root(), Diagnostic::new("neither the file nor what it includes has `steps`"));
+    }
+    Ok((whole, sources))
+}
+
+struct Files<'a> {
+    sources: Vec<Arc<Source>>,
+    read: &'a mut dyn FnMut(&str) -> Result<String, Diagnostic>,
+    problems: &'a mut Problems,
+    /// From the workflow's own file down to the one at hand: where each includes the next.
+    chain: Vec<At>,
+    /// What was read, the included first.
+    read_in: Vec<(usize, Yaml)>,
+    /// Something that is to be included is not.
+    incomplete: bool,
+}
+
+impl Files<'_> {
+    /// Reads a file and, before it counts, what it includes.
+    fn load(&mut self, file: usize) -> Result<(), Vec<Diagnostic>> {
+        let source = Arc::clone(&self.sources[file]);
+        let included = (file > 0).then(|| Arc::clone(&source));
+        let yaml = document(&source, &At::of(file), self.problems).map_err(|found| {
+            let of = |what| Diagnostic { source: included.clone(), ..what };
+            found.into_iter().map(of).collect::<Vec<_>>()
+        })?;
+        for (path, at) in self.includes(&yaml, &At::of(file).key("include")) {
+            let path = match source.path.rsplit_once('/') {
+                Some((folder, _)) => normal(&format!("{folder}/{path}")),
+                None => normal(&path),
+            };
+            match self.sources.iter().position(|known| normal(&known.path) == path) {
+                Some(known) => self.circle(known, &at),
+                None if self.sources.len() == MOST => {
+                    self.problems.value(&at, Diagnostic::new(format!("the workflow has more than {MOST} files")));
+                }
+                None => match (self.read)(&path) {
+                    Err(why) => {
+                        self.incomplete = true;
+                        self.problems.value(&at, why);
+                    }
+                    Ok(text) => {
+                        self.sources.push(Arc::new(Source { path, text }));
+                        self.chain.push(at);
+                        self.load(self.sources.len() - 1)?;
+                        self.chain.pop();
+                    }
+                },
+            }
+        }
+        self.read_in.push((file, yaml));
+        Ok(())
+    }
+
+    /// The paths that a file names, with their places.
+    fn includes(&mut self, yaml: &Yaml, at: &At) -> Vec<(String, At)> {
+        let Some(value) = yaml.get("include") else { return Vec::new() };
+        let mut reader = Reader { problems: self.problems };
+        let Some(value) = reader.plain(value, at, "include") else { return Vec::new() };
+        let paths = match value.as_str() {
+            Some(path) => vec![(path.to_owned(), at.clone())],
+            None => {
+                let paths = reader.typed(at, typed::texts(&value, "a file, or a list of files"));
+                paths.into_iter().flatten().enumerate().map(|(n, path)| (path, at.index(n))).collect()
+            }
+        };
+        let (good, bad): (Vec<_>, Vec<_>) =
+            paths.into_iter().partition(|(path, _)| !path.is_empty() && !path.starts_with('/'));
+        for (path, at) in bad {
+            let what = Diagnostic::new(format!("`{path}` is no path from the folder of this file"));
+            self.problems.value(&at, what.label("expected such as `common.yaml` or `../common.yaml`"));
+        }
+        good
+    }
+
+    /// A file that is known already is not read again. One that is still being read includes itself, through those behind it.
+    fn circle(&mut self, known: usize, at: &At) {
+        let whole = || self.chain.iter().chain([at]);
+        let Some(from) = whole().position(|at| at.file() == known) else { return };
+        self.incomplete = true;
+        let mut way: Vec<String> = whole().skip(from).map(|at| place(&self.sources, at)).collect();
+        way.push(self.sources[known].path.clone());
+        let what = Diagnostic::new(format!("the files include each other in a circle: {}", way.join(" → ")));
+        self.problems.value(at, what.help("put what both need into a file of its own, and include that in each"));
+    }
+}
+
+/// Adds the parts of a file. Whatever has a name that another file gave already is left out, and told.
+fn add(whole: &mut File, part: File, sources: &[Arc<Source>], problems: &mut Problems) {
+    let mut twice = |what: &str, name: &str, at: &At, other: &At| {
+        let said = Diagnostic::new(format!("{what} `{name}` is in two files: here and at {}", place(sources, other)));
+        problems.key(at, said.help("rename one of them, or take one out: no file replaces what another says"));
+    };
+    let mut params: IndexMap<_, _> = std::mem::take(&mut whole.params);
+    for (name, (value, at)) in part.params {
+        match params.entry(name) {
+            map::Entry::Occupied(known) => twice("the parameter", known.key(), &at, &known.get().1),
+            map::Entry::Vacant(free) => _ = free.insert((value, at)),
+        }
+    }
+    // Within one file the reader of YAML has told.
+    let (profiles, steps) = (whole.profiles.len(), whole.steps.len());
+    for profile in part.profiles {
+        match whole.profiles[..profiles].iter().find(|known| known.name == profile.name) {
+            Some(known) => twice("the profile", &profile.name, &profile.at, &known.at),
+            None => whole.profiles.push(profile),
+        }
+    }
+    for step in part.steps {
+        match whole.steps[..steps].iter().find(|known| known.name == step.name) {
+            Some(known) => twice("the step", &step.name, &step.at, &known.at),
+            None => whole.steps.push(step),
+        }
+    }
+    whole.publish.extend(part.publish);
+    // The workflow's own file comes last, and says these.
+    *whole = File {
+        name: part.name,
+        title: part.title,
+        policy: part.policy,
+        params,
+        profiles: std::mem::take(&mut whole.profiles),
+        steps: std::mem::take(&mut whole.steps),
+        publish: std::mem::take(&mut whole.publish),
+    };
+}
+
+/// `common.yaml:12`.
+fn place(sources: &[Arc<Source>], at: &At) -> String {
+    let source = &sources[at.file()];
+    let found = locate(sources, vec![Problem { at: at.clone(), on: On::Key, what: Diagnostic::new("") }]);
+    match found.first().and_then(|found| found.line_column(&source.text)) {
+        Some((line, _)) => format!("{}:{line}", source.path),
+        None => source.path.clone(),
+    }
+}

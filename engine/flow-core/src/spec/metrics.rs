@@ -1,0 +1,102 @@
+//! From YAML to `metrics:` of one step.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use minijinja::value::Value;
+use serde_yaml::Value as Yaml;
+
+use super::{at::At, read::Reader, typed};
+use crate::{
+    Diagnostic,
+    metrics::{Metrics, MetricsFile, Pattern, Summary, metric_name},
+};
+
+impl Reader<'_> {
+    pub(super) fn metrics(&mut self, yaml: &Yaml, at: &At) -> Option<Metrics> {
+        const KEYS: [&str; 7] = ["json", "jsonl", "csv", "tensorboard", "stdout", "summary", "required"];
+        let what = "places of numbers, `{stdout: PATTERN}`, `{json: FILE}`, `{jsonl: FILE}`, `{csv: FILE}`, \
+                    `{tensorboard: FOLDER}`";
+        let value = self.plain(yaml, at, "metrics")?;
+        let before = self.problems.0.len();
+        let mut metrics = Metrics::default();
+        for (key, value) in self.typed(at, typed::mapping(&value, what))? {
+            let below = at.key(&key);
+            match &*key {
+                "required" => metrics.required = self.typed(&below, typed::boolean(&value)).unwrap_or_default(),
+                "summary" => metrics.summary = self.summary(&value, &below),
+                "stdout" => {
+                    for (text, at) in self.places(&value, &below) {
+                        let pattern = Pattern::new(&text).map_err(|m| self.problems.value(&at, Diagnostic::new(m)));
+                        metrics.stdout.extend(pattern);
+                    }
+                }
+                kind if MetricsFile::KINDS.contains(&kind) => {
+                    for (path, at) in self.places(&value, &below) {
+                        if path.starts_with('/') || path.split('/').any(|part| part == "..") || path.is_empty() {
+                            let what = Diagnostic::new(format!("`{path}` is not in the step's work folder"));
+                            self.problems.value(&at, what.label("expected a relative path without `..`"));
+                        }
+                        metrics.files.extend(MetricsFile::new(kind, path));
+                    }
+                }
+                other => {
+                    let what = Diagnostic::new(format!("`metrics` cannot be read from `{other}`"));
+                    self.problems.key(&below, what.nearest(other, KEYS));
+                }
+            }
+        }
+        if self.problems.0.len() > before {
+            return None;
+        }
+        // In whatever order they are written.
+        metrics.files.sort();
+        if metrics.files.is_empty() && metrics.stdout.is_empty() {
+            let none = Diagnostic::new("`metrics` names no place where numbers are");
+            self.problems.value(at, none.label(format!("expected {what}")));
+        } else if !metrics.stdout.is_empty() && metrics.stdout.iter().all(Pattern::is_heading) {
+            let what = Diagnostic::new("the pattern names no number").help("`{loss}` stands for one");
+            self.problems.value(&at.key("stdout"), what);
+        } else if let Some(known) = metrics.names() {
+            self.known(&metrics.summary, &known, &at.key("summary"));
+        }
+        (self.problems.0.len() == before).then_some(metrics)
+    }
+
+    /// One text, or several, each with its place.
+    fn places(&mut self, value: &Value, at: &At) -> Vec<(String, At)> {
+        if value.as_str().is_some() {
+            return self.typed(at, typed::text(value)).map(|text| (text, at.clone())).into_iter().collect();
+        }
+        let texts = self.typed(at, typed::texts(value, "a text, or a list of texts")).unwrap_or_default();
+        texts.into_iter().enumerate().map(|(n, text)| (text, at.index(n))).collect()
+    }
+
+    fn summary(&mut self, value: &Value, at: &At) -> BTreeMap<String, Summary> {
+        const WHAT: &str = "`last`, `min`, `max`, `at min NAME` or `at max NAME`";
+        let mut all = BTreeMap::new();
+        for (name, value) in self.typed(at, typed::mapping(value, "metrics, each with its value")).unwrap_or_default() {
+            let below = at.key(&name);
+            match (metric_name(&name), value.as_str().and_then(Summary::parse)) {
+                (Some(name), Some(summary)) => drop(all.insert(name, summary)),
+                (None, _) => self.problems.key(&below, Diagnostic::new(format!("`{name}` is no name of a metric"))),
+                (_, None) => drop(self.typed(&below, typed::expected::<()>(&value, WHAT))),
+            }
+        }
+        all
+    }
+
+    /// Metrics that `summary` names and no pattern does.
+    fn known(&mut self, summary: &BTreeMap<String, Summary>, known: &[String], at: &At) {
+        let names: BTreeSet<&str> = known.iter().map(String::as_str).collect();
+        for (name, summary) in summary {
+            let of = match summary {
+                Summary::At { of, .. } => Some(&**of),
+                Summary::Last | Summary::Best(_) => None,
+            };
+            for wrong in [Some(&**name), of].into_iter().flatten().filter(|name| !names.contains(name)) {
+                let what = Diagnostic::new(format!("no pattern names the metric `{wrong}`"));
+                self.problems.value(&at.key(name), what.nearest(wrong, names.iter().copied()));
+            }
+        }
+    }
+}

@@ -1,0 +1,581 @@
+//! Where a curve jumps: changes of its level from one point to the next that neither a bend, nor an outlier, nor noise that grows or
+//! is correlated explains.
+//!
+//! Models with jumps are set against models without. Each is a curve (a polynomial of low degree) with bends, single outliers and
+//! jumps, chosen one after the other by what they explain, from the bare curve on and from what stands out at once; the model with
+//! the highest likelihood, less a price for each part, says which jumps there are. So a jump is only found where no smooth curve
+//! does as well. Sources of the parts: levels and outliers told apart by likelihood, C. Chen and L.-M. Liu, "Joint Estimation of
+//! Model Parameters and Outlier Effects in Time Series", Journal of the American Statistical Association 88 (1993), 284–297;
+//! several breaks priced as parameters, Y.-C. Yao, "Estimating the Number of Change-Points via Schwarz' Criterion", Statistics &
+//! Probability Letters 6 (1988), 181–189, with prices set by simulation, as the tests here repeat it: of 1,000 sweeps without a
+//! jump at most ten have one found. Noise is weighed by its size along the axis (R. J. Carroll and D. Ruppert, "Transformation and
+//! Weighting in Regression", Chapman and Hall 1988), and its correlation from point to point (an autoregression of first order)
+//! counts as an explanation like others.
+
+use serde::{Deserialize, Serialize};
+
+use super::least_squares::{dot, least_squares, norm, subtract};
+
+/// A change of level between two neighbouring points.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Jump {
+    /// The position of the point before it.
+    pub at: usize,
+    /// How much higher the level is after it.
+    pub height: f64,
+    /// Half the width of the height's 95 % confidence interval, the place taken as known.
+    pub half: f64,
+}
+
+/// What is found in a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Jumps {
+    pub jumps: Vec<Jump>,
+    /// The number at whose multiples the jumps are, where they are at nothing else and at no fewer.
+    pub multiple: Option<f64>,
+    /// The curve with its jumps, at each point.
+    pub curve: Vec<f64>,
+    /// The standard deviation of the points about that curve.
+    pub fluctuation: f64,
+}
+
+/// Fewer points show no jump that is none of noise.
+const FEWEST: usize = 12;
+/// So many points a level must last: one alone is an outlier.
+const LASTS: usize = 2;
+/// So many points a level may last that is searched for as a whole; the two ends of a longer one are found one by one.
+const LONGEST: usize = 8;
+/// So many points apart are bends: two next to each other are a jump.
+const BENDS: usize = 3;
+/// So many points apart are outliers: two next to each other are a level.
+const OUTLIERS: usize = 2;
+/// So many points apart are the multiples at which a staircase has its jumps.
+const STAIRS: usize = 3;
+/// The usual difference between neighbours is the median of so many to each side,
+const AROUND: usize = 5;
+/// and so many median deviations from it, three of normal noise's standard deviations, are seen at once.
+const FAR: f64 = 4.5;
+/// Models have at most so many parts besides their curve, and no more than one for six points.
+const PARTS: usize = 16;
+/// A model that is so much worse than the best on its way leads no further.
+const GIVE_UP: f64 = 10.0;
+/// Degrees of the curves.
+const POWERS: [usize; 4] = [1, 2, 3, 5];
+/// How much the noise of a point may say of the next.
+const CORRELATIONS: [f64; 3] = [0.0, 0.35, 0.7];
+
+/// Prices, in units of the logarithm of the likelihood. That of a coefficient is half of Schwarz' criterion; the rest were set by simulation.
+#[derive(Clone, Copy)]
+struct Prices {
+    coefficient: f64,
+    /// Of noise that says nothing of the next: a curve that follows noise makes it look so.
+    independent: f64,
+    bend: f64,
+    outlier: f64,
+    jump: f64,
+    level: f64,
+    staircase: f64,
+}
+
+impl Prices {
+    fn of(n: usize) -> Prices {
+        let log = (n as f64).ln();
+        Prices {
+            coefficient: 0.5 * log,
+            independent: 1.5,
+            bend: 1.5 + log,
+            outlier: 1.5 + log,
+            jump: 5.8 + log,
+            level: 6.5 + 2.0 * log,
+            staircase: 4.9 + log,
+        }
+    }
+}
+
+/// A part of a model besides its curve, by the position of its first point.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Part {
+    Jump(usize),
+    Bend(usize),
+    Outlier(usize),
+    /// A jump, and one back before the second position.
+    Level(usize, usize),
+    /// As many equal jumps as a member of the family has places.
+    Staircase(usize),
+}
+
+/// Equal jumps at the multiples of a number.
+struct Staircase {
+    multiple: f64,
+    /// Positions of the first points after each.
+    places: Vec<usize>,
+}
+
+/// What all models are made of.
+struct Sweep {
+    /// Where the points are, from −1 to 1.
+    x: Vec<f64>,
+    y: Vec<f64>,
+    /// One over the size of the noise, relative.
+    weights: Vec<f64>,
+    staircases: Vec<Staircase>,
+    noises: Vec<Noise>,
+    prices: Prices,
+    /// Residuals are never taken for smaller, as a sum of squares: numbers have so many digits.
+    floor: f64,
+}
+
+/// Noise of some correlation, and how long the column of each part is once that is taken from it.
+struct Noise {
+    correlation: f64,
+    parts: Vec<(Part, f64)>,
+}
+
+/// A model.
+#[derive(Clone)]
+struct Model {
+    correlation: f64,
+    powers: usize,
+    parts: Vec<Part>,
+    score: f64,
+}
+
+/// A model that grows, with what each part would add.
+struct Growing<'a> {
+    noise: &'a Noise,
+    /// Unit vectors that span it.
+    q: Vec<Vec<f64>>,
+    residuals: Vec<f64>,
+    price: f64,
+    /// For each part its product with the residuals, and the square of the length of what is not yet in the model.
+    adds: Vec<(f64, f64)>,
+}
+
+/// Looks for jumps along points in order of their places. `None`: there are too few points, or not all are finite and at places of
+/// their own.
+pub fn find_jumps(points: &[(f64, f64)]) -> Option<Jumps> {
+    let usable = points.iter().all(|(x, y)| x.is_finite() && y.is_finite());
+    if points.len() < FEWEST || !usable || points.windows(2).any(|w| w[1].0 <= w[0].0) {
+        return None;
+    }
+    let sweep = Sweep::new(points);
+    let seen = sweep.seen();
+    let best = |jumps: bool| {
+        let starts: &[&[Part]] = if jumps && !seen.is_empty() { &[&[], &seen] } else { &[&[]] };
+        let noises = sweep.noises.iter().flat_map(|noise| POWERS.map(|powers| (noise, powers)));
+        let models = noises.flat_map(|(noise, powers)| starts.iter().map(move |start| (noise, powers, *start)));
+        let models = models.map(|(noise, powers, start)| sweep.prune(sweep.grow(noise, powers, start, jumps)));
+        models.max_by(|a, b| a.score.total_cmp(&b.score))
+    };
+    let mut model = best(true)?;
+    // Chosen with jumps at hand, a smooth curve may not have got as far as it could.
+    if !sweep.places(&model.parts).is_empty() {
+        let smooth = best(false)?;
+        model = if model.score > smooth.score { model } else { smooth };
+    }
+    // A height of its own for each jump of a staircase may be more than the points can tell.
+    sweep.explain(model, points).or_else(|| sweep.explain(best(false)?, points))
+}
+
+impl Sweep {
+    fn new(points: &[(f64, f64)]) -> Sweep {
+        let n = points.len();
+        let (first, last) = (points[0].0, points[n - 1].0);
+        let x: Vec<f64> = points.iter().map(|p| (2.0 * p.0 - first - last) / (last - first)).collect();
+        let y: Vec<f64> = points.iter().map(|p| p.1).collect();
+        let digit = resolution(&y);
+        let scale = y.iter().map(|y| y.abs()).fold(0.0, f64::max);
+        let floor = n as f64 * digit.max(1e-9 * scale).powi(2);
+        let weights = weights(&x, &y);
+        let noises = Vec::new();
+        let mut sweep = Sweep { staircases: staircases(points), noises, prices: Prices::of(n), floor, x, y, weights };
+        let lasts = |place: &usize| *place >= LASTS && place + LASTS <= n;
+        let parts: Vec<Part> = (0..n)
+            .map(Part::Outlier)
+            .chain((1..n - 1).map(Part::Bend))
+            .chain((0..n).filter(lasts).map(Part::Jump))
+            .chain((0..n).filter(lasts).flat_map(|from| {
+                let ends = (from + LASTS..=from + LONGEST).filter(lasts);
+                ends.map(move |to| Part::Level(from, to))
+            }))
+            .chain((0..sweep.staircases.len()).map(Part::Staircase))
+            .collect();
+        let noise = |correlation| {
+            let length = |part: &Part| {
+                let column = sweep.white(sweep.column(*part), correlation);
+                (*part, dot(&column, &column))
+            };
+            Noise { correlation, parts: parts.iter().map(length).collect() }
+        };
+        sweep.noises = CORRELATIONS.map(noise).into();
+        sweep
+    }
+
+    /// A column by the size of the noise, less what its correlation says of each from the one before.
+    fn white(&self, mut column: Vec<f64>, correlation: f64) -> Vec<f64> {
+        column.iter_mut().zip(&self.weights).for_each(|(v, w)| *v *= w);
+        for i in (1..column.len()).rev() {
+            column[i] -= correlation * column[i - 1];
+        }
+        column[0] *= (1.0 - correlation * correlation).sqrt();
+        column
+    }
+
+    /// From the curve with some parts on, the part that explains most for its price, and so on; the best model on the way.
+    fn grow(&self, noise: &Noise, powers: usize, start: &[Part], jumps: bool) -> Model {
+        let white = |column: Vec<f64>| self.white(column, noise.correlation);
+        let independent = if noise.correlation > 0.0 { 0.0 } else { self.prices.independent };
+        let residuals = white(self.y.clone());
+        let sums = Sums::of(&residuals, self, noise);
+        let mut growing = Growing {
+            noise,
+            q: Vec::new(),
+            adds: noise.parts.iter().map(|(part, length)| (sums.along(*part, self), *length)).collect(),
+            residuals,
+            price: (powers - 1) as f64 * self.prices.coefficient + independent,
+        };
+        for power in 0..=powers as i32 {
+            growing.add(white(self.x.iter().map(|x| x.powi(power)).collect()), self);
+        }
+        for part in start {
+            growing.add(white(self.column(*part)), self);
+            growing.price += self.price(*part);
+        }
+        let mut model =
+            Model { correlation: noise.correlation, powers, parts: start.to_vec(), score: self.score(&growing) };
+        let mut best = model.clone();
+        while model.parts.len() < PARTS.min(self.x.len() / 6) {
+            let Some(part) = self.most(&growing, &model.parts, jumps) else { break };
+            growing.add(white(self.column(part)), self);
+            growing.price += self.price(part);
+            model.parts.push(part);
+            model.score = self.score(&growing);
+            if model.score > best.score {
+                best = model.clone();
+            } else if model.score < best.score - GIVE_UP {
+                break;
+            }
+        }
+        best
+    }
+
+    /// What a reader sees in a chart at once: jumps and outliers where a difference between neighbours is far from those around.
+    /// Several of them close together hide each other from a search that takes one at a time.
+    fn seen(&self) -> Vec<Part> {
+        let n = self.y.len();
+        let slope: Vec<f64> = (1..n).map(|i| (self.y[i] - self.y[i - 1]) / (self.x[i] - self.x[i - 1])).collect();
+        let off = |i: usize| {
+            let around = &slope[i.saturating_sub(AROUND + 1)..(i + AROUND).min(n - 1)];
+            (slope[i - 1] - median(around)).abs() * (self.x[i] - self.x[i - 1]) * self.weights[i]
+        };
+        let offs: Vec<f64> = (1..n).map(off).collect();
+        let far = FAR * median(&offs);
+        let mut places: Vec<usize> = (1..n).filter(|i| offs[i - 1] > far).collect();
+        places.sort_by(|a, b| offs[b - 1].total_cmp(&offs[a - 1]));
+        places.truncate(PARTS.min(n / 6));
+        places.sort_unstable();
+        // Of two differences in a row, the point between them may be an outlier, and the second a jump as well.
+        let mut parts: Vec<Part> = Vec::new();
+        for place in &places {
+            let last = |part: Part| parts.last() == Some(&part);
+            if places.contains(&(place + 1)) && !last(Part::Outlier(place - 1)) {
+                parts.push(Part::Outlier(*place));
+            } else if *place >= LASTS && place + LASTS <= n && !last(Part::Jump(place - 1)) {
+                parts.push(Part::Jump(*place));
+            }
+        }
+        parts
+    }
+
+    /// Without the parts that, given the others, are not worth their price.
+    fn prune(&self, mut model: Model) -> Model {
+        let n = self.x.len();
+        let smooth: Vec<Vec<f64>> =
+            (0..=model.powers as i32).map(|power| self.x.iter().map(|x| x.powi(power)).collect()).collect();
+        let y = self.white(self.y.clone(), model.correlation);
+        while !model.parts.is_empty() {
+            let columns = model.parts.iter().map(|part| self.column(*part)).chain(smooth.iter().cloned());
+            let columns: Vec<Vec<f64>> = columns.map(|column| self.white(column, model.correlation)).collect();
+            let Some(fit) = least_squares(&columns, &y) else { break };
+            let gains = model
+                .parts
+                .iter()
+                .zip(&fit.losses)
+                .map(|(part, loss)| self.price(*part) - 0.5 * n as f64 * (loss / (fit.rss + self.floor)).ln_1p());
+            let Some((at, gain)) = gains.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)) else { break };
+            if gain <= 0.0 {
+                break;
+            }
+            model.parts.remove(at);
+            model.score += gain;
+        }
+        model
+    }
+
+    fn price(&self, part: Part) -> f64 {
+        match part {
+            Part::Jump(_) => self.prices.jump,
+            Part::Level(..) => self.prices.level,
+            Part::Bend(_) => self.prices.bend,
+            Part::Outlier(_) => self.prices.outlier,
+            Part::Staircase(_) => self.prices.staircase,
+        }
+    }
+
+    /// The part that adds most to the likelihood, less its price.
+    fn most(&self, growing: &Growing<'_>, parts: &[Part], jumps: bool) -> Option<Part> {
+        let n = self.x.len() as f64;
+        let taken = self.places(parts);
+        let free = |place: &usize| taken.iter().all(|other| place.abs_diff(*other) >= LASTS);
+        let may = |part: &Part| match part {
+            Part::Jump(place) => jumps && free(place),
+            Part::Level(from, to) => jumps && free(from) && free(to),
+            Part::Staircase(at) => jumps && self.staircases[*at].places.iter().all(free),
+            Part::Bend(place) => {
+                parts.iter().all(|other| !matches!(other, Part::Bend(at) if at.abs_diff(*place) < BENDS))
+            }
+            Part::Outlier(place) => {
+                parts.iter().all(|other| !matches!(other, Part::Outlier(at) if at.abs_diff(*place) < OUTLIERS))
+            }
+        };
+        let rss = dot(&growing.residuals, &growing.residuals) + self.floor;
+        let candidates = growing.noise.parts.iter().zip(&growing.adds).filter(|((part, _), _)| may(part));
+        let gains = candidates.map(|((part, length), (along, own))| {
+            let explained = if *own > 1e-6 * length { along * along / own } else { 0.0 };
+            (*part, -0.5 * n * (1.0 - explained / rss).max(1e-300).ln() - self.price(*part))
+        });
+        gains.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(part, _)| part)
+    }
+
+    /// The logarithm of the likelihood, less the price.
+    fn score(&self, growing: &Growing<'_>) -> f64 {
+        let n = self.x.len() as f64;
+        let rss = dot(&growing.residuals, &growing.residuals) + self.floor;
+        let correlation = growing.noise.correlation;
+        -0.5 * n * (rss / n).ln() + 0.5 * (1.0 - correlation * correlation).ln() - growing.price
+    }
+
+    /// The positions of all jumps.
+    fn places(&self, parts: &[Part]) -> Vec<usize> {
+        let mut places: Vec<usize> = Vec::new();
+        for part in parts {
+            match part {
+                Part::Jump(place) => places.push(*place),
+                Part::Level(from, to) => places.extend([*from, *to]),
+                Part::Staircase(at) => places.extend(&self.staircases[*at].places),
+                Part::Bend(_) | Part::Outlier(_) => {}
+            }
+        }
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+
+    fn column(&self, part: Part) -> Vec<f64> {
+        let n = self.x.len();
+        match part {
+            Part::Jump(place) => (0..n).map(|i| if i >= place { 1.0 } else { 0.0 }).collect(),
+            Part::Level(from, to) => (0..n).map(|i| if i >= from && i < to { 1.0 } else { 0.0 }).collect(),
+            Part::Bend(place) => self.x.iter().map(|x| (x - self.x[place]).max(0.0)).collect(),
+            Part::Outlier(place) => (0..n).map(|i| if i == place { 1.0 } else { 0.0 }).collect(),
+            Part::Staircase(at) => {
+                let places = &self.staircases[at].places;
+                (0..n).map(|i| places.partition_point(|place| *place <= i) as f64).collect()
+            }
+        }
+    }
+
+    /// The jumps of a model, each with a height of its own.
+    fn explain(&self, model: Model, points: &[(f64, f64)]) -> Option<Jumps> {
+        let n = self.x.len();
+        let stairs = model.parts.iter().find_map(|part| match part {
+            Part::Staircase(at) => Some(&self.staircases[*at]),
+            _ => None,
+        });
+        let mut places = self.places(&model.parts);
+        let others: Vec<Part> =
+            model.parts.iter().copied().filter(|p| matches!(p, Part::Bend(_) | Part::Outlier(_))).collect();
+        let powers = 0..=model.powers as i32;
+        let smooth: Vec<Vec<f64>> = powers.map(|power| self.x.iter().map(|x| x.powi(power)).collect()).collect();
+        let fit = |places: &[usize]| {
+            let jumps = places.iter().map(|place| Part::Jump(*place));
+            let parts = jumps.chain(others.iter().copied()).map(|part| self.column(part));
+            let columns: Vec<Vec<f64>> = parts.chain(smooth.iter().cloned()).collect();
+            let white: Vec<Vec<f64>> = columns.iter().map(|c| self.white(c.clone(), model.correlation)).collect();
+            Some((least_squares(&white, &self.white(self.y.clone(), model.correlation))?, columns))
+        };
+        // Each was placed before the later ones were known.
+        if stairs.is_none() {
+            for at in 0..places.len() {
+                let near = (-2..=2).filter_map(|by| places[at].checked_add_signed(by));
+                let moved = near.filter_map(|place| {
+                    let mut moved = places.clone();
+                    moved[at] = place;
+                    let apart = moved.windows(2).all(|w| w[1] >= w[0] + LASTS) && place >= LASTS && place + LASTS <= n;
+                    Some((fit(&moved).filter(|_| apart)?.0.rss, moved))
+                });
+                places = moved.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(places.clone(), |(_, moved)| moved);
+            }
+        }
+        let (fitted, columns) = fit(&places)?;
+        let coefficients = fitted.coefficients();
+        let jumps = places.iter().zip(&coefficients);
+        let jumps = jumps.map(|(place, height)| Jump { at: place - 1, height: height.value, half: height.half });
+        let jumps: Vec<Jump> = jumps.collect();
+        let at = |i: usize| columns.iter().zip(&coefficients).map(|(column, c)| column[i] * c.value).sum();
+        let curve: Vec<f64> = (0..n).map(at).collect();
+        let freedom = n.saturating_sub(coefficients.len()).max(1) as f64;
+        let squares: f64 = self.y.iter().zip(&curve).map(|(y, c)| (y - c).powi(2)).sum();
+        Some(Jumps {
+            multiple: stairs.map(|s| s.multiple).or_else(|| multiple(points, &jumps)),
+            jumps,
+            curve,
+            fluctuation: (squares / freedom).sqrt(),
+        })
+    }
+}
+
+impl Growing<'_> {
+    /// Takes a column in; one that adds nothing changes nothing.
+    fn add(&mut self, mut column: Vec<f64>, sweep: &Sweep) {
+        let length = norm(&column);
+        for _ in 0..2 {
+            for unit in &self.q {
+                let part = dot(unit, &column);
+                subtract(&mut column, unit, part);
+            }
+        }
+        let own = norm(&column);
+        if own <= 1e-10 * length {
+            return;
+        }
+        column.iter_mut().for_each(|v| *v /= own);
+        let explained = dot(&column, &self.residuals);
+        subtract(&mut self.residuals, &column, explained);
+        let sums = Sums::of(&column, sweep, self.noise);
+        for ((part, _), (along, own)) in self.noise.parts.iter().zip(&mut self.adds) {
+            let of_part = sums.along(*part, sweep);
+            *along -= explained * of_part;
+            *own -= of_part * of_part;
+        }
+        self.q.push(column);
+    }
+}
+
+/// Sums of a vector from each point to the end, of which its products with the columns of all parts are made.
+struct Sums {
+    own: Vec<f64>,
+    ones: Vec<f64>,
+    places: Vec<f64>,
+}
+
+impl Sums {
+    fn of(v: &[f64], sweep: &Sweep, noise: &Noise) -> Sums {
+        let phi = noise.correlation;
+        let mut own: Vec<f64> = v.to_vec();
+        own[0] *= (1.0 - phi * phi).sqrt();
+        (0..own.len() - 1).for_each(|i| own[i] -= phi * v[i + 1]);
+        own.iter_mut().zip(&sweep.weights).for_each(|(v, w)| *v *= w);
+        let to_end = |mut sums: Vec<f64>| {
+            (0..sums.len() - 1).rev().for_each(|i| sums[i] += sums[i + 1]);
+            sums
+        };
+        let places = to_end(own.iter().zip(&sweep.x).map(|(u, x)| u * x).collect());
+        Sums { ones: to_end(own.clone()), places, own }
+    }
+
+    /// The product with the column of a part.
+    fn along(&self, part: Part, sweep: &Sweep) -> f64 {
+        match part {
+            Part::Jump(place) => self.ones[place],
+            Part::Level(from, to) => self.ones[from] - self.ones[to],
+            Part::Bend(place) => self.places[place] - sweep.x[place] * self.ones[place],
+            Part::Outlier(place) => self.own[place],
+            Part::Staircase(at) => sweep.staircases[at].places.iter().map(|place| self.ones[*place]).sum(),
+        }
+    }
+}
+
+/// The unit that all numbers are multiples of, half the digits being lost by rounding; 0 where they have no such unit.
+fn resolution(y: &[f64]) -> f64 {
+    let mut sorted = y.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let scale = sorted[0].abs().max(sorted[sorted.len() - 1].abs());
+    let gaps: Vec<f64> = sorted.windows(2).map(|w| w[1] - w[0]).filter(|gap| *gap > 1e-9 * scale).collect();
+    let unit = gaps.iter().copied().fold(f64::INFINITY, f64::min);
+    let whole = |gap: &f64| (gap / unit - (gap / unit).round()).abs() < 1e-3;
+    if unit.is_finite() && gaps.iter().all(whole) { unit } else { 0.0 }
+}
+
+/// One over the size of the noise along the axis: a line through the sizes of second differences, of which the largest, jumps and
+/// outliers, count as no more than three times the usual one.
+fn weights(x: &[f64], y: &[f64]) -> Vec<f64> {
+    let sizes: Vec<f64> = (1..y.len() - 1).map(|i| pseudo_residual(x, y, i).abs()).collect();
+    let usual = median(&sizes);
+    if usual <= 0.0 {
+        return vec![1.0; x.len()];
+    }
+    let sizes: Vec<f64> = sizes.iter().map(|size| size.min(3.0 * usual)).collect();
+    let inner = &x[1..x.len() - 1];
+    let Some(line) = least_squares(&[vec![1.0; inner.len()], inner.to_vec()], &sizes) else {
+        return vec![1.0; x.len()];
+    };
+    let [at_middle, slope] = line.coefficients()[..] else { return vec![1.0; x.len()] };
+    let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
+    let size = |x: f64| (at_middle.value + slope.value * x).max(0.2 * mean) / mean;
+    x.iter().map(|x| 1.0 / size(*x)).collect()
+}
+
+/// How far a point is from the line between its neighbours, in units of the noise: T. Gasser, L. Sroka and C. Jennen-Steinmetz,
+/// "Residual Variance and Residual Pattern in Nonlinear Regression", Biometrika 73 (1986), 625–633.
+fn pseudo_residual(x: &[f64], y: &[f64], i: usize) -> f64 {
+    let a = (x[i + 1] - x[i]) / (x[i + 1] - x[i - 1]);
+    let b = 1.0 - a;
+    (a * y[i - 1] + b * y[i + 1] - y[i]) / (a * a + b * b + 1.0).sqrt()
+}
+
+/// Equal steps right after, or right at, the multiples of each number that has two of them at least within the sweep.
+fn staircases(points: &[(f64, f64)]) -> Vec<Staircase> {
+    let n = points.len();
+    let spacing = points[1].0 - points[0].0;
+    let even = points.windows(2).all(|w| ((w[1].0 - w[0].0) / spacing - 1.0).abs() < 1e-6);
+    let (first, last) = (points[0].0, points[n - 1].0);
+    if !even || points.iter().any(|p| p.0.fract() != 0.0 || p.0 < 0.0) {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    let mut multiple = (STAIRS as f64 * spacing).ceil();
+    while 2.0 * multiple <= last && all.len() < 2 * n {
+        for after in [true, false] {
+            let multiples =
+                (1..).map(|k| f64::from(k) * multiple).take_while(|at| *at <= last).filter(|at| *at >= first);
+            let place = |at: f64| points.partition_point(|p| if after { p.0 <= at } else { p.0 < at });
+            let places: Vec<usize> =
+                multiples.map(place).filter(|place| *place >= STAIRS && place + STAIRS <= n).collect();
+            if places.len() >= 2 {
+                all.push(Staircase { multiple, places });
+            }
+        }
+        multiple += 1.0;
+    }
+    all
+}
+
+/// The number whose multiples are exactly where the jumps are; `None` if there is no such number.
+fn multiple(points: &[(f64, f64)], jumps: &[Jump]) -> Option<f64> {
+    let at: Vec<usize> = jumps.iter().map(|jump| jump.at + 1).collect();
+    staircases(points).into_iter().filter(|stairs| stairs.places == at).map(|stairs| stairs.multiple).reduce(f64::max)
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+//! Statistics of measurements: which curve they are of, where they jump. Numbers in, numbers out; it knows no results and no
+//! workflow.
+
+mod distributions;
+mod jumps;
+mod least_squares;
+mod models;
+
+pub use distributions::{f_tail, t_quantile, t_tail};
+pub use jumps::{Jump, Jumps, find_jumps};
+pub use least_squares::{Coefficient, LeastSquares, least_squares};
+pub use models::{Choice, Fitted, Model, choose};
+
+/// Normal noise of deviation 1, the same for the same seed.
+#[cfg(test)]
+fn noise(seed: u64, n: usize) -> Vec<f64> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut uniform = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    // Small seeds have small numbers first.
+    for _ in 0..8 {
+        uniform();
+    }
+    (0..n)
+        .map(|_| {
+            let (a, b) = (1.0 - uniform(), uniform());
+            (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+        })
+        .collect()
+}

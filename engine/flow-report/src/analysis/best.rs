@@ -1,0 +1,228 @@
+//! The best point of a table, and the points that noise does not tell from it: the step `flow/best`.
+//!
+//! Where points are repeated, the best is compared with every other by a t-test: of the differences where both have the same seeds, else
+//! by B. L. Welch, "The Generalization of 'Student's' Problem", Biometrika 34 (1947), 28–35. The level is shared out among all
+//! comparisons (Bonferroni), for whoever looks for the best looks at all of them.
+
+use std::collections::BTreeMap;
+
+use flow_core::stats::t_tail;
+use flow_core::{Metric, StepView};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Shown, metric};
+use crate::columns::point;
+use crate::format::Format;
+use crate::safe;
+use crate::table::{Cell, Content, Grid, Names, Spread, Table, unknown_column};
+use crate::words::{Args, join};
+
+/// How likely chance may be to have made a difference that counts, over all comparisons.
+const LEVEL: f64 = 0.05;
+/// So many points are shown.
+const SHOWN: usize = 10;
+
+/// `with:` of `flow/best`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BestWith {
+    /// The `flow/table` step among whose points it looks.
+    #[schemars(extend("x-flow" = "step"))]
+    pub(crate) table: String,
+    /// The column that decides.
+    pub(crate) column: String,
+    /// Whether its least or its largest number is the best.
+    pub(crate) goal: Goal,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Goal {
+    /// The least.
+    Min,
+    /// The largest.
+    Max,
+}
+
+/// Points with a number, the best first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Ranking {
+    column: String,
+    goal: Goal,
+    points: Vec<Point>,
+    /// How a number is shown.
+    show: Format,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Point {
+    /// `lr=0.1, v7`.
+    name: String,
+    /// Its place, as far as axes have numbers.
+    axes: BTreeMap<String, f64>,
+    cell: Cell,
+    /// The p-value of its difference to the best, where both are repeated.
+    p: Option<f64>,
+}
+
+pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, String> {
+    let mut points = Vec::new();
+    let mut show = None;
+    for part in table.parts().into_iter().filter(|_| table.absent.is_none()) {
+        let column = table.find(&with.column, None, part).ok_or_else(|| unknown_column(table, &with.column))?;
+        show.get_or_insert_with(|| table.columns[column].show.clone());
+        for row in &table.body {
+            let cell = &row.cells[column];
+            let Content::Number { .. } = cell.content else { continue };
+            let mut axes = BTreeMap::new();
+            let mut name = Vec::new();
+            for (axis, key) in table.rows.iter().zip(&row.cells) {
+                if let Content::Text { text, number } = &key.content {
+                    name.push(point(axis, text));
+                    axes.extend(number.map(|number| (axis.clone(), number)));
+                }
+            }
+            if let (Some(part), Some((split, _))) = (part, &table.split) {
+                name.push(point(split, part));
+                axes.extend(part.parse().ok().map(|number| (split.clone(), number)));
+            }
+            points.push(Point { name: name.join(", "), axes, cell: cell.clone(), p: None });
+        }
+    }
+    let value = |point: &Point| point.cell.number().unwrap_or(f64::NAN);
+    points.sort_by(|a, b| match with.goal {
+        Goal::Min => value(a).total_cmp(&value(b)),
+        Goal::Max => value(b).total_cmp(&value(a)),
+    });
+    if let Some((best, others)) = points.split_first_mut() {
+        for other in others {
+            other.p = differs(&best.cell, &other.cell);
+        }
+    }
+    Ok(Ranking { column: with.column.clone(), goal: with.goal, points, show: show.unwrap_or_default() })
+}
+
+/// The p-value of a difference of two means; nothing where one was not repeated.
+fn differs(a: &Cell, b: &Cell) -> Option<f64> {
+    let p = |difference: f64, variance: f64, freedom: f64| match variance > 0.0 {
+        true => t_tail(difference / variance.sqrt(), freedom),
+        false if difference == 0.0 => 1.0,
+        false => 0.0,
+    };
+    if a.values.len() == b.values.len() && a.values.len() >= 2 {
+        let differences: Vec<f64> = a.values.iter().zip(&b.values).map(|(a, b)| a - b).collect();
+        let n = differences.len() as f64;
+        let mean = differences.iter().sum::<f64>() / n;
+        let variance = differences.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / (n - 1.0) / n;
+        return Some(p(mean, variance, n - 1.0));
+    }
+    let of = |cell: &Cell| match &cell.content {
+        Content::Number { value, spread: Some(Spread::Sd(_, n) | Spread::Range(_, _, n)), error: Some(error) }
+            if *n >= 2 =>
+        {
+            Some((*value, error.powi(2), f64::from(*n)))
+        }
+        _ => None,
+    };
+    let ((a, va, na), (b, vb, nb)) = (of(a)?, of(b)?);
+    let freedom = (va + vb).powi(2) / (va.powi(2) / (na - 1.0) + vb.powi(2) / (nb - 1.0));
+    Some(p(a - b, va + vb, if freedom.is_finite() { freedom } else { na + nb - 2.0 }))
+}
+
+impl Ranking {
+    /// For other steps: the value, the axes that are numbers, and which of the results it rests on comes first.
+    pub(super) fn metrics(&self, source: &StepView) -> BTreeMap<String, Metric> {
+        let Some(best) = self.points.first() else { return BTreeMap::new() };
+        let mut metrics: BTreeMap<String, Metric> =
+            best.axes.iter().map(|(axis, value)| (axis.clone(), metric(*value, ""))).collect();
+        let instance = source.results.iter().position(|result| best.cell.of.contains(&result.label));
+        metrics.extend(instance.map(|at| ("instance".to_owned(), metric(at as f64, ""))));
+        metrics.extend(best.cell.number().map(|value| ("value".to_owned(), metric(value, ""))));
+        metrics.insert("tied".into(), metric(self.tied().count() as f64, ""));
+        metrics
+    }
+
+    /// Those that are not told from the best: by a test, or as far as they are the same number.
+    fn tied(&self) -> impl Iterator<Item = &Point> {
+        let best = self.points.first().and_then(|best| best.cell.number());
+        let comparisons = self.points.len().saturating_sub(1) as f64;
+        self.points.iter().skip(1).filter(move |point| match point.p {
+            Some(p) => p * comparisons > LEVEL,
+            None => point.cell.number() == best,
+        })
+    }
+
+    pub(super) fn sentences(&self, names: &Names<'_>, lang: &str) -> Vec<String> {
+        let say = |key: &str, args: Args| names.words.text(lang, key, &args);
+        let about = || Args::new().with("column", names.inline(&self.column, lang));
+        let Some(best) = self.points.first() else { return vec![say("best-nothing", about())] };
+        let value = best.cell.number().map(|value| names.words.figure(lang, &self.show, value)).unwrap_or_default();
+        let args = about().with("point", safe::text(&best.name)).with("value", value);
+        let goal = if self.goal == Goal::Min { "min" } else { "max" };
+        let mut told = say("best-point", args.with("goal", goal));
+        let tied: Vec<String> = self.tied().map(|point| safe::text(&point.name)).collect();
+        let tested = self.points.iter().skip(1).filter(|point| point.p.is_some()).count();
+        let others = self.points.len() - 1;
+        let more = match (tied.is_empty(), tested) {
+            _ if others == 0 => None,
+            (false, 0) => Some(say("best-same", Args::new().with("points", names.words.list(lang, &tied)))),
+            (false, _) => Some(say("best-tied", Args::new().with("points", names.words.list(lang, &tied)))),
+            (true, _) if tested == others => Some(say("best-clear", Args::new())),
+            (true, _) => None,
+        };
+        let unknown = (tested < others).then(|| say("best-unknown", Args::new()));
+        for text in more.into_iter().chain(unknown) {
+            told += if lang == "zh" { "" } else { " " };
+            told += &text;
+        }
+        vec![told]
+    }
+
+    pub(super) fn tables(&self, names: &Names<'_>, langs: &[&str]) -> Vec<Shown> {
+        let words = names.words;
+        let Some(best) = self.points.first().and_then(|best| best.cell.number()) else { return Vec::new() };
+        let unit = self.show.head().map_or_else(String::new, |unit| format!(" ({})", safe::text(unit)));
+        let column = join(langs.iter().map(|lang| names.head(&self.column, lang)));
+        let difference = self.show.difference();
+        let heads = [("best-place", false), ("best-difference", true), ("best-p", true), ("best-told", false)];
+        let [place, apart, p, told] = heads.map(|(key, right)| (words.joined(langs, key), right));
+        let points = match difference.head() {
+            Some("points") => format!(" ({})", words.joined(langs, "unit-points")),
+            _ => unit.clone(),
+        };
+        let mut grid = Grid {
+            heads: vec![place, (column.clone() + &unit, true), (apart.0 + &points, true), p, told],
+            rows: vec![],
+        };
+        let tied: Vec<&str> = self.tied().map(|point| point.name.as_str()).collect();
+        for (at, point) in self.points.iter().take(SHOWN).enumerate() {
+            let Some(value) = point.cell.number() else { continue };
+            let told = match (at, point.p) {
+                (0, _) => String::new(),
+                (_, None) => words.joined(langs, "best-told-unknown"),
+                _ if tied.contains(&point.name.as_str()) => words.joined(langs, "best-told-no"),
+                _ => words.joined(langs, "best-told-yes"),
+            };
+            grid.rows.push(vec![
+                safe::text(&point.name),
+                self.show.cell(value),
+                if at == 0 { "—".into() } else { difference.cell(value - best) },
+                point.p.map_or_else(|| "—".into(), |p| Format::p_value(p).number(p)),
+                told,
+            ]);
+        }
+        let title = langs.iter().map(|lang| {
+            let args = Args::new().with("column", names.inline(&self.column, lang));
+            words.text(lang, "best-title", &args)
+        });
+        let tested = self.points.iter().any(|point| point.p.is_some());
+        let notes = langs.iter().filter(|_| tested).map(|lang| {
+            words.text(lang, "best-note", &Args::new().with("comparisons", (self.points.len() - 1).to_string()))
+        });
+        let more = self.points.len().saturating_sub(SHOWN);
+        let left_out = langs.iter().filter(|_| more > 0);
+        let left_out = left_out.map(|lang| words.text(lang, "best-more", &Args::new().count("more", more)));
+        vec![Shown { title: join(title), grid, notes: notes.chain(left_out).collect() }]
+    }
+}

@@ -1,0 +1,251 @@
+//! Which curve one column is of over another: the step `flow/fit`. The numbers are the core's, the words the catalogues'.
+
+use std::collections::BTreeMap;
+
+use flow_core::Metric;
+use flow_core::stats::{Choice, Fitted, Model, choose};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Shown, curves, give_or_take, metric, unit, within};
+use crate::chart::Cloud;
+use crate::format::Format;
+use crate::safe;
+use crate::table::{Grid, Names, Table};
+use crate::words::{Args, join};
+
+/// What is more likely than this by chance alone adds nothing.
+const BY_CHANCE: f64 = 0.05;
+/// A drawn curve has so many points.
+const DRAWN: u32 = 100;
+
+/// `with:` of `flow/fit`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FitWith {
+    /// The `flow/table` step whose columns these are.
+    #[schemars(extend("x-flow" = "step"))]
+    pub(crate) table: String,
+    /// The column that is explained.
+    pub(crate) y: String,
+    /// The column that explains it; by default the last axis of the rows.
+    #[serde(default)]
+    pub(crate) x: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Fits {
+    y: String,
+    x: String,
+    /// What a `y` is multiplied by to be shown, and an `x`.
+    factors: (f64, f64),
+    /// The unit in which `y` is shown.
+    unit: String,
+    curves: Vec<Fit>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Fit {
+    /// What it is of, where there are several.
+    scope: Option<String>,
+    /// As shown.
+    points: Vec<(f64, f64)>,
+    /// Nothing where there are too few points.
+    choice: Option<Choice>,
+}
+
+pub(super) fn fits(with: &FitWith, table: &Table) -> Result<Fits, String> {
+    let x = with.x.clone().or_else(|| table.rows.last().cloned());
+    let x = x.ok_or_else(|| format!("the table `{}` has no rows by an axis: say `x`, a column of it", with.table))?;
+    let curves = curves(table, &with.y, &x)?;
+    let curves =
+        curves.into_iter().map(|(scope, points)| Fit { scope, choice: choose(&points.points), points: points.points });
+    let factor = |name: &str| table.columns.iter().find(|c| c.name == name).map_or(1.0, |c| c.show.factor);
+    let factors = (factor(&with.y), factor(&x));
+    Ok(Fits { y: with.y.clone(), x, factors, unit: unit(table, &with.y), curves: curves.collect() })
+}
+
+impl Fits {
+    /// For other steps: the line's, where there is one curve; in the units of the metrics.
+    pub(super) fn metrics(&self) -> BTreeMap<String, Metric> {
+        let chosen = self.curves.iter().filter_map(|curve| curve.choice.as_ref());
+        let least = chosen.map(|choice| choice.best().r2).reduce(f64::min);
+        let mut metrics: BTreeMap<String, Metric> =
+            least.map(|r2| ("r2".to_owned(), metric(r2, ""))).into_iter().collect();
+        if let [Fit { choice: Some(choice), .. }] = &self.curves[..]
+            && let Some(line) = choice.of(Model::Affine)
+            && let [intercept, slope] = line.coefficients[..]
+        {
+            let (y, x) = self.factors;
+            metrics.insert("intercept".into(), metric(intercept.value / y, ""));
+            metrics.insert("slope".into(), metric(slope.value * x / y, ""));
+        }
+        metrics
+    }
+
+    pub(super) fn sentences(&self, names: &Names<'_>, lang: &str) -> Vec<String> {
+        self.curves
+            .iter()
+            .map(|curve| names.scoped(&curve.scope, names.capital(self.sentence(curve, names, lang), lang), lang))
+            .collect()
+    }
+
+    fn sentence(&self, curve: &Fit, names: &Names<'_>, lang: &str) -> String {
+        let say = |key: &str, args: Args| names.words.text(lang, key, &args);
+        let about =
+            || Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
+        let Some(choice) = &curve.choice else {
+            return say("fit-few", about().count("points", curve.points.len()));
+        };
+        let best = choice.best();
+        let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", safe::text(&self.unit)) };
+        let figure = |at: usize| {
+            let c = best.coefficients[at];
+            give_or_take(c.value, c.half) + &unit
+        };
+        let slope = |at: usize| {
+            let c = best.coefficients[at];
+            give_or_take(c.value.abs(), c.half) + &unit
+        };
+        let up = |at: usize| if best.coefficients[at].value >= 0.0 { "yes" } else { "no" };
+        let mut told = vec![match best.model {
+            Model::Proportional => say("fit-proportional", about().with("slope", figure(0))),
+            Model::Affine if best.coefficients[1].value.abs() <= best.coefficients[1].half => {
+                say("fit-no-slope", about().with("slope", figure(1)))
+            }
+            Model::Affine => {
+                let args = about().with("slope", slope(1)).with("rises", up(1)).with("intercept", figure(0));
+                say("fit-affine", args)
+            }
+            Model::Broken => {
+                let args = about().with("before", figure(1)).with("after", figure(2));
+                say("fit-broken", args.with("knot", knot(best)))
+            }
+            Model::Quadratic => say("fit-quadratic", about()),
+            Model::Cubic => say("fit-cubic", about()),
+        }];
+        let args = Args::new().with("r2", r2(best.r2)).with("points", curve.points.len().to_string());
+        told.push(say("fit-explains", args));
+        let adds = |to, model| choice.adds(to, model).filter(|p| *p > BY_CHANCE);
+        match best.model {
+            Model::Proportional | Model::Affine => {
+                if let Some(p) = adds(Model::Affine, Model::Quadratic) {
+                    told.push(say("fit-parabola-adds-nothing", Args::new().with("p", p_value(p))));
+                }
+            }
+            Model::Broken | Model::Quadratic | Model::Cubic => {
+                let line = choice.of(Model::Affine).map(|line| more(line, choice));
+                told.extend(line.map(|more| say("fit-line-is-not-enough", Args::new().with("more", more))));
+            }
+        }
+        told.join(if lang == "zh" { "" } else { " " })
+    }
+
+    pub(super) fn tables(&self, names: &Names<'_>, langs: &[&str]) -> Vec<Shown> {
+        let words = names.words;
+        let scoped = self.curves.iter().any(|curve| curve.scope.is_some());
+        let heads = [
+            ("analysis-points", true),
+            ("fit-model", false),
+            ("fit-coefficients", false),
+            ("fit-r2", true),
+            ("fit-adjusted-r2", true),
+        ];
+        let heads = heads.into_iter().chain([("fit-aicc", true), ("fit-p", true), ("fit-suffices", false)]);
+        let mut grid = Grid::default();
+        if scoped {
+            grid.heads.push((words.joined(langs, "analysis-of"), false));
+        }
+        grid.heads.extend(heads.map(|(key, right)| (words.joined(langs, key), right)));
+        for curve in &self.curves {
+            let scope = || scoped.then(|| curve.scope.as_deref().map_or_else(String::new, safe::text));
+            if curve.choice.is_none() {
+                let nothing = std::iter::repeat_n("—".to_owned(), 7);
+                grid.rows.push(scope().into_iter().chain([curve.points.len().to_string()]).chain(nothing).collect());
+            }
+            for (at, fit) in curve.choice.iter().flat_map(|choice| choice.fits.iter().enumerate()) {
+                let Some(choice) = &curve.choice else { continue };
+                let p = match fit.model {
+                    Model::Proportional => choice.adds(Model::Proportional, Model::Affine),
+                    model => choice.adds(Model::Affine, model),
+                };
+                let mut row: Vec<String> = scope().into_iter().collect();
+                row.push(curve.points.len().to_string());
+                row.push(words.joined(langs, &format!("fit-model-{}", key(fit.model))));
+                row.push(coefficients(fit));
+                row.extend([r2(fit.r2), r2(fit.adjusted_r2), more(fit, choice)]);
+                row.push(p.map_or_else(|| "—".into(), p_value));
+                row.push(if at == choice.chosen { "✓".into() } else { String::new() });
+                grid.rows.push(row);
+            }
+        }
+        if grid.rows.is_empty() {
+            return Vec::new();
+        }
+        let title = langs.iter().map(|lang| {
+            let args = Args::new().with("column", names.head(&self.y, lang)).with("axis", names.inline(&self.x, lang));
+            words.text(lang, "fit-title", &args)
+        });
+        vec![Shown { title: join(title), grid, notes: vec![words.joined(langs, "fit-note")] }]
+    }
+
+    pub(super) fn clouds(&self) -> (Vec<Cloud>, &str, &str) {
+        let cloud = |curve: &Fit| Cloud {
+            name: curve.scope.clone().unwrap_or_default(),
+            points: curve.points.clone(),
+            curve: curve.choice.as_ref().map(|choice| drawn(choice.best(), &curve.points)).unwrap_or_default(),
+        };
+        (self.curves.iter().map(cloud).collect(), &self.x, &self.y)
+    }
+}
+
+fn drawn(fit: &Fitted, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let ends = (points.first(), points.last());
+    let (Some((first, _)), Some((last, _))) = ends else { return Vec::new() };
+    let x = |n: u32| first + (last - first) * f64::from(n) / f64::from(DRAWN);
+    (0..=DRAWN).map(|n| (x(n), fit.at(x(n)))).collect()
+}
+
+fn key(model: Model) -> &'static str {
+    match model {
+        Model::Proportional => "proportional",
+        Model::Affine => "affine",
+        Model::Broken => "broken",
+        Model::Quadratic => "quadratic",
+        Model::Cubic => "cubic",
+    }
+}
+
+fn coefficients(fit: &Fitted) -> String {
+    let named: &[&str] = match fit.model {
+        Model::Proportional => &["b"],
+        _ => &["a", "b", "c", "d"],
+    };
+    let each =
+        named.iter().zip(&fit.coefficients).map(|(name, c)| format!("{name} = {}", give_or_take(c.value, c.half)));
+    let at = fit.knot.map(|_| format!("k = {}", knot(fit)));
+    each.chain(at).collect::<Vec<_>>().join(", ")
+}
+
+fn knot(fit: &Fitted) -> String {
+    let knot = fit.knot.unwrap_or_default();
+    within(knot, 0.05 * knot.abs()).0
+}
+
+fn r2(value: f64) -> String {
+    // 0.99996 is not 1.
+    let decimals =
+        if value < 1.0 && value > 0.9 { (2.0 - (1.0 - value).log10().floor()).clamp(3.0, 6.0) as u8 } else { 3 };
+    let shown = Format { decimals, factor: 1.0, ..Format::default() };
+    shown.number(value)
+}
+
+fn p_value(p: f64) -> String {
+    Format::p_value(p).number(p)
+}
+
+/// By how much its AICc is above the least.
+fn more(fit: &Fitted, choice: &Choice) -> String {
+    let least = choice.fits.iter().map(|fit| fit.aicc).fold(f64::INFINITY, f64::min);
+    Format { decimals: 1, factor: 1.0, unit: "AICc".into(), signed: false }.number(fit.aicc - least)
+}

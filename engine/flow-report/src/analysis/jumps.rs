@@ -1,0 +1,178 @@
+//! Where a column jumps along the rows, and how much it fluctuates: the step `flow/jumps`. The numbers are the core's.
+
+use std::collections::BTreeMap;
+
+use flow_core::Metric;
+use flow_core::stats::{Jumps, find_jumps};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Shown, curves, give_or_take, metric, share, unit, within};
+use crate::chart::Cloud;
+use crate::safe;
+use crate::table::{Grid, Names, Table};
+use crate::words::{Args, join};
+
+/// `with:` of `flow/jumps`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct JumpsWith {
+    /// The `flow/table` step whose column this is; its last axis is the one along which jumps are looked for.
+    #[schemars(extend("x-flow" = "step"))]
+    pub(crate) table: String,
+    /// The column.
+    pub(crate) y: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Sweeps {
+    y: String,
+    x: String,
+    /// The unit in which `y` is shown.
+    unit: String,
+    curves: Vec<Sweep>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Sweep {
+    /// What it is of, where there are several.
+    scope: Option<String>,
+    /// As shown.
+    points: Vec<(f64, f64)>,
+    /// The place of each as written.
+    names: Vec<String>,
+    /// Nothing where there are too few points.
+    found: Option<Jumps>,
+}
+
+pub(super) fn sweeps(with: &JumpsWith, table: &Table) -> Result<Sweeps, String> {
+    let x = table.rows.last().cloned();
+    let x = x.ok_or_else(|| format!("the table `{}` has no rows by an axis, along which it could jump", with.table))?;
+    let curves = curves(table, &with.y, &x)?.into_iter().map(|(scope, points)| Sweep {
+        scope,
+        found: find_jumps(&points.points),
+        points: points.points,
+        names: points.names,
+    });
+    Ok(Sweeps { y: with.y.clone(), unit: unit(table, &with.y), curves: curves.collect(), x })
+}
+
+impl Sweep {
+    /// How much it fluctuates about its curve, as a share of its level.
+    fn fluctuation(&self) -> Option<f64> {
+        let level = self.points.iter().map(|p| p.1.abs()).sum::<f64>() / self.points.len() as f64;
+        self.found.as_ref().map(|found| found.fluctuation / level).filter(|share| share.is_finite())
+    }
+}
+
+impl Sweeps {
+    /// For other steps.
+    pub(super) fn metrics(&self) -> BTreeMap<String, Metric> {
+        let jumps = self.curves.iter().filter_map(|curve| curve.found.as_ref()).map(|found| found.jumps.len());
+        let mut metrics = BTreeMap::from([("jumps".to_owned(), metric(jumps.sum::<usize>() as f64, ""))]);
+        if let [Sweep { found: Some(Jumps { multiple: Some(multiple), .. }), .. }] = &self.curves[..] {
+            metrics.insert("multiple".into(), metric(*multiple, ""));
+        }
+        let most = self.curves.iter().filter_map(Sweep::fluctuation).reduce(f64::max);
+        metrics.extend(most.map(|most| ("fluctuation".to_owned(), metric(most, "ratio"))));
+        metrics
+    }
+
+    pub(super) fn sentences(&self, names: &Names<'_>, lang: &str) -> Vec<String> {
+        let of =
+            |curve: &Sweep| names.scoped(&curve.scope, names.capital(self.sentence(curve, names, lang), lang), lang);
+        let mut told: Vec<String> = self.curves.iter().map(of).collect();
+        let mut all: Vec<(f64, &str)> =
+            self.curves.iter().filter_map(|curve| Some((curve.fluctuation()?, curve.scope.as_deref()?))).collect();
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if let [(low, least), .., (high, most)] = all[..] {
+            let figure = |value: f64| names.words.figure(lang, &share(value), value);
+            let args = Args::new().with("column", names.inline(&self.y, lang)).with("most", safe::text(most));
+            let args = args.with("least", safe::text(least)).with("high", figure(high)).with("low", figure(low));
+            told.push(names.capital(names.words.text(lang, "jumps-fluctuate", &args), lang));
+        }
+        told
+    }
+
+    fn sentence(&self, curve: &Sweep, names: &Names<'_>, lang: &str) -> String {
+        let say = |key: &str, args: Args| names.words.text(lang, key, &args);
+        let about =
+            || Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
+        let (Some(found), Some(fluctuation)) = (&curve.found, curve.fluctuation()) else {
+            return say("jumps-few", about().count("points", curve.points.len()));
+        };
+        if found.jumps.is_empty() {
+            let fluctuation = names.words.figure(lang, &share(fluctuation), fluctuation);
+            return say("jumps-none", about().with("fluctuation", fluctuation));
+        }
+        let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", safe::text(&self.unit)) };
+        let each = found.jumps.iter().map(|jump| {
+            let args = Args::new().with("from", safe::text(&curve.names[jump.at]));
+            let args = args.with("to", safe::text(&curve.names[jump.at + 1]));
+            say("jump", args.with("height", give_or_take(jump.height, jump.half) + &unit))
+        });
+        let each: Vec<String> = each.collect();
+        let args = about().with("jumps", names.words.list(lang, &each));
+        match found.multiple {
+            Some(multiple) => say("finding-jumps-multiple", args.with("multiple", multiple.to_string())),
+            None => say("finding-jumps", args),
+        }
+    }
+
+    pub(super) fn tables(&self, names: &Names<'_>, langs: &[&str]) -> Vec<Shown> {
+        let words = names.words;
+        let scoped = self.curves.iter().any(|curve| curve.scope.is_some());
+        let table = |title: &str, heads: &[(&str, bool)], notes: Vec<String>| {
+            let of = scoped.then(|| (words.joined(langs, "analysis-of"), false));
+            let heads = heads.iter().map(|(key, right)| (words.joined(langs, key), *right));
+            let title = langs.iter().map(|lang| {
+                let column = names.head(&self.y, lang);
+                words.text(lang, title, &Args::new().with("column", column).with("axis", names.inline(&self.x, lang)))
+            });
+            Shown {
+                title: join(title),
+                grid: Grid { heads: of.into_iter().chain(heads).collect(), rows: vec![] },
+                notes,
+            }
+        };
+        let heads = [("analysis-points", true), ("jumps-count", true), ("jumps-multiple", true)];
+        let heads = [&heads[..], &[("jumps-fluctuation", true), ("jumps-fluctuation-share", true)]].concat();
+        let mut sweeps = table("jumps-title", &heads, vec![words.joined(langs, "jumps-note")]);
+        let mut jumps = table("jumps-each", &[("jumps-between", false), ("jumps-height", true)], Vec::new());
+        for curve in &self.curves {
+            let scope = scoped.then(|| curve.scope.as_deref().map_or_else(String::new, safe::text));
+            let none = || "—".to_owned();
+            let found = curve.found.as_ref();
+            let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", safe::text(&self.unit)) };
+            let row = [
+                curve.points.len().to_string(),
+                found.map_or_else(none, |found| found.jumps.len().to_string()),
+                found.and_then(|found| found.multiple).map_or_else(none, |multiple| multiple.to_string()),
+                found.map_or_else(none, |found| within(found.fluctuation, found.fluctuation).0 + &unit),
+                curve.fluctuation().map_or_else(none, |value| share(value).cell(value)),
+            ];
+            sweeps.grid.rows.push(scope.clone().into_iter().chain(row).collect());
+            for jump in found.iter().flat_map(|found| &found.jumps) {
+                let between =
+                    format!("{} → {}", safe::text(&curve.names[jump.at]), safe::text(&curve.names[jump.at + 1]));
+                let row = [between, give_or_take(jump.height, jump.half) + &unit];
+                jumps.grid.rows.push(scope.clone().into_iter().chain(row).collect());
+            }
+        }
+        let all = [sweeps, jumps];
+        all.into_iter().filter(|shown| !shown.grid.rows.is_empty()).collect()
+    }
+
+    pub(super) fn clouds(&self) -> (Vec<Cloud>, &str, &str) {
+        let cloud = |curve: &Sweep| {
+            let x = curve.points.iter().map(|p| p.0);
+            let along = curve.found.iter().flat_map(|found| x.clone().zip(found.curve.iter().copied()));
+            Cloud {
+                name: curve.scope.clone().unwrap_or_default(),
+                points: curve.points.clone(),
+                curve: along.collect(),
+            }
+        };
+        (self.curves.iter().map(cloud).collect(), &self.x, &self.y)
+    }
+}

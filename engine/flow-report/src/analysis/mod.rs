@@ -1,0 +1,226 @@
+//! Analyses of a table: flow's own steps `flow/fit`, `flow/jumps` and `flow/best`. Each reads one table and makes typed figures, which
+//! it shows and which a section of a report shows with that table.
+
+mod best;
+mod check;
+mod fit;
+mod jumps;
+
+use std::collections::BTreeMap;
+
+use flow_core::{BuiltinInput, BuiltinOutput, Metric, StepView};
+use serde::{Deserialize, Serialize};
+
+use crate::chart::Cloud;
+use crate::format::Format;
+use crate::table::{Content, Curve, Grid, Names, Table, unknown_column};
+use crate::words::{LANGUAGES, Words};
+
+pub(crate) use best::BestWith;
+pub(crate) use check::{check_best, check_fit, check_jumps};
+pub(crate) use fit::FitWith;
+pub(crate) use jumps::JumpsWith;
+
+/// The file that a report reads.
+const FILE: &str = "analysis.json";
+
+/// What an analysis found.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Analysis {
+    /// The table that it is of.
+    pub(crate) table: String,
+    #[serde(flatten)]
+    found: Found,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "analysis")]
+enum Found {
+    Fit(fit::Fits),
+    Jumps(jumps::Sweeps),
+    Best(best::Ranking),
+}
+
+/// A table of an analysis, worded.
+pub(crate) struct Shown {
+    pub(crate) title: String,
+    pub(crate) grid: Grid,
+    pub(crate) notes: Vec<String>,
+}
+
+/// What `flow/fit` does.
+pub(crate) fn fit(with: &FitWith, input: &BuiltinInput, words: &Words) -> Result<BuiltinOutput, String> {
+    let (table, _) = table(&with.table, input)?;
+    let fits = fit::fits(with, &table)?;
+    let metrics = fits.metrics();
+    written(Analysis { table: with.table.clone(), found: Found::Fit(fits) }, &table, metrics, words)
+}
+
+/// What `flow/jumps` does.
+pub(crate) fn jumps(with: &JumpsWith, input: &BuiltinInput, words: &Words) -> Result<BuiltinOutput, String> {
+    let (table, _) = table(&with.table, input)?;
+    let sweeps = jumps::sweeps(with, &table)?;
+    let metrics = sweeps.metrics();
+    written(Analysis { table: with.table.clone(), found: Found::Jumps(sweeps) }, &table, metrics, words)
+}
+
+/// What `flow/best` does.
+pub(crate) fn best(with: &BestWith, input: &BuiltinInput, words: &Words) -> Result<BuiltinOutput, String> {
+    let (table, source) = table(&with.table, input)?;
+    let ranking = best::rank(with, &table)?;
+    let metrics = ranking.metrics(source);
+    written(Analysis { table: with.table.clone(), found: Found::Best(ranking) }, &table, metrics, words)
+}
+
+/// The table of a step, and the step that it is from.
+fn table<'a>(name: &str, input: &'a BuiltinInput) -> Result<(Table, &'a StepView), String> {
+    let step = |name: &str| input.steps.get(name).ok_or_else(|| format!("there is no step `{name}`"));
+    let view = step(name)?;
+    if view.uses.as_deref() != Some("flow/table") {
+        return Err(format!("`table: {name}`: that step is not a flow/table"));
+    }
+    let json = view.files.iter().find_map(|files| files.get("table.json"));
+    let json = json.ok_or_else(|| format!("the step `{name}` has no table"))?;
+    let table: Table = serde_json::from_slice(json)
+        .map_err(|e| format!("the table of `{name}` cannot be read ({e}); run the step again"))?;
+    let source = step(&table.from)?;
+    Ok((table, source))
+}
+
+fn written(
+    analysis: Analysis,
+    table: &Table,
+    metrics: BTreeMap<String, Metric>,
+    words: &Words,
+) -> Result<BuiltinOutput, String> {
+    let json = serde_json::to_string_pretty(&analysis).map_err(|e| format!("the analysis cannot be written: {e}"))?;
+    let mut files = BTreeMap::from([(FILE.to_owned(), (json + "\n").into_bytes())]);
+    for (lang, _) in LANGUAGES {
+        let tables = analysis.tables(table, words, &[lang]).into_iter().map(|shown| shown.markdown(&[lang]));
+        let sentences = analysis.sentences(table, words, lang).into_iter().map(|text| format!("- {text}\n"));
+        let text = tables.chain([sentences.collect::<String>()]).collect::<Vec<_>>().join("\n");
+        files.insert(format!("analysis.{lang}.md"), text.into_bytes());
+    }
+    Ok(BuiltinOutput { files, metrics, cause: None })
+}
+
+impl Analysis {
+    /// That of a step's files.
+    pub(crate) fn of(name: &str, view: &StepView) -> Result<Option<Analysis>, String> {
+        let Some(json) = view.files.iter().find_map(|files| files.get(FILE)) else { return Ok(None) };
+        let read = serde_json::from_slice(json);
+        read.map(Some).map_err(|e| format!("the analysis of `{name}` cannot be read ({e}); run the step again"))
+    }
+
+    /// What it found, a sentence each.
+    pub(crate) fn sentences(&self, table: &Table, words: &Words, lang: &str) -> Vec<String> {
+        let names = Names { table, words };
+        match &self.found {
+            Found::Fit(fits) => fits.sentences(&names, lang),
+            Found::Jumps(sweeps) => sweeps.sentences(&names, lang),
+            Found::Best(ranking) => ranking.sentences(&names, lang),
+        }
+    }
+
+    /// Its figures.
+    pub(crate) fn tables(&self, table: &Table, words: &Words, langs: &[&str]) -> Vec<Shown> {
+        let names = Names { table, words };
+        match &self.found {
+            Found::Fit(fits) => fits.tables(&names, langs),
+            Found::Jumps(sweeps) => sweeps.tables(&names, langs),
+            Found::Best(ranking) => ranking.tables(&names, langs),
+        }
+    }
+
+    /// Its points with their curves, and the columns along and upright, where that can be drawn.
+    pub(crate) fn clouds(&self) -> Option<(Vec<Cloud>, &str, &str)> {
+        match &self.found {
+            Found::Fit(fits) => Some(fits.clouds()),
+            Found::Jumps(sweeps) => Some(sweeps.clouds()),
+            Found::Best(_) => None,
+        }
+    }
+}
+
+impl Shown {
+    /// As Markdown, title and notes included.
+    pub(crate) fn markdown(&self, langs: &[&str]) -> String {
+        format!("{}\n\n{}", self.title, self.body(langs))
+    }
+
+    /// Without its title.
+    pub(crate) fn body(&self, langs: &[&str]) -> String {
+        let notes = if self.notes.is_empty() { String::new() } else { format!("\n{}\n", self.notes.join("  \n")) };
+        self.grid.clone().typeset(langs).markdown() + &notes
+    }
+}
+
+/// The points of a curve as the table shows them: where, how much, and the name of each place.
+struct Points {
+    points: Vec<(f64, f64)>,
+    names: Vec<String>,
+}
+
+/// Points of each curve of the column `y` over the column `x`. Over the last axis of the rows each of the other rows' values is a curve of
+/// its own; over a measured column all rows are.
+fn curves(table: &Table, y: &str, x: &str) -> Result<Vec<(Option<String>, Points)>, String> {
+    if table.absent.is_some() {
+        return Ok(Vec::new());
+    }
+    let missing = |name: &str| unknown_column(table, name);
+    let of = if table.rows.last().is_some_and(|last| last == x) { Curve::all(table) } else { Curve::whole(table) };
+    let curve = |curve: Curve| {
+        let part = curve.part.as_deref();
+        let along = table.find(x, None, part).ok_or_else(|| missing(x))?;
+        let up = table.find(y, None, part).ok_or_else(|| missing(y))?;
+        let factor = |column: usize| table.columns[column].show.factor;
+        let mut points: Vec<((f64, f64), String)> = curve
+            .rows
+            .iter()
+            .filter_map(|row| {
+                let cells = &table.body[*row].cells;
+                let Content::Number { value, .. } = cells[up].content else { return None };
+                let at = cells[along].number()?;
+                let name = match &cells[along].content {
+                    Content::Text { text, .. } => text.clone(),
+                    _ => table.columns[along].show.number(at),
+                };
+                Some(((at * factor(along), value * factor(up)), name))
+            })
+            .collect();
+        points.sort_by(|a, b| a.0.0.total_cmp(&b.0.0));
+        let (points, names) = points.into_iter().unzip();
+        Ok((curve.scope, Points { points, names }))
+    };
+    of.into_iter().map(curve).collect()
+}
+
+/// The unit in which a column is shown.
+fn unit(table: &Table, column: &str) -> String {
+    let shown = table.columns.iter().find(|c| c.name == column && c.derived.is_none());
+    shown.map(|c| c.show.unit.clone()).unwrap_or_default()
+}
+
+/// A figure and half the width of its interval, with as many digits as that lets it have.
+fn within(value: f64, half: f64) -> (String, String) {
+    let show = |decimals: i32| Format { decimals: decimals.clamp(0, 9) as u8, factor: 1.0, ..Format::default() };
+    let least = if half > 0.0 && half.is_finite() { half } else { 1e-3 * value.abs() };
+    let decimals = if least > 0.0 { 1 - least.log10().floor() as i32 } else { 0 };
+    let show = show(decimals);
+    (show.number(value), show.number(half))
+}
+
+/// `0.120 ± 0.012`, and the same without its sign.
+fn give_or_take(value: f64, half: f64) -> String {
+    let (value, half) = within(value, half);
+    format!("{value} ± {half}")
+}
+
+/// A share as `1.2 %`.
+fn share(value: f64) -> Format {
+    Format { unit: "%".into(), factor: 100.0, decimals: if value < 0.1 { 2 } else { 1 }, signed: false }
+}
+
+fn metric(value: f64, unit: &str) -> Metric {
+    Metric { value, unit: unit.to_owned(), epochs: None, sd: None, values: vec![] }
+}

@@ -1,0 +1,105 @@
+//! Whether what earlier figures showed is what those of now show: findings of both, paired by what they are about.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Finding, Scoped};
+
+/// A finding of earlier figures and the one of now that is about the same; one of them at least is there.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Held {
+    pub(crate) then: Option<Scoped>,
+    pub(crate) now: Option<Scoped>,
+    pub(crate) holds: Holds,
+}
+
+/// What became of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Holds {
+    /// The same is found at the same place.
+    Yes,
+    /// Something is found, but another thing or at another place.
+    Differs,
+    /// Nothing is found now.
+    Gone,
+    /// Nothing was found then.
+    New,
+}
+
+/// Pairs the findings of then and now.
+pub(crate) fn held(then: Vec<Scoped>, now: &[Scoped]) -> Vec<Held> {
+    let same =
+        |a: &Scoped, b: &Scoped| a.scope == b.scope && topic(&a.finding).is_some_and(|t| Some(t) == topic(&b.finding));
+    let mut left: Vec<&Scoped> = now.iter().filter(|found| topic(&found.finding).is_some()).collect();
+    let mut all = Vec::new();
+    for then in then.into_iter().filter(|found| topic(&found.finding).is_some()) {
+        let at = left.iter().position(|now| same(&then, now));
+        let now = at.map(|at| left.remove(at).clone());
+        let holds = match &now {
+            None => Holds::Gone,
+            Some(now) if claim(&then.finding) == claim(&now.finding) => Holds::Yes,
+            Some(_) => Holds::Differs,
+        };
+        all.push(Held { then: Some(then), now, holds });
+    }
+    all.extend(left.into_iter().map(|now| Held { then: None, now: Some(now.clone()), holds: Holds::New }));
+    all
+}
+
+/// What a finding is about. Of loads over time, and of what ran at once, there are no earlier figures.
+fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
+    Some(match finding {
+        Finding::Flattens { time, .. }
+        | Finding::NeverFalls { time, .. }
+        | Finding::StillFalling { time, .. }
+        | Finding::TimeFlat { time, .. } => ("time", time),
+        Finding::MemoryFaster { memory, .. } => ("memory against time", memory),
+        Finding::MemoryFlat { memory, .. } => ("memory", memory),
+        Finding::Frontier { axis, .. } => ("frontier", axis),
+        Finding::Linear { column, .. } => ("line", column),
+        Finding::Jumps { column, .. } => ("jumps", column),
+        Finding::Unchanged { column, .. } | Finding::SameLearned { column, .. } | Finding::Changed { column, .. } => {
+            ("change", column)
+        }
+        Finding::CostFree { accuracy, .. } => ("cost", accuracy),
+        Finding::Best { column, .. } | Finding::Alike { column, .. } => ("best", column),
+        Finding::AtMost { column, .. } => ("most", column),
+        Finding::Turns { column, .. } => ("turns", column),
+        Finding::Bound { .. } | Finding::Bursts { .. } | Finding::OneTraining { .. } | Finding::Packed { .. } => {
+            return None;
+        }
+    })
+}
+
+/// What it says of that, figures aside.
+fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
+    match finding {
+        Finding::Flattens { at, rises, .. } => {
+            ("flattens", [Some(at.as_str()), rises.as_ref().map(|(at, _)| at.as_str())].into_iter().flatten().collect())
+        }
+        Finding::NeverFalls { at, rises, .. } => (
+            "never falls",
+            [Some(at.as_str()), rises.as_ref().map(|(at, _)| at.as_str())].into_iter().flatten().collect(),
+        ),
+        Finding::StillFalling { at, .. } => ("still falls", vec![at]),
+        Finding::TimeFlat { .. } => ("flat", vec![]),
+        Finding::MemoryFaster { from, to, .. } => ("faster", vec![from, to]),
+        Finding::MemoryFlat { at, .. } => ("flat", vec![at]),
+        Finding::Frontier { at, gpu, .. } => (if *gpu { "of a GPU" } else { "of the host" }, vec![at]),
+        Finding::Linear { .. } => ("linear", vec![]),
+        Finding::Jumps { jumps, .. } => ("jumps", jumps.iter().map(|(from, ..)| from.as_str()).collect()),
+        Finding::Unchanged { .. } | Finding::SameLearned { .. } => ("same", vec![]),
+        Finding::Changed { rises: true, .. } => ("rises", vec![]),
+        Finding::Changed { .. } => ("falls", vec![]),
+        Finding::CostFree { cheaper, .. } => ("free", cheaper.iter().map(String::as_str).collect()),
+        Finding::Best { best, .. } => ("best", vec![&best.name]),
+        Finding::Alike { .. } => ("alike", vec![]),
+        Finding::AtMost { parts, .. } => ("most", parts.iter().map(String::as_str).collect()),
+        Finding::Turns { turns, .. } => {
+            ("turns", turns.iter().flat_map(|turn| [&*turn.first, &*turn.second, &*turn.from, &*turn.to]).collect())
+        }
+        Finding::Bound { .. } | Finding::Bursts { .. } | Finding::OneTraining { .. } | Finding::Packed { .. } => {
+            ("", vec![])
+        }
+    }
+}

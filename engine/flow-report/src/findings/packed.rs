@@ -1,0 +1,73 @@
+//! What it saves to run things at once, as they find room and without a barrier, against one after another.
+
+use flow_core::{Mode, Outcome, StepResult};
+use serde::{Deserialize, Serialize};
+
+use super::{Figure, Finding, Ledger, Scoped, What};
+use crate::columns::written;
+use crate::format::Format;
+
+/// Results that ran at once, each beside its result alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Packed {
+    /// What tells them apart.
+    pub(crate) axes: Vec<String>,
+    pub(crate) members: Vec<Member>,
+}
+
+/// Seconds from start to end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Member {
+    /// Its values of the axes.
+    pub(crate) point: Vec<String>,
+    pub(crate) alone: f64,
+    pub(crate) packed: f64,
+}
+
+/// Of a step and the one that it is `like`: nothing unless one run has all of the first, some of them beside others, and each of
+/// the second was alone.
+pub(crate) fn packed(
+    ledger: &mut Ledger<'_>,
+    together: &[StepResult],
+    alone: &[StepResult],
+) -> Option<(Packed, Scoped)> {
+    let sound = |result: &StepResult| result.outcome == Outcome::Ok && result.spoiled.is_empty();
+    let first = together.first()?;
+    let at_once = together.iter().all(|r| sound(r) && r.run == first.run && r.circumstances.mode == Mode::Plain)
+        && together.iter().any(|r| !r.circumstances.corunners.is_empty());
+    if !at_once || together.len() < 2 {
+        return None;
+    }
+    let axes: Vec<String> = first.axes.keys().cloned().collect();
+    let member = |result: &StepResult| {
+        let solo = result.run_alone(alone).filter(|solo| sound(solo) && solo.circumstances.corunners.is_empty())?;
+        let alike = solo.params == result.params && solo.circumstances.gpu_models == result.circumstances.gpu_models;
+        let point = axes.iter().map(|axis| result.axes.get(axis).map(written).unwrap_or_default()).collect();
+        (alike && solo.usage.wall_s > 0.0).then_some(Member {
+            point,
+            alone: solo.usage.wall_s,
+            packed: result.usage.wall_s,
+        })
+    };
+    let members = together.iter().map(member).collect::<Option<Vec<Member>>>()?;
+    let start = together.iter().map(|r| r.started_at).min()?;
+    let end = together.iter().map(|r| r.ended_at).max()?;
+    let (at_once, one_by_one) =
+        (end.saturating_sub(start) as f64 / 1_000.0, members.iter().map(|m| m.alone).sum::<f64>());
+    if at_once <= 0.0 {
+        return None;
+    }
+    let slowdowns = members.iter().map(|m| m.packed / m.alone);
+    let (least, most) =
+        slowdowns.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), s| (least.min(s), most.max(s)));
+    let seconds = Format::for_unit("s", [at_once, one_by_one].into_iter());
+    let mut figure = |what, value, show: &Format| -> Figure { ledger.computed(None, what, value, show.clone()) };
+    let finding = Finding::Packed {
+        at_once: figure(What::AtOnce, at_once, &seconds),
+        one_by_one: figure(What::OneByOne, one_by_one, &seconds),
+        gain: figure(What::Gain, one_by_one / at_once, &Format::times()),
+        least: figure(What::LeastSlowdown, least, &Format::times()),
+        most: figure(What::MostSlowdown, most, &Format::times()),
+    };
+    Some((Packed { axes, members }, Scoped { scope: None, finding }))
+}

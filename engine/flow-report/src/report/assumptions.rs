@@ -1,0 +1,135 @@
+//! What the simulations behind a section take for granted, in words and as a table of kinds of jobs. Said once in a report: a later
+//! section says what is other there.
+
+use std::collections::BTreeSet;
+
+use flow_core::StepView;
+
+use crate::assumed::{Assumed, AssumedKind, AssumedLoad};
+use crate::format::Format;
+use crate::safe;
+use crate::table::Grid;
+use crate::words::{Args, Words, join};
+
+/// The file that has it.
+const FILE: &str = "assumed.json";
+
+/// What the simulations of a step take for granted; none where it is none.
+pub(super) fn assumed(view: &StepView) -> Vec<Assumed> {
+    if view.uses.as_deref() != Some("flow/simulate") {
+        return Vec::new();
+    }
+    let mut all: Vec<Assumed> = Vec::new();
+    for assumed in view.files.iter().filter_map(|files| serde_json::from_slice(files.get(FILE)?).ok()) {
+        if !all.contains(&assumed) {
+            all.push(assumed);
+        }
+    }
+    all
+}
+
+/// As lines of Markdown, in the languages of a block; `said` are those of earlier sections, which are not said again.
+pub(super) fn worded(all: &[Assumed], words: &Words, langs: &[&str], said: &mut BTreeSet<String>) -> Option<String> {
+    let mut out = Vec::new();
+    for grid in kinds(all, words, langs) {
+        let text = grid.typeset(langs).markdown();
+        if said.insert(text.clone()) {
+            out.push(text);
+        }
+    }
+    let mut lines = String::new();
+    for line in self::lines(all, words, langs) {
+        if said.insert(line.clone()) {
+            lines += &format!("- {}\n", safe::line(&line));
+        }
+    }
+    out.extend((!lines.is_empty()).then_some(lines));
+    (!out.is_empty()).then(|| out.join("\n"))
+}
+
+/// A table for each mix.
+fn kinds(all: &[Assumed], words: &Words, langs: &[&str]) -> Vec<Grid> {
+    let mut mixes: Vec<&[AssumedKind]> = Vec::new();
+    for assumed in all {
+        match &assumed.load {
+            AssumedLoad::Mix(kinds) if !mixes.contains(&&**kinds) => mixes.push(kinds),
+            _ => {}
+        }
+    }
+    mixes.into_iter().map(|kinds| grid(kinds, words, langs)).collect()
+}
+
+fn grid(kinds: &[AssumedKind], words: &Words, langs: &[&str]) -> Grid {
+    let heads = ["kind", "share", "gpus", "duration", "spread", "cores", "busy", "memory"];
+    let heads = heads.map(|head| (words.joined(langs, &format!("assumed-{head}")), head != "kind")).into();
+    let of = |unit: &str, value: fn(&AssumedKind) -> f64| {
+        let values: Vec<f64> = kinds.iter().map(value).collect();
+        let show = Format::for_unit(unit, values.iter().copied()).no_finer_than(values.iter().copied());
+        move |kind: &AssumedKind| show.cell(value(kind))
+    };
+    let share = Format { decimals: 0, ..Format::for_unit("ratio", [1.0].into_iter()) };
+    let minutes = Format { unit: "min".into(), factor: 1.0 / 60.0, decimals: 0, signed: false };
+    let (spread, cores, memory) = (of("", |k| k.spread), of("", |k| k.cores), of("", |k| k.gpu_memory_gib));
+    let row = |kind: &AssumedKind| {
+        vec![
+            safe::text(&kind.name),
+            share.cell(kind.share),
+            kind.gpus.to_string(),
+            minutes.number(kind.duration_s),
+            spread(kind),
+            cores(kind),
+            share.cell(kind.gpu_busy),
+            memory(kind),
+        ]
+    };
+    Grid { heads, rows: kinds.iter().map(row).collect() }
+}
+
+fn lines(all: &[Assumed], words: &Words, langs: &[&str]) -> Vec<String> {
+    let Some(first) = all.first() else { return Vec::new() };
+    let say = |key: &str, args: &dyn Fn() -> Args| join(langs.iter().map(|lang| words.text(lang, key, &args())));
+    let list = |values: Vec<String>| {
+        let mut values = values;
+        values.dedup();
+        values.sort_by(|a, b| a.parse::<f64>().unwrap_or(0.0).total_cmp(&b.parse().unwrap_or(0.0)));
+        values.dedup();
+        values.join(", ")
+    };
+    let each = |value: &dyn Fn(&Assumed) -> Option<String>| list(all.iter().filter_map(value).collect());
+    let mut out = Vec::new();
+    out.push(say("assumed-cluster", &|| {
+        let cores = first.cores.map_or(String::new(), |cores| Format::count().number(cores));
+        let counts = if first.cores.is_some() { "yes" } else { "no" };
+        Args::new().with("cluster", safe::text(&first.cluster)).with("cores", cores).with("counts", counts)
+    }));
+    let jobs = || Args::new().with("jobs", first.jobs.to_string());
+    match &first.load {
+        AssumedLoad::Mix(_) => out.push(say("assumed-arrivals", &jobs)),
+        AssumedLoad::Trace(file) => out.push(say("assumed-trace", &|| jobs().with("file", safe::code(file)))),
+    }
+    out.push(match first.seeds {
+        1 => say("assumed-once", &Args::new),
+        n => say("assumed-seeds", &|| Args::new().with("seeds", n.to_string()).with("last", (n - 1).to_string())),
+    });
+    if all.iter().any(|assumed| assumed.estimate_error > 0.0) {
+        let errors = each(&|assumed| Some(assumed.estimate_error.to_string()));
+        out.push(say("assumed-errors", &|| Args::new().with("errors", errors.clone())));
+    } else {
+        out.push(say("assumed-known", &Args::new));
+    }
+    if all.iter().any(|assumed| assumed.one_gpu) {
+        out.push(say("assumed-one-gpu", &Args::new));
+    }
+    let levels = each(&|assumed| assumed.priorities.filter(|_| assumed.policy == "priority").map(|n| n.to_string()));
+    if !levels.is_empty() {
+        out.push(say("assumed-priorities", &|| Args::new().with("levels", levels.clone())));
+    }
+    let v = each(&|assumed| assumed.v.map(|v| v.to_string()));
+    if !v.is_empty() {
+        out.push(say("assumed-v", &|| Args::new().with("v", v.clone())));
+    }
+    if all.iter().any(|assumed| assumed.share) {
+        out.push(say("assumed-sharing", &Args::new));
+    }
+    out
+}

@@ -1,0 +1,54 @@
+//! The curves of a table: rows that differ in the last axis alone, for each part of the split. It does not know what is said of them.
+
+use super::model::{Content, Table};
+use crate::columns::point;
+
+/// The rows that differ in the last row axis alone, of one part of the split.
+#[derive(Clone, Debug)]
+pub(crate) struct Curve {
+    /// What it is of, where there are several: `v7`, `resnet18, lr=0.1`.
+    pub(crate) scope: Option<String>,
+    /// The part of the split.
+    pub(crate) part: Option<String>,
+    /// Rows of the table.
+    pub(crate) rows: Vec<usize>,
+}
+
+impl Curve {
+    /// All curves of a table.
+    pub(crate) fn all(table: &Table) -> Vec<Curve> {
+        let leading = table.rows.len().saturating_sub(1);
+        let text = |row: usize, column: usize| match &table.body[row].cells[column].content {
+            Content::Text { text, .. } => text.clone(),
+            _ => String::new(),
+        };
+        let mut groups: Vec<(Vec<String>, Vec<usize>)> = Vec::new();
+        for row in 0..table.body.len() {
+            let key: Vec<String> = (0..leading).map(|column| text(row, column)).collect();
+            match groups.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, rows)) => rows.push(row),
+                None => groups.push((key, vec![row])),
+            }
+        }
+        let mut curves = Vec::new();
+        for part in table.parts() {
+            for (key, rows) in &groups {
+                let leading = table.rows.iter().zip(key).map(|(axis, value)| point(axis, value));
+                let scope: Vec<String> = leading.chain(part.and_then(|part| table.point(part))).collect();
+                let scope = (!scope.is_empty()).then(|| scope.join(", "));
+                curves.push(Curve { scope, part: part.map(str::to_owned), rows: rows.clone() });
+            }
+        }
+        curves
+    }
+
+    /// All rows as one for each part of the split.
+    pub(crate) fn whole(table: &Table) -> Vec<Curve> {
+        let of = |part: Option<&str>| Curve {
+            scope: part.and_then(|part| table.point(part)),
+            part: part.map(str::to_owned),
+            rows: (0..table.body.len()).collect(),
+        };
+        table.parts().into_iter().map(of).collect()
+    }
+}

@@ -1,0 +1,301 @@
+//! Earlier figures beside those of now: a CSV file becomes results like those of a step, matched by the axes of the table, so that
+//! all that is computed of the ones is computed of the others.
+
+use std::collections::BTreeSet;
+
+use flow_core::{
+    BuiltinInput, Digest, Metric, Outcome, RunId, Sheet, StepResult, nearest,
+    reason::{Cause, Memory},
+};
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use super::model::{Cell, Column, Content, Note, Reference, Row, Table};
+use super::with::{ColumnWith, ReferenceWith, TableWith, parse_column};
+use crate::columns::{Datum, USAGE, datum, point, same, written};
+
+fn outcome(text: &str) -> Option<Outcome> {
+    serde_json::from_value(Value::from(text)).ok()
+}
+
+/// What is no number and no mistake either.
+const NOTHING: [&str; 6] = ["", "NA", "N/A", "-", "—", "–"];
+/// Units and what one of them is in that of the metric.
+const UNITS: [(&str, &[(&str, f64)]); 3] = [
+    ("s", &[("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9), ("min", 60.0), ("h", 3600.0)]),
+    (
+        "bytes",
+        &[
+            ("bytes", 1.0),
+            ("KiB", 1024.0),
+            ("MiB", 1_048_576.0),
+            ("GiB", 1_073_741_824.0),
+            ("kB", 1e3),
+            ("MB", 1e6),
+            ("GB", 1e9),
+        ],
+    ),
+    ("ratio", &[("ratio", 1.0), ("%", 0.01)]),
+];
+
+/// A column of the file.
+struct Found<'a> {
+    at: usize,
+    /// As its head or the author has it.
+    unit: Option<&'a str>,
+}
+
+/// The results that a file comes to, in the order of those of now; what matches none of them is said.
+pub(super) fn results(
+    reference: &ReferenceWith,
+    with: &TableWith,
+    table: &mut Table,
+    now: &[&StepResult],
+    input: &BuiltinInput,
+) -> Result<Vec<StepResult>, String> {
+    let name = reference.name();
+    let bytes = input.files.get(&reference.file).ok_or_else(|| format!("`reference`: {name} was not read"))?;
+    let sheet = Sheet::read(bytes).map_err(|e| format!("`reference`: {name}: {e}"))?;
+    let find = |own: &str| find(reference, &sheet, own, name);
+    let mut keys: Vec<(&String, usize)> = Vec::new();
+    let has_split = match &with.split {
+        Some(split) => find(split)?.is_some(),
+        None => false,
+    };
+    for axis in table.rows.iter().chain(with.split.as_ref().filter(|_| has_split)) {
+        let column = find(axis)?.ok_or_else(|| {
+            let heads = sheet.heads.join(", ");
+            format!("`reference`: {name} has no column `{axis}`, by which rows are matched; it has {heads}. `columns: {{{axis}: NAME}}` names it")
+        })?;
+        keys.push((axis, column.at));
+    }
+    // Where the split is no column of its own, each of its values has columns of its own.
+    let mut parts: Vec<Option<&Value>> = vec![None];
+    if let Some(split) = with.split.as_ref().filter(|_| !has_split) {
+        parts.clear();
+        for value in now.iter().filter_map(|result| result.axes.get(split)) {
+            if !parts.contains(&Some(value)) {
+                parts.push(Some(value));
+            }
+        }
+    }
+    let mut names: Vec<String> = Vec::new();
+    for column in &with.columns {
+        let (ColumnWith::Name(text) | ColumnWith::Labelled(super::with::Labelled { column: text, .. })) = column;
+        let (_, own) = parse_column(text)?;
+        if !names.contains(&own) && !table.rows.contains(&own) && own != "outcome" {
+            names.push(own);
+        }
+    }
+    let mut columns = Vec::new();
+    for part in &parts {
+        let mut of_part = Vec::new();
+        for own in &names {
+            let there = match (part, &with.split) {
+                (Some(value), Some(split)) => find(&format!("{own} {}", point(split, &written(value))))?,
+                _ => find(own)?,
+            };
+            if let Some(column) = there {
+                let unit = unit(now, own);
+                let factor = factor(&unit, column.unit).map_err(|why| {
+                    let head = &sheet.heads[column.at];
+                    format!("`reference`: {name}: `{own}` is in {unit} here: {why}, as in `columns: {{{own}: {head} [{}]}}`", example(&unit))
+                })?;
+                of_part.push((own, column.at, unit, factor));
+            }
+        }
+        columns.push(of_part);
+    }
+    if columns.iter().all(Vec::is_empty) {
+        let (own, heads) = (names.join(", "), sheet.heads.join(", "));
+        return Err(format!(
+            "`reference`: {name} has none of {own}; it has {heads}. `columns: {{NAME: THEIRS}}` says which is which"
+        ));
+    }
+    let outcomes = find("outcome")?.map(|column| column.at);
+    let mut matched: Vec<(usize, StepResult)> = Vec::new();
+    let mut unmatched = Vec::new();
+    for (line, cells) in &sheet.lines {
+        for (part, columns) in parts.iter().zip(&columns) {
+            let fits = |result: &&StepResult| {
+                let key = keys.iter().all(|(axis, at)| result.axes.get(*axis).is_some_and(|v| is(v, &cells[*at])));
+                let split = with.split.as_ref().zip(*part);
+                key && split.is_none_or(|(split, part)| result.axes.get(split) == Some(part))
+            };
+            let Some(at) = now.iter().position(fits) else {
+                unmatched.push(keys.iter().map(|(axis, at)| point(axis, &cells[*at])).collect::<Vec<_>>().join(", "));
+                continue;
+            };
+            let mut result = earlier(now[at], format!("{name}:{line}"));
+            let memory = if now[at].circumstances.gpu_models.is_empty() { Memory::Host } else { Memory::Gpu };
+            let mut ended = |outcome: Outcome| {
+                result.outcome = outcome;
+                result.cause = (outcome == Outcome::OutOfMemory).then_some(Cause::OutOfMemory { memory, said: None });
+            };
+            if let Some(text) = outcomes.map(|at| cells[at].as_str()).filter(|text| !NOTHING.contains(text)) {
+                ended(outcome(text).ok_or_else(|| {
+                    format!("`reference`: {name}:{line}: `{text}` is no outcome; as in `ok`, `out_of_memory`, `failed`")
+                })?);
+            }
+            for (own, at, unit, factor) in columns {
+                let text = cells[*at].as_str();
+                if NOTHING.contains(&text) {
+                    continue;
+                }
+                // As flow's own tables have it.
+                if let Some(outcome) = outcome(text) {
+                    ended(outcome);
+                    continue;
+                }
+                let number: Option<f64> = text.parse().ok().filter(|number: &f64| number.is_finite());
+                let number = number.ok_or_else(|| {
+                    format!("`reference`: {name}:{line}: `{}` is `{text}`, which is no number", sheet.heads[*at])
+                })?;
+                let metric =
+                    Metric { value: number * factor, unit: unit.clone(), epochs: None, sd: None, values: vec![] };
+                result.metrics.insert((*own).clone(), metric);
+            }
+            matched.push((at, result));
+        }
+    }
+    if !unmatched.is_empty() {
+        let (lines, first) = (unmatched.len() as u32, unmatched.swap_remove(0));
+        table.note(Note::Unmatched { file: name.to_owned(), lines, first });
+    }
+    matched.sort_by_key(|(at, _)| *at);
+    Ok(matched.into_iter().map(|(_, result)| result).collect())
+}
+
+/// The column of the file that has what is called `own` here: by the author's word, or by its head.
+fn find<'a>(
+    reference: &'a ReferenceWith,
+    sheet: &'a Sheet,
+    own: &str,
+    file: &str,
+) -> Result<Option<Found<'a>>, String> {
+    let there = |wanted: &str| sheet.heads.iter().position(|head| named(head).0 == wanted || head == wanted);
+    let Some(theirs) = reference.columns.get(own) else {
+        return Ok(there(own).map(|at| Found { at, unit: named(&sheet.heads[at]).1 }));
+    };
+    let (wanted, unit) = named(theirs);
+    let at = there(wanted).ok_or_else(|| {
+        let heads = || sheet.heads.iter().map(|head| named(head).0);
+        let help = match nearest(wanted, heads()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("it has {}", heads().collect::<Vec<_>>().join(", ")),
+        };
+        format!("`reference`: {file} has no column `{wanted}`; {help}")
+    })?;
+    Ok(Some(Found { at, unit: unit.or(named(&sheet.heads[at]).1) }))
+}
+
+/// `epoch_time [s]` as its name and its unit.
+fn named(head: &str) -> (&str, Option<&str>) {
+    match head.strip_suffix(']').and_then(|head| head.rsplit_once('[')) {
+        Some((name, unit)) => (name.trim(), Some(unit.trim())),
+        None => (head.trim(), None),
+    }
+}
+
+/// `16`, `16.0` and `"16"` are one place.
+fn is(value: &Value, text: &str) -> bool {
+    let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
+    same(value, &Value::from(text)) || number.is_some_and(|number| text.parse() == Ok(number))
+}
+
+/// The unit of a metric in the results of now.
+fn unit(now: &[&StepResult], name: &str) -> String {
+    let measured = now.iter().find_map(|result| match datum(result, name)? {
+        Datum::Measured { unit, .. } => Some(unit),
+        _ => None,
+    });
+    let usage = || USAGE.iter().find(|(known, _)| *known == name).map(|(_, unit)| (*unit).to_owned());
+    measured.or_else(usage).unwrap_or_default()
+}
+
+/// What a number in a unit is multiplied by to be in that of the metric.
+fn factor(metric: &str, given: Option<&str>) -> Result<f64, &'static str> {
+    let known = UNITS.iter().find(|(unit, _)| *unit == metric).map(|(_, units)| *units);
+    match (known, given) {
+        // A column of bytes or of ratios is rarely written as such.
+        (Some(_), None) if metric != "s" => Err("say the unit of that column"),
+        (_, None) => Ok(1.0),
+        (Some(units), Some(given)) => {
+            units.iter().find(|(unit, _)| *unit == given).map(|(_, factor)| *factor).ok_or("that unit is not known")
+        }
+        (None, Some(given)) if given == metric => Ok(1.0),
+        (None, Some(_)) => Err("that is another unit"),
+    }
+}
+
+fn example(metric: &str) -> &str {
+    match metric {
+        "bytes" => "MiB",
+        "ratio" => "%",
+        other => other,
+    }
+}
+
+/// A result of which nothing is known but its place.
+fn earlier(now: &StepResult, label: String) -> StepResult {
+    StepResult {
+        fingerprint: Digest([0; 32]),
+        workflow: now.workflow.clone(),
+        step: now.step.clone(),
+        label,
+        axes: now.axes.clone(),
+        repetition: None,
+        outcome: Outcome::Ok,
+        cause: None,
+        spoiled: Vec::new(),
+        run: RunId(String::new()),
+        started_at: 0,
+        ended_at: 0,
+        outputs: IndexMap::new(),
+        paths: Default::default(),
+        metrics: Default::default(),
+        params: Default::default(),
+        usage: Default::default(),
+        circumstances: Default::default(),
+        series: None,
+        kept: None,
+        accepted: None,
+    }
+}
+
+/// The table with each column of earlier figures right behind that of now.
+pub(crate) fn beside(table: &Table) -> Table {
+    let Some(Reference { table: earlier, .. }) = table.reference.as_deref() else { return table.clone() };
+    let mut merged =
+        Table { columns: Vec::new(), body: Vec::new(), reference: table.reference.clone(), ..table.clone() };
+    let keys = table.rows.len();
+    let row_of = |row: &Row| {
+        earlier
+            .body
+            .iter()
+            .find(|other| other.cells[..keys].iter().zip(&row.cells).all(|(a, b)| a.content == b.content))
+    };
+    merged.body = vec![Row::default(); table.body.len()];
+    let mut used = BTreeSet::new();
+    for (at, column) in table.columns.iter().enumerate() {
+        merged.columns.push(column.clone());
+        for (row, to) in table.body.iter().zip(&mut merged.body) {
+            to.cells.push(row.cells[at].clone());
+        }
+        let found = earlier.columns.iter().position(|other| {
+            !column.key && (&other.name, other.derived, &other.part) == (&column.name, column.derived, &column.part)
+        });
+        let says = |at: &usize| {
+            earlier.body.iter().any(|row| !matches!(row.cells[*at].content, Content::Absent | Content::Text { .. }))
+        };
+        let Some(found) = found.filter(says).filter(|found| used.insert(*found)) else { continue };
+        merged.columns.push(Column { earlier: true, ..earlier.columns[found].clone() });
+        for (row, to) in table.body.iter().zip(&mut merged.body) {
+            let cell = row_of(row).map(|row| row.cells[found].clone());
+            // Its notes are those of the other table.
+            let cell = cell.map_or_else(|| Cell::new(Content::Absent), |cell| Cell { notes: Vec::new(), ..cell });
+            to.cells.push(cell);
+        }
+    }
+    merged
+}

@@ -1,0 +1,152 @@
+//! Analyses of tables: published and made-up figures, what is said of them in both languages, and that tables bear it.
+
+mod common;
+
+use common::{With, add_table, bullets, honest, input, number, published, result, run, text, view};
+use flow_core::{BuiltinInput, BuiltinOutput};
+use serde_json::{Value, json};
+
+/// Puts an analysis among the steps, as the engine does.
+fn add(input: &mut BuiltinInput, uses: &str, name: &str, with: Value) -> BuiltinOutput {
+    let out = run(uses, with.clone(), input).expect("an analysis");
+    let mut step = view(&format!("flow/{uses}"), None, vec![result(name, &[], 0)]);
+    step.with = with.as_object().expect("a map").clone();
+    step.files = vec![out.files.clone()];
+    input.steps.insert(name.into(), step);
+    out
+}
+
+/// The findings of a report with these analyses of the table `t`, in both languages.
+fn said(input: &BuiltinInput, analyses: &[&str]) -> [String; 2] {
+    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "analyses": analyses}]});
+    let out = run("report", with, input).expect("a report");
+    let report = text(&out, "report.md");
+    honest(&report);
+    for (path, bytes) in out.files.iter().filter(|(path, _)| path.ends_with(".svg")) {
+        let svg = std::str::from_utf8(bytes).expect("UTF-8");
+        assert!(roxmltree::Document::parse(svg).is_ok(), "{path}");
+        assert!(report.contains(path.as_str()), "{path} is in no report");
+    }
+    bullets(&report).map(|bullets| bullets.join("\n"))
+}
+
+fn metric(out: &BuiltinOutput, name: &str) -> f64 {
+    out.metrics[name].value
+}
+
+/// Published epoch times as the times of iterations, by batch and model.
+fn iterations() -> BuiltinInput {
+    let rows = published(include_str!("published/epoch-by-batch.csv"));
+    let of = |model: &str| {
+        let column = format!("{model}_s");
+        let results = rows.iter().rev().filter_map(move |row| {
+            let batch: f64 = number(row, "batch")?;
+            let axes = [("model", json!(model)), ("batch", json!(batch as u32))];
+            Some(result("s", &axes, 1).metric("iteration_time", number(row, &column)? * batch / 60_000.0, "s"))
+        });
+        results.collect::<Vec<_>>()
+    };
+    let results = ["alexnet", "resnet18", "vgg16"].map(of).concat();
+    let mut input = input(vec![("s", view("torch/train", None, results))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": ["model", "batch"], "columns": ["iteration_time"]}));
+    input
+}
+
+#[test]
+fn published_iteration_times_bend_and_no_parabola_says_it() {
+    let mut input = iterations();
+    let out = add(&mut input, "fit", "line", json!({"table": "t", "y": "iteration_time"}));
+    assert!(metric(&out, "r2") > 0.99 && !out.metrics.contains_key("slope"), "there are three curves");
+    let [english, chinese] = said(&input, &["line"]);
+    assert!(english.contains("resnet18: Iteration time bends at batch size 20.0"), "{english}");
+    assert!(english.contains("alexnet: Iteration time rises by 0.2444 ± 0.0045 ms for each unit"), "{english}");
+    assert!(chinese.contains("20.0 处转折"), "{chinese}");
+}
+
+#[test]
+fn a_line_is_told_with_its_interval_and_handed_on() {
+    // 85 W and 0.12 W for each unit of work, and a little noise.
+    let noise = [0.3, -0.5, 0.1, 0.4, -0.2, -0.4, 0.5, 0.0, -0.3, 0.2];
+    let results = (0..10).map(|n| {
+        let work = 50.0 * f64::from(n + 1);
+        let power = 85.0 + 0.12 * work + noise[n as usize];
+        result("s", &[("batch", json!(n + 1))], 1).metric("work", work, "GMAC").metric("power", power, "W")
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["work", "power"]}));
+    let out = add(&mut input, "fit", "line", json!({"table": "t", "y": "power", "x": "work"}));
+    assert!((metric(&out, "slope") - 0.12).abs() < 0.002 && (metric(&out, "intercept") - 85.0).abs() < 0.7);
+    let [english, chinese] = said(&input, &["line"]);
+    assert!(english.contains("power rises by 0.1") && english.contains("a parabola adds nothing"), "{english}");
+    assert!(chinese.contains("增加 0.1") && chinese.contains("直线已足够"), "{chinese}");
+}
+
+#[test]
+fn jumps_stand_out_and_models_are_compared_by_their_fluctuation() {
+    let noise = |n: usize| ((n * 7919 % 101) as f64 / 50.0 - 1.0) * 0.7;
+    let of = |model: &str, jump: f64, wild: f64| {
+        let model = model.to_owned();
+        (1..=70_usize).map(move |batch| {
+            let time = 20.0 + 1.5 * batch as f64 + jump * ((batch - 1) / 16) as f64 + wild * noise(batch);
+            let axes = [("model", json!(model)), ("batch", json!(batch))];
+            result("s", &axes, 1).metric("iteration_time", time / 1000.0, "s")
+        })
+    };
+    let results = of("vgg16", 12.0, 1.0).chain(of("mobilenet", 0.0, 8.0)).collect();
+    let mut input = input(vec![("s", view("torch/train", None, results))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": ["model", "batch"], "columns": ["iteration_time"]}));
+    let out = add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
+    assert_eq!(metric(&out, "jumps"), 4.0);
+    let [english, chinese] = said(&input, &["jumps"]);
+    assert!(english.contains("jumps between batch size 16 and 17"), "{english}");
+    assert!(english.contains("at the multiples of 16") && english.contains("No jump of iteration time"), "{english}");
+    assert!(chinese.contains("均位于 16 的倍数处") && chinese.contains("相对波动以 mobilenet 最大"), "{chinese}");
+}
+
+#[test]
+fn the_best_is_told_from_others_where_repetitions_tell() {
+    let of = |lr: f64, losses: &'static [f64]| {
+        losses
+            .iter()
+            .enumerate()
+            .map(move |(n, loss)| result("s", &[("lr", json!(lr)), ("n", json!(n))], 1).metric("loss", *loss, ""))
+    };
+    let results =
+        of(0.01, &[0.50, 0.52, 0.51]).chain(of(0.03, &[0.30, 0.34, 0.31])).chain(of(0.1, &[0.32, 0.31, 0.33]));
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "over": "n", "columns": ["loss"]}));
+    let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss", "goal": "min"}));
+    assert_eq!((metric(&out, "lr"), metric(&out, "instance"), metric(&out, "tied")), (0.03, 3.0, 1.0));
+    let [english, chinese] = said(&input, &["best"]);
+    assert!(english.contains("at lr=0.03. Not told from it by repeated measurements: lr=0.1."), "{english}");
+    assert!(chinese.contains("取值为 lr=0.03"), "{chinese}");
+}
+
+#[test]
+fn what_was_measured_once_is_not_told_from_noise() {
+    let times = published(include_str!("published/feb08-mobilenet_v2-4gpu.csv"));
+    let results = times.iter().filter_map(|row| {
+        let batch: u32 = row["batch"].parse().ok()?;
+        Some(result("s", &[("batch", json!(batch))], 4).epoch_time(number(row, "epoch_s")?))
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]}));
+    let out = add(&mut input, "best", "best", json!({"table": "t", "column": "epoch_time", "goal": "min"}));
+    assert_eq!((metric(&out, "batch"), metric(&out, "value"), metric(&out, "tied")), (128.0, 11.3, 1.0));
+    let [english, _] = said(&input, &["best"]);
+    assert!(
+        english.contains("is 11.3 s, at batch=128. The same at batch=256. Points that were measured once"),
+        "{english}"
+    );
+}
+
+#[test]
+fn what_is_not_there_is_said_with_the_nearest() {
+    let input = iterations();
+    let wrong = |uses: &str, with: Value| run(uses, with, &input).expect_err("wrong");
+    let said = wrong("fit", json!({"table": "t", "y": "iteration_tme"}));
+    assert_eq!(said, "the table of `s` has no column `iteration_tme`; did you mean `iteration_time`?");
+    assert!(wrong("jumps", json!({"table": "s", "y": "iteration_time"})).contains("is not a flow/table"));
+    let few = run("jumps", json!({"table": "t", "y": "iteration_time"}), &input).expect("few points");
+    assert!(text(&few, "analysis.en.md").contains("10 points are too few to tell whether iteration time jumps"));
+}
