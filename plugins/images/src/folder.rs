@@ -53,6 +53,8 @@ impl Ignored {
 /// What a folder of class folders holds, in the order of names.
 #[derive(Debug)]
 pub(crate) struct Listing {
+    /// The class folders, whatever is in them.
+    pub(crate) classes: Vec<String>,
     pub(crate) files: Vec<Candidate>,
     pub(crate) ignored: Vec<Ignored>,
 }
@@ -62,10 +64,10 @@ pub(crate) fn list(folder: &Path, given: &str) -> Result<Listing, Error> {
     let expected = "expected a folder of class folders with JPEG or PNG files, such as cat/1.jpg and dog/1.jpg";
     let entries =
         entries(folder).map_err(|error| Error::failed(format!("cannot read {given}: {error}; {expected}")))?;
-    let (mut files, mut ignored, mut folders) = (Vec::new(), Vec::new(), 0);
+    let (mut files, mut ignored, mut classes) = (Vec::new(), Vec::new(), Vec::new());
     for (class, path) in entries {
         match kind_of(&class, &path) {
-            Ok(Entry::Folder) => folders += 1,
+            Ok(Entry::Folder) => classes.push(class.clone()),
             Ok(Entry::File) if class == SOURCE_FILE => continue,
             Ok(Entry::File) => {
                 ignored.push(Ignored::new(class, "a file outside the class folders"));
@@ -93,14 +95,24 @@ pub(crate) fn list(folder: &Path, given: &str) -> Result<Listing, Error> {
         }
     }
     if files.is_empty() {
-        let found = match (folders, ignored.is_empty()) {
+        let found = match (classes.len(), ignored.is_empty()) {
             (0, true) => "nothing",
             (0, false) => "no class folder",
             _ => "class folders without a file",
         };
         return Err(Error::failed(format!("no photograph in {given}: {expected}; found {found}")));
     }
-    Ok(Listing { files, ignored })
+    Ok(Listing { classes, files, ignored })
+}
+
+/// Refuses a class of which no photograph is left: a training would not know it, and nobody would notice.
+pub(crate) fn check_classes(given: &str, classes: &[String], left: impl Fn(&str) -> bool) -> Result<(), Error> {
+    match classes.iter().find(|class| !left(class)) {
+        None => Ok(()),
+        Some(class) => Err(Error::failed(format!(
+            "the class folder `{class}` in {given} has no whole JPEG or PNG: add photographs, or remove the folder"
+        ))),
+    }
 }
 
 /// When every file turned out to be something else.

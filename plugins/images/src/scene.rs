@@ -65,6 +65,8 @@ const SHAPES: [(&str, Shape); 7] = [
 ];
 /// The three numbers have no common divisor, so the classes run through all combinations once.
 pub(crate) const MAX_CLASSES: usize = COLOURS.len() * SURFACES.len() * SHAPES.len();
+/// Pixels that ImageNet's long sides are around.
+pub(crate) const LONG_SIDE: u32 = 500;
 /// Things are no larger than this, in units of their radius.
 pub(crate) const REACH: f32 = 1.2;
 
@@ -187,15 +189,15 @@ pub(crate) struct Scene {
     pub(crate) film: u64,
 }
 
-/// Photograph number `index` of the set `seed`, of class number `class`.
-pub(crate) fn draw(seed: u64, index: u64, class: usize) -> Scene {
+/// Photograph number `index` of the set `seed`, of class number `class`, its long side around so many pixels.
+pub(crate) fn draw(seed: u64, index: u64, class: usize, long_side: u32) -> Scene {
     // Neighbouring seeds and numbers must not give neighbouring streams.
     let mix = (u128::from(seed) << 64 | u128::from(index)).wrapping_add(1);
     let mut dice = Dice(Rand64::new(mix.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)));
     for _ in 0..4 {
         dice.unit();
     }
-    let (width, height) = dice.size();
+    let (width, height) = dice.size(long_side);
     let short = width.min(height) as f32;
     let middle = [width as f32 / 2.0, height as f32 / 2.0];
     let clutter = 3 + (dice.unit() * 7.0) as usize;
@@ -271,10 +273,11 @@ impl Dice {
         }
     }
 
-    /// Long sides around 500 pixels and mostly 4:3, as in ImageNet; two in a hundred come straight from a phone.
-    fn size(&mut self) -> (u32, u32) {
+    /// Mostly 4:3, as in ImageNet, where long sides are around 500 pixels; two in a hundred come straight from a phone.
+    fn size(&mut self, long_side: u32) -> (u32, u32) {
         let phone = self.unit() < 0.02;
-        let long = if phone { self.between(1280.0, 2000.0) } else { self.between(370.0, 650.0) };
+        let of_imagenet = if phone { self.between(1280.0, 2000.0) } else { self.between(370.0, 650.0) };
+        let long = of_imagenet * (long_side as f32 / LONG_SIDE as f32);
         let ratio = if self.unit() < 0.6 { 0.75 } else { self.between(0.6, 1.0) };
         let (long, short) = (long as u32, (long * ratio) as u32);
         if self.unit() < 0.72 { (long, short) } else { (short, long) }
@@ -317,11 +320,15 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_photographs() {
-        let scenes: Vec<_> = (0..2000).map(|index| draw(8, index, 0)).collect();
+        let scenes: Vec<_> = (0..2000).map(|index| draw(8, index, 0, LONG_SIDE)).collect();
         let pixels: u64 = scenes.iter().map(|scene| u64::from(scene.width) * u64::from(scene.height)).sum();
         let mean = pixels / 2000;
         assert!((180_000..260_000).contains(&mean), "{mean} pixels");
         let phones = scenes.iter().filter(|scene| scene.width.max(scene.height) >= 1280).count();
         assert!((20..70).contains(&phones), "{phones} phones");
+        for (index, scene) in scenes.iter().enumerate() {
+            let larger = draw(8, index as u64, 0, 2 * LONG_SIDE);
+            assert!(larger.width.abs_diff(2 * scene.width) <= 1 && larger.height.abs_diff(2 * scene.height) <= 1);
+        }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Source {
     classes: usize,
     #[serde(default = "default_count")]
     count: usize,
+    #[serde(default = "default_long_side")]
+    long_side: u32,
     /// None: the step's own.
     #[serde(default)]
     seed: Option<u64>,
@@ -36,6 +38,10 @@ fn default_classes() -> usize {
 
 fn default_count() -> usize {
     2000
+}
+
+fn default_long_side() -> u32 {
+    scene::LONG_SIDE
 }
 
 /// `source.json`, for people.
@@ -117,12 +123,13 @@ fn take(given: &str, out: &Path, attempt: &Attempt) -> Result<Written, Error> {
     if classes.is_empty() {
         return Err(folder::none_left(given, total, &ignored));
     }
+    folder::check_classes(given, &listing.classes, |class| classes.iter().any(|other| other == class))?;
     Ok(Written { classes, bytes, ignored })
 }
 
 /// Draws the synthetic set; photographs of all classes alternate, so that any part of the set is balanced.
 fn draw(with: &Source, out: &Path, attempt: &Attempt) -> Result<Written, Error> {
-    let Source { classes, count, .. } = *with;
+    let Source { classes, count, long_side, .. } = *with;
     if !(1..=scene::MAX_CLASSES).contains(&classes) || count < classes {
         return Err(Error::failed(format!(
             "cannot draw {count} photographs of {classes} classes: expected 1 to {} classes, and one photograph each",
@@ -136,7 +143,7 @@ fn draw(with: &Source, out: &Path, attempt: &Attempt) -> Result<Written, Error> 
     let (painter, done) = (Painter::new(), AtomicUsize::new(0));
     let paint = |index: usize| -> Result<u64, Error> {
         let class = index % classes;
-        let jpeg = painter.jpeg(&scene::draw(seed, index as u64, class))?;
+        let jpeg = painter.jpeg(&scene::draw(seed, index as u64, class, long_side))?;
         fs::write(out.join(scene::class_name(class)).join(format!("{index:05}.jpg")), &jpeg)?;
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
         attempt.progress(done as f64 / count as f64, format!("{done}/{count} photographs drawn"));

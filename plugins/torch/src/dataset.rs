@@ -69,6 +69,20 @@ impl Dataset {
         if let Some((name, class)) = samples.iter().find(|(_, class)| *class >= classes.len()) {
             return Err(failed(format!("{name} is of class {class}, but there are {} classes", classes.len())));
         }
+        match &*classes {
+            [] => return Err(failed("there are no classes".to_owned())),
+            [one] => {
+                return Err(failed(format!(
+                    "there is one class, `{one}`, and nothing to tell it from: add a class folder to the photographs"
+                )));
+            }
+            _ => {}
+        }
+        if let Some((_, name)) =
+            classes.iter().enumerate().find(|(class, _)| samples.iter().all(|(_, other)| other != class))
+        {
+            return Err(failed(format!("class `{name}` has no images: add some, or remove its folder")));
+        }
         let images = folder.join("images");
         let samples = samples.into_iter().map(|(name, class)| Sample { file: images.join(name), class }).collect();
         Ok(Self { version, size, classes, mean, std, samples })
@@ -142,9 +156,15 @@ mod tests {
         let open = || format!("{:?}", Dataset::open(folder.path()).unwrap_err());
         assert!(open().contains("must be a dataset prepared by images/prepare"), "{}", open());
         let text = r#"{"format":1,"version":"v7","size":8,"classes":["a"],"mean":[0,0,0],"std":[1,1,1],"samples":[["a/1.png",1]]}"#;
-        fs::write(folder.path().join("dataset.json"), text).unwrap();
+        let write = |text: &str| fs::write(folder.path().join("dataset.json"), text).unwrap();
+        write(text);
         assert!(open().contains("a/1.png is of class 1, but there are 1 classes"), "{}", open());
-        fs::write(folder.path().join("dataset.json"), text.replace(":1,\"v", ":2,\"v")).unwrap();
+        let one = text.replace("1.png\",1", "1.png\",0");
+        write(&one);
+        assert!(open().contains("there is one class, `a`, and nothing to tell it from"), "{}", open());
+        write(&one.replace("[\"a\"]", "[\"a\",\"b\"]"));
+        assert!(open().contains("class `b` has no images: add some, or remove its folder"), "{}", open());
+        write(&text.replace(":1,\"v", ":2,\"v"));
         assert!(open().contains("format 2 is newer"), "{}", open());
     }
 }

@@ -6,9 +6,11 @@
 //! python3 plugins/torch/setup.py cargo test --release -p flow-torch
 //! ```
 
+mod checkpoint;
 mod dataset;
 mod decode;
 mod device;
+mod epochs;
 mod loader;
 mod model;
 mod native;
@@ -21,6 +23,7 @@ mod train;
 mod trainer;
 mod transform;
 mod trouble;
+mod weights;
 
 use std::process::ExitCode;
 

@@ -307,6 +307,19 @@ char* flow_optimizer_gradient(Optimizer* optimizer, Tensor** out) {
   return guarded([&] { *out = new Tensor(optimizer->flat); });
 }
 
+// The tensor of this number among all that an optimiser remembers from step to step; past the end none.
+char* flow_optimizer_state(Optimizer* optimizer, size_t number, Tensor** out) {
+  return guarded([&] {
+    for (const auto* list : {&optimizer->first, &optimizer->second, &optimizer->steps}) {
+      if (number < list->size()) {
+        *out = new Tensor((*list)[number]);
+        return;
+      }
+      number -= list->size();
+    }
+  });
+}
+
 char* flow_optimizer_rate(Optimizer* optimizer, double rate) {
   return guarded([&] {
     c10::NoGradGuard no_grad;

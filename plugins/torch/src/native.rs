@@ -43,6 +43,7 @@ unsafe extern "C" {
     ) -> Failure;
     fn flow_optimizer_gather(optimizer: Pointer) -> Failure;
     fn flow_optimizer_gradient(optimizer: Pointer, out: *mut Pointer) -> Failure;
+    fn flow_optimizer_state(optimizer: Pointer, number: usize, out: *mut Pointer) -> Failure;
     fn flow_optimizer_rate(optimizer: Pointer, rate: f64) -> Failure;
     fn flow_optimizer_update(optimizer: Pointer) -> Failure;
     fn flow_optimizer_free(optimizer: Pointer);
@@ -194,6 +195,20 @@ impl Optimizer {
         let mut out = ptr::null_mut();
         // SAFETY: the object lives.
         made(unsafe { flow_optimizer_gradient(self.0, &mut out) }, out)
+    }
+
+    /// All that it remembers from step to step, always in the same order.
+    pub(crate) fn state(&self) -> Result<Vec<Tensor>, TchError> {
+        let mut state = Vec::new();
+        loop {
+            let mut out = ptr::null_mut();
+            // SAFETY: the object lives, and there is a place to write to; past the end it stays null.
+            check(unsafe { flow_optimizer_state(self.0, state.len(), &mut out) })?;
+            if out.is_null() {
+                return Ok(state);
+            }
+            state.push(made(ptr::null_mut(), out)?);
+        }
     }
 
     /// Sets the learning rate.

@@ -17,6 +17,9 @@ pub(crate) struct Options {
     pub(crate) batch: usize,
     #[serde(default = "epochs")]
     pub(crate) epochs: u32,
+    /// Epochs before these, in which only the layers are trained that give the classes.
+    #[serde(default)]
+    pub(crate) freeze_epochs: u32,
     #[serde(default)]
     pub(crate) optimizer: Optimizer,
     /// Left out, it follows from optimizer and batch.
@@ -32,11 +35,14 @@ pub(crate) struct Options {
     pub(crate) precision: Precision,
     #[serde(default = "yes")]
     pub(crate) channels_last: bool,
-    #[serde(default = "dropout")]
-    pub(crate) dropout: f64,
+    #[serde(default)]
+    pub(crate) dropout: Option<f64>,
     /// A file of weights to begin with.
     #[serde(default)]
     pub(crate) weights: Option<String>,
+    /// Leave those of the layers that give the classes out.
+    #[serde(default)]
+    pub(crate) new_head: bool,
     #[serde(default, deserialize_with = "byte_size")]
     pub(crate) memory_limit: Option<ByteSize>,
     #[serde(default = "valid")]
@@ -59,9 +65,6 @@ fn momentum() -> f64 {
 }
 fn weight_decay() -> f64 {
     1e-4
-}
-fn dropout() -> f64 {
-    0.2
 }
 fn valid() -> f64 {
     0.2
@@ -142,8 +145,19 @@ impl Options {
         })
     }
 
-    /// The learning rate at `done`, between 0 and 1, of the training.
-    pub(crate) fn lr(&self, done: f64) -> f64 {
+    /// All epochs asked for.
+    pub(crate) fn all_epochs(&self) -> u32 {
+        self.freeze_epochs.saturating_add(self.epochs)
+    }
+
+    /// The learning rate after so many epochs: the highest while the trunk is frozen, then the schedule's.
+    pub(crate) fn lr_after(&self, epochs: f64) -> f64 {
+        let tuned = epochs - f64::from(self.freeze_epochs);
+        if tuned < 0.0 { self.peak_lr() } else { self.lr(tuned / f64::from(self.epochs)) }
+    }
+
+    /// The learning rate at `done`, between 0 and 1, of the schedule.
+    fn lr(&self, done: f64) -> f64 {
         const WARM_UP: f64 = 0.25;
         let cosine = |from: f64, to: f64, at: f64| to + (from - to) * (1.0 + (std::f64::consts::PI * at).cos()) / 2.0;
         let peak = self.peak_lr();
@@ -160,10 +174,15 @@ impl Options {
         if self.batch == 0 || self.epochs == 0 {
             return Err(Error::failed("`batch` and `epochs` must be at least 1"));
         }
-        for (name, value) in [("valid", self.valid), ("dropout", self.dropout)] {
-            if !(0.0..1.0).contains(&value) {
+        for (name, value) in [("valid", Some(self.valid)), ("dropout", self.dropout)] {
+            if let Some(value) = value.filter(|value| !(0.0..1.0).contains(value)) {
                 return Err(Error::failed(format!("`{name}: {value}` must be at least 0 and less than 1")));
             }
+        }
+        if self.new_head && self.weights.is_none() {
+            return Err(Error::failed(
+                "`new_head: true` says what to take of `weights`, and there are none: name a file, or leave it out",
+            ));
         }
         Ok(())
     }
@@ -209,5 +228,12 @@ mod tests {
         let options = options(json!({"data": "d", "lr": 1.0}));
         let rates = [0.0, 0.125, 0.25, 0.625, 1.0, 1.5].map(|done| (options.lr(done) * 1000.0).round() / 1000.0);
         assert_eq!(rates, [0.04, 0.52, 1.0, 0.5, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn the_schedule_begins_when_the_trunk_is_trained() {
+        let options = options(json!({"data": "d", "lr": 1.0, "freeze_epochs": 1, "epochs": 4}));
+        let rates = [0.0, 0.9, 1.0, 2.0, 5.0].map(|epochs| (options.lr_after(epochs) * 1000.0).round() / 1000.0);
+        assert_eq!(rates, [1.0, 1.0, 0.04, 1.0, 0.0]);
     }
 }

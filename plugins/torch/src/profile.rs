@@ -1,5 +1,5 @@
-//! The step `profile`: how fast a network trains, and in how much memory, on random images that are already on the device. Knows
-//! no dataset and no loader: beside `train` it tells what these cost.
+//! The step `profile`: what a network computes, and how fast it trains and in how much memory, on random images that are already
+//! on the device. Knows no dataset and no loader: beside `train` it tells what these cost.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use tch::{Device, Kind, Tensor};
 
 use crate::device::{Devices, Threads};
 use crate::loader::Batch;
-use crate::model::Model;
+use crate::model::{Cost, Form, Model};
 use crate::options::{self, Optimizer, Precision};
 use crate::replica::Recipe;
 use crate::trainer::Trainer;
@@ -22,7 +22,7 @@ use crate::{native, trouble};
 pub(crate) struct Options {
     #[serde(default = "options::mobilenet")]
     model: Model,
-    /// One after the other, each with a network of its own.
+    /// One after the other, each with a network of its own; none, to count alone.
     #[serde(default = "batches")]
     batches: Vec<usize>,
     #[serde(default = "size")]
@@ -52,6 +52,13 @@ fn seconds() -> f64 {
     2.0
 }
 
+impl Options {
+    fn form(&self) -> Form {
+        let Options { model, classes, size, .. } = *self;
+        Form { model, classes, size, dropout: None }
+    }
+}
+
 /// Profiles a training.
 pub(crate) fn profile(options: Options, attempt: &Attempt) -> Result<(), Error> {
     let gpus = attempt.request().placement.gpus.len();
@@ -66,6 +73,12 @@ fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
     tch::set_num_threads(i32::try_from(threads.compute)?);
     native::allow_tf32(options.precision.is_tf32())?;
     attempt.hello(devices.facts(&request.placement, options.precision));
+    let form = options.form();
+    form.check_size(!options.batches.is_empty()).map_err(|error| {
+        let counted = form.check_size(false).is_ok();
+        Error::failed(if counted { format!("{error}; `batches: []` only counts") } else { error })
+    })?;
+    count(&form, attempt);
     attempt.wait_for_go();
     for (number, &batch) in (1..).zip(&options.batches) {
         let started = now();
@@ -81,12 +94,24 @@ fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
     Ok(())
 }
 
+/// Tells what the network computes of one image, by two conventions, and how large it is.
+fn count(form: &Form, attempt: &Attempt) {
+    let Cost { work, parameters, auxiliary } = form.cost();
+    for (name, value) in [
+        ("gmac", work.macs as f64 / 1e9),
+        ("gmac_norm_act", work.operations() as f64 / 1e9),
+        ("parameters", parameters as f64),
+        ("auxiliary_parameters", auxiliary as f64),
+        ("layers", work.layers as f64),
+    ] {
+        attempt.metric(name, value, "");
+    }
+}
+
 /// Seconds of one step, over as many as fit into the time given.
 fn step_time(options: &Options, batch: usize, devices: &Devices, seed: i64) -> Result<f64, Error> {
     let recipe = Recipe {
-        model: options.model,
-        classes: options.classes,
-        dropout: 0.2,
+        form: options.form(),
         optimizer: Optimizer::Sgd,
         momentum: 0.9,
         weight_decay: 1e-4,

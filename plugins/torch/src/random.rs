@@ -6,6 +6,8 @@ pub(crate) const SPLIT: u64 = 1;
 pub(crate) const ORDER: u64 = 2;
 /// Crop and flip of one sample in one epoch.
 pub(crate) const AUGMENT: u64 = 3;
+/// What libtorch drops out in an epoch.
+pub(crate) const DROPOUT: u64 = 4;
 
 /// One seed from several numbers.
 pub(crate) fn seed<const N: usize>(parts: [u64; N]) -> u64 {

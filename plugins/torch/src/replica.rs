@@ -6,20 +6,18 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flow_plugin::Error;
-use tch::nn::{self, ModuleT};
+use tch::nn;
 use tch::{Device, IndexOp, Kind, TchError, Tensor};
 
 use crate::dataset::Dataset;
-use crate::model::Model;
+use crate::model::{Form, Layer, Pass};
 use crate::native::{self, Autocast, Feed, Graph};
 use crate::options::{Optimizer, Options, Precision};
 
 /// What a network is and how it is trained.
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
-    pub(crate) model: Model,
-    pub(crate) classes: usize,
-    pub(crate) dropout: f64,
+    pub(crate) form: Form,
     pub(crate) optimizer: Optimizer,
     pub(crate) momentum: f64,
     pub(crate) weight_decay: f64,
@@ -34,9 +32,7 @@ impl Recipe {
     /// Of a training on a dataset.
     pub(crate) fn of(options: &Options, data: &Dataset) -> Recipe {
         Recipe {
-            model: options.model,
-            classes: data.classes.len(),
-            dropout: options.dropout,
+            form: Form { model: options.model, classes: data.classes.len(), size: data.size, dropout: options.dropout },
             optimizer: options.optimizer,
             momentum: options.momentum,
             weight_decay: options.weight_decay,
@@ -48,10 +44,10 @@ impl Recipe {
     }
 
     /// The first weights, by name: from the CPU's generator, so that a seed gives the same on every device.
-    pub(crate) fn weights(&self) -> Weights {
+    pub(crate) fn weights(&self) -> Vec<(String, Tensor)> {
         let store = nn::VarStore::new(Device::Cpu);
-        self.model.build(&store.root(), self.classes as i64, self.dropout);
-        Weights::of(store.variables().into_iter())
+        let _network = self.form.build(&store.root());
+        store.variables().into_iter().collect()
     }
 }
 
@@ -60,20 +56,17 @@ impl Recipe {
 pub(crate) struct Weights(Arc<Mutex<Vec<(String, Tensor)>>>);
 
 impl Weights {
-    pub(crate) fn of(values: impl Iterator<Item = (String, Tensor)>) -> Self {
-        Self(Arc::new(Mutex::new(values.collect())))
+    pub(crate) fn of(values: impl IntoIterator<Item = (String, Tensor)>) -> Self {
+        Self(Arc::new(Mutex::new(values.into_iter().collect())))
     }
 
-    /// Puts the values into those of the same names, and says which of them has no value of its shape here.
+    /// Puts the values into those of the same names.
     fn copy_into(&self, mut variables: Vec<(String, Tensor)>) -> Result<(), Error> {
         let values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, variable) in &mut variables {
             let value = values.iter().find(|(other, _)| other == name).map(|(_, value)| value);
             let value = value.filter(|value| value.size() == variable.size()).ok_or_else(|| {
-                let shape = variable.size();
-                Error::failed(format!(
-                    "the weights have no `{name}` of shape {shape:?}; they must be of the same model and classes"
-                ))
+                Error::failed(format!("there is no value for `{name}` of shape {:?}", variable.size()))
             })?;
             tch::no_grad(|| variable.f_copy_(value))?;
         }
@@ -92,7 +85,9 @@ pub(crate) struct Sums {
 pub(crate) struct Replica {
     device: Device,
     store: nn::VarStore,
-    network: Box<dyn ModuleT>,
+    network: Layer,
+    /// All that can be trained, in the order of their making: the store's map has none.
+    leaves: Vec<Tensor>,
     optimizer: native::Optimizer,
     recipe: Recipe,
     /// Bytes to normalised values: times this, plus that.
@@ -113,16 +108,13 @@ impl Replica {
     pub(crate) fn new(recipe: Recipe, weights: &Weights, device: Device, share: f64) -> Result<Self, Error> {
         native::use_device(device)?;
         let store = nn::VarStore::new(device);
-        let network = recipe.model.build(&store.root(), recipe.classes as i64, recipe.dropout);
+        let network = recipe.form.build(&store.root());
         weights.copy_into(store.variables().into_iter().collect())?;
-        // In the order of their making: the store's map has none.
-        let mut trained = store.trainable_variables();
+        let mut leaves = store.trainable_variables();
         if recipe.channels_last {
-            tch::no_grad(|| trained.iter_mut().for_each(channels_last));
+            tch::no_grad(|| leaves.iter_mut().for_each(channels_last));
         }
-        let adam = recipe.optimizer == Optimizer::Adam;
-        let leaves: Vec<&Tensor> = trained.iter().collect();
-        let optimizer = native::Optimizer::new(&leaves, adam, recipe.momentum, recipe.weight_decay)?;
+        let optimizer = optimizer(&recipe, &leaves)?;
         let channel = |value: fn(f32, f32) -> f32| {
             let values: [f32; 3] = std::array::from_fn(|c| value(recipe.mean[c], recipe.std[c]));
             Tensor::from_slice(&values).view([1, 3, 1, 1]).to_device(device)
@@ -137,12 +129,29 @@ impl Replica {
             device,
             store,
             network,
+            leaves,
             optimizer,
             recipe,
             share,
             input: None,
             graph: None,
         })
+    }
+
+    /// Trains only the layers that give the classes, or all; the optimizer begins anew.
+    pub(crate) fn freeze(&mut self, frozen: bool) -> Result<(), TchError> {
+        let model = self.recipe.form.model;
+        let heads: Vec<Tensor> =
+            self.store.variables().into_iter().filter(|(name, _)| model.is_head(name)).map(|(_, head)| head).collect();
+        let is_trained = |leaf: &Tensor| !frozen || heads.iter().any(|head| head.data_ptr() == leaf.data_ptr());
+        for leaf in &self.leaves {
+            leaf.f_set_requires_grad(is_trained(leaf)).map(drop)?;
+        }
+        let trained: Vec<Tensor> =
+            self.leaves.iter().filter(|leaf| is_trained(leaf)).map(Tensor::shallow_clone).collect();
+        self.optimizer = optimizer(&self.recipe, &trained)?;
+        self.graph = None;
+        Ok(())
     }
 
     /// Makes this part of a batch, bytes N×H×W×3 and their classes, the next to be worked on.
@@ -181,7 +190,11 @@ impl Replica {
 
     fn work(&mut self) -> Result<(), Error> {
         let Some((pixels, labels)) = &self.input else { return Err(Error::failed("a step before its batch")) };
-        let loss = self.forward(pixels, true)?.cross_entropy_for_logits(labels);
+        let mut pass = Pass::training();
+        let mut loss = self.forward(pixels, &mut pass)?.cross_entropy_for_logits(labels);
+        for (part, logits) in pass.auxiliary {
+            loss += logits.cross_entropy_for_logits(labels) * part;
+        }
         tch::no_grad(|| self.loss += loss.detach() * labels.size()[0]);
         let own = if self.share < 1.0 { loss * self.share } else { loss };
         own.f_backward()?;
@@ -207,7 +220,7 @@ impl Replica {
         let there = |tensor: &Tensor| tensor.f_to_device_(self.device, tensor.kind(), true, false);
         let (pixels, labels) = (there(pixels)?, there(labels)?);
         tch::no_grad(|| {
-            let logits = self.forward(&pixels, false)?;
+            let logits = self.forward(&pixels, &mut Pass::default())?;
             self.loss += logits.cross_entropy_for_logits(&labels) * labels.size()[0];
             self.right += logits.argmax(-1, false).eq_tensor(&labels).sum(Kind::Float);
             Ok(())
@@ -224,13 +237,13 @@ impl Replica {
         Ok(Sums { loss: take(&mut self.loss)?, right: take(&mut self.right)? })
     }
 
-    fn forward(&self, pixels: &Tensor, train: bool) -> Result<Tensor, TchError> {
+    fn forward(&self, pixels: &Tensor, pass: &mut Pass) -> Result<Tensor, TchError> {
         // Pixel after pixel is what channels-last means.
         let pixels = pixels.f_permute([0, 3, 1, 2])?;
         let pixels = if self.recipe.channels_last { pixels } else { pixels.f_contiguous()? };
         let pixels = self.shift.f_addcmul(&pixels, &self.scale)?;
         let _bf16 = (self.recipe.precision == Precision::Bf16).then(Autocast::bf16).transpose()?;
-        Ok(self.network.forward_t(&pixels, train))
+        Ok((self.network)(&pixels, pass))
     }
 
     /// The running statistics of its normalisations.
@@ -248,6 +261,22 @@ impl Replica {
     pub(crate) fn variables(&self) -> impl Iterator<Item = (String, Tensor)> {
         self.store.variables().into_iter()
     }
+
+    /// What the optimizer remembers, by name.
+    pub(crate) fn optimizer_state(&self) -> Result<Vec<(String, Tensor)>, TchError> {
+        let named = |(number, value)| (format!("optimizer.{number}"), value);
+        Ok(self.optimizer.state()?.into_iter().enumerate().map(named).collect())
+    }
+
+    /// Takes over what an optimizer remembered.
+    pub(crate) fn restore(&mut self, from: &Weights) -> Result<(), Error> {
+        from.copy_into(self.optimizer_state()?)
+    }
+}
+
+fn optimizer(recipe: &Recipe, trained: &[Tensor]) -> Result<native::Optimizer, TchError> {
+    let adam = recipe.optimizer == Optimizer::Adam;
+    native::Optimizer::new(&trained.iter().collect::<Vec<_>>(), adam, recipe.momentum, recipe.weight_decay)
 }
 
 /// Puts the weights of a convolution into the order in which its pictures come.

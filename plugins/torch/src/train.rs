@@ -1,23 +1,18 @@
-//! The step `train`: sets up, warms up, waits for its group, and trains for the epochs asked for.
+//! The step `train`: refuses what cannot be done, sets up, warms up, and waits for its group. What follows is `epochs`'.
 
-use std::time::Instant;
+use flow_plugin::{Attempt, Error};
 
-use fastrand::Rng;
-use flow_plugin::{Attempt, Error, Summary, now};
-use tch::Tensor;
-
+use crate::checkpoint::{Checkpoints, Score};
 use crate::dataset::{Dataset, Split};
 use crate::device::{Devices, Threads};
+use crate::epochs::Epochs;
 use crate::loader::Loader;
+use crate::model::Form;
 use crate::options::Options;
-use crate::random;
 use crate::replica::{Recipe, Weights};
 use crate::trainer::Trainer;
 use crate::transform::Transform;
-use crate::{native, trouble};
-
-/// Of a picture up to this size all models leave one value per channel; of one alone its variance is not a number.
-const ONE_VALUE: u32 = 32;
+use crate::{native, trouble, weights};
 
 /// Trains a classifier.
 pub(crate) fn train(options: Options, attempt: &Attempt) -> Result<(), Error> {
@@ -37,10 +32,33 @@ fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
     attempt.hello(devices.facts(&request.placement, options.precision).into_iter().chain(own));
 
     let data = Dataset::open(&attempt.path(&options.data))?;
+    attempt.hello([("classes", data.classes.len().to_string())]);
+    let recipe = Recipe::of(options, &data);
     let split = data.split(options.valid, request.seed);
-    if split.train.is_empty() {
-        return Err(Error::failed(format!("{}: no sample to train on", options.data)));
-    }
+    check(options, &recipe, &split, devices.list.len())?;
+    // A new last layer is drawn like all new weights.
+    tch::manual_seed(request.seed as i64);
+    let weights = options.weights.as_ref().map(|file| {
+        weights::read(&attempt.path(file), &recipe.form, options.new_head, recipe.weights()).map(Weights::of)
+    });
+    // Members of a group are measured together, from the beginning to the end.
+    let checkpoints = request.corun.is_none().then(|| Checkpoints::new(&attempt.checkpoint()));
+    let begin = Begin::of(weights.transpose()?, checkpoints.as_ref(), options, attempt);
+    let transform = Transform::new(&data, options.flip);
+    let loader = Loader::new(data, transform, threads.loader, threads.ahead, devices.are_gpus())?;
+    let trainer = warm_up(recipe, &begin, &devices, &loader, &split, options, request.seed as i64)?;
+    attempt.wait_for_go();
+    let Begin { scores, .. } = begin;
+    Epochs { trainer, loader: &loader, split: &split, options, attempt, scores, checkpoints }.run()?;
+    devices.report_memory(attempt, None)
+}
+
+/// Refuses what would fail in the middle of the first epoch, or not at all and for nothing.
+fn check(options: &Options, recipe: &Recipe, split: &Split, devices: usize) -> Result<(), Error> {
+    let Form { model, size, .. } = recipe.form;
+    recipe.form.check_size(true).map_err(|error| {
+        Error::failed(format!("{error}: prepare the photographs with another `size`, or take another `model`"))
+    })?;
     if options.batch > split.train.len() {
         return Err(Error::failed(format!(
             "batch {} is more than the {} training images: take a smaller `batch` or more photographs",
@@ -48,31 +66,58 @@ fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
             split.train.len()
         )));
     }
-    if data.size <= ONE_VALUE && options.batch / devices.list.len() == 1 {
+    let largest = model.one_value_up_to();
+    if size <= largest && options.batch / devices == 1 {
         return Err(Error::failed(format!(
             "batch {} gives a device 1 picture of {size}×{size}, and its last layers 1 value per channel, where training expects \
-             more than 1: take `batch: {}`, or pictures of more than {ONE_VALUE}×{ONE_VALUE}",
+             more than 1: take `batch: {}`, or pictures of more than {largest}×{largest}",
             options.batch,
-            2 * devices.list.len(),
-            size = data.size
+            2 * devices
         )));
     }
-    let recipe = Recipe::of(options, &data);
-    let weights = options.weights.as_ref().map(|file| Tensor::read_safetensors(attempt.path(file))).transpose()?;
-    let weights = weights.map(|values| Weights::of(values.into_iter()));
-    let transform = Transform::new(&data, options.flip);
-    let loader = Loader::new(data, transform, threads.loader, threads.ahead, devices.are_gpus())?;
-    let trainer = warm_up(recipe, weights.as_ref(), &devices, &loader, &split, options, request.seed as i64)?;
-    attempt.wait_for_go();
-    epochs(trainer, &loader, &split, options, attempt)?;
-    devices.report_memory(attempt, None)
+    Ok(())
+}
+
+/// Where a training begins.
+struct Begin {
+    /// Without weights, new ones.
+    weights: Option<Weights>,
+    /// Of the epochs that an earlier attempt has done; the weights are those after them.
+    scores: Vec<Score>,
+}
+
+impl Begin {
+    /// After the epochs that a checkpoint has, or with the weights asked for.
+    fn of(weights: Option<Weights>, checkpoints: Option<&Checkpoints>, options: &Options, attempt: &Attempt) -> Begin {
+        let left = |scores: &[Score]| (scores.len() as u32) < options.all_epochs();
+        match checkpoints.and_then(Checkpoints::read).filter(|checkpoint| left(&checkpoint.scores)) {
+            Some(checkpoint) => {
+                attempt.hello([("resumed_after_epoch", checkpoint.scores.len().to_string())]);
+                Begin { weights: Some(Weights::of(checkpoint.state)), scores: checkpoint.scores }
+            }
+            None => Begin { weights, scores: Vec::new() },
+        }
+    }
+
+    /// Gives a trainer the state in which the next epoch finds it.
+    fn start(&self, trainer: &mut Trainer, options: &Options, seed: i64) -> Result<(), Error> {
+        trainer.start(self.weights.as_ref(), seed)?;
+        let done = self.scores.len() as u32;
+        if done < options.freeze_epochs {
+            trainer.freeze(true)?;
+        }
+        match &self.weights {
+            Some(state) if done > 0 => trainer.restore(state),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A trainer about to make its first step. The warm-up has a network of its own, so that it leaves no trace in the one that
 /// counts.
 fn warm_up(
     recipe: Recipe,
-    weights: Option<&Weights>,
+    begin: &Begin,
     devices: &Devices,
     loader: &Loader,
     split: &Split,
@@ -83,96 +128,23 @@ fn warm_up(
     let mut trainer = Trainer::new(recipe, &devices.list, options.batch)?;
     let mut pass = loader.pass(batch, options.batch, Some(0));
     let Some(batch) = pass.next()? else { return Ok(trainer) };
-    trainer.start(weights, seed)?;
-    for _ in 0..if devices.are_gpus() { 3 } else { 1 } {
-        trainer.load(&batch)?;
-        trainer.step(0.0)?;
+    let steps = |trainer: &mut Trainer| {
+        (0..if devices.are_gpus() { 3 } else { 1 }).try_for_each(|_| {
+            trainer.load(&batch)?;
+            trainer.step(0.0)
+        })
+    };
+    begin.start(&mut trainer, options, seed)?;
+    steps(&mut trainer)?;
+    if devices.are_gpus() && (begin.scores.len() as u32) < options.freeze_epochs {
+        // What is recorded in the middle of the training has to be warm too.
+        trainer.freeze(false)?;
+        steps(&mut trainer)?;
     }
-    trainer.start(weights, seed)?;
+    begin.start(&mut trainer, options, seed)?;
     if devices.are_gpus() {
         trainer.load(&batch)?;
         trainer.record()?;
     }
     Ok(trainer)
-}
-
-/// Trains the epochs asked for, writes the weights, and in a co-run group goes on so that the others have company.
-fn epochs(
-    mut trainer: Trainer,
-    loader: &Loader,
-    split: &Split,
-    options: &Options,
-    attempt: &Attempt,
-) -> Result<(), Error> {
-    let request = attempt.request();
-    let mut said = String::new();
-    for epoch in 1.. {
-        let asked_for = epoch <= options.epochs;
-        if !asked_for && (request.corun.is_none() || attempt.stopped()) {
-            break;
-        }
-        let (started, clock) = (now(), Instant::now());
-        let mut order = split.train.clone();
-        Rng::with_seed(random::seed([request.seed, random::ORDER, u64::from(epoch)])).shuffle(&mut order);
-        // An incomplete last batch would weigh its pictures more than the others.
-        let steps = order.len() / options.batch;
-        order.truncate(steps * options.batch);
-        let images = order.len();
-
-        let augment = random::seed([request.seed, random::AUGMENT, u64::from(epoch)]);
-        let (mut pass, mut step) = (loader.pass(order, options.batch, Some(augment)), 0);
-        while let Some(batch) = pass.next()? {
-            if !asked_for && attempt.stopped() {
-                // Half an epoch more is of no use to anybody.
-                return Ok(());
-            }
-            let done = f64::from(epoch - 1) + f64::from(step) / steps as f64;
-            trainer.load(&batch)?;
-            trainer.step(options.lr(done / f64::from(options.epochs)))?;
-            step += 1;
-            let rate = f64::from(step) * options.batch as f64 / clock.elapsed().as_secs_f64();
-            let text = format!("epoch {epoch}/{}{said}, {rate:.0} images/s", options.epochs);
-            attempt.progress((done / f64::from(options.epochs)).min(1.0), text);
-        }
-        let train_loss = trainer.take_sums()?.loss / images as f64;
-        let (rate, mut waited) = (images as f64 / clock.elapsed().as_secs_f64(), pass.waited());
-        drop(pass);
-
-        trainer.agree()?;
-        let mut pass = loader.pass(split.valid.clone(), options.batch, None);
-        while let Some(batch) = pass.next()? {
-            trainer.validate(&batch)?;
-        }
-        let sums = trainer.take_sums()?;
-        waited += pass.waited();
-
-        let metric =
-            |name: &str, value: f64, unit: &str, summary| attempt.epoch_metric(name, value, unit, epoch, summary);
-        metric("epoch_time", clock.elapsed().as_secs_f64(), "s", Summary::Mean);
-        metric("images_per_s", rate, "images/s", Summary::Mean);
-        metric("data_wait", waited.as_secs_f64(), "s", Summary::Mean);
-        let valid = (!split.valid.is_empty()).then_some(split.valid.len() as f64);
-        let top1 = valid.map(|count| sums.right / count);
-        if asked_for {
-            metric("train_loss", train_loss, "", Summary::Last);
-            if let (Some(count), Some(top1)) = (valid, top1) {
-                metric("valid_loss", sums.loss / count, "", Summary::Last);
-                metric("error_rate", 1.0 - top1, "ratio", Summary::Last);
-                metric("top1", top1, "ratio", Summary::Last);
-            }
-        }
-        attempt.epoch(epoch, started, now());
-        said = match top1 {
-            Some(top1) => format!(", loss {train_loss:.2}, top1 {:.1} %", 100.0 * top1),
-            None => format!(", loss {train_loss:.2}"),
-        };
-        attempt.log(format!("epoch {epoch}/{}{said}, {rate:.0} images/s", options.epochs));
-        if epoch == options.epochs {
-            trainer.save(&attempt.output("model")?)?;
-            if request.corun.is_some() {
-                attempt.sufficed();
-            }
-        }
-    }
-    Ok(())
 }

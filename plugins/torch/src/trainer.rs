@@ -54,7 +54,7 @@ impl Trainer {
     /// Begins with these weights, or with new ones; `seed` is that of all other random choices.
     pub(crate) fn start(&mut self, weights: Option<&Weights>, seed: i64) -> Result<(), Error> {
         tch::manual_seed(seed);
-        let weights = weights.cloned().unwrap_or_else(|| self.recipe.weights());
+        let weights = weights.cloned().unwrap_or_else(|| Weights::of(self.recipe.weights()));
         self.gradients.clear();
         self.each(|_| {
             Box::new(|replica| {
@@ -67,24 +67,48 @@ impl Trainer {
         }
         let batch: usize = self.parts.iter().sum();
         let (recipe, devices, parts) = (self.recipe.clone(), self.devices.clone(), self.parts.clone());
-        let (sender, gradients) = channel();
         self.each(|i| {
-            let (recipe, weights, device, sender) = (recipe.clone(), weights.clone(), devices[i], sender.clone());
+            let (recipe, weights, device) = (recipe.clone(), weights.clone(), devices[i]);
             let share = parts[i] as f64 / batch as f64;
             Box::new(move |replica| {
-                let new = replica.insert(Replica::new(recipe, &weights, device, share)?);
-                sender.send((i, new.gradient()?))?;
+                *replica = Some(Replica::new(recipe, &weights, device, share)?);
                 Ok(())
             })
         })?;
-        if devices.len() > 1 {
+        self.find_gradients()?;
+        // Drawing weights used the generators.
+        tch::manual_seed(seed);
+        Ok(())
+    }
+
+    /// Trains only the layers that give the classes from now on, or all; the optimizer begins anew.
+    pub(crate) fn freeze(&mut self, frozen: bool) -> Result<(), Error> {
+        self.gradients.clear();
+        self.each(|_| each(move |replica| Ok(replica.freeze(frozen)?)))?;
+        self.find_gradients()
+    }
+
+    /// Where the optimizers gather their gradients, if these are to be added up.
+    fn find_gradients(&mut self) -> Result<(), Error> {
+        if self.devices.len() > 1 {
+            let (sender, gradients) = channel();
+            self.each(|i| {
+                let sender = sender.clone();
+                each(move |replica| Ok(sender.send((i, replica.gradient()?))?))
+            })?;
             let mut sorted: Vec<(usize, Tensor)> = gradients.try_iter().collect();
             sorted.sort_by_key(|(i, _)| *i);
             self.gradients = sorted.into_iter().map(|(_, gradient)| gradient).collect();
         }
-        // Drawing weights used the generators.
-        tch::manual_seed(seed);
         Ok(())
+    }
+
+    /// Takes over what an optimizer remembered.
+    pub(crate) fn restore(&mut self, from: &Weights) -> Result<(), Error> {
+        self.each(|_| {
+            let from = from.clone();
+            each(move |replica| replica.restore(&from))
+        })
     }
 
     /// Makes this batch the next to be trained on.
@@ -152,10 +176,13 @@ impl Trainer {
 
     /// Writes the weights as safetensors, sorted by name: the same weights are the same bytes.
     pub(crate) fn save(&self, file: &Path) -> Result<(), Error> {
-        let weights = self.first.iter().flat_map(Replica::variables);
-        let weights: BTreeMap<String, Tensor> =
-            weights.map(|(name, tensor)| (name, tensor.to_device(Device::Cpu).contiguous())).collect();
-        Ok(Tensor::write_safetensors(&weights.into_iter().collect::<Vec<_>>(), file)?)
+        Ok(Tensor::write_safetensors(&on_cpu(self.first.iter().flat_map(Replica::variables)), file)?)
+    }
+
+    /// Weights, statistics and what the optimizer remembers: all that the next step depends on.
+    pub(crate) fn state(&self) -> Result<Vec<(String, Tensor)>, Error> {
+        let Some(first) = &self.first else { return Ok(Vec::new()) };
+        Ok(on_cpu(first.variables().chain(first.optimizer_state()?)))
     }
 
     /// Has a task done by every replica, each in its thread, and waits until all are. `task` makes it, for the replica's number.
@@ -171,6 +198,13 @@ impl Trainer {
         }
         result
     }
+}
+
+/// Copies to be written, sorted by name.
+fn on_cpu(values: impl Iterator<Item = (String, Tensor)>) -> Vec<(String, Tensor)> {
+    let sorted: BTreeMap<String, Tensor> =
+        values.map(|(name, tensor)| (name, tensor.to_device(Device::Cpu).contiguous())).collect();
+    sorted.into_iter().collect()
 }
 
 /// A task for a replica that has been started.
@@ -232,14 +266,12 @@ mod tests {
     use tch::Kind;
 
     use super::*;
-    use crate::model::Model;
+    use crate::model::{Form, Model};
     use crate::options::{Optimizer, Precision};
 
     fn recipe(optimizer: Optimizer) -> Recipe {
         Recipe {
-            model: Model::Resnet18,
-            classes: 3,
-            dropout: 0.0,
+            form: Form { model: Model::Resnet18, classes: 3, size: 64, dropout: None },
             optimizer,
             momentum: 0.9,
             weight_decay: 1e-4,
@@ -275,11 +307,36 @@ mod tests {
         // The same pictures for each device: then the statistics of a part are those of the whole.
         let batch = Batch { pixels: pixels.repeat([3, 1, 1, 1]), labels: labels.repeat([3]) };
         for optimizer in [Optimizer::Sgd, Optimizer::Adam] {
-            let weights = recipe(optimizer).weights();
+            let weights = Weights::of(recipe(optimizer).weights());
             let [one, three] = [1, 3].map(|devices| losses(devices, &batch, optimizer, &weights));
             // A sum that is no mean, or a device left out, would be tenths away; rounding is a few ten-thousandths.
             let close = one.iter().zip(&three).all(|(a, b)| (a - b).abs() < 1e-2);
             assert!(close && one[2] < one[0], "{one:?} {three:?}");
+        }
+    }
+
+    #[test]
+    fn of_a_frozen_trunk_only_the_last_layer_learns() {
+        let pixels = Tensor::randint(256, [4, 64, 64, 3], (Kind::Uint8, Device::Cpu));
+        let batch = Batch { pixels, labels: Tensor::from_slice(&[0i64, 1, 2, 0]) };
+        for devices in [1, 2] {
+            let mut trainer = Trainer::new(recipe(Optimizer::Sgd), &vec![Device::Cpu; devices], 4).unwrap();
+            trainer.start(None, 3).unwrap();
+            trainer.freeze(true).unwrap();
+            let step = |trainer: &mut Trainer| {
+                let before: Vec<(String, Tensor)> = on_cpu(trainer.first.iter().flat_map(Replica::variables));
+                let before: Vec<(String, Tensor)> =
+                    before.into_iter().map(|(name, value)| (name, value.copy())).collect();
+                trainer.load(&batch).unwrap();
+                trainer.step(1e-2).unwrap();
+                let after = on_cpu(trainer.first.iter().flat_map(Replica::variables));
+                let changed = before.into_iter().zip(after).filter(|((_, was), (_, is))| was != is);
+                let changed = changed.map(|((name, _), _)| name).filter(|name| !name.contains(".running_"));
+                changed.collect::<Vec<String>>()
+            };
+            assert_eq!(step(&mut trainer), ["fc.bias", "fc.weight"]);
+            trainer.freeze(false).unwrap();
+            assert!(step(&mut trainer).len() > 50, "all learn");
         }
     }
 

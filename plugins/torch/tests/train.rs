@@ -70,6 +70,7 @@ fn it_learns() {
     assert_eq!(epochs, 3);
     assert_eq!(report.facts()["device"], "cpu");
     assert_eq!(report.facts()["precision"], "fp32");
+    assert_eq!(report.facts()["classes"], "3", "top-1 is held against guessing");
 }
 
 #[test]
@@ -104,7 +105,8 @@ fn a_member_of_a_group_trains_on_until_stop() {
     let report = run(harness);
     engine.join().unwrap();
     report.expect_ok();
-    assert!(matches!(report.messages[1], Message::Ready), "{:?}", report.messages[1]);
+    let next = report.messages.iter().find(|message| !matches!(message, Message::Hello { .. }));
+    assert!(matches!(next, Some(Message::Ready)), "{next:?}");
     assert!(report.series("epoch_time").len() >= 3);
     assert_eq!(report.series("top1").len(), 1, "only the epochs asked for say how good it is");
 }
@@ -125,7 +127,46 @@ fn a_training_goes_on_from_the_weights_of_another() {
     assert!(ended < began, "from {began} to {ended}");
     let other = next("resnet34");
     let words = other.expect_failed();
-    assert!(words.contains("of the same model and classes"), "{words}");
+    assert!(words.starts_with("the weights in weights have no `layer1.2.bn1.bias`"), "{words}");
+}
+
+#[test]
+fn an_interrupted_training_goes_on_as_if_it_had_not_been() {
+    let (data, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    shapes(data.path(), "v7", 60);
+    // Dropout, a frozen trunk, an optimizer with a memory: all that a next epoch depends on.
+    let training = || {
+        let harness = harness(data.path()).with("model", "mobilenet_v2").with("optimizer", "adam").cpus(1);
+        harness.with("freeze_epochs", 2).with("epochs", 2)
+    };
+    let whole = run(training());
+    whole.expect_ok();
+
+    let killed = training().checkpoint(kept.path());
+    let (messages, pid) = (killed.path("../messages.jsonl"), killed.path("pid"));
+    let killer = std::thread::spawn(move || {
+        let epochs = || fs::read_to_string(&messages).unwrap_or_default().matches(r#""type":"epoch""#).count();
+        while epochs() < 2 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let pid = fs::read_to_string(pid).unwrap();
+        assert!(Command::new("kill").args(["-9", pid.trim()]).status().unwrap().success());
+    });
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "echo $$ > pid; exec \"$0\"", env!("CARGO_BIN_EXE_flow-torch")]);
+    let killed = killed.run(shell.env("OMP_WAIT_POLICY", "passive"));
+    killer.join().unwrap();
+    assert!(!killed.success && killed.series("epoch_time").len() < 4);
+
+    let resumed = run(training().checkpoint(kept.path()));
+    resumed.expect_ok();
+    assert!(["1", "2", "3"].contains(&&*resumed.facts()["resumed_after_epoch"]), "{:?}", resumed.facts());
+    for series in ["train_loss", "valid_loss", "error_rate", "top1"] {
+        assert_eq!(resumed.series(series), whole.series(series), "{series}");
+    }
+    assert!(resumed.series("epoch_time").len() < 4, "only its own epochs have times");
+    let weights = |report: &Report| fs::read(report.output("model")).unwrap();
+    assert!(weights(&resumed) == weights(&whole), "the same weights, bit for bit");
 }
 
 #[test]
@@ -134,6 +175,20 @@ fn a_profile_needs_no_data() {
     let report = run(harness.with("size", 32).with("seconds", 0.01));
     report.expect_ok();
     assert_eq!(report.series("images_per_s").len(), 2);
+}
+
+#[test]
+fn a_profile_without_batches_only_counts() {
+    let count = |model: &str, size| Harness::new("profile").with("model", model).with("size", size);
+    let report = run(count("inception_v3", 96).with("batches", Vec::<u32>::new()));
+    report.expect_ok();
+    assert_eq!(report.metric("parameters"), Some(27_161_264.0));
+    assert_eq!(report.metric("auxiliary_parameters"), Some(27_161_264.0 - 23_834_568.0));
+    assert_eq!(report.metric("layers"), Some(95.0));
+    assert!(report.metric("gmac_norm_act") > report.metric("gmac"));
+    let report = run(count("inception_v3", 96));
+    let words = report.expect_failed();
+    assert!(words.ends_with("299×299 and more, for its auxiliary head; `batches: []` only counts"), "{words}");
 }
 
 #[test]
@@ -149,6 +204,14 @@ fn what_is_wrong_is_named() {
     assert!(key.contains("unknown field `learning_rate`"), "{key}");
     let batch = words(harness(data.path()).with("batch", 64));
     assert_eq!(batch, "batch 64 is more than the 30 training images: take a smaller `batch` or more photographs");
+    let small = words(harness(data.path()).with("model", "alexnet"));
+    assert_eq!(
+        small,
+        "images of 32×32 are too small for alexnet, which takes 63×63 and more: prepare the photographs with another `size`, or take \
+         another `model`"
+    );
+    let head = words(harness(data.path()).with("new_head", true));
+    assert!(head.starts_with("`new_head: true` says what to take of `weights`"), "{head}");
     let alone = words(harness(data.path()).with("batch", 1));
     assert!(alone.contains("1 picture of 32×32, and its last layers 1 value per channel"), "{alone}");
     fs::write(data.path().join("images/0/000.png"), "no picture").unwrap();

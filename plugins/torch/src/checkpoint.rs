@@ -1,0 +1,95 @@
+//! What a training needs in order to go on after the epochs that it has done. One file, replaced as a whole, in the folder that
+//! outlives the attempt. Knows no networks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tch::{Kind, Tensor};
+
+/// Writing takes at most this part of the time.
+const SHARE: f64 = 0.05;
+const FILE: &str = "training.safetensors";
+const EPOCHS: &str = "epochs";
+
+/// How good a network was after an epoch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Score {
+    pub(crate) train_loss: f64,
+    /// Loss and share of right answers, where there is something to validate with.
+    pub(crate) valid: Option<(f64, f64)>,
+}
+
+/// Where a training writes its state after epochs.
+pub(crate) struct Checkpoints {
+    folder: PathBuf,
+    took: Duration,
+    written: Instant,
+}
+
+/// What was read there.
+pub(crate) struct Checkpoint {
+    pub(crate) scores: Vec<Score>,
+    pub(crate) state: Vec<(String, Tensor)>,
+}
+
+impl Checkpoints {
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), took: Duration::ZERO, written: Instant::now() }
+    }
+
+    /// What an earlier attempt has left; what cannot be read is as if it was not there.
+    pub(crate) fn read(&self) -> Option<Checkpoint> {
+        let mut state = Tensor::read_safetensors(self.folder.join(FILE)).ok()?;
+        let epochs = state.iter().position(|(name, _)| name == EPOCHS)?;
+        let (_, epochs) = state.swap_remove(epochs);
+        let rows =
+            (epochs.kind() == Kind::Double && epochs.dim() == 2 && epochs.size()[1] == 3).then(|| epochs.size()[0])?;
+        let score = |row: i64| {
+            let [train_loss, valid_loss, right] = [0, 1, 2].map(|column| epochs.double_value(&[row, column]));
+            Score { train_loss, valid: (!right.is_nan()).then_some((valid_loss, right)) }
+        };
+        Some(Checkpoint { scores: (0..rows).map(score).collect(), state })
+    }
+
+    /// Whether writing is worth its time.
+    pub(crate) fn is_due(&self) -> bool {
+        self.written.elapsed().as_secs_f64() * SHARE >= self.took.as_secs_f64()
+    }
+
+    /// Writes the state after the epochs that have these scores.
+    pub(crate) fn write(&mut self, scores: &[Score], mut state: Vec<(String, Tensor)>) -> Result<(), String> {
+        let begun = Instant::now();
+        let numbers = |score: &Score| {
+            let (loss, right) = score.valid.unwrap_or((f64::NAN, f64::NAN));
+            [score.train_loss, loss, right]
+        };
+        let rows: Vec<f64> = scores.iter().flat_map(numbers).collect();
+        state.push((EPOCHS.to_owned(), Tensor::from_slice(&rows).view([scores.len() as i64, 3])));
+        let (file, new) = (self.folder.join(FILE), self.folder.join("new"));
+        Tensor::write_safetensors(&state, &new).map_err(|error| error.to_string())?;
+        fs::rename(&new, &file).map_err(|error| error.to_string())?;
+        (self.took, self.written) = (begun.elapsed(), Instant::now());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut checkpoints = Checkpoints::new(folder.path());
+        assert!(checkpoints.read().is_none() && checkpoints.is_due());
+        let first = Score { train_loss: 0.1, valid: Some((f64::NAN, 0.25)) };
+        let scores = [first, Score { train_loss: f64::INFINITY, valid: None }];
+        checkpoints.write(&scores, vec![("weight".to_owned(), Tensor::from_slice(&[1.0f32, 2.0]))]).unwrap();
+        let read = checkpoints.read().unwrap();
+        assert_eq!(format!("{:?}", read.scores), format!("{scores:?}"));
+        assert_eq!(read.state.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["weight"]);
+        fs::write(folder.path().join(FILE), "torn").unwrap();
+        assert!(checkpoints.read().is_none());
+    }
+}

@@ -1,0 +1,156 @@
+//! The epochs of a training: their steps, their validation, and what is told and kept after each. Knows neither files of weights
+//! nor how a training begins.
+
+use std::time::Instant;
+
+use fastrand::Rng;
+use flow_plugin::{Attempt, Error, Summary, now};
+
+use crate::checkpoint::{Checkpoints, Score};
+use crate::dataset::Split;
+use crate::loader::Loader;
+use crate::options::Options;
+use crate::random;
+use crate::trainer::Trainer;
+
+/// A training that is about to make its first step, or the first after those that an earlier attempt has made.
+pub(crate) struct Epochs<'a> {
+    pub(crate) trainer: Trainer,
+    pub(crate) loader: &'a Loader,
+    pub(crate) split: &'a Split,
+    pub(crate) options: &'a Options,
+    pub(crate) attempt: &'a Attempt,
+    /// Of the epochs that are done.
+    pub(crate) scores: Vec<Score>,
+    /// Where to keep what the next attempt needs.
+    pub(crate) checkpoints: Option<Checkpoints>,
+}
+
+impl Epochs<'_> {
+    /// Trains the epochs asked for, writes the weights, and in a co-run group goes on so that the others have company.
+    pub(crate) fn run(mut self) -> Result<(), Error> {
+        let (attempt, last, grouped) =
+            (self.attempt, self.options.all_epochs(), self.attempt.request().corun.is_some());
+        for (epoch, score) in (1..).zip(&self.scores) {
+            tell(attempt, epoch, score);
+        }
+        let first = self.scores.len() as u32 + 1;
+        if first > 1 {
+            attempt.log(format!("goes on from epoch {first}: those before it are done"));
+        }
+        for epoch in first.. {
+            if epoch > last && (!grouped || attempt.stopped()) {
+                break;
+            }
+            let Some(score) = self.epoch(epoch)? else { break };
+            if epoch > last {
+                continue;
+            }
+            self.scores.push(score);
+            if epoch == self.options.freeze_epochs {
+                self.trainer.freeze(false)?;
+                self.trainer.record()?;
+            }
+            if epoch < last {
+                self.keep();
+                continue;
+            }
+            self.trainer.save(&attempt.output("model")?)?;
+            if grouped {
+                attempt.sufficed();
+            }
+        }
+        Ok(())
+    }
+
+    /// One epoch, with all that is told of it; nothing if it was told to end in the middle of it.
+    fn epoch(&mut self, epoch: u32) -> Result<Option<Score>, Error> {
+        let Self { loader, split, options, attempt, .. } = *self;
+        let (request, all) = (attempt.request(), options.all_epochs());
+        let (started, clock) = (now(), Instant::now());
+        let seed = |purpose| random::seed([request.seed, purpose, u64::from(epoch)]);
+        let mut order = split.train.clone();
+        Rng::with_seed(seed(random::ORDER)).shuffle(&mut order);
+        // An incomplete last batch would weigh its pictures more than the others.
+        let steps = order.len() / options.batch;
+        order.truncate(steps * options.batch);
+        let images = order.len();
+
+        // By itself, so that a training that was interrupted goes on as if it had not been.
+        tch::manual_seed(seed(random::DROPOUT) as i64);
+        let frozen = if epoch <= options.freeze_epochs { ", trunk frozen" } else { "" };
+        let said = self.scores.last().map(Score::words).unwrap_or_default();
+        let (mut pass, mut step) = (loader.pass(order, options.batch, Some(seed(random::AUGMENT))), 0);
+        while let Some(batch) = pass.next()? {
+            if epoch > all && attempt.stopped() {
+                // Half an epoch more is of no use to anybody.
+                return Ok(None);
+            }
+            let done = f64::from(epoch - 1) + f64::from(step) / steps as f64;
+            self.trainer.load(&batch)?;
+            self.trainer.step(options.lr_after(done))?;
+            step += 1;
+            let rate = f64::from(step) * options.batch as f64 / clock.elapsed().as_secs_f64();
+            let text = format!("epoch {epoch}/{all}{frozen}{said}, {rate:.0} images/s");
+            attempt.progress((done / f64::from(all)).min(1.0), text);
+        }
+        let train_loss = self.trainer.take_sums()?.loss / images as f64;
+        let (rate, mut waited) = (images as f64 / clock.elapsed().as_secs_f64(), pass.waited());
+        drop(pass);
+
+        self.trainer.agree()?;
+        let mut pass = loader.pass(split.valid.clone(), options.batch, None);
+        while let Some(batch) = pass.next()? {
+            self.trainer.validate(&batch)?;
+        }
+        let sums = self.trainer.take_sums()?;
+        waited += pass.waited();
+
+        for (name, value, unit) in [
+            ("epoch_time", clock.elapsed().as_secs_f64(), "s"),
+            ("images_per_s", rate, "images/s"),
+            ("data_wait", waited.as_secs_f64(), "s"),
+        ] {
+            attempt.epoch_metric(name, value, unit, epoch, Summary::Mean);
+        }
+        let count = split.valid.len() as f64;
+        let score = Score { train_loss, valid: (count > 0.0).then(|| (sums.loss / count, sums.right / count)) };
+        if epoch <= all {
+            tell(attempt, epoch, &score);
+        }
+        attempt.epoch(epoch, started, now());
+        attempt.log(format!("epoch {epoch}/{all}{frozen}{}, {rate:.0} images/s", score.words()));
+        Ok(Some(score))
+    }
+
+    /// Keeps what the next attempt needs. A training that cannot goes on without.
+    fn keep(&mut self) {
+        let Some(checkpoints) = self.checkpoints.as_mut().filter(|checkpoints| checkpoints.is_due()) else { return };
+        let state = self.trainer.state().map_err(|error| error.to_string());
+        if let Err(error) = state.and_then(|state| checkpoints.write(&self.scores, state)) {
+            self.attempt.log(format!("no checkpoint could be written, and no more are: {error}"));
+            self.checkpoints = None;
+        }
+    }
+}
+
+/// How good the network was after an epoch.
+fn tell(attempt: &Attempt, epoch: u32, score: &Score) {
+    let metric = |name: &str, value: f64, unit: &str| attempt.epoch_metric(name, value, unit, epoch, Summary::Last);
+    metric("train_loss", score.train_loss, "");
+    if let Some((loss, right)) = score.valid {
+        metric("valid_loss", loss, "");
+        metric("error_rate", 1.0 - right, "ratio");
+        metric("top1", right, "ratio");
+    }
+}
+
+impl Score {
+    fn words(&self) -> String {
+        let loss = format!(", loss {:.2}", self.train_loss);
+        match self.valid {
+            Some((_, right)) => format!("{loss}, top1 {:.1} %", 100.0 * right),
+            None => loss,
+        }
+    }
+}
