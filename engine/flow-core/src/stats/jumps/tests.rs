@@ -1,3 +1,5 @@
+//! Jumps that are planted are found, and where there are none hardly any.
+
 use proptest::prelude::*;
 
 use super::super::noise;
