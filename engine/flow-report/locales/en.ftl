@@ -606,3 +606,6 @@ held-yes = yes
 held-differs = otherwise
 held-gone = not found now
 held-new = not found there
+held-open = not decided now
+held-note = Both by the same rules, over the rows and columns that both have, on as many GPUs where that is known. How far the earlier figures vary is not known.
+note-no-reference = The earlier figures of { $file } are not shown: the `when:` of the `reference:` is false here.

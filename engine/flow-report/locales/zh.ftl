@@ -594,3 +594,6 @@ held-yes = 成立
 held-differs = 有所不同
 held-gone = 现在未发现
 held-new = 先前未发现
+held-open = 现在尚无法判断
+held-note = 两者采用相同的规则，只看双方都有的行与列；GPU 数已知时，只比较 GPU 数相同者。先前数值的波动情况未知。
+note-no-reference = 不列出 { $file } 中的先前数值：`reference:` 的 `when:` 在此不成立。

@@ -135,8 +135,11 @@ pub(crate) fn gpu_memory_ran_out(result: &StepResult) -> bool {
 
 /// How many GPUs an attempt held; `None` if it never started.
 pub(crate) fn gpus(result: &StepResult) -> Option<u32> {
-    // A result without a host is one of an instance that was never placed.
-    (result.circumstances.host_cpus > 0).then_some(result.circumstances.gpu_models.len() as u32)
+    // A result without a host is one of an instance that was never placed, or an earlier figure, which may say it.
+    match result.circumstances.host_cpus > 0 {
+        true => Some(result.circumstances.gpu_models.len() as u32),
+        false => result.metrics.get("gpus").map(|gpus| gpus.value as u32),
+    }
 }
 
 /// A share of a GPU's time slices that counts.

@@ -30,8 +30,9 @@ pub(crate) struct Together {
     pub(crate) verdict: Verdict,
     /// Slower together than the tolerance allows, beyond the noise.
     pub(crate) slower: bool,
-    /// Work done together, in units of one job running alone: above 1 is a gain over one after another. With half its interval.
-    pub(crate) gain: Option<(f64, f64)>,
+    /// Work done together, in units of one job running alone: above 1 is a gain over one after another. With half its interval,
+    /// where that is known.
+    pub(crate) gain: Option<(f64, Option<f64>)>,
     /// How often it ran.
     pub(crate) looks: u32,
     /// Of what is undecided: how many more times would decide it, if anybody knows.
@@ -40,6 +41,9 @@ pub(crate) struct Together {
     pub(crate) tolerance: f64,
     /// What each resource has to do with it.
     pub(crate) rulings: Vec<Ruling>,
+    /// The same group by earlier figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) earlier: Option<Box<Together>>,
 }
 
 /// A member of a group.
@@ -220,12 +224,50 @@ fn one(group: &Group<'_>, groups: &[Group<'_>], solo: &[StepResult], tolerance: 
         measure: measure.into(),
         members: shown.collect(),
         slower: judged.called.is_some_and(|called| called.slower),
-        gain: judged.called.map(|called| (called.gain, called.half)),
+        gain: judged.called.map(|called| (called.gain, Some(called.half))),
         looks: judged.looks,
         more: judged.more,
         tolerance,
         rulings: if judged.called.is_some() { rulings(&compared, placement) } else { Vec::new() },
         verdict: judged.verdict,
+        earlier: None,
+    }
+}
+
+impl Together {
+    /// The group by earlier figures, `(alone, together)` of each member; nothing unless all have them. How far these vary is not known,
+    /// so the verdict is that of the figures as they stand.
+    pub(crate) fn by(&self, figures: impl Fn(&Member) -> Option<(f64, f64)>) -> Option<Together> {
+        let known: Option<Vec<(f64, f64)>> = self.members.iter().map(figures).collect();
+        let known = known.filter(|known| known.len() > 1 && known.iter().all(|(a, b)| *a > 0.0 && *b > 0.0))?;
+        let gain: f64 = known.iter().map(|(alone, together)| alone / together).sum();
+        let most = known.iter().map(|(alone, together)| together / alone - 1.0).fold(f64::NEG_INFINITY, f64::max);
+        let slower = most > self.tolerance;
+        let verdict = match slower {
+            false => Verdict::Parallel,
+            true if gain > 1.0 => Verdict::OnlyConcurrent,
+            true => Verdict::SlowerThanOneAfterAnother,
+        };
+        let members = self.members.iter().zip(known).map(|(member, (alone, together))| Member {
+            alone: Some(alone),
+            together: Some(together),
+            predicted: None,
+            cpu: None,
+            used: Used::default(),
+            foreign: (None, None),
+            ..member.clone()
+        });
+        Some(Together {
+            members: members.collect(),
+            verdict,
+            slower,
+            gain: Some((gain, None)),
+            looks: 1,
+            more: None,
+            rulings: Vec::new(),
+            earlier: None,
+            ..self.clone()
+        })
     }
 }
 

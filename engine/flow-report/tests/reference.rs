@@ -3,7 +3,7 @@
 mod common;
 
 use common::{With, bullets, input, result, run, text, view};
-use flow_core::{BuiltinInput, BuiltinOutput, Outcome};
+use flow_core::{BuiltinInput, BuiltinOutput, CorunGpus, Outcome, StepView};
 use serde_json::{Value, json};
 
 const PUBLISHED: &str = include_str!("published/feb08-mobilenet_v2-4gpu.csv");
@@ -108,4 +108,98 @@ fn what_is_wrong_in_a_file_is_said_with_its_line() {
     for (said, expected) in cases {
         assert_eq!(said, expected);
     }
+}
+
+const FEB13: &str = include_str!("published/feb13-mobilenet_v3_large-v11.csv");
+
+/// Two trainings alone and together on one GPU, as measured on a card that one of them fills.
+fn pair(reference: Value, looks: u32) -> Result<BuiltinOutput, String> {
+    let figures = [(16, 1.16, 2.54), (32, 0.83, 1.72)];
+    let point = |step: &str, batch: i32, time: f64| {
+        let made = result(step, &[("batch", json!(batch))], 1).noisy("epoch_time", time, "s", 0.004, 4);
+        made.gpu_memory(2000.0 + 32.0 * f64::from(batch)).gpu_load(0.97, 0.2).cpu_util(0.1)
+    };
+    let runs = |step: &str, repetition: u32| {
+        let of = |(batch, alone, both): &(i32, f64, f64)| {
+            let time = if step == "solo" { *alone } else { *both } * (1.0 + 0.001 * f64::from(repetition));
+            let made = point(step, *batch, time);
+            let mut made = if step == "solo" { made } else { made.corun("pair", CorunGpus::Shared, 2, 4) };
+            made.repetition = (repetition > 0).then_some(repetition);
+            made
+        };
+        figures.iter().map(of).collect::<Vec<_>>()
+    };
+    let step = |step: &str, like: Option<&str>| StepView {
+        again: (1..looks).flat_map(|repetition| runs(step, repetition)).collect(),
+        ..view("torch/train", like, runs(step, 0))
+    };
+    let mut input = input(vec![("solo", step("solo", None)), ("pair", step("pair", Some("solo")))]);
+    input.files.insert("/somewhere/feb13.csv".into(), FEB13.as_bytes().to_vec());
+    let mut with = json!({"from": "solo", "rows": "batch", "columns": ["gpus", "gpu_memory", "epoch_time"]});
+    with["reference"] = reference;
+    with["reference"]["file"] = json!("/somewhere/feb13.csv");
+    common::add_table(&mut input, "t", with);
+    run("report", json!({"languages": ["en", "zh"], "sections": [{"table": "t", "corun": "pair"}]}), &input)
+}
+
+#[test]
+fn the_verdict_of_a_group_is_held_against_that_of_earlier_figures() {
+    let reference = json!({"label": {"en": "published", "zh": "已发表"}, "columns": {"epoch_time": "epoch_s",
+        "epoch_time together": "epoch_two_on_one_gpu_s", "gpu_memory": "mem_per_gpu_mib [MiB]"}});
+    let report = text(&pair(reference.clone(), 3).expect("a report"), "report.md");
+    common::honest(&report);
+    let line = |start: &str| report.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{report}"));
+    // 21.5 s alone and 32.5 s together, 13.6 s and 23.1 s: 1.25 times the work of one after another then, 0.94 times now.
+    let group = line("| pair ");
+    assert!(group.contains("| only concurrent / 仅并发") && group.contains("1.25×"), "{group}");
+    assert!(group.contains("| loses") && group.contains("0.94×"), "{group}");
+    let held = line("| Together (pair): **only concurrent**. Each member takes 51 % to 70 % longer");
+    assert!(held.contains("1.25 times") && held.contains("**loses**") && held.contains("0.94 ± "), "{held}");
+    assert!(held.ends_with("| otherwise / 有所不同 |"), "{held}");
+    // One run of each decides nothing now, and so nothing about then.
+    let once = text(&pair(reference, 1).expect("a report"), "report.md");
+    assert!(once.contains("| not decided now / 现在尚无法判断 |") && !once.contains("| otherwise"), "{once}");
+    assert!(report.contains("Alone and together / 单独运行与同时运行, published / 已发表"), "{report}");
+    assert!(report.contains("32.5") && report.contains("+51 %") && report.contains("+70 %"), "{report}");
+}
+
+#[test]
+fn figures_that_are_not_meant_here_are_left_out_and_said() {
+    let report = text(&pair(json!({"when": false}), 1).expect("a report"), "report.md");
+    assert!(report.contains("The earlier figures of `feb13.csv` are not shown"), "{report}");
+    assert!(!report.contains("Holds") && !report.contains("32.5"), "{report}");
+}
+
+#[test]
+fn findings_are_held_against_each_other_over_the_rows_that_both_have() {
+    // Published up to 64, where the time still fell; now up to 512.
+    let with = json!({"columns": {"epoch_time": "epoch_s"}});
+    let file = "batch,epoch_s\n16,40\n32,20\n64,12\n";
+    let mut input = now(file);
+    let mut with = json!({"from": "s", "rows": "batch", "columns": ["epoch_time"], "reference": with});
+    with["reference"]["file"] = json!("/somewhere/published.csv");
+    common::add_table(&mut input, "t", with);
+    let report = text(&run("report", json!({"sections": [{"table": "t"}]}), &input).expect("a report"), "report.md");
+    let held =
+        report.lines().find(|line| line.starts_with("| Epoch time still falls up to batch size 64 (12")).unwrap_or("");
+    assert!(held.contains("| Epoch time still falls up to batch size 64 (7") && held.contains("| yes"), "{report}");
+    assert!(report.contains("\n- Epoch time still falls up to batch size 256"), "{report}");
+}
+
+#[test]
+fn of_a_file_only_the_lines_and_columns_that_are_meant_are_taken() {
+    let file = "device,batch,epoch_time,gpu_memory\ncpu,16,400,1\ngpu,16,40,2\ngpu,32,20,3\n";
+    let with = json!({"where": {"device": "gpu"}, "columns": {"gpu_memory": null}});
+    let out = text(&table(file, with).expect("a table"), "table.csv");
+    assert!(out.contains(",40,") && !out.contains("400"), "{out}");
+    assert!(!out.lines().next().is_some_and(|heads| heads.contains("gpu_memory earlier")), "{out}");
+    let said = |with: Value| table(file, with).expect_err("wrong");
+    assert_eq!(
+        said(json!({"columns": {"epoch_tme": "epoch_time", "gpu_memory": null}})),
+        "`reference`: `columns:` names `epoch_tme`, which is nothing of this table; did you mean `epoch_time`?"
+    );
+    assert_eq!(
+        said(json!({"where": {"card": "gpu"}, "columns": {"gpu_memory": null}})),
+        "`reference`: published.csv has no column `card`, which `where:` names; it has device, batch, epoch_time, gpu_memory"
+    );
 }

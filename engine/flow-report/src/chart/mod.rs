@@ -120,9 +120,10 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         plots.push(cross.with_size(5.0).with_marker_stroke_width(1.5).into());
     }
     let names = lines.iter().map(|line| line.name.as_str()).filter(|name| !name.is_empty());
-    let layout =
-        layout(&plots, labels, legend(names, |n| LegendShape::Marker(MARKERS[n % MARKERS.len()]))).with_y_axis_min(0.0);
-    let mut layout = layout.with_y_axis_max(top);
+    let mut layout = layout(&plots, labels, legend(names, |n| LegendShape::Marker(MARKERS[n % MARKERS.len()])));
+    if lines.iter().flat_map(|line| &line.points).all(|(_, y)| *y >= 0.0) {
+        layout = layout.with_y_axis_min(0.0).with_y_axis_max(top);
+    }
     let mut before: Option<&Gap> = None;
     for gap in gaps {
         // Of neighbours that say the same the first one says it.

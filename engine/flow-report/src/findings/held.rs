@@ -24,6 +24,8 @@ pub(crate) enum Holds {
     Gone,
     /// Nothing was found then.
     New,
+    /// What was measured now decides nothing.
+    Open,
 }
 
 /// Pairs the findings of then and now.

@@ -1,6 +1,7 @@
 //! What the figures of a table say: typed values, each with the numbers that it rests on. One that the data do not support is
 //! not there. Words are in `words`.
 
+mod common;
 mod compare;
 mod curve;
 mod held;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::Format;
 use crate::table::Table;
 
+pub(crate) use common::common;
 pub(crate) use compare::{Changes, compare, readable};
 pub(crate) use curve::curves;
 pub(crate) use held::{Held, Holds, held};

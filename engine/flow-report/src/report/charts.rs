@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::drawn::Drawn;
 use super::model::Section;
 use super::schedule::Scheduled;
 use crate::chart;
@@ -88,6 +89,8 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
             });
         }
     }
+    charts
+        .extend(section.drawn.iter().enumerate().filter_map(|(n, drawn)| asked(section, n, drawn, words, langs, all)));
     for (step, found) in &section.analyses {
         let Some((clouds, x, y)) = found.clouds().filter(|(clouds, ..)| clouds.iter().any(|c| c.points.len() > 1))
         else {
@@ -107,6 +110,30 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
     charts.extend(packed_chart(section, words, langs, all, &names));
     charts.extend(load_chart(section, words, langs, all));
     charts
+}
+
+/// A chart that the author asked for; one without a line of two points shows nothing. Its file has a number for a name, for what
+/// a metric is called may be no name of a file.
+fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&str], all: &[&str]) -> Option<Chart> {
+    let names = Names { table: &section.table, words };
+    let axis = |axis: &str| join(all.iter().map(|lang| names.plain(axis, lang)));
+    let lines = drawn.lines.iter().filter(|(_, points)| points.len() >= 2);
+    let lines = lines.map(|(name, points)| chart::Line { name: name.clone(), points: points.clone() });
+    let lines: Vec<chart::Line> = lines.collect();
+    if lines.is_empty() {
+        return None;
+    }
+    let labels = chart::Labels { x: axis(&drawn.axis), y: axis(&drawn.column) + &unit(&drawn.show) };
+    let alt = langs.iter().map(|lang| {
+        let args = Args::new().with("column", names.head(&drawn.column, lang));
+        words.text(lang, "chart-over", &args.with("axis", names.inline(&drawn.axis, lang)))
+    });
+    Some(Chart {
+        file: format!("{}-chart-{}.svg", section.name, n + 1),
+        alt: join(alt),
+        caption: String::new(),
+        svg: chart::curve(&chart::together(lines), &[], &drawn.ticks, &labels),
+    })
 }
 
 /// As an axis tells it.

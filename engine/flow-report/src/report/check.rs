@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::model::date;
 use super::schedule;
-use super::with::{ReportWith, StepName};
+use super::with::{ChartWith, ReportWith, StepName};
 use crate::safe;
 use crate::verdict::TOLERANCE;
 
@@ -59,6 +59,18 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
                 },
             );
             continue;
+        }
+        for (k, chart) in section.charts.iter().enumerate() {
+            let ChartWith::Column(name) = chart else { continue };
+            let columns = table.with.get("columns").and_then(Value::as_array).into_iter().flatten();
+            let named =
+                |column: &Value| column.get("column").unwrap_or(column).as_str().map(|text| text.trim().to_owned());
+            let columns: Vec<String> = columns.filter_map(named).collect();
+            let known = columns.iter().any(|column| column == name || column.contains("${{"));
+            if !known && !name.contains("${{") && !columns.is_empty() {
+                let what = Diagnostic::new(format!("the table `{}` has no column `{name}`", section.table));
+                say(format!("/sections/{n}/charts/{k}"), what.nearest(name, columns.iter().map(String::as_str)));
+            }
         }
         for (k, StepName(name)) in section.analyses.iter().enumerate() {
             let Some(step) = planned.steps.get(name) else { continue };

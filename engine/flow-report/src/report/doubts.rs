@@ -1,7 +1,7 @@
 //! Results that are sound and bear little: epochs that are over in no time, epochs too few to tell how much they differ, models
 //! that learned nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{Outcome, StepResult};
 use serde::{Deserialize, Serialize};
@@ -33,11 +33,13 @@ pub(crate) struct Doubts {
 }
 
 impl Doubts {
-    pub(super) fn of(results: &[&StepResult]) -> Doubts {
+    /// Of results, but for what their epochs tell of those whose epochs are something else, by label.
+    pub(super) fn of(results: &[&StepResult], otherwise: &BTreeSet<&str>) -> Doubts {
         let mut doubts = Doubts::default();
         for result in results.iter().filter(|result| result.outcome == Outcome::Ok) {
             let label = || result.label.clone();
-            if let Some(time) = result.metrics.get("epoch_time").filter(|time| time.unit == "s") {
+            let epochs = !otherwise.contains(result.label.as_str());
+            if let Some(time) = result.metrics.get("epoch_time").filter(|time| epochs && time.unit == "s") {
                 doubts.short.extend((time.value < SHORT).then(|| (label(), time.value)));
                 doubts.few.extend(time.epochs.filter(|n| *n < EPOCHS).map(|n| (label(), n)));
             }

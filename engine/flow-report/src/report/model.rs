@@ -6,27 +6,31 @@ use flow_core::{
     BuiltinInput, Outcome, RunId, Series, StepResult, StepView,
     reason::{Cause, Spoiled},
 };
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::assumptions::assumed;
 use super::doubts::Doubts;
+use super::drawn::Drawn;
 use super::load::Load;
 use super::schedule::{Scheduled, scheduled};
 use super::setup::{Setup, setup};
 use super::with::{Guess, Language, ReportWith, SectionWith, StepName};
 use crate::analysis::Analysis;
 use crate::assumed::Assumed;
-use crate::columns::gpu_shared;
+use crate::columns::{gpu_shared, written};
 use crate::findings::{
-    self, Bound, Changes, Computed, Finding, Held, Ledger, Packed, Scoped, compare, curves, held, readable, schedules,
+    self, Bound, Changes, Computed, Finding, Held, Ledger, Packed, Scoped, common, compare, curves, held, readable,
+    schedules,
 };
 use crate::format::Format;
 use crate::safe;
-use crate::table::{Column, Derived, Table};
-use crate::verdict::{FOREIGN_CPU, Resource, Ruled, TOLERANCE, Together, Verdict, judge};
+use crate::table::{Cell, Column, Content, Derived, Reference, Row, Table};
+use crate::verdict::{FOREIGN_CPU, Member, Resource, Ruled, TOLERANCE, Together, Verdict, judge};
 
 /// The version of `report.json`.
-pub(crate) const REPORT_FORMAT: u32 = 6;
+pub(crate) const REPORT_FORMAT: u32 = 7;
 
 /// Everything that a report says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -102,6 +106,9 @@ pub(crate) struct Section {
     /// What simulations take for granted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) assumed: Vec<Assumed>,
+    /// Charts that the author asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) drawn: Vec<Drawn>,
     /// The load over time of one result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) load: Option<Load>,
@@ -130,7 +137,7 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
     for section in &with.sections {
         sections.extend(self::section(section, input, &units, &mut used, &mut left_out)?);
     }
-    let Used { all: used, measured, .. } = used;
+    let Used { all: used, measured, otherwise, .. } = used;
     let newest = used.iter().map(|r| r.ended_at).max();
     let date = match (&with.date, newest) {
         (Some(written), _) => date(written)?,
@@ -163,7 +170,7 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
             .map(|r| (r.label.clone(), r.circumstances.strangers.iter().map(|s| s.name.clone()).collect()))
             .collect(),
         gpu_shared: used.iter().filter_map(|r| Some((r.label.clone(), gpu_shared(r)?))).collect(),
-        doubts: Doubts::of(&measured),
+        doubts: Doubts::of(&measured, &otherwise),
         fake_gpus,
         template: with.template.clone(),
     })
@@ -187,6 +194,8 @@ struct Used<'a> {
     all: Vec<&'a StepResult>,
     /// Those of programs that ran on a machine. What flow computes itself is the same on every machine.
     measured: Vec<&'a StepResult>,
+    /// Labels of those whose epochs the author calls otherwise: batch sizes that one program goes through, say.
+    otherwise: BTreeSet<&'a str>,
     /// How many schedules are shown.
     schedules: usize,
 }
@@ -231,6 +240,9 @@ fn section<'a>(
     }
     let source = step(&table.from)?;
     used.add(source, &source.results);
+    if table.columns.iter().any(|column| column.key && column.name == "epoch" && column.label.is_some()) {
+        used.otherwise.extend(source.results.iter().map(|result| result.label.as_str()));
+    }
 
     let with_series: Vec<(&StepResult, Option<&Series>)> =
         source.results.iter().enumerate().map(|(at, r)| (r, source.series.get(at).and_then(Option::as_ref))).collect();
@@ -252,10 +264,11 @@ fn section<'a>(
         changes = Some(of_columns);
         of_rows.extend(found);
     }
-    let mut same = findings.clone();
-    same.extend(of_rows.clone());
     let held = match &table.reference {
-        Some(reference) => held(earlier(&reference.table, with)?, &same),
+        Some(reference) => {
+            let (now, then) = common(&table, &reference.table);
+            held(said(&then, with, &BTreeSet::new())?, &said(&now, with, &shared)?)
+        }
         None => Vec::new(),
     };
     findings.append(&mut of_load);
@@ -270,6 +283,11 @@ fn section<'a>(
         })?;
         let solo = step(like)?;
         together = judge(corun, solo, with.tolerance.unwrap_or(TOLERANCE));
+        if let Some(reference) = &table.reference {
+            for group in &mut together {
+                group.earlier = group.by(|member| in_group(&table, reference, &group.measure, member)).map(Box::new);
+            }
+        }
         match together.is_empty() {
             true => left_out.push((name.clone(), missing(corun))),
             false => {
@@ -310,6 +328,8 @@ fn section<'a>(
             None => left_out.push((name.clone(), missing(step(name)?))),
         }
     }
+    let drawn =
+        with.charts.iter().map(|chart| Drawn::of(chart, &table, &with_series)).collect::<Result<Vec<_>, _>>()?;
     let name = with.table.clone();
     let with = with.clone();
     let assumed = assumed(source);
@@ -327,14 +347,15 @@ fn section<'a>(
         schedules,
         analyses,
         assumed,
+        drawn,
         load,
     }))
 }
 
-/// What earlier figures show, by the same rules.
-fn earlier(table: &Table, with: &SectionWith) -> Result<Vec<Scoped>, String> {
+/// What figures show that can be held against others, by the rules for all.
+fn said(table: &Table, with: &SectionWith, shared: &BTreeSet<&str>) -> Result<Vec<Scoped>, String> {
     let mut ledger = Ledger::new(table);
-    let mut findings = curves(&mut ledger, &BTreeSet::new());
+    let mut findings = curves(&mut ledger, shared);
     findings.extend(schedules(&mut ledger, with.compare.is_some()));
     if let Some(axis) = &with.compare
         && let Some((_, found)) = compare(&mut ledger, axis)?
@@ -342,6 +363,21 @@ fn earlier(table: &Table, with: &SectionWith) -> Result<Vec<Scoped>, String> {
         findings.extend(found);
     }
     Ok(findings)
+}
+
+/// How long a member took by earlier figures: alone, as the row of its point says, and in the group.
+fn in_group(table: &Table, reference: &Reference, measure: &str, member: &Member) -> Option<(f64, f64)> {
+    let has = |axes: &IndexMap<String, Value>| axes.iter().all(|(axis, value)| member.axes.get(axis) == Some(value));
+    let together = reference.together.iter().find(|of| of.name == measure && has(&of.axes))?;
+    let part = table.split.as_ref().and_then(|(axis, _)| member.axes.get(axis)).map(written);
+    let column = reference.table.find(measure, None, part.as_deref())?;
+    let is = |cell: &Cell, axis: &String| match (&cell.content, member.axes.get(axis)) {
+        (Content::Text { text, .. }, Some(value)) => *text == written(value),
+        _ => false,
+    };
+    let at = |row: &&Row| reference.table.rows.iter().zip(&row.cells).all(|(axis, cell)| is(cell, axis));
+    let alone = reference.table.body.iter().find(at)?.cells[column].number()?;
+    Some((alone, together.value))
 }
 
 /// The table that a step made.

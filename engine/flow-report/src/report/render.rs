@@ -6,10 +6,10 @@ use minijinja::{Environment, UndefinedBehavior, context, syntax::SyntaxConfig};
 use serde::{Deserialize, Serialize};
 
 use super::charts::{Chart, charts};
+use super::held::{self, Titled};
 use super::model::{REPORT_FORMAT, Report, Section};
 use super::with::{Layout, ReportWith, Value};
 use super::{assumptions, entry, html, prose, together};
-use crate::findings::{Held, Holds, Scoped};
 use crate::safe;
 use crate::table::{Content, Grid, Names, markdown, name};
 use crate::words::{Args, Words, join};
@@ -53,12 +53,6 @@ struct PageSection {
     charts: Vec<Chart>,
     /// Bullets of each language, in order.
     bullets: Vec<Vec<String>>,
-}
-
-#[derive(Serialize)]
-struct Titled {
-    title: String,
-    text: String,
 }
 
 /// All files of a report: `report.md`, `entry.md`, `report.json`, `charts/*.svg`.
@@ -292,32 +286,6 @@ fn listed(bullets: Vec<String>, at: usize) -> Vec<String> {
     bullets.into_iter().map(|text| format!("{sign} {}", safe::line(&text))).collect()
 }
 
-/// What was found of earlier figures, what is found now, and whether that is the same.
-fn held(section: &Section, words: &Words, langs: &[&str]) -> Option<Titled> {
-    let reference = section.table.reference.as_ref().filter(|_| !section.held.is_empty())?;
-    let names = Names { table: &section.table, words };
-    let of_file = |key: &str| {
-        let text = |lang: &&str| words.text(lang, key, &Args::new().with("file", safe::code(&reference.file)));
-        join(langs.iter().map(text))
-    };
-    let heads = [of_file("held-then"), words.joined(langs, "held-now"), words.joined(langs, "held-holds")];
-    let mut grid = Grid { heads: heads.map(|head| (head, false)).into(), rows: Vec::new() };
-    for Held { then, now, holds } in &section.held {
-        let said = |found: &Option<Scoped>| match found {
-            Some(found) => join(langs.iter().map(|lang| found.worded(words, lang, &names))),
-            None => "—".into(),
-        };
-        let holds = match holds {
-            Holds::Yes => "held-yes",
-            Holds::Differs => "held-differs",
-            Holds::Gone => "held-gone",
-            Holds::New => "held-new",
-        };
-        grid.rows.push(vec![said(then), said(now), words.joined(langs, holds)]);
-    }
-    Some(Titled { title: safe::line(&of_file("held-title")), text: grid.typeset(langs).markdown() })
-}
-
 fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str], said: &mut BTreeSet<String>) -> PageSection {
     let names = Names { table: &section.table, words };
     let mut more = Vec::new();
@@ -350,7 +318,7 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str], said:
         });
         more.push(Titled { title: safe::line(&join(title)), text: grid.typeset(langs).markdown() });
     }
-    more.extend(held(section, words, langs));
+    more.extend(held::held(section, words, langs));
     for shown in section.analyses.iter().flat_map(|(_, found)| found.tables(&section.table, words, langs)) {
         let text = shown.body(langs);
         more.push(Titled { title: safe::line(&shown.title), text });
@@ -365,15 +333,12 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str], said:
         if let Some(used) = together::used(&section.together, words, langs, &names) {
             add("together-used", used, &[]);
         }
-        add(
-            "together-groups",
-            together::groups(&section.together, words, langs),
-            &together::explained(&section.together),
-        );
+        add("together-groups", together::groups(section, words, langs), &together::explained(&section.together));
     }
     if let Some(packed) = &section.packed {
         add("packed-members", together::packed(packed, words, langs, &names), &[]);
     }
+    more.extend(held::members(section, words, langs));
     let key = if said.is_empty() { "assumed-heading" } else { "assumed-heading-other" };
     let assumed = assumptions::worded(&section.assumed, words, langs, said);
     let assumed = assumed.map(|text| Titled { title: words.joined(langs, key), text });

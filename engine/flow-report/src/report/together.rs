@@ -2,11 +2,12 @@
 
 use flow_core::CorunGpus;
 
+use super::model::Section;
 use crate::columns::written;
 use crate::findings::Packed;
 use crate::format::Format;
 use crate::safe;
-use crate::table::{Grid, Names, Reading, enough, name};
+use crate::table::{Grid, Names, Reading, earlier, enough, name};
 use crate::verdict::{FOREIGN_CPU, Refusal, Resource, Ruled, Ruling, Together, Used, Verdict};
 use crate::words::{Args, Words, join};
 
@@ -158,7 +159,7 @@ pub(crate) fn explained(groups: &[Together]) -> Vec<&'static str> {
     notes.into_iter().filter(|(kind, _)| figures(*kind)).map(|(_, note)| note).collect()
 }
 
-fn numeric(groups: &[Together], axis: &str) -> bool {
+pub(super) fn numeric(groups: &[Together], axis: &str) -> bool {
     groups.iter().flat_map(|g| &g.members).all(|m| m.axes.get(axis).is_some_and(serde_json::Value::is_number))
 }
 
@@ -172,7 +173,9 @@ fn share() -> Format {
 }
 
 /// The groups: verdict, gain, and what was asked of each resource.
-pub(crate) fn groups(groups: &[Together], words: &Words, langs: &[&str]) -> Grid {
+pub(crate) fn groups(section: &Section, words: &Words, langs: &[&str]) -> Grid {
+    let groups = &section.together;
+    let then = groups.iter().any(|g| g.earlier.is_some());
     let kinds: Vec<Resource> =
         [Resource::Cpu, Resource::Gpu, Resource::GpuMemory, Resource::GpuMemoryTraffic, Resource::Data]
             .into_iter()
@@ -185,6 +188,10 @@ pub(crate) fn groups(groups: &[Together], words: &Words, langs: &[&str]) -> Grid
     }
     heads.push((words.joined(langs, "together-verdict"), false));
     heads.push((words.joined(langs, "together-gain"), true));
+    if then {
+        heads.push((head_then(section, words, langs, "together-verdict"), false));
+        heads.push((head_then(section, words, langs, "together-gain"), true));
+    }
     let repeated = groups.iter().any(|g| g.looks > 1 || g.verdict.is_undecided());
     if repeated {
         heads.push((words.joined(langs, "together-runs"), true));
@@ -212,7 +219,12 @@ pub(crate) fn groups(groups: &[Together], words: &Words, langs: &[&str]) -> Grid
             _ => words.joined(langs, verdict_key(&g.verdict)),
         });
         let times = Format::times();
-        cells.push(g.gain.map_or_else(dash, |(gain, half)| format!("{} ± {}", times.cell(gain), times.number(half))));
+        cells.push(g.gain.map_or_else(dash, |gain| times_of(gain, times.cell(gain.0))));
+        if then {
+            let of = g.earlier.as_deref();
+            cells.push(of.map_or_else(dash, |of| words.joined(langs, verdict_key(&of.verdict))));
+            cells.push(of.and_then(|of| of.gain).map_or_else(dash, |(gain, _)| times.cell(gain)));
+        }
         if repeated {
             cells.push(match (g.verdict.is_undecided(), g.more) {
                 (true, Some(more)) => format!("{} + {more}", g.looks),
@@ -230,6 +242,18 @@ pub(crate) fn groups(groups: &[Together], words: &Words, langs: &[&str]) -> Grid
         cells
     });
     Grid { rows: rows.collect(), heads }
+}
+
+/// What stands over earlier figures of groups: `Verdict, published`.
+pub(super) fn head_then(section: &Section, words: &Words, langs: &[&str], key: &str) -> String {
+    let comma = if langs == ["zh"] { "，" } else { ", " };
+    let then = join(langs.iter().map(|lang| earlier(&section.table, words, lang)));
+    format!("{}{comma}{then}", words.joined(langs, key))
+}
+
+/// A gain, already worded, with half its interval where that is known.
+fn times_of((_, half): (f64, Option<f64>), gain: String) -> String {
+    half.map_or(gain.clone(), |half| format!("{gain} ± {}", Format::times().number(half)))
 }
 
 fn verdict_key(verdict: &Verdict) -> &'static str {
@@ -282,7 +306,7 @@ const RULINGS: [(&str, &[Ruled]); 4] = [
     ("rulings-unmeasured", &[Ruled::NotMeasured]),
 ];
 
-fn judged(group: &Together, words: &Words, lang: &str) -> String {
+pub(super) fn judged(group: &Together, words: &Words, lang: &str) -> String {
     let verdict = words.text(lang, verdict_key(&group.verdict), &Args::new());
     let args = || Args::new().with("group", safe::text(&group.group)).with("verdict", verdict.clone());
     let mut slow: Vec<f64> = group.members.iter().filter_map(|m| group.slowdown(m)).collect();
@@ -302,8 +326,7 @@ fn judged(group: &Together, words: &Words, lang: &str) -> String {
         false => range.clone(),
     };
     let times = Format::times();
-    let gain = group.gain.map(|(gain, half)| format!("{} ± {}", times.number(gain), times.number(half)));
-    let gain = gain.unwrap_or_default();
+    let gain = group.gain.map(|gain| times_of(gain, times.number(gain.0))).unwrap_or_default();
     match &group.verdict {
         Verdict::Parallel if slow.last().is_some_and(|v| *v < 0.005) => words.text(lang, "together-no-slower", &args()),
         Verdict::Parallel => {

@@ -104,6 +104,10 @@ pub(crate) struct SectionWith {
     /// `flow/fit`, `flow/jumps` and `flow/best` steps of this table, whose figures, curves and sentences stand with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) analyses: Vec<StepName>,
+    /// What is drawn besides: a column of the table over the last axis of its rows, a line for each point of the others, or
+    /// `{column: valid_loss, over: epoch}`, a metric of each instance over its epochs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) charts: Vec<ChartWith>,
     /// Simulations whose schedules are drawn: a lane a GPU, the host's CPU and who waits under them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) schedules: Vec<ScheduleWith>,
@@ -120,6 +124,34 @@ pub(crate) struct SectionWith {
     /// Links to where an idea came from: `https://…`, `http://…`, `mailto:…` and relative paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) see: Vec<String>,
+}
+
+/// A chart that the author asks for.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged, expecting = "a chart is the name of a column, or `{column: NAME, over: epoch}`")]
+pub(crate) enum ChartWith {
+    /// A column of the table.
+    Column(String),
+    /// A metric along the epochs of each instance.
+    Over(OverWith),
+}
+
+/// A metric along something else than the rows.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OverWith {
+    /// The metric.
+    pub(crate) column: String,
+    /// `epoch`.
+    pub(crate) over: Along,
+}
+
+/// What a metric can be drawn along.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Along {
+    /// The epochs of each instance.
+    Epoch,
 }
 
 /// The name of a step.

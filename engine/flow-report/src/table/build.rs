@@ -13,7 +13,7 @@ use super::digits::{Reading, refine};
 use super::epochs;
 use super::groups::{Groups, Measured, add};
 use super::model::{Cell, Column, Content, Note, Reference, Row, Spread, TABLE_FORMAT, Table};
-use super::reference;
+use super::reference::{self, Earlier};
 use super::with::{ColumnWith, TableWith, Text, parse_column};
 use crate::columns::{self, Datum, datum, is_declared, likeness, names, same, unlike, written};
 use crate::format::Format;
@@ -49,12 +49,14 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Str
         results = of_epochs.iter().collect();
     }
     tabulate(with, &results, &mut table)?;
-    if let Some(reference) = &with.reference {
-        let earlier = reference::results(reference, with, &mut table, &results, input)?;
+    if let Some(reference) = with.reference.as_ref().filter(|reference| reference.when) {
+        let Earlier { results, together } = reference::results(reference, with, &mut table, &results, input)?;
         let mut of = Table { format: TABLE_FORMAT, from: with.from.clone(), ..Table::default() };
-        tabulate(with, &earlier.iter().collect::<Vec<_>>(), &mut of)?;
+        tabulate(with, &results.iter().collect::<Vec<_>>(), &mut of)?;
         let (file, label) = (reference.name().to_owned(), reference.label.clone());
-        table.reference = Some(Box::new(Reference { file, label, table: of }));
+        table.reference = Some(Box::new(Reference { file, label, table: of, together }));
+    } else if let Some(reference) = &with.reference {
+        table.note(Note::NoReference { file: reference.name().to_owned() });
     }
     Ok(table)
 }

@@ -5,6 +5,8 @@ use crate::Format;
 
 /// So many digits more than usual a number may take.
 const MORE: u8 = 2;
+/// And so many in all: nothing that programs run by is measured finer, whoever computes with it.
+const MOST: i32 = 4;
 
 /// What is computed of a column: from each pair of its numbers one that is shown as `show`.
 #[derive(Debug)]
@@ -25,7 +27,11 @@ pub(crate) fn enough(show: &Format, readings: &[&Reading]) -> Format {
         let of = |reading: &&Reading| reading.pairs.iter().filter(|pair| differs(reading, **pair)).count();
         readings.iter().map(of).sum::<usize>()
     };
-    (0..=MORE).map(finer).min_by_key(otherwise).unwrap_or_else(|| show.clone())
+    let all = readings.iter().flat_map(|reading| &reading.pairs).flat_map(|(a, b)| [a, b]);
+    let largest = all.map(|value| (value * show.factor).abs()).filter(|value| value.is_finite()).fold(0.0, f64::max);
+    let before = if largest < 1.0 { 0 } else { largest.log10().floor() as i32 + 1 };
+    let room = (MOST - before - i32::from(show.decimals)).clamp(0, i32::from(MORE)) as u8;
+    (0..=room).map(finer).min_by_key(otherwise).unwrap_or_else(|| show.clone())
 }
 
 /// Gives the columns of that name, whatever their part of the split, enough digits.
@@ -55,5 +61,18 @@ mod tests {
         assert_eq!(seconds(&[(0.4134, 0.3473)]), 3, "0.41 to 0.35 reads as -15 %, and it is -16 %");
         assert_eq!(seconds(&[(37.4, 19.6)]), 2);
         assert_eq!(seconds(&[(0.0, 1.0)]), 2);
+    }
+
+    #[test]
+    fn no_reader_computes_with_five_digits() {
+        let shown = |pairs: &[(f64, f64)]| {
+            let show = Format::for_unit("ratio", pairs.iter().flat_map(|(a, b)| [*a, *b]));
+            let points = Reading { show: show.difference(), pairs: pairs.to_vec(), of: |a, b| b - a };
+            let format = enough(&show, &[&points]);
+            pairs.iter().map(|(a, _)| format.cell(*a)).collect::<Vec<_>>().join(" ")
+        };
+        // Only 49.845 % and 49.994 % would read as the 0.1 points that are shown.
+        assert_eq!(shown(&[(0.498_445_1, 0.499_944_9)]), "49.8 %");
+        assert_eq!(shown(&[(0.499_449, 0.500_551)]), "49.94 %");
     }
 }

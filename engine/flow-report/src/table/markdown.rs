@@ -175,7 +175,7 @@ fn heads(table: &Table, words: &Words, langs: &[&str]) -> Vec<String> {
 }
 
 /// What stands over earlier figures.
-fn earlier(table: &Table, words: &Words, lang: &str) -> String {
+pub(crate) fn earlier(table: &Table, words: &Words, lang: &str) -> String {
     let own = table.reference.as_ref().and_then(|reference| reference.label.as_ref());
     own.map_or_else(|| words.text(lang, "reference-earlier", &Args::new()), |label| safe::text(label.of(lang)))
 }
@@ -351,6 +351,9 @@ fn worded(note: &Note, words: &Words, lang: &str) -> String {
             words.text(lang, "note-company", &args.with("alone", alone.to_string()).with("of", of.to_string()))
         }
         Note::NotANumber => words.text(lang, "note-not-a-number", &args),
+        Note::NoReference { file } => {
+            words.text(lang, "note-no-reference", &Args::new().with("file", safe::code(file)))
+        }
         Note::Unmatched { file, lines, first } => {
             let args =
                 args.with("file", safe::code(file)).with("first", safe::text(first)).count("lines", *lines as usize);

@@ -21,6 +21,6 @@ pub(crate) use check::check;
 pub(crate) use csv::csv;
 pub(crate) use curve::Curve;
 pub(crate) use digits::{Reading, enough, refine};
-pub(crate) use markdown::{Grid, Names, content, inline, markdown, name};
+pub(crate) use markdown::{Grid, Names, content, earlier, inline, markdown, name};
 pub(crate) use model::unknown_column;
 pub(crate) use with::{ByLanguage, Derived, Text};

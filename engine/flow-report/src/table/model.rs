@@ -4,7 +4,9 @@ use flow_core::{
     Outcome, nearest,
     reason::{Cause, NoMetrics, Spoiled},
 };
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::with::{Derived, Text};
 use crate::Format;
@@ -47,6 +49,19 @@ pub struct Reference {
     pub label: Option<Text>,
     /// With rows of the table that it is beside, in their order.
     pub table: Table,
+    /// Times that were measured in a co-run group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together: Vec<InGroup>,
+}
+
+/// An earlier time of a member of a co-run group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InGroup {
+    /// The member's place.
+    pub axes: IndexMap<String, Value>,
+    /// What was measured, `epoch_time`.
+    pub name: String,
+    pub value: f64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -241,6 +256,11 @@ pub enum Note {
         alone: u32,
         /// Of how many.
         of: u32,
+    },
+    /// A reference that is not meant here.
+    NoReference {
+        /// The file.
+        file: String,
     },
     /// Lines of a reference that are no row here.
     Unmatched {

@@ -10,7 +10,7 @@ use flow_core::{
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::model::{Cell, Column, Content, Note, Reference, Row, Table};
+use super::model::{Cell, Column, Content, InGroup, Note, Reference, Row, Table};
 use super::with::{ColumnWith, ReferenceWith, TableWith, parse_column};
 use crate::columns::{Datum, USAGE, datum, point, same, written};
 
@@ -38,6 +38,18 @@ const UNITS: [(&str, &[(&str, f64)]); 3] = [
     ("ratio", &[("ratio", 1.0), ("%", 0.01)]),
 ];
 
+/// What a name of `columns:` ends with that is the time in a co-run group.
+const TOGETHER: &str = " together";
+
+/// What a file comes to.
+#[derive(Default)]
+pub(super) struct Earlier {
+    /// Results in the order of those of now.
+    pub(super) results: Vec<StepResult>,
+    /// Times in a co-run group.
+    pub(super) together: Vec<InGroup>,
+}
+
 /// A column of the file.
 struct Found<'a> {
     at: usize,
@@ -52,7 +64,7 @@ pub(super) fn results(
     table: &mut Table,
     now: &[&StepResult],
     input: &BuiltinInput,
-) -> Result<Vec<StepResult>, String> {
+) -> Result<Earlier, String> {
     let name = reference.name();
     let bytes = input.files.get(&reference.file).ok_or_else(|| format!("`reference`: {name} was not read"))?;
     let sheet = Sheet::read(bytes).map_err(|e| format!("`reference`: {name}: {e}"))?;
@@ -88,23 +100,44 @@ pub(super) fn results(
         }
     }
     let mut columns = Vec::new();
+    let mut asked: Vec<String> = keys.iter().map(|(axis, _)| (*axis).clone()).chain(with.split.clone()).collect();
+    asked.push("outcome".into());
     for part in &parts {
         let mut of_part = Vec::new();
-        for own in &names {
-            let there = match (part, &with.split) {
-                (Some(value), Some(split)) => find(&format!("{own} {}", point(split, &written(value))))?,
-                _ => find(own)?,
-            };
-            if let Some(column) = there {
+        let end = match (part, &with.split) {
+            (Some(value), Some(split)) => format!(" {}", point(split, &written(value))),
+            _ => String::new(),
+        };
+        for (own, group) in names.iter().flat_map(|own| [(own, false), (own, true)]) {
+            let called = format!("{own}{}{end}", if group { TOGETHER } else { "" });
+            if let Some(column) = find(&called)? {
                 let unit = unit(now, own);
                 let factor = factor(&unit, column.unit).map_err(|why| {
                     let head = &sheet.heads[column.at];
-                    format!("`reference`: {name}: `{own}` is in {unit} here: {why}, as in `columns: {{{own}: {head} [{}]}}`", example(&unit))
+                    format!("`reference`: {name}: `{called}` is in {unit} here: {why}, as in `columns: {{{called}: {head} [{}]}}`", example(&unit))
                 })?;
-                of_part.push((own, column.at, unit, factor));
+                of_part.push(Taken { own, group, at: column.at, unit, factor });
             }
+            asked.push(called);
         }
         columns.push(of_part);
+    }
+    // A part of the split that has no result now is no slip.
+    let known = |key: &String| asked.contains(key) || names.iter().any(|own| key.starts_with(&format!("{own} ")));
+    if let Some(unknown) = reference.columns.keys().find(|key| !known(key)) {
+        let help = match nearest(unknown, asked.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", asked.join(", ")),
+        };
+        return Err(format!("`reference`: `columns:` names `{unknown}`, which is nothing of this table; {help}"));
+    }
+    let mut only = Vec::new();
+    for (head, value) in &reference.only {
+        let at = sheet.heads.iter().position(|own| named(own).0 == head || own == head).ok_or_else(|| {
+            let heads = sheet.heads.join(", ");
+            format!("`reference`: {name} has no column `{head}`, which `where:` names; it has {heads}")
+        })?;
+        only.push((at, value));
     }
     if columns.iter().all(Vec::is_empty) {
         let (own, heads) = (names.join(", "), sheet.heads.join(", "));
@@ -114,8 +147,10 @@ pub(super) fn results(
     }
     let outcomes = find("outcome")?.map(|column| column.at);
     let mut matched: Vec<(usize, StepResult)> = Vec::new();
+    let mut together = Vec::new();
     let mut unmatched = Vec::new();
-    for (line, cells) in &sheet.lines {
+    let meant = |cells: &[String]| only.iter().all(|(at, value)| is(value, &cells[*at]));
+    for (line, cells) in sheet.lines.iter().filter(|(_, cells)| meant(cells)) {
         for (part, columns) in parts.iter().zip(&columns) {
             let fits = |result: &&StepResult| {
                 let key = keys.iter().all(|(axis, at)| result.axes.get(*axis).is_some_and(|v| is(v, &cells[*at])));
@@ -137,22 +172,30 @@ pub(super) fn results(
                     format!("`reference`: {name}:{line}: `{text}` is no outcome; as in `ok`, `out_of_memory`, `failed`")
                 })?);
             }
-            for (own, at, unit, factor) in columns {
-                let text = cells[*at].as_str();
+            for Taken { own, group, at: column, unit, factor } in columns {
+                let text = cells[*column].as_str();
                 if NOTHING.contains(&text) {
                     continue;
                 }
-                // As flow's own tables have it.
-                if let Some(outcome) = outcome(text) {
-                    ended(outcome);
-                    continue;
+                // As flow's own tables have it. What became of a member of a group says nothing of its run alone.
+                match outcome(text) {
+                    Some(_) if *group => continue,
+                    Some(outcome) => {
+                        ended(outcome);
+                        continue;
+                    }
+                    None => {}
                 }
                 let number: Option<f64> = text.parse().ok().filter(|number: &f64| number.is_finite());
                 let number = number.ok_or_else(|| {
-                    format!("`reference`: {name}:{line}: `{}` is `{text}`, which is no number", sheet.heads[*at])
+                    format!("`reference`: {name}:{line}: `{}` is `{text}`, which is no number", sheet.heads[*column])
                 })?;
-                let metric =
-                    Metric { value: number * factor, unit: unit.clone(), epochs: None, sd: None, values: vec![] };
+                let value = number * factor;
+                if *group {
+                    together.push(InGroup { axes: now[at].axes.clone(), name: (*own).clone(), value });
+                    continue;
+                }
+                let metric = Metric { value, unit: unit.clone(), epochs: None, sd: None, values: vec![] };
                 result.metrics.insert((*own).clone(), metric);
             }
             matched.push((at, result));
@@ -163,7 +206,17 @@ pub(super) fn results(
         table.note(Note::Unmatched { file: name.to_owned(), lines, first });
     }
     matched.sort_by_key(|(at, _)| *at);
-    Ok(matched.into_iter().map(|(_, result)| result).collect())
+    Ok(Earlier { results: matched.into_iter().map(|(_, result)| result).collect(), together })
+}
+
+/// A column whose numbers are taken.
+struct Taken<'a> {
+    own: &'a String,
+    /// Of a co-run group.
+    group: bool,
+    at: usize,
+    unit: String,
+    factor: f64,
 }
 
 /// The column of the file that has what is called `own` here: by the author's word, or by its head.
@@ -174,8 +227,10 @@ fn find<'a>(
     file: &str,
 ) -> Result<Option<Found<'a>>, String> {
     let there = |wanted: &str| sheet.heads.iter().position(|head| named(head).0 == wanted || head == wanted);
-    let Some(theirs) = reference.columns.get(own) else {
-        return Ok(there(own).map(|at| Found { at, unit: named(&sheet.heads[at]).1 }));
+    let theirs = match reference.columns.get(own) {
+        None => return Ok(there(own).map(|at| Found { at, unit: named(&sheet.heads[at]).1 })),
+        Some(None) => return Ok(None),
+        Some(Some(theirs)) => theirs,
     };
     let (wanted, unit) = named(theirs);
     let at = there(wanted).ok_or_else(|| {

@@ -42,12 +42,23 @@ pub struct ReferenceWith {
     /// A CSV file whose first line names its columns, perhaps with their units: `epoch_time [s]`. A `table.csv` is one.
     #[schemars(extend("x-flow" = "path"))]
     pub file: String,
-    /// What is called otherwise there: `{epoch_time: epoch_s, gpu_memory: "mem_mib [MiB]"}`.
+    /// What is called otherwise there: `{epoch_time: epoch_s, gpu_memory: "mem_mib [MiB]"}`; null takes nothing from the file.
+    /// `epoch_time together` is the time in the co-run group that a report shows beside the table.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    pub columns: IndexMap<String, String>,
+    pub columns: IndexMap<String, Option<String>>,
+    /// Which of its lines, by what their cells say: `{device: gpu}`. By default all.
+    #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
+    pub only: IndexMap<String, Value>,
+    /// Where this is false the figures are left out, and the table says so: `${{ machine.gpus > 0 }}`.
+    #[serde(default = "always")]
+    pub when: bool,
     /// What is written over its columns; by default that they are earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Text>,
+}
+
+fn always() -> bool {
+    true
 }
 
 impl ReferenceWith {

@@ -1,0 +1,104 @@
+//! Charts that the author asks for: which lines they have. Words and drawing are elsewhere.
+
+use flow_core::{Outcome, Series, StepResult};
+use serde::{Deserialize, Serialize};
+
+use super::with::{ChartWith, OverWith};
+use crate::chart;
+use crate::columns::{point, written};
+use crate::format::Format;
+use crate::table::{Content, Curve, Table, unknown_column};
+
+/// A chart, in the units that it is shown in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Drawn {
+    pub(crate) column: String,
+    pub(crate) axis: String,
+    pub(crate) show: Format,
+    pub(crate) lines: Vec<(String, Vec<(f64, f64)>)>,
+    /// The positions along the axis as they are written.
+    pub(crate) ticks: Vec<(f64, String)>,
+}
+
+impl Drawn {
+    /// Its lines; the error says what there is to draw instead.
+    pub(super) fn of(
+        chart: &ChartWith,
+        table: &Table,
+        results: &[(&StepResult, Option<&Series>)],
+    ) -> Result<Drawn, String> {
+        match chart {
+            ChartWith::Column(column) => of_table(column, table),
+            ChartWith::Over(OverWith { column, .. }) => over_epochs(column, results),
+        }
+    }
+}
+
+/// A column over the last axis of the rows: a line for each point of the other axes, and each part of the split.
+fn of_table(name: &str, table: &Table) -> Result<Drawn, String> {
+    let said = |why: String| format!("`charts: {name}`: {why}");
+    let axis = table.rows.last().ok_or_else(|| said("the table has no rows to draw it over".into()))?;
+    let key = table.rows.len() - 1;
+    let mut show = None;
+    let mut lines = Vec::new();
+    let mut ticks: Vec<(f64, String)> = Vec::new();
+    for curve in Curve::all(table) {
+        let at = table.find(name, None, curve.part.as_deref()).ok_or_else(|| said(unknown_column(table, name)))?;
+        let show: &Format = show.get_or_insert_with(|| table.columns[at].show.clone());
+        let mut points = Vec::new();
+        for row in &curve.rows {
+            let cells = &table.body[*row].cells;
+            let (Content::Text { text, number }, Some(y)) = (&cells[key].content, cells[at].number()) else { continue };
+            let x = number.ok_or_else(|| {
+                said(format!(
+                    "`{text}` of the rows' last axis `{axis}` is no number, and a chart is drawn over numbers"
+                ))
+            })?;
+            points.push((x, y * show.factor));
+            if ticks.iter().all(|(known, _)| *known != x) {
+                ticks.push((x, text.clone()));
+            }
+        }
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if !points.is_empty() {
+            lines.push((curve.scope.unwrap_or_default(), points));
+        }
+    }
+    ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Ok(Drawn { column: name.to_owned(), axis: axis.clone(), show: show.unwrap_or_default(), lines, ticks })
+}
+
+/// A metric over the epochs of each instance that ended well.
+fn over_epochs(name: &str, results: &[(&StepResult, Option<&Series>)]) -> Result<Drawn, String> {
+    let ended = || results.iter().filter(|(result, _)| result.outcome == Outcome::Ok);
+    let told = |series: &Series| series.epochs.get(name).cloned().unwrap_or_default();
+    let mut known: Vec<&str> =
+        ended().filter_map(|(_, series)| *series).flat_map(|series| series.epochs.keys()).map(String::as_str).collect();
+    known.sort_unstable();
+    known.dedup();
+    if !known.is_empty() && !known.contains(&name) {
+        return Err(format!(
+            "`charts: {{column: {name}, over: epoch}}`: no instance has it by epoch; there are {}",
+            known.join(", ")
+        ));
+    }
+    let unit = ended().find_map(|(result, _)| Some(result.metrics.get(name)?.unit.clone())).unwrap_or_default();
+    let values: Vec<f64> = ended().filter_map(|(_, series)| Some(told((*series)?))).flatten().map(|(_, v)| v).collect();
+    let show = Format::for_unit(&unit, values.iter().copied());
+    // What all instances have in common tells none of them apart.
+    let differs = |axis: &str| ended().any(|(result, _)| result.axes.get(axis) != results[0].0.axes.get(axis));
+    let mut lines = Vec::new();
+    let mut epochs = std::collections::BTreeSet::new();
+    for (result, series) in ended() {
+        let values = series.map(told).unwrap_or_default();
+        epochs.extend(values.iter().map(|(epoch, _)| *epoch));
+        let own = result.axes.iter().filter(|(axis, _)| differs(axis));
+        let label: Vec<String> = own.map(|(axis, value)| point(axis, &written(value))).collect();
+        let points: Vec<(f64, f64)> = values.iter().map(|(epoch, v)| (f64::from(*epoch), v * show.factor)).collect();
+        if !points.is_empty() {
+            lines.push((label.join(", "), chart::thinned(&points)));
+        }
+    }
+    let ticks = epochs.into_iter().map(|epoch| (f64::from(epoch), epoch.to_string())).collect();
+    Ok(Drawn { column: name.to_owned(), axis: "epoch".into(), show, lines, ticks })
+}

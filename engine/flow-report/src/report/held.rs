@@ -1,0 +1,98 @@
+//! Earlier figures of a section in Markdown: its co-run groups as they were measured then, and what was found then beside what is
+//! found now.
+
+use serde::Serialize;
+
+use super::model::Section;
+use super::together::{head_then, judged, numeric};
+use crate::columns::written;
+use crate::findings::{Held, Holds, Scoped};
+use crate::format::Format;
+use crate::safe;
+use crate::table::{Grid, Names, Reading, enough};
+use crate::verdict::Together;
+use crate::words::{Args, Words, join};
+
+/// A table with a line above it.
+#[derive(Serialize)]
+pub(crate) struct Titled {
+    pub(crate) title: String,
+    pub(crate) text: String,
+}
+
+/// What was found of earlier figures, what is found now, and whether that is the same.
+pub(crate) fn held(section: &Section, words: &Words, langs: &[&str]) -> Option<Titled> {
+    let reference = section.table.reference.as_ref()?;
+    let names = Names { table: &section.table, words };
+    let of_file = |key: &str| {
+        let text = |lang: &&str| words.text(lang, key, &Args::new().with("file", safe::code(&reference.file)));
+        join(langs.iter().map(text))
+    };
+    let heads = [of_file("held-then"), words.joined(langs, "held-now"), words.joined(langs, "held-holds")];
+    let mut grid = Grid { heads: heads.map(|head| (head, false)).into(), rows: Vec::new() };
+    let holds = |holds: Holds| {
+        let key = match holds {
+            Holds::Yes => "held-yes",
+            Holds::Differs => "held-differs",
+            Holds::Gone => "held-gone",
+            Holds::New => "held-new",
+            Holds::Open => "held-open",
+        };
+        words.joined(langs, key)
+    };
+    for Held { then, now, holds: so } in &section.held {
+        let said = |found: &Option<Scoped>| match found {
+            Some(found) => join(langs.iter().map(|lang| found.worded(words, lang, &names))),
+            None => "—".into(),
+        };
+        grid.rows.push(vec![said(then), said(now), holds(*so)]);
+    }
+    for (then, now) in section.together.iter().filter_map(|now| Some((now.earlier.as_deref()?, now))) {
+        let said = |group: &Together| join(langs.iter().map(|lang| judged(group, words, lang)));
+        grid.rows.push(vec![said(then), said(now), holds(stands(then, now))]);
+    }
+    if grid.rows.is_empty() {
+        return None;
+    }
+    let text = grid.typeset(langs).markdown() + &format!("\n{}\n", words.joined(langs, "held-note"));
+    Some(Titled { title: safe::line(&of_file("held-title")), text })
+}
+
+/// Whether the verdict of then is that of now.
+fn stands(then: &Together, now: &Together) -> Holds {
+    match now.verdict.call().filter(|_| !now.verdict.is_undecided()) {
+        None => Holds::Open,
+        call if call == then.verdict.call() => Holds::Yes,
+        Some(_) => Holds::Differs,
+    }
+}
+
+/// The members of groups as they were measured then: alone against together.
+pub(crate) fn members(section: &Section, words: &Words, langs: &[&str]) -> Option<Titled> {
+    let groups: Vec<Together> = section.together.iter().filter_map(|group| Some(*group.earlier.clone()?)).collect();
+    let names = Names { table: &section.table, words };
+    let members = || groups.iter().flat_map(|group| &group.members);
+    let measure = groups.first()?.measure.as_str();
+    let times = members().flat_map(|m| [m.alone, m.together]).flatten().collect::<Vec<f64>>();
+    let pairs = members().filter_map(|m| m.together.zip(m.alone)).collect();
+    let slower = Reading { show: Format::change(), pairs, of: |together, alone| together / alone - 1.0 };
+    let time = enough(&Format::for_unit("s", times.iter().copied()).no_finer_than(times.iter().copied()), &[&slower]);
+    let axes: Vec<&String> = members().next()?.axes.keys().collect();
+    let name = |axis: &str| join(langs.iter().map(|lang| names.head(axis, lang)));
+    let of = |key: &str| {
+        let text = |lang: &&str| words.text(lang, key, &Args::new().with("column", names.head(measure, lang)));
+        format!("{} ({})", join(langs.iter().map(text)), time.head().unwrap_or_default())
+    };
+    let mut heads: Vec<(String, bool)> = axes.iter().map(|axis| (name(axis), numeric(&groups, axis))).collect();
+    heads.extend(["together-alone", "together-together"].map(|key| (of(key), true)));
+    heads.push((words.joined(langs, "together-slower"), true));
+    let rows = groups.iter().flat_map(|group| group.members.iter().map(move |m| (group, m))).map(|(group, m)| {
+        let cell = |value: Option<f64>, show: &Format| value.map_or_else(|| "—".into(), |v| show.cell(v));
+        let point = axes.iter().map(|axis| m.axes.get(*axis).map(|v| safe::text(&written(v))).unwrap_or_default());
+        let slower = cell(group.slowdown(m), &Format::change());
+        point.chain([cell(m.alone, &time), cell(m.together, &time), slower]).collect()
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let title = head_then(section, words, langs, "together-members");
+    Some(Titled { title: safe::line(&title), text: Grid { heads, rows }.typeset(langs).markdown() })
+}
