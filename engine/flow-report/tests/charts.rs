@@ -101,3 +101,50 @@ fn epochs_that_are_called_otherwise_are_no_short_epochs() {
     assert!(otherwise.contains("Batch size") && !otherwise.contains("less than 5 s"), "{otherwise}");
     assert!(!otherwise.contains("rest on"), "{otherwise}");
 }
+
+/// The beginning of a PNG, which is what a report looks at.
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n and what is in it";
+
+/// A report with a picture of a step that kept these files.
+fn pictured(picture: Value, files: &[(&str, &[u8])]) -> Result<BuiltinOutput, String> {
+    let mut input = swept();
+    let mut plot = view("torch/train", None, vec![result("plot", &[], 0).on_cpu()]);
+    plot.files = vec![files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect()];
+    input.steps.insert("plot".into(), plot);
+    report(&input, json!({"pictures": [picture]}))
+}
+
+#[test]
+fn a_picture_that_a_step_made_stands_in_the_report_and_in_the_page() {
+    let title = json!({"en": "Confusion <matrix>", "zh": "混淆矩阵"});
+    let out = pictured(json!({"from": "plot", "title": title}), &[("matrix", PNG)]).expect("a report");
+    let shown = text(&out, "report.md");
+    assert!(shown.contains("![Confusion \\<matrix> / 混淆矩阵](charts/t-picture-1.png)"), "{shown}");
+    assert_eq!(out.files["charts/t-picture-1.png"], PNG);
+    let page = flow_report::Reports::new().page(|file| out.files.get(file).cloned(), None);
+    let page = page.expect("a page").expect("a report");
+    assert!(
+        page.contains("<img alt=\"\" src=\"data:image/png;base64,iVBORw0KGg") && page.contains("混淆矩阵"),
+        "{page}"
+    );
+}
+
+#[test]
+fn what_is_no_picture_is_refused() {
+    let said = |picture: Value, files: &[(&str, &[u8])]| pictured(picture, files).expect_err("wrong");
+    let from = || json!({"from": "plot"});
+    let svg: &[u8] = b"<svg onload='alert(1)'></svg>";
+    assert_eq!(
+        said(from(), &[("plot", svg)]),
+        "`pictures: {from: plot}`: what it wrote is no PNG, JPEG or WebP file, whatever its name; save it as one of these"
+    );
+    assert_eq!(
+        said(from(), &[("a", PNG), ("b", PNG)]),
+        "`pictures: {from: plot}`: it has several pictures, a, b; `output: NAME` says which one"
+    );
+    assert_eq!(
+        said(from(), &[]),
+        "`pictures: {from: plot}`: it has no such output that is a PNG, JPEG or WebP file of 4 MiB at the most; `outputs: [plot.png]` keeps one"
+    );
+    assert!(pictured(json!({"from": "plot", "output": "b"}), &[("a", svg), ("b", PNG)]).is_ok());
+}

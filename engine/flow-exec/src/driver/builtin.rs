@@ -12,6 +12,9 @@ use flow_store::{Objects, StoreError};
 
 /// A larger file is no table of figures.
 const LARGEST: u64 = 16 << 20;
+/// How pictures end, and what a larger one would make of a report.
+const PICTURES: [&str; 4] = [".png", ".jpg", ".jpeg", ".webp"];
+const LARGEST_PICTURE: u64 = 4 << 20;
 
 /// What a built-in sees, with series and files read from the store, and the author's files from where `lies` says that an input does.
 ///
@@ -33,12 +36,26 @@ pub(crate) fn input(
                     kept.extend(files(objects, artifact).map_err(|e| e.to_string())?);
                 }
             }
+            continue;
+        }
+        for (result, kept) in view.results.iter().zip(&mut view.files) {
+            for (name, artifact) in result.outputs.iter().filter(|(name, artifact)| is_picture(result, name, artifact))
+            {
+                kept.insert(name.clone(), objects.read(&artifact.digest, "").map_err(|e| e.to_string())?);
+            }
         }
     }
     for named in expansion.instances[id.index()].inputs.iter().filter(|input| input.in_place) {
         input.files.insert(expansion.lies_at(named), read(&lies(named), &named.path)?);
     }
     Ok(input)
+}
+
+/// A small file that a report may show, by its name.
+fn is_picture(result: &StepResult, name: &str, artifact: &Artifact) -> bool {
+    let path = result.paths.get(name).map_or(name, String::as_str).to_ascii_lowercase();
+    let ends = PICTURES.iter().any(|end| path.ends_with(end));
+    ends && artifact.kind == ArtifactKind::File && artifact.bytes <= LARGEST_PICTURE
 }
 
 fn read(from: &Path, written: &str) -> Result<Vec<u8>, String> {

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::drawn::Drawn;
 use super::model::Section;
+use super::picture::Picture;
 use super::schedule::Scheduled;
 use crate::chart;
 use crate::format::Format;
@@ -23,6 +24,9 @@ pub(super) struct Chart {
     pub(super) caption: String,
     #[serde(skip)]
     pub(super) svg: String,
+    /// In place of a drawing: what a step made.
+    #[serde(skip)]
+    pub(super) picture: Option<Picture>,
 }
 
 /// Columns that are drawn over the rows.
@@ -86,6 +90,7 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
                 })),
                 caption: String::new(),
                 svg: chart::curve(&chart::together(lines), &gaps, &ticks, &labels),
+                picture: None,
             });
         }
     }
@@ -104,11 +109,12 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
             words.text(lang, "chart-over", &args)
         });
         let (file, alt) = (format!("{}-{step}.svg", section.name), join(alt));
-        charts.push(Chart { file, alt, caption: String::new(), svg: chart::clouds(&clouds, &labels) });
+        charts.push(Chart { file, alt, caption: String::new(), svg: chart::clouds(&clouds, &labels), picture: None });
     }
     charts.extend(together_chart(section, words, langs, all, &names));
     charts.extend(packed_chart(section, words, langs, all, &names));
     charts.extend(load_chart(section, words, langs, all));
+    charts.extend(section.pictures.iter().enumerate().map(|(n, picture)| made(section, n, picture, langs)));
     charts
 }
 
@@ -133,7 +139,23 @@ fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&st
         alt: join(alt),
         caption: String::new(),
         svg: chart::curve(&chart::together(lines), &[], &drawn.ticks, &labels),
+        picture: None,
     })
+}
+
+/// A picture that a step made.
+fn made(section: &Section, n: usize, picture: &Picture, langs: &[&str]) -> Chart {
+    let alt = match &picture.title {
+        Some(title) => join(langs.iter().map(|lang| safe::text(title.of(lang)))),
+        None => safe::text(&picture.label),
+    };
+    Chart {
+        file: format!("{}-picture-{}.{}", section.name, n + 1, picture.kind.name()),
+        alt,
+        caption: String::new(),
+        svg: String::new(),
+        picture: Some(picture.clone()),
+    }
 }
 
 /// As an axis tells it.
@@ -218,6 +240,7 @@ fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]
         alt: words.joined(langs, "chart-together-alt"),
         caption: String::new(),
         svg: chart::bars(&bars, (&alone, &together), &labels),
+        picture: None,
     })
 }
 
@@ -234,6 +257,7 @@ fn packed_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str], 
         alt: words.joined(langs, "chart-packed-alt"),
         caption: String::new(),
         svg: chart::bars(&bars, (&alone, &at_once), &labels),
+        picture: None,
     })
 }
 
@@ -260,6 +284,7 @@ fn load_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
         alt: join(langs.iter().map(|lang| words.text(lang, "chart-load-alt", &args()))),
         caption: String::new(),
         svg: chart::load(&lines, &load.odd_epochs, &labels),
+        picture: None,
     })
 }
 
@@ -283,6 +308,7 @@ fn schedule_charts(schedules: &[Scheduled], words: &Words, langs: &[&str], all: 
             alt: join(langs.iter().map(|lang| words.text(lang, "chart-schedule-alt", &args(lang, safe::text(label))))),
             caption: caption.collect::<Vec<_>>().join("\\\n"),
             svg: gantt.drawn(words, all, label, frame),
+            picture: None,
         }
     };
     schedules.iter().enumerate().map(chart).collect()

@@ -10,7 +10,7 @@ use crate::safe;
 
 const STYLE: &str = include_str!("../../templates/page.css");
 /// Should anything get through that would load something, the browser refuses.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
 /// A report in one language.
 pub(super) struct Article {

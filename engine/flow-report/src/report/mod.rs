@@ -10,6 +10,7 @@ mod held;
 mod html;
 mod load;
 mod model;
+mod picture;
 mod prose;
 mod render;
 mod schedule;

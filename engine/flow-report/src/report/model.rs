@@ -14,6 +14,7 @@ use super::assumptions::assumed;
 use super::doubts::Doubts;
 use super::drawn::Drawn;
 use super::load::Load;
+use super::picture::Picture;
 use super::schedule::{Scheduled, scheduled};
 use super::setup::{Setup, setup};
 use super::with::{Guess, Language, ReportWith, SectionWith, StepName};
@@ -109,6 +110,9 @@ pub(crate) struct Section {
     /// Charts that the author asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) drawn: Vec<Drawn>,
+    /// Pictures that steps made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) pictures: Vec<Picture>,
     /// The load over time of one result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) load: Option<Load>,
@@ -315,6 +319,10 @@ fn section<'a>(
             schedules.push(drawn);
         }
     }
+    let mut pictures = Vec::new();
+    for one in &with.pictures {
+        pictures.extend(Picture::of(one, step(&one.from)?, left_out, missing)?);
+    }
     let mut analyses = Vec::new();
     for StepName(name) in &with.analyses {
         match Analysis::of(name, step(name)?)? {
@@ -348,6 +356,7 @@ fn section<'a>(
         analyses,
         assumed,
         drawn,
+        pictures,
         load,
     }))
 }

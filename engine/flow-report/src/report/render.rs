@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::charts::{Chart, charts};
 use super::held::{self, Titled};
 use super::model::{REPORT_FORMAT, Report, Section};
+use super::picture::Picture;
 use super::with::{Layout, ReportWith, Value};
 use super::{assumptions, entry, html, prose, together};
 use crate::safe;
@@ -69,7 +70,8 @@ pub(crate) fn render(report: &Report, with: &ReportWith, words: &Words) -> Resul
     }
     for section in &report.sections {
         for chart in charts(section, words, &langs, &langs) {
-            files.insert(format!("charts/{}", chart.file), chart.svg.into_bytes());
+            let bytes = chart.picture.map_or_else(|| chart.svg.into_bytes(), |picture| picture.bytes());
+            files.insert(format!("charts/{}", chart.file), bytes);
         }
     }
     let json = serde_json::to_string_pretty(report).map_err(|e| format!("the report cannot be written: {e}"))?;
@@ -93,10 +95,15 @@ pub(crate) fn page(json: &[u8], words: &Words, lang: Option<&str>) -> Result<Str
             lang: (*lang).to_owned(),
             name: words.text(lang, "language", &Args::new()),
             markdown: safe::without_folders(&text),
-            charts: charts.map(|chart| (chart.file, chart.svg)).collect(),
+            charts: charts.map(|chart| (chart.file, shown(chart.svg, chart.picture.as_ref()))).collect(),
         })
     };
     Ok(html::page(&langs.iter().map(article).collect::<Result<Vec<_>, String>>()?))
+}
+
+/// A drawing, or an image in its place; a page says beside it what it shows.
+fn shown(svg: String, picture: Option<&Picture>) -> String {
+    picture.map_or(svg, |picture| format!("<img alt=\"\" src=\"{}\">", picture.address()))
 }
 
 fn read(json: &[u8]) -> Result<Report, String> {

@@ -111,6 +111,9 @@ pub(crate) struct SectionWith {
     /// Simulations whose schedules are drawn: a lane a GPU, the host's CPU and who waits under them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) schedules: Vec<ScheduleWith>,
+    /// Pictures that steps made and keep as outputs: PNG, JPEG or WebP, of 4 MiB at the most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) pictures: Vec<PictureWith>,
     /// Slower than alone by up to this share is still parallel; 0.1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1))]
@@ -170,6 +173,24 @@ pub(crate) struct ScheduleWith {
     /// Which of its instances, by values of its axes: `{policy: fifo, density: 0.9}`.
     #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
     pub(crate) at: IndexMap<String, serde_json::Value>,
+}
+
+/// A picture that a step made.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PictureWith {
+    /// The step.
+    #[schemars(extend("x-flow" = "step"))]
+    pub(crate) from: String,
+    /// Which of its outputs, by name; by default the one that is a picture.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) output: Option<String>,
+    /// Which of its instances, by values of its axes; by default the only one.
+    #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
+    pub(crate) at: IndexMap<String, serde_json::Value>,
+    /// What it shows, as text; by default the instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<Text>,
 }
 
 /// The author's own reasoning.

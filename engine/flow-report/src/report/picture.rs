@@ -1,0 +1,115 @@
+//! Pictures that steps made, as a report keeps them: with their bytes, so that nothing but its model is needed to show them. What is no
+//! PNG, JPEG or WebP is refused: other forms may load or run something.
+
+use data_encoding::BASE64;
+use flow_core::{Outcome, StepResult, StepView, reason::Cause};
+use serde::{Deserialize, Serialize};
+
+use super::with::PictureWith;
+use crate::columns::same;
+use crate::table::Text;
+
+/// A picture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Picture {
+    /// The instance that made it.
+    pub(crate) label: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<Text>,
+    pub(crate) kind: Kind,
+    /// Its bytes, in base64.
+    data: String,
+}
+
+/// What a browser shows and does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    Png,
+    Jpeg,
+    Webp,
+}
+
+impl Kind {
+    /// By what a file begins with, whatever it is called.
+    fn of(bytes: &[u8]) -> Option<Kind> {
+        match bytes {
+            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Kind::Png),
+            [0xff, 0xd8, 0xff, ..] => Some(Kind::Jpeg),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Kind::Webp),
+            _ => None,
+        }
+    }
+
+    /// How the names of such files end, and their type without `image/`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Png => "png",
+            Kind::Jpeg => "jpeg",
+            Kind::Webp => "webp",
+        }
+    }
+}
+
+impl Picture {
+    /// What a section asks for; nothing, and why, where the step made none.
+    pub(super) fn of(
+        with: &PictureWith,
+        view: &StepView,
+        left_out: &mut Vec<(String, Cause)>,
+        missing: impl Fn(&StepView) -> Cause,
+    ) -> Result<Option<Picture>, String> {
+        let said = |why: &str| Err(format!("`pictures: {{from: {}}}`: {why}", with.from));
+        let meant = |result: &StepResult| {
+            with.at.iter().all(|(axis, value)| result.axes.get(axis).is_some_and(|own| same(own, value)))
+        };
+        let all: Vec<(usize, &StepResult)> =
+            view.results.iter().enumerate().filter(|(_, result)| meant(result)).collect();
+        let ended: Vec<&(usize, &StepResult)> =
+            all.iter().filter(|(_, result)| result.outcome == Outcome::Ok).collect();
+        let (at, result) = match ended.as_slice() {
+            [] if all.is_empty() && !view.results.is_empty() => {
+                return said("it has no instance at these values of its axes");
+            }
+            [] => {
+                left_out.push((with.from.clone(), missing(view)));
+                return Ok(None);
+            }
+            [one] => **one,
+            _ => return said("it has several instances; `where: {AXIS: VALUE}` says which one"),
+        };
+        let none = std::collections::BTreeMap::new();
+        let files = view.files.get(at).unwrap_or(&none);
+        let bytes = match (&with.output, files.iter().next()) {
+            (Some(output), _) => files.get(output),
+            (None, Some((_, only))) if files.len() == 1 => Some(only),
+            (None, Some(_)) => {
+                let names = files.keys().cloned().collect::<Vec<_>>().join(", ");
+                return said(&format!("it has several pictures, {names}; `output: NAME` says which one"));
+            }
+            (None, None) => None,
+        };
+        let Some(bytes) = bytes else {
+            return said(
+                "it has no such output that is a PNG, JPEG or WebP file of 4 MiB at the most; `outputs: [plot.png]` keeps one",
+            );
+        };
+        let Some(kind) = Kind::of(bytes) else {
+            return said("what it wrote is no PNG, JPEG or WebP file, whatever its name; save it as one of these");
+        };
+        let (label, title) = (result.label.clone(), with.title.clone());
+        Ok(Some(Picture { label, title, kind, data: BASE64.encode(bytes) }))
+    }
+
+    /// Its bytes.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        BASE64.decode(self.data.as_bytes()).unwrap_or_default()
+    }
+
+    /// As an address that a page can show by itself.
+    pub(super) fn address(&self) -> String {
+        // A model that somebody else wrote puts nothing but base64 in a page.
+        let data: String = self.data.chars().filter(|c| c.is_ascii_alphanumeric() || "+/=".contains(*c)).collect();
+        format!("data:image/{};base64,{data}", self.kind.name())
+    }
+}
