@@ -13,6 +13,11 @@ pub struct Interval {
 impl Interval {
     /// Over values that are independent of each other.
     pub fn over(values: impl IntoIterator<Item = f64>) -> Interval {
+        Self::of_many(values, 1)
+    }
+
+    /// The same, one of so many: wider, so that all of them hold together with 95 % at the least (C. E. Bonferroni).
+    pub fn of_many(values: impl IntoIterator<Item = f64>, many: usize) -> Interval {
         let values: Vec<f64> = values.into_iter().collect();
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n.max(1.0);
@@ -20,7 +25,10 @@ impl Interval {
             return Interval { mean, half: None };
         }
         let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        Interval { mean, half: Some(student(0.05, values.len() as u32 - 1) * (variance / n).sqrt()) }
+        Interval {
+            mean,
+            half: Some(student(0.05 / many.max(1) as f64, values.len() as u32 - 1) * (variance / n).sqrt()),
+        }
     }
 }
 

@@ -94,15 +94,15 @@ fn a_section_shows_the_schedules_that_it_names() {
 
     ![Mean time in system over density / 平均逗留时间随到达密度的变化](charts/t-time_in_system.svg)
 
-    - At density 1.1, mean time in system is lowest with sjf (2.69 h), from which lyapunov (+0.22 h, 95 % confidence interval −0.48 to +0.93 h) cannot be told apart, and highest with fifo (10.00 h).
+    - At density 1.1, mean time in system is lowest with sjf (2.69 h), from which lyapunov (+0.22 h, simultaneous 95 % confidence interval −0.63 to +1.07 h) cannot be told apart, and highest with fifo (10.00 h).
 
-    * 到达密度为 1.1 时，平均逗留时间最低的是 sjf（2.69 h），lyapunov（+0.22 h，95% 置信区间为 −0.48 至 +0.93 h）与之无法区分；最高的是 fifo（10.00 h）。
+    * 到达密度为 1.1 时，平均逗留时间最低的是 sjf（2.69 h），lyapunov（+0.22 h，95% 联合置信区间为 −0.63 至 +1.07 h）与之无法区分；最高的是 fifo（10.00 h）。
 
     Computed for the findings / 为上述发现计算的数值
 
-    | Figure / 数值名称                                                                                                                                                          |                                             Value / 数值 |
-    |----------------------------------------------------------------------------------------------------------------------------------------------------------------------------|---------------------------------------------------------:|
-    | Mean time in system of lyapunov less that of sjf at density 1.1, with its 95 % confidence interval / 到达密度为 1.1 时 lyapunov 与 sjf 的平均逗留时间之差及其 95% 置信区间 | +0.22 h (−0.48 to +0.93 h) / +0.22 h（−0.48 至 +0.93 h） |
+    | Figure / 数值名称                                                                                                                                                                           |                                             Value / 数值 |
+    |---------------------------------------------------------------------------------------------------------------------------------------------------------------------------------------------|---------------------------------------------------------:|
+    | Mean time in system of lyapunov less that of sjf at density 1.1, with its simultaneous 95 % confidence interval / 到达密度为 1.1 时 lyapunov 与 sjf 的平均逗留时间之差及其 95% 联合置信区间 | +0.22 h (−0.63 to +1.07 h) / +0.22 h（−0.63 至 +1.07 h） |
 
     ## `alone` by density / `alone`，按到达密度
 
@@ -211,8 +211,8 @@ fn policies_are_compared_on_the_same_seeds() {
         ("srtf", &[(1.1, [9.99, 9.00, 6.10, 11.50, 4.90])]),
     ]);
     insta::assert_snapshot!(found, @r"
-    - At density 1.1, mean time in system is lowest with priority (8.13 h), from which srtf (+0.17 h, 95 % confidence interval −0.61 to +0.94 h) cannot be told apart, and highest with fifo (10.02 h).
-    * 到达密度为 1.1 时，平均逗留时间最低的是 priority（8.13 h），srtf（+0.17 h，95% 置信区间为 −0.61 至 +0.94 h）与之无法区分；最高的是 fifo（10.02 h）。
+    - At density 1.1, mean time in system is lowest with priority (8.13 h), from which srtf (+0.17 h, simultaneous 95 % confidence interval −0.94 to +1.27 h) cannot be told apart, and highest with fifo (10.02 h).
+    * 到达密度为 1.1 时，平均逗留时间最低的是 priority（8.13 h），srtf（+0.17 h，95% 联合置信区间为 −0.94 至 +1.27 h）与之无法区分；最高的是 fifo（10.02 h）。
     ");
 }
 
@@ -234,9 +234,9 @@ fn where_the_order_turns_is_found_over_all_rows() {
         ),
     ]);
     insta::assert_snapshot!(found, @r"
-    - At density 0.9, mean time in system is lowest with fifo-single (3.44 h), from which easy (+0.04 h, 95 % confidence interval −0.13 to +0.21 h) cannot be told apart, and highest with fifo (4.40 h).
+    - At density 0.9, mean time in system is lowest with fifo-single (3.44 h), from which easy (+0.04 h, simultaneous 95 % confidence interval −0.20 to +0.28 h) cannot be told apart, and highest with fifo (4.40 h).
     - The order by mean time in system turns with density: fifo has less than fifo-single at 0.5 (1.14 against 1.44 h) and more at 0.9 (4.40 against 3.44 h).
-    * 到达密度为 0.9 时，平均逗留时间最低的是 fifo-single（3.44 h），easy（+0.04 h，95% 置信区间为 −0.13 至 +0.21 h）与之无法区分；最高的是 fifo（4.40 h）。
+    * 到达密度为 0.9 时，平均逗留时间最低的是 fifo-single（3.44 h），easy（+0.04 h，95% 联合置信区间为 −0.20 至 +0.28 h）与之无法区分；最高的是 fifo（4.40 h）。
     * 平均逗留时间的高低次序随到达密度而变：fifo 在 0.5 时低于 fifo-single（1.14 对 1.44 h），在 0.9 时高于后者（4.40 对 3.44 h）。
     ");
 }

@@ -2,6 +2,7 @@
 //! busy GPUs get at most.
 
 use flow_core::Interval;
+use flow_core::stats::t_quantile;
 
 use super::{Figure, Finding, Ledger, Rival, Scoped, Side, Turn, What};
 use crate::format::Format;
@@ -13,8 +14,8 @@ const TIMES: [&str; 4] = ["time_in_system", "time_in_system_p99", "waiting", "ma
 const SHARES: [&str; 2] = ["gpu_use", "cpu_use"];
 /// Where all differ by less than this share, none is worth a name.
 const ALIKE: f64 = 0.05;
-/// Without the values behind two means: so many standard errors are no chance.
-const ERRORS: f64 = 2.0;
+/// Without the values behind two means nobody knows how many there were: as if these.
+const UNKNOWN: f64 = 1_000.0;
 
 /// A part of the split in one row.
 struct Part {
@@ -88,18 +89,25 @@ fn parts(ledger: &Ledger<'_>, column: &str, row: usize) -> Vec<Part> {
     table.parts().into_iter().flatten().filter_map(of).collect()
 }
 
-/// How much longer `more` takes, as far as its seeds tell: paired where both have the same, else as two means.
-fn difference(less: &Part, more: &Part) -> Interval {
+/// How much longer `more` takes, as far as its seeds tell: paired where both have the same, else as two means. One of so many
+/// comparisons, all of which are to hold together.
+fn difference(less: &Part, more: &Part, many: usize) -> Interval {
     let mean = more.figure.value - less.figure.value;
     if less.values.len() != more.values.len() || less.values.len() < 2 {
-        return Interval { mean, half: Some(ERRORS * less.error.hypot(more.error)) };
+        let errors = t_quantile(0.05 / many.max(1) as f64, UNKNOWN);
+        return Interval { mean, half: Some(errors * less.error.hypot(more.error)) };
     }
-    Interval::over(less.values.iter().zip(&more.values).map(|(less, more)| more - less))
+    Interval::of_many(less.values.iter().zip(&more.values).map(|(less, more)| more - less), many)
+}
+
+/// How many pairs there are of so many parts. Which two are compared is decided by the figures, so all of them count.
+fn pairs(parts: usize) -> usize {
+    parts * parts.saturating_sub(1) / 2
 }
 
 /// 1 where `more` takes longer than chance explains, −1 where it takes shorter, 0 where that cannot be told.
-fn told(less: &Part, more: &Part) -> i8 {
-    let Interval { mean, half } = difference(less, more);
+fn told(less: &Part, more: &Part, many: usize) -> i8 {
+    let Interval { mean, half } = difference(less, more, many);
     match half {
         Some(half) if mean > half => 1,
         Some(half) if mean < -half => -1,
@@ -126,8 +134,9 @@ fn best(ledger: &mut Ledger<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec
         let (least, most) = (first.figure.clone(), last.figure.clone());
         return Some(Finding::Alike { column, split, axis, at, apart, least, most });
     }
+    let many = pairs(parts.len());
     let mut side = |own: &Part| {
-        let rivals = sorted.iter().filter(|part| part.name != own.name && told(own, part) == 0);
+        let rivals = sorted.iter().filter(|part| part.name != own.name && told(own, part, many) == 0);
         let rivals = rivals.map(|part| {
             let what = What::Behind {
                 column: column.clone(),
@@ -136,7 +145,7 @@ fn best(ledger: &mut Ledger<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec
                 part: part.name.clone(),
                 than: own.name.clone(),
             };
-            let (by, show) = (difference(own, part), own.figure.show.difference());
+            let (by, show) = (difference(own, part, many), own.figure.show.difference());
             let [by, low, high] = ledger.interval(sweep.scope.as_deref(), what, by, &show);
             Rival { name: part.name.clone(), by, low, high }
         });
@@ -150,6 +159,7 @@ fn best(ledger: &mut Ledger<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec
 fn turns(ledger: &Ledger<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec<Part>)]) -> Option<Finding> {
     let names: Vec<String> =
         ledger.table.parts().into_iter().flatten().filter_map(|part| ledger.table.point(part)).collect();
+    let many = pairs(names.len()) * rows.len();
     let mut turns = Vec::new();
     for (n, a) in names.iter().enumerate() {
         for b in &names[n + 1..] {
@@ -158,7 +168,7 @@ fn turns(ledger: &Ledger<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec<Pa
                 let (a, b) = (of(a)?, of(b)?);
                 // A difference that nobody would mind turns nothing.
                 let apart = (a.figure.value - b.figure.value).abs() / a.figure.value.min(b.figure.value);
-                let sign = if apart > ALIKE { told(a, b) } else { 0 };
+                let sign = if apart > ALIKE { told(a, b, many) } else { 0 };
                 (sign != 0).then(|| (sign, (*at).to_owned(), a.figure.clone(), b.figure.clone()))
             };
             let told: Vec<_> = rows.iter().filter_map(pair).collect();
@@ -187,4 +197,36 @@ fn at_most(ledger: &Ledger<'_>, sweep: &Sweep, column: &str) -> Option<Finding> 
     let reach = all.iter().filter(|(of, part)| of == at && read(part) == read(top)).map(|(_, part)| part.name.clone());
     let (axis, at, most) = (sweep.axis.clone(), (*at).clone(), top.figure.clone());
     Some(Finding::AtMost { column: column.to_owned(), axis, at, parts: reach.collect(), most })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::Source;
+
+    #[test]
+    fn of_policies_that_are_alike_the_best_and_the_worst_are_rarely_told_apart() {
+        let mut state = 7_u64;
+        let mut uniform = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        let wrong = |many: usize, uniform: &mut dyn FnMut() -> f64| {
+            let sweeps = (0..400).filter(|_| {
+                let part = |n: usize, uniform: &mut dyn FnMut() -> f64| {
+                    let values: Vec<f64> = (0..12).map(|_| (0..12).map(|_| uniform()).sum::<f64>()).collect();
+                    let value = values.iter().sum::<f64>() / 12.0;
+                    let figure = Figure { value, show: Format::count(), from: Source::Table { row: 0, column: 0 } };
+                    Part { name: n.to_string(), figure, error: 0.0, values }
+                };
+                let mut parts: Vec<Part> = (0..6).map(|n| part(n, uniform)).collect();
+                parts.sort_by(|a, b| a.figure.value.total_cmp(&b.figure.value));
+                told(&parts[0], &parts[5], many) != 0
+            });
+            sweeps.count()
+        };
+        let (once, all) = (wrong(1, &mut uniform), wrong(pairs(6), &mut uniform));
+        assert!(once > 80, "each by itself finds a difference too often: {once} of 400");
+        assert!(all <= 20, "{all} of 400");
+    }
 }
