@@ -169,6 +169,8 @@ finding-changed-most = From { $a } to { $b }, { $column } { $rises ->
 } in { $some } of { $rows } rows, there by { $range } (sign test, p = { $p }).
 finding-one-training = From { $a } to { $b }, no judgement of { $columns }: a row rests on one training, and how much repeated trainings differ is not known.
 finding-packed = Packed, all take { $packed }, and one after another { $alone }: { $gain } times the throughput. From start to end each takes { $range } times as long as alone.
+finding-repeated-differs = { $column } differs with { $axis } by more than repetitions do: means of { $range } (F-test, p = { $p }).
+finding-repeated-alike = No difference of { $column } with { $axis } stands out of the noise of repetitions: means of { $range } (F-test, p = { $p }).
 finding-cost-free = Cost-free: { $b } lowers { $cheaper } against { $a } at the same { $accuracy }.
 
 ## Figures computed for findings
@@ -189,6 +191,7 @@ computed-pairs = Pairs in the sign test of { $column }
 computed-rows-changed = Rows in which { $column } changes so
 computed-rows = Rows with { $column } of both
 computed-sign-test = p of the sign test of { $column }
+computed-f-test = p of the F-test of { $column } over { $axis }, with Holm's correction for all F-tests of the section
 computed-at-once = Time of all, packed
 computed-one-by-one = Time of all, one after another
 computed-gain = Throughput of packed against one after another

@@ -169,6 +169,8 @@ finding-changed-most = 从 { $a } 到 { $b }，{ $column }在 { $rows } 行中�
 }，幅度为 { $range }（符号检验，p = { $p }）。
 finding-one-training = 从 { $a } 到 { $b }，对{ $columns }不作判断：每行只有一次训练，重复训练之间的波动未知。
 finding-packed = 全部任务打包混部用时 { $packed }，串行执行需 { $alone }：吞吐量是串行执行的 { $gain } 倍。各任务的总用时是单独运行的 { $range } 倍。
+finding-repeated-differs = { $column }随{ $axis }的差异超出重复运行的波动：均值为 { $range }（F 检验，p = { $p }）。
+finding-repeated-alike = { $column }随{ $axis }的差异未超出重复运行的波动：均值为 { $range }（F 检验，p = { $p }）。
 finding-cost-free = 无代价的改进：与 { $a } 相比，{ $b } 在{ $accuracy }不变的情况下降低了{ $cheaper }。
 
 ## 为发现计算的数值
@@ -189,6 +191,7 @@ computed-pairs = { $column }符号检验的对数
 computed-rows-changed = { $column }如此变化的行数
 computed-rows = 两者都有{ $column }的行数
 computed-sign-test = { $column }符号检验的 p 值
+computed-f-test = { $column }对{ $axis }的 F 检验 p 值，对本节全部 F 检验作 Holm 校正
 computed-at-once = 打包混部的总完成时间
 computed-one-by-one = 串行执行的总完成时间
 computed-gain = 打包混部相对串行执行的吞吐量

@@ -250,3 +250,32 @@ fn a_chart_says_which_part_ran_out_of_memory() {
     let chart = text(&run("report", with, &input).expect("a report"), "charts/t-epoch_time.svg");
     assert!(chart.contains(">v7: out of GPU memory<") && chart.contains(">v7：显存不足<"), "{chart}");
 }
+
+#[test]
+fn means_over_seeds_are_told_apart_by_a_test_or_not() {
+    let seeds = [0.0, 0.006, -0.005, 0.002];
+    let told = |gains: [f64; 3]| {
+        let mut results = Vec::new();
+        for (batch, gain) in [16, 32, 64].into_iter().zip(gains) {
+            for (seed, noise) in seeds.into_iter().enumerate() {
+                // Seeds are not in the same order everywhere, or they would cancel out.
+                let noise = noise * if batch == 32 { -1.0 } else { 1.0 };
+                let at = [("batch", json!(batch)), ("seed", json!(seed))];
+                results
+                    .push(result("s", &at, 1).metric("top1", 0.7 + gain + noise, "ratio").metric("images", 500.0, ""));
+            }
+        }
+        let mut input = input(vec![("s", view("torch/train", None, results))]);
+        let with = json!({"from": "s", "rows": "batch", "over": "seed", "columns": ["top1", "images"]});
+        add_table(&mut input, "t", with);
+        let report = reported(&input, json!({"table": "t"}));
+        bullets(&report).concat().join("\n")
+    };
+    insta::assert_snapshot!([told([0.0, 0.002, 0.003]), told([0.0, 0.02, 0.04])].join("\n\n"), @"
+    - No difference of top-1 with batch size stands out of the noise of repetitions: means of 70.1 % to 70.4 % (F-test, p = 0.63).
+    * Top-1 准确率随批大小的差异未超出重复运行的波动：均值为 70.1% 至 70.4%（F 检验，p = 0.63）。
+
+    - Top-1 differs with batch size by more than repetitions do: means of 70.1 % to 74.1 % (F-test, p = 2.228e-6).
+    * Top-1 准确率随批大小的差异超出重复运行的波动：均值为 70.1% 至 74.1%（F 检验，p = 2.228e-6）。
+    ");
+}

@@ -48,7 +48,7 @@ pub(crate) fn held(then: Vec<Scoped>, now: &[Scoped]) -> Vec<Held> {
     all
 }
 
-/// What a finding is about. Of loads over time, and of what ran at once, there are no earlier figures.
+/// What a finding is about. Of loads over time, of repetitions and of what ran at once, there are no earlier figures.
 fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
     Some(match finding {
         Finding::Flattens { time, .. }
@@ -67,7 +67,11 @@ fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         Finding::Best { column, .. } | Finding::Alike { column, .. } => ("best", column),
         Finding::AtMost { column, .. } => ("most", column),
         Finding::Turns { column, .. } => ("turns", column),
-        Finding::Bound { .. } | Finding::Bursts { .. } | Finding::OneTraining { .. } | Finding::Packed { .. } => {
+        Finding::Bound { .. }
+        | Finding::Bursts { .. }
+        | Finding::OneTraining { .. }
+        | Finding::Repeated { .. }
+        | Finding::Packed { .. } => {
             return None;
         }
     })
@@ -100,8 +104,10 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         Finding::Turns { turns, .. } => {
             ("turns", turns.iter().flat_map(|turn| [&*turn.first, &*turn.second, &*turn.from, &*turn.to]).collect())
         }
-        Finding::Bound { .. } | Finding::Bursts { .. } | Finding::OneTraining { .. } | Finding::Packed { .. } => {
-            ("", vec![])
-        }
+        Finding::Bound { .. }
+        | Finding::Bursts { .. }
+        | Finding::OneTraining { .. }
+        | Finding::Repeated { .. }
+        | Finding::Packed { .. } => ("", vec![]),
     }
 }

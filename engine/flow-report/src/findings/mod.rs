@@ -7,6 +7,7 @@ mod curve;
 mod held;
 mod load;
 mod packed;
+mod repeated;
 mod schedule;
 mod stats;
 mod words;
@@ -23,6 +24,7 @@ pub(crate) use curve::curves;
 pub(crate) use held::{Held, Holds, held};
 pub(crate) use load::load;
 pub(crate) use packed::{Member, Packed, packed};
+pub(crate) use repeated::repeated;
 pub(crate) use schedule::schedules;
 
 /// A number of the prose, and where the reader finds it.
@@ -98,6 +100,8 @@ pub(crate) enum Finding {
     AtMost { column: String, axis: String, at: String, parts: Vec<String>, most: Figure },
     /// How long all took at once and one after another, and from start to end each against alone.
     Packed { at_once: Figure, one_by_one: Figure, gain: Figure, least: Figure, most: Figure },
+    /// Means over repetitions differ along the axis by more than noise, or not as far as a test tells.
+    Repeated { column: String, axis: String, differs: bool, least: Figure, most: Figure, p: Figure },
     /// The same accuracy at lower cost.
     CostFree { accuracy: String, a: String, b: String, cheaper: Vec<String> },
 }
@@ -231,6 +235,10 @@ pub(crate) enum What {
     },
     SignTest {
         column: String,
+    },
+    FTest {
+        column: String,
+        axis: String,
     },
     AtOnce,
     OneByOne,

@@ -221,6 +221,12 @@ impl Finding {
                 let args = args.with("packed", packed).with("alone", alone);
                 say("finding-packed", args.with("gain", gain).with("range", range))
             }
+            Finding::Repeated { column, axis, differs, least, most, p } => {
+                let key = if *differs { "finding-repeated-differs" } else { "finding-repeated-alike" };
+                let args = args.with("column", inline(column)).with("axis", inline(axis));
+                let range = span(least, most, true, words, lang);
+                say(key, args.with("range", range).with("p", p.text(words, lang)))
+            }
             Finding::CostFree { accuracy, a, b, cheaper } => {
                 let cheaper: Vec<String> = cheaper.iter().map(|name| inline(name)).collect();
                 let args = args.with("accuracy", inline(accuracy)).with("a", safe::text(a)).with("b", safe::text(b));
@@ -289,6 +295,7 @@ impl Computed {
             What::RowsChanged { column } => told("computed-rows-changed", column),
             What::Rows { column } => told("computed-rows", column),
             What::SignTest { column } => told("computed-sign-test", column),
+            What::FTest { column, axis } => words.text(lang, "computed-f-test", &of(column, axis)),
             What::AtOnce => words.text(lang, "computed-at-once", &Args::new()),
             What::OneByOne => words.text(lang, "computed-one-by-one", &Args::new()),
             What::Gain => words.text(lang, "computed-gain", &Args::new()),

@@ -23,7 +23,7 @@ use crate::assumed::Assumed;
 use crate::columns::{gpu_shared, written};
 use crate::findings::{
     self, Bound, Changes, Computed, Finding, Held, Ledger, Packed, Scoped, common, compare, curves, held, readable,
-    schedules,
+    repeated, schedules,
 };
 use crate::format::Format;
 use crate::safe;
@@ -255,6 +255,7 @@ fn section<'a>(
     let mut findings = curves(&mut ledger, &shared);
     let mut of_load = findings::load(&mut ledger, &with_series);
     let mut of_rows = schedules(&mut ledger, with.compare.is_some());
+    of_rows.extend(repeated(&mut ledger));
     let alone = source.like.as_ref().and_then(|like| input.steps.get(like));
     let packed = alone.and_then(|alone| findings::packed(&mut ledger, &source.results, &alone.results));
     let packed = packed.map(|(packed, found)| {

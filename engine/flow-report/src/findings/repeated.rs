@@ -1,0 +1,101 @@
+//! Whether repeated measurements differ along the rows by more than noise: an analysis of variance for each column of means.
+
+use flow_core::stats::f_tail;
+
+use super::{Figure, Finding, Ledger, Scoped, What};
+use crate::format::Format;
+use crate::table::{Content, Curve, Spread};
+
+/// A difference that chance makes as rarely as this is none of chance.
+const SIGNIFICANT: f64 = 0.05;
+
+/// A column along one curve.
+struct Tested {
+    scope: Option<String>,
+    column: String,
+    least: Figure,
+    most: Figure,
+    p: f64,
+}
+
+/// What is said of means over repetitions. Of several tests the p-values are S. Holm's (1979), so that all of them are right together.
+pub(crate) fn repeated(ledger: &mut Ledger<'_>) -> Vec<Scoped> {
+    let table = ledger.table;
+    let Some(axis) = table.rows.last().filter(|axis| *axis != "epoch") else { return Vec::new() };
+    let mut all = Vec::new();
+    for curve in Curve::all(table) {
+        let own = |(_, column): &(usize, &crate::table::Column)| {
+            !column.key && column.derived.is_none() && column.part == curve.part
+        };
+        for (at, column) in table.columns.iter().enumerate().filter(own) {
+            let Some((least, most, p)) = tested(ledger, &curve, at) else { continue };
+            all.push(Tested { scope: curve.scope.clone(), column: column.name.clone(), least, most, p });
+        }
+    }
+    let adjusted = holm(&all.iter().map(|tested| tested.p).collect::<Vec<_>>());
+    let said = |(Tested { scope, column, least, most, .. }, p): (Tested, f64)| {
+        let what = What::FTest { column: column.clone(), axis: axis.clone() };
+        let differs = p <= SIGNIFICANT;
+        let p = ledger.computed(scope.as_deref(), what, p, Format::p_value(p));
+        Scoped { scope, finding: Finding::Repeated { column, axis: axis.clone(), differs, least, most, p } }
+    };
+    all.into_iter().zip(adjusted).map(said).collect()
+}
+
+/// The least and the largest mean of a column, and the p-value of their all being one; nothing unless every row is repeated, on as many
+/// GPUs as the others.
+fn tested(ledger: &Ledger<'_>, curve: &Curve, column: usize) -> Option<(Figure, Figure, f64)> {
+    let (mut groups, mut gpus) = (Vec::new(), Vec::new());
+    for row in &curve.rows {
+        let cell = &ledger.table.body[*row].cells[column];
+        match &cell.content {
+            Content::Number { value, spread: Some(Spread::Sd(sd, n)), .. } if *n >= 2 => {
+                groups.push((*row, *value, *sd, f64::from(*n)));
+                gpus.push(cell.gpus);
+            }
+            Content::Number { .. } => return None,
+            _ => {}
+        }
+    }
+    if groups.len() < 2 || gpus.iter().any(|of| *of != gpus[0]) {
+        return None;
+    }
+    let all: f64 = groups.iter().map(|(.., n)| n).sum();
+    let mean = groups.iter().map(|(_, value, _, n)| n * value).sum::<f64>() / all;
+    let between: f64 = groups.iter().map(|(_, value, _, n)| n * (value - mean).powi(2)).sum();
+    let within: f64 = groups.iter().map(|(.., sd, n)| (n - 1.0) * sd.powi(2)).sum();
+    let (above, below) = (groups.len() as f64 - 1.0, all - groups.len() as f64);
+    let p = match within > 0.0 {
+        true => f_tail((between / above) / (within / below), above, below),
+        // Numbers that repeat to the last digit are counts, and no noise is in them.
+        false => return None,
+    };
+    let by = |a: &&(usize, f64, f64, f64), b: &&(usize, f64, f64, f64)| a.1.total_cmp(&b.1);
+    let (least, most) = (groups.iter().min_by(by)?, groups.iter().max_by(by)?);
+    Some((ledger.cell(least.0, column)?, ledger.cell(most.0, column)?, p))
+}
+
+/// P-values of several tests, each such that none below a bound is wrong more often than the bound says of one.
+fn holm(p: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
+    let mut adjusted = vec![1.0; p.len()];
+    let mut least = 0.0_f64;
+    for (rank, at) in order.into_iter().enumerate() {
+        least = least.max(((p.len() - rank) as f64 * p[at]).min(1.0));
+        adjusted[at] = least;
+    }
+    adjusted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_tests_are_corrected_as_holm_does() {
+        let adjusted = holm(&[0.01, 0.04, 0.03, 0.005]);
+        let expected = [0.03, 0.06, 0.06, 0.02];
+        assert!(adjusted.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{adjusted:?}");
+    }
+}
