@@ -5,11 +5,12 @@
 use std::{io, ops::ControlFlow, path::Path};
 
 use crate::{
-    Holder, Result, RunDir, Store, StoreDir, StoreError,
-    commit::Mark,
-    db::{Db, DbBatch, json},
+    Holder, Result, RunDir, StoreDir, StoreError,
+    bytes::{Bytes, json},
+    db::{Db, DbBatch},
     file,
-    lock::Held,
+    held::Core,
+    mark::Mark,
     older,
 };
 
@@ -24,20 +25,20 @@ pub struct BroughtOver {
     pub results: usize,
 }
 
-/// Brings the store in `path` over, if it has an earlier format. It is waited for as in [`Store::open`].
+/// Brings the store in `path` over, if it has an earlier format. It is waited for as in [`Store::open_alone`](crate::Store::open_alone).
 ///
 /// # Errors
 /// It is held; the disk is full; journals of others cannot be written: what could be brought over is, and they do the rest.
 pub fn bring_over(
     path: &Path,
     me: &Holder,
-    waiting: impl FnMut(&Holder) -> ControlFlow<()>,
+    mut waiting: impl FnMut(&Holder) -> ControlFlow<()>,
 ) -> Result<Option<BroughtOver>> {
     let Some((dir, from)) = StoreDir::older(path)? else { return Ok(None) };
-    let lock = Held(dir.lock(me, waiting)?);
+    let _alone = (dir.alone(me, &mut waiting)?, dir.lock(me, waiting)?);
     let mut brought = BroughtOver { from, runs: 0, results: 0 };
     match Db::open(&dir) {
-        Ok(Some(db)) => brought.results = Store::of(dir.clone(), db, lock).bring_over()?,
+        Ok(Some(db)) => brought.results = Core::on(&dir, db).bring_over()?,
         // The next opening makes it anew, from journals that are of the present format then.
         Ok(None) | Err(StoreError::Damaged { .. }) => {}
         Err(error) => return Err(error),
@@ -59,16 +60,16 @@ pub fn bring_over(
     }
 }
 
-impl Store {
+impl Core {
     /// Every result in the present form. What journals have beyond the mark is looked for from the beginning of its run: places in
     /// that journal are others afterwards, and what is there already is not put there twice.
     fn bring_over(self) -> Result<usize> {
         if let Some(mark) = self.mark()? {
-            self.move_mark(Mark { to: 0, ..mark })?;
+            self.move_mark(&Mark { to: 0, ..mark })?;
         }
         let mut writes = DbBatch::default();
-        self.scan_results(|key, value| {
-            if let Some(result) = older::result(value) {
+        self.each(b"r", &mut |key, value| {
+            if let Some(result) = value.and_then(older::result) {
                 writes.put(key.to_vec(), json(&result));
             }
         })?;

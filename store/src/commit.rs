@@ -1,37 +1,32 @@
 //! What is written together: first to the journal, then to the database. Knows their order, not what the lines mean.
 //!
 //! The artifacts that lines tell of are on the disk before the lines are written, and these before what they come to is put into the
-//! database, which gets it to the disk when it likes. The database carries a mark with every batch: how far the journals are in
-//! it. What they have beyond it an opening puts there.
+//! database, which gets it to the disk when it likes. The database carries a mark with every batch: how far the run's journal is in
+//! it. What journals have beyond it an opening puts there. Where another process has the database it is told how long the journal
+//! is now, and reads what is new of it.
 
-use flow_core::{JournalLine, RunEvent, RunId};
-use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+use flow_core::{JournalLine, RunEvent};
 
 use crate::{
     Journal, Objects, Result, StoreError,
-    db::{Db, DbBatch, json},
+    bytes::json,
+    db::DbBatch,
+    link::Link,
+    mark::{is_record, mark_key},
 };
-
-/// Under which the mark lies in the database.
-pub(crate) const MARK: &[u8] = b"applied";
-
-/// How far the journals are in the database: that of `run` up to a byte, those of earlier runs whole. One is enough, for one run
-/// writes at a time, and a later one has a greater id.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Mark {
-    pub(crate) run: RunId,
-    pub(crate) to: u64,
-}
 
 /// Lines for the journal and what they come to in the database, not written yet.
 pub struct Commit {
     pub(crate) objects: Objects,
-    pub(crate) db: Db,
+    pub(crate) link: Arc<Link>,
     pub(crate) journal: Journal,
     pub(crate) lines: Vec<JournalLine>,
-    pub(crate) writes: DbBatch,
-    /// Among what is written is something that no journal tells of.
-    pub(crate) only_here: bool,
+    /// What all comes to, where this process had the database.
+    pub(crate) writes: Option<DbBatch>,
+    /// What no journal tells of, alone.
+    pub(crate) only_here: DbBatch,
 }
 
 /// Why a commit could not be written.
@@ -66,33 +61,43 @@ impl Commit {
             Ok(to) => to,
             Err(error) => return Err(Unapplied::Nowhere(Box::new(self), error)),
         };
-        if records {
-            self.writes.put(MARK.to_vec(), json(&Mark { run: self.journal.run(), to }));
-        }
-        // What the journal has need not be on the disk twice.
-        let write = if self.only_here { Db::write } else { Db::put };
-        if self.writes.len() > 0 {
-            write(&self.db, self.writes).map_err(Unapplied::Journalled)?;
-        }
-        Ok(self.lines)
+        let run = self.journal.run();
+        let core = self.link.core();
+        let written = match core.zip(self.writes.take()) {
+            Some((core, mut writes)) => {
+                if records {
+                    writes.put(mark_key(&run), json(&to));
+                }
+                // What the journal has need not be on the disk twice.
+                match (writes.len(), self.only_here.len()) {
+                    (0, _) => Ok(()),
+                    (_, 0) => core.put(writes),
+                    _ => core.write(writes),
+                }
+            }
+            None => {
+                // What is forgotten may be among what is recorded: it was made again.
+                let only_here = self.only_here;
+                let first = if only_here.len() == 0 { Ok(()) } else { self.link.write(only_here) };
+                first.and_then(|()| if records { self.link.record(&run, to) } else { Ok(()) })
+            }
+        };
+        written.map(|()| self.lines).map_err(Unapplied::Journalled)
     }
 
     /// This one and what came later, as one.
     pub fn with(mut self, later: Commit) -> Commit {
         self.lines.extend(later.lines);
-        self.writes.append(later.writes);
-        self.only_here |= later.only_here;
+        self.writes = self.writes.zip(later.writes).map(|(mut writes, later)| {
+            writes.append(later);
+            writes
+        });
+        self.only_here.append(later.only_here);
         self
     }
 
     /// There are lines for the journal at most: no disk is waited for.
     pub fn is_quick(&self) -> bool {
-        self.writes.len() == 0
+        self.only_here.len() == 0 && !self.lines.iter().any(is_record)
     }
-}
-
-/// The line holds something for the database.
-pub(crate) fn is_record(line: &JournalLine) -> bool {
-    use RunEvent::{Forgotten, Observed, Recorded, Tried};
-    matches!(line.event, Recorded { .. } | Observed { .. } | Tried { .. } | Forgotten { .. })
 }

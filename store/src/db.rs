@@ -13,26 +13,32 @@
 use std::{
     cell::Cell,
     collections::BTreeMap,
-    fs, io, panic,
+    fs, io,
+    ops::{Bound, ControlFlow},
+    panic,
     path::{Path, PathBuf},
-    sync::Once,
+    sync::{
+        Arc, Once,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
     time::Duration,
 };
 
-use flow_core::Digest;
 use nix::{sys::statvfs::statvfs, unistd::Uid};
-use serde::Serialize;
 
-use crate::{Objects, Result, StoreDir, StoreError, file, objects::remove_tree};
+use crate::{
+    Objects, Result, StoreDir, StoreError,
+    bytes::{Bytes, stands_in},
+    file,
+    objects::remove_tree,
+};
 
 /// Larger values are kept among the objects.
 const INLINE: usize = 48 << 10;
 /// sled writes when it is opened. Where that fails for want of room the database is damaged: it is not opened with less than this.
 const ROOM: u64 = 1 << 20;
-/// First byte of a value that stands in an object; JSON never begins with it.
-const ELSEWHERE: u8 = b'@';
-
 /// A folder of sled's, for large values.
 const BLOBS: &str = "blobs";
 /// In the folder, once sled has called it corrupt: what it said.
@@ -49,14 +55,31 @@ pub(crate) struct Db {
     objects: Objects,
 }
 
-/// Closing writes what is not yet written, and panics where that fails. It was flushed, so that nothing is lost.
+/// Closing writes what is not yet written, and panics where that fails, or waits for ever where something failed before. The journals
+/// have it, so that nothing is lost.
 #[derive(Clone)]
-struct Closing(Option<sled::Db>);
+struct Closing {
+    sled: Option<sled::Db>,
+    has_failed: Arc<AtomicBool>,
+}
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        let sled = self.0.take();
-        let _ = quietly(|| drop(sled));
+        /// So long closing may take after something failed. What it has open goes with the process.
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let sled = self.sled.take();
+        let close = move || drop(quietly(|| drop(sled)));
+        if !self.has_failed.load(Ordering::Relaxed) {
+            return close();
+        }
+        let (closed, waits) = mpsc::channel();
+        let closing = thread::Builder::new().name("sled-closing".to_owned()).spawn(move || {
+            close();
+            let _ = closed.send(());
+        });
+        if closing.is_ok() {
+            let _ = waits.recv_timeout(PATIENCE);
+        }
     }
 }
 
@@ -73,6 +96,13 @@ impl DbBatch {
         self.0.insert(key, None);
     }
 
+    /// What was to go stays.
+    pub(crate) fn keep(&mut self, key: &[u8]) {
+        if self.0.get(key).is_some_and(Option::is_none) {
+            self.0.remove(key);
+        }
+    }
+
     /// Puts what came later behind it.
     pub(crate) fn append(&mut self, mut later: DbBatch) {
         self.0.append(&mut later.0);
@@ -80,6 +110,23 @@ impl DbBatch {
 
     pub(crate) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Large values are kept among the objects, and it has their digests.
+    pub(crate) fn outlined(mut self, objects: &Objects) -> Result<DbBatch> {
+        for value in self.0.values_mut().flatten().filter(|value| value.len() > INLINE) {
+            *value = stands_in(&objects.store_bytes(value)?.digest);
+        }
+        Ok(self)
+    }
+
+    /// What is written under which key.
+    pub(crate) fn into_writes(self) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        self.0.into_iter().collect()
+    }
+
+    pub(crate) fn of_writes(writes: Vec<(Vec<u8>, Option<Vec<u8>>)>) -> DbBatch {
+        DbBatch(writes.into_iter().collect())
     }
 }
 
@@ -152,7 +199,7 @@ impl Db {
                 opened => break opened?,
             }
         };
-        Ok(Db { path, sled: Closing(Some(sled)), objects: dir.objects() })
+        Ok(Db { path, sled: Closing { sled: Some(sled), has_failed: Arc::default() }, objects: dir.objects() })
     }
 
     /// A file whose beginning is damaged sled takes for a new one. A mark beside it and a record in it tell the difference.
@@ -171,11 +218,8 @@ impl Db {
     }
 
     fn ask<T>(&self, call: impl FnOnce(&sled::Db) -> sled::Result<T>) -> Result<T> {
-        guarded(&self.path, || self.sled.0.as_ref().map_or(Err(gone()), call))
-    }
-
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.ask(|sled| sled.get(key))?.and_then(|value| self.whole(&value)))
+        let asked = guarded(&self.path, || self.sled.sled.as_ref().map_or(Err(gone()), call));
+        asked.inspect_err(|_| self.sled.has_failed.store(true, Ordering::Relaxed))
     }
 
     /// Writes everything or nothing, and returns when no kill can undo it. It waits for the disk, some milliseconds on a busy one.
@@ -187,44 +231,44 @@ impl Db {
     /// Writes everything or nothing. A kill can undo it, with everything that was put there since.
     pub(crate) fn put(&self, batch: DbBatch) -> Result<()> {
         let mut writes = sled::Batch::default();
-        for (key, value) in batch.0 {
+        for (key, value) in batch.outlined(&self.objects)?.0 {
             match value {
                 None => writes.remove(key),
-                Some(value) if value.len() > INLINE => {
-                    let object = self.objects.store_bytes(&value)?;
-                    writes.insert(key, format!("{}{}", char::from(ELSEWHERE), object.digest).into_bytes());
-                }
                 Some(value) => writes.insert(key, value),
             }
         }
         self.ask(|sled| sled.apply_batch(writes))
     }
 
-    /// Every key and value that begins with `prefix`, in order of key; no value where it stands in an object that is lost.
-    pub(crate) fn scan(&self, prefix: &[u8], mut each: impl FnMut(&[u8], Option<&[u8]>) -> Result<()>) -> Result<()> {
-        let mut found = self.ask(|sled| Ok(sled.scan_prefix(prefix)))?;
-        while let Some(entry) = guarded(&self.path, || found.next().transpose())? {
-            each(&entry.0, self.whole(&entry.1).as_deref())?;
-        }
-        Ok(())
-    }
-
-    /// The objects that values stand in, each with its key.
-    pub(crate) fn scan_objects(&self, mut each: impl FnMut(&[u8], Digest)) -> Result<()> {
-        let mut found = self.ask(|sled| Ok(sled.iter()))?;
+    /// What begins with `prefix` and comes behind a key, as long as `each` says so.
+    pub(crate) fn scan_behind(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let begin = after.map_or(Bound::Included(prefix), Bound::Excluded);
+        let mut found = self.ask(|sled| Ok(sled.range::<&[u8], _>((begin, Bound::Unbounded))))?;
         while let Some((key, value)) = guarded(&self.path, || found.next().transpose())? {
-            if let Some(digest) = elsewhere(&value) {
-                each(&key, digest);
+            if !key.starts_with(prefix) || each(&key, &value)?.is_break() {
+                break;
             }
         }
         Ok(())
     }
+}
 
-    fn whole(&self, value: &[u8]) -> Option<Vec<u8>> {
-        match elsewhere(value) {
-            Some(digest) => self.objects.read(&digest, "").ok(),
-            None => Some(value.to_vec()),
-        }
+impl Bytes for Db {
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self.ask(|sled| sled.get(key))?.map(|value| value.to_vec()))
+    }
+
+    fn scan(&self, prefix: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        self.scan_behind(prefix, None, &mut |key, value| each(key, value).map(ControlFlow::Continue))
     }
 }
 
@@ -238,11 +282,6 @@ fn free(folder: &Path) -> Result<u64> {
     // Some of it is kept for root.
     let blocks = if Uid::effective().is_root() { found.blocks_free() } else { found.blocks_available() };
     Ok(blocks as u64 * found.fragment_size() as u64)
-}
-
-fn elsewhere(value: &[u8]) -> Option<Digest> {
-    let (ELSEWHERE, rest) = value.split_first().map(|(first, rest)| (*first, rest))? else { return None };
-    std::str::from_utf8(rest).ok()?.parse().ok()
 }
 
 /// Calls sled, and turns what it says into our errors. On a damaged file it panics here and there.
@@ -313,12 +352,6 @@ fn quietly<T>(call: impl FnOnce() -> T) -> thread::Result<T> {
     let called = panic::catch_unwind(panic::AssertUnwindSafe(call));
     QUIET.set(before);
     called
-}
-
-/// A value as it is kept.
-pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
-    // Our own types with string keys: there is nothing in them that JSON cannot hold.
-    serde_json::to_vec(value).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -195,6 +195,10 @@ impl StoreDir {
         synced.map_err(StoreError::io("sync", &self.path))
     }
 
+    pub(crate) fn users_file(&self) -> PathBuf {
+        self.path.join("users")
+    }
+
     pub(crate) fn lock_file(&self) -> PathBuf {
         self.path.join("lock")
     }

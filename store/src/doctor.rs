@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 use flow_core::{Artifact, ArtifactKind, Digest, JOURNAL_FORMAT, Kept, StepResult, reason::Damage};
 
 use crate::{
-    Batch, Holder, Lost, Objects, Rebuilt, Replay, Result, STORE_FORMAT, Store, StoreDir, StoreError, dir::read_format,
-    lock::Held,
+    Batch, Holder, Lost, Objects, Rebuilt, Replay, Result, STORE_FORMAT, Store, StoreDir, StoreError, bytes::Bytes,
+    dir::read_format, held::Core,
 };
 
 const FLOW: &str = env!("CARGO_PKG_VERSION");
@@ -57,18 +57,19 @@ impl Diagnosis {
 }
 
 /// Checks the store in `path` and repairs what can be. With `contents` every artifact is read and hashed again. The store is
-/// waited for as in [`Store::open`]; the one that is returned can be used at once.
+/// waited for as in [`Store::open_alone`]; the one that is returned can be used at once.
 ///
 /// # Errors
 /// It is held, of a newer format, or the disk is full.
 pub fn doctor(
     path: &Path,
     me: &Holder,
-    waiting: impl FnMut(&Holder) -> ControlFlow<()>,
+    mut waiting: impl FnMut(&Holder) -> ControlFlow<()>,
     contents: bool,
 ) -> Result<(Store, Diagnosis)> {
     let dir = StoreDir::create(path)?;
-    let lock = Held(dir.lock(me, waiting)?);
+    let users = dir.alone(me, &mut waiting)?;
+    let lock = dir.lock(me, waiting)?;
     let mut diagnosis = Diagnosis { contents_read: contents, ..Diagnosis::default() };
     for run in dir.runs()? {
         let Some(mut lines) = dir.run(&run).lines(0)? else { continue };
@@ -80,13 +81,17 @@ pub fn doctor(
             diagnosis.journals.push((run.0, unread));
         }
     }
-    let store = Store::with(dir.clone(), lock).map_err(|(_, error)| error)?;
-    let store = match read_all(&store) {
+    dir.objects().sweep_workplace()?;
+    let (core, rebuilt) = Core::open(&dir)?;
+    // Touches every page of the database.
+    let opened = match core.scan(b"", &mut |_, _| Ok(())) {
         Err(StoreError::Damaged { detail, .. }) => {
-            Store::rebuild(dir, store.close(), Some(detail)).map_err(|(_, error)| error)?
+            drop(core);
+            Core::rebuild(&dir, Some(detail))?
         }
-        read => read.map(|()| store)?,
+        read => read.map(|()| (core, rebuilt))?,
     };
+    let store = Store::of_core(dir, me, users, lock, opened);
     diagnosis.rebuilt = store.rebuilt().cloned();
     if diagnosis.rebuilt.is_none() {
         restore(&store, &mut diagnosis)?;
@@ -108,11 +113,6 @@ fn restore(store: &Store, diagnosis: &mut Diagnosis) -> Result<()> {
     }
     diagnosis.restored = batch.results.len();
     store.apply(&batch)
-}
-
-/// Touches every page of the database.
-fn read_all(store: &Store) -> Result<()> {
-    store.value_objects_without(&Batch::new(), &[]).map(drop)
 }
 
 fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Result<()> {
@@ -190,12 +190,12 @@ impl StoreDir {
     pub fn mend_format(
         path: &Path,
         me: &Holder,
-        waiting: impl FnMut(&Holder) -> ControlFlow<()>,
+        mut waiting: impl FnMut(&Holder) -> ControlFlow<()>,
     ) -> Result<Option<String>> {
         let dir = StoreDir::at(path);
         let format = dir.format_file();
         let Some(Err(found)) = read_format(&format)? else { return Ok(None) };
-        let _lock = Held(dir.lock(me, waiting)?);
+        let _alone = (dir.alone(me, &mut waiting)?, dir.lock(me, waiting)?);
         let malformed = |why: String| StoreError::Malformed {
             path: format.clone(),
             detail: format!("the number of the store's format was expected, and {found}; {why}"),

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::{
     Batch, Holder, Rebuilt, Replay, Result, Snapshot, Store, StoreDir, StoreError,
-    lock::Held,
+    held::Core,
     objects::{remove_tree, tree_size},
     run::Lines,
 };
@@ -53,16 +53,18 @@ pub struct Freed {
 /// Somebody else holds the store; something cannot be read or removed. What is kept is whole in any case.
 pub fn gc(path: &Path, me: &Holder, keep: Keep, dry: bool) -> Result<Freed> {
     let dir = StoreDir::create(path)?;
-    let lock = Held(dir.lock(me, |_| ControlFlow::Break(()))?);
-    match Store::with(dir.clone(), lock) {
-        Ok(store) => store.gc(keep, dry),
-        Err((lock, error)) if error.is_disk_full() && !dry => {
-            let (bytes, objects) = make_room(&dir, keep)?;
-            let freed = Store::with(dir, lock).map_err(|(_, error)| error)?.gc(keep, dry)?;
-            Ok(Freed { bytes: freed.bytes + bytes, objects: freed.objects + objects, ..freed })
+    let users = dir.alone(me, |_| ControlFlow::Break(()))?;
+    let lock = dir.lock(me, |_| ControlFlow::Break(()))?;
+    dir.objects().sweep_workplace()?;
+    let (opened, (bytes, objects)) = match Core::open(&dir) {
+        Err(error) if error.is_disk_full() && !dry => {
+            let room = make_room(&dir, keep)?;
+            (Core::open(&dir)?, room)
         }
-        Err((_, error)) => Err(error),
-    }
+        opened => (opened?, (0, 0)),
+    };
+    let freed = Store::of_core(dir, me, users, lock, opened).gc(keep, dry)?;
+    Ok(Freed { bytes: freed.bytes + bytes, objects: freed.objects + objects, ..freed })
 }
 
 /// Removes what the journals alone tell to go: folders of attempts, and the artifacts of results that nothing else names. The
@@ -100,12 +102,14 @@ fn reached(runs: &[Run]) -> BTreeSet<Digest> {
 }
 
 impl Store {
-    /// Removes what only runs reach that are not to be kept; with `dry` only says what that would be. The caller holds the
-    /// store, so that no run is alive that could use any of it.
+    /// Removes what only runs reach that are not to be kept; with `dry` only says what that would be.
     ///
     /// # Errors
-    /// Something cannot be read or removed. What is kept is whole in any case.
+    /// A run of another process is alive, which could use any of it; something cannot be read or removed. What is kept is whole in any case.
     pub fn gc(&self, keep: Keep, dry: bool) -> Result<Freed> {
+        if let Some(holder) = if self.has_all() { None } else { self.others()?.pop() } {
+            return Err(StoreError::Held { path: self.dir().path().to_owned(), holder: Box::new(holder) });
+        }
         let runs = marked_runs(self.dir(), keep)?;
         let reached = reached(&runs);
         let kept = runs.iter().filter(|run| run.stays && !run.accepts).count();

@@ -2,8 +2,11 @@
 //!
 //! | where | what | module |
 //! | --- | --- | --- |
-//! | `format`, `lock` | the store's version; who holds it | [`StoreDir`], [`Holder`] |
-//! | `db/` | results by fingerprint, last fingerprints, history; for the holder alone | [`Store`] |
+//! | `format` | the store's version | [`StoreDir`] |
+//! | `users`, `runs/ID/alive` | locked by who uses the store, and by each run that lives | [`StoreDir::living`] |
+//! | `lock` | locked by who has the database; who that is | [`Holder`] |
+//! | `db/` | results by fingerprint, last fingerprints, history; for who has it alone | [`Store`] |
+//! | `db.sock` | where who has the database answers all others | [`Store`] |
 //! | `objects/` | artifacts by digest | [`Objects`] |
 //! | `runs/` | journal, status and attempts of each run | [`RunDir`], [`Journal`] |
 //! | `runs/ID/inputs` | copies of inputs, while the run goes on | [`Captures`] |
@@ -18,7 +21,9 @@
 //! Nothing here decides whether a result may be reused, knows how steps run, or prints. Time is an argument.
 #![forbid(unsafe_code)]
 
+mod asked;
 mod bring_over;
+mod bytes;
 mod capture;
 mod commit;
 mod db;
@@ -28,20 +33,28 @@ mod error;
 mod file;
 mod gc;
 mod hash;
+mod held;
 mod ignored;
 mod inputs;
+mod link;
+mod living;
 mod lock;
 mod manifest;
+mod mark;
 mod objects;
 mod older;
 mod process;
 mod recover;
 mod replay;
 mod results;
+mod rings;
 mod run;
+mod serve;
 mod snapshot;
+mod socket;
 mod stamp;
 mod store;
+mod wire;
 
 pub use bring_over::{BroughtOver, bring_over};
 pub use capture::{CAPTURE_BYTES, CAPTURE_FILES, Captured, Captures, Wanted};
@@ -52,11 +65,13 @@ pub use error::{Result, StoreError};
 pub use file::regular;
 pub use gc::{Freed, Keep, gc};
 pub use inputs::{Inputs, Tree};
+pub use link::Silent;
 pub use manifest::{Entry, EntryKind, Manifest};
 pub use objects::{COPY_LIMIT, Lost, Materialised, Objects, is_mounted_below};
 pub use process::{Holder, Liveness, ProcessIdentity};
+pub use recover::Rebuilt;
 pub use replay::Replay;
 pub use results::{Batch, HISTORY, Last, Results, device_shape, shapes};
 pub use run::{End, Follow, Journal, RunDir, Running, Status, Unread, Waiting};
 pub use snapshot::{FinishedRun, Snapshot, Stood};
-pub use store::{Rebuilt, Store};
+pub use store::Store;

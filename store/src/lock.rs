@@ -1,10 +1,11 @@
-//! The lock: one process uses a store, and others can read who. A lock is the kernel's, so it goes with its holder; what is
-//! written in the file is for people only.
+//! The lock: one process has the database of a store, and others can read who. A lock is the kernel's, so it goes with its holder;
+//! what is written in the file is for people only.
 
 use std::{
     fs::File,
-    io::{Read, Seek, Write},
+    io::{self, Read, Seek, Write},
     ops::ControlFlow,
+    path::Path,
     thread,
     time::Duration,
 };
@@ -17,13 +18,13 @@ use nix::{
 use crate::{Holder, Liveness, ProcessIdentity, Result, StoreDir, StoreError, file};
 
 /// How often a waiting process looks again.
-const POLL: Duration = Duration::from_millis(100);
+pub(crate) const POLL: Duration = Duration::from_millis(100);
 /// While the kernel tears a killed process down its lock can still be held. So many polls that is forgiven: of one that is
 /// seen to be dead, and of one that looks alive.
 const PATIENCE: (u32, u32) = (30, 3);
 
 impl StoreDir {
-    /// Who holds the store now, if somebody does.
+    /// Who holds the database now, if somebody does. Others may use the store through it: [`StoreDir::living`].
     ///
     /// # Errors
     /// The lock file cannot be read.
@@ -42,50 +43,83 @@ impl StoreDir {
     }
 
     /// Takes the lock. While a living process holds it, `waiting` is asked every 100 ms whether to go on waiting.
-    pub(crate) fn lock(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Flock<File>> {
-        let path = self.lock_file();
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false);
-        let mut file = file::open(&mut options, &path).map_err(StoreError::io("open", &path))?;
-        let mut tries = 0;
+    pub(crate) fn lock(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Held> {
+        let mut patience = Patience::default();
         loop {
-            file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                Ok(mut lock) => {
-                    self.tell(&mut lock, me)?;
-                    return Ok(lock);
-                }
-                Err((file, Errno::EWOULDBLOCK)) => file,
-                Err((_, errno)) => return Err(StoreError::io("lock", &path)(errno.into())),
-            };
-            let holder = read_holder(file.try_clone().map_err(StoreError::io("read", &path))?);
-            let is_dead = holder.process.standing() == Liveness::Dead;
-            let patience = if is_dead { PATIENCE.0 } else { PATIENCE.1 };
-            if tries < patience {
-                tries += 1;
-            } else if waiting(&holder).is_break() {
-                return Err(StoreError::Held { path: self.path().to_owned(), holder: Box::new(holder) });
+            if let Some(lock) = self.try_lock(me)? {
+                return Ok(lock);
             }
-            thread::sleep(POLL);
+            patience.wait(self, &self.who_locks()?, &mut waiting)?;
         }
     }
 
-    /// Writes down who holds the lock, in place of what stood there.
-    pub(crate) fn tell(&self, lock: &mut Flock<File>, me: &Holder) -> Result<()> {
-        let text = serde_json::to_vec(me).unwrap_or_default();
-        let told = (|| {
-            lock.set_len(0)?;
-            lock.rewind()?;
-            lock.write_all(&text)
-        })();
-        match told.map_err(StoreError::io("write", &self.lock_file())) {
-            // Who holds it is for people only, and a full disk must not keep out who makes room.
-            Err(error) if !error.is_disk_full() => Err(error),
-            _ => Ok(()),
+    /// Takes the lock where it is free.
+    pub(crate) fn try_lock(&self, me: &Holder) -> Result<Option<Held>> {
+        let path = self.lock_file();
+        match Flock::lock(self.open_lock(&path)?, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => {
+                let mut lock = Held(lock);
+                tell(&mut lock.0, me).map_err(StoreError::io("write", &path))?;
+                Ok(Some(lock))
+            }
+            Err((_, Errno::EWOULDBLOCK)) => Ok(None),
+            Err((_, errno)) => Err(StoreError::io("lock", &path)(errno.into())),
         }
+    }
+
+    pub(crate) fn open_lock(&self, path: &Path) -> Result<File> {
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        file::open(&mut options, path).map_err(StoreError::io("open", path))
+    }
+
+    /// Who has the lock, as far as it is written down.
+    pub(crate) fn who_locks(&self) -> Result<Holder> {
+        let path = self.lock_file();
+        file::open_to_read(&path).map(read_holder).map_err(StoreError::io("read", &path))
     }
 }
 
-fn read_holder(mut file: File) -> Holder {
+/// How long has been waited for somebody, and who it was.
+#[derive(Default)]
+pub(crate) struct Patience(u32);
+
+impl Patience {
+    /// Waits a little. Asks `waiting` whether to, once it is sure that the other one lives.
+    pub(crate) fn wait(
+        &mut self,
+        dir: &StoreDir,
+        holder: &Holder,
+        waiting: &mut dyn FnMut(&Holder) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let is_dead = holder.process.standing() == Liveness::Dead;
+        let patience = if is_dead { PATIENCE.0 } else { PATIENCE.1 };
+        if self.0 < patience {
+            self.0 += 1;
+        } else if waiting(holder).is_break() {
+            return Err(StoreError::Held { path: dir.path().to_owned(), holder: Box::new(holder.clone()) });
+        }
+        thread::sleep(POLL);
+        Ok(())
+    }
+}
+
+/// Writes into a lock who holds it, in place of what stood there.
+pub(crate) fn tell(lock: &mut Flock<File>, me: &Holder) -> io::Result<()> {
+    let text = serde_json::to_vec(me).unwrap_or_default();
+    let told = (|| {
+        lock.set_len(0)?;
+        lock.rewind()?;
+        lock.write_all(&text)
+    })();
+    match told {
+        // Who holds it is for people only, and a full disk must not keep out who makes room.
+        Err(e) if !matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => Err(e),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn read_holder(mut file: File) -> Holder {
     let mut text = String::new();
     let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
     read.ok().and_then(|_| serde_json::from_str(&text).ok()).unwrap_or_else(|| Holder {
@@ -99,6 +133,13 @@ fn read_holder(mut file: File) -> Holder {
 
 /// The lock; the file is emptied when it is given back, for what it says is no longer true.
 pub(crate) struct Held(pub(crate) Flock<File>);
+
+impl Held {
+    /// Writes down who holds it now.
+    pub(crate) fn tell(&mut self, dir: &StoreDir, me: &Holder) -> Result<()> {
+        tell(&mut self.0, me).map_err(StoreError::io("write", &dir.lock_file()))
+    }
+}
 
 impl Drop for Held {
     fn drop(&mut self) {

@@ -1,10 +1,14 @@
 //! Which process is meant where a number stands in a file. Numbers are used again, and are other processes' in another container;
 //! with the boot, the namespace and the start of its process a number is one process's for ever. Reads `/proc`; signals nobody.
 
-use std::{fmt, fs, io, path::Path, process, sync::OnceLock};
+use std::{fmt, fs, io, os::unix::fs::MetadataExt, path::Path, process, sync::OnceLock};
 
 use flow_core::RunId;
-use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
+use nix::{
+    errno::Errno,
+    sys::signal::kill,
+    unistd::{Pid, Uid, User},
+};
 use serde::{Deserialize, Serialize};
 
 /// A process, so that no other is ever taken for it.
@@ -65,6 +69,21 @@ impl ProcessIdentity {
         }
     }
 
+    /// It was stopped, as by Ctrl-Z, and does nothing until somebody lets it go on.
+    pub fn is_stopped(&self) -> bool {
+        self.is_near() && look(self.pid).is_ok_and(|now| now.started == self.started && now.is_stopped)
+    }
+
+    /// Whose it is, where that is another user than this process's.
+    pub(crate) fn other_user(&self) -> Option<String> {
+        if !self.is_near() || self.standing() != Liveness::Alive {
+            return None;
+        }
+        let user = Uid::from_raw(fs::metadata(format!("/proc/{}", self.pid)).ok()?.uid());
+        let name = || User::from_uid(user).ok().flatten().map_or_else(|| user.to_string(), |user| user.name);
+        (user != Uid::effective()).then(name)
+    }
+
     /// Its number means here what it means to itself.
     pub fn is_near(&self) -> bool {
         here().is_some_and(|(boot, namespace)| (boot, namespace) == (&self.boot, &self.namespace))
@@ -99,6 +118,7 @@ fn here() -> Option<&'static (String, String)> {
 struct ProcStat {
     started: u64,
     has_ended: bool,
+    is_stopped: bool,
 }
 
 fn look(pid: u32) -> io::Result<ProcStat> {
@@ -108,7 +128,7 @@ fn look(pid: u32) -> io::Result<ProcStat> {
     let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
     let state = fields.next().unwrap_or_default();
     let started = fields.nth(18).and_then(|field| field.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
-    Ok(ProcStat { started, has_ended: matches!(state, "Z" | "X" | "x") })
+    Ok(ProcStat { started, has_ended: matches!(state, "Z" | "X" | "x"), is_stopped: matches!(state, "T" | "t") })
 }
 
 /// Who holds a store.
@@ -131,13 +151,23 @@ impl fmt::Display for Holder {
         if let Some(run) = &self.run {
             write!(f, ", run {run}")?;
         }
-        write!(f, ", since {})", self.since)
+        write!(f, ", since {})", self.since)?;
+        if self.process.is_stopped() {
+            let pid = self.process.pid;
+            write!(
+                f,
+                ", which is stopped: `kill -CONT {pid}` lets it go on, `kill -KILL {pid}` ends it and nothing is lost"
+            )?;
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::process::Command;
+
+    use nix::sys::signal::Signal;
 
     use super::*;
 
@@ -155,6 +185,24 @@ mod tests {
         }
         let words = [&own, &elsewhere, &old].map(|process| process.words().replace(&own.pid.to_string(), "PID"));
         assert_eq!(words, ["process PID", "process PID of another container", "process PID"]);
+    }
+
+    #[test]
+    fn who_is_stopped_is_told_so_and_what_to_do() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let process = ProcessIdentity::of(child.id()).unwrap();
+        let signal = |signal| kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+        assert!(!process.is_stopped());
+        signal(Signal::SIGSTOP);
+        while !process.is_stopped() {
+            std::thread::yield_now();
+        }
+        let holder = Holder { process, doing: "flow run a.yaml".into(), run: None, since: "15:30".into() };
+        let told = holder.to_string().replace(&child.id().to_string(), "PID");
+        insta::assert_snapshot!(told, @"process PID (`flow run a.yaml`, since 15:30), which is stopped: `kill -CONT PID` lets it go on, `kill -KILL PID` ends it and nothing is lost");
+        signal(Signal::SIGCONT);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

@@ -1,134 +1,167 @@
-//! Opening the database: what journals have beyond its mark is put there, and one that is damaged or missing is made anew from
+//! Opening the database: what journals have beyond their marks is put there, and one that is damaged or missing is made anew from
 //! them. Through [`Batch::take_in`](crate::Batch), as live recording. Words for people only where something was mended.
 
-use std::{fs, path::PathBuf};
+use std::{fmt, fs, path::PathBuf};
 
-use flow_core::{JournalLine, RunEvent, RunId};
+use flow_core::{RunEvent, RunId};
 
 use crate::{
-    Batch, Rebuilt, Result, Results, Store, StoreDir, StoreError,
-    commit::{MARK, Mark, is_record},
-    db::{Db, DbBatch, json},
-    lock::Held,
+    Result, StoreDir, StoreError,
+    bytes::{Bytes, json},
+    db::{Db, DbBatch},
+    held::Core,
+    mark::{MARK, Mark, mark_key},
     results::shapes,
 };
 
-/// So many results are put into the database at once.
-const CHUNK: usize = 512;
-/// The mark is moved over what holds no result where it is longer, so that it is not read again and again.
+/// The base mark is moved over what holds no result where it is longer, so that it is not read again and again.
 const VAIN: u64 = 1 << 20;
 
-impl Store {
-    /// Of a lock that was taken; gives it back with the error.
-    pub(crate) fn with(dir: StoreDir, lock: Held) -> Result<Store, (Held, StoreError)> {
-        let opened = dir.objects().sweep_workplace().and_then(|()| Db::open(&dir));
-        let store = match opened {
-            Ok(Some(db)) => Store::of(dir, db, lock),
-            Ok(None) => return Store::rebuild(dir, lock, None),
-            Err(StoreError::Damaged { detail, .. }) => return Store::rebuild(dir, lock, Some(detail)),
-            Err(error) => return Err((lock, error)),
+/// A database that was made anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// What was wrong with the old one.
+    pub because: String,
+    /// Where the old one is now, if there was one.
+    pub aside: Option<PathBuf>,
+    /// Results found in the journals.
+    pub results: usize,
+    /// Journals read.
+    pub runs: u32,
+}
+
+impl fmt::Display for Rebuilt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let (runs, results) = (count(self.runs as usize, "journal"), count(self.results, "result"));
+        let because = &self.because;
+        write!(f, "the database {because}; it was made anew from {runs} with {results}")?;
+        match &self.aside {
+            Some(aside) => write!(f, ", the old one is in {}", aside.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Core {
+    /// The database of a store whose lock the caller has, with all that journals have.
+    pub(crate) fn open(dir: &StoreDir) -> Result<(Core, Option<Rebuilt>)> {
+        let core = match Db::open(dir) {
+            Ok(Some(db)) => Core::on(dir, db),
+            Ok(None) => return Core::rebuild(dir, None),
+            Err(StoreError::Damaged { detail, .. }) => return Core::rebuild(dir, Some(detail)),
+            Err(error) => return Err(error),
         };
-        match store.catch_up() {
-            Ok(_) => Ok(store),
+        match core.catch_up() {
+            Ok(_) => Ok((core, None)),
             Err(StoreError::Damaged { detail, .. }) => {
-                let dir = store.dir().clone();
-                Store::rebuild(dir, store.close(), Some(detail))
+                drop(core);
+                Core::rebuild(dir, Some(detail))
             }
-            Err(error) => Err((store.close(), error)),
+            Err(error) => Err(error),
         }
     }
 
     /// Makes the database anew from the journals. A damaged one is moved aside, when the new one is complete.
-    pub(crate) fn rebuild(dir: StoreDir, lock: Held, damage: Option<String>) -> Result<Store, (Held, StoreError)> {
+    pub(crate) fn rebuild(dir: &StoreDir, damage: Option<String>) -> Result<(Core, Option<Rebuilt>)> {
         let mut first = DbBatch::default();
-        first.put(MARK.to_vec(), json(&Mark { run: RunId(String::new()), to: 0 }));
-        let new = match Db::aside(&dir, first) {
-            Ok(db) => Store::of(dir.clone(), db, lock),
-            Err(error) => return Err((lock, error)),
+        // What runs until now rested on may not be in it.
+        first.put(MARK.to_vec(), json(&Mark { shared: dir.runs()?.pop(), ..Mark::none() }));
+        let new = Core::on(dir, Db::aside(dir, first)?);
+        let runs = new.catch_up()?;
+        // It gets its name when it is on the disk.
+        new.write(DbBatch::default())?;
+        let mut results = 0;
+        new.scan(b"r", &mut |_, _| {
+            results += 1;
+            Ok(())
+        })?;
+        drop(new);
+        let aside = damage.is_some().then(|| set_aside(dir)).transpose()?;
+        Db::put_in_place(dir)?;
+        let because = match damage {
+            Some(detail) => format!("was damaged ({detail})"),
+            None => "was missing".to_owned(),
         };
-        let caught = new.catch_up().and_then(|runs| Ok((runs, new.count()?)));
-        let lock = new.close();
-        let placed = caught.and_then(|(runs, results)| {
-            let aside = damage.is_some().then(|| set_aside(&dir)).transpose()?;
-            Db::put_in_place(&dir)?;
-            let because = match damage {
-                Some(detail) => format!("was damaged ({detail})"),
-                None => "was missing".to_owned(),
-            };
-            Ok(Rebuilt { because, aside, results, runs })
-        });
-        let opened = placed.and_then(|rebuilt| Ok((rebuilt, Db::open(&dir)?)));
-        match opened {
-            Ok((rebuilt, Some(db))) => {
-                // Of a new store there is nothing to tell.
-                let rebuilt = Some(rebuilt).filter(|rebuilt| rebuilt.aside.is_some() || rebuilt.results > 0);
-                let mut store = Store::of(dir, db, lock);
-                store.rebuilt = rebuilt;
-                Ok(store)
-            }
-            Ok((_, None)) => Err((lock, StoreError::io("open", dir.db())(nix::errno::Errno::ENOENT.into()))),
-            Err(error) => Err((lock, error)),
-        }
+        let rebuilt = Rebuilt { because, aside, results, runs };
+        let missing = || StoreError::io("open", dir.db())(nix::errno::Errno::ENOENT.into());
+        let core = Core::on(dir, Db::open(dir)?.ok_or_else(missing)?);
+        // Of a new store there is nothing to tell.
+        Ok((core, Some(rebuilt).filter(|rebuilt| rebuilt.aside.is_some() || rebuilt.results > 0)))
     }
 
-    /// Puts into the database what journals have beyond its mark, and says how many of them were read.
+    /// Puts into the database what journals have beyond their marks, those of runs that go on too, and says how many were read.
     fn catch_up(&self) -> Result<u32> {
-        let runs = self.dir().runs()?;
-        let Some(mark) = self.mark()? else {
+        let runs = self.dir.runs()?;
+        let Some(base) = self.mark()? else {
             return self.adopt(&runs).map(|()| 0);
         };
         let (mut read, mut vain, mut newest) = (0, 0, None);
-        for run in runs.into_iter().filter(|run| *run >= mark.run) {
-            let mut to = if run == mark.run { mark.to } else { 0 };
-            let Some(mut lines) = self.dir().run(&run).lines(to)? else { continue };
+        // A run that was killed may have less in the database than one that began after it.
+        self.expect_others();
+        for run in runs.into_iter().filter(|run| *run >= base.run) {
+            let from = self.rest_of(&base, &run)?;
+            let folder = self.dir.run(&run);
+            let Some(to) = folder.settled()? else { continue };
+            let Some(lines) = folder.lines_to(from, to.max(from))? else { continue };
             read += 1;
-            loop {
-                let recorded = next_records(&mut lines)?;
-                let end = Mark { run: run.clone(), to: lines.to };
-                if recorded.is_empty() {
-                    vain += lines.to - to;
-                    newest = Some(end);
-                    break;
-                }
-                vain = 0;
-                to = lines.to;
-                self.put(&recorded, end)?;
+            if to > from {
+                lines.sync()?;
             }
+            let (marked, end) = self.take_in(&run, lines, from, |line| self.lacks(&line.event))?;
+            vain = if marked > from { end - marked } else { vain + (end - from) };
+            newest = Some((run, end));
         }
-        match newest {
-            Some(newest) if vain > VAIN => self.move_mark(newest)?,
-            _ => {}
+        self.fold(&base, newest.filter(|_| vain > VAIN))?;
+        if self.dir.living()?.len() <= 1 {
+            self.expect_nobody();
         }
         Ok(read)
     }
 
+    /// Moves the base mark over what ended, and drops the marks that say nothing any more. `over` is a place up to which journals
+    /// hold no result.
+    fn fold(&self, base: &Mark, over: Option<(RunId, u64)>) -> Result<()> {
+        let marks = self.marks()?;
+        // One that has not begun will have everything of its own.
+        let living = self.dir.living()?.into_iter().filter_map(|who| who.run);
+        let open: Vec<RunId> = living.filter(|run| self.dir.run(run).journal().exists()).collect();
+        let (mut folded, kept) = base.folded(&marks, &open);
+        let mut writes = DbBatch::default();
+        if let Some((run, to)) = over.filter(|_| open.is_empty()) {
+            (folded.run, folded.to) = (run, to);
+        }
+        marks.keys().filter(|run| !kept.contains(run)).for_each(|run| writes.delete(mark_key(run)));
+        if folded != *base {
+            writes.put(MARK.to_vec(), json(&folded));
+        }
+        if writes.len() == 0 { Ok(()) } else { self.put(writes) }
+    }
+
     /// An earlier flow wrote the database before the journals: it has all that these have.
     fn adopt(&self, runs: &[RunId]) -> Result<()> {
+        let mut mark = Mark::none();
         for run in runs.iter().rev() {
-            let path = self.dir().run(run).journal();
+            let path = self.dir.run(run).journal();
             match fs::metadata(&path) {
-                Ok(meta) => return self.move_mark(Mark { run: run.clone(), to: meta.len() }),
+                Ok(meta) => {
+                    (mark.run, mark.to) = (run.clone(), meta.len());
+                    break;
+                }
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                 Err(e) => return Err(StoreError::io("look at", &path)(e)),
             }
         }
-        self.move_mark(Mark { run: RunId(String::new()), to: 0 })
+        self.move_mark(&mark)
     }
 
-    /// Puts records into the database, and the mark behind them. Once: one that is there already, an earlier flow that came
-    /// in between has put there.
-    fn put(&self, recorded: &[JournalLine], mark: Mark) -> Result<()> {
-        let mut missing = Vec::new();
-        for line in recorded {
-            if self.lacks(&line.event)? {
-                missing.push(line.clone());
-            }
-        }
-        let mut writes = self.writes(&missing, &Batch::new())?;
-        writes.put(MARK.to_vec(), json(&mark));
+    pub(crate) fn move_mark(&self, mark: &Mark) -> Result<()> {
+        let mut writes = DbBatch::default();
+        writes.put(MARK.to_vec(), json(mark));
         self.write(writes)
     }
 
+    /// A record that is there already, an earlier flow that came in between has put there.
     fn lacks(&self, record: &RunEvent) -> Result<bool> {
         Ok(match record {
             RunEvent::Recorded { result, .. } => {
@@ -147,18 +180,6 @@ impl Store {
             _ => false,
         })
     }
-}
-
-/// The next records of a journal, as many as are put into the database at once.
-fn next_records(lines: &mut crate::run::Lines) -> Result<Vec<JournalLine>> {
-    let mut recorded = Vec::new();
-    while recorded.len() < CHUNK {
-        match lines.next_line()? {
-            Some(line) => recorded.extend(line.filter(is_record)),
-            None => break,
-        }
-    }
-    Ok(recorded)
 }
 
 /// Moves a damaged database to where nothing is yet, and says where that is.

@@ -1,4 +1,4 @@
-//! What the journals alone tell of earlier work: a view for who reads while somebody else holds the store.
+//! What the journals alone tell of earlier work: a view for who reads and cannot have the store.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,7 +6,7 @@ use flow_core::{Digest, JournalLine, StepResult, learn::Observation};
 
 use crate::{
     Batch, HISTORY, Last, Result, Results, StoreDir,
-    results::{attempt_of, is_same_attempt},
+    results::{attempt_of, is_same_attempt, order},
 };
 
 /// A fold over the journals of all runs, oldest first.
@@ -49,8 +49,12 @@ impl Replay {
         batch.take_in(line);
         self.last.extend(batch.last.into_iter().map(|(workflow, label, last)| ((workflow, label), last)));
         for (shape, observation) in batch.observed {
+            // The newest, whatever the order in which runs that went on at once recorded them.
             let ring = self.history.entry(shape).or_default();
-            ring.push_back(observation);
+            match ring.binary_search_by(|seen| order(seen).cmp(&order(&observation))) {
+                Ok(at) => ring[at] = observation,
+                Err(at) => ring.insert(at, observation),
+            }
             if ring.len() > HISTORY {
                 ring.pop_front();
             }

@@ -10,8 +10,8 @@ use crate::Result;
 /// How many observations of one shape are kept: the newest.
 pub const HISTORY: usize = 32;
 
-/// Read access to what earlier runs found out. Two sides: [`crate::Store`] for who holds the store, [`crate::Replay`], a fold
-/// over the journals, for who only reads while somebody else does.
+/// Read access to what earlier runs found out. Two sides: [`crate::Store`], and [`crate::Replay`], a fold over the
+/// journals, for who cannot have that one.
 pub trait Results {
     /// The result kept under a fingerprint. Whether its artifacts are still there is [`crate::Objects::missing`]'s to say.
     ///
@@ -77,9 +77,14 @@ pub(crate) fn attempt_of(result: &StepResult) -> Option<Digest> {
     result.kept.as_ref().filter(|_| result.spoiled.is_empty()).map(|kept| kept.attempt)
 }
 
+/// Which of two attempts is the newer one; the same of one attempt alone.
+pub(crate) fn order(of: &Observation) -> (u64, &RunId, &str) {
+    (of.at, &of.run, &of.label)
+}
+
 /// What was seen of one attempt.
 pub(crate) fn is_same_attempt(a: &Observation, b: &Observation) -> bool {
-    (&a.run, &a.label, a.at) == (&b.run, &b.label, b.at)
+    order(a) == order(b)
 }
 
 /// Changes that are written together and that no journal tells of. What is recorded comes from the lines of a journal.

@@ -7,10 +7,16 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
+    time::Duration,
 };
 
 use flow_core::{AttemptId, InstanceId, JOURNAL_FORMAT, JournalLine, RunEvent, RunId, reason::Waits};
-use nix::{errno::Errno, unistd::Uid};
+use nix::{
+    errno::Errno,
+    fcntl::{Flock, FlockArg},
+    unistd::Uid,
+};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -90,13 +96,16 @@ impl RunDir {
         Ok(first.and_then(|line| Some((line.get("flow")?.as_str()?.to_owned(), line.get("format")?.as_u64()?))))
     }
 
-    /// Takes the name of a new run, so that it can be told to end before it has begun.
-    pub(crate) fn name(&self) -> Result<()> {
-        fs::create_dir(&self.path).map_err(StoreError::io("create", &self.path))
-    }
-
     /// The run has not begun, and will not: leaves nothing of it. Says whether that was so.
     pub fn unname(&self) -> bool {
+        if !self.journal().exists() {
+            let _ = fs::remove_file(self.alive_file());
+        }
+        self.clear()
+    }
+
+    /// The same for a run that nobody's process goes on with.
+    pub(crate) fn clear(&self) -> bool {
         if !self.journal().exists() {
             Captures::sweep(&self.inputs());
         }
@@ -187,22 +196,51 @@ impl RunDir {
 
     /// The lines of the journal from a place on, the beginning of one; `None` if there is no journal.
     pub(crate) fn lines(&self, from: u64) -> Result<Option<Lines>> {
+        self.lines_to(from, u64::MAX)
+    }
+
+    /// The same up to a place.
+    pub(crate) fn lines_to(&self, from: u64, to: u64) -> Result<Option<Lines>> {
         let path = self.journal();
-        let mut file = match file::open_to_read(&path) {
-            Ok(file) => file,
-            // A run that was killed before its first line.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(StoreError::io("read", &path)(e)),
-        };
+        let Some(mut file) = self.open_journal()? else { return Ok(None) };
         file.seek(SeekFrom::Start(from)).map_err(StoreError::io("read", &path))?;
-        Ok(Some(Lines { path, file: BufReader::new(file), line: Vec::new(), to: from, torn: false }))
+        let file = BufReader::new(file.take(to.saturating_sub(from)));
+        Ok(Some(Lines { path, file, line: Vec::new(), to: from, torn: false }))
+    }
+
+    /// How long the journal is, and its writer will not take back; `None` if there is none, or its writer is at it for longer
+    /// than can be waited for.
+    pub(crate) fn settled(&self) -> Result<Option<u64>> {
+        const TRIES: u32 = 100;
+        let path = self.journal();
+        let Some(mut file) = self.open_journal()? else { return Ok(None) };
+        for _ in 0..TRIES {
+            match Flock::lock(file, FlockArg::LockSharedNonblock) {
+                Ok(file) => return Ok(Some(file.metadata().map_err(StoreError::io("read", &path))?.len())),
+                Err((again, Errno::EWOULDBLOCK)) => file = again,
+                // Where journals cannot be locked nobody locks them.
+                Err((file, _)) => return Ok(Some(file.metadata().map_err(StoreError::io("read", &path))?.len())),
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(None)
+    }
+
+    fn open_journal(&self) -> Result<Option<File>> {
+        let path = self.journal();
+        match file::open_to_read(&path) {
+            Ok(file) => Ok(Some(file)),
+            // A run that was killed before its first line.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(StoreError::io("read", &path)(e)),
+        }
     }
 }
 
 /// A journal, line by line.
 pub(crate) struct Lines {
     path: PathBuf,
-    file: BufReader<File>,
+    file: BufReader<io::Take<File>>,
     line: Vec<u8>,
     /// Where the next line begins.
     pub(crate) to: u64,
@@ -211,6 +249,11 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
+    /// Waits until what is read is on the disk.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.file.get_ref().get_ref().sync_data().map_err(StoreError::io("sync", &self.path))
+    }
+
     /// The next line, whatever it is; `None` behind the last whole one.
     fn next_bytes(&mut self) -> Result<Option<&[u8]>> {
         self.line.clear();
@@ -279,6 +322,8 @@ impl Journal {
             serde_json::to_writer(&mut bytes, line).map_err(|e| failed(e.into()))?;
             bytes.push(b'\n');
         }
+        // Who looks at it meanwhile would see what may be taken back.
+        let _at_it = self.file.try_clone().ok().and_then(|file| Flock::lock(file, FlockArg::LockExclusive).ok());
         let before = self.file.metadata().map_err(failed)?.len();
         let written = (&*self.file).write_all(&bytes).and_then(|()| if sync { self.file.sync_data() } else { Ok(()) });
         written.map(|()| before + bytes.len() as u64).map_err(|e| {
@@ -339,8 +384,8 @@ fn parse(path: &Path, line: &[u8]) -> Result<Option<JournalLine>> {
     }
 }
 
-/// A run as it stands: for `flow status`, `flow runs` and whoever else only looks. Whether a run without end is alive, the
-/// store's lock tells: [`StoreDir::holder`].
+/// A run as it stands: for `flow status`, `flow runs` and whoever else only looks. Whether a run without end is alive,
+/// [`RunDir::lives`] tells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     pub run: RunId,

@@ -1,91 +1,156 @@
-//! The store, held: the lock and the database with what is in it. Decides nothing about freshness.
+//! The store, as whoever uses it sees it: the database with what is in it, here or at the process that has it. Decides nothing about
+//! freshness.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    fmt,
+    collections::{BTreeSet, HashSet},
     ops::ControlFlow,
-    path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use flow_core::{Digest, JournalLine, RunId, StepResult, learn::Observation};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    Batch, Captures, Commit, HISTORY, Holder, Journal, Last, Objects, Result, Results, StoreDir,
-    commit::{MARK, Mark},
-    db::{Db, DbBatch, json},
-    lock::Held,
-    results::{attempt_of, is_same_attempt},
+    Batch, Commit, Holder, Journal, Last, Objects, Rebuilt, Result, Results, Silent, StoreDir, StoreError,
+    asked::{GivenUp, Line, Reached},
+    bytes::{Bytes, attempt_key, elsewhere, last_key, parse, result_key},
+    db::DbBatch,
+    held::{Core, unjournalled},
+    link::{Holding, Link},
+    living::{Alive, Users},
+    lock::{Held, Patience},
 };
 
-/// A store that this process holds.
+/// A store that this process uses, with others or alone.
 pub struct Store {
     dir: StoreDir,
     objects: Objects,
-    db: Db,
-    /// The next slot of each shape's ring, for shapes that this process has seen.
-    slots: Mutex<HashMap<String, u8>>,
-    pub(crate) rebuilt: Option<Rebuilt>,
-    /// Given back last: after the database is closed.
-    lock: Held,
+    link: Arc<Link>,
+    me: Holder,
+    /// Runs of this process. They end when the store is given back.
+    alive: Mutex<Vec<Alive>>,
+    /// Given back last.
+    users: Users,
 }
 
+/// How the database is had.
+enum Way {
+    Lock(Held),
+    Line(Line),
+}
+
+/// Names a run: from those that are there, oldest first.
+type Namer<'a> = &'a mut dyn FnMut(&[RunId]) -> RunId;
+
 impl Store {
-    /// Opens the store in `path`, which is made where it is missing. While somebody else holds it, `waiting` is asked every
-    /// 100 ms whether to go on waiting, with who it is; `ControlFlow::Break` gives up with [`StoreError::Held`](crate::StoreError::Held). The lock of
-    /// a process that died is waited for up to 3 s without asking. What journals have and the database has not is put there,
-    /// and a damaged database is made anew from them: [`Store::rebuilt`].
+    /// Opens the store in `path`, which is made where it is missing. Where another process has its database, that one is asked
+    /// from here on, and when it ends one of those who asked takes the database over. While somebody has the store alone, or does not
+    /// answer, `waiting` is asked every 100 ms whether to go on waiting, with who it is; `ControlFlow::Break` gives up with
+    /// [`StoreError::Held`]. The lock of a process that died is waited for up to 3 s without asking. What journals have
+    /// and the database has not is put there, and a damaged database is made anew from them: [`Store::rebuilt`].
     ///
     /// # Errors
     /// The store is held, of a newer format, on a network file system, or cannot be read or written.
     pub fn open(path: &Path, me: &Holder, waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Store> {
-        let dir = StoreDir::create(path)?;
-        let lock = Held(dir.lock(me, waiting)?);
-        Store::with(dir, lock).map_err(|(_, error)| error)
+        Store::join(path, me, None, waiting).map(|(store, _)| store)
     }
 
-    /// The same for a run, which is named while nobody else can name one: by `name`, from those that are there, oldest first.
+    /// The same for a run, which is named when it has the store: by `name`, from those that are there, oldest first. It is asked
+    /// again where another run has that name. From then on the run [lives](StoreDir::living), until the store is dropped.
     ///
     /// # Errors
     /// As of [`Store::open`].
     pub fn open_for_run(
         path: &Path,
         me: &Holder,
-        name: impl FnOnce(&[RunId]) -> RunId,
+        mut name: impl FnMut(&[RunId]) -> RunId,
         waiting: impl FnMut(&Holder) -> ControlFlow<()>,
     ) -> Result<(Store, RunId)> {
+        let (store, run) = Store::join(path, me, Some(&mut name), waiting)?;
+        let missing = || StoreError::io("name a run in", path)(nix::errno::Errno::EEXIST.into());
+        Ok((store, run.ok_or_else(missing)?))
+    }
+
+    /// Opens it for this process alone: runs and whoever else uses it are waited for, and they wait for this one.
+    ///
+    /// # Errors
+    /// As of [`Store::open`].
+    pub fn open_alone(path: &Path, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Store> {
         let dir = StoreDir::create(path)?;
-        let mut lock = Held(dir.lock(me, waiting)?);
-        let mut runs = dir.runs()?;
-        // Those that ended before they had begun are no runs.
-        while runs.pop_if(|run| dir.run(run).unname()).is_some() {}
-        // Each run finds what the one before it left, if that was killed.
-        if let Some(last) = runs.last() {
-            Captures::sweep(&dir.run(last).inputs());
+        let users = dir.alone(me, &mut waiting)?;
+        let lock = dir.lock(me, &mut waiting)?;
+        Store::alone_with(dir, me, users, lock)
+    }
+
+    /// With all that is needed to have it alone.
+    pub(crate) fn alone_with(dir: StoreDir, me: &Holder, users: Users, lock: Held) -> Result<Store> {
+        dir.objects().sweep_workplace()?;
+        let (core, rebuilt) = Core::open(&dir)?;
+        Ok(Store::of_core(dir, me, users, lock, (core, rebuilt)))
+    }
+
+    pub(crate) fn of_core(
+        dir: StoreDir,
+        me: &Holder,
+        users: Users,
+        lock: Held,
+        (core, rebuilt): (Core, Option<Rebuilt>),
+    ) -> Store {
+        let link = Link::here(&dir, me, Holding::alone(core, lock), rebuilt);
+        Store::of(dir, me.clone(), link, Vec::new(), users)
+    }
+
+    fn of(dir: StoreDir, me: Holder, link: Link, alive: Vec<Alive>, users: Users) -> Store {
+        Store { objects: dir.objects(), dir, link: Arc::new(link), me, alive: Mutex::new(alive), users }
+    }
+
+    fn join(
+        path: &Path,
+        me: &Holder,
+        name: Option<Namer<'_>>,
+        mut waiting: impl FnMut(&Holder) -> ControlFlow<()>,
+    ) -> Result<(Store, Option<RunId>)> {
+        let dir = StoreDir::create(path)?;
+        let mut users = dir.join(me, &mut waiting)?;
+        if users.is_alone {
+            dir.objects().sweep_workplace()?;
+            users.share(&dir)?;
         }
-        let run = name(&runs);
-        dir.run(&run).name()?;
-        dir.tell(&mut lock.0, &Holder { run: Some(run.clone()), ..me.clone() })?;
-        let store = Store::with(dir.clone(), lock).map_err(|(_, error)| {
-            dir.run(&run).unname();
-            error
-        })?;
-        Ok((store, run))
+        let way = find(&dir, me, &mut waiting)?;
+        let named = name.map(|name| take_name(&dir, me, name)).transpose()?;
+        let (run, alive) = named.unzip();
+        let me = Holder { run: run.clone().or_else(|| me.run.clone()), ..me.clone() };
+        let link = match way {
+            Way::Line(line) => Link::there(&dir, &me, line),
+            Way::Lock(mut lock) => {
+                lock.tell(&dir, &me)?;
+                let (core, rebuilt) = Core::open(&dir)?;
+                Link::here(&dir, &me, Holding::serving(core, lock, &me), rebuilt)
+            }
+        };
+        Ok((Store::of(dir, me, link, alive.into_iter().collect(), users), run))
     }
 
-    pub(crate) fn of(dir: StoreDir, db: Db, lock: Held) -> Store {
-        Store { objects: dir.objects(), dir, db, slots: Mutex::default(), rebuilt: None, lock }
-    }
-
-    /// Closes the database and keeps the lock.
-    pub(crate) fn close(self) -> Held {
-        self.lock
-    }
-
-    /// The database was made anew when the store was opened.
+    /// The database was made anew when this process opened it.
     pub fn rebuilt(&self) -> Option<&Rebuilt> {
-        self.rebuilt.as_ref()
+        self.link.rebuilt()
+    }
+
+    /// `listener` is told when whoever has the database does not answer, once a second or so from two seconds on, and says whether to
+    /// go on waiting: `ControlFlow::Break` gives up with [`StoreError::Held`]. What waits is on whatever thread asked. Without a
+    /// listener it waits as long as it takes.
+    pub fn on_silence(&self, listener: impl Fn(&Silent) -> ControlFlow<()> + Send + Sync + 'static) {
+        self.link.listen(Arc::new(listener));
+    }
+
+    /// Takes in what runs that were killed have in their journals and told nobody of. After this what any run that ended had
+    /// recorded is found, also where it ended in the moment in which it did.
+    ///
+    /// # Errors
+    /// The disk is full, or the database damaged.
+    pub fn take_in_ended(&self) -> Result<()> {
+        self.link.take_in_ended()
     }
 
     /// Its folder.
@@ -103,10 +168,13 @@ impl Store {
     /// # Errors
     /// It exists already; the disk is full, or the database damaged.
     pub fn begin(&self, run: &RunId) -> Result<Journal> {
-        // Newer runs were removed while the clock was ahead. They are not coming back, and this one is to be replayed.
-        if self.mark()?.is_some_and(|mark| mark.run >= *run) {
-            self.move_mark(Mark { run: run.clone(), to: 0 })?;
+        if !self.is_own(run) {
+            // It is no run, but it writes as one.
+            let me = Holder { run: Some(run.clone()), ..self.me.clone() };
+            let alive = self.dir.run(run).take(&me)?;
+            self.alive.lock().unwrap_or_else(PoisonError::into_inner).extend(alive);
         }
+        self.link.begin(run)?;
         self.dir.run(run).create()
     }
 
@@ -116,9 +184,22 @@ impl Store {
     /// # Errors
     /// The database is damaged.
     pub fn commit(&self, journal: &Journal, lines: Vec<JournalLine>, batch: &Batch) -> Result<Commit> {
-        let writes = self.writes(&lines, batch)?;
-        let (objects, db, only_here) = (self.objects.clone(), self.db.clone(), !batch.is_empty());
-        Ok(Commit { objects, db, journal: journal.clone(), lines, writes, only_here })
+        let mut only_here = unjournalled(batch);
+        let mut writes = self.link.core().map(|core| core.writes(&journal.run(), &lines, batch)).transpose()?;
+        for fingerprint in &batch.forgotten {
+            // Another run may have made it again since it was looked at.
+            if self.is_whole(fingerprint)? {
+                let key = result_key(fingerprint);
+                only_here.keep(&key);
+                writes.iter_mut().for_each(|writes| writes.keep(&key));
+            }
+        }
+        let (objects, link) = (self.objects.clone(), Arc::clone(&self.link));
+        Ok(Commit { objects, link, journal: journal.clone(), lines, writes, only_here })
+    }
+
+    fn is_whole(&self, fingerprint: &Digest) -> Result<bool> {
+        Ok(self.link.result(fingerprint)?.is_some_and(|result| matches!(self.objects.missing(&result), Ok(None))))
     }
 
     /// Writes changes that no journal tells of, all of them or none, and returns when no kill can undo it.
@@ -126,143 +207,70 @@ impl Store {
     /// # Errors
     /// The disk is full, or the database is damaged. What was there before still is.
     pub fn apply(&self, batch: &Batch) -> Result<()> {
-        if batch.is_empty() { Ok(()) } else { self.db.write(self.writes(&[], batch)?) }
-    }
-
-    pub(crate) fn writes(&self, lines: &[JournalLine], batch: &Batch) -> Result<DbBatch> {
-        let mut recorded = Batch::new();
-        lines.iter().for_each(|line| recorded.take_in(line));
-        let mut writes = DbBatch::default();
-        for digest in recorded.forgotten.iter().chain(&batch.forgotten) {
-            writes.delete(result_key(digest));
+        match self.link.core() {
+            _ if batch.is_empty() => Ok(()),
+            Some(core) => core.write(core.writes(&RunId(String::new()), &[], batch)?),
+            None => self.link.write(unjournalled(batch)),
         }
-        for batch in [&recorded, batch] {
-            for result in &batch.results {
-                writes.put(result_key(&result.fingerprint), json(result));
-                if let Some(attempt) = attempt_of(result) {
-                    writes.put(attempt_key(&attempt), json(&result.fingerprint));
-                }
-            }
-            for (attempt, reading) in &batch.attempts {
-                match reading {
-                    Some(reading) => writes.put(attempt_key(attempt), json(reading)),
-                    None => writes.delete(attempt_key(attempt)),
-                }
-            }
-            for (workflow, label, last) in &batch.last {
-                writes.put(last_key(workflow, label), json(last));
-            }
-            for (shape, observation) in &batch.observed {
-                let slot = self.slot(shape)?;
-                writes.put(history_key(shape, Some(slot)), json(observation));
-            }
-            for (shape, observation) in &batch.observed_again {
-                self.db.scan(&history_key(shape, None), |key, value| {
-                    if parse(value).is_some_and(|seen| is_same_attempt(&seen, observation)) {
-                        writes.put(key.to_vec(), json(observation));
-                    }
-                    Ok(())
-                })?;
-            }
-        }
-        Ok(writes)
     }
 
-    /// How far the journals are in the database; `None` if an earlier flow made it.
-    pub(crate) fn mark(&self) -> Result<Option<Mark>> {
-        self.get(MARK)
-    }
-
-    /// Nothing was recorded since a run, whose journal is there still: later runs have greater names.
+    /// Nothing was recorded since a run began, but by that run, whose journal is there still.
     pub(crate) fn is_as_left_by(&self, run: &RunId) -> Result<bool> {
-        let is_newest = self.mark()?.is_some_and(|mark| mark.run <= *run);
-        Ok(is_newest && self.dir.run(run).journal().exists())
+        let Some(base) = self.link.mark()? else { return Ok(false) };
+        let is_newest = base.run <= *run && base.shared.is_none_or(|shared| shared < *run);
+        let others = self.link.marks()?.into_iter().any(|(other, to)| other != *run && to > 0);
+        Ok(is_newest && !others && self.others()?.is_empty() && self.dir.run(run).journal().exists())
     }
 
-    pub(crate) fn move_mark(&self, mark: Mark) -> Result<()> {
-        let mut writes = DbBatch::default();
-        writes.put(MARK.to_vec(), json(&mark));
-        self.db.write(writes)
+    /// Runs of other processes that live now.
+    pub(crate) fn others(&self) -> Result<Vec<Holder>> {
+        let mut living = self.dir.living()?;
+        living.retain(|who| who.run.as_ref().is_none_or(|run| !self.is_own(run)));
+        Ok(living)
+    }
+
+    fn is_own(&self, run: &RunId) -> bool {
+        self.alive.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|alive| alive.is_of(&self.dir.run(run)))
+    }
+
+    /// This process has all of it, and nobody else anything.
+    pub(crate) fn has_all(&self) -> bool {
+        self.users.is_alone
     }
 
     pub(crate) fn write(&self, writes: DbBatch) -> Result<()> {
-        self.db.write(writes)
-    }
-
-    /// The place of the next observation in a shape's ring: behind the newest, over the oldest.
-    fn slot(&self, shape: &str) -> Result<u8> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(slot) = slots.get_mut(shape) {
-            *slot = (*slot + 1) % HISTORY as u8;
-            return Ok(*slot);
-        }
-        let mut newest: Option<(u64, u8)> = None;
-        self.db.scan(&history_key(shape, None), |key, value| {
-            if let Some(observation) = parse::<Observation>(value) {
-                newest = newest.max(Some((observation.at, key.last().copied().unwrap_or(0))));
-            }
-            Ok(())
-        })?;
-        let slot = newest.map_or(0, |(_, slot)| (slot + 1) % HISTORY as u8);
-        slots.insert(shape.to_owned(), slot);
-        Ok(slot)
+        self.link.write(writes)
     }
 
     /// There is a result under a fingerprint.
     pub(crate) fn has(&self, fingerprint: &Digest) -> Result<bool> {
-        Ok(self.db.get(&result_key(fingerprint))?.is_some())
+        Ok(self.link.get(&result_key(fingerprint))?.is_some())
     }
 
-    /// How many results there are.
-    pub(crate) fn count(&self) -> Result<usize> {
-        let mut count = 0;
-        self.db.scan(b"r", |_, _| {
-            count += 1;
-            Ok(())
-        })?;
-        Ok(count)
-    }
-
-    /// Every result, in no order that means anything.
     /// Every result, in no order.
     ///
     /// # Errors
     /// The database cannot be read.
     pub fn each_result(&self, mut each: impl FnMut(StepResult)) -> Result<()> {
-        self.db.scan(b"r", |_, value| {
-            parse(value).map(&mut each);
-            Ok(())
-        })
-    }
-
-    /// Every result as it is kept, with its key.
-    pub(crate) fn scan_results(&self, mut each: impl FnMut(&[u8], &[u8])) -> Result<()> {
-        self.db.scan(b"r", |key, value| {
-            if let Some(value) = value {
-                each(key, value);
-            }
-            Ok(())
-        })
+        self.link.each(b"r", &mut |_, value| _ = parse(value).map(&mut each))
     }
 
     /// Every attempt whose metrics may be read again, and the result by which it is known.
     pub(crate) fn each_attempt(&self, mut each: impl FnMut(Digest, Digest)) -> Result<()> {
-        self.db.scan(b"a", |key, value| {
+        self.link.each(b"a", &mut |key, value| {
             if let (Ok(attempt), Some(reading)) = (key[1..].try_into(), parse(value)) {
                 each(Digest(attempt), reading);
             }
-            Ok(())
         })
     }
 
     /// Every last fingerprint: workflow, label, what it was.
     pub(crate) fn each_last(&self, mut each: impl FnMut(&str, &str, Last)) -> Result<()> {
-        self.db.scan(b"l", |key, value| {
+        self.link.each(b"l", &mut |key, value| {
             let key = String::from_utf8_lossy(&key[1..]);
             if let (Some((workflow, label)), Some(last)) = (key.split_once('\0'), parse(value)) {
                 each(workflow, label, last);
             }
-            Ok(())
         })
     }
 
@@ -272,7 +280,7 @@ impl Store {
             value.is_some_and(|value| serde_json::from_slice::<T>(value).is_ok())
         }
         let mut gone = DbBatch::default();
-        self.db.scan(b"", |key, value| {
+        self.link.each(b"", &mut |key, value| {
             let sound = match key.first() {
                 Some(b'r') => readable::<StepResult>(value),
                 Some(b'l') => readable::<Last>(value),
@@ -283,10 +291,9 @@ impl Store {
             if !sound {
                 gone.delete(key.to_vec());
             }
-            Ok(())
         })?;
         let count = gone.len();
-        self.db.write(gone)?;
+        self.write(gone)?;
         Ok(count)
     }
 
@@ -294,7 +301,7 @@ impl Store {
     pub(crate) fn forget_last(&self, gone: &[(&str, &str)]) -> Result<()> {
         let mut writes = DbBatch::default();
         gone.iter().for_each(|(workflow, label)| writes.delete(last_key(workflow, label)));
-        self.db.write(writes)
+        self.write(writes)
     }
 
     /// Objects that hold large values of the database, but for those that are to be forgotten.
@@ -302,90 +309,79 @@ impl Store {
         let last = gone.iter().map(|(workflow, label)| last_key(workflow, label));
         let without: HashSet<Vec<u8>> = batch.forgotten.iter().map(result_key).chain(last).collect();
         let mut found = BTreeSet::new();
-        self.db.scan_objects(|key, digest| {
-            if !without.contains(key) {
-                found.insert(digest);
-            }
+        self.link.scan(b"", &mut |key, value| {
+            found.extend(elsewhere(value).filter(|_| !without.contains(key)));
+            Ok(())
         })?;
         Ok(found)
     }
+}
 
-    fn get<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>> {
-        Ok(parse(self.db.get(key)?.as_deref()))
+/// The database itself where nobody has it, else a connection to who has.
+fn find(dir: &StoreDir, me: &Holder, waiting: &mut dyn FnMut(&Holder) -> ControlFlow<()>) -> Result<Way> {
+    /// So long, in tenths of a second, somebody who listens may take to greet.
+    const GREETING: u32 = 20;
+    let mut patience = Patience::default();
+    loop {
+        if let Some(lock) = dir.try_lock(me)? {
+            return Ok(Way::Lock(lock));
+        }
+        let who = dir.who_locks()?;
+        let mut waited = 0;
+        let reached = Line::to(dir, me, &mut || {
+            waited += 1;
+            if waited < GREETING { ControlFlow::Continue(()) } else { waiting(&who) }
+        });
+        let who = match reached {
+            Ok(Reached::Holder(line)) => return Ok(Way::Line(line)),
+            Ok(Reached::Other(other)) => other,
+            Ok(Reached::Nobody) => who,
+            Err(GivenUp) => {
+                return Err(StoreError::Held { path: dir.path().to_owned(), holder: Box::new(who) });
+            }
+        };
+        patience.wait(dir, &who, waiting)?;
     }
 }
 
-/// A value that cannot be read counts as not there: its step runs again, and `flow doctor` tells of it.
-fn parse<T: DeserializeOwned>(value: Option<&[u8]>) -> Option<T> {
-    serde_json::from_slice(value?).ok()
+/// Takes a name that no run has.
+fn take_name(dir: &StoreDir, me: &Holder, name: Namer<'_>) -> Result<(RunId, Alive)> {
+    /// Another run was quicker; more often than this it is no other run.
+    const TRIES: usize = 100;
+    // Each run finds what those before it left that were killed.
+    dir.sweep_runs()?;
+    let mut tried = RunId(String::new());
+    for _ in 0..TRIES {
+        tried = name(&dir.runs()?);
+        let me = Holder { run: Some(tried.clone()), ..me.clone() };
+        if let Some(alive) = dir.run(&tried).take(&me)? {
+            return Ok((tried, alive));
+        }
+    }
+    Err(StoreError::io("create", dir.run(&tried).path())(nix::errno::Errno::EEXIST.into()))
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.link.close();
+    }
 }
 
 impl Results for Store {
     fn result(&self, fingerprint: &Digest) -> Result<Option<StepResult>> {
-        self.get(&result_key(fingerprint))
+        self.link.result(fingerprint)
     }
 
     fn of_attempt(&self, attempt: &Digest) -> Result<Option<StepResult>> {
-        let reading: Option<Digest> = self.get(&attempt_key(attempt))?;
-        reading.map_or(Ok(None), |reading| self.result(&reading))
+        let reading: Option<Digest> = self.link.value(&attempt_key(attempt))?;
+        reading.map_or(Ok(None), |reading| self.link.result(&reading))
     }
 
     fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>> {
-        self.get(&last_key(workflow, label))
+        self.link.last(workflow, label)
     }
 
     fn history(&self, shape: &str) -> Result<Vec<Observation>> {
-        let mut found: BTreeMap<(u64, Vec<u8>), Observation> = BTreeMap::new();
-        self.db.scan(&history_key(shape, None), |key, value| {
-            if let Some(observation) = parse::<Observation>(value) {
-                found.insert((observation.at, key.to_vec()), observation);
-            }
-            Ok(())
-        })?;
-        Ok(found.into_values().collect())
-    }
-}
-
-fn result_key(fingerprint: &Digest) -> Vec<u8> {
-    [b"r", &fingerprint.0[..]].concat()
-}
-
-fn attempt_key(attempt: &Digest) -> Vec<u8> {
-    [b"a", &attempt.0[..]].concat()
-}
-
-fn last_key(workflow: &str, label: &str) -> Vec<u8> {
-    [b"l", workflow.as_bytes(), b"\0", label.as_bytes()].concat()
-}
-
-fn history_key(shape: &str, slot: Option<u8>) -> Vec<u8> {
-    let mut key = [b"h", &Digest::of(shape.as_bytes()).0[..]].concat();
-    key.extend(slot);
-    key
-}
-
-/// A database that was made anew.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rebuilt {
-    /// What was wrong with the old one.
-    pub because: String,
-    /// Where the old one is now, if there was one.
-    pub aside: Option<PathBuf>,
-    /// Results found in the journals.
-    pub results: usize,
-    /// Journals read.
-    pub runs: u32,
-}
-
-impl fmt::Display for Rebuilt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-        let (runs, results) = (count(self.runs as usize, "journal"), count(self.results, "result"));
-        let because = &self.because;
-        write!(f, "the database {because}; it was made anew from {runs} with {results}")?;
-        match &self.aside {
-            Some(aside) => write!(f, ", the old one is in {}", aside.display()),
-            None => Ok(()),
-        }
+        self.link.history(shape)
     }
 }

@@ -2,16 +2,17 @@
 
 use std::{
     fs::{self, FileTimes},
+    ops::ControlFlow,
     os::unix::fs::symlink,
     path::Path,
     time::{Duration, SystemTime},
 };
 
 use flow_core::{Artifact, Digest, RunId};
-use flow_store::{FinishedRun, Inputs, Snapshot, Stood, StoreDir};
+use flow_store::{FinishedRun, Inputs, Snapshot, Stood, Store, StoreDir};
 use serde_json::Value;
 
-use crate::common::{open, record, result, scratch, write};
+use crate::common::{keep, me, open, record, recorded, result, scratch, write};
 
 fn later() -> SystemTime {
     SystemTime::now() + Duration::from_secs(10)
@@ -236,4 +237,45 @@ fn what_stood_is_relied_on_as_long_as_nothing_else_was_recorded() {
     assert_eq!(snapshot.stood(&store, &key).unwrap(), all, "and there again");
     record(&store, &result("other", 2), Value::Null);
     assert_eq!(snapshot.stood(&store, &key).unwrap(), [], "somebody recorded something");
+}
+
+#[test]
+fn what_stood_is_not_relied_on_where_another_run_went_on_at_the_same_time() {
+    let dir = scratch();
+    let path = dir.path().join(".flow");
+    let key = Digest::of(b"key");
+    let named = |id: &'static str| {
+        let named = Store::open_for_run(&path, &me("flow run"), |_| RunId(id.into()), |_| ControlFlow::Break(()));
+        let (store, run) = named.unwrap();
+        let journal = store.begin(&run).unwrap();
+        (store, run, journal)
+    };
+    let all = stood(&[]);
+    let leave = |store: &Store, run: &RunId| {
+        let inputs = Inputs::new(None, None, SystemTime::now());
+        let rested = FinishedRun { key, run, stood: all.clone(), published: &[], summary: String::new() };
+        Snapshot::of(rested, &inputs, later()).save(store.dir(), &run.0).unwrap();
+    };
+    let stands = |id: &str| {
+        let store = open(&path).unwrap();
+        Snapshot::load(store.dir(), id).unwrap().stood(&store, &key).unwrap() == all
+    };
+    let (first, one, journal) = named("1");
+    let (second, two, _journal) = named("2");
+    keep(&first, &journal, vec![recorded(&result("train", 1), Value::Null)]).unwrap();
+    leave(&second, &two);
+    drop(second);
+    assert!(!stands("2"), "the other one goes on");
+    leave(&first, &one);
+    drop((first, journal));
+    assert!(!stands("1") && !stands("2"), "one recorded while the other went on");
+    let (third, three, journal) = named("3");
+    keep(&third, &journal, vec![recorded(&result("train", 3), Value::Null)]).unwrap();
+    leave(&third, &three);
+    drop(third);
+    assert!(stands("3") && stands("3") && !stands("2"));
+    let (fourth, ..) = named("4");
+    assert!(!stands("3"), "another one goes on");
+    drop(fourth);
+    assert!(stands("3"), "it recorded nothing");
 }

@@ -1,4 +1,4 @@
-//! The lock: one holder, others wait or are told who it is, and a dead holder is none. The other process is this test itself.
+//! Having a store alone: others wait or are told who has it, and a dead process has nothing. The other process is this test itself.
 
 use std::{
     env,
@@ -12,11 +12,12 @@ use std::{
 use crate::common::{me, open, scratch};
 use flow_store::{Store, StoreDir, StoreError};
 
-/// Not a test: holds the store until it is killed.
+/// Not a test: has the store alone until it is killed.
 #[test]
 #[ignore = "run by the other tests"]
 fn holder() {
-    let store = Store::open(env::var_os("STORE").unwrap().as_ref(), &me("flow run b.yaml"), |_| ControlFlow::Break(()));
+    let path = env::var_os("STORE").unwrap();
+    let store = Store::open_alone(path.as_ref(), &me("flow run b.yaml"), |_| ControlFlow::Break(()));
     println!("\n{}", if store.is_ok() { "held" } else { "refused" });
     thread::sleep(Duration::from_secs(60));
 }
@@ -73,11 +74,17 @@ fn the_lock_of_a_dead_process_heals_without_a_question() {
 #[test]
 fn a_store_given_back_has_no_holder() {
     let dir = scratch();
+    let alone = || Store::open_alone(dir.path(), &me("flow gc"), |_| ControlFlow::Break(()));
     let store = open(dir.path()).unwrap();
-    assert!(matches!(open(dir.path()), Err(StoreError::Held { .. })));
+    assert!(matches!(alone(), Err(StoreError::Held { .. })));
     let folder = store.dir().clone();
     assert_eq!(folder.holder().unwrap().unwrap().doing, "flow run a.yaml");
     drop(store);
     assert_eq!(folder.holder().unwrap(), None);
+    let store = alone().unwrap();
+    assert!(matches!(open(dir.path()), Err(StoreError::Held { holder, .. }) if holder.doing == "flow gc"));
+    assert!(matches!(alone(), Err(StoreError::Held { .. })));
+    drop(store);
     assert!(open(dir.path()).is_ok());
+    assert!(!dir.path().join("db.sock").exists());
 }

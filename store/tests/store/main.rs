@@ -13,3 +13,4 @@ mod order;
 mod results;
 mod runs;
 mod theirs;
+mod together;

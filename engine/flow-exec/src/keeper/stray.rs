@@ -1,7 +1,7 @@
 //! What is left of runs whose engine and keeper were killed at once. A process is ended only if one of these proves it to be such:
 //!
 //! - Its environment names the folder of an attempt of this store, and it bears that attempt's mark. Who was given the variable by
-//!   hand, to try a plugin, has no mark; a run of this store is alive in nobody but us, for we hold it.
+//!   hand, to try a plugin, has no mark; and its run does not live any more.
 //! - It bears the mark of a keeper that a record of this store names (see `record`), of which record keeper and engine are dead,
 //!   though it cleaned its environment. The mark is handed down from the keeper alone, so whoever bears it descends from a
 //!   keeper of this number that started at this hundredth of a second, but for 2.9 hours more or less. Another one of this store
@@ -22,9 +22,9 @@ use std::{
     time::Duration,
 };
 
-use flow_core::AttemptId;
+use flow_core::{AttemptId, RunId};
 use flow_protocol::ATTEMPT_VAR;
-use flow_store::ProcessIdentity;
+use flow_store::{ProcessIdentity, StoreDir};
 use nix::sys::signal::Signal;
 use procfs::process::{Process, all_processes};
 
@@ -33,15 +33,17 @@ use super::{
     tree::{Mark, attempt_marked, is_alive, mark_on, signal_if},
 };
 
-/// Kills what earlier runs of a store left alive, and says what that was. The caller holds the store, so that no run of it is
-/// alive.
+/// Kills what runs of a store left alive that do not live any more themselves, and says what that was. The caller uses the store, so
+/// that nobody removes it.
 pub fn kill_strays(store: &Path) -> Option<String> {
     let runs = identity(&store.join("runs"))?;
     // Numbers of another namespace are no numbers to signal.
     let me = ProcessIdentity::of(std::process::id())?.pid.cast_signed();
     let lost = record::lost(store);
+    let dir = StoreDir::existing(store).ok()??;
     let of = |process: &Process| {
-        let found = run_of(process, runs).or_else(|| of_lost(process, &lost));
+        let found = run_of(process, runs).filter(|run| dir.run(run).lives().is_none());
+        let found = found.map(|run| format!("run {run}")).or_else(|| of_lost(process, &lost));
         found.filter(|_| process.pid != me && is_alive(process))
     };
     let (mut killed, mut refused) = (BTreeMap::new(), BTreeMap::new());
@@ -84,8 +86,8 @@ fn words(what: &str, which: &BTreeMap<i32, (String, String)>) -> Option<String> 
     Some(format!("{run} was killed; {what}: {}", shown.join(", ")))
 }
 
-/// The run of the store with this folder of runs that a living process belongs to, in words.
-fn run_of(process: &Process, runs: (u64, u64)) -> Option<String> {
+/// The run of the store with this folder of runs that a living process belongs to.
+fn run_of(process: &Process, runs: (u64, u64)) -> Option<RunId> {
     let environment = process.environ().ok()?;
     let folder = PathBuf::from(environment.get(OsStr::new(ATTEMPT_VAR))?);
     // `STORE/runs/RUN/attempts/7`
@@ -95,7 +97,7 @@ fn run_of(process: &Process, runs: (u64, u64)) -> Option<String> {
     let seen =
         Path::new("/proc").join(process.pid.to_string()).join("root").join(run.parent()?.strip_prefix("/").ok()?);
     let ours = identity(&seen)? == runs && attempt_marked(process)? == attempt;
-    ours.then(|| format!("run {}", run.file_name().unwrap_or_default().to_string_lossy()))
+    ours.then(|| RunId(run.file_name().unwrap_or_default().to_string_lossy().into_owned()))
 }
 
 /// What a process is left of that bears the mark of a dead keeper, in words.

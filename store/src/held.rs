@@ -1,0 +1,286 @@
+//! The database as its holder has it: what lines of journals come to in it, whoever wrote these. Knows no sockets.
+
+use std::{
+    ops::ControlFlow,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use flow_core::{JournalLine, RunId};
+
+use crate::{
+    Batch, Objects, Result, StoreDir, StoreError,
+    bytes::{Bytes, attempt_key, history_key, json, last_key, parse, result_key},
+    db::{Db, DbBatch},
+    mark::{MARK, Mark, is_record, mark_key},
+    results::{attempt_of, is_same_attempt},
+    rings::Rings,
+    run::Lines,
+    wire::{Entry, PAGE},
+};
+
+/// So many results are put into the database at once.
+const CHUNK: usize = 512;
+
+/// A database that this process holds.
+pub(crate) struct Core {
+    pub(crate) dir: StoreDir,
+    pub(crate) db: Db,
+    rings: Rings,
+    /// Journals are taken in one after the other.
+    recording: Mutex<()>,
+    /// Others recorded, since it was opened.
+    is_shared: AtomicBool,
+}
+
+impl Bytes for Core {
+    fn objects(&self) -> &Objects {
+        self.db.objects()
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.db.get(key)
+    }
+
+    fn scan(&self, prefix: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        self.db.scan(prefix, each)
+    }
+}
+
+impl Core {
+    pub(crate) fn on(dir: &StoreDir, db: Db) -> Core {
+        Core {
+            dir: dir.clone(),
+            db,
+            rings: Rings::default(),
+            recording: Mutex::default(),
+            is_shared: AtomicBool::new(false),
+        }
+    }
+
+    /// Some of what begins with `prefix` and comes behind a key, and whether there is more.
+    pub(crate) fn page(&self, prefix: &[u8], after: Option<&[u8]>) -> Result<(Vec<Entry>, bool)> {
+        let (mut entries, mut bytes, mut more) = (Vec::new(), 0, false);
+        self.db.scan_behind(prefix, after, &mut |key, value| {
+            if bytes >= PAGE {
+                more = true;
+                return Ok(ControlFlow::Break(()));
+            }
+            bytes += key.len() + value.len();
+            entries.push((key.to_vec(), value.to_vec()));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok((entries, more))
+    }
+
+    /// What lines of the journal of a run come to, and what else is to be written with them.
+    pub(crate) fn writes(&self, run: &RunId, lines: &[JournalLine], batch: &Batch) -> Result<DbBatch> {
+        let mut recorded = Batch::new();
+        lines.iter().for_each(|line| recorded.take_in(line));
+        if self.is_shared.load(Ordering::Relaxed) {
+            self.leave_later(run, &mut recorded)?;
+        }
+        let mut writes = DbBatch::default();
+        for digest in recorded.forgotten.iter().chain(&batch.forgotten) {
+            writes.delete(result_key(digest));
+        }
+        for batch in [&recorded, batch] {
+            put_values(batch, &mut writes);
+            for (shape, observation) in &batch.observed {
+                if let Some(slot) = self.rings.place(self, shape, observation)? {
+                    writes.put(history_key(shape, Some(slot)), json(observation));
+                }
+            }
+            for (shape, observation) in &batch.observed_again {
+                self.each(&history_key(shape, None), &mut |key, value| {
+                    if parse(value).is_some_and(|seen| is_same_attempt(&seen, observation)) {
+                        writes.put(key.to_vec(), json(observation));
+                    }
+                })?;
+            }
+        }
+        Ok(writes)
+    }
+
+    /// What a run with a greater name recorded stands: read one after the other the journals come to that.
+    fn leave_later(&self, run: &RunId, recorded: &mut Batch) -> Result<()> {
+        let (results, last) = (std::mem::take(&mut recorded.results), std::mem::take(&mut recorded.last));
+        for result in results {
+            if self.result(&result.fingerprint)?.is_none_or(|kept| kept.run <= *run) {
+                recorded.results.push(result);
+            }
+        }
+        for (workflow, label, made) in last {
+            if self.last(&workflow, &label)?.is_none_or(|kept| kept.run <= *run) {
+                recorded.last.push((workflow, label, made));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes everything or nothing; a kill can undo it.
+    pub(crate) fn put(&self, writes: DbBatch) -> Result<()> {
+        self.db.put(writes).inspect_err(|_| self.rings.forget())
+    }
+
+    /// Writes everything or nothing, and returns when no kill can undo it.
+    pub(crate) fn write(&self, writes: DbBatch) -> Result<()> {
+        self.db.write(writes).inspect_err(|_| self.rings.forget())
+    }
+
+    /// A run begins: what comes from its journal is told from what is of others that go on at the same time.
+    pub(crate) fn begin(&self, run: &RunId) -> Result<()> {
+        let _one = self.one_at_a_time();
+        let mut writes = DbBatch::default();
+        writes.put(mark_key(run), json(&0_u64));
+        let is_behind = match self.mark()? {
+            // Newer runs were removed while the clock was ahead, or one was named after it and was quicker. This one is to be
+            // replayed, and of those nothing is looked at twice.
+            Some(base) if base.run >= *run => {
+                if base.run > *run && self.value::<u64>(&mark_key(&base.run))?.is_none() {
+                    writes.put(mark_key(&base.run), json(&base.to));
+                }
+                writes.put(MARK.to_vec(), json(&Mark { run: run.clone(), to: 0, shared: base.shared }));
+                true
+            }
+            _ => false,
+        };
+        let is_alone = || self.dir.living().is_ok_and(|living| living.iter().all(|who| who.run.as_ref() == Some(run)));
+        if is_behind || !is_alone() { self.write(writes) } else { self.put(writes) }
+    }
+
+    /// The journal of a run is on the disk up to `to`: puts into the database what is new of it.
+    pub(crate) fn record(&self, run: &RunId, to: u64) -> Result<()> {
+        let _one = self.one_at_a_time();
+        let base = self.mark()?.unwrap_or_else(Mark::none);
+        let from = self.rest_of(&base, run)?;
+        if to <= from {
+            return Ok(());
+        }
+        self.expect_others();
+        let path = self.dir.run(run).journal();
+        let Some(lines) = self.dir.run(run).lines_to(from, to)? else {
+            return Err(StoreError::io("read", &path)(nix::errno::Errno::ENOENT.into()));
+        };
+        let read_to = self.take_in(run, lines, from, |_| Ok(true))?.1;
+        if read_to < to {
+            let detail = format!("it was to have whole lines up to byte {to}, and has them up to {read_to}");
+            return Err(StoreError::Malformed { path, detail });
+        }
+        Ok(())
+    }
+
+    /// What runs that began since the store was opened, and ended, have in their journals and nobody told of.
+    pub(crate) fn take_in_ended(&self) -> Result<()> {
+        for run in self.marks()?.into_keys() {
+            if self.dir.run(&run).lives().is_none() {
+                self.take_in_rest(&run)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the journal of a run has beyond its mark, whether it was told of or not.
+    pub(crate) fn take_in_rest(&self, run: &RunId) -> Result<()> {
+        let _one = self.one_at_a_time();
+        let base = self.mark()?.unwrap_or_else(Mark::none);
+        let from = self.rest_of(&base, run)?;
+        let Some(to) = self.dir.run(run).settled()? else { return Ok(()) };
+        match self.dir.run(run).lines_to(from, to)? {
+            Some(lines) if to > from => {
+                self.expect_others();
+                lines.sync()?;
+                self.take_in(run, lines, from, |_| Ok(true)).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts records of a journal into the database, those that `lacks` says are missing, and with each chunk the mark behind them.
+    /// Says up to where there were records, and up to where it read.
+    pub(crate) fn take_in(
+        &self,
+        run: &RunId,
+        mut lines: Lines,
+        from: u64,
+        lacks: impl Fn(&JournalLine) -> Result<bool>,
+    ) -> Result<(u64, u64)> {
+        let mut marked = from;
+        loop {
+            let recorded = next_records(&mut lines)?;
+            if recorded.is_empty() {
+                return Ok((marked, lines.to));
+            }
+            let mut missing = Vec::with_capacity(recorded.len());
+            for line in recorded {
+                if lacks(&line)? {
+                    missing.push(line);
+                }
+            }
+            let mut writes = self.writes(run, &missing, &Batch::new())?;
+            marked = lines.to;
+            writes.put(mark_key(run), json(&marked));
+            self.put(writes)?;
+        }
+    }
+
+    /// What is taken in from here on may be older than what is there.
+    pub(crate) fn expect_others(&self) {
+        self.is_shared.store(true, Ordering::Relaxed);
+    }
+
+    /// And from here on not, until somebody else records.
+    pub(crate) fn expect_nobody(&self) {
+        self.is_shared.store(false, Ordering::Relaxed);
+    }
+
+    /// Where what is not in the database yet begins in the journal of a run.
+    pub(crate) fn rest_of(&self, base: &Mark, run: &RunId) -> Result<u64> {
+        Ok(base.rest_of(run, self.value(&mark_key(run))?))
+    }
+
+    fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
+        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a batch puts under keys that are its own.
+fn put_values(batch: &Batch, writes: &mut DbBatch) {
+    for result in &batch.results {
+        writes.put(result_key(&result.fingerprint), json(result));
+        if let Some(attempt) = attempt_of(result) {
+            writes.put(attempt_key(&attempt), json(&result.fingerprint));
+        }
+    }
+    for (attempt, reading) in &batch.attempts {
+        match reading {
+            Some(reading) => writes.put(attempt_key(attempt), json(reading)),
+            None => writes.delete(attempt_key(attempt)),
+        }
+    }
+    for (workflow, label, last) in &batch.last {
+        writes.put(last_key(workflow, label), json(last));
+    }
+}
+
+/// What a batch comes to that no journal tells of: it has no observations.
+pub(crate) fn unjournalled(batch: &Batch) -> DbBatch {
+    let mut writes = DbBatch::default();
+    batch.forgotten.iter().for_each(|digest| writes.delete(result_key(digest)));
+    put_values(batch, &mut writes);
+    writes
+}
+
+/// The next records of a journal, as many as are put into the database at once.
+fn next_records(lines: &mut Lines) -> Result<Vec<JournalLine>> {
+    let mut recorded = Vec::new();
+    while recorded.len() < CHUNK {
+        match lines.next_line()? {
+            Some(line) => recorded.extend(line.filter(is_record)),
+            None => break,
+        }
+    }
+    Ok(recorded)
+}

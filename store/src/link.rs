@@ -1,0 +1,335 @@
+//! Where the database is, and how it is reached: in this process, or in another one over its socket. Whoever is asked may end at any
+//! moment; then one of those who asked takes the database over, and what was not answered is asked again. So everything that is
+//! asked can be asked twice. Knows no results.
+
+use std::{
+    fmt,
+    ops::ControlFlow,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use flow_core::RunId;
+
+use crate::{
+    Holder, Objects, Rebuilt, Result, StoreDir, StoreError,
+    asked::{GivenUp, Line, Reached},
+    bytes::Bytes,
+    db::DbBatch,
+    held::Core,
+    lock::{Held, POLL},
+    serve::Server,
+    wire::{Answer, Broken, Request},
+};
+
+/// How often is looked, while nobody holds the store, whether somebody does.
+const LOOK: Duration = Duration::from_millis(20);
+/// An answer that takes longer is worth a look at who is to give it, and one that takes longer than the other is told of.
+const SILENT: Duration = Duration::from_secs(2);
+const SLOW: Duration = Duration::from_secs(30);
+
+/// Somebody who holds the store does not answer. What was asked of it waits.
+#[derive(Clone, Debug)]
+pub struct Silent {
+    pub holder: Holder,
+    /// For how long.
+    pub lasts: Duration,
+    /// It was not told before.
+    pub is_news: bool,
+}
+
+impl fmt::Display for Silent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "what needs the store waits for who holds it, {}", self.holder)?;
+        if self.lasts >= SLOW {
+            write!(f, "; it has not answered for {} s", self.lasts.as_secs())?;
+            if let Some(user) = self.holder.process.other_user() {
+                write!(f, ", and is {user}'s")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Is told of silence, about once a second, and says whether to go on waiting.
+pub(crate) type Listener = Arc<dyn Fn(&Silent) -> ControlFlow<()> + Send + Sync>;
+
+pub(crate) struct Link {
+    dir: StoreDir,
+    objects: Objects,
+    me: Holder,
+    side: Mutex<Side>,
+    /// One looks for another side at a time.
+    looking: Mutex<()>,
+    rebuilt: OnceLock<Rebuilt>,
+    listener: Mutex<Option<Listener>>,
+}
+
+/// Where the database is.
+enum Side {
+    Here(Holding),
+    There(Arc<Line>),
+    /// Nobody answers any more.
+    Lost,
+    /// This process does not use it any more.
+    Closed,
+}
+
+/// The database, who answers others, and the lock, which is given back last.
+pub(crate) struct Holding {
+    core: Arc<Core>,
+    server: Option<Server>,
+    lock: Held,
+}
+
+impl Holding {
+    /// Of a database that others are to be answered from.
+    pub(crate) fn serving(core: Core, lock: Held, me: &Holder) -> Holding {
+        let core = Arc::new(core);
+        let server = Server::start(&core, me);
+        Holding { core, server, lock }
+    }
+
+    /// Of one that nobody else may use meanwhile.
+    pub(crate) fn alone(core: Core, lock: Held) -> Holding {
+        Holding { core: Arc::new(core), server: None, lock }
+    }
+
+    fn end(self) {
+        let Holding { core, server, lock } = self;
+        if let Some(server) = server {
+            server.stop();
+        }
+        drop(core);
+        drop(lock);
+    }
+}
+
+impl Link {
+    pub(crate) fn here(dir: &StoreDir, me: &Holder, holding: Holding, rebuilt: Option<Rebuilt>) -> Link {
+        let link = Link::of(dir, me, Side::Here(holding));
+        rebuilt.map(|rebuilt| link.rebuilt.set(rebuilt));
+        link
+    }
+
+    pub(crate) fn there(dir: &StoreDir, me: &Holder, line: Line) -> Link {
+        Link::of(dir, me, Side::There(Arc::new(line)))
+    }
+
+    fn of(dir: &StoreDir, me: &Holder, side: Side) -> Link {
+        Link {
+            dir: dir.clone(),
+            objects: dir.objects(),
+            me: me.clone(),
+            side: Mutex::new(side),
+            looking: Mutex::default(),
+            rebuilt: OnceLock::new(),
+            listener: Mutex::default(),
+        }
+    }
+
+    fn side(&self) -> MutexGuard<'_, Side> {
+        self.side.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The database, if this process has it.
+    pub(crate) fn core(&self) -> Option<Arc<Core>> {
+        match &*self.side() {
+            Side::Here(holding) => Some(Arc::clone(&holding.core)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn rebuilt(&self) -> Option<&Rebuilt> {
+        self.rebuilt.get()
+    }
+
+    pub(crate) fn listen(&self, listener: Listener) {
+        *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
+    }
+
+    /// Ends all connections, closes the database, and gives the lock back.
+    pub(crate) fn close(&self) {
+        let side = std::mem::replace(&mut *self.side(), Side::Closed);
+        if let Side::Here(holding) = side {
+            holding.end();
+        }
+    }
+
+    pub(crate) fn begin(&self, run: &RunId) -> Result<()> {
+        self.ask(|core| core.begin(run), &Request::Begin(run.0.clone()), done)
+    }
+
+    pub(crate) fn record(&self, run: &RunId, to: u64) -> Result<()> {
+        self.ask(|core| core.record(run, to), &Request::Record { run: run.0.clone(), to }, done)
+    }
+
+    pub(crate) fn take_in_ended(&self) -> Result<()> {
+        self.ask(Core::take_in_ended, &Request::TakeInEnded, done)
+    }
+
+    /// Writes everything or nothing, and returns when no kill can undo it.
+    pub(crate) fn write(&self, writes: DbBatch) -> Result<()> {
+        let writes = writes.outlined(&self.objects)?.into_writes();
+        self.ask(|core| core.write(DbBatch::of_writes(writes.clone())), &Request::Write(writes.clone()), done)
+    }
+
+    /// Asks whoever has the database, until somebody answered.
+    fn ask<T>(
+        &self,
+        here: impl Fn(&Core) -> Result<T>,
+        request: &Request,
+        read: impl Fn(Answer) -> Option<T>,
+    ) -> Result<T> {
+        loop {
+            let line = match &*self.side() {
+                Side::Here(holding) => Err(Arc::clone(&holding.core)),
+                Side::There(line) => Ok(Some(Arc::clone(line))),
+                Side::Lost => Ok(None),
+                Side::Closed => return Err(self.closed()),
+            };
+            let line = match line {
+                Err(core) => return here(&core),
+                Ok(Some(line)) => line,
+                Ok(None) => {
+                    self.look()?;
+                    continue;
+                }
+            };
+            let mut watch = Watch::default();
+            match line.ask(request, &mut || self.watch(&mut watch, POLL)) {
+                Ok(Answer::Failed(failure)) => return Err(failure.into()),
+                Ok(answer) => {
+                    if let Some(answer) = read(answer) {
+                        return Ok(answer);
+                    }
+                    self.lost(&line);
+                }
+                Err(Broken::Gone) => self.lost(&line),
+                Err(Broken::GivenUp) => {
+                    self.lost(&line);
+                    return Err(self.given_up(&watch));
+                }
+            }
+        }
+    }
+
+    fn lost(&self, line: &Arc<Line>) {
+        let mut side = self.side();
+        if matches!(&*side, Side::There(now) if Arc::ptr_eq(now, line)) {
+            *side = Side::Lost;
+        }
+    }
+
+    /// Looks for who has the database now, and takes it over where nobody has.
+    fn look(&self) -> Result<()> {
+        let _one = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watch = Watch::default();
+        while matches!(&*self.side(), Side::Lost) {
+            if let Some(lock) = self.dir.try_lock(&self.me)? {
+                let (core, rebuilt) = Core::open(&self.dir)?;
+                rebuilt.map(|rebuilt| self.rebuilt.set(rebuilt));
+                self.found(Side::Here(Holding::serving(core, lock, &self.me)));
+                break;
+            }
+            match Line::to(&self.dir, &self.me, &mut || self.watch(&mut watch, POLL)) {
+                Ok(Reached::Holder(line)) => {
+                    self.found(Side::There(Arc::new(line)));
+                    break;
+                }
+                Ok(Reached::Nobody | Reached::Other(_)) => {}
+                Err(GivenUp) => return Err(self.given_up(&watch)),
+            }
+            if self.watch(&mut watch, LOOK).is_break() {
+                return Err(self.given_up(&watch));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    fn found(&self, found: Side) {
+        let mut side = self.side();
+        if matches!(&*side, Side::Lost) {
+            *side = found;
+        } else if let Side::Here(holding) = found {
+            drop(side);
+            holding.end();
+        }
+    }
+
+    /// It was waited for so much longer. Looks at who is to answer, and asks whether to go on waiting.
+    fn watch(&self, watch: &mut Watch, waited: Duration) -> ControlFlow<()> {
+        let before = watch.waited;
+        watch.waited += waited;
+        if watch.waited < SILENT || before.as_secs() == watch.waited.as_secs() {
+            return ControlFlow::Continue(());
+        }
+        if matches!(&*self.side(), Side::Closed) {
+            return ControlFlow::Break(());
+        }
+        let Ok(Some(holder)) = self.dir.holder() else { return ControlFlow::Continue(()) };
+        let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        watch.holder = Some(holder.clone());
+        let is_worth_it = watch.waited >= SLOW || holder.process.is_stopped();
+        let is_news = is_worth_it && !watch.is_told;
+        watch.is_told |= is_news;
+        listener.map_or(ControlFlow::Continue(()), |tell| tell(&Silent { holder, lasts: watch.waited, is_news }))
+    }
+
+    fn given_up(&self, watch: &Watch) -> StoreError {
+        match &watch.holder {
+            Some(holder) => StoreError::Held { path: self.dir.path().to_owned(), holder: Box::new(holder.clone()) },
+            None => self.closed(),
+        }
+    }
+
+    fn closed(&self) -> StoreError {
+        StoreError::io("use", self.dir.path())(std::io::Error::other("this process has closed the store"))
+    }
+}
+
+/// How long an answer takes.
+#[derive(Default)]
+struct Watch {
+    waited: Duration,
+    is_told: bool,
+    holder: Option<Holder>,
+}
+
+fn done(answer: Answer) -> Option<()> {
+    matches!(answer, Answer::Done).then_some(())
+}
+
+impl Bytes for Link {
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let value = |answer| if let Answer::Value(value) = answer { Some(value) } else { None };
+        self.ask(|core| core.get(key), &Request::Get(key.to_vec()), value)
+    }
+
+    fn scan(&self, prefix: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        let mut after: Option<Vec<u8>> = None;
+        loop {
+            if let Some(core) = self.core() {
+                return core.db.scan_behind(prefix, after.as_deref(), &mut |key, value| {
+                    each(key, value).map(ControlFlow::Continue)
+                });
+            }
+            let request = Request::Scan { prefix: prefix.to_vec(), after: after.clone() };
+            let page = |answer| if let Answer::Page { entries, more } = answer { Some((entries, more)) } else { None };
+            let (entries, more) = self.ask(|core| core.page(prefix, after.as_deref()), &request, page)?;
+            for (key, value) in &entries {
+                each(key, value)?;
+            }
+            match entries.into_iter().next_back() {
+                Some((last, _)) if more => after = Some(last),
+                _ => return Ok(()),
+            }
+        }
+    }
+}

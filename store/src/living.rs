@@ -1,0 +1,226 @@
+//! Who uses a store and which runs live: files that their processes have locked, for a lock goes with its process. What is written
+//! in them is for people. Knows no database.
+
+use std::{
+    fs::{self, File},
+    io,
+    ops::ControlFlow,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{Flock, FlockArg},
+};
+
+use crate::{
+    Captures, Holder, Result, RunDir, StoreDir, StoreError, file,
+    lock::{Patience, read_holder, tell},
+};
+
+/// Whoever looks whether a run lives holds its lock for a moment: so often it is tried again, so long in between.
+const TRIES: (u32, Duration) = (50, Duration::from_millis(2));
+
+/// A share of a store, or all of it: who has all of it has nobody beside him.
+pub(crate) struct Users {
+    lock: Flock<File>,
+    pub(crate) is_alone: bool,
+}
+
+impl Users {
+    /// Lets others use the store too.
+    pub(crate) fn share(&mut self, dir: &StoreDir) -> Result<()> {
+        if self.is_alone {
+            let _ = self.lock.set_len(0);
+            self.lock.relock(FlockArg::LockShared).map_err(|e| StoreError::io("lock", dir.users_file())(e.into()))?;
+            self.is_alone = false;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Users {
+    fn drop(&mut self) {
+        if self.is_alone {
+            let _ = self.lock.set_len(0);
+        }
+    }
+}
+
+impl StoreDir {
+    /// Uses the store with others: alone, if nobody else does at this moment. Who has it alone is waited for.
+    pub(crate) fn join(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Users> {
+        let mut patience = Patience::default();
+        loop {
+            for alone in [true, false] {
+                if let Some(users) = self.try_use(me, alone)? {
+                    return Ok(users);
+                }
+            }
+            let path = self.users_file();
+            let alone = file::open_to_read(&path).map(read_holder).map_err(StoreError::io("read", &path))?;
+            patience.wait(self, &alone, &mut waiting)?;
+        }
+    }
+
+    /// Uses the store alone. Whoever uses it is waited for, the runs first.
+    pub(crate) fn alone(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Users> {
+        let mut patience = Patience::default();
+        loop {
+            if let Some(users) = self.try_use(me, true)? {
+                return Ok(users);
+            }
+            let who = match (self.living()?.into_iter().next(), self.holder()?) {
+                (Some(run), _) => run,
+                (None, Some(holder)) => holder,
+                (None, None) => {
+                    let path = self.users_file();
+                    file::open_to_read(&path).map(read_holder).map_err(StoreError::io("read", &path))?
+                }
+            };
+            patience.wait(self, &who, &mut waiting)?;
+        }
+    }
+
+    fn try_use(&self, me: &Holder, alone: bool) -> Result<Option<Users>> {
+        let path = self.users_file();
+        let how = if alone { FlockArg::LockExclusiveNonblock } else { FlockArg::LockSharedNonblock };
+        match Flock::lock(self.open_lock(&path)?, how) {
+            Ok(mut lock) => {
+                if alone {
+                    tell(&mut lock, me).map_err(StoreError::io("write", &path))?;
+                }
+                Ok(Some(Users { lock, is_alone: alone }))
+            }
+            Err((_, Errno::EWOULDBLOCK)) => Ok(None),
+            Err((_, errno)) => Err(StoreError::io("lock", &path)(errno.into())),
+        }
+    }
+
+    /// The runs that live now, oldest first. A run that was killed is none, whatever its folder says.
+    ///
+    /// # Errors
+    /// The folder of the runs cannot be read.
+    pub fn living(&self) -> Result<Vec<Holder>> {
+        let runs = self.runs()?.into_iter();
+        let lives = runs.filter_map(|run| {
+            let holder = self.run(&run).lives()?;
+            Some(Holder { run: Some(run), ..holder })
+        });
+        Ok(lives.collect())
+    }
+
+    /// Removes what runs left that were killed: their copies of inputs, and their folders where they had not begun.
+    pub(crate) fn sweep_runs(&self) -> Result<()> {
+        let runs = self.runs()?;
+        for run in &runs {
+            self.run(run).sweep();
+        }
+        // An earlier flow left no sign by which a run that was killed is known.
+        for run in runs.iter().rev().map(|run| self.run(run)).filter(|run| !run.alive_file().exists()) {
+            if !run.clear() {
+                Captures::sweep(&run.inputs());
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RunDir {
+    pub(crate) fn alive_file(&self) -> PathBuf {
+        self.path().join("alive")
+    }
+
+    /// Whose process it is that goes on with it now; `None` where it ended, or was killed.
+    pub fn lives(&self) -> Option<Holder> {
+        let file = file::open_to_read(&self.alive_file()).ok()?;
+        match Flock::lock(file, FlockArg::LockSharedNonblock) {
+            Ok(_) => None,
+            Err((file, _)) => Some(read_holder(file)),
+        }
+    }
+
+    /// Takes the name of a new run, so that it lives before it has begun; `None` if somebody else has it.
+    pub(crate) fn take(&self, me: &Holder) -> Result<Option<Alive>> {
+        match fs::create_dir(self.path()) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            made => made.map_err(StoreError::io("create", self.path()))?,
+        }
+        let path = self.alive_file();
+        let file = match File::options().read(true).write(true).create_new(true).open(&path) {
+            Ok(file) => file,
+            // A folder in which nothing is looks like one that a kill left: somebody has removed it.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => {
+                let _ = fs::remove_dir(self.path());
+                return Err(StoreError::io("create", &path)(e));
+            }
+        };
+        let Some(mut lock) = lock(file, TRIES.0) else { return Ok(None) };
+        if !is_at(&lock, &path) {
+            return Ok(None);
+        }
+        tell(&mut lock, me).map_err(StoreError::io("write", &path))?;
+        Ok(Some(Alive { run: self.clone(), lock }))
+    }
+
+    /// Removes what a run left that was killed.
+    fn sweep(&self) {
+        let path = self.alive_file();
+        let Ok(file) = file::open_to_read(&path) else { return };
+        if let Some(_dead) = lock(file, 0).filter(|lock| is_at(lock, &path)) {
+            Captures::sweep(&self.inputs());
+            let _ = fs::remove_file(&path);
+            if !self.journal().exists() {
+                self.clear();
+            }
+        }
+    }
+}
+
+fn lock(mut file: File, tries: u32) -> Option<Flock<File>> {
+    for left in (0..=tries).rev() {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Some(lock),
+            Err((again, _)) => file = again,
+        }
+        if left > 0 {
+            thread::sleep(TRIES.1);
+        }
+    }
+    None
+}
+
+/// The file that is open is the one that has the name.
+fn is_at(file: &File, path: &Path) -> bool {
+    let same = || Some((file.metadata().ok()?, fs::symlink_metadata(path).ok()?));
+    same().is_some_and(|(open, named)| (open.dev(), open.ino()) == (named.dev(), named.ino()))
+}
+
+/// The life of a run. Dropping it ends it; of one that had not begun nothing stays.
+pub(crate) struct Alive {
+    run: RunDir,
+    lock: Flock<File>,
+}
+
+impl Alive {
+    pub(crate) fn is_of(&self, run: &RunDir) -> bool {
+        self.run.path() == run.path()
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        let path = self.run.alive_file();
+        if is_at(&self.lock, &path) {
+            let _ = fs::remove_file(&path);
+            if !self.run.journal().exists() {
+                self.run.unname();
+            }
+        }
+    }
+}

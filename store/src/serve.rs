@@ -1,0 +1,172 @@
+//! The holder's side of the socket: greets who connects, and answers. Does what it is asked and decides nothing; who may connect is the
+//! socket's mode to say.
+
+use std::{
+    collections::HashMap,
+    net::Shutdown,
+    ops::ControlFlow,
+    os::unix::net::{UnixListener, UnixStream},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use flow_core::RunId;
+
+use crate::{
+    Holder, Result, StoreDir,
+    bytes::{Bytes, json, parse},
+    db::DbBatch,
+    held::Core,
+    socket,
+    wire::{Answer, Failure, Frames, Hello, Request, decode, encode},
+};
+
+/// Who connects has so long to say who it is.
+const GREETING: Duration = Duration::from_secs(5);
+/// More connections than these are nobody's who means well.
+const MOST: usize = 512;
+
+/// Answers others until it is told to stop.
+pub(crate) struct Server {
+    dir: StoreDir,
+    shared: Arc<Shared>,
+    listener: UnixListener,
+    accepting: JoinHandle<()>,
+}
+
+struct Shared {
+    core: Arc<Core>,
+    hello: Hello,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    is_ending: bool,
+    next: u64,
+    /// Connections, to be ended from here.
+    streams: HashMap<u64, UnixStream>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Begins to answer. `None` where no socket can be made, or no thread: others wait then until this process is done.
+    pub(crate) fn start(core: &Arc<Core>, me: &Holder) -> Option<Server> {
+        let dir = core.dir.clone();
+        let listener = socket::listen(&dir).ok()?;
+        let shared = Arc::new(Shared { core: Arc::clone(core), hello: Hello::of(me), open: Mutex::default() });
+        let (theirs, accepts) = (Arc::clone(&shared), listener.try_clone().ok()?);
+        let accept = move || Shared::accept(&theirs, &accepts);
+        let accepting = thread::Builder::new().name("store".into()).spawn(accept).ok()?;
+        Some(Server { dir, shared, listener, accepting })
+    }
+
+    /// Ends all connections. What was asked and not answered is asked again of whoever comes next.
+    pub(crate) fn stop(self) {
+        self.shared.open().is_ending = true;
+        socket::close(&self.dir, self.listener);
+        let _ = self.accepting.join();
+        let threads = {
+            let mut open = self.shared.open();
+            open.streams.values().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
+            std::mem::take(&mut open.threads)
+        };
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl Shared {
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn accept(shared: &Arc<Shared>, listener: &UnixListener) {
+        loop {
+            let stream = listener.accept();
+            let mut open = shared.open();
+            if open.is_ending {
+                return;
+            }
+            open.threads.retain(|thread| !thread.is_finished());
+            let Ok((stream, _)) = stream else {
+                // No descriptors are left, for one; it may pass.
+                drop(open);
+                thread::sleep(Duration::from_millis(100));
+                continue;
+            };
+            let Some(kept) = stream.try_clone().ok().filter(|_| open.streams.len() < MOST) else { continue };
+            let number = open.next;
+            open.next += 1;
+            open.streams.insert(number, kept);
+            let theirs = Arc::clone(shared);
+            let serve = move || {
+                theirs.serve(stream);
+                theirs.open().streams.remove(&number);
+            };
+            match thread::Builder::new().name("store".into()).spawn(serve) {
+                Ok(thread) => open.threads.push(thread),
+                Err(_) => _ = open.streams.remove(&number),
+            }
+        }
+    }
+
+    /// The life of a connection.
+    fn serve(&self, stream: UnixStream) {
+        let Ok(timed) = stream.try_clone() else { return };
+        let _ = timed.set_read_timeout(Some(GREETING));
+        let mut frames = Frames::new(stream);
+        let give_up = &mut || ControlFlow::Break(());
+        let go_on = &mut || ControlFlow::Continue(());
+        let Ok(greeting) = frames.hear(give_up) else { return };
+        let Some(greeting) = parse::<Hello>(Some(&greeting)) else { return };
+        if frames.say(&json(&self.hello), give_up).is_err() || !greeting.is_understood() {
+            return;
+        }
+        let _ = timed.set_read_timeout(None);
+        let mut of = None;
+        while let Ok(frame) = frames.hear(go_on) {
+            let Some(request) = decode::<Request>(&frame) else { break };
+            if let Request::Begin(run) | Request::Record { run, .. } = &request {
+                of = Some(RunId(run.clone()));
+            }
+            let answer = self.answer(request).unwrap_or_else(|error| Answer::Failed(Failure::from(&error)));
+            if frames.say(&encode(&answer), go_on).is_err() {
+                break;
+            }
+        }
+        // It ended, or was killed between its journal and telling of it.
+        if let Some(run) = of
+            && !self.open().is_ending
+        {
+            let _ = self.core.take_in_rest(&run);
+        }
+    }
+
+    fn answer(&self, request: Request) -> Result<Answer> {
+        let core = &self.core;
+        Ok(match request {
+            Request::Get(key) => Answer::Value(core.get(&key)?),
+            Request::Scan { prefix, after } => {
+                let (entries, more) = core.page(&prefix, after.as_deref())?;
+                Answer::Page { entries, more }
+            }
+            Request::Write(writes) => {
+                core.write(DbBatch::of_writes(writes))?;
+                Answer::Done
+            }
+            Request::Begin(run) => {
+                core.begin(&RunId(run))?;
+                Answer::Done
+            }
+            Request::Record { run, to } => {
+                core.record(&RunId(run), to)?;
+                Answer::Done
+            }
+            Request::TakeInEnded => {
+                core.take_in_ended()?;
+                Answer::Done
+            }
+        })
+    }
+}

@@ -1,0 +1,252 @@
+//! What two flows say to each other about one store: a greeting, then requests and answers, each in a frame of bounded size. Knows no
+//! database, nor who answers. What does not make sense is an error, and ends the connection.
+//!
+//! A frame is its length, four bytes, the least first, and so many bytes. A greeting is JSON, for flows of all versions have to
+//! understand it; what follows is for two of the same protocol alone.
+
+use std::{
+    io::{self, Read, Write},
+    ops::ControlFlow,
+    os::unix::net::UnixStream,
+    path::PathBuf,
+};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{Holder, Result, STORE_FORMAT, StoreError};
+
+/// The version of what is said here.
+const PROTOCOL: u32 = 1;
+/// Longer frames are refused. The largest are pages, and what is written at once.
+const FRAME: usize = 64 << 20;
+/// So many bytes are an answer to a scan, about; the rest is asked for anew.
+pub(crate) const PAGE: usize = 1 << 20;
+
+/// Who greets: versions first, then who it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    pub(crate) protocol: u32,
+    pub(crate) format: u32,
+    pub(crate) flow: String,
+    pub(crate) who: Holder,
+}
+
+impl Hello {
+    pub(crate) fn of(who: &Holder) -> Hello {
+        let flow = env!("CARGO_PKG_VERSION").to_owned();
+        Hello { protocol: PROTOCOL, format: STORE_FORMAT, flow, who: who.clone() }
+    }
+
+    /// It says and keeps the same things as this flow.
+    pub(crate) fn is_understood(&self) -> bool {
+        (self.protocol, self.format) == (PROTOCOL, STORE_FORMAT)
+    }
+}
+
+pub(crate) type Entry = (Vec<u8>, Vec<u8>);
+
+/// What is asked of the holder. All can be asked twice.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Request {
+    Get(Vec<u8>),
+    /// What begins with `prefix`, behind a key.
+    Scan {
+        prefix: Vec<u8>,
+        after: Option<Vec<u8>>,
+    },
+    /// Values by key, none where it is to go; synced.
+    Write(Vec<(Vec<u8>, Option<Vec<u8>>)>),
+    /// A run has its name, and will have a journal.
+    Begin(String),
+    /// The journal of a run is on the disk up to a byte.
+    Record {
+        run: String,
+        to: u64,
+    },
+    /// What runs that ended have in their journals.
+    TakeInEnded,
+}
+
+/// What the holder says.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Value(Option<Vec<u8>>),
+    Page { entries: Vec<Entry>, more: bool },
+    Done,
+    Failed(Failure),
+}
+
+/// An error of the holder, of the same kind for who asked.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    path: String,
+    /// The system's number, where it was the system's.
+    code: Option<i32>,
+    is_disk_full: bool,
+    is_damaged: bool,
+    words: String,
+}
+
+impl From<&StoreError> for Failure {
+    fn from(error: &StoreError) -> Failure {
+        let mut failure = Failure {
+            path: String::new(),
+            code: None,
+            is_disk_full: error.is_disk_full(),
+            is_damaged: false,
+            words: error.to_string(),
+        };
+        match error {
+            StoreError::Io { path, source, .. } => {
+                failure.path = path.display().to_string();
+                failure.code = source.raw_os_error();
+                failure.words = source.to_string();
+            }
+            StoreError::Damaged { path, detail } => {
+                failure.path = path.display().to_string();
+                failure.is_damaged = true;
+                failure.words.clone_from(detail);
+            }
+            _ => {}
+        }
+        failure
+    }
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> StoreError {
+        let path = PathBuf::from(failure.path);
+        if failure.is_damaged {
+            return StoreError::Damaged { path, detail: failure.words };
+        }
+        let source = match failure.code {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None if failure.is_disk_full => io::Error::new(io::ErrorKind::StorageFull, failure.words),
+            None => io::Error::other(failure.words),
+        };
+        StoreError::Io { what: "have the process that holds the store use", path, source }
+    }
+}
+
+/// One end of a connection. A read or a write that takes longer than the stream's time limit asks whether to go on.
+pub(crate) struct Frames {
+    stream: UnixStream,
+    /// What came, and is no whole frame yet.
+    came: Vec<u8>,
+}
+
+/// Why there is no frame.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    /// The other end is gone, or says what makes no sense.
+    Gone,
+    /// Whoever was asked did not want to wait longer.
+    GivenUp,
+}
+
+type Waits<'a> = &'a mut dyn FnMut() -> ControlFlow<()>;
+
+impl Frames {
+    pub(crate) fn new(stream: UnixStream) -> Frames {
+        Frames { stream, came: Vec::new() }
+    }
+
+    pub(crate) fn say(&mut self, frame: &[u8], waits: Waits<'_>) -> Result<(), Broken> {
+        let length = u32::try_from(frame.len()).ok().filter(|_| frame.len() <= FRAME).ok_or(Broken::Gone)?;
+        let mut rest = &[&length.to_le_bytes()[..], frame].concat()[..];
+        while !rest.is_empty() {
+            match self.stream.write(rest) {
+                Ok(0) => return Err(Broken::Gone),
+                Ok(written) => rest = &rest[written..],
+                Err(error) => wait(&error, waits)?,
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn hear(&mut self, waits: Waits<'_>) -> Result<Vec<u8>, Broken> {
+        let mut piece = vec![0; 64 << 10];
+        loop {
+            if let Some((length, rest)) = self.came.split_first_chunk::<4>() {
+                let length = u32::from_le_bytes(*length) as usize;
+                if length > FRAME {
+                    return Err(Broken::Gone);
+                }
+                if rest.len() >= length {
+                    let frame = rest[..length].to_vec();
+                    self.came.drain(..4 + length);
+                    return Ok(frame);
+                }
+            }
+            match self.stream.read(&mut piece) {
+                Ok(0) => return Err(Broken::Gone),
+                Ok(read) => self.came.extend_from_slice(&piece[..read]),
+                Err(error) => wait(&error, waits)?,
+            }
+        }
+    }
+}
+
+fn wait(error: &io::Error, waits: Waits<'_>) -> Result<(), Broken> {
+    match error.kind() {
+        io::ErrorKind::Interrupted => Ok(()),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => match waits() {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Broken::GivenUp),
+        },
+        _ => Err(Broken::Gone),
+    }
+}
+
+pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
+    // Numbers, texts and bytes: there is nothing in them that has no form.
+    postcard::to_stdvec(message).unwrap_or_default()
+}
+
+/// `None` for what is no such message.
+pub(crate) fn decode<T: DeserializeOwned>(frame: &[u8]) -> Option<T> {
+    match postcard::take_from_bytes(frame) {
+        Ok((message, [])) => Some(message),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_heard_and_nonsense_ends_it() {
+        let (a, b) = UnixStream::pair().unwrap();
+        let (mut a, mut b) = (Frames::new(a), Frames::new(b));
+        let no = &mut || ControlFlow::Break(());
+        let request = Request::Write(vec![(b"k".to_vec(), Some(vec![0; 100_000])), (b"l".to_vec(), None)]);
+        let said = encode(&request);
+        let sender = std::thread::spawn(move || {
+            a.say(&said, &mut || ControlFlow::Continue(())).unwrap();
+            a.say(b"nonsense", &mut || ControlFlow::Continue(())).unwrap();
+            a.stream.write_all(&[0xff; 16]).unwrap();
+        });
+        assert_eq!(decode(&b.hear(no).unwrap()), Some(request));
+        assert_eq!(decode::<Request>(&b.hear(no).unwrap()), None);
+        assert!(matches!(b.hear(no), Err(Broken::Gone)), "a frame of 4 GiB");
+        sender.join().unwrap();
+        let (_kept, b) = UnixStream::pair().unwrap();
+        b.set_read_timeout(Some(std::time::Duration::from_millis(1))).unwrap();
+        assert!(matches!(Frames::new(b).hear(no), Err(Broken::GivenUp)));
+    }
+
+    #[test]
+    fn an_error_keeps_its_kind() {
+        let over = |error: StoreError| StoreError::from(decode::<Failure>(&encode(&Failure::from(&error))).unwrap());
+        let full = || io::Error::new(io::ErrorKind::StorageFull, "less than 1024 KiB are free");
+        assert!(over(StoreError::io("open", Path::new("/a"))(full())).is_disk_full());
+        assert!(over(StoreError::io("open", Path::new("/a"))(io::Error::from_raw_os_error(28))).is_disk_full());
+        let damaged = StoreError::Damaged { path: "/a".into(), detail: "torn".into() };
+        assert!(matches!(over(damaged), StoreError::Damaged { detail, .. } if detail == "torn"));
+        let refused = over(StoreError::io("open", Path::new("/a"))(io::Error::from_raw_os_error(13)));
+        assert!(refused.to_string().contains("Permission denied") && !refused.is_disk_full(), "{refused}");
+    }
+}

@@ -1,0 +1,513 @@
+//! Several processes on one store: they share results at once, whoever has the database, and whenever that one ends.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    io::{BufRead, BufReader, Read, Write},
+    ops::ControlFlow,
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use flow_core::{Digest, RunId, StepResult};
+use flow_store::{Batch, Captures, Keep, Results, Store, StoreDir, StoreError, Unapplied, gc, shapes};
+use nix::{
+    fcntl::{Flock, FlockArg},
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::common::{Tiny, keep, me, observed, open, recorded, result, scratch};
+
+fn run(id: &str) -> RunId {
+    RunId(id.into())
+}
+
+fn made(id: &str, salt: u64) -> StepResult {
+    StepResult { run: run(id), ..result("solo", salt) }
+}
+
+fn run_in(path: &Path, id: &str) -> Result<Store, StoreError> {
+    let me = me(&format!("flow run {id}.yaml"));
+    Store::open_for_run(path, &me, |_| run(id), |_| ControlFlow::Break(())).map(|(store, _)| store)
+}
+
+/// Everything that the database tells: results, histories, last fingerprints.
+type Told = (BTreeMap<Digest, StepResult>, Vec<String>, String);
+
+fn told(store: &Store, labels: &[&str]) -> Told {
+    let mut results = BTreeMap::new();
+    store.each_result(|result| _ = results.insert(result.fingerprint, result)).unwrap();
+    let all = labels.iter().flat_map(|label| shapes("feb08", label.split('[').next().unwrap(), label));
+    let shapes: BTreeSet<String> = all.collect();
+    let histories = shapes.iter().map(|shape| format!("{shape} {:?}", store.history(shape).unwrap())).collect();
+    let last: Vec<_> = labels.iter().map(|label| store.last("feb08", label).unwrap()).collect();
+    (results, histories, format!("{last:?}"))
+}
+
+/// What is told by a database that is made of the journals alone.
+fn rebuilt(path: &Path, labels: &[&str]) -> Told {
+    fs::remove_dir_all(path.join("db")).unwrap();
+    told(&open(path).unwrap(), labels)
+}
+
+#[test]
+fn what_one_records_all_have_at_once_and_one_takes_over() {
+    let dir = scratch();
+    let (first, second) = (run_in(dir.path(), "1").unwrap(), run_in(dir.path(), "2").unwrap());
+    assert_eq!(first.dir().holder().unwrap().unwrap().run, Some(run("1")));
+    let journals = [first.begin(&run("1")).unwrap(), second.begin(&run("2")).unwrap()];
+    let large = json!({"files": (0..5_000).map(|n| format!("{n:064}")).collect::<Vec<_>>()});
+    for salt in 0..40 {
+        let (store, journal, id) =
+            if salt % 2 == 0 { (&first, &journals[0], "1") } else { (&second, &journals[1], "2") };
+        let kept = made(id, salt);
+        keep(store, journal, vec![recorded(&kept, large.clone())]).unwrap();
+        for store in [&first, &second] {
+            assert_eq!(store.result(&kept.fingerprint).unwrap().as_ref(), Some(&kept));
+            assert_eq!(store.last("feb08", "solo").unwrap().unwrap().parts, large);
+        }
+    }
+    let both = told(&first, &["solo"]);
+    assert_eq!(told(&second, &["solo"]), both);
+    // More than one answer holds.
+    let many: Vec<_> = (100..1_700).map(|salt| recorded(&made("2", salt), json!({}))).collect();
+    keep(&second, &journals[1], many).unwrap();
+    assert_eq!(told(&second, &["solo"]).0.len(), 1_640);
+    // What no journal tells of.
+    let mut batch = Batch::new();
+    batch.forget(&made("2", 101).fingerprint);
+    second.apply(&batch).unwrap();
+    assert_eq!(first.result(&made("2", 101).fingerprint).unwrap(), None);
+
+    let all = told(&first, &["solo"]);
+    drop(first);
+    assert_eq!(told(&second, &["solo"]), all, "it has the database now");
+    assert_eq!(second.dir().holder().unwrap().unwrap().run, Some(run("2")));
+    let third = run_in(dir.path(), "3").unwrap();
+    let kept = made("3", 9_999);
+    keep(&third, &third.begin(&run("3")).unwrap(), vec![recorded(&kept, json!({}))]).unwrap();
+    assert_eq!(second.result(&kept.fingerprint).unwrap(), Some(kept));
+    assert_eq!(second.rebuilt(), None);
+}
+
+#[test]
+fn runs_live_as_long_as_they_have_the_store_and_nobody_sweeps_them() {
+    let dir = scratch();
+    let (first, second) = (run_in(dir.path(), "1").unwrap(), run_in(dir.path(), "2").unwrap());
+    let living = || first.dir().living().unwrap().into_iter().map(|who| who.run.unwrap().0).collect::<Vec<_>>();
+    assert_eq!(living(), ["1", "2"]);
+    // They have no journal yet, and inputs that are captured.
+    let inputs = first.dir().run(&run("1")).inputs();
+    fs::create_dir_all(&inputs).unwrap();
+    fs::write(inputs.join("open"), "").unwrap();
+    let half = dir.path().join("objects/tmp/half");
+    fs::write(&half, "").unwrap();
+    let third = run_in(dir.path(), "3").unwrap();
+    assert_eq!(living(), ["1", "2", "3"]);
+    assert!(inputs.join("open").exists() && half.exists());
+    drop((second, third));
+    assert_eq!(living(), ["1"]);
+    assert_eq!(first.dir().runs().unwrap(), [run("1")], "of what never began nothing stays");
+    let held =
+        |error: StoreError| matches!(error, StoreError::Held { holder, .. } if holder.doing == "flow run 1.yaml");
+    assert!(held(gc(dir.path(), &me("flow gc"), Keep { runs: 0, since: None }, false).unwrap_err()));
+    drop((Captures::new(inputs), first));
+    gc(dir.path(), &me("flow gc"), Keep { runs: 0, since: None }, false).unwrap();
+    assert!(!half.exists());
+}
+
+#[test]
+fn names_are_given_once_to_however_many_ask() {
+    let dir = scratch();
+    StoreDir::create(dir.path()).unwrap();
+    let next = |runs: &[RunId]| run(&format!("{:04}", runs.last().map_or(0, |run| run.0.parse().unwrap()) + 1));
+    let stores: Vec<(Store, RunId)> = thread::scope(|scope| {
+        let opened = |_| {
+            scope.spawn(|| {
+                let me = me("flow run a.yaml");
+                Store::open_for_run(dir.path(), &me, next, |_| ControlFlow::Continue(())).unwrap()
+            })
+        };
+        let opening: Vec<_> = (0..8).map(opened).collect();
+        opening.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let names: BTreeSet<&str> = stores.iter().map(|(_, run)| &*run.0).collect();
+    assert_eq!(names.len(), 8, "{names:?}");
+    assert_eq!(stores[0].0.dir().living().unwrap().len(), 8);
+    for (store, id) in &stores {
+        let kept = made(&id.0, 1_000 + id.0.parse::<u64>().unwrap());
+        keep(store, &store.begin(id).unwrap(), vec![recorded(&kept, json!({}))]).unwrap();
+    }
+    for (store, _) in &stores {
+        assert_eq!(told(store, &["solo"]).0.len(), 8);
+    }
+}
+
+#[test]
+fn a_path_of_any_length_has_a_socket_and_a_left_one_is_replaced() {
+    let dir = scratch();
+    let path = dir.path().join("l".repeat(100)).join("o".repeat(100)).join(".flow");
+    let first = run_in(&path, "1").unwrap();
+    let socket = path.join("db.sock");
+    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+    let second = run_in(&path, "2").unwrap();
+    assert_eq!(second.dir().holder().unwrap().unwrap().run, Some(run("1")));
+    drop((first, second));
+    assert!(!socket.exists());
+    // As a kill leaves it.
+    let other = dir.path().join("s");
+    drop(UnixListener::bind(&other).unwrap());
+    fs::rename(&other, &socket).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o770)).unwrap();
+    let (first, second) = (run_in(&path, "1").unwrap(), run_in(&path, "2").unwrap());
+    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o660, "of a lab");
+    assert_eq!(told(&first, &["solo"]), told(&second, &["solo"]));
+    assert_eq!(
+        fs::read_dir(&path).unwrap().flatten().filter(|e| e.file_name().as_encoded_bytes()[0] == b'.').count(),
+        1
+    );
+}
+
+fn greeting(flow: &str, protocol: u32) -> Vec<u8> {
+    let who = serde_json::to_value(me("flow run old.yaml")).unwrap();
+    let hello = json!({"protocol": protocol, "format": 2, "flow": flow, "who": who, "later": true}).to_string();
+    [&u32::try_from(hello.len()).unwrap().to_le_bytes()[..], hello.as_bytes()].concat()
+}
+
+#[test]
+fn two_versions_tell_each_other_and_wait() {
+    let dir = scratch();
+    StoreDir::create(dir.path()).unwrap();
+    // A holder of another version.
+    let lock = fs::File::options().create(true).truncate(false).write(true).open(dir.path().join("lock")).unwrap();
+    let lock = Flock::lock(lock, FlockArg::LockExclusive).unwrap_or_else(|_| panic!("locked"));
+    let listener = UnixListener::bind(dir.path().join("db.sock")).unwrap();
+    let other = thread::spawn(move || {
+        for stream in listener.incoming().take(2) {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            stream.write_all(&greeting("9.9.9", 99)).unwrap();
+        }
+        drop((listener, lock));
+    });
+    let mut told = vec![];
+    let store = Store::open(dir.path(), &me("flow run a.yaml"), |who| {
+        told.push(who.to_string());
+        ControlFlow::Continue(())
+    });
+    let store = store.unwrap();
+    other.join().unwrap();
+    let words = told.concat();
+    assert!(
+        told.is_empty() || words.contains("it is flow 9.9.9, which does not share a store with this flow"),
+        "{words}"
+    );
+
+    // One who asks, of another version, and one who talks nonsense: only they are told off.
+    let socket = || UnixStream::connect(dir.path().join("db.sock")).unwrap();
+    let mut asks = socket();
+    asks.write_all(&greeting("0.0.1", 0)).unwrap();
+    let mut said = Vec::new();
+    asks.read_to_end(&mut said).unwrap();
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains(r#""protocol":1"#) && said.contains("flow run a.yaml"), "{said}");
+    for nonsense in [&b"\xff\xff\xff\xff"[..], b"\x03\0\0\0abc", b"GET / HTTP/1.1\r\n\r\n"] {
+        let mut asks = socket();
+        asks.write_all(&greeting("0.1.0", 1)).unwrap();
+        asks.write_all(nonsense).unwrap();
+        asks.shutdown(std::net::Shutdown::Write).unwrap();
+        asks.read_to_end(&mut vec![]).unwrap();
+    }
+    let second = open(dir.path()).unwrap();
+    assert_eq!(second.result(&made("1", 1).fingerprint).unwrap(), None);
+    drop(store);
+}
+
+#[test]
+fn what_a_run_that_was_killed_told_nobody_of_is_found() {
+    let dir = scratch();
+    let (first, second) = (run_in(dir.path(), "1").unwrap(), run_in(dir.path(), "2").unwrap());
+    let journal = second.begin(&run("2")).unwrap();
+    keep(&second, &journal, vec![recorded(&made("2", 1), json!({}))]).unwrap();
+    journal.append(&[recorded(&made("2", 2), json!({}))]).unwrap();
+    assert_eq!(first.result(&made("2", 2).fingerprint).unwrap(), None);
+    first.take_in_ended().unwrap();
+    assert_eq!(first.result(&made("2", 2).fingerprint).unwrap(), None, "it lives, and may take it back");
+    drop(second);
+    first.take_in_ended().unwrap();
+    assert_eq!(first.result(&made("2", 2).fingerprint).unwrap(), Some(made("2", 2)));
+    let all = told(&first, &["solo"]);
+    drop(first);
+    assert_eq!(rebuilt(dir.path(), &["solo"]), all);
+}
+
+#[test]
+fn a_disk_that_is_full_at_the_holder_is_told_as_such_and_loses_nothing() {
+    let dir = scratch();
+    let Some(tiny) = Tiny::at(dir.path(), "8m") else { return };
+    let path = tiny.0.join(".flow");
+    StoreDir::create(&path).unwrap();
+    let Some(runs) = Tiny::at(&path.join("runs"), "64m") else { return };
+    let holder = Actor::start(&path, "1", "idle");
+    holder.said("named");
+    let store = run_in(&path, "2").unwrap();
+    let journal = store.begin(&run("2")).unwrap();
+    let parts = json!({"padding": "p".repeat(20_000)});
+    let one = |salt| StepResult { run: run("2"), ..result(&format!("solo[n={salt}]"), salt) };
+    let mut salt = 0;
+    let error = loop {
+        salt += 1;
+        match store.commit(&journal, vec![recorded(&one(salt), parts.clone())], &Batch::new()).unwrap().apply() {
+            Ok(_) => {}
+            Err(Unapplied::Journalled(error)) => break error,
+            Err(Unapplied::Nowhere(_, error)) => panic!("{error}"),
+        }
+    };
+    assert!(error.is_disk_full(), "{error}");
+    drop((journal, store, holder));
+    let room = Command::new("mount").args(["-o", "remount,size=64m"]).arg(&tiny.0).status();
+    assert!(room.unwrap().success());
+    let store = open(&path).unwrap();
+    assert!((1..=salt).all(|salt| store.result(&one(salt).fingerprint).unwrap().is_some()));
+    drop((store, runs));
+}
+
+/// Not a test: a run that records as fast as it can and says what it kept, or that does nothing, until it is killed.
+#[test]
+#[ignore = "run by the other tests"]
+fn actor() {
+    let var = |name: &str| env::var(name).unwrap();
+    let (path, name) = (PathBuf::from(var("STORE")), var("NAME"));
+    let store = Store::open_for_run(
+        &path,
+        &me(&format!("flow run {name}.yaml")),
+        |_| run(&name),
+        |_| ControlFlow::Continue(()),
+    );
+    let (store, id) = store.unwrap();
+    println!("\nnamed");
+    let journal = store.begin(&id).unwrap();
+    let salt: u64 = name.parse().unwrap();
+    for n in 0.. {
+        if var("DOES") == "idle" {
+            thread::sleep(Duration::from_secs(60));
+        }
+        let kept = StepResult { run: id.clone(), ..result(&format!("solo[n={}]", n % 3), salt * 1_000_000 + n) };
+        let parts = json!({"n": n, "padding": "p".repeat(usize::try_from(n % 5).unwrap() * 14_000)});
+        keep(&store, &journal, vec![recorded(&kept, parts)]).unwrap();
+        assert_eq!(store.result(&kept.fingerprint).unwrap(), Some(kept.clone()));
+        println!("kept {}", kept.fingerprint);
+    }
+}
+
+/// Another process; killed when dropped.
+struct Actor {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Actor {
+    fn start(path: &Path, name: &str, does: &str) -> Actor {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "together::actor", "--ignored", "--nocapture"])
+            .envs([("NAME", name), ("DOES", does)])
+            .env("STORE", path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (from, (tell, lines)) = (BufReader::new(child.stdout.take().unwrap()), mpsc::channel());
+        thread::spawn(move || from.lines().map_while(Result::ok).try_for_each(|line| tell.send(line).ok()));
+        Actor { child, lines }
+    }
+
+    /// The rest of the next line that begins so. A process that says none in time hangs.
+    fn said(&self, begin: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(Duration::from_secs(60)).expect("it hangs, or has ended");
+            if let Some(rest) = line.strip_prefix(begin) {
+                return rest.trim().to_owned();
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+    }
+
+    /// What it kept until it was killed, and was not asked for yet.
+    fn kill(mut self) -> Vec<Digest> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let lines = self.lines.iter().filter_map(|line| line.strip_prefix("kept ")?.trim().parse().ok());
+        lines.collect()
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How often one of three is killed: few in the suite, as many as the variable says in `engine/torture.py`.
+fn kills() -> usize {
+    env::var("FLOW_TEST_STORE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(12)
+}
+
+#[test]
+fn three_that_record_and_are_killed_lose_nothing_and_never_hang() {
+    let dir = scratch();
+    let path = dir.path().join(".flow");
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = |below: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % below
+    };
+    let mut kept: Vec<Digest> = vec![];
+    let mut names = 0;
+    let mut start = || {
+        names += 1;
+        Actor::start(&path, &format!("{names:04}"), "records")
+    };
+    let mut actors: Vec<Actor> = (0..3).map(|_| start()).collect();
+    for _ in 0..kills() {
+        // All get on, whoever has the database.
+        kept.extend(actors.iter().map(|actor| actor.said("kept ").parse::<Digest>().unwrap()));
+        thread::sleep(Duration::from_micros(next(40_000)));
+        kept.extend(actors.remove(usize::try_from(next(3)).unwrap()).kill());
+        actors.push(start());
+    }
+    kept.extend(actors.into_iter().flat_map(Actor::kill));
+    let labels = ["solo[n=0]", "solo[n=1]", "solo[n=2]"];
+    let store = open(&path).unwrap();
+    assert_eq!(store.rebuilt(), None);
+    for fingerprint in &kept {
+        assert!(store.result(fingerprint).unwrap().is_some(), "{fingerprint} was kept");
+    }
+    let (results, histories, _) = told(&store, &labels);
+    drop(store);
+    let (again, histories_again, _) = rebuilt(&path, &labels);
+    assert!(results == again && histories == histories_again, "the journals say the same");
+    println!("{} results kept of {names} runs", kept.len());
+}
+
+#[test]
+fn a_holder_that_is_stopped_is_told_of_and_waited_for() {
+    let dir = scratch();
+    let holder = Actor::start(dir.path(), "1", "idle");
+    holder.said("named");
+    let store = run_in(dir.path(), "2").unwrap();
+    let journal = store.begin(&run("2")).unwrap();
+    holder.signal(Signal::SIGSTOP);
+    let (tell, heard) = mpsc::channel();
+    store.on_silence(move |silent| {
+        if silent.is_news {
+            let _ = tell.send(silent.to_string());
+        }
+        ControlFlow::Continue(())
+    });
+    thread::scope(|scope| {
+        let kept = made("2", 1);
+        let line = recorded(&kept, json!({}));
+        let (store, journal) = (&store, &journal);
+        let keeping = scope.spawn(move || keep(store, journal, vec![line]).unwrap());
+        let told = heard.recv_timeout(Duration::from_secs(10)).unwrap().replace(&holder.child.id().to_string(), "PID");
+        let begin =
+            "what needs the store waits for who holds it, process PID (`flow run 1.yaml`, run 1, since 15:30:12)";
+        assert!(told.starts_with(begin) && told.contains("which is stopped: `kill -CONT PID` lets it go on"), "{told}");
+        // Who comes now is told as well.
+        let error = open(dir.path()).err().unwrap().to_string();
+        assert!(error.contains("which is stopped"), "{error}");
+        assert!(!keeping.is_finished());
+        holder.signal(Signal::SIGCONT);
+        keeping.join().unwrap();
+        assert_eq!(store.result(&kept.fingerprint).unwrap(), Some(kept));
+    });
+    // One who does not want to wait, and one for whom a kill does.
+    holder.signal(Signal::SIGSTOP);
+    store.on_silence(|_| ControlFlow::Break(()));
+    assert!(matches!(store.result(&made("2", 1).fingerprint), Err(StoreError::Held { .. })));
+    holder.kill();
+    assert_eq!(store.result(&made("2", 1).fingerprint).unwrap(), Some(made("2", 1)));
+    assert_eq!(heard.try_recv().ok(), None, "it was told once");
+}
+
+/// What happens to a store that several runs use.
+#[derive(Clone, Debug)]
+enum Happens {
+    /// A run records, and is not killed in between.
+    Keeps(usize),
+    /// A run is killed between its journal and telling of it: from then on its journal is all that it has.
+    Journals(usize),
+    /// A run ends, and another one comes.
+    Reopens(usize),
+    TakesIn,
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    prop_oneof![
+        5 => (0..3_usize).prop_map(Happens::Keeps),
+        3 => (0..3_usize).prop_map(Happens::Journals),
+        1 => (0..3_usize).prop_map(Happens::Reopens),
+        1 => Just(Happens::TakesIn),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn whatever_happens_the_database_is_what_the_journals_say(all in prop::collection::vec(happens(), 1..60)) {
+        let dir = scratch();
+        let labels = ["solo", "solo[n=0]", "solo[n=1]", "solo[n=2]"];
+        let begin = |n: usize| {
+            let id = format!("{n:04}");
+            let store = run_in(dir.path(), &id).unwrap();
+            let journal = store.begin(&run(&id)).unwrap();
+            Some((store, journal, id, false))
+        };
+        let mut runs: Vec<_> = (0..3).map(begin).collect();
+        let mut kept = 0;
+        for (n, happens) in all.into_iter().enumerate() {
+            // The newest come first and last, so that their order is not that of the journals.
+            let salt = (n as u64 * 7) % 60;
+            match happens {
+                Happens::Keeps(of) | Happens::Journals(of) => {
+                    let (store, journal, id, is_killed) = runs[of].as_mut().unwrap();
+                    let result = StepResult { run: run(id), ..result(labels[1 + n % 3], salt) };
+                    let line = if n % 3 == 0 { observed(&result) } else { recorded(&result, json!({"n": n})) };
+                    *is_killed |= matches!(happens, Happens::Journals(_));
+                    match is_killed {
+                        true => journal.append(&[line]).unwrap(),
+                        false => keep(store, journal, vec![line]).unwrap(),
+                    }
+                    kept += 1;
+                }
+                Happens::Reopens(of) => {
+                    drop(runs[of].take());
+                    runs[of] = begin(3 + n);
+                }
+                Happens::TakesIn => runs[0].as_ref().unwrap().0.take_in_ended().unwrap(),
+            }
+        }
+        drop(runs);
+        let live = told(&open(dir.path()).unwrap(), &labels);
+        let reopened = told(&open(dir.path()).unwrap(), &labels);
+        prop_assert_eq!(&live, &reopened);
+        let seen = live.1.iter().filter(|shape| shape.contains("solo/ ")).map(|shape| shape.matches("Observation").count()).sum::<usize>();
+        prop_assert_eq!(seen, kept.min(32), "each attempt once");
+        prop_assert_eq!(live, rebuilt(dir.path(), &labels));
+    }
+}
