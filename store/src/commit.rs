@@ -9,13 +9,7 @@ use std::sync::Arc;
 
 use flow_core::{JournalLine, RunEvent};
 
-use crate::{
-    Journal, Objects, Result, StoreError,
-    bytes::json,
-    db::DbBatch,
-    link::Link,
-    mark::{is_record, mark_key},
-};
+use crate::{Journal, Objects, Result, StoreError, db::DbBatch, link::Link, mark::is_record};
 
 /// Lines for the journal and what they come to in the database, not written yet.
 pub struct Commit {
@@ -23,9 +17,7 @@ pub struct Commit {
     pub(crate) link: Arc<Link>,
     pub(crate) journal: Journal,
     pub(crate) lines: Vec<JournalLine>,
-    /// What all comes to, where this process had the database.
-    pub(crate) writes: Option<DbBatch>,
-    /// What no journal tells of, alone.
+    /// What no journal tells of.
     pub(crate) only_here: DbBatch,
 }
 
@@ -50,7 +42,7 @@ impl Commit {
     ///
     /// # Errors
     /// The disk is full, or the database is damaged. What was there before still is.
-    pub fn apply(mut self) -> Result<Vec<JournalLine>, Unapplied> {
+    pub fn apply(self) -> Result<Vec<JournalLine>, Unapplied> {
         let records = self.lines.iter().any(is_record);
         let results = self.lines.iter().filter_map(|line| match &line.event {
             RunEvent::Recorded { result, .. } => Some(&**result),
@@ -62,22 +54,11 @@ impl Commit {
             Err(error) => return Err(Unapplied::Nowhere(Box::new(self), error)),
         };
         let run = self.journal.run();
-        let core = self.link.core();
-        let written = match core.zip(self.writes.take()) {
-            Some((core, mut writes)) => {
-                if records {
-                    writes.put(mark_key(&run), json(&to));
-                }
-                // What the journal has need not be on the disk twice.
-                match (writes.len(), self.only_here.len()) {
-                    (0, _) => Ok(()),
-                    (_, 0) => core.put(writes),
-                    _ => core.write(writes),
-                }
-            }
+        let only_here = self.only_here;
+        let written = match self.link.core() {
+            Some(core) => core.commit(&run, &self.lines, only_here, records.then_some(to)),
             None => {
                 // What is forgotten may be among what is recorded: it was made again.
-                let only_here = self.only_here;
                 let first = if only_here.len() == 0 { Ok(()) } else { self.link.write(only_here) };
                 first.and_then(|()| if records { self.link.record(&run, to) } else { Ok(()) })
             }
@@ -88,10 +69,6 @@ impl Commit {
     /// This one and what came later, as one.
     pub fn with(mut self, later: Commit) -> Commit {
         self.lines.extend(later.lines);
-        self.writes = self.writes.zip(later.writes).map(|(mut writes, later)| {
-            writes.append(later);
-            writes
-        });
         self.only_here.append(later.only_here);
         self
     }

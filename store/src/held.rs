@@ -29,7 +29,7 @@ pub(crate) struct Core {
     pub(crate) dir: StoreDir,
     pub(crate) db: Db,
     rings: Rings,
-    /// Journals are taken in one after the other.
+    /// What is recorded is put there one after the other: of two that replace the same one the last stands, here and in `rings`.
     recording: Mutex<()>,
     /// Others recorded, since it was opened.
     is_shared: AtomicBool,
@@ -120,6 +120,24 @@ impl Core {
         Ok(())
     }
 
+    /// What lines of the journal of a run come to, which is on the disk up to `to`, and what no journal tells of. What the journal has
+    /// need not be on the disk twice.
+    pub(crate) fn commit(&self, run: &RunId, lines: &[JournalLine], only_here: DbBatch, to: Option<u64>) -> Result<()> {
+        let _one = self.one_at_a_time();
+        let is_only_here = only_here.len() > 0;
+        let mut writes = only_here;
+        // What is forgotten may be among what is recorded: it was made again.
+        writes.append(self.writes(run, lines, &Batch::new())?);
+        if let Some(to) = to {
+            writes.put(mark_key(run), json(&to));
+        }
+        match writes.len() {
+            0 => Ok(()),
+            _ if is_only_here => self.write(writes),
+            _ => self.put(writes),
+        }
+    }
+
     /// Writes everything or nothing; a kill can undo it.
     pub(crate) fn put(&self, writes: DbBatch) -> Result<()> {
         self.db.put(writes).inspect_err(|_| self.rings.forget())
@@ -147,8 +165,9 @@ impl Core {
             }
             _ => false,
         };
-        let is_alone = || self.dir.living().is_ok_and(|living| living.iter().all(|who| who.run.as_ref() == Some(run)));
-        if is_behind || !is_alone() { self.write(writes) } else { self.put(writes) }
+        // That two runs went on at once is not to be forgotten, for what the later snapshots are worth.
+        let is_one_of_many = !self.marks()?.is_empty();
+        if is_behind || is_one_of_many { self.write(writes) } else { self.put(writes) }
     }
 
     /// The journal of a run is on the disk up to `to`: puts into the database what is new of it.

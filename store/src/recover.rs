@@ -112,20 +112,21 @@ impl Core {
             vain = if marked > from { end - marked } else { vain + (end - from) };
             newest = Some((run, end));
         }
-        self.fold(&base, newest.filter(|_| vain > VAIN))?;
-        if self.dir.living()?.len() <= 1 {
+        let living: Vec<RunId> = self.dir.living()?.into_iter().filter_map(|who| who.run).collect();
+        // This process is one of them.
+        if living.len() <= 1 {
             self.expect_nobody();
         }
+        // One that has not begun will have everything of its own.
+        let open = living.into_iter().filter(|run| self.dir.run(run).journal().exists()).collect();
+        self.fold(&base, open, newest.filter(|_| vain > VAIN))?;
         Ok(read)
     }
 
-    /// Moves the base mark over what ended, and drops the marks that say nothing any more. `over` is a place up to which journals
-    /// hold no result.
-    fn fold(&self, base: &Mark, over: Option<(RunId, u64)>) -> Result<()> {
+    /// Moves the base mark over what ended, and drops the marks that say nothing any more. `open` are the runs that go on; `over`
+    /// is a place up to which journals hold no result.
+    fn fold(&self, base: &Mark, open: Vec<RunId>, over: Option<(RunId, u64)>) -> Result<()> {
         let marks = self.marks()?;
-        // One that has not begun will have everything of its own.
-        let living = self.dir.living()?.into_iter().filter_map(|who| who.run);
-        let open: Vec<RunId> = living.filter(|run| self.dir.run(run).journal().exists()).collect();
         let (mut folded, kept) = base.folded(&marks, &open);
         let mut writes = DbBatch::default();
         if let Some((run, to)) = over.filter(|_| open.is_empty()) {

@@ -185,17 +185,14 @@ impl Store {
     /// The database is damaged.
     pub fn commit(&self, journal: &Journal, lines: Vec<JournalLine>, batch: &Batch) -> Result<Commit> {
         let mut only_here = unjournalled(batch);
-        let mut writes = self.link.core().map(|core| core.writes(&journal.run(), &lines, batch)).transpose()?;
         for fingerprint in &batch.forgotten {
             // Another run may have made it again since it was looked at.
             if self.is_whole(fingerprint)? {
-                let key = result_key(fingerprint);
-                only_here.keep(&key);
-                writes.iter_mut().for_each(|writes| writes.keep(&key));
+                only_here.keep(&result_key(fingerprint));
             }
         }
         let (objects, link) = (self.objects.clone(), Arc::clone(&self.link));
-        Ok(Commit { objects, link, journal: journal.clone(), lines, writes, only_here })
+        Ok(Commit { objects, link, journal: journal.clone(), lines, only_here })
     }
 
     fn is_whole(&self, fingerprint: &Digest) -> Result<bool> {

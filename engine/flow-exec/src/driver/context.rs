@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
     path::PathBuf,
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
@@ -38,6 +39,31 @@ pub(crate) struct RunContext {
     pub(crate) revision: Option<Revision>,
     /// `flow` itself.
     pub(crate) exe: PathBuf,
+    pub(crate) silence: Silence,
+}
+
+/// What is to be said of who has the store and does not answer: whoever asks waits, on whatever thread, and the loop says it.
+#[derive(Clone, Default)]
+pub(crate) struct Silence(Arc<Mutex<Option<String>>>);
+
+impl Silence {
+    /// Listens to a store, and waits as long as it takes.
+    pub(crate) fn of(store: &Store) -> Silence {
+        let silence = Silence::default();
+        let theirs = silence.clone();
+        store.on_silence(move |silent| {
+            if silent.is_news {
+                *theirs.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(silent.to_string());
+            }
+            ControlFlow::Continue(())
+        });
+        silence
+    }
+
+    /// What was not said yet.
+    pub(crate) fn take(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl RunContext {

@@ -380,6 +380,9 @@ impl<'a, X: Executor> EventLoop<'a, X> {
 
     /// The status, for who looks from outside; where it cannot be written the run goes on without it.
     pub(super) fn show_status(&mut self, ended: Option<i32>) {
+        if let Some(silence) = self.context.silence.take() {
+            self.screen.notice(silence);
+        }
         let (session, known) = (&self.context.session, &self.context.known);
         let waiting = waiting::of(&self.scheduler, self.clock.now(), session, known, &self.cards);
         let (running, counts) = (self.attempts.status(), self.outcomes.counts.clone());

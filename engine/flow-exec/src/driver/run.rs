@@ -28,7 +28,7 @@ use super::{
     PublishedFile, Session, SessionRequest, Update,
     cancel::Cancel,
     capture::{Capture, Taken},
-    context::{Known, RunContext},
+    context::{Known, RunContext, Silence},
     executor::{Executor, Local},
     forecast,
     identity::{holder, new_run_id},
@@ -225,6 +225,7 @@ pub(super) fn run_on<X: Executor>(
         environment: start::Environment::of(&session),
         revision,
         exe: start::exe()?,
+        silence: Silence::of(&store),
         store,
         session,
     });
