@@ -202,6 +202,10 @@ impl StoreDir {
     pub(crate) fn lock_file(&self) -> PathBuf {
         self.path.join("lock")
     }
+
+    pub(crate) fn claims_file(&self) -> PathBuf {
+        self.path.join("claims")
+    }
 }
 
 /// What stands in the file that tells the format: a number, or what it is instead; `None` if there is no such file.

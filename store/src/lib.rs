@@ -9,6 +9,7 @@
 //! | `db.sock` | where who has the database answers all others | [`Store`] |
 //! | `objects/` | artifacts by digest | [`Objects`] |
 //! | `runs/` | journal, status and attempts of each run | [`RunDir`], [`Journal`] |
+//! | `claims` | who runs what, among runs | [`Claims`] |
 //! | `runs/ID/inputs` | copies of inputs, while the run goes on | [`Captures`] |
 //! | `snapshots/` | what a finished run rested on | [`Snapshot`], [`Inputs`] |
 //!
@@ -25,6 +26,7 @@ mod asked;
 mod bring_over;
 mod bytes;
 mod capture;
+mod claims;
 mod commit;
 mod db;
 mod dir;
@@ -58,6 +60,7 @@ mod wire;
 
 pub use bring_over::{BroughtOver, bring_over};
 pub use capture::{CAPTURE_BYTES, CAPTURE_FILES, Captured, Captures, Wanted};
+pub use claims::{Claimant, Claims};
 pub use commit::{Commit, Unapplied};
 pub use dir::{STORE_FORMAT, StoreDir};
 pub use doctor::{Diagnosis, doctor};

@@ -13,6 +13,15 @@ pub(crate) fn waits(waits: &Waits, now: u64) -> String {
         Waits::Exclusive { running } => format!("{} has the machine for itself", labels(running)),
         Waits::Reserved { label } => format!("room is kept for {label}"),
         Waits::Turn { label } => format!("{label} goes first"),
+        Waits::Elsewhere { run, user, pid } => {
+            let who = match (run, pid) {
+                (Some(run), _) => format!("run {run}"),
+                (None, Some(pid)) => format!("process {pid}"),
+                (None, None) => "a flow in another container".to_owned(),
+            };
+            let of = if user.is_empty() { String::new() } else { format!(" of {user}") };
+            format!("{who}{of} runs it already, and its result will serve here too")
+        }
         Waits::Retry { at, failures } => {
             let times = if *failures == 1 { "once".to_owned() } else { format!("{failures} times") };
             format!("failed {times}, tried again in {} s", at.saturating_sub(now).div_ceil(1_000))
@@ -79,6 +88,8 @@ fn gib(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use flow_core::RunId;
+
     use super::*;
 
     #[test]
@@ -100,6 +111,8 @@ mod tests {
             Waits::Resources { short: vec![gpu(Some(Occupant::Silent))] },
             Waits::Resources { short: vec![Scarce { strangers: 0, ..gpu(None) }] },
             Waits::Others { running: labels(0) },
+            Waits::Elsewhere { run: Some(RunId("2026-11-22-001".into())), user: "ada".into(), pid: Some(7) },
+            Waits::Elsewhere { run: None, user: String::new(), pid: Some(7) },
             Waits::Retry { at: 2_500, failures: 1 },
             Waits::Barrier { missing: labels(2) },
         ];
@@ -109,6 +122,8 @@ mod tests {
         GPU 2: 6.0 GiB asked, 0.5 GiB free, held by solo[batch=16] and 1 more, the driver, which does not answer, holds 2.0 GiB
         GPU 2: 6.0 GiB asked, 0.5 GiB free, held by solo[batch=16] and 1 more
         wants the machine for itself; solo[batch=16] still runs
+        run 2026-11-22-001 of ada runs it already, and its result will serve here too
+        process 7 runs it already, and its result will serve here too
         failed once, tried again in 2 s
         ready; solo[batch=16] and 2 more is not
         ");

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::RunId;
+
 /// What something waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -31,6 +33,15 @@ pub enum Waits {
     Turn {
         /// Who does.
         label: String,
+    },
+    /// Another run of the store does the same, and shares what comes of it.
+    Elsewhere {
+        /// Which run; `None` where only its process is known.
+        run: Option<RunId>,
+        /// Whose it is.
+        user: String,
+        /// Its process; `None` where that is of another container.
+        pid: Option<u32>,
     },
     /// It failed, and is tried again.
     Retry {

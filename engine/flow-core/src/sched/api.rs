@@ -183,6 +183,9 @@ pub enum Event {
     Started { attempt: AttemptId },
     /// It could not be started; counts as a failed attempt.
     SpawnFailed { attempt: AttemptId },
+    /// Nothing was started: another run has taken up the same, or has done it since the store was asked. The whole unit gives its
+    /// placement back and is looked up again; that answer may take until the other run is done.
+    Elsewhere { attempt: AttemptId },
     /// It waits at the barrier.
     Ready { attempt: AttemptId },
     /// It has done all of its own work and goes on only for the others of its group.

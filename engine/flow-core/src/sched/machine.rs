@@ -38,6 +38,7 @@ impl Scheduler {
             Event::Answered { instance, answer } => core.answered(instance, answer, out),
             Event::Started { attempt } => core.started(attempt),
             Event::SpawnFailed { attempt } => core.ended(attempt, Outcome::Failed, false, out),
+            Event::Elsewhere { attempt } => core.elsewhere(attempt, out),
             Event::Ready { attempt } => core.ready(attempt, out),
             Event::Sufficed { attempt } => core.sufficed(attempt, out),
             Event::Sampled { attempt, gpu_memory } => core.sampled(attempt, &gpu_memory),
@@ -71,6 +72,11 @@ impl Scheduler {
     /// The unit that resources are held back for, and when it is expected to start.
     pub fn reservation(&self) -> Option<(InstanceId, Option<Time>)> {
         self.core.reservation.as_ref().map(|reserved| (reserved.unit, reserved.at))
+    }
+
+    /// Nothing new starts any more: something failed, or the run was cancelled.
+    pub fn is_ending(&self) -> bool {
+        self.core.ending != Ending::No
     }
 
     /// The policy's name.
@@ -232,6 +238,16 @@ impl Core {
         let Some(instance) = self.live.get(&attempt).map(|live| live.instance) else { return };
         let timeout = self.node(instance).task.timeout;
         self.arm(attempt, timeout);
+    }
+
+    /// Nothing of the unit was started, so that nothing ends, whatever it was told: what it was told is found with the answer.
+    fn elsewhere(&mut self, attempt: AttemptId, out: &mut Vec<Action>) {
+        let Some(live) = self.live.get(&attempt) else { return };
+        let instances = self.members(self.node(live.instance).unit).to_vec();
+        for &member in &instances {
+            self.set(member, TaskState::Asked);
+        }
+        out.push(Action::LookUp { instances });
     }
 
     fn sampled(&mut self, attempt: AttemptId, gpu_memory: &[u64]) {

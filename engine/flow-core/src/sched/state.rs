@@ -48,6 +48,8 @@ impl TaskState {
             | (Waiting { .. }, Running { .. } | Settled { .. })
             | (Paused { .. }, Waiting { .. } | Settled { .. })
             | (Recording { .. }, Settled { .. }) => true,
+            // It was not started after all: another run does the same.
+            (Running { .. }, Asked) => true,
             // Back to waiting: a spoiled measurement is repeated, a preempted attempt goes on, a lost card is no retry.
             (Running { .. }, Ended { .. } | Recording { .. } | Paused { .. } | Waiting { .. })
             | (Ended { .. }, Recording { .. } | Paused { .. } | Waiting { .. }) => true,

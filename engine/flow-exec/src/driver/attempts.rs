@@ -134,11 +134,17 @@ impl<X: Executor> Attempts<X> {
             }
             let held = Held { instance, placement: placement.clone(), killed: None, running: None };
             self.held.insert(attempt, held);
-            let fingerprint = outcomes.decided(instance).map(|decided| decided.fingerprint);
+            let decided = outcomes.decided(instance);
+            let (fingerprint, claim) = decided.map(|decided| (decided.fingerprint, decided.attempt)).unzip();
             let unit = (corun, if corun.is_some() { AttemptId(0) } else { attempt });
-            units.entry(unit).or_default().push(Fill { attempt, instance, fingerprint, placement });
+            units.entry(unit).or_default().push(Fill { attempt, instance, fingerprint, claim, placement });
         }
         units.into_values().collect()
+    }
+
+    /// Attempts of a unit that another run does do not start after all.
+    pub(super) fn take_back(&mut self, attempt: AttemptId) -> Option<InstanceId> {
+        Some(self.held.remove(&attempt)?.instance)
     }
 
     /// The folders of a unit are filled: its programs are started. Returns the built-ins among them.

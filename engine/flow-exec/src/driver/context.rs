@@ -13,7 +13,7 @@ use flow_core::{
 };
 use flow_store::{Captures, Inputs, Objects, RunDir, Stood, Store};
 
-use super::{Session, start::Environment};
+use super::{Session, elsewhere::Claimed, start::Environment};
 use crate::secrets::Secrets;
 
 pub(crate) struct RunContext {
@@ -29,6 +29,7 @@ pub(crate) struct RunContext {
     /// What the plan found to be reused, until it is asked for.
     pub(crate) found: Mutex<BTreeMap<InstanceId, Decision>>,
     pub(crate) known: Known,
+    pub(crate) claimed: Claimed,
     /// What stood for each instance in the run before, if that is to be relied on.
     pub(crate) stood: Vec<Option<Stood>>,
     pub(crate) secrets: Secrets,

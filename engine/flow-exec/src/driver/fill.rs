@@ -16,6 +16,8 @@ pub(super) struct Fill {
     pub(super) attempt: AttemptId,
     pub(super) instance: InstanceId,
     pub(super) fingerprint: Option<Digest>,
+    /// The fingerprint of its attempt, which is claimed.
+    pub(super) claim: Option<Digest>,
     pub(super) placement: Placement,
 }
 

@@ -18,7 +18,7 @@ use flow_core::{
     reason::Cause,
     sched::{Action, Capacity, Event, Placement, Scheduler},
 };
-use flow_store::{End, Journal, Status};
+use flow_store::{End, Journal, Status, StoreError};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     task::{JoinError, JoinSet},
@@ -31,6 +31,7 @@ use super::{
     cards::Cards,
     collect::{self, Collected},
     context::RunContext,
+    elsewhere::Elsewhere,
     executor::Executor,
     fill::{self, Filled},
     leftovers::Leftovers,
@@ -61,6 +62,7 @@ pub(super) struct EventLoop<'a, X> {
     recorder: Recorder,
     screen: Screen<'a>,
     history: History<'a>,
+    elsewhere: Elsewhere,
     leftovers: Leftovers,
     jobs: JoinSet<Done>,
     /// Units to be looked up, by the next job: one at a time, for they ask the same disk.
@@ -89,6 +91,9 @@ pub(super) struct LoopStart<'a, X> {
 enum Done {
     LookedUp(LookedUp),
     Filled(Vec<Filled>),
+    /// These attempts do not start: another run does the same.
+    Elsewhere(Vec<AttemptId>),
+    NotClaimed(StoreError),
     Collected(Box<Collected>),
 }
 
@@ -114,6 +119,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             recorder: Recorder::new(Arc::clone(&context), from.journal),
             screen: Screen::new(from.observe, context.run_dir.clone(), from.status),
             history: from.history,
+            elsewhere: Elsewhere::default(),
             leftovers: Leftovers::default(),
             jobs: JoinSet::new(),
             to_look_up: Vec::new(),
@@ -166,7 +172,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                     }
                     LoopEvent::Committed(done) => {
                         let written = self.recorder.done(done, self.attempts.is_empty())?;
-                        self.written(written);
+                        self.written(written)?;
                     }
                     LoopEvent::Interrupt(end) => self.interrupt(end),
                     LoopEvent::Time => {}
@@ -181,7 +187,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         while self.recorder.is_committing() {
             let done = self.recorder.committed().await;
             let written = self.recorder.done(done, true)?;
-            self.written(written);
+            self.written(written)?;
         }
         self.show_status(None);
         Ok(())
@@ -207,10 +213,14 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             return Err(ExecError::Fault(fault.to_owned()));
         }
         self.fill(starts);
+        if self.scheduler.is_ending() {
+            self.elsewhere.give_up(&mut self.out);
+        }
+        self.to_look_up.extend(self.elsewhere.free(&self.context.claimed, now)?);
         self.look_up();
         self.cards.close(self.attempts.gpus().collect());
         let written = self.recorder.commit(&mut self.out.lines, self.attempts.is_empty(), now)?;
-        self.written(written);
+        self.written(written)?;
         for update in std::mem::take(&mut self.out.updates) {
             self.screen.show(update);
         }
@@ -236,7 +246,10 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                 self.outcomes.record(instance, attempt, closed_by, history, recorder, out)?;
             }
             Action::Discard { instance, attempt, .. } => self.outcomes.discard(instance, attempt, out),
-            Action::Settle { instance, outcome, because } => self.outcomes.settle(instance, outcome, because, out),
+            Action::Settle { instance, outcome, because } => {
+                self.outcomes.settle(instance, outcome, because, out);
+                self.elsewhere.settled(&self.context.claimed, instance)?;
+            }
             Action::Preempt { .. } => return Err(ExecError::Fault("a live run cannot preempt".to_owned())),
             Action::Finish => self.finished = true,
         }
@@ -245,8 +258,15 @@ impl<'a, X: Executor> EventLoop<'a, X> {
 
     fn fill(&mut self, starts: Vec<(AttemptId, InstanceId, Placement)>) {
         for unit in self.attempts.fill(starts, &self.outcomes) {
-            let context = Arc::clone(&self.context);
-            self.jobs.spawn_blocking(move || Done::Filled(fill::fill(&context, unit)));
+            let (context, to_claim) = (Arc::clone(&self.context), self.elsewhere.starts(&unit));
+            self.jobs.spawn_blocking(move || {
+                let ours = if to_claim { context.claimed.claim(&context, &unit) } else { Ok(true) };
+                match ours {
+                    Ok(true) => Done::Filled(fill::fill(&context, unit)),
+                    Ok(false) => Done::Elsewhere(unit.iter().map(|fill| fill.attempt).collect()),
+                    Err(error) => Done::NotClaimed(error),
+                }
+            });
         }
     }
 
@@ -277,8 +297,9 @@ impl<'a, X: Executor> EventLoop<'a, X> {
 
     fn on_done(&mut self, done: Result<Done, JoinError>) -> Result<(), ExecError> {
         match done.map_err(|e| ExecError::Fault(format!("a job ended without an answer: {e}")))? {
-            Done::LookedUp(answers) => {
+            Done::LookedUp(mut answers) => {
                 self.looking_up = false;
+                self.elsewhere.wait_for(std::mem::take(&mut answers.elsewhere), &mut self.out);
                 self.outcomes.looked_up(answers, &mut self.recorder, &mut self.out)
             }
             Done::Filled(filled) => {
@@ -290,6 +311,14 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                 }
                 Ok(())
             }
+            Done::Elsewhere(attempts) => {
+                let instances = attempts.iter().filter_map(|attempt| self.attempts.take_back(*attempt));
+                instances.for_each(|instance| self.elsewhere.taken_back(instance));
+                // The first stands for its unit.
+                self.out.events.extend(attempts.first().map(|&attempt| Event::Elsewhere { attempt }));
+                Ok(())
+            }
+            Done::NotClaimed(error) => Err(error.into()),
             Done::Collected(collected) => {
                 self.collected(*collected);
                 Ok(())
@@ -331,7 +360,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let aside = (self.recorder.is_committing() || !self.jobs.is_empty()).then_some(Duration::from_secs(60));
         let alone = self.attempts.is_empty();
         let gathering = self.recorder.gather_until(alone).filter(|_| !self.recorder.is_committing()).map(span);
-        let dues = [until_wake, gathering, listening, watching, aside];
+        let theirs = self.elsewhere.due().map(span);
+        let dues = [until_wake, gathering, listening, watching, aside, theirs];
         let Some(pause) = dues.into_iter().flatten().min() else {
             return Err(ExecError::Fault("nothing runs, nothing is due, and yet not every step is settled".to_owned()));
         };
@@ -370,12 +400,16 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     }
 
     /// What is safe is told: to the screen, and to the scheduler, in the order in which it happened.
-    fn written(&mut self, written: Written) {
+    fn written(&mut self, written: Written) -> Result<(), ExecError> {
         written.lines.into_iter().for_each(|line: JournalLine| self.screen.show(Update::Event(line)));
-        written.recorded.into_iter().for_each(|instance| self.out.tell(Event::Recorded { instance }));
+        for instance in written.recorded {
+            self.elsewhere.settled(&self.context.claimed, instance)?;
+            self.out.tell(Event::Recorded { instance });
+        }
         if let Some(trouble) = written.trouble {
             self.screen.notice(trouble);
         }
+        Ok(())
     }
 
     /// The status, for who looks from outside; where it cannot be written the run goes on without it.
@@ -384,7 +418,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             self.screen.notice(silence);
         }
         let (session, known) = (&self.context.session, &self.context.known);
-        let waiting = waiting::of(&self.scheduler, self.clock.now(), session, known, &self.cards);
+        let waiting = waiting::of(&self.scheduler, self.clock.now(), session, known, &self.cards, &self.elsewhere);
         let (running, counts) = (self.attempts.status(), self.outcomes.counts.clone());
         let written = self.screen.status(|status| {
             (status.running, status.waiting, status.counts, status.ended) = (running, waiting, counts, ended);
@@ -403,7 +437,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     pub(super) fn say_last(&mut self, events: Vec<RunEvent>) -> Result<(), ExecError> {
         events.into_iter().for_each(|event| self.out.say(event));
         let written = self.recorder.commit_last(&mut self.out.lines)?;
-        self.written(written);
+        self.written(written)?;
         Ok(())
     }
 

@@ -8,6 +8,7 @@ mod cards;
 mod collect;
 mod context;
 mod corunners;
+mod elsewhere;
 mod executor;
 mod fill;
 mod finish;

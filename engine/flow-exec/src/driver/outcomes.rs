@@ -18,7 +18,7 @@ use flow_core::{
 use flow_store::{Results, StoreError};
 use serde_json::Value;
 
-use super::{context::RunContext, lookup::World, outbox::Outbox, recorder::Recorder};
+use super::{context::RunContext, elsewhere::Unit, lookup::World, outbox::Outbox, recorder::Recorder};
 use crate::{ExecError, clock};
 
 /// How what was planned for a verdict and not made is counted.
@@ -62,6 +62,8 @@ pub(super) struct Outcomes {
 /// The answers to a look-up, unit by unit.
 pub(super) struct LookedUp {
     units: Vec<(Vec<InstanceId>, Vec<Decision>)>,
+    /// Units that are to run and that other runs do.
+    pub(super) elsewhere: Vec<Unit>,
     /// Results of no use, where they would have been reused, and why.
     damaged: Vec<(InstanceId, Digest, String)>,
     error: Option<StoreError>,
@@ -70,7 +72,7 @@ pub(super) struct LookedUp {
 /// Decides what stands for these units. It hashes inputs and looks at artifacts, which takes as long as it takes.
 pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> LookedUp {
     let session = &context.session;
-    let mut looked_up = LookedUp { units: Vec::new(), damaged: Vec::new(), error: None };
+    let mut looked_up = LookedUp { units: Vec::new(), elsewhere: Vec::new(), damaged: Vec::new(), error: None };
     for ids in units {
         if let Some(decisions) = context.found(&ids) {
             looked_up.units.push((ids, decisions));
@@ -92,6 +94,21 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
         if error.is_some() {
             looked_up.error = error;
             break;
+        }
+        let to_run = decisions.iter().filter_map(|decision| match decision {
+            Decision::Run { attempt, .. } => Some(*attempt),
+            _ => None,
+        });
+        match context.claimed.by_others(context.store.dir(), &ids, to_run.collect()) {
+            Ok(Some(unit)) => {
+                looked_up.elsewhere.push(unit);
+                continue;
+            }
+            Ok(None) => {}
+            Err(error) => {
+                looked_up.error = Some(error);
+                break;
+            }
         }
         let first = ids.first().copied();
         let damaged = damaged.into_iter().filter_map(|(fingerprint, damage)| Some((first?, fingerprint, damage)));

@@ -29,6 +29,7 @@ use super::{
     cancel::Cancel,
     capture::{Capture, Taken},
     context::{Known, RunContext, Silence},
+    elsewhere::Claimed,
     executor::{Executor, Local},
     forecast,
     identity::{holder, new_run_id},
@@ -196,6 +197,7 @@ pub(super) fn run_on<X: Executor>(
         capture.take(previous.as_ref(), |plan| set_up(&session, plan, store.dir(), observe))?;
 
     let journal = store.begin(&run)?;
+    let claimed = Claimed::nothing(store.dir())?;
     let started_at = clock::unix_millis();
     let revision = revision.answer();
     let mut beginning = beginning(&session, options, &run, policy_name, revision.clone(), &plan, started_at);
@@ -219,6 +221,7 @@ pub(super) fn run_on<X: Executor>(
         captures,
         found: Mutex::new(found),
         known: Known::of_nothing(session.expansion.instances.len()),
+        claimed,
         stood,
         tellers: session.tellers(),
         secrets,

@@ -7,7 +7,7 @@ use flow_core::{
 };
 use flow_store::Waiting as Told;
 
-use super::{Session, cards::Cards, context::Known};
+use super::{Session, cards::Cards, context::Known, elsewhere::Elsewhere};
 use crate::clock;
 
 /// How many are told: `flow why` finds its step among them, the screen shows a few.
@@ -16,13 +16,23 @@ const TOLD: usize = 100;
 const LOOKED_AT: usize = 500;
 
 /// The first instances that could run but for want of something, and of what.
-pub(crate) fn of(scheduler: &Scheduler, now: Time, session: &Session, known: &Known, cards: &Cards) -> Vec<Told> {
+pub(crate) fn of(
+    scheduler: &Scheduler,
+    now: Time,
+    session: &Session,
+    known: &Known,
+    cards: &Cards,
+    elsewhere: &Elsewhere,
+) -> Vec<Told> {
     let asker = Asker { session, cards, now, unix: clock::unix_millis() };
     let unsettled = session.expansion.instances.iter().filter(|instance| !known.is_settled(instance.id));
     unsettled
         .take(LOOKED_AT)
         .filter_map(|instance| {
-            let reason = asker.waits(&scheduler.explain(now, instance.id))?;
+            let reason = match scheduler.explain(now, instance.id) {
+                Waiting::LookUp => elsewhere.who(instance.id)?.clone(),
+                waiting => asker.waits(&waiting)?,
+            };
             Some(Told { label: instance.label.to_string(), reason })
         })
         .take(TOLD)

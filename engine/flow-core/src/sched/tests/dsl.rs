@@ -216,6 +216,11 @@ impl World {
                 let trial = hoped.first().map(|hoped| vec![Some(price(hoped)); gpus]).unwrap_or_default();
                 Event::InterferenceLearned { devices: vec![price(learned); gpus], trial }
             }
+            ("elsewhere", [name, found @ ..]) => {
+                let id = self.id(name);
+                self.answers.extend(found.iter().map(|found| (id, Answer::Hit(outcome(found)))));
+                Event::Elsewhere { attempt: self.attempts[&id] }
+            }
             ("cancel", [grace]) => Event::Cancel { grace: seconds(grace) },
             ("tick", _) => Event::Tick,
             _ => panic!("no event {line}"),

@@ -251,3 +251,36 @@ fn what_has_ended_is_collected_in_peace() {
          5 exit b     | record a; record b; finish",
     );
 }
+
+#[test]
+fn what_another_run_has_taken_up_gives_its_place_back_and_is_looked_up_again() {
+    // The other run has failed at it, or was ended: it is ours, and its time begins anew.
+    case(
+        "cpus=1",
+        "a timeout=5
+         b",
+        "0 submit     | start a
+         2 elsewhere a | start a
+         6 tick       |
+         7 tick       | kill a in 10 timed_out
+         8 exit a timed_out | record a; settle b cancelled for a; finish",
+    );
+    // It has done it.
+    case(
+        "cpus=1",
+        "a
+         b needs=a",
+        "0 submit     | start a
+         1 elsewhere a ok | start b
+         2 exit b     | record b; finish",
+    );
+    // Nothing was started, so there is nothing to be ended, and nothing begins any more.
+    case(
+        "cpus=2",
+        "a group=g/own
+         b group=g/own",
+        "0 submit     | start a; start b
+         1 cancel 10  | kill a in 10 cancelled; kill b in 10 cancelled
+         2 elsewhere a | settle a cancelled; settle b cancelled; finish",
+    );
+}

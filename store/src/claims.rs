@@ -1,0 +1,169 @@
+//! Who runs what, among the runs of a store. A claim is the kernel's lock on one byte of a file, at the place that a digest names:
+//! it costs one call, and goes with its process, whatever becomes of that. Knows no results, and decides nothing.
+//!
+//! The locks are those of a process, not of an open file: so the kernel tells whose they are. One process opens the file once.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    os::fd::AsFd,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
+
+use flow_core::Digest;
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, fcntl},
+    libc,
+};
+
+use crate::{Result, StoreDir, StoreError, file};
+
+/// The claims of this process on what a store's runs do.
+#[derive(Debug)]
+pub struct Claims {
+    path: PathBuf,
+    file: File,
+    /// How often each place is claimed: two instances may do the same.
+    held: Mutex<BTreeMap<i64, u32>>,
+}
+
+/// Who has a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claimant {
+    /// Its process; `None` where that is of another container.
+    pub pid: Option<u32>,
+}
+
+impl Claims {
+    /// None held yet. To be called once a process and store: closing the file anywhere gives all claims back.
+    ///
+    /// # Errors
+    /// The file cannot be opened for writing.
+    pub fn open(dir: &StoreDir) -> Result<Claims> {
+        let path = dir.claims_file();
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = file::open(&mut options, &path).map_err(StoreError::io("open", &path))?;
+        Ok(Claims { path, file, held: Mutex::default() })
+    }
+
+    /// Claims all of these, or none where another process has one of them: then that is returned.
+    ///
+    /// # Errors
+    /// The file cannot be locked.
+    pub fn take(&self, what: &[Digest]) -> Result<Option<Claimant>> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        for (n, place) in what.iter().map(place).enumerate() {
+            if !held.contains_key(&place) {
+                match fcntl(self.file.as_fd(), FcntlArg::F_SETLK(&lock(libc::F_WRLCK, place))) {
+                    Ok(_) => {}
+                    Err(Errno::EAGAIN | Errno::EACCES) => {
+                        self.release(&mut held, &what[..n])?;
+                        // It may have been given back meanwhile; who looks again finds out.
+                        return Ok(Some(self.claimant(place)?.unwrap_or(Claimant { pid: None })));
+                    }
+                    Err(errno) => {
+                        self.release(&mut held, &what[..n])?;
+                        return Err(self.cannot(errno));
+                    }
+                }
+            }
+            *held.entry(place).or_default() += 1;
+        }
+        Ok(None)
+    }
+
+    /// The first other process that has claimed one of these.
+    ///
+    /// # Errors
+    /// The file cannot be asked.
+    pub fn taken(&self, what: impl IntoIterator<Item = Digest>) -> Result<Option<Claimant>> {
+        for digest in what {
+            if let Some(claimant) = self.claimant(place(&digest))? {
+                return Ok(Some(claimant));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives claims back, each as often as it was taken.
+    ///
+    /// # Errors
+    /// The file cannot be unlocked.
+    pub fn give_back(&self, what: &[Digest]) -> Result<()> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        self.release(&mut held, what)
+    }
+
+    fn release(&self, held: &mut BTreeMap<i64, u32>, what: &[Digest]) -> Result<()> {
+        for place in what.iter().map(place) {
+            let Some(count) = held.get_mut(&place) else { continue };
+            *count -= 1;
+            if *count == 0 {
+                held.remove(&place);
+                fcntl(self.file.as_fd(), FcntlArg::F_SETLK(&lock(libc::F_UNLCK, place))).map_err(|e| self.cannot(e))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn claimant(&self, place: i64) -> Result<Option<Claimant>> {
+        let mut found = lock(libc::F_WRLCK, place);
+        fcntl(self.file.as_fd(), FcntlArg::F_GETLK(&mut found)).map_err(|errno| self.cannot(errno))?;
+        let free = libc::c_int::from(found.l_type) == libc::F_UNLCK;
+        Ok((!free).then(|| Claimant { pid: u32::try_from(found.l_pid).ok().filter(|pid| *pid > 0) }))
+    }
+
+    fn cannot(&self, errno: Errno) -> StoreError {
+        StoreError::io("lock", &self.path)(errno.into())
+    }
+}
+
+/// Where a digest is claimed. Two that share a place by chance, one in 2⁶³, wait for each other and are otherwise none the worse.
+fn place(digest: &Digest) -> i64 {
+    let [a, b, c, d, e, f, g, h, ..] = digest.0;
+    i64::from_le_bytes([a, b, c, d, e, f, g, h & 0x7f]) >> 1
+}
+
+fn lock(kind: libc::c_int, place: i64) -> libc::flock {
+    libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: place,
+        l_len: 1,
+        l_pid: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As another process sees it: locks of an open file are refused by those of any process, our own too.
+    fn is_free(dir: &StoreDir, digest: &Digest) -> bool {
+        // Closed, it would give back the claims of this process.
+        let file = Box::leak(Box::new(File::options().read(true).write(true).open(dir.claims_file()).unwrap()));
+        let place = place(digest);
+        let free = fcntl(file.as_fd(), FcntlArg::F_OFD_SETLK(&lock(libc::F_WRLCK, place))).is_ok();
+        let _ = fcntl(file.as_fd(), FcntlArg::F_OFD_SETLK(&lock(libc::F_UNLCK, place)));
+        free
+    }
+
+    #[test]
+    fn a_claim_is_held_until_it_was_given_back_as_often_as_it_was_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = StoreDir::create(folder.path()).unwrap();
+        let claims = Claims::open(&dir).unwrap();
+        let [a, b] = [b"a", b"b"].map(|text| Digest::of(text));
+        assert_eq!(claims.take(&[a, b]).unwrap(), None);
+        assert_eq!(claims.take(&[b]).unwrap(), None, "another instance of ours does the same");
+        assert!(!is_free(&dir, &a) && !is_free(&dir, &b));
+        claims.give_back(&[a, b]).unwrap();
+        assert!(is_free(&dir, &a) && !is_free(&dir, &b));
+        claims.give_back(&[b, b]).unwrap();
+        assert!(is_free(&dir, &b));
+        assert_eq!(claims.taken([a, b]).unwrap(), None);
+    }
+}
