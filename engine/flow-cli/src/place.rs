@@ -2,11 +2,14 @@
 
 use std::io::Read;
 use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use flow_core::{JournalLine, RunEvent, RunId, RunStart};
 use flow_exec::{Knowledge, Session, SessionRequest, Workspace, clock};
 use flow_store::{Holder, ProcessIdentity, Rebuilt, Replay, Results, RunDir, Store, StoreDir, StoreError};
+
+use nix::unistd::{Uid, User};
 
 use crate::args::{About, Global, OfRun, Selection};
 use crate::error::CliError;
@@ -86,6 +89,64 @@ impl Place {
         let mut view = View::default();
         dir.read_journal(|line| view.event(&line))?;
         Ok((dir, view))
+    }
+}
+
+/// A run that goes on, and whose it is.
+pub(crate) struct LivingRun {
+    pub(crate) run: RunId,
+    pub(crate) holder: Holder,
+    pub(crate) dir: RunDir,
+}
+
+impl LivingRun {
+    /// Whose it is, if it is somebody else's.
+    pub(crate) fn others(&self) -> Option<String> {
+        let owner = Uid::from_raw(self.dir.path().metadata().ok()?.uid());
+        let us = Uid::effective();
+        (owner != us && !us.is_root()).then(|| user(owner))
+    }
+}
+
+/// A user as people know them.
+fn user(user: Uid) -> String {
+    User::from_uid(user).ok().flatten().map_or_else(|| format!("user {user}"), |user| user.name)
+}
+
+impl Place {
+    /// The runs that go on in the store, oldest first.
+    pub(crate) fn living(&self) -> Result<Vec<LivingRun>, CliError> {
+        let living = self.store.living()?.into_iter();
+        let of = |holder: Holder| Some((holder.run.clone()?, holder));
+        Ok(living.filter_map(of).map(|(run, holder)| LivingRun { dir: self.store.run(&run), run, holder }).collect())
+    }
+
+    /// The run that goes on and is meant: by its id or the end of it; else the only one, or the only one of this user's.
+    pub(crate) fn living_run(&self, asked: Option<&str>) -> Result<LivingRun, CliError> {
+        let mut living = self.living()?;
+        if let Some(asked) = asked {
+            let run = self.run(Some(asked))?;
+            let found = living.into_iter().find(|one| one.run == run);
+            return found.ok_or_else(|| {
+                CliError::usage(format!("run {run} has ended")).hint("`flow status` shows what goes on")
+            });
+        }
+        let nothing = || CliError::usage(format!("nothing runs in the store `{}`", self.store.path().display()));
+        if living.len() > 1 {
+            let names: Vec<String> = living.iter().map(|one| format!("{} (`{}`)", one.run, one.holder.doing)).collect();
+            living.retain(|one| one.others().is_none());
+            if living.len() != 1 {
+                return Err(CliError::usage(format!("several runs go on: {}", names.join(", ")))
+                    .hint("name one, by its id or the end of it"));
+            }
+        }
+        match (living.pop(), self.store.holder()?) {
+            (Some(one), _) => Ok(one),
+            (None, Some(holder)) if holder.run.is_none() => {
+                Err(CliError::usage(format!("the store is in use by {holder}, which is no run")))
+            }
+            (None, _) => Err(nothing().hint("`flow status` shows the last run")),
+        }
     }
 }
 

@@ -24,6 +24,8 @@ const LOOK: Duration = Duration::from_millis(200);
 #[command(after_help = "\
 Ctrl-C stops watching, not the run; `flow cancel` ends that. The exit code is the run's.")]
 pub(crate) struct Attach {
+    /// The run, by its id or the end of it [default: the one that goes on]
+    run: Option<String>,
     #[command(flatten)]
     about: About,
     /// One JSON object a line, from the run's beginning
@@ -34,17 +36,13 @@ pub(crate) struct Attach {
 impl Attach {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let place = Place::find(global, &self.about)?;
-        let running = place.store.holder()?.and_then(|holder| holder.run);
-        let id = running.ok_or_else(|| {
-            CliError::usage(format!("nothing runs in the store `{}`", place.store.path().display()))
-                .hint("`flow status` shows the last run")
-        })?;
-        let dir = place.store.run(&id);
+        let living = place.living_run(self.run.as_deref())?;
+        let (id, dir) = (living.run, living.dir);
         let mut journal = Follow::new(&dir);
         let mut screen = Screen::new(output, self.json);
         let exit = loop {
             // Asked before the last look, so that nothing is missed between the two.
-            let alive = place.store.holder()?.is_some_and(|holder| holder.run.as_ref() == Some(&id));
+            let alive = place.living()?.iter().any(|one| one.run == id);
             let mut exit = None;
             for line in journal.poll()? {
                 if let RunEvent::RunEnded { exit: code, .. } = line.event {

@@ -47,24 +47,20 @@ pub(crate) fn start(session: &SessionRequest, output: &mut Output) -> Done {
             output.said(text.trim_end(), status.success())?;
             return Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)));
         }
-        match store.holder()? {
-            Some(Holder { process, run: Some(run), .. }) if its.as_ref() == Some(&process) => {
-                output.line(format!("run {run} goes on in the background (process {})", process.pid))?;
-                output.note("`flow attach` watches it, `flow status` looks once, `flow cancel` ends it")?;
+        let living = store.living()?;
+        let begun = living.iter().find(|one| its.as_ref() == Some(&one.process));
+        if let Some(Holder { process, run: Some(run), .. }) = begun {
+            output.line(format!("run {run} goes on in the background (process {})", process.pid))?;
+            output.note("`flow attach` watches it, `flow status` looks once, `flow cancel` ends it")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if let Some(holder) = store.holder()?.filter(|holder| holder.run.is_none()) {
+            waited += 1;
+            if waited > PATIENCE {
+                output
+                    .line(format!("process {} waits in the background: the store is in use by {holder}", child.id()))?;
                 return Ok(ExitCode::SUCCESS);
             }
-            Some(holder) if its.as_ref() != Some(&holder.process) => {
-                waited += 1;
-                if waited > PATIENCE {
-                    output.line(format!(
-                        "process {} waits in the background: the store is in use by {holder}",
-                        child.id()
-                    ))?;
-                    return Ok(ExitCode::SUCCESS);
-                }
-            }
-            // Nobody has it yet, or the run is about to say which it is.
-            _ => {}
         }
         thread::sleep(LOOK);
     }

@@ -170,7 +170,7 @@ fn follow(place: &Place, dir: &RunDir, step: &str, output: &mut Output) -> Done 
             }
             output.flush()?;
         }
-        let over = view.exit.is_some() || place.store.holder()?.is_none();
+        let over = view.exit.is_some() || !place.living()?.iter().any(|one| one.dir.path() == dir.path());
         if over || !asked.iter().any(|shown| shown.state.is_open()) {
             return Ok(ExitCode::SUCCESS);
         }

@@ -41,7 +41,7 @@ struct Line {
 impl Runs {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let place = Place::find(global, &self.about)?;
-        let holder = place.store.holder()?.and_then(|holder| holder.run);
+        let living = place.living()?;
         let runs = place.runs()?;
         let mut rows = vec![
             ["run", "workflow", "began", "took", "ended", "commit", "instances", "settings"]
@@ -56,7 +56,7 @@ impl Runs {
                 output.json(&Line { run: run.to_string(), workflow, file, set, note, revision, status })?;
                 continue;
             }
-            let alive = holder.as_ref() == Some(run);
+            let alive = living.iter().any(|one| one.run == *run);
             rows.push(row(run.to_string(), start, status.as_ref(), alive));
         }
         if !self.json {

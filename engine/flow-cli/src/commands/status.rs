@@ -9,15 +9,17 @@ use flow_store::Status as RunStatus;
 
 use super::{Done, run};
 use crate::args::{Global, OfRun};
+use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
+use crate::place::{LivingRun, Place};
 use crate::screen::{Ended, summary};
-use crate::{place, reasons, words};
+use crate::{reasons, words};
 
 /// Arguments of `flow status`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  flow status                            the run that goes on, or the last one
+  flow status                            the runs that go on, or the last one
   flow status --json                     its status file, for scripts")]
 pub(crate) struct Status {
     #[command(flatten)]
@@ -29,19 +31,27 @@ pub(crate) struct Status {
 
 impl Status {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let (place, dir, view) = place::run(global, &self.of)?;
+        let place = Place::find(global, &self.of.about)?;
+        let mut living = place.living()?;
+        let mut which = self.of.run.clone();
+        if which.is_none() && !self.json {
+            if living.len() > 1 {
+                return living.iter().try_for_each(|one| one_of_several(one, output)).map(|()| ExitCode::SUCCESS);
+            }
+            // It may have begun before another one that has ended.
+            which = living.first().map(|one| one.run.to_string());
+        }
+        let (dir, view) = place.view(which.as_deref())?;
         let status = dir.status()?;
         if self.json {
             output.json(&status)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let holder = place.store.holder()?;
         let run = view.start.as_ref().map(|start| start.run.clone());
-        let alive = holder.as_ref().is_some_and(|holder| holder.run == run);
+        let alive = living.iter().position(|one| Some(&one.run) == run.as_ref()).map(|at| living.remove(at));
         match (status, alive) {
-            (Some(status), true) => {
-                let process = holder.map_or_else(String::new, |holder| holder.process.words());
-                for line in standing(&status, &process, clock::unix_millis()) {
+            (Some(status), Some(alive)) => {
+                for line in standing(&status, &alive.holder.process.words(), clock::unix_millis()) {
                     output.line(line)?;
                 }
                 for said in &view.interruptions {
@@ -65,13 +75,28 @@ impl Status {
                 if view.exit.is_none() {
                     output.line("the next run goes on where it was")?;
                 }
-                if let Some(holder) = holder {
-                    output.line(format!("the store is in use by {holder}"))?;
+                for one in &living {
+                    output.line(format!("run {} goes on: {}", one.run, one.holder))?;
                 }
             }
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// One of several runs that go on.
+fn one_of_several(one: &LivingRun, output: &mut Output) -> Result<(), CliError> {
+    let whose = one.others().map(|user| format!(" of {user}")).unwrap_or_default();
+    let process = format!("{}{whose}", one.holder.process.words());
+    match one.dir.status()? {
+        Some(status) => {
+            for line in standing(&status, &process, clock::unix_millis()) {
+                output.line(line)?;
+            }
+        }
+        None => output.line(format!("run {} begins: {}", styled(STRONG, &one.run), one.holder))?,
+    }
+    Ok(())
 }
 
 /// A run that goes on.

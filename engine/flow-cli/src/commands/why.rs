@@ -45,7 +45,7 @@ impl Why {
         let plan = flow_exec::plan(&session, &knowledge, &wanted, &Force::Nothing)?;
         let label = |id: InstanceId| &*session.expansion.instances[id.index()].label;
         let mut asked: Vec<_> = plan.items.iter().filter(|item| asked.contains(&item.id)).collect();
-        if let Some(status) = going_on(&knowledge)?.filter(|status| status.workflow == session.expansion.workflow) {
+        for status in going_on(&knowledge, &session.expansion.workflow)? {
             let told = |label: &str| live(&status, label, clock::unix_millis());
             for (id, line) in asked.iter().filter_map(|item| Some((item.id, told(label(item.id))?))) {
                 output.line(format!("{}: {line}", styled(STRONG, label(id))))?;
@@ -69,13 +69,14 @@ impl Why {
     }
 }
 
-/// The status of the run that holds the store, if one does.
-fn going_on(knowledge: &Knowledge) -> Result<Option<Status>, CliError> {
-    let Some(dir) = knowledge.dir() else { return Ok(None) };
-    match dir.holder()?.and_then(|holder| holder.run) {
-        Some(run) => Ok(dir.run(&run).status()?),
-        None => Ok(None),
+/// The runs of a workflow that go on, as they stand; those that run something first, for others may wait for it.
+fn going_on(knowledge: &Knowledge, workflow: &str) -> Result<Vec<Status>, CliError> {
+    let Some(dir) = knowledge.dir() else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for run in dir.living()?.into_iter().filter_map(|holder| holder.run) {
+        found.extend(dir.run(&run).status()?.filter(|status| status.workflow == workflow));
     }
+    Ok(found)
 }
 
 /// What a run that goes on says of an instance: that it runs, or what it waits for.
