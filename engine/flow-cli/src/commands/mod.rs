@@ -27,6 +27,7 @@ pub(crate) mod schema;
 pub(crate) mod show;
 pub(crate) mod simulate;
 pub(crate) mod status;
+pub(crate) mod store;
 pub(crate) mod why;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -110,6 +111,8 @@ pub(crate) enum Command {
     Gc(gc::Gc),
     /// Check the store and repair what can be
     Doctor(doctor::Doctor),
+    /// Make a store that several people share
+    Store(store::Store),
     /// Write a small workflow to begin with
     Init(init::Init),
     /// Print the JSON Schema of workflow files
@@ -185,6 +188,7 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
         Command::Cancel(cancel) => cancel.execute(global, output),
         Command::Attach(attach) => attach.execute(global, output),
         Command::Hw(hw) => hw.execute(output),
+        Command::Store(store) => store.execute(global, output),
         Command::Gc(gc) => gc.execute(global, output),
         Command::Doctor(doctor) => doctor.execute(global, output),
         Command::Init(init) => init.execute(output),

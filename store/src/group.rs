@@ -1,0 +1,109 @@
+//! A store that a group of people shares: what is made in it is for all of them to write, whatever the masks of their shells say.
+//! What is for one of them alone, attempts and logs, is closed where it is made.
+
+use std::{
+    fs::{self, File, Permissions},
+    io,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
+
+use nix::unistd::{Gid, Group, chown};
+use rustix::fs::{XattrFlags, setxattr};
+
+use crate::{Result, StoreDir, StoreError};
+
+/// New folders belong to the folder's group, and the group may write.
+const MODE: u32 = 0o2770;
+/// The kernel's name for the access list that what is made in a folder begins with, in place of the mask.
+const DEFAULT_LIST: &str = "system.posix_acl_default";
+
+/// A store that was made for a group.
+#[derive(Debug)]
+pub struct GroupStore {
+    pub dir: StoreDir,
+    /// The file system keeps no access lists: the group may write only what members make with a mask such as 002.
+    pub needs_umask: bool,
+}
+
+/// Makes a new store for a group, in a folder that is not there yet or that is empty.
+///
+/// # Errors
+/// There is no such group, or who asks is not in it; the folder holds something; it cannot be made.
+pub fn init_for_group(path: &Path, group: &str) -> Result<GroupStore> {
+    let refuse = |why: String| StoreError::io("make a store in", path)(io::Error::other(why));
+    let found = Group::from_name(group).map_err(|e| StoreError::io("look for the group of", path)(e.into()))?;
+    let Some(found) = found else {
+        return Err(refuse(format!("there is no group `{group}`; `getent group` lists them")));
+    };
+    match fs::read_dir(path).map(|mut entries| entries.next().is_some()) {
+        Ok(true) => {
+            return Err(refuse(
+                "it is not empty; name a folder that is not there yet, for old stores stay as they are".into(),
+            ));
+        }
+        Ok(false) => {}
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(path).map_err(StoreError::io("create", path))?;
+        }
+        Err(e) => return Err(StoreError::io("read", path)(e)),
+    }
+    chown(path, None, Some(Gid::from_raw(found.gid.as_raw()))).map_err(|errno| match errno {
+        nix::errno::Errno::EPERM => {
+            refuse(format!("only a member of the group `{group}` can give it away to that group"))
+        }
+        errno => StoreError::io("give away", path)(errno.into()),
+    })?;
+    let folder = File::open(path).map_err(StoreError::io("open", path))?;
+    folder.set_permissions(Permissions::from_mode(MODE)).map_err(StoreError::io("open to its group", path))?;
+    let needs_umask = match setxattr(path, DEFAULT_LIST, &default_list(), XattrFlags::empty()) {
+        Ok(()) => false,
+        Err(rustix::io::Errno::OPNOTSUPP) => true,
+        Err(errno) => return Err(StoreError::io("open to its group", path)(errno.into())),
+    };
+    // Who makes it decides for what is in it from the first moment on.
+    Ok(GroupStore { dir: StoreDir::create(path)?, needs_umask })
+}
+
+/// Owner and group all, others nothing: the kernel's own form, version 2, each entry a tag, its rights and whom it is for.
+fn default_list() -> Vec<u8> {
+    const VERSION: u32 = 2;
+    const NOBODY_IN_PARTICULAR: u32 = u32::MAX;
+    let (owner, group, others) = (0x01_u16, 0x04_u16, 0x20_u16);
+    let mut list = VERSION.to_le_bytes().to_vec();
+    for (tag, rights) in [(owner, 0o7_u16), (group, 0o7), (others, 0)] {
+        list.extend(tag.to_le_bytes());
+        list.extend(rights.to_le_bytes());
+        list.extend(NOBODY_IN_PARTICULAR.to_le_bytes());
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn what_is_made_in_a_groups_store_is_the_groups() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = Group::from_gid(nix::unistd::Gid::effective()).unwrap().unwrap();
+        let path = folder.path().join("lab");
+        let made = init_for_group(&path, &own.name).unwrap();
+        if made.needs_umask {
+            println!("skipped: this file system keeps no access lists");
+            return;
+        }
+        let mode = |below: &str| fs::metadata(path.join(below)).unwrap().mode() & 0o7777;
+        assert_eq!([mode(""), mode("runs"), mode("format")].map(|mode| format!("{mode:o}")), ["2770", "2770", "660"]);
+        fs::create_dir(path.join("runs/attempt")).unwrap();
+        fs::set_permissions(path.join("runs/attempt"), Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(mode("runs/attempt") & 0o777, 0o700, "what is for one alone stays so");
+
+        let again = init_for_group(&path, &own.name).unwrap_err().to_string();
+        assert!(again.contains("it is not empty"), "{again}");
+        let nobody = init_for_group(&folder.path().join("other"), "no-such-group").unwrap_err().to_string();
+        assert!(nobody.contains("there is no group `no-such-group`"), "{nobody}");
+    }
+}
