@@ -25,6 +25,7 @@ mod reference;
 mod revision;
 mod secrets;
 mod served;
+mod several;
 mod sharing;
 mod signals;
 mod simulate;

@@ -1,0 +1,164 @@
+//! Several runs at once on one store: each step is done once, by whichever run comes to it first, and handed on where that one ends.
+
+use std::{
+    collections::BTreeMap,
+    thread,
+    time::{Duration, Instant},
+};
+
+use flow_testkit::{Running, TestSpace, until};
+use nix::sys::signal::Signal;
+
+use crate::space;
+
+/// Steps that write down when they begin and end, in a file that is theirs together.
+fn lab(steps: usize, seconds: &str) -> TestSpace {
+    let space = space();
+    let log = space.path("log");
+    let begin = format!("echo \"$1 begins\" >> {0}; sleep {seconds}; mkdir -p out; echo $1 > out/x; ", log.display());
+    space.write("work.sh", &format!("{begin}echo \"$1 ends\" >> {}\n", log.display()));
+    for name in ["one", "two"] {
+        space.write(
+            format!("{name}.yaml"),
+            &format!(
+                "flow: 1\nname: {name}\nsteps:\n  {name}_work:\n    matrix: {{n: \"${{{{ range({steps}) }}}}\"}}\n    run: sh work.sh ${{{{ n }}}}\n    \
+                 inputs: [work.sh]\n    outputs: [out/x]\n  all_of_{name}:\n    \
+                 run: cat ${{{{ steps.{name}_work | map(attribute='out') | join(' ') }}}} > all.txt\n    outputs: [all.txt]\n"
+            ),
+        );
+    }
+    space.write("log", "");
+    space
+}
+
+/// How often each step began, and how often it came to its end.
+fn times(space: &TestSpace) -> BTreeMap<String, (u32, u32)> {
+    let mut times: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+    for line in space.read("log").lines() {
+        let (name, what) = line.split_once(' ').unwrap();
+        let seen = times.entry(name.to_owned()).or_default();
+        if what == "begins" {
+            seen.0 += 1;
+        } else {
+            seen.1 += 1;
+        }
+    }
+    times
+}
+
+fn begun(space: &TestSpace) -> usize {
+    space.read("log").lines().filter(|line| line.ends_with("begins")).count()
+}
+
+#[track_caller]
+fn ends_well(run: &mut Running) {
+    let status = run.wait();
+    assert_eq!(status.code(), Some(0), "{}", run.said());
+}
+
+#[test]
+fn runs_of_one_workflow_and_of_another_do_each_step_once() {
+    let space = lab(12, "0.2");
+    let files = ["one.yaml", "one.yaml", "two.yaml"];
+    let mut runs = files.map(|file| space.start(["run", file, "-j", "2"]));
+    runs.iter_mut().for_each(ends_well);
+    let times = times(&space);
+    assert!(times.len() == 12 && times.values().all(|seen| *seen == (1, 1)), "{times:?}");
+    assert!(runs.iter().any(|run| run.said().contains("each is done once, and serves both")), "{}", runs[1].said());
+    for file in ["one.yaml", "two.yaml"] {
+        let said = space.flow(["run", file]).expect(0).stdout();
+        assert!(said.contains("nothing to do"), "{said}");
+    }
+    assert!(space.alive().is_empty(), "{:?}", space.alive());
+    space.flow(["doctor", "--contents"]).expect(0);
+}
+
+#[test]
+fn what_a_killed_run_was_doing_is_done_by_the_one_that_waited_for_it() {
+    let space = lab(2, "1.5");
+    let mut first = space.start(["run", "one.yaml"]);
+    until("the first has begun both", || begun(&space) == 2);
+    let mut second = space.start(["run", "two.yaml"]);
+    until("the second waits", || second.said().contains("each is done once"));
+    first.kill();
+    ends_well(&mut second);
+    let times = times(&space);
+    assert!(times.values().all(|seen| *seen == (2, 1)), "begun twice, and once brought to an end: {times:?}");
+    space.flow(["run", "one.yaml"]).expect(0);
+    assert_eq!(begun(&space), 4, "the workflow of the killed one has its results too");
+}
+
+#[test]
+fn ctrl_c_hands_over_and_ends_the_waiting_too() {
+    let space = lab(1, "30");
+    let mut first = space.start(["run", "one.yaml"]);
+    until("the first has begun", || begun(&space) == 1);
+    let mut second = space.start(["run", "two.yaml"]);
+    until("the second waits", || second.said().contains("each is done once"));
+    let begin = Instant::now();
+    second.signal(Signal::SIGINT);
+    assert_eq!(second.wait().code(), Some(130), "{}", second.said());
+    assert!(begin.elapsed() < Duration::from_secs(5), "it did not wait for the other's step");
+    assert!(first.is_alive());
+
+    let mut third = space.start(["run", "two.yaml"]);
+    until("the third waits", || third.said().contains("each is done once"));
+    first.signal(Signal::SIGINT);
+    assert_eq!(first.wait().code(), Some(130), "{}", first.said());
+    until("the third does it itself", || begun(&space) == 2);
+    third.signal(Signal::SIGINT);
+    assert_eq!(third.wait().code(), Some(130));
+    until("everybody is gone", || space.alive().is_empty());
+}
+
+#[test]
+fn one_attempt_serves_two_readings_of_its_metrics() {
+    let space = lab(1, "1.2");
+    space.write("work.sh", "echo begins >> ../../../../../../log; sleep 1; echo loss 0.5; echo acc 0.9\n");
+    for (name, metric) in [("one", "loss {loss}"), ("two", "acc {acc}")] {
+        let step = format!("{{run: sh work.sh, inputs: [work.sh], metrics: {{stdout: '{metric}'}}}}");
+        space.write(format!("{name}.yaml"), &format!("flow: 1\nname: {name}\nsteps:\n  train: {step}\n"));
+    }
+    let mut first = space.start(["run", "one.yaml"]);
+    thread::sleep(Duration::from_millis(700));
+    let mut second = space.start(["run", "two.yaml"]);
+    ends_well(&mut first);
+    ends_well(&mut second);
+    assert!(second.said().contains("read again"), "{}", second.said());
+    let shown = space.flow(["show", "train", "-w", "two.yaml"]).expect(0).stdout();
+    assert!(shown.contains("acc"), "{shown}");
+}
+
+#[test]
+fn who_runs_what_is_told_and_one_of_several_is_cancelled() {
+    let space = lab(1, "30");
+    let mut first = space.start(["run", "one.yaml"]);
+    until("the first has begun", || begun(&space) == 1);
+    let mut second = space.start(["run", "two.yaml"]);
+    until("the second waits", || second.said().contains("each is done once"));
+
+    let run_of = |name: &str| {
+        let runs = space.flow(["runs"]).expect(0);
+        let text = String::from_utf8_lossy(runs.raw()).into_owned();
+        let line = text.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{text}")).to_owned();
+        line.split_whitespace().next().unwrap().to_owned()
+    };
+    let (one, two) = (run_of("one"), run_of("two"));
+    until("`flow why` names the run", || {
+        let said = space.flow(["why", "two_work", "-w", "two.yaml"]).expect(0);
+        String::from_utf8_lossy(said.raw()).contains(&format!("run {one}"))
+    });
+    let status = space.flow(["status"]).expect(0).stdout();
+    assert!(status.contains("one run ") && status.contains("two run "), "{status}");
+    assert!(status.contains("runs it already, and its result will serve here too"), "{status}");
+
+    let said = space.flow(["cancel"]).expect(2).text();
+    assert!(said.contains("several runs go on") && said.contains("name one"), "{said}");
+    space.flow(["cancel", &two]).expect(0);
+    assert_eq!(second.wait().code(), Some(130), "{}", second.said());
+    assert!(first.is_alive());
+    space.flow(["cancel"]).expect(0);
+    assert_eq!(first.wait().code(), Some(130), "{}", first.said());
+    let said = space.flow(["cancel", &one]).expect(2).text();
+    assert!(said.contains("has ended"), "{said}");
+}
