@@ -478,3 +478,24 @@ fn what_an_attempt_leaves_to_the_next_one_outlives_the_run_until_there_is_a_resu
     space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
     assert_eq!(left(), 0, "it is older than every run that stays");
 }
+
+#[test]
+fn repetitions_of_what_reads_its_seed_are_their_seeds() {
+    let space = space();
+    let workflow = |seed: u32, repeat: u32| {
+        let (own, noise) = ("sh -c 'echo ${{ seed }} > x'", "sh -c 'date +%N > x'");
+        let step = |name: &str, run: &str| {
+            format!("  {name}: {{run: \"{run}\", seed: {seed}, repeat: {repeat}, outputs: [x]}}\n")
+        };
+        space.write("s.yaml", &format!("flow: 1\nname: s\nsteps:\n{}{}", step("own", own), step("noise", noise)));
+    };
+    workflow(0, 3);
+    assert_eq!(space.flow(["run", "s.yaml"]).expect(0).code(), Some(0));
+    assert_eq!(space.ran().len(), 6);
+    // Seeds 1 and 2 were there before, and a repetition of what reads no seed is one more look at it.
+    workflow(1, 3);
+    space.flow(["run", "s.yaml"]).expect(0);
+    let ran = space.ran();
+    let own: Vec<&String> = ran.iter().filter(|label| label.starts_with("own")).collect();
+    assert_eq!(own, ["own[repetition=2]"], "{ran:?}");
+}

@@ -118,6 +118,7 @@ impl Workflow {
                 instances: plan.first..last,
                 again: plan.again.clone(),
                 unread: prepare::unread(step),
+                reads_seed: prepare::reads_seed(step, chosen.params.contains_key("seed")),
                 sees: plan.sees.iter().map(|n| StepId(*n as u32)).collect(),
             });
         }

@@ -201,13 +201,29 @@ pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &
 
 /// The axes that nothing of what a step does names.
 pub(super) fn unread(step: &Step) -> Vec<String> {
-    let mut names: BTreeSet<String> = BTreeSet::new();
-    for (key, part) in &step.parts {
-        if ["run", "with", "env", "inputs", "outputs", "seed"].contains(key) {
-            part.visit(&mut |expr, _| names.extend(expr.reads.names.iter().cloned()));
+    let names = read_by(step, &["run", "with", "env", "inputs", "outputs", "seed"]);
+    step.axes.iter().map(|(name, _)| name.to_string()).filter(|name| !names.contains(name)).collect()
+}
+
+/// What a step does is told its seed: a plugin always is, a command where it names `seed` and no parameter
+/// (`is_param`) or axis is called so.
+pub(super) fn reads_seed(step: &Step, is_param: bool) -> bool {
+    match &step.action {
+        Action::Uses { plugin, .. } => plugin != "flow",
+        _ => {
+            let theirs = is_param || step.axes.iter().any(|(name, _)| &**name == "seed");
+            !theirs && read_by(step, &["run", "env"]).contains("seed")
         }
     }
-    step.axes.iter().map(|(name, _)| name.to_string()).filter(|name| !names.contains(name)).collect()
+}
+
+/// The names that expressions of these keys read.
+fn read_by(step: &Step, keys: &[&str]) -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for (_, part) in step.parts.iter().filter(|(key, _)| keys.contains(key)) {
+        part.visit(&mut |expr, _| names.extend(expr.reads.names.iter().cloned()));
+    }
+    names
 }
 
 fn uses(step: &Step, plan: &mut StepPlan, context: &mut PrepareContext<'_>, problems: &mut Problems) {

@@ -21,6 +21,7 @@ pub(crate) struct Sample {
     pub(crate) metrics: Value,
     pub(crate) inputs: Vec<Tree>,
     pub(crate) unread: Vec<String>,
+    pub(crate) reads_seed: bool,
     pub(crate) machine: Machine,
 }
 
@@ -71,6 +72,7 @@ pub(crate) fn sample() -> Sample {
         metrics: json!({"jsonl": "metrics.jsonl"}),
         inputs: vec![Tree { digest: Digest::of(b"photos"), manifest: None }],
         unread: Vec::new(),
+        reads_seed: false,
         machine: Machine {
             gpus: vec![gpu(0), gpu(1)],
             cpus: 32,
@@ -99,6 +101,7 @@ impl Sample {
             metrics: &self.metrics,
             inputs: &self.inputs,
             unread: &self.unread,
+            reads_seed: self.reads_seed,
             machine: &self.machine,
         })
     }
@@ -197,10 +200,11 @@ fn a_built_in_counts_by_what_it_is_made_of_and_its_reader_by_what_it_made() {
     let table = |version: &str| {
         let mut sample = sample();
         sample.resolved.body = Body::Builtin { name: "table".into(), with: serde_json::Map::new() };
-        let (Sample { instance, resolved, metrics, inputs, unread, machine, .. }, input) =
+        let (Sample { instance, resolved, metrics, inputs, unread, machine, reads_seed, .. }, input) =
             (&sample, &BuiltinInput::default());
         let provider = Provider::Builtin { version, input };
-        walk(&Subject { instance, resolved, provider, metrics, inputs, unread, machine }).digest()
+        walk(&Subject { instance, resolved, provider, metrics, inputs, unread, machine, reads_seed: *reads_seed })
+            .digest()
     };
     assert_ne!(table("one flow"), table("a newer flow"));
     let training = sample().parts();
@@ -229,6 +233,7 @@ fn what_is_out() {
         }),
         ("an input's manifest", |s| s.inputs[0].manifest = Some(Digest::of(b"manifest"))),
         ("how many repetitions", |s| s.instance.repetition = Some(0)),
+        ("which repetition has a seed, where it is read", |s| (s.reads_seed, s.instance.repetition) = (true, Some(2))),
         ("record, retries, timeout, priority", |s| {
             s.instance.record = Arc::from([Outcome::OutOfMemory]);
             s.instance.retries = 3;

@@ -49,6 +49,9 @@ pub struct Subject<'a> {
     pub inputs: &'a [Tree],
     /// The axes that nothing of the step reads.
     pub unread: &'a [String],
+    /// What it does is told its seed: a repetition is its seed, whichever it is. Of what does not read it, a repetition is one
+    /// more look at the same.
+    pub reads_seed: bool,
     /// Where it will run.
     pub machine: &'a Machine,
 }
@@ -72,7 +75,8 @@ pub fn walk(subject: &Subject<'_>) -> Parts {
     }
     leaves(&mut parts, Kind::Metrics, &mut String::new(), subject.metrics);
     parts.push(part(Kind::Seed, "", PartValue::Is(instance.seed.into())));
-    parts.push(part(Kind::Repetition, "", PartValue::Is(instance.repetition.unwrap_or(0).into())));
+    let repetition = instance.repetition.filter(|_| !subject.reads_seed).unwrap_or(0);
+    parts.push(part(Kind::Repetition, "", PartValue::Is(repetition.into())));
     for (name, value) in instance.axes.iter() {
         // A mapping as a value is flattened: `run.batch` is of the axis `run`.
         let axis = name.split('.').next().unwrap_or(name);

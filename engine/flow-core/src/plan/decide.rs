@@ -228,6 +228,7 @@ fn parts(
         metrics: &metrics,
         inputs: &inputs,
         unread: &step.unread,
+        reads_seed: step.reads_seed,
         machine: &expansion.machine,
     }))
 }
