@@ -42,11 +42,6 @@ impl StoreDir {
         }
     }
 
-    /// The runs that go on, oldest first.
-    pub fn living(&self) -> Result<Vec<Holder>> {
-        Ok(self.holder()?.into_iter().filter(|holder| holder.run.is_some()).collect())
-    }
-
     /// Takes the lock. While a living process holds it, `waiting` is asked every 100 ms whether to go on waiting.
     pub(crate) fn lock(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Held> {
         let mut patience = Patience::default();

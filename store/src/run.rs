@@ -15,7 +15,7 @@ use flow_core::{AttemptId, InstanceId, JOURNAL_FORMAT, JournalLine, RunEvent, Ru
 use nix::{
     errno::Errno,
     fcntl::{Flock, FlockArg},
-    unistd::Uid,
+    unistd::{Uid, User},
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -44,6 +44,14 @@ impl RunDir {
     /// The folder itself.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whose it is, if it is somebody else's: nobody is that to root.
+    pub fn others(&self) -> Option<String> {
+        let owner = Uid::from_raw(self.path.metadata().ok()?.uid());
+        let us = Uid::effective();
+        let name = || User::from_uid(owner).ok().flatten().map_or_else(|| format!("user {owner}"), |user| user.name);
+        (owner != us && !us.is_root()).then(name)
     }
 
     /// The folder of an attempt; made by whoever starts it.

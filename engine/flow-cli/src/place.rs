@@ -2,14 +2,11 @@
 
 use std::io::Read;
 use std::ops::ControlFlow;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use flow_core::{JournalLine, RunEvent, RunId, RunStart};
 use flow_exec::{Knowledge, Session, SessionRequest, Workspace, clock};
 use flow_store::{Holder, ProcessIdentity, Rebuilt, Replay, Results, RunDir, Store, StoreDir, StoreError};
-
-use nix::unistd::{Uid, User};
 
 use crate::args::{About, Global, OfRun, Selection};
 use crate::error::CliError;
@@ -99,20 +96,6 @@ pub(crate) struct LivingRun {
     pub(crate) dir: RunDir,
 }
 
-impl LivingRun {
-    /// Whose it is, if it is somebody else's.
-    pub(crate) fn others(&self) -> Option<String> {
-        let owner = Uid::from_raw(self.dir.path().metadata().ok()?.uid());
-        let us = Uid::effective();
-        (owner != us && !us.is_root()).then(|| user(owner))
-    }
-}
-
-/// A user as people know them.
-fn user(user: Uid) -> String {
-    User::from_uid(user).ok().flatten().map_or_else(|| format!("user {user}"), |user| user.name)
-}
-
 impl Place {
     /// The runs that go on in the store, oldest first.
     pub(crate) fn living(&self) -> Result<Vec<LivingRun>, CliError> {
@@ -134,7 +117,7 @@ impl Place {
         let nothing = || CliError::usage(format!("nothing runs in the store `{}`", self.store.path().display()));
         if living.len() > 1 {
             let names: Vec<String> = living.iter().map(|one| format!("{} (`{}`)", one.run, one.holder.doing)).collect();
-            living.retain(|one| one.others().is_none());
+            living.retain(|one| one.dir.others().is_none());
             if living.len() != 1 {
                 return Err(CliError::usage(format!("several runs go on: {}", names.join(", ")))
                     .hint("name one, by its id or the end of it"));

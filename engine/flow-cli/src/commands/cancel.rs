@@ -37,7 +37,7 @@ impl Cancel {
         let place = Place::find(global, &self.about)?;
         let living = place.living_run(self.run.as_deref())?;
         let (run, folder, holder) = (&living.run, &living.dir, &living.holder);
-        if let Some(owner) = living.others() {
+        if let Some(owner) = living.dir.others() {
             return Err(CliError::failed(format!("run {run} is of {owner}, in {holder}; only they can end it"))
                 .hint(format!("ask them, or wait for it with `flow attach {run}`")));
         }

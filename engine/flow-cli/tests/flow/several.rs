@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    thread,
     time::{Duration, Instant},
 };
 
@@ -114,17 +113,19 @@ fn ctrl_c_hands_over_and_ends_the_waiting_too() {
 #[test]
 fn one_attempt_serves_two_readings_of_its_metrics() {
     let space = lab(1, "1.2");
-    space.write("work.sh", "echo begins >> ../../../../../../log; sleep 1; echo loss 0.5; echo acc 0.9\n");
+    let log = space.path("log");
+    let text = format!("echo '0 begins' >> {}; sleep 1; echo loss 0.5; echo acc 0.9\n", log.display());
+    space.write("work.sh", &text);
     for (name, metric) in [("one", "loss {loss}"), ("two", "acc {acc}")] {
         let step = format!("{{run: sh work.sh, inputs: [work.sh], metrics: {{stdout: '{metric}'}}}}");
         space.write(format!("{name}.yaml"), &format!("flow: 1\nname: {name}\nsteps:\n  train: {step}\n"));
     }
     let mut first = space.start(["run", "one.yaml"]);
-    thread::sleep(Duration::from_millis(700));
+    until("the first has begun", || begun(&space) == 1);
     let mut second = space.start(["run", "two.yaml"]);
     ends_well(&mut first);
     ends_well(&mut second);
-    assert!(second.said().contains("read again"), "{}", second.said());
+    assert_eq!(begun(&space), 1, "{}", second.said());
     let shown = space.flow(["show", "train", "-w", "two.yaml"]).expect(0).stdout();
     assert!(shown.contains("acc"), "{shown}");
 }

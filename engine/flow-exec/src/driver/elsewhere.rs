@@ -53,9 +53,12 @@ impl Claimed {
         attempts: Vec<Digest>,
     ) -> Result<Option<Unit>, StoreError> {
         let Some(claimant) = self.claims.taken(attempts.iter().copied())? else { return Ok(None) };
-        let holder = dir.holder()?.filter(|holder| Some(holder.process.pid) == claimant.pid);
-        let who =
-            Waits::Elsewhere { run: holder.and_then(|holder| holder.run), user: String::new(), pid: claimant.pid };
+        let run = match claimant.pid {
+            Some(pid) => dir.living()?.into_iter().find(|run| run.process.pid == pid).and_then(|run| run.run),
+            None => None,
+        };
+        let user = run.as_ref().and_then(|run| dir.run(run).others()).unwrap_or_default();
+        let who = Waits::Elsewhere { run, user, pid: claimant.pid };
         Ok(Some(Unit { instances: instances.to_vec(), attempts, who }))
     }
 
