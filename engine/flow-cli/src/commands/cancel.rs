@@ -38,7 +38,7 @@ impl Cancel {
         let living = place.living_run(self.run.as_deref())?;
         let (run, folder, holder) = (&living.run, &living.dir, &living.holder);
         if let Some(owner) = living.dir.others() {
-            return Err(CliError::failed(format!("run {run} is of {owner}, in {holder}; only they can end it"))
+            return Err(CliError::failed(format!("run {run} is of {owner}; only they can end it"))
                 .hint(format!("ask them, or wait for it with `flow attach {run}`")));
         }
         folder.tell_to_end(if self.now { End::Now } else { End::Soon }).map_err(|error| match error {

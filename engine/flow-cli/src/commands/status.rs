@@ -86,8 +86,7 @@ impl Status {
 
 /// One of several runs that go on.
 fn one_of_several(one: &LivingRun, output: &mut Output) -> Result<(), CliError> {
-    let whose = one.dir.others().map(|user| format!(" of {user}")).unwrap_or_default();
-    let process = format!("{}{whose}", one.holder.process.words());
+    let process = one.holder.process.words();
     match one.dir.status()? {
         Some(status) => {
             for line in standing(&status, &process, clock::unix_millis()) {

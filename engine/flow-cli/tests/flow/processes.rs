@@ -272,13 +272,15 @@ fn the_run_of_another_user_is_told_of_and_not_touched() {
     let mut run = Own::start(with(&space, &exe).args(args("run")).arg("long.yaml"));
     until("the step runs", || !sleeping(n).is_empty());
     until("its status is written", || say(Some(NOBODY), &args("status")).1.contains("running"));
-    for (command, word) in [("status", "long run RUN (long.yaml), process PID, for TIME"), ("runs", "  running")] {
+    for (command, word) in
+        [("status", "long run RUN (long.yaml), process PID of root, for TIME"), ("runs", "  running")]
+    {
         let (code, said) = say(Some(NOBODY), &args(command));
         assert!(code == Some(0) && said.contains(word), "{command}: {code:?} {said}");
     }
     let (code, said) = say(Some(NOBODY), &args("cancel"));
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("run RUN is of root, in process PID (`flow run"), "{said}");
+    assert!(said.contains("run RUN is of root; only they can end it"), "{said}");
     assert!(run.is_alive() && sleeping(n).len() == 1);
 
     // Root may end everybody's.

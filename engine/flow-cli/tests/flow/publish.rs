@@ -46,7 +46,7 @@ fn what_is_no_report_is_told_from_a_run_without_one() {
 fn a_report_is_one_file_to_send_in_each_of_its_languages() {
     let space = space();
     let sweep = WORKFLOW.replace("sections:", "languages: [en, zh], sections:").replace("[loss]", "[epoch_time, loss]");
-    let epochs = "for e in 1 2; do sleep 0.02; echo epoch $e loss 3; done";
+    let epochs = "for e in 1 2 3; do sleep 0.1; echo epoch $e loss 3; done";
     let sweep = sweep.replace("echo loss 3", epochs).replace("loss {loss}", "epoch {epoch} loss {loss}");
     space.write("a.yaml", &sweep);
     space.flow(["run", "a.yaml"]).expect(0);
