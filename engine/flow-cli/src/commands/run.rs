@@ -70,7 +70,7 @@ pub(crate) struct Run {
     /// A note on the run, for `flow runs`
     #[arg(short, long = "message", value_name = "TEXT")]
     message: Option<String>,
-    /// Give up at once if another process uses the store
+    /// Give up at once while a command such as `flow gc` has the store to itself
     #[arg(long)]
     no_wait: bool,
     /// Go on in the background
