@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What the engine costs: 5,000 one-file copies and one aggregate, beside ninja, make and a bare xargs; planning 100,000
-instances; and each way in which a sweep of copies is used, at several sizes, beside ninja. One command, ratios from one run:
+instances; each way in which a sweep of copies is used, at several sizes, beside ninja; and eight runs at once on one store beside
+one run of as many copies. One command, ratios from one run:
 
     python3 engine/benchmark.py
 
@@ -30,6 +31,7 @@ def main():
         tools = [Flow(flow), Ninja(ninja(folder)), *([] if args.only_uses else [Make(make()), Xargs()])]
         reached = [] if args.only_uses else compared(flow, tools, folder, args)
         reached += used(tools[:2], folder, args.sizes)
+        reached += [] if args.only_uses else at_once(flow, folder, args.each, args.rounds)
     for what, is_so in reached:
         print(f"{'reached' if is_so else 'MISSED '}  {what}")
     return 0 if all(is_so for _, is_so in reached) else 1
@@ -60,6 +62,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3, help="rounds (default: 3)")
     sizes = lambda text: sorted(int(size) for size in text.split(","))
     parser.add_argument("--sizes", type=sizes, default=[500, 2_000], help="sizes of the sweep that is used (default: 500,2000)")
+    parser.add_argument("--each", type=int, default=1_000, help="copies of each of eight runs at once (default: 1000)")
     parser.add_argument("--only-uses", action="store_true", help="only how a sweep is used")
     parser.add_argument("--flow", help="this binary, instead of building one")
     parser.add_argument("--dir", help="a folder on the file system to measure (default: the system's for temporary files)")
@@ -290,6 +293,38 @@ def used(tools, folder, sizes):
         growth = (took["flow", use, most] + 0.1) / (took["flow", use, least] + 0.1) / (most / least)
         reached.append((f"linear: {use}", growth < 2))
     return reached
+
+
+def at_once(flow, folder, each, rounds):
+    """Eight runs of `each` copies on one store, and one run of all of them: on the same CPUs, which are one ledger."""
+    runs = 8
+    took = {1: [], runs: []}
+    for number in range(rounds):
+        for several in took:
+            place = os.path.join(folder, f"at-once-{several}-{number}")
+            copies(place, runs * each)
+            size = runs * each // several
+            for run in range(several):
+                with open(f"{place}/part{run}.yaml", "w") as file:
+                    file.write(f"""flow: 1
+name: part{run}
+steps:
+  copy{run}:
+    matrix: {{n: "${{{{ range({run * size}, {run * size + size}) }}}}"}}
+    run: cp from/${{{{ n }}}}.txt out/${{{{ n }}}}.txt
+    inputs: ["from/${{{{ n }}}}.txt"]
+    outputs: ["out/${{{{ n }}}}.txt"]
+""")
+            began = time.perf_counter()
+            command = lambda run: [flow, "run", f"part{run}.yaml", "-j", str(JOBS)]
+            children = [subprocess.Popen(command(run), cwd=place, stdout=subprocess.DEVNULL) for run in range(several)]
+            if any(child.wait() for child in children):
+                sys.exit(f"one of {several} runs at once failed")
+            took[several].append(time.perf_counter() - began)
+            print(f"at once: {several} of {size} copies {took[several][-1]:.2f} s", file=sys.stderr)
+    one, eight = min(took[1]), min(took[runs])
+    print(f"{runs} runs of {each} copies on one store: {eight:.2f} s; one run of {runs * each}: {one:.2f} s\n")
+    return [(f"{runs} runs at once, at most 1 × one run of all, is {eight / one:.2f}", eight <= one)]
 
 
 def use_all(tool, place, size):
