@@ -398,6 +398,12 @@ pub struct Circumstances {
     /// Of these, those that were on a GPU of its placement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub neighbours: Vec<String>,
+    /// Attempts of other runs of this machine that ran meanwhile: so many at once, at most.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub elsewhere: u32,
+    /// Of what is measured: whether other runs of this machine ran anything meanwhile, nobody could see.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unwatched: bool,
     /// For a member of a co-run group: placement and window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corun: Option<CorunWindow>,

@@ -447,6 +447,7 @@ refusal-log-too-long = it printed more than { $most } MiB, and the file system c
 refusal-not-reached = it cannot be told to go on or to end in { $folder }: { $error }
 spoiled-stranger = process { $pid } ({ $name }) of somebody else computed on GPU { $gpu } meanwhile
 spoiled-gpu-silent = GPU { $gpu } did not answer for { $seconds } s meanwhile: what it did then is not known
+spoiled-other-runs = it wanted the machine for itself, and meanwhile other runs had steps on it, up to { $attempts } at once
 spoiled-input-changed = { $path } changed while it ran
 spoiled-artifact-changed = { $path } is only to be read, and { $damage }
 spoiled-artifact-unseen = whether { $path } is as it was cannot be told: { $error }

@@ -438,6 +438,7 @@ refusal-log-too-long = 输出超过 { $most } MiB，而文件系统无法截去�
 refusal-not-reached = 无法在 { $folder } 中通知其继续或结束：{ $error }
 spoiled-stranger = 期间他人的进程 { $pid }（{ $name }）在 GPU { $gpu } 上运算
 spoiled-gpu-silent = 期间 GPU { $gpu } 有 { $seconds } 秒没有响应：其间的情况不明
+spoiled-other-runs = 该测量需要独占整台机器，而期间其他运行也在其上执行步骤，同时最多 { $attempts } 个
 spoiled-input-changed = 运行期间 { $path } 发生了变化
 spoiled-artifact-changed = { $path } 只应读取，却{ $damage }
 spoiled-artifact-unseen = 无法确认 { $path } 是否保持原样：{ $error }

@@ -139,6 +139,9 @@ impl Reasons<'_> {
                 let args = args.with("gpu", self.text(gpu)).with("seconds", seconds.to_string());
                 self.say("spoiled-gpu-silent", args)
             }
+            Spoiled::OtherRuns { attempts } => {
+                self.say("spoiled-other-runs", args.with("attempts", attempts.to_string()))
+            }
             Spoiled::InputChanged { path } => self.say("spoiled-input-changed", args.with("path", self.code(path))),
             Spoiled::ArtifactChanged { path, damage } => {
                 let args = args.with("path", self.code(path)).with("damage", self.damage(damage));

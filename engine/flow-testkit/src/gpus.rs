@@ -27,9 +27,6 @@ impl TestSpace {
         assert!(library.exists(), "{} was not built", library.display());
         self.env("FLOW_NVML_LIB", &library.to_string_lossy());
         self.env(flow_fake_nvml::STATE_VAR, &gpus.file.to_string_lossy());
-        // Spaces that share cards say so by sharing these as well.
-        let locks = self.path("");
-        self.env("FLOW_GPU_LOCKS", &locks.to_string_lossy());
         gpus
     }
 }

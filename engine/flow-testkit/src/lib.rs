@@ -18,9 +18,14 @@ pub use running::{Running, until};
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// The variable that names the folder of what runs of a machine share.
+const LOCKS_VAR: &str = "FLOW_GPU_LOCKS";
+
 /// A folder with a workspace of its own: `.flow/` lies in it, and nothing from outside reaches in.
 pub struct TestSpace {
     dir: TempDir,
+    /// What its runs share with others of the machine: none but those of spaces that are told to.
+    locks: TempDir,
     flow: PathBuf,
     env: Vec<(String, String)>,
 }
@@ -34,7 +39,18 @@ impl TestSpace {
         let dir = tempfile::Builder::new().prefix("flow-test-").tempdir().expect("a scratch folder");
         // The root of a workspace is the nearest folder with one of these.
         fs::create_dir(dir.path().join("plugins")).expect("a folder");
-        TestSpace { dir, flow: flow.into(), env: Vec::new() }
+        let locks = tempfile::Builder::new().prefix("flow-locks-").tempdir().expect("a scratch folder");
+        TestSpace { dir, locks, flow: flow.into(), env: Vec::new() }
+    }
+
+    /// The folder of what its runs share with others of the machine.
+    pub fn locks(&self) -> &Path {
+        self.locks.path()
+    }
+
+    /// Shares the machine with another space.
+    pub fn beside(&mut self, other: &TestSpace) -> &mut TestSpace {
+        self.env(LOCKS_VAR, &other.locks().to_string_lossy())
     }
 
     /// Sets a variable for everything that is run from here on.
@@ -87,6 +103,7 @@ impl TestSpace {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.dir.path())
             .env("LC_ALL", "C.UTF-8")
+            .env(LOCKS_VAR, self.locks())
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
         command

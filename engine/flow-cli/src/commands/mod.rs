@@ -18,6 +18,7 @@ pub(crate) mod logs;
 pub(crate) mod plan;
 pub(crate) mod plugins;
 pub(crate) mod predict;
+pub(crate) mod queue;
 pub(crate) mod ready;
 pub(crate) mod report;
 pub(crate) mod results;
@@ -105,6 +106,8 @@ pub(crate) enum Command {
     Cancel(cancel::Cancel),
     /// Watch the run that goes on
     Attach(attach::Attach),
+    /// Show all runs of this machine: what each holds, what waits, who goes first
+    Queue(queue::Queue),
     /// Show the hardware that steps would run on
     Hw(hw::Hw),
     /// Remove what only old runs need
@@ -187,6 +190,7 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
         Command::Forget(forget) => forget.execute(global, output),
         Command::Cancel(cancel) => cancel.execute(global, output),
         Command::Attach(attach) => attach.execute(global, output),
+        Command::Queue(queue) => queue.execute(output),
         Command::Hw(hw) => hw.execute(output),
         Command::Store(store) => store.execute(global, output),
         Command::Gc(gc) => gc.execute(global, output),

@@ -1,6 +1,6 @@
 //! What something waits for, in words.
 
-use flow_core::reason::{Labels, Occupant, Resource, Scarce, Waits};
+use flow_core::reason::{Elsewhere, Labels, Occupant, Resource, Scarce, Waits};
 use jiff::tz::TimeZone;
 
 use crate::words;
@@ -11,6 +11,7 @@ pub(crate) fn waits(waits: &Waits, now: u64) -> String {
         Waits::Resources { short } => short.iter().map(scarce).collect::<Vec<_>>().join("; "),
         Waits::Others { running } => format!("wants the machine for itself; {} still runs", labels(running)),
         Waits::Exclusive { running } => format!("{} has the machine for itself", labels(running)),
+        Waits::OtherRuns { how, runs } => other_runs(*how, runs.as_ref()),
         Waits::Reserved { label } => format!("room is kept for {label}"),
         Waits::Turn { label } => format!("{label} goes first"),
         Waits::Elsewhere { run, user, pid } => {
@@ -30,6 +31,16 @@ pub(crate) fn waits(waits: &Waits, now: u64) -> String {
     }
 }
 
+/// What other runs of the machine have to do with it.
+fn other_runs(how: Elsewhere, runs: Option<&Labels>) -> String {
+    let runs = runs.map_or_else(|| "another run of this machine".to_owned(), labels);
+    match how {
+        Elsewhere::Exclusive => format!("{runs} has the machine for itself"),
+        Elsewhere::Running => format!("wants the machine for itself; steps of {runs} still run"),
+        Elsewhere::Ahead => format!("{runs} goes first; `flow queue` shows the order"),
+    }
+}
+
 fn labels(labels: &Labels) -> String {
     match labels {
         Labels { first, more: 0 } => first.clone(),
@@ -41,7 +52,15 @@ fn scarce(scarce: &Scarce) -> String {
     let Scarce { requested, available, .. } = scarce;
     let held = scarce.held_by.as_ref().map(|held_by| format!(", held by {}", labels(held_by))).unwrap_or_default();
     let until = scarce.until.map(|at| format!(" until about {}", words::time_of_day(at, &TimeZone::system())));
-    let held = held + &until.unwrap_or_default();
+    let elsewhere = match scarce.elsewhere {
+        0 => String::new(),
+        amount => {
+            let amount = if scarce.resource == Resource::Memory { gib(amount) } else { amount.to_string() };
+            let runs = scarce.runs.as_ref().map(|runs| format!(" ({})", labels(runs))).unwrap_or_default();
+            format!(", other runs of this machine{runs} have {amount}")
+        }
+    };
+    let held = held + &until.unwrap_or_default() + &elsewhere;
     match scarce.resource {
         Resource::Jobs => format!("{requested} of the jobs at once, {available} free{held}"),
         Resource::Cpus if *requested == 1 => format!("1 CPU, {available} free{held}"),
@@ -103,8 +122,13 @@ mod tests {
             until: None,
             strangers: 2 << 30,
             occupant,
+            elsewhere: 0,
+            runs: None,
         };
         let room = Scarce { resource: Resource::Gpus, requested: 1, strangers: 0, held_by: None, ..gpu(None) };
+        let run = || Some(Labels { first: "run 7 (feb08) of ada".into(), more: 0 });
+        let cpus =
+            Scarce { resource: Resource::Cpus, requested: 4, available: 1, elsewhere: 3, runs: run(), ..room.clone() };
         let flow = Occupant::Flow { holder: "process 7 of ada".into() };
         let said = [
             Waits::Resources { short: vec![room, gpu(Some(flow))] },
@@ -113,6 +137,10 @@ mod tests {
             Waits::Others { running: labels(0) },
             Waits::Elsewhere { run: Some(RunId("2026-11-22-001".into())), user: "ada".into(), pid: Some(7) },
             Waits::Elsewhere { run: None, user: String::new(), pid: Some(7) },
+            Waits::Resources { short: vec![cpus] },
+            Waits::OtherRuns { how: Elsewhere::Exclusive, runs: run() },
+            Waits::OtherRuns { how: Elsewhere::Running, runs: run() },
+            Waits::OtherRuns { how: Elsewhere::Ahead, runs: None },
             Waits::Retry { at: 2_500, failures: 1 },
             Waits::Barrier { missing: labels(2) },
         ];
@@ -124,6 +152,10 @@ mod tests {
         wants the machine for itself; solo[batch=16] still runs
         run 2026-11-22-001 of ada runs it already, and its result will serve here too
         process 7 runs it already, and its result will serve here too
+        4 CPUs, 1 free, other runs of this machine (run 7 (feb08) of ada) have 3
+        run 7 (feb08) of ada has the machine for itself
+        wants the machine for itself; steps of run 7 (feb08) of ada still run
+        another run of this machine goes first; `flow queue` shows the order
         failed once, tried again in 2 s
         ready; solo[batch=16] and 2 more is not
         ");

@@ -213,7 +213,7 @@ fn two_flows_respect_each_other() {
     let gpus = first.gpus("gpu NVIDIA H200; memory=143771MiB\n");
     second.gpus("").set("");
     second.env("FAKE_NVML", &first.path("gpus.txt").to_string_lossy());
-    second.env("FLOW_GPU_LOCKS", &first.path("").to_string_lossy());
+    second.beside(&first);
     for (space, seconds) in [(&first, 2), (&second, 0)] {
         space.script("hold.sh", HOLD).write(
             "a.yaml",
@@ -222,7 +222,7 @@ fn two_flows_respect_each_other() {
     }
     let mut one = first.start(["run", "a.yaml"]);
     until("the first is on the GPU", || gpus.text().contains("memory=100MiB"));
-    let lock = flow_testkit::files_below(&first.path(""))
+    let lock = flow_testkit::files_below(first.locks())
         .into_iter()
         .find(|file| file.to_string_lossy().contains("/flow-GPU-"))
         .unwrap();

@@ -16,6 +16,7 @@ mod includes;
 mod kill;
 mod lies;
 mod logs;
+mod machine;
 mod metrics;
 mod out;
 mod processes;

@@ -14,7 +14,7 @@ use crate::{Outcome, Span, verdict::Call};
 pub use publish::Withheld;
 pub use texts::Texts;
 use texts::texts;
-pub use waits::{Labels, Occupant, Resource, Scarce, Waits};
+pub use waits::{Elsewhere, Labels, Occupant, Resource, Scarce, Waits};
 
 /// Why an instance ended as it did, or was not run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -236,6 +236,11 @@ pub enum Spoiled {
         gpu: String,
         /// For how long, seconds.
         seconds: u32,
+    },
+    /// Steps of other runs of this machine ran meanwhile, and it wanted that for itself.
+    OtherRuns {
+        /// How many at once, at most.
+        attempts: u32,
     },
     /// An input changed while it ran.
     InputChanged {
@@ -575,7 +580,7 @@ texts! {
     }
     ProcessEnd { Code { code }, Signal { name }, Unknown {} }
     Spoiled {
-        Stranger { pid, name, gpu }, GpuSilent { gpu, seconds }, InputChanged { path },
+        Stranger { pid, name, gpu }, GpuSilent { gpu, seconds }, OtherRuns { attempts }, InputChanged { path },
         ArtifactChanged { path, damage }, ArtifactUnseen { path, error }, Said { text },
     }
     Damage { Missing {}, Changed { path }, Content {} }

@@ -24,6 +24,14 @@ pub enum Waits {
         /// What runs.
         running: Labels,
     },
+    /// Other runs of the machine keep it from starting.
+    OtherRuns {
+        /// How.
+        how: Elsewhere,
+        /// Which.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        runs: Option<Labels>,
+    },
     /// There is room, and it is kept for this one.
     Reserved {
         /// For whom.
@@ -55,6 +63,18 @@ pub enum Waits {
         /// Who is missing.
         missing: Labels,
     },
+}
+
+/// How other runs of the machine keep something from starting, whatever room there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Elsewhere {
+    /// A step of theirs has the machine for itself.
+    Exclusive,
+    /// It wants the machine for itself, and steps of theirs run.
+    Running,
+    /// What of theirs waits is served before it.
+    Ahead,
 }
 
 /// Some instances: the first, and how many there are beside it.
@@ -95,10 +115,16 @@ pub struct Scarce {
     /// Who they are, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occupant: Option<Occupant>,
+    /// What other runs of the machine hold of it, or have before it.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub elsewhere: u64,
+    /// Which runs these are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<Labels>,
 }
 
-fn is_none(bytes: &u64) -> bool {
-    *bytes == 0
+fn is_none(amount: &u64) -> bool {
+    *amount == 0
 }
 
 /// What can be short.

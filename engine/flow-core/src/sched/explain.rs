@@ -5,7 +5,7 @@ use super::demand::Demand;
 use super::machine::Scheduler;
 use super::resources::Ledger;
 use super::state::{Class, Core, Ending, TaskState, Window};
-use crate::reason::Resource;
+use crate::reason::{Elsewhere, Resource};
 use crate::{AttemptId, CorunGpus, GpuId, InstanceId, Outcome, Time};
 
 /// What an instance waits for.
@@ -22,6 +22,8 @@ pub enum Waiting {
     Others(Vec<InstanceId>),
     /// For these to end, which want the machine for themselves.
     Exclusive(Vec<InstanceId>),
+    /// For other runs of the machine.
+    Elsewhere(Elsewhere),
     /// There is room, but it would be in the way of this one, which has a reservation.
     Reserved(InstanceId),
     /// There is room, but the policy lets others go first; this one is the first in its order. Or the next decision starts it.
@@ -81,6 +83,8 @@ pub struct Shortage {
     pub held_by: Vec<Holder>,
     /// Held by processes that are not ours; bytes of a GPU.
     pub strangers: u64,
+    /// Held by other runs of the machine, or kept for what of theirs is served before.
+    pub elsewhere: u64,
 }
 
 /// One of ours that holds something.
@@ -151,6 +155,9 @@ impl Core {
         if !running.is_empty() && (matches!(class, Class::Group(_)) || self.node(unit).demand.machine_alone) {
             return Waiting::Others(running);
         }
+        if let Some(elsewhere) = self.kept_elsewhere(class) {
+            return Waiting::Elsewhere(elsewhere);
+        }
         if !self.class_fits(ledger, class) {
             let demands: Vec<Demand> = self.members(unit).iter().map(|&m| self.node(m).demand).collect();
             let own = self.group(unit).is_some_and(|group| group.mode == CorunGpus::Own);
@@ -186,22 +193,25 @@ impl Core {
             short.push(Shortage {
                 resource: Resource::Cpus,
                 requested: cpus(demand.alone_load.cpu_milli),
-                available: ledger.cpus.saturating_sub(cpus(ledger.held_cpus)),
+                available: ledger.cpus.saturating_sub(cpus(ledger.taken_cpus())),
                 total: ledger.cpus,
                 held_by: holders.map(|(a, held)| holder(a, held.instance, cpus(held.alone_load.cpu_milli))).collect(),
                 strangers: 0,
+                elsewhere: cpus(ledger.others.cpu_milli()),
             });
         }
+        let memory = ledger.others.memory();
         let mut sum = |resource, requested: u64, held: u64, total: u64, amount: fn(&super::Placement) -> u64| {
             if requested > total.saturating_sub(held) {
                 let holders = ledger.holders.iter().filter(|(_, held)| amount(&held.placement) > 0);
                 let held_by = holders.map(|(a, held)| holder(a, held.instance, amount(&held.placement))).collect();
                 let available = total.saturating_sub(held);
-                short.push(Shortage { resource, requested, available, total, held_by, strangers: 0 });
+                let elsewhere = if resource == Resource::Memory { memory } else { 0 };
+                short.push(Shortage { resource, requested, available, total, held_by, strangers: 0, elsewhere });
             }
         };
         sum(Resource::Jobs, 1, ledger.holders.len() as u64, ledger.jobs as u64, |_| 1);
-        sum(Resource::Memory, demand.memory, ledger.held_memory, ledger.memory, |p| p.memory);
+        sum(Resource::Memory, demand.memory, ledger.taken_memory(), ledger.memory, |p| p.memory);
         let takers = ledger.gpus.iter().filter(|gpu| gpu.takes(demand)).count() as u64;
         let wanted = u64::from(demand.gpus);
         if wanted > takers {
@@ -214,6 +224,7 @@ impl Core {
                 total,
                 held_by: Vec::new(),
                 strangers: 0,
+                elsewhere: 0,
             });
             for (i, gpu) in ledger.gpus.iter().enumerate().filter(|(_, gpu)| !gpu.takes(demand)) {
                 let id = GpuId(i as u32);
@@ -229,6 +240,7 @@ impl Core {
                     total: gpu.state.memory,
                     held_by: held_by.collect(),
                     strangers: gpu.state.strangers,
+                    elsewhere: 0,
                 });
             }
         }
@@ -244,7 +256,7 @@ impl Core {
                 Some(slowdown) => (Resource::GpuMeasured(id), (slowdown * 1e3).round() as u64, 1_000),
                 None => (Resource::GpuBusy(id), demand.alone_load.gpu_milli.into(), 1_000u64.saturating_sub(busy)),
             };
-            short.push(Shortage { resource, requested, available, total: 1_000, held_by, strangers: 0 });
+            short.push(Shortage { resource, requested, available, total: 1_000, held_by, strangers: 0, elsewhere: 0 });
         }
         short
     }

@@ -49,6 +49,7 @@ impl Scheduler {
             Event::Learned { instance, estimate } => core.learned(instance, estimate),
             Event::InterferenceLearned { devices, trial } => core.interference_learned(devices, trial),
             Event::Capacity(capacity) => core.capacity_changed(capacity, out),
+            Event::Others(others) => core.others_changed(others),
             Event::Cancel { grace } => core.cancelled(grace, out),
             Event::Tick => {
                 core.fire_timers(out);
@@ -93,6 +94,7 @@ impl Scheduler {
         self.core.dirty = false;
         self.introduce();
         if self.core.ending != Ending::No {
+            self.core.claim = None;
             return;
         }
         let before = self.core.reservation.take();
@@ -113,6 +115,7 @@ impl Scheduler {
             }
             self.introduce();
         }
+        self.core.stake();
         // What was preempted at this instant waits for the next event, not for another decision.
         self.core.dirty = false;
     }

@@ -22,7 +22,9 @@
 //! | `Preempt` | simulations only: stop it at once, keep its progress; no event |
 //! | `Finish` | the end |
 //!
-//! and a [`Event::Tick`] after the events of an instant, whenever [`Scheduler::next_wake`] is not later than now.
+//! and a [`Event::Tick`] after the events of an instant, whenever [`Scheduler::next_wake`] is not later than now. Where other runs
+//! share the machine, [`Event::Others`] before it, and what [`Scheduler::holding`] and [`Scheduler::claim`] say is told to them
+//! after it, before anybody else decides.
 
 mod admit;
 mod api;
@@ -32,10 +34,13 @@ mod demand;
 mod explain;
 mod groups;
 mod machine;
+mod others;
 mod place;
 pub mod policy;
+pub mod queue;
 mod resources;
 mod settle;
+mod stake;
 mod start;
 mod state;
 #[cfg(test)]
@@ -44,3 +49,4 @@ mod tests;
 pub use api::{Action, Answer, Capacity, Estimate, Event, GpuState, Limits, Placement, Placer, Sharing, Task};
 pub use explain::{Holder, Shortage, Waiting};
 pub use machine::Scheduler;
+pub use others::{Booked, Claim, Head, Holding, Others, Rival, Turn};

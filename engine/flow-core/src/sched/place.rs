@@ -58,7 +58,12 @@ impl JointSpeed {
             gpu_busy: f64::from(work.alone_load.gpu_milli) / 1e3,
             gpus: work.gpus.iter().map(|gpu| gpu.index()).collect(),
         };
-        let loads: Vec<Load> = work.iter().map(load).collect();
+        let mut loads: Vec<Load> = work.iter().map(load).collect();
+        let elsewhere = ledger.others.holds.cpu_milli;
+        if elsewhere > 0 {
+            // What other runs keep busy slows ours down, and is slowed down by it.
+            loads.push(Load { cores: elsewhere as f64 / 1e3, gpu_busy: 0.0, gpus: Vec::new() });
+        }
         let measured: Vec<Option<f64>> = match ledger.sharing.pairs.is_empty() {
             true => Vec::new(),
             false => work.iter().map(|one| one.measured(work, &ledger.sharing)).collect(),
@@ -169,7 +174,7 @@ impl Ledger {
         let held = self.holders.get(&other)?;
         let only = |gpu: &GpuId| self.gpus[gpu.index()].holders.len() == 1;
         let telling = demand.alone_load.telling && held.alone_load.telling && held.placement.gpus.iter().all(only);
-        if !telling || self.held_cpus + demand.alone_load.cpu_milli > self.cpus * 1_000 {
+        if !telling || self.taken_cpus().saturating_add(demand.alone_load.cpu_milli) > self.cpus.saturating_mul(1_000) {
             return None;
         }
         let mut devices = self.sharing.devices.clone();
@@ -199,15 +204,26 @@ impl Ledger {
     pub(super) fn cpus_suffice(&self, demand: &Demand) -> bool {
         let all = self.cpus * 1_000;
         let bound = if demand.alone_load.cpu_learned { (all as f64 * self.sharing.cpu) as u64 } else { all };
-        u64::from(demand.cpus) <= self.cpus && self.held_cpus + demand.alone_load.cpu_milli <= bound
+        u64::from(demand.cpus) <= self.cpus && self.taken_cpus().saturating_add(demand.alone_load.cpu_milli) <= bound
+    }
+
+    /// Thousandths of a CPU that we hold, and that are not there for us because of other runs.
+    pub(super) fn taken_cpus(&self) -> u64 {
+        self.held_cpus.saturating_add(self.others.cpu_milli())
+    }
+
+    /// The same of memory, bytes.
+    pub(super) fn taken_memory(&self) -> u64 {
+        self.held_memory.saturating_add(self.others.memory())
     }
 
     fn sums_suffice(&self, demand: &Demand) -> bool {
         let memory = demand.memory;
         (self.holders.is_empty() || !demand.machine_alone && !self.closed())
+            && self.others.let_start(demand.machine_alone)
             && self.holders.len() < self.jobs
             && self.cpus_suffice(demand)
-            && self.held_memory.saturating_add(memory) <= self.memory
+            && self.taken_memory().saturating_add(memory) <= self.memory
     }
 
     /// Where a demand would go now.
@@ -230,7 +246,7 @@ impl Ledger {
     /// says of GPU memory do not count, GPUs and declared memory do.
     pub(super) fn place_group(&self, mode: CorunGpus, members: &[Demand]) -> Option<Vec<Placement>> {
         let memory = members.iter().fold(0u64, |sum, m| sum.saturating_add(m.memory));
-        if !self.holders.is_empty() || memory > self.memory {
+        if !self.holders.is_empty() || !self.others.let_start(true) || memory > self.memory {
             return None;
         }
         let mut cards: Vec<_> = (0..self.gpus.len() as u32)

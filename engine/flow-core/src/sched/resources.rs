@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::api::{Capacity, GpuState, Limits, Placement, Placer, Sharing};
 use super::demand::{AloneLoad, Demand};
+use super::others::Others;
 use crate::{AttemptId, GpuId, InstanceId};
 
 /// What an attempt holds beside its placement.
@@ -81,6 +82,8 @@ pub(super) struct Ledger {
     pub(super) holders: BTreeMap<AttemptId, Held>,
     pub(super) placer: Placer,
     pub(super) sharing: Sharing,
+    /// Other runs of the machine.
+    pub(super) others: Others,
     /// Capacity shrank under what was running.
     shrunk: bool,
 }
@@ -97,6 +100,7 @@ impl Ledger {
             holders: BTreeMap::new(),
             placer: limits.placer,
             sharing: limits.sharing.clone(),
+            others: Others::default(),
             shrunk: false,
         };
         ledger.set_capacity(capacity);
@@ -106,6 +110,18 @@ impl Ledger {
     /// More is known of what sharing costs.
     pub(super) fn set_interference(&mut self, devices: &[f64], trial: &[Option<f64>]) {
         (self.sharing.devices, self.sharing.trial) = (devices.to_vec(), trial.to_vec());
+    }
+
+    /// These books without other runs, and without their hold on GPUs if `gpus`.
+    pub(super) fn without_others(&self, gpus: bool) -> Ledger {
+        let mut ledger = self.clone();
+        let others = std::mem::take(&mut ledger.others);
+        for gpu in others.gpus.iter().filter(|_| gpus) {
+            if let Some(gpu) = ledger.gpus.get_mut(gpu.index()) {
+                gpu.state.strangers = 0;
+            }
+        }
+        ledger
     }
 
     /// Nobody joins another on trial.
@@ -270,7 +286,7 @@ pub(super) struct Feasibility {
     pub(super) now: Ledger,
     /// Nothing of ours runs.
     pub(super) drained: Ledger,
-    /// And no strangers are there.
+    /// And no strangers are there, nor other runs.
     pub(super) cleared: Ledger,
     /// And every GPU that was ever seen answers.
     pub(super) whole: Ledger,
@@ -292,6 +308,12 @@ impl Feasibility {
         for empty in [&mut self.drained, &mut self.cleared, &mut self.whole] {
             empty.set_interference(devices, &[]);
         }
+    }
+
+    /// Other runs come and go as strangers do: what has no room because of them waits.
+    pub(super) fn set_others(&mut self, others: &Others) {
+        self.now.others.clone_from(others);
+        self.drained.others.clone_from(others);
     }
 
     pub(super) fn set_capacity(&mut self, capacity: &Capacity) {

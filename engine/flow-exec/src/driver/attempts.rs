@@ -59,6 +59,10 @@ pub(super) struct Attempts<X> {
     corunners: CoRunners,
     /// Started with the first process.
     sampler: Option<Sampler>,
+    /// Attempts of other runs of this machine, as last seen.
+    elsewhere: u32,
+    /// Others may be there whom nobody sees.
+    unwatched: bool,
 }
 
 impl<X: Executor> Attempts<X> {
@@ -71,6 +75,8 @@ impl<X: Executor> Attempts<X> {
             windows: BTreeMap::new(),
             corunners: CoRunners::default(),
             sampler: None,
+            elsewhere: 0,
+            unwatched: false,
         }
     }
 
@@ -91,6 +97,21 @@ impl<X: Executor> Attempts<X> {
     pub(super) fn is_placed(&self, instance: InstanceId) -> bool {
         self.held.values().any(|held| held.instance == instance)
             || self.running.values().any(|running| running.instance == instance)
+    }
+
+    /// Something is measured that others would disturb.
+    pub(super) fn are_measured(&self) -> bool {
+        self.running.values().any(|running| self.instance(running.instance).measured)
+    }
+
+    /// So many attempts of other runs of this machine run beside all of these, or nobody can tell (`unwatched`).
+    pub(super) fn beside(&mut self, elsewhere: u32, unwatched: bool) {
+        (self.elsewhere, self.unwatched) = (elsewhere, unwatched);
+        for running in self.running.values_mut() {
+            let measured = self.context.session.expansion.instances[running.instance.index()].measured;
+            running.circumstances.elsewhere = running.circumstances.elsewhere.max(elsewhere);
+            running.circumstances.unwatched |= unwatched && measured;
+        }
     }
 
     /// GPUs that are given out, by their number among the machine's.
@@ -224,7 +245,9 @@ impl<X: Executor> Attempts<X> {
         out: &mut Outbox,
     ) -> keeper::Start {
         let (id, placement) = (held.instance, held.placement);
-        let Prepared { launch, folder, resolved, listener, circumstances, began, piped } = prepared;
+        let Prepared { launch, folder, resolved, listener, mut circumstances, began, piped } = prepared;
+        circumstances.elsewhere = self.elsewhere;
+        circumstances.unwatched = self.unwatched && self.instance(id).measured;
         out.say(RunEvent::Started {
             instance: id,
             attempt,

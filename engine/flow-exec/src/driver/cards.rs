@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow_core::{AttemptId, GpuFacts, Machine, measure::GpuSamples, reason::Occupant, sched::GpuState};
+use flow_core::{AttemptId, GpuFacts, GpuId, Machine, measure::GpuSamples, reason::Occupant, sched::GpuState};
 
 use crate::{
     hardware::gpu_lock::{GpuLock, Refusal},
@@ -185,6 +185,12 @@ impl Cards {
     /// `GPU 2 (NVIDIA H200)`.
     pub(super) fn name(&self, card: usize) -> String {
         self.facts.get(card).map_or_else(|| format!("GPU {card}"), |gpu| format!("GPU {} ({})", gpu.index, gpu.name))
+    }
+
+    /// GPUs that other flows hold.
+    pub(super) fn held_by_flows(&self) -> Vec<GpuId> {
+        let held = self.held.iter().enumerate().filter(|(_, held)| held.is_some());
+        held.map(|(card, _)| GpuId(card as u32)).collect()
     }
 
     /// Something about the GPUs may change by itself that a decision waits for.

@@ -4,7 +4,7 @@
 //! What comes from below may come late, twice, or out of order, and a start may go untold; only an end is told for every
 //! attempt that was started, sooner or later. The loop takes each event for what it still says.
 
-use std::{collections::BTreeMap, io, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, io, os::fd::OwnedFd, path::PathBuf, time::Duration};
 
 use flow_core::{AttemptId, sched::Capacity};
 
@@ -44,6 +44,14 @@ pub(crate) trait Executor {
     /// The process whose children the attempts are, where they run on this machine: for who measures them from outside.
     fn root(&self) -> Option<u32>;
 
+    /// What it executes takes CPUs and memory of this machine, beside those of other runs.
+    fn shares_this_machine(&self) -> bool {
+        false
+    }
+
+    /// A descriptor that is to stay open as long as anything of what is started from here on can be alive.
+    fn lend(&mut self, _life: OwnedFd) {}
+
     /// The next event. Nothing is lost when the future is dropped.
     fn next_event(&mut self) -> impl Future<Output = Result<keeper::Event, ExecError>>;
 }
@@ -54,13 +62,14 @@ pub(crate) struct Local {
     exe: PathBuf,
     record: PathBuf,
     keeper: Option<Keeper>,
+    life: Option<OwnedFd>,
     folders: BTreeMap<AttemptId, Folder>,
 }
 
 impl Local {
     /// `exe` is flow itself; `record` says as long as anything of it can be alive whose that is.
     pub(crate) fn new(capacity: Capacity, exe: PathBuf, record: PathBuf) -> Local {
-        Local { capacity, exe, record, keeper: None, folders: BTreeMap::new() }
+        Local { capacity, exe, record, keeper: None, life: None, folders: BTreeMap::new() }
     }
 
     fn tell(&self, attempt: AttemptId, tell: impl FnOnce(&Folder) -> io::Result<()>) -> io::Result<()> {
@@ -75,7 +84,7 @@ impl Executor for Local {
 
     fn start(&mut self, start: keeper::Start) -> Result<(), ExecError> {
         if self.keeper.is_none() {
-            let keeper = Keeper::spawn(&self.exe, &self.record);
+            let keeper = Keeper::spawn_with(&self.exe, &self.record, self.life.take());
             self.keeper = Some(keeper.map_err(ExecError::io("start the keeper", &self.exe))?);
         }
         self.folders.insert(start.attempt, Folder::at(start.folder.clone()));
@@ -101,6 +110,14 @@ impl Executor for Local {
 
     fn root(&self) -> Option<u32> {
         self.keeper.as_ref().map(Keeper::pid)
+    }
+
+    fn shares_this_machine(&self) -> bool {
+        true
+    }
+
+    fn lend(&mut self, life: OwnedFd) {
+        self.life = Some(life);
     }
 
     async fn next_event(&mut self) -> Result<keeper::Event, ExecError> {

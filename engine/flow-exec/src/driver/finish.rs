@@ -4,8 +4,8 @@
 use std::{collections::BTreeMap, path::Path};
 
 use flow_core::{
-    Body, Circumstances, CorunWindow, Digest, Instance, Machine, Metrics, Outcome, Resolved, RunId, Series, StepResult,
-    Stranger, Usage,
+    Body, Circumstances, CorunWindow, Digest, Exclusive, Instance, Machine, Metrics, Outcome, Resolved, RunId, Series,
+    StepResult, Stranger, Usage,
     measure::{GpuSamples, HostSamples, Record, Seen, sum_up},
     reason::{Cause, Spoiled, Texts},
     sched::Placement,
@@ -153,7 +153,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
         }
         Err(_) => {}
     }
-    result.spoiled = spoiled(end.machine, instance, &result.circumstances.strangers, &seen.gpus.holes());
+    result.spoiled = spoiled(end.machine, instance, &result.circumstances, &seen.gpus.holes());
     let mut unkept = None;
     if let Some(attempt) = end.attempt.filter(|_| done && !listener.told) {
         let record = Record {
@@ -210,8 +210,9 @@ pub(crate) fn circumstances(machine: &Machine, instance: &Instance, placement: &
     }
 }
 
-/// Why a measurement is not to be trusted: others computed on its GPUs meanwhile, or nobody could see what went on there.
-fn spoiled(machine: &Machine, instance: &Instance, strangers: &[Stranger], holes: &[(String, f64)]) -> Vec<Spoiled> {
+/// Why a measurement is not to be trusted: others computed on its GPUs meanwhile, or nobody could see what went on there; or
+/// steps of another run were on the machine that it wanted for itself.
+fn spoiled(machine: &Machine, instance: &Instance, seen: &Circumstances, holes: &[(String, f64)]) -> Vec<Spoiled> {
     if !instance.measured {
         return Vec::new();
     }
@@ -219,7 +220,9 @@ fn spoiled(machine: &Machine, instance: &Instance, strangers: &[Stranger], holes
         |uuid: &str| machine.gpus.iter().find(|gpu| gpu.uuid == uuid).map_or(uuid.to_owned(), |g| g.index.to_string());
     let stranger = |s: &Stranger| Spoiled::Stranger { pid: s.pid, name: s.name.clone(), gpu: gpu(&s.gpu) };
     let hole = |(uuid, seconds): &(String, f64)| Spoiled::GpuSilent { gpu: gpu(uuid), seconds: seconds.round() as u32 };
-    strangers.iter().map(stranger).chain(holes.iter().map(hole)).collect()
+    let alone = instance.exclusive == Exclusive::Machine || instance.corun.is_some();
+    let others = (alone && seen.elsewhere > 0).then_some(Spoiled::OtherRuns { attempts: seen.elsewhere });
+    seen.strangers.iter().map(stranger).chain(holes.iter().map(hole)).chain(others).collect()
 }
 
 /// Parameters that a table can show: scalars only.

@@ -38,6 +38,7 @@ use super::{
     outbox::Outbox,
     outcomes::{self, LookedUp, Outcomes},
     recorder::{Applied, Recorder, Written},
+    rivals::{Opened, Rivals},
     screen::Screen,
     waiting,
 };
@@ -59,6 +60,7 @@ pub(super) struct EventLoop<'a, X> {
     outcomes: Outcomes,
     attempts: Attempts<X>,
     cards: Cards,
+    rivals: Rivals,
     recorder: Recorder,
     screen: Screen<'a>,
     history: History<'a>,
@@ -108,9 +110,12 @@ enum LoopEvent {
 impl<'a, X: Executor> EventLoop<'a, X> {
     pub(super) fn new(from: LoopStart<'a, X>) -> Self {
         let context = from.context;
+        let clock = RunClock::start();
+        let (workflow, shared) = (&context.session.expansion.workflow, from.executor.shares_this_machine());
         EventLoop {
             scheduler: from.scheduler,
-            clock: RunClock::start(),
+            rivals: Rivals::new(&context.run.0, workflow, shared, clock.now()),
+            clock,
             out: Outbox::new(context.secrets.clone()),
             outcomes: Outcomes::new(Arc::clone(&context)),
             capacity: from.executor.capacity(),
@@ -201,7 +206,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         while let Some(event) = self.out.events.pop_front() {
             self.scheduler.handle(now, event, &mut actions);
         }
-        self.scheduler.handle(now, Event::Tick, &mut actions);
+        self.decide(now, &mut actions);
         let mut starts = Vec::new();
         for action in actions {
             match action {
@@ -227,9 +232,38 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         if self.screen.is_due(now) {
             self.tell_gpu_memory();
             self.cards.keep();
+            self.rivals.keep();
+            self.watch(false);
             self.show_status(None);
         }
         Ok(())
+    }
+
+    /// One decision, if one is due: with what other runs of the machine hold before it, and what we hold told to them after it.
+    fn decide(&mut self, now: Time, actions: &mut Vec<Action>) {
+        let due = self.scheduler.next_wake().is_some_and(|at| at <= now) || self.rivals.is_due(now, &self.scheduler);
+        if !due {
+            return;
+        }
+        let (opened, say) = self.rivals.open(now, &self.scheduler, self.cards.held_by_flows());
+        say.into_iter().for_each(|text| self.out.notice(None, text));
+        let Opened::Decide(others) = opened else { return };
+        self.attempts.beside(self.rivals.beside(), self.rivals.is_blind());
+        self.scheduler.handle(now, Event::Others(others), actions);
+        self.scheduler.handle(now, Event::Tick, actions);
+        let instances = &self.context.session.expansion.instances;
+        let label = |id: InstanceId| instances[id.index()].label.to_string();
+        if let Some(life) = self.rivals.close(now, &self.scheduler, label) {
+            self.attempts.executor.lend(life);
+        }
+    }
+
+    /// Whether what is measured is as alone as it should be.
+    fn watch(&mut self, at_once: bool) {
+        if self.attempts.are_measured() {
+            let elsewhere = self.rivals.watch(self.clock.now(), at_once);
+            self.attempts.beside(elsewhere, self.rivals.is_blind());
+        }
     }
 
     fn perform(&mut self, action: Action) -> Result<(), ExecError> {
@@ -280,6 +314,9 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     }
 
     fn on_event(&mut self, event: keeper::Event) -> Result<(), ExecError> {
+        if matches!(event, keeper::Event::Exited { .. }) {
+            self.watch(true);
+        }
         let (attempts, outcomes, out) = (&mut self.attempts, &mut self.outcomes, &mut self.out);
         match event {
             keeper::Event::Started { attempt, pid } => attempts.on_started(attempt, pid, out)?,
@@ -353,7 +390,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     async fn wait(&mut self, signals: &mut [Signal]) -> Result<LoopEvent, ExecError> {
         let now = self.clock.now();
         let span = |at: Time| Duration::from_micros((at - now).0);
-        let until_wake = self.scheduler.next_wake().map(span);
+        let until_wake = self.scheduler.next_wake().filter(|_| !self.rivals.is_busy()).map(span);
+        let until_room = self.rivals.sleep(now, &self.scheduler);
         let listening = self.attempts.are_running().then(|| span(self.listened_at + LISTEN));
         let watching = (self.cards.is_watching() && self.wants_gpus()).then_some(WATCH);
         // What is on its way wakes the loop by itself.
@@ -361,7 +399,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let alone = self.attempts.is_empty();
         let gathering = self.recorder.gather_until(alone).filter(|_| !self.recorder.is_committing()).map(span);
         let theirs = self.elsewhere.due().map(span);
-        let dues = [until_wake, gathering, listening, watching, aside, theirs];
+        let dues = [until_wake, until_room, gathering, listening, watching, aside, theirs];
         let Some(pause) = dues.into_iter().flatten().min() else {
             return Err(ExecError::Fault("nothing runs, nothing is due, and yet not every step is settled".to_owned()));
         };
@@ -418,7 +456,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             self.screen.notice(silence);
         }
         let (session, known) = (&self.context.session, &self.context.known);
-        let waiting = waiting::of(&self.scheduler, self.clock.now(), session, known, &self.cards, &self.elsewhere);
+        let others = (&self.cards, &self.rivals, &self.elsewhere);
+        let waiting = waiting::of(&self.scheduler, self.clock.now(), session, known, others);
         let (running, counts) = (self.attempts.status(), self.outcomes.counts.clone());
         let written = self.screen.status(|status| {
             (status.running, status.waiting, status.counts, status.ended) = (running, waiting, counts, ended);

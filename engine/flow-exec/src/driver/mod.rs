@@ -27,6 +27,7 @@ mod publish;
 mod reading;
 mod recorder;
 mod revision;
+mod rivals;
 mod run;
 mod running;
 mod screen;

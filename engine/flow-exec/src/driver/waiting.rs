@@ -7,7 +7,7 @@ use flow_core::{
 };
 use flow_store::Waiting as Told;
 
-use super::{Session, cards::Cards, context::Known, elsewhere::Elsewhere};
+use super::{Session, cards::Cards, context::Known, elsewhere::Elsewhere, rivals::Rivals};
 use crate::clock;
 
 /// How many are told: `flow why` finds its step among them, the screen shows a few.
@@ -21,10 +21,9 @@ pub(crate) fn of(
     now: Time,
     session: &Session,
     known: &Known,
-    cards: &Cards,
-    elsewhere: &Elsewhere,
+    (cards, rivals, elsewhere): (&Cards, &Rivals, &Elsewhere),
 ) -> Vec<Told> {
-    let asker = Asker { session, cards, now, unix: clock::unix_millis() };
+    let asker = Asker { session, cards, rivals, now, unix: clock::unix_millis() };
     let unsettled = session.expansion.instances.iter().filter(|instance| !known.is_settled(instance.id));
     unsettled
         .take(LOOKED_AT)
@@ -42,6 +41,7 @@ pub(crate) fn of(
 struct Asker<'a> {
     session: &'a Session,
     cards: &'a Cards,
+    rivals: &'a Rivals,
     now: Time,
     /// The same on everybody's clock.
     unix: u64,
@@ -56,6 +56,7 @@ impl Asker<'_> {
             }
             Waiting::Others(ids) => Waits::Others { running: self.labels(ids)? },
             Waiting::Exclusive(ids) => Waits::Exclusive { running: self.labels(ids)? },
+            Waiting::Elsewhere(how) => Waits::OtherRuns { how: *how, runs: self.rivals.who(*how) },
             Waiting::Reserved(id) => Waits::Reserved { label: self.label(*id) },
             Waiting::Turn(Some(id)) => Waits::Turn { label: self.label(*id) },
             Waiting::Retry { at, failures } => Waits::Retry { at: self.unix(*at), failures: *failures },
@@ -80,6 +81,8 @@ impl Asker<'_> {
             until: until.map(|until| self.unix(until)),
             strangers: shortage.strangers,
             occupant,
+            elsewhere: shortage.elsewhere,
+            runs: self.rivals.holders().filter(|_| shortage.elsewhere > 0),
         }
     }
 

@@ -1,40 +1,29 @@
 //! One lock a GPU between the flows of a machine, whoever runs them. A lock is the kernel's, so it goes with its holder; what is
 //! written in the file is for people only. Knows no attempt.
 //!
-//! The file of a card, `flow-UUID.lock`, stays: who waits for one that was removed would wait for another than the next holder
-//! has. Where somebody removes it all the same, its holder takes the next one, and who takes an old one looks again. It lies in
-//! `/tmp`, which every user can write whatever their variables say, may be written by all, and is not followed where it is a
-//! link, by another name too. One that somebody made so that others may only read it can be locked as well. Where flows that share cards do not share `/tmp`, containers for example, [`LOCKS_VAR`] names a
-//! folder that they do share.
+//! The file of a card, `flow-UUID.lock`, stays and lies where all shared files do. Where somebody removes it all the same, its
+//! holder takes the next one, and who takes an old one looks again. One that somebody made so that others may only read it can be
+//! locked as well.
 
 use std::{
-    env,
-    fs::{self, File, Metadata, Permissions},
+    fs::File,
     io::{self, Read, Seek, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
 use nix::{
     errno::Errno,
-    fcntl::{Flock, FlockArg, OFlag},
-    sys::{stat::futimens, time::TimeSpec},
-    unistd::{Uid, User},
+    fcntl::{Flock, FlockArg},
+    unistd::Uid,
 };
 
-use crate::clock;
+use super::shared_file::{self, is_at, name, open};
 
-/// The environment variable that names the folder of the locks.
-const LOCKS_VAR: &str = "FLOW_GPU_LOCKS";
-/// Where every user can write, whatever their variables say.
-const FOLDER: &str = "/tmp";
 /// More than a holder writes.
 const LONGEST: u64 = 400;
 
 /// How often a file is opened again that somebody removed meanwhile.
 const TRIES: u32 = 10;
-/// A file that is held is touched when it is that old, in seconds: cleaners of temporary folders wait for days.
-const OLD: f64 = 3600.0;
 
 /// The lock of a GPU, held or not.
 #[derive(Debug)]
@@ -63,8 +52,7 @@ pub(crate) enum Refusal {
 impl GpuLock {
     /// The lock of a GPU, not held.
     pub(crate) fn of(uuid: &str) -> GpuLock {
-        let folder = env::var_os(LOCKS_VAR).filter(|folder| !folder.is_empty()).map(PathBuf::from);
-        Self::within(folder.as_deref().unwrap_or(Path::new(FOLDER)), uuid)
+        Self::within(&shared_file::folder(), uuid)
     }
 
     fn within(folder: &Path, uuid: &str) -> GpuLock {
@@ -105,38 +93,7 @@ impl GpuLock {
     }
 
     fn unusable(&self, error: &io::Error) -> Refusal {
-        let path = self.path.display();
-        let words =
-            || error.raw_os_error().map_or(error.to_string(), |errno| Errno::from_raw(errno).desc().to_lowercase());
-        let (why, way_out) = match fs::symlink_metadata(&self.path) {
-            Ok(found) => {
-                let kind = found.file_type();
-                let why = if kind.is_symlink() {
-                    "it is a link, which is not followed".to_owned()
-                } else if kind.is_dir() {
-                    "it is a folder".to_owned()
-                } else if !kind.is_file() {
-                    "it is no file".to_owned()
-                } else if found.nlink() > 1 {
-                    "it is a file of another name too".to_owned()
-                } else {
-                    words()
-                };
-                let (owner, us) = (Uid::from_raw(found.uid()), Uid::effective());
-                let remove = if kind.is_dir() { "rm -r" } else { "rm" };
-                let way_out = if owner == us || us.is_root() {
-                    format!("`{remove} {path}` makes room for a new one")
-                } else {
-                    format!("ask {}, whose it is, for `{remove} {path}`", name(owner))
-                };
-                (why, way_out)
-            }
-            Err(_) => {
-                (words(), format!("see to the folder `{}`", self.path.parent().unwrap_or(Path::new("/")).display()))
-            }
-        };
-        let other = format!("{LOCKS_VAR} names another folder, the same for all who share the GPUs");
-        Refusal::Unusable(format!("`{path}` cannot be locked: {why}; {way_out}, or {other}"))
+        Refusal::Unusable(shared_file::unusable(&self.path, error, "locked", "the GPUs"))
     }
 
     /// While it is held, now and then: takes it anew where somebody removed its file, and touches that so that nobody cleans it away.
@@ -149,9 +106,8 @@ impl GpuLock {
                 anew.sign();
                 *self = anew;
             }
-        } else if lock.metadata().is_ok_and(|meta| clock::unix_seconds() - meta.mtime() as f64 > OLD) {
-            // A file that cannot be touched is only in danger of being cleaned away.
-            let _ = futimens(&**lock, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW);
+        } else {
+            shared_file::keep_young(lock);
         }
     }
 
@@ -181,17 +137,6 @@ impl GpuLock {
     }
 }
 
-/// Whether this file is the one at a path.
-fn is_at(file: &File, path: &Path) -> bool {
-    let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
-    file.metadata().is_ok_and(|own| fs::symlink_metadata(path).is_ok_and(|there| same(&own, &there)))
-}
-
-/// A user as people know them.
-fn name(user: Uid) -> String {
-    User::from_uid(user).ok().flatten().map_or_else(|| format!("user {user}"), |user| user.name)
-}
-
 fn holder(file: &mut File) -> io::Result<String> {
     let mut text = String::new();
     file.rewind()?;
@@ -199,39 +144,14 @@ fn holder(file: &mut File) -> io::Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// Opens the file of any user, or makes one for all. It is never removed: who waits for it would wait for another.
-fn open(path: &Path) -> io::Result<File> {
-    let there = || {
-        // What it is shows only when it is open: a pipe must not hold us up.
-        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
-        let file = match File::options().read(true).write(true).custom_flags(flags).open(path) {
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
-                File::options().read(true).custom_flags(flags).open(path)?
-            }
-            opened => opened?,
-        };
-        let found = file.metadata()?;
-        // What is written would go into a file that is somebody's by another name.
-        let sound = found.is_file() && found.nlink() == 1;
-        if sound { Ok(file) } else { Err(io::Error::other("it is no file of flow's")) }
-    };
-    match there() {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-        opened => return opened,
-    }
-    // Not by one call that opens or makes it: kernels refuse that for files of others in a folder of all.
-    match File::options().read(true).write(true).create_new(true).open(path) {
-        Ok(file) => {
-            file.set_permissions(Permissions::from_mode(0o666))?;
-            Ok(file)
-        }
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => there(),
-        Err(e) => Err(e),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::{
+        env,
+        fs::{self, Permissions},
+        os::unix::fs::{MetadataExt, PermissionsExt},
+    };
+
     use super::*;
 
     #[test]

@@ -4,8 +4,10 @@ mod fake;
 mod filesystem;
 pub(crate) mod gpu_lock;
 mod gpus;
+pub mod ledger;
 mod limits;
 mod probe;
+mod shared_file;
 mod visible;
 
 use std::{env, fs, num::NonZero, path::Path, sync::OnceLock, thread};
@@ -50,6 +52,11 @@ pub fn examine(only: Option<&str>) -> Result<(Machine, Survey), String> {
         gpu_troubles: survey.troubles.clone(),
     };
     Ok((machine, survey))
+}
+
+/// Who runs this, as people know them.
+pub(crate) fn person() -> String {
+    shared_file::name(nix::unistd::Uid::effective())
 }
 
 /// All CPUs of the host that are switched on, ours or not: what a share of the host is a share of.

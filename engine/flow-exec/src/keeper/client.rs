@@ -44,6 +44,14 @@ impl Keeper {
     /// # Errors
     /// The program cannot be started, or there is no tokio runtime with IO; `record` cannot be written.
     pub fn spawn(exe: &Path, record: &Path) -> io::Result<Keeper> {
+        Self::spawn_with(exe, record, None)
+    }
+
+    /// The same, with `life` open as long as anything of it can be alive.
+    ///
+    /// # Errors
+    /// As [`Keeper::spawn`].
+    pub fn spawn_with(exe: &Path, record: &Path, life: Option<OwnedFd>) -> io::Result<Keeper> {
         let (ours, theirs) = StdStream::pair()?;
         ours.set_nonblocking(true)?;
         // Where no process can be told from another nothing that runs could be ended safely.
@@ -56,7 +64,7 @@ impl Keeper {
         // Whoever may look at it finds no secret there. It needs nothing but what finds its libraries.
         let loader = env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"LD_"));
         command.arg(KEEPER_ARG).arg(record).env_clear().envs(loader);
-        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+        command.stdin(OwnedFd::from(theirs)).stdout(life.map_or_else(Stdio::null, Stdio::from));
         let process = pages::as_given(|| command.spawn())?;
         // The other end of the socket is the keeper's alone, so that it ends with ours.
         drop(command);

@@ -265,7 +265,9 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
     }
     // Who is on its GPU takes a training's time, and nothing of what it learns.
     let timing = columns::is_timing(name, results);
-    let counts = |why: &Spoiled| timing || !matches!(why, Spoiled::Stranger { .. } | Spoiled::GpuSilent { .. });
+    let timed =
+        |why: &Spoiled| matches!(why, Spoiled::Stranger { .. } | Spoiled::GpuSilent { .. } | Spoiled::OtherRuns { .. });
+    let counts = |why: &Spoiled| timing || !timed(why);
     let is_sound = |r: &&StepResult| r.outcome == Outcome::Ok && !r.spoiled.iter().any(counts);
     let sound: Vec<&StepResult> = results.iter().copied().filter(is_sound).collect();
     if sound.is_empty() {

@@ -221,6 +221,23 @@ impl World {
                 self.answers.extend(found.iter().map(|found| (id, Answer::Hit(outcome(found)))));
                 Event::Elsewhere { attempt: self.attempts[&id] }
             }
+            ("others", facts) => {
+                let mut others = Others { runs: 1, ..Others::default() };
+                for (key, value) in facts.iter().copied().map(pair) {
+                    match key {
+                        "cpus" => others.holds.cpu_milli = number(value) * 1_000,
+                        "memory" => others.holds.memory = number(value) * GIB,
+                        "attempts" => others.holds.attempts = number(value) as u32,
+                        "exclusive" => others.holds.exclusive = true,
+                        "ahead" => (others.ahead.cpu_milli, others.ahead.attempts) = (number(value) * 1_000, 1),
+                        "ahead_exclusive" => (others.ahead.exclusive, others.ahead.attempts) = (true, 1),
+                        "gpu" => others.gpus.push(GpuId(number(value) as u32)),
+                        "gone" => others.runs = 0,
+                        _ => panic!("others have no {key}"),
+                    }
+                }
+                Event::Others(others)
+            }
             ("cancel", [grace]) => Event::Cancel { grace: seconds(grace) },
             ("tick", _) => Event::Tick,
             _ => panic!("no event {line}"),

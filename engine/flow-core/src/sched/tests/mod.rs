@@ -4,5 +4,6 @@ mod dsl;
 mod ends;
 mod groups;
 mod learns;
+mod others;
 mod places;
 mod waits;

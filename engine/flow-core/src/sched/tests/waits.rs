@@ -15,8 +15,15 @@ fn a_short_resource_is_named_with_its_holders() {
          2 strangers 0 1 |",
     );
     let Waiting::Resources(short) = world.waits("b") else { panic!("{:?}", world.waits("b")) };
-    let gpus =
-        Shortage { resource: Resource::Gpus, requested: 1, available: 0, total: 1, held_by: Vec::new(), strangers: 0 };
+    let gpus = Shortage {
+        resource: Resource::Gpus,
+        requested: 1,
+        available: 0,
+        total: 1,
+        held_by: Vec::new(),
+        strangers: 0,
+        elsewhere: 0,
+    };
     let until = Some(Time(60_000_000));
     let memory = Shortage {
         resource: Resource::GpuMemory(GpuId(0)),
@@ -25,6 +32,7 @@ fn a_short_resource_is_named_with_its_holders() {
         total: 24 * GIB,
         held_by: vec![Holder { instance: world.id("a"), amount: 20 * GIB, until }],
         strangers: GIB,
+        elsewhere: 0,
     };
     assert_eq!(short, [gpus, memory]);
 }

@@ -1,0 +1,213 @@
+//! `flow queue`: the runs of this machine, whatever their stores, in the order in which they are served.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use flow_core::sched::{
+    Holding, Turn,
+    queue::{Party, expected},
+};
+use flow_exec::{
+    ExecError, clock,
+    hardware::{self, ledger},
+};
+use jiff::tz::TimeZone;
+use serde::Serialize;
+
+use super::Done;
+use crate::error::CliError;
+use crate::output::{FAINT, GOOD, Output, STRONG, styled};
+use crate::words;
+
+/// Arguments of `flow queue`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+All runs of a machine share its CPUs, its memory and its GPUs, whatever their stores and whoever started them: what one
+holds, no other gives out, and an exclusive step waits for theirs as they wait for it. Higher priority goes first, then
+who waits longest. The runs find each other by a file, /tmp/flow-machine.ledger; FLOW_GPU_LOCKS names another folder for
+it, for containers that share a machine and not /tmp.
+
+Examples:
+  flow queue                             who runs what, who waits for whom, and until when
+  flow queue --json                      the same for scripts, a line a run")]
+pub(crate) struct Queue {
+    /// One JSON object a run
+    #[arg(long)]
+    json: bool,
+}
+
+/// A run of this machine.
+#[derive(Debug, Serialize)]
+struct Line {
+    run: String,
+    person: String,
+    workflow: String,
+    pid: u32,
+    holds: Holding,
+    /// When the last of what runs is expected to have ended, milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits: Option<Waits>,
+}
+
+/// What of it waits for others.
+#[derive(Debug, Serialize)]
+struct Waits {
+    label: String,
+    since: u64,
+    priority: i64,
+    asks: Holding,
+    /// When there is room, as far as that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected: Option<u64>,
+    #[serde(skip)]
+    turn: Turn,
+}
+
+impl Queue {
+    pub(crate) fn execute(self, output: &mut Output) -> Done {
+        let machine = hardware::machine(None).map_err(|e| CliError::from(ExecError::Usage(e)))?;
+        let seen = ledger::look_at_machine().map_err(|e| CliError::from(ExecError::Usage(e)))?;
+        let now = clock::unix_millis();
+        let lines = lines(&seen, u64::from(machine.cpus) * 1_000, machine.memory, now);
+        if self.json {
+            for line in &lines {
+                output.json(line)?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        for line in render(&lines, now, &TimeZone::system()) {
+            output.line(line)?;
+        }
+        if !seen.nonsense.is_empty() {
+            let runs = words::count(seen.nonsense.len(), "run");
+            output
+                .line(format!("{runs} more, of which this flow does not understand what it says: another version?"))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What runs first, then what waits, in the order in which it is served.
+fn lines(seen: &ledger::Seen, cpu_milli: u64, memory: u64, now: u64) -> Vec<Line> {
+    let turn = |slot: u32, waits: &ledger::Waiter| Turn::new(waits.priority, waits.since, slot);
+    let party = |(slot, run): &(u32, ledger::Slot)| Party {
+        held: run.steps.iter().map(|step| (step.holds, step.until)).collect(),
+        waits: run.waits.as_ref().map(|waits| (turn(*slot, waits), waits.asks, waits.takes)),
+    };
+    let parties: Vec<Party> = seen.runs.iter().map(party).collect();
+    let expected = expected(cpu_milli, memory, &parties, now);
+    let line = |((slot, run), expected): (&(u32, ledger::Slot), Option<u64>)| Line {
+        run: run.run.clone(),
+        person: run.person.clone(),
+        workflow: run.workflow.clone(),
+        pid: run.pid,
+        holds: run.holds,
+        until: run.steps.iter().map(|step| step.until).reduce(|a, b| Some(a?.max(b?))).flatten(),
+        waits: run.waits.as_ref().map(|waits| Waits {
+            label: waits.label.clone(),
+            since: waits.since,
+            priority: waits.priority,
+            asks: waits.asks,
+            expected,
+            turn: turn(*slot, waits),
+        }),
+    };
+    let mut lines: Vec<Line> = seen.runs.iter().zip(expected).map(line).collect();
+    // A run that holds something and waits for more has its place by what it waits for.
+    lines.sort_by_key(|line| (line.waits.as_ref().map(|waits| waits.turn), line.run.clone()));
+    lines
+}
+
+fn render(lines: &[Line], now: u64, zone: &TimeZone) -> Vec<String> {
+    if lines.is_empty() {
+        return vec!["no run of this machine holds anything or waits".to_owned()];
+    }
+    let heads = ["run", "of", "workflow", "runs", "until", "waits", "for", "since", "room"];
+    let mut rows = vec![heads.map(|head| styled(STRONG, head)).to_vec()];
+    let time = |at: Option<u64>| at.map_or_else(String::new, |at| format!("about {}", words::time_of_day(at, zone)));
+    for line in lines {
+        let mut row = vec![line.run.clone(), line.person.clone(), line.workflow.clone()];
+        if line.holds.attempts > 0 {
+            let steps = words::count(line.holds.attempts as usize, "step");
+            row.push(styled(GOOD, &format!("{steps}: {}", amounts(&line.holds))));
+        } else {
+            row.push(styled(FAINT, "nothing"));
+        }
+        row.push(time(line.until));
+        if let Some(waits) = &line.waits {
+            let priority = if waits.priority == 0 { String::new() } else { format!(", priority {}", waits.priority) };
+            row.push(waits.label.clone());
+            row.push(amounts(&waits.asks) + &priority);
+            row.push(words::duration(now.saturating_sub(waits.since) as f64 / 1e3));
+            row.push(match waits.expected {
+                Some(at) if at <= now => "now".to_owned(),
+                Some(at) => time(Some(at)),
+                None => "not known".to_owned(),
+            });
+        }
+        rows.push(row);
+    }
+    words::columns(&rows)
+}
+
+/// `2 CPUs, 1.5 GiB`, `the machine alone`.
+fn amounts(holds: &Holding) -> String {
+    if holds.exclusive {
+        return "the machine alone".to_owned();
+    }
+    let whole = holds.cpu_milli.is_multiple_of(1_000);
+    let mut all = match holds.cpu_milli {
+        0 => "no CPU".to_owned(),
+        milli if whole => words::count((milli / 1_000) as usize, "CPU"),
+        milli => format!("{:.1} CPUs", milli as f64 / 1e3),
+    };
+    if holds.memory > 0 {
+        all = format!("{all}, {}", words::bytes(holds.memory));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_exec::hardware::ledger::{Seen, Slot, Step, Waiter};
+
+    use super::*;
+
+    #[test]
+    fn runs_stand_in_the_order_in_which_they_are_served() {
+        let holding =
+            |cpus: u64, exclusive| Holding { cpu_milli: cpus * 500, memory: cpus << 30, attempts: 1, exclusive };
+        let slot = |run: &str, cpus: u64, waits: Option<(u64, i64, bool)>| Slot {
+            run: run.to_owned(),
+            person: "ada".to_owned(),
+            workflow: "feb08".to_owned(),
+            holds: if cpus > 0 { holding(cpus, false) } else { Holding::default() },
+            steps: (cpus > 0)
+                .then(|| Step { holds: holding(cpus, false), until: Some(3_600_000) })
+                .into_iter()
+                .collect(),
+            waits: waits.map(|(since, priority, alone)| Waiter {
+                label: "solo[n=1]".to_owned(),
+                since,
+                priority,
+                asks: holding(2, alone),
+                takes: Some(60_000),
+                ..Waiter::default()
+            }),
+            ..Slot::default()
+        };
+        let runs = [
+            slot("late", 0, Some((50_000, 0, false))),
+            slot("busy", 3, None),
+            slot("early", 4, Some((10_000, 0, true))),
+            slot("urgent", 0, Some((55_000, 3, false))),
+        ];
+        let seen = Seen { runs: (0..).zip(runs).collect(), ..Seen::default() };
+        let lines = render(&lines(&seen, 4_000, 64 << 30, 60_000), 60_000, &TimeZone::UTC);
+        let lines: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line)).collect();
+        insta::assert_snapshot!(lines.join("\n"), @"");
+        assert_eq!(render(&[], 0, &TimeZone::UTC).len(), 1);
+    }
+}

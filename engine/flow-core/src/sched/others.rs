@@ -1,0 +1,148 @@
+//! What other runs of the machine hold and wait for, as it counts for this one, and the order in which they are all served.
+//! Pure: who they are and how one hears of them is somebody else's. The live engine and the tests that drive several
+//! schedulers against one machine use the same rules.
+//!
+//! Each run publishes what it holds and the unit of its own that waits at the head because of others. All runs order all
+//! heads alike: higher priority first, then who waits longest, then the run's number. A run counts as taken what others hold
+//! and what the heads before its own ask for, so that nothing passes who waits longer; where such a head wants the machine
+//! for itself, nothing starts. The first head of all has nobody before it, and gets its room as soon as what runs has ended.
+
+use std::cmp::Reverse;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{GpuId, InstanceId, Span, Time};
+
+/// What a run holds of its machine, or asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {
+    /// Thousandths of a CPU.
+    pub cpu_milli: u64,
+    /// Host memory, bytes.
+    pub memory: u64,
+    /// Attempts; of heads, how many there are.
+    pub attempts: u32,
+    /// It has, or wants, the machine for itself: an exclusive step, a co-run group.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclusive: bool,
+}
+
+impl Holding {
+    fn add(&mut self, more: &Holding) {
+        self.cpu_milli = self.cpu_milli.saturating_add(more.cpu_milli);
+        self.memory = self.memory.saturating_add(more.memory);
+        self.attempts = self.attempts.saturating_add(more.attempts);
+        self.exclusive |= more.exclusive;
+    }
+}
+
+/// A unit that other runs keep from starting, the first of its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Since when, on a clock that all runs share.
+    pub since: u64,
+    /// Higher goes first.
+    pub priority: i64,
+    /// What it asks for.
+    pub asks: Holding,
+}
+
+/// A place in the order in which runs are served: the least is the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Turn {
+    priority: Reverse<i64>,
+    since: u64,
+    run: u32,
+}
+
+impl Turn {
+    /// The place of something of this priority that waits since then; `run` tells runs apart.
+    pub fn new(priority: i64, since: u64, run: u32) -> Turn {
+        Turn { priority: Reverse(priority), since, run }
+    }
+}
+
+/// Another run of the machine, as it published itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rival {
+    /// What tells runs apart.
+    pub run: u32,
+    /// What its attempts hold.
+    pub holds: Holding,
+    /// What of its own waits at the head for others.
+    pub head: Option<Head>,
+}
+
+impl Rival {
+    /// Its place in the order, if something of it waits.
+    pub fn turn(&self) -> Option<Turn> {
+        self.head.map(|head| Turn::new(head.priority, head.since, self.run))
+    }
+}
+
+/// What other runs of the machine come to, for one of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Others {
+    /// How many there are.
+    pub runs: u32,
+    /// What they hold.
+    pub holds: Holding,
+    /// What of theirs that waits is served before ours asks for.
+    pub ahead: Holding,
+    /// GPUs of ours that other flows hold.
+    pub gpus: Vec<GpuId>,
+}
+
+impl Others {
+    /// What others come to for a run whose turn this is.
+    pub fn facing<'a>(own: Turn, rivals: impl IntoIterator<Item = &'a Rival>) -> Others {
+        let mut others = Others::default();
+        for rival in rivals {
+            others.runs += 1;
+            others.holds.add(&rival.holds);
+            let ahead = rival.head.filter(|_| rival.turn().is_some_and(|turn| turn < own));
+            others.ahead.add(&ahead.map_or(Holding::default(), |head| Holding { attempts: 1, ..head.asks }));
+        }
+        others
+    }
+
+    /// Thousandths of a CPU that are not there for us.
+    pub(super) fn cpu_milli(&self) -> u64 {
+        self.holds.cpu_milli.saturating_add(self.ahead.cpu_milli)
+    }
+
+    /// Bytes of host memory that are not there for us.
+    pub(super) fn memory(&self) -> u64 {
+        self.holds.memory.saturating_add(self.ahead.memory)
+    }
+
+    /// Whether something may start as far as the machine is wanted alone, by it (`alone`) or by one of theirs.
+    pub(super) fn let_start(&self, alone: bool) -> bool {
+        let nobody = self.holds.attempts == 0 && self.ahead.attempts == 0;
+        !self.holds.exclusive && !self.ahead.exclusive && (nobody || !alone)
+    }
+}
+
+/// The unit that a scheduler's run publishes as its head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The unit.
+    pub unit: InstanceId,
+    /// Since when others keep it from starting.
+    pub since: Time,
+    /// Of its members the highest.
+    pub priority: i64,
+    /// What it asks for.
+    pub asks: Holding,
+    /// How long it is expected to take.
+    pub takes: Option<Span>,
+}
+
+/// What one attempt holds, and until when that is expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Booked {
+    /// What.
+    pub holds: Holding,
+    /// Until when, where that is known.
+    pub until: Option<Time>,
+}

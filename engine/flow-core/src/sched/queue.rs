@@ -1,0 +1,76 @@
+//! The queue of a machine, for people: in which order what waits is served, and when room for it is expected. What decides is
+//! in the schedulers; this tells.
+
+use super::others::{Holding, Turn};
+
+/// A run of the machine as it published itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Party {
+    /// What its attempts hold, each until when, in milliseconds on a clock that all share; none where nobody knows.
+    pub held: Vec<(Holding, Option<u64>)>,
+    /// What of it waits: its place, what it asks for, and how long that is expected to take.
+    pub waits: Option<(Turn, Holding, Option<u64>)>,
+}
+
+/// For each party, when there is room for what of it waits, if all ends as it is expected to; none where nothing waits, or
+/// nobody knows. A time that has passed means that it is due.
+pub fn expected(cpu_milli: u64, memory: u64, parties: &[Party], now: u64) -> Vec<Option<u64>> {
+    let mut expected = vec![None; parties.len()];
+    // What is held, until when; u64::MAX where nobody knows.
+    let held = parties.iter().flat_map(|party| &party.held);
+    let mut held: Vec<(Holding, u64)> = held.map(|&(holds, until)| (holds, until.unwrap_or(u64::MAX))).collect();
+    let mut waiting: Vec<_> = (parties.iter().enumerate())
+        .filter_map(|(i, party)| party.waits.map(|(turn, asks, takes)| (turn, i, asks, takes)))
+        .collect();
+    waiting.sort_by_key(|&(turn, i, ..)| (turn, i));
+    // Nothing starts before who is ahead of it.
+    let mut earliest = now;
+    for (_, i, asks, takes) in waiting {
+        let mut times: Vec<u64> = held.iter().map(|(_, until)| *until).filter(|until| *until > earliest).collect();
+        times.push(earliest);
+        times.sort_unstable();
+        let fits = |at: &u64| {
+            let there: Vec<&Holding> = held.iter().filter(|(_, until)| until > at).map(|(holds, _)| holds).collect();
+            let sum = |of: fn(&Holding) -> u64| there.iter().fold(0u64, |sum, holds| sum.saturating_add(of(holds)));
+            let exclusive = there.iter().any(|holds| holds.exclusive) || asks.exclusive && !there.is_empty();
+            let cpus = sum(|holds| holds.cpu_milli).saturating_add(asks.cpu_milli) <= cpu_milli;
+            !exclusive && (cpus || asks.exclusive) && sum(|holds| holds.memory).saturating_add(asks.memory) <= memory
+        };
+        let Some(at) = times.into_iter().find(fits).filter(|at| *at < u64::MAX) else { break };
+        expected[i] = Some(at);
+        held.push((asks, takes.map_or(u64::MAX, |takes| at.saturating_add(takes))));
+        earliest = at;
+    }
+    expected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holding(cpus: u64, exclusive: bool) -> Holding {
+        Holding { cpu_milli: cpus * 1_000, attempts: 1, exclusive, memory: 0 }
+    }
+
+    fn party(held: &[(u64, Option<u64>)], waits: Option<(u64, u64, bool, Option<u64>)>) -> Party {
+        let waits = waits.map(|(since, cpus, alone, takes)| (Turn::new(0, since, 0), holding(cpus, alone), takes));
+        Party { held: held.iter().map(|&(cpus, until)| (holding(cpus, false), until)).collect(), waits }
+    }
+
+    #[test]
+    fn room_is_expected_in_the_order_of_turns() {
+        // Four CPUs: three are held until 50, one until 90.
+        let parties = [
+            party(&[(3, Some(50)), (1, Some(90))], None),
+            party(&[], Some((7, 2, false, Some(100)))),
+            party(&[], Some((5, 1, true, Some(10)))),
+        ];
+        assert_eq!(expected(4_000, 0, &parties, 10), [None, Some(100), Some(90)], "who waits longer is first, alone");
+        let unknown =
+            [party(&[(1, None)], None), party(&[], Some((1, 1, true, None))), party(&[], Some((2, 1, false, None)))];
+        assert_eq!(expected(4_000, 0, &unknown, 10), [None; 3], "nobody knows when that ends");
+        let room = [party(&[(1, None)], None), party(&[], Some((1, 3, false, None)))];
+        assert_eq!(expected(4_000, 0, &room, 10), [None, Some(10)], "it is due");
+        assert!(expected(0, 0, &[], 0).is_empty());
+    }
+}

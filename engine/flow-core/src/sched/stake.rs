@@ -1,0 +1,133 @@
+//! What a run tells the others of its machine: what it holds, and which unit of its own they keep from starting. Knows nobody
+//! else but as a sum.
+
+use super::machine::Scheduler;
+use super::others::{Booked, Claim, Holding, Others};
+use super::resources::{Exclusivity, Held};
+use super::state::{Class, Core};
+use crate::InstanceId;
+use crate::reason::Elsewhere;
+
+impl Scheduler {
+    /// What running attempts hold.
+    pub fn holding(&self) -> Holding {
+        let ledger = &self.core().feasibility.now;
+        Holding {
+            cpu_milli: ledger.held_cpus,
+            memory: ledger.held_memory,
+            attempts: ledger.holders.len() as u32,
+            exclusive: ledger.closed(),
+        }
+    }
+
+    /// What each running attempt holds, and until when that is expected, in the order of their start.
+    pub fn booked(&self) -> impl Iterator<Item = Booked> {
+        let core = self.core();
+        core.feasibility.now.holders.iter().map(move |(attempt, held)| {
+            let Held { placement, exclusivity, alone_load, .. } = held;
+            let exclusive = !matches!(exclusivity, Exclusivity::Anyone { .. });
+            let holds = Holding { cpu_milli: alone_load.cpu_milli, memory: placement.memory, attempts: 1, exclusive };
+            Booked { holds, until: core.live.get(attempt).and_then(|live| core.expected_end(live)) }
+        })
+    }
+
+    /// The unit that other runs keep from starting, the first of ours. It stays the one until it starts, so that it keeps its
+    /// place in their order while room for it gathers.
+    pub fn claim(&self) -> Option<Claim> {
+        let core = self.core();
+        let (unit, since) = core.claim?;
+        let (priority, asks) = (core.priority(unit), core.asks(unit));
+        Some(Claim { unit, since, priority, asks, takes: core.expected_span(unit) })
+    }
+
+    /// The highest priority of what may start: with it the run takes its turn where it has no [`Self::claim`].
+    pub fn highest_priority(&self) -> i64 {
+        let core = self.core();
+        let waiting = core.queue.order.iter().map(|key| key.2).chain(core.fresh.iter().copied());
+        waiting.map(|unit| core.priority(unit)).max().unwrap_or(0)
+    }
+
+    /// Something may start, as soon as it has room.
+    pub fn wants_room(&self) -> bool {
+        let core = self.core();
+        !core.queue.order.is_empty() || !core.fresh.is_empty()
+    }
+}
+
+impl Core {
+    pub(super) fn others_changed(&mut self, others: Others) {
+        if self.feasibility.now.others != others {
+            self.feasibility.set_others(&others);
+            self.dirty = true;
+        }
+    }
+
+    /// After a decision: which unit of ours waits for others. One that waits already stays the one as long as it has no room;
+    /// it has its place in their order also while ours pass it, for else they could take turns in being in its way.
+    pub(super) fn stake(&mut self) {
+        let others = &self.feasibility.now.others;
+        if others.runs == 0 || self.queue.order.is_empty() {
+            self.claim = None;
+            return;
+        }
+        let still = |unit| self.node(unit).key.is_some() && !self.class_fits(&self.feasibility.now, self.class(unit));
+        self.claim = match self.claim {
+            Some((unit, since)) if still(unit) => Some((unit, since)),
+            _ => self.first_kept_by_others().map(|unit| (unit, self.now)),
+        };
+    }
+
+    /// The first unit that would have room, now or when ours have ended, if others were not there.
+    fn first_kept_by_others(&self) -> Option<InstanceId> {
+        let (now, drained) = (&self.feasibility.now, &self.feasibility.drained);
+        let free = |gpus| (now.without_others(gpus), drained.without_others(gpus));
+        // What wants the machine for itself has its place also while others hold its GPUs: then they start nothing new there.
+        let (with_gpus, apart) = (free(true), free(false));
+        let kept = |class: Class| {
+            let (now_free, drained_free) = if self.wants_alone(class) { &with_gpus } else { &apart };
+            !self.class_fits(now, class)
+                && self.class_fits(drained_free, class)
+                && (!self.class_fits(drained, class) || self.class_fits(now_free, class))
+        };
+        let firsts =
+            self.queue.classes.iter().filter(|&(&class, _)| kept(class)).filter_map(|(_, alike)| alike.first());
+        firsts.min().map(|key| key.2)
+    }
+
+    fn wants_alone(&self, class: Class) -> bool {
+        match class {
+            Class::Alike(demand) => demand.machine_alone,
+            Class::Group(_) => true,
+        }
+    }
+
+    fn priority(&self, unit: InstanceId) -> i64 {
+        self.members(unit).iter().map(|&m| self.node(m).task.priority).max().unwrap_or(0)
+    }
+
+    fn asks(&self, unit: InstanceId) -> Holding {
+        let mut asks = Holding { exclusive: self.wants_alone(self.class(unit)), ..Holding::default() };
+        for &member in self.members(unit) {
+            let demand = &self.node(member).demand;
+            asks.cpu_milli = asks.cpu_milli.saturating_add(demand.alone_load.cpu_milli);
+            asks.memory = asks.memory.saturating_add(demand.memory);
+            asks.attempts += 1;
+        }
+        asks
+    }
+
+    /// How other runs keep units of a class from starting, whatever room there is.
+    pub(super) fn kept_elsewhere(&self, class: Class) -> Option<Elsewhere> {
+        let Others { holds, ahead, .. } = &self.feasibility.now.others;
+        let alone = self.wants_alone(class);
+        if holds.exclusive {
+            Some(Elsewhere::Exclusive)
+        } else if alone && holds.attempts > 0 {
+            Some(Elsewhere::Running)
+        } else if ahead.exclusive || alone && ahead.attempts > 0 {
+            Some(Elsewhere::Ahead)
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Other runs of the machine: what they hold is not there, who waits longer goes first, and several schedulers of one machine
+//! all come to their end without being in each other's way.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::dsl::{World, case};
+use crate::reason::{Elsewhere, Resource};
+use crate::sched::*;
+use crate::*;
+
+#[test]
+fn what_other_runs_hold_is_not_there_and_comes_back() {
+    let world = case(
+        "cpus=4 memory=8",
+        "a cpus=2
+         b cpus=2
+         c memory=5",
+        "0 others cpus=3 memory=4 attempts=1 |
+         1 submit                            |
+         2 others cpus=2 attempts=1          | start a
+         3 others gone                       | start b
+         4 exit a                            | record a; start c",
+    );
+    assert!(world.scheduler.claim().is_none(), "there is nobody to tell");
+    assert_eq!(world.scheduler.holding(), Holding { cpu_milli: 3_000, memory: 5 << 30, attempts: 2, exclusive: false });
+}
+
+#[test]
+fn who_wants_the_machine_alone_waits_for_others_and_they_for_it() {
+    case(
+        "cpus=4",
+        "a exclusive
+         b cpus=1",
+        "0 others attempts=1           |
+         1 submit                      | start b
+         2 exit b                      | record b
+         3 others                      | start a",
+    );
+    for facts in ["attempts=1 exclusive", "ahead_exclusive"] {
+        let mut world = World::new("cpus=4", "a cpus=1");
+        assert_eq!(world.happens(&format!("0 others {facts}")), "");
+        assert_eq!(world.happens("1 submit"), "", "{facts}");
+        assert_eq!(world.happens("2 others gone"), "start a");
+    }
+    case("cpus=4", "a group=g/own\n b group=g/own", "0 others attempts=1 |\n 1 submit |\n 2 others | start a; start b");
+}
+
+#[test]
+fn what_waits_for_others_is_said_and_is_the_head() {
+    let mut world = World::new("cpus=4", "a cpus=3 priority=2 takes=9\n b exclusive\n c cpus=1");
+    world.happens("0 others cpus=2 attempts=1");
+    assert_eq!(world.happens("5 submit"), "start c");
+    let Waiting::Resources(short) = world.waits("a") else { panic!("{:?}", world.waits("a")) };
+    assert_eq!((short[0].resource, short[0].available, short[0].elsewhere), (Resource::Cpus, 1, 2));
+    let claim = world.scheduler.claim().unwrap();
+    assert_eq!((claim.unit, claim.since, claim.priority), (world.id("a"), Time(5_000_000), 2));
+    assert_eq!(
+        (claim.asks.cpu_milli, claim.asks.exclusive, claim.takes),
+        (3_000, false, Some(Span::from_millis(9_000)))
+    );
+    assert_eq!(world.happens("7 exit c"), "record c");
+    assert_eq!(world.waits("b"), Waiting::Elsewhere(Elsewhere::Running));
+    assert_eq!(world.scheduler.claim().unwrap().since, Time(5_000_000), "it keeps its place");
+    assert_eq!(world.happens("8 others cpus=1 attempts=1"), "start a");
+    assert_eq!(world.happens("9 exit a"), "record a");
+    let claim = world.scheduler.claim().unwrap();
+    assert_eq!((claim.unit, claim.since, claim.asks.exclusive), (world.id("b"), Time(8_000_000), true));
+    world.happens("10 others ahead=1");
+    assert_eq!(world.waits("b"), Waiting::Elsewhere(Elsewhere::Ahead));
+    world.happens("11 others attempts=1 exclusive");
+    assert_eq!(world.waits("b"), Waiting::Elsewhere(Elsewhere::Exclusive));
+    assert_eq!(world.happens("12 others"), "start b");
+}
+
+#[test]
+fn a_head_keeps_its_place_while_ours_pass_it() {
+    // Others wait for `a` already: if it gave its place up whenever they had ended, each could be in the other's way for ever.
+    let mut world = World::new("cpus=4 patience=60", "a cpus=4\n b cpus=1\n c cpus=1 needs=b\n d cpus=1 needs=c");
+    world.happens("0 others cpus=1 attempts=1");
+    assert_eq!(world.happens("1 submit"), "start b");
+    assert_eq!(world.scheduler.claim().unwrap().unit, world.id("a"));
+    assert_eq!(world.happens("2 others"), "");
+    assert_eq!(world.happens("3 exit b"), "record b; start a", "it is the first that fits");
+    assert_eq!(world.scheduler.claim(), None);
+}
+
+#[test]
+fn a_gpu_that_another_flow_holds_is_waited_for_by_who_wants_the_machine_alone() {
+    let mut world = World::new("gpus=1x12", "a gpus=1 exclusive");
+    world.happens("0 others gpu=0");
+    world.happens("1 strangers 0 12");
+    assert_eq!(world.happens("2 submit"), "");
+    assert_eq!(world.scheduler.claim().map(|claim| claim.unit), Some(world.id("a")));
+    let mut world = World::new("gpus=1x12", "a gpus=1");
+    world.happens("0 others gpu=0");
+    world.happens("1 strangers 0 12");
+    world.happens("2 submit");
+    assert_eq!(world.scheduler.claim(), None, "GPUs have locks of their own, and CPUs are not kept for it meanwhile");
+}
+
+#[test]
+fn turns_go_by_priority_then_by_waiting_then_by_run() {
+    let mut turns =
+        [Turn::new(0, 5, 1), Turn::new(0, 5, 0), Turn::new(2, 9, 3), Turn::new(0, 4, 2), Turn::new(-1, 0, 4)];
+    turns.sort();
+    let wanted = [Turn::new(2, 9, 3), Turn::new(0, 4, 2), Turn::new(0, 5, 0), Turn::new(0, 5, 1), Turn::new(-1, 0, 4)];
+    assert_eq!(turns, wanted);
+    let asks = Holding { cpu_milli: 2_000, attempts: 3, ..Holding::default() };
+    let rival = |run, since| Rival { run, holds: asks, head: Some(Head { since, priority: 0, asks }) };
+    let others = Others::facing(Turn::new(0, 5, 1), &[rival(0, 5), rival(2, 5), rival(3, 1)]);
+    assert_eq!((others.runs, others.holds.cpu_milli, others.holds.attempts), (3, 6_000, 9));
+    assert_eq!(
+        (others.ahead.cpu_milli, others.ahead.attempts),
+        (4_000, 2),
+        "of the three two are ahead, each with one head"
+    );
+}
+
+/// What the runs of a machine have to do with each other.
+struct Shared {
+    runs: Vec<Run>,
+    cpus: u64,
+    memory: u64,
+    now: Time,
+}
+
+struct Run {
+    scheduler: Scheduler,
+    spans: Vec<u64>,
+    ends: BTreeMap<AttemptId, Time>,
+    published: Rival,
+    finished: bool,
+}
+
+impl Run {
+    fn tell(&mut self, now: Time, event: Event) -> bool {
+        let mut out = Vec::new();
+        self.scheduler.handle(now, event, &mut out);
+        self.scheduler.check().unwrap();
+        let mut started = false;
+        for action in out {
+            match action {
+                Action::LookUp { instances } => {
+                    for instance in instances {
+                        self.tell(now, Event::Answered { instance, answer: Answer::Miss });
+                    }
+                }
+                Action::Start { attempt, instance, .. } => {
+                    started = true;
+                    self.ends.insert(attempt, now + Span::from_millis(self.spans[instance.index()] * 1_000));
+                    self.tell(now, Event::Started { attempt });
+                    self.tell(now, Event::Ready { attempt });
+                }
+                Action::Record { instance, .. } => _ = self.tell(now, Event::Recorded { instance }),
+                Action::Finish => self.finished = true,
+                _ => {}
+            }
+        }
+        started
+    }
+}
+
+impl Shared {
+    fn decides(&mut self, i: usize) -> bool {
+        let now = self.now;
+        let rivals: Vec<Rival> = self
+            .runs
+            .iter()
+            .enumerate()
+            .filter(|(j, run)| *j != i && !run.finished)
+            .map(|(_, run)| run.published)
+            .collect();
+        let run = &mut self.runs[i];
+        let own = run.published.turn().unwrap_or(Turn::new(run.scheduler.highest_priority(), now.0, i as u32));
+        let others = Others::facing(own, &rivals);
+        run.tell(now, Event::Others(others.clone()));
+        let started = run.tell(now, Event::Tick);
+        let claim = run.scheduler.claim();
+        run.published.holds = run.scheduler.holding();
+        run.published.head =
+            claim.map(|claim| Head { since: claim.since.0, priority: claim.priority, asks: claim.asks });
+        // What really runs, not what is told of it.
+        let holding: Vec<Holding> = self.runs.iter().map(|run| run.scheduler.holding()).collect();
+        let held = |of: fn(&Holding) -> u64| holding.iter().map(of).sum::<u64>();
+        if holding.iter().any(|holds| holds.exclusive) {
+            let with = holding.iter().filter(|holds| holds.attempts > 0).count();
+            assert_eq!(with, 1, "who has the machine for itself has it so");
+        } else {
+            assert!(held(|h| h.cpu_milli) <= self.cpus * 1_000, "CPUs are given out once");
+        }
+        assert!(held(|h| h.memory) <= self.memory, "and so is memory");
+        if started && !holding[i].exclusive {
+            let kept = held(|h| h.cpu_milli) + others.ahead.cpu_milli;
+            assert!(!others.ahead.exclusive && kept <= self.cpus * 1_000, "nobody passes who is ahead");
+        }
+        started
+    }
+}
+
+/// CPUs, memory, exclusive or a pair, priority, seconds, whether it needs the one before.
+type Sketch = (u32, u64, u8, i64, u64, bool);
+
+fn tasks(sketches: &[Sketch]) -> (Vec<Task>, Vec<u64>) {
+    let (mut tasks, mut spans) = (Vec::<Task>::new(), Vec::new());
+    for (n, &(cpus, memory, kind, priority, seconds, needs)) in sketches.iter().enumerate() {
+        let before = tasks.last().map(|task| task.instance).filter(|_| needs);
+        for _ in 0..if kind == 1 { 2 } else { 1 } {
+            tasks.push(Task {
+                instance: InstanceId(tasks.len() as u32),
+                needs: before.map(|on| Need { on, list: false }).into_iter().collect(),
+                request: ResourceRequest { cpus, memory: Some(memory), ..ResourceRequest::default() },
+                exclusive: if kind == 0 { Exclusive::Machine } else { Exclusive::No },
+                corun: (kind == 1).then_some((GroupId(n as u32), CorunGpus::Own)),
+                priority,
+                ..Task::default()
+            });
+            spans.push(seconds);
+        }
+    }
+    (tasks, spans)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
+    #[test]
+    fn runs_of_one_machine_all_end_and_nobody_is_passed(
+        sketches in prop::collection::vec(
+            prop::collection::vec((1..5u32, 0..5u64, 0..8u8, 0..2i64, 1..30u64, any::<bool>()), 1..12),
+            2..5,
+        ),
+        order in prop::collection::vec(any::<prop::sample::Index>(), 16),
+        policies in prop::collection::vec(prop::sample::select(vec!["critical-path", "fit", "fifo", "easy"]), 4),
+    ) {
+        let (cpus, memory) = (4, 8);
+        let capacity = Capacity { cpus: cpus as u32, memory, ..Capacity::default() };
+        let runs = sketches.iter().zip(&policies).enumerate().map(|(i, (sketch, policy))| {
+            let (tasks, spans) = tasks(sketch);
+            let scheduler =
+                Scheduler::new(capacity.clone(), policy::named(policy).unwrap(), Limits::default());
+            let published = Rival { run: i as u32, holds: Holding::default(), head: None };
+            let mut run = Run { scheduler, spans, ends: BTreeMap::new(), published, finished: false };
+            run.tell(Time(0), Event::Submitted(tasks));
+            run
+        });
+        let mut shared = Shared { runs: runs.collect(), cpus, memory, now: Time(0) };
+        let mut turns = order.iter().cycle();
+        // More than all would take one after the other, each with its patience.
+        let bound = sketches.iter().flatten().map(|sketch| sketch.4 + 130).sum::<u64>();
+        while shared.runs.iter().any(|run| !run.finished) {
+            prop_assert!(shared.now <= Time(0) + Span::from_millis(bound * 1_000), "somebody waits for ever");
+            for run in &mut shared.runs {
+                let over: Vec<AttemptId> =
+                    run.ends.iter().filter(|(_, end)| **end <= shared.now).map(|(attempt, _)| *attempt).collect();
+                for attempt in over {
+                    run.ends.remove(&attempt);
+                    run.tell(shared.now, Event::Exited { attempt, outcome: Outcome::Ok, spoiled: false });
+                }
+            }
+            // Each hears of the others now and then, in any order.
+            for _ in 0..shared.runs.len() {
+                let i = turns.next().unwrap().index(shared.runs.len());
+                shared.decides(i);
+            }
+            shared.now.0 += 1_000_000;
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The other runs of this machine, as a run finds them around a decision: it reads what they hold and wait for, tells the
+//! scheduler, and says how it stands itself before anybody else decides. Holds no scheduling rule.
+//!
+//! A run that is alone reads one short file for each decision and writes to it when what it holds changes. Where the ledger is of no
+//! use that is said once, and the run goes on as if it were alone; where somebody was stopped in the middle of a decision, after some seconds.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    os::fd::OwnedFd,
+    time::Duration,
+};
+
+use flow_core::{
+    GpuId, InstanceId, Span, Time,
+    reason::{Elsewhere, Labels},
+    sched::{Claim, Head, Others, Rival, Scheduler, Turn},
+};
+
+use crate::{
+    clock,
+    hardware::{
+        self,
+        ledger::{Entered, Ledger, Seen, Slot, Step, Waiter},
+    },
+};
+
+/// How often it is looked whether others have made room.
+const LOOK: Span = Span::from_millis(300);
+/// How often a run without others looks for what only time changes: who has lost patience.
+const ALONE: Span = Span::from_millis(1_000);
+/// How soon it is tried again while somebody else decides.
+const AGAIN: Duration = Duration::from_millis(2);
+/// Nobody takes longer to decide who was not stopped.
+const STUCK: Span = Span::from_millis(5_000);
+/// How often who waits says that it still does,
+const BEAT: Span = Span::from_millis(2_000);
+/// and how long it counts after it has said so.
+const STALE: Span = Span::from_millis(10_000);
+/// How often a measured attempt's run looks whether it is as alone as it should be.
+const WATCH: Span = Span::from_millis(1_000);
+/// How often the expected ends of what runs are told anew.
+const ENDS: Span = Span::from_millis(10_000);
+
+/// The other runs of a machine.
+pub(super) struct Rivals {
+    /// None where it is of no use, or what is executed is not on this machine.
+    ledger: Option<Ledger>,
+    /// Others may be there whom we do not see, nor they us.
+    blind: bool,
+    own: Slot,
+    /// When the run's clock began, milliseconds since 1970.
+    zero: u64,
+    seen: Seen,
+    told: Others,
+    /// When each that waits was first seen to have said so, by slot.
+    beats: BTreeMap<u32, (u32, Time)>,
+    busy_since: Option<Time>,
+    decided_at: Time,
+    watched_at: Time,
+    wrote_at: Time,
+    beat_at: Time,
+    lent: bool,
+    said: BTreeSet<String>,
+}
+
+/// What comes of opening the ledger.
+pub(super) enum Opened {
+    /// A decision may be made, with these around.
+    Decide(Others),
+    /// Somebody else decides.
+    Later,
+}
+
+impl Rivals {
+    /// `shared` where what is executed runs on this machine.
+    pub(super) fn new(run: &str, workflow: &str, shared: bool, now: Time) -> Rivals {
+        Rivals {
+            ledger: shared.then(Ledger::of_machine),
+            blind: false,
+            own: Slot {
+                run: run.to_owned(),
+                person: hardware::person(),
+                workflow: workflow.to_owned(),
+                pid: std::process::id(),
+                ..Slot::default()
+            },
+            zero: clock::unix_millis().saturating_sub(now.0 / 1_000),
+            seen: Seen::default(),
+            told: Others::default(),
+            beats: BTreeMap::new(),
+            busy_since: None,
+            decided_at: Time(0),
+            watched_at: Time(0),
+            wrote_at: Time(0),
+            beat_at: Time(0),
+            lent: false,
+            said: BTreeSet::new(),
+        }
+    }
+
+    /// Whether a decision is due, though nothing happened that calls for one.
+    pub(super) fn is_due(&self, now: Time, scheduler: &Scheduler) -> bool {
+        let pause = if self.told.runs > 0 { LOOK } else { ALONE };
+        scheduler.wants_room() && now - self.decided_at >= pause
+    }
+
+    /// How long the loop may sleep: until others may have made room, or until who decides has decided.
+    pub(super) fn sleep(&self, now: Time, scheduler: &Scheduler) -> Option<Duration> {
+        if self.busy_since.is_some() {
+            return Some(AGAIN);
+        }
+        let next = self.decided_at + LOOK;
+        (self.told.runs > 0 && scheduler.wants_room()).then(|| Duration::from_micros((next - now).0))
+    }
+
+    /// Somebody else decides, and a decision of ours waits for that.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy_since.is_some()
+    }
+
+    /// Before a decision: who else is there. What there is to say comes with it.
+    pub(super) fn open(&mut self, now: Time, scheduler: &Scheduler, gpus: Vec<GpuId>) -> (Opened, Vec<String>) {
+        let mut say = Vec::new();
+        let mut without = None;
+        match self.ledger.as_mut().map(Ledger::enter) {
+            None => {}
+            Some(Ok(Entered::Yes)) => self.busy_since = None,
+            Some(Ok(Entered::Busy)) => {
+                let since = *self.busy_since.get_or_insert(now);
+                if now - since < STUCK {
+                    return (Opened::Later, say);
+                }
+                self.blind = true;
+                let who = self.named(|_| true).map_or_else(
+                    || "another run".to_owned(),
+                    |runs| format!("one of them, {}, or another run", runs.first),
+                );
+                say.push(format!(
+                    "another run of this machine was stopped while it decided what to start ({who}); this run goes on without waiting for \
+                     it, so that steps of both may run beside each other; `flow queue` lists the runs, `kill -CONT PID` lets one go on"
+                ));
+            }
+            Some(Err(why)) => without = Some(why),
+        }
+        if let Some(ledger) = self.ledger.as_ref().filter(|_| without.is_none()) {
+            match ledger.look() {
+                Ok(seen) => self.seen = seen,
+                Err(error) => without = Some(error.to_string()),
+            }
+        }
+        if let Some(why) = without {
+            say.push(format!("other runs of this machine are not seen, nor do they see this one: {why}"));
+            (self.ledger, self.busy_since, self.blind, self.seen) = (None, None, true, Seen::default());
+        }
+        if !self.seen.nonsense.is_empty() {
+            say.push(
+                "a run of this machine writes into its ledger what this flow does not understand: it does not count"
+                    .to_owned(),
+            );
+        }
+        say.retain(|text| self.said.insert(text.clone()));
+        self.decided_at = now;
+        let others = Others { gpus, ..Others::facing(self.turn(now, scheduler), &self.rivals(now)) };
+        self.told.clone_from(&others);
+        (Opened::Decide(others), say)
+    }
+
+    /// Our place in the order of all.
+    fn turn(&self, now: Time, scheduler: &Scheduler) -> Turn {
+        let run = self.ledger.as_ref().and_then(Ledger::own).unwrap_or(u32::MAX);
+        match scheduler.claim() {
+            Some(Claim { priority, since, .. }) => Turn::new(priority, self.unix(since), run),
+            None => Turn::new(scheduler.highest_priority(), self.unix(now), run),
+        }
+    }
+
+    /// The others, without the places of those that do not look any more whether there is room.
+    fn rivals(&mut self, now: Time) -> Vec<Rival> {
+        let mut beats = BTreeMap::new();
+        let mut rivals = Vec::new();
+        for (run, slot) in &self.seen.runs {
+            let head = slot.waits.as_ref().filter(|waits| {
+                let before = self.beats.get(run).filter(|(beat, _)| *beat == waits.beat);
+                let at = before.map_or(now, |(_, at)| *at);
+                beats.insert(*run, (waits.beat, at));
+                now - at < STALE
+            });
+            let head = head.map(|waits| Head { since: waits.since, priority: waits.priority, asks: waits.asks });
+            rivals.push(Rival { run: *run, holds: slot.holds, head });
+        }
+        self.beats = beats;
+        rivals
+    }
+
+    /// After a decision: says how we stand, and lets others decide. A descriptor comes back, once, that keeps our place as long as
+    /// anything has it that we start.
+    pub(super) fn close(
+        &mut self,
+        now: Time,
+        scheduler: &Scheduler,
+        label: impl Fn(InstanceId) -> String,
+    ) -> Option<OwnedFd> {
+        self.ledger.as_ref()?;
+        let claim = scheduler.claim();
+        if claim.is_some() && now - self.beat_at >= BEAT {
+            self.beat_at = now;
+            self.own_beat();
+        }
+        let beat = self.own.waits.as_ref().map_or(0, |waits| waits.beat);
+        let waits = claim.map(|claim| Waiter {
+            label: label(claim.unit),
+            since: self.unix(claim.since),
+            priority: claim.priority,
+            asks: claim.asks,
+            takes: claim.takes.map(|span| span.0 / 1_000),
+            beat,
+        });
+        let holds = scheduler.holding();
+        if holds != self.own.holds || now - self.wrote_at >= ENDS {
+            self.wrote_at = now;
+            let until = |at: Time| self.unix(at);
+            let steps = scheduler.booked().map(|step| Step { holds: step.holds, until: step.until.map(until) });
+            self.own.steps = steps.collect();
+        }
+        (self.own.holds, self.own.waits) = (holds, waits);
+        let ledger = self.ledger.as_mut()?;
+        // What cannot be written is tried again with the next decision; until then others believe what was there.
+        self.blind |= ledger.write(&self.own).is_err();
+        ledger.leave();
+        if std::mem::replace(&mut self.lent, true) { None } else { ledger.life() }
+    }
+
+    fn own_beat(&mut self) {
+        if let Some(waits) = &mut self.own.waits {
+            waits.beat = waits.beat.wrapping_add(1);
+        }
+    }
+
+    /// While something measured runs: looks now and then how many attempts of others do, though nobody decides anything.
+    pub(super) fn watch(&mut self, now: Time, at_once: bool) -> u32 {
+        if let Some(ledger) = self.ledger.as_mut().filter(|_| at_once || now - self.watched_at >= WATCH) {
+            self.watched_at = now;
+            // Where the file was removed we join those who made it anew, who did not see us.
+            if ledger.enter() == Ok(Entered::Yes) {
+                self.blind |= ledger.write(&self.own).is_err();
+                ledger.leave();
+            }
+            if let Ok(seen) = ledger.look() {
+                self.seen = seen;
+            }
+        }
+        self.beside()
+    }
+
+    /// Attempts of others, as last seen.
+    pub(super) fn beside(&self) -> u32 {
+        self.seen.runs.iter().fold(0, |sum, (_, slot)| sum.saturating_add(slot.holds.attempts))
+    }
+
+    /// Others may be there whom nobody sees.
+    pub(super) fn is_blind(&self) -> bool {
+        self.blind
+    }
+
+    /// Now and then: sees to the file.
+    pub(super) fn keep(&self) {
+        if let Some(ledger) = &self.ledger {
+            ledger.keep();
+        }
+    }
+
+    /// Who keeps something of ours from starting in this way.
+    pub(super) fn who(&self, how: Elsewhere) -> Option<Labels> {
+        self.named(|slot| match how {
+            Elsewhere::Exclusive => slot.holds.exclusive,
+            Elsewhere::Running => slot.holds.attempts > 0,
+            Elsewhere::Ahead => slot.waits.is_some(),
+        })
+    }
+
+    /// Who holds CPUs or memory, or waits for some.
+    pub(super) fn holders(&self) -> Option<Labels> {
+        self.named(|slot| slot.holds.attempts > 0 || slot.waits.is_some())
+    }
+
+    fn named(&self, which: impl Fn(&Slot) -> bool) -> Option<Labels> {
+        let runs = self.seen.runs.iter().filter(|(_, slot)| which(slot));
+        Labels::of(runs.map(|(_, slot)| format!("run {} ({}) of {}", slot.run, slot.workflow, slot.person)))
+    }
+
+    fn unix(&self, at: Time) -> u64 {
+        self.zero.saturating_add(at.0 / 1_000)
+    }
+}

@@ -1,0 +1,159 @@
+//! What a run says of itself in its slot of the ledger, as one line of JSON, and how that of others is read. Knows no file.
+
+use flow_core::sched::Holding;
+use serde::{Deserialize, Serialize};
+
+/// What a slot is written in. Who finds another number does not understand it.
+const FORMAT: u32 = 1;
+/// Texts are cut to so many characters: they are for people.
+const TEXT: usize = 80;
+/// The same where there is no room for that.
+const SHORT: usize = 16;
+/// So many running attempts are told apart; what more there are, as one.
+const STEPS: usize = 6;
+/// No machine has more: a million CPUs, a pebibyte.
+const MOST_CPU_MILLI: u64 = 1_000_000_000;
+const MOST_MEMORY: u64 = 1 << 50;
+const MOST_ATTEMPTS: u32 = 1_000_000;
+
+/// A run, as it says itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slot {
+    /// What it is written in; set when it is written.
+    pub format: u32,
+    /// Its id.
+    pub run: String,
+    /// Whose it is.
+    pub person: String,
+    /// Of which workflow.
+    pub workflow: String,
+    /// Its process, as it calls itself.
+    pub pid: u32,
+    /// What its attempts hold.
+    pub holds: Holding,
+    /// What these are, as far as there is room.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
+    /// What of it waits for others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Waiter>,
+}
+
+/// What a running attempt holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// What.
+    pub holds: Holding,
+    /// Until when that is expected, milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<u64>,
+}
+
+/// A unit that other runs keep from starting.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiter {
+    /// Its first instance.
+    pub label: String,
+    /// Since when, milliseconds since 1970.
+    pub since: u64,
+    /// Higher goes first.
+    pub priority: i64,
+    /// What it asks for.
+    pub asks: Holding,
+    /// How long it is expected to take, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub takes: Option<u64>,
+    /// Counts up as long as its run looks whether there is room: one that was stopped keeps nothing from others.
+    pub beat: u32,
+}
+
+impl Slot {
+    /// So many bytes of JSON and spaces. What has no room is cut: texts, then steps.
+    pub(super) fn bytes(&self, size: usize) -> Vec<u8> {
+        let mut slot = Slot { format: FORMAT, ..self.clone() };
+        slot.gather(STEPS);
+        for (most, steps) in [(TEXT, STEPS), (SHORT, STEPS), (SHORT, 1)] {
+            slot.cut(most);
+            slot.gather(steps);
+            // Its keys are texts: it has a JSON.
+            let mut bytes = serde_json::to_vec(&slot).unwrap_or_default();
+            if bytes.len() <= size {
+                bytes.resize(size, b' ');
+                return bytes;
+            }
+        }
+        vec![0; size]
+    }
+
+    /// What others wrote; none where that is nonsense.
+    pub(super) fn read(bytes: &[u8]) -> Option<Slot> {
+        let mut slot: Slot = serde_json::from_slice(bytes).ok()?;
+        let waits = slot.waits.iter().map(|waits| &waits.asks);
+        let all = slot.steps.iter().map(|step| &step.holds).chain(waits).chain([&slot.holds]);
+        let sound = |holds: &Holding| {
+            holds.cpu_milli <= MOST_CPU_MILLI && holds.memory <= MOST_MEMORY && holds.attempts <= MOST_ATTEMPTS
+        };
+        if slot.format != FORMAT || !{ all }.all(sound) {
+            return None;
+        }
+        slot.cut(TEXT);
+        slot.gather(STEPS);
+        Some(slot)
+    }
+
+    fn cut(&mut self, most: usize) {
+        let label = self.waits.iter_mut().map(|waits| &mut waits.label);
+        for text in [&mut self.run, &mut self.person, &mut self.workflow].into_iter().chain(label) {
+            if let Some((at, _)) = text.char_indices().nth(most) {
+                text.truncate(at);
+            }
+        }
+    }
+
+    /// Puts what is beyond so many steps together: held until the last of them has ended.
+    fn gather(&mut self, most: usize) {
+        while self.steps.len() > most.max(1) {
+            let Some(last) = self.steps.pop() else { break };
+            let Some(sum) = self.steps.last_mut() else { break };
+            sum.until = sum.until.zip(last.until).map(|(a, b)| a.max(b));
+            sum.holds.cpu_milli = sum.holds.cpu_milli.saturating_add(last.holds.cpu_milli);
+            sum.holds.memory = sum.holds.memory.saturating_add(last.holds.memory);
+            sum.holds.attempts = sum.holds.attempts.saturating_add(last.holds.attempts);
+            sum.holds.exclusive |= last.holds.exclusive;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_run_says_has_room() {
+        let step =
+            |until| Step { holds: Holding { cpu_milli: u64::MAX, memory: 7, attempts: 1, exclusive: false }, until };
+        let waits =
+            Waiter { label: "\u{1}é".repeat(500), takes: Some(u64::MAX), priority: i64::MIN, ..Waiter::default() };
+        let slot = Slot {
+            run: "\"".repeat(300),
+            person: "\u{7}".repeat(300),
+            workflow: "w".repeat(300),
+            steps: (0..50).map(|n| step(Some(n))).collect(),
+            waits: Some(waits),
+            ..Slot::default()
+        };
+        let bytes = slot.bytes(1024);
+        assert_eq!(bytes.len(), 1024);
+        assert_ne!(bytes[0], 0);
+        let small = Slot { run: "20261122-100000-0000".into(), steps: vec![step(None)], ..Slot::default() };
+        assert_eq!(Slot::read(&small.bytes(1024)), None, "nobody has so many CPUs");
+        let steps: Vec<Step> = (0..50)
+            .map(|n| Step {
+                holds: Holding { cpu_milli: 1_000, memory: 7, attempts: 1, exclusive: false },
+                until: Some(n),
+            })
+            .collect();
+        let read = Slot::read(&Slot { steps, ..small }.bytes(1024)).unwrap();
+        assert_eq!((read.steps.len(), read.steps[5].holds.attempts, read.steps[5].until), (6, 45, Some(49)));
+    }
+}
