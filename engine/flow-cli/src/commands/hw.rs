@@ -22,7 +22,7 @@ use crate::words;
 CUDA_VISIBLE_DEVICES and --gpus restrict what flow may use. FLOW_FAKE_GPUS='4 x TITAN Xp, 12196 MiB' plans for
 cards that are not there; more models follow behind a comma. FLOW_NVML_LIB names another NVIDIA management library
 to load. Flows of one machine keep off each other's GPUs by a lock file a card, /tmp/flow-UUID.lock; FLOW_GPU_LOCKS
-names another folder for them, for containers that share cards and not /tmp.")]
+names another folder for them, for containers that share cards and not /tmp. `flow queue` shows who holds what else.")]
 pub(crate) struct Hw {
     /// Only these GPUs, by index: 0,1
     #[arg(long, value_name = "LIST")]

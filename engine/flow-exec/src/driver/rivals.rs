@@ -124,7 +124,7 @@ impl Rivals {
         let mut without = None;
         match self.ledger.as_mut().map(Ledger::enter) {
             None => {}
-            Some(Ok(Entered::Yes)) => self.busy_since = None,
+            Some(Ok(Entered::Yes)) => (self.busy_since, self.blind) = (None, false),
             Some(Ok(Entered::Busy)) => {
                 let since = *self.busy_since.get_or_insert(now);
                 if now - since < STUCK {

@@ -259,8 +259,9 @@ proptest! {
                 }
             }
             // Each hears of the others now and then, in any order.
-            for _ in 0..shared.runs.len() {
-                let i = turns.next().unwrap().index(shared.runs.len());
+            let mut all: Vec<usize> = (0..shared.runs.len()).collect();
+            while !all.is_empty() {
+                let i = all.remove(turns.next().unwrap().index(all.len()));
                 shared.decides(i);
             }
             shared.now.0 += 1_000_000;

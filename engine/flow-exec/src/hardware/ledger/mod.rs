@@ -198,21 +198,19 @@ pub fn look_at_machine() -> Result<Seen, String> {
 }
 
 fn look(file: &File, own: Option<usize>) -> io::Result<Seen> {
-    let mut bytes = vec![0; SLOTS * SIZE];
-    let mut filled = 0;
     // The file is as long as its last slot that was ever used: mostly one or two.
-    let mut next = 4 * SIZE;
+    let mut bytes = vec![0; 4 * SIZE];
+    let mut filled = 0;
     while filled < bytes.len() {
-        match file.read_at(&mut bytes[filled..next], filled as u64) {
+        match file.read_at(&mut bytes[filled..], filled as u64) {
             Ok(0) => break,
             Ok(n) => filled += n,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
-        if filled < next {
-            break;
+        if filled == bytes.len() {
+            bytes.resize(SLOTS * SIZE, 0);
         }
-        next = bytes.len();
     }
     let mut seen = Seen::default();
     for (number, bytes) in bytes[..filled].chunks(SIZE).enumerate() {
