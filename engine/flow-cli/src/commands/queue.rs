@@ -207,7 +207,13 @@ mod tests {
         let seen = Seen { runs: (0..).zip(runs).collect(), ..Seen::default() };
         let lines = render(&lines(&seen, 4_000, 64 << 30, 60_000), 60_000, &TimeZone::UTC);
         let lines: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line)).collect();
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @"
+        run     of   workflow  runs                       until        waits      for                         since  room
+        busy    ada  feb08     1 step: 1.5 CPUs, 3.0 GiB  about 01:00
+        urgent  ada  feb08     nothing                                 solo[n=1]  1 CPU, 2.0 GiB, priority 3  5.0 s  about 01:00
+        early   ada  feb08     1 step: 2 CPUs, 4.0 GiB    about 01:00  solo[n=1]  the machine alone           50 s   about 01:01
+        late    ada  feb08     nothing                                 solo[n=1]  1 CPU, 2.0 GiB              10 s   about 01:02
+        ");
         assert_eq!(render(&[], 0, &TimeZone::UTC).len(), 1);
     }
 }

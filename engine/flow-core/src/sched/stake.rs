@@ -63,14 +63,21 @@ impl Core {
     }
 
     /// After a decision: which unit of ours waits for others. One that waits already stays the one as long as it has no room;
-    /// it has its place in their order also while ours pass it, for else they could take turns in being in its way.
+    /// it has its place in their order also while ours pass it, for else they could take turns in being in its way. What would
+    /// not have room without them either, because its GPUs are taken, has none.
     pub(super) fn stake(&mut self) {
         let others = &self.feasibility.now.others;
         if others.runs == 0 || self.queue.order.is_empty() {
             self.claim = None;
             return;
         }
-        let still = |unit| self.node(unit).key.is_some() && !self.class_fits(&self.feasibility.now, self.class(unit));
+        let still = |unit: InstanceId| {
+            let class = self.class(unit);
+            let free = || self.feasibility.drained.without_others(self.wants_alone(class));
+            self.node(unit).key.is_some()
+                && !self.class_fits(&self.feasibility.now, class)
+                && self.class_fits(&free(), class)
+        };
         self.claim = match self.claim {
             Some((unit, since)) if still(unit) => Some((unit, since)),
             _ => self.first_kept_by_others().map(|unit| (unit, self.now)),

@@ -55,6 +55,8 @@ pub(super) struct Rivals {
     /// When each that waits was first seen to have said so, by slot.
     beats: BTreeMap<u32, (u32, Time)>,
     busy_since: Option<Time>,
+    /// So long that nobody waits for it any more.
+    stuck: bool,
     decided_at: Time,
     watched_at: Time,
     wrote_at: Time,
@@ -89,6 +91,7 @@ impl Rivals {
             told: Others::default(),
             beats: BTreeMap::new(),
             busy_since: None,
+            stuck: false,
             decided_at: Time(0),
             watched_at: Time(0),
             wrote_at: Time(0),
@@ -106,7 +109,7 @@ impl Rivals {
 
     /// How long the loop may sleep: until others may have made room, or until who decides has decided.
     pub(super) fn sleep(&self, now: Time, scheduler: &Scheduler) -> Option<Duration> {
-        if self.busy_since.is_some() {
+        if self.is_busy() {
             return Some(AGAIN);
         }
         let next = self.decided_at + LOOK;
@@ -115,7 +118,7 @@ impl Rivals {
 
     /// Somebody else decides, and a decision of ours waits for that.
     pub(super) fn is_busy(&self) -> bool {
-        self.busy_since.is_some()
+        self.busy_since.is_some() && !self.stuck
     }
 
     /// Before a decision: who else is there. What there is to say comes with it.
@@ -124,13 +127,13 @@ impl Rivals {
         let mut without = None;
         match self.ledger.as_mut().map(Ledger::enter) {
             None => {}
-            Some(Ok(Entered::Yes)) => (self.busy_since, self.blind) = (None, false),
+            Some(Ok(Entered::Yes)) => (self.busy_since, self.stuck, self.blind) = (None, false, false),
             Some(Ok(Entered::Busy)) => {
                 let since = *self.busy_since.get_or_insert(now);
                 if now - since < STUCK {
                     return (Opened::Later, say);
                 }
-                self.blind = true;
+                (self.stuck, self.blind) = (true, true);
                 let who = self.named(|_| true).map_or_else(
                     || "another run".to_owned(),
                     |runs| format!("one of them, {}, or another run", runs.first),
@@ -142,7 +145,7 @@ impl Rivals {
             }
             Some(Err(why)) => without = Some(why),
         }
-        if let Some(ledger) = self.ledger.as_ref().filter(|_| without.is_none()) {
+        if let Some(ledger) = self.ledger.as_mut().filter(|_| without.is_none()) {
             match ledger.look() {
                 Ok(seen) => self.seen = seen,
                 Err(error) => without = Some(error.to_string()),
@@ -151,6 +154,7 @@ impl Rivals {
         if let Some(why) = without {
             say.push(format!("other runs of this machine are not seen, nor do they see this one: {why}"));
             (self.ledger, self.busy_since, self.blind, self.seen) = (None, None, true, Seen::default());
+            self.stuck = false;
         }
         if !self.seen.nonsense.is_empty() {
             say.push(

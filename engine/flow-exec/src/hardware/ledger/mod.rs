@@ -138,8 +138,15 @@ impl Ledger {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(crate) fn look(&self) -> io::Result<Seen> {
-        self.open.as_ref().map_or_else(|| Ok(Seen::default()), |open| look(&open.file, Some(open.slot)))
+    pub(crate) fn look(&mut self) -> io::Result<Seen> {
+        let Some(open) = &mut self.open else { return Ok(Seen::default()) };
+        let bytes = read(&open.file)?;
+        let own = bytes.chunks(SIZE).nth(open.slot).unwrap_or_default();
+        if own != open.written {
+            // Somebody wrote over it, or cut the file: it is said again.
+            open.written.clear();
+        }
+        look(&open.file, &bytes, Some(open.slot))
     }
 
     /// Says how we stand, if that is news.
@@ -193,11 +200,11 @@ pub fn look_at_machine() -> Result<Seen, String> {
     if !path.exists() {
         return Ok(Seen::default());
     }
-    let seen = shared_file::open(&path).and_then(|file| look(&file, None));
+    let seen = shared_file::open(&path).and_then(|file| look(&file, &read(&file)?, None));
     seen.map_err(|error| shared_file::unusable(&path, &error, "read", "the machine"))
 }
 
-fn look(file: &File, own: Option<usize>) -> io::Result<Seen> {
+fn read(file: &File) -> io::Result<Vec<u8>> {
     // The file is as long as its last slot that was ever used: mostly one or two.
     let mut bytes = vec![0; 4 * SIZE];
     let mut filled = 0;
@@ -212,8 +219,13 @@ fn look(file: &File, own: Option<usize>) -> io::Result<Seen> {
             bytes.resize(SLOTS * SIZE, 0);
         }
     }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+fn look(file: &File, bytes: &[u8], own: Option<usize>) -> io::Result<Seen> {
     let mut seen = Seen::default();
-    for (number, bytes) in bytes[..filled].chunks(SIZE).enumerate() {
+    for (number, bytes) in bytes.chunks(SIZE).enumerate() {
         if Some(number) == own || bytes[0] == 0 || !is_locked(file, number * SIZE)? {
             continue;
         }
@@ -287,7 +299,7 @@ mod tests {
         ledger.leave();
     }
 
-    fn runs(ledger: &Ledger) -> Vec<String> {
+    fn runs(ledger: &mut Ledger) -> Vec<String> {
         ledger.look().unwrap().runs.into_iter().map(|(_, slot)| slot.run).collect()
     }
 
@@ -297,7 +309,7 @@ mod tests {
         let (mut mine, mut yours) = (Ledger::within(dir.path()), Ledger::within(dir.path()));
         enter(&mut mine, "mine");
         enter(&mut yours, "yours");
-        assert_eq!((runs(&mine), runs(&yours)), (vec!["yours".to_owned()], vec!["mine".to_owned()]));
+        assert_eq!((runs(&mut mine), runs(&mut yours)), (vec!["yours".to_owned()], vec!["mine".to_owned()]));
         assert_eq!((mine.own(), yours.own()), (Some(0), Some(1)));
         assert_eq!(mine.enter(), Ok(Entered::Yes));
         assert_eq!(yours.enter(), Ok(Entered::Busy), "one decides at a time");
@@ -307,13 +319,13 @@ mod tests {
         // A crash: nobody says anything, the open file is gone. With the keeper's descriptor it is not.
         let life = yours.life().unwrap();
         drop(yours.open.take());
-        assert_eq!(runs(&mine), ["yours"]);
+        assert_eq!(runs(&mut mine), ["yours"]);
         drop(life);
-        assert_eq!(runs(&mine), [""; 0]);
+        assert_eq!(runs(&mut mine), [""; 0]);
         enter(&mut yours, "again");
         assert_eq!(yours.own(), Some(1), "the place is free again");
         drop(yours);
-        assert_eq!(runs(&mine), [""; 0]);
+        assert_eq!(runs(&mut mine), [""; 0]);
         let mode = fs::metadata(dir.path().join(NAME)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o666, "for every user");
     }
@@ -340,6 +352,8 @@ mod tests {
         assert!(mine.look().unwrap().runs.is_empty());
         file.set_len(0).unwrap();
         assert_eq!(mine.look().unwrap(), Seen::default());
+        enter(&mut mine, "mine");
+        assert_eq!(runs(&mut yours), ["mine"], "what was lost is said again");
     }
 
     #[test]
@@ -349,9 +363,9 @@ mod tests {
         enter(&mut mine, "mine");
         fs::remove_file(dir.path().join(NAME)).unwrap();
         enter(&mut yours, "yours");
-        assert_eq!(runs(&yours), [""; 0]);
+        assert_eq!(runs(&mut yours), [""; 0]);
         enter(&mut mine, "mine");
-        assert_eq!((runs(&yours), runs(&mine)), (vec!["mine".to_owned()], vec!["yours".to_owned()]));
+        assert_eq!((runs(&mut yours), runs(&mut mine)), (vec!["mine".to_owned()], vec!["yours".to_owned()]));
     }
 
     #[test]
@@ -374,7 +388,7 @@ mod tests {
         let mut all: Vec<Ledger> = (0..=SLOTS).map(|_| Ledger::within(dir.path())).collect();
         let mut last = all.pop().unwrap();
         all.iter_mut().for_each(|ledger| enter(ledger, "one of many"));
-        assert_eq!(runs(&all[0]).len(), SLOTS - 1);
+        assert_eq!(runs(&mut all[0]).len(), SLOTS - 1);
         assert!(last.enter().unwrap_err().contains("256 runs"));
     }
 }

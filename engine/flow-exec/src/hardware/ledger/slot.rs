@@ -88,12 +88,12 @@ impl Slot {
     /// What others wrote; none where that is nonsense.
     pub(super) fn read(bytes: &[u8]) -> Option<Slot> {
         let mut slot: Slot = serde_json::from_slice(bytes).ok()?;
-        let waits = slot.waits.iter().map(|waits| &waits.asks);
-        let all = slot.steps.iter().map(|step| &step.holds).chain(waits).chain([&slot.holds]);
         let sound = |holds: &Holding| {
             holds.cpu_milli <= MOST_CPU_MILLI && holds.memory <= MOST_MEMORY && holds.attempts <= MOST_ATTEMPTS
         };
-        if slot.format != FORMAT || !{ all }.all(sound) {
+        let asks = slot.waits.as_ref().is_none_or(|waits| sound(&waits.asks));
+        let steps = slot.steps.iter().all(|step| sound(&step.holds));
+        if slot.format != FORMAT || !sound(&slot.holds) || !asks || !steps {
             return None;
         }
         slot.cut(TEXT);
