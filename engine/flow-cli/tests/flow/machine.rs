@@ -249,3 +249,26 @@ fn who_was_stopped_while_it_decided_is_told_of_and_not_waited_for() {
     let recorded = journal.iter().find(|line| line["event"] == "recorded").unwrap();
     assert_eq!(recorded["result"]["circumstances"]["unwatched"], true);
 }
+
+#[test]
+fn a_crash_frees_what_was_held_when_its_programs_are_gone_and_not_before() {
+    let (first, second) = two();
+    let alive = first.path("alive").display().to_string();
+    first.script(
+        "stubborn.sh",
+        "#!/bin/sh\ntrap '' TERM\nwhile :; do date +%s.%N > $1.next; mv $1.next $1; sleep 0.02; done\n",
+    );
+    first.write(
+        "alone.yaml",
+        &format!("flow: 1\nname: alone\nsteps:\n  alone: {{run: ./stubborn.sh {alive}, inputs: [stubborn.sh], exclusive: true}}\n"),
+    );
+    steps(&second, "plain", 1, 0.1, "cpus: 1");
+    let mut holder = first.start(["run", "alone.yaml"]);
+    until("it runs", || first.path("alive").exists());
+    let waiter = second.start(["run", "plain.yaml"]);
+    waits(&second, "has the machine for itself");
+    holder.kill();
+    done(waiter);
+    let last: f64 = first.read("alive").trim().parse().unwrap();
+    assert!(last <= times(&second)[0].0, "it was still alive at {last}: {:?}", times(&second));
+}

@@ -47,7 +47,8 @@ impl Keeper {
         Self::spawn_with(exe, record, None)
     }
 
-    /// The same, with `life` open as long as anything of it can be alive.
+    /// The same, with `life` open as long as anything of it can be alive: as its standard output, which it never uses, and which
+    /// none of its programs has, for each gets its own.
     ///
     /// # Errors
     /// As [`Keeper::spawn`].

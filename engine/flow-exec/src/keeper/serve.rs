@@ -26,7 +26,7 @@ use nix::{
         signalfd::{SfdFlags, SignalFd},
         wait::{Id, WaitPidFlag, waitid},
     },
-    unistd::{Pid, dup2_stdin, dup2_stdout, setsid},
+    unistd::{Pid, dup2_stdin, setsid},
 };
 
 use super::{
@@ -83,8 +83,6 @@ struct Server {
     secrets: Secrets,
     /// A piece of what programs write.
     piece: Vec<u8>,
-    /// Stays open as long as anything of it can be alive.
-    _life: OwnedFd,
 }
 
 struct Attempt {
@@ -114,9 +112,6 @@ impl Server {
         let engine = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         engine.set_nonblocking(true)?;
         dup2_stdin(OwnedFd::from(fs::File::open("/dev/null")?))?;
-        // No program is to have it, and nothing is written there.
-        let life = io::stdout().as_fd().try_clone_to_owned()?;
-        dup2_stdout(OwnedFd::from(fs::File::options().write(true).open("/dev/null")?))?;
         spawn::forget_the_parent();
         // So that `killall flow` leaves somebody to sweep up.
         set_name(c"keeper")?;
@@ -146,7 +141,6 @@ impl Server {
             oom_kills: OomKills::new(),
             secrets: Secrets::default(),
             piece: vec![0; PIECE],
-            _life: life,
         })
     }
 
