@@ -24,8 +24,11 @@ use crate::{
     },
 };
 
-/// How often it is looked whether others have made room.
+/// How often it is looked whether others have made room: at first sooner, for where steps are short the machine would idle meanwhile.
 const LOOK: Span = Span::from_millis(300);
+const FIRST_LOOK: Span = Span::from_millis(3);
+/// Of the time that something has waited, one part in so many passes until the next look.
+const PATIENCE: u64 = 8;
 /// How often a run without others looks for what only time changes: who has lost patience.
 const ALONE: Span = Span::from_millis(1_000);
 /// How soon it is tried again while somebody else decides.
@@ -103,8 +106,15 @@ impl Rivals {
 
     /// Whether a decision is due, though nothing happened that calls for one.
     pub(super) fn is_due(&self, now: Time, scheduler: &Scheduler) -> bool {
-        let pause = if self.told.runs > 0 { LOOK } else { ALONE };
-        scheduler.wants_room() && now - self.decided_at >= pause
+        scheduler.wants_room() && now - self.decided_at >= self.pause(now, scheduler)
+    }
+
+    fn pause(&self, now: Time, scheduler: &Scheduler) -> Span {
+        match scheduler.claim() {
+            Some(claim) => Span(((now - claim.since).0 / PATIENCE).clamp(FIRST_LOOK.0, LOOK.0)),
+            None if self.told.runs > 0 => LOOK,
+            None => ALONE,
+        }
     }
 
     /// How long the loop may sleep: until others may have made room, or until who decides has decided.
@@ -112,7 +122,7 @@ impl Rivals {
         if self.is_busy() {
             return Some(AGAIN);
         }
-        let next = self.decided_at + LOOK;
+        let next = self.decided_at + self.pause(now, scheduler);
         (self.told.runs > 0 && scheduler.wants_room()).then(|| Duration::from_micros((next - now).0))
     }
 
