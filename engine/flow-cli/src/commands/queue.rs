@@ -25,7 +25,7 @@ use crate::words;
 All runs of a machine share its CPUs, its memory and its GPUs, whatever their stores and whoever started them: what one
 holds, no other gives out, and an exclusive step waits for theirs as they wait for it. Higher priority goes first, then
 who waits longest. The runs find each other by a file, /tmp/flow-machine.ledger; FLOW_GPU_LOCKS names another folder for
-it, for containers that share a machine and not /tmp.
+it, for containers that share a machine and not /tmp. Everybody on the machine can see this list.
 
 Examples:
   flow queue                             who runs what, who waits for whom, and until when

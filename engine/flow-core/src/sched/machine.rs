@@ -426,6 +426,8 @@ impl Core {
 
     fn cancelled(&mut self, grace: Span, out: &mut Vec<Action>) {
         self.ending = Ending::Cancelled;
+        // Nothing of ours waits for other runs any more, and they are to hear of it.
+        self.dirty = true;
         self.end_all(out);
         let live: Vec<AttemptId> = self.live.keys().copied().collect();
         for attempt in live {

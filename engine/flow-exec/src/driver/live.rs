@@ -251,8 +251,9 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         self.attempts.beside(self.rivals.beside(), self.rivals.is_blind());
         self.scheduler.handle(now, Event::Others(others), actions);
         self.scheduler.handle(now, Event::Tick, actions);
-        let instances = &self.context.session.expansion.instances;
-        let label = |id: InstanceId| instances[id.index()].label.to_string();
+        let context = &self.context;
+        let instances = &context.session.expansion.instances;
+        let label = |id: InstanceId| context.secrets.hide(instances[id.index()].label.to_string());
         if let Some(life) = self.rivals.close(now, &self.scheduler, label) {
             self.attempts.executor.lend(life);
         }

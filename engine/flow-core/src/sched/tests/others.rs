@@ -71,7 +71,8 @@ fn what_waits_for_others_is_said_and_is_the_head() {
     assert_eq!(world.waits("b"), Waiting::Elsewhere(Elsewhere::Ahead));
     world.happens("11 others attempts=1 exclusive");
     assert_eq!(world.waits("b"), Waiting::Elsewhere(Elsewhere::Exclusive));
-    assert_eq!(world.happens("12 others"), "start b");
+    world.happens("12 cancel 1");
+    assert_eq!(world.scheduler.claim(), None, "it waits for nobody any more");
 }
 
 #[test]
