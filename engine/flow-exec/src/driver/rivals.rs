@@ -143,15 +143,16 @@ impl Rivals {
                 if now - since < STUCK {
                     return (Opened::Later, say);
                 }
-                (self.stuck, self.blind) = (true, true);
-                let who = self.named(|_| true).map_or_else(
-                    || "another run".to_owned(),
-                    |runs| format!("one of them, {}, or another run", runs.first),
-                );
-                say.push(format!(
-                    "another run of this machine was stopped while it decided what to start ({who}); this run goes on without waiting for \
-                     it, so that steps of both may run beside each other; `flow queue` lists the runs, `kill -CONT PID` lets one go on"
-                ));
+                self.blind = true;
+                let first = !std::mem::replace(&mut self.stuck, true);
+                self.seen = self.ledger.as_mut().and_then(|ledger| ledger.look().ok()).unwrap_or_default();
+                let who = self.seen.runs.iter().map(|(_, slot)| format!("process {}, {}", slot.pid, name_of(slot)));
+                let who: Vec<String> = who.take(3).collect();
+                let who = if who.is_empty() { String::new() } else { format!(", maybe {}", who.join(", or ")) };
+                say.extend(first.then(|| format!(
+                    "another run of this machine{who} was stopped while it decided what to start; this run goes on without waiting \
+                     for it, so that steps of both may run beside each other; `kill -CONT PID` lets a process go on"
+                )));
             }
             Some(Err(why)) => without = Some(why),
         }
@@ -299,10 +300,15 @@ impl Rivals {
 
     fn named(&self, which: impl Fn(&Slot) -> bool) -> Option<Labels> {
         let runs = self.seen.runs.iter().filter(|(_, slot)| which(slot));
-        Labels::of(runs.map(|(_, slot)| format!("run {} ({}) of {}", slot.run, slot.workflow, slot.person)))
+        Labels::of(runs.map(|(_, slot)| name_of(slot)))
     }
 
     fn unix(&self, at: Time) -> u64 {
         self.zero.saturating_add(at.0 / 1_000)
     }
+}
+
+/// A run, for people.
+fn name_of(slot: &Slot) -> String {
+    format!("run {} ({}) of {}", slot.run, slot.workflow, slot.person)
 }
