@@ -40,6 +40,8 @@ impl TestSpace {
         // The root of a workspace is the nearest folder with one of these.
         fs::create_dir(dir.path().join("plugins")).expect("a folder");
         let locks = tempfile::Builder::new().prefix("flow-locks-").tempdir().expect("a scratch folder");
+        // Whoever a test runs as can write there, as in `/tmp`.
+        fs::set_permissions(locks.path(), fs::Permissions::from_mode(0o1777)).expect("a mode");
         TestSpace { dir, locks, flow: flow.into(), env: Vec::new() }
     }
 

@@ -201,7 +201,8 @@ fn a_user_who_may_not_read_the_database_leaves_it_as_it_is() {
     fs::set_permissions(space.path(".flow/db/db"), fs::Permissions::from_mode(0o600)).unwrap();
     let before = contents(&space);
     let mut flow = Command::new(env!("CARGO_BIN_EXE_flow"));
-    let flow = flow.args(["run", "make.yaml", "-f"]).current_dir(space.path("")).uid(65534).output();
+    flow.args(["run", "make.yaml", "-f"]).current_dir(space.path("")).env("FLOW_GPU_LOCKS", space.locks());
+    let flow = flow.uid(65534).output();
     let Ok(flow) = flow else {
         eprintln!("skipped: the other user cannot reach the binary");
         return;

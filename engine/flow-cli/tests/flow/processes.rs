@@ -67,6 +67,7 @@ fn with(space: &TestSpace, program: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(space.path("")).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
     command.env("HOME", space.path("")).env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
+    command.env("FLOW_GPU_LOCKS", space.locks());
     command
 }
 

@@ -244,7 +244,13 @@ fn a_member_of_a_lab_sees_runs_and_no_logs_and_removes_nothing_of_others() {
         use std::os::unix::process::CommandExt;
         let mut command = Command::new(&flow);
         command.args(args).args(["--store", "shared/lab"]).current_dir(space.path("")).env_clear();
-        let output = command.env("PATH", "/usr/bin:/bin").uid(STRANGER).gid(STRANGER).output().unwrap();
+        let output = command
+            .env("PATH", "/usr/bin:/bin")
+            .env("FLOW_GPU_LOCKS", space.locks())
+            .uid(STRANGER)
+            .gid(STRANGER)
+            .output()
+            .unwrap();
         (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
     };
     let (code, said) = member(&["runs"]);
