@@ -1,6 +1,6 @@
 //! Values by key, wherever the database is: what the keys are, and what lies under them. Decides nothing.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
 use flow_core::{Digest, RunId, StepResult, learn::Observation};
 use serde::{Serialize, de::DeserializeOwned};
@@ -14,6 +14,13 @@ use crate::{
 /// First byte of a value that stands in an object; JSON never begins with it.
 const ELSEWHERE: u8 = b'@';
 
+/// What is done with each key and its value, as the database keeps it.
+pub(crate) type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
+/// The same, until it breaks.
+pub(crate) type EachUntil<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
+/// What is done with each key and its value in full.
+pub(crate) type EachWhole<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
+
 /// Read access by key, in this process or over a socket. Values are as the database keeps them.
 pub(crate) trait Bytes {
     fn objects(&self) -> &Objects;
@@ -21,10 +28,10 @@ pub(crate) trait Bytes {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
 
     /// Every key and value that begins with `prefix`, in order of key.
-    fn scan(&self, prefix: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()>;
+    fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()>;
 
     /// The same with large values in full; no value where it stands in an object that is lost.
-    fn each(&self, prefix: &[u8], each: &mut dyn FnMut(&[u8], Option<&[u8]>)) -> Result<()> {
+    fn each(&self, prefix: &[u8], each: &mut EachWhole<'_>) -> Result<()> {
         self.scan(prefix, &mut |key, value| {
             match elsewhere(value) {
                 None => each(key, Some(value)),

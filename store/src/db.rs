@@ -30,7 +30,7 @@ use nix::{sys::statvfs::statvfs, unistd::Uid};
 
 use crate::{
     Objects, Result, StoreDir, StoreError,
-    bytes::{Bytes, stands_in},
+    bytes::{Bytes, Each, EachUntil, stands_in},
     file,
     objects::remove_tree,
 };
@@ -241,12 +241,7 @@ impl Db {
     }
 
     /// What begins with `prefix` and comes behind a key, as long as `each` says so.
-    pub(crate) fn scan_behind(
-        &self,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
-    ) -> Result<()> {
+    pub(crate) fn scan_behind(&self, prefix: &[u8], after: Option<&[u8]>, each: &mut EachUntil<'_>) -> Result<()> {
         let begin = after.map_or(Bound::Included(prefix), Bound::Excluded);
         let mut found = self.ask(|sled| Ok(sled.range::<&[u8], _>((begin, Bound::Unbounded))))?;
         while let Some((key, value)) = guarded(&self.path, || found.next().transpose())? {
@@ -267,7 +262,7 @@ impl Bytes for Db {
         Ok(self.ask(|sled| sled.get(key))?.map(|value| value.to_vec()))
     }
 
-    fn scan(&self, prefix: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()> {
         self.scan_behind(prefix, None, &mut |key, value| each(key, value).map(ControlFlow::Continue))
     }
 }

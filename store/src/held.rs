@@ -12,7 +12,7 @@ use flow_core::{JournalLine, RunId};
 
 use crate::{
     Batch, Objects, Result, StoreDir, StoreError,
-    bytes::{Bytes, attempt_key, history_key, json, last_key, parse, result_key},
+    bytes::{Bytes, Each, attempt_key, history_key, json, last_key, parse, result_key},
     db::{Db, DbBatch},
     mark::{MARK, Mark, is_record, mark_key},
     results::{attempt_of, is_same_attempt},
@@ -44,7 +44,7 @@ impl Bytes for Core {
         self.db.get(key)
     }
 
-    fn scan(&self, prefix: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()> {
         self.db.scan(prefix, each)
     }
 }

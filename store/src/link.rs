@@ -15,7 +15,7 @@ use flow_core::RunId;
 use crate::{
     Holder, Objects, Rebuilt, Result, StoreDir, StoreError,
     asked::{GivenUp, Line, Reached},
-    bytes::Bytes,
+    bytes::{Bytes, Each},
     db::DbBatch,
     held::Core,
     lock::{Held, POLL},
@@ -312,7 +312,7 @@ impl Bytes for Link {
         self.ask(|core| core.get(key), &Request::Get(key.to_vec()), value)
     }
 
-    fn scan(&self, prefix: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()> {
         let mut after: Option<Vec<u8>> = None;
         loop {
             if let Some(core) = self.core() {

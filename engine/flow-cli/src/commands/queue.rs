@@ -131,7 +131,7 @@ fn render(lines: &[Line], now: u64, zone: &TimeZone) -> Vec<String> {
         let mut row = vec![line.run.clone(), line.person.clone(), line.workflow.clone()];
         if line.holds.attempts > 0 {
             let steps = words::count(line.holds.attempts as usize, "step");
-            row.push(styled(GOOD, &format!("{steps}: {}", amounts(&line.holds))));
+            row.push(styled(GOOD, format!("{steps}: {}", amounts(&line.holds))));
         } else {
             row.push(styled(FAINT, "nothing"));
         }

@@ -1,6 +1,6 @@
 //! What something waits for, in words.
 
-use flow_core::reason::{Elsewhere, Labels, Occupant, Resource, Scarce, Waits};
+use flow_core::reason::{Labels, Occupant, Resource, Rivalry, Scarce, Waits};
 use jiff::tz::TimeZone;
 
 use crate::words;
@@ -32,12 +32,12 @@ pub(crate) fn waits(waits: &Waits, now: u64) -> String {
 }
 
 /// What other runs of the machine have to do with it.
-fn other_runs(how: Elsewhere, runs: Option<&Labels>) -> String {
+fn other_runs(how: Rivalry, runs: Option<&Labels>) -> String {
     let runs = runs.map_or_else(|| "another run of this machine".to_owned(), labels);
     match how {
-        Elsewhere::Exclusive => format!("{runs} has the machine for itself"),
-        Elsewhere::Running => format!("wants the machine for itself; steps of {runs} still run"),
-        Elsewhere::Ahead => format!("{runs} goes first; `flow queue` shows the order"),
+        Rivalry::Exclusive => format!("{runs} has the machine for itself"),
+        Rivalry::Running => format!("wants the machine for itself; steps of {runs} still run"),
+        Rivalry::Ahead => format!("{runs} goes first; `flow queue` shows the order"),
     }
 }
 
@@ -138,9 +138,9 @@ mod tests {
             Waits::Elsewhere { run: Some(RunId("2026-11-22-001".into())), user: "ada".into(), pid: Some(7) },
             Waits::Elsewhere { run: None, user: String::new(), pid: Some(7) },
             Waits::Resources { short: vec![cpus] },
-            Waits::OtherRuns { how: Elsewhere::Exclusive, runs: run() },
-            Waits::OtherRuns { how: Elsewhere::Running, runs: run() },
-            Waits::OtherRuns { how: Elsewhere::Ahead, runs: None },
+            Waits::OtherRuns { how: Rivalry::Exclusive, runs: run() },
+            Waits::OtherRuns { how: Rivalry::Running, runs: run() },
+            Waits::OtherRuns { how: Rivalry::Ahead, runs: None },
             Waits::Retry { at: 2_500, failures: 1 },
             Waits::Barrier { missing: labels(2) },
         ];

@@ -14,7 +14,7 @@ use crate::{Outcome, Span, verdict::Call};
 pub use publish::Withheld;
 pub use texts::Texts;
 use texts::texts;
-pub use waits::{Elsewhere, Labels, Occupant, Resource, Scarce, Waits};
+pub use waits::{Labels, Occupant, Resource, Rivalry, Scarce, Waits};
 
 /// Why an instance ended as it did, or was not run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

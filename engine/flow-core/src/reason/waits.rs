@@ -27,7 +27,7 @@ pub enum Waits {
     /// Other runs of the machine keep it from starting.
     OtherRuns {
         /// How.
-        how: Elsewhere,
+        how: Rivalry,
         /// Which.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         runs: Option<Labels>,
@@ -68,7 +68,7 @@ pub enum Waits {
 /// How other runs of the machine keep something from starting, whatever room there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Elsewhere {
+pub enum Rivalry {
     /// A step of theirs has the machine for itself.
     Exclusive,
     /// It wants the machine for itself, and steps of theirs run.

@@ -5,7 +5,7 @@ use super::demand::Demand;
 use super::machine::Scheduler;
 use super::resources::Ledger;
 use super::state::{Class, Core, Ending, TaskState, Window};
-use crate::reason::{Elsewhere, Resource};
+use crate::reason::{Resource, Rivalry};
 use crate::{AttemptId, CorunGpus, GpuId, InstanceId, Outcome, Time};
 
 /// What an instance waits for.
@@ -23,7 +23,7 @@ pub enum Waiting {
     /// For these to end, which want the machine for themselves.
     Exclusive(Vec<InstanceId>),
     /// For other runs of the machine.
-    Elsewhere(Elsewhere),
+    OtherRuns(Rivalry),
     /// There is room, but it would be in the way of this one, which has a reservation.
     Reserved(InstanceId),
     /// There is room, but the policy lets others go first; this one is the first in its order. Or the next decision starts it.
@@ -156,7 +156,7 @@ impl Core {
             return Waiting::Others(running);
         }
         if let Some(elsewhere) = self.kept_elsewhere(class) {
-            return Waiting::Elsewhere(elsewhere);
+            return Waiting::OtherRuns(elsewhere);
         }
         if !self.class_fits(ledger, class) {
             let demands: Vec<Demand> = self.members(unit).iter().map(|&m| self.node(m).demand).collect();

@@ -6,7 +6,7 @@ use super::others::{Booked, Claim, Holding, Others};
 use super::resources::{Exclusivity, Held};
 use super::state::{Class, Core};
 use crate::InstanceId;
-use crate::reason::Elsewhere;
+use crate::reason::Rivalry;
 
 impl Scheduler {
     /// What running attempts hold.
@@ -124,15 +124,15 @@ impl Core {
     }
 
     /// How other runs keep units of a class from starting, whatever room there is.
-    pub(super) fn kept_elsewhere(&self, class: Class) -> Option<Elsewhere> {
+    pub(super) fn kept_elsewhere(&self, class: Class) -> Option<Rivalry> {
         let Others { holds, ahead, .. } = &self.feasibility.now.others;
         let alone = self.wants_alone(class);
         if holds.exclusive {
-            Some(Elsewhere::Exclusive)
+            Some(Rivalry::Exclusive)
         } else if alone && holds.attempts > 0 {
-            Some(Elsewhere::Running)
+            Some(Rivalry::Running)
         } else if ahead.exclusive || alone && ahead.attempts > 0 {
-            Some(Elsewhere::Ahead)
+            Some(Rivalry::Ahead)
         } else {
             None
         }

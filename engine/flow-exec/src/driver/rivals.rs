@@ -12,7 +12,7 @@ use std::{
 
 use flow_core::{
     GpuId, InstanceId, Span, Time,
-    reason::{Elsewhere, Labels},
+    reason::{Labels, Rivalry},
     sched::{Claim, Head, Others, Rival, Scheduler, Turn},
 };
 
@@ -285,11 +285,11 @@ impl Rivals {
     }
 
     /// Who keeps something of ours from starting in this way.
-    pub(super) fn who(&self, how: Elsewhere) -> Option<Labels> {
+    pub(super) fn who(&self, how: Rivalry) -> Option<Labels> {
         self.named(|slot| match how {
-            Elsewhere::Exclusive => slot.holds.exclusive,
-            Elsewhere::Running => slot.holds.attempts > 0,
-            Elsewhere::Ahead => slot.waits.is_some(),
+            Rivalry::Exclusive => slot.holds.exclusive,
+            Rivalry::Running => slot.holds.attempts > 0,
+            Rivalry::Ahead => slot.waits.is_some(),
         })
     }
 

@@ -56,7 +56,7 @@ impl Asker<'_> {
             }
             Waiting::Others(ids) => Waits::Others { running: self.labels(ids)? },
             Waiting::Exclusive(ids) => Waits::Exclusive { running: self.labels(ids)? },
-            Waiting::Elsewhere(how) => Waits::OtherRuns { how: *how, runs: self.rivals.who(*how) },
+            Waiting::OtherRuns(how) => Waits::OtherRuns { how: *how, runs: self.rivals.who(*how) },
             Waiting::Reserved(id) => Waits::Reserved { label: self.label(*id) },
             Waiting::Turn(Some(id)) => Waits::Turn { label: self.label(*id) },
             Waiting::Retry { at, failures } => Waits::Retry { at: self.unix(*at), failures: *failures },

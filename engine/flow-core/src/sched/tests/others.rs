@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::dsl::{World, case};
-use crate::reason::{Elsewhere, Resource};
+use crate::reason::{Resource, Rivalry};
 use crate::sched::*;
 use crate::*;
 
@@ -61,16 +61,16 @@ fn what_waits_for_others_is_said_and_is_the_head() {
         (3_000, false, Some(Span::from_millis(9_000)))
     );
     assert_eq!(world.happens("7 exit c"), "record c");
-    assert_eq!(world.waits("b"), Waiting::Elsewhere(Elsewhere::Running));
+    assert_eq!(world.waits("b"), Waiting::OtherRuns(Rivalry::Running));
     assert_eq!(world.scheduler.claim().unwrap().since, Time(5_000_000), "it keeps its place");
     assert_eq!(world.happens("8 others cpus=1 attempts=1"), "start a");
     assert_eq!(world.happens("9 exit a"), "record a");
     let claim = world.scheduler.claim().unwrap();
     assert_eq!((claim.unit, claim.since, claim.asks.exclusive), (world.id("b"), Time(8_000_000), true));
     world.happens("10 others ahead=1");
-    assert_eq!(world.waits("b"), Waiting::Elsewhere(Elsewhere::Ahead));
+    assert_eq!(world.waits("b"), Waiting::OtherRuns(Rivalry::Ahead));
     world.happens("11 others attempts=1 exclusive");
-    assert_eq!(world.waits("b"), Waiting::Elsewhere(Elsewhere::Exclusive));
+    assert_eq!(world.waits("b"), Waiting::OtherRuns(Rivalry::Exclusive));
     world.happens("12 cancel 1");
     assert_eq!(world.scheduler.claim(), None, "it waits for nobody any more");
 }
