@@ -1,6 +1,7 @@
 //! The database as its holder has it: what lines of journals come to in it, whoever wrote these. Knows no sockets.
 
 use std::{
+    collections::BTreeSet,
     ops::ControlFlow,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -31,6 +32,8 @@ pub(crate) struct Core {
     rings: Rings,
     /// What is recorded is put there one after the other: of two that replace the same one the last stands, here and in `rings`.
     recording: Mutex<()>,
+    /// Runs that ended, and whose journals were taken in to their ends.
+    ended: Mutex<BTreeSet<RunId>>,
     /// Others recorded, since it was opened.
     is_shared: AtomicBool,
 }
@@ -56,6 +59,7 @@ impl Core {
             db,
             rings: Rings::default(),
             recording: Mutex::default(),
+            ended: Mutex::default(),
             is_shared: AtomicBool::new(false),
         }
     }
@@ -193,9 +197,14 @@ impl Core {
 
     /// What runs that began since the store was opened, and ended, have in their journals and nobody told of.
     pub(crate) fn take_in_ended(&self) -> Result<()> {
-        for run in self.marks()?.into_keys() {
-            if self.dir.run(&run).lives().is_none() {
+        let marks = self.marks()?;
+        // One is the run that asks.
+        let is_several = marks.len() > 1;
+        for run in marks.into_keys().filter(|_| is_several) {
+            let known = || self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            if !known().contains(&run) && self.dir.run(&run).lives().is_none() {
                 self.take_in_rest(&run)?;
+                known().insert(run);
             }
         }
         Ok(())

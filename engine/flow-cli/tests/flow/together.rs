@@ -1,7 +1,5 @@
 //! Several flows on one store: they run at once, look, or are told who it is.
 
-use std::thread;
-
 use flow_testkit::until;
 
 use crate::space;

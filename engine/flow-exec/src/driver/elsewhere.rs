@@ -68,6 +68,8 @@ impl Claimed {
         if self.claims.take(&attempts)?.is_some() {
             return Ok(false);
         }
+        // Whose claim this was may have been killed between its journal and the database.
+        context.store.take_in_ended().inspect_err(|_| drop(self.claims.give_back(&attempts)))?;
         let news = || unit.iter().try_fold(false, |news, fill| Ok(news | self.is_done_by_others(context, fill)?));
         let news: Result<bool, StoreError> = news();
         if !matches!(news, Ok(false)) {
