@@ -196,11 +196,9 @@ impl Core {
     }
 
     /// What runs that began since the store was opened, and ended, have in their journals and nobody told of.
-    pub(crate) fn take_in_ended(&self) -> Result<()> {
-        let marks = self.marks()?;
-        // One is the run that asks.
-        let is_several = marks.len() > 1;
-        for run in marks.into_keys().filter(|_| is_several) {
+    /// `own` is known to go on.
+    pub(crate) fn take_in_ended(&self, own: Option<&RunId>) -> Result<()> {
+        for run in self.marks()?.into_keys().filter(|run| own != Some(run)) {
             let known = || self.ended.lock().unwrap_or_else(PoisonError::into_inner);
             if !known().contains(&run) && self.dir.run(&run).lives().is_none() {
                 self.take_in_rest(&run)?;

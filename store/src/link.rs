@@ -166,7 +166,7 @@ impl Link {
     }
 
     pub(crate) fn take_in_ended(&self) -> Result<()> {
-        self.ask(Core::take_in_ended, &Request::TakeInEnded, done)
+        self.ask(|core| core.take_in_ended(self.me.run.as_ref()), &Request::TakeInEnded, done)
     }
 
     /// Writes everything or nothing, and returns when no kill can undo it.

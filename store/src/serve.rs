@@ -164,7 +164,7 @@ impl Shared {
                 Answer::Done
             }
             Request::TakeInEnded => {
-                core.take_in_ended()?;
+                core.take_in_ended(None)?;
                 Answer::Done
             }
         })

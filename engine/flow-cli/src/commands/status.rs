@@ -51,7 +51,7 @@ impl Status {
         let alive = living.iter().position(|one| Some(&one.run) == run.as_ref()).map(|at| living.remove(at));
         match (status, alive) {
             (Some(status), Some(alive)) => {
-                for line in standing(&status, &alive.holder.process.words(), clock::unix_millis()) {
+                for line in standing(&status, &process_of(&alive), clock::unix_millis()) {
                     output.line(line)?;
                 }
                 for said in &view.interruptions {
@@ -84,9 +84,15 @@ impl Status {
     }
 }
 
+/// `process 12`, and whose it is if that is somebody else.
+fn process_of(one: &LivingRun) -> String {
+    let whose = one.dir.others().map(|user| format!(" of {user}")).unwrap_or_default();
+    format!("{}{whose}", one.holder.process.words())
+}
+
 /// One of several runs that go on.
 fn one_of_several(one: &LivingRun, output: &mut Output) -> Result<(), CliError> {
-    let process = one.holder.process.words();
+    let process = process_of(one);
     match one.dir.status()? {
         Some(status) => {
             for line in standing(&status, &process, clock::unix_millis()) {

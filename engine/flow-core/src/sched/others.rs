@@ -6,6 +6,9 @@
 //! heads alike: higher priority first, then who waits longest, then the run's number. A run counts as taken what others hold
 //! and what the heads before its own ask for, so that nothing passes who waits longer; where such a head wants the machine
 //! for itself, nothing starts. The first head of all has nobody before it, and gets its room as soon as what runs has ended.
+//!
+//! Steps of milliseconds would be handed over one by one, and the machine would idle while each next run notices. So what a run
+//! starts begins its [`Shift`]: for a tenth of a second what ends there may be followed by as much of its own.
 
 use std::cmp::Reverse;
 
@@ -106,6 +109,19 @@ impl Others {
         others
     }
 
+    /// Nobody is ahead of us.
+    pub fn is_first(&self) -> bool {
+        self.ahead.attempts == 0
+    }
+
+    /// So much may start before who is ahead, but for one who wants the machine for itself.
+    pub fn leave(&mut self, room: &Holding) {
+        if !self.ahead.exclusive {
+            self.ahead.cpu_milli = self.ahead.cpu_milli.saturating_sub(room.cpu_milli);
+            self.ahead.memory = self.ahead.memory.saturating_sub(room.memory);
+        }
+    }
+
     /// Thousandths of a CPU that are not there for us.
     pub(super) fn cpu_milli(&self) -> u64 {
         self.holds.cpu_milli.saturating_add(self.ahead.cpu_milli)
@@ -120,6 +136,41 @@ impl Others {
     pub(super) fn let_start(&self, alone: bool) -> bool {
         let nobody = self.holds.attempts == 0 && self.ahead.attempts == 0;
         !self.holds.exclusive && !self.ahead.exclusive && (nobody || !alone)
+    }
+}
+
+/// How long a run's shift lasts.
+const SHIFT: Span = Span::from_millis(100);
+
+/// The short time in which a run that was served need not hand over what ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shift {
+    until: Time,
+    held: Holding,
+}
+
+impl Shift {
+    /// Something of ours started, and this is what we hold with it.
+    pub fn started(&mut self, now: Time, holds: Holding) {
+        if now >= self.until {
+            *self = Shift { until: now + SHIFT, held: holds };
+        } else {
+            self.held.cpu_milli = self.held.cpu_milli.max(holds.cpu_milli);
+            self.held.memory = self.held.memory.max(holds.memory);
+        }
+    }
+
+    /// How much we may start before who is ahead, holding this.
+    pub fn room(&self, now: Time, holds: &Holding) -> Holding {
+        if now >= self.until {
+            return Holding::default();
+        }
+        let (cpu_milli, memory) = (self.held.cpu_milli, self.held.memory);
+        Holding {
+            cpu_milli: cpu_milli.saturating_sub(holds.cpu_milli),
+            memory: memory.saturating_sub(holds.memory),
+            ..Holding::default()
+        }
     }
 }
 

@@ -48,7 +48,7 @@ fn is_false(expression: &str) -> Cause {
 fn feb08_without_a_gpu() {
     let e = feb08(&machine(0), &[]);
     assert_eq!(e.profile, Some(("no_gpu".into(), ProfileReason::Holds { expression: "machine.gpus == 0".into() })));
-    assert_eq!(e.params["size"], 64);
+    assert_eq!(e.params["size"], 32);
     insta::assert_snapshot!(lines(&e), @r#"
         source 0g 8c
         dataset[version=v7] 0g 8c <source

@@ -13,7 +13,7 @@ use flow_core::{
 };
 use flow_store::{Captures, Inputs, Objects, RunDir, Stood, Store};
 
-use super::{Session, elsewhere::Claimed, start::Environment};
+use super::{Session, claimed::Claimed, start::Environment};
 use crate::secrets::Secrets;
 
 pub(crate) struct RunContext {

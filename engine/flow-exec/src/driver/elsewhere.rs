@@ -1,100 +1,28 @@
-//! What other runs of the store do at the same time. What this run is about to start it claims before; what another one has
-//! claimed is waited for, and looked up again when that claim is free: then there is a result, or it is ours to make. Knows no
-//! placement and no program, and what a result is worth is decided as always.
-//!
-//! Claimed is an attempt, not a result: two runs that read one attempt's metrics in two ways need it once.
+//! What other runs of the store do at the same time: units of this run that wait for them, to be looked up again when their claims
+//! are free: then there is a result, or it is ours to make. Knows no placement and no program.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Mutex, PoisonError},
-};
+use std::collections::BTreeMap;
 
 use flow_core::{
-    Digest, InstanceId, RunId, Span, StepResult, Time,
+    Digest, InstanceId, Span, Time,
     reason::Waits,
     sched::{Answer, Event},
 };
-use flow_store::{Claims, Results, StoreDir, StoreError};
+use flow_store::StoreError;
 
-use super::{context::RunContext, fill::Fill, outbox::Outbox};
+use super::{claimed::Claimed, fill::Fill, outbox::Outbox};
 
 /// How often claims of others are looked at.
 const POLL: Span = Span::from_millis(100);
 
-/// What this run may do and others may not. Jobs ask it.
-pub(crate) struct Claimed {
-    claims: Claims,
-    /// Results of other runs for which a start was taken back. Each is looked at once, for it may be of no use: whether it was
-    /// there when its unit was decided is not told by any clock.
-    seen: Mutex<BTreeSet<(Digest, RunId, u64)>>,
-}
-
 /// A unit that another run does.
 pub(super) struct Unit {
-    instances: Vec<InstanceId>,
-    attempts: Vec<Digest>,
-    who: Waits,
+    pub(super) instances: Vec<InstanceId>,
+    pub(super) attempts: Vec<Digest>,
+    pub(super) who: Waits,
 }
 
-impl Claimed {
-    /// Nothing yet.
-    ///
-    /// # Errors
-    /// The store cannot be written.
-    pub(crate) fn nothing(dir: &StoreDir) -> Result<Claimed, StoreError> {
-        Ok(Claimed { claims: Claims::open(dir)?, seen: Mutex::default() })
-    }
-
-    /// The unit is to run: who does it already, if somebody does.
-    pub(super) fn by_others(
-        &self,
-        dir: &StoreDir,
-        instances: &[InstanceId],
-        attempts: Vec<Digest>,
-    ) -> Result<Option<Unit>, StoreError> {
-        let Some(claimant) = self.claims.taken(attempts.iter().copied())? else { return Ok(None) };
-        let run = match claimant.pid {
-            Some(pid) => dir.living()?.into_iter().find(|run| run.process.pid == pid).and_then(|run| run.run),
-            None => None,
-        };
-        let user = run.as_ref().and_then(|run| dir.run(run).others()).unwrap_or_default();
-        let who = Waits::Elsewhere { run, user, pid: claimant.pid };
-        Ok(Some(Unit { instances: instances.to_vec(), attempts, who }))
-    }
-
-    /// Claims a unit that is about to start; `false` where another run does it, or has done it since it was decided.
-    pub(super) fn claim(&self, context: &RunContext, unit: &[Fill]) -> Result<bool, StoreError> {
-        let attempts: Vec<Digest> = unit.iter().filter_map(|fill| fill.claim).collect();
-        if self.claims.take(&attempts)?.is_some() {
-            return Ok(false);
-        }
-        // Whose claim this was may have been killed between its journal and the database.
-        context.store.take_in_ended().inspect_err(|_| drop(self.claims.give_back(&attempts)))?;
-        let news = || unit.iter().try_fold(false, |news, fill| Ok(news | self.is_done_by_others(context, fill)?));
-        let news: Result<bool, StoreError> = news();
-        if !matches!(news, Ok(false)) {
-            self.claims.give_back(&attempts)?;
-        }
-        news.map(|news| !news)
-    }
-
-    fn is_done_by_others(&self, context: &RunContext, fill: &Fill) -> Result<bool, StoreError> {
-        let (Some(fingerprint), Some(attempt)) = (fill.fingerprint, fill.claim) else { return Ok(false) };
-        if context.force.covers(fill.instance) {
-            return Ok(false);
-        }
-        let news = |found: &StepResult| found.run != context.run;
-        let found = match context.store.result(&fingerprint)? {
-            None => context.store.of_attempt(&attempt)?,
-            found => found,
-        };
-        let Some(found) = found.filter(news) else { return Ok(false) };
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(seen.insert((found.fingerprint, found.run, found.ended_at)))
-    }
-}
-
-/// What the loop keeps of it.
+/// The units that wait, and what this run has claimed itself.
 #[derive(Default)]
 pub(super) struct Elsewhere {
     waiting: Vec<Unit>,
@@ -140,9 +68,10 @@ impl Elsewhere {
         self.looked_at = now;
         let mut free = Vec::new();
         for unit in std::mem::take(&mut self.waiting) {
-            match claimed.claims.taken(unit.attempts.iter().copied())? {
-                Some(_) => self.waiting.push(unit),
-                None => free.push(unit.instances),
+            if claimed.is_taken(&unit.attempts)? {
+                self.waiting.push(unit);
+            } else {
+                free.push(unit.instances);
             }
         }
         Ok(free)
@@ -173,7 +102,7 @@ impl Elsewhere {
     /// The claim cannot be given back.
     pub(super) fn settled(&mut self, claimed: &Claimed, instance: InstanceId) -> Result<(), StoreError> {
         match self.claimed.remove(&instance) {
-            Some(attempt) => claimed.claims.give_back(&[attempt]),
+            Some(attempt) => claimed.give_back(&[attempt]),
             None => Ok(()),
         }
     }

@@ -4,11 +4,12 @@ use std::{io, path::Path};
 
 use flow_core::{
     AttemptId, Body, Circumstances, Digest, InstanceId, Render, ResolveError, Resolved,
+    plan::Force,
     reason::{Cause, Filling},
     sched::Placement,
 };
 
-use super::{context::RunContext, finish, listener::Listener, start};
+use super::{claimed::Intent, context::RunContext, finish, listener::Listener, start};
 use crate::{attempt::Folder, clock};
 
 /// An attempt to fill.
@@ -19,6 +20,14 @@ pub(super) struct Fill {
     /// The fingerprint of its attempt, which is claimed.
     pub(super) claim: Option<Digest>,
     pub(super) placement: Placement,
+}
+
+impl Fill {
+    /// What it is about to do, if that has a fingerprint.
+    pub(super) fn intent(&self, force: &Force) -> Option<Intent> {
+        let (fingerprint, attempt) = self.fingerprint.zip(self.claim)?;
+        Some(Intent { fingerprint, attempt, forced: force.covers(self.instance) })
+    }
 }
 
 /// What has come of it, or why it cannot be started.

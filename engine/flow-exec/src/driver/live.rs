@@ -254,7 +254,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let context = &self.context;
         let instances = &context.session.expansion.instances;
         let label = |id: InstanceId| context.secrets.hide(instances[id.index()].label.to_string());
-        if let Some(life) = self.rivals.close(now, &self.scheduler, label) {
+        let started = actions.iter().any(|action| matches!(action, Action::Start { .. }));
+        if let Some(life) = self.rivals.close(now, &self.scheduler, started, label) {
             self.attempts.executor.lend(life);
         }
     }
@@ -295,7 +296,9 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         for unit in self.attempts.fill(starts, &self.outcomes) {
             let (context, to_claim) = (Arc::clone(&self.context), self.elsewhere.starts(&unit));
             self.jobs.spawn_blocking(move || {
-                let ours = if to_claim { context.claimed.claim(&context, &unit) } else { Ok(true) };
+                let intents: Vec<_> = unit.iter().filter_map(|fill| fill.intent(&context.force)).collect();
+                let claim = || context.claimed.claim(&context.store, &context.run, &intents);
+                let ours = if to_claim { claim() } else { Ok(true) };
                 match ours {
                     Ok(true) => Done::Filled(fill::fill(&context, unit)),
                     Ok(false) => Done::Elsewhere(unit.iter().map(|fill| fill.attempt).collect()),

@@ -5,6 +5,7 @@ mod builtin;
 mod cancel;
 mod capture;
 mod cards;
+mod claimed;
 mod collect;
 mod context;
 mod corunners;

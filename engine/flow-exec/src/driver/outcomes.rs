@@ -99,9 +99,10 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
             Decision::Run { attempt, .. } => Some(*attempt),
             _ => None,
         });
-        match context.claimed.by_others(context.store.dir(), &ids, to_run.collect()) {
-            Ok(Some(unit)) => {
-                looked_up.elsewhere.push(unit);
+        let attempts: Vec<Digest> = to_run.collect();
+        match context.claimed.by_others(context.store.dir(), &attempts) {
+            Ok(Some(who)) => {
+                looked_up.elsewhere.push(Unit { instances: ids, attempts, who });
                 continue;
             }
             Ok(None) => {}

@@ -13,7 +13,7 @@ use std::{
 use flow_core::{
     GpuId, InstanceId, Span, Time,
     reason::{Labels, Rivalry},
-    sched::{Claim, Head, Others, Rival, Scheduler, Turn},
+    sched::{Claim, Head, Others, Rival, Scheduler, Shift, Turn},
 };
 
 use crate::{
@@ -55,6 +55,7 @@ pub(super) struct Rivals {
     zero: u64,
     seen: Seen,
     told: Others,
+    shift: Shift,
     /// When each that waits was first seen to have said so, by slot.
     beats: BTreeMap<u32, (u32, Time)>,
     busy_since: Option<Time>,
@@ -92,6 +93,7 @@ impl Rivals {
             zero: clock::unix_millis().saturating_sub(now.0 / 1_000),
             seen: Seen::default(),
             told: Others::default(),
+            shift: Shift::default(),
             beats: BTreeMap::new(),
             busy_since: None,
             stuck: false,
@@ -111,7 +113,11 @@ impl Rivals {
 
     fn pause(&self, now: Time, scheduler: &Scheduler) -> Span {
         match scheduler.claim() {
-            Some(claim) => Span(((now - claim.since).0 / PATIENCE).clamp(FIRST_LOOK.0, LOOK.0)),
+            Some(claim) => {
+                // Who is first in order is waited for by everybody.
+                let patience = if self.told.is_first() { 8 * PATIENCE } else { PATIENCE };
+                Span(((now - claim.since).0 / patience).clamp(FIRST_LOOK.0, LOOK.0))
+            }
             None if self.told.runs > 0 => LOOK,
             None => ALONE,
         }
@@ -175,7 +181,8 @@ impl Rivals {
         }
         say.retain(|text| self.said.insert(text.clone()));
         self.decided_at = now;
-        let others = Others { gpus, ..Others::facing(self.turn(now, scheduler), &self.rivals(now)) };
+        let mut others = Others { gpus, ..Others::facing(self.turn(now, scheduler), &self.rivals(now)) };
+        others.leave(&self.shift.room(now, &scheduler.holding()));
         self.told.clone_from(&others);
         (Opened::Decide(others), say)
     }
@@ -207,12 +214,13 @@ impl Rivals {
         rivals
     }
 
-    /// After a decision: says how we stand, and lets others decide. A descriptor comes back, once, that keeps our place as long as
+    /// After a decision, by which something was `started` or not: says how we stand, and lets others decide. A descriptor comes back, once, that keeps our place as long as
     /// anything has it that we start.
     pub(super) fn close(
         &mut self,
         now: Time,
         scheduler: &Scheduler,
+        started: bool,
         label: impl Fn(InstanceId) -> String,
     ) -> Option<OwnedFd> {
         self.ledger.as_ref()?;
@@ -231,6 +239,9 @@ impl Rivals {
             beat,
         });
         let holds = scheduler.holding();
+        if started {
+            self.shift.started(now, holds);
+        }
         if holds != self.own.holds || now - self.wrote_at >= ENDS {
             self.wrote_at = now;
             let until = |at: Time| self.unix(at);

@@ -28,8 +28,8 @@ use super::{
     PublishedFile, Session, SessionRequest, Update,
     cancel::Cancel,
     capture::{Capture, Taken},
+    claimed::Claimed,
     context::{Known, RunContext, Silence},
-    elsewhere::Claimed,
     executor::{Executor, Local},
     forecast,
     identity::{holder, new_run_id},
@@ -298,7 +298,9 @@ fn drive<X: Executor>(
     event_loop()?.block_on(live.run(Event::Submitted(tasks)))?;
 
     let aside = context.run_dir.path().join("not-published");
+    let publishing = context.claimed.publishing()?;
     let done = publish(session, &*context.builtins, &context.known, &context.objects, replace, &aside);
+    drop(publishing);
     let Published { files: published, withheld, errors } = done;
     let failed = live.has_failed() || !errors.is_empty();
     let exit = if live.was_interrupted() { 130 } else { i32::from(failed) };

@@ -223,6 +223,32 @@ fn tasks(sketches: &[Sketch]) -> (Vec<Task>, Vec<u64>) {
     (tasks, spans)
 }
 
+/// A machine of four CPUs; another run's head, which asks for two, is ahead of ours.
+#[test]
+fn in_its_shift_a_run_follows_what_ended_by_as_much_of_its_own() {
+    let of = |cpus: u64| Holding { cpu_milli: cpus * 1_000, attempts: 1, ..Holding::default() };
+    let ahead = |exclusive: bool| {
+        let asks = Holding { exclusive, ..of(2) };
+        let rival = Rival { run: 1, holds: of(1), head: Some(Head { since: 5, priority: 0, asks }) };
+        Others::facing(Turn::new(0, 9, 0), [&rival])
+    };
+    let at = |millis: u64| Time(millis * 1_000);
+    let left = |shift: &Shift, now: u64, holds: u64, exclusive: bool| {
+        let mut others = ahead(exclusive);
+        others.leave(&shift.room(at(now), &of(holds)));
+        others.ahead.cpu_milli
+    };
+    let mut shift = Shift::default();
+    assert_eq!(left(&shift, 0, 0, false), 2_000, "no shift has begun");
+    shift.started(at(10), of(2));
+    assert_eq!(left(&shift, 20, 1, false), 1_000, "one CPU of ours came free, and goes on");
+    assert_eq!(left(&shift, 20, 2, false), 2_000, "and no more than that");
+    shift.started(at(60), of(2));
+    assert_eq!(left(&shift, 109, 0, false), 0);
+    assert_eq!(left(&shift, 110, 0, false), 2_000, "a start in a shift does not make it longer");
+    assert_eq!(left(&shift, 20, 0, true), 2_000, "who wants the machine for itself waits for nobody's shift");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
     #[test]
