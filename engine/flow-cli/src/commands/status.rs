@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_exec::clock;
+use flow_exec::{clock, hardware::ledger};
 use flow_store::Status as RunStatus;
 
 use super::{Done, run};
@@ -36,11 +36,16 @@ impl Status {
         let mut which = self.of.run.clone();
         if which.is_none() && !self.json {
             if living.len() > 1 {
-                return living.iter().try_for_each(|one| one_of_several(one, output)).map(|()| ExitCode::SUCCESS);
+                living.iter().try_for_each(|one| one_of_several(one, output))?;
+                for line in elsewhere(&living) {
+                    output.line(line)?;
+                }
+                return Ok(ExitCode::SUCCESS);
             }
             // It may have begun before another one that has ended.
             which = living.first().map(|one| one.run.to_string());
         }
+        let others = if self.of.run.is_none() { elsewhere(&living) } else { None };
         let (dir, view) = place.view(which.as_deref())?;
         let status = dir.status()?;
         if self.json {
@@ -80,8 +85,21 @@ impl Status {
                 }
             }
         }
+        for line in others {
+            output.line(line)?;
+        }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The runs of this machine whose stores are others, in a line.
+fn elsewhere(living: &[LivingRun]) -> Option<String> {
+    // Where the ledger is of no use `flow queue` says why.
+    let seen = ledger::look_at_machine().unwrap_or_default();
+    let others = seen.runs.iter().map(|(_, slot)| slot).filter(|slot| living.iter().all(|one| one.run.0 != slot.run));
+    let others: Vec<String> = others.map(|slot| format!("{} of {}", slot.workflow, slot.person)).collect();
+    let names = others.join(", ");
+    (!others.is_empty()).then(|| format!("from other stores this machine runs {names}; `flow queue` shows all"))
 }
 
 /// `process 12`, and whose it is if that is somebody else.

@@ -182,7 +182,8 @@ impl Rivals {
         say.retain(|text| self.said.insert(text.clone()));
         self.decided_at = now;
         let mut others = Others { gpus, ..Others::facing(self.turn(now, scheduler), &self.rivals(now)) };
-        others.leave(&self.shift.room(now, &scheduler.holding()));
+        let holds = scheduler.holding();
+        others.leave(&self.shift.room(now, &holds), &holds, scheduler.capacity());
         self.told.clone_from(&others);
         (Opened::Decide(others), say)
     }

@@ -223,30 +223,32 @@ fn tasks(sketches: &[Sketch]) -> (Vec<Task>, Vec<u64>) {
     (tasks, spans)
 }
 
-/// A machine of four CPUs; another run's head, which asks for two, is ahead of ours.
+/// A machine of four CPUs; two other runs, whose heads ask for two each, are ahead of ours.
 #[test]
 fn in_its_shift_a_run_follows_what_ended_by_as_much_of_its_own() {
+    let capacity = Capacity { cpus: 4, ..Capacity::default() };
     let of = |cpus: u64| Holding { cpu_milli: cpus * 1_000, attempts: 1, ..Holding::default() };
     let ahead = |exclusive: bool| {
         let asks = Holding { exclusive, ..of(2) };
-        let rival = Rival { run: 1, holds: of(1), head: Some(Head { since: 5, priority: 0, asks }) };
-        Others::facing(Turn::new(0, 9, 0), [&rival])
+        let rival = |run| Rival { run, holds: of(1), head: Some(Head { since: 5, priority: 0, asks }) };
+        Others::facing(Turn::new(0, 9, 0), &[rival(1), rival(2)])
     };
     let at = |millis: u64| Time(millis * 1_000);
+    // What is left for ours to start: of four CPUs others hold two.
     let left = |shift: &Shift, now: u64, holds: u64, exclusive: bool| {
         let mut others = ahead(exclusive);
-        others.leave(&shift.room(at(now), &of(holds)));
-        others.ahead.cpu_milli
+        others.leave(&shift.room(at(now), &of(holds)), &of(holds), &capacity);
+        4_000_u64.saturating_sub(others.cpu_milli()).saturating_sub(of(holds).cpu_milli)
     };
     let mut shift = Shift::default();
-    assert_eq!(left(&shift, 0, 0, false), 2_000, "no shift has begun");
-    shift.started(at(10), of(2));
-    assert_eq!(left(&shift, 20, 1, false), 1_000, "one CPU of ours came free, and goes on");
-    assert_eq!(left(&shift, 20, 2, false), 2_000, "and no more than that");
-    shift.started(at(60), of(2));
-    assert_eq!(left(&shift, 109, 0, false), 0);
-    assert_eq!(left(&shift, 110, 0, false), 2_000, "a start in a shift does not make it longer");
-    assert_eq!(left(&shift, 20, 0, true), 2_000, "who wants the machine for itself waits for nobody's shift");
+    assert_eq!(left(&shift, 0, 0, false), 0, "no shift has begun");
+    shift.started(at(10), of(1));
+    assert_eq!(left(&shift, 20, 0, false), 1_000, "one CPU of ours came free, and goes on");
+    assert_eq!(left(&shift, 20, 1, false), 0, "and no more than that");
+    shift.started(at(60), of(1));
+    assert_eq!(left(&shift, 109, 0, false), 1_000);
+    assert_eq!(left(&shift, 110, 0, false), 0, "a start in a shift does not make it longer");
+    assert_eq!(left(&shift, 20, 0, true), 0, "who wants the machine for itself waits for nobody's shift");
 }
 
 proptest! {
