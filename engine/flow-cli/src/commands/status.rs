@@ -37,7 +37,7 @@ impl Status {
         if which.is_none() && !self.json {
             if living.len() > 1 {
                 living.iter().try_for_each(|one| one_of_several(one, output))?;
-                for line in elsewhere(&living) {
+                if let Some(line) = elsewhere(&living) {
                     output.line(line)?;
                 }
                 return Ok(ExitCode::SUCCESS);
@@ -85,7 +85,7 @@ impl Status {
                 }
             }
         }
-        for line in others {
+        if let Some(line) = others {
             output.line(line)?;
         }
         Ok(ExitCode::SUCCESS)
