@@ -75,11 +75,6 @@ impl Scheduler {
         self.core.reservation.as_ref().map(|reserved| (reserved.unit, reserved.at))
     }
 
-    /// What there is to give out, others aside.
-    pub fn capacity(&self) -> &Capacity {
-        &self.core.capacity
-    }
-
     /// Nothing new starts any more: something failed, or the run was cancelled.
     pub fn is_ending(&self) -> bool {
         self.core.ending != Ending::No

@@ -14,7 +14,6 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use super::api::Capacity;
 use crate::{GpuId, InstanceId, Span, Time};
 
 /// What a run holds of its machine, or asks for.
@@ -115,14 +114,14 @@ impl Others {
         self.ahead.attempts == 0
     }
 
-    /// Of this capacity so much may start before who is ahead, while we hold that; not before one who wants the machine for itself.
-    pub fn leave(&mut self, room: &Holding, holds: &Holding, capacity: &Capacity) {
+    /// Of all there is so much may start before who is ahead, while we hold that; not before one who wants the machine for itself.
+    pub fn leave(&mut self, room: &Holding, holds: &Holding, all: &Holding) {
         if self.ahead.exclusive || room.cpu_milli == 0 {
             return;
         }
         let free = |all: u64, theirs: u64, ours: u64| all.saturating_sub(theirs).saturating_sub(ours);
-        let cpu_milli = free(u64::from(capacity.cpus) * 1_000, self.holds.cpu_milli, holds.cpu_milli);
-        let memory = free(capacity.memory, self.holds.memory, holds.memory);
+        let cpu_milli = free(all.cpu_milli, self.holds.cpu_milli, holds.cpu_milli);
+        let memory = free(all.memory, self.holds.memory, holds.memory);
         // All that is ahead may ask for more than there is.
         self.ahead.cpu_milli = self.ahead.cpu_milli.min(cpu_milli.saturating_sub(room.cpu_milli));
         self.ahead.memory = self.ahead.memory.min(memory.saturating_sub(room.memory));

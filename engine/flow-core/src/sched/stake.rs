@@ -20,6 +20,12 @@ impl Scheduler {
         }
     }
 
+    /// What there is to hold, others aside.
+    pub fn all(&self) -> Holding {
+        let capacity = &self.core().capacity;
+        Holding { cpu_milli: u64::from(capacity.cpus) * 1_000, memory: capacity.memory, ..Holding::default() }
+    }
+
     /// What each running attempt holds, and until when that is expected, in the order of their start.
     pub fn booked(&self) -> impl Iterator<Item = Booked> {
         let core = self.core();

@@ -183,7 +183,7 @@ impl Rivals {
         self.decided_at = now;
         let mut others = Others { gpus, ..Others::facing(self.turn(now, scheduler), &self.rivals(now)) };
         let holds = scheduler.holding();
-        others.leave(&self.shift.room(now, &holds), &holds, scheduler.capacity());
+        others.leave(&self.shift.room(now, &holds), &holds, &scheduler.all());
         self.told.clone_from(&others);
         (Opened::Decide(others), say)
     }

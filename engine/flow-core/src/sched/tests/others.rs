@@ -226,7 +226,6 @@ fn tasks(sketches: &[Sketch]) -> (Vec<Task>, Vec<u64>) {
 /// A machine of four CPUs; two other runs, whose heads ask for two each, are ahead of ours.
 #[test]
 fn in_its_shift_a_run_follows_what_ended_by_as_much_of_its_own() {
-    let capacity = Capacity { cpus: 4, ..Capacity::default() };
     let of = |cpus: u64| Holding { cpu_milli: cpus * 1_000, attempts: 1, ..Holding::default() };
     let ahead = |exclusive: bool| {
         let asks = Holding { exclusive, ..of(2) };
@@ -237,7 +236,7 @@ fn in_its_shift_a_run_follows_what_ended_by_as_much_of_its_own() {
     // What is left for ours to start: of four CPUs others hold two.
     let left = |shift: &Shift, now: u64, holds: u64, exclusive: bool| {
         let mut others = ahead(exclusive);
-        others.leave(&shift.room(at(now), &of(holds)), &of(holds), &capacity);
+        others.leave(&shift.room(at(now), &of(holds)), &of(holds), &of(4));
         4_000_u64.saturating_sub(others.cpu_milli()).saturating_sub(of(holds).cpu_milli)
     };
     let mut shift = Shift::default();
