@@ -342,6 +342,11 @@ impl Actor {
 
     fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+        // Its threads do not stop at once.
+        while signal == Signal::SIGSTOP && !stat_of(self.child.id()).contains(") T ") {
+            thread::sleep(Duration::from_millis(5));
+        }
+        thread::sleep(Duration::from_millis(20));
     }
 
     /// What it kept until it was killed, and was not asked for yet.
@@ -444,6 +449,10 @@ fn a_holder_that_is_stopped_is_told_of_and_waited_for() {
     holder.kill();
     assert_eq!(store.result(&made("2", 1).fingerprint).unwrap(), Some(made("2", 1)));
     assert_eq!(heard.try_recv().ok(), None, "it was told once");
+}
+
+fn stat_of(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap()
 }
 
 /// What happens to a store that several runs use.
