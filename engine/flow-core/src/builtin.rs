@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use crate::{
-    Machine, Metric, Provided, Series, StepResult,
+    Circumstances, Machine, Metric, Provided, Series, StepResult,
     reason::{Cause, ProfileReason, Withheld},
 };
 
@@ -39,6 +39,8 @@ pub struct BuiltinInput {
     pub with: Map<String, Value>,
     /// Steps by name.
     pub steps: IndexMap<String, StepView>,
+    /// What a report rests on besides these: where there was a GPU, for results of steps above what it shows.
+    pub behind: Vec<Circumstances>,
     /// What its parameters name of the author's files, by the path that stands there.
     pub files: BTreeMap<String, Vec<u8>>,
     /// The profile in force and why, if there is one.

@@ -149,6 +149,7 @@ finding-bound-gpu = GPU utilisation is { $range }: the GPU hardly ever waits for
 finding-bound-cpu = CPU-bound: { $range } of the CPUs that the runs were given are in use.
 finding-bound-data = Waiting for data limits the speed: { $range } of an epoch.
 finding-bursts = The CPU works more between epochs than in them: { $between } against { $inside } ({ $label }).
+finding-agrees = The earlier figures of { $column } are found again (the largest difference is { $most }).
 finding-unchanged = From { $a } to { $b }, { $column } is unchanged (the largest difference is { $most }).
 finding-same-learned = From { $a } to { $b }, { $column } is the same within its run-to-run spread: the 95 % confidence interval of the change is { $interval }.
 finding-changed = From { $a } to { $b }, { $column } { $rises ->
@@ -197,6 +198,7 @@ computed-one-by-one = Time of all, one after another
 computed-gain = Throughput of packed against one after another
 computed-least-slowdown = Least slowdown, packed against alone
 computed-most-slowdown = Largest slowdown, packed against alone
+computed-off = Largest difference of { $column } from the earlier figures
 computed-apart = { $column } at { $axis } { $at }, the highest over the lowest, less 1
 computed-interval = { $value } ({ $range })
 computed-behind = { $column } of { $part } less that of { $than } at { $axis } { $at }, with its simultaneous 95 % confidence interval
@@ -549,6 +551,7 @@ fit-model-quadratic = parabola: a + b x + c x²
 fit-model-cubic = cubic: a + b x + c x² + d x³
 fit-note = What suffices has the fewest parameters of all whose AICc is within 2 of the least. The F-test is that of the line through 0 against the line, and of the others against the line; a break whose place is looked for makes its p too small.
 fit-few = { $points } points are too few to tell which curve { $column } is of over { $axis }.
+fit-none = { $column } over { $axis } is on none of these curves: the best of them has R² = { $r2 } over { $points } points, so something else decides too.
 fit-proportional = { $column } is proportional to { $axis }: { $slope } for each unit of it.
 fit-affine = { $column } { $rises ->
     [yes] rises

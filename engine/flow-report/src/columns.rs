@@ -160,11 +160,12 @@ fn usage(result: &StepResult, name: &str, unit: &str) -> Datum {
     };
     let placed = circumstances.host_cpus > 0;
     let value = match name {
-        "wall" => Some(usage.wall_s),
-        "cpu_time" => Some(usage.cpu_s),
-        "disk_read" => Some(usage.disk_read as f64),
-        "disk_written" => Some(usage.disk_written as f64),
-        // Without a sample of `/proc` these are zeros that nobody measured.
+        // Of a result that was never placed, or an earlier figure, these are zeros that nobody measured.
+        "wall" => Some(usage.wall_s).filter(|wall| placed || *wall > 0.0),
+        "cpu_time" => placed.then_some(usage.cpu_s),
+        "disk_read" => placed.then_some(usage.disk_read as f64),
+        "disk_written" => placed.then_some(usage.disk_written as f64),
+        // So are these without a sample of `/proc`.
         "cpu_util" => (usage.samples > 0).then_some(usage.cpu_util),
         "cpu_util_peak" => (usage.samples > 0).then_some(usage.cpu_util_peak),
         "cpu_cores" => (usage.samples > 0).then_some(usage.cpu_cores),

@@ -150,3 +150,20 @@ fn what_is_not_there_is_said_with_the_nearest() {
     let few = run("jumps", json!({"table": "t", "y": "iteration_time"}), &input).expect("few points");
     assert!(text(&few, "analysis.en.md").contains("10 points are too few to tell whether iteration time jumps"));
 }
+
+#[test]
+fn points_on_no_curve_are_not_called_proportional() {
+    // Epoch times of six networks over their work, as measured on one GPU: the pace differs from model to model.
+    let points = [(27.27, 0.49), (69.64, 1.28), (156.95, 4.03), (57.5, 1.77), (108.79, 4.13), (593.9, 6.6)];
+    let models = ["alexnet", "resnet18", "resnet50", "googlenet", "densenet121", "vgg16"];
+    let results = models.iter().zip(points).map(|(model, (work, time))| {
+        result("s", &[("model", json!(model))], 1).metric("work", work, "").metric("time", time, "s")
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "model", "columns": ["work", "time"]}));
+    add(&mut input, "fit", "line", json!({"table": "t", "y": "time", "x": "work"}));
+    let [english, chinese] = said(&input, &["line"]);
+    assert!(english.contains("is on none of these curves: the best of them has R² = 0.4"), "{english}");
+    assert!(!english.contains("proportional") && !english.contains("suffices"), "{english}");
+    assert!(chinese.contains("还有其他因素"), "{chinese}");
+}

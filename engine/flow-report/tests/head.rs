@@ -76,3 +76,17 @@ fn the_head_says_at_which_commits_was_measured() {
     let line = report.lines().find(|line| line.contains("Commit")).unwrap_or_default();
     insta::assert_snapshot!(line, @"- Commit / 提交: `1a2b31a`; `2b3c42b`, with changes not committed / `1a2b31a`; `2b3c42b`，含未提交的修改");
 }
+
+#[test]
+fn the_gpus_of_what_a_table_was_computed_from_are_told() {
+    let mut echo = result("compared", &[("model", json!("a"))], 0).metric("off", 0.1, "ratio");
+    echo.circumstances.host_cpus = 8;
+    let mut input = input(vec![("compared", view("", None, vec![echo]))]);
+    input.behind = vec![result("train", &[], 1).circumstances];
+    add_table(&mut input, "t", json!({"from": "compared", "rows": "model", "columns": ["off"]}));
+    let setup = json!([{"label": {"en": "Model", "zh": "模型"}, "value": "all of them"}]);
+    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}], "setup": setup});
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    assert!(report.contains("- GPU: 1 × NVIDIA TITAN Xp, 12196 MiB\n"), "{report}");
+    assert_eq!(report.matches("- Model / 模型").count(), 1, "{report}");
+}

@@ -203,3 +203,29 @@ fn of_a_file_only_the_lines_and_columns_that_are_meant_are_taken() {
         "`reference`: published.csv has no column `card`, which `where:` names; it has device, batch, epoch_time, gpu_memory"
     );
 }
+
+#[test]
+fn a_column_that_agrees_is_said_and_nothing_is_made_up_of_earlier_figures() {
+    let counts = [("a", 0.7147), ("b", 2.8812), ("c", 1.5081)];
+    let results = counts.map(|(model, gmac)| {
+        let result = result("s", &[("model", json!(model))], 1).metric("alpha", gmac, "");
+        result.metric("plain", gmac * 0.9, "").epoch_time(1.0)
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.into()))]);
+    let csv = "model,alpha,plain\na,0.71,0.71\nb,2.88,2.88\nc,1.51,1.51\n";
+    input.files.insert("/somewhere/published.csv".into(), csv.into());
+    let with = json!({"from": "s", "rows": "model", "columns": ["alpha", "plain", "cpu_time", "wall"],
+        "reference": {"file": "/somewhere/published.csv"}});
+    common::add_table(&mut input, "t", with);
+    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    common::honest(&report);
+    let [english, chinese] = bullets(&report);
+    assert_eq!(
+        english,
+        ["- The earlier figures of alpha are found again (the largest difference is 0.66 %)."],
+        "{report}"
+    );
+    assert_eq!(chinese, ["* alpha 与先前数值一致（最大差异为 0.66%）。"]);
+    assert_eq!(report.matches("earlier / 先前").count(), 2, "of alpha and of plain: {report}");
+}

@@ -54,3 +54,22 @@ fn a_run_keeps_the_commit_and_whether_there_were_changes() {
     assert!(runs.lines().last().unwrap().contains(&format!("{short}+")), "{runs}");
     assert!(!space.path("spied").exists(), "no program that the repository names is started");
 }
+
+#[test]
+fn what_flow_itself_publishes_is_no_change() {
+    let space = space();
+    let steps = "  one: {run: 'echo loss 1', metrics: {stdout: 'loss {loss}'}}\n  table: {uses: flow/table, with: {from: one, columns: [loss]}}\n  report: {uses: flow/report, with: {sections: [{table: table}]}}\n";
+    let publish = "publish:\n  - {from: report, to: reports/one.md}\n  - {from: report, whats_new: README.md}\n";
+    space.write("one.yaml", &format!("flow: 1\nname: one\nsteps:\n{steps}{publish}")).write("README.md", "# Mine\n");
+    if !git(&space, &["init", "-q"]) {
+        return eprintln!("skipped: there is no git");
+    }
+    space.flow(["run", "one.yaml"]).expect(0);
+    assert!(git(&space, &["add", "one.yaml", "README.md", "reports"]) && git(&space, &["commit", "-qm", "first"]));
+    space.write("README.md", "# Mine\n\nNo entry any more.\n").write("reports/one.md", "");
+    space.flow(["run", "one.yaml", "-f"]).expect(0);
+    assert!(matches!(kept(&space), Some((_, false))), "{:?}", kept(&space));
+    space.write("one.yaml", &format!("flow: 1\nname: one\nparams: {{day: 1}}\nsteps:\n{steps}{publish}"));
+    space.flow(["run", "one.yaml", "-f"]).expect(0);
+    assert!(matches!(kept(&space), Some((_, true))), "{:?}", kept(&space));
+}

@@ -1,11 +1,11 @@
 //! What others ask of an expansion besides bodies: what targets reach, and what a built-in step sees.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Expansion, ResolveError, StepFacts, Uses, resolve::error};
 use crate::{
-    Body, BuiltinInput, Diagnostic, Instance, InstanceId, Outcome, Render, RunId, Settled, StepResult, StepView,
-    plan::without_attempt, reason::Cause, selects,
+    Body, BuiltinInput, Circumstances, Diagnostic, Instance, InstanceId, Outcome, Render, RunId, Settled, StepId,
+    StepResult, StepView, plan::without_attempt, reason::Cause, selects,
 };
 
 impl Expansion {
@@ -105,6 +105,7 @@ impl Expansion {
             workflow: self.workflow.clone(),
             title: self.title.clone(),
             with,
+            behind: if name == "report" { self.behind(at, settled) } else { Vec::new() },
             steps,
             files: BTreeMap::new(),
             profile: self.profile.clone(),
@@ -112,6 +113,25 @@ impl Expansion {
             set: if name == "report" { self.set.clone() } else { BTreeMap::new() },
             machine: self.machine.clone(),
         }))
+    }
+
+    /// The circumstances of what was measured on GPUs for the steps that a step sees, and is not seen itself: where a table is of
+    /// what was computed from trainings, these are the trainings.
+    fn behind(&self, at: usize, settled: &dyn Settled) -> Vec<Circumstances> {
+        let seen: BTreeSet<StepId> = self.steps[at].sees.iter().copied().collect();
+        let mut above = vec![false; self.instances.len()];
+        let mut next: Vec<InstanceId> = seen.iter().flat_map(|step| self.steps[step.index()].ids()).collect();
+        while let Some(id) = next.pop() {
+            for need in &self.instances[id.index()].needs {
+                if !std::mem::replace(&mut above[need.on.index()], true) {
+                    next.push(need.on);
+                }
+            }
+        }
+        let above = self.instances.iter().filter(|i| above[i.id.index()] && !seen.contains(&i.step));
+        let results = above.filter_map(|instance| settled.result(instance.id));
+        let on_gpus = results.filter(|result| result.was_tried() && !result.circumstances.gpu_models.is_empty());
+        on_gpus.map(|result| result.circumstances.clone()).collect()
     }
 
     /// The result of an instance, made up where it has none because it never ran.

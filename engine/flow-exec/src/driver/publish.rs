@@ -52,6 +52,18 @@ pub enum PublishRequest {
     Never,
 }
 
+/// What a run of the workflow writes into the repository: each target, and the folder of a report's charts beside it.
+pub(super) fn targets(session: &Session) -> Vec<PathBuf> {
+    let paths = session.expansion.publish.iter().flat_map(|entry| match &entry.to {
+        PublishTo::Report(to) => {
+            let report = normal(&session.path(to));
+            vec![report.with_extension(""), report]
+        }
+        PublishTo::WhatsNew(to) => vec![normal(&session.path(to))],
+    });
+    paths.collect()
+}
+
 impl PublishRequest {
     /// What a run may replace, of the whole workflow or of a part of it.
     pub(crate) fn replace(self, session: &Session, whole: bool) -> Replace {

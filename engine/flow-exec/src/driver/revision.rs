@@ -2,8 +2,9 @@
 //! believed, and that there is a change. Where there is no repository, no git, or one that says nothing in time, nothing is known.
 
 use std::{
+    ffi::OsString,
     io::{BufRead, BufReader, Read},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::mpsc::{Receiver, sync_channel},
     thread,
@@ -22,15 +23,16 @@ const READ: u64 = 1 << 16;
 /// A question to git that is being answered on another thread.
 pub(super) struct Asked(Option<Receiver<Option<Revision>>>, Instant);
 
-/// Asks for the commit of the repository that a folder is in. No process is started where there is none.
-pub(super) fn ask(folder: &Path) -> Asked {
+/// Asks for the commit of the repository that a folder is in, and whether anything is changed but what is `written` by flow itself:
+/// what a run publishes is not what it measured. No process is started where there is none.
+pub(super) fn ask(folder: &Path, written: &[PathBuf]) -> Asked {
     let asked = clock::steady();
-    if !folder.ancestors().any(|above| above.join(".git").exists()) {
-        return Asked(None, asked);
-    }
+    let Some(top) = folder.ancestors().find(|above| above.join(".git").exists()) else { return Asked(None, asked) };
+    // What lies outside is none of the repository's, and git would refuse to speak of it.
+    let written: Vec<PathBuf> = written.iter().filter_map(|path| Some(path.strip_prefix(top).ok()?.into())).collect();
     let (tell, told) = sync_channel(1);
     let folder = folder.to_owned();
-    let thread = thread::Builder::new().name("revision".into()).spawn(move || tell.send(git(&folder)));
+    let thread = thread::Builder::new().name("revision".into()).spawn(move || tell.send(git(&folder, &written)));
     Asked(thread.is_ok().then_some(told), asked)
 }
 
@@ -42,12 +44,18 @@ impl Asked {
     }
 }
 
-fn git(folder: &Path) -> Option<Revision> {
+fn git(folder: &Path, written: &[PathBuf]) -> Option<Revision> {
     let mut git = Command::new("git");
     git.arg("-C").arg(folder);
     // A monitor is a program that the repository names; a submodule has settings of its own.
     git.args(["-c", "core.fsmonitor=false", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]);
     git.arg("--ignore-submodules=dirty");
+    git.args(["--", ":(top)"]);
+    git.args(written.iter().map(|path| {
+        let mut spec = OsString::from(":(exclude,top,literal)");
+        spec.push(path);
+        spec
+    }));
     // Of the folder's repository, whatever the caller is in the middle of; nothing is written or fetched.
     for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE"] {
         git.env_remove(name);

@@ -36,7 +36,7 @@ use super::{
     live::{EventLoop, GRACE, LoopStart},
     lookup::digest_of,
     outcomes::NOT_NEEDED,
-    publish::{PublishRequest, Published, WithheldFile, publish},
+    publish::{PublishRequest, Published, WithheldFile, publish, targets},
     revision,
     session::{Basis, plugin_of},
     start,
@@ -169,7 +169,7 @@ pub(super) fn run_on<X: Executor>(
     let digest = |name: &str| Some((name.to_owned(), session.catalogue.plugins.get(name)?.digest));
     let included: Vec<_> = session.workflow.sources().skip(1).map(|file| Digest::of(file.text.as_bytes())).collect();
     let key = key(&plugins.filter_map(digest).collect(), &included);
-    let revision = revision::ask(&session.workspace.root);
+    let revision = revision::ask(&session.workspace.root, &targets(&session));
 
     session.check_inputs(&wanted)?;
     let secrets = session.secret_values()?;

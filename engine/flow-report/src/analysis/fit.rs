@@ -16,6 +16,8 @@ use crate::words::{Args, join};
 
 /// What is more likely than this by chance alone adds nothing.
 const BY_CHANCE: f64 = 0.05;
+/// A curve that explains less than this of the variation says little of any one point: the points are not "on" it.
+const EXPLAINS: f64 = 0.9;
 /// A drawn curve has so many points.
 const DRAWN: u32 = 100;
 
@@ -107,12 +109,15 @@ impl Fits {
             let c = best.coefficients[at];
             give_or_take(c.value.abs(), c.half) + &unit
         };
+        let flat = best.model == Model::Affine && best.coefficients[1].value.abs() <= best.coefficients[1].half;
+        if best.r2 < EXPLAINS && !flat {
+            let args = about().with("r2", r2(best.r2)).with("points", curve.points.len().to_string());
+            return say("fit-none", args);
+        }
         let up = |at: usize| if best.coefficients[at].value >= 0.0 { "yes" } else { "no" };
         let mut told = vec![match best.model {
             Model::Proportional => say("fit-proportional", about().with("slope", figure(0))),
-            Model::Affine if best.coefficients[1].value.abs() <= best.coefficients[1].half => {
-                say("fit-no-slope", about().with("slope", figure(1)))
-            }
+            Model::Affine if flat => say("fit-no-slope", about().with("slope", figure(1))),
             Model::Affine => {
                 let args = about().with("slope", slope(1)).with("rises", up(1)).with("intercept", figure(0));
                 say("fit-affine", args)

@@ -67,7 +67,8 @@ fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         Finding::Best { column, .. } | Finding::Alike { column, .. } => ("best", column),
         Finding::AtMost { column, .. } => ("most", column),
         Finding::Turns { column, .. } => ("turns", column),
-        Finding::Bound { .. }
+        Finding::Agrees { .. }
+        | Finding::Bound { .. }
         | Finding::Bursts { .. }
         | Finding::OneTraining { .. }
         | Finding::Repeated { .. }
@@ -104,7 +105,8 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         Finding::Turns { turns, .. } => {
             ("turns", turns.iter().flat_map(|turn| [&*turn.first, &*turn.second, &*turn.from, &*turn.to]).collect())
         }
-        Finding::Bound { .. }
+        Finding::Agrees { .. }
+        | Finding::Bound { .. }
         | Finding::Bursts { .. }
         | Finding::OneTraining { .. }
         | Finding::Repeated { .. }

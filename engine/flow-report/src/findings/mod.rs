@@ -1,6 +1,7 @@
 //! What the figures of a table say: typed values, each with the numbers that it rests on. One that the data do not support is
 //! not there. Words are in `words`.
 
+mod agrees;
 mod common;
 mod compare;
 mod curve;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::Format;
 use crate::table::Table;
 
+pub(crate) use agrees::agrees;
 pub(crate) use common::common;
 pub(crate) use compare::{Changes, compare, readable};
 pub(crate) use curve::curves;
@@ -102,6 +104,8 @@ pub(crate) enum Finding {
     Packed { at_once: Figure, one_by_one: Figure, gain: Figure, least: Figure, most: Figure },
     /// Means over repetitions differ along the axis by more than noise, or not as far as a test tells.
     Repeated { column: String, axis: String, differs: bool, least: Figure, most: Figure, p: Figure },
+    /// What was found earlier is found again, to within this.
+    Agrees { column: String, most: Figure },
     /// The same accuracy at lower cost.
     CostFree { accuracy: String, a: String, b: String, cheaper: Vec<String> },
 }
@@ -245,6 +249,10 @@ pub(crate) enum What {
     Gain,
     LeastSlowdown,
     MostSlowdown,
+    /// How far a column is from the earlier figures at the most.
+    Off {
+        column: String,
+    },
     /// How far all parts are apart.
     Apart {
         column: String,

@@ -154,6 +154,9 @@ impl Finding {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
                 say("finding-unchanged", args.with("most", most.size(words, lang)))
             }
+            Finding::Agrees { column, most } => {
+                say("finding-agrees", args.with("column", inline(column)).with("most", most.size(words, lang)))
+            }
             Finding::SameLearned { column, a, b, low, high } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
                 say("finding-same-learned", args.with("interval", span(low, high, true, words, lang)))
@@ -301,6 +304,7 @@ impl Computed {
             What::Gain => words.text(lang, "computed-gain", &Args::new()),
             What::LeastSlowdown => words.text(lang, "computed-least-slowdown", &Args::new()),
             What::MostSlowdown => words.text(lang, "computed-most-slowdown", &Args::new()),
+            What::Off { column } => told("computed-off", column),
             What::Apart { column, axis, at } => {
                 words.text(lang, "computed-apart", &of(column, axis).with("at", safe::text(at)))
             }

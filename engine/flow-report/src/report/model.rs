@@ -276,6 +276,9 @@ fn section<'a>(
         }
         None => Vec::new(),
     };
+    if let Some(reference) = &table.reference {
+        of_rows.extend(findings::agrees(&mut ledger, &table, reference));
+    }
     findings.append(&mut of_load);
     findings.append(&mut of_rows);
     let computed = ledger.computed;
@@ -305,6 +308,8 @@ fn section<'a>(
     }
     let load = with_series.iter().rev().find_map(|(r, series)| {
         let series = series.filter(|s| s.samples.get("cpu").is_some_and(|samples| samples.len() >= 4))?;
+        // Of what neither trains nor has a GPU it says nothing.
+        (!series.epoch_times.is_empty() || !r.usage.gpus.is_empty()).then_some(())?;
         (r.outcome == Outcome::Ok).then(|| Load::of(&r.label, series))
     });
     let guess = match &with.notes.guess {

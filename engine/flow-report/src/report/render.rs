@@ -199,7 +199,11 @@ fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<Line> {
             "input_size" if value.parse::<u32>().is_ok() => format!("{value}×{value}"),
             _ => safe::text(value),
         };
-        lines.push(line(join(langs.iter().map(|lang| name(parameter, words, lang))), value));
+        // The author's line of the same name says it instead.
+        let own = |lang: &&str| setup.more.iter().any(|own| own.label.of(lang) == name(parameter, words, lang));
+        if !langs.iter().any(own) {
+            lines.push(line(join(langs.iter().map(|lang| name(parameter, words, lang))), value));
+        }
     }
     if !setup.set.is_empty() {
         let set = setup.set.iter().map(|(name, value)| safe::code(&format!("{name}={value}")));

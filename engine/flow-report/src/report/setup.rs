@@ -86,7 +86,7 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
             groups.entry(group).or_default().insert(uuid);
         }
     }
-    for c in measured.iter().map(|r| &r.circumstances).filter(|c| c.host_cpus > 0) {
+    for c in measured.iter().map(|r| &r.circumstances).chain(&input.behind).filter(|c| c.host_cpus > 0) {
         for (model, total) in c.gpu_models.iter().zip(c.gpu_memory_total.iter().chain(std::iter::repeat(&0))) {
             let count = c.gpu_models.iter().filter(|m| *m == model).count();
             let entry = gpus.entry(model.clone()).or_default();
@@ -112,7 +112,8 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
     }
     // Only where all that was used is among what is here, this is the machine.
     let here = |uuid: &String| input.machine.gpus.iter().any(|gpu| gpu.uuid == *uuid);
-    let machine = !gpus.is_empty() && measured.iter().flat_map(|r| &r.circumstances.gpus).all(here);
+    let mut held = measured.iter().map(|r| &r.circumstances).chain(&input.behind).flat_map(|c| &c.gpus);
+    let machine = !gpus.is_empty() && held.all(here);
     let machine_gpus = gpus.iter().filter(|_| machine).filter_map(|(model, (used, _))| {
         let there = input.machine.gpus.iter().filter(|gpu| gpu.name == *model).count();
         (there > *used).then(|| (model.clone(), there))
