@@ -168,8 +168,9 @@ fn find(
     if result.is_none()
         && let Some(reading) = lookup.read_again(&attempt, metrics, instance).map_err(unseen)?
     {
+        // Another run recorded this very result between the two looks: there is nothing to read in another way.
+        read_again = (reading.result.fingerprint != fingerprint).then_some(reading.remarks);
         result = Some(StepResult { fingerprint, ..reading.result });
-        read_again = Some(reading.remarks);
     }
     let reasons = match &result {
         Some(result) => match (unfit(result, instance), &result.cause) {

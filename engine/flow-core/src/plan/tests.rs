@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Context, Decision, Force, Lookup, Standing, State, plan_of_run};
+use super::{Context, Decision, Force, Lookup, Reading, Standing, State, decide, plan_of_run};
 use crate::fingerprint::{Parts, Tree, tests::instance};
 use crate::plan::unfit;
 use crate::reason::Spoiled;
 use crate::why::{Files, Unfit};
 use crate::{
-    Catalogue, Circumstances, CorunGpus, CorunWindow, Digest, ExpandRequest, Input, Instance, InstanceId, Machine,
-    Outcome, RunId, Source, Span, StepResult, Stranger, Usage,
+    Catalogue, Circumstances, CorunGpus, CorunWindow, Digest, ExpandRequest, Expansion, Input, Instance, InstanceId,
+    Machine, Metrics, Outcome, RunId, Source, Span, StepResult, Stranger, Usage,
 };
 
 fn result(outcome: Outcome) -> StepResult {
@@ -144,15 +144,13 @@ impl Lookup for Stood {
     }
 }
 
-#[test]
-fn what_stands_is_looked_up_only_where_something_else_reads_it() {
-    let text =
-        "flow: 1\nname: w\nsteps: {a: {run: a}, b: {run: b, needs: [a]}, c: {run: c, needs: [b]}, d: {run: d}}\n";
+/// A workflow, expanded on a machine of two CPUs.
+fn expanded(text: &str) -> Expansion {
     let source = Source { path: "w.yaml".into(), text: text.into() };
-    let (catalogue, machine) = (Catalogue::default(), Machine { cpus: 2, ..Machine::default() });
+    let machine = Machine { cpus: 2, ..Machine::default() };
     let (folder, shell_folder, any_machine) = ("/w", "/w", false);
     let request = ExpandRequest {
-        catalogue: &catalogue,
+        catalogue: &Catalogue::default(),
         machine: &machine,
         profile: None,
         set: &[],
@@ -160,7 +158,14 @@ fn what_stands_is_looked_up_only_where_something_else_reads_it() {
         any_machine,
         shell_folder,
     };
-    let expansion = crate::parse(&source).and_then(|w| w.expand(&request)).expect("a workflow");
+    crate::parse(&source).and_then(|w| w.expand(&request)).expect("a workflow")
+}
+
+#[test]
+fn what_stands_is_looked_up_only_where_something_else_reads_it() {
+    let text =
+        "flow: 1\nname: w\nsteps: {a: {run: a}, b: {run: b, needs: [a]}, c: {run: c, needs: [b]}, d: {run: d}}\n";
+    let (expansion, catalogue) = (expanded(text), Catalogue::default());
     let wanted: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
     let planned = |standing: &[&'static str], is_there: bool, force: &Force| {
         let mut world = Stood { standing: standing.to_vec(), is_there, looked_up: 0 };
@@ -179,4 +184,45 @@ fn what_stands_is_looked_up_only_where_something_else_reads_it() {
     assert_eq!(planned(&["a", "b", "c", "d"], false, &nothing).0, "cccc", "nobody reads it");
     let force = Force::named(&expansion, &["b".to_owned()]).expect("a step");
     assert_eq!(planned(&["a", "b", "c", "d"], true, &force).0, "c--c", "what is forced does not stand");
+}
+
+/// A store in which another run records a result between two looks.
+struct Meanwhile {
+    result: Option<StepResult>,
+}
+
+impl Lookup for Meanwhile {
+    fn input(&mut self, _: &Input) -> Result<Tree, String> {
+        Err("there are no inputs".into())
+    }
+
+    fn stands(&mut self, _: &Instance) -> Option<Standing> {
+        None
+    }
+
+    fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, String> {
+        Ok(self.result.replace(StepResult { fingerprint: *fingerprint, ..result(Outcome::Ok) }))
+    }
+
+    fn read_again(&mut self, _: &Digest, _: Option<&Metrics>, _: &Instance) -> Result<Option<Reading>, String> {
+        Ok(self.result.clone().map(|result| Reading { result, remarks: Vec::new() }))
+    }
+
+    fn last(&mut self, _: &str) -> Option<Parts> {
+        None
+    }
+
+    fn files(&mut self, _: &Digest) -> Option<Files> {
+        None
+    }
+}
+
+#[test]
+fn what_another_run_recorded_between_two_looks_is_not_recorded_again() {
+    let text = "flow: 1\nname: w\nsteps: {a: {run: a}}\n";
+    let (expansion, catalogue) = (expanded(text), Catalogue::default());
+    let context = Context { expansion: &expansion, catalogue: &catalogue };
+    let settled = BTreeMap::<InstanceId, StepResult>::new();
+    let found = decide(&context, &[InstanceId(0)], &settled, &mut Meanwhile { result: None }, &Force::Nothing);
+    assert!(matches!(&found[..], [Decision::Reuse { read_again: None, .. }]), "{found:?}");
 }

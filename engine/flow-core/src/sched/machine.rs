@@ -94,7 +94,7 @@ impl Scheduler {
         self.core.dirty = false;
         self.introduce();
         if self.core.ending != Ending::No {
-            self.core.claim = None;
+            self.core.held_up = None;
             return;
         }
         let before = self.core.reservation.take();

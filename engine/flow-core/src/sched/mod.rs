@@ -23,7 +23,7 @@
 //! | `Finish` | the end |
 //!
 //! and a [`Event::Tick`] after the events of an instant, whenever [`Scheduler::next_wake`] is not later than now. Where other runs
-//! share the machine, [`Event::Others`] before it, and what [`Scheduler::holding`] and [`Scheduler::claim`] say is told to them
+//! share the machine, [`Event::Others`] before it, and what [`Scheduler::holding`] and [`Scheduler::held_up`] say is told to them
 //! after it, before anybody else decides.
 
 mod admit;
@@ -49,4 +49,4 @@ mod tests;
 pub use api::{Action, Answer, Capacity, Estimate, Event, GpuState, Limits, Placement, Placer, Sharing, Task};
 pub use explain::{Holder, Shortage, Waiting};
 pub use machine::Scheduler;
-pub use others::{Booked, Claim, Head, Holding, Others, Rival, Shift, Turn};
+pub use others::{Booked, Head, HeldUp, Holding, Others, Rival, Shift, Turn};

@@ -181,7 +181,7 @@ impl Shift {
 
 /// The unit that a scheduler's run publishes as its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct HeldUp {
     /// The unit.
     pub unit: InstanceId,
     /// Since when others keep it from starting.

@@ -2,7 +2,7 @@
 //! else but as a sum.
 
 use super::machine::Scheduler;
-use super::others::{Booked, Claim, Holding, Others};
+use super::others::{Booked, HeldUp, Holding, Others};
 use super::resources::{Exclusivity, Held};
 use super::state::{Class, Core};
 use crate::InstanceId;
@@ -39,14 +39,14 @@ impl Scheduler {
 
     /// The unit that other runs keep from starting, the first of ours. It stays the one until it starts, so that it keeps its
     /// place in their order while room for it gathers.
-    pub fn claim(&self) -> Option<Claim> {
+    pub fn held_up(&self) -> Option<HeldUp> {
         let core = self.core();
-        let (unit, since) = core.claim?;
+        let (unit, since) = core.held_up?;
         let (priority, asks) = (core.priority(unit), core.asks(unit));
-        Some(Claim { unit, since, priority, asks, takes: core.expected_span(unit) })
+        Some(HeldUp { unit, since, priority, asks, takes: core.expected_span(unit) })
     }
 
-    /// The highest priority of what may start: with it the run takes its turn where it has no [`Self::claim`].
+    /// The highest priority of what may start: with it the run takes its turn where it has no [`Self::held_up`].
     pub fn highest_priority(&self) -> i64 {
         let core = self.core();
         let waiting = core.queue.order.iter().map(|key| key.2).chain(core.fresh.iter().copied());
@@ -74,7 +74,7 @@ impl Core {
     pub(super) fn stake(&mut self) {
         let others = &self.feasibility.now.others;
         if others.runs == 0 || self.queue.order.is_empty() {
-            self.claim = None;
+            self.held_up = None;
             return;
         }
         let still = |unit: InstanceId| {
@@ -84,7 +84,7 @@ impl Core {
                 && !self.class_fits(&self.feasibility.now, class)
                 && self.class_fits(&free(), class)
         };
-        self.claim = match self.claim {
+        self.held_up = match self.held_up {
             Some((unit, since)) if still(unit) => Some((unit, since)),
             _ => self.first_kept_by_others().map(|unit| (unit, self.now)),
         };

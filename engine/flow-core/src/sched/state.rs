@@ -211,7 +211,7 @@ pub(super) struct Core {
     pub(super) feasibility: Feasibility,
     pub(super) reservation: Option<Reservation>,
     /// The unit that other runs of the machine keep from starting, the first of ours, and since when.
-    pub(super) claim: Option<(InstanceId, Time)>,
+    pub(super) held_up: Option<(InstanceId, Time)>,
     pub(super) unsettled: usize,
     pub(super) ending: Ending,
     /// Something changed that a decision should look at.
@@ -238,7 +238,7 @@ impl Core {
             next_attempt: 0,
             timers: BTreeSet::new(),
             reservation: None,
-            claim: None,
+            held_up: None,
             unsettled: 0,
             ending: Ending::No,
             dirty: false,

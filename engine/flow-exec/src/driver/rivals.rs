@@ -13,7 +13,7 @@ use std::{
 use flow_core::{
     GpuId, InstanceId, Span, Time,
     reason::{Labels, Rivalry},
-    sched::{Claim, Head, Others, Rival, Scheduler, Shift, Turn},
+    sched::{Head, HeldUp, Others, Rival, Scheduler, Shift, Turn},
 };
 
 use crate::{
@@ -112,11 +112,11 @@ impl Rivals {
     }
 
     fn pause(&self, now: Time, scheduler: &Scheduler) -> Span {
-        match scheduler.claim() {
-            Some(claim) => {
+        match scheduler.held_up() {
+            Some(held_up) => {
                 // Who is first in order is waited for by everybody.
                 let patience = if self.told.is_first() { 8 * PATIENCE } else { PATIENCE };
-                Span(((now - claim.since).0 / patience).clamp(FIRST_LOOK.0, LOOK.0))
+                Span(((now - held_up.since).0 / patience).clamp(FIRST_LOOK.0, LOOK.0))
             }
             None if self.told.runs > 0 => LOOK,
             None => ALONE,
@@ -191,8 +191,8 @@ impl Rivals {
     /// Our place in the order of all.
     fn turn(&self, now: Time, scheduler: &Scheduler) -> Turn {
         let run = self.ledger.as_ref().and_then(Ledger::own).unwrap_or(u32::MAX);
-        match scheduler.claim() {
-            Some(Claim { priority, since, .. }) => Turn::new(priority, self.unix(since), run),
+        match scheduler.held_up() {
+            Some(HeldUp { priority, since, .. }) => Turn::new(priority, self.unix(since), run),
             None => Turn::new(scheduler.highest_priority(), self.unix(now), run),
         }
     }
@@ -225,18 +225,18 @@ impl Rivals {
         label: impl Fn(InstanceId) -> String,
     ) -> Option<OwnedFd> {
         self.ledger.as_ref()?;
-        let claim = scheduler.claim();
-        if claim.is_some() && now - self.beat_at >= BEAT {
+        let held_up = scheduler.held_up();
+        if held_up.is_some() && now - self.beat_at >= BEAT {
             self.beat_at = now;
             self.own_beat();
         }
         let beat = self.own.waits.as_ref().map_or(0, |waits| waits.beat);
-        let waits = claim.map(|claim| Waiter {
-            label: label(claim.unit),
-            since: self.unix(claim.since),
-            priority: claim.priority,
-            asks: claim.asks,
-            takes: claim.takes.map(|span| span.0 / 1_000),
+        let waits = held_up.map(|held_up| Waiter {
+            label: label(held_up.unit),
+            since: self.unix(held_up.since),
+            priority: held_up.priority,
+            asks: held_up.asks,
+            takes: held_up.takes.map(|span| span.0 / 1_000),
             beat,
         });
         let holds = scheduler.holding();

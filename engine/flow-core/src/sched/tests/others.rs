@@ -23,7 +23,7 @@ fn what_other_runs_hold_is_not_there_and_comes_back() {
          3 others gone                       | start b
          4 exit a                            | record a; start c",
     );
-    assert!(world.scheduler.claim().is_none(), "there is nobody to tell");
+    assert!(world.scheduler.held_up().is_none(), "there is nobody to tell");
     assert_eq!(world.scheduler.holding(), Holding { cpu_milli: 3_000, memory: 5 << 30, attempts: 2, exclusive: false });
 }
 
@@ -54,25 +54,25 @@ fn what_waits_for_others_is_said_and_is_the_head() {
     assert_eq!(world.happens("5 submit"), "start c");
     let Waiting::Resources(short) = world.waits("a") else { panic!("{:?}", world.waits("a")) };
     assert_eq!((short[0].resource, short[0].available, short[0].elsewhere), (Resource::Cpus, 1, 2));
-    let claim = world.scheduler.claim().unwrap();
-    assert_eq!((claim.unit, claim.since, claim.priority), (world.id("a"), Time(5_000_000), 2));
+    let held_up = world.scheduler.held_up().unwrap();
+    assert_eq!((held_up.unit, held_up.since, held_up.priority), (world.id("a"), Time(5_000_000), 2));
     assert_eq!(
-        (claim.asks.cpu_milli, claim.asks.exclusive, claim.takes),
+        (held_up.asks.cpu_milli, held_up.asks.exclusive, held_up.takes),
         (3_000, false, Some(Span::from_millis(9_000)))
     );
     assert_eq!(world.happens("7 exit c"), "record c");
     assert_eq!(world.waits("b"), Waiting::OtherRuns(Rivalry::Running));
-    assert_eq!(world.scheduler.claim().unwrap().since, Time(5_000_000), "it keeps its place");
+    assert_eq!(world.scheduler.held_up().unwrap().since, Time(5_000_000), "it keeps its place");
     assert_eq!(world.happens("8 others cpus=1 attempts=1"), "start a");
     assert_eq!(world.happens("9 exit a"), "record a");
-    let claim = world.scheduler.claim().unwrap();
-    assert_eq!((claim.unit, claim.since, claim.asks.exclusive), (world.id("b"), Time(8_000_000), true));
+    let held_up = world.scheduler.held_up().unwrap();
+    assert_eq!((held_up.unit, held_up.since, held_up.asks.exclusive), (world.id("b"), Time(8_000_000), true));
     world.happens("10 others ahead=1");
     assert_eq!(world.waits("b"), Waiting::OtherRuns(Rivalry::Ahead));
     world.happens("11 others attempts=1 exclusive");
     assert_eq!(world.waits("b"), Waiting::OtherRuns(Rivalry::Exclusive));
     world.happens("12 cancel 1");
-    assert_eq!(world.scheduler.claim(), None, "it waits for nobody any more");
+    assert_eq!(world.scheduler.held_up(), None, "it waits for nobody any more");
 }
 
 #[test]
@@ -81,10 +81,10 @@ fn a_head_keeps_its_place_while_ours_pass_it() {
     let mut world = World::new("cpus=4 patience=60", "a cpus=4\n b cpus=1\n c cpus=1 needs=b\n d cpus=1 needs=c");
     world.happens("0 others cpus=1 attempts=1");
     assert_eq!(world.happens("1 submit"), "start b");
-    assert_eq!(world.scheduler.claim().unwrap().unit, world.id("a"));
+    assert_eq!(world.scheduler.held_up().unwrap().unit, world.id("a"));
     assert_eq!(world.happens("2 others"), "");
     assert_eq!(world.happens("3 exit b"), "record b; start a", "it is the first that fits");
-    assert_eq!(world.scheduler.claim(), None);
+    assert_eq!(world.scheduler.held_up(), None);
 }
 
 #[test]
@@ -93,12 +93,12 @@ fn a_gpu_that_another_flow_holds_is_waited_for_by_who_wants_the_machine_alone() 
     world.happens("0 others gpu=0");
     world.happens("1 strangers 0 12");
     assert_eq!(world.happens("2 submit"), "");
-    assert_eq!(world.scheduler.claim().map(|claim| claim.unit), Some(world.id("a")));
+    assert_eq!(world.scheduler.held_up().map(|held_up| held_up.unit), Some(world.id("a")));
     let mut world = World::new("gpus=1x12", "a gpus=1");
     world.happens("0 others gpu=0");
     world.happens("1 strangers 0 12");
     world.happens("2 submit");
-    assert_eq!(world.scheduler.claim(), None, "GPUs have locks of their own, and CPUs are not kept for it meanwhile");
+    assert_eq!(world.scheduler.held_up(), None, "GPUs have locks of their own, and CPUs are not kept for it meanwhile");
 }
 
 #[test]
@@ -178,10 +178,10 @@ impl Shared {
         let others = Others::facing(own, &rivals);
         run.tell(now, Event::Others(others.clone()));
         let started = run.tell(now, Event::Tick);
-        let claim = run.scheduler.claim();
+        let held_up = run.scheduler.held_up();
         run.published.holds = run.scheduler.holding();
         run.published.head =
-            claim.map(|claim| Head { since: claim.since.0, priority: claim.priority, asks: claim.asks });
+            held_up.map(|held_up| Head { since: held_up.since.0, priority: held_up.priority, asks: held_up.asks });
         // What really runs, not what is told of it.
         let holding: Vec<Holding> = self.runs.iter().map(|run| run.scheduler.holding()).collect();
         let held = |of: fn(&Holding) -> u64| holding.iter().map(of).sum::<u64>();
