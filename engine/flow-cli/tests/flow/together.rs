@@ -1,6 +1,7 @@
 //! Several flows on one store: they run at once, look, or are told who it is.
 
 use flow_testkit::until;
+use nix::sys::signal::Signal;
 
 use crate::space;
 
@@ -64,4 +65,28 @@ fn reading_commands_work_while_a_run_goes_on() {
     }
     assert!(run.is_alive(), "all that while it went on: {}", run.said());
     assert!(run.wait().success());
+}
+
+#[test]
+fn an_interrupt_ends_a_run_that_waits_for_who_holds_the_store() {
+    let space = space();
+    space.write("slow.yaml", &SLOW.replace("sleep 1.5", "sleep 30"));
+    space.write("fast.yaml", "flow: 1\nname: fast\nsteps:\n  a: {run: sleep 2.5}\n  b: {run: 'echo b', needs: [a]}\n");
+    let mut first = space.start(["run", "slow.yaml"]);
+    until("the first runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 30")));
+    let mut second = space.start(["run", "fast.yaml"]);
+    until("the second runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 2.5")));
+    first.signal(Signal::SIGSTOP);
+    until("it says for whom it waits", || second.said().contains("what needs the store waits for who holds it"));
+    second.signal(Signal::SIGINT);
+    until("it ends", || !second.is_alive());
+    assert!(second.said().contains("which is stopped: `kill -CONT"), "{}", second.said());
+    first.signal(Signal::SIGCONT);
+    space.flow(["cancel"]).expect(0);
+    assert_eq!(first.wait().code(), Some(130));
+    let said = space.flow(["run", "fast.yaml"]).expect(0).text();
+    assert!(
+        said.contains("cached a") || said.contains("a: cached") || said.contains("1 cached"),
+        "a is in the journal: {said}"
+    );
 }

@@ -4,7 +4,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
     path::PathBuf,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use flow_core::{
@@ -45,25 +48,37 @@ pub(crate) struct RunContext {
 
 /// What is to be said of who has the store and does not answer: whoever asks waits, on whatever thread, and the loop says it.
 #[derive(Clone, Default)]
-pub(crate) struct Silence(Arc<Mutex<Option<String>>>);
+pub(crate) struct Silence(Arc<Unsaid>);
+
+#[derive(Default)]
+struct Unsaid {
+    text: Mutex<Option<String>>,
+    /// Nobody waits any more.
+    given_up: AtomicBool,
+}
 
 impl Silence {
-    /// Listens to a store, and waits as long as it takes.
+    /// Listens to a store, and waits as long as it takes, or until it is given up.
     pub(crate) fn of(store: &Store) -> Silence {
         let silence = Silence::default();
         let theirs = silence.clone();
         store.on_silence(move |silent| {
             if silent.is_news {
-                *theirs.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(silent.to_string());
+                *theirs.0.text.lock().unwrap_or_else(PoisonError::into_inner) = Some(silent.to_string());
             }
-            ControlFlow::Continue(())
+            if theirs.0.given_up.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         silence
     }
 
     /// What was not said yet.
     pub(crate) fn take(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.text.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Whoever waits for an answer goes on without it: what is not recorded yet stands in the journal.
+    pub(crate) fn give_up(&self) {
+        self.0.given_up.store(true, Ordering::Relaxed);
     }
 }
 

@@ -46,6 +46,8 @@ use crate::{ExecError, clock::RunClock, keeper};
 
 /// How long a step may take to end when it is asked to.
 pub(crate) const GRACE: Span = Span::from_millis(10_000);
+/// How often it is looked whether what runs aside waits for somebody else.
+const SILENT: Duration = Duration::from_secs(1);
 /// How often programs are listened to.
 const LISTEN: Span = Span::from_millis(50);
 /// How often GPUs are looked at for which a step waits.
@@ -398,8 +400,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let until_room = self.rivals.sleep(now, &self.scheduler);
         let listening = self.attempts.are_running().then(|| span(self.listened_at + LISTEN));
         let watching = (self.cards.is_watching() && self.wants_gpus()).then_some(WATCH);
-        // What is on its way wakes the loop by itself.
-        let aside = (self.recorder.is_committing() || !self.jobs.is_empty()).then_some(Duration::from_secs(60));
+        // What is on its way wakes the loop by itself; that it waits for who holds the store is to be said meanwhile.
+        let aside = (self.recorder.is_committing() || !self.jobs.is_empty()).then_some(SILENT);
         let alone = self.attempts.is_empty();
         let gathering = self.recorder.gather_until(alone).filter(|_| !self.recorder.is_committing()).map(span);
         let theirs = self.elsewhere.due().map(span);
@@ -437,6 +439,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     fn interrupt(&mut self, end: End) {
         let again = std::mem::replace(&mut self.interrupted, true);
         let grace = if again || end == End::Now { Span(0) } else { GRACE };
+        // What is recorded by nobody yet stands in the journal, and is taken in by whoever has the store next.
+        self.context.silence.give_up();
         self.out.say(RunEvent::Interrupted { grace: Some(grace).filter(|grace| grace.0 > 0), again });
         self.out.tell(Event::Cancel { grace });
     }
