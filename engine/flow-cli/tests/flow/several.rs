@@ -2,11 +2,13 @@
 
 use std::{
     collections::BTreeMap,
+    env, fs, thread,
     time::{Duration, Instant},
 };
 
-use flow_testkit::{Running, TestSpace, until};
+use flow_testkit::{Running, TestSpace, files_below, until};
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
 use crate::space;
 
@@ -162,4 +164,61 @@ fn who_runs_what_is_told_and_one_of_several_is_cancelled() {
     assert_eq!(first.wait().code(), Some(130), "{}", first.said());
     let said = space.flow(["cancel", &one]).expect(2).text();
     assert!(said.contains("has ended"), "{said}");
+}
+
+/// Results in the journals of all runs, by fingerprint: how often each was recorded.
+fn recorded(space: &TestSpace) -> BTreeMap<String, u32> {
+    let mut recorded: BTreeMap<String, u32> = BTreeMap::new();
+    for journal in files_below(&space.path(".flow/runs")).iter().filter(|path| path.ends_with("journal.jsonl")) {
+        let text = fs::read_to_string(journal).unwrap_or_default();
+        for line in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+            if line["event"] == "recorded" {
+                *recorded.entry(line["result"]["fingerprint"].to_string()).or_default() += 1;
+            }
+        }
+    }
+    recorded
+}
+
+#[test]
+fn any_of_three_runs_may_be_killed_at_any_moment() {
+    let cases = env::var("FLOW_TEST_RUN_KILLS").ok().and_then(|count| count.parse().ok()).unwrap_or(3);
+    let (mut hit, mut again) = (0, 0);
+    for case in 0..cases {
+        let mut random = fastrand::Rng::with_seed(case);
+        let space = lab(16, "0.03");
+        let mut runs = ["one.yaml", "one.yaml", "two.yaml"].map(|file| space.start(["run", file, "-j", "2"]));
+        thread::sleep(Duration::from_millis(random.u64(0..1200)));
+        let victim = random.usize(0..3);
+        hit += u32::from(runs[victim].is_alive());
+        runs[victim].kill();
+        for (n, run) in runs.iter_mut().enumerate().filter(|(n, _)| *n != victim) {
+            let begun = Instant::now();
+            while run.is_alive() {
+                assert!(begun.elapsed() < Duration::from_secs(60), "case {case}: run {n} hangs: {}", run.said());
+                thread::sleep(Duration::from_millis(5));
+            }
+            ends_well(run);
+        }
+        for file in ["one.yaml", "two.yaml"] {
+            space.flow(["run", file]).expect(0);
+            let said = space.flow(["run", file]).expect(0).stdout();
+            assert!(said.contains("nothing to do"), "case {case}: {said}");
+        }
+        let times = times(&space);
+        let twice = times.values().filter(|(_, ended)| *ended > 1).count();
+        // What the victim had just done, two at a time, nobody could know of.
+        assert!(
+            times.len() == 16 && times.values().all(|(_, ended)| *ended >= 1) && twice <= 2,
+            "case {case}: {times:?}"
+        );
+        again += twice;
+        let recorded = recorded(&space);
+        assert!(recorded.len() == 17 && recorded.values().all(|count| *count == 1), "case {case}: {recorded:?}");
+        space.flow(["doctor", "--contents"]).expect(0);
+        assert!(space.alive().is_empty(), "case {case}: {:?}", space.alive());
+    }
+    println!(
+        "{cases} kills of one of three runs, {hit} while it ran: nothing lost, {again} steps that had just ended done again"
+    );
 }
