@@ -16,12 +16,13 @@ use code::Code;
 
 /// Who may depend on which crates of ours, dev-dependencies aside.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("flow-cli", &["flow-exec", "flow-sim", "flow-report", "flow-store", "flow-core"]),
-    ("flow-exec", &["flow-store", "flow-protocol", "flow-core"]),
+    ("flow-cli", &["flow-exec", "flow-slurm", "flow-sim", "flow-report", "flow-store", "flow-core"]),
+    ("flow-exec", &["flow-store", "flow-slurm", "flow-protocol", "flow-core"]),
     ("flow-sim", &["flow-core"]),
     ("flow-report", &["flow-core"]),
     ("flow-store", &["flow-core"]),
     ("flow-core", &[]),
+    ("flow-slurm", &[]),
     ("flow-protocol", &[]),
     ("flow-testkit", &["flow-fake-nvml"]),
     ("flow-fake-nvml", &[]),
@@ -87,7 +88,8 @@ const IMPURE: &[&str] = &[
     "walkdir",
 ];
 
-const PURE: &[&str] = &["engine/flow-core/src/", "engine/flow-sim/src/", "engine/flow-report/src/"];
+const PURE: &[&str] =
+    &["engine/flow-core/src/", "engine/flow-sim/src/", "engine/flow-report/src/", "engine/flow-slurm/src/"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -223,7 +225,7 @@ fn pure_crates_are_pure() {
         guilty.extend(source.names(IMPURE).iter().map(|name| format!("{} names {name}", source.path)));
     }
     assert!(guilty.is_empty(), "{}", guilty.join("\n"));
-    for dir in ["flow-core", "flow-sim", "flow-report"] {
+    for dir in ["flow-core", "flow-sim", "flow-report", "flow-slurm"] {
         let text = fs::read_to_string(root().join("engine").join(dir).join("clippy.toml")).unwrap();
         let first = fs::read_to_string(root().join("engine/flow-core/clippy.toml")).unwrap();
         assert_eq!(text, first, "the pure crates ban the same calls");

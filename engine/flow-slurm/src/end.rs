@@ -1,0 +1,226 @@
+//! What a job's state, reason and exit code come to. Counts only where the attempt itself left no record of its end.
+
+use crate::rows::Row;
+
+/// What becomes of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It waits; Slurm's reason tells for what.
+    Waiting,
+    /// It waits until somebody releases it.
+    Held,
+    /// It waits for what never comes: it is to be cancelled.
+    Never(Never),
+    Running,
+    /// It has its node and stands still: what it measures means nothing.
+    Suspended,
+    Ended(End),
+    /// A state that nobody here knows: as if nothing had been told.
+    Unknown,
+}
+
+/// Why a job that waits will never run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Never {
+    /// A job that it depends on failed.
+    Dependency,
+    /// The partition has no such node, or allows less time or fewer nodes.
+    Partition,
+    /// Account, quality of service or a limit on each job forbid it.
+    NotAllowed,
+    /// A node could not start it, and Slurm holds it from then on.
+    Launch,
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Completed,
+    /// Its script ended with this code.
+    Failed(u8),
+    /// A signal ended its script. Where Slurm has no cgroups that is also what becomes of too much memory: its log tells.
+    Signal(u8),
+    TimeLimit,
+    Memory,
+    NodeLost,
+    Cancelled,
+    /// It never began: its folder could not be written, its node did not boot.
+    Launch,
+    Preempted,
+    /// It was refused with a number of its own.
+    Impossible,
+}
+
+impl End {
+    /// The cluster's fault and nobody else's: the same step may well succeed when it is tried again.
+    pub fn is_of_the_cluster(self) -> bool {
+        matches!(self, End::NodeLost | End::Launch | End::Preempted)
+    }
+}
+
+/// Slurm's own number for a script that could not begin.
+const COULD_NOT_BEGIN: u8 = 53;
+
+/// What a row says of its job.
+pub fn fate(row: &Row) -> Fate {
+    match row.state.as_str() {
+        "PENDING" => waiting(&row.reason),
+        "REQUEUED" | "REQUEUE_FED" | "RESV_DEL_HOLD" | "POWER_UP_NODE" => Fate::Waiting,
+        "REQUEUE_HOLD" | "SPECIAL_EXIT" => Fate::Held,
+        "RUNNING" | "COMPLETING" | "CONFIGURING" | "RESIZING" | "SIGNALING" | "STAGE_OUT" | "EXPEDITING" => {
+            Fate::Running
+        }
+        "SUSPENDED" | "STOPPED" => Fate::Suspended,
+        "COMPLETED" => Fate::Ended(End::Completed),
+        "FAILED" => Fate::Ended(failed(row)),
+        "TIMEOUT" | "DEADLINE" => Fate::Ended(End::TimeLimit),
+        "OUT_OF_MEMORY" => Fate::Ended(End::Memory),
+        "NODE_FAIL" => Fate::Ended(End::NodeLost),
+        "BOOT_FAIL" | "LAUNCH_FAILED" => Fate::Ended(End::Launch),
+        "PREEMPTED" => Fate::Ended(End::Preempted),
+        "CANCELLED" | "REVOKED" => Fate::Ended(End::Cancelled),
+        _ => Fate::Unknown,
+    }
+}
+
+fn waiting(reason: &str) -> Fate {
+    match reason {
+        "DependencyNeverSatisfied" => Fate::Never(Never::Dependency),
+        "PartitionConfig" | "PartitionNodeLimit" | "PartitionTimeLimit" | "BadConstraints" => {
+            Fate::Never(Never::Partition)
+        }
+        "InvalidAccount" | "InvalidQOS" | "AccountNotAllowed" | "QOSNotAllowed" => Fate::Never(Never::NotAllowed),
+        // "launch failed requeued held", with underscores since 23.02.
+        _ if reason.starts_with("launch") && reason.ends_with("held") => Fate::Never(Never::Launch),
+        _ if reason.contains("PerJob") || reason.starts_with("QOSMin") => Fate::Never(Never::NotAllowed),
+        "JobHeldUser" | "JobHeldAdmin" => Fate::Held,
+        _ if reason.contains("requeued held") || reason.contains("requeued_held") => Fate::Held,
+        _ => Fate::Waiting,
+    }
+}
+
+fn failed(row: &Row) -> End {
+    match (row.exit.code, row.exit.signal) {
+        _ if row.reason == "BadConstraints" => End::Impossible,
+        (_, COULD_NOT_BEGIN) => End::Launch,
+        (_, signal @ 1..) => End::Signal(signal),
+        (code @ 1.., 0) => End::Failed(code),
+        (0, 0) if row.reason == "OutOfMemory" => End::Memory,
+        (0, 0) => End::Launch,
+    }
+}
+
+/// What Slurm wrote into the log of a job that it ended, if it says more than the state does.
+pub fn told_in_log(log: &str) -> Option<End> {
+    const SAID: &[(&str, End)] = &[
+        ("exceeded memory limit", End::Memory),
+        ("Exceeded job memory limit", End::Memory),
+        ("oom-kill event", End::Memory),
+        ("oom_kill event", End::Memory),
+        ("DUE TO TIME LIMIT", End::TimeLimit),
+        ("DUE TO NODE FAILURE", End::NodeLost),
+        ("DUE TO PREEMPTION", End::Preempted),
+    ];
+    // Of memory it is told beside other things, and is the cause of them.
+    let lines = || log.lines().filter(|line| line.starts_with("slurmstepd") && line.contains(": error:"));
+    SAID.iter().find(|(words, _)| lines().any(|line| line.contains(words))).map(|&(_, end)| end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse_queue;
+
+    fn of(line: &str) -> Fate {
+        fate(&parse_queue(&format!("1|flow-a|{line}\n")).unwrap()[0])
+    }
+
+    #[test]
+    fn what_22_05_said_of_each_case() {
+        // STATE|EXIT|NODES|REASON as Slurm 22.05.8 printed them for jobs that met just this.
+        let table: &[(&str, Fate)] = &[
+            ("COMPLETED|0|node1|None", Fate::Ended(End::Completed)),
+            ("FAILED|768|node1|NonZeroExitCode", Fate::Ended(End::Failed(3))),
+            ("FAILED|32512|node1|NonZeroExitCode", Fate::Ended(End::Failed(127))),
+            ("FAILED|9|node1|JobLaunchFailure", Fate::Ended(End::Signal(9))),
+            ("FAILED|4021|node1|JobLaunchFailure", Fate::Ended(End::Launch)),
+            ("FAILED|1||BadConstraints", Fate::Ended(End::Impossible)),
+            ("FAILED|10752|node1|NonZeroExitCode", Fate::Ended(End::Failed(42))),
+            ("TIMEOUT|15|node1|TimeLimit", Fate::Ended(End::TimeLimit)),
+            ("NODE_FAIL|15|node2|NodeDown", Fate::Ended(End::NodeLost)),
+            ("CANCELLED|15|node1|None", Fate::Ended(End::Cancelled)),
+            ("CANCELLED|1792|node2|None", Fate::Ended(End::Cancelled)),
+            ("CANCELLED|0||DependencyNeverSatisfied", Fate::Ended(End::Cancelled)),
+            ("CANCELLED|0||JobHeldUser", Fate::Ended(End::Cancelled)),
+            ("RUNNING|0|node3|None", Fate::Running),
+            ("PENDING|0||Resources", Fate::Waiting),
+            ("PENDING|0||JobArrayTaskLimit", Fate::Waiting),
+            ("PENDING|0||BeginTime", Fate::Waiting),
+            ("PENDING|0||ReqNodeNotAvail, UnavailableNodes:node3", Fate::Waiting),
+            ("PENDING|0||JobHeldUser", Fate::Held),
+            ("PENDING|0||DependencyNeverSatisfied", Fate::Never(Never::Dependency)),
+            ("PENDING|0||PartitionConfig", Fate::Never(Never::Partition)),
+            ("PENDING|0||launch failed requeued held", Fate::Never(Never::Launch)),
+        ];
+        for (line, expected) in table {
+            assert_eq!(of(line), *expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_24_11_says_otherwise() {
+        // Seen with 24.11.5: exit codes and the reason of a signal.
+        assert_eq!(of("FAILED|0:9|node1|RaisedSignal:9(Killed)"), Fate::Ended(End::Signal(9)));
+        assert_eq!(of("FAILED|3:0|node1|NonZeroExitCode"), Fate::Ended(End::Failed(3)));
+        assert_eq!(of("FAILED|0:53|node1|JobLaunchFailure"), Fate::Ended(End::Launch));
+    }
+
+    #[test]
+    fn what_only_larger_clusters_say() {
+        // Not produced here: preemption, cgroups, accounts and nodes that boot. Words of squeue's manual.
+        let table: &[(&str, Fate)] = &[
+            ("OUT_OF_MEMORY|0:125|node1|OutOfMemory", Fate::Ended(End::Memory)),
+            ("PREEMPTED|0:15|node1|None", Fate::Ended(End::Preempted)),
+            ("BOOT_FAIL|0:0|node1|None", Fate::Ended(End::Launch)),
+            ("DEADLINE|0:0||DeadLine", Fate::Ended(End::TimeLimit)),
+            ("CONFIGURING|0|node1|None", Fate::Running),
+            ("COMPLETING|0|node1|None", Fate::Running),
+            ("SUSPENDED|0|node1|None", Fate::Suspended),
+            ("REQUEUE_HOLD|0|node1|x", Fate::Held),
+            ("PENDING|0||launch_failed_requeued_held", Fate::Never(Never::Launch)),
+            ("PENDING|0||job_requeued_in_held_state", Fate::Waiting),
+            ("PENDING|0||AssocMaxJobsLimit", Fate::Waiting),
+            ("PENDING|0||QOSMaxWallDurationPerJobLimit", Fate::Never(Never::NotAllowed)),
+            ("PENDING|0||PartitionTimeLimit", Fate::Never(Never::Partition)),
+            ("PENDING|0||InvalidQOS", Fate::Never(Never::NotAllowed)),
+            ("PENDING|0||SomethingNew", Fate::Waiting),
+            ("SOMETHING_NEW|0|node1|None", Fate::Unknown),
+        ];
+        for (line, expected) in table {
+            assert_eq!(of(line), *expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_log_tells_what_the_state_does_not() {
+        // As slurmstepd 22.05.8 wrote them.
+        let memory = "\
+            slurmstepd-node1: error: StepId=20.batch exceeded memory limit (215388160 > 20971520), being killed\n\
+            slurmstepd-node1: error: *** JOB 20 ON node1 CANCELLED AT 2026-11-22T20:14:10 ***\n\
+            slurmstepd-node1: error: Exceeded job memory limit\n";
+        assert_eq!(told_in_log(memory), Some(End::Memory));
+        let time =
+            "slurmstepd-node1: error: *** JOB 18 ON node1 CANCELLED AT 2026-11-22T20:15:19 DUE TO TIME LIMIT ***\n";
+        assert_eq!(told_in_log(time), Some(End::TimeLimit));
+        let node = "slurmstepd-node2: error: *** JOB 41 ON node2 CANCELLED AT 2026-11-22T20:17:15 DUE TO NODE FAILURE, \
+            SEE SLURMCTLD LOG FOR DETAILS ***\n";
+        assert_eq!(told_in_log(node), Some(End::NodeLost));
+        let cancelled = "slurmstepd-node1: error: *** JOB 22 ON node1 CANCELLED AT 2026-11-22T20:14:13 ***\n";
+        assert_eq!(told_in_log(cancelled), None);
+        // The manual of 24.11 has this; a program that says the same is not believed.
+        let cgroup = "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch. Some of the step tasks have been \
+            OOM Killed.\n";
+        assert_eq!(told_in_log(cgroup), Some(End::Memory));
+        assert_eq!(told_in_log("error: exceeded memory limit\n"), None);
+    }
+}

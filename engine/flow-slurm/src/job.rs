@@ -1,0 +1,215 @@
+//! The arguments of `sbatch` for a job. Does not know what the job does.
+
+use std::time::Duration;
+
+use crate::limits::minutes;
+
+/// One job, or one array of equal jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Job {
+    /// The job's name, by which it is found again; begins with [`crate::KEY_PREFIX`].
+    pub key: String,
+    /// For people who look at the queue.
+    pub comment: String,
+    /// Where it works and where `slurm.log` comes; of an array, that of the manifest. See [`crate::is_usable`].
+    pub folder: String,
+    /// The script's path.
+    pub script: String,
+    /// How many GPUs of one node.
+    pub gpus: u32,
+    /// Their type, as the cluster calls it.
+    pub gpu_type: Option<String>,
+    /// How many CPUs.
+    pub cpus: u32,
+    /// Host memory in bytes; the cluster's default where absent.
+    pub memory: Option<u64>,
+    /// The time limit; the partition's where absent.
+    pub time: Option<Duration>,
+    /// How long before the time limit the script's own process gets SIGUSR1. Slurm may be a minute early.
+    pub warning: Option<Duration>,
+    pub partition: Option<String>,
+    pub account: Option<String>,
+    /// Nobody else gets the node meanwhile.
+    pub exclusive: bool,
+    /// More of the same form, `--qos=high`; see [`misused`].
+    pub options: Vec<String>,
+    /// As many jobs, numbered from 0.
+    pub array: Option<u32>,
+}
+
+/// The arguments of `sbatch`, the script last.
+///
+/// The job has the environment that `sbatch` itself has. Naming variables instead makes Slurm load a login environment on the
+/// node, which takes seconds and differs from user to user: so who calls gives `sbatch` no more than the job may have.
+pub fn sbatch(job: &Job) -> Vec<String> {
+    let mut args = vec!["--nodes=1".to_owned(), "--ntasks=1".to_owned()];
+    args.push(format!("--cpus-per-task={}", job.cpus.max(1)));
+    if let Some(memory) = job.memory {
+        // Zero would ask for all of it.
+        args.push(format!("--mem={}M", memory.div_ceil(1 << 20).max(1)));
+    }
+    if job.gpus > 0 {
+        let model = job.gpu_type.as_ref().map(|model| format!("{model}:")).unwrap_or_default();
+        args.push(format!("--gres=gpu:{model}{}", job.gpus));
+    }
+    if let Some(time) = job.time {
+        // Zero would be no limit.
+        args.push(format!("--time={}", minutes(time).max(1)));
+    }
+    let named = [("partition", &job.partition), ("account", &job.account)];
+    args.extend(named.iter().filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?))));
+    if job.exclusive {
+        args.push("--exclusive".to_owned());
+    }
+    args.extend(job.options.iter().cloned());
+    // What follows is what finds the job again and keeps it single: nothing after it can change it.
+    if let Some(warning) = job.warning {
+        args.push(format!("--signal=B:USR1@{}", warning.as_secs().clamp(1, 65535)));
+    }
+    let mut log = "slurm.log";
+    if let Some(tasks) = job.array {
+        args.push(format!("--array=0-{}", tasks.saturating_sub(1)));
+        log = "slurm-%a.log";
+    }
+    args.extend(
+        ["--parsable", "--no-requeue", "--kill-on-invalid-dep=yes", "--export=ALL", "--open-mode=append"]
+            .map(str::to_owned),
+    );
+    if job.array.is_none() {
+        // Two of one name, should it ever come to that, run one after the other.
+        args.push("--dependency=singleton".to_owned());
+    }
+    args.push(format!("--job-name={}", job.key));
+    args.push(format!("--comment={}", job.comment.replace(['\n', '\r', '|'], " ")));
+    args.push(format!("--chdir={}", job.folder));
+    args.push(format!("--output={}/{log}", job.folder.replace('%', "%%")));
+    args.push(job.script.clone());
+    args
+}
+
+/// Why an option is none that a workflow may add.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misused {
+    /// It does not have the form `--name` or `--name=value`: alone, `sbatch` would take it for something else.
+    Form,
+    /// flow says this itself, or could not find the job again.
+    Flows,
+}
+
+/// What flow gives itself, or cannot do with.
+const FLOWS: &[&str] = &[
+    "array",
+    "chdir",
+    "clusters",
+    "comment",
+    "dependency",
+    "error",
+    "export",
+    "export-file",
+    "get-user-env",
+    "help",
+    "input",
+    "job-name",
+    "kill-on-invalid-dep",
+    "nodes",
+    "no-requeue",
+    "ntasks",
+    "open-mode",
+    "output",
+    "parsable",
+    "requeue",
+    "signal",
+    "test-only",
+    "usage",
+    "version",
+    "wait",
+    "wrap",
+];
+
+/// Why an option cannot be added, if it cannot. `sbatch` knows its options by any beginning that is clear, so what could
+/// stand for one of flow's counts as one.
+pub fn misused(option: &str) -> Option<Misused> {
+    let Some(body) = option.strip_prefix("--") else { return Some(Misused::Form) };
+    let name = body.split('=').next().unwrap_or_default();
+    let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if name.is_empty() || !name.chars().all(letters) || option.contains(['\0', '\n']) {
+        return Some(Misused::Form);
+    }
+    FLOWS.iter().any(|flows| flows.starts_with(name)).then_some(Misused::Flows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_asks_for_what_it_needs() {
+        let job = Job {
+            key: "flow-3f2a".to_owned(),
+            comment: "flow: solo[batch=16]\nin sweep".to_owned(),
+            folder: "/lab/.flow/runs/r/1".to_owned(),
+            script: "/lab/.flow/runs/r/1/slurm.sh".to_owned(),
+            gpus: 2,
+            gpu_type: Some("h100".to_owned()),
+            cpus: 8,
+            memory: Some((1 << 30) + 1),
+            time: Some(Duration::from_secs(90)),
+            warning: Some(Duration::from_secs(60)),
+            partition: Some("gpu".to_owned()),
+            account: Some("lab".to_owned()),
+            exclusive: true,
+            options: vec!["--qos=high".to_owned()],
+            array: None,
+        };
+        let expected = "--nodes=1 --ntasks=1 --cpus-per-task=8 --mem=1025M --gres=gpu:h100:2 --time=2 --partition=gpu \
+            --account=lab --exclusive --qos=high --signal=B:USR1@60 --parsable --no-requeue --kill-on-invalid-dep=yes \
+            --export=ALL --open-mode=append --dependency=singleton --job-name=flow-3f2a \
+            --comment=flow: solo[batch=16] in sweep --chdir=/lab/.flow/runs/r/1 --output=/lab/.flow/runs/r/1/slurm.log \
+            /lab/.flow/runs/r/1/slurm.sh";
+        assert_eq!(sbatch(&job).join(" "), expected);
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_left_to_the_cluster() {
+        let job = Job { key: "flow-a".to_owned(), folder: "/a %j".to_owned(), ..Job::default() };
+        let args = sbatch(&job);
+        for absent in ["--mem", "--gres", "--time", "--partition", "--account", "--exclusive", "--signal", "--array"] {
+            assert!(!args.iter().any(|arg| arg.starts_with(absent)), "{absent}: {args:?}");
+        }
+        // A per cent sign is one in a path, and nothing else.
+        assert!(args.contains(&"--output=/a %%j/slurm.log".to_owned()), "{args:?}");
+        assert!(args.contains(&"--chdir=/a %j".to_owned()), "{args:?}");
+        let least = Job { memory: Some(0), time: Some(Duration::ZERO), warning: Some(Duration::ZERO), ..job };
+        let args = sbatch(&least);
+        for least in ["--mem=1M", "--time=1", "--signal=B:USR1@1", "--cpus-per-task=1"] {
+            assert!(args.contains(&least.to_owned()), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn tasks_of_an_array_are_numbered_from_zero() {
+        let job = Job { folder: "/slurm.log".to_owned(), array: Some(1001), ..Job::default() };
+        let args = sbatch(&job);
+        assert!(args.contains(&"--array=0-1000".to_owned()), "{args:?}");
+        assert!(args.contains(&"--output=/slurm.log/slurm-%a.log".to_owned()), "{args:?}");
+        // All tasks have one name: as singletons they would run one after the other.
+        assert!(!args.iter().any(|arg| arg.starts_with("--dependency")), "{args:?}");
+    }
+
+    #[test]
+    fn an_option_changes_nothing_that_flow_relies_on() {
+        for fine in
+            ["--qos=high", "--constraint=a100&ib", "--reservation=x y", "--mem=0", "--gres=gpu:1", "--exclusive"]
+        {
+            assert_eq!(misused(fine), None, "{fine}");
+        }
+        for form in ["", "-", "--", "-p", "high", "run.sh", "--=x", "--qos high", "--QOS=1", "--qos=a\0", "-J x"] {
+            assert_eq!(misused(form), Some(Misused::Form), "{form}");
+        }
+        for flows in
+            ["--array=0-9", "--arr=0-9", "--wrap=true", "--output=x", "--job-name=x", "--req", "--dep=singleton"]
+        {
+            assert_eq!(misused(flows), Some(Misused::Flows), "{flows}");
+        }
+    }
+}
