@@ -29,7 +29,7 @@ pub struct Job {
     pub warning: Option<Duration>,
     pub partition: Option<String>,
     pub account: Option<String>,
-    /// Nobody else gets the node meanwhile.
+    /// Nobody else gets the node meanwhile. The job has all GPUs of it then, whatever it asked for.
     pub exclusive: bool,
     /// More of the same form, `--qos=high`; see [`misused`].
     pub options: Vec<String>,

@@ -3,6 +3,7 @@
 
 mod gpus;
 mod running;
+pub mod slurm;
 
 use std::{
     ffi::OsStr,
