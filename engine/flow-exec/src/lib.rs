@@ -11,6 +11,7 @@ mod pages;
 pub mod plugins;
 pub mod sampler;
 mod secrets;
+pub mod slurm;
 pub mod text;
 mod trust;
 mod workspace;

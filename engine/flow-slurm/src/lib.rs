@@ -7,6 +7,7 @@
 mod end;
 mod job;
 mod limits;
+mod load;
 mod nodes;
 mod refused;
 mod rows;
@@ -17,6 +18,7 @@ use std::fmt;
 pub use end::{End, Fate, Never, fate, told_in_log};
 pub use job::{Job, Misused, misused, sbatch};
 pub use limits::{CONFIG, Limits, chunks, parse_config, poll_interval};
+pub use load::{LOAD, Load, parse_load};
 pub use nodes::{Gpus, NODES, Node, parse_nodes};
 pub use refused::{Refused, Why, refused};
 pub use rows::{ACCOUNTING, Exit, QUEUE, Row, parse_accounting, parse_queue};
@@ -121,6 +123,7 @@ mod tests {
         fn no_text_is_too_strange(text in r"(\PC|[|;:=,()\[\]_+*%0-9\n]|flow-|gpu:|PENDING|infinite|MaxArraySize){0,60}") {
             let _ = parse_submitted(&text);
             let _ = parse_nodes(&text);
+            let _ = parse_load(&text, "x");
             let _ = parse_config(&text);
             let _ = refused(&text, Some(1));
             let _ = told_in_log(&text);

@@ -12,7 +12,7 @@ pub const NODES: &[&str] = &[
 ];
 
 /// A node, as one of its partitions sees it: a node in two partitions is told twice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Node {
     pub partition: String,
     /// Jobs that name no partition come here.
@@ -27,16 +27,22 @@ pub struct Node {
     pub memory_free: u64,
     pub gpus: Vec<Gpus>,
     /// The longest that a job may take in the partition; none where there is no limit.
+    #[serde(serialize_with = "in_seconds", skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<Duration>,
 }
 
 /// GPUs of one type on a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Gpus {
     /// As `--gres` calls it; none where the cluster tells no types apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     pub count: u32,
     pub used: u32,
+}
+
+fn in_seconds<S: serde::Serializer>(limit: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    serde::Serialize::serialize(&limit.map(|limit| limit.as_secs()), to)
 }
 
 impl Node {

@@ -11,7 +11,7 @@ use flow_exec::{
 };
 use serde::Serialize;
 
-use super::Done;
+use super::{Done, cluster};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::words;
@@ -30,6 +30,9 @@ pub(crate) struct Hw {
     /// Measure how fast page-locked memory goes to each GPU and back, in GB/s
     #[arg(long)]
     probe: bool,
+    /// What a cluster has and what of it is free, instead of this machine: `slurm`
+    #[arg(long, value_name = "PLACE", value_parser = ["local", "slurm"], conflicts_with_all = ["gpus", "probe"])]
+    on: Option<String>,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -51,6 +54,9 @@ struct Shown<'a> {
 
 impl Hw {
     pub(crate) fn execute(self, output: &mut Output) -> Done {
+        if self.on.as_deref() == Some("slurm") {
+            return cluster::show(self.json, output);
+        }
         let examined = hardware::examine(self.gpus.as_deref());
         let (machine, survey) = examined.map_err(|e| CliError::from(ExecError::Usage(e)))?;
         let mut rates =

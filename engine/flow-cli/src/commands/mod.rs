@@ -4,6 +4,7 @@ pub(crate) mod accept;
 pub(crate) mod attach;
 pub(crate) mod cancel;
 pub(crate) mod check;
+mod cluster;
 pub(crate) mod completions;
 pub(crate) mod detach;
 pub(crate) mod diff;

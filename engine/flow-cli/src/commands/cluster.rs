@@ -1,0 +1,120 @@
+//! `flow hw --on slurm`: the partitions of a cluster, what their nodes have, and what of it is free.
+
+use std::{collections::BTreeMap, process::ExitCode};
+
+use flow_exec::slurm;
+use flow_slurm::{Gpus, Load, Node};
+use indexmap::IndexMap;
+use serde::Serialize;
+
+use super::Done;
+use crate::output::Output;
+use crate::words;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Shown<'a> {
+    nodes: &'a [Node],
+    /// By partition.
+    jobs: &'a BTreeMap<String, Load>,
+}
+
+pub(super) fn show(json: bool, output: &mut Output) -> Done {
+    let (nodes, loads) = slurm::cluster()?;
+    if json {
+        output.json(&Shown { nodes: &nodes, jobs: &loads })?;
+    } else {
+        for line in render(&nodes, &loads) {
+            output.line(line)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Nodes of a partition that have the same, GPUs in use aside.
+type Kind<'a> = (&'a str, u32, u64, Vec<(Option<&'a str>, u32)>);
+
+fn render(nodes: &[Node], loads: &BTreeMap<String, Load>) -> Vec<String> {
+    if nodes.is_empty() {
+        return vec!["the cluster has no nodes".to_owned()];
+    }
+    let mut kinds: IndexMap<Kind<'_>, Vec<&Node>> = IndexMap::new();
+    for node in nodes {
+        let gpus = node.gpus.iter().map(|gpus| (gpus.model.as_deref(), gpus.count)).collect();
+        kinds.entry((&node.partition, node.cpus, node.memory, gpus)).or_default().push(node);
+    }
+    let heads =
+        ["partition", "nodes", "taking jobs", "each has", "free GPUs", "free CPUs", "free on one node", "time limit"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    for ((partition, cpus, memory, gpus), nodes) in &kinds {
+        let up: Vec<&Node> = nodes.iter().copied().filter(|node| node.takes_jobs()).collect();
+        let kinds = gpus.iter().map(|&(model, count)| format!("{count} × {}, ", model.unwrap_or("GPU")));
+        let each = format!("{}{cpus} CPUs, {}", kinds.collect::<String>(), words::bytes(*memory));
+        let all: u32 = up.iter().flat_map(|node| &node.gpus).map(|gpus| gpus.count).sum();
+        let free: u32 = up.iter().flat_map(|node| &node.gpus).map(unused).sum();
+        let name = if nodes[0].is_default { format!("{partition} (default)") } else { (*partition).to_owned() };
+        let limit = nodes[0].time_limit;
+        rows.push(vec![
+            name,
+            words::thousands(nodes.len()),
+            words::thousands(up.len()),
+            each,
+            if gpus.is_empty() { "—".to_owned() } else { format!("{free} of {all}") },
+            format!("{} of {}", sum(&up, |n| n.cpus_free), sum(&up, |n| n.cpus)),
+            most_free(&up),
+            limit.map_or_else(|| "none".to_owned(), |limit| words::duration(limit.as_secs_f64())),
+        ]);
+    }
+    let mut lines = words::columns(&rows);
+    lines.push(String::new());
+    lines.extend(nodes_that_do_not(nodes));
+    let names: IndexMap<&str, ()> = nodes.iter().map(|node| (node.partition.as_str(), ())).collect();
+    for name in names.keys() {
+        let load = loads.get(*name).copied().unwrap_or_default();
+        let of = |all: u32, yours: u32| {
+            format!(
+                "{}{}",
+                words::thousands(all as usize),
+                if yours > 0 { format!(" ({yours} yours)") } else { String::new() }
+            )
+        };
+        let (running, waiting) = (of(load.running, load.yours_running), of(load.waiting, load.yours_waiting));
+        lines.push(format!("jobs in {name}: {running} running, {waiting} waiting"));
+    }
+    lines
+}
+
+fn unused(gpus: &Gpus) -> u32 {
+    gpus.count.saturating_sub(gpus.used)
+}
+
+fn sum(nodes: &[&Node], of: impl Fn(&Node) -> u32) -> String {
+    words::thousands(nodes.iter().map(|node| of(node) as usize).sum())
+}
+
+/// The largest job that could start now: flow's steps have one node each.
+fn most_free(nodes: &[&Node]) -> String {
+    let free = |node: &&&Node| (node.gpus.iter().map(unused).sum::<u32>(), node.cpus_free, node.memory_free);
+    let Some(node) = nodes.iter().max_by_key(free) else { return "—".to_owned() };
+    let (gpus, cpus, memory) = free(&node);
+    let gpus = if node.gpus.is_empty() { String::new() } else { format!("{}, ", words::count(gpus as usize, "GPU")) };
+    format!("{gpus}{}, {}", words::count(cpus as usize, "CPU"), words::bytes(memory))
+}
+
+/// Those that take no jobs, by their state.
+fn nodes_that_do_not(nodes: &[Node]) -> Vec<String> {
+    const NAMED: usize = 8;
+    let mut states: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for node in nodes.iter().filter(|node| !node.takes_jobs()) {
+        let names = states.entry(&node.state).or_default();
+        if !names.contains(&node.name.as_str()) {
+            names.push(&node.name);
+        }
+    }
+    let line = |(state, names): (&&str, &Vec<&str>)| {
+        let more = names.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {} more", words::thousands(more)) } else { String::new() };
+        format!("{state}: {}{more}", names[..names.len().min(NAMED)].join(", "))
+    };
+    states.iter().map(line).collect()
+}

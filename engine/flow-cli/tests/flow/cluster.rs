@@ -1,0 +1,55 @@
+//! Slurm as flow shows it: a real one, none, and one that does not answer.
+
+use flow_testkit::slurm::{CONTROLLER, Cluster};
+use serde_json::{Value, json};
+
+use crate::space;
+
+#[test]
+fn a_cluster_is_shown_with_what_is_free() {
+    let cluster = Cluster::start(3, 2);
+    let mut space = space();
+    space.on(&cluster);
+    cluster.run("sbatch", ["--gres=gpu:1", "--cpus-per-task=3", "--output=/dev/null", "--wrap=sleep 1000"]);
+    cluster.run("sbatch", ["--hold", "--array=0-4", "--output=/dev/null", "--wrap=true"]);
+    cluster.run("scontrol", ["update", "nodename=node3", "state=drain", "reason=test"]);
+    flow_testkit::until("the job runs", || cluster.run("squeue", ["--noheader", "--states=R"]).contains("wrap"));
+    let shown = space.flow(["hw", "--on", "slurm"]).expect(0);
+    insta::assert_snapshot!(shown.stdout(), @"
+    partition       nodes  taking jobs  each has                   free GPUs  free CPUs  free on one node         time limit
+    main (default)  3      2            2 × fake, 8 CPUs, 3.9 GiB  3 of 4     13 of 16   2 GPUs, 8 CPUs, 3.9 GiB  none
+
+    drained: node3
+    jobs in main: 1 (1 yours) running, 5 (5 yours) waiting
+    ");
+
+    let json = space.flow(["hw", "--on", "slurm", "--json"]).expect(0);
+    let json: Value = serde_json::from_slice(json.raw()).unwrap();
+    let node = json!({
+        "partition": "main", "is_default": true, "name": "node1", "state": "mixed", "cpus": 8, "cpus_free": 5,
+        "memory": 4194304000_u64, "memory_free": 3879731200_u64, "gpus": [{"model": "fake", "count": 2, "used": 1}],
+    });
+    assert_eq!(json["nodes"][0], node);
+    let load = json!({"main": {"running": 1, "waiting": 5, "yours_running": 1, "yours_waiting": 5}});
+    assert_eq!(json["jobs"], load);
+}
+
+#[test]
+fn a_cluster_that_cannot_be_asked_is_said() {
+    let mut space = space();
+    let cluster = Cluster::start(1, 0);
+    space.on(&cluster);
+    cluster.stop(CONTROLLER);
+    let silent = space.flow(["hw", "--on", "slurm"]).expect(1);
+    insta::assert_snapshot!(silent.text(), @"
+    error: `sinfo` failed: slurm_load_partitions: Unable to contact slurm controller (connect failure)
+    hint: `scontrol ping` says whether the controller is up; SLURM_CONF names another configuration
+    ");
+    space.env("PATH", "/nonexistent");
+    insta::assert_snapshot!(space.flow(["hw", "--on", "slurm"]).expect(1).text(), @"
+    error: there is no Slurm here: `sinfo` is not installed or not on the PATH
+    hint: run flow where Slurm's own commands work, on the cluster's login node as a rule; docs/slurm.md starts a throw-away Slurm to try it
+    ");
+    let both = space.flow(["hw", "--on", "slurm", "--probe"]).expect(2).text();
+    assert!(both.contains("'--on <PLACE>' cannot be used with '--probe'"), "{both}");
+}
