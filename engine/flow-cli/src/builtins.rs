@@ -7,7 +7,7 @@ use std::path::Path;
 use flow_core::sched::contention::Host;
 use flow_core::sched::policy::{self, Lyapunov, Policy};
 use flow_core::{BuiltinInput, BuiltinOutput, Builtins, Metric, Provided, Publication, PublishJob, Time};
-use flow_report::{Assumed, AssumedKind, AssumedLoad, Bar, Gantt, LANGUAGES, Reports, Words};
+use flow_report::{Assumed, AssumedKind, AssumedLoad, AssumedSlurm, Bar, Gantt, LANGUAGES, Reports, Words};
 use flow_sim::arrivals::Kind;
 use flow_sim::{Schedule, SimTask, Study, StudyWith, Summary, Use, cpu_over_time, waiting_over_time};
 use serde_json::Value;
@@ -48,7 +48,7 @@ impl Steps {
         for (lang, _) in LANGUAGES {
             files.insert(format!("schedule.{lang}.svg"), gantt.svg(&self.words, lang).into_bytes());
         }
-        let metrics = BTreeMap::from([
+        let mut metrics = BTreeMap::from([
             ("makespan".to_owned(), metric(&study, "s", |s, _| s.makespan_s)),
             ("time_in_system".to_owned(), metric(&study, "s", |s, _| s.mean_time_in_system_s)),
             ("time_in_system_p99".to_owned(), metric(&study, "s", |s, _| s.p99_time_in_system_s)),
@@ -57,6 +57,12 @@ impl Steps {
             ("gpu_use".to_owned(), metric(&study, "ratio", |_, used| used.gpu)),
             ("cpu_use".to_owned(), metric(&study, "ratio", |_, used| used.cpu)),
         ]);
+        if with.slurm.is_some() {
+            let wait = |s: &Summary, _: &Use| s.slurm.as_ref().map_or(0.0, |met| met.mean_wait_s);
+            let calls = |s: &Summary, _: &Use| s.slurm.as_ref().map_or(0.0, |met| met.calls as f64);
+            metrics.insert("slurm_wait".to_owned(), metric(&study, "s", wait));
+            metrics.insert("slurm_calls".to_owned(), metric(&study, "", calls));
+        }
         Ok(BuiltinOutput { files, metrics, cause: None })
     }
 }
@@ -88,6 +94,17 @@ fn assumed(with: &StudyWith, study: &Study) -> Assumed {
         seeds: study.seeds.len(),
         priorities: with.trace.is_none().then_some(with.priorities),
         estimate_error: with.estimate_error,
+        slurm: with.slurm.map(|slurm| AssumedSlurm {
+            queue: slurm.queue,
+            array: slurm.array,
+            jobs: slurm.jobs,
+            remembered_s: slurm.remembered_s,
+            delay_s: slurm.delay_s,
+            tick_s: slurm.tick_s,
+            rate: slurm.rate,
+            submit_s: slurm.submit_s,
+            notice_s: slurm.notice_s,
+        }),
         load: load.unwrap_or_else(|| AssumedLoad::Mix(with.mix.iter().map(kind).collect())),
     }
 }

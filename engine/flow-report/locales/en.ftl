@@ -529,6 +529,7 @@ assumed-errors = How long a job takes alone is told to the policies with a log-n
 assumed-one-gpu = fifo-single and sjf-single give each job one GPU; a job for several runs on one, as many times longer.
 assumed-priorities = The priority of a job is one of { $levels } levels, each as likely, whatever its kind; for policy priority a level is worth an hour of waiting.
 assumed-v = Lyapunov: a GPU-second of the service that a job is expected to take is worth V seconds of waiting, V = { $v }.
+assumed-slurm = Slurm: flow says which jobs are submitted, and Slurm starts them in order, letting later ones pass that fit while earlier ones do not; a job has one node, and GPUs alone count. flow has at most { $queue } jobs in the queue; an array has at most { $array } tasks; the controller knows at most { $jobs } jobs, those too that ended in the last { $remembered } s; every job waits { $delay } s for those of others; jobs start every { $tick } s, { $rate } a second at the most; a call of sbatch takes { $submit } s, and flow sees an end after { $notice } s.
 assumed-sharing = Sharing: a job joins others on a GPU where memory suffices, nobody is predicted to take more than 2 times as long as alone, and what is done at once grows by a quarter of a job at least. Beyond 100 % of a GPU's time all on it slow down alike; nothing of that was measured.
 column-estimate_error = Error of run-time estimates
 column-v = V

@@ -25,6 +25,32 @@ pub struct Assumed {
     pub priorities: Option<u32>,
     /// How far estimates of durations are off: the deviation of the logarithm of their error.
     pub estimate_error: f64,
+    /// Jobs go through Slurm, with these limits and times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm: Option<AssumedSlurm>,
+}
+
+/// Limits and times of a Slurm that is not there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AssumedSlurm {
+    /// Most jobs of flow's in the queue.
+    pub queue: u32,
+    /// `MaxArraySize`.
+    pub array: u32,
+    /// `MaxJobCount`.
+    pub jobs: u32,
+    /// `MinJobAge`.
+    pub remembered_s: f64,
+    /// How long every job waits for those of others.
+    pub delay_s: f64,
+    /// Jobs are started every so many seconds.
+    pub tick_s: f64,
+    /// Jobs that can be started in a second.
+    pub rate: f64,
+    /// What a call of `sbatch` takes.
+    pub submit_s: f64,
+    /// Until flow sees that a job has ended.
+    pub notice_s: f64,
 }
 
 /// Where the jobs of a simulation come from.

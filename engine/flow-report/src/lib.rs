@@ -29,7 +29,7 @@ mod table;
 mod verdict;
 mod words;
 
-pub use assumed::{Assumed, AssumedKind, AssumedLoad};
+pub use assumed::{Assumed, AssumedKind, AssumedLoad, AssumedSlurm};
 pub use builtins::Reports;
 pub use format::Format;
 pub use gantt::{Bar, Gantt};

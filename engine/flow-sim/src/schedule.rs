@@ -3,6 +3,8 @@
 use flow_core::sched::{Action, Placement};
 use flow_core::{AttemptId, InstanceId, Outcome, Time};
 
+use crate::Met;
+
 /// A finished simulation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule {
@@ -12,6 +14,8 @@ pub struct Schedule {
     pub settled: Vec<Option<(Outcome, Time)>>,
     /// Every action of the scheduler, in order.
     pub actions: Vec<(Time, Action)>,
+    /// What the jobs met, where they went through Slurm.
+    pub met: Option<Met>,
 }
 
 /// One attempt.
@@ -49,6 +53,18 @@ pub enum SimError {
         gpus: u32,
         policy: &'static str,
     },
+    /// A job of Slurm has one node, and none has so many.
+    #[error("instance {} asks for {gpus} GPUs, with its group, and nodes have {node}: a job of flow's has one node", .instance.0)]
+    TooWideForNode {
+        instance: InstanceId,
+        /// GPUs that its job asks for.
+        gpus: u32,
+        /// GPUs of a node.
+        node: u32,
+    },
+    /// Nothing takes a job of Slurm's off its GPUs.
+    #[error("policy `{0}` takes jobs off their GPUs, which flow does not do on Slurm")]
+    Preemptive(&'static str),
     /// Nothing happens any more, and these are not settled.
     #[error("nothing happens after {} s, and {} instances are not settled, the first is {}", .at.as_secs_f64(), .waiting.len(), .waiting[0].0)]
     Stuck {

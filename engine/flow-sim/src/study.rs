@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::arrivals::{Arrivals, Chance, Kind};
-use crate::{Cluster, Schedule, SimTask, Simulation, Summary, Use, trace};
+use crate::{Cluster, Schedule, SimTask, Simulation, Slurm, Summary, Use, trace};
 
 /// GPU memory of machines of which only the number of GPUs is given, bytes.
 const GPU_MEMORY: u64 = 80 << 30;
@@ -57,6 +57,9 @@ pub struct StudyWith {
     #[serde(default)]
     #[schemars(range(min = 0, max = 5))]
     pub estimate_error: f64,
+    /// Jobs go through Slurm, whose nodes `gpus` tells, with these limits and times; `{}` for Slurm's own.
+    #[serde(default)]
+    pub slurm: Option<Slurm>,
 }
 
 /// The step `flow/simulate`, as workflows use it.
@@ -106,6 +109,14 @@ impl Study {
         if with.jobs == 0 || with.jobs > 1_000_000 || with.seeds == 0 || with.seeds > 1_000 {
             return Err("expected 1 to 1,000,000 jobs and 1 to 1,000 seeds".to_owned());
         }
+        if let Some(slurm) = &with.slurm {
+            slurm.check()?;
+            if with.share || with.cpus.is_some() {
+                return Err(
+                    "jobs of Slurm share neither GPUs nor one machine's CPUs: leave `share` and `cpus` out".into()
+                );
+            }
+        }
         let made = || with.policy();
         let narrow = made()?.one_gpu_only();
         let workload = match trace {
@@ -121,7 +132,11 @@ impl Study {
         for seed in 0..workload.seeds(with.seeds) {
             let tasks = workload.tasks(seed);
             let simulation = Simulation::new(tasks.clone(), capacity.clone(), made()?, Limits::simulated());
-            let schedule = simulation.and_then(|s| s.on(host.clone()).run(|_, _| {})).map_err(|e| e.to_string())?;
+            let simulation = simulation.and_then(|simulation| match with.slurm {
+                Some(slurm) => simulation.on_slurm(slurm, cluster),
+                None => Ok(simulation.on(host.clone())),
+            });
+            let schedule = simulation.and_then(|s| s.run(|_, _| {})).map_err(|e| e.to_string())?;
             let summary = Summary::of(&with.policy, &tasks, &schedule, cluster.total());
             seeds.push((summary, Use::of(&tasks, &schedule, cluster.total(), with.cpus.unwrap_or(0.0))));
             first.get_or_insert((tasks, schedule));

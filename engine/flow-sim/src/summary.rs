@@ -6,7 +6,7 @@ use flow_core::sched::contention::{self, Host, Load};
 use flow_core::{GpuId, Span, Time};
 use serde::Serialize;
 
-use crate::{Schedule, SimTask};
+use crate::{Met, Schedule, SimTask};
 
 /// What a policy made of a workload. Times are seconds; the workload begins at 0.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,6 +25,9 @@ pub struct Summary {
     pub p99_time_in_system_s: f64,
     /// Share of all GPU time until the last end in which a job held the GPU.
     pub gpu_utilisation: f64,
+    /// What the jobs met on Slurm, where they went there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slurm: Option<Met>,
 }
 
 impl Summary {
@@ -48,6 +51,7 @@ impl Summary {
             p50_time_in_system_s: percentile(&in_system, 50),
             p99_time_in_system_s: percentile(&in_system, 99),
             gpu_utilisation: if gpu_time == 0 { 0.0 } else { held as f64 / gpu_time as f64 },
+            slurm: schedule.met.clone(),
         }
     }
 }

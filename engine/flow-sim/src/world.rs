@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 
 use flow_core::sched::contention::{self, Host, Load};
-use flow_core::sched::{Action, Answer, Capacity, Event, Limits, Scheduler, policy::Policy};
+use flow_core::sched::{Action, Answer, Capacity, Event, Limits, Scheduler, policy, policy::Policy};
 use flow_core::{AttemptId, Expansion, InstanceId, Outcome, Span, Time, learn::History};
 
 use crate::learning::{Activity, Learning};
-use crate::{Attempt, End, Fault, GroundTruth, Learned, Ran, Schedule, SimError, SimTask};
+use crate::queue::{self, Queue};
+use crate::working::Working;
+use crate::{Attempt, Cluster, End, Fault, GroundTruth, Learned, Ran, Schedule, SimError, SimTask, Slurm};
 
 /// Runs tasks to their end on a machine, without faults.
 ///
@@ -42,6 +44,8 @@ pub struct Simulation<'a> {
     /// Somebody began or ended since speeds were found.
     stale: bool,
     learning: Option<Box<Learning<'a>>>,
+    /// Where attempts wait for their GPUs, if the scheduler's word is not enough to start them.
+    queue: Option<Box<Queue>>,
 }
 
 /// What comes first at one instant.
@@ -76,29 +80,6 @@ struct RunningTask {
     ending: Option<(Time, Order, u64)>,
 }
 
-/// Work that goes on.
-#[derive(Clone, Copy, Debug)]
-struct Working {
-    /// From then on at this speed …
-    since: Time,
-    speed: f64,
-    /// … with so much left at that time, as time alone.
-    left: Span,
-}
-
-impl Working {
-    /// What is left at a later time.
-    fn left_at(&self, now: Time) -> Span {
-        let done = (now - self.since).0 as f64 * self.speed;
-        Span(self.left.0.saturating_sub(done.round() as u64))
-    }
-
-    /// When it is done if nothing changes.
-    fn done_at(&self) -> Time {
-        self.since + Span((self.left.0 as f64 / self.speed.max(1e-9)).round() as u64)
-    }
-}
-
 impl<'a> Simulation<'a> {
     /// Tasks arrive when they say they were submitted.
     ///
@@ -126,6 +107,7 @@ impl<'a> Simulation<'a> {
             host: None,
             stale: false,
             learning: None,
+            queue: None,
             tasks,
         };
         let mut from = 0;
@@ -155,6 +137,22 @@ impl<'a> Simulation<'a> {
     pub fn learning(mut self, expansion: &'a Expansion, history: History<'a>, truth: GroundTruth) -> Self {
         self.learning = Some(Box::new(Learning::new(expansion, history, truth)));
         self
+    }
+
+    /// Attempts are jobs of a Slurm with these nodes: the scheduler says which are submitted, as many as may be in the queue, and
+    /// Slurm gives them their GPUs.
+    ///
+    /// # Errors
+    /// If no node has what a task asks for, or the policy would take jobs off their GPUs.
+    pub fn on_slurm(mut self, slurm: Slurm, cluster: Cluster) -> Result<Self, SimError> {
+        let policy = self.scheduler.policy();
+        if policy::named(policy).is_some_and(|policy| policy.preemptive()) {
+            return Err(SimError::Preemptive(policy));
+        }
+        self.queue = Some(Box::new(Queue::new(slurm, cluster, &self.tasks)?));
+        let places = Capacity { jobs: Some(slurm.queue), ..cluster.capacity() };
+        self.plan(Time(0), Order::Completion, WorldEvent::Befall(Fault::Capacity(places)));
+        Ok(self)
     }
 
     /// Something will befall the run.
@@ -190,7 +188,8 @@ impl<'a> Simulation<'a> {
         let bound = 10_000 + 200 * self.tasks.len() as u64;
         for rounds in 0.. {
             let agenda = self.agenda.first_key_value().map(|(&(at, ..), _)| at);
-            let Some(next) = agenda.into_iter().chain(self.scheduler.next_wake()).min() else { break };
+            let queue = self.queue.as_ref().and_then(|queue| queue.next());
+            let Some(next) = agenda.into_iter().chain(self.scheduler.next_wake()).chain(queue).min() else { break };
             if rounds > bound {
                 return Err(SimError::Livelock { at: self.now, rounds });
             }
@@ -204,6 +203,11 @@ impl<'a> Simulation<'a> {
                 self.tell(Event::Tick, &mut watch);
             }
             self.contend();
+            self.dispatch(&mut watch);
+        }
+        if let Some(queue) = &self.queue {
+            self.schedule.met = Some(queue.met());
+            self.schedule.ran.sort_by_key(|ran| (ran.start, ran.attempt));
         }
         let unsettled = |(i, settled): (usize, &Option<_>)| settled.is_none().then_some(InstanceId(i as u32));
         let waiting: Vec<_> = self.schedule.settled.iter().enumerate().filter_map(unsettled).collect();
@@ -220,7 +224,10 @@ impl<'a> Simulation<'a> {
     fn happen(&mut self, happening: WorldEvent, watch: &mut impl FnMut(&Scheduler, &Event)) {
         match happening {
             WorldEvent::Arrive(from, to) => {
-                let tasks: Vec<_> = self.tasks[from..to].iter().map(|task| task.task.clone()).collect();
+                let mut tasks: Vec<_> = self.tasks[from..to].iter().map(|task| task.task.clone()).collect();
+                if self.queue.is_some() {
+                    tasks.iter_mut().for_each(queue::for_a_place);
+                }
                 for task in &tasks {
                     self.schedule.settled[task.instance.index()] = task.settled.map(|outcome| (outcome, self.now));
                 }
@@ -263,9 +270,19 @@ impl<'a> Simulation<'a> {
                 }
             }
             WorldEvent::Gone(attempt, outcome, spoiled) => {
+                if let Some(queue) = &mut self.queue {
+                    if let Some(noticed) = queue.end(attempt, self.now) {
+                        self.live.get(&attempt).into_iter().for_each(|live| self.schedule.ran[live.ran].end = self.now);
+                        self.end(attempt, noticed, outcome, spoiled);
+                        return;
+                    }
+                    queue.noticed(attempt);
+                }
                 if let Some(live) = self.live.remove(&attempt) {
                     self.stale = true;
-                    self.schedule.ran[live.ran].end = self.now;
+                    if self.queue.is_none() {
+                        self.schedule.ran[live.ran].end = self.now;
+                    }
                     let recorded = live.killed.unwrap_or(outcome);
                     self.outcomes.insert(attempt, recorded);
                     if let Some(learning) = &mut self.learning {
@@ -317,20 +334,12 @@ impl<'a> Simulation<'a> {
                     learning.begin(attempt, instance, &placement.gpus, self.now);
                 }
                 self.schedule.ran.push(Ran { instance, attempt, placement, start: self.now, end: self.now });
-                let warm = self.now + conduct.warm_up;
-                let end = conduct.end;
-                let grouped = self.tasks[instance.index()].task.corun.is_some();
                 self.schedule.settled[instance.index()] = None;
                 self.live
                     .insert(attempt, RunningTask { instance, ran, working: None, conduct, killed: None, ending: None });
-                if end == End::SpawnFails {
-                    return self.end(attempt, self.now, Outcome::Failed, false);
-                }
-                self.tell(Event::Started { attempt }, watch);
-                match end {
-                    End::BeforeReady(outcome) if grouped => self.end(attempt, warm, outcome, false),
-                    _ if !grouped && warm == self.now => self.begin(attempt),
-                    _ => _ = self.plan(warm, Order::Completion, WorldEvent::Ready(attempt)),
+                match &mut self.queue {
+                    Some(queue) => queue.submit(attempt, &self.tasks[instance.index()], self.now),
+                    None => self.set_off(attempt, watch),
                 }
             }
             Action::Release { attempts } => {
@@ -380,6 +389,33 @@ impl<'a> Simulation<'a> {
                 self.schedule.settled[instance.index()] = Some((outcome, self.now));
             }
             Action::Finish => {}
+        }
+    }
+
+    /// What Slurm starts now.
+    fn dispatch(&mut self, watch: &mut impl FnMut(&Scheduler, &Event)) {
+        let started = self.queue.as_mut().map(|queue| queue.step(self.now));
+        for (attempt, gpus) in started.into_iter().flatten() {
+            let Some(live) = self.live.get(&attempt) else { continue };
+            let ran = &mut self.schedule.ran[live.ran];
+            (ran.start, ran.end, ran.placement.gpus) = (self.now, self.now, gpus);
+            self.set_off(attempt, watch);
+        }
+    }
+
+    /// Its processes are started.
+    fn set_off(&mut self, attempt: AttemptId, watch: &mut impl FnMut(&Scheduler, &Event)) {
+        let Some(live) = self.live.get(&attempt) else { return };
+        let (warm, end) = (self.now + live.conduct.warm_up, live.conduct.end);
+        let grouped = self.tasks[live.instance.index()].task.corun.is_some();
+        if end == End::SpawnFails {
+            return self.end(attempt, self.now, Outcome::Failed, false);
+        }
+        self.tell(Event::Started { attempt }, watch);
+        match end {
+            End::BeforeReady(outcome) if grouped => self.end(attempt, warm, outcome, false),
+            _ if !grouped && warm == self.now => self.begin(attempt),
+            _ => _ = self.plan(warm, Order::Completion, WorldEvent::Ready(attempt)),
         }
     }
 

@@ -25,6 +25,68 @@ fn a_trace_gives_a_line_a_policy() {
 }
 
 #[test]
+fn jobs_go_through_slurm() {
+    let space = space();
+    let mut trace = "job_id,submit_s,num_gpus,duration_s\n".to_owned();
+    (0..1000).for_each(|n| trace += &format!("j{n},0,1,60\n"));
+    space.write("jobs.csv", &trace);
+    let asked = ["simulate", "--trace", "jobs.csv", "--gpus", "10x10"];
+    let table = space.flow([&asked[..], &["--policy", "fifo", "--slurm", "queue=50,delay_s=20"]].concat());
+    insta::assert_snapshot!(table.expect(0).stdout(), @"
+    1,000 jobs on 100 GPUs: jobs.csv
+      policy  total time   in system: mean  median       99 %         waiting: mean  GPUs held
+      fifo    TIME TIME  TIME TIME      TIME TIME  TIME TIME  TIME TIME    35.8 %
+    fifo: 20 calls of sbatch, at most 50 jobs in the queue; each waited there TIME on average
+      GPUs idle for 60.8 %: flow had as many jobs in the queue as it may (queue)
+      GPUs idle for 3.4 %: jobs waited for Slurm's next turn (tick_s, rate)
+    assumed, not measured: queue=50,array=1001,jobs=10000,remembered_s=300,delay_s=20,tick_s=3,rate=40,submit_s=0.01,notice_s=1
+    ");
+    let json = space.flow([&asked[..], &["--policy", "fifo", "--slurm", "default", "--json"]].concat());
+    insta::assert_snapshot!(json.expect(0).stdout(), @r#"{"policy":"fifo","jobs":1000,"makespan_s":603.0,"mean_time_in_system_s":334.0,"mean_waiting_s":274.0,"p50_time_in_system_s":364.0,"p99_time_in_system_s":604.0,"gpu_utilisation":0.9950248756218906,"slurm":{"calls":9,"most_in_queue":200,"mean_wait_s":53.8,"idle":{"tick":0.004958540630182421,"queue":0.00001658374792703151}}}"#);
+    space.write("mix.csv", "name,duration_s,gpus\na,10,2\n");
+    let arrivals = ["simulate", "--arrivals", "poisson", "--mix", "mix.csv", "--gpus", "2x2", "--policy", "fifo"];
+    let arrivals = [&arrivals[..], &["--slurm", "delay_s=5", "--jobs", "50", "--seeds", "2"]].concat();
+    let said = space.flow(arrivals).expect(0).stdout();
+    assert!(said.contains("density 0.9, fifo: 50 calls of sbatch, at most 11 jobs in the queue"), "{said}");
+    assert!(said.contains("GPUs idle for 1.6 %: jobs waited for those of others (delay_s)"), "{said}");
+    space.write("w.yaml", "flow: 1\nsteps: {a: {run: 'true', gpus: 1, matrix: {n: [1, 2]}}}\n");
+    let workflow = ["simulate", "-w", "w.yaml", "--gpus", "4 x H100, 80000 MiB", "--cpus", "2", "--slurm", "default"];
+    insta::assert_snapshot!(space.flow([&workflow[..], &["--nodes", "2"]].concat()).expect(0).text(), @"
+    w, 2 instances on 4 × H100, 2 CPUs
+      policy         total time  in system: mean  median  99 %   waiting: mean  GPUs held
+      critical-path  TIME       TIME            TIME   TIME  TIME          0.0 %
+    critical-path: 1 call of sbatch, at most 2 jobs in the queue; each waited there TIME on average
+      GPUs idle for 99.7 %: jobs waited for Slurm's next turn (tick_s, rate)
+      GPUs idle for 0.3 %: jobs were being submitted (submit_s)
+    assumed, not measured: queue=200,array=1001,jobs=10000,remembered_s=300,delay_s=0,tick_s=3,rate=40,submit_s=0.01,notice_s=1
+    note: 2 instances never ran and take no time here, the first is a[n=1]
+    ");
+    space.write(
+        "s.yaml",
+        "flow: 1\nsteps:\n  s:\n    matrix: {policy: [fifo, sjf]}\n    uses: flow/simulate\n    with: {gpus: 1x2, policy: '${{ policy }}', \
+         density: 0.9, jobs: 20, seeds: 1, mix: [{name: a, duration_s: 60}], slurm: {delay_s: 30}}\n  t:\n    uses: flow/table\n    \
+         with: {from: s, rows: policy, columns: [slurm_wait, slurm_calls]}\n  r:\n    uses: flow/report\n    with:\n      \
+         languages: [en, zh]\n      sections: [{table: t}]\npublish: [{from: r, to: r.md}]\n",
+    );
+    space.flow(["run", "s.yaml"]).expect(0);
+    let report = space.read("r.md");
+    assert!(report.contains("every job waits 30 s for those of others; jobs start every 3 s"), "{report}");
+    assert!(report.contains("每个作业因他人的作业等待 30 s"), "{report}");
+    let wrong = [
+        space.flow([&workflow[..], &["--nodes", "3"]].concat()).expect(2).stderr(),
+        space.flow([&asked[..], &["--slurm", "queu=1"]].concat()).expect(2).stderr(),
+        space.flow([&asked[..], &["--slurm", "default", "--policy", "srtf"]].concat()).expect(1).stderr(),
+    ];
+    insta::assert_snapshot!(wrong.join(""), @"
+    error: 4 GPUs are not the same number on each of 3 nodes
+    error: invalid value 'queu=1' for '--slurm <LIST>': Slurm has no `queu` here; there are queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s
+
+    For more information, try '--help'.
+    error: policy `srtf`: policy `srtf` takes jobs off their GPUs, which flow does not do on Slurm
+    ");
+}
+
+#[test]
 fn bad_input_is_told_with_its_line_and_the_way_out() {
     let space = space();
     space.write("jobs.csv", TRACE);

@@ -128,6 +128,23 @@ fn lines(all: &[Assumed], words: &Words, langs: &[&str]) -> Vec<String> {
     if !v.is_empty() {
         out.push(say("assumed-v", &|| Args::new().with("v", v.clone())));
     }
+    for slurm in all.iter().filter_map(|assumed| assumed.slurm.as_ref()) {
+        let line = say("assumed-slurm", &|| {
+            Args::new()
+                .with("queue", slurm.queue.to_string())
+                .with("array", slurm.array.to_string())
+                .with("jobs", slurm.jobs.to_string())
+                .with("remembered", slurm.remembered_s.to_string())
+                .with("delay", slurm.delay_s.to_string())
+                .with("tick", slurm.tick_s.to_string())
+                .with("rate", slurm.rate.to_string())
+                .with("submit", slurm.submit_s.to_string())
+                .with("notice", slurm.notice_s.to_string())
+        });
+        if !out.contains(&line) {
+            out.push(line);
+        }
+    }
     if all.iter().any(|assumed| assumed.share) {
         out.push(say("assumed-sharing", &Args::new));
     }

@@ -21,6 +21,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, output: &mut Output) -> Re
     bad(file, &arrivals::too_wide(&mix, if wide { cluster.total() } else { u32::MAX }))?;
     let head = ["density", "policy", "in system: mean", "99 %", "waiting: mean", "total time", "GPU use", "CPU use"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let mut on_slurm = Vec::new();
     for &density in &asked.density {
         for policy in asked.policies(&DEFAULT) {
             let with = StudyWith {
@@ -36,12 +37,16 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, output: &mut Output) -> Re
                 share: asked.share,
                 priorities: 3,
                 estimate_error: 0.0,
+                slurm: asked.slurm,
             };
             let study = Study::of(&with, None).map_err(|e| CliError::usage(format!("{}: {e}", file.display())))?;
             if asked.json {
                 output.json(&object(&study, &policy, density, asked))?;
             } else {
                 rows.push(row(&study, &policy, density, asked.cpus.is_some()));
+                // The first seed stands for what each meets.
+                let first = study.seeds.first().map(|(summary, _)| summary.clone());
+                on_slurm.extend(first.map(|s| Summary { policy: format!("density {density}, {policy}"), ..s }));
             }
         }
     }
@@ -55,6 +60,9 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, output: &mut Output) -> Re
         ))?;
         for line in words::columns(&rows) {
             output.line(format!("  {line}"))?;
+        }
+        for line in asked.said_of_slurm(&on_slurm) {
+            output.line(line)?;
         }
         if asked.seeds > 1 {
             output.line(styled(FAINT, "±: half the width of the 95 % confidence interval over seeds"))?;

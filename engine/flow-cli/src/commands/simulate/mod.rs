@@ -11,8 +11,9 @@ use clap::{Args, ValueEnum};
 use flow_core::Span;
 use flow_core::sched::{Limits, policy};
 use flow_report::{Gantt, LANGUAGES, Words};
-use flow_sim::Summary;
+use flow_sim::SimError;
 use flow_sim::trace::TraceError;
+use flow_sim::{Cluster, Idle, Met, Simulation, Slurm, Summary};
 
 use super::Done;
 use crate::args::Global;
@@ -35,7 +36,13 @@ A trace has a line a job, below one that names the columns: job_id,submit_s,num_
 of job: name,duration_s and, if wanted, weight,gpus,spread,cpu_cores,gpu_busy,gpu_memory_gib. A workflow is simulated
 with what history knows of its steps. With --json there is one object a policy: policy, jobs, makespan_s,
 mean_time_in_system_s, mean_waiting_s, p50_time_in_system_s, p99_time_in_system_s, gpu_utilisation; of arrivals one for
-each density and policy, each number with mean and half the width of its 95 % interval."
+each density and policy, each number with mean and half the width of its 95 % interval.
+
+With --slurm, flow's scheduler says which jobs are submitted, and Slurm gives them the GPUs of the nodes of --gpus: in
+order, letting later ones pass that fit meanwhile; GPUs alone count, and a job has one node. queue: most jobs of flow's in
+the queue (200); array: MaxArraySize (1001); jobs: MaxJobCount (10000); remembered_s: MinJobAge (300); delay_s: how long
+every job waits for those of others, as you measured it (0); tick_s: jobs start every so many seconds (3); rate: how many
+Slurm can start a second (40); submit_s: a call of sbatch (0.01); notice_s: until flow sees an end (1)."
 )]
 pub(crate) struct Simulate {
     /// A trace of jobs, as CSV
@@ -78,6 +85,13 @@ pub(crate) struct Simulate {
     /// Bound waiting, as live runs do: who is passed over for so many seconds is passed over no more
     #[arg(long, value_name = "SECONDS", conflicts_with = "arrivals", value_parser = clap::value_parser!(u32).range(1..))]
     patience: Option<u32>,
+    /// Jobs go through Slurm, with its limits: default, or queue=500,delay_s=600. Names and what they mean are said below
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["share", "placement"], value_parser = Slurm::parse)]
+    slurm: Option<Slurm>,
+    /// For a workflow on Slurm: how many nodes have the GPUs of --gpus between them [default: 1]
+    #[arg(long, value_name = "N", requires = "slurm", conflicts_with_all = ["trace", "arrivals"],
+        value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
     /// Draw the schedule of the last policy: a lane a GPU, the CPU under them
     #[arg(long, value_name = "FILE.svg", conflicts_with = "arrivals")]
     chart: Option<PathBuf>,
@@ -122,10 +136,11 @@ impl Simulate {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// What was asked for, or a choice.
+    /// What was asked for, or a choice: on Slurm of those that can be there.
     fn policies(&self, otherwise: &[&str]) -> Vec<String> {
         if self.policy.is_empty() {
-            otherwise.iter().map(|name| (*name).to_owned()).collect()
+            let can_be = |name: &&&str| !(self.slurm.is_some() && policy::named(name).is_some_and(|p| p.preemptive()));
+            otherwise.iter().filter(can_be).map(|name| (*name).to_owned()).collect()
         } else {
             self.policy.clone()
         }
@@ -134,6 +149,20 @@ impl Simulate {
     fn limits(&self) -> Limits {
         let patience = self.patience.map(|seconds| Span::from_millis(u64::from(seconds) * 1_000));
         Limits { patience, ..Limits::simulated() }
+    }
+
+    /// Sends the jobs through Slurm, if that was asked for.
+    fn on_slurm<'a>(&self, simulation: Simulation<'a>, cluster: Cluster) -> Result<Simulation<'a>, SimError> {
+        match self.slurm {
+            Some(slurm) => simulation.on_slurm(slurm, cluster),
+            None => Ok(simulation),
+        }
+    }
+
+    /// What the jobs of each policy met there.
+    fn said_of_slurm(&self, summaries: &[Summary]) -> Vec<String> {
+        let met = || summaries.iter().filter_map(|summary| Some((&*summary.policy, summary.slurm.as_ref()?)));
+        self.slurm.map_or_else(Vec::new, |slurm| self::met(slurm, met()))
     }
 
     /// Draws the chart, if one was asked for.
@@ -183,4 +212,40 @@ fn table(summaries: &[Summary]) -> Vec<String> {
         ]
     }));
     words::columns(&rows).into_iter().map(|line| format!("  {line}")).collect()
+}
+
+/// What jobs met on Slurm, below the table.
+fn met<'a>(slurm: Slurm, met: impl IntoIterator<Item = (&'a str, &'a Met)>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (policy, met) in met {
+        let calls = words::count(met.calls as usize, "call");
+        let most = words::thousands(met.most_in_queue);
+        let wait = words::duration(met.mean_wait_s);
+        lines.push(format!(
+            "{policy}: {calls} of sbatch, at most {most} jobs in the queue; each waited there {wait} on average"
+        ));
+        let mut idle: Vec<(&Idle, &f64)> = met.idle.iter().filter(|(_, share)| **share >= 0.0005).collect();
+        idle.sort_by(|a, b| b.1.total_cmp(a.1));
+        for (why, share) in idle {
+            lines.push(format!("  GPUs idle for {:.1} %: {}", share * 100.0, idle_words(*why)));
+        }
+    }
+    let Slurm { queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s } = slurm;
+    lines.push(format!(
+        "assumed, not measured: queue={queue},array={array},jobs={jobs},remembered_s={remembered_s},delay_s={delay_s},\
+         tick_s={tick_s},rate={rate},submit_s={submit_s},notice_s={notice_s}"
+    ));
+    lines
+}
+
+fn idle_words(why: Idle) -> &'static str {
+    match why {
+        Idle::NoWork => "nothing was left to do, or nothing could be done yet",
+        Idle::Tick => "jobs waited for Slurm's next turn (tick_s, rate)",
+        Idle::Queue => "flow had as many jobs in the queue as it may (queue)",
+        Idle::Jobs => "the controller took no more jobs, for it still knew those that had ended (jobs, remembered_s)",
+        Idle::Delay => "jobs waited for those of others (delay_s)",
+        Idle::Submit => "jobs were being submitted (submit_s)",
+        Idle::Fit => "no node had as many free GPUs as a job wanted",
+    }
 }

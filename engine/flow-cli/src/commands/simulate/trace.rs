@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use flow_core::sched::{Limits, policy};
-use flow_sim::{Cluster, Placement, Summary, trace};
+use flow_sim::{Cluster, Placement, Simulation, Summary, trace};
 
 use super::{DEFAULT, Simulate, Where, bad, table, text};
 use crate::args::Global;
@@ -30,7 +30,8 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         let Some(policy) = policy::named(&name) else { continue };
         let one_gpu_only = policy.one_gpu_only().then_some(&*name);
         bad(file, &trace::too_wide(&jobs, cluster.total(), one_gpu_only))?;
-        let schedule = flow_sim::simulate(tasks.clone(), cluster.capacity(), policy, limits.clone())
+        let schedule = Simulation::new(tasks.clone(), cluster.capacity(), policy, limits.clone())
+            .and_then(|simulation| asked.on_slurm(simulation, cluster)?.run(|_, _| {}))
             .map_err(|e| CliError::failed(format!("policy `{name}`: {e}")))?;
         let summary = Summary::of(&name, &tasks, &schedule, cluster.total());
         if asked.json {
@@ -44,6 +45,9 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         let on = words::count(cluster.total() as usize, "GPU");
         output.line(format!("{} on {on}: {}", styled(STRONG, what), file.display()))?;
         for line in table(&summaries) {
+            output.line(line)?;
+        }
+        for line in asked.said_of_slurm(&summaries) {
             output.line(line)?;
         }
     }

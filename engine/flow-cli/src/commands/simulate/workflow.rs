@@ -5,7 +5,7 @@ use std::path::Path;
 use flow_core::plan::Plan;
 use flow_core::sched::{Limits, policy};
 use flow_exec::{Session, forecast, hardware};
-use flow_sim::{SimTask, Simulation, Summary, expected};
+use flow_sim::{Cluster, SimTask, Simulation, Summary, expected};
 
 use super::{Simulate, table};
 use crate::args::{Global, Selection};
@@ -33,12 +33,22 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     let tasks = expected(forecast.tasks.clone());
     let (machine, expansion) = (&session.expansion.machine, &session.expansion);
     let gpus = machine.gpus.len() as u32;
+    let nodes = asked.nodes.unwrap_or(1);
+    if asked.slurm.is_some() && (gpus == 0 || !gpus.is_multiple_of(nodes)) {
+        let gpus = words::count(gpus as usize, "GPU");
+        return Err(CliError::usage(format!("{gpus} are not the same number on each of {nodes} nodes")));
+    }
+    let cluster = Cluster { nodes, gpus: gpus / nodes };
     let (mut summaries, mut last) = (Vec::new(), None);
     for name in asked.policies(&[expansion.policy.as_deref().unwrap_or(policy::DEFAULT)]) {
         let Some(policy) = policy::named(&name) else { continue };
         let limits = Limits { sharing: forecast.limits.sharing.clone(), keep_going: true, ..asked.limits() };
         let schedule = Simulation::new(tasks.clone(), forecast.capacity.clone(), policy, limits)
-            .and_then(|simulation| simulation.on(forecast.host.clone()).run(|_, _| {}))
+            .and_then(|simulation| match asked.slurm {
+                // Each node has CPUs of its own.
+                Some(_) => asked.on_slurm(simulation, cluster)?.run(|_, _| {}),
+                None => simulation.on(forecast.host.clone()).run(|_, _| {}),
+            })
             .map_err(|e| CliError::failed(format!("policy `{name}`: {e}")))?;
         let summary = Summary::of(&name, &tasks, &schedule, gpus);
         if asked.json {
@@ -52,6 +62,9 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         let cards = machine.gpus.first().map(|gpu| format!("{gpus} × {}, ", gpu.name)).unwrap_or_default();
         output.line(format!("{what} on {cards}{}", words::count(machine.cpus as usize, "CPU")))?;
         for line in table(&summaries) {
+            output.line(line)?;
+        }
+        for line in asked.said_of_slurm(&summaries) {
             output.line(line)?;
         }
     }

@@ -1,0 +1,330 @@
+//! Slurm as a simulation has it: a queue with its limits between flow's scheduler, which says what is submitted, and GPUs of
+//! nodes, which Slurm gives out. Holds no rule of flow's.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use flow_core::sched::Task;
+use flow_core::{AttemptId, CorunGpus, Exclusive, GpuId, GroupId, ResourceRequest, Span, Time};
+
+use crate::nodes::Nodes;
+use crate::slurm::{Idle, Met, Slurm};
+use crate::{Cluster, SimError, SimTask};
+
+/// To flow's scheduler a job asks for a place in the queue and nothing else: Slurm gives out the rest.
+pub(crate) fn for_a_place(task: &mut Task) {
+    task.request = ResourceRequest { gpus: 0, cpus: 0, ..ResourceRequest::default() };
+    task.exclusive = Exclusive::No;
+}
+
+/// Attempts that are one job: one, or a co-run group.
+#[derive(Clone, Debug)]
+struct Job {
+    /// With the GPUs of each.
+    attempts: Vec<(AttemptId, u32)>,
+    group: Option<(GroupId, CorunGpus)>,
+    gpus: u32,
+    /// When it may start; before it is submitted, when flow wanted to.
+    from: Time,
+}
+
+/// The queue and the nodes behind it.
+#[derive(Clone, Debug)]
+pub(crate) struct Queue {
+    slurm: Slurm,
+    /// Wanted by flow, not submitted yet.
+    wanted: VecDeque<Job>,
+    /// `sbatch` is busy until then.
+    busy_until: Time,
+    /// Submitted, in order of `from`.
+    pending: VecDeque<Job>,
+    /// How many of these want how many GPUs.
+    sizes: BTreeMap<u32, usize>,
+    /// Attempts that flow has handed over and that have not ended, with their GPUs once they have started.
+    handed: BTreeMap<AttemptId, Option<Vec<GpuId>>>,
+    /// How many of them are submitted.
+    submitted: usize,
+    /// Those that ended and are still known, by when they are forgotten.
+    remembered: VecDeque<Time>,
+    /// Those of flow's attempts that it does not know to have ended.
+    unnoticed: BTreeSet<AttemptId>,
+    nodes: Nodes,
+    at: Time,
+    last_end: Time,
+    calls: u64,
+    most: usize,
+    waited: u128,
+    started: u64,
+    /// In GPU-microseconds.
+    idle: BTreeMap<Idle, u128>,
+    /// What of `idle` is beyond the last end.
+    since_end: BTreeMap<Idle, u128>,
+}
+
+impl Queue {
+    pub(crate) fn new(slurm: Slurm, cluster: Cluster, tasks: &[SimTask]) -> Result<Queue, SimError> {
+        let mut groups: BTreeMap<GroupId, u32> = BTreeMap::new();
+        for task in tasks {
+            let asked = task.task.request.gpus;
+            let gpus = match task.task.corun {
+                None => asked,
+                Some((group, mode)) => {
+                    let sum = groups.entry(group).or_default();
+                    *sum = together(mode, *sum, asked);
+                    *sum
+                }
+            };
+            if gpus > cluster.gpus {
+                return Err(SimError::TooWideForNode { instance: task.task.instance, gpus, node: cluster.gpus });
+            }
+        }
+        Ok(Queue {
+            slurm,
+            wanted: VecDeque::new(),
+            busy_until: Time(0),
+            pending: VecDeque::new(),
+            sizes: BTreeMap::new(),
+            handed: BTreeMap::new(),
+            submitted: 0,
+            remembered: VecDeque::new(),
+            unnoticed: BTreeSet::new(),
+            nodes: Nodes::new(cluster),
+            at: Time(0),
+            last_end: Time(0),
+            calls: 0,
+            most: 0,
+            waited: 0,
+            started: 0,
+            idle: BTreeMap::new(),
+            since_end: BTreeMap::new(),
+        })
+    }
+
+    /// flow wants an attempt started. Members of a group come one after the other, at one instant.
+    pub(crate) fn submit(&mut self, attempt: AttemptId, task: &SimTask, now: Time) {
+        self.account(now);
+        self.handed.insert(attempt, None);
+        self.unnoticed.insert(attempt);
+        let (group, asked) = (task.task.corun, task.task.request.gpus);
+        if let Some((_, mode)) = group
+            && let Some(job) = self.wanted.back_mut().filter(|job| job.group == group && job.from == now)
+        {
+            job.attempts.push((attempt, asked));
+            job.gpus = together(mode, job.gpus, asked);
+            return;
+        }
+        self.wanted.push_back(Job { attempts: vec![(attempt, asked)], group, gpus: asked, from: now });
+    }
+
+    /// An attempt has ended: when flow sees it. `None` if it had ended before.
+    pub(crate) fn end(&mut self, attempt: AttemptId, now: Time) -> Option<Time> {
+        self.account(now);
+        match self.handed.remove(&attempt)? {
+            Some(gpus) => {
+                self.submitted -= 1;
+                self.nodes.give_back(&gpus);
+            }
+            None => self.withdraw(attempt),
+        }
+        self.remembered.push_back(now + span(self.slurm.remembered_s));
+        self.last_end = now;
+        self.since_end.clear();
+        Some(now + span(self.slurm.notice_s))
+    }
+
+    /// It was cancelled before it started.
+    fn withdraw(&mut self, attempt: AttemptId) {
+        let has = |job: &Job| job.attempts.iter().any(|(other, _)| *other == attempt);
+        if let Some(at) = self.wanted.iter().position(has) {
+            without(&mut self.wanted, at, attempt);
+        } else if let Some(at) = self.pending.iter().position(has) {
+            self.submitted -= 1;
+            self.forget_size(self.pending[at].gpus);
+            if let Some(gpus) = without(&mut self.pending, at, attempt) {
+                *self.sizes.entry(gpus).or_default() += 1;
+            }
+        }
+    }
+
+    /// flow knows that an attempt has ended.
+    pub(crate) fn noticed(&mut self, attempt: AttemptId) {
+        self.unnoticed.remove(&attempt);
+    }
+
+    /// What Slurm does now: attempts that start, each with its GPUs.
+    pub(crate) fn step(&mut self, now: Time) -> Vec<(AttemptId, Vec<GpuId>)> {
+        self.account(now);
+        while self.remembered.front().is_some_and(|forgotten| *forgotten <= now) {
+            self.remembered.pop_front();
+        }
+        self.call(now);
+        self.most = self.most.max(self.submitted);
+        if now.0.is_multiple_of(self.tick()) { self.start(now) } else { Vec::new() }
+    }
+
+    /// When it does something again, if nothing else happens before.
+    pub(crate) fn next(&self) -> Option<Time> {
+        let call = match (self.wanted.front(), self.remembered.front()) {
+            (None, _) => None,
+            (Some(_), Some(forgotten)) if self.is_full() => Some((*forgotten).max(self.busy_until)),
+            (Some(_), None) if self.is_full() => None,
+            (Some(job), _) => Some(self.busy_until.max(job.from)),
+        };
+        let largest = self.nodes.largest();
+        let may_start = self.sizes.first_key_value().is_some_and(|(&gpus, _)| gpus <= largest);
+        let first = self.pending.iter().find(|job| job.gpus <= largest).filter(|_| may_start);
+        // When a job may start, what keeps it is another thing.
+        let ready = self.pending.get(self.pending.partition_point(|job| job.from <= self.at));
+        call.into_iter().chain(first.map(|job| self.tick_after(job.from))).chain(ready.map(|job| job.from)).min()
+    }
+
+    pub(crate) fn met(&self) -> Met {
+        let all = (u128::from(self.last_end.0) * u128::from(self.nodes.gpus)).max(1) as f64;
+        let beyond = |why: &Idle| self.since_end.get(why).copied().unwrap_or_default();
+        let idle = self.idle.iter().map(|(why, time)| (*why, time.saturating_sub(beyond(why)) as f64 / all));
+        Met {
+            calls: self.calls,
+            most_in_queue: self.most,
+            mean_wait_s: self.waited as f64 / 1e6 / self.started.max(1) as f64,
+            idle: idle.filter(|(_, share)| *share > 0.0).collect(),
+        }
+    }
+
+    /// Submits what can be: equal requests as arrays, one call after the other.
+    fn call(&mut self, now: Time) {
+        while self.busy_until <= now && !self.is_full() {
+            let Some(gpus) = self.wanted.front().map(|job| job.gpus) else { return };
+            let room = self.slurm.jobs as usize - self.submitted - self.remembered.len();
+            let most = room.min(self.slurm.array as usize);
+            let count = self.wanted.iter().take(most).take_while(|job| job.gpus == gpus).count();
+            self.busy_until = now + span(self.slurm.submit_s);
+            let from = self.busy_until + span(self.slurm.delay_s);
+            for mut job in self.wanted.drain(..count) {
+                self.submitted += job.attempts.len();
+                self.waited += u128::from((from - job.from).0) * job.attempts.len() as u128;
+                job.from = from;
+                self.pending.push_back(job);
+            }
+            *self.sizes.entry(gpus).or_default() += count;
+            self.calls += 1;
+        }
+    }
+
+    /// Starts what fits, in order.
+    fn start(&mut self, now: Time) -> Vec<(AttemptId, Vec<GpuId>)> {
+        let most = ((self.slurm.rate * self.slurm.tick_s) as usize).max(1);
+        let (mut started, mut count) = (Vec::new(), 0);
+        let mut waiting = VecDeque::new();
+        while let Some(job) = self.pending.front() {
+            let smallest = self.sizes.first_key_value().map_or(0, |(&gpus, _)| gpus);
+            if count == most || job.from > now || smallest > self.nodes.largest() {
+                break;
+            }
+            let Some(job) = self.pending.pop_front() else { break };
+            let Some(gpus) = self.nodes.take(job.gpus) else {
+                waiting.push_back(job);
+                continue;
+            };
+            count += 1;
+            self.forget_size(job.gpus);
+            self.started += job.attempts.len() as u64;
+            self.waited += u128::from((now - job.from).0) * job.attempts.len() as u128;
+            let mut left = &gpus[..];
+            for (attempt, asked) in job.attempts {
+                let (own, rest) = left.split_at((asked as usize).min(left.len()));
+                if !matches!(job.group, Some((_, CorunGpus::Shared))) {
+                    left = rest;
+                }
+                self.nodes.hold(own);
+                self.handed.insert(attempt, Some(own.to_vec()));
+                started.push((attempt, own.to_vec()));
+            }
+        }
+        waiting.append(&mut self.pending);
+        self.pending = waiting;
+        started
+    }
+
+    /// One job of this size fewer waits.
+    fn forget_size(&mut self, gpus: u32) {
+        if let Some(count) = self.sizes.get_mut(&gpus) {
+            *count -= 1;
+            if *count == 0 {
+                self.sizes.remove(&gpus);
+            }
+        }
+    }
+
+    /// The controller takes no more jobs.
+    fn is_full(&self) -> bool {
+        self.submitted + self.remembered.len() >= self.slurm.jobs as usize
+    }
+
+    fn tick(&self) -> u64 {
+        span(self.slurm.tick_s).0.max(1)
+    }
+
+    /// Slurm's next turn after now at which something that may start from then on starts.
+    fn tick_after(&self, from: Time) -> Time {
+        let tick = self.tick();
+        let next = (self.at.0 / tick + 1) * tick;
+        Time(next.max(from.0.div_ceil(tick) * tick))
+    }
+
+    /// Counts who was idle since the last time, and why.
+    fn account(&mut self, now: Time) {
+        let passed = u128::from((now - self.at).0) * u128::from(self.nodes.idle);
+        if passed > 0 {
+            let why = self.why();
+            *self.idle.entry(why).or_default() += passed;
+            *self.since_end.entry(why).or_default() += passed;
+        }
+        self.at = now;
+    }
+
+    fn why(&self) -> Idle {
+        let largest = self.nodes.largest();
+        let mut ready = self.pending.iter().take_while(|job| job.from <= self.at);
+        if self.sizes.first_key_value().is_some_and(|(&gpus, _)| gpus <= largest)
+            && ready.any(|job| job.gpus <= largest)
+        {
+            Idle::Tick
+        } else if !self.wanted.is_empty() && self.is_full() {
+            Idle::Jobs
+        } else if self.unnoticed.len() >= self.slurm.queue as usize {
+            Idle::Queue
+        } else if self.slurm.delay_s > 0.0 && self.pending.back().is_some_and(|job| job.from > self.at) {
+            Idle::Delay
+        } else if !self.wanted.is_empty() || self.busy_until > self.at {
+            Idle::Submit
+        } else if !self.pending.is_empty() {
+            Idle::Fit
+        } else {
+            Idle::NoWork
+        }
+    }
+}
+
+/// Takes an attempt from a job: what the rest of it asks for, if there is any.
+fn without(jobs: &mut VecDeque<Job>, at: usize, attempt: AttemptId) -> Option<u32> {
+    let job = &mut jobs[at];
+    job.attempts.retain(|(other, _)| *other != attempt);
+    if job.attempts.is_empty() {
+        jobs.remove(at);
+        return None;
+    }
+    let mode = job.group.map_or(CorunGpus::Own, |(_, mode)| mode);
+    job.gpus = job.attempts.iter().fold(0, |sum, &(_, gpus)| together(mode, sum, gpus));
+    Some(job.gpus)
+}
+
+/// GPUs of a group's job, with one member more.
+fn together(mode: CorunGpus, others: u32, one: u32) -> u32 {
+    match mode {
+        CorunGpus::Own => others.saturating_add(one),
+        CorunGpus::Shared => others.max(one),
+    }
+}
+
+fn span(seconds: f64) -> Span {
+    Span::from_secs_f64(seconds)
+}
