@@ -204,7 +204,8 @@ fn marked_runs(dir: &StoreDir, keep: Keep) -> Result<Vec<Run>> {
     let mut newest: BTreeMap<String, usize> = BTreeMap::new();
     for run in runs.iter_mut().rev() {
         let rank = newest.entry(run.file.clone()).or_default();
-        run.stays = *rank < keep.runs || keep.since.is_some_and(|since| run.began >= since);
+        let recent = *rank < keep.runs || keep.since.is_some_and(|since| run.began >= since);
+        run.stays = recent || dir.run(&run.id).has_jobs();
         // What was accepted stays as long as the run before it.
         *rank += usize::from(!run.accepts);
     }

@@ -173,6 +173,10 @@ impl RunDir {
         let path = self.alive_file();
         let Ok(file) = file::open_to_read(&path) else { return };
         if let Some(_dead) = lock(file, 0).filter(|lock| is_at(lock, &path)) {
+            if self.has_jobs() {
+                // They outlived it, and read its copies of inputs.
+                return;
+            }
             Captures::sweep(&self.inputs());
             let _ = fs::remove_file(&path);
             if !self.journal().exists() {

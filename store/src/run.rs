@@ -69,6 +69,16 @@ impl RunDir {
         self.path.join("journal.jsonl")
     }
 
+    /// Where it stands which jobs of a batch system the run has asked for, until what came of them is safe.
+    pub fn jobs(&self) -> PathBuf {
+        self.path.join("jobs")
+    }
+
+    /// Such jobs may still go on, or have left something to be taken in, whether the run lives or not.
+    pub fn has_jobs(&self) -> bool {
+        fs::read_dir(self.jobs()).is_ok_and(|mut jobs| jobs.next().is_some())
+    }
+
     pub(crate) fn status_path(&self) -> PathBuf {
         self.path.join("status.json")
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use flow_core::Place;
 
 /// What every command takes.
 #[derive(Clone, Debug, Args)]
@@ -55,6 +56,14 @@ pub(crate) struct Selection {
     /// Use only these GPUs, by index: 0,1; in a plan or a check also GPUs that are not here: '4 x H200, 140 GiB'
     #[arg(long, value_name = "LIST")]
     pub(crate) gpus: Option<String>,
+    /// Where steps run that do not say it themselves: local or slurm [default: as the workflow says, else local]
+    #[arg(long, value_name = "WHERE", value_parser = place)]
+    pub(crate) on: Option<Place>,
+}
+
+fn place(text: &str) -> Result<Place, String> {
+    let known = || Place::ALL.map(|(name, _)| name).join(" or ");
+    Place::named(text).ok_or_else(|| format!("expected {}", known()))
 }
 
 /// The workflow that a command is about, where that need not be said.

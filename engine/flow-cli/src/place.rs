@@ -246,6 +246,7 @@ pub(crate) fn request(global: &Global, file: PathBuf, selection: &Selection) -> 
         store: global.store.clone(),
         plugin_dirs: global.plugin_dirs.clone(),
         gpus: selection.gpus.clone(),
+        on: selection.on,
         any_machine: false,
     }
 }

@@ -95,6 +95,7 @@ fn expand(text: &str, catalogue: &Catalogue) -> Expansion {
         folder: "/lab",
         any_machine: false,
         shell_folder: "/lab",
+        batch: flow_core::Batch::default(),
     };
     parse(&source).and_then(|workflow| workflow.expand(&request)).expect("a workflow that is right")
 }

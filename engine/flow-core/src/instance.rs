@@ -54,6 +54,8 @@ pub struct Instance {
     pub again: Option<Arc<Again>>,
     /// What this machine lacks to ever run it. Only where it records `does_not_fit`.
     pub does_not_fit: Option<Arc<Lack>>,
+    /// Slurm runs it, and is asked for this beside its request; otherwise it runs on this machine.
+    pub slurm: Option<Arc<SlurmJob>>,
 }
 
 impl Instance {
@@ -126,6 +128,81 @@ pub enum Exclusive {
     Gpu,
     /// Nothing else of flow's on the machine.
     Machine,
+}
+
+/// `on:`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// This machine.
+    #[default]
+    Local,
+    /// Nodes of a cluster, by Slurm.
+    Slurm,
+}
+
+impl Place {
+    /// As it is written.
+    pub const ALL: [(&'static str, Place); 2] = [("local", Place::Local), ("slurm", Place::Slurm)];
+
+    /// The place of that name.
+    pub fn named(name: &str) -> Option<Place> {
+        Place::ALL.iter().find(|(known, _)| *known == name).map(|(_, place)| *place)
+    }
+}
+
+/// What Slurm is asked for beside a request: `slurm:` of the workflow, and of a step before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlurmJob {
+    /// `--partition`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
+    /// `--account`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// `--time`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Span>,
+    /// The type of its GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_type: Option<String>,
+    /// Further options of `sbatch`, as they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+}
+
+impl SlurmJob {
+    /// What a step says, before what the workflow says.
+    pub fn over(self, whole: &SlurmJob) -> SlurmJob {
+        SlurmJob {
+            partition: self.partition.or_else(|| whole.partition.clone()),
+            account: self.account.or_else(|| whole.account.clone()),
+            time: self.time.or(whole.time),
+            gpu_type: self.gpu_type.or_else(|| whole.gpu_type.clone()),
+            options: whole.options.iter().cloned().chain(self.options).collect(),
+        }
+    }
+}
+
+/// `slurm:` of a workflow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slurm {
+    /// What every job is asked for.
+    pub job: SlurmJob,
+    /// How often its queue is looked at, at first.
+    pub poll: Span,
+    /// The folder that all nodes see.
+    pub shared: Option<String>,
+    /// `flow` as nodes find it.
+    pub flow: Option<String>,
+    /// So many attempts may be in its queue.
+    pub jobs: u32,
+}
+
+impl Default for Slurm {
+    fn default() -> Self {
+        Slurm { job: SlurmJob::default(), poll: Span::from_millis(15_000), shared: None, flow: None, jobs: 200 }
+    }
 }
 
 /// Membership of a co-run group.

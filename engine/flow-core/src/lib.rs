@@ -55,12 +55,12 @@ pub use catalogue::{
 pub use diagnostic::{Diagnostic, nearest};
 pub use digest::{BadDigest, Digest};
 pub use event::{JOURNAL_FORMAT, JournalLine, Planned, Repeat, RunEvent, RunStart};
-pub use expand::{ExpandRequest, Expansion, Group, Publish, PublishTo, Remark, ResolveError, StepFacts, Uses};
+pub use expand::{Batch, ExpandRequest, Expansion, Group, Publish, PublishTo, Remark, ResolveError, StepFacts, Uses};
 pub use expr::{is_guarded, render_bounded};
 pub use ids::{AttemptId, GpuId, GroupId, InstanceId, RunId, StepId};
 pub use instance::{
-    Again, Body, CorunMember, Exclusive, Input, Instance, Link, Need, Output, Render, Resolved, ResourceRequest,
-    Settled, selects,
+    Again, Body, CorunMember, Exclusive, Input, Instance, Link, Need, Output, Place, Render, Resolved, ResourceRequest,
+    Settled, Slurm, SlurmJob, selects,
 };
 pub use interval::Interval;
 pub use likeness::{hardware, likeness, unlike};

@@ -5,7 +5,10 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Provided,
-    spec::keys::{self, Key, Kind},
+    spec::{
+        keys::{self, Key, Kind},
+        slurm,
+    },
 };
 
 /// The schema, as JSON.
@@ -151,6 +154,8 @@ fn property(key: &Key) -> Value {
             let live = crate::sched::policy::POLICIES.iter().filter(|(_, make)| !make().preemptive());
             json!({"enum": live.map(|(name, _)| *name).collect::<Vec<_>>()})
         }
+        Kind::On => json!({"enum": crate::Place::ALL.map(|(name, _)| name)}),
+        Kind::Slurm(whole) => slurm(whole, member),
         Kind::Path | Kind::Command => json!({"type": "string", "minLength": 1}),
         Kind::Step => json!({"$ref": "#/$defs/name"}),
         Kind::Uses => json!({"type": "string", "pattern": "^[^/]+/[^/]+$"}),
@@ -210,6 +215,20 @@ fn property(key: &Key) -> Value {
     schema = member(schema);
     merge(&mut schema, json!({"description": key.about}));
     schema
+}
+
+/// `slurm:`, of a workflow (`whole`) or of a step.
+fn slurm(whole: bool, member: impl Fn(Value) -> Value) -> Value {
+    let property = |key: &str| match key {
+        "time" | "poll" => json!({"$ref": "#/$defs/duration"}),
+        "options" => json!({"type": "array", "items": {"type": "string", "pattern": "^--"}}),
+        "jobs" => json!({"type": "integer", "minimum": 1}),
+        "shared" | "flow" => json!({"type": "string"}),
+        _ => json!({"$ref": "#/$defs/scalar"}),
+    };
+    let keys: &[&str] = if whole { &slurm::KEYS } else { &slurm::JOB_KEYS };
+    let properties: Map<String, Value> = keys.iter().map(|key| ((*key).to_owned(), member(property(key)))).collect();
+    json!({"type": "object", "additionalProperties": false, "properties": properties})
 }
 
 fn metrics() -> Value {

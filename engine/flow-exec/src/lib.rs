@@ -6,6 +6,7 @@ mod driver;
 mod error;
 pub mod hardware;
 pub mod keeper;
+mod node;
 pub mod nvml;
 mod pages;
 pub mod plugins;
@@ -18,7 +19,8 @@ mod workspace;
 
 pub use driver::{
     ForceRequest, Knowledge, PublishRequest, PublishedFile, RunEnd, RunOptions, Session, SessionRequest, Update,
-    WithheldFile, accept, check, forecast, forget, ignored, on_each_model, plan, predict, run,
+    WithheldFile, accept, cancel_jobs, check, end_strays, forecast, forget, ignored, on_each_model, plan, predict, run,
 };
 pub use error::ExecError;
+pub use node::serve as serve_node;
 pub use workspace::Workspace;

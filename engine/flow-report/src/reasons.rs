@@ -1,6 +1,8 @@
 //! Reasons in words, of any catalogue: for reports as Markdown, for others as plain text. It knows no report.
 
-use flow_core::reason::{Cause, Damage, Filling, Lack, Memory, NoMetrics, ProcessEnd, ProfileReason, Refusal, Spoiled};
+use flow_core::reason::{
+    BatchEnd, Cause, Damage, Filling, Lack, Memory, NoMetrics, ProcessEnd, ProfileReason, Refusal, Spoiled,
+};
 use flow_core::verdict::Call;
 
 use crate::safe;
@@ -111,6 +113,7 @@ impl Reasons<'_> {
                 self.say("cause-set-up-again", args)
             }
             Cause::Refused { refusal } => self.refusal(refusal),
+            Cause::Batch { job, end } => self.batch(job.as_deref(), end),
             Cause::Ended { outcome } => self.outcome(*outcome),
         }
     }
@@ -150,6 +153,10 @@ impl Reasons<'_> {
             Spoiled::ArtifactUnseen { path, error } => {
                 let args = args.with("path", self.code(path)).with("error", self.prose(error));
                 self.say("spoiled-artifact-unseen", args)
+            }
+            Spoiled::OtherHardware { declared, found } => {
+                let args = args.with("declared", self.text(declared)).with("found", self.text(found));
+                self.say("spoiled-other-hardware", args)
             }
             Spoiled::Said { text } => self.prose(text),
         }
@@ -220,6 +227,30 @@ impl Reasons<'_> {
             Lack::Member { label, lack } => {
                 self.say("lack-member", args.with("label", self.code(label)).with("why", self.lack(lack)))
             }
+        }
+    }
+
+    /// What became of a job of Slurm.
+    fn batch(&self, job: Option<&str>, end: &BatchEnd) -> String {
+        let job = match job {
+            Some(job) => self.say("batch-job", Args::new().with("id", self.text(job))),
+            None => self.say("batch-its-job", Args::new()),
+        };
+        let args = Args::new().with("job", job);
+        match end {
+            BatchEnd::NodeLost { node: Some(node) } => self.say("batch-node-lost", args.with("node", self.text(node))),
+            BatchEnd::NodeLost { node: None } => self.say("batch-some-node-lost", args),
+            BatchEnd::TimeLimit => self.say("batch-time-limit", args),
+            BatchEnd::Memory => self.say("batch-memory", args),
+            BatchEnd::Cancelled => self.say("batch-cancelled", args),
+            BatchEnd::Preempted => self.say("batch-preempted", args),
+            BatchEnd::NotLaunched => self.say("batch-not-launched", args),
+            BatchEnd::Failed { code: Some(code) } => self.say("batch-failed-code", args.with("code", code.to_string())),
+            BatchEnd::Failed { code: None } => self.say("batch-failed", args),
+            BatchEnd::Held { reason } => self.say("batch-held", args.with("reason", self.text(reason))),
+            BatchEnd::Never { reason } => self.say("batch-never", args.with("reason", self.text(reason))),
+            BatchEnd::Refused { error } => self.say("batch-refused", args.with("error", self.prose(error))),
+            BatchEnd::Vanished => self.say("batch-vanished", args),
         }
     }
 

@@ -25,6 +25,7 @@ steps:
         folder: "/",
         any_machine: false,
         shell_folder: "/",
+        batch: flow_core::Batch::default(),
     };
     let wrong = parse(&source).and_then(|workflow| workflow.expand(&request)).err().unwrap_or_default();
     let line = |d: &flow_core::Diagnostic| {

@@ -25,7 +25,7 @@ fn tasks(count: u32, apart: Span, needs: impl Fn(u32) -> Vec<u32>) -> Vec<SimTas
 
 fn run(bencher: Bencher, policy: &str, tasks: Vec<SimTask>) {
     let gpu = GpuState { memory: 12 << 30, strangers: 0, alive: true };
-    let capacity = Capacity { gpus: vec![gpu; 8], cpus: 16, memory: 1 << 40, jobs: None };
+    let capacity = Capacity { gpus: vec![gpu; 8], cpus: 16, memory: 1 << 40, jobs: None, batch: 0 };
     bencher.with_inputs(|| tasks.clone()).bench_values(|tasks| {
         let policy = policy::named(policy).expect("a policy of the list");
         simulate(tasks, capacity.clone(), policy, Limits::default()).expect("an end")

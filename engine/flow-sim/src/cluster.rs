@@ -47,7 +47,7 @@ impl Cluster {
     /// What there is to give out: GPUs alone count, everything else is plenty.
     pub fn capacity(self) -> Capacity {
         let gpu = GpuState { memory: 1 << 40, strangers: 0, alive: true };
-        Capacity { gpus: vec![gpu; self.total() as usize], cpus: u32::MAX, memory: u64::MAX, jobs: None }
+        Capacity { gpus: vec![gpu; self.total() as usize], cpus: u32::MAX, memory: u64::MAX, jobs: None, batch: 0 }
     }
 
     /// Where GPUs are taken from.

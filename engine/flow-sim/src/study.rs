@@ -126,7 +126,8 @@ impl Study {
         let host = Host { cores: with.cpus.unwrap_or(f64::from(u32::MAX)), devices: Vec::new() };
         let gpu = GpuState { memory: GPU_MEMORY, strangers: 0, alive: true };
         let cpus = with.cpus.map_or(u32::MAX, |cores| cores as u32);
-        let capacity = Capacity { gpus: vec![gpu; cluster.total() as usize], cpus, memory: u64::MAX, jobs: None };
+        let capacity =
+            Capacity { gpus: vec![gpu; cluster.total() as usize], cpus, memory: u64::MAX, jobs: None, batch: 0 };
         let mut first = None;
         let mut seeds = Vec::new();
         for seed in 0..workload.seeds(with.seeds) {

@@ -26,7 +26,7 @@ fn known(id: u32, seconds: f64, cores: f64, gpu_busy: f64) -> SimTask {
 
 fn run(gpus: usize, cores: u32, tasks: Vec<SimTask>) -> Schedule {
     let gpu = GpuState { memory: 24 << 30, strangers: 0, alive: true };
-    let capacity = Capacity { gpus: vec![gpu; gpus], cpus: cores, memory: 1 << 40, jobs: None };
+    let capacity = Capacity { gpus: vec![gpu; gpus], cpus: cores, memory: 1 << 40, jobs: None, batch: 0 };
     let host = Host { cores: f64::from(cores), devices: Vec::new() };
     let policy = policy::named("fit").unwrap();
     let simulation = Simulation::new(tasks, capacity, policy, Limits::simulated()).unwrap().on(host);
@@ -76,6 +76,7 @@ fn start_up_is_not_slowed_down_as_epochs_are() {
         cpus: 16,
         memory: 1 << 40,
         jobs: None,
+        batch: 0,
     };
     let host = Host { cores: 16.0, devices: Vec::new() };
     let foreseen = flow_sim::foresee(group.collect(), capacity, policy::named("fit").unwrap(), Limits::default(), host);

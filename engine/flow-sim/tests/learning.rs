@@ -66,6 +66,7 @@ impl World {
             folder: "/lab",
             any_machine: false,
             shell_folder: "/lab",
+            batch: flow_core::Batch::default(),
         };
         parse(&source).and_then(|workflow| workflow.expand(&request)).unwrap_or_else(|wrong| panic!("{wrong:?}"))
     }
@@ -91,7 +92,7 @@ impl World {
             };
             let trainings = tasks.iter().zip(&self.trainings).map(does).collect();
             let policy = policy::named(policy::DEFAULT).unwrap();
-            let capacity = learn::capacity(&expansion.machine, None);
+            let capacity = learn::capacity(&expansion.machine, None, 0);
             let truth = GroundTruth {
                 coefficients: self.gpus.iter().map(|model| self.coefficients[*model]).collect(),
                 noise: self.noise,

@@ -211,6 +211,7 @@ fn workload() -> impl Strategy<Value = Workload> {
                 cpus,
                 memory: memory * GIB,
                 jobs,
+                batch: 0,
             }
         });
     let pair = (0..24u32, 0..24u32, 0.9..2.5f64, 0.9..2.5f64);
@@ -499,7 +500,7 @@ proptest! {
         });
         let capacity = Capacity {
             gpus: vec![GpuState { memory: 12 * GIB, strangers: 0, alive: true }; 2],
-            cpus: 4, memory: GIB, jobs: None,
+            cpus: 4, memory: GIB, jobs: None, batch: 0,
         };
         let limits = Limits { patience: Some(secs(20)), ..Limits::default() };
         let load = Workload { tasks: build(sketches.collect()), capacity, policy, limits, faults: Vec::new() };

@@ -58,6 +58,7 @@ fn every_workflow_expands() {
                         folder: &here,
                         any_machine: false,
                         shell_folder: &here,
+                        batch: flow_core::Batch::default(),
                     };
                     let mut read =
                         |path: &str| fs::read_to_string(path).map_err(|e| Diagnostic::new(format!("{path}: {e}")));

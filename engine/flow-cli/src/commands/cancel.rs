@@ -35,6 +35,16 @@ pub(crate) struct Cancel {
 impl Cancel {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let place = Place::find(global, &self.about)?;
+        if let Some(run) = &self.run {
+            let run = place.run(Some(run))?;
+            let folder = place.store.run(&run);
+            if folder.lives().is_none() && folder.has_jobs() && folder.others().is_none() {
+                let jobs = flow_exec::cancel_jobs(&folder);
+                let jobs = if jobs == 1 { "the job".to_owned() } else { format!("the {jobs} jobs") };
+                output.line(format!("run {run} does not live any more; Slurm was told to end {jobs} that it left"))?;
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
         let living = place.living_run(self.run.as_deref())?;
         let (run, folder, holder) = (&living.run, &living.dir, &living.holder);
         if let Some(owner) = living.dir.others() {

@@ -42,7 +42,7 @@ impl Doctor {
         }
         let place = Place::find(global, &self.about)?;
         let (_store, found) = doctor(place.store.path(), &place::me(), |_| ControlFlow::Break(()), self.contents)?;
-        if let Some(strays) = flow_exec::keeper::kill_strays(place.store.path()) {
+        if let Some(strays) = flow_exec::end_strays(&place.store) {
             output.line(format!("{} {strays}", styled(NOTE, "repaired:")))?;
         }
         for line in render(&found) {

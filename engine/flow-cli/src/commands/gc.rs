@@ -44,7 +44,7 @@ impl Gc {
             && let Ok(store) = Store::open(place.store.path(), &place::me(), |_| ControlFlow::Break(()))
         {
             place::mended(store.rebuilt(), output)?;
-            if let Some(strays) = flow_exec::keeper::kill_strays(store.dir().path()) {
+            if let Some(strays) = flow_exec::end_strays(store.dir()) {
                 output.line(strays)?;
             }
         }

@@ -136,6 +136,12 @@ pub(crate) enum Command {
         /// Where it stands whose the processes are
         record: PathBuf,
     },
+    /// Runs a job of a batch system on its node
+    #[command(name = "__node", hide = true)]
+    Node {
+        /// The job's folder
+        folder: PathBuf,
+    },
 }
 
 /// What a command comes to.
@@ -149,6 +155,10 @@ pub(crate) fn main() -> ExitCode {
     };
     if let Command::Keeper { record } = &command {
         return flow_exec::keeper::serve(record);
+    }
+    if let Command::Node { folder } = &command {
+        let failed = |why: String| CliError::failed(why).report(&mut Output::plain());
+        return flow_exec::serve_node(folder).unwrap_or_else(failed);
     }
     let mut output = Output::new(&global);
     execute(command, &global, &mut output).unwrap_or_else(|error| error.report(&mut output))
@@ -201,7 +211,7 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
         Command::Plugins(plugins) => plugins.execute(global, output),
         Command::Completions(completions) => completions.execute(output),
         Command::Ready(ready) => ready.execute(),
-        Command::Keeper { .. } => Ok(ExitCode::SUCCESS),
+        Command::Keeper { .. } | Command::Node { .. } => Ok(ExitCode::SUCCESS),
     }
 }
 

@@ -127,6 +127,7 @@ impl Run {
             note: self.message,
             wait: !self.no_wait,
             doing: place::doing(),
+            detached: self.detached,
         };
         let mut screen = Screen::new(output, self.json);
         // A reader that went away is no reason to stop working.

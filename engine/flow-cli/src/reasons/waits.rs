@@ -62,6 +62,7 @@ fn scarce(scarce: &Scarce) -> String {
     };
     let held = held + &until.unwrap_or_default() + &elsewhere;
     match scarce.resource {
+        Resource::Queue => format!("{requested} place in Slurm's queue, {available} of flow's free{held}"),
         Resource::Jobs => format!("{requested} of the jobs at once, {available} free{held}"),
         Resource::Cpus if *requested == 1 => format!("1 CPU, {available} free{held}"),
         Resource::Cpus => format!("{requested} CPUs, {available} free{held}"),

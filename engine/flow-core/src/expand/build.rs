@@ -18,8 +18,8 @@ use super::{
     with::{Mark, Schema, dotted, known},
 };
 use crate::{
-    CorunGpus, CorunMember, Diagnostic, Exclusive, GroupId, Input, Instance, InstanceId, Machine, Need, Outcome,
-    ResourceRequest, StepId,
+    CorunGpus, CorunMember, Diagnostic, Exclusive, GroupId, Input, Instance, InstanceId, Machine, Need, Outcome, Place,
+    ResourceRequest, Slurm, StepId,
     expr::Scope,
     reason::{Cause, Lack},
     spec::{
@@ -33,9 +33,20 @@ use crate::{
 /// What all steps share while instances are made.
 pub(super) struct Shared<'a> {
     pub(super) base: &'a Scope,
-    pub(super) machine: &'a Machine,
+    pub(super) request: &'a ExpandRequest<'a>,
     /// The profile's cap.
     pub(super) gpus: Option<u32>,
+    /// Where steps run that do not say it.
+    pub(super) on: Place,
+    /// `slurm:` of the workflow.
+    pub(super) slurm: &'a Slurm,
+}
+
+impl Shared<'_> {
+    /// Where an instance will run, as far as that is known.
+    fn machine(&self, batch: bool) -> &Machine {
+        self.request.batch.node.filter(|_| batch).unwrap_or(self.request.machine)
+    }
 }
 
 /// Agreements by reader and read, as they are needed.
@@ -71,6 +82,7 @@ pub(super) fn build(
     let keys = Keys::new(step, &plans[at], &scope, problems);
     let record: Arc<[Outcome]> = step.record.clone().into();
     let is_group = step.values.contains_key("corun");
+    let batch = !step.is_builtin() && step.on().unwrap_or(shared.on) == Place::Slurm;
     plans[at].first = instances.len() as u32;
     if plans[at].absent.is_some() {
         return;
@@ -147,6 +159,7 @@ pub(super) fn build(
                 skip: skip.clone(),
                 again: None,
                 does_not_fit: None,
+                slurm: None,
             };
             if instance.skip.is_none() {
                 let asked = keys.gpus.get(&scope, &label, problems);
@@ -157,9 +170,13 @@ pub(super) fn build(
                     cpus: keys
                         .cpus
                         .get(&scope, &label, problems)
-                        .unwrap_or_else(|| fit::default_cpus(gpus, shared.machine)),
+                        .unwrap_or_else(|| fit::default_cpus(gpus, shared.machine(batch))),
                     memory: keys.memory.get(&scope, &label, problems),
                 };
+                if batch {
+                    let own = keys.slurm.get(&scope, &label, problems);
+                    instance.slurm = Some(Arc::new(own.over(&shared.slurm.job)));
+                }
                 instance.exclusive = keys.exclusive.get(&scope, &label, problems);
                 instance.seed =
                     keys.seed.get(&scope, &label, problems).wrapping_add(u64::from(repetition.unwrap_or(0)));
@@ -411,8 +428,14 @@ pub(super) fn fits(
 ) -> Vec<Remark> {
     let mut remarks = Vec::new();
     let mut never: BTreeMap<InstanceId, Lack> = BTreeMap::new();
-    for instance in instances.iter().filter(|i| i.skip.is_none()) {
-        if let Some(why) = fit::request(&instance.request, request.machine) {
+    // What a batch system has may not be known in a look at the file alone.
+    let known = |instance: &&Instance| instance.slurm.is_none() || request.batch.node.is_some();
+    let machine = |instance: &Instance| match (&instance.slurm, request.batch.node) {
+        (Some(_), Some(node)) => node,
+        _ => request.machine,
+    };
+    for instance in instances.iter().filter(|i| i.skip.is_none()).filter(known) {
+        if let Some(why) = fit::request(&instance.request, machine(instance)) {
             never.insert(instance.id, why);
         }
     }
@@ -425,7 +448,7 @@ pub(super) fn fits(
             }
             None => {
                 let members: Vec<&Instance> = group.members.iter().map(|id| &instances[id.index()]).collect();
-                fit::group(&members, request.machine)
+                members.first().filter(|first| known(first)).and_then(|first| fit::group(&members, machine(first)))
             }
         };
         for id in &group.members {

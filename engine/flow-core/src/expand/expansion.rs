@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Group, Publish, Remark, StepFacts, build::Agreements, prepare::StepPlan};
-use crate::{Instance, Machine, Workflow, expr::Scope, reason::ProfileReason};
+use crate::{Instance, Machine, Slurm, Workflow, expr::Scope, reason::ProfileReason};
 
 /// A workflow on a machine: instances, edges, and what everybody downstream needs to know about the steps.
 #[derive(Debug)]
@@ -22,6 +22,10 @@ pub struct Expansion {
     pub set: BTreeMap<String, Value>,
     /// The machine that it was expanded for.
     pub machine: Machine,
+    /// The largest node on which Slurm runs jobs, where it runs any.
+    pub node: Option<Machine>,
+    /// `slurm:`.
+    pub slurm: Slurm,
     /// Steps in the order of the file, by [`StepId`](crate::StepId).
     pub steps: Vec<StepFacts>,
     /// Instances by id: a topological order; steps that could stand in either order stand as in the file, instances of a
@@ -47,4 +51,16 @@ pub(crate) struct Late {
     pub(super) base: Scope,
     pub(super) folder: String,
     pub(super) workflow: Workflow,
+}
+
+impl Expansion {
+    /// The machine on which an instance runs, or one like it.
+    pub fn machine_of(&self, instance: &Instance) -> &Machine {
+        self.node.as_ref().filter(|_| instance.slurm.is_some()).unwrap_or(&self.machine)
+    }
+
+    /// Slurm runs some of it.
+    pub fn has_batch(&self) -> bool {
+        self.instances.iter().any(|instance| instance.slurm.is_some())
+    }
 }

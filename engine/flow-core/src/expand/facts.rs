@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    Catalogue, CorunGpus, GroupId, InstanceId, Machine, Metrics, StepId,
+    Catalogue, CorunGpus, GroupId, InstanceId, Machine, Metrics, Place, StepId,
     reason::{Cause, Lack},
 };
 
@@ -27,6 +27,17 @@ pub struct ExpandRequest<'a> {
     pub any_machine: bool,
     /// The shell's folder, absolute: `--set` values that begin with `./` or `../` are relative to it.
     pub shell_folder: &'a str,
+    /// Where what a batch system runs will run.
+    pub batch: Batch<'a>,
+}
+
+/// What is known of a batch system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Batch<'a> {
+    /// `--on`, before what the workflow says.
+    pub on: Option<Place>,
+    /// The largest of the nodes on which its jobs run.
+    pub node: Option<&'a Machine>,
 }
 
 /// Something about an expansion that is worth a line to people.

@@ -6,13 +6,14 @@ use minijinja::value::{Value, ValueKind};
 
 use super::prepare::StepPlan;
 use crate::{
-    CorunGpus, Diagnostic, Exclusive, Input, Output, Span,
+    CorunGpus, Diagnostic, Exclusive, Input, Output, SlurmJob, Span,
     expr::Template,
     reason::Cause,
     spec::{
         at::Problems,
         raw::When,
         read::report,
+        slurm,
         step::Step,
         typed::{self, Repetitions, Typed},
     },
@@ -100,6 +101,7 @@ pub(super) struct Keys {
     pub(super) timeout: Lazy<Option<Span>>,
     pub(super) retries: Lazy<u32>,
     pub(super) priority: Lazy<i64>,
+    pub(super) slurm: Lazy<SlurmJob>,
     pub(super) inputs: Lazy<Arc<[Input]>>,
     pub(super) outputs: Lazy<Arc<[Output]>>,
 }
@@ -127,6 +129,7 @@ impl Keys {
             timeout: lazy!("timeout", None, |v| optional(v, typed::duration)),
             retries: lazy!("retries", 0, |v| typed::count(v, 0)),
             priority: lazy!("priority", 0, typed::integer),
+            slurm: lazy!("slurm", SlurmJob::default(), slurm::job),
             inputs: lazy!("inputs", Arc::from([]), |v| typed::inputs(v).map(Arc::from)),
             outputs: lazy!("outputs", plan.outputs.clone(), |v| typed::outputs(v).map(Arc::from)),
         }

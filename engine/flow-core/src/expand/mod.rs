@@ -33,7 +33,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use minijinja::value::Value;
 
 pub use expansion::Expansion;
-pub use facts::{ExpandRequest, Group, Publish, PublishTo, Remark, ResolveError, StepFacts, Uses};
+pub use facts::{Batch, ExpandRequest, Group, Publish, PublishTo, Remark, ResolveError, StepFacts, Uses};
 
 use self::{
     build::{Built, Shared},
@@ -41,11 +41,14 @@ use self::{
     prepare::{PrepareContext, StepPlan},
 };
 use crate::{
-    Diagnostic, StepId, Workflow,
+    Diagnostic, Machine, Place, Slurm, StepId, Workflow,
     expr::{Scope, value::to_json},
     graph::StepGraph,
     paths::normal,
-    spec::at::{At, On, Problems},
+    spec::{
+        at::{At, On, Problems},
+        step::Step,
+    },
 };
 
 impl Workflow {
@@ -59,11 +62,33 @@ impl Workflow {
         if problems.0.is_empty() { Ok(expansion) } else { Err(self.locate(problems.0)) }
     }
 
+    /// Where steps run that do not say it.
+    fn on(&self, request: &ExpandRequest<'_>) -> Place {
+        request.batch.on.or(self.file.on).unwrap_or_default()
+    }
+
+    /// What `machine` is in expressions.
+    fn meant<'a>(&self, request: &ExpandRequest<'a>) -> &'a Machine {
+        request.batch.node.filter(|_| self.on(request) == Place::Slurm).unwrap_or(request.machine)
+    }
+
+    /// Slurm is to run some of its steps.
+    pub fn wants_slurm(&self, on: Option<Place>) -> bool {
+        let whole = on.or(self.file.on).unwrap_or_default();
+        let of = |step: &Step| step.on().unwrap_or(whole) == Place::Slurm && !step.is_builtin();
+        self.steps.iter().any(of)
+    }
+
+    /// `slurm:` as written.
+    pub fn slurm(&self) -> &Slurm {
+        &self.file.slurm
+    }
+
     fn build(&self, request: &ExpandRequest<'_>, problems: &mut Problems) -> Expansion {
         let chosen = params::choose(self, request, problems);
         let base = Scope {
             params: Some(Value::from_pairs(chosen.params.iter().map(|(k, v)| (k.as_str(), v.clone())))),
-            machine: Some(params::machine(request.machine)),
+            machine: Some(params::machine(self.meant(request))),
             ..Scope::default()
         };
         let scope = Value::from_object(base.clone());
@@ -83,7 +108,7 @@ impl Workflow {
         let order = self.order(&plans, &names, problems);
 
         let mut built = Built::default();
-        let shared = Shared { base: &base, machine: request.machine, gpus: chosen.gpus };
+        let shared = Shared { base: &base, request, gpus: chosen.gpus, on: self.on(request), slurm: &self.file.slurm };
         for at in order {
             if plans[at].sound {
                 let step = &self.steps[at];
@@ -137,6 +162,8 @@ impl Workflow {
                 .collect(),
             params,
             machine: request.machine.clone(),
+            node: request.batch.node.cloned(),
+            slurm: self.file.slurm.clone(),
             steps,
             instances,
             groups: groups.groups,

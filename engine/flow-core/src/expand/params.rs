@@ -47,7 +47,7 @@ pub(super) fn machine(machine: &Machine) -> Value {
 pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems: &mut Problems) -> Chosen {
     let file = &workflow.file;
     let mut params: IndexMap<String, Value> = file.params.iter().map(|(k, (v, _))| (k.clone(), v.clone())).collect();
-    let found = profile(&file.profiles, request, problems);
+    let found = profile(&file.profiles, request, workflow.meant(request), problems);
     if let Some((profile, _)) = found {
         for (name, (value, _)) in &profile.params {
             if let Some(param) = params.get_mut(name) {
@@ -78,6 +78,7 @@ pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems:
 fn profile<'a>(
     profiles: &'a [Profile],
     request: &ExpandRequest<'_>,
+    meant: &Machine,
     problems: &mut Problems,
 ) -> Option<(&'a Profile, ProfileReason)> {
     if let Some(name) = request.profile {
@@ -92,7 +93,7 @@ fn profile<'a>(
         }
         return found.map(|p| (p, ProfileReason::Asked));
     }
-    let scope = Value::from_object(Scope { machine: Some(machine(request.machine)), ..Scope::default() });
+    let scope = Value::from_object(Scope { machine: Some(machine(meant)), ..Scope::default() });
     for profile in profiles {
         let Some(when) = &profile.when else { continue };
         match when.expr.eval(&scope) {

@@ -47,6 +47,7 @@ pub(crate) fn instance(label: &str) -> Instance {
         skip: None,
         again: None,
         does_not_fit: None,
+        slurm: None,
     }
 }
 

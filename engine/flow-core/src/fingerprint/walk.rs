@@ -196,7 +196,10 @@ fn sorted(map: &Map<String, Value>) -> Value {
 fn measured(parts: &mut Vec<Part>, instance: &Instance, machine: &Machine) {
     let mut declared = |name: &str, value: Value| parts.push(part(Kind::Measured, name, PartValue::of(value)));
     if instance.request.gpus > 0 {
-        let mut models: Vec<&str> = machine.gpus.iter().map(|g| g.name.as_str()).collect();
+        // What it runs on is known only after placement: what was declared stands for it.
+        let kind = instance.slurm.as_ref().and_then(|job| job.gpu_type.as_deref());
+        let there = machine.gpus.iter().map(|g| g.name.as_str());
+        let mut models: Vec<&str> = kind.map_or_else(|| there.collect(), |kind| vec![kind]);
         models.sort_unstable();
         models.dedup();
         declared("gpu_model", models.join(" or ").into());

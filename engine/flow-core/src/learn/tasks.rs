@@ -8,9 +8,9 @@ use crate::{
 };
 
 /// What there is to give out on this machine.
-pub fn capacity(machine: &Machine, jobs: Option<u32>) -> Capacity {
+pub fn capacity(machine: &Machine, jobs: Option<u32>, batch: u32) -> Capacity {
     let gpu = |gpu: &GpuFacts| GpuState { memory: gpu.memory, strangers: 0, alive: true };
-    Capacity { gpus: machine.gpus.iter().map(gpu).collect(), cpus: machine.cpus, memory: machine.memory, jobs }
+    Capacity { gpus: machine.gpus.iter().map(gpu).collect(), cpus: machine.cpus, memory: machine.memory, jobs, batch }
 }
 
 /// How a live run is scheduled on the machine of its workflow.
@@ -28,6 +28,7 @@ pub fn tasks(wanted: &[InstanceId], history: &History<'_>) -> Vec<Task> {
             instance: instance.id,
             needs: instance.needs.clone(),
             request: instance.request,
+            batch: instance.slurm.is_some(),
             exclusive: instance.exclusive,
             corun: instance.corun.as_ref().map(|corun| (corun.group, corun.gpus)),
             continues: instance.corun.as_ref().is_some_and(|corun| corun.continues),
@@ -93,7 +94,7 @@ pub fn forecast(wanted: &[InstanceId], plan: &Plan, history: &History<'_>) -> Fo
     let unknown = |task: &&Task| task.settled.is_none() && task.estimate.duration.is_none() && !own(task.instance);
     Forecast {
         unknown: tasks.iter().filter(unknown).map(|task| task.instance).collect(),
-        capacity: capacity(machine, None),
+        capacity: capacity(machine, None, expansion.slurm.jobs),
         host: Host { cores: f64::from(machine.cpus), devices: limits.sharing.devices.clone() },
         limits,
         tasks,

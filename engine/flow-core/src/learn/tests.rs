@@ -44,6 +44,7 @@ fn expansion_of(workflow: &str) -> Expansion {
         folder: "/lab",
         any_machine: false,
         shell_folder: "/lab",
+        batch: crate::Batch::default(),
     };
     crate::parse(&source).and_then(|workflow| workflow.expand(&request)).unwrap_or_else(|e| panic!("{e:?}"))
 }

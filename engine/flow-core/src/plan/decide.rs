@@ -230,7 +230,7 @@ fn parts(
         inputs: &inputs,
         unread: &step.unread,
         reads_seed: step.reads_seed,
-        machine: &expansion.machine,
+        machine: expansion.machine_of(instance),
     }))
 }
 

@@ -157,6 +157,7 @@ fn expanded(text: &str) -> Expansion {
         folder,
         any_machine,
         shell_folder,
+        batch: crate::Batch::default(),
     };
     crate::parse(&source).and_then(|w| w.expand(&request)).expect("a workflow")
 }

@@ -210,11 +210,61 @@ pub enum Cause {
         /// How it did not.
         refusal: Refusal,
     },
+    /// Slurm ended its job, or would never have begun it.
+    Batch {
+        /// Its job, as Slurm calls it, where it had one.
+        job: Option<String>,
+        /// What became of it.
+        end: BatchEnd,
+    },
     /// All that is known is how it ended.
     Ended {
         /// How.
         outcome: Outcome,
     },
+}
+
+/// What became of a job of Slurm of which the attempt itself has nothing to say.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum BatchEnd {
+    /// Its node was lost.
+    NodeLost {
+        /// Which, where that is known.
+        node: Option<String>,
+    },
+    /// It ran longer than Slurm lets it.
+    TimeLimit,
+    /// It took more memory than it asked for.
+    Memory,
+    /// Somebody cancelled it, and that was not flow.
+    Cancelled,
+    /// Slurm gave its place to another.
+    Preempted,
+    /// Slurm could not start it on its node.
+    NotLaunched,
+    /// It ended without a word of flow's on its node.
+    Failed {
+        /// Its exit code, as Slurm tells.
+        code: Option<i32>,
+    },
+    /// Slurm holds it back until somebody lets it go.
+    Held {
+        /// As Slurm calls the reason.
+        reason: String,
+    },
+    /// It waits for what will never be.
+    Never {
+        /// As Slurm calls the reason.
+        reason: String,
+    },
+    /// Slurm refused it.
+    Refused {
+        /// What it said.
+        error: String,
+    },
+    /// Slurm does not know it any more, and it left no result.
+    Vanished,
 }
 
 /// Why a measurement is not to be trusted.
@@ -260,6 +310,13 @@ pub enum Spoiled {
         path: String,
         /// What looking at it said.
         error: String,
+    },
+    /// It ran on other hardware than the one that was declared.
+    OtherHardware {
+        /// As declared.
+        declared: String,
+        /// On what it ran.
+        found: String,
     },
     /// In words that have no form of their own here: an earlier flow's.
     Said {
@@ -571,7 +628,11 @@ texts! {
         SaidNothing { end }, Exited { end, last_line }, OutOfMemory { memory, said }, KilledForMemory {},
         TimedOut { limit }, NotListed { path, because }, NoMetrics { problem }, NoOutput { output, path },
         NotKept { error }, GpuLost { gpu, model, because }, SetUpAgain { plugin, because }, Refused { refusal },
-        Ended { outcome },
+        Batch { job, end }, Ended { outcome },
+    }
+    BatchEnd {
+        NodeLost { node }, TimeLimit {}, Memory {}, Cancelled {}, Preempted {}, NotLaunched {}, Failed { code },
+        Held { reason }, Never { reason }, Refused { error }, Vanished {},
     }
     Lack {
         Gpus { needs, has, trouble }, GpuMemory { needs, memory, has, largest }, Cpus { needs, has },
@@ -581,7 +642,8 @@ texts! {
     ProcessEnd { Code { code }, Signal { name }, Unknown {} }
     Spoiled {
         Stranger { pid, name, gpu }, GpuSilent { gpu, seconds }, OtherRuns { attempts }, InputChanged { path },
-        ArtifactChanged { path, damage }, ArtifactUnseen { path, error }, Said { text },
+        ArtifactChanged { path, damage }, ArtifactUnseen { path, error },
+        OtherHardware { declared, found }, Said { text },
     }
     Damage { Missing {}, Changed { path }, Content {} }
     Filling {

@@ -133,6 +133,8 @@ fn is_none(amount: &u64) -> bool {
 pub enum Resource<Gpu> {
     /// Attempts at once (`-j`).
     Jobs,
+    /// Places in the queue of a batch system.
+    Queue,
     /// CPUs.
     Cpus,
     /// Host memory, bytes.
@@ -154,6 +156,7 @@ impl<Gpu> Resource<Gpu> {
     pub fn map<Other>(self, name: impl FnOnce(Gpu) -> Other) -> Resource<Other> {
         match self {
             Resource::Jobs => Resource::Jobs,
+            Resource::Queue => Resource::Queue,
             Resource::Cpus => Resource::Cpus,
             Resource::Memory => Resource::Memory,
             Resource::Gpus => Resource::Gpus,

@@ -25,6 +25,8 @@ pub struct Task {
     pub continues: bool,
     /// Never packed with others on a GPU; repeated once when spoiled.
     pub measured: bool,
+    /// A batch system runs it: it holds nothing here but a place in that system's queue, and its time counts from its start there.
+    pub batch: bool,
     /// Outcomes that are results, not failures.
     pub record: Vec<Outcome>,
     /// Wall-clock limit of an attempt.
@@ -76,6 +78,9 @@ pub struct Capacity {
     pub memory: u64,
     /// At most this many attempts at once (`-j`), if given.
     pub jobs: Option<u32>,
+    /// At most this many attempts at once in the queue of a batch system.
+    #[serde(default)]
+    pub batch: u32,
 }
 
 /// How a run is to be scheduled, whatever the policy.
@@ -200,6 +205,12 @@ pub enum Event {
     /// Its process tree is gone, and what it left is being collected. It still holds its placement, for collecting is work as
     /// well, but its time limit counts no more, and nothing ends it from here on.
     Collecting {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// What it ran on was lost under it, which is no failure of its own: it is tried again at once, a few times. Before
+    /// [`Event::Exited`].
+    Lost {
         /// The attempt.
         attempt: AttemptId,
     },

@@ -19,6 +19,8 @@ pub(super) struct Demand {
     pub(super) machine_alone: bool,
     /// Its instance, where that was measured beside another: then it is like no other.
     pub(super) paired: Option<InstanceId>,
+    /// It asks for a place in the queue of a batch system, and for nothing here.
+    pub(super) batch: bool,
 }
 
 /// What a task keeps busy while it runs alone.
@@ -47,6 +49,9 @@ pub(super) enum GpuMemory {
 
 impl Demand {
     pub(super) fn of(task: &Task, sharing: &Sharing) -> Self {
+        if task.batch {
+            return Demand::of_batch();
+        }
         let request = &task.request;
         let learned = task.estimate.gpu_memory.filter(|_| task.estimate.samples > 0);
         let gpu_memory = match (request.gpus, request.gpu_memory, learned) {
@@ -77,6 +82,21 @@ impl Demand {
             gpus_alone: request.gpus > 0 && alone,
             machine_alone: task.exclusive == Exclusive::Machine,
             paired: (measured && !alone).then_some(id),
+            batch: false,
+        }
+    }
+
+    fn of_batch() -> Self {
+        Demand {
+            gpus: 0,
+            gpu_memory: GpuMemory::Declared(0),
+            cpus: 0,
+            alone_load: AloneLoad::default(),
+            memory: 0,
+            gpus_alone: false,
+            machine_alone: false,
+            paired: None,
+            batch: true,
         }
     }
 

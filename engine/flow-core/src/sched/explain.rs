@@ -149,10 +149,11 @@ impl Core {
         let ledger = &self.feasibility.now;
         let running: Vec<InstanceId> = ledger.holders.values().map(|held| held.instance).collect();
         let class = self.class(unit);
-        if ledger.closed() {
+        let batch = self.node(unit).demand.batch;
+        if ledger.closed() && !batch {
             return Waiting::Exclusive(running);
         }
-        if !running.is_empty() && (matches!(class, Class::Group(_)) || self.node(unit).demand.machine_alone) {
+        if !running.is_empty() && !batch && (matches!(class, Class::Group(_)) || self.node(unit).demand.machine_alone) {
             return Waiting::Others(running);
         }
         if let Some(elsewhere) = self.kept_elsewhere(class) {
@@ -187,6 +188,13 @@ impl Core {
             until: self.live.get(attempt).and_then(|live| self.expected_end_at(live, now)),
         };
         let mut short = Vec::new();
+        if demand.batch {
+            let (held, total) = (ledger.queued.len() as u64, ledger.batch as u64);
+            let (resource, available) = (Resource::Queue, total.saturating_sub(held));
+            let held_by = ledger.queued.iter().filter_map(|attempt| Some((attempt, self.live.get(attempt)?.instance)));
+            let held_by = held_by.map(|(attempt, instance)| holder(attempt, instance, 1)).collect();
+            return vec![Shortage { resource, requested: 1, available, total, held_by, strangers: 0, elsewhere: 0 }];
+        }
         if !ledger.cpus_suffice(demand) {
             let holders = ledger.holders.iter().filter(|(_, held)| held.alone_load.cpu_milli > 0);
             let cpus = |milli: u64| milli.div_ceil(1_000);
@@ -210,7 +218,7 @@ impl Core {
                 short.push(Shortage { resource, requested, available, total, held_by, strangers: 0, elsewhere });
             }
         };
-        sum(Resource::Jobs, 1, ledger.holders.len() as u64, ledger.jobs as u64, |_| 1);
+        sum(Resource::Jobs, 1, ledger.attempts() as u64, ledger.jobs as u64, |_| 1);
         sum(Resource::Memory, demand.memory, ledger.taken_memory(), ledger.memory, |p| p.memory);
         let takers = ledger.gpus.iter().filter(|gpu| gpu.takes(demand)).count() as u64;
         let wanted = u64::from(demand.gpus);

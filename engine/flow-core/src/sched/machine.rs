@@ -43,6 +43,7 @@ impl Scheduler {
             Event::Sufficed { attempt } => core.sufficed(attempt, out),
             Event::Sampled { attempt, gpu_memory } => core.sampled(attempt, &gpu_memory),
             Event::Collecting { attempt } => core.collecting(attempt),
+            Event::Lost { attempt } => core.lost(attempt),
             Event::Hopeless { attempt } => core.hopeless(attempt),
             Event::Exited { attempt, outcome, spoiled } => core.ended(attempt, outcome, spoiled, out),
             Event::Recorded { instance } => core.recorded(instance, out),
@@ -239,7 +240,10 @@ impl Core {
 
     fn started(&mut self, attempt: AttemptId) {
         let Some(instance) = self.live.get(&attempt).map(|live| live.instance) else { return };
-        let timeout = self.node(instance).task.timeout;
+        let (timeout, batch) = (self.node(instance).task.timeout, self.node(instance).task.batch);
+        if let Some(live) = self.live.get_mut(&attempt).filter(|_| batch) {
+            live.since = self.now;
+        }
         self.arm(attempt, timeout);
     }
 
@@ -278,6 +282,14 @@ impl Core {
             self.member_ended(unit, outcome, out);
         } else {
             self.conclude(unit, out);
+        }
+    }
+
+    /// What follows is no retry, as where a GPU is lost.
+    fn lost(&mut self, attempt: AttemptId) {
+        if let Some(live) = self.live.get(&attempt) {
+            let unit = self.node(live.instance).unit;
+            self.node_mut(unit).lost = true;
         }
     }
 

@@ -217,11 +217,19 @@ impl Ledger {
         self.held_memory.saturating_add(self.others.memory())
     }
 
+    /// Whether there is a place in the queue of the batch system.
+    pub(super) fn queue_suffices(&self) -> bool {
+        self.attempts() < self.jobs && self.queued.len() < self.batch
+    }
+
     fn sums_suffice(&self, demand: &Demand) -> bool {
+        if demand.batch {
+            return self.queue_suffices();
+        }
         let memory = demand.memory;
         (self.holders.is_empty() || !demand.machine_alone && !self.closed())
             && self.others.let_start(demand.machine_alone)
-            && self.holders.len() < self.jobs
+            && self.attempts() < self.jobs
             && self.cpus_suffice(demand)
             && self.taken_memory().saturating_add(memory) <= self.memory
     }
@@ -245,6 +253,10 @@ impl Ledger {
     /// Where the members of a group would go now, in their order. Nothing of ours may run; CPUs, `-j` and what history
     /// says of GPU memory do not count, GPUs and declared memory do.
     pub(super) fn place_group(&self, mode: CorunGpus, members: &[Demand]) -> Option<Vec<Placement>> {
+        if members.iter().all(|member| member.batch) {
+            // It is one job there, whose members have its node together.
+            return self.queue_suffices().then(|| vec![Placement::default(); members.len()]);
+        }
         let memory = members.iter().fold(0u64, |sum, m| sum.saturating_add(m.memory));
         if !self.holders.is_empty() || !self.others.let_start(true) || memory > self.memory {
             return None;

@@ -17,6 +17,8 @@ pub(super) enum Exclusivity {
     Nobody,
     /// Only the other members of its group, who together may ask for more CPUs than there are.
     Group(InstanceId),
+    /// It is in the queue of a batch system, and shares nothing with what runs here.
+    Batch,
 }
 
 #[derive(Clone, Debug)]
@@ -80,6 +82,9 @@ pub(super) struct Ledger {
     pub(super) held_cpus: u64,
     pub(super) held_memory: u64,
     pub(super) holders: BTreeMap<AttemptId, Held>,
+    /// Attempts in the queue of a batch system, and how many there may be.
+    pub(super) queued: BTreeSet<AttemptId>,
+    pub(super) batch: usize,
     pub(super) placer: Placer,
     pub(super) sharing: Sharing,
     /// Other runs of the machine.
@@ -98,6 +103,8 @@ impl Ledger {
             held_cpus: 0,
             held_memory: 0,
             holders: BTreeMap::new(),
+            queued: BTreeSet::new(),
+            batch: 0,
             placer: limits.placer,
             sharing: limits.sharing.clone(),
             others: Others::default(),
@@ -143,7 +150,13 @@ impl Ledger {
         self.cpus = u64::from(capacity.cpus);
         self.memory = capacity.memory;
         self.jobs = capacity.jobs.map_or(usize::MAX, |jobs| jobs.max(1) as usize);
+        self.batch = capacity.batch as usize;
         self.shrunk = self.oversubscribed().is_some();
+    }
+
+    /// Attempts, wherever they are.
+    pub(super) fn attempts(&self) -> usize {
+        self.holders.len() + self.queued.len()
     }
 
     /// Something runs that wants nothing beside it.
@@ -160,6 +173,10 @@ impl Ledger {
         exclusivity: Exclusivity,
         alone_load: AloneLoad,
     ) {
+        if exclusivity == Exclusivity::Batch {
+            self.queued.insert(attempt);
+            return;
+        }
         let alone = matches!(exclusivity, Exclusivity::Anyone { gpus_alone: true });
         for gpu in &placement.gpus {
             self.gpus[gpu.index()].holders.push(GpuHold { attempt, reserved: placement.gpu_memory, used: 0, alone });
@@ -173,6 +190,7 @@ impl Ledger {
     }
 
     pub(super) fn release(&mut self, attempt: AttemptId) {
+        self.queued.remove(&attempt);
         let Some(held) = self.holders.remove(&attempt) else { return };
         for gpu in &held.placement.gpus {
             self.gpus[gpu.index()].holders.retain(|h| h.attempt != attempt);

@@ -45,8 +45,11 @@ impl Core {
             collecting: false,
         };
         self.live.insert(attempt, live);
-        // Until the process is there, so that one that never comes ends as well.
-        self.arm(attempt, self.node(instance).task.timeout);
+        // Until the process is there, so that one that never comes ends as well. How long a batch system lets it wait is no time of its
+        // own.
+        if !self.node(instance).task.batch {
+            self.arm(attempt, self.node(instance).task.timeout);
+        }
         out.push(Action::Start { attempt, instance, placement });
     }
 

@@ -161,6 +161,8 @@ fn add(whole: &mut File, part: File, sources: &[Arc<Source>], problems: &mut Pro
         name: part.name,
         title: part.title,
         policy: part.policy,
+        on: part.on,
+        slurm: part.slurm,
         params,
         profiles: std::mem::take(&mut whole.profiles),
         steps: std::mem::take(&mut whole.steps),

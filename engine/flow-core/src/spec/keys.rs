@@ -55,6 +55,10 @@ pub(crate) enum Kind {
     Command,
     /// The name of a scheduling policy.
     Policy,
+    /// Where steps run.
+    On,
+    /// What Slurm is asked for: by the workflow (`true`), or by a step.
+    Slurm(bool),
     /// A mapping that a schema of somebody else's describes.
     With,
     /// Axes and lists.
@@ -119,6 +123,8 @@ pub(crate) const FILE: &[Key] = &[
     key("profiles", Kind::Profiles, PLAIN, "Settings for machines: the first whose `when` holds, or `--profile NAME`."),
     key("steps", Kind::Steps, PLAIN, "The steps."),
     key("policy", Kind::Policy, PLAIN, "The order in which steps get their resources; `--policy` replaces it."),
+    key("on", Kind::On, PLAIN, "Where steps run: `local` or `slurm`; `--on` replaces it."),
+    key("slurm", Kind::Slurm(true), PLAIN, "What Slurm is asked for, and how it is talked to."),
     key("publish", Kind::Publish, PLAIN, "What the engine writes into the repository after every run."),
 ];
 
@@ -176,6 +182,8 @@ pub(crate) const STEP: &[Key] = &[
     key("timeout", Kind::Duration, PARAMS_AXES, "Wall-clock limit, `90s`, `2h`."),
     key("retries", Kind::Count(0), PARAMS_AXES, "How often a failed attempt is tried again, with growing pauses."),
     key("priority", Kind::Integer, PARAMS_AXES, "Larger goes first, where the policy asks for it."),
+    key("on", Kind::On, PLAIN, "Where it runs: `local` or `slurm`; by default as the workflow says."),
+    key("slurm", Kind::Slurm(false), PARAMS_AXES, "What Slurm is asked for, before what the workflow says."),
     key("env", Kind::Env, ALL, "Environment variables."),
     key(
         "secrets",

@@ -10,6 +10,7 @@ mod names;
 pub(crate) mod part;
 pub(crate) mod raw;
 pub(crate) mod read;
+pub(crate) mod slurm;
 mod spans;
 pub(crate) mod step;
 pub(crate) mod typed;

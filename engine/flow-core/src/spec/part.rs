@@ -11,6 +11,7 @@ use super::{
     keys::{self, Key, Kind},
     raw::{Part, RawStep},
     read::Reader,
+    slurm,
     typed::{self, Typed},
 };
 use crate::{
@@ -126,6 +127,8 @@ impl Reader<'_> {
             Kind::Inputs => typed::inputs(value).map(drop),
             Kind::Outputs => typed::outputs(value).map(drop),
             Kind::Command => command(value),
+            Kind::On => slurm::on(value).map(drop),
+            Kind::Slurm(_) => slurm::job(value).map(drop),
             Kind::Secrets => typed::texts(value, "a list of names of environment variables")
                 .and_then(|names| names.iter().try_for_each(|n| typed::variable(n))),
             _ => Ok(()),
@@ -165,6 +168,14 @@ impl Reader<'_> {
                     if !typed::REPEAT_KEYS.contains(&&**name) {
                         let what = Diagnostic::new(format!("`repeat` has no key `{name}`"));
                         self.problems.key(&template.at.key(name), what.nearest(name, typed::REPEAT_KEYS));
+                    }
+                }
+            }
+            Kind::Slurm(_) => {
+                for (name, _) in members {
+                    if !slurm::JOB_KEYS.contains(&&**name) {
+                        let what = Diagnostic::new(format!("`slurm` of a step has no key `{name}`"));
+                        self.problems.key(&template.at.key(name), what.nearest(name, slurm::JOB_KEYS));
                     }
                 }
             }

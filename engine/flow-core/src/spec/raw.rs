@@ -7,6 +7,7 @@ use minijinja::value::Value;
 
 use super::at::At;
 use crate::{
+    Place, Slurm,
     expr::{Expr, Template},
     metrics::Metrics,
 };
@@ -21,6 +22,8 @@ pub(crate) struct File {
     pub(crate) steps: Vec<RawStep>,
     pub(crate) publish: Vec<Entry>,
     pub(crate) policy: Option<String>,
+    pub(crate) on: Option<Place>,
+    pub(crate) slurm: Slurm,
 }
 
 #[derive(Clone, Debug)]

@@ -10,6 +10,7 @@ use super::{
     at::{At, On, Problems},
     keys::{self, Key, Kind},
     raw::{Entry, File, Profile, When},
+    slurm,
     typed::{self, Typed, What, Wrong},
 };
 use crate::{
@@ -109,7 +110,7 @@ impl Reader<'_> {
         for (key, value, at) in self.entries(yaml, root, keys::FILE, "the file") {
             match key.kind {
                 Kind::Include => steps_seen = true,
-                Kind::Name | Kind::Title | Kind::Policy if included => {
+                Kind::Name | Kind::Title | Kind::Policy | Kind::On | Kind::Slurm(_) if included => {
                     let what = format!("`{}` is said by the workflow, not by a file that it includes", key.name);
                     self.problems.key(&at, Diagnostic::new(what).help("leave it out here"));
                 }
@@ -139,6 +140,13 @@ impl Reader<'_> {
                 }
                 Kind::Publish => file.publish = self.publish(value, &at),
                 Kind::Policy => file.policy = self.policy(value, &at),
+                Kind::On => {
+                    file.on = self.plain(value, &at, "on").and_then(|v| self.typed(&at, slurm::on(&v)));
+                }
+                Kind::Slurm(_) => {
+                    let settings = self.plain(value, &at, "slurm").and_then(|v| self.typed(&at, slurm::settings(&v)));
+                    file.slurm = settings.unwrap_or_default();
+                }
                 _ => {}
             }
         }

@@ -8,9 +8,9 @@ use serde_json::{Map, Value as Json};
 use super::{
     at::{At, Problems},
     raw::{Part, RawStep, When},
-    typed,
+    slurm, typed,
 };
-use crate::{Diagnostic, Outcome, expr::Template, metrics::Metrics};
+use crate::{Diagnostic, Outcome, Place, expr::Template, metrics::Metrics};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
@@ -33,6 +33,18 @@ pub(crate) struct Step {
     pub(crate) values: BTreeMap<&'static str, Template>,
     /// All keys, for the checks of names.
     pub(crate) parts: Vec<(&'static str, Part)>,
+}
+
+impl Step {
+    /// Where it is to run, if it says so.
+    pub(crate) fn on(&self) -> Option<Place> {
+        self.values.get("on").and_then(|value| value.as_const()).and_then(|value| slurm::on(value).ok())
+    }
+
+    /// It is one of flow's own, which run inside the engine.
+    pub(crate) fn is_builtin(&self) -> bool {
+        matches!(&self.action, Action::Uses { plugin, .. } if plugin == "flow")
+    }
 }
 
 /// What a step does.

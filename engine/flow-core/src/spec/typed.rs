@@ -55,11 +55,11 @@ fn advised<T>(value: &Value, what: &str, help: &str) -> Typed<T> {
     Err(vec![Wrong { path: Vec::new(), key: false, what }])
 }
 
-fn other<T>(what: Diagnostic) -> Typed<T> {
+pub(super) fn other<T>(what: Diagnostic) -> Typed<T> {
     Err(vec![Wrong { path: Vec::new(), key: false, what: What::Other(what) }])
 }
 
-trait Below<T> {
+pub(super) trait Below<T> {
     fn below(self, seg: Seg) -> Typed<T>;
 }
 
@@ -85,7 +85,7 @@ fn all<T>(results: impl Iterator<Item = Typed<T>>) -> Typed<Vec<T>> {
     if wrong.is_empty() { Ok(good) } else { Err(wrong) }
 }
 
-fn seg(key: &str) -> Seg {
+pub(super) fn seg(key: &str) -> Seg {
     Seg::Key(key.into())
 }
 
@@ -467,7 +467,7 @@ pub(crate) fn identifier(name: &str, what: &str) -> Typed<()> {
     Err(vec![Wrong { path: Vec::new(), key: true, what: What::Other(what) }])
 }
 
-fn known(key: &str, keys: &[&'static str], of: &str) -> Typed<()> {
+pub(super) fn known(key: &str, keys: &[&'static str], of: &str) -> Typed<()> {
     if keys.contains(&key) {
         return Ok(());
     }

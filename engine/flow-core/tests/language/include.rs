@@ -26,6 +26,7 @@ fn expand(files: &[(&str, &str)]) -> Result<Expansion, Vec<Diagnostic>> {
         folder: "/lab/workflows",
         any_machine: false,
         shell_folder: "/lab",
+        batch: flow_core::Batch::default(),
     })
 }
 

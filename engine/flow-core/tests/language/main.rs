@@ -46,6 +46,7 @@ fn expand_on(text: &str, machine: &Machine, profile: Option<&str>, set: &[&str])
         folder: "/lab/workflows",
         any_machine: false,
         shell_folder: "/lab/shell",
+        batch: flow_core::Batch::default(),
     })
 }
 

@@ -6,7 +6,7 @@ use flow_core::{Diagnostic, Provided, Source, parse, parse_with, schema, schema_
 use serde_json::{Value, json};
 
 /// The keys of a step as people are told them.
-const KEYS: [&str; 25] = [
+const KEYS: [&str; 27] = [
     "uses",
     "run",
     "with",
@@ -30,6 +30,8 @@ const KEYS: [&str; 25] = [
     "timeout",
     "retries",
     "priority",
+    "on",
+    "slurm",
     "env",
     "secrets",
 ];
@@ -117,6 +119,12 @@ fn schema_and_reader_agree() {
         ("{run: x, repeat: 3, seed: 1, retries: 2, priority: -1, cpus: 2, measured: true}", true),
         ("{run: x, repeat: 0}", false),
         ("{run: x, when: machine.gpus == 0}", true),
+        ("{run: x, on: slurm, slurm: {partition: gpu, time: 2h, gpu_type: a100, options: [--qos=long]}}", true),
+        ("{run: x, on: cluster}", false),
+        ("{run: x, slurm: {poll: 1s}}", false),
+        ("{run: x, slurm: {gpu_type: '${{ 1 }}'}}", true),
+        ("{run: x, slurm: {time: 90}}", false),
+        ("{run: x, slurm: {options: [gres=gpu]}}", false),
         ("{run: x, frob: 1}", false),
     ] {
         let text = format!(

@@ -59,6 +59,7 @@ fn metrics(written: &serde_yaml::Value) -> Metrics {
         folder: "/t",
         any_machine: false,
         shell_folder: "/t",
+        batch: flow_core::Batch::default(),
     };
     let expansion = parse(&source).and_then(|workflow| workflow.expand(&request)).expect("a workflow");
     expansion.steps[0].metrics.clone().expect("metrics")

@@ -3,6 +3,20 @@
 
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
+use super::{
+    Update,
+    cards::Cards,
+    collect::{Builtin, Collect, Collected},
+    context::RunContext,
+    corunners,
+    executor::{Ended, Executor, Work},
+    fill::{Fill, Filled, Prepared},
+    listener::{Listener, News},
+    outbox::Outbox,
+    outcomes::Outcomes,
+    running::Running,
+};
+use crate::{ExecError, clock, keeper, node::NodeFacts};
 use flow_core::{
     AttemptId, Body, CorunWindow, GroupId, Instance, InstanceId, Outcome, RunEvent, Span,
     learn::History,
@@ -10,23 +24,9 @@ use flow_core::{
     reason::{Cause, ClosedBy, Refusal},
     sched::{Event, Placement},
 };
-use flow_protocol::Exit;
 
-use super::{
-    Update,
-    cards::Cards,
-    collect::{Builtin, Collect, Collected},
-    context::RunContext,
-    corunners,
-    executor::Executor,
-    fill::{Fill, Filled, Prepared},
-    finish::Observed,
-    listener::{Listener, News},
-    outbox::Outbox,
-    outcomes::Outcomes,
-    running::Running,
-};
-use crate::{ExecError, clock, keeper, sampler::Sampler};
+/// How often, in seconds, a program is listened to that runs on a node: its file system is not this machine's.
+const LISTEN_AFAR: f64 = 0.5;
 
 /// An attempt that is filled before its program runs, or collected after it.
 struct Held {
@@ -57,8 +57,6 @@ pub(super) struct Attempts<X> {
     windows: BTreeMap<GroupId, Window>,
     /// Who runs beside whom.
     corunners: CoRunners,
-    /// Started with the first process.
-    sampler: Option<Sampler>,
     /// Attempts of other runs of this machine, as last seen.
     elsewhere: u32,
     /// Others may be there whom nobody sees.
@@ -74,7 +72,6 @@ impl<X: Executor> Attempts<X> {
             running: BTreeMap::new(),
             windows: BTreeMap::new(),
             corunners: CoRunners::default(),
-            sampler: None,
             elsewhere: 0,
             unwatched: false,
         }
@@ -101,13 +98,13 @@ impl<X: Executor> Attempts<X> {
 
     /// Something is measured that others would disturb.
     pub(super) fn are_measured(&self) -> bool {
-        self.running.values().any(|running| self.instance(running.instance).measured)
+        self.running.values().any(|running| !running.batch && self.instance(running.instance).measured)
     }
 
     /// So many attempts of other runs of this machine run beside all of these, or nobody can tell (`unwatched`).
     pub(super) fn beside(&mut self, elsewhere: u32, unwatched: bool) {
         (self.elsewhere, self.unwatched) = (elsewhere, unwatched);
-        for running in self.running.values_mut() {
+        for running in self.running.values_mut().filter(|running| !running.batch) {
             let measured = self.context.session.expansion.instances[running.instance.index()].measured;
             running.circumstances.elsewhere = running.circumstances.elsewhere.max(elsewhere);
             running.circumstances.unwatched |= unwatched && measured;
@@ -153,6 +150,7 @@ impl<X: Executor> Attempts<X> {
             if let Some(group) = corun {
                 self.windows.insert(group, Window::default());
             }
+            let placement = self.given(instance, placement);
             let held = Held { instance, placement: placement.clone(), killed: None, running: None };
             self.held.insert(attempt, held);
             let decided = outcomes.decided(instance);
@@ -161,6 +159,20 @@ impl<X: Executor> Attempts<X> {
             units.entry(unit).or_default().push(Fill { attempt, instance, fingerprint, claim, placement });
         }
         units.into_values().collect()
+    }
+
+    /// What an attempt has where it runs: the scheduler knows of a batch system no more than its queue.
+    fn given(&self, instance: InstanceId, placement: Placement) -> Placement {
+        let instance = self.instance(instance);
+        match instance.slurm {
+            Some(_) => Placement {
+                cpus: instance.request.cpus,
+                memory: instance.request.memory.unwrap_or(0),
+                gpu_memory: instance.request.gpu_memory.unwrap_or(0),
+                ..placement
+            },
+            None => placement,
+        }
     }
 
     /// Attempts of a unit that another run does do not start after all.
@@ -193,18 +205,25 @@ impl<X: Executor> Attempts<X> {
                 (Err(cause), None) => not_started(held.instance, attempt, cause, outcomes, out),
             }
         }
-        let mut builtins = Vec::new();
-        for start in ready {
-            let attempt = start.attempt;
-            let Some(running) = self.running.get(&attempt) else { continue };
-            if !running.process {
-                builtins.extend(self.builtin(attempt, outcomes, out));
-                continue;
+        let (mut builtins, mut unit) = (Vec::new(), Vec::new());
+        for work in ready {
+            let attempt = work.program.attempt;
+            match self.running.get(&attempt) {
+                Some(running) if running.process => unit.push(work),
+                Some(_) => builtins.extend(self.builtin(attempt, outcomes, out)),
+                None => {}
             }
-            let gpus: Vec<usize> = cards_of(&running.placement).collect();
-            self.executor.start(start)?;
-            // Looked at before it can have taken anything: it is started when its request is read.
-            if let Some(root) = self.executor.root() {
+        }
+        if unit.is_empty() {
+            return Ok(builtins);
+        }
+        let started: Vec<AttemptId> = unit.iter().map(|work| work.program.attempt).collect();
+        self.executor.start(unit)?;
+        // Looked at before they can have taken anything: they are started when their request is read.
+        if let Some(root) = self.executor.root() {
+            for attempt in started {
+                let Some(running) = self.running.get(&attempt).filter(|running| !running.batch) else { continue };
+                let gpus: Vec<usize> = cards_of(&running.placement).collect();
                 cards.track(attempt, root, &gpus);
             }
         }
@@ -243,15 +262,17 @@ impl<X: Executor> Attempts<X> {
         outcomes: &Outcomes,
         history: &History<'_>,
         out: &mut Outbox,
-    ) -> keeper::Start {
+    ) -> Work {
         let (id, placement) = (held.instance, held.placement);
-        let Prepared { launch, folder, resolved, listener, mut circumstances, began, piped } = prepared;
-        circumstances.elsewhere = self.elsewhere;
-        circumstances.unwatched = self.unwatched && self.instance(id).measured;
+        let Prepared { launch, folder, resolved, listener, mut circumstances, began, piped, job, place } = prepared;
+        if job.is_none() {
+            circumstances.elsewhere = self.elsewhere;
+            circumstances.unwatched = self.unwatched && self.instance(id).measured;
+        }
         out.say(RunEvent::Started {
             instance: id,
             attempt,
-            folder: format!("runs/{}/attempts/{}", self.context.run, attempt.0),
+            folder: place,
             why: outcomes.decided(id).map(|decided| decided.why.clone()).unwrap_or_default(),
             gpus: circumstances.gpus.clone(),
             cpus: placement.cpus,
@@ -259,7 +280,12 @@ impl<X: Executor> Attempts<X> {
         if let Some(text) = launch.barrier {
             out.notice(Some(id), text);
         }
-        let start = keeper::Start {
+        if let Some(job) = job.as_ref().filter(|job| job.joined) {
+            let (run, number) = (&job.intent.run, job.intent.job);
+            let known = number.map_or(String::new(), |number| format!(" as job {number}"));
+            out.notice(Some(id), format!("goes on since run {run}{known}, which is not asked for again"));
+        }
+        let program = keeper::Start {
             attempt,
             argv: launch.argv,
             env: launch.env,
@@ -270,6 +296,8 @@ impl<X: Executor> Attempts<X> {
         let running = Running {
             instance: id,
             process: !matches!(resolved.body, Body::Builtin { .. }),
+            batch: job.is_some(),
+            listened: 0.0,
             folder,
             resolved,
             placement,
@@ -283,7 +311,7 @@ impl<X: Executor> Attempts<X> {
             fraction: None,
             text: String::new(),
         };
-        if running.process {
+        if running.process && !running.batch {
             self.corunners.join(attempt, id, &running.placement.gpus, running.began);
         }
         if running.placement.trial {
@@ -291,30 +319,30 @@ impl<X: Executor> Attempts<X> {
             out.notice(Some(id), corunners::trial(history, &running, &others));
         }
         self.running.insert(attempt, running);
-        start
+        Work { program, job }
     }
 
     /// What the executor tells of an attempt, but for its end. What is said of an attempt that is not running any more is late, and
     /// says nothing.
-    ///
-    /// # Errors
-    /// Nothing can be measured.
-    pub(super) fn on_started(&mut self, attempt: AttemptId, pid: u32, out: &mut Outbox) -> Result<(), ExecError> {
-        let Some(running) = self.running.get(&attempt) else { return Ok(()) };
-        let (grouped, announces) = (self.instance(running.instance).corun.is_some(), running.announces);
-        if self.sampler.is_none()
-            && let Some(root) = self.executor.root()
-        {
-            self.sampler = Some(Sampler::start(root).map_err(ExecError::io("start", "the sampler"))?);
+    pub(super) fn on_started(&mut self, attempt: AttemptId, node: Option<Box<NodeFacts>>, out: &mut Outbox) {
+        let Some(running) = self.running.get_mut(&attempt) else { return };
+        if let Some(node) = node {
+            running.text = format!("on {}", node.host);
+            running.is_on(*node);
         }
-        if let Some(sampler) = &self.sampler {
-            sampler.track(attempt, pid);
-        }
+        let (instance, announces) = (running.instance, running.announces);
+        let grouped = self.instance(instance).corun.is_some();
         out.tell(Event::Started { attempt });
         if grouped && !announces {
             ready(attempt, out);
         }
-        Ok(())
+    }
+
+    /// It waits for a place to run.
+    pub(super) fn waits(&mut self, attempt: AttemptId, text: String) {
+        if let Some(running) = self.running.get_mut(&attempt) {
+            running.text = text;
+        }
     }
 
     /// The program could not be started.
@@ -335,14 +363,19 @@ impl<X: Executor> Attempts<X> {
     pub(super) fn on_exited(
         &mut self,
         attempt: AttemptId,
-        exit: Exit,
+        end: Ended,
         outcomes: &Outcomes,
         cards: &mut Cards,
         out: &mut Outbox,
     ) -> Option<Collect> {
+        let Ended { exit, mut seen, there, instead } = end;
         let mut running = self.running.remove(&attempt)?;
         let corun = self.instance(running.instance).corun.clone();
         let group = corun.as_ref().map(|corun| corun.group);
+        if let Some(window) = group.and_then(|group| self.windows.get_mut(&group)) {
+            // By the clock of the node, as all that its members say.
+            window.released = there.as_ref().and_then(|there| there.released).or(window.released);
+        }
         self.close(group, exit.ended_at, Some(attempt));
         let window = corun.and_then(|corun| {
             let window = self.windows.get(&corun.group)?;
@@ -363,8 +396,14 @@ impl<X: Executor> Attempts<X> {
         }
         (running.circumstances.corunners, running.circumstances.neighbours) =
             corunners::labels(&self.context.session.expansion, corunners.values());
-        let (samples, cost) = self.sampler.as_ref().map(|sampler| sampler.untrack(attempt)).unwrap_or_default();
-        let (gpus, gpu_cost) = cards.untrack(attempt);
+        if running.batch {
+            (running.circumstances.corunners, running.circumstances.neighbours) =
+                corunners::of_group(&self.context.session.expansion, running.instance);
+        } else {
+            let (gpus, cost) = cards.untrack(attempt);
+            seen.gpus = gpus;
+            seen.cost += cost;
+        }
         let gpu_ids: Vec<usize> = cards_of(&running.placement).collect();
         // The scheduler is to know of a lost card before it hears of the end.
         let lost = if exit.code == Some(0) { None } else { cards.lost(&gpu_ids).cloned() };
@@ -379,7 +418,9 @@ impl<X: Executor> Attempts<X> {
             window,
             corunners,
             lost,
-            seen: Observed { samples, gpus, cost: cost + gpu_cost },
+            there,
+            instead,
+            seen,
         })
     }
 
@@ -466,8 +507,11 @@ impl<X: Executor> Attempts<X> {
     /// Reads what programs have said since the last time.
     pub(super) fn listen(&mut self, out: &mut Outbox) {
         let mut refused = Vec::new();
-        for (&attempt, running) in self.running.iter_mut().filter(|(_, running)| running.process) {
-            let news = running.listener.listen(clock::unix_seconds());
+        let now = clock::unix_seconds();
+        let due = |running: &Running| running.process && (!running.batch || now - running.listened >= LISTEN_AFAR);
+        for (&attempt, running) in self.running.iter_mut().filter(|(_, running)| due(running)) {
+            running.listened = now;
+            let news = running.listener.listen(now);
             let grouped = self.context.session.expansion.instances[running.instance.index()].corun.is_some();
             if news.ready && grouped {
                 ready(attempt, out);

@@ -13,6 +13,7 @@ use flow_protocol::Exit;
 use super::{
     builtin,
     context::RunContext,
+    executor::{Again, Instead, There},
     finish::{self, End, Observed},
     keep::keep_inputs,
     leftovers,
@@ -36,6 +37,10 @@ pub(super) struct Collect {
     /// Which of its GPUs was lost under it.
     pub(super) lost: Option<GpuFacts>,
     pub(super) seen: Observed,
+    /// What only the machine saw on which it ran.
+    pub(super) there: Option<There>,
+    /// What it came to, where the program has nothing to say.
+    pub(super) instead: Option<Instead>,
 }
 
 /// A built-in that is to run.
@@ -55,6 +60,8 @@ pub(super) struct Collected {
     pub(super) news: News,
     /// What people should know, after that.
     pub(super) notices: Vec<String>,
+    /// Whether it is worth another attempt.
+    pub(super) again: Again,
     pub(super) result: StepResult,
 }
 
@@ -97,6 +104,8 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
         corunners: BTreeMap::new(),
         lost: None,
         seen: Observed::default(),
+        there: None,
+        instead: None,
     };
     let mut collected = collect(context, ended);
     if let Ok(output) = done {
@@ -109,7 +118,8 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
 
 /// Collects what an attempt left.
 pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
-    let Collect { attempt, mut running, exit, fingerprint, attempt_fingerprint, window, corunners, lost, seen } = ended;
+    let Collect { attempt, mut running, exit, fingerprint, attempt_fingerprint, window, corunners, lost, .. } = ended;
+    let Collect { seen, there, instead, .. } = ended;
     let (session, id) = (&context.session, running.instance);
     let expansion = &session.expansion;
     let instance = &expansion.instances[id.index()];
@@ -118,10 +128,14 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
     } else {
         News::default()
     };
+    if let Some(There { looks, released }) = there {
+        running.listener.was_heard(&running.folder, exit.started_at, released, looks);
+    }
+    let again = instead.as_ref().filter(|_| running.killed.is_none()).map_or(Again::AsAsked, |instead| instead.again);
     let (mut result, unkept) = finish::finish(
         End {
             workflow: &expansion.workflow,
-            machine: &expansion.machine,
+            machine: expansion.machine_of(instance),
             step: &expansion.steps[instance.step.index()].name,
             run: &context.run,
             instance,
@@ -136,6 +150,7 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
             objects: &context.objects,
             exit: &exit,
             killed: running.killed,
+            instead,
             listener: &mut running.listener,
             circumstances: std::mem::take(&mut running.circumstances),
             window,
@@ -190,7 +205,7 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
             let _ = fs::remove_dir(&checkpoint);
         }
     }
-    Collected { attempt, instance: id, running, corunners, news, notices, result }
+    Collected { attempt, instance: id, running, corunners, news, notices, again, result }
 }
 
 /// What it read in place and what was changed under it. What was copied into its folder could not change, and what was captured

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use flow_core::{Expansion, InstanceId, learn::History, measure::CoRunner};
+use flow_core::{CorunGpus, Expansion, InstanceId, learn::History, measure::CoRunner};
 
 use super::running::Running;
 
@@ -17,6 +17,16 @@ pub(super) fn labels<'c>(
         ids.into_iter().map(|id| expansion.instances[id.index()].label.to_string()).collect()
     };
     (labels(false), labels(true))
+}
+
+/// Those of its group, which have the node with it, and those of them that are on its GPUs.
+pub(super) fn of_group(expansion: &Expansion, instance: InstanceId) -> (Vec<String>, Vec<String>) {
+    let Some(corun) = &expansion.instances[instance.index()].corun else { return Default::default() };
+    let members = &expansion.groups[corun.group.0 as usize].members;
+    let others = members.iter().filter(|id| **id != instance);
+    let all: Vec<String> = others.map(|id| expansion.instances[id.index()].label.to_string()).collect();
+    let near = if corun.gpus == CorunGpus::Shared { all.clone() } else { Vec::new() };
+    (all, near)
 }
 
 /// Why it shares its GPUs, for people.

@@ -4,27 +4,107 @@
 //! What comes from below may come late, twice, or out of order, and a start may go untold; only an end is told for every
 //! attempt that was started, sooner or later. The loop takes each event for what it still says.
 
-use std::{collections::BTreeMap, io, os::fd::OwnedFd, path::PathBuf, time::Duration};
+use std::{io, os::fd::OwnedFd, time::Duration};
 
-use flow_core::{AttemptId, sched::Capacity};
+use flow_core::{AttemptId, Exclusive, Outcome, SlurmJob, Span, measure::Looks, reason::Cause};
+use flow_protocol::Exit;
 
-use crate::{
-    ExecError,
-    attempt::Folder,
-    keeper::{self, Keeper, Request},
-};
+use super::{finish::Observed, intents::Intent};
+use crate::{ExecError, keeper, node::NodeFacts};
+
+/// An attempt to execute.
+pub(crate) struct Work {
+    pub(crate) program: keeper::Start,
+    /// What a batch system is asked for; without it the attempt runs on this machine.
+    pub(crate) job: Option<BatchWork>,
+}
+
+/// What a batch system is asked for, for one attempt.
+pub(crate) struct BatchWork {
+    pub(crate) label: String,
+    pub(crate) gpus: u32,
+    pub(crate) cpus: u32,
+    pub(crate) memory: Option<u64>,
+    pub(crate) timeout: Option<Span>,
+    pub(crate) exclusive: Exclusive,
+    /// All of a group have the same GPUs.
+    pub(crate) shares_gpus: bool,
+    pub(crate) slurm: SlurmJob,
+    /// What is written down before it is asked for anything; of an attempt that goes on since an earlier run, what that one wrote.
+    pub(crate) intent: Intent,
+    /// It was begun by an earlier run.
+    pub(crate) joined: bool,
+}
+
+/// What an executor tells of an attempt.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The program runs: here, or on a node.
+    Started { attempt: AttemptId, node: Option<Box<NodeFacts>> },
+    /// The program could not be started. No [`Event::Ended`] follows.
+    SpawnFailed { attempt: AttemptId, reason: String },
+    /// Nothing of the attempt is alive any more.
+    Ended { attempt: AttemptId, end: Box<Ended> },
+    /// It waits elsewhere; a few words for who looks.
+    Waits { attempt: AttemptId, text: String },
+    /// Something that people should know, of no attempt.
+    Notice(String),
+}
+
+/// How an attempt ended, and what was seen of it.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) exit: Exit,
+    /// Of the machine that it ran on, where that is who executes.
+    pub(crate) seen: Observed,
+    /// What was seen where it ran, by the clock of that machine.
+    pub(crate) there: Option<There>,
+    /// What it came to, where the program itself has nothing to say.
+    pub(crate) instead: Option<Instead>,
+}
+
+/// What only the machine can see on which an attempt runs.
+#[derive(Debug)]
+pub(crate) struct There {
+    pub(crate) looks: Looks,
+    /// When the barrier of its group was seen to be open.
+    pub(crate) released: Option<f64>,
+}
+
+/// What an attempt came to that has nothing to say itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Instead {
+    pub(crate) outcome: Outcome,
+    pub(crate) cause: Cause,
+    pub(crate) again: Again,
+}
+
+/// Whether an attempt that ended so is worth another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// As its author has it.
+    AsAsked,
+    /// What it ran on was lost.
+    Lost,
+    /// It would end so again.
+    Hopeless,
+}
+
+impl Ended {
+    /// Of a program of this machine.
+    pub(crate) fn here(exit: Exit, seen: Observed) -> Ended {
+        Ended { exit, seen, there: None, instead: None }
+    }
+}
 
 /// What executes attempts.
 pub(crate) trait Executor {
-    /// What there is to give out, GPUs as the machine has them.
-    fn capacity(&self) -> Capacity;
-
-    /// Starts an attempt in its folder, which is filled. [`keeper::Event::Started`] or [`keeper::Event::SpawnFailed`] answers,
-    /// and [`keeper::Event::Exited`] follows.
+    /// Starts the attempts of a unit, which begin together, in their folders, which are filled. [`Event::Started`] or
+    /// [`Event::SpawnFailed`] answers for each, and [`Event::Ended`] follows.
     ///
     /// # Errors
     /// Nothing can be started here any more.
-    fn start(&mut self, start: keeper::Start) -> Result<(), ExecError>;
+    fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError>;
 
     /// Releases the barrier for an attempt; `at` in seconds since 1970.
     ///
@@ -41,6 +121,9 @@ pub(crate) trait Executor {
     /// Ends an attempt: asks, waits, kills. Said again with less grace it hurries; of one that has ended it means nothing.
     fn kill(&mut self, attempt: AttemptId, grace: Duration);
 
+    /// What came of an attempt is safe, or dropped: nothing of it is needed any more by whoever comes after this run.
+    fn settled(&mut self, _attempt: AttemptId) {}
+
     /// The process whose children the attempts are, where they run on this machine: for who measures them from outside.
     fn root(&self) -> Option<u32>;
 
@@ -53,79 +136,5 @@ pub(crate) trait Executor {
     fn lend(&mut self, _life: OwnedFd) {}
 
     /// The next event. Nothing is lost when the future is dropped.
-    fn next_event(&mut self) -> impl Future<Output = Result<keeper::Event, ExecError>>;
-}
-
-/// This machine, through its keeper, which is started with the first attempt: a run that reuses everything has none.
-pub(crate) struct Local {
-    capacity: Capacity,
-    exe: PathBuf,
-    record: PathBuf,
-    keeper: Option<Keeper>,
-    life: Option<OwnedFd>,
-    folders: BTreeMap<AttemptId, Folder>,
-}
-
-impl Local {
-    /// `exe` is flow itself; `record` says as long as anything of it can be alive whose that is.
-    pub(crate) fn new(capacity: Capacity, exe: PathBuf, record: PathBuf) -> Local {
-        Local { capacity, exe, record, keeper: None, life: None, folders: BTreeMap::new() }
-    }
-
-    fn tell(&self, attempt: AttemptId, tell: impl FnOnce(&Folder) -> io::Result<()>) -> io::Result<()> {
-        self.folders.get(&attempt).map_or(Ok(()), tell)
-    }
-}
-
-impl Executor for Local {
-    fn capacity(&self) -> Capacity {
-        self.capacity.clone()
-    }
-
-    fn start(&mut self, start: keeper::Start) -> Result<(), ExecError> {
-        if self.keeper.is_none() {
-            let keeper = Keeper::spawn_with(&self.exe, &self.record, self.life.take());
-            self.keeper = Some(keeper.map_err(ExecError::io("start the keeper", &self.exe))?);
-        }
-        self.folders.insert(start.attempt, Folder::at(start.folder.clone()));
-        if let Some(keeper) = &mut self.keeper {
-            keeper.send(&Request::Start(start));
-        }
-        Ok(())
-    }
-
-    fn release(&mut self, attempt: AttemptId, at: f64) -> io::Result<()> {
-        self.tell(attempt, |folder| folder.go(at))
-    }
-
-    fn stop(&mut self, attempt: AttemptId) -> io::Result<()> {
-        self.tell(attempt, Folder::stop)
-    }
-
-    fn kill(&mut self, attempt: AttemptId, grace: Duration) {
-        if let Some(keeper) = &mut self.keeper {
-            keeper.send(&Request::Kill { attempt, grace });
-        }
-    }
-
-    fn root(&self) -> Option<u32> {
-        self.keeper.as_ref().map(Keeper::pid)
-    }
-
-    fn shares_this_machine(&self) -> bool {
-        true
-    }
-
-    fn lend(&mut self, life: OwnedFd) {
-        self.life = Some(life);
-    }
-
-    async fn next_event(&mut self) -> Result<keeper::Event, ExecError> {
-        let Some(keeper) = &mut self.keeper else { return std::future::pending().await };
-        let event = keeper.next_event().await?;
-        if let keeper::Event::Exited { attempt, .. } | keeper::Event::SpawnFailed { attempt, .. } = &event {
-            self.folders.remove(attempt);
-        }
-        Ok(event)
-    }
+    fn next_event(&mut self) -> impl Future<Output = Result<Event, ExecError>>;
 }

@@ -3,13 +3,21 @@
 use std::{io, path::Path};
 
 use flow_core::{
-    AttemptId, Body, Circumstances, Digest, InstanceId, Render, ResolveError, Resolved,
+    AttemptId, Body, Circumstances, CorunGpus, Digest, Instance, InstanceId, Render, ResolveError, Resolved,
     plan::Force,
     reason::{Cause, Filling},
     sched::Placement,
 };
 
-use super::{claimed::Intent, context::RunContext, finish, listener::Listener, start};
+use super::{
+    claimed,
+    context::RunContext,
+    executor::BatchWork,
+    finish,
+    intents::{Intent, Member},
+    listener::Listener,
+    start,
+};
 use crate::{attempt::Folder, clock};
 
 /// An attempt to fill.
@@ -24,9 +32,9 @@ pub(super) struct Fill {
 
 impl Fill {
     /// What it is about to do, if that has a fingerprint.
-    pub(super) fn intent(&self, force: &Force) -> Option<Intent> {
+    pub(super) fn intent(&self, force: &Force) -> Option<claimed::Intent> {
         let (fingerprint, attempt) = self.fingerprint.zip(self.claim)?;
-        Some(Intent { fingerprint, attempt, forced: force.covers(self.instance) })
+        Some(claimed::Intent { fingerprint, attempt, forced: force.covers(self.instance) })
     }
 }
 
@@ -46,12 +54,33 @@ pub(super) struct Prepared {
     pub(super) began: f64,
     /// What its program writes goes through pipes, in which secrets are hidden.
     pub(super) piped: bool,
+    /// What a batch system is asked for.
+    pub(super) job: Option<BatchWork>,
+    /// Its folder, from the store's on.
+    pub(super) place: String,
 }
 
 /// Fills the folders of a unit, one after the other: its programs begin together.
 pub(super) fn fill(context: &RunContext, unit: Vec<Fill>) -> Vec<Filled> {
+    if let Some(intent) = joins(context, &unit) {
+        let with = unit.iter().zip(&intent.members);
+        let joined = |(fill, member): (&Fill, &Member)| Filled {
+            attempt: fill.attempt,
+            prepared: join(context, fill, member, &intent).map(Box::new),
+        };
+        return with.map(joined).collect();
+    }
     let filled = |fill: &Fill| Filled { attempt: fill.attempt, prepared: prepare(context, fill).map(Box::new) };
     let mut all: Vec<Filled> = unit.iter().map(filled).collect();
+    let members: Vec<Member> = all.iter().zip(&unit).filter_map(|(filled, fill)| member(filled, fill)).collect();
+    if members.len() == all.len() && !members.is_empty() {
+        let attempts: Vec<AttemptId> = members.iter().map(|member| member.attempt).collect();
+        let key = Intent::key(context.store.dir().path(), &context.run, &attempts);
+        let intent = Intent { key, task: None, job: None, run: context.run.clone(), members };
+        for job in all.iter_mut().filter_map(|filled| filled.prepared.as_mut().ok()?.job.as_mut()) {
+            job.intent.clone_from(&intent);
+        }
+    }
     let began = clock::unix_seconds();
     for prepared in all.iter_mut().filter_map(|filled| filled.prepared.as_mut().ok()) {
         prepared.began = began;
@@ -106,7 +135,91 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     if piped {
         listener.hear_through_pipe(&folder).map_err(|e| not_made(folder.path(), e))?;
     }
-    let mut circumstances = finish::circumstances(&expansion.machine, instance, placement);
+    let mut circumstances = finish::circumstances(expansion.machine_of(instance), instance, placement);
     circumstances.revision.clone_from(&context.revision);
-    Ok(Prepared { launch, folder, resolved, listener, circumstances, began: 0.0, piped })
+    let place = format!("runs/{}/attempts/{}", context.run, fill.attempt.0);
+    let job = batch_work(context, instance);
+    Ok(Prepared { launch, folder, resolved, listener, circumstances, began: 0.0, piped, job, place })
+}
+
+/// What a batch system is asked for, if one is; what is written down of it comes when its unit is filled.
+fn batch_work(context: &RunContext, instance: &Instance) -> Option<BatchWork> {
+    let slurm = instance.slurm.as_deref()?;
+    let request = &instance.request;
+    Some(BatchWork {
+        label: context.secrets.hide(instance.label.to_string()),
+        gpus: request.gpus,
+        cpus: request.cpus,
+        memory: request.memory,
+        timeout: instance.timeout,
+        exclusive: instance.exclusive,
+        shares_gpus: instance.corun.as_ref().is_some_and(|corun| corun.gpus == CorunGpus::Shared),
+        slurm: slurm.clone(),
+        intent: Intent { key: String::new(), task: None, job: None, run: context.run.clone(), members: Vec::new() },
+        joined: false,
+    })
+}
+
+/// What is written down of an attempt that a batch system is asked for.
+fn member(filled: &Filled, fill: &Fill) -> Option<Member> {
+    let prepared = filled.prepared.as_ref().ok()?;
+    Some(Member {
+        attempt: fill.attempt,
+        fingerprint: fill.fingerprint?,
+        label: prepared.job.as_ref()?.label.clone(),
+        folder: prepared.folder.path().to_owned(),
+        began: clock::unix_seconds(),
+        announces: prepared.launch.announces,
+        piped: prepared.piped,
+        linked: prepared.launch.linked.clone(),
+    })
+}
+
+/// The job of an earlier run that does what this unit is about to do. One that is forced is to be done anew.
+fn joins(context: &RunContext, unit: &[Fill]) -> Option<Intent> {
+    let batch = |fill: &Fill| context.session.expansion.instances[fill.instance.index()].slurm.is_some();
+    if unit.iter().any(|fill| !batch(fill) || context.force.covers(fill.instance)) {
+        return None;
+    }
+    let attempts: Option<Vec<Digest>> = unit.iter().map(|fill| fill.fingerprint).collect();
+    context.join(&attempts?)
+}
+
+/// An attempt goes on that an earlier run began, in the folder that it has.
+fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> Result<Prepared, Cause> {
+    let expansion = &context.session.expansion;
+    let instance = &expansion.instances[fill.instance.index()];
+    let unresolved = |error: ResolveError| Cause::Unresolved { error: error.message };
+    let resolved = expansion.resolve(instance.id, &context.known, Render::Paths).map_err(unresolved)?;
+    let folder = Folder::at(member.folder.clone());
+    let plugin = matches!(resolved.body, Body::Plugin { .. });
+    let mut listener = Listener::new(&folder, plugin, expansion.steps[instance.step.index()].metrics.as_ref());
+    listener.hide(&context.secrets);
+    // When it has ended, what came through the pipe has its name.
+    if member.piped && folder.heard().exists() {
+        let unheard = |e: io::Error| Cause::NotFilled { what: start::not_made(folder.path(), &e) };
+        listener.hear_through_pipe(&folder).map_err(unheard)?;
+    }
+    listener.begins(member.began);
+    let mut circumstances = finish::circumstances(expansion.machine_of(instance), instance, &fill.placement);
+    circumstances.revision.clone_from(&context.revision);
+    let job = batch_work(context, instance).map(|job| BatchWork { intent: intent.clone(), joined: true, ..job });
+    Ok(Prepared {
+        launch: start::Launch {
+            argv: Vec::new(),
+            env: Vec::new(),
+            announces: member.announces,
+            barrier: None,
+            linked: member.linked.clone(),
+            captured: Vec::new(),
+        },
+        folder,
+        resolved,
+        listener,
+        circumstances,
+        began: member.began,
+        piped: member.piped,
+        job,
+        place: format!("runs/{}/attempts/{}", intent.run, member.attempt.0),
+    })
 }

@@ -14,7 +14,7 @@ use flow_protocol::Exit;
 use flow_store::{Objects, StoreError};
 use serde_json::Value;
 
-use super::{keep::keep, listener::Listener};
+use super::{executor::Instead, keep::keep, listener::Listener};
 use crate::{
     attempt::{Ended, Folder, conclude, unlisted},
     hardware, sampler,
@@ -45,13 +45,15 @@ pub(crate) struct End<'a> {
     pub(crate) objects: &'a Objects,
     pub(crate) exit: &'a Exit,
     pub(crate) killed: Option<Outcome>,
+    /// What it came to, where the program has nothing to say.
+    pub(crate) instead: Option<Instead>,
     pub(crate) listener: &'a mut Listener,
     pub(crate) circumstances: Circumstances,
     pub(crate) window: Option<CorunWindow>,
 }
 
 /// What was seen of an attempt from outside.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) samples: HostSamples,
     pub(crate) gpus: GpuSamples,
@@ -64,14 +66,17 @@ pub(crate) struct Observed {
 pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<StoreError>) {
     let End { instance, exit, listener, .. } = end;
     let tail = if exit.code == Some(0) { Vec::new() } else { end.folder.log_tail(LOG_TAIL).unwrap_or_default() };
-    let (mut outcome, mut cause) = conclude(&Ended {
-        exit,
-        said: &listener.said,
-        killed: end.killed,
-        refused: listener.refused.as_ref(),
-        log_tail: &tail,
-        on_gpus: !end.circumstances.gpus.is_empty(),
-    });
+    let (mut outcome, mut cause) = match end.instead.filter(|_| end.killed.is_none()) {
+        Some(Instead { outcome, cause, .. }) => (outcome, Some(cause)),
+        None => conclude(&Ended {
+            exit,
+            said: &listener.said,
+            killed: end.killed,
+            refused: listener.refused.as_ref(),
+            log_tail: &tail,
+            on_gpus: !end.circumstances.gpus.is_empty(),
+        }),
+    };
     if outcome == Outcome::TimedOut && cause.is_none() {
         cause = Some(Cause::TimedOut { limit: instance.timeout.unwrap_or_default() });
     }
@@ -222,7 +227,18 @@ fn spoiled(machine: &Machine, instance: &Instance, seen: &Circumstances, holes: 
     let hole = |(uuid, seconds): &(String, f64)| Spoiled::GpuSilent { gpu: gpu(uuid), seconds: seconds.round() as u32 };
     let alone = instance.exclusive == Exclusive::Machine || instance.corun.is_some();
     let others = (alone && seen.elsewhere > 0).then_some(Spoiled::OtherRuns { attempts: seen.elsewhere });
-    seen.strangers.iter().map(stranger).chain(holes.iter().map(hole)).chain(others).collect()
+    let other = other_hardware(instance, seen);
+    seen.strangers.iter().map(stranger).chain(holes.iter().map(hole)).chain(others).chain(other).collect()
+}
+
+/// It declared its GPUs, and Slurm gave it others. What a node cannot tell is taken to be as declared.
+fn other_hardware(instance: &Instance, seen: &Circumstances) -> Option<Spoiled> {
+    let declared = instance.slurm.as_ref()?.gpu_type.as_deref()?;
+    let plain = |text: &str| -> String {
+        text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+    };
+    let found = seen.gpu_models.iter().find(|model| !plain(model).contains(&plain(declared)))?;
+    Some(Spoiled::OtherHardware { declared: declared.to_owned(), found: found.clone() })
 }
 
 /// Parameters that a table can show: scalars only.

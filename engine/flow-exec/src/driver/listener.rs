@@ -1,10 +1,10 @@
 //! Listening to a running program: messages of a plugin, lines of a plain program's output. Keeps what was said; decides nothing.
 
-use std::{collections::BTreeMap, io, path::Path};
+use std::{collections::BTreeMap, fs, io, path::Path};
 
 use flow_core::{
     Metrics,
-    measure::{LINE_ENDS, Looks, MOST_EPOCHS, Printed, Reported, Row, kept_time, read_numbers},
+    measure::{LINE_ENDS, Looks, MOST_EPOCHS, Printed, Record, Reported, Row, kept_time, read_numbers},
     reason::{NoMetrics, Refusal},
 };
 use flow_protocol::{Message, Summary};
@@ -187,6 +187,30 @@ impl Listener {
         self.follower = None;
         self.refused = Some(why.clone());
         news.refused = Some(why);
+    }
+
+    /// Its program ran on another machine, which noted when which part of its log was there: what was printed is read again by that, as
+    /// if somebody had listened there.
+    pub(crate) fn was_heard(&mut self, folder: &Folder, began: f64, released: Option<f64>, looks: Looks) {
+        self.began = kept_time(began);
+        self.released = released.map(kept_time);
+        let record = Record { looks, ..Record::default() };
+        let metrics = self.metrics.as_ref().filter(|_| self.prints_metrics && !self.told);
+        if let (Some(metrics), Ok(log)) = (metrics, fs::read(folder.log())) {
+            self.reported = Reported::of(Some(metrics));
+            self.printed = Printed::default();
+            self.printed.begins(self.began);
+            let mut released = self.released;
+            for (at, lines) in record.lines(&log) {
+                // What is read in the moment of the release was printed before it.
+                if let Some(release) = released.take_if(|release| *release < at) {
+                    self.printed.begins(release);
+                }
+                self.printed.hear(&metrics.stdout, lines.into_iter(), at, &mut self.reported);
+            }
+            self.printed.end(&self.reported);
+        }
+        self.looks = record.looks;
     }
 
     /// Reads the files that hold a plain program's numbers, when it has ended; what it prints is read by then. Says what is wrong:

@@ -32,7 +32,7 @@ use super::{
     collect::{self, Collected},
     context::RunContext,
     elsewhere::Elsewhere,
-    executor::Executor,
+    executor::{self, Again, Executor},
     fill::{self, Filled},
     leftovers::Leftovers,
     outbox::Outbox,
@@ -42,7 +42,7 @@ use super::{
     screen::Screen,
     waiting,
 };
-use crate::{ExecError, clock::RunClock, keeper};
+use crate::{ExecError, clock::RunClock};
 
 /// How long a step may take to end when it is asked to.
 pub(crate) const GRACE: Span = Span::from_millis(10_000);
@@ -68,6 +68,8 @@ pub(super) struct EventLoop<'a, X> {
     history: History<'a>,
     elsewhere: Elsewhere,
     leftovers: Leftovers,
+    /// Instances that are being recorded, and the attempts that made what is.
+    to_settle: BTreeMap<InstanceId, AttemptId>,
     jobs: JoinSet<Done>,
     /// Units to be looked up, by the next job: one at a time, for they ask the same disk.
     to_look_up: Vec<Vec<InstanceId>>,
@@ -85,6 +87,7 @@ pub(super) struct LoopStart<'a, X> {
     pub(super) journal: Journal,
     pub(super) history: History<'a>,
     pub(super) scheduler: Scheduler,
+    pub(super) capacity: Capacity,
     pub(super) executor: X,
     pub(super) status: Status,
     pub(super) cancel: Cancel,
@@ -102,7 +105,7 @@ enum Done {
 }
 
 enum LoopEvent {
-    Executor(keeper::Event),
+    Executor(executor::Event),
     Committed(Result<Applied, JoinError>),
     Job(Result<Done, JoinError>),
     Interrupt(End),
@@ -120,7 +123,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             clock,
             out: Outbox::new(context.secrets.clone()),
             outcomes: Outcomes::new(Arc::clone(&context)),
-            capacity: from.executor.capacity(),
+            capacity: from.capacity,
             attempts: Attempts::new(Arc::clone(&context), from.executor),
             cards: Cards::new(&context.session.expansion.machine),
             recorder: Recorder::new(Arc::clone(&context), from.journal),
@@ -128,6 +131,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             history: from.history,
             elsewhere: Elsewhere::default(),
             leftovers: Leftovers::default(),
+            to_settle: BTreeMap::new(),
             jobs: JoinSet::new(),
             to_look_up: Vec::new(),
             looking_up: false,
@@ -150,11 +154,13 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     /// The store cannot be written, the keeper is gone, something happened that cannot be.
     pub(super) async fn run(&mut self, first: Event) -> Result<(), ExecError> {
         let cannot = |e| ExecError::Fault(format!("signals cannot be received: {e}"));
-        let mut signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
-            .into_iter()
-            .map(signal)
-            .collect::<Result<Vec<Signal>, _>>()
-            .map_err(cannot)?;
+        // What is in the background, with jobs elsewhere, leaves them to the run that comes after it, however it ends.
+        let kinds: &[SignalKind] = if self.context.leaves_jobs {
+            &[]
+        } else {
+            &[SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
+        };
+        let mut signals = kinds.iter().copied().map(signal).collect::<Result<Vec<Signal>, _>>().map_err(cannot)?;
         self.cancel.listen();
         self.out.tell(first);
         while !self.finished {
@@ -165,10 +171,10 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             if self.out.events.is_empty() {
                 match self.wait(&mut signals).await? {
                     LoopEvent::Executor(event) => {
-                        self.on_event(event)?;
+                        self.on_event(event);
                         // Whatever else is already there belongs to this turn.
                         while let Some(event) = self.event_now()? {
-                            self.on_event(event)?;
+                            self.on_event(event);
                         }
                     }
                     LoopEvent::Job(done) => {
@@ -282,8 +288,12 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                 let closed_by = self.attempts.closed_by(instance);
                 let (history, recorder) = (&mut self.history, &mut self.recorder);
                 self.outcomes.record(instance, attempt, closed_by, history, recorder, out)?;
+                self.to_settle.insert(instance, attempt);
             }
-            Action::Discard { instance, attempt, .. } => self.outcomes.discard(instance, attempt, out),
+            Action::Discard { instance, attempt, .. } => {
+                self.attempts.executor.settled(attempt);
+                self.outcomes.discard(instance, attempt, out);
+            }
             Action::Settle { instance, outcome, because } => {
                 self.outcomes.settle(instance, outcome, because, out);
                 self.elsewhere.settled(&self.context.claimed, instance)?;
@@ -319,23 +329,26 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         self.jobs.spawn_blocking(move || Done::LookedUp(outcomes::look_up(&context, units)));
     }
 
-    fn on_event(&mut self, event: keeper::Event) -> Result<(), ExecError> {
-        if matches!(event, keeper::Event::Exited { .. }) {
+    fn on_event(&mut self, event: executor::Event) {
+        if matches!(event, executor::Event::Ended { .. }) {
             self.watch(true);
         }
         let (attempts, outcomes, out) = (&mut self.attempts, &mut self.outcomes, &mut self.out);
         match event {
-            keeper::Event::Started { attempt, pid } => attempts.on_started(attempt, pid, out)?,
-            keeper::Event::SpawnFailed { attempt, reason } => attempts.on_spawn_failed(attempt, reason, outcomes, out),
-            keeper::Event::Exited { attempt, exit } => {
-                if let Some(ended) = attempts.on_exited(attempt, exit, outcomes, &mut self.cards, out) {
+            executor::Event::Started { attempt, node } => attempts.on_started(attempt, node, out),
+            executor::Event::SpawnFailed { attempt, reason } => {
+                attempts.on_spawn_failed(attempt, reason, outcomes, out);
+            }
+            executor::Event::Waits { attempt, text } => attempts.waits(attempt, text),
+            executor::Event::Notice(text) => out.notice(None, text),
+            executor::Event::Ended { attempt, end } => {
+                if let Some(ended) = attempts.on_exited(attempt, *end, outcomes, &mut self.cards, out) {
                     self.tell_gpus();
                     let context = Arc::clone(&self.context);
                     self.jobs.spawn_blocking(move || Done::Collected(Box::new(collect::collect(&context, ended))));
                 }
             }
         }
-        Ok(())
     }
 
     fn on_done(&mut self, done: Result<Done, JoinError>) -> Result<(), ExecError> {
@@ -372,7 +385,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     /// An attempt has come to something: the scheduler says what becomes of it.
     fn collected(&mut self, collected: Collected) {
         self.attempts.collected(&collected);
-        let Collected { attempt, instance, running, corunners, news, notices, mut result } = collected;
+        let Collected { attempt, instance, running, corunners, news, notices, again, mut result } = collected;
         let (gpus, told) = (&running.placement.gpus, &running.listener.reported);
         result.circumstances.sharing = self.history.sharing(instance, gpus, told, &corunners, &result);
         let out = &mut self.out;
@@ -385,9 +398,12 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             // Its outputs are in the store. One that failed, or has no metrics, keeps its work folder for whoever looks for the reason.
             self.leftovers.add(running.folder.work());
         }
-        if missed {
+        match again {
+            Again::Lost => out.tell(Event::Lost { attempt }),
             // The same log and the same pattern give the same.
-            out.tell(Event::Hopeless { attempt });
+            Again::AsAsked if missed => out.tell(Event::Hopeless { attempt }),
+            Again::AsAsked => {}
+            Again::Hopeless => out.tell(Event::Hopeless { attempt }),
         }
         out.tell(Event::Exited { attempt, outcome, spoiled: !result.spoiled.is_empty() });
         self.outcomes.ended(attempt, result);
@@ -409,15 +425,10 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let Some(pause) = dues.into_iter().flatten().min() else {
             return Err(ExecError::Fault("nothing runs, nothing is due, and yet not every step is settled".to_owned()));
         };
-        let [interrupt, terminate, hangup] = signals else {
-            return Err(ExecError::Fault("three signals were expected".to_owned()));
-        };
         let no_jobs = self.jobs.is_empty();
         tokio::select! {
             biased;
-            _ = interrupt.recv() => Ok(LoopEvent::Interrupt(End::Soon)),
-            _ = terminate.recv() => Ok(LoopEvent::Interrupt(End::Soon)),
-            _ = hangup.recv() => Ok(LoopEvent::Interrupt(End::Soon)),
+            () = any(signals) => Ok(LoopEvent::Interrupt(End::Soon)),
             end = self.cancel.asked() => Ok(LoopEvent::Interrupt(end)),
             done = self.recorder.committed() => Ok(LoopEvent::Committed(done)),
             event = self.attempts.executor.next_event() => Ok(LoopEvent::Executor(event?)),
@@ -427,7 +438,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     }
 
     /// An event that needs no waiting.
-    fn event_now(&mut self) -> Result<Option<keeper::Event>, ExecError> {
+    fn event_now(&mut self) -> Result<Option<executor::Event>, ExecError> {
         let next = pin!(self.attempts.executor.next_event());
         match next.poll(&mut TaskContext::from_waker(Waker::noop())) {
             Poll::Ready(event) => Ok(Some(event?)),
@@ -449,6 +460,9 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     fn written(&mut self, written: Written) -> Result<(), ExecError> {
         written.lines.into_iter().for_each(|line: JournalLine| self.screen.show(Update::Event(line)));
         for instance in written.recorded {
+            if let Some(attempt) = self.to_settle.remove(&instance) {
+                self.attempts.executor.settled(attempt);
+            }
             self.elsewhere.settled(&self.context.claimed, instance)?;
             self.out.tell(Event::Recorded { instance });
         }
@@ -533,4 +547,13 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     fn wants_gpus(&self) -> bool {
         self.outcomes.waiting_for_gpus().any(|id| !self.attempts.is_placed(id))
     }
+}
+
+/// The next of these signals.
+async fn any(signals: &mut [Signal]) {
+    std::future::poll_fn(|task| {
+        let came = signals.iter_mut().any(|signal| matches!(signal.poll_recv(task), Poll::Ready(Some(()))));
+        if came { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }

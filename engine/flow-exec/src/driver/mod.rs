@@ -1,6 +1,7 @@
 //! The live driver: opens a workflow, plans it, runs it, publishes. Holds no scheduling rule and prints nothing.
 
 mod attempts;
+mod batch;
 mod builtin;
 mod cancel;
 mod capture;
@@ -10,15 +11,18 @@ mod collect;
 mod context;
 mod corunners;
 mod elsewhere;
+mod everywhere;
 mod executor;
 mod fill;
 mod finish;
 mod forecast;
 mod identity;
+mod intents;
 mod keep;
 mod leftovers;
 mod listener;
 mod live;
+mod local;
 mod lookup;
 mod numbers;
 mod outbox;
@@ -33,6 +37,7 @@ mod run;
 mod running;
 mod screen;
 mod session;
+mod slurm;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -42,10 +47,12 @@ use flow_core::{AttemptId, JournalLine};
 use flow_store::Status;
 
 pub use forecast::{check, forecast, on_each_model, predict};
+pub use intents::end_strays;
 pub use plan::{Knowledge, accept, forget, ignored, plan};
 pub use publish::{PublishRequest, PublishedFile, WithheldFile};
 pub use run::{ForceRequest, RunEnd, RunOptions, run};
 pub use session::{Session, SessionRequest};
+pub use slurm::cancel_jobs;
 
 /// What a run tells while it goes on. Screen and `--json` are folds over these.
 #[derive(Clone, Debug)]

@@ -122,7 +122,10 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
 impl Outcomes {
     pub(super) fn new(context: Arc<RunContext>) -> Outcomes {
         let instances = context.session.expansion.instances.iter();
-        let want_gpus = instances.filter(|instance| instance.request.gpus > 0).map(|instance| instance.id).collect();
+        let want_gpus = instances
+            .filter(|instance| instance.request.gpus > 0 && instance.slurm.is_none())
+            .map(|instance| instance.id)
+            .collect();
         Outcomes {
             context,
             decided: BTreeMap::new(),

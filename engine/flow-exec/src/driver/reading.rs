@@ -171,6 +171,7 @@ pub(super) mod tests {
             folder,
             any_machine: false,
             shell_folder,
+            batch: flow_core::Batch::default(),
         };
         parse(&Source { path: "t.yaml".into(), text }).and_then(|w| w.expand(&request)).expect("a workflow")
     }

@@ -10,6 +10,7 @@ use std::{
     process,
     sync::{Arc, Mutex},
     task::Poll,
+    time::Duration,
 };
 
 use flow_core::{
@@ -17,7 +18,7 @@ use flow_core::{
     RunId, RunStart, Settled, StepResult, Uses, learn,
     plan::{Force, Plan, unfit},
     sched::{
-        Capacity, Event, Limits, Scheduler, Task,
+        Event, Limits, Scheduler, Task,
         policy::{self as policies, Policy},
     },
 };
@@ -30,22 +31,22 @@ use super::{
     capture::{Capture, Taken},
     claimed::Claimed,
     context::{Known, RunContext, Silence},
-    executor::{Executor, Local},
+    everywhere::Everywhere,
+    executor::Executor,
     forecast,
     identity::{holder, new_run_id},
+    intents,
     live::{EventLoop, GRACE, LoopStart},
+    local::Local,
     lookup::digest_of,
     outcomes::NOT_NEEDED,
     publish::{PublishRequest, Published, WithheldFile, publish, targets},
     revision,
     session::{Basis, plugin_of},
+    slurm::{Settings, Slurm},
     start,
 };
-use crate::{
-    ExecError, clock, hardware,
-    keeper::{kill_strays, record},
-    pages, plugins,
-};
+use crate::{ExecError, clock, hardware, keeper::record, pages, plugins};
 
 /// What to run, and how.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +71,8 @@ pub struct RunOptions {
     pub note: Option<String>,
     /// The command line, for whoever is told that the store is held.
     pub doing: String,
+    /// It runs in the background: jobs of a batch system outlive it, however it ends, but for `flow cancel`.
+    pub detached: bool,
 }
 
 /// `--force`, as asked.
@@ -130,8 +133,21 @@ pub fn run(
     builtins: Arc<dyn Builtins>,
     observe: &mut dyn FnMut(Update),
 ) -> Result<RunEnd, ExecError> {
-    run_on(options, builtins, observe, |context, capacity| {
-        Local::new(capacity, context.exe.clone(), record::of_run(context.run_dir.path()))
+    run_on(options, builtins, observe, |context| {
+        let local = Local::new(context.exe.clone(), record::of_run(context.run_dir.path()));
+        Everywhere::new(local, context.session.expansion.has_batch().then(|| slurm(context)))
+    })
+}
+
+fn slurm(context: &RunContext) -> Slurm {
+    let expansion = &context.session.expansion;
+    let flow = expansion.slurm.flow.as_ref().map(|flow| context.session.path(flow));
+    Slurm::new(Settings {
+        dir: context.store.dir().clone(),
+        flow: flow.unwrap_or_else(|| context.exe.clone()),
+        poll: Duration::from_micros(expansion.slurm.poll.0),
+        environment: context.environment.inherited().clone(),
+        workflow: expansion.workflow.clone(),
     })
 }
 
@@ -140,7 +156,7 @@ pub(super) fn run_on<X: Executor>(
     options: &RunOptions,
     builtins: Arc<dyn Builtins>,
     observe: &mut dyn FnMut(Update),
-    executor: impl FnOnce(&RunContext, Capacity) -> X,
+    executor: impl FnOnce(&RunContext) -> X,
 ) -> Result<RunEnd, ExecError> {
     let machine = hardware::machine(options.session.gpus.as_deref()).map_err(ExecError::Usage)?;
     let basis = Basis::read(&options.session, machine)?;
@@ -189,7 +205,8 @@ pub(super) fn run_on<X: Executor>(
         }
     })?;
     let cancel = Cancel::watch(store.dir().run(&run))?;
-    let strays = kill_strays(store.dir().path()).map(|text| secrets.hide(text));
+    let left = intents::left(store.dir());
+    let strays = intents::kill_strays(store.dir(), &left).map(|text| secrets.hide(text));
     let stood = previous.as_ref().map_or(Ok(Vec::new()), |snapshot| snapshot.stood(&store, &key))?;
     let capture =
         Capture { session: &session, store: &store, run: &run, wanted: &wanted, force: &force, stood: &stood };
@@ -228,6 +245,8 @@ pub(super) fn run_on<X: Executor>(
         environment: start::Environment::of(&session),
         revision,
         exe: start::exe()?,
+        left: Mutex::new(left),
+        leaves_jobs: options.detached && session.expansion.has_batch(),
         silence: Silence::of(&store),
         store,
         session,
@@ -236,10 +255,10 @@ pub(super) fn run_on<X: Executor>(
     let expansion = &session.expansion;
     let history = forecast::history(expansion, &expansion.instances, &wanted, Some(store))?;
     let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..learn::limits(&history) };
-    let capacity = learn::capacity(&expansion.machine, options.jobs);
+    let capacity = learn::capacity(&expansion.machine, options.jobs, expansion.slurm.jobs);
     let scheduler = Scheduler::new(capacity.clone(), policy, limits);
     let tasks = learn::tasks(&wanted, &history);
-    let executor = executor(&context, capacity);
+    let executor = executor(&context);
     let status = Status {
         run: run.clone(),
         workflow: expansion.workflow.clone(),
@@ -253,8 +272,17 @@ pub(super) fn run_on<X: Executor>(
         running: Vec::new(),
         waiting: Vec::new(),
     };
-    let beginning =
-        LoopStart { context: Arc::clone(&context), journal, history, scheduler, executor, status, cancel, observe };
+    let beginning = LoopStart {
+        context: Arc::clone(&context),
+        journal,
+        history,
+        scheduler,
+        capacity,
+        executor,
+        status,
+        cancel,
+        observe,
+    };
     let replace = options.publish.replace(session, wanted.len() == expansion.instances.len());
     let driven = drive(&context, &wanted, beginning, tasks, &replace);
     context.captures.clear();

@@ -6,7 +6,7 @@ use flow_core::{Artifact, Circumstances, InstanceId, Outcome, Resolved, sched::P
 use flow_store::Captured;
 
 use super::listener::Listener;
-use crate::attempt::Folder;
+use crate::{attempt::Folder, node::NodeFacts};
 
 /// An attempt whose program runs.
 pub(super) struct Running {
@@ -16,6 +16,10 @@ pub(super) struct Running {
     pub(super) placement: Placement,
     /// A built-in runs inside the engine: no process, nothing to sample.
     pub(super) process: bool,
+    /// It runs on a node of a cluster: nothing of it is here but its folder.
+    pub(super) batch: bool,
+    /// When its program was last listened to, seconds since 1970.
+    pub(super) listened: f64,
     /// Its program says by itself when it is ready.
     pub(super) announces: bool,
     /// Artifacts that it reads in the store itself, by their place in its work folder.
@@ -28,4 +32,18 @@ pub(super) struct Running {
     pub(super) killed: Option<Outcome>,
     pub(super) fraction: Option<f64>,
     pub(super) text: String,
+}
+
+impl Running {
+    /// It runs on this node: what was assumed of its machine is known now.
+    pub(super) fn is_on(&mut self, node: NodeFacts) {
+        let NodeFacts { host, cpu_model, host_cpus, memory, driver, gpus, .. } = node;
+        let circumstances = &mut self.circumstances;
+        (circumstances.cpu_model, circumstances.host_cpus) = (cpu_model, host_cpus);
+        (circumstances.host_memory, circumstances.driver) = (memory, driver);
+        circumstances.gpus = gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+        circumstances.gpu_models = gpus.iter().map(|gpu| gpu.name.clone()).collect();
+        circumstances.gpu_memory_total = gpus.iter().map(|gpu| gpu.memory).collect();
+        self.listener.facts.insert("node".to_owned(), host);
+    }
 }

@@ -9,11 +9,15 @@ use std::{
 };
 
 use flow_core::{
-    Builtins, Catalogue, Diagnostic, Digest, ExpandRequest, Expansion, InstanceId, Machine, Source, Uses, Workflow,
-    parse_with,
+    Batch, Builtins, Catalogue, Diagnostic, Digest, ExpandRequest, Expansion, InstanceId, Machine, Place, Source, Uses,
+    Workflow, parse_with,
     plan::{Context, Item, Plan},
 };
 
+use super::{
+    batch,
+    slurm::{Cluster, LookedFor},
+};
 use crate::{
     ExecError, Workspace, hardware, plugins,
     secrets::{Secrets, Unhidable, line_that_tells},
@@ -42,6 +46,8 @@ pub struct SessionRequest {
     pub gpus: Option<String>,
     /// Only the file is looked at: it need not fit this machine.
     pub any_machine: bool,
+    /// `--on`.
+    pub on: Option<Place>,
 }
 
 /// A workflow opened for work.
@@ -108,7 +114,8 @@ impl Session {
         let wrong = missing
             .into_iter()
             .map(|(step, path)| (&*self.expansion.steps[step.index()].name, path, self.missing_input(path)));
-        let wrong = self.workflow.about(&["inputs", "with"], wrong);
+        let mut wrong = self.workflow.about(&["inputs", "with"], wrong);
+        wrong.extend(batch::check(self, wanted));
         if wrong.is_empty() { Ok(()) } else { Err(self.wrong(wrong)) }
     }
 
@@ -211,6 +218,7 @@ pub(super) struct Basis {
     profile: Option<String>,
     set: Vec<String>,
     any_machine: bool,
+    on: Option<Place>,
     shell_folder: PathBuf,
 }
 
@@ -239,6 +247,7 @@ impl Basis {
             profile: request.profile.clone(),
             set,
             any_machine: request.any_machine,
+            on: request.on,
             shell_folder: std::env::current_dir().unwrap_or_default(),
         })
     }
@@ -278,6 +287,7 @@ impl Basis {
             self.profile,
             self.set,
             shell_folder,
+            self.on,
             also,
         ]);
         Digest::of(all.to_string().as_bytes())
@@ -291,6 +301,9 @@ impl Basis {
         let used = workflow.plugins();
         let catalogue = found.catalogue(used.iter().copied(), builtins.provided())?;
         let plugins = used.iter().filter_map(|name| found.get(name).cloned()).collect();
+        let needed = if self.any_machine { LookedFor::IfThere } else { LookedFor::Needed };
+        let wants = workflow.wants_slurm(self.on);
+        let cluster = if wants { Cluster::look(workflow.slurm(), needed)? } else { None };
         let expansion = workflow
             .expand(&ExpandRequest {
                 catalogue: &catalogue,
@@ -300,6 +313,7 @@ impl Basis {
                 folder: &workspace.folder.to_string_lossy(),
                 any_machine: self.any_machine,
                 shell_folder: &self.shell_folder.to_string_lossy(),
+                batch: Batch { on: self.on, node: cluster.as_ref().map(|cluster| &cluster.node) },
             })
             .map_err(wrong)?;
         Ok(Session { workspace: workspace.clone(), workflow, catalogue, plugins, expansion, set: self.set.clone() })

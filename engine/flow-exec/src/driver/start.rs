@@ -64,6 +64,11 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
+    /// What no step alone gets.
+    pub(crate) fn inherited(&self) -> &BTreeMap<String, String> {
+        &self.inherited
+    }
+
     /// For the steps of a workflow.
     pub(crate) fn of(session: &Session) -> Environment {
         let names = session.secrets();
@@ -256,7 +261,7 @@ fn write_request(start: &Start<'_>, step: &str, with: &serde_json::Map<String, V
 }
 
 fn placement(start: &Start<'_>) -> protocol::Placement {
-    let machine = &start.session.expansion.machine;
+    let machine = start.session.expansion.machine_of(start.instance);
     let gpus = start.placement.gpus.iter().filter_map(|id| machine.gpus.get(id.index()));
     protocol::Placement {
         gpus: gpus.map(|g| protocol::Gpu { uuid: g.uuid.clone(), index: g.index, name: g.name.clone() }).collect(),
@@ -279,7 +284,10 @@ fn environment(start: &Start<'_>) -> Vec<(String, String)> {
     }
     env.insert("PYTHONUNBUFFERED".to_owned(), "1".to_owned());
     env.insert("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned());
-    env.insert("CUDA_VISIBLE_DEVICES".to_owned(), visible(&start.session.expansion.machine, start.placement));
+    env.insert(
+        "CUDA_VISIBLE_DEVICES".to_owned(),
+        visible(start.session.expansion.machine_of(start.instance), start.placement),
+    );
     env.insert("MASTER_ADDR".to_owned(), "127.0.0.1".to_owned());
     if let Ok(listener) = TcpListener::bind(("127.0.0.1", 0))
         && let Ok(address) = listener.local_addr()

@@ -9,15 +9,14 @@ use std::{
     time::Duration,
 };
 
-use flow_core::{
-    AttemptId, BuiltinInput, BuiltinOutput, Builtins, Provided, Publication, PublishJob, RunEvent, sched::Capacity,
-};
+use flow_core::{AttemptId, BuiltinInput, BuiltinOutput, Builtins, Provided, Publication, PublishJob, RunEvent};
 use flow_protocol::Exit;
 use proptest::prelude::*;
 
 use super::{
     RunOptions, SessionRequest, Update,
-    executor::Executor,
+    executor::{Ended, Event, Executor, Work},
+    finish::Observed,
     run::{ForceRequest, run_on},
 };
 use crate::{ExecError, clock, keeper};
@@ -54,18 +53,13 @@ struct Fault {
 
 /// Executes a command when it is to be started, and tells of it as its faults have it.
 struct Faulty {
-    capacity: Capacity,
     faults: Vec<Fault>,
     started: usize,
-    events: VecDeque<(u8, keeper::Event)>,
+    events: VecDeque<(u8, Event)>,
 }
 
-impl Executor for Faulty {
-    fn capacity(&self) -> Capacity {
-        self.capacity.clone()
-    }
-
-    fn start(&mut self, start: keeper::Start) -> Result<(), ExecError> {
+impl Faulty {
+    fn execute(&mut self, start: keeper::Start) {
         let fault = self.faults[self.started % self.faults.len()];
         self.started += 1;
         let began = clock::unix_seconds();
@@ -84,14 +78,21 @@ impl Executor for Faulty {
             spawn_error: None,
         };
         let attempt = start.attempt;
-        let begins = || keeper::Event::Started { attempt, pid: std::process::id() };
-        let ends = |attempt: AttemptId| keeper::Event::Exited { attempt, exit: exit.clone() };
+        let begins = || Event::Started { attempt, node: None };
+        let end = || Box::new(Ended::here(exit.clone(), Observed::default()));
+        let ends = |attempt: AttemptId| Event::Ended { attempt, end: end() };
         let mut events = Vec::new();
         events.extend(fault.stranger.then(|| ends(AttemptId(9_999))));
         events.extend((!fault.start_lost).then(begins));
         events.extend((0..fault.ends).map(|_| ends(attempt)));
         events.extend(fault.start_late.then(begins));
         self.events.extend(events.into_iter().map(|event| (fault.delay, event)));
+    }
+}
+
+impl Executor for Faulty {
+    fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
+        unit.into_iter().for_each(|work| self.execute(work.program));
         Ok(())
     }
 
@@ -109,7 +110,7 @@ impl Executor for Faulty {
         None
     }
 
-    async fn next_event(&mut self) -> Result<keeper::Event, ExecError> {
+    async fn next_event(&mut self) -> Result<Event, ExecError> {
         while let Some((delay, _)) = self.events.front_mut().filter(|(delay, _)| *delay > 0) {
             *delay -= 1;
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -165,8 +166,7 @@ proptest! {
                 _ => {}
             }
         };
-        let end = run_on(&options, Arc::new(NoBuiltins), &mut observe, |_, capacity| Faulty {
-            capacity,
+        let end = run_on(&options, Arc::new(NoBuiltins), &mut observe, |_| Faulty {
             faults,
             started: 0,
             events: VecDeque::new(),

@@ -13,7 +13,7 @@
 //! looked at (`signal_if`). Nothing is asked of processes in other namespaces, of another boot, or where `/proc` is not ours.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     fs,
     os::unix::fs::MetadataExt,
@@ -34,15 +34,15 @@ use super::{
 };
 
 /// Kills what runs of a store left alive that do not live any more themselves, and says what that was. The caller uses the store, so
-/// that nobody removes it.
-pub fn kill_strays(store: &Path) -> Option<String> {
+/// that nobody removes it. `spared` are folders of attempts that a batch system runs, on this machine by chance.
+pub fn kill_strays(store: &Path, spared: &BTreeSet<PathBuf>) -> Option<String> {
     let runs = identity(&store.join("runs"))?;
     // Numbers of another namespace are no numbers to signal.
     let me = ProcessIdentity::of(std::process::id())?.pid.cast_signed();
     let lost = record::lost(store);
     let dir = StoreDir::existing(store).ok()??;
     let of = |process: &Process| {
-        let found = run_of(process, runs).filter(|run| dir.run(run).lives().is_none());
+        let found = run_of(process, runs, spared).filter(|run| dir.run(run).lives().is_none());
         let found = found.map(|run| format!("run {run}")).or_else(|| of_lost(process, &lost));
         found.filter(|_| process.pid != me && is_alive(process))
     };
@@ -87,9 +87,12 @@ fn words(what: &str, which: &BTreeMap<i32, (String, String)>) -> Option<String> 
 }
 
 /// The run of the store with this folder of runs that a living process belongs to.
-fn run_of(process: &Process, runs: (u64, u64)) -> Option<RunId> {
+fn run_of(process: &Process, runs: (u64, u64), spared: &BTreeSet<PathBuf>) -> Option<RunId> {
     let environment = process.environ().ok()?;
     let folder = PathBuf::from(environment.get(OsStr::new(ATTEMPT_VAR))?);
+    if spared.contains(&folder) {
+        return None;
+    }
     // `STORE/runs/RUN/attempts/7`
     let attempt = AttemptId(folder.file_name()?.to_str()?.parse().ok()?);
     let run = folder.ancestors().nth(2)?;

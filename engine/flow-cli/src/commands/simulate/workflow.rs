@@ -22,7 +22,13 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         machine.fake_gpus = true;
     }
     machine.cpus = asked.cpus.unwrap_or(machine.cpus);
-    let selection = Selection { params: Vec::new(), set: asked.set.clone(), profile: None, gpus: None };
+    let selection = Selection {
+        params: Vec::new(),
+        set: asked.set.clone(),
+        profile: None,
+        gpus: None,
+        on: Some(flow_core::Place::Local),
+    };
     let request = place::request(global, file.to_owned(), &selection);
     let session = Session::open_on(&request, &Steps::new(), machine)?;
     let knowledge = place::knowledge(&session, output)?;

@@ -1,0 +1,72 @@
+//! `on:` and `slurm:`, from plain values to typed ones. Does not know which options Slurm has.
+
+use minijinja::value::Value;
+
+use super::typed::{self, Below, Typed, expected, known, mapping, other, seg};
+use crate::{Diagnostic, Place, Slurm, SlurmJob, Span, spec::at::Seg};
+
+/// Keys of `slurm:` in a step.
+pub(crate) const JOB_KEYS: [&str; 5] = ["partition", "account", "time", "gpu_type", "options"];
+
+/// Keys of `slurm:` in a workflow.
+pub(crate) const KEYS: [&str; 9] =
+    ["partition", "account", "time", "gpu_type", "options", "poll", "shared", "flow", "jobs"];
+
+/// `on:`.
+pub(crate) fn on(value: &Value) -> Typed<Place> {
+    value.as_str().and_then(Place::named).map_or_else(|| expected(value, "`local` or `slurm`"), Ok)
+}
+
+/// `slurm:` of a step.
+pub(crate) fn job(value: &Value) -> Typed<SlurmJob> {
+    read(value, &JOB_KEYS).map(|slurm| slurm.job)
+}
+
+/// `slurm:` of a workflow.
+pub(crate) fn settings(value: &Value) -> Typed<Slurm> {
+    read(value, &KEYS)
+}
+
+fn read(value: &Value, keys: &[&'static str]) -> Typed<Slurm> {
+    let mut slurm = Slurm::default();
+    for (key, value) in mapping(value, "a mapping, `{partition: gpu, time: 2h}`")? {
+        known(&key, keys, "`slurm`")?;
+        let at = || seg(&key);
+        let text = || word(&value).map(Some).below(at());
+        let span = || typed::duration(&value).below(at());
+        match &*key {
+            "partition" => slurm.job.partition = text()?,
+            "account" => slurm.job.account = text()?,
+            "gpu_type" => slurm.job.gpu_type = text()?,
+            "time" => slurm.job.time = Some(span()?),
+            "options" => slurm.job.options = options(&value).below(at())?,
+            "poll" => slurm.poll = span()?.max(Span::from_millis(100)),
+            "shared" => slurm.shared = Some(typed::text(&value).below(at())?),
+            "flow" => slurm.flow = Some(typed::text(&value).below(at())?),
+            "jobs" => slurm.jobs = typed::count(&value, 1).below(at())?,
+            _ => {}
+        }
+    }
+    Ok(slurm)
+}
+
+/// A word of Slurm: it stands in its options and tables.
+fn word(value: &Value) -> Typed<String> {
+    let text = typed::scalar_text(value)?;
+    let good = |c: char| c.is_ascii_alphanumeric() || "_-.,:+".contains(c);
+    if !text.is_empty() && text.chars().all(good) && !text.starts_with('-') {
+        return Ok(text);
+    }
+    expected(value, "a name of Slurm's: letters, digits, `_`, `-` and `.`")
+}
+
+fn options(value: &Value) -> Typed<Vec<String>> {
+    let options = typed::texts(value, "a list of options of `sbatch`, `[--constraint=a100, --qos=long]`")?;
+    match options.iter().position(|option| !option.starts_with("--")) {
+        None => Ok(options),
+        Some(n) => {
+            let what = Diagnostic::new(format!("`{}` is no long option of `sbatch`", options[n]));
+            other(what.label("expected such as `--constraint=a100`")).below(Seg::Index(n))
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What a batch system asks of a workflow before anything runs: that its nodes reach what its steps read, and that no option takes a
+//! job out of sight.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use flow_core::{Diagnostic, Instance, InstanceId, SlurmJob};
+use flow_slurm::Misused;
+
+use super::Session;
+
+/// Everything that is wrong with what is to run on Slurm.
+pub(super) fn check(session: &Session, wanted: &[InstanceId]) -> Vec<Diagnostic> {
+    let expansion = &session.expansion;
+    let instances = wanted.iter().map(|id| &expansion.instances[id.index()]);
+    let there: Vec<(&Instance, &SlurmJob)> = instances
+        .filter(|instance| instance.skip.is_none())
+        .filter_map(|instance| Some((instance, instance.slurm.as_deref()?)))
+        .collect();
+    if there.is_empty() {
+        return Vec::new();
+    }
+    let step = |instance: &Instance| &*expansion.steps[instance.step.index()].name;
+    let options: BTreeSet<(&str, &str)> =
+        there.iter().flat_map(|(of, job)| job.options.iter().map(|option| (step(of), &**option))).collect();
+    let misused = options.into_iter().filter_map(|(step, option)| Some((step, option, misused(option)?)));
+    let mut wrong = session.workflow.about(&["slurm"], misused.collect::<Vec<_>>());
+    let shared = match shared(session) {
+        Ok(shared) => shared,
+        Err(what) => {
+            wrong.push(what);
+            return wrong;
+        }
+    };
+    let mut outside: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for (of, _) in &there {
+        let far = of.inputs.iter().filter(|input| !is_below(&session.path(&input.path), &shared));
+        outside.extend(far.map(|input| (step(of), input.path.as_str())));
+    }
+    let outside = outside.into_iter().map(|(step, path)| {
+        let what = Diagnostic::new(format!("`{path}` is outside of the folder that Slurm's nodes see"));
+        let what = what.label(format!("expected below {}", shared.display()));
+        (step, path, what.help("move it there, or name the folder that all nodes see: `slurm: {shared: DIR}`"))
+    });
+    wrong.extend(session.workflow.about(&["inputs", "with"], outside.collect::<Vec<_>>()));
+    wrong
+}
+
+fn misused(option: &str) -> Option<Diagnostic> {
+    Some(match flow_slurm::misused(option)? {
+        Misused::Form => Diagnostic::new(format!("`{option}` is no option of `sbatch`"))
+            .label("expected such as `--constraint=a100`"),
+        Misused::Flows => Diagnostic::new(format!("`{option}` is what flow itself tells `sbatch`"))
+            .help("`gpus`, `cpus`, `memory`, `timeout`, `retries` and `exclusive` of the step say what a job is"),
+    })
+}
+
+/// The folder that all nodes see, in which the store has to lie.
+fn shared(session: &Session) -> Result<PathBuf, Diagnostic> {
+    let workspace = &session.workspace;
+    let store = workspace.store.canonicalize().unwrap_or_else(|_| workspace.store.clone());
+    if let Some(named) = &session.expansion.slurm.shared {
+        let folder = session.path(named);
+        let folder = folder.canonicalize().map_err(|e| {
+            Diagnostic::new(format!("`{}`, which Slurm's nodes are to see, is not there: {e}", folder.display()))
+        })?;
+        if store.starts_with(&folder) {
+            return Ok(folder);
+        }
+        let what = format!("the store `{}` is not in `{}`, which Slurm's nodes see", store.display(), folder.display());
+        return Err(Diagnostic::new(what).help("name one there with `--store DIR` or FLOW_STORE"));
+    }
+    let both = store.ancestors().find(|folder| workspace.folder.starts_with(folder)).unwrap_or(Path::new("/"));
+    if both.parent().is_some() {
+        return Ok(both.to_owned());
+    }
+    let what = format!(
+        "which folder do Slurm's nodes see? The store `{}` and the workflow in `{}` have none in common",
+        store.display(),
+        workspace.folder.display()
+    );
+    Err(Diagnostic::new(what).help("name it: `slurm: {shared: DIR}`"))
+}
+
+/// A path leads into a folder, wherever its links go. What is not there is somebody else's to tell.
+fn is_below(path: &Path, folder: &Path) -> bool {
+    path.canonicalize().map_or(true, |path| path.starts_with(folder))
+}

@@ -1,0 +1,111 @@
+//! What is written down of a job before a batch system is asked for it, in the folder of its run, and read by the run that comes after
+//! one that died. It stays until what came of the job is safe. Asks nobody for a job.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use flow_core::{Artifact, AttemptId, Digest, RunId};
+use flow_slurm::JobId;
+use flow_store::{RunDir, StoreDir};
+use serde::{Deserialize, Serialize};
+
+use crate::{attempt::write_durably, keeper};
+
+/// One job, written down.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Intent {
+    /// Its name in the batch system, by which it is found again.
+    pub(crate) key: String,
+    /// Which task of an array it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) task: Option<u32>,
+    /// Its number there, as far as it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) job: Option<JobId>,
+    /// The run that asked for it first.
+    pub(crate) run: RunId,
+    /// The attempts that run in it; more than one are a co-run group.
+    pub(crate) members: Vec<Member>,
+}
+
+/// An attempt in a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Member {
+    /// Of the run that asked first.
+    pub(crate) attempt: AttemptId,
+    pub(crate) fingerprint: Digest,
+    pub(crate) label: String,
+    pub(crate) folder: PathBuf,
+    /// When it was filled, seconds since 1970.
+    pub(crate) began: f64,
+    /// Its program says by itself when it is ready.
+    pub(crate) announces: bool,
+    /// What it writes goes through pipes.
+    pub(crate) piped: bool,
+    /// Artifacts that it reads in the store itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) linked: Vec<(String, Artifact)>,
+}
+
+impl Intent {
+    /// The name of a job: of the attempts that run in it, and of no others of any store.
+    pub(crate) fn key(store: &Path, run: &RunId, attempts: &[AttemptId]) -> String {
+        let of = format!("{} {run} {attempts:?}", store.display());
+        format!("{}{}", flow_slurm::KEY_PREFIX, &Digest::of(of.as_bytes()).to_string()[..20])
+    }
+
+    /// The folder of the job: that of its first attempt.
+    pub(crate) fn folder(&self) -> &Path {
+        self.members.first().map_or(Path::new("/"), |member| &member.folder)
+    }
+
+    fn path(&self, dir: &StoreDir) -> PathBuf {
+        let task = self.task.map(|task| format!("_{task}")).unwrap_or_default();
+        dir.run(&self.run).jobs().join(format!("{}{task}.json", self.key))
+    }
+
+    /// Writes it down, and returns when no power cut can undo it.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub(crate) fn write(&self, dir: &StoreDir) -> io::Result<()> {
+        fs::create_dir_all(dir.run(&self.run).jobs())?;
+        write_durably(&self.path(dir), &serde_json::to_vec(self)?)
+    }
+
+    /// What came of it is safe.
+    pub(crate) fn remove(&self, dir: &StoreDir) {
+        let path = self.path(dir);
+        let _ = fs::remove_file(&path);
+        // Only an empty one goes.
+        let _ = path.parent().map(fs::remove_dir);
+    }
+}
+
+/// What runs that do not live any more asked for, and of which nobody took the result in.
+pub(crate) fn left(dir: &StoreDir) -> Vec<Intent> {
+    let runs = dir.runs().unwrap_or_default().into_iter().map(|run| dir.run(&run));
+    let dead = runs.filter(|run| run.has_jobs() && run.lives().is_none());
+    dead.flat_map(|run| of(&run)).collect()
+}
+
+/// Those of a run.
+pub(crate) fn of(run: &RunDir) -> Vec<Intent> {
+    let read = |path: PathBuf| serde_json::from_slice(&fs::read(path).ok()?).ok();
+    let files = fs::read_dir(run.jobs()).into_iter().flatten().flatten().map(|entry| entry.path());
+    files.filter(|path| path.extension().is_some_and(|end| end == "json")).filter_map(read).collect()
+}
+
+/// Kills what runs that were killed have left running on this machine, but for what a batch system runs here by chance, and says what
+/// that was.
+pub(crate) fn kill_strays(dir: &StoreDir, left: &[Intent]) -> Option<String> {
+    let there = left.iter().flat_map(|intent| &intent.members).map(|member| member.folder.clone());
+    keeper::kill_strays(dir.path(), &there.collect())
+}
+
+/// The same, for who knows of no jobs.
+pub fn end_strays(dir: &StoreDir) -> Option<String> {
+    kill_strays(dir, &left(dir))
+}

@@ -1,0 +1,111 @@
+//! This machine as an executor: through its keeper, which is started with the first attempt, so that a run that reuses everything has
+//! none, and through the sampler, which is started with the first process.
+
+use std::{collections::BTreeMap, io, os::fd::OwnedFd, path::PathBuf, time::Duration};
+
+use flow_core::AttemptId;
+
+use super::{
+    executor::{Ended, Event, Executor, Work},
+    finish::Observed,
+};
+use crate::{
+    ExecError,
+    attempt::Folder,
+    keeper::{self, Keeper, Request},
+    sampler::Sampler,
+};
+
+pub(crate) struct Local {
+    exe: PathBuf,
+    record: PathBuf,
+    keeper: Option<Keeper>,
+    sampler: Option<Sampler>,
+    life: Option<OwnedFd>,
+    folders: BTreeMap<AttemptId, Folder>,
+}
+
+impl Local {
+    /// `exe` is flow itself; `record` says as long as anything of it can be alive whose that is.
+    pub(crate) fn new(exe: PathBuf, record: PathBuf) -> Local {
+        Local { exe, record, keeper: None, sampler: None, life: None, folders: BTreeMap::new() }
+    }
+
+    fn tell(&self, attempt: AttemptId, tell: impl FnOnce(&Folder) -> io::Result<()>) -> io::Result<()> {
+        self.folders.get(&attempt).map_or(Ok(()), tell)
+    }
+
+    fn told(&mut self, event: keeper::Event) -> Result<Event, ExecError> {
+        Ok(match event {
+            keeper::Event::Started { attempt, pid } => {
+                if let (None, Some(keeper)) = (&self.sampler, &self.keeper) {
+                    let sampler = Sampler::start(keeper.pid()).map_err(ExecError::io("start", "the sampler"))?;
+                    self.sampler = Some(sampler);
+                }
+                if let Some(sampler) = &self.sampler {
+                    sampler.track(attempt, pid);
+                }
+                Event::Started { attempt, node: None }
+            }
+            keeper::Event::SpawnFailed { attempt, reason } => {
+                self.folders.remove(&attempt);
+                Event::SpawnFailed { attempt, reason }
+            }
+            keeper::Event::Exited { attempt, exit } => {
+                self.folders.remove(&attempt);
+                let seen = self.sampler.as_ref().map(|sampler| sampler.untrack(attempt));
+                let (samples, cost) = seen.unwrap_or_default();
+                let seen = Observed { samples, cost, ..Observed::default() };
+                Event::Ended { attempt, end: Box::new(Ended::here(exit, seen)) }
+            }
+        })
+    }
+}
+
+impl Executor for Local {
+    fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
+        if self.keeper.is_none() {
+            let keeper = Keeper::spawn_with(&self.exe, &self.record, self.life.take());
+            self.keeper = Some(keeper.map_err(ExecError::io("start the keeper", &self.exe))?);
+        }
+        for Work { program, .. } in unit {
+            self.folders.insert(program.attempt, Folder::at(program.folder.clone()));
+            if let Some(keeper) = &mut self.keeper {
+                keeper.send(&Request::Start(program));
+            }
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, attempt: AttemptId, at: f64) -> io::Result<()> {
+        self.tell(attempt, |folder| folder.go(at))
+    }
+
+    fn stop(&mut self, attempt: AttemptId) -> io::Result<()> {
+        self.tell(attempt, Folder::stop)
+    }
+
+    fn kill(&mut self, attempt: AttemptId, grace: Duration) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.send(&Request::Kill { attempt, grace });
+        }
+    }
+
+    fn root(&self) -> Option<u32> {
+        self.keeper.as_ref().map(Keeper::pid)
+    }
+
+    fn shares_this_machine(&self) -> bool {
+        true
+    }
+
+    fn lend(&mut self, life: OwnedFd) {
+        self.life = Some(life);
+    }
+
+    async fn next_event(&mut self) -> Result<Event, ExecError> {
+        let Some(keeper) = &mut self.keeper else { return std::future::pending().await };
+        let event = keeper.next_event().await?;
+        self.told(event)
+    }
+}

@@ -1,0 +1,163 @@
+//! The commands of Slurm, each with a limit of time: while its controller is down they wait for long. What they print is understood
+//! elsewhere.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Read},
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use flow_slurm::{JobId, Limits, Node, ParseError, Refused, Row};
+
+use crate::clock;
+
+/// No command takes longer that gets an answer.
+const LIMIT: Duration = Duration::from_secs(30);
+/// How often it is looked whether one has ended: at first, and later.
+const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+
+/// Runs Slurm's commands.
+pub(crate) struct Client {
+    environment: Option<BTreeMap<String, String>>,
+}
+
+/// What a command said.
+struct Said {
+    /// None where it was ended, or killed.
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+/// Slurm's answer could not be had. Nothing follows from that about any job.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum NoAnswer {
+    #[error("`{command}` is not on the PATH")]
+    NotInstalled { command: &'static str },
+    #[error("`{command}` cannot be started: {error}")]
+    NotStarted { command: &'static str, error: String },
+    #[error("`{command}` did not answer within {} s", LIMIT.as_secs())]
+    TooLate { command: &'static str },
+    #[error("{text}")]
+    Refused { text: String },
+    #[error(transparent)]
+    Unread(#[from] ParseError),
+}
+
+impl Client {
+    /// With the variables of this process.
+    pub(crate) fn new() -> Client {
+        Client { environment: None }
+    }
+
+    /// With these alone: a job begins with what `sbatch` has.
+    pub(crate) fn with(environment: BTreeMap<String, String>) -> Client {
+        Client { environment: Some(environment) }
+    }
+
+    fn command(&self, program: &'static str) -> Command {
+        let mut command = Command::new(program);
+        if let Some(environment) = &self.environment {
+            command.env_clear().envs(environment);
+        }
+        command
+    }
+
+    fn run(&self, program: &'static str, args: impl IntoIterator<Item = String>) -> Result<Said, NoAnswer> {
+        let mut command = self.command(program);
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => NoAnswer::NotInstalled { command: program },
+            _ => NoAnswer::NotStarted { command: program, error: e.to_string() },
+        })?;
+        let out = drain(child.stdout.take());
+        let err = drain(child.stderr.take());
+        let code = wait(&mut child).map_err(|e| NoAnswer::NotStarted { command: program, error: e.to_string() })?;
+        let text =
+            |pipe: Option<thread::JoinHandle<String>>| pipe.and_then(|pipe| pipe.join().ok()).unwrap_or_default();
+        let Some(code) = code else { return Ok(Said { code: None, out: String::new(), err: String::new() }) };
+        Ok(Said { code: Some(code), out: text(out), err: text(err) })
+    }
+
+    /// What a command printed that ended well.
+    fn ask(&self, program: &'static str, args: &[&str]) -> Result<String, NoAnswer> {
+        let said = self.run(program, args.iter().map(|arg| (*arg).to_owned()))?;
+        match said.code {
+            Some(0) => Ok(said.out),
+            None => Err(NoAnswer::TooLate { command: program }),
+            Some(code) => {
+                let text = said.err.lines().map(str::trim).find(|line| !line.is_empty());
+                let text = text.map(|line| line.trim_start_matches("slurm_load_jobs error: ").to_owned());
+                Err(NoAnswer::Refused { text: text.unwrap_or_else(|| format!("`{program}` ended with code {code}")) })
+            }
+        }
+    }
+
+    /// All jobs of flow's, of this user.
+    pub(crate) fn queue(&self) -> Result<Vec<Row>, NoAnswer> {
+        Ok(flow_slurm::parse_queue(&self.ask("squeue", flow_slurm::QUEUE)?)?)
+    }
+
+    /// What the accounting database knows of jobs of these names; without one, an error.
+    pub(crate) fn accounting(&self, keys: &[&str]) -> Result<Vec<Row>, NoAnswer> {
+        let names = format!("--name={}", keys.join(","));
+        let args: Vec<&str> =
+            flow_slurm::ACCOUNTING.iter().copied().chain([&*names, "--starttime=now-30days"]).collect();
+        Ok(flow_slurm::parse_accounting(&self.ask("sacct", &args)?)?)
+    }
+
+    pub(crate) fn limits(&self) -> Result<Limits, NoAnswer> {
+        Ok(flow_slurm::parse_config(&self.ask("scontrol", flow_slurm::CONFIG)?)?)
+    }
+
+    pub(crate) fn nodes(&self) -> Result<Vec<Node>, NoAnswer> {
+        Ok(flow_slurm::parse_nodes(&self.ask("sinfo", flow_slurm::NODES)?)?)
+    }
+
+    /// Submits a job. Where that is refused, or nobody knows, that is what comes back.
+    pub(crate) fn submit(&self, job: &flow_slurm::Job) -> Result<Result<JobId, Refused>, NoAnswer> {
+        let said = self.run("sbatch", flow_slurm::sbatch(job))?;
+        Ok(match (said.code, flow_slurm::parse_submitted(&said.out)) {
+            (Some(0), Ok(id)) => Ok(id),
+            _ => Err(flow_slurm::refused(&said.err, said.code)),
+        })
+    }
+
+    /// Ends the jobs of a name, or one of them. Whether it did is seen in the queue.
+    pub(crate) fn cancel(&self, key: &str, id: Option<JobId>) {
+        let id = id.map(|id| id.to_string());
+        let args = ["--quiet", "--me"].into_iter().map(str::to_owned).chain([format!("--name={key}")]).chain(id);
+        let _ = self.run("scancel", args);
+    }
+}
+
+/// Reads to the end, aside: a pipe that is full would hold the command up.
+fn drain(pipe: Option<impl Read + Send + 'static>) -> Option<thread::JoinHandle<String>> {
+    let mut pipe = pipe?;
+    let read = move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    thread::Builder::new().name("slurm client".into()).spawn(read).ok()
+}
+
+/// Its exit code; none where it took too long and was ended.
+fn wait(child: &mut Child) -> io::Result<Option<i32>> {
+    let (begun, mut pause) = (clock::steady(), LOOK.0);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            // One that was killed said nothing that counts.
+            return Ok(status.code());
+        }
+        if clock::since(begun) > LIMIT {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(LOOK.1);
+    }
+}

@@ -1,0 +1,364 @@
+//! One job of this run, and what is known of it: from its files, which tell the truth, and from Slurm, which tells the rest. Asks
+//! nobody.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use flow_core::{
+    AttemptId, Outcome,
+    reason::{BatchEnd, Cause},
+};
+use flow_slurm::{End, Fate, JobId, Never, Row, fate};
+
+use super::unseen;
+use crate::{
+    clock,
+    driver::{
+        executor::{Again, Ended, Event, Instead, There},
+        finish::Observed,
+        intents::Intent,
+    },
+    node::{CLAIMED, NO_FOLDER, NodeFiles, Record},
+};
+
+/// Where a job stands between this run and Slurm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    ToSubmit,
+    /// It was asked for, and nobody knows whether there is one. So many looks at the queue have not found it.
+    Unsure {
+        looks: u32,
+    },
+    InQueue,
+}
+
+/// An attempt in a job.
+pub(super) struct Member {
+    pub(super) attempt: AttemptId,
+    pub(super) folder: PathBuf,
+    started: Option<f64>,
+    pub(super) ended: bool,
+    /// It is to end, by then at the latest.
+    pub(super) killed: Option<Instant>,
+}
+
+pub(super) struct BatchJob {
+    pub(super) intent: Intent,
+    pub(super) request: flow_slurm::Job,
+    pub(super) stage: Stage,
+    pub(super) members: Vec<Member>,
+    /// What people were last told of it.
+    text: String,
+    /// Slurm's queue did not have it since then, in so many looks.
+    missing: Option<(Instant, u32)>,
+    pub(super) accounted: bool,
+    /// What Slurm says that it came to, since then.
+    gone: Option<(Gone, Instant)>,
+    beat: Option<(u64, Instant)>,
+    /// When Slurm was last told to end it.
+    pub(super) cancelled: Option<Instant>,
+}
+
+/// What a job came to, as Slurm says.
+#[derive(Clone, Debug)]
+enum Gone {
+    Ended(End, String),
+    Never(Never, String),
+    Vanished,
+    Refused(String),
+}
+
+/// What a look at a job's files or at its row says is to be done.
+#[derive(Default)]
+pub(super) struct News {
+    pub(super) events: Vec<Event>,
+    /// Its row changed.
+    pub(super) changed: bool,
+    /// Slurm is to be told to end it.
+    pub(super) cancel: bool,
+}
+
+/// How patient to be.
+#[derive(Clone, Copy)]
+pub(super) struct Patience {
+    /// From what Slurm says to what follows from it: a shared file system may take its time to show a record.
+    pub(super) grace: Duration,
+    /// A node that was silent for so long does not live.
+    pub(super) silence: Duration,
+}
+
+impl BatchJob {
+    pub(super) fn new(
+        intent: Intent,
+        request: flow_slurm::Job,
+        members: impl Iterator<Item = (AttemptId, PathBuf)>,
+        joined: bool,
+    ) -> BatchJob {
+        let member = |(attempt, folder)| Member { attempt, folder, started: None, ended: false, killed: None };
+        let stage = match (&intent.job, joined) {
+            (Some(_), _) => Stage::InQueue,
+            (None, true) => Stage::Unsure { looks: 0 },
+            (None, false) => Stage::ToSubmit,
+        };
+        BatchJob {
+            intent,
+            request,
+            stage,
+            members: members.map(member).collect(),
+            text: String::new(),
+            missing: None,
+            accounted: false,
+            gone: None,
+            beat: None,
+            cancelled: None,
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.members.iter().all(|member| member.ended)
+    }
+
+    /// Everything of it that goes on is to end: since when the last of it should have.
+    pub(super) fn to_cancel(&self, now: Instant) -> bool {
+        let mut left = self.members.iter().filter(|member| !member.ended).peekable();
+        let due = |member: &Member| member.killed.is_some_and(|by| member.started.is_none() || by <= now);
+        left.peek().is_some() && left.all(due)
+    }
+
+    /// The queue did not have it, more than once.
+    pub(super) fn is_missing(&self) -> bool {
+        self.gone.is_none() && self.missing.is_some_and(|(_, looks)| looks >= 2)
+    }
+
+    pub(super) fn is_killed(&self) -> bool {
+        self.members.iter().any(|member| !member.ended && member.killed.is_some())
+    }
+
+    /// It has not been asked for, and is to end.
+    pub(super) fn never_mind(&mut self) -> Vec<Event> {
+        let left: Vec<usize> = (0..self.members.len()).filter(|n| !self.members[*n].ended).collect();
+        left.into_iter().map(|n| self.end(n, None)).collect()
+    }
+
+    /// Looks at the files of its attempts.
+    pub(super) fn look(&mut self) -> News {
+        let mut news = News::default();
+        for n in 0..self.members.len() {
+            let member = &mut self.members[n];
+            if member.ended {
+                continue;
+            }
+            let files = NodeFiles::of(&member.folder);
+            if member.started.is_none()
+                && let Some(facts) = files.read_started()
+            {
+                member.started = Some(clock::unix_seconds());
+                let (attempt, node) = (member.attempt, Some(Box::new(facts)));
+                news.events.push(Event::Started { attempt, node });
+                news.changed = true;
+            }
+            if let Some(record) = files.read_ended()
+                && let Some(event) = self.recorded(n, record)
+            {
+                news.events.push(event);
+                news.changed = true;
+            }
+        }
+        if self.missing.is_some() || self.gone.is_some() {
+            self.listen();
+        }
+        news
+    }
+
+    /// A node that lives says so.
+    fn listen(&mut self) {
+        let folders = self.members.iter().filter(|member| !member.ended).map(|member| &member.folder);
+        let beat = folders.filter_map(|folder| NodeFiles::of(folder).read_beat()).max();
+        if let Some(beat) = beat.filter(|beat| self.beat.is_none_or(|(last, _)| last != *beat)) {
+            self.beat = Some((beat, clock::steady()));
+        }
+    }
+
+    /// The record of an end is there. Where Slurm ended the program, what it says of the job tells why, as soon as it does.
+    fn recorded(&mut self, n: usize, record: Record) -> Option<Event> {
+        let killed = self.members[n].killed.is_some();
+        let instead = match record.warned {
+            Some(true) if !killed => Some(self.batch(Outcome::TimedOut, BatchEnd::TimeLimit, Again::AsAsked)),
+            Some(false) if !killed => match (&self.gone, self.missing) {
+                (Some((gone, _)), _) => Some(self.instead(gone.clone())),
+                (None, Some(_)) => Some(self.batch(Outcome::Failed, BatchEnd::Cancelled, Again::Hopeless)),
+                (None, None) => return None,
+            },
+            _ => None,
+        };
+        let member = &mut self.members[n];
+        member.ended = true;
+        let Record { exit, host, gpus, cost, looks, released, .. } = record;
+        let seen = Observed { samples: host, gpus, cost };
+        let end = Ended { exit, seen, there: Some(There { looks, released }), instead };
+        Some(Event::Ended { attempt: member.attempt, end: Box::new(end) })
+    }
+
+    /// What Slurm's queue says of it; without a row it is not there.
+    pub(super) fn seen(&mut self, row: Option<&Row>) -> News {
+        let mut news = News::default();
+        let Some(row) = row else {
+            let (since, looks) = self.missing.get_or_insert((clock::steady(), 0));
+            (*since, *looks) = (*since, *looks + 1);
+            return news;
+        };
+        self.missing = None;
+        if self.intent.job != Some(row.id) {
+            self.intent.job = Some(row.id);
+            news.changed = true;
+        }
+        let waits = |how: &str| match row.reason.is_empty() {
+            true => format!("{how} (job {})", row.id),
+            false => format!("{how} (job {}, {})", row.id, row.reason),
+        };
+        let text = match fate(row) {
+            Fate::Waiting => waits("waits in Slurm's queue"),
+            Fate::Held => waits("is held back in Slurm's queue, until `scontrol release`"),
+            Fate::Suspended => waits("is suspended in Slurm"),
+            Fate::Never(why) => {
+                news.cancel = self.gone.is_none();
+                self.is_gone(Gone::Never(why, row.reason.clone()));
+                String::new()
+            }
+            Fate::Ended(end) => {
+                self.is_gone(Gone::Ended(end, row.node.clone()));
+                String::new()
+            }
+            Fate::Running | Fate::Unknown => {
+                self.gone = None;
+                String::new()
+            }
+        };
+        if text != self.text {
+            news.changed = true;
+            if !text.is_empty() {
+                let all = self.members.iter().filter(|member| !member.ended);
+                news.events.extend(all.map(|member| Event::Waits { attempt: member.attempt, text: text.clone() }));
+            }
+            if matches!(fate(row), Fate::Held) {
+                let label = self.intent.members.first().map_or("", |member| &member.label);
+                news.events.push(Event::Notice(format!("{label} {text}")));
+            }
+            self.text = text;
+        }
+        news
+    }
+
+    /// What the accounting database says of a job that the queue has not.
+    pub(super) fn accounted(&mut self, row: &Row) {
+        if let Fate::Ended(end) = fate(row) {
+            self.is_gone(Gone::Ended(end, row.node.clone()));
+        }
+    }
+
+    fn is_gone(&mut self, gone: Gone) {
+        self.gone.get_or_insert((gone, clock::steady()));
+    }
+
+    /// Slurm refused it.
+    pub(super) fn refused(&mut self, error: String) -> Vec<Event> {
+        let gone = Gone::Refused(error);
+        let left: Vec<usize> = (0..self.members.len()).filter(|n| !self.members[*n].ended).collect();
+        left.into_iter().map(|n| self.end(n, Some(gone.clone()))).collect()
+    }
+
+    /// What follows from what Slurm says, where the attempts themselves say nothing for so long.
+    pub(super) fn conclude(&mut self, patience: Patience) -> News {
+        let mut news = News::default();
+        if self.gone.is_none()
+            && let Some((since, looks)) = self.missing
+            && looks >= 3
+            && clock::since(since) >= patience.grace
+            && !self.lives(since, patience)
+        {
+            news.cancel = true;
+            self.is_gone(Gone::Vanished);
+        }
+        let Some((gone, since)) = self.gone.clone() else { return news };
+        let claimed = matches!(gone, Gone::Ended(End::Failed(CLAIMED), _));
+        let grace = if matches!(gone, Gone::Vanished) { Duration::ZERO } else { patience.grace };
+        if clock::since(since) < grace || claimed && self.lives(since, patience) {
+            return news;
+        }
+        // Where folders are cached, to list one shows what is new in it.
+        for member in self.members.iter().filter(|member| !member.ended) {
+            let _ = std::fs::read_dir(&member.folder).map(Iterator::count);
+        }
+        news.events = self.look().events;
+        let left: Vec<usize> = (0..self.members.len()).filter(|n| !self.members[*n].ended).collect();
+        news.events.extend(left.into_iter().map(|n| self.end(n, Some(gone.clone()))).collect::<Vec<_>>());
+        news.changed = true;
+        news
+    }
+
+    /// A node says that it runs, or could still be about to.
+    fn lives(&self, since: Instant, patience: Patience) -> bool {
+        let last = self.beat.map_or(since, |(_, at)| at);
+        let begun = self.members.iter().any(|member| NodeFiles::of(&member.folder).claim().exists());
+        begun && clock::since(last) < patience.silence
+    }
+
+    /// An attempt is over of which there is no record.
+    fn end(&mut self, n: usize, gone: Option<Gone>) -> Event {
+        let gone = gone.filter(|_| self.members[n].killed.is_none());
+        let instead = gone.map(|gone| {
+            // What was killed for too much memory could not write down anything.
+            let log = self.members[n].folder.join("slurm.log");
+            let told = match gone {
+                Gone::Ended(End::Signal(_) | End::Launch | End::Failed(_), _) => std::fs::read(&log).ok(),
+                _ => None,
+            };
+            let told = told.and_then(|log| flow_slurm::told_in_log(&String::from_utf8_lossy(&log)));
+            self.instead(match (told, gone) {
+                (Some(end), Gone::Ended(_, node)) => Gone::Ended(end, node),
+                (_, gone) => gone,
+            })
+        });
+        let now = clock::unix_seconds();
+        let member = &mut self.members[n];
+        member.ended = true;
+        let exit = unseen(member.started.unwrap_or(now), now);
+        let end = Ended { exit, seen: Observed::default(), there: None, instead };
+        Event::Ended { attempt: member.attempt, end: Box::new(end) }
+    }
+
+    fn instead(&self, gone: Gone) -> Instead {
+        let failed = Outcome::Failed;
+        let (outcome, end, again) = match gone {
+            Gone::Ended(end, node) => match end {
+                End::TimeLimit => (Outcome::TimedOut, BatchEnd::TimeLimit, Again::AsAsked),
+                End::Memory => (Outcome::OutOfMemory, BatchEnd::Memory, Again::AsAsked),
+                End::NodeLost => {
+                    (failed, BatchEnd::NodeLost { node: Some(node).filter(|node| !node.is_empty()) }, Again::Lost)
+                }
+                End::Cancelled => (failed, BatchEnd::Cancelled, Again::Hopeless),
+                End::Preempted => (failed, BatchEnd::Preempted, Again::Lost),
+                End::Launch => (failed, BatchEnd::NotLaunched, Again::Lost),
+                End::Impossible => {
+                    let error = "Requested node configuration is not available".to_owned();
+                    (failed, BatchEnd::Refused { error }, Again::Hopeless)
+                }
+                End::Failed(NO_FOLDER | CLAIMED) => (failed, BatchEnd::Vanished, Again::Lost),
+                End::Failed(code) => (failed, BatchEnd::Failed { code: Some(code.into()) }, Again::AsAsked),
+                End::Completed | End::Signal(_) => (failed, BatchEnd::Failed { code: None }, Again::AsAsked),
+            },
+            Gone::Never(Never::Launch, _) => (failed, BatchEnd::NotLaunched, Again::Lost),
+            Gone::Never(_, reason) => (failed, BatchEnd::Never { reason }, Again::Hopeless),
+            Gone::Vanished => (failed, BatchEnd::Vanished, Again::Lost),
+            Gone::Refused(error) => (failed, BatchEnd::Refused { error }, Again::Hopeless),
+        };
+        self.batch(outcome, end, again)
+    }
+
+    fn batch(&self, outcome: Outcome, end: BatchEnd, again: Again) -> Instead {
+        let job = self.intent.job.as_ref().map(JobId::to_string);
+        Instead { outcome, cause: Cause::Batch { job, end }, again }
+    }
+}

@@ -1,0 +1,140 @@
+//! Slurm as an executor: a thread of its own talks to it, for each of its commands may take seconds. Here: what the loop asks and is
+//! told.
+
+mod client;
+mod cluster;
+mod jobs;
+mod submit;
+mod worker;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::PathBuf,
+    sync::mpsc::{Sender, channel},
+    thread,
+    time::Duration,
+};
+
+use flow_core::AttemptId;
+use flow_protocol::Exit;
+use flow_store::{RunDir, StoreDir};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::{
+    executor::{Event, Executor, Work},
+    intents,
+};
+use crate::{ExecError, attempt::Folder};
+
+pub(crate) use cluster::{Cluster, LookedFor};
+
+use worker::Worker;
+
+/// How a run talks to Slurm.
+pub(crate) struct Settings {
+    pub(crate) dir: StoreDir,
+    /// `flow` as nodes find it.
+    pub(crate) flow: PathBuf,
+    /// How often the queue is asked, at first.
+    pub(crate) poll: Duration,
+    /// The variables that a job begins with; none of them a secret.
+    pub(crate) environment: BTreeMap<String, String>,
+    /// For people who look at the queue.
+    pub(crate) workflow: String,
+}
+
+/// What the thread is asked for.
+enum Ask {
+    Start(Vec<Work>),
+    Kill { attempt: AttemptId, grace: Duration },
+    Settled { attempt: AttemptId },
+}
+
+/// Slurm, for a run. Dropping it ends the thread; jobs go on, and what is written down of them stays.
+pub(crate) struct Slurm {
+    settings: Option<Settings>,
+    asks: Option<Sender<Ask>>,
+    events: Option<UnboundedReceiver<Event>>,
+    folders: BTreeMap<AttemptId, Folder>,
+}
+
+impl Slurm {
+    /// The thread is started with the first attempt.
+    pub(crate) fn new(settings: Settings) -> Slurm {
+        Slurm { settings: Some(settings), asks: None, events: None, folders: BTreeMap::new() }
+    }
+
+    fn ask(&self, ask: Ask) {
+        // A thread that is gone is found out by who waits for events.
+        let _ = self.asks.as_ref().map(|asks| asks.send(ask));
+    }
+}
+
+impl Executor for Slurm {
+    fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
+        if let Some(settings) = self.settings.take() {
+            let (asks, asked) = channel();
+            let (tell, events) = unbounded_channel();
+            let begun =
+                thread::Builder::new().name("slurm".into()).spawn(move || Worker::new(settings, tell).run(&asked));
+            begun.map_err(ExecError::io("start", "the thread that talks to Slurm"))?;
+            (self.asks, self.events) = (Some(asks), Some(events));
+        }
+        self.folders.extend(unit.iter().map(|work| (work.program.attempt, Folder::at(work.program.folder.clone()))));
+        self.ask(Ask::Start(unit));
+        Ok(())
+    }
+
+    fn release(&mut self, attempt: AttemptId, at: f64) -> io::Result<()> {
+        self.folders.get(&attempt).map_or(Ok(()), |folder| folder.go(at))
+    }
+
+    fn stop(&mut self, attempt: AttemptId) -> io::Result<()> {
+        self.folders.get(&attempt).map_or(Ok(()), Folder::stop)
+    }
+
+    fn kill(&mut self, attempt: AttemptId, grace: Duration) {
+        self.ask(Ask::Kill { attempt, grace });
+    }
+
+    fn settled(&mut self, attempt: AttemptId) {
+        self.folders.remove(&attempt);
+        self.ask(Ask::Settled { attempt });
+    }
+
+    fn root(&self) -> Option<u32> {
+        None
+    }
+
+    async fn next_event(&mut self) -> Result<Event, ExecError> {
+        let Some(events) = &mut self.events else { return std::future::pending().await };
+        let gone = || ExecError::Fault("the thread that talks to Slurm has ended".to_owned());
+        events.recv().await.ok_or_else(gone)
+    }
+}
+
+/// Ends the jobs that a run has left which does not live any more, and says how many that were. What came of one before stays to be
+/// taken in.
+pub fn cancel_jobs(run: &RunDir) -> usize {
+    let left = intents::of(run);
+    let names: BTreeSet<&str> = left.iter().map(|intent| &*intent.key).collect();
+    let client = client::Client::new();
+    names.iter().for_each(|key| client.cancel(key, None));
+    left.len()
+}
+
+/// The exit of a program of which nobody could say how it ended.
+fn unseen(started_at: f64, ended_at: f64) -> Exit {
+    Exit {
+        code: None,
+        signal: None,
+        started_at,
+        ended_at: ended_at.max(started_at),
+        cpu_s: 0.0,
+        max_rss: 0,
+        oom_killed: false,
+        swept: 0,
+        spawn_error: None,
+    }
+}

@@ -1,0 +1,123 @@
+//! From attempts to what `sbatch` is given: one job for a unit, and one array for many equal units. Asks Slurm for nothing.
+
+use std::{
+    fs, io,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use flow_core::Exclusive;
+
+use super::{Settings, jobs::BatchJob};
+use crate::{
+    driver::{
+        executor::{BatchWork, Work},
+        intents::Intent,
+    },
+    node::{Job, NodeFiles, Program},
+};
+
+/// What `flow` and its keeper themselves take of the memory that a job is given.
+const OWN_MEMORY: u64 = 64 << 20;
+/// How long beyond its own time limit Slurm leaves an attempt that nobody watches: flow itself ends it in time.
+const BEYOND: Duration = Duration::from_secs(120);
+/// How long before its end a job is told that it is near.
+const WARNING: Duration = Duration::from_secs(60);
+/// A shorter job would be told so from the beginning.
+const WORTH_WARNING: Duration = Duration::from_secs(300);
+
+/// The job of a unit.
+pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<BatchJob>> {
+    let mut request = flow_slurm::Job::default();
+    let (mut memory, mut times, mut shares) = (Some(0_u64), Vec::new(), false);
+    let (mut programs, mut attempts, mut first): (Vec<Program>, Vec<_>, Option<(Intent, bool)>) = Default::default();
+    for Work { program, job } in unit {
+        let Some(job) = job else { continue };
+        let BatchWork { label, gpus, cpus, memory: own, timeout, exclusive, shares_gpus, slurm, intent, joined } = job;
+        shares |= shares_gpus;
+        request.gpus = if shares_gpus { request.gpus.max(gpus) } else { request.gpus + gpus };
+        request.cpus += cpus;
+        memory = memory.zip(own).map(|(sum, own)| sum.saturating_add(own));
+        times.push(slurm.time.map(|span| Duration::from_micros(span.0)).or_else(|| {
+            let timeout = timeout.map(|span| Duration::from_micros(span.0));
+            timeout.map(|timeout| timeout.saturating_add(BEYOND))
+        }));
+        request.exclusive |= exclusive == Exclusive::Machine;
+        if request.comment.is_empty() {
+            request.comment = format!("flow: {label} of {}", settings.workflow);
+            (request.partition, request.account) = (slurm.partition, slurm.account);
+            (request.gpu_type, request.options) = (slurm.gpu_type.clone(), slurm.options);
+        }
+        attempts.push((program.attempt, program.folder.clone()));
+        programs.push(Program { start: program, gpus, gpu_type: slurm.gpu_type });
+        first.get_or_insert((intent, joined));
+    }
+    let Some((intent, joined)) = first else { return Ok(None) };
+    request.memory = memory.filter(|memory| *memory > 0).map(|memory| memory.saturating_add(OWN_MEMORY));
+    // Without a limit for one there is none for all.
+    request.time = times.into_iter().collect::<Option<Vec<_>>>().and_then(|times| times.into_iter().max());
+    request.warning = request.time.filter(|time| *time >= WORTH_WARNING).map(|_| WARNING);
+    if !joined {
+        let beat = settings.poll.clamp(Duration::from_secs(1), Duration::from_secs(10));
+        write_private(
+            &NodeFiles::of(intent.folder()).job(),
+            &serde_json::to_vec(&Job { programs, shares_gpus: shares, beat })?,
+        )?;
+    }
+    Ok(Some(BatchJob::new(intent, request, attempts.into_iter(), joined)))
+}
+
+/// Writes down what a job is to run alone, and says what `sbatch` is to be given.
+pub(super) fn one(settings: &Settings, job: &BatchJob) -> io::Result<flow_slurm::Job> {
+    let folder = job.intent.folder();
+    let script = folder.join("slurm.sh");
+    fs::write(&script, flow_slurm::script(&text(&settings.flow)?, &text(folder)?))?;
+    job.intent.write(&settings.dir)?;
+    let key = job.intent.key.clone();
+    Ok(flow_slurm::Job { key, folder: text(folder)?, script: text(&script)?, array: None, ..job.request.clone() })
+}
+
+/// The same for jobs that ask for the same: each of them becomes one task of an array.
+pub(super) fn array(settings: &Settings, jobs: &mut [&mut BatchJob]) -> io::Result<flow_slurm::Job> {
+    let Some(first) = jobs.first() else { return Err(io::Error::other("an array of nothing")) };
+    let (run, request) = (first.intent.run.clone(), first.request.clone());
+    let attempts: Vec<_> = jobs.iter().flat_map(|job| &job.intent.members).map(|member| member.attempt).collect();
+    let key = Intent::key(settings.dir.path(), &run, &attempts);
+    let folder = settings.dir.run(&run).path().join("arrays").join(&key);
+    fs::create_dir_all(&folder)?;
+    let (script, manifest) = (folder.join("slurm.sh"), folder.join("manifest"));
+    let folders: Vec<String> = jobs.iter().map(|job| text(job.intent.folder())).collect::<io::Result<_>>()?;
+    fs::write(&manifest, flow_slurm::manifest(folders.iter().map(String::as_str)))?;
+    fs::write(&script, flow_slurm::array_script(&text(&settings.flow)?, &text(&manifest)?))?;
+    let tasks = jobs.len() as u32;
+    for (task, job) in (0..).zip(jobs) {
+        job.intent.remove(&settings.dir);
+        (job.intent.key, job.intent.task) = (key.clone(), Some(task));
+        job.intent.write(&settings.dir)?;
+    }
+    let (folder, script) = (text(&folder)?, text(&script)?);
+    let comment = format!("flow: {tasks} steps of {}", settings.workflow);
+    Ok(flow_slurm::Job { key, comment, folder, script, array: Some(tasks), ..request })
+}
+
+/// What two jobs have in common that one array can run.
+pub(super) fn are_alike(a: &BatchJob, b: &BatchJob) -> bool {
+    let alone = |job: &BatchJob| job.members.len() == 1;
+    let plain = |job: &BatchJob| flow_slurm::Job { comment: String::new(), ..job.request.clone() };
+    alone(a) && alone(b) && plain(a) == plain(b)
+}
+
+fn text(path: &Path) -> io::Result<String> {
+    let text = path.to_str().filter(|text| flow_slurm::is_usable(text));
+    let unusable = || io::Error::other(format!("`{}` has characters that Slurm changes", path.display()));
+    text.map(str::to_owned).ok_or_else(unusable)
+}
+
+/// For its user alone from the moment it exists.
+fn write_private(path: &PathBuf, content: &[u8]) -> io::Result<()> {
+    let _ = fs::remove_file(path);
+    let mut file = fs::File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    io::Write::write_all(&mut file, content)?;
+    file.sync_all()
+}
