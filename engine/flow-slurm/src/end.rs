@@ -169,9 +169,19 @@ mod tests {
 
     #[test]
     fn what_24_11_says_otherwise() {
-        // Seen with 24.11.5: exit codes and the reason of a signal.
-        assert_eq!(of("FAILED|0:9|node1|RaisedSignal:9(Killed)"), Fate::Ended(End::Signal(9)));
-        assert_eq!(of("FAILED|3:0|node1|NonZeroExitCode"), Fate::Ended(End::Failed(3)));
+        // As Slurm 24.11.5 printed them.
+        let table: &[(&str, Fate)] = &[
+            ("FAILED|0:9|node1|RaisedSignal:9(Killed)", Fate::Ended(End::Signal(9))),
+            ("FAILED|3:0|node1|NonZeroExitCode", Fate::Ended(End::Failed(3))),
+            ("FAILED|0:1||BadConstraints", Fate::Ended(End::Impossible)),
+            ("NODE_FAIL|0:1|node2|NodeDown", Fate::Ended(End::NodeLost)),
+            ("CANCELLED|0:15|node1|None", Fate::Ended(End::Cancelled)),
+            ("PENDING|0:0||DependencyNeverSatisfied", Fate::Never(Never::Dependency)),
+        ];
+        for (line, expected) in table {
+            assert_eq!(of(line), *expected, "{line}");
+        }
+        // Not produced here: a release before 24.05 makes no folder for the output.
         assert_eq!(of("FAILED|0:53|node1|JobLaunchFailure"), Fate::Ended(End::Launch));
     }
 

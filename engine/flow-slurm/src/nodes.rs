@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_nodes_of_22_05() {
-        // As Slurm 22.05.8 printed them, with one GPU in use and a drained node.
+        // As Slurm 22.05.8 and 24.11.5 printed them, with one GPU in use and a drained node.
         let text = "\
             main*|node1|mixed|5/3/0/8|4000|500|gpu:fake:2|gpu:fake:1(IDX:0)|infinite\n\
             main*|node3|drained|0/0/8/8|4000|0|gpu:fake:2|gpu:fake:0(IDX:N/A)|infinite\n";

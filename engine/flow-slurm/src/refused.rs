@@ -162,6 +162,14 @@ mod tests {
     }
 
     #[test]
+    fn refusals_of_24_11() {
+        // As Slurm 24.11.5 printed it; the others are as above.
+        let text = "sbatch: error: CPU count per node can not be satisfied\n\
+            sbatch: error: Batch job submission failed: Requested node configuration is not available\n";
+        assert_eq!(refused(text, Some(1)).why, Why::Impossible);
+    }
+
+    #[test]
     fn what_may_have_submitted_is_unreachable_or_unknown() {
         // Not produced here: words of Slurm's sources and of reports of its users.
         let timeout = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n";

@@ -156,11 +156,22 @@ mod tests {
 
     #[test]
     fn the_queue_of_24_11() {
-        // Made of the lines above with the exit codes and the reason that 24.11.5 was seen to write.
-        let text = "15|flow-sig|FAILED|0:9|node1|RaisedSignal:9(Killed)\n2|flow-abc|FAILED|3:0|node1|NonZeroExitCode\n";
+        // As Slurm 24.11.5 printed it.
+        let text = "\
+            1|flow-sig|FAILED|0:9|node1|RaisedSignal:9(Killed)\n\
+            2|flow-three|FAILED|3:0|node1|NonZeroExitCode\n\
+            8|flow-imp|FAILED|0:1||BadConstraints\n\
+            7_2|flow-arr|PENDING|0:0||JobArrayTaskLimit\n\
+            16|flow-gpu|RUNNING|0:0|node1|None\n";
         assert_eq!(
             shown(parse_queue(text)),
-            ["15 flow-sig FAILED 0:9 node1 (RaisedSignal:9(Killed))", "2 flow-abc FAILED 3:0 node1 (NonZeroExitCode)"]
+            [
+                "1 flow-sig FAILED 0:9 node1 (RaisedSignal:9(Killed))",
+                "2 flow-three FAILED 3:0 node1 (NonZeroExitCode)",
+                "8 flow-imp FAILED 0:1  (BadConstraints)",
+                "7_2 flow-arr PENDING 0:0  (JobArrayTaskLimit)",
+                "16 flow-gpu RUNNING 0:0 node1 ()",
+            ]
         );
     }
 
