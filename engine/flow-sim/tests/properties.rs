@@ -177,6 +177,7 @@ fn build(sketches: Vec<Sketch>) -> Vec<SimTask> {
                 corun: together.then_some((GroupId(group as u32), mode)),
                 continues: sketch.continues,
                 measured: sketch.measured || together,
+                batch: false,
                 record: if sketch.records {
                     vec![Outcome::OutOfMemory, Outcome::TimedOut, Outcome::DoesNotFit]
                 } else {

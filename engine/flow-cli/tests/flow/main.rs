@@ -31,6 +31,7 @@ mod several;
 mod sharing;
 mod signals;
 mod simulate;
+mod slurm;
 mod theirs;
 mod together;
 mod torture;

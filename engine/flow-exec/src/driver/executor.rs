@@ -30,6 +30,8 @@ pub(crate) struct BatchWork {
     /// All of a group have the same GPUs.
     pub(crate) shares_gpus: bool,
     pub(crate) slurm: SlurmJob,
+    /// The model of its GPUs, as declared or as all of the cluster's are, for where a node cannot tell.
+    pub(crate) gpu_model: Option<String>,
     /// What is written down before it is asked for anything; of an attempt that goes on since an earlier run, what that one wrote.
     pub(crate) intent: Intent,
     /// It was begun by an earlier run.

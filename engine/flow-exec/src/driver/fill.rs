@@ -3,7 +3,7 @@
 use std::{io, path::Path};
 
 use flow_core::{
-    AttemptId, Body, Circumstances, CorunGpus, Digest, Instance, InstanceId, Render, ResolveError, Resolved,
+    AttemptId, Body, Circumstances, CorunGpus, Digest, Instance, InstanceId, Machine, Render, ResolveError, Resolved,
     plan::Force,
     reason::{Cause, Filling},
     sched::Placement,
@@ -155,9 +155,16 @@ fn batch_work(context: &RunContext, instance: &Instance) -> Option<BatchWork> {
         exclusive: instance.exclusive,
         shares_gpus: instance.corun.as_ref().is_some_and(|corun| corun.gpus == CorunGpus::Shared),
         slurm: slurm.clone(),
+        gpu_model: slurm.gpu_type.clone().or_else(|| only_model(context.session.expansion.machine_of(instance))),
         intent: Intent { key: String::new(), task: None, job: None, run: context.run.clone(), members: Vec::new() },
         joined: false,
     })
+}
+
+/// The model of all GPUs of a machine.
+fn only_model(machine: &Machine) -> Option<String> {
+    let first = machine.gpus.first()?;
+    machine.gpus.iter().all(|gpu| gpu.name == first.name).then(|| first.name.clone())
 }
 
 /// What is written down of an attempt that a batch system is asked for.

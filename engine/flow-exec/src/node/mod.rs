@@ -49,8 +49,8 @@ pub(crate) struct Job {
 pub(crate) struct Program {
     pub(crate) start: keeper::Start,
     pub(crate) gpus: u32,
-    /// The model of its GPUs, as it was declared, for where the node cannot tell.
-    pub(crate) gpu_type: Option<String>,
+    /// The model of its GPUs, as far as the engine knows, for where the node cannot tell.
+    pub(crate) gpu_model: Option<String>,
 }
 
 /// Where a program runs.

@@ -89,12 +89,12 @@ impl Node {
         let gpus = (wants && !cards.is_empty()).then(|| GpuSampler::start(cards));
         let gpus = gpus.transpose().map_err(|e| format!("GPUs cannot be measured: {e}"))?;
         let (mut running, mut next) = (BTreeMap::new(), 0);
-        for Program { mut start, gpus: wanted, gpu_type } in job.programs {
+        for Program { mut start, gpus: wanted, gpu_model } in job.programs {
             let wanted = wanted as usize;
             let first = if job.shares_gpus { 0 } else { next };
             next = first + wanted;
             let own: Vec<String> = granted.iter().skip(first).take(wanted).cloned().collect();
-            let facts = facts(&machine, &own, first, gpu_type.as_deref());
+            let facts = facts(&machine, &own, first, gpu_model.as_deref());
             equip(&mut start.env, &own);
             let folder = Folder::at(start.folder.clone());
             name_gpus(&folder, &facts.gpus).map_err(|e| format!("`{}`: {e}", folder.path().display()))?;
@@ -255,14 +255,14 @@ fn granted() -> Vec<String> {
 }
 
 /// Where a program with these GPUs runs, the first of which is the `first` of the job's.
-fn facts(machine: &Machine, own: &[String], first: usize, gpu_type: Option<&str>) -> NodeFacts {
+fn facts(machine: &Machine, own: &[String], first: usize, gpu_model: Option<&str>) -> NodeFacts {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
     // Several nodes of one machine are told apart by the batch system alone.
     let host = env::var("SLURMD_NODENAME").unwrap_or(host);
     let unseen = |(n, gpu): (usize, &String)| GpuFacts {
         uuid: format!("{host}:{gpu}"),
         index: gpu.parse().unwrap_or(n as u32),
-        name: gpu_type.unwrap_or("GPU").to_owned(),
+        name: gpu_model.unwrap_or("GPU").to_owned(),
         memory: 0,
     };
     // What is visible is what the job has, in its order.

@@ -34,7 +34,8 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
     let (mut programs, mut attempts, mut first): (Vec<Program>, Vec<_>, Option<(Intent, bool)>) = Default::default();
     for Work { program, job } in unit {
         let Some(job) = job else { continue };
-        let BatchWork { label, gpus, cpus, memory: own, timeout, exclusive, shares_gpus, slurm, intent, joined } = job;
+        let BatchWork { label, gpus, cpus, memory: own, timeout, exclusive, shares_gpus, .. } = job;
+        let BatchWork { slurm, gpu_model, intent, joined, .. } = job;
         shares |= shares_gpus;
         request.gpus = if shares_gpus { request.gpus.max(gpus) } else { request.gpus + gpus };
         request.cpus += cpus;
@@ -47,10 +48,10 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
         if request.comment.is_empty() {
             request.comment = format!("flow: {label} of {}", settings.workflow);
             (request.partition, request.account) = (slurm.partition, slurm.account);
-            (request.gpu_type, request.options) = (slurm.gpu_type.clone(), slurm.options);
+            (request.gpu_type, request.options) = (slurm.gpu_type, slurm.options);
         }
         attempts.push((program.attempt, program.folder.clone()));
-        programs.push(Program { start: program, gpus, gpu_type: slurm.gpu_type });
+        programs.push(Program { start: program, gpus, gpu_model });
         first.get_or_insert((intent, joined));
     }
     let Some((intent, joined)) = first else { return Ok(None) };
