@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use flow_core::{Diagnostic, Source};
-use flow_exec::{ExecError, slurm::Silent};
+use flow_exec::{ExecError, NoAnswer};
 use flow_store::StoreError;
 
 use crate::diagnostics;
@@ -114,19 +114,20 @@ impl From<ExecError> for CliError {
     }
 }
 
-impl From<Silent> for CliError {
-    fn from(error: Silent) -> Self {
-        let hint = match error {
-            Silent::NotInstalled { .. } => {
-                "run flow where Slurm's own commands work, on the cluster's login node as a rule; docs/slurm.md starts a \
-                 throw-away Slurm to try it"
+impl From<NoAnswer> for CliError {
+    fn from(error: NoAnswer) -> Self {
+        match error {
+            NoAnswer::NotInstalled { command } => {
+                CliError::failed(format!("there is no Slurm here: `{command}` is not on the PATH")).hint(
+                    "run flow where Slurm's own commands work, on the cluster's login node as a rule; docs/slurm.md starts a \
+                     throw-away Slurm to try it",
+                )
             }
-            Silent::Late { .. } | Silent::Failed { .. } => {
-                "`scontrol ping` says whether the controller is up; SLURM_CONF names another configuration"
-            }
-            Silent::Strange(_) => "this release of Slurm prints another form than flow knows: please report it",
-        };
-        CliError::failed(error.to_string()).hint(hint)
+            NoAnswer::Unread(_) => CliError::failed(error.to_string())
+                .hint("this release of Slurm prints another form than flow knows: please report it"),
+            error => CliError::failed(format!("Slurm does not answer: {error}"))
+                .hint("`scontrol ping` says whether its controller is up; SLURM_CONF names another configuration"),
+        }
     }
 }
 

@@ -12,14 +12,14 @@ mod pages;
 pub mod plugins;
 pub mod sampler;
 mod secrets;
-pub mod slurm;
 pub mod text;
 mod trust;
 mod workspace;
 
 pub use driver::{
-    ForceRequest, Knowledge, PublishRequest, PublishedFile, RunEnd, RunOptions, Session, SessionRequest, Update,
-    WithheldFile, accept, cancel_jobs, check, end_strays, forecast, forget, ignored, on_each_model, plan, predict, run,
+    ForceRequest, Knowledge, NoAnswer, PublishRequest, PublishedFile, RunEnd, RunOptions, Session, SessionRequest,
+    Update, WithheldFile, accept, cancel_jobs, check, end_strays, forecast, forget, ignored, on_each_model, overview,
+    plan, predict, run,
 };
 pub use error::ExecError;
 pub use node::serve as serve_node;

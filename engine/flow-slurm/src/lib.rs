@@ -27,6 +27,13 @@ pub use script::{array_script, is_usable, manifest, script};
 /// Names of flow's jobs begin so; whatever else a user has in the queue is none of its business.
 pub const KEY_PREFIX: &str = "flow-";
 
+/// A variable by which a user has Slurm's commands list, end or submit other things than they are asked for: flow's own do not get it.
+pub fn misleads(variable: &str) -> bool {
+    let prefixes = ["SQUEUE_", "SINFO_", "SACCT_", "SCANCEL_"];
+    let names = ["SBATCH_ARRAY_INX", "SBATCH_WAIT", "SBATCH_CLUSTERS", "SBATCH_GET_USER_ENV"];
+    prefixes.iter().any(|prefix| variable.starts_with(prefix)) || names.contains(&variable)
+}
+
 /// A job, or one task of an array, as Slurm names it: `12`, `12_3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct JobId {

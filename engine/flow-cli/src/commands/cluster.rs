@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, process::ExitCode};
 
-use flow_exec::slurm;
 use flow_slurm::{Gpus, Load, Node};
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -20,7 +19,7 @@ struct Shown<'a> {
 }
 
 pub(super) fn show(json: bool, output: &mut Output) -> Done {
-    let (nodes, loads) = slurm::cluster()?;
+    let (nodes, loads) = flow_exec::overview()?;
     if json {
         output.json(&Shown { nodes: &nodes, jobs: &loads })?;
     } else {

@@ -23,6 +23,10 @@ fn a_cluster_is_shown_with_what_is_free() {
     jobs in main: 1 (1 yours) running, 5 (5 yours) waiting
     ");
 
+    // What people set for themselves changes nothing.
+    for name in ["SQUEUE_PARTITION", "SINFO_PARTITION", "SQUEUE_STATES", "SINFO_FORMAT"] {
+        space.env(name, "nosuch");
+    }
     let json = space.flow(["hw", "--on", "slurm", "--json"]).expect(0);
     let json: Value = serde_json::from_slice(json.raw()).unwrap();
     let node = json!({
@@ -42,12 +46,12 @@ fn a_cluster_that_cannot_be_asked_is_said() {
     cluster.stop(CONTROLLER);
     let silent = space.flow(["hw", "--on", "slurm"]).expect(1);
     insta::assert_snapshot!(silent.text(), @"
-    error: `sinfo` failed: slurm_load_partitions: Unable to contact slurm controller (connect failure)
-    hint: `scontrol ping` says whether the controller is up; SLURM_CONF names another configuration
+    error: Slurm does not answer: slurm_load_partitions: Unable to contact slurm controller (connect failure)
+    hint: `scontrol ping` says whether its controller is up; SLURM_CONF names another configuration
     ");
     space.env("PATH", "/nonexistent");
     insta::assert_snapshot!(space.flow(["hw", "--on", "slurm"]).expect(1).text(), @"
-    error: there is no Slurm here: `sinfo` is not installed or not on the PATH
+    error: there is no Slurm here: `sinfo` is not on the PATH
     hint: run flow where Slurm's own commands work, on the cluster's login node as a rule; docs/slurm.md starts a throw-away Slurm to try it
     ");
     let both = space.flow(["hw", "--on", "slurm", "--probe"]).expect(2).text();

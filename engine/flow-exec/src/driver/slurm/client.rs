@@ -3,15 +3,16 @@
 
 use std::{
     collections::BTreeMap,
+    env,
     io::{self, Read},
     process::{Child, Command, Stdio},
     thread,
     time::Duration,
 };
 
-use flow_slurm::{JobId, Limits, Node, ParseError, Refused, Row};
+use flow_slurm::{JobId, Limits, Load, Node, ParseError, Refused, Row, misleads};
 
-use crate::clock;
+use crate::{clock, hardware};
 
 /// No command takes longer that gets an answer.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -33,7 +34,7 @@ struct Said {
 
 /// Slurm's answer could not be had. Nothing follows from that about any job.
 #[derive(Clone, Debug, thiserror::Error)]
-pub(crate) enum NoAnswer {
+pub enum NoAnswer {
     #[error("`{command}` is not on the PATH")]
     NotInstalled { command: &'static str },
     #[error("`{command}` cannot be started: {error}")]
@@ -59,8 +60,12 @@ impl Client {
 
     fn command(&self, program: &'static str) -> Command {
         let mut command = Command::new(program);
-        if let Some(environment) = &self.environment {
-            command.env_clear().envs(environment);
+        match &self.environment {
+            Some(environment) => _ = command.env_clear().envs(environment.iter().filter(|(name, _)| !misleads(name))),
+            None => {
+                let all = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+                all.filter(|name| misleads(name)).for_each(|name| _ = command.env_remove(name));
+            }
         }
         command
     }
@@ -114,6 +119,11 @@ impl Client {
 
     pub(crate) fn nodes(&self) -> Result<Vec<Node>, NoAnswer> {
         Ok(flow_slurm::parse_nodes(&self.ask("sinfo", flow_slurm::NODES)?)?)
+    }
+
+    /// How many jobs there are, everybody's.
+    pub(crate) fn load(&self) -> Result<BTreeMap<String, Load>, NoAnswer> {
+        Ok(flow_slurm::parse_load(&self.ask("squeue", flow_slurm::LOAD)?, &hardware::person())?)
     }
 
     /// Submits a job. Where that is refused, or nobody knows, that is what comes back.

@@ -1,7 +1,9 @@
 //! What a cluster has, as a machine to plan for: the largest of the nodes that its jobs would come to. What is free is Slurm's business.
 
+use std::collections::BTreeMap;
+
 use flow_core::{GpuFacts, Machine, Slurm};
-use flow_slurm::Node;
+use flow_slurm::{Load, Node};
 
 use super::client::{Client, NoAnswer};
 use crate::ExecError;
@@ -9,6 +11,15 @@ use crate::ExecError;
 /// A cluster, as far as a plan needs it.
 pub(crate) struct Cluster {
     pub(crate) node: Machine,
+}
+
+/// The nodes of the cluster that this machine submits to, and how many jobs its partitions have: two questions, however large it is.
+///
+/// # Errors
+/// It does not answer.
+pub fn overview() -> Result<(Vec<Node>, BTreeMap<String, Load>), NoAnswer> {
+    let client = Client::new();
+    Ok((client.nodes()?, client.load()?))
 }
 
 /// How much a cluster matters to who looks for it.

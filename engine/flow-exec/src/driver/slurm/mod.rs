@@ -27,6 +27,8 @@ use super::{
 };
 use crate::{ExecError, attempt::Folder};
 
+pub use client::NoAnswer;
+pub use cluster::overview;
 pub(crate) use cluster::{Cluster, LookedFor};
 
 use worker::Worker;
