@@ -6,14 +6,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_core::{Diagnostic, Instance, InstanceId, SlurmJob};
+use flow_core::{Diagnostic, Expansion, Instance, InstanceId, SlurmJob, Workflow};
 use flow_slurm::Misused;
 
-use super::Session;
+use crate::Workspace;
 
 /// Everything that is wrong with what is to run on Slurm.
-pub(super) fn check(session: &Session, wanted: &[InstanceId]) -> Vec<Diagnostic> {
-    let expansion = &session.expansion;
+pub(super) fn check(
+    workspace: &Workspace,
+    workflow: &Workflow,
+    expansion: &Expansion,
+    wanted: &[InstanceId],
+) -> Vec<Diagnostic> {
     let instances = wanted.iter().map(|id| &expansion.instances[id.index()]);
     let there: Vec<(&Instance, &SlurmJob)> = instances
         .filter(|instance| instance.skip.is_none())
@@ -26,8 +30,8 @@ pub(super) fn check(session: &Session, wanted: &[InstanceId]) -> Vec<Diagnostic>
     let options: BTreeSet<(&str, &str)> =
         there.iter().flat_map(|(of, job)| job.options.iter().map(|option| (step(of), &**option))).collect();
     let misused = options.into_iter().filter_map(|(step, option)| Some((step, option, misused(option)?)));
-    let mut wrong = session.workflow.about(&["slurm"], misused.collect::<Vec<_>>());
-    let shared = match shared(session) {
+    let mut wrong = workflow.about(&["slurm"], misused.collect::<Vec<_>>());
+    let shared = match shared(workspace, expansion) {
         Ok(shared) => shared,
         Err(what) => {
             wrong.push(what);
@@ -36,7 +40,7 @@ pub(super) fn check(session: &Session, wanted: &[InstanceId]) -> Vec<Diagnostic>
     };
     let mut outside: BTreeSet<(&str, &str)> = BTreeSet::new();
     for (of, _) in &there {
-        let far = of.inputs.iter().filter(|input| !is_below(&session.path(&input.path), &shared));
+        let far = of.inputs.iter().filter(|input| !is_below(&workspace.folder.join(&input.path), &shared));
         outside.extend(far.map(|input| (step(of), input.path.as_str())));
     }
     let outside = outside.into_iter().map(|(step, path)| {
@@ -44,7 +48,7 @@ pub(super) fn check(session: &Session, wanted: &[InstanceId]) -> Vec<Diagnostic>
         let what = what.label(format!("expected below {}", shared.display()));
         (step, path, what.help("move it there, or name the folder that all nodes see: `slurm: {shared: DIR}`"))
     });
-    wrong.extend(session.workflow.about(&["inputs", "with"], outside.collect::<Vec<_>>()));
+    wrong.extend(workflow.about(&["inputs", "with"], outside.collect::<Vec<_>>()));
     wrong
 }
 
@@ -58,11 +62,10 @@ fn misused(option: &str) -> Option<Diagnostic> {
 }
 
 /// The folder that all nodes see, in which the store has to lie.
-fn shared(session: &Session) -> Result<PathBuf, Diagnostic> {
-    let workspace = &session.workspace;
+fn shared(workspace: &Workspace, expansion: &Expansion) -> Result<PathBuf, Diagnostic> {
     let store = workspace.store.canonicalize().unwrap_or_else(|_| workspace.store.clone());
-    if let Some(named) = &session.expansion.slurm.shared {
-        let folder = session.path(named);
+    if let Some(named) = &expansion.slurm.shared {
+        let folder = workspace.folder.join(named);
         let folder = folder.canonicalize().map_err(|e| {
             Diagnostic::new(format!("`{}`, which Slurm's nodes are to see, is not there: {e}", folder.display()))
         })?;

@@ -13,8 +13,8 @@ use flow_protocol::Exit;
 use super::{
     builtin,
     context::RunContext,
-    executor::{Again, Instead, There},
-    finish::{self, End, Observed},
+    executor::{Again, Instead, Observed, There},
+    finish::{self, End},
     keep::keep_inputs,
     leftovers,
     listener::News,

@@ -6,10 +6,14 @@
 
 use std::{io, os::fd::OwnedFd, time::Duration};
 
-use flow_core::{AttemptId, Exclusive, Outcome, SlurmJob, Span, measure::Looks, reason::Cause};
+use flow_core::{
+    AttemptId, Exclusive, Outcome, SlurmJob, Span,
+    measure::{GpuSamples, HostSamples, Looks},
+    reason::Cause,
+};
 use flow_protocol::Exit;
 
-use super::{finish::Observed, intents::Intent};
+use super::intents::Intent;
 use crate::{ExecError, keeper, node::NodeFacts};
 
 /// An attempt to execute.
@@ -63,6 +67,15 @@ pub(crate) struct Ended {
     pub(crate) there: Option<There>,
     /// What it came to, where the program itself has nothing to say.
     pub(crate) instead: Option<Instead>,
+}
+
+/// What was seen of an attempt from outside.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    pub(crate) samples: HostSamples,
+    pub(crate) gpus: GpuSamples,
+    /// Share of one core that seeing it took.
+    pub(crate) cost: f64,
 }
 
 /// What only the machine can see on which an attempt runs.

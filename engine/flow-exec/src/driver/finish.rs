@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 use flow_core::{
     Body, Circumstances, CorunWindow, Digest, Exclusive, Instance, Machine, Metrics, Outcome, Resolved, RunId, Series,
     StepResult, Stranger, Usage,
-    measure::{GpuSamples, HostSamples, Record, Seen, sum_up},
+    measure::{Record, Seen, sum_up},
     reason::{Cause, Spoiled, Texts},
     sched::Placement,
 };
@@ -14,7 +14,11 @@ use flow_protocol::Exit;
 use flow_store::{Objects, StoreError};
 use serde_json::Value;
 
-use super::{executor::Instead, keep::keep, listener::Listener};
+use super::{
+    executor::{Instead, Observed},
+    keep::keep,
+    listener::Listener,
+};
 use crate::{
     attempt::{Ended, Folder, conclude, unlisted},
     hardware, sampler,
@@ -50,15 +54,6 @@ pub(crate) struct End<'a> {
     pub(crate) listener: &'a mut Listener,
     pub(crate) circumstances: Circumstances,
     pub(crate) window: Option<CorunWindow>,
-}
-
-/// What was seen of an attempt from outside.
-#[derive(Debug, Default)]
-pub(crate) struct Observed {
-    pub(crate) samples: HostSamples,
-    pub(crate) gpus: GpuSamples,
-    /// Share of one core that seeing it took.
-    pub(crate) cost: f64,
 }
 
 /// Concludes an attempt; `seen` is empty for what ran inside the engine. An output that cannot be read, or that the store cannot

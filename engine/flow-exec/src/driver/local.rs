@@ -5,10 +5,7 @@ use std::{collections::BTreeMap, io, os::fd::OwnedFd, path::PathBuf, time::Durat
 
 use flow_core::AttemptId;
 
-use super::{
-    executor::{Ended, Event, Executor, Work},
-    finish::Observed,
-};
+use super::executor::{Ended, Event, Executor, Observed, Work};
 use crate::{
     ExecError,
     attempt::Folder,

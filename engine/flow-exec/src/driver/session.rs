@@ -115,7 +115,7 @@ impl Session {
             .into_iter()
             .map(|(step, path)| (&*self.expansion.steps[step.index()].name, path, self.missing_input(path)));
         let mut wrong = self.workflow.about(&["inputs", "with"], wrong);
-        wrong.extend(batch::check(self, wanted));
+        wrong.extend(batch::check(&self.workspace, &self.workflow, &self.expansion, wanted));
         if wrong.is_empty() { Ok(()) } else { Err(self.wrong(wrong)) }
     }
 

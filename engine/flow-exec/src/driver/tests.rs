@@ -15,8 +15,7 @@ use proptest::prelude::*;
 
 use super::{
     RunOptions, SessionRequest, Update,
-    executor::{Ended, Event, Executor, Work},
-    finish::Observed,
+    executor::{Ended, Event, Executor, Observed, Work},
     run::{ForceRequest, run_on},
 };
 use crate::{ExecError, clock, keeper};

@@ -16,8 +16,7 @@ use super::unseen;
 use crate::{
     clock,
     driver::{
-        executor::{Again, Ended, Event, Instead, There},
-        finish::Observed,
+        executor::{Again, Ended, Event, Instead, Observed, There},
         intents::Intent,
     },
     node::{CLAIMED, NO_FOLDER, NodeFiles, Record},
