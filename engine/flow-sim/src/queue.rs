@@ -3,18 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use flow_core::sched::Task;
-use flow_core::{AttemptId, CorunGpus, Exclusive, GpuId, GroupId, ResourceRequest, Span, Time};
+use flow_core::{AttemptId, CorunGpus, GpuId, GroupId, Span, Time};
 
 use crate::nodes::Nodes;
 use crate::slurm::{Idle, Met, Slurm};
 use crate::{Cluster, SimError, SimTask};
-
-/// To flow's scheduler a job asks for a place in the queue and nothing else: Slurm gives out the rest.
-pub(crate) fn for_a_place(task: &mut Task) {
-    task.request = ResourceRequest { gpus: 0, cpus: 0, ..ResourceRequest::default() };
-    task.exclusive = Exclusive::No;
-}
 
 /// Attempts that are one job: one, or a co-run group.
 #[derive(Clone, Debug)]
@@ -63,7 +56,7 @@ pub(crate) struct Queue {
 impl Queue {
     pub(crate) fn new(slurm: Slurm, cluster: Cluster, tasks: &[SimTask]) -> Result<Queue, SimError> {
         let mut groups: BTreeMap<GroupId, u32> = BTreeMap::new();
-        for task in tasks {
+        for task in tasks.iter().filter(|task| task.task.batch) {
             let asked = task.task.request.gpus;
             let gpus = match task.task.corun {
                 None => asked,

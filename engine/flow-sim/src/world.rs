@@ -8,7 +8,7 @@ use flow_core::sched::{Action, Answer, Capacity, Event, Limits, Scheduler, polic
 use flow_core::{AttemptId, Expansion, InstanceId, Outcome, Span, Time, learn::History};
 
 use crate::learning::{Activity, Learning};
-use crate::queue::{self, Queue};
+use crate::queue::Queue;
 use crate::working::Working;
 use crate::{Attempt, Cluster, End, Fault, GroundTruth, Learned, Ran, Schedule, SimError, SimTask, Slurm};
 
@@ -139,8 +139,8 @@ impl<'a> Simulation<'a> {
         self
     }
 
-    /// Attempts are jobs of a Slurm with these nodes: the scheduler says which are submitted, as many as may be in the queue, and
-    /// Slurm gives them their GPUs.
+    /// Attempts are jobs of a Slurm with these nodes, of tasks that ask for a batch system, and of all where none does: the
+    /// scheduler says which are submitted, as many as may be in the queue, and Slurm gives them their GPUs.
     ///
     /// # Errors
     /// If no node has what a task asks for, or the policy would take jobs off their GPUs.
@@ -149,8 +149,11 @@ impl<'a> Simulation<'a> {
         if policy::named(policy).is_some_and(|policy| policy.preemptive()) {
             return Err(SimError::Preemptive(policy));
         }
+        if !self.tasks.iter().any(|task| task.task.batch) {
+            self.tasks.iter_mut().for_each(|task| task.task.batch = true);
+        }
         self.queue = Some(Box::new(Queue::new(slurm, cluster, &self.tasks)?));
-        let places = Capacity { jobs: Some(slurm.queue), ..cluster.capacity() };
+        let places = Capacity { batch: slurm.queue, ..cluster.capacity() };
         self.plan(Time(0), Order::Completion, WorldEvent::Befall(Fault::Capacity(places)));
         Ok(self)
     }
@@ -224,10 +227,7 @@ impl<'a> Simulation<'a> {
     fn happen(&mut self, happening: WorldEvent, watch: &mut impl FnMut(&Scheduler, &Event)) {
         match happening {
             WorldEvent::Arrive(from, to) => {
-                let mut tasks: Vec<_> = self.tasks[from..to].iter().map(|task| task.task.clone()).collect();
-                if self.queue.is_some() {
-                    tasks.iter_mut().for_each(queue::for_a_place);
-                }
+                let tasks: Vec<_> = self.tasks[from..to].iter().map(|task| task.task.clone()).collect();
                 for task in &tasks {
                     self.schedule.settled[task.instance.index()] = task.settled.map(|outcome| (outcome, self.now));
                 }
@@ -280,7 +280,7 @@ impl<'a> Simulation<'a> {
                 }
                 if let Some(live) = self.live.remove(&attempt) {
                     self.stale = true;
-                    if self.queue.is_none() {
+                    if self.queue.is_none() || !self.tasks[live.instance.index()].task.batch {
                         self.schedule.ran[live.ran].end = self.now;
                     }
                     let recorded = live.killed.unwrap_or(outcome);
@@ -338,8 +338,10 @@ impl<'a> Simulation<'a> {
                 self.live
                     .insert(attempt, RunningTask { instance, ran, working: None, conduct, killed: None, ending: None });
                 match &mut self.queue {
-                    Some(queue) => queue.submit(attempt, &self.tasks[instance.index()], self.now),
-                    None => self.set_off(attempt, watch),
+                    Some(queue) if self.tasks[instance.index()].task.batch => {
+                        queue.submit(attempt, &self.tasks[instance.index()], self.now)
+                    }
+                    _ => self.set_off(attempt, watch),
                 }
             }
             Action::Release { attempts } => {

@@ -126,6 +126,16 @@ fn a_group_is_one_job() {
 }
 
 #[test]
+fn small_steps_run_here_beside_the_jobs() {
+    let mut tasks = [task(0, 0, 5), task(1, 1, 10)];
+    tasks[1].task.batch = true;
+    let schedule = run(&tasks, 1, 1, Slurm { delay_s: 60.0, ..at_once() }).unwrap();
+    let ran: Vec<_> = schedule.ran.iter().map(|ran| (ran.start.as_secs_f64(), ran.end.as_secs_f64())).collect();
+    assert_eq!(ran, [(0.0, 5.0), (60.0, 70.0)]);
+    assert_eq!(schedule.met.unwrap().calls, 1);
+}
+
+#[test]
 fn nothing_takes_a_job_off_its_gpus() {
     let refused = run_by("srtf", &[task(0, 1, 1)], Cluster { nodes: 1, gpus: 1 }, at_once()).unwrap_err();
     assert_eq!(refused.to_string(), "policy `srtf` takes jobs off their GPUs, which flow does not do on Slurm");

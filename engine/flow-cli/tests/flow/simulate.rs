@@ -74,11 +74,14 @@ fn jobs_go_through_slurm() {
     assert!(report.contains("每个作业因他人的作业等待 30 s"), "{report}");
     let wrong = [
         space.flow([&workflow[..], &["--nodes", "3"]].concat()).expect(2).stderr(),
+        space.flow(["simulate", "-w", "w.yaml", "--slurm", "default"]).expect(2).stderr(),
         space.flow([&asked[..], &["--slurm", "queu=1"]].concat()).expect(2).stderr(),
         space.flow([&asked[..], &["--slurm", "default", "--policy", "srtf"]].concat()).expect(1).stderr(),
     ];
     insta::assert_snapshot!(wrong.join(""), @"
     error: 4 GPUs are not the same number on each of 3 nodes
+    error: --slurm needs to know which GPUs its nodes have
+    hint: --gpus '64 x H100, 80000 MiB' --nodes 8, say; `flow hw --on slurm` shows what a cluster has
     error: invalid value 'queu=1' for '--slurm <LIST>': Slurm has no `queu` here; there are queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s
 
     For more information, try '--help'.

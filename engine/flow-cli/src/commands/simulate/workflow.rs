@@ -15,6 +15,10 @@ use crate::output::{NOTE, Output, STRONG, styled};
 use crate::{place, words};
 
 pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &mut Output) -> Result<(), CliError> {
+    if asked.slurm.is_some() && asked.gpus.is_none() {
+        let hint = "--gpus '64 x H100, 80000 MiB' --nodes 8, say; `flow hw --on slurm` shows what a cluster has";
+        return Err(CliError::usage("--slurm needs to know which GPUs its nodes have").hint(hint));
+    }
     let mut machine = hardware::machine(None).map_err(CliError::usage)?;
     if let Some(gpus) = &asked.gpus {
         let wrong = |e: String| CliError::usage(e.replace("FLOW_FAKE_GPUS", "--gpus"));
@@ -73,6 +77,10 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         for line in asked.said_of_slurm(&summaries) {
             output.line(line)?;
         }
+    }
+    if asked.slurm.is_none() && tasks.iter().any(|task| task.task.batch) {
+        let note = styled(NOTE, "note:");
+        output.note(format!("{note} steps on Slurm begin at once here; --slurm simulates its queue and its nodes"))?;
     }
     if let Some(first) = unknown.first() {
         let first = &expansion.instances[first.index()].label;
