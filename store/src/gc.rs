@@ -178,6 +178,10 @@ impl Store {
         if !dry {
             self.apply(&batch)?;
             self.forget_last(&gone)?;
+            if runs.iter().any(|run| run.imports && !run.stays) {
+                // They say that there is nothing to do.
+                self.dir().drop_snapshots()?;
+            }
         }
         Ok(freed)
     }
@@ -188,12 +192,16 @@ fn marked_runs(dir: &StoreDir, keep: Keep) -> Result<Vec<Run>> {
     let mut runs = Vec::new();
     for id in dir.runs()? {
         let (file, records, reuses) = (String::new(), Vec::new(), Vec::new());
-        let mut run = Run { id, file, began: 0, accepts: false, records, reuses, stays: false };
+        let mut run = Run { id, file, began: 0, accepts: false, imports: false, records, reuses, stays: false };
         let mut lines = dir.run(&run.id).lines(0)?;
         while let Some(line) = lines.as_mut().map_or(Ok(None), Lines::next_line)? {
             match line.map(|line| (line.at, line.event)) {
                 Some((at, RunEvent::RunStarted(start))) => (run.file, run.began) = (start.file, at),
                 Some((at, RunEvent::Accepted { file, .. })) => (run.file, run.began, run.accepts) = (file, at, true),
+                // Of each machine and workflow as many stay as of each workflow file.
+                Some((at, RunEvent::Imported { origin, .. })) => {
+                    (run.file, run.began, run.imports) = (format!("{}\0{}", origin.host, origin.workflow), at, true);
+                }
                 Some((_, RunEvent::Cached { fingerprint, .. })) => run.reuses.push(fingerprint),
                 Some((_, RunEvent::Recorded { result, .. })) => run.records.push(result.fingerprint),
                 _ => {}
@@ -247,6 +255,8 @@ struct Run {
     began: u64,
     /// It is no run, but a `flow accept`.
     accepts: bool,
+    /// It is no run, but a `flow import`.
+    imports: bool,
     records: Vec<Digest>,
     reuses: Vec<Digest>,
     stays: bool,

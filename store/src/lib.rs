@@ -9,6 +9,7 @@
 //! | `db.sock` | where who has the database answers all others | [`Store`] |
 //! | `objects/` | artifacts by digest | [`Objects`] |
 //! | `runs/` | journal, status and attempts of each run | [`RunDir`], [`Journal`] |
+//! | `runs/` too | results of other machines, a journal for each file that was taken in | [`Import`] |
 //! | `claims` | who runs what, among runs | [`Claims`] |
 //! | `runs/ID/inputs` | copies of inputs, while the run goes on | [`Captures`] |
 //! | `snapshots/` | what a finished run rested on | [`Snapshot`], [`Inputs`] |
@@ -38,6 +39,7 @@ mod group;
 mod hash;
 mod held;
 mod ignored;
+mod imports;
 mod inputs;
 mod link;
 mod living;
@@ -69,6 +71,7 @@ pub use error::{Result, StoreError};
 pub use file::regular;
 pub use gc::{Freed, Keep, gc};
 pub use group::{GroupStore, init_for_group};
+pub use imports::Import;
 pub use inputs::{Inputs, Tree};
 pub use link::Silent;
 pub use manifest::{Entry, EntryKind, Manifest};

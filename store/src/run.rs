@@ -36,6 +36,13 @@ impl StoreDir {
     }
 }
 
+impl StoreDir {
+    /// The folder of a run that has no name yet.
+    pub(crate) fn run_at(&self, path: &Path) -> RunDir {
+        RunDir { dir: self.clone(), path: path.to_owned() }
+    }
+}
+
 impl RunDir {
     pub(crate) fn new(dir: &StoreDir, run: &RunId) -> RunDir {
         RunDir { dir: dir.clone(), path: dir.path().join("runs").join(&run.0) }

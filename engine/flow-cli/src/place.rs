@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flow_core::{JournalLine, RunEvent, RunId, RunStart};
 use flow_exec::{Knowledge, Session, SessionRequest, Workspace, clock};
-use flow_store::{Holder, ProcessIdentity, Rebuilt, Replay, Results, RunDir, Store, StoreDir, StoreError};
+use flow_store::{Holder, Import, ProcessIdentity, Rebuilt, Replay, Results, RunDir, Store, StoreDir, StoreError};
 
 use crate::args::{About, Global, OfRun, Selection};
 use crate::error::CliError;
@@ -52,6 +52,20 @@ impl Place {
             }
         }
         Ok(found)
+    }
+
+    /// What other machines came to, oldest first: of the workflow that was named, or all.
+    pub(crate) fn imports(&self) -> Result<Vec<Import>, CliError> {
+        let mut imports = self.store.imports()?;
+        if let Some(workflow) = self.file.as_ref().map(|_| self.workflow_name()).transpose()? {
+            imports.retain(|import| Some(&import.origin.workflow) == workflow.as_ref());
+        }
+        Ok(imports)
+    }
+
+    /// What the workflow that was named calls itself, by its newest run.
+    fn workflow_name(&self) -> Result<Option<String>, CliError> {
+        Ok(self.runs()?.pop().map(|(_, start)| start.workflow))
     }
 
     /// The run that was asked for: by id or the end of one, else the last.

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use crate::{
-    Circumstances, Machine, Metric, Provided, Series, StepResult,
+    Circumstances, Foreign, Machine, Metric, Provided, Series, StepResult,
     reason::{Cause, ProfileReason, Withheld},
 };
 
@@ -66,6 +66,8 @@ pub struct StepView {
     pub results: Vec<StepResult>,
     /// What was repeated for a verdict of this built-in, besides: all others see an experiment as it was asked for.
     pub again: Vec<StepResult>,
+    /// What other machines came to, where this built-in asked for that.
+    pub imported: Vec<Foreign>,
     /// Series of each result, where there are any; as long as `results`.
     pub series: Vec<Option<Series>>,
     /// Files of the outputs of built-in steps by path, for each result; as long as `results`. So a report reads the tables and

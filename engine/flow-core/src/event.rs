@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AttemptId, CorunGpus, Digest, InstanceId, Machine, Outcome, Remark, Revision, RunId, Span, StepResult,
+    AttemptId, CorunGpus, Digest, InstanceId, Machine, Origin, Outcome, Remark, Revision, RunId, Span, StepResult,
     reason::{Cause, ProfileReason, Spoiled, Texts, Withheld},
     why::Why,
 };
@@ -39,6 +39,16 @@ pub enum RunEvent {
         /// The author's reason.
         reason: String,
     },
+    /// The first line of the journal of a `flow import`, which is no run; as many [`Self::Foreign`] follow.
+    Imported {
+        /// Whose results these are.
+        origin: Box<Origin>,
+        /// The digest of the file, by which it is known again.
+        bundle: Digest,
+        results: u32,
+    },
+    /// A result of another machine: no answer to a step of this one.
+    Foreign { result: Box<StepResult> },
     /// Every instance of the plan, once, in order of id.
     Instance {
         /// Its number in this run.
@@ -254,6 +264,8 @@ impl Texts for RunEvent {
             RunEvent::Notice { text, .. } => each(text),
             RunEvent::RunStarted(_)
             | RunEvent::Accepted { .. }
+            | RunEvent::Imported { .. }
+            | RunEvent::Foreign { .. }
             | RunEvent::Forgotten { .. }
             | RunEvent::Instance { plan: Planned::Cached | Planned::After { .. } | Planned::MayRepeat, .. }
             | RunEvent::Remarked { .. }

@@ -12,6 +12,7 @@
 
 mod ansi;
 mod builtin;
+mod bundle;
 mod catalogue;
 mod diagnostic;
 mod digest;
@@ -49,6 +50,7 @@ pub use ansi::{Program, without_escapes};
 pub use builtin::{
     BuiltinInput, BuiltinOutput, Builtins, FileToWrite, Publication, PublishJob, PublishWhat, Replace, StepView,
 };
+pub use bundle::{Bundle, Foreign, LONGEST_BUNDLE, Origin, machine_of};
 pub use catalogue::{
     Catalogue, PlannedStep, PlannedWith, PluginFacts, Provided, Tolerances, WithCheck, WithVerdicts, WrongWith,
 };

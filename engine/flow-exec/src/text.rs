@@ -47,6 +47,21 @@ pub fn read_bytes(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
+/// Writes a file in place of the one that is there, which stays as it was where the disk is full.
+///
+/// # Errors
+/// The system's; it is there and no regular file.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Ok(there) = fs::metadata(path) {
+        regular(&there)?;
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?.to_string_lossy();
+    let new = folder.join(format!(".{name}.{}", std::process::id()));
+    let written = fs::write(&new, bytes).and_then(|()| fs::rename(&new, path));
+    written.inspect_err(|_| drop(fs::remove_file(&new)))
+}
+
 /// Opens a regular file. Nothing else is so much as opened: with some devices that alone does something.
 ///
 /// # Errors

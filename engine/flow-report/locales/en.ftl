@@ -112,6 +112,8 @@ note-no-column = No result has { $name }.
 note-no-column-near = No result has { $name }; is { $nearest } meant?
 note-accepted = { $label } is an earlier result, kept although what it depends on has changed: { $reason }
 note-not-a-number = NaN: the program reported something that is no number (NaN or infinity); a loss that does so has diverged.
+note-other-parameter = On { $machine } { $name } was { $theirs }, and { $own } here: numbers that rest on it cannot be compared.
+note-no-machines = There is no result of another machine: `flow import` takes in what `flow export` wrote there.
 note-unverified = The driver tells no memory by process: this is the card's memory less what was in use before the start.
 
 ## Findings

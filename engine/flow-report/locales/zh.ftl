@@ -112,6 +112,8 @@ note-no-column = 没有任何结果含有 { $name }。
 note-no-column-near = 没有任何结果含有 { $name }；是否想写 { $nearest }？
 note-accepted = { $label } 沿用了以前的结果，尽管其依赖已有变化：{ $reason }
 note-not-a-number = NaN：程序报告的不是数值（NaN 或无穷大）；损失出现这种值，即训练已发散。
+note-other-parameter = 在 { $machine } 上 { $name } 为 { $theirs }，在此处为 { $own }：与之相关的数值不可比较。
+note-no-machines = 没有其他机器的结果：在那里用 `flow export` 写出，再用 `flow import` 导入。
 note-unverified = 驱动不提供各进程的显存，此处为整卡显存减去启动前已占用的部分。
 
 ## 发现

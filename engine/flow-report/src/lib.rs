@@ -34,6 +34,6 @@ pub use builtins::Reports;
 pub use format::Format;
 pub use gantt::{Bar, Gantt};
 pub use reasons::Reasons;
-pub use safe::cell as csv_cell;
+pub use safe::{cell as csv_cell, value_without_folders as without_folders};
 pub use table::{Cell, Column, Content, Note, Reference, Row, Spread, Table, TableWith};
 pub use words::{LANGUAGES, Words};

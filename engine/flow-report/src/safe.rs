@@ -164,7 +164,7 @@ fn is_path(before: &str, rest: &str) -> bool {
 }
 
 /// The same of a value that may be a path as a whole, blanks and all.
-pub(crate) fn value_without_folders(value: &str) -> String {
+pub fn value_without_folders(value: &str) -> String {
     let path = value.trim().trim_end_matches('/');
     match path.rsplit_once('/') {
         Some((_, name)) if path.starts_with('/') && !path.starts_with("//") => format!("…/{name}"),

@@ -36,6 +36,27 @@ steps:
 }
 
 #[test]
+fn a_table_of_several_machines_has_an_axis_for_them() {
+    let steps = "
+  good: {uses: flow/table, with: {from: a, rows: [lr, v], split: machine, machines: true, baseline: {machine: H200}, columns: [wall, difference(wall)]}}
+  rows: {uses: flow/table, with: {from: a, rows: [lr, v], machines: true, columns: [wall]}}
+  epochs: {uses: flow/table, with: {from: a, rows: [epoch, lr, v, machine], machines: true, columns: [wall]}}
+  over: {uses: flow/table, with: {from: a, rows: [lr, v], over: machine, machines: true, columns: [wall]}}
+  none: {uses: flow/table, with: {from: a, rows: [lr, v], split: machine, columns: [wall]}}
+";
+    insta::assert_snapshot!(told(steps), @"
+    with
+        step `a` also varies by `machine`, so several results would share a cell; add it to `rows`, make it the `split`, or take the mean `over` it
+    true
+        `machines: true`: of other machines no series are here, so `epoch` cannot be the rows
+    true
+        `over: machine`: numbers of several machines have no mean; put it into `rows`, or make it the `split`
+    machine
+        `split: machine`: step `a` has no such axis; its axes are `lr`, `v`
+    ");
+}
+
+#[test]
 fn a_table_is_checked_against_the_step_it_is_from() {
     let table = |n: usize, with: &str| format!("  t{n}: {{uses: flow/table, with: {{{with}}}}}\n");
     let tables = [

@@ -8,7 +8,9 @@ use flow_store::Store;
 
 use super::{Done, find};
 use crate::args::{Global, OfRun};
+use crate::error::CliError;
 use crate::output::Output;
+use crate::place::Place;
 use crate::{place, words};
 
 /// Arguments of `flow forget`.
@@ -17,10 +19,11 @@ use crate::{place, words};
 Examples:
   flow forget train                      results of the step are not reused any more, whatever they depended on
   flow forget 'train[lr=0.1]'            of one instance
+  flow forget lab4                       what `flow import` took in from a machine, or under an id of `flow runs`
 
 To run a step once more and keep its result until then: flow run -f STEP.")]
 pub(crate) struct Forget {
-    /// A step, or an instance such as 'train[lr=0.1]'
+    /// A step, or an instance such as 'train[lr=0.1]'; or a machine whose results were imported, or the id of an import
     #[arg(required = true, value_name = "STEP")]
     steps: Vec<String>,
     #[command(flatten)]
@@ -28,7 +31,11 @@ pub(crate) struct Forget {
 }
 
 impl Forget {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> Done {
+        self.forget_imports(global, output)?;
+        if self.steps.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
         let (place, _, view) = place::run(global, &self.of)?;
         for step in &self.steps {
             find(&view, step)?;
@@ -43,5 +50,30 @@ impl Forget {
         labels.dedup();
         output.line(format!("forgotten: {results} of {}", words::count(labels.len(), "instance")))?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Drops what was imported of that which was named, and leaves the steps.
+    fn forget_imports(&mut self, global: &Global, output: &mut Output) -> Result<(), CliError> {
+        let place = Place::find(global, &self.of.about)?;
+        let view = place::run(global, &self.of).ok().map(|(_, _, view)| view);
+        let is_step = |name: &str| view.as_ref().is_some_and(|view| find(view, name).is_ok());
+        let mut steps = Vec::new();
+        for name in std::mem::take(&mut self.steps) {
+            let imports = if is_step(&name) { Vec::new() } else { flow_exec::named(&place.store, &name)? };
+            if imports.is_empty() {
+                steps.push(name);
+                continue;
+            }
+            // A run that goes on may show them.
+            let store = Store::open_alone(place.store.path(), &place::me(), |_| ControlFlow::Break(()))?;
+            for import in imports {
+                store.dir().forget_import(&import)?;
+                let count = words::count(import.results as usize, "result");
+                let origin = &import.origin;
+                output.line(format!("forgotten: {count} of {} on {} ({})", origin.workflow, origin.host, import.id))?;
+            }
+        }
+        self.steps = steps;
+        Ok(())
     }
 }

@@ -9,11 +9,13 @@ pub(crate) mod completions;
 pub(crate) mod detach;
 pub(crate) mod diff;
 pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod forget;
 pub(crate) mod gc;
 pub(crate) mod get;
 pub(crate) mod graph;
 pub(crate) mod hw;
+pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod logs;
 pub(crate) mod plan;
@@ -87,6 +89,10 @@ pub(crate) enum Command {
     Get(get::Get),
     /// Print results as a table: a row an instance, CSV or JSON
     Results(results::Results),
+    /// Write what a run came to into one file, for another machine
+    Export(export::Export),
+    /// Take in what a run came to on another machine
+    Import(import::Import),
     /// List the runs
     Runs(runs::Runs),
     /// Compare two runs: settings, and every result that differs
@@ -191,6 +197,8 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
         Command::Show(show) => show.execute(global, output),
         Command::Get(get) => get.execute(global, output),
         Command::Results(results) => results.execute(global, output),
+        Command::Export(export) => export.execute(global, output),
+        Command::Import(import) => import.execute(global, output),
         Command::Runs(runs) => runs.execute(global, output),
         Command::Diff(diff) => diff.execute(global, output),
         Command::Graph(graph) => graph.execute(global, output),

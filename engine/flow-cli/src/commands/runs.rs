@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::{Revision, RunStart};
-use flow_store::Status;
+use flow_core::{Origin, Revision, RunId, RunStart};
+use flow_store::{Import, Status};
 use jiff::tz::TimeZone;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::Done;
 use crate::args::{About, Global};
@@ -38,6 +39,12 @@ struct Line {
     status: Option<Status>,
 }
 
+/// A line of the list.
+enum Listed {
+    Run(Box<RunStart>),
+    Import(Box<Import>),
+}
+
 impl Runs {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let place = Place::find(global, &self.about)?;
@@ -48,7 +55,23 @@ impl Runs {
                 .map(|h| styled(STRONG, h))
                 .to_vec(),
         ];
-        for (run, start) in runs.iter().skip(runs.len().saturating_sub(self.last)) {
+        let mut listed: Vec<(RunId, Listed)> =
+            runs.into_iter().map(|(run, start)| (run, Listed::Run(Box::new(start)))).collect();
+        let imports = place.imports()?.into_iter();
+        listed.extend(imports.map(|import| (import.id.clone(), Listed::Import(Box::new(import)))));
+        listed.sort_by(|a, b| a.0.cmp(&b.0));
+        for (run, one) in listed.iter().skip(listed.len().saturating_sub(self.last)) {
+            let start = match one {
+                Listed::Run(start) => start,
+                Listed::Import(import) if self.json => {
+                    output.json(&imported(import))?;
+                    continue;
+                }
+                Listed::Import(import) => {
+                    rows.push(row_of_import(import));
+                    continue;
+                }
+            };
             let status = place.store.run(run).status()?;
             if self.json {
                 let (workflow, file, set) = (start.workflow.clone(), start.file.clone(), start.set.clone());
@@ -65,6 +88,35 @@ impl Runs {
             }
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn imported(import: &Import) -> Value {
+    let Import { id, at, origin, results, .. } = import;
+    json!({"import": id, "imported_at": at, "from": origin, "results": results})
+}
+
+fn row_of_import(import: &Import) -> Vec<String> {
+    let zone = TimeZone::system();
+    let origin = &import.origin;
+    vec![
+        import.id.to_string(),
+        origin.workflow.clone(),
+        words::date(origin.began, &zone),
+        String::new(),
+        format!("imported from {}", origin.host),
+        String::new(),
+        words::count(import.results as usize, "result"),
+        format!("run {} there, on {}", origin.run, machine(origin)),
+    ]
+}
+
+/// What it ran on: GPUs, or CPUs where there are none.
+fn machine(origin: &Origin) -> String {
+    let machine = &origin.machine;
+    match machine.gpus.first() {
+        Some(gpu) => format!("{} x {}", machine.gpus.len(), gpu.name),
+        None => format!("{} {}", words::count(machine.cpus as usize, "CPU"), machine.cpu_model),
     }
 }
 

@@ -34,6 +34,8 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
         RunEvent::Observed { .. } | RunEvent::Tried { .. } => None,
         // The plan is one line, once it is whole; the end is the summary; how an attempt ended, its result says.
         RunEvent::Accepted { .. }
+        | RunEvent::Imported { .. }
+        | RunEvent::Foreign { .. }
         | RunEvent::Forgotten { .. }
         | RunEvent::Instance { .. }
         | RunEvent::RunEnded { .. } => None,

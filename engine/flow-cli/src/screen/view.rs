@@ -211,6 +211,8 @@ impl View {
                 self.not_published.clone_from(not_published);
             }
             RunEvent::Accepted { .. }
+            | RunEvent::Imported { .. }
+            | RunEvent::Foreign { .. }
             | RunEvent::Forgotten { .. }
             | RunEvent::Remarked { .. }
             | RunEvent::Observed { .. }

@@ -1,5 +1,6 @@
 //! The real `flow`, end to end: what people rely on when it runs their experiments. One binary, for linking is slow.
 
+mod bundle;
 mod cache;
 mod cluster;
 mod compared;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Group, Publish, Remark, StepFacts, build::Agreements, prepare::StepPlan};
-use crate::{Instance, Machine, Slurm, Workflow, expr::Scope, reason::ProfileReason};
+use crate::{Foreign, Instance, Machine, Slurm, Workflow, expr::Scope, reason::ProfileReason};
 
 /// A workflow on a machine: instances, edges, and what everybody downstream needs to know about the steps.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub struct Expansion {
     pub policy: Option<String>,
     /// What is worth a line to people.
     pub remarks: Vec<Remark>,
+    /// What runs of this workflow came to on other machines: whoever opens it puts that here.
+    pub imported: Vec<Foreign>,
     /// What evaluating bodies takes.
     pub(super) late: Late,
 }

@@ -170,6 +170,7 @@ impl Workflow {
             publish,
             policy: self.file.policy.clone(),
             remarks,
+            imported: Vec::new(),
             late: Late { plans, agreements, base, folder: request.folder.to_owned(), workflow: self.clone() },
         }
     }

@@ -8,7 +8,15 @@ use crate::{
     StepResult, StepView, plan::without_attempt, reason::Cause, selects,
 };
 
+/// With this a built-in asks for what other machines came to.
+const MACHINES: &str = "machines";
+
 impl Expansion {
+    /// Something shows what other machines came to.
+    pub fn shows_machines(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.uses, Uses::Builtin(_)) && step.with.contains_key(MACHINES))
+    }
+
     /// The instances that targets name and all that they need, ascending. A target is a step or a label; a step means all of
     /// its instances, and a member of a co-run group means the group. No targets mean everything.
     ///
@@ -78,6 +86,7 @@ impl Expansion {
         let at = instance.step.index();
         let plan = &self.late.plans[at];
         let place = plan.place(id);
+        let shows_machines = with.get(MACHINES) == Some(&true.into());
         let steps = self.steps[at]
             .sees
             .iter()
@@ -88,6 +97,7 @@ impl Expansion {
                 let again = plan.judges.iter().flat_map(|judged| &self.late.plans[*judged].again);
                 let again = again.filter(|id| self.instances[id.index()].step == *on);
                 let again = again.filter_map(|id| settled.result(*id)).filter(|result| result.was_tried());
+                let imported = self.imported.iter().filter(|of| shows_machines && of.result.step == facts.name);
                 let view = StepView {
                     uses: facts.uses.name(),
                     with: facts.with.clone(),
@@ -96,6 +106,7 @@ impl Expansion {
                     series: vec![None; results.len()],
                     files: vec![BTreeMap::new(); results.len()],
                     again: again.cloned().collect(),
+                    imported: imported.cloned().collect(),
                     results,
                 };
                 (facts.name.clone(), view)

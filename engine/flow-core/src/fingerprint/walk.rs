@@ -158,6 +158,10 @@ fn seen(parts: &mut Vec<Part>, input: &BuiltinInput) {
         for result in step.results.iter().chain(&step.again) {
             parts.push(part(Kind::Result, &result.label, PartValue::Digest(result_digest(result))));
         }
+        for foreign in &step.imported {
+            let name = format!("{} of {}", foreign.result.label, foreign.host);
+            parts.push(part(Kind::Result, name, PartValue::Digest(json_digest(foreign))));
+        }
     }
     if input.steps.values().all(|step| step.results.is_empty()) {
         parts.push(part(Kind::Sees, "machine", PartValue::Digest(json_digest(&input.machine))));

@@ -17,6 +17,7 @@ mod fill;
 mod finish;
 mod forecast;
 mod identity;
+mod imports;
 mod intents;
 mod keep;
 mod leftovers;
@@ -47,6 +48,7 @@ use flow_core::{AttemptId, JournalLine};
 use flow_store::Status;
 
 pub use forecast::{check, forecast, on_each_model, predict};
+pub use imports::{import, named};
 pub use intents::end_strays;
 pub use plan::{Knowledge, accept, forget, ignored, plan};
 pub use publish::{PublishRequest, PublishedFile, WithheldFile};

@@ -15,7 +15,7 @@ use flow_core::{
 };
 
 use super::{
-    batch,
+    batch, imports,
     slurm::{Cluster, LookedFor},
 };
 use crate::{
@@ -293,7 +293,7 @@ impl Basis {
         Digest::of(all.to_string().as_bytes())
     }
 
-    /// Parses and expands it.
+    /// Parses and expands it, with what other machines came to where it shows that.
     pub(super) fn open(&self, builtins: &dyn Builtins) -> Result<Session, ExecError> {
         let Basis { workspace, source, machine, found, .. } = self;
         let wrong = |diagnostics| ExecError::Workflow { source_text: Box::new(source.clone()), diagnostics };
@@ -304,7 +304,7 @@ impl Basis {
         let needed = if self.any_machine { LookedFor::IfThere } else { LookedFor::Needed };
         let wants = workflow.wants_slurm(self.on);
         let cluster = if wants { Cluster::look(workflow.slurm(), needed)? } else { None };
-        let expansion = workflow
+        let mut expansion = workflow
             .expand(&ExpandRequest {
                 catalogue: &catalogue,
                 machine,
@@ -316,6 +316,11 @@ impl Basis {
                 batch: Batch { on: self.on, node: cluster.as_ref().map(|cluster| &cluster.node) },
             })
             .map_err(wrong)?;
+        if expansion.shows_machines()
+            && let Some(dir) = workspace.existing_store()?
+        {
+            expansion.imported = imports::of_workflow(&dir, &expansion.workflow)?;
+        }
         Ok(Session { workspace: workspace.clone(), workflow, catalogue, plugins, expansion, set: self.set.clone() })
     }
 }

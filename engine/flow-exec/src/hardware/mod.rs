@@ -54,6 +54,13 @@ pub fn examine(only: Option<&str>) -> Result<(Machine, Survey), String> {
     Ok((machine, survey))
 }
 
+/// The machine's name, without its domain.
+pub fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim().split('.').next().unwrap_or_default();
+    if name.is_empty() { "unnamed".to_owned() } else { name.to_owned() }
+}
+
 /// Who runs this, as people know them.
 pub(crate) fn person() -> String {
     shared_file::name(nix::unistd::Uid::effective())

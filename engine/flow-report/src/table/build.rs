@@ -12,6 +12,7 @@ use super::derive::derive;
 use super::digits::{Reading, refine};
 use super::epochs;
 use super::groups::{Groups, Measured, add};
+use super::machines;
 use super::model::{Cell, Column, Content, Note, Reference, Row, Spread, TABLE_FORMAT, Table};
 use super::reference::{self, Earlier};
 use super::with::{ColumnWith, TableWith, Text, parse_column};
@@ -22,10 +23,18 @@ use crate::format::Format;
 pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, String> {
     let mut table = Table { format: TABLE_FORMAT, from: with.from.clone(), ..Table::default() };
     let view = input.steps.get(&with.from).ok_or_else(|| format!("`from: {}`: there is no such step", with.from))?;
+    let with_machines: Vec<StepResult>;
+    let all = match with.machines {
+        true => {
+            with_machines = machines::beside(with, view, &mut table)?;
+            &with_machines
+        }
+        false => &view.results,
+    };
     let meant = |result: &&StepResult| {
         with.only.iter().all(|(axis, value)| result.axes.get(axis).is_some_and(|own| same(own, value)))
     };
-    let mut results: Vec<&StepResult> = view.results.iter().filter(meant).collect();
+    let mut results: Vec<&StepResult> = all.iter().filter(meant).collect();
     if let (Some(why), true) = (&view.absent, results.is_empty()) {
         table.absent = Some(why.clone());
         return Ok(table);
@@ -44,7 +53,7 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Str
     let of_epochs: Vec<StepResult>;
     if epochs::are_rows(with, &axes) {
         let series = |at: usize| view.series.get(at).and_then(Option::as_ref);
-        let all = view.results.iter().enumerate().filter(|(_, result)| meant(result));
+        let all = all.iter().enumerate().filter(|(_, result)| meant(result));
         of_epochs = all.flat_map(|(at, result)| epochs::each(result, series(at))).collect();
         results = of_epochs.iter().collect();
     }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::build::{left_out, rows};
 use super::derive::no_difference;
 use super::epochs::{self, EPOCH};
+use super::machines::{self, MACHINE};
 use super::with::{ColumnWith, Derived, TableWith, parse_column};
 use crate::columns::{USAGE, same, written};
 
@@ -16,7 +17,16 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
     let source = planned.steps.get(&with.from);
     let mut wrong = Vec::new();
     let mut say = |at: String, what: Diagnostic| wrong.push(WrongWith { at, what });
-    let axes = source.and_then(|step| step.axes.as_ref());
+    let mut own = source.and_then(|step| step.axes.clone());
+    if let Some(axes) = own.as_mut().filter(|_| with.machines) {
+        axes.insert(MACHINE.to_owned(), Vec::new());
+        if let Err(why) = machines::possible(&with) {
+            say("/machines".to_owned(), Diagnostic::new(why));
+        }
+    }
+    let axes = own.as_ref();
+    // Which machines there are shows when the table is made.
+    let open = |axis: &str| with.machines && axis == MACHINE;
     let names: Vec<&str> = axes.into_iter().flat_map(|axes| axes.keys()).map(String::as_str).collect();
     let mut in_rows = Vec::new();
     for (axis, value) in axes.into_iter().flat_map(|_| &with.only) {
@@ -26,7 +36,7 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
                 let what = Diagnostic::new(format!("step `{}` has no axis `{axis}`", with.from));
                 say(at, what.nearest(axis, names.iter().copied()));
             }
-            Some(values) if values.iter().any(|known| same(known, value)) => {}
+            Some(values) if open(axis) || values.iter().any(|known| same(known, value)) => {}
             Some(values) => {
                 let (value, known) = (written(value), values.iter().map(written).collect::<Vec<_>>());
                 let what = Diagnostic::new(format!("`{axis}` has no value `{value}` in step `{}`", with.from));
@@ -41,7 +51,9 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
                     let named = rows.contains(axis) || with.split.as_ref() == Some(axis);
                     named || with.over.list().contains(axis) || with.only.contains_key(*axis)
                 };
-                if let Some((axis, _)) = axes.iter().find(|(axis, values)| !used(axis) && values.len() > 1) {
+                if let Some((axis, _)) =
+                    axes.iter().find(|(axis, values)| !used(axis) && (values.len() > 1 || open(axis)))
+                {
                     say(String::new(), Diagnostic::new(left_out(&with, axis)));
                 }
                 in_rows = rows;
@@ -57,7 +69,9 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         };
         match parse_column(text) {
             Err(why) => say(at, Diagnostic::new(why)),
-            Ok((Some(Derived::Difference), name)) if axes.is_some() && split.is_none_or(|s| s.len() != 2) => {
+            Ok((Some(Derived::Difference), name))
+                if axes.is_some() && !with.split.as_deref().is_some_and(open) && split.is_none_or(|s| s.len() != 2) =>
+            {
                 say(at, Diagnostic::new(no_difference(&name, split.map(Vec::len))));
             }
             Ok((_, name)) => {
@@ -76,7 +90,7 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         if with.split.as_ref() != Some(axis) && !in_rows.contains(axis) {
             let what = Diagnostic::new(format!("`{axis}` is neither among the `rows` nor the `split`"));
             say(at, what.nearest(axis, in_rows.iter().chain(&with.split).map(String::as_str)));
-        } else if let Some(values) = values.filter(|values| !values.iter().any(|v| same(v, value))) {
+        } else if let Some(values) = values.filter(|values| !open(axis) && !values.iter().any(|v| same(v, value))) {
             let what = Diagnostic::new(format!("`{axis}` has no value `{}` in step `{}`", written(value), with.from));
             let known: Vec<String> = values.iter().map(written).collect();
             say(at, what.nearest(&written(value), known.iter().map(String::as_str)));

@@ -359,6 +359,15 @@ fn worded(note: &Note, words: &Words, lang: &str) -> String {
                 args.with("file", safe::code(file)).with("first", safe::text(first)).count("lines", *lines as usize);
             words.text(lang, "note-unmatched", &args)
         }
+        Note::OtherParameter { machine, name, theirs, own } => {
+            let args = args.with("machine", safe::text(machine)).with("name", safe::code(name));
+            words.text(
+                lang,
+                "note-other-parameter",
+                &args.with("theirs", safe::text(theirs)).with("own", safe::text(own)),
+            )
+        }
+        Note::NoMachines => words.text(lang, "note-no-machines", &args),
         Note::Unverified => words.text(lang, "note-unverified", &args),
     }
 }

@@ -8,6 +8,7 @@ mod derive;
 mod digits;
 mod epochs;
 mod groups;
+mod machines;
 mod markdown;
 mod model;
 mod reference;

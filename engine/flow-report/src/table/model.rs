@@ -271,6 +271,19 @@ pub enum Note {
         /// The place of the first.
         first: String,
     },
+    /// Another machine's results were asked for with another parameter.
+    OtherParameter {
+        /// The machine.
+        machine: String,
+        /// The parameter.
+        name: String,
+        /// There.
+        theirs: String,
+        /// Here.
+        own: String,
+    },
+    /// There is nothing of another machine.
+    NoMachines,
     /// GPU memory is the card's against its state before the start.
     Unverified,
 }

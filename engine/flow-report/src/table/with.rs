@@ -30,6 +30,9 @@ pub struct TableWith {
     /// What `ratio` and `speedup` compare with: values of axes, `{version: v7}`. By default the first row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<IndexMap<String, Value>>,
+    /// Also what runs of this workflow came to on other machines (`flow import`); each machine is a value of the axis `machine`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub machines: bool,
     /// Earlier figures, which stand beside those of now, matched by the axes; what is computed and found of the ones is of the others too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<ReferenceWith>,

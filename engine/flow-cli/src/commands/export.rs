@@ -1,0 +1,80 @@
+//! `flow export`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use flow_core::{Bundle, LONGEST_BUNDLE, Origin, StepResult};
+use flow_exec::hardware::host_name;
+
+use super::Done;
+use crate::args::{About, Global, OfRun};
+use crate::error::CliError;
+use crate::output::{GOOD, Output, styled};
+use crate::{place, words};
+
+/// Arguments of `flow export`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flow export --bundle h200.bundle           what the last run came to, for another machine to import
+  flow export 20260208-153012-3f2a --bundle h200.bundle
+
+A bundle is a text: numbers, parameters and circumstances of all that the run made or reused, with this machine's name,
+hardware and flow; no artifacts, no logs, no serial numbers, of folders only the last name. What is hidden in reports is
+hidden in it.")]
+pub(crate) struct Export {
+    /// The run, by its id or the end of it [default: the workflow's last]
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    /// The file to write
+    #[arg(long, value_name = "FILE")]
+    bundle: PathBuf,
+    #[command(flatten)]
+    about: About,
+}
+
+impl Export {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let (place, dir, view) = place::run(global, &OfRun { about: self.about, run: self.run })?;
+        let began = dir.first_line()?.map_or(0, |line| line.at);
+        let Some(start) = &view.start else { return Err(CliError::usage("the journal of the run has no beginning")) };
+        let results = place::results(&place.store, output)?;
+        let mut found: Vec<StepResult> = Vec::new();
+        for shown in view.instances.values() {
+            found.extend(shown.result(&*results)?);
+        }
+        let origin = Origin {
+            host: host_name(),
+            machine: start.machine.clone(),
+            flow: start.flow.clone(),
+            run: start.run.clone(),
+            began,
+            workflow: start.workflow.clone(),
+        };
+        let bundle = Bundle::of(origin, found, &flow_report::without_folders);
+        if bundle.results.is_empty() {
+            return Err(CliError::usage(format!("run {} has no result to export", bundle.origin.run)));
+        }
+        let bytes = bundle.bytes();
+        if bytes.len() as u64 > LONGEST_BUNDLE {
+            let longest = words::bytes(LONGEST_BUNDLE);
+            return Err(CliError::failed(format!(
+                "the results have {}; a bundle has at most {longest}",
+                words::bytes(bytes.len() as u64)
+            ))
+            .hint("export runs of parts of the workflow: `flow run FILE STEP…`"));
+        }
+        let shown = self.bundle.display();
+        flow_exec::text::replace(&self.bundle, &bytes)
+            .map_err(|e| CliError::failed(format!("`{shown}` cannot be written: {e}")))?;
+        let count = words::count(bundle.results.len(), "result");
+        let (host, run) = (&bundle.origin.host, &bundle.origin.run);
+        output.line(format!(
+            "{} {count} of run {run} on {host}, {}: {shown}",
+            styled(GOOD, "exported"),
+            words::bytes(bytes.len() as u64)
+        ))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

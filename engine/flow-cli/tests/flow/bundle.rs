@@ -1,0 +1,126 @@
+//! `flow export` and `flow import`: another machine's results stand beside one's own, and answer for none.
+
+use std::fs;
+
+use flow_testkit::TestSpace;
+
+use crate::space;
+
+const SWEEP: &str = "flow: 1
+name: sweep
+steps:
+  train:
+    matrix: {batch: [8, 16]}
+    run: 'echo ran >> ${{ marks }}; echo took ${{ 100 / batch }} s of $PWD'
+    metrics: {stdout: 'took {epoch_time:s} s'}
+  table: {uses: flow/table, with: {from: train, rows: batch, split: machine, machines: true, columns: [epoch_time]}}
+params: {marks: /dev/null}
+";
+
+/// Two machines, the first of which has run the sweep and exported it.
+fn two() -> (TestSpace, TestSpace) {
+    let (there, here) = (space(), space());
+    for one in [&there, &here] {
+        one.write("w.yaml", SWEEP);
+    }
+    there.flow(["run", "w.yaml"]).expect(0);
+    let said = there.flow(["export", "--bundle", "out.bundle"]).expect(0).stdout();
+    assert!(said.starts_with("exported 3 results of run "), "{said}");
+    fs::copy(there.path("out.bundle"), here.path("in.bundle")).unwrap();
+    (there, here)
+}
+
+#[test]
+fn results_of_another_machine_stand_beside_ones_own() {
+    let (there, here) = two();
+    let text = there.read("out.bundle");
+    assert!(!text.contains(&*there.path("").to_string_lossy()), "{text}");
+    let said = here.flow(["import", "in.bundle"]).expect(0).stdout();
+    assert!(said.starts_with("imported 3 results of sweep on "), "{said}");
+    let again = here.flow(["import", "in.bundle"]).expect(0).stdout();
+    assert!(again.starts_with("nothing imported from `in.bundle`: 3 results of sweep on "), "{again}");
+
+    let marks = here.path("marks");
+    here.flow(["run", "w.yaml", "--set", &format!("marks={}", marks.display())]).expect(0);
+    assert_eq!(fs::read_to_string(&marks).unwrap().lines().count(), 2, "both steps ran: an import answers none");
+    let table = here.flow(["show", "table"]).expect(0).stdout();
+    let numbers = |line: &str| line.matches("12.50").count() + line.matches("6.25").count();
+    assert_eq!(table.lines().map(numbers).sum::<usize>(), 4, "{table}");
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let host = host.trim().split('.').next().unwrap();
+    assert!(table.contains(&format!("({host})")), "{table}");
+
+    let runs = here.flow(["runs"]).expect(0).stdout();
+    assert!(runs.contains("imported from ") && runs.contains("3 results"), "{runs}");
+    // The database tells nothing of it, so that there is nothing to lose.
+    fs::remove_dir_all(here.path(".flow/db")).unwrap();
+    here.flow(["doctor"]).expect(0);
+    assert!(
+        here.flow(["plan", "w.yaml", "--set", &format!("marks={}", marks.display()), "--exit-code"])
+            .expect(0)
+            .text()
+            .contains("cached")
+    );
+    assert!(here.flow(["runs"]).expect(0).stdout().contains("imported from "));
+
+    // What showed it is made again without it.
+    assert!(here.flow(["forget", host]).expect(0).stdout().starts_with("forgotten: 3 results of sweep on "));
+    assert!(!here.flow(["runs"]).expect(0).stdout().contains("imported from "));
+    here.flow(["run", "w.yaml", "--set", &format!("marks={}", marks.display())]).expect(0);
+    let table = here.flow(["show", "table"]).expect(0).stdout();
+    assert!(table.contains("There is no result of another machine"), "{table}");
+    assert_eq!(fs::read_to_string(&marks).unwrap().lines().count(), 2);
+    assert!(here.flow(["import", "in.bundle"]).expect(0).stdout().starts_with("imported"), "it can come again");
+}
+
+#[test]
+fn ones_own_results_are_not_another_machines() {
+    let (there, _) = two();
+    let said = there.flow(["import", "out.bundle"]).expect(0).stdout();
+    assert!(said.contains("its results are this store's own"), "{said}");
+    assert!(!there.flow(["runs"]).expect(0).stdout().contains("imported"));
+}
+
+#[test]
+fn what_was_imported_goes_as_runs_do() {
+    let (there, here) = two();
+    there.flow(["run", "w.yaml", "--set", "marks=marks"]).expect(0);
+    there.flow(["export", "--bundle", "later.bundle"]).expect(0);
+    fs::copy(there.path("later.bundle"), here.path("later.bundle")).unwrap();
+    for file in ["in.bundle", "later.bundle"] {
+        here.flow(["import", file]).expect(0);
+    }
+    let imports = || here.flow(["runs"]).expect(0).stdout().matches("imported from").count();
+    assert_eq!(imports(), 2);
+    here.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
+    assert_eq!(imports(), 1);
+    here.flow(["run", "w.yaml"]).expect(0);
+    assert!(here.flow(["show", "table"]).expect(0).stdout().contains("12.5"), "the later one stays");
+}
+
+#[test]
+fn a_file_that_is_none_changes_nothing() {
+    let (there, here) = two();
+    let whole = there.read("out.bundle");
+    here.flow(["run", "w.yaml"]).expect(0);
+    let runs = || here.flow(["runs"]).expect(0).stdout();
+    let before = runs();
+    here.write("torn", &whole[..whole.len() / 2])
+        .write("changed", &whole.replace("12.5", "1.25"))
+        .write("other", "a,b\n1,2\n");
+    for (file, why) in [
+        ("torn", "it has not come whole"),
+        ("changed", "its digest is another one; copy it again"),
+        ("other", "it is no bundle; `flow export RUN --bundle FILE` writes one"),
+        ("none", "cannot be read: No such file"),
+        (".", "it is no regular file, but a folder"),
+    ] {
+        let said = here.flow(["import", file]).expect(2).text();
+        assert!(said.contains(why), "{file}: {said}");
+    }
+    assert_eq!(runs(), before);
+    assert!(
+        here.flow(["export", "nosuchrun", "--bundle", "x"]).expect(2).text().contains("there is no run `nosuchrun`")
+    );
+    assert!(here.flow(["export", "--bundle", "no/such/folder"]).expect(1).text().contains("cannot be written"));
+}

@@ -1,0 +1,104 @@
+//! What other machines came to, among the results of a step: each machine is a value of an axis of its own, so that none is averaged
+//! with another, and all that is computed along axes is computed along this one.
+
+use std::collections::BTreeSet;
+
+use flow_core::{Foreign, StepResult, StepView, machine_of};
+use serde_json::Value;
+
+use super::epochs::EPOCH;
+use super::model::{Note, Table};
+use super::with::TableWith;
+use crate::columns::written;
+
+/// The axis.
+pub(super) const MACHINE: &str = "machine";
+
+/// Whether a table can show several machines; the error says why not. No step has an axis of that name: it means something else in
+/// expressions.
+pub(super) fn possible(with: &TableWith) -> Result<(), String> {
+    if with.rows.list().iter().any(|row| row == EPOCH) {
+        return Err("`machines: true`: of other machines no series are here, so `epoch` cannot be the rows".to_owned());
+    }
+    if with.over.list().iter().any(|over| over == MACHINE) {
+        return Err(format!(
+            "`over: {MACHINE}`: numbers of several machines have no mean; put it into `rows`, or make it the `split`"
+        ));
+    }
+    Ok(())
+}
+
+/// The results of a step with those of other machines behind them; where rows begin with another axis, each behind that of the same
+/// point.
+pub(super) fn beside(with: &TableWith, view: &StepView, table: &mut Table) -> Result<Vec<StepResult>, String> {
+    possible(with)?;
+    // What was never placed is of the machine that the others ran on.
+    let here = view.results.iter().find(|result| result.circumstances.host_cpus > 0);
+    let own = |result: &StepResult| {
+        let placed = if result.circumstances.host_cpus > 0 { Some(result) } else { here };
+        on(result.clone(), machine_of(placed.unwrap_or(result), None), None)
+    };
+    let own: Vec<StepResult> = view.results.iter().map(own).collect();
+    let is_alike = |foreign: &&Foreign| {
+        let result = &foreign.result;
+        let axes =
+            own.first().is_some_and(|first| first.axes.keys().filter(|axis| *axis != MACHINE).eq(result.axes.keys()));
+        // A table shows an experiment as it was asked for.
+        let asked = result.repetition.unwrap_or(0) == 0 || own.iter().any(|own| own.repetition == result.repetition);
+        axes && asked
+    };
+    let theirs: Vec<&Foreign> = view.imported.iter().filter(is_alike).collect();
+    if theirs.is_empty() {
+        table.note(Note::NoMachines);
+    }
+    say_what_differs(&own, &theirs, table);
+    let theirs =
+        theirs.into_iter().map(|of| on(of.result.clone(), machine_of(&of.result, Some(&of.host)), Some(&of.host)));
+    let mut theirs: Vec<StepResult> = theirs.collect();
+    let by_machine = with.rows.list().first().is_some_and(|row| row == MACHINE);
+    let mut all = Vec::with_capacity(own.len() + theirs.len());
+    for result in own {
+        let (same, others) = theirs.into_iter().partition(|other| !by_machine && is_at(other, &result));
+        theirs = others;
+        all.push(result);
+        all.extend::<Vec<StepResult>>(same);
+    }
+    all.extend(theirs);
+    Ok(all)
+}
+
+/// The same with its machine as an axis.
+fn on(mut result: StepResult, machine: String, host: Option<&str>) -> StepResult {
+    result.axes.insert(MACHINE.to_owned(), Value::from(machine));
+    if let Some(host) = host {
+        result.label = format!("{} ({host})", result.label);
+    }
+    result
+}
+
+fn is_at(one: &StepResult, other: &StepResult) -> bool {
+    one.axes.iter().filter(|(axis, _)| *axis != MACHINE).all(|(axis, value)| other.axes.get(axis) == Some(value))
+}
+
+/// Parameters that are the same for all of one's own results, and others there. What names a file is another one on every machine.
+fn say_what_differs(own: &[StepResult], theirs: &[&Foreign], table: &mut Table) {
+    let Some(first) = own.iter().find(|result| result.was_tried()) else { return };
+    let mut told: BTreeSet<(String, &String)> = BTreeSet::new();
+    for foreign in theirs {
+        let machine = machine_of(&foreign.result, Some(&foreign.host));
+        for (name, value) in &first.params {
+            let shared =
+                own.iter().filter(|result| result.was_tried()).all(|result| result.params.get(name) == Some(value));
+            let is_file = |value: &Value| {
+                value.as_str().is_some_and(|text| text.contains('/') || text.parse::<flow_core::Digest>().is_ok())
+            };
+            let Some(other) = foreign.result.params.get(name).filter(|other| *other != value && !is_file(other)) else {
+                continue;
+            };
+            if shared && !is_file(value) && told.insert((machine.clone(), name)) {
+                let (theirs, own) = (written(other), written(value));
+                table.note(Note::OtherParameter { machine: machine.clone(), name: name.clone(), theirs, own });
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `machines:` of a table: what other machines came to stands beside one's own, and is never averaged with it.
+
+mod common;
+
+use common::{With, input, result, run, text, view};
+use flow_core::{Foreign, Outcome, StepResult};
+use serde_json::{Value, json};
+
+fn own(batch: u32, seconds: f64) -> StepResult {
+    result("solo", &[("batch", json!(batch))], 1).epoch_time(seconds)
+}
+
+fn on_h200(batch: u32, seconds: f64) -> Foreign {
+    let mut result = own(batch, seconds);
+    result.circumstances.gpu_models = vec!["NVIDIA H200".into()];
+    Foreign { host: "lab4".into(), result }
+}
+
+fn table(with: Value, imported: Vec<Foreign>) -> Result<(String, String), String> {
+    let mut view = view("torch/train", None, vec![own(16, 8.0), own(32, 4.0)]);
+    view.imported = imported;
+    let mut all = json!({"from": "solo", "machines": true, "columns": ["epoch_time"]});
+    all.as_object_mut().unwrap().extend(with.as_object().unwrap().clone());
+    let out = run("table", all, &input(vec![("solo", view)]))?;
+    Ok((text(&out, "table.csv"), text(&out, "table.en.md")))
+}
+
+#[test]
+fn each_machine_is_a_value_of_an_axis() {
+    let theirs = || vec![on_h200(16, 2.0), on_h200(32, 1.0), on_h200(64, 0.5)];
+    let (csv, _) =
+        table(json!({"columns": ["epoch_time", "growth(epoch_time)"], "rows": "batch", "split": "machine"}), theirs())
+            .unwrap();
+    insta::assert_snapshot!(csv, @"
+    batch,epoch_time NVIDIA TITAN Xp [s],growth(epoch_time) NVIDIA TITAN Xp [%],epoch_time NVIDIA H200 (lab4) [s],growth(epoch_time) NVIDIA H200 (lab4) [%]
+    16,8,NA,2,NA
+    32,4,-50,1,-50
+    64,NA,NA,0.5,-50
+    ");
+    let (csv, _) = table(json!({}), theirs()).unwrap();
+    insta::assert_snapshot!(csv, @"
+    batch,machine,epoch_time [s]
+    16,NVIDIA TITAN Xp,8
+    16,NVIDIA H200 (lab4),2
+    32,NVIDIA TITAN Xp,4
+    32,NVIDIA H200 (lab4),1
+    64,NVIDIA H200 (lab4),0.5
+    ");
+    let (csv, _) = table(json!({"rows": ["machine", "batch"]}), theirs()).unwrap();
+    insta::assert_snapshot!(csv, @"
+    machine,batch,epoch_time [s]
+    NVIDIA TITAN Xp,16,8
+    NVIDIA TITAN Xp,32,4
+    NVIDIA H200 (lab4),16,2
+    NVIDIA H200 (lab4),32,1
+    NVIDIA H200 (lab4),64,0.5
+    ");
+}
+
+#[test]
+fn two_machines_share_no_cell() {
+    let why = table(json!({"rows": "batch"}), vec![on_h200(16, 2.0)]).unwrap_err();
+    assert!(why.starts_with("step `solo` also varies by `machine`"), "{why}");
+    let mut elsewhere = on_h200(16, 2.0);
+    elsewhere.host = "lab5".into();
+    let (csv, _) = table(json!({}), vec![on_h200(16, 2.0), elsewhere]).unwrap();
+    assert_eq!(csv.matches("NVIDIA H200").count(), 2, "of one model, and of two machines: {csv}");
+}
+
+#[test]
+fn what_was_asked_for_otherwise_is_told() {
+    let mut longer = on_h200(16, 2.0);
+    longer.result.params.insert("epochs".into(), json!(8));
+    longer.result.params.insert("data".into(), json!("…/photos"));
+    let (_, markdown) = table(json!({}), vec![longer]).unwrap();
+    assert!(markdown.contains("On NVIDIA H200 (lab4) `epochs` was 8, and 4 here"), "{markdown}");
+    assert!(!markdown.contains("photos"), "{markdown}");
+    let mut other = on_h200(16, 2.0);
+    other.result.axes.insert("version".into(), json!("v7"));
+    let (_, markdown) = table(json!({}), vec![other]).unwrap();
+    assert!(
+        markdown.contains("There is no result of another machine"),
+        "another matrix is another experiment: {markdown}"
+    );
+}
+
+#[test]
+fn what_ran_out_of_memory_there_is_a_row() {
+    let mut full = on_h200(64, 1.0);
+    full.result = full.result.outcome(Outcome::OutOfMemory);
+    let (csv, _) = table(json!({}), vec![full]).unwrap();
+    assert!(csv.lines().any(|line| line.contains("64") && line.contains("out_of_memory")), "{csv}");
+}
