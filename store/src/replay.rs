@@ -88,6 +88,10 @@ impl Results for Replay {
         Ok(self.last.get(&(workflow.to_owned(), label.to_owned())).cloned())
     }
 
+    fn all(&self) -> Result<Vec<StepResult>> {
+        Ok(self.results.values().cloned().collect())
+    }
+
     fn history(&self, shape: &str) -> Result<Vec<Observation>> {
         Ok(self.history.get(shape).into_iter().flatten().cloned().collect())
     }

@@ -31,6 +31,12 @@ pub trait Results {
     /// The database cannot be read.
     fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>>;
 
+    /// Every result that can be found, in no order.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    fn all(&self) -> Result<Vec<StepResult>>;
+
     /// The newest attempts of one shape, oldest first, at most [`HISTORY`].
     ///
     /// # Errors

@@ -378,6 +378,12 @@ impl Results for Store {
         self.link.last(workflow, label)
     }
 
+    fn all(&self) -> Result<Vec<StepResult>> {
+        let mut all = Vec::new();
+        self.each_result(|result| all.push(result))?;
+        Ok(all)
+    }
+
     fn history(&self, shape: &str) -> Result<Vec<Observation>> {
         self.link.history(shape)
     }

@@ -8,6 +8,13 @@
 //! scatter is not chosen but weighed by how well it says what was measured; a prediction is the mean of all of them, and
 //! its interval holds what they disagree on. So time that goes by image or by iteration is told apart by the points alone.
 
+mod across;
+mod calculator;
+mod experiments;
+
+pub use calculator::{Answer, Ask, Basis, Held, Lack, OnMachine, Planned, Wrong};
+pub use experiments::{Count, Experiment, Known, Part, Point as TrainingPoint};
+
 /// Nine of ten lie within so many deviations.
 const NINE_IN_TEN: f64 = 1.645;
 /// How a measurement repeats before anything is known of it, and for how many that counts.
@@ -49,6 +56,15 @@ pub struct Predicted {
     pub beyond: bool,
     /// It lies more than twice as far as the farthest: not to be relied on.
     pub far: bool,
+}
+
+/// Something that was measured, and what was said of it without it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tried {
+    /// The network.
+    pub of: String,
+    pub measured: f64,
+    pub predicted: Predicted,
 }
 
 impl Predicted {
@@ -429,5 +445,7 @@ pub fn repeated(measured: &[f64]) -> Option<Predicted> {
     })
 }
 
+#[cfg(test)]
+mod planned_tests;
 #[cfg(test)]
 mod tests;

@@ -35,6 +35,9 @@ fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
     attempt.hello([("classes", data.classes.len().to_string())]);
     let recipe = Recipe::of(options, &data);
     let split = data.split(options.valid, request.seed);
+    let own =
+        [("size", recipe.form.size as usize), ("train_images", split.train.len()), ("valid_images", split.valid.len())];
+    attempt.hello(own.map(|(name, count)| (name, count.to_string())));
     check(options, &recipe, &split, devices.list.len())?;
     // A new last layer is drawn like all new weights.
     tch::manual_seed(request.seed as i64);

@@ -71,6 +71,8 @@ fn it_learns() {
     assert_eq!(report.facts()["device"], "cpu");
     assert_eq!(report.facts()["precision"], "fp32");
     assert_eq!(report.facts()["classes"], "3", "top-1 is held against guessing");
+    let asked = ["size", "train_images", "valid_images"].map(|name| report.facts()[name].clone());
+    assert_eq!(asked, [&SIZE.to_string(), "240", "60"], "what a planned training is counted by");
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod logs;
 mod machine;
 mod metrics;
 mod out;
+mod planned;
 mod processes;
 mod publish;
 mod reading;

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use flow_core::{
     Expansion, Instance, InstanceId, StepId,
     learn::{self, Checked, Forecast, History, Interference, Length, Observation, OnModel, Prediction},
+    machine_of,
     plan::Plan,
 };
 use flow_store::{Results, StoreError, device_shape, shapes};
 
-use super::{Knowledge, Session};
+use super::{Knowledge, Session, imports};
 use crate::ExecError;
 
 /// What a run of these instances would hand to the scheduler if this is its plan.
@@ -57,7 +58,17 @@ pub fn on_each_model(
     let expansion = &session.expansion;
     let points = learn::points(expansion, point).map_err(ExecError::Usage)?;
     let all: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
-    let history = history(expansion, &points, &all, knowledge.results())?;
+    let mut history = history(expansion, &points, &all, knowledge.results())?;
+    if let (Some(dir), Some(first)) = (knowledge.dir(), points.first()) {
+        let step = &expansion.steps[first.step.index()].name;
+        let imported = imports::of_workflow(dir, &expansion.workflow)?.into_iter().filter(|of| of.result.step == *step);
+        // A machine of its own, also where one's own GPUs are of that model.
+        let there = imported.map(|of| Observation {
+            gpu_model: Some(machine_of(&of.result, Some(&of.host))),
+            ..Observation::of(&of.result)
+        });
+        history.remember(first.step, there.collect());
+    }
     let one = |point: &Instance| Ok((point.label.to_string(), history.on_each_model(point, length)?));
     points.iter().map(one).collect::<Result<_, String>>().map_err(ExecError::Usage)
 }

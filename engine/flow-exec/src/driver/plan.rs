@@ -49,7 +49,8 @@ impl Knowledge {
         }
     }
 
-    pub(super) fn results(&self) -> Option<&dyn Results> {
+    /// What can be read of results, if anything ran yet.
+    pub fn results(&self) -> Option<&dyn Results> {
         match self {
             Knowledge::Nothing => None,
             Knowledge::Held(store) => Some(&**store),

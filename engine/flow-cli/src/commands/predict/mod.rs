@@ -1,4 +1,6 @@
-//! `flow predict`.
+//! `flow predict`: points of a step of a workflow. A training that is planned is the calculator's.
+
+mod calculator;
 
 use std::process::ExitCode;
 
@@ -12,6 +14,7 @@ use serde_json::json;
 
 use super::Done;
 use crate::args::{About, Global, Selection};
+use crate::error::CliError;
 use crate::output::{FAINT, Output, STRONG, styled};
 use crate::{place, words};
 
@@ -25,14 +28,19 @@ Examples:
   flow predict --check                     how far predictions were off, by what has run
   flow predict train/model=resnet50,batch=128 --images 60000 --epochs 30 --price H200=3.2/h
                                            on each GPU model that the step ran on: time, memory, energy and cost
+  flow predict --model resnet50 --batch 128 --images 60000 --epochs 30 --gpus 1 --price H200=3.2/h
+                                           on each machine that any training ran on, and if it never was one of resnet50, from
+                                           what torch/profile counted of it
 
 What has not run is predicted from all points of the step that have, along all axes at once: start-up, epochs and end
 apart, and whether an epoch takes its time by image or by iteration is what the points say. Nine of ten are expected
 inside the interval. --check predicts each point that has run from the others, between them and up to twice as far.
+What was imported from other machines counts where machines stand side by side. With --model no workflow is looked at, but
+all results of the store that have a model, a batch and `images_per_s`. --check says how good that is too.
 With --json there is one object a point; of --check one for each quantity of a point.")]
 pub(crate) struct Predict {
     /// A step, or STEP/AXIS=VALUE,…
-    #[arg(value_name = "STEP/POINT", required_unless_present = "check")]
+    #[arg(value_name = "STEP/POINT", required_unless_present_any = ["check", "model"], conflicts_with = "model")]
     point: Option<String>,
     #[command(flatten)]
     about: About,
@@ -50,6 +58,15 @@ pub(crate) struct Predict {
     /// What an hour of a GPU costs whose model has this in its name: H200=3.2/h; may be repeated
     #[arg(long, value_name = "MODEL=PRICE", value_parser = price, conflicts_with = "check")]
     price: Vec<(String, f64)>,
+    /// A training of this network, whether it ran or not; then --gpus says how many
+    #[arg(long, value_name = "NAME", conflicts_with = "check", requires_all = ["batch", "images", "epochs"])]
+    model: Option<String>,
+    /// With --model: images a step, of all GPUs together
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "model")]
+    batch: Option<u32>,
+    /// With --model: width and height of the images [default: what most trainings had]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "model")]
+    size: Option<u32>,
     /// One JSON object a point
     #[arg(long)]
     json: bool,
@@ -67,17 +84,31 @@ fn price(text: &str) -> Result<(String, f64), String> {
 
 impl Predict {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        if let Some(model) = &self.model {
+            return self.plan(model, global, output);
+        }
         let request = place::session(global, &self.about, &self.selection)?;
         let session = Session::open(&request, &crate::builtins::Steps::new())?;
         let knowledge = place::knowledge(&session, output)?;
         if self.check {
             let checked = flow_exec::check(&session, &knowledge, self.point.as_deref())?;
-            return if self.json { say_checked(&checked, output) } else { show(&render_checked(&checked), output) };
+            let held = match &self.point {
+                None => calculator::known(&knowledge)?.check(),
+                Some(_) => Vec::new(),
+            };
+            if self.json {
+                say_checked(&checked, output)?;
+                return show(&calculator::held_objects(&held), output);
+            }
+            show(&render_checked(&checked), output)?;
+            return show(&calculator::held(&held), output);
         }
         let point = self.point.unwrap_or_default();
         if self.epochs.is_some() || self.images.is_some() || !self.price.is_empty() {
             let length = Length { epochs: self.epochs, images: self.images };
             let points = flow_exec::on_each_model(&session, &knowledge, &point, length)?;
+            let models = points.iter().flat_map(|(_, models)| models).map(|on| &*on.model);
+            check_prices(&self.price, models)?;
             let lines = if self.json {
                 objects_on_models(&points, &self.price)
             } else {
@@ -200,6 +231,21 @@ fn render(predictions: &[Prediction], devices: &[Interference]) -> Vec<String> {
     out
 }
 
+/// Each price is of a machine that there is.
+fn check_prices<'m>(prices: &[(String, f64)], machines: impl Iterator<Item = &'m str> + Clone) -> Result<(), CliError> {
+    let known = |name: &str| machines.clone().any(|machine| machine.to_lowercase().contains(name));
+    let Some((unknown, _)) = prices.iter().find(|(name, _)| !known(name)) else { return Ok(()) };
+    let error = CliError::usage(format!("--price {unknown}: nothing ran on such a machine"));
+    let mut names: Vec<&str> = machines.filter(|name| !name.is_empty()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let words = names.iter().flat_map(|name| name.split(' ')).map(str::to_lowercase).collect::<Vec<_>>();
+    Err(match flow_core::nearest(unknown, words.iter().map(String::as_str)) {
+        Some(near) => error.hint(format!("did you mean `{near}`? there are {}", names.join(", "))),
+        None => error.hint(format!("there are {}", names.join(", "))),
+    })
+}
+
 /// What the GPUs cost meanwhile.
 fn cost(on: &OnModel, prices: &[(String, f64)]) -> Option<Predicted> {
     let name = on.model.to_lowercase();
@@ -249,7 +295,7 @@ fn render_on_models(points: &[(String, Vec<OnModel>)], images: Option<u64>, pric
         let mut rows = vec![["", "time", "an epoch", "memory on each GPU", "energy"].map(str::to_owned).to_vec()];
         rows.extend(models.iter().map(|on| {
             vec![
-                format!("  {}", on.model),
+                format!("  {}", if on.model.is_empty() { "without a GPU" } else { &on.model }),
                 cell(Some(on.wall), &words::duration),
                 cell(Some(on.epoch), &words::duration),
                 cell(on.gpu_memory, &bytes),

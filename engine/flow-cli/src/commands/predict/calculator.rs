@@ -1,0 +1,382 @@
+//! `flow predict --model`: a training that somebody plans, on every machine that the store knows, side by side.
+
+use std::process::ExitCode;
+
+use flow_core::predict::{Answer, Ask, Basis, Held, Known, Lack, OnMachine, Part, Planned, Predicted, Tried, Wrong};
+use flow_core::{Foreign, StepResult};
+use flow_exec::Knowledge;
+use flow_store::{Results, StoreDir};
+use serde_json::{Value, json};
+
+use super::{Done, Predict, check_prices, interval, percent};
+use crate::args::Global;
+use crate::error::CliError;
+use crate::output::{FAINT, NOTE, Output, STRONG, styled};
+use crate::place::Place;
+use crate::{place, words};
+
+/// An interval that is so much wider is worth a line.
+const WIDER: f64 = 1.05;
+/// A longer wait for data is worth a line.
+const WAITS: f64 = 0.1;
+
+impl Predict {
+    /// With `--model`.
+    pub(super) fn plan(&self, model: &str, global: &Global, output: &mut Output) -> Done {
+        let ask = Ask {
+            model: model.to_owned(),
+            batch: self.batch.unwrap_or(1),
+            images: self.images.unwrap_or(1),
+            epochs: self.epochs.unwrap_or(1),
+            gpus: self.selection.gpus.as_deref().map(count).transpose()?,
+            size: self.size,
+        };
+        let place = Place::find(global, &self.about)?;
+        let known = of_store(&*place::results(&place.store, output)?, &place.store)?;
+        check_prices(&self.price, known.experiments.iter().map(|of| &*of.machine))?;
+        let planned = known.plan(&ask).map_err(|wrong| told(&ask, &wrong))?;
+        let lines = if self.json { objects(&ask, &planned, &self.price) } else { table(&ask, &planned, &self.price) };
+        for line in lines {
+            output.line(line)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// `--gpus` of a training that is nowhere yet.
+fn count(text: &str) -> Result<u32, CliError> {
+    let wrong = || CliError::usage(format!("--gpus {text}: with --model it is how many GPUs, as in --gpus 1"));
+    text.trim().parse().map_err(|_| wrong())
+}
+
+/// What results tell of trainings: one's own, and those of other machines.
+pub(super) fn known(knowledge: &Knowledge) -> Result<Known, CliError> {
+    match (knowledge.results(), knowledge.dir()) {
+        (Some(results), Some(dir)) => of_store(results, dir),
+        _ => Ok(Known::default()),
+    }
+}
+
+fn of_store(results: &dyn Results, dir: &StoreDir) -> Result<Known, CliError> {
+    let own: Vec<StepResult> = results.all()?;
+    let imported: Vec<Foreign> = dir.imported(&dir.imports()?)?;
+    let theirs = imported.iter().map(|of| (Some(&*of.host), &of.result));
+    Ok(Known::of(own.iter().map(|result| (None, result)).chain(theirs)))
+}
+
+/// Why nothing can be said, and what to do.
+fn told(ask: &Ask, wrong: &Wrong) -> CliError {
+    let Ask { model, batch, images, .. } = ask;
+    match wrong {
+        Wrong::Nothing => {
+            CliError::usage("no training was measured yet: no result has a model, a batch and `images_per_s`")
+                .hint("flow run workflows/fit.yaml measures some, and flow import FILE takes in what others measured")
+        }
+        Wrong::NoModel { near, known } => {
+            let error = CliError::usage(format!("`{model}` was neither trained nor counted"));
+            let run = format!("flow run workflows/compute.yaml --set 'models+={model}' counts it");
+            match near {
+                Some(near) => error.hint(format!("did you mean `{near}`? {run}")),
+                None => error.hint(format!("there are {}; {run}", known.join(", "))),
+            }
+        }
+        Wrong::FewImages => CliError::usage(format!(
+            "an epoch of {} has no step of batch {batch}",
+            words::count(*images as usize, "image")
+        ))
+        .hint("an incomplete batch is left out: take a batch that is no larger than --images"),
+        Wrong::ManyGpus => CliError::usage(format!(
+            "{} cannot share a batch of {batch}: each needs an image at least",
+            words::count(ask.gpus.unwrap_or(0) as usize, "GPU")
+        )),
+        Wrong::NoGpus { ran } => {
+            let ran: Vec<String> = ran.iter().map(u32::to_string).collect();
+            let (asked, ran) = (ask.gpus.unwrap_or(0), ran.join(", "));
+            CliError::usage(format!("--gpus {asked}: all trainings that were measured had {ran}"))
+                .hint("flow import takes in what was measured on another machine")
+        }
+    }
+}
+
+/// What it costs, by the hour of each GPU, or of a machine that has none.
+fn cost(on: &OnMachine, wall: Predicted, prices: &[(String, f64)]) -> Option<Predicted> {
+    let name = on.machine.to_lowercase();
+    let (_, price) = prices.iter().find(|(machine, _)| name.contains(machine))?;
+    Some(wall.scaled(price * f64::from(on.gpus.max(1)) / 3600.0))
+}
+
+/// `2.67`, and of less than a tenth what there is.
+fn money(of: f64) -> String {
+    if of < 0.1 { words::number(of) } else { format!("{of:.2}") }
+}
+
+/// In the middle, how far off; how many of all were inside.
+fn error(tried: &[Tried]) -> (f64, usize, f64) {
+    let off = |one: &Tried| (one.predicted.value / one.measured - 1.0).abs();
+    let half = |one: &Tried| (one.predicted.high / one.predicted.low).sqrt() - 1.0;
+    let middle = |of: &dyn Fn(&Tried) -> f64| {
+        let mut values: Vec<f64> = tried.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(0.0)
+    };
+    let inside = |one: &&Tried| (one.predicted.low..=one.predicted.high).contains(&one.measured);
+    (middle(&off), tried.iter().filter(inside).count(), middle(&half))
+}
+
+fn objects(ask: &Ask, planned: &Planned, prices: &[(String, f64)]) -> Vec<String> {
+    let object = |on: &OnMachine| {
+        let mut object = json!({
+            "machine": on.machine, "gpus": on.gpus, "model": ask.model, "batch": ask.batch, "images": ask.images,
+            "epochs": ask.epochs, "size": planned.size, "precision": planned.precision,
+        });
+        let answer = match &on.answer {
+            Ok(answer) => answer,
+            Err(lack) => {
+                object["lacks"] = Value::from(lacks(ask, on, lack));
+                return object.to_string();
+            }
+        };
+        let (from, of) = match answer.basis {
+            Basis::Ran(points) => ("own", points),
+            Basis::Others(models) => ("others", models),
+        };
+        let (median, inside, _) = error(&answer.tried);
+        object["from"] = json!({"what": from, "of": of, "tried": answer.tried.len(), "median_error": median, "inside": inside, "wider": answer.wider});
+        let parts = [
+            ("wall_s", Some(answer.wall)),
+            ("epoch_s", Some(answer.epoch)),
+            ("gpu_memory", answer.memory),
+            ("energy_j", answer.energy),
+            ("cost", cost(on, answer.wall, prices)),
+        ];
+        for (name, part) in parts {
+            object[name] = json!(part.map(|part| part.value));
+            object[format!("{name}_low")] = json!(part.map(|part| part.low));
+            object[format!("{name}_high")] = json!(part.map(|part| part.high));
+        }
+        object.to_string()
+    };
+    planned.machines.iter().map(object).collect()
+}
+
+fn table(ask: &Ask, planned: &Planned, prices: &[(String, f64)]) -> Vec<String> {
+    let size = planned.size.map(|size| format!(" of {size}×{size}")).unwrap_or_default();
+    let precision = if planned.precision.is_empty() { String::new() } else { format!(", {}", planned.precision) };
+    let images = words::count(ask.images as usize, "image");
+    let epochs = words::count(ask.epochs as usize, "epoch");
+    let mut out =
+        vec![format!("{}: {epochs} of {images}{size}, batch {}{precision}", styled(STRONG, &ask.model), ask.batch)];
+    let none = || "—".to_owned();
+    let cell = |of: Option<Predicted>, word: &dyn Fn(f64) -> String| of.map_or_else(none, |of| interval(of, word));
+    let kilowatt_hours = |joules: f64| format!("{} kWh", words::number(joules / 3.6e6));
+    let mut rows = vec![["", "time", "an epoch", "memory on each GPU", "energy"].map(str::to_owned).to_vec()];
+    if !prices.is_empty() {
+        rows[0].push("cost".to_owned());
+    }
+    for on in &planned.machines {
+        let gpus = if on.gpus > 1 { format!("{} x ", on.gpus) } else { String::new() };
+        let mut row = vec![format!("  {gpus}{}", on.machine)];
+        match &on.answer {
+            Err(_) => row.push("not known".to_owned()),
+            Ok(answer) => {
+                row.push(cell(Some(answer.wall), &words::duration));
+                row.push(cell(Some(answer.epoch), &words::duration));
+                row.push(memory(answer).unwrap_or_else(none));
+                row.push(cell(answer.energy, &kilowatt_hours));
+                if !prices.is_empty() {
+                    row.push(cell(cost(on, answer.wall, prices), &money));
+                }
+            }
+        }
+        rows.push(row);
+    }
+    out.extend(words::columns(&rows));
+    out.extend(planned.machines.iter().flat_map(|on| rests(ask, on)));
+    out
+}
+
+/// With whether a GPU has so much.
+fn memory(answer: &Answer) -> Option<String> {
+    let memory = answer.memory?;
+    let shown = interval(memory, |bytes| words::bytes(bytes as u64));
+    Some(match answer.card.map(|card| card as f64) {
+        Some(card) if memory.low > card => format!("{shown}: does not fit"),
+        Some(card) if memory.high > card => format!("{shown}: may not fit"),
+        _ => shown,
+    })
+}
+
+/// On what an answer rests, and how far to trust it.
+fn rests(ask: &Ask, on: &OnMachine) -> Vec<String> {
+    let answer = match &on.answer {
+        Ok(answer) => answer,
+        Err(lack) => return vec![format!("{} {}: {}", styled(NOTE, "not known"), on.machine, lacks(ask, on, lack))],
+    };
+    let mut said = vec![match answer.basis {
+        Basis::Ran(points) => {
+            format!("from trainings of {} there, at {}", ask.model, words::count(points as usize, "point"))
+        }
+        Basis::Others(models) => {
+            format!(
+                "never trained there; from {} that were, and what they compute",
+                words::count(models as usize, "other network")
+            )
+        }
+    }];
+    let one = if matches!(answer.basis, Basis::Ran(_)) { "point" } else { "network" };
+    let (median, inside, _) = error(&answer.tried);
+    said.push(match answer.tried.len() {
+        0 => format!("too few to hold one {one} against the others"),
+        n => format!(
+            "each {one} from the others: {} off in the middle, {inside} of {n} inside the interval",
+            percent(median)
+        ),
+    });
+    if answer.wider > WIDER {
+        said.push(format!("so the one shown is {:.1} times as wide", answer.wider));
+    }
+    if let Some(waited) = answer.waited.filter(|waited| *waited > WAITS) {
+        said.push(format!("they waited for data for {} of an epoch, which other data or CPUs change", percent(waited)));
+    }
+    if answer.unvalidated {
+        said.push("without validation, of which nothing was told".to_owned());
+    }
+    vec![styled(FAINT, format!("{}: {}", on.machine, said.join("; ")))]
+}
+
+/// `1 more network`.
+fn more(networks: usize) -> String {
+    words::count(networks, "more network")
+}
+
+/// What to measure.
+fn lacks(ask: &Ask, on: &OnMachine, lack: &Lack) -> String {
+    let model = &ask.model;
+    let mut todo = Vec::new();
+    if lack.count {
+        todo.push(format!(
+            "`flow run workflows/compute.yaml counted --set 'models=[{model}]'` counts what it computes, in seconds"
+        ));
+    }
+    if let Some((workflow, step, wall)) = &lack.like {
+        let long = words::duration(*wall);
+        todo.push(format!(
+            "a training of {model} there at batch {}, as step `{step}` of workflow `{workflow}`; such runs took {long}",
+            ask.batch
+        ));
+        if lack.models > 0 && lack.models < 3 {
+            todo.push(format!("or of {}, {long} each", more(lack.models)));
+        }
+    }
+    let why = match lack.models {
+        0 => format!("{model} was not trained on {}", words::count(on.gpus as usize, "GPU")),
+        n => format!("it takes {}, trained there at such a point and counted", more(n)),
+    };
+    format!("{why}; run {}", todo.join(", "))
+}
+
+fn part(part: Part) -> &'static str {
+    match part {
+        Part::Pace => "time an image",
+        Part::Epoch => "epoch beyond training",
+        Part::Startup => "start-up",
+        Part::End => "end",
+        Part::Memory => "GPU memory",
+        Part::Power => "power",
+    }
+}
+
+pub(super) fn held_objects(held: &[Held]) -> Vec<String> {
+    let one = |of: &Held, tried: &Tried| {
+        let Predicted { value, low, high, beyond, .. } = tried.predicted;
+        json!({
+            "machine": of.machine, "quantity": part(of.part), "left_out": if of.whole_models { "network" } else { "point" },
+            "model": tried.of, "measured": tried.measured, "predicted": value, "low": low, "high": high, "beyond": beyond,
+        })
+    };
+    held.iter().flat_map(|of| of.tried.iter().map(move |tried| one(of, tried).to_string())).collect()
+}
+
+/// How good the calculator is.
+pub(super) fn held(held: &[Held]) -> Vec<String> {
+    if held.is_empty() {
+        return Vec::new();
+    }
+    let mut out = vec![format!(
+        "{}: trainings of all workflows, each point and each network from the others",
+        styled(STRONG, "--model")
+    )];
+    let head = ["", "", "left out", "how many", "median error", "in the interval", "half its width"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for Held { machine, part: of, whole_models, tried } in held {
+        let (median, inside, half) = error(tried);
+        rows.push(vec![
+            format!("  {machine}"),
+            part(*of).to_owned(),
+            if *whole_models { "a network" } else { "a point" }.to_owned(),
+            tried.len().to_string(),
+            percent(median),
+            format!("{inside} of {}", tried.len()),
+            format!("±{}", percent(half)),
+        ]);
+    }
+    out.extend(words::columns(&rows));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::plain;
+
+    #[test]
+    fn machines_stand_side_by_side_with_what_each_row_rests_on() {
+        let of = |value: f64, off: f64| Predicted {
+            value,
+            low: value / off,
+            high: value * off,
+            points: 4,
+            beyond: false,
+            far: false,
+        };
+        let tried = |measured: f64| Tried { of: "resnet18".into(), measured, predicted: of(1.0, 1.1) };
+        let answer = |basis, wall: f64, gib: f64| Answer {
+            basis,
+            wall: of(wall, 1.1),
+            epoch: of(wall / 30.0, 1.1),
+            memory: Some(of(gib * f64::from(1 << 30), 1.25)),
+            card: Some(16 << 30),
+            energy: None,
+            tried: vec![tried(1.02), tried(0.9), tried(1.3)],
+            wider: 1.0,
+            waited: None,
+            unvalidated: false,
+        };
+        let on = |machine: &str, answer| OnMachine { machine: machine.to_owned(), gpus: 2, answer };
+        let own = Answer { energy: Some(of(1.8e6, 1.2)), waited: Some(0.31), ..answer(Basis::Ran(4), 1800.0, 6.0) };
+        let others = Answer { wider: 2.7, unvalidated: true, ..answer(Basis::Others(3), 18_000.0, 15.0) };
+        let lack = Lack { count: false, models: 1, like: Some(("fit".into(), "train".into(), 75.0)) };
+        let machines = vec![
+            on("NVIDIA H200", Ok(own)),
+            on("Tesla T4 (lab5)", Ok(others.clone())),
+            on("K80", Ok(Answer { memory: Some(of(f64::from(1 << 30) * 64.0, 1.25)), ..others })),
+            on("P100", Err(lack)),
+        ];
+        let planned = Planned { size: Some(224), precision: "fp32".into(), machines };
+        let ask = Ask { model: "resnet50".into(), batch: 128, images: 60_000, epochs: 30, gpus: Some(2), size: None };
+        let lines = table(&ask, &planned, &[("h200".to_owned(), 3.2)]);
+        let lines: Vec<String> = lines.iter().map(|line| plain(line).trim_end().to_owned()).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        resnet50: 30 epochs of 60,000 images of 224×224, batch 128, fp32
+                               time                                     an epoch                                memory on each GPU                            energy                          cost
+          2 x NVIDIA H200      30 min 00 s, 27 min 16 s to 33 min 00 s  1 min 00 s, 55 s to 1 min 06 s          6.0 GiB, 4.8 GiB to 7.5 GiB                   0.5 kWh, 0.4167 kWh to 0.6 kWh  3.20, 2.91 to 3.52
+          2 x Tesla T4 (lab5)  5 h 00 min, 4 h 32 min to 5 h 30 min     10 min 00 s, 9 min 05 s to 11 min 00 s  15.0 GiB, 12.0 GiB to 18.8 GiB: may not fit   —                               —
+          2 x K80              5 h 00 min, 4 h 32 min to 5 h 30 min     10 min 00 s, 9 min 05 s to 11 min 00 s  64.0 GiB, 51.2 GiB to 80.0 GiB: does not fit  —                               —
+          2 x P100             not known
+        NVIDIA H200: from trainings of resnet50 there, at 4 points; each point from the others: 11 % off in the middle, 1 of 3 inside the interval; they waited for data for 31 % of an epoch, which other data or CPUs change
+        Tesla T4 (lab5): never trained there; from 3 other networks that were, and what they compute; each network from the others: 11 % off in the middle, 1 of 3 inside the interval; so the one shown is 2.7 times as wide; without validation, of which nothing was told
+        K80: never trained there; from 3 other networks that were, and what they compute; each network from the others: 11 % off in the middle, 1 of 3 inside the interval; so the one shown is 2.7 times as wide; without validation, of which nothing was told
+        not known P100: it takes 1 more network, trained there at such a point and counted; run a training of resnet50 there at batch 128, as step `train` of workflow `fit`; such runs took 1 min 15 s, or of 1 more network, 1 min 15 s each
+        ");
+    }
+}
