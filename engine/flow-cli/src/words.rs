@@ -83,6 +83,12 @@ pub(crate) fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// A mean number of cores; of what slept hardly any: `0.0005`.
+pub(crate) fn cores(value: f64) -> String {
+    let hardly = format!("{:.4}", value.max(0.0));
+    if value < 0.001 { hardly.trim_end_matches('0').trim_end_matches('.').to_owned() } else { number(value) }
+}
+
 /// A metric with its unit: bytes and ratios as people read them.
 pub(crate) fn metric(value: f64, unit: &str) -> String {
     match unit {
@@ -167,6 +173,7 @@ mod tests {
     fn numbers() {
         let words = [0.0, 0.93125, 28.456, 512.04, 1204.4, 100_000.0, 0.000_012, -3.5].map(number);
         assert_eq!(words, ["0", "0.9313", "28.46", "512", "1,204", "100,000", "1.200e-5", "-3.5"]);
+        assert_eq!([4.622e-4, 1e-6, 0.0, 0.0312, 1.5].map(cores), ["0.0005", "0", "0", "0.0312", "1.5"]);
         assert_eq!(metric(0.7825, "ratio"), "78.25 %");
         assert_eq!(metric(1_610_612_736.0, "bytes"), "1.5 GiB");
         assert_eq!(["ratio", "bytes", "s", ""].map(|unit| metric(f64::NAN, unit)), ["NaN"; 4]);

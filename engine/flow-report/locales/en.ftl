@@ -165,15 +165,15 @@ finding-changed-few = From { $a } to { $b }, { $column } { $rises ->
 finding-changed-tested = From { $a } to { $b }, { $column } { $rises ->
     [yes] rises
    *[no] falls
-} in every row, by { $range } (sign test over { $pairs } pairs, p = { $p }).
+} in every row, by { $range } (sign test over { $pairs } pairs, p { $p }).
 finding-changed-most = From { $a } to { $b }, { $column } { $rises ->
     [yes] rises
    *[no] falls
-} in { $some } of { $rows } rows, there by { $range } (sign test, p = { $p }).
+} in { $some } of { $rows } rows, there by { $range } (sign test, p { $p }).
 finding-one-training = From { $a } to { $b }, no judgement of { $columns }: a row rests on one training, and how much repeated trainings differ is not known.
 finding-packed = Packed, all take { $packed }, and one after another { $alone }: { $gain } times the throughput. From start to end each takes { $range } times as long as alone.
-finding-repeated-differs = { $column } differs with { $axis } by more than repetitions do: means of { $range } (F-test, p = { $p }).
-finding-repeated-alike = No difference of { $column } with { $axis } stands out of the noise of repetitions: means of { $range } (F-test, p = { $p }).
+finding-repeated-differs = { $column } differs with { $axis } by more than repetitions do: means of { $range } (F-test, p { $p }).
+finding-repeated-alike = No difference of { $column } with { $axis } stands out of the noise of repetitions: means of { $range } (F-test, p { $p }).
 finding-cost-free = Cost-free: { $b } lowers { $cheaper } against { $a } at the same { $accuracy }.
 
 ## Figures computed for findings
@@ -581,7 +581,7 @@ fit-broken = { $column } bends at { $axis } { $knot }: its slope is { $before } 
 fit-quadratic = { $column } over { $axis } is a parabola.
 fit-cubic = { $column } over { $axis } is a cubic.
 fit-explains = R² is { $r2 } over { $points } points.
-fit-parabola-adds-nothing = A straight line suffices: a parabola adds nothing (F-test, p = { $p }).
+fit-parabola-adds-nothing = A straight line suffices: a parabola adds nothing (F-test, p { $p }).
 fit-line-is-not-enough = A straight line is not enough: its AICc is { $more } above the least.
 jumps-title = Jumps of { $column } along { $axis }
 jumps-each = Where { $column } jumps along { $axis }

@@ -165,15 +165,15 @@ finding-changed-few = 从 { $a } 到 { $b }，{ $column }在各行均{ $rises ->
 finding-changed-tested = 从 { $a } 到 { $b }，{ $column }在各行均{ $rises ->
     [yes] 上升
    *[no] 下降
-}，幅度为 { $range }（符号检验，{ $pairs } 对，p = { $p }）。
+}，幅度为 { $range }（符号检验，{ $pairs } 对，p { $p }）。
 finding-changed-most = 从 { $a } 到 { $b }，{ $column }在 { $rows } 行中的 { $some } 行{ $rises ->
     [yes] 上升
    *[no] 下降
-}，幅度为 { $range }（符号检验，p = { $p }）。
+}，幅度为 { $range }（符号检验，p { $p }）。
 finding-one-training = 从 { $a } 到 { $b }，对{ $columns }不作判断：每行只有一次训练，重复训练之间的波动未知。
 finding-packed = 全部任务打包混部用时 { $packed }，串行执行需 { $alone }：吞吐量是串行执行的 { $gain } 倍。各任务的总用时是单独运行的 { $range } 倍。
-finding-repeated-differs = { $column }随{ $axis }的差异超出重复运行的波动：均值为 { $range }（F 检验，p = { $p }）。
-finding-repeated-alike = { $column }随{ $axis }的差异未超出重复运行的波动：均值为 { $range }（F 检验，p = { $p }）。
+finding-repeated-differs = { $column }随{ $axis }的差异超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
+finding-repeated-alike = { $column }随{ $axis }的差异未超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
 finding-cost-free = 无代价的改进：与 { $a } 相比，{ $b } 在{ $accuracy }不变的情况下降低了{ $cheaper }。
 
 ## 为发现计算的数值
@@ -572,7 +572,7 @@ fit-broken = { $column }在{ $axis }为 { $knot } 处转折：此前斜率为 { 
 fit-quadratic = { $column }随{ $axis }按二次曲线变化。
 fit-cubic = { $column }随{ $axis }按三次曲线变化。
 fit-explains = R² 为 { $r2 }，共 { $points } 个点。
-fit-parabola-adds-nothing = 直线已足够：二次项没有贡献（F 检验，p = { $p }）。
+fit-parabola-adds-nothing = 直线已足够：二次项没有贡献（F 检验，p { $p }）。
 fit-line-is-not-enough = 直线不够：其 AICc 比最小值高 { $more }。
 jumps-title = { $column }随{ $axis }的跳变
 jumps-each = { $column }在{ $axis }的何处跳变

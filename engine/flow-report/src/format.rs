@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 const MIB: f64 = 1024.0 * 1024.0;
 const GIB: f64 = 1024.0 * MIB;
+/// Nobody reads how much less a p-value is.
+const LEAST_P: f64 = 1e-4;
 
 /// How the numbers of one column are shown. All of a column's numbers share it, so that they can be compared at a glance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -18,6 +20,9 @@ pub struct Format {
     /// A plus sign is written too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub signed: bool,
+    /// What is less is only said to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least: Option<f64>,
 }
 
 impl Format {
@@ -34,7 +39,7 @@ impl Format {
                 v if v.is_finite() => (digits - 1 - v.log10().floor() as i32).clamp(0, most_decimals) as u8,
                 _ => 0,
             };
-            Format { unit: unit.to_owned(), factor, decimals, signed: false }
+            Format { unit: unit.to_owned(), factor, decimals, ..Format::default() }
         };
         match unit {
             "s" if most > 0.0 && most < 1.0 => plain("ms", 1000.0, 3, 3),
@@ -47,9 +52,9 @@ impl Format {
             "bytes" => plain("MiB", 1.0 / MIB, 2, 2),
             "ratio" => {
                 let decimals = if least < 0.01 { 2 } else { 1 };
-                Format { unit: "%".into(), factor: 100.0, decimals, signed: false }
+                Format { unit: "%".into(), factor: 100.0, decimals, ..Format::default() }
             }
-            _ if whole => Format { unit: unit.to_owned(), factor: 1.0, decimals: 0, signed: false },
+            _ if whole => Format { unit: unit.to_owned(), factor: 1.0, ..Format::default() },
             "" => plain("", 1.0, 4, 6),
             _ => plain(unit, 1.0, 3, 4),
         }
@@ -57,23 +62,23 @@ impl Format {
 
     /// For a relative change, rounded as people do: `−48 %`.
     pub fn change() -> Self {
-        Format { unit: "%".into(), factor: 100.0, decimals: 0, signed: true }
+        Format { unit: "%".into(), factor: 100.0, signed: true, ..Format::default() }
     }
 
     /// For a factor between two numbers: `1.34×`.
     pub fn times() -> Self {
-        Format { unit: "×".into(), factor: 1.0, decimals: 2, signed: false }
+        Format { unit: "×".into(), factor: 1.0, decimals: 2, ..Format::default() }
     }
 
-    /// For a p-value: two digits that say something.
+    /// For a p-value: two digits that say something, and of what is next to nothing that it is.
     pub fn p_value(p: f64) -> Self {
         let decimals = if p > 0.0 { (1.0 - p.log10().floor()).clamp(2.0, 5.0) as u8 } else { 2 };
-        Format { unit: String::new(), factor: 1.0, decimals, signed: false }
+        Format { factor: 1.0, decimals, least: Some(LEAST_P), ..Format::default() }
     }
 
     /// For a count.
     pub fn count() -> Self {
-        Format { unit: String::new(), factor: 1.0, decimals: 0, signed: false }
+        Format { factor: 1.0, ..Format::default() }
     }
 
     /// For the difference of two values shown in this format; of two shares it is in percentage points.
@@ -121,6 +126,9 @@ impl Format {
 
     /// The bare number: `16.2`, `−48`.
     pub fn number(&self, value: f64) -> String {
+        if let Some(least) = self.least.filter(|least| value < *least) {
+            return format!("< {least}");
+        }
         let shown = match self.own_power(value) {
             true => power(value * self.factor, 3),
             false => format!("{:.*}", usize::from(self.decimals), self.round(value, self.decimals)),
@@ -131,6 +139,12 @@ impl Format {
             true if self.signed => format!("+{digits}"),
             _ => digits.to_owned(),
         }
+    }
+
+    /// What stands behind the name of a number in a sentence: `= 0.031`, `< 0.0001`.
+    pub fn relation(&self, value: f64) -> String {
+        let shown = self.number(value);
+        if shown.starts_with('<') { shown } else { format!("= {shown}") }
     }
 
     /// For programs: three digits more than people see, without the noise of binary fractions.
@@ -205,6 +219,15 @@ mod tests {
         for (shown, expected) in cases {
             assert_eq!(shown, expected);
         }
+    }
+
+    #[test]
+    fn a_p_value_that_is_next_to_nothing_is_said_to_be() {
+        let shown = [0.5, 0.0312, 0.00052, 1e-4, 9.9e-5, 2.228e-6, 0.0].map(|p| Format::p_value(p).number(p));
+        assert_eq!(shown, ["0.50", "0.031", "0.00052", "0.00010", "< 0.0001", "< 0.0001", "< 0.0001"]);
+        let relations = [0.0312, 2e-6].map(|p| Format::p_value(p).relation(p));
+        assert_eq!(relations, ["= 0.031", "< 0.0001"]);
+        assert_eq!(Format::p_value(1.863e-9).exact(1.863e-9), "1.863e-9", "programs have it in full");
     }
 
     #[test]

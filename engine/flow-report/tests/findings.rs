@@ -275,7 +275,7 @@ fn means_over_seeds_are_told_apart_by_a_test_or_not() {
     - No difference of top-1 with batch size stands out of the noise of repetitions: means of 70.1 % to 70.4 % (F-test, p = 0.63).
     * Top-1 准确率随批大小的差异未超出重复运行的波动：均值为 70.1% 至 70.4%（F 检验，p = 0.63）。
 
-    - Top-1 differs with batch size by more than repetitions do: means of 70.1 % to 74.1 % (F-test, p = 2.228e-6).
-    * Top-1 准确率随批大小的差异超出重复运行的波动：均值为 70.1% 至 74.1%（F 检验，p = 2.228e-6）。
+    - Top-1 differs with batch size by more than repetitions do: means of 70.1 % to 74.1 % (F-test, p < 0.0001).
+    * Top-1 准确率随批大小的差异超出重复运行的波动：均值为 70.1% 至 74.1%（F 检验，p < 0.0001）。
     ");
 }

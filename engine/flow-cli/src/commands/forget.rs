@@ -4,13 +4,14 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_store::Store;
+use flow_store::{Results, Store};
 
 use super::{Done, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::place::Place;
+use crate::screen::View;
 use crate::{place, words};
 
 /// Arguments of `flow forget`.
@@ -45,11 +46,34 @@ impl Forget {
         let store = Store::open_alone(place.store.path(), &place::me(), |_| ControlFlow::Break(()))?;
         place::mended(store.rebuilt(), output)?;
         let mut labels = flow_exec::forget(&store, &start.workflow, &start.file, &self.steps)?;
+        if labels.is_empty() {
+            for line in self.of_others(&view, &start.workflow, &store, &place)? {
+                output.line(line)?;
+            }
+        }
         let results = words::count(labels.len(), "result");
         labels.sort();
         labels.dedup();
         output.line(format!("forgotten: {results} of {}", words::count(labels.len(), "instance")))?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// What the steps reuse of other workflows: there it can be forgotten.
+    fn of_others(&self, view: &View, own: &str, store: &Store, place: &Place) -> Result<Vec<String>, CliError> {
+        let mut lines = Vec::new();
+        let named = |label: &str| self.steps.iter().any(|step| flow_core::selects(step, label));
+        for shown in view.instances.values().filter(|shown| named(&shown.label)) {
+            let Some(result) = shown.result(store)?.filter(|result| result.workflow != own) else { continue };
+            // It may have been forgotten since.
+            if store.result(&result.fingerprint)?.is_none() {
+                continue;
+            }
+            let (label, of) = (&result.label, &result.workflow);
+            let file = place.runs()?.into_iter().find(|(run, _)| *run == result.run).map(|(_, start)| start.file);
+            let how = file.map(|file| format!(": flow forget '{label}' -w {file}")).unwrap_or_default();
+            lines.push(format!("{} has the result of {label} of workflow `{of}`{how}", shown.label));
+        }
+        Ok(lines)
     }
 
     /// Drops what was imported of that which was named, and leaves the steps.

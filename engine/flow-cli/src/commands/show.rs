@@ -139,7 +139,7 @@ fn usage(result: &StepResult, row: &mut impl FnMut(&str, String)) {
     }
     if usage.cpu_s > 0.0 {
         let mean =
-            format!("{} cores, {} of the host", words::number(usage.cpu_cores), words::metric(usage.cpu_util, "ratio"));
+            format!("{} cores, {} of the host", words::cores(usage.cpu_cores), words::metric(usage.cpu_util, "ratio"));
         row(
             "CPU",
             format!("{mean} (peak {}), {}", words::metric(usage.cpu_util_peak, "ratio"), words::duration(usage.cpu_s)),

@@ -44,3 +44,20 @@ fn how_the_inputs_of_two_runs_differ_is_shown_once() {
     assert!(said.contains("    -echo 38\n    … 21 more lines"), "{said}");
     assert!(space.flow(["diff", &runs[1], &runs[1]]).expect(0).stdout().contains("nothing differs"));
 }
+
+#[test]
+fn a_result_of_another_workflow_is_forgotten_there() {
+    let space = space();
+    for name in ["one", "two"] {
+        space.write(
+            &format!("{name}.yaml"),
+            &format!("flow: 1\nname: {name}\nsteps: {{{name}_step: {{run: echo same}}}}\n"),
+        );
+        space.flow(["run", &format!("{name}.yaml")]).expect(0);
+    }
+    let said = space.flow(["forget", "two_step"]).expect(0).stdout();
+    let first = "two_step has the result of one_step of workflow `one`: flow forget 'one_step' -w one.yaml\n";
+    assert_eq!(said, format!("{first}forgotten: 0 results of 0 instances\n"));
+    let said = space.flow(["forget", "one_step", "-w", "one.yaml"]).expect(0).stdout();
+    assert_eq!(said, "forgotten: 1 result of 1 instance\n");
+}

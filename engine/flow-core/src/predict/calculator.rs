@@ -80,6 +80,8 @@ pub struct Answer {
     pub wider: f64,
     /// The part of an epoch in which such trainings waited for data.
     pub waited: Option<f64>,
+    /// The part of the CPUs that others used meanwhile.
+    pub foreign: Option<f64>,
     /// Nobody told how many images validate: an epoch is its training alone.
     pub unvalidated: bool,
 }
@@ -217,12 +219,12 @@ impl There<'_> {
         let once = |part: Option<Predicted>| part.map(|part| (part, 1.0));
         let all = [Some((epoch, f64::from(ask.epochs))), once(part(Part::Startup)), once(part(Part::End))];
         let wall = Predicted::sum(all.into_iter().flatten()).unwrap_or(epoch);
-        let like: Vec<f64> = self
-            .of
-            .iter()
-            .filter(|of| of.model == model || matches!(basis, Basis::Others(_)))
-            .filter_map(|of| of.waited)
-            .collect();
+        let others = self.teachers();
+        let counts = |of: &&&Experiment| match basis {
+            Basis::Ran(_) => of.model == model,
+            Basis::Others(_) => others.contains(&&*of.model),
+        };
+        let like: Vec<&&Experiment> = self.of.iter().filter(counts).collect();
         Ok(Answer {
             basis,
             wall,
@@ -232,7 +234,8 @@ impl There<'_> {
             energy: part(Part::Power).filter(|_| point.gpus > 0).map(|power| power.times(&wall)),
             tried,
             wider,
-            waited: middle(like),
+            waited: middle(like.iter().filter_map(|of| of.waited).collect()),
+            foreign: middle(like.iter().map(|of| of.foreign).collect()),
             unvalidated: longer.is_none(),
         })
     }
@@ -274,6 +277,13 @@ impl There<'_> {
         models.sort_unstable();
         models.dedup();
         models
+    }
+
+    /// Those from which others are told: all that were left in peace, if they suffice.
+    fn teachers(&self) -> Vec<&str> {
+        let mut calm = self.models();
+        calm.retain(|model| !self.of.iter().any(|of| of.model == *model && of.is_disturbed()));
+        if calm.len() < PEERS { self.models() } else { calm }
     }
 
     fn points(&self) -> Vec<Point> {
@@ -339,7 +349,7 @@ impl There<'_> {
             let value = self.ran(part, other, point).filter(|value| !value.far)?.value;
             Some(Peer { name: (*other).to_owned(), features: self.features(part, other, point)?, value })
         };
-        self.models().iter().filter(|other| **other != model).filter_map(peer).collect()
+        self.teachers().iter().filter(|other| **other != model).filter_map(peer).collect()
     }
 
     /// What a part may be made of.
@@ -380,7 +390,7 @@ impl There<'_> {
             let features = self.features(part, model, point)?;
             Some(Peer { name: (*model).to_owned(), features, value: middle(values.clone())? })
         };
-        leave_one_out(&self.models().iter().filter_map(peer).collect::<Vec<_>>())
+        leave_one_out(&self.teachers().iter().filter_map(peer).collect::<Vec<_>>())
     }
 }
 

@@ -49,12 +49,21 @@ pub struct Experiment {
     pub parts: [Option<f64>; 6],
     /// The part of an epoch in which it waited for data.
     pub waited: Option<f64>,
+    /// The part of the host's CPUs that others used meanwhile.
+    pub foreign: f64,
     /// Memory of each of its GPUs.
     pub card: Option<u64>,
     /// To run another one like it.
     pub workflow: String,
     pub step: String,
     pub wall_s: f64,
+}
+
+impl Experiment {
+    /// It waited for data, or others used the CPUs: how long it took says little of the network.
+    pub(super) fn is_disturbed(&self) -> bool {
+        self.foreign > FOREIGN || self.waited.is_some_and(|waited| waited > WAITS)
+    }
 }
 
 /// What a network computes of one image.
@@ -84,9 +93,8 @@ impl Known {
             known.experiments.extend(experiment(host, result));
             known.counts.extend(count(result));
         }
-        // Where some trainings of a network hardly waited for data, those that did say nothing of it.
-        let waits = |of: &Experiment| of.waited.is_some_and(|waited| waited > WAITS);
-        let (waiting, mut quick): (Vec<_>, Vec<_>) = known.experiments.into_iter().partition(waits);
+        // Where some trainings of a network were left in peace, those that were not say nothing of it.
+        let (waiting, mut quick): (Vec<_>, Vec<_>) = known.experiments.into_iter().partition(Experiment::is_disturbed);
         let alone =
             |of: &Experiment| !quick.iter().any(|other| (&other.machine, &other.model) == (&of.machine, &of.model));
         let kept: Vec<Experiment> = waiting.into_iter().filter(|of| alone(of)).collect();
@@ -152,6 +160,7 @@ fn experiment(host: Option<&str>, result: &StepResult) -> Option<Experiment> {
         point,
         precision: seen.facts.get("precision").cloned().unwrap_or_default(),
         parts,
+        foreign: seen.foreign_cpu,
         waited: metric(result, "data_wait").zip(metric(result, "epoch_time")).map(|(waited, epoch)| waited / epoch),
         card: seen.gpu_memory.or_else(|| seen.gpu_memory_total.iter().min().copied()),
         workflow: result.workflow.clone(),
@@ -162,6 +171,8 @@ fn experiment(host: Option<&str>, result: &StepResult) -> Option<Experiment> {
 
 /// A training waits for data that does so for this part of an epoch.
 const WAITS: f64 = 0.2;
+/// Others disturb it that use this part of the host's CPUs.
+const FOREIGN: f64 = 0.2;
 /// Less than this of start-up or end is none.
 const NOTICED: f64 = 1e-3;
 

@@ -135,7 +135,7 @@ impl Fits {
         match best.model {
             Model::Proportional | Model::Affine => {
                 if let Some(p) = adds(Model::Affine, Model::Quadratic) {
-                    told.push(say("fit-parabola-adds-nothing", Args::new().with("p", p_value(p))));
+                    told.push(say("fit-parabola-adds-nothing", Args::new().with("p", Format::p_value(p).relation(p))));
                 }
             }
             Model::Broken | Model::Quadratic | Model::Cubic => {
@@ -252,5 +252,5 @@ fn p_value(p: f64) -> String {
 /// By how much its AICc is above the least.
 fn more(fit: &Fitted, choice: &Choice) -> String {
     let least = choice.fits.iter().map(|fit| fit.aicc).fold(f64::INFINITY, f64::min);
-    Format { decimals: 1, factor: 1.0, unit: "AICc".into(), signed: false }.number(fit.aicc - least)
+    Format { decimals: 1, factor: 1.0, unit: "AICc".into(), ..Format::default() }.number(fit.aicc - least)
 }

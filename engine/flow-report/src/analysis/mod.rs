@@ -218,7 +218,7 @@ fn give_or_take(value: f64, half: f64) -> String {
 
 /// A share as `1.2 %`.
 fn share(value: f64) -> Format {
-    Format { unit: "%".into(), factor: 100.0, decimals: if value < 0.1 { 2 } else { 1 }, signed: false }
+    Format { unit: "%".into(), factor: 100.0, decimals: if value < 0.1 { 2 } else { 1 }, ..Format::default() }
 }
 
 fn metric(value: f64, unit: &str) -> Metric {

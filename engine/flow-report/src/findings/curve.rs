@@ -253,7 +253,7 @@ fn straight(ledger: &mut Ledger<'_>, curve: &Curve, axis: &str, name: &str, poin
     let what = What::Intercept { column: column.clone(), axis: axis.clone() };
     let intercept = ledger.computed(scope, what, constant.value, show);
     let slope = ledger.computed(scope, What::Slope { column: column.clone(), axis: axis.clone() }, rise.value, fine);
-    let r2 = Format { unit: String::new(), factor: 1.0, decimals: 3, signed: false };
+    let r2 = Format { unit: String::new(), factor: 1.0, decimals: 3, ..Format::default() };
     let r2 = ledger.computed(scope, What::R2 { column: column.clone(), axis: axis.clone() }, fit.r2, r2);
     Some(Finding::Linear { column, axis, intercept, slope, r2 })
 }

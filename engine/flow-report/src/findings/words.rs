@@ -14,6 +14,11 @@ impl Figure {
         words.figure(lang, &self.show, self.value)
     }
 
+    /// Behind the name of what it is.
+    fn relation(&self) -> String {
+        self.show.relation(self.value)
+    }
+
     /// Without its sign, for a sentence whose verb has it.
     pub(crate) fn size(&self, words: &Words, lang: &str) -> String {
         words.figure(lang, &Format { signed: false, ..self.show.clone() }, self.value.abs())
@@ -173,11 +178,11 @@ impl Finding {
                         say("finding-changed-few", args.with("mean", text(mean)).with("interval", interval))
                     }
                     Borne::Tested { pairs, p } => {
-                        say("finding-changed-tested", args.with("pairs", text(pairs)).with("p", text(p)))
+                        say("finding-changed-tested", args.with("pairs", text(pairs)).with("p", p.relation()))
                     }
                     Borne::Most { some, rows, p } => say(
                         "finding-changed-most",
-                        args.with("some", text(some)).with("rows", text(rows)).with("p", text(p)),
+                        args.with("some", text(some)).with("rows", text(rows)).with("p", p.relation()),
                     ),
                 }
             }
@@ -228,7 +233,7 @@ impl Finding {
                 let key = if *differs { "finding-repeated-differs" } else { "finding-repeated-alike" };
                 let args = args.with("column", inline(column)).with("axis", inline(axis));
                 let range = span(least, most, true, words, lang);
-                say(key, args.with("range", range).with("p", p.text(words, lang)))
+                say(key, args.with("range", range).with("p", p.relation()))
             }
             Finding::CostFree { accuracy, a, b, cheaper } => {
                 let cheaper: Vec<String> = cheaper.iter().map(|name| inline(name)).collect();

@@ -68,7 +68,7 @@ fn grid(kinds: &[AssumedKind], words: &Words, langs: &[&str]) -> Grid {
         move |kind: &AssumedKind| show.cell(value(kind))
     };
     let share = Format { decimals: 0, ..Format::for_unit("ratio", [1.0].into_iter()) };
-    let minutes = Format { unit: "min".into(), factor: 1.0 / 60.0, decimals: 0, signed: false };
+    let minutes = Format { unit: "min".into(), factor: 1.0 / 60.0, decimals: 0, ..Format::default() };
     let (spread, cores, memory) = (of("", |k| k.spread), of("", |k| k.cores), of("", |k| k.gpu_memory_gib));
     let row = |kind: &AssumedKind| {
         vec![

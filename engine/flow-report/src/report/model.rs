@@ -426,7 +426,7 @@ impl Units {
             // Half an hour reads as 0.50 h beside tens of them.
             let hours = base == "s" && units.contains("h") && least >= 1_800.0;
             let show = match hours {
-                true => Format { unit: "h".into(), factor: 1.0 / 3_600.0, decimals: 2, signed: false },
+                true => Format { unit: "h".into(), factor: 1.0 / 3_600.0, decimals: 2, ..Format::default() },
                 false => Format::for_unit(base, values.into_iter()),
             };
             Some((name, show))

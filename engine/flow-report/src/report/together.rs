@@ -169,7 +169,7 @@ fn dash() -> String {
 
 /// Whole per cent: demands are sums of rounded means, and no finer.
 fn share() -> Format {
-    Format { unit: "%".into(), factor: 100.0, decimals: 0, signed: false }
+    Format { unit: "%".into(), factor: 100.0, decimals: 0, ..Format::default() }
 }
 
 /// The groups: verdict, gain, and what was asked of each resource.

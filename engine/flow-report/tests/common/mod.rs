@@ -227,6 +227,8 @@ pub(crate) fn bullets(report: &str) -> [Vec<&str>; 2] {
 /// The figures of a text: numbers that are no part of a word, `v7` and `mobilenet_v2`, nor of a link or of code.
 fn figures(text: &str) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
+    // That a number is less than another is no tag.
+    let text = text.replace("< ", "");
     for (at, outside) in text.split(['<', '>', '`']).enumerate() {
         if at % 2 == 1 && text.contains(['<', '`']) {
             continue;

@@ -17,6 +17,8 @@ use crate::{place, words};
 
 /// An interval that is so much wider is worth a line.
 const WIDER: f64 = 1.05;
+/// CPUs that others used, where that is worth a line.
+const FOREIGN: f64 = 0.1;
 /// A longer wait for data is worth a line.
 const WAITS: f64 = 0.1;
 
@@ -238,6 +240,12 @@ fn rests(ask: &Ask, on: &OnMachine) -> Vec<String> {
     if let Some(waited) = answer.waited.filter(|waited| *waited > WAITS) {
         said.push(format!("they waited for data for {} of an epoch, which other data or CPUs change", percent(waited)));
     }
+    if let Some(foreign) = answer.foreign.filter(|foreign| *foreign > FOREIGN) {
+        said.push(format!(
+            "meanwhile others used {} of the CPUs: expect less time where they do not",
+            percent(foreign)
+        ));
+    }
     if answer.unvalidated {
         said.push("without validation, of which nothing was told".to_owned());
     }
@@ -350,6 +358,7 @@ mod tests {
             tried: vec![tried(1.02), tried(0.9), tried(1.3)],
             wider: 1.0,
             waited: None,
+            foreign: None,
             unvalidated: false,
         };
         let on = |machine: &str, answer| OnMachine { machine: machine.to_owned(), gpus: 2, answer };
