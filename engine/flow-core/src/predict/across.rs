@@ -101,11 +101,10 @@ fn solve(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
         if rows[at][at].abs() < 1e-9 {
             return None;
         }
-        for row in (0..n).filter(|row| *row != at) {
-            let times = rows[row][at] / rows[at][at];
-            for column in at..=n {
-                rows[row][column] -= times * rows[at][column];
-            }
+        let pivot = rows[at].clone();
+        for (_, row) in rows.iter_mut().enumerate().filter(|(row, _)| *row != at) {
+            let times = row[at] / pivot[at];
+            row.iter_mut().zip(&pivot).for_each(|(cell, of_pivot)| *cell -= times * of_pivot);
         }
     }
     Some((0..n).map(|at| rows[at][n] / rows[at][at]).collect())
