@@ -298,3 +298,40 @@ fn what_nodes_cannot_see_is_refused_before_anything_runs() {
     assert!(text.contains("`--job-name=mine` is what flow itself tells `sbatch`"), "{text}");
     space.flow(["run", "w.yaml"]).expect(0);
 }
+
+#[test]
+fn what_a_controller_forgets_is_done_once_all_the_same() {
+    let cluster = Cluster::start(1, 2);
+    let space = on(&cluster, &sweep(2, 4, "gpus: 1"));
+    let mut flow = space.start(["run", "w.yaml"]);
+    // It has told nobody of them yet, and forgets them.
+    until("both are asked for", || queue(&cluster).lines().count() == 2);
+    cluster.kill(CONTROLLER);
+    thread::sleep(Duration::from_secs(1));
+    cluster.start_again(CONTROLLER);
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    let once = (0..2).map(|n| (n.to_string(), 1)).collect::<BTreeMap<_, _>>();
+    assert_eq!(lines(&space, "did"), once, "{}", flow.said());
+    until("no job is left", || queue(&cluster).is_empty());
+}
+
+#[test]
+fn a_node_whose_daemon_dies_does_what_it_does() {
+    let cluster = Cluster::start(1, 1);
+    let space = on(&cluster, &sweep(1, 4, "gpus: 1"));
+    let mut flow = space.start(["run", "w.yaml"]);
+    until("it runs", || !lines(&space, "began").is_empty());
+    cluster.kill("node1");
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(lines(&space, "began"), BTreeMap::from([("0".to_owned(), 1)]));
+    cluster.start_again("node1");
+}
+
+#[test]
+fn what_slurm_has_no_room_for_waits() {
+    let cluster = Cluster::start_with(1, 0, "MaxJobCount=4\nMinJobAge=2");
+    let space = on(&cluster, &sweep(8, 1, ""));
+    let text = space.flow(["run", "w.yaml"]).expect(0).text();
+    let once = (0..8).map(|n| (n.to_string(), 1)).collect::<BTreeMap<_, _>>();
+    assert_eq!((lines(&space, "began"), lines(&space, "did")), (once.clone(), once), "{text}");
+}

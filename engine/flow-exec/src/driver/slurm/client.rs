@@ -6,6 +6,7 @@ use std::{
     env,
     io::{self, Read},
     process::{Child, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError},
     thread,
     time::Duration,
 };
@@ -16,6 +17,8 @@ use crate::{clock, hardware};
 
 /// No command takes longer that gets an answer.
 const LIMIT: Duration = Duration::from_secs(30);
+/// `sbatch` says this, and then waits for two minutes.
+const SLEEPS: &str = "sleeping and retrying";
 /// How often it is looked whether one has ended: at first, and later.
 const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
@@ -77,13 +80,11 @@ impl Client {
             io::ErrorKind::NotFound => NoAnswer::NotInstalled { command: program },
             _ => NoAnswer::NotStarted { command: program, error: e.to_string() },
         })?;
-        let out = drain(child.stdout.take());
-        let err = drain(child.stderr.take());
-        let code = wait(&mut child).map_err(|e| NoAnswer::NotStarted { command: program, error: e.to_string() })?;
-        let text =
-            |pipe: Option<thread::JoinHandle<String>>| pipe.and_then(|pipe| pipe.join().ok()).unwrap_or_default();
-        let Some(code) = code else { return Ok(Said { code: None, out: String::new(), err: String::new() }) };
-        Ok(Said { code: Some(code), out: text(out), err: text(err) })
+        let (out, err) = (Pipe::of(child.stdout.take()), Pipe::of(child.stderr.take()));
+        let code = wait(&mut child, &err);
+        let code = code.map_err(|e| NoAnswer::NotStarted { command: program, error: e.to_string() })?;
+        // What it said before it was ended may tell what it waited for.
+        Ok(Said { code, out: out.whole(), err: err.whole() })
     }
 
     /// What a command printed that ended well.
@@ -143,26 +144,48 @@ impl Client {
     }
 }
 
-/// Reads to the end, aside: a pipe that is full would hold the command up.
-fn drain(pipe: Option<impl Read + Send + 'static>) -> Option<thread::JoinHandle<String>> {
-    let mut pipe = pipe?;
-    let read = move || {
-        let mut bytes = Vec::new();
-        let _ = pipe.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
-    };
-    thread::Builder::new().name("slurm client".into()).spawn(read).ok()
+/// What a command prints, as it comes: a pipe that is full would hold it up.
+struct Pipe {
+    text: Arc<Mutex<Vec<u8>>>,
+    reads: Option<thread::JoinHandle<()>>,
 }
 
-/// Its exit code; none where it took too long and was ended.
-fn wait(child: &mut Child) -> io::Result<Option<i32>> {
+impl Pipe {
+    fn of(pipe: Option<impl Read + Send + 'static>) -> Pipe {
+        let text = Arc::<Mutex<Vec<u8>>>::default();
+        let ours = Arc::clone(&text);
+        let read = move |mut pipe: Box<dyn Read + Send>| {
+            let mut piece = [0; 1 << 13];
+            while let Ok(read @ 1..) = pipe.read(&mut piece) {
+                ours.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&piece[..read]);
+            }
+        };
+        let named = || thread::Builder::new().name("slurm client".into());
+        let reads = pipe.and_then(|pipe| named().spawn(move || read(Box::new(pipe))).ok());
+        Pipe { text, reads }
+    }
+
+    fn says(&self, words: &str) -> bool {
+        let text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        text.windows(words.len()).any(|part| part == words.as_bytes())
+    }
+
+    /// All of it, when the command has ended.
+    fn whole(self) -> String {
+        let _ = self.reads.map(thread::JoinHandle::join);
+        String::from_utf8_lossy(&self.text.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+}
+
+/// Its exit code; none where it took too long, or waits by itself for what may never come, and was ended.
+fn wait(child: &mut Child, err: &Pipe) -> io::Result<Option<i32>> {
     let (begun, mut pause) = (clock::steady(), LOOK.0);
     loop {
         if let Some(status) = child.try_wait()? {
             // One that was killed said nothing that counts.
             return Ok(status.code());
         }
-        if clock::since(begun) > LIMIT {
+        if clock::since(begun) > LIMIT || err.says(SLEEPS) {
             child.kill()?;
             child.wait()?;
             return Ok(None);

@@ -276,6 +276,7 @@ impl BatchJob {
             && looks >= 3
             && clock::since(since) >= patience.grace
             && !self.lives(since, patience)
+            && self.is_fenced()
         {
             news.cancel = true;
             self.is_gone(Gone::Vanished);
@@ -300,8 +301,17 @@ impl BatchJob {
     /// A node says that it runs, or could still be about to.
     fn lives(&self, since: Instant, patience: Patience) -> bool {
         let last = self.beat.map_or(since, |(_, at)| at);
-        let begun = self.members.iter().any(|member| NodeFiles::of(&member.folder).claim().exists());
-        begun && clock::since(last) < patience.silence
+        self.has_begun() && clock::since(last) < patience.silence
+    }
+
+    /// A job that comes late finds its folder claimed. One that has it meanwhile keeps it.
+    fn is_fenced(&self) -> bool {
+        let claim = NodeFiles::of(self.intent.folder()).claim();
+        self.has_begun() || std::fs::create_dir(claim).is_ok()
+    }
+
+    fn has_begun(&self) -> bool {
+        NodeFiles::of(self.intent.folder()).claim().exists()
     }
 
     /// An attempt is over of which there is no record.
@@ -323,6 +333,8 @@ impl BatchJob {
         let now = clock::unix_seconds();
         let member = &mut self.members[n];
         member.ended = true;
+        // A node that was cut off, and comes back, ends what it still has.
+        let _ = NodeFiles::of(&member.folder).ask_to_end(Duration::ZERO);
         let exit = unseen(member.started.unwrap_or(now), now);
         let end = Ended { exit, seen: Observed::default(), there: None, instead };
         Event::Ended { attempt: member.attempt, end: Box::new(end) }

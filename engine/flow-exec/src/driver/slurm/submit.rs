@@ -70,7 +70,14 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
 }
 
 /// Writes down what a job is to run alone, and says what `sbatch` is to be given.
-pub(super) fn one(settings: &Settings, job: &BatchJob) -> io::Result<flow_slurm::Job> {
+pub(super) fn one(settings: &Settings, job: &mut BatchJob) -> io::Result<flow_slurm::Job> {
+    if job.intent.task.is_some() {
+        // It was to be a task of an array that Slurm did not take.
+        job.intent.remove(&settings.dir);
+        let attempts: Vec<_> = job.intent.members.iter().map(|member| member.attempt).collect();
+        job.intent.key = Intent::key(settings.dir.path(), &job.intent.run, &attempts);
+        job.intent.task = None;
+    }
     let folder = job.intent.folder();
     let script = folder.join("slurm.sh");
     fs::write(&script, flow_slurm::script(&text(&settings.flow)?, &text(folder)?))?;

@@ -46,7 +46,8 @@ pub(super) struct Worker {
     /// What is written down, until what came of all attempts in it is safe.
     written: Vec<(Intent, BTreeSet<AttemptId>)>,
     limits: Option<Limits>,
-    arrays: bool,
+    /// An array has no more tasks than this: Slurm had no room for more.
+    most: usize,
     came_at: Option<Instant>,
     hold: Option<Instant>,
     polled_at: Option<Instant>,
@@ -65,7 +66,7 @@ impl Worker {
             jobs: Vec::new(),
             written: Vec::new(),
             limits: None,
-            arrays: true,
+            most: usize::MAX,
             came_at: None,
             hold: None,
             polled_at: None,
@@ -252,7 +253,7 @@ impl Worker {
 
     /// How many of so many one array may have.
     fn array_size(&mut self, alike: usize) -> usize {
-        if !self.arrays {
+        if self.most <= 1 {
             return 1;
         }
         if self.limits.is_none() {
@@ -260,7 +261,9 @@ impl Worker {
             self.limits = self.client.limits().ok();
         }
         let Some(limits) = &self.limits else { return 1 };
-        let sizes = flow_slurm::chunks(u32::try_from(alike).unwrap_or(u32::MAX), limits, u32::MAX);
+        // Jobs of others and of the past count as well.
+        let sizes =
+            flow_slurm::chunks(u32::try_from(alike.min(self.most)).unwrap_or(u32::MAX), limits, limits.jobs / 2);
         sizes.first().map_or(1, |size| *size as usize)
     }
 
@@ -304,6 +307,8 @@ impl Worker {
             // By its name it is found without it.
             let _ = job.intent.write(&self.settings.dir);
         }
+        // What there was no room for before there may be again.
+        self.most = if self.most > 1 || which.len() > 1 { self.most.saturating_mul(2) } else { 2 };
         self.changed_at = clock::steady();
         self.polled_at.get_or_insert(self.changed_at);
         self.looked_at.get_or_insert(self.changed_at);
@@ -318,7 +323,8 @@ impl Worker {
                     self.tell_all(events);
                 }
             }
-            Why::Array => self.arrays = false,
+            Why::Array => self.most = 1,
+            Why::SubmitLimit if which.len() > 1 => self.most = which.len() / 2,
             Why::SubmitLimit => {
                 self.say("limit", format!("Slurm takes no more jobs of yours for now: {text}; the others wait"));
                 self.hold = Some(clock::steady() + self.settings.poll.min(HOLD));
