@@ -50,7 +50,7 @@ fn a_result_of_another_workflow_is_forgotten_there() {
     let space = space();
     for name in ["one", "two"] {
         space.write(
-            &format!("{name}.yaml"),
+            format!("{name}.yaml"),
             &format!("flow: 1\nname: {name}\nsteps: {{{name}_step: {{run: echo same}}}}\n"),
         );
         space.flow(["run", &format!("{name}.yaml")]).expect(0);

@@ -101,10 +101,10 @@ fn solve(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
         if rows[at][at].abs() < 1e-9 {
             return None;
         }
-        let pivot = rows[at].clone();
+        let first = rows[at].clone();
         for (_, row) in rows.iter_mut().enumerate().filter(|(row, _)| *row != at) {
-            let times = row[at] / pivot[at];
-            row.iter_mut().zip(&pivot).for_each(|(cell, of_pivot)| *cell -= times * of_pivot);
+            let times = row[at] / first[at];
+            row.iter_mut().zip(&first).for_each(|(value, first)| *value -= times * first);
         }
     }
     Some((0..n).map(|at| rows[at][n] / rows[at][at]).collect())

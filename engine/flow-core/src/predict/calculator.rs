@@ -168,7 +168,7 @@ impl Known {
             let there = There { counts: &self.counts, of };
             for part in [Part::Pace, Part::Memory, Part::Power] {
                 let points: Vec<Tried> =
-                    there.models().iter().flat_map(|model| there.each_point(part, model)).collect();
+                    there.teachers().iter().flat_map(|model| there.each_point(part, model)).collect();
                 let models: Vec<Tried> =
                     there.points().iter().flat_map(|point| there.each_model(part, *point)).collect();
                 for (whole, tried) in [(false, points), (true, models)] {
@@ -253,7 +253,11 @@ impl There<'_> {
         let predicted = self.ran_or_peers(part, model, point)?;
         let tried = match self.values(part, model).is_empty() {
             true => leave_one_out(&self.peers(part, model, point)),
-            false => self.models().iter().flat_map(|model| self.each_point(part, model)).collect(),
+            false => {
+                let calm = self.teachers();
+                let alike = if calm.contains(&model) { calm } else { self.models() };
+                alike.iter().flat_map(|model| self.each_point(part, model)).collect()
+            }
         };
         Some((predicted, tried))
     }
@@ -279,7 +283,7 @@ impl There<'_> {
         models
     }
 
-    /// Those from which others are told: all that were left in peace, if they suffice.
+    /// Those from which something is learned: all that were left in peace, if they suffice.
     fn teachers(&self) -> Vec<&str> {
         let mut calm = self.models();
         calm.retain(|model| !self.of.iter().any(|of| of.model == *model && of.is_disturbed()));
