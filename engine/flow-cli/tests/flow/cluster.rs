@@ -3,7 +3,7 @@
 use flow_testkit::slurm::{CONTROLLER, Cluster};
 use serde_json::{Value, json};
 
-use crate::space;
+use crate::{reference::page, space};
 
 #[test]
 fn a_cluster_is_shown_with_what_is_free() {
@@ -56,4 +56,30 @@ fn a_cluster_that_cannot_be_asked_is_said() {
     ");
     let both = space.flow(["hw", "--on", "slurm", "--probe"]).expect(2).text();
     assert!(both.contains("'--on <PLACE>' cannot be used with '--probe'"), "{both}");
+}
+
+#[test]
+fn what_the_page_has_people_type_runs() {
+    let cluster = Cluster::start(2, 2);
+    let page = page("slurm");
+    let blocks: Vec<&str> = page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    // The cluster is there, and so is the folder.
+    let typed = |block: &str| {
+        let lines = block.lines().filter(|line| !line.contains("slurm.sh") && !line.starts_with("mkdir"));
+        let space = space();
+        let flow = std::path::Path::new(env!("CARGO_BIN_EXE_flow")).parent().unwrap().to_str().unwrap();
+        let path = format!("{flow}:{}", std::env::var("PATH").unwrap());
+        let mut shell = cluster.command("bash");
+        shell.args(["-euc", &lines.collect::<Vec<_>>().join("\n")]).current_dir(space.path(""));
+        let output = shell.env("PATH", path).env("HOME", space.path("")).output().unwrap();
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    let sweep = typed(blocks.iter().find(|block| block.contains("cat > sweep.yaml")).unwrap());
+    for part in ["done           train × 4", "nothing to do: 5 results cached", "Epoch 3: loss 0.4"] {
+        assert!(sweep.contains(part), "{part}: {sweep}");
+    }
+    let simulated = typed(blocks.iter().find(|block| block.contains("flow simulate")).unwrap());
+    assert!(simulated.contains("flow had as many jobs in the queue as it may (queue)"), "{simulated}");
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::space;
 
-fn page(name: &str) -> String {
+pub(crate) fn page(name: &str) -> String {
     fs::read_to_string(format!("{}/../../docs/{name}.md", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
@@ -78,11 +78,12 @@ fn every_example_passes() {
     ] {
         space.write(file, "");
     }
-    for name in ["language", "recipes"] {
+    space.write("prepare.sh", "").write("train.sh", "");
+    for (name, least) in [("language", 4), ("recipes", 4), ("slurm", 1)] {
         let page = page(name);
         let examples: Vec<&str> =
             page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-        assert!(examples.len() >= 4, "{name}: {}", examples.len());
+        assert!(examples.len() >= least, "{name}: {}", examples.len());
         for example in examples {
             space.write("a.yaml", example);
             space.flow(["check", "a.yaml", "--plugin-dir", PLUGINS]).expect(0);
