@@ -179,7 +179,7 @@ impl Db {
     }
 
     fn at(dir: &StoreDir, path: PathBuf) -> Result<Db> {
-        if free(dir.path())? < ROOM {
+        if free(&dir.database_folder())? < ROOM {
             let full = format!("less than {} KiB are free on its disk", ROOM >> 10);
             return Err(StoreError::io("open", &path)(io::Error::new(io::ErrorKind::StorageFull, full)));
         }

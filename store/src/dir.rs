@@ -20,6 +20,8 @@ use crate::{Result, StoreError, file};
 
 /// The version of the store's format. Older ones are brought over by [`crate::bring_over`], newer ones refused.
 pub const STORE_FORMAT: u32 = 2;
+/// A link in a store to a folder of this machine, where its database lies then.
+const LOCAL: &str = "local";
 /// The folder of a store, without its lock.
 #[derive(Clone, Debug)]
 pub struct StoreDir {
@@ -78,7 +80,13 @@ impl StoreDir {
     pub fn create(path: &Path) -> Result<StoreDir> {
         let existing = StoreDir::existing(path)?;
         make_private(path).map_err(StoreError::io("create", path))?;
-        if let Some(kind) = network(path)? {
+        let database = StoreDir::at(path).database_folder();
+        if fs::symlink_metadata(path.join(LOCAL)).is_ok() && !database.is_dir() {
+            return Err(StoreError::io("reach the database of this machine by", &database)(
+                nix::errno::Errno::ENOENT.into(),
+            ));
+        }
+        if let Some(kind) = network(&database)? {
             return Err(StoreError::Network { path: path.to_owned(), kind });
         }
         for folder in ["objects/tmp", "runs", "snapshots", "plugins"] {
@@ -171,22 +179,30 @@ impl StoreDir {
         folder.join(format!(".tmp-{:016x}-{}", *OWN, NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
+    /// Where the database lies: in the store, or where its link [`LOCAL`] leads, so that all else can lie on a file system that
+    /// other machines see.
+    pub(crate) fn database_folder(&self) -> PathBuf {
+        let local = self.path.join(LOCAL);
+        if fs::symlink_metadata(&local).is_ok() { local } else { self.path.clone() }
+    }
+
     pub(crate) fn db(&self) -> PathBuf {
-        self.path.join("db")
+        self.database_folder().join("db")
     }
 
     /// Where a new database is made.
     pub(crate) fn new_db(&self) -> PathBuf {
-        self.path.join("db.new")
+        self.database_folder().join("db.new")
     }
 
     pub(crate) fn format_file(&self) -> PathBuf {
         self.path.join("format")
     }
 
-    /// Waits until the names in the store's folder are on the disk.
+    /// Waits until the names in the database's folder are on the disk.
     pub(crate) fn sync_folder(&self) -> Result<()> {
-        File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(StoreError::io("sync", &self.path))
+        let folder = self.database_folder();
+        File::open(&folder).and_then(|folder| folder.sync_all()).map_err(StoreError::io("sync", &folder))
     }
 
     /// Waits until everything is on the disk that was written to the store so far: one call is cheaper than one for each file.

@@ -186,9 +186,9 @@ impl Core {
 /// Moves a damaged database to where nothing is yet, and says where that is.
 fn set_aside(dir: &StoreDir) -> Result<PathBuf> {
     let aside = (1..)
-        .map(|n| dir.path().join(format!("db.damaged-{n}")))
+        .map(|n| dir.database_folder().join(format!("db.damaged-{n}")))
         .find(|path| !path.exists())
-        .unwrap_or_else(|| dir.path().join("db.damaged"));
+        .unwrap_or_else(|| dir.database_folder().join("db.damaged"));
     fs::rename(dir.db(), &aside).map_err(StoreError::io("move aside", dir.db()))?;
     Ok(aside)
 }

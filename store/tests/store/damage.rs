@@ -12,7 +12,7 @@ use flow_core::{JournalLine, Outcome, RunEvent, RunId, StepResult};
 use flow_store::{Diagnosis, Keep, Results, Store, doctor, gc, shapes};
 use serde_json::json;
 
-use crate::common::{Tiny, keep, me, observed, open, recorded, result, scratch};
+use crate::common::{Tiny, keep, me, observed, open, record, recorded, result, scratch};
 
 /// A run that recorded `n` results with an output each.
 fn run(dir: &Path, n: u64) -> Vec<StepResult> {
@@ -236,4 +236,23 @@ fn gc_makes_room_where_there_is_none_left() {
     let store = open(&path).unwrap();
     assert!(kept.iter().all(|gone| store.result(&gone.fingerprint).unwrap().is_none()));
     assert_eq!(store.gc(Keep { runs: 0, since: None }, true).unwrap().bytes, 0);
+}
+
+#[test]
+fn a_database_lies_where_the_stores_link_leads() {
+    let (dir, here) = (scratch(), scratch());
+    std::os::unix::fs::symlink(here.path(), dir.path().join("local")).unwrap();
+    let kept = result("solo[batch=16]", 1);
+    let store = open(dir.path()).unwrap();
+    record(&store, &kept, json!({}));
+    drop(store);
+    assert!(here.path().join("db").is_dir() && !dir.path().join("db").exists());
+    assert_eq!(open(dir.path()).unwrap().result(&kept.fingerprint).unwrap(), Some(kept.clone()));
+    // Another machine has its own, made of the journals.
+    fs::remove_dir_all(here.path().join("db")).unwrap();
+    assert_eq!(open(dir.path()).unwrap().result(&kept.fingerprint).unwrap(), Some(kept));
+    let gone = here.path().display().to_string();
+    drop(here);
+    let error = open(dir.path()).err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("local") && !error.is_empty(), "{error}, without {gone}");
 }

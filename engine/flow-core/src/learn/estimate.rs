@@ -39,7 +39,7 @@ impl History<'_> {
         // Peaks, not medians: memory that does not suffice costs the attempt. However it ended, that is what it held.
         let peak = own.iter().map(|seen| seen.gpu_memory).max().filter(|peak| *peak > 0);
         estimate.gpu_memory = if ended.is_empty() { estimate.gpu_memory.max(peak) } else { peak };
-        let gpus = &self.expansion.machine.gpus;
+        let gpus = &self.expansion.machine_of(instance).gpus;
         let here = |seen: &Observation| gpus.iter().any(|gpu| seen.gpu_model.as_ref() == Some(&gpu.name));
         estimate.timed_alone = ended.iter().any(|seen| seen.is_calm() && seen.epoch_s.is_some() && here(seen));
         let cpu_work = self.cpu_work(instance);
@@ -56,7 +56,7 @@ impl History<'_> {
 
     /// From other points of its step, else from all of its step, whatever they are.
     fn of_others(&self, instance: &Instance) -> (Estimate, Expected) {
-        let model = self.expansion.machine.gpus.first().map(|gpu| gpu.name.as_str());
+        let model = self.expansion.machine_of(instance).gpus.first().map(|gpu| gpu.name.as_str());
         let of_points = || {
             let surface = self.others(instance)?;
             let expected = surface.expect(&surface.locate(model, |axis| instance.axes.get(axis))?);

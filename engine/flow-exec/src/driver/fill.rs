@@ -73,7 +73,7 @@ pub(super) fn fill(context: &RunContext, unit: Vec<Fill>) -> Vec<Filled> {
     let filled = |fill: &Fill| Filled { attempt: fill.attempt, prepared: prepare(context, fill).map(Box::new) };
     let mut all: Vec<Filled> = unit.iter().map(filled).collect();
     let members: Vec<Member> = all.iter().zip(&unit).filter_map(|(filled, fill)| member(filled, fill)).collect();
-    if members.len() == all.len() && !members.is_empty() {
+    if !members.is_empty() {
         let attempts: Vec<AttemptId> = members.iter().map(|member| member.attempt).collect();
         let key = Intent::key(context.store.dir().path(), &context.run, &attempts);
         let intent = Intent { key, task: None, job: None, run: context.run.clone(), members };

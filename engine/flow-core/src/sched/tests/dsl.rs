@@ -55,6 +55,7 @@ impl World {
                 "cpus" => capacity.cpus = number(value) as u32,
                 "memory" => capacity.memory = number(value) * GIB,
                 "jobs" => capacity.jobs = Some(number(value) as u32),
+                "queue" => capacity.batch = number(value) as u32,
                 "gpus" => {
                     let (count, size) = value.split_once('x').unwrap();
                     let gpu = GpuState { memory: number(size) * GIB, strangers: 0, alive: true };
@@ -134,6 +135,7 @@ impl World {
                 }
                 "continues" => task.continues = true,
                 "measured" => task.measured = true,
+                "batch" => task.batch = true,
                 "record" => task.record.push(outcome(value)),
                 "timeout" => task.timeout = Some(seconds(value)),
                 "retries" => task.retries = number(value) as u32,
@@ -166,7 +168,10 @@ impl World {
     fn events(&mut self, line: &str) -> Vec<Event> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let (verb, rest) = words.split_first().unwrap();
-        if matches!(*verb, "collecting" | "hopeless" | "exit" | "ready" | "sufficed" | "spawn_fails") {
+        if matches!(
+            *verb,
+            "begins" | "collecting" | "hopeless" | "lost" | "exit" | "ready" | "sufficed" | "spawn_fails"
+        ) {
             let outcomes = |word: &&&str| !self.ids.contains_key(**word);
             let spoiled = rest.contains(&"spoiled");
             let how = rest.iter().filter(outcomes).find(|word| **word != "spoiled").map_or(Outcome::Ok, |w| outcome(w));
@@ -176,6 +181,8 @@ impl World {
                 .map(|name| {
                     let attempt = self.attempts[&self.id(name)];
                     match *verb {
+                        "begins" => Event::Started { attempt },
+                        "lost" => Event::Lost { attempt },
                         "collecting" => Event::Collecting { attempt },
                         "hopeless" => Event::Hopeless { attempt },
                         "exit" => Event::Exited { attempt, outcome: how, spoiled },

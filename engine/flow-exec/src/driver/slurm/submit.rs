@@ -55,6 +55,9 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
         first.get_or_insert((intent, joined));
     }
     let Some((intent, joined)) = first else { return Ok(None) };
+    if intent.members.is_empty() {
+        return Err(io::Error::other("nothing is written down of what it is to do"));
+    }
     request.memory = memory.filter(|memory| *memory > 0).map(|memory| memory.saturating_add(OWN_MEMORY));
     // Without a limit for one there is none for all.
     request.time = times.into_iter().collect::<Option<Vec<_>>>().and_then(|times| times.into_iter().max());

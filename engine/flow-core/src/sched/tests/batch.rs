@@ -1,0 +1,70 @@
+//! What a batch system runs: it holds a place in a queue, and nothing of this machine.
+
+use super::dsl::{World, case};
+use crate::reason::Resource;
+use crate::sched::Waiting;
+
+#[test]
+fn a_job_holds_a_place_in_the_queue_and_nothing_here() {
+    case(
+        "cpus=1 queue=2 keep_going",
+        "a batch cpus=64 memory=9999 gpus=8
+         b batch gpus=8
+         c batch
+         here
+         after",
+        "0 submit    | start a; start b; start here
+         1 exit here | record here; start after
+         2 exit a    | record a; start c
+         3 exit b c after | record b; record c; record after; finish",
+    );
+    let mut world = World::new("cpus=1 queue=1", "a batch\n b batch\n c batch exclusive=machine");
+    world.happens("0 submit");
+    let Waiting::Resources(short) = world.waits("b") else { panic!("{:?}", world.waits("b")) };
+    assert_eq!((short[0].resource, short[0].requested, short[0].available), (Resource::Queue, 1, 0));
+}
+
+#[test]
+fn what_wants_this_machine_alone_and_what_runs_elsewhere_are_not_in_each_others_way() {
+    case(
+        "cpus=2 queue=9 keep_going",
+        "a batch
+         alone exclusive=machine
+         b batch needs=a exclusive=machine
+         pair batch group=p/own gpus=4
+         pear batch group=p/own gpus=4",
+        "0 submit | start a; start alone; start pair; start pear
+         1 exit a | record a; start b
+         2 ready pair pear | release pair pear
+         3 exit alone b pair pear | record alone; record b; record pair; record pear; finish",
+    );
+}
+
+#[test]
+fn its_time_counts_from_its_beginning_there() {
+    case(
+        "queue=9",
+        "a batch timeout=10",
+        "0 submit    | start a
+         50 begins a |
+         60 tick     | kill a in 10 timed_out
+         61 exit a   | record a; finish",
+    );
+}
+
+#[test]
+fn what_is_lost_under_it_is_no_failure_of_its_own() {
+    case(
+        "queue=9",
+        "a batch",
+        "0 submit        | start a
+         1 lost a        |
+         1 exit a failed | discard a until 1; start a
+         2 lost a        |
+         2 exit a failed | discard a until 2; start a
+         3 lost a        |
+         3 exit a failed | discard a until 3; start a
+         4 lost a        |
+         4 exit a failed | record a; finish",
+    );
+}
