@@ -164,7 +164,11 @@ fn shared(mut result: StepResult, hide: &dyn Fn(&str) -> String) -> Option<StepR
     result.outputs.clear();
     result.paths.clear();
     (result.series, result.kept) = (None, None);
-    serde_json::from_value(hidden(serde_json::to_value(&result).ok()?, hide)).ok()
+    let mut told: StepResult = serde_json::from_value(hidden(serde_json::to_value(&result).ok()?, hide)).ok()?;
+    // The point is told in the order in which its axes were declared.
+    let place = |axis: &String| result.axes.get_index_of(axis);
+    told.axes.sort_by(|a, _, b, _| place(a).cmp(&place(b)));
+    Some(told)
 }
 
 fn hidden(value: Value, hide: &dyn Fn(&str) -> String) -> Value {

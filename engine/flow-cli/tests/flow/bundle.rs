@@ -10,10 +10,10 @@ const SWEEP: &str = "flow: 1
 name: sweep
 steps:
   train:
-    matrix: {batch: [8, 16]}
+    matrix: {version: [v7], batch: [8, 16]}
     run: 'echo ran >> ${{ marks }}; echo took ${{ 100 / batch }} s of $PWD'
     metrics: {stdout: 'took {epoch_time:s} s'}
-  table: {uses: flow/table, with: {from: train, rows: batch, split: machine, machines: true, columns: [epoch_time]}}
+  table: {uses: flow/table, with: {from: train, rows: [version, batch], split: machine, machines: true, columns: [epoch_time]}}
 params: {marks: /dev/null}
 ";
 
@@ -49,6 +49,11 @@ fn results_of_another_machine_stand_beside_ones_own() {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let host = host.trim().split('.').next().unwrap();
     assert!(table.contains(&format!("({host})")), "{table}");
+
+    let predicted = here.flow(["predict", "train/batch=16", "--epochs", "3"]).expect(0).stdout();
+    assert!(predicted.contains("  without a GPU  ") && predicted.contains(&format!("({host})")), "{predicted}");
+    let alone = here.flow(["predict", "train/batch=16"]).expect(0).stdout();
+    assert!(!alone.contains(host), "what a run is expected to take rests on one's own: {alone}");
 
     let runs = here.flow(["runs"]).expect(0).stdout();
     assert!(runs.contains("imported from ") && runs.contains("3 results"), "{runs}");

@@ -9,13 +9,14 @@ use crate::{GpuFacts, GpuUsage, Stranger};
 fn result(label: &str) -> StepResult {
     let digest = Digest::of(label.as_bytes()).to_string();
     let mut result: StepResult = serde_json::from_value(json!({
-        "fingerprint": digest, "workflow": "w", "step": "train", "label": label, "axes": {"batch": 16}, "outcome": "ok",
+        "fingerprint": digest, "workflow": "w", "step": "train", "label": label, "axes": {}, "outcome": "ok",
         "run": "20260208-153012-3f2a", "started_at": 1, "ended_at": 2,
         "metrics": {"epoch_time": {"value": 1.25, "unit": "s"}}, "params": {"photos": "/home/kim/pets", "epochs": 4},
         "outputs": {"model": {"digest": digest, "kind": "file", "bytes": 3, "files": 1}}, "paths": {"model": "out/m"},
         "series": digest,
     }))
     .unwrap();
+    result.axes = [("version".to_owned(), json!("v7")), ("batch".to_owned(), json!(16))].into_iter().collect();
     result.usage.gpus = vec![GpuUsage { uuid: "GPU-77aa".into(), memory_peak: 9, ..GpuUsage::default() }];
     result.circumstances.gpus = vec!["GPU-77aa".into()];
     result.circumstances.gpu_models = vec!["NVIDIA H200".into()];
@@ -61,6 +62,7 @@ fn what_was_written_is_read_and_nothing_of_the_machine_but_what_it_is() {
     let [first, second] = bundle.results.as_slice() else { panic!("{bundle:?}") };
     assert_eq!((&*first.label, first.metrics["epoch_time"].value), ("train[batch=16]", 1.25));
     assert_eq!((&*second.label, &second.params["photos"]), ("train[batch=32]", &json!("…/pets")));
+    assert_eq!(first.axes.keys().collect::<Vec<_>>(), ["version", "batch"], "as declared");
     assert_eq!(first.usage.gpus[0].memory_peak, 9);
     assert_eq!(machine_of(first, Some("lab4")), "NVIDIA H200 (lab4)");
     let text = String::from_utf8(bytes).unwrap();
@@ -105,7 +107,7 @@ fn what_is_no_bundle_is_told_in_words() {
     it has format 9, and this flow knows format 1: take the flow that wrote it, or have it written by flow 0.1.0
     `\u{1b}[2J` is no name of a machine
     `` is no name of a machine
-    line 2: it is no result: unknown variant `odd`, expected one of `ok`, `out_of_memory`, `timed_out`, `does_not_fit`, `failed`, `cancelled`, `skipped` at line 1 column 173
+    line 2: it is no result: unknown variant `odd`, expected one of `ok`, `out_of_memory`, `timed_out`, `does_not_fit`, `failed`, `cancelled`, `skipped` at line 1 column 188
     line 2: `train[batch=16]` cannot have used -1
     line 2: it is longer than 1024 KiB
     ");

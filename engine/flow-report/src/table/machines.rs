@@ -41,8 +41,8 @@ pub(super) fn beside(with: &TableWith, view: &StepView, table: &mut Table) -> Re
     let own: Vec<StepResult> = view.results.iter().map(own).collect();
     let is_alike = |foreign: &&Foreign| {
         let result = &foreign.result;
-        let axes =
-            own.first().is_some_and(|first| first.axes.keys().filter(|axis| *axis != MACHINE).eq(result.axes.keys()));
+        let has = |first: &StepResult| result.axes.keys().all(|axis| first.axes.contains_key(axis));
+        let axes = own.first().is_some_and(|first| first.axes.len() == result.axes.len() + 1 && has(first));
         // A table shows an experiment as it was asked for.
         let asked = result.repetition.unwrap_or(0) == 0 || own.iter().any(|own| own.repetition == result.repetition);
         axes && asked

@@ -100,7 +100,9 @@ impl Predict {
                 say_checked(&checked, output)?;
                 return show(&calculator::held_objects(&held), output);
             }
-            show(&render_checked(&checked), output)?;
+            if !checked.is_empty() || held.is_empty() {
+                show(&render_checked(&checked), output)?;
+            }
             return show(&calculator::held(&held), output);
         }
         let point = self.point.unwrap_or_default();
