@@ -281,9 +281,8 @@ impl<X: Executor> Attempts<X> {
             out.notice(Some(id), text);
         }
         if let Some(job) = job.as_ref().filter(|job| job.joined) {
-            let (run, number) = (&job.intent.run, job.intent.job);
-            let known = number.map_or(String::new(), |number| format!(" as job {number}"));
-            out.notice(Some(id), format!("goes on since run {run}{known}, which is not asked for again"));
+            // The same words for all of a sweep, which are then shown once.
+            out.notice(Some(id), format!("goes on since run {}: its job is not asked for again", job.intent.run));
         }
         let program = keeper::Start {
             attempt,
