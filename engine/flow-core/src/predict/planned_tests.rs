@@ -112,18 +112,15 @@ fn score(mut of: Vec<(f64, super::Predicted)>) -> (f64, f64) {
 
 #[test]
 fn a_network_that_ran_is_said_at_a_batch_that_did_not() {
+    const FEW: [&str; 5] = ["alexnet", "resnet18", "resnet50", "vgg16", "mobilenet_v2"];
     let (mut walls, mut memories) = (Vec::new(), Vec::new());
-    for seed in 0..2 {
-        for (model, _) in NETWORKS {
-            let known = known(seed, &[("H200", 2.0)], (0.0, 0.03), |of, batch| of == model && batch == 32);
-            let answers = answers(&known, &ask(model, 32));
-            for (answer, speed) in answers.iter().zip([2.0]) {
-                assert_eq!(answer.basis, Basis::Ran(4));
-                assert_eq!(answer.tried.len(), 44, "{model}");
-                walls.push((whole(model, 32, speed), answer.wall));
-                memories.push((truth(model, 32, speed)[Part::Memory as usize], answer.memory.expect("a GPU")));
-            }
-        }
+    for (seed, model) in (0..2).flat_map(|seed| FEW.map(|model| (seed, model))) {
+        let left_out = |of: &str, batch: u32| !FEW.contains(&of) || of == model && batch == 32;
+        let known = known(seed, &[("H200", 2.0)], (0.0, 0.03), left_out);
+        let answer = answers(&known, &ask(model, 32)).remove(0);
+        assert_eq!((answer.basis, answer.tried.len()), (Basis::Ran(4), 24), "{model}");
+        walls.push((whole(model, 32, 2.0), answer.wall));
+        memories.push((truth(model, 32, 2.0)[Part::Memory as usize], answer.memory.expect("a GPU")));
     }
     for (what, of) in [("wall", walls), ("memory", memories)] {
         let (inside, off) = score(of);
