@@ -56,7 +56,9 @@ impl Core {
                 if self.live.get(&attempt).is_none_or(|live| live.instance != id) {
                     return wrong("its attempt is not among the running");
                 }
-                if self.feasibility.now.holders.get(&attempt).is_none_or(|held| held.instance != id) {
+                let ledger = &self.feasibility.now;
+                let holds = ledger.holders.get(&attempt).is_some_and(|held| held.instance == id);
+                if !holds && !ledger.queued.contains(&attempt) {
                     return wrong("its attempt holds nothing");
                 }
             }
@@ -88,8 +90,8 @@ impl Core {
     fn check_counts(&self) -> Result<(), String> {
         let count = |wanted: fn(TaskState) -> bool| self.nodes.iter().filter(|node| wanted(node.state)).count();
         let running = count(|state| matches!(state, TaskState::Running { .. }));
-        if running != self.live.len() || running != self.feasibility.now.holders.len() {
-            let (live, held) = (self.live.len(), self.feasibility.now.holders.len());
+        if running != self.live.len() || running != self.feasibility.now.attempts() {
+            let (live, held) = (self.live.len(), self.feasibility.now.attempts());
             return Err(format!("{running} instances run, {live} attempts are known, {held} hold something"));
         }
         if self.unsettled + count(|state| matches!(state, TaskState::Settled { .. })) != self.nodes.len() {

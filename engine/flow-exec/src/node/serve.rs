@@ -27,6 +27,8 @@ use crate::{
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a program may take to end that the batch system ends: it will not wait long itself.
 const GRACE: Duration = Duration::from_secs(25);
+/// The same where it is only warned: when time is up the batch system ends it.
+const WARNED: Duration = Duration::from_secs(600);
 /// Variables that the batch system sets and that a program may need, by how they begin.
 const PASSED_ON: [&str; 5] = ["SLURM_", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "TMPDIR"];
 
@@ -120,14 +122,23 @@ impl Node {
         while !self.running.is_empty() {
             tokio::select! {
                 biased;
-                event = self.keeper.next_event() => match event {
-                    Ok(event) => self.on_event(event)?,
-                    Err(gone) => return Err(gone.to_string()),
-                },
+                event = self.keeper.next_event() => {
+                    let event = event.map_err(|gone| gone.to_string())?;
+                    if matches!(event, Event::Exited { .. }) {
+                        // The batch system ends program and node at once: a shell may have gone on to a good end where its command was ended.
+                        tokio::select! {
+                            biased;
+                            _ = terminate.recv() => self.end_all(GRACE, false),
+                            _ = interrupt.recv() => self.end_all(GRACE, false),
+                            _ = warning.recv() => self.end_all(WARNED, true),
+                            () = tokio::time::sleep(LOOK) => {}
+                        }
+                    }
+                    self.on_event(event)?;
+                }
                 _ = terminate.recv() => self.end_all(GRACE, false),
                 _ = interrupt.recv() => self.end_all(GRACE, false),
-                // As long as it takes: when time is up the batch system ends it.
-                _ = warning.recv() => self.end_all(Duration::from_secs(600), true),
+                _ = warning.recv() => self.end_all(WARNED, true),
                 () = tokio::time::sleep(LOOK) => self.look(),
             }
         }
@@ -175,7 +186,7 @@ impl Node {
             self.code = code;
         }
         let Running { folder, looks, released, .. } = running;
-        let warned = self.warned.filter(|_| !by_itself);
+        let warned = self.warned;
         let record = Record { exit, host, gpus, cost: cost + gpu_cost, looks, released, warned };
         let path = NodeFiles::of(folder.path()).ended();
         write_durably(&path, &serde_json::to_vec(&record).unwrap_or_default()).map_err(|e| not_written(&path, &e))

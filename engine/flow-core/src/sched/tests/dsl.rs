@@ -278,7 +278,10 @@ impl World {
                 Action::Start { attempt, instance, .. } => {
                     self.attempts.insert(instance, attempt);
                     self.owners.insert(attempt, instance);
-                    self.tell(at, Event::Started { attempt }, said);
+                    // A batch system lets it wait.
+                    if !self.scheduler.core().node(instance).task.batch {
+                        self.tell(at, Event::Started { attempt }, said);
+                    }
                 }
                 Action::Record { instance, .. } => self.tell(at, Event::Recorded { instance }, said),
                 _ => {}

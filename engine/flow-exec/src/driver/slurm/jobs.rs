@@ -10,7 +10,9 @@ use flow_core::{
     AttemptId, Outcome,
     reason::{BatchEnd, Cause},
 };
+use flow_protocol::Exit;
 use flow_slurm::{End, Fate, JobId, Never, Row, fate};
+use nix::sys::signal::Signal;
 
 use super::unseen;
 use crate::{
@@ -184,9 +186,15 @@ impl BatchJob {
     fn recorded(&mut self, n: usize, record: Record) -> Option<Event> {
         let killed = self.members[n].killed.is_some();
         let instead = match record.warned {
-            Some(true) if !killed => Some(self.batch(Outcome::TimedOut, BatchEnd::TimeLimit, Again::AsAsked)),
-            Some(false) if !killed => match (&self.gone, self.missing) {
+            _ if killed => None,
+            Some(true) => Some(self.batch(Outcome::TimedOut, BatchEnd::TimeLimit, Again::AsAsked)),
+            // Slurm ends program and node at once, so that either may be the first to be gone.
+            told if told.is_some() || was_ended(&record.exit) => match (&self.gone, self.missing) {
+                (Some((Gone::Ended(End::Failed(_) | End::Completed | End::Signal(_), _), _)), _) => {
+                    told.map(|_| self.batch(Outcome::Failed, BatchEnd::Cancelled, Again::Hopeless))
+                }
                 (Some((gone, _)), _) => Some(self.instead(gone.clone())),
+                (None, Some(_)) if told.is_none() => None,
                 (None, Some(_)) => Some(self.batch(Outcome::Failed, BatchEnd::Cancelled, Again::Hopeless)),
                 (None, None) => return None,
             },
@@ -372,4 +380,10 @@ impl BatchJob {
         let job = self.intent.job.as_ref().map(JobId::to_string);
         Instead { outcome, cause: Cause::Batch { job, end }, again }
     }
+}
+
+/// Somebody ended the program, and that was not the kernel for want of memory.
+fn was_ended(exit: &Exit) -> bool {
+    let signal = exit.signal.or_else(|| exit.code.map(|code| code - 128));
+    !exit.oom_killed && [Signal::SIGTERM, Signal::SIGKILL].iter().any(|known| signal == Some(*known as i32))
 }
