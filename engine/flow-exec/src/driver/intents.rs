@@ -11,7 +11,10 @@ use flow_slurm::JobId;
 use flow_store::{RunDir, StoreDir};
 use serde::{Deserialize, Serialize};
 
-use crate::{attempt::write_durably, keeper};
+use crate::{
+    attempt::{write_atomically, write_durably},
+    keeper,
+};
 
 /// One job, written down.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,6 +78,16 @@ impl Intent {
         write_durably(&self.path(dir), &serde_json::to_vec(self)?)
     }
 
+    /// Writes it down where it is no loss that a power cut takes this back: what it adds to an earlier writing can be found again, or
+    /// [`sync`] follows.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub(crate) fn note(&self, dir: &StoreDir) -> io::Result<()> {
+        fs::create_dir_all(dir.run(&self.run).jobs())?;
+        write_atomically(&self.path(dir), &serde_json::to_vec(self)?)
+    }
+
     /// What came of it is safe.
     pub(crate) fn remove(&self, dir: &StoreDir) {
         let path = self.path(dir);
@@ -84,11 +97,27 @@ impl Intent {
     }
 }
 
+/// Returns when no power cut can undo what was noted of many jobs: that takes once as long as one file each would.
+///
+/// # Errors
+/// The disk is full.
+pub(crate) fn sync(dir: &StoreDir) -> io::Result<()> {
+    Ok(nix::unistd::syncfs(fs::File::open(dir.path())?)?)
+}
+
 /// What runs that do not live any more asked for, and of which nobody took the result in.
 pub(crate) fn left(dir: &StoreDir) -> Vec<Intent> {
     let runs = dir.runs().unwrap_or_default().into_iter().map(|run| dir.run(&run));
     let dead = runs.filter(|run| run.has_jobs() && run.lives().is_none());
-    dead.flat_map(|run| of(&run)).collect()
+    dead.inspect(forget_unfinished).flat_map(|run| of(&run)).collect()
+}
+
+/// What a run was in the middle of writing down when it was killed says nothing, and would keep its folder from going.
+fn forget_unfinished(run: &RunDir) {
+    let files = fs::read_dir(run.jobs()).into_iter().flatten().flatten().map(|entry| entry.path());
+    let unfinished = files.filter(|path| path.extension().is_some_and(|end| end == "tmp"));
+    unfinished.for_each(|path| _ = fs::remove_file(path));
+    let _ = fs::remove_dir(run.jobs());
 }
 
 /// Those of a run.

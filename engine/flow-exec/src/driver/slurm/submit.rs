@@ -13,7 +13,7 @@ use super::{Settings, jobs::BatchJob};
 use crate::{
     driver::{
         executor::{BatchWork, Work},
-        intents::Intent,
+        intents::{self, Intent},
     },
     node::{Job, NodeFiles, Program},
 };
@@ -105,8 +105,9 @@ pub(super) fn array(settings: &Settings, jobs: &mut [&mut BatchJob]) -> io::Resu
     for (task, job) in (0..).zip(jobs) {
         job.intent.remove(&settings.dir);
         (job.intent.key, job.intent.task) = (key.clone(), Some(task));
-        job.intent.write(&settings.dir)?;
+        job.intent.note(&settings.dir)?;
     }
+    intents::sync(&settings.dir)?;
     let (folder, script) = (text(&folder)?, text(&script)?);
     let comment = format!("flow: {tasks} steps of {}", settings.workflow);
     Ok(flow_slurm::Job { key, comment, folder, script, array: Some(tasks), ..request })
@@ -125,10 +126,9 @@ fn text(path: &Path) -> io::Result<String> {
     text.map(str::to_owned).ok_or_else(unusable)
 }
 
-/// For its user alone from the moment it exists.
+/// For its user alone from the moment it exists. A power cut may take it: who finds nothing to run there runs nothing.
 fn write_private(path: &PathBuf, content: &[u8]) -> io::Result<()> {
     let _ = fs::remove_file(path);
     let mut file = fs::File::options().write(true).create_new(true).mode(0o600).open(path)?;
-    io::Write::write_all(&mut file, content)?;
-    file.sync_all()
+    io::Write::write_all(&mut file, content)
 }

@@ -305,7 +305,7 @@ impl Worker {
             job.intent.job = Some(JobId { job: id.job, task: job.intent.task });
             job.stage = Stage::InQueue;
             // By its name it is found without it.
-            let _ = job.intent.write(&self.settings.dir);
+            let _ = job.intent.note(&self.settings.dir);
         }
         // What there was no room for before there may be again.
         self.most = if self.most > 1 || which.len() > 1 { self.most.saturating_mul(2) } else { 2 };
@@ -372,7 +372,7 @@ impl Worker {
             let known = job.intent.job;
             let news = job.seen(row);
             if job.intent.job != known {
-                let _ = job.intent.write(&self.settings.dir);
+                let _ = job.intent.note(&self.settings.dir);
             }
             self.heard(n, news);
         }
