@@ -207,9 +207,9 @@ fn any_of_three_runs_may_be_killed_at_any_moment() {
         }
         let times = times(&space);
         let twice = times.values().filter(|(_, ended)| *ended > 1).count();
-        // What the victim had just done, two at a time, nobody could know of.
+        // What the victim had done in its last tenth of a second, two at a time, stood in no journal yet.
         assert!(
-            times.len() == 16 && times.values().all(|(_, ended)| *ended >= 1) && twice <= 2,
+            times.len() == 16 && times.values().all(|(_, ended)| *ended >= 1) && twice <= 8,
             "case {case}: {times:?}"
         );
         again += twice;
