@@ -182,16 +182,19 @@ case $what in
     apt-get install -y --no-install-recommends slurmctld slurmd slurm-client"
     done
     down
+    # In a session of its own: what ends the owner may end all that it has started.
+    if [ -n "${SLURM_OWNER:-}" ]; then setsid bash "$0" guard "$dir" $$ </dev/null >/dev/null 2>&1 & fi
     for try in 1 2 3; do # Somebody else may take a port in between.
       configure
       if start_all; then break; fi
       down
       [ "$try" != 3 ] || die "the Slurm in $dir did not start: see $dir/log"
     done
-    if [ -n "${SLURM_OWNER:-}" ]; then
-      (while alive "$SLURM_OWNER" && [ -f "$SLURM_CONF" ]; do sleep 1; done; down) </dev/null >/dev/null 2>&1 &
-    fi
     printf 'export SLURM_CONF=%q\n' "$SLURM_CONF"
+    ;;
+  guard) # as long as the owner lives, and whoever starts it for them
+    while alive "$SLURM_OWNER" || alive "${3-}"; do [ -d "$dir" ] || exit 0; sleep 1; done
+    down
     ;;
   start) start "${3-}" ;;
   down) down ;;
