@@ -57,6 +57,7 @@ enum Ask {
 pub(crate) struct Slurm {
     settings: Option<Settings>,
     asks: Option<Sender<Ask>>,
+    thread: Option<thread::JoinHandle<()>>,
     events: Option<UnboundedReceiver<Event>>,
     folders: BTreeMap<AttemptId, Folder>,
 }
@@ -64,12 +65,22 @@ pub(crate) struct Slurm {
 impl Slurm {
     /// The thread is started with the first attempt.
     pub(crate) fn new(settings: Settings) -> Slurm {
-        Slurm { settings: Some(settings), asks: None, events: None, folders: BTreeMap::new() }
+        Slurm { settings: Some(settings), asks: None, thread: None, events: None, folders: BTreeMap::new() }
     }
 
     fn ask(&self, ask: Ask) {
         // A thread that is gone is found out by who waits for events.
         let _ = self.asks.as_ref().map(|asks| asks.send(ask));
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        // What is settled is to be written down as such before this process ends.
+        self.asks = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 
@@ -80,7 +91,8 @@ impl Executor for Slurm {
             let (tell, events) = unbounded_channel();
             let begun =
                 thread::Builder::new().name("slurm".into()).spawn(move || Worker::new(settings, tell).run(&asked));
-            begun.map_err(ExecError::io("start", "the thread that talks to Slurm"))?;
+            let begun = begun.map_err(ExecError::io("start", "the thread that talks to Slurm"))?;
+            self.thread = Some(begun);
             (self.asks, self.events) = (Some(asks), Some(events));
         }
         self.folders.extend(unit.iter().map(|work| (work.program.attempt, Folder::at(work.program.folder.clone()))));
