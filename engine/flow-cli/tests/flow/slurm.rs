@@ -191,7 +191,6 @@ fn what_is_cancelled_leaves_no_job() {
     flow.signal(Signal::SIGINT);
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     until("no job is left", || queue(&cluster).is_empty());
-    assert!(lines(&space, "did").is_empty());
     assert!(!space.journal().iter().any(|line| line["event"] == "recorded"));
 }
 
