@@ -34,6 +34,18 @@ impl Objects {
     /// # Errors
     /// It is missing; it is, or holds, what cannot be kept (a link that leads outside, a pipe, a device); the disk is full.
     pub fn ingest(&self, path: &Path, within: &Path) -> Result<Artifact> {
+        self.ingest_from(path, within, false)
+    }
+
+    /// The same, and leaves it where it is, for somebody who may have to take it again.
+    ///
+    /// # Errors
+    /// As [`Objects::ingest`].
+    pub fn ingest_copy_of(&self, path: &Path, within: &Path) -> Result<Artifact> {
+        self.ingest_from(path, within, true)
+    }
+
+    fn ingest_from(&self, path: &Path, within: &Path, stays: bool) -> Result<Artifact> {
         let real = fs::canonicalize(path).map_err(StoreError::io("find", path))?;
         if !real.starts_with(within) {
             let why = format!(
@@ -46,7 +58,7 @@ impl Objects {
         let others = || mounts::below(within).iter().any(|mount| real.starts_with(mount) || mount.starts_with(&real));
         if !meta.is_file() && !meta.is_dir() {
             Err(hash::special(path, &meta))
-        } else if real != path || (meta.is_file() && meta.nlink() > 1) || others() {
+        } else if stays || real != path || (meta.is_file() && meta.nlink() > 1) || others() {
             // Perhaps one of the author's own files: that one stays as it is.
             self.ingest_copy(&real)
         } else if meta.is_dir() {

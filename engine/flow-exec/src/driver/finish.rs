@@ -54,6 +54,8 @@ pub(crate) struct End<'a> {
     pub(crate) listener: &'a mut Listener,
     pub(crate) circumstances: Circumstances,
     pub(crate) window: Option<CorunWindow>,
+    /// Until its result is safe another run may have to conclude it.
+    pub(crate) joinable: bool,
 }
 
 /// Concludes an attempt; `seen` is empty for what ran inside the engine. An output that cannot be read, or that the store cannot
@@ -98,7 +100,12 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
             if outcome != Outcome::Ok {
                 break;
             }
-            match end.objects.ingest(&path, &work) {
+            // Whoever joins an attempt again finds all of it.
+            let ingested = match end.joinable {
+                true => end.objects.ingest_copy_of(&path, &work),
+                false => end.objects.ingest(&path, &work),
+            };
+            match ingested {
                 Ok(artifact) => drop(outputs.insert(output.name.clone(), artifact)),
                 Err(error) => (outcome, cause) = (Outcome::Failed, Some(not_kept(&error))),
             }

@@ -6,6 +6,7 @@
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     pin::pin,
     sync::Arc,
     task::{Context as TaskContext, Poll, Waker},
@@ -70,6 +71,8 @@ pub(super) struct EventLoop<'a, X> {
     leftovers: Leftovers,
     /// Instances that are being recorded, and the attempts that made what is.
     to_settle: BTreeMap<InstanceId, AttemptId>,
+    /// Work folders that another run would need, had this one to die before that.
+    needed: BTreeMap<AttemptId, PathBuf>,
     jobs: JoinSet<Done>,
     /// Units to be looked up, by the next job: one at a time, for they ask the same disk.
     to_look_up: Vec<Vec<InstanceId>>,
@@ -132,6 +135,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             elsewhere: Elsewhere::default(),
             leftovers: Leftovers::default(),
             to_settle: BTreeMap::new(),
+            needed: BTreeMap::new(),
             jobs: JoinSet::new(),
             to_look_up: Vec::new(),
             looking_up: false,
@@ -292,6 +296,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             }
             Action::Discard { instance, attempt, .. } => {
                 self.attempts.executor.settled(attempt);
+                self.needed.remove(&attempt).into_iter().for_each(|folder| self.leftovers.add(folder));
                 self.outcomes.discard(instance, attempt, out);
             }
             Action::Settle { instance, outcome, because } => {
@@ -396,7 +401,10 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled });
         if outcome == Outcome::Ok && !missed {
             // Its outputs are in the store. One that failed, or has no metrics, keeps its work folder for whoever looks for the reason.
-            self.leftovers.add(running.folder.work());
+            match running.batch {
+                true => drop(self.needed.insert(attempt, running.folder.work())),
+                false => self.leftovers.add(running.folder.work()),
+            }
         }
         match again {
             Again::Lost => out.tell(Event::Lost { attempt }),
@@ -462,6 +470,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         for instance in written.recorded {
             if let Some(attempt) = self.to_settle.remove(&instance) {
                 self.attempts.executor.settled(attempt);
+                self.needed.remove(&attempt).into_iter().for_each(|folder| self.leftovers.add(folder));
             }
             self.elsewhere.settled(&self.context.claimed, instance)?;
             self.out.tell(Event::Recorded { instance });
