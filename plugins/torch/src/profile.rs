@@ -57,6 +57,19 @@ impl Options {
         let Options { model, classes, size, .. } = *self;
         Form { model, classes, size, dropout: None }
     }
+
+    fn recipe(&self) -> Recipe {
+        Recipe {
+            form: self.form(),
+            optimizer: Optimizer::Sgd,
+            momentum: 0.9,
+            weight_decay: 1e-4,
+            precision: self.precision,
+            channels_last: self.channels_last,
+            mean: [0.5; 3],
+            std: [0.25; 3],
+        }
+    }
 }
 
 /// Profiles a training.
@@ -79,10 +92,14 @@ fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
         Error::failed(if counted { format!("{error}; `batches: []` only counts") } else { error })
     })?;
     count(&form, attempt);
+    let recipe = options.recipe();
+    tch::manual_seed(request.seed as i64);
     attempt.wait_for_go();
     for (number, &batch) in (1..).zip(&options.batches) {
         let started = now();
-        let step_time = step_time(options, batch, &devices, request.seed as i64)?;
+        let mut trainer = Trainer::new(recipe.clone(), &devices.list, batch)?;
+        trainer.start(None)?;
+        let step_time = step_time(trainer, options, batch)?;
         let rate = batch as f64 / step_time;
         attempt.epoch_metric("step_time", step_time, "s", number, Summary::Last);
         attempt.epoch_metric("images_per_s", rate, "images/s", number, Summary::Last);
@@ -108,20 +125,11 @@ fn count(form: &Form, attempt: &Attempt) {
     }
 }
 
-/// Seconds of one step, over as many as fit into the time given.
-fn step_time(options: &Options, batch: usize, devices: &Devices, seed: i64) -> Result<f64, Error> {
-    let recipe = Recipe {
-        form: options.form(),
-        optimizer: Optimizer::Sgd,
-        momentum: 0.9,
-        weight_decay: 1e-4,
-        precision: options.precision,
-        channels_last: options.channels_last,
-        mean: [0.5; 3],
-        std: [0.25; 3],
-    };
-    let mut trainer = Trainer::new(recipe, &devices.list, batch)?;
-    trainer.start(None, seed)?;
+/// Into how many stretches the time given is divided.
+const STRETCHES: usize = 9;
+
+/// Seconds of one step: the median over stretches, so that a moment in which the machine did something else is in none of it.
+fn step_time(mut trainer: Trainer, options: &Options, batch: usize) -> Result<f64, Error> {
     let (count, side) = (batch as i64, i64::from(options.size));
     let pixels = Tensor::randint(256, [count, side, side, 3], (Kind::Uint8, Device::Cpu));
     let labels = Tensor::randint(options.classes as i64, [count], (Kind::Int64, Device::Cpu));
@@ -135,7 +143,11 @@ fn step_time(options: &Options, batch: usize, devices: &Devices, seed: i64) -> R
     steps(&mut trainer, 3)?;
     trainer.record()?;
     let roughly = steps(&mut trainer, 3)?;
-    steps(&mut trainer, (options.seconds / roughly).clamp(1.0, 1e5) as usize)
+    let all = (options.seconds / roughly).clamp(1.0, 1e5) as usize;
+    let stretches = STRETCHES.min(all);
+    let mut times = (0..stretches).map(|_| steps(&mut trainer, all / stretches)).collect::<Result<Vec<f64>, _>>()?;
+    times.sort_by(f64::total_cmp);
+    Ok(times[stretches / 2])
 }
 
 #[cfg(test)]

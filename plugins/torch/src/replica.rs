@@ -105,11 +105,13 @@ pub(crate) struct Replica {
 
 impl Replica {
     /// A network on `device` that is to see `share` of each batch. To be used by the calling thread alone.
-    pub(crate) fn new(recipe: Recipe, weights: &Weights, device: Device, share: f64) -> Result<Self, Error> {
+    pub(crate) fn new(recipe: Recipe, weights: Option<&Weights>, device: Device, share: f64) -> Result<Self, Error> {
         native::use_device(device)?;
         let store = nn::VarStore::new(device);
         let network = recipe.form.build(&store.root());
-        weights.copy_into(store.variables().into_iter().collect())?;
+        if let Some(weights) = weights {
+            weights.copy_into(store.variables().into_iter().collect())?;
+        }
         let mut leaves = store.trainable_variables();
         if recipe.channels_last {
             tch::no_grad(|| leaves.iter_mut().for_each(channels_last));
@@ -215,13 +217,17 @@ impl Replica {
         self.optimizer.update()
     }
 
-    /// Adds loss and hits of a batch that is not trained on to the sums.
-    pub(crate) fn validate(&mut self, pixels: &Tensor, labels: &Tensor) -> Result<(), Error> {
+    /// Adds loss and hits of a batch that is not trained on to the sums. A GPU sees `usual` pictures also where there are fewer:
+    /// cuDNN prepares itself for every number anew, which for a MobileNet takes more than a second.
+    pub(crate) fn validate(&mut self, pixels: &Tensor, labels: &Tensor, usual: i64) -> Result<(), Error> {
         let there = |tensor: &Tensor| tensor.f_to_device_(self.device, tensor.kind(), true, false);
-        let (pixels, labels) = (there(pixels)?, there(labels)?);
+        let (mut pixels, labels, count) = (there(pixels)?, there(labels)?, labels.size()[0]);
+        if self.device.is_cuda() && count < usual {
+            pixels = pixels.f_constant_pad_nd([0, 0, 0, 0, 0, 0, 0, usual - count])?;
+        }
         tch::no_grad(|| {
-            let logits = self.forward(&pixels, &mut Pass::default())?;
-            self.loss += logits.cross_entropy_for_logits(&labels) * labels.size()[0];
+            let logits = self.forward(&pixels, &mut Pass::default())?.f_narrow(0, 0, count)?;
+            self.loss += logits.cross_entropy_for_logits(&labels) * count;
             self.right += logits.argmax(-1, false).eq_tensor(&labels).sum(Kind::Float);
             Ok(())
         })

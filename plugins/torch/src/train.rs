@@ -1,5 +1,7 @@
 //! The step `train`: refuses what cannot be done, sets up, warms up, and waits for its group. What follows is `epochs`'.
 
+use std::thread::{self, JoinHandle};
+
 use flow_plugin::{Attempt, Error};
 
 use crate::checkpoint::{Checkpoints, Score};
@@ -39,19 +41,13 @@ fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
         [("size", recipe.form.size as usize), ("train_images", split.train.len()), ("valid_images", split.valid.len())];
     attempt.hello(own.map(|(name, count)| (name, count.to_string())));
     check(options, &recipe, &split, devices.list.len())?;
-    // A new last layer is drawn like all new weights.
-    tch::manual_seed(request.seed as i64);
-    let weights = options.weights.as_ref().map(|file| {
-        weights::read(&attempt.path(file), &recipe.form, options.new_head, recipe.weights()).map(Weights::of)
-    });
     // Members of a group are measured together, from the beginning to the end.
     let checkpoints = request.corun.is_none().then(|| Checkpoints::new(&attempt.checkpoint()));
-    let begin = Begin::of(weights.transpose()?, checkpoints.as_ref(), options, attempt);
+    let begin = Begin::of(&recipe, checkpoints.as_ref(), options, attempt)?;
     let transform = Transform::new(&data, options.flip);
     let loader = Loader::new(data, transform, threads.loader, threads.ahead, devices.are_gpus())?;
-    let trainer = warm_up(recipe, &begin, &devices, &loader, &split, options, request.seed as i64)?;
+    let (trainer, scores) = warm_up(recipe, begin, &devices, &loader, &split, options)?;
     attempt.wait_for_go();
-    let Begin { scores, .. } = begin;
     Epochs { trainer, loader: &loader, split: &split, options, attempt, scores, checkpoints }.run()?;
     devices.report_memory(attempt, None)
 }
@@ -83,71 +79,104 @@ fn check(options: &Options, recipe: &Recipe, split: &Split, devices: usize) -> R
 
 /// Where a training begins.
 struct Begin {
-    /// Without weights, new ones.
-    weights: Option<Weights>,
+    weights: FirstWeights,
     /// Of the epochs that an earlier attempt has done; the weights are those after them.
     scores: Vec<Score>,
 }
 
-impl Begin {
-    /// After the epochs that a checkpoint has, or with the weights asked for.
-    fn of(weights: Option<Weights>, checkpoints: Option<&Checkpoints>, options: &Options, attempt: &Attempt) -> Begin {
-        let left = |scores: &[Score]| (scores.len() as u32) < options.all_epochs();
-        match checkpoints.and_then(Checkpoints::read).filter(|checkpoint| left(&checkpoint.scores)) {
-            Some(checkpoint) => {
-                attempt.hello([("resumed_after_epoch", checkpoint.scores.len().to_string())]);
-                Begin { weights: Some(Weights::of(checkpoint.state)), scores: checkpoint.scores }
-            }
-            None => Begin { weights, scores: Vec::new() },
-        }
+/// The weights of the first step.
+enum FirstWeights {
+    Given(Weights),
+    /// New ones, from the CPU's generator, which for the largest networks takes a second.
+    Drawn(JoinHandle<Weights>),
+}
+
+impl FirstWeights {
+    fn draw(recipe: &Recipe) -> Result<FirstWeights, Error> {
+        let recipe = recipe.clone();
+        let draw = thread::Builder::new().name("weights".to_owned()).spawn(move || Weights::of(recipe.weights()))?;
+        Ok(FirstWeights::Drawn(draw))
     }
 
-    /// Gives a trainer the state in which the next epoch finds it.
-    fn start(&self, trainer: &mut Trainer, options: &Options, seed: i64) -> Result<(), Error> {
-        trainer.start(self.weights.as_ref(), seed)?;
-        let done = self.scores.len() as u32;
-        if done < options.freeze_epochs {
-            trainer.freeze(true)?;
-        }
-        match &self.weights {
-            Some(state) if done > 0 => trainer.restore(state),
-            _ => Ok(()),
+    fn get(self) -> Result<Weights, Error> {
+        match self {
+            FirstWeights::Given(weights) => Ok(weights),
+            FirstWeights::Drawn(draw) => draw.join().map_err(|_| Error::failed("the first weights could not be drawn")),
         }
     }
 }
 
-/// A trainer about to make its first step. The warm-up has a network of its own, so that it leaves no trace in the one that
-/// counts.
+impl Begin {
+    /// After the epochs that a checkpoint has, or with the weights asked for.
+    fn of(
+        recipe: &Recipe,
+        checkpoints: Option<&Checkpoints>,
+        options: &Options,
+        attempt: &Attempt,
+    ) -> Result<Begin, Error> {
+        let left = |scores: &[Score]| (scores.len() as u32) < options.all_epochs();
+        tch::manual_seed(attempt.request().seed as i64);
+        // Read also where a checkpoint has the weights: what is wrong with the file is told either way.
+        let given = options.weights.as_ref().map(|file| {
+            // A new last layer is drawn like all new weights.
+            weights::read(&attempt.path(file), &recipe.form, options.new_head, recipe.weights()).map(Weights::of)
+        });
+        let given = given.transpose()?;
+        if let Some(checkpoint) = checkpoints.and_then(Checkpoints::read).filter(|found| left(&found.scores)) {
+            attempt.hello([("resumed_after_epoch", checkpoint.scores.len().to_string())]);
+            let weights = FirstWeights::Given(Weights::of(checkpoint.state));
+            return Ok(Begin { weights, scores: checkpoint.scores });
+        }
+        let weights = given.map_or_else(|| FirstWeights::draw(recipe), |weights| Ok(FirstWeights::Given(weights)))?;
+        Ok(Begin { weights, scores: Vec::new() })
+    }
+}
+
+/// A trainer about to make its first step, and the scores of the epochs that are done. The warm-up has a network of its own, so
+/// that it leaves no trace in the one that counts.
 fn warm_up(
     recipe: Recipe,
-    begin: &Begin,
+    Begin { weights, scores }: Begin,
     devices: &Devices,
     loader: &Loader,
     split: &Split,
     options: &Options,
-    seed: i64,
-) -> Result<Trainer, Error> {
+) -> Result<(Trainer, Vec<Score>), Error> {
     let batch: Vec<usize> = split.train.iter().copied().take(options.batch).collect();
     let mut trainer = Trainer::new(recipe, &devices.list, options.batch)?;
     let mut pass = loader.pass(batch, options.batch, Some(0));
-    let Some(batch) = pass.next()? else { return Ok(trainer) };
+    let Some(batch) = pass.next()? else { return Ok((trainer, scores)) };
+    let done = scores.len() as u32;
+    let frozen = done < options.freeze_epochs;
     let steps = |trainer: &mut Trainer| {
         (0..if devices.are_gpus() { 3 } else { 1 }).try_for_each(|_| {
             trainer.load(&batch)?;
             trainer.step(0.0)
         })
     };
-    begin.start(&mut trainer, options, seed)?;
+    // On the CPU the network of the warm-up would be drawn from the same generator at the same time.
+    let weights = if devices.are_gpus() { weights } else { FirstWeights::Given(weights.get()?) };
+    trainer.start(None)?;
+    if frozen {
+        trainer.freeze(true)?;
+    }
     steps(&mut trainer)?;
-    if devices.are_gpus() && (begin.scores.len() as u32) < options.freeze_epochs {
+    if devices.are_gpus() && frozen {
         // What is recorded in the middle of the training has to be warm too.
         trainer.freeze(false)?;
         steps(&mut trainer)?;
     }
-    begin.start(&mut trainer, options, seed)?;
+    let weights = weights.get()?;
+    trainer.start(Some(&weights))?;
+    if frozen {
+        trainer.freeze(true)?;
+    }
+    if done > 0 {
+        trainer.restore(&weights)?;
+    }
     if devices.are_gpus() {
         trainer.load(&batch)?;
         trainer.record()?;
     }
-    Ok(trainer)
+    Ok((trainer, scores))
 }

@@ -51,10 +51,8 @@ impl Trainer {
         Ok(Self { recipe, devices: devices.to_vec(), parts, first: None, others, gradients: Vec::new() })
     }
 
-    /// Begins with these weights, or with new ones; `seed` is that of all other random choices.
-    pub(crate) fn start(&mut self, weights: Option<&Weights>, seed: i64) -> Result<(), Error> {
-        tch::manual_seed(seed);
-        let weights = weights.cloned().unwrap_or_else(|| Weights::of(self.recipe.weights()));
+    /// Begins with these weights; without them, with those that each device draws by itself, which is the quickest.
+    pub(crate) fn start(&mut self, weights: Option<&Weights>) -> Result<(), Error> {
         self.gradients.clear();
         self.each(|_| {
             Box::new(|replica| {
@@ -68,17 +66,14 @@ impl Trainer {
         let batch: usize = self.parts.iter().sum();
         let (recipe, devices, parts) = (self.recipe.clone(), self.devices.clone(), self.parts.clone());
         self.each(|i| {
-            let (recipe, weights, device) = (recipe.clone(), weights.clone(), devices[i]);
+            let (recipe, weights, device) = (recipe.clone(), weights.cloned(), devices[i]);
             let share = parts[i] as f64 / batch as f64;
             Box::new(move |replica| {
-                *replica = Some(Replica::new(recipe, &weights, device, share)?);
+                *replica = Some(Replica::new(recipe, weights.as_ref(), device, share)?);
                 Ok(())
             })
         })?;
-        self.find_gradients()?;
-        // Drawing weights used the generators.
-        tch::manual_seed(seed);
-        Ok(())
+        self.find_gradients()
     }
 
     /// Trains only the layers that give the classes from now on, or all; the optimizer begins anew.
@@ -155,10 +150,11 @@ impl Trainer {
     pub(crate) fn validate(&mut self, batch: &Batch) -> Result<(), Error> {
         let (count, total) = (batch.labels.size()[0] as usize, self.parts.len());
         let parts: Vec<usize> = (0..total).map(|i| (i + 1) * count / total - i * count / total).collect();
-        let mut parts = divide(batch, &parts).into_iter();
-        self.each(|_| match parts.next() {
+        let (mut parts, usual) = (divide(batch, &parts).into_iter(), self.parts.clone());
+        self.each(|i| match parts.next() {
             Some(Batch { pixels, labels }) if labels.numel() > 0 => {
-                each(move |replica| replica.validate(&pixels, &labels))
+                let usual = usual[i] as i64;
+                each(move |replica| replica.validate(&pixels, &labels, usual))
             }
             _ => Box::new(|_| Ok(())),
         })
@@ -285,7 +281,7 @@ mod tests {
     fn losses(devices: usize, batch: &Batch, optimizer: Optimizer, weights: &Weights) -> Vec<f64> {
         let count = batch.labels.size()[0] as usize;
         let mut trainer = Trainer::new(recipe(optimizer), &vec![Device::Cpu; devices], count).unwrap();
-        trainer.start(Some(weights), 3).unwrap();
+        trainer.start(Some(weights)).unwrap();
         let mut losses = Vec::new();
         for _ in 0..3 {
             trainer.load(batch).unwrap();
@@ -321,7 +317,7 @@ mod tests {
         let batch = Batch { pixels, labels: Tensor::from_slice(&[0i64, 1, 2, 0]) };
         for devices in [1, 2] {
             let mut trainer = Trainer::new(recipe(Optimizer::Sgd), &vec![Device::Cpu; devices], 4).unwrap();
-            trainer.start(None, 3).unwrap();
+            trainer.start(None).unwrap();
             trainer.freeze(true).unwrap();
             let step = |trainer: &mut Trainer| {
                 let before: Vec<(String, Tensor)> = on_cpu(trainer.first.iter().flat_map(Replica::variables));
