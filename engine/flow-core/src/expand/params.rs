@@ -65,7 +65,9 @@ pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems:
     let profiles: Vec<(String, String)> = file.profiles.iter().filter_map(condition).collect();
     let none_holds = (found.is_none() && request.profile.is_none() && !profiles.is_empty())
         .then_some(Remark::NoProfile { profiles });
-    let changed = params.iter().filter(|(name, value)| written.get(*name) != Some(*value));
+    // Whether two long lists are the same takes a while.
+    let is_any_set = !request.set.is_empty();
+    let changed = params.iter().filter(|(name, value)| is_any_set && written.get(*name) != Some(*value));
     Chosen {
         set: changed.map(|(name, _)| name.clone()).collect(),
         none_holds,

@@ -7,6 +7,7 @@ mod include;
 pub(crate) mod keys;
 mod metrics;
 mod names;
+mod numbers;
 pub(crate) mod part;
 pub(crate) mod raw;
 pub(crate) mod read;
@@ -76,7 +77,7 @@ fn document(source: &Source, root: &At, problems: &mut Problems) -> Result<serde
 }
 
 fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
-    let mut yaml = yaml::read(text, root, problems).map_err(|e| hints::no_yaml(text, e.index, &e.message))?;
+    let (mut yaml, lists) = yaml::read(text, root, problems).map_err(|e| hints::no_yaml(text, e.index, &e.message))?;
     for place in hints::full_width_commas(text) {
         let what = Diagnostic::new("this is one text, not several values");
         problems.add(root, On::Bytes(place), what);
@@ -94,6 +95,7 @@ fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml:
         return Err(fatal(what.help("`<<: *name` copies a mapping that begins with `&name`"), &at));
     }
     yaml.apply_merge().map_err(|e| hints::no_yaml(text, None, &e.to_string()))?;
+    lists.put_back(&mut yaml);
     if !yaml.is_mapping() {
         let what = match yaml {
             serde_yaml::Value::Null => Diagnostic::new("the file is empty"),

@@ -10,9 +10,14 @@ use serde_yaml::{Mapping, Value};
 use super::{
     DEEPEST,
     at::{At, On, Problems, Seg},
-    hints, spans, too_deep,
+    hints,
+    numbers::{self, Lists},
+    spans, too_deep,
 };
 use crate::{Diagnostic, expr::value::key_text};
+
+/// Lists of so many numbers are read by themselves.
+const LONG: usize = 1_000;
 
 /// Why there is no value: the parser's words and the byte at which it stopped.
 pub(crate) struct Unreadable {
@@ -20,10 +25,13 @@ pub(crate) struct Unreadable {
     pub(crate) index: Option<usize>,
 }
 
-/// Reads a text; keys that stand twice become problems.
-pub(crate) fn read(text: &str, root: &At, problems: &mut Problems) -> Result<Value, Unreadable> {
+/// Reads a text; keys that stand twice become problems. What is long and has nothing in it that could be wrong comes apart.
+pub(super) fn read(text: &str, root: &At, problems: &mut Problems) -> Result<(Value, Lists), Unreadable> {
     if let Some(index) = hints::deeper(text, DEEPEST).filter(|_| spans::nests_deeper(text, DEEPEST)) {
         return Err(Unreadable { message: too_deep(), index: Some(index) });
+    }
+    if let Some(read) = numbers::read(text, LONG) {
+        return Ok(read);
     }
     let unreadable =
         |e: serde_yaml::Error| Unreadable { index: e.location().map(|l| l.index()), message: e.to_string() };
@@ -53,7 +61,7 @@ pub(crate) fn read(text: &str, root: &At, problems: &mut Problems) -> Result<Val
             }
         }
     };
-    Ok(value)
+    Ok((value, Lists::default()))
 }
 
 /// Where values nest too deep: they are looked at by recursion, and what journals hold of them is read back as JSON.
