@@ -38,7 +38,7 @@ pub fn read_bytes(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     if bytes > longest {
         return Err(too_long(bytes));
     }
-    let mut content = Vec::new();
+    let mut content = Vec::with_capacity(bytes as usize + 1);
     // It may grow meanwhile, and of some files the system knows no length.
     file.take(longest + 1).read_to_end(&mut content)?;
     if content.len() as u64 > longest {

@@ -1,5 +1,6 @@
 //! `flow check`.
 
+use std::mem;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -36,7 +37,8 @@ impl Check {
             requests.push(place::session(global, &self.about, &self.selection)?);
         }
         let mut worst = ExitCode::SUCCESS;
-        for mut request in requests {
+        let last = requests.len() - 1;
+        for (n, mut request) in requests.into_iter().enumerate() {
             request.any_machine = true;
             let opened = Session::open(&request, &crate::builtins::Steps::new()).and_then(|session| {
                 session.check_inputs(&session.wanted(&[])?)?;
@@ -54,6 +56,10 @@ impl Check {
                     ))?;
                     for remark in expansion.remarks.iter().map(reasons::remark) {
                         output.line(format!("   {remark}"))?;
+                    }
+                    if n == last {
+                        // The process ends: a large workflow is not taken apart before.
+                        mem::forget(session);
                     }
                 }
                 Err(error) => worst = CliError::from(error).report(output),

@@ -108,6 +108,7 @@ impl Workflow {
         let order = self.order(&plans, &names, problems);
 
         let mut built = Built::default();
+        built.instances.reserve(self.steps.len());
         let shared = Shared { base: &base, request, gpus: chosen.gpus, on: self.on(request), slurm: &self.file.slurm };
         for at in order {
             if plans[at].sound {

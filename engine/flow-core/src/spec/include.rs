@@ -149,10 +149,15 @@ fn add(whole: &mut File, part: File, sources: &[Arc<Source>], problems: &mut Pro
             None => whole.profiles.push(profile),
         }
     }
-    for step in part.steps {
-        match whole.steps[..steps].iter().find(|known| known.name == step.name) {
-            Some(known) => twice("the step", &step.name, &step.at, &known.at),
-            None => whole.steps.push(step),
+    if whole.steps.is_empty() {
+        whole.steps = part.steps;
+    } else {
+        whole.steps.reserve(part.steps.len());
+        for step in part.steps {
+            match whole.steps[..steps].iter().find(|known| known.name == step.name) {
+                Some(known) => twice("the step", &step.name, &step.at, &known.at),
+                None => whole.steps.push(step),
+            }
         }
     }
     whole.publish.extend(part.publish);

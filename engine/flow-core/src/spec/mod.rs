@@ -41,7 +41,7 @@ pub struct Workflow {
     /// Its own file, then those that it includes.
     pub(crate) sources: Arc<[Arc<Source>]>,
     pub(crate) file: Arc<File>,
-    pub(crate) steps: Arc<[Step]>,
+    pub(crate) steps: Arc<Vec<Step>>,
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -67,7 +67,7 @@ pub fn parse_with(
     let (mut file, sources) = include::files(source, read, &mut problems)?;
     let mut steps = step::resolve(std::mem::take(&mut file.steps), &mut problems);
     names::check(&file, &mut steps, &mut problems);
-    Ok(Workflow { sources: sources.into(), file: Arc::new(file), steps: steps.into(), problems: problems.0 })
+    Ok(Workflow { sources: sources.into(), file: Arc::new(file), steps: Arc::new(steps), problems: problems.0 })
 }
 
 /// The mapping that a file is.

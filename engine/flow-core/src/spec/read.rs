@@ -130,7 +130,9 @@ impl Reader<'_> {
                 }
                 Kind::Steps => {
                     steps_seen = true;
-                    for (name, value, at) in self.mapping(value, &at, "`steps`") {
+                    let steps = self.mapping(value, &at, "`steps`");
+                    file.steps.reserve(steps.len());
+                    for (name, value, at) in steps {
                         let step = self.step(name, value, &at);
                         file.steps.push(step);
                     }
