@@ -112,12 +112,17 @@ impl Bound {
     #[expect(clippy::print_stderr, reason = "what was not tested is said")]
     fn new(from: &Path, at: PathBuf) -> Option<Bound> {
         fs::create_dir_all(&at).unwrap();
-        let mount = Command::new("mount").arg("--bind").args([from, &at]).output();
-        let mounted = mount.is_ok_and(|output| output.status.success());
-        if !mounted {
+        let bound = Bound::over(from, at);
+        if bound.is_none() {
             eprintln!("skipped: only root can mount a folder in another");
         }
-        mounted.then_some(Bound(at))
+        bound
+    }
+
+    /// Over what is there.
+    fn over(from: &Path, at: PathBuf) -> Option<Bound> {
+        let mount = Command::new("mount").arg("--bind").args([from, &at]).output();
+        mount.is_ok_and(|output| output.status.success()).then_some(Bound(at))
     }
 }
 
@@ -142,4 +147,8 @@ fn what_is_mounted_is_copied_and_never_removed() {
         drop(bound);
         assert!(!is_mounted_below(&lab.work), "{at}");
     }
+    fs::write(lab.work.join("labels.csv"), "own").unwrap();
+    let _bound = Bound::over(&lab.mine.join("labels.csv"), lab.work.join("labels.csv")).expect("it was mounted before");
+    lab.objects.ingest(&lab.work.join("labels.csv"), &lab.work).unwrap();
+    assert_eq!(everything(&lab.mine), before, "one file in the place of another");
 }

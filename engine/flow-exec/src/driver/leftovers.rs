@@ -2,6 +2,7 @@
 //! long to make a file while it remembers many that were just removed. Knows no attempts.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     sync::mpsc::{Receiver, Sender, channel},
@@ -48,14 +49,22 @@ fn sweep(folders: &Receiver<PathBuf>) {
             remove(&folder);
         }
     }
+    // The run has ended, and mounts nothing any more: they are looked for once in all attempts, and in each only where there are some.
+    let attempts = |folder: &Path| folder.ancestors().nth(2).map(Path::to_owned);
+    let mut free: BTreeSet<PathBuf> = small.iter().filter_map(|folder| attempts(folder)).collect();
+    free.retain(|attempts| !flow_store::is_mounted_below(attempts));
+    let remove = |folder: &PathBuf| match attempts(folder) {
+        Some(attempts) if free.contains(&attempts) => _ = fs::remove_dir_all(folder),
+        _ => remove(folder),
+    };
     let (one, other) = small.split_at(small.len() / 2);
     thread::scope(|both| {
-        let aside = || one.iter().for_each(|folder| remove(folder));
+        let aside = || one.iter().for_each(remove);
         let started = thread::Builder::new().spawn_scoped(both, aside).is_ok();
         if !started {
             aside();
         }
-        other.iter().for_each(|folder| remove(folder));
+        other.iter().for_each(remove);
     });
 }
 
@@ -76,6 +85,10 @@ fn is_small(folder: &Path, room: &mut u64) -> bool {
 
 /// Removes a folder.
 pub(super) fn remove(folder: &Path) {
+    // One with nothing in it has no mount in it either.
+    if fs::remove_dir(folder).is_ok() {
+        return;
+    }
     if flow_store::is_mounted_below(folder) {
         // What a step mounted there is somebody else's.
         return;
