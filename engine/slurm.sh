@@ -157,7 +157,8 @@ start_all() {
     start "node$i" || { cat "$dir/log/node$i.out" >&2; return 1; }
   done
   for ((i = 0; i < 300; i++)); do
-    up=$(timeout 5 sinfo --noheader --Node --format=%T 2>/dev/null | grep -cE '^(idle|mixed|allocated)$' || true)
+    # A node of several partitions is told as often.
+    up=$(timeout 5 sinfo --noheader --Node --format='%N %T' 2>/dev/null | sort -u | grep -cE ' (idle|mixed|allocated)$' || true)
     [ "$up" != "$nodes" ] || return 0
     if grep -qs 'fatal:' "$dir"/log/*.log; then break; fi
     sleep 0.1

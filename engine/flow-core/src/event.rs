@@ -291,7 +291,7 @@ impl Texts for RunEvent {
 pub enum Repeat {
     /// Its measurement is not to be trusted.
     Spoiled,
-    /// It failed.
+    /// It failed, or Slurm's time limit ended it in the middle.
     Failed {
         /// Why, where there is something to say.
         #[serde(default, skip_serializing_if = "Option::is_none")]

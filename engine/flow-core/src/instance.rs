@@ -42,6 +42,8 @@ pub struct Instance {
     pub timeout: Option<Span>,
     /// How often a failed attempt is tried again.
     pub retries: u32,
+    /// It goes on from what an earlier attempt left.
+    pub resume: bool,
     /// Larger goes first, under the policies that look at it: `critical-path` and `priority`.
     pub priority: i64,
     /// Files and folders of the workflow's author.

@@ -70,8 +70,8 @@ pub use machine::{GpuFacts, Machine};
 pub use metrics::{Best, MetricRow, Metrics, MetricsFile, NumberFiles, Pattern, Summary, event_file};
 pub use outcome::Outcome;
 pub use result::{
-    Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, GpuSharing, GpuUsage, Kept, KeptInput, Metric, Mode,
-    Revision, Series, StepResult, Stranger, Usage,
+    Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, Earlier, GpuSharing, GpuUsage, Kept, KeptInput,
+    Metric, Mode, Revision, Series, StepResult, Stranger, Usage,
 };
 pub use schema::{schema, schema_with};
 pub use sheet::Sheet;

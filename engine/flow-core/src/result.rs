@@ -282,6 +282,59 @@ pub struct Usage {
     /// What its wall time is made of, where it told its epochs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<Phases>,
+    /// What it used before it went on, in jobs that their time limit ended: in the totals and peaks above already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<Earlier>,
+}
+
+/// What jobs used that their time limit ended, and from which another one went on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Earlier {
+    /// How many.
+    pub jobs: u32,
+    /// From start to exit of each, seconds.
+    pub wall_s: f64,
+    pub cpu_s: f64,
+    /// The highest, bytes.
+    pub rss_peak: u64,
+    pub disk_read: u64,
+    pub disk_written: u64,
+    /// Where the driver told it of every one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy_j: Option<f64>,
+    /// The highest on each GPU of the placement, bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_memory_peak: Vec<u64>,
+}
+
+impl Earlier {
+    /// With one job more, whose usage has that of those before it in it.
+    pub fn and(usage: &Usage) -> Earlier {
+        Earlier {
+            jobs: usage.earlier.as_ref().map_or(0, |earlier| earlier.jobs) + 1,
+            wall_s: usage.wall_s,
+            cpu_s: usage.cpu_s,
+            rss_peak: usage.rss_peak,
+            disk_read: usage.disk_read,
+            disk_written: usage.disk_written,
+            energy_j: usage.energy_j,
+            gpu_memory_peak: usage.gpus.iter().map(|gpu| gpu.memory_peak).collect(),
+        }
+    }
+}
+
+impl Usage {
+    /// Totals of a job that goes on from these, before its own samples are looked at.
+    pub fn after(self, earlier: Option<Earlier>) -> Usage {
+        let Some(before) = &earlier else { return self };
+        Usage {
+            wall_s: self.wall_s + before.wall_s,
+            cpu_s: self.cpu_s + before.cpu_s,
+            rss_peak: self.rss_peak.max(before.rss_peak),
+            earlier,
+            ..self
+        }
+    }
 }
 
 /// What the wall time of an attempt with epochs is made of: `before_s + epochs × period_s + after_s`.

@@ -1,7 +1,7 @@
 //! Reasons in words, of any catalogue: for reports as Markdown, for others as plain text. It knows no report.
 
 use flow_core::reason::{
-    BatchEnd, Cause, Damage, Filling, Lack, Memory, NoMetrics, ProcessEnd, ProfileReason, Refusal, Spoiled,
+    BatchEnd, Cause, Damage, Filling, Lack, Memory, NoMetrics, ProcessEnd, ProfileReason, Refusal, Spoiled, Stopped,
 };
 use flow_core::verdict::Call;
 
@@ -240,7 +240,19 @@ impl Reasons<'_> {
         match end {
             BatchEnd::NodeLost { node: Some(node) } => self.say("batch-node-lost", args.with("node", self.text(node))),
             BatchEnd::NodeLost { node: None } => self.say("batch-some-node-lost", args),
-            BatchEnd::TimeLimit => self.say("batch-time-limit", args),
+            BatchEnd::TimeLimit { stopped } => {
+                let said = self.say("batch-time-limit", args);
+                let why = stopped.map(|stopped| match stopped {
+                    Stopped::NoCheckpoint => "batch-no-checkpoint",
+                    Stopped::NoProgress => "batch-no-progress",
+                    Stopped::Unwanted => "batch-not-resumed",
+                    Stopped::Group => "batch-group",
+                });
+                let why = why.map(|why| self.say(why, Args::new()));
+                why.map_or(said.clone(), |why| {
+                    self.say("batch-time-limit-why", Args::new().with("end", said).with("why", why))
+                })
+            }
             BatchEnd::Memory => self.say("batch-memory", args),
             BatchEnd::Cancelled => self.say("batch-cancelled", args),
             BatchEnd::Preempted => self.say("batch-preempted", args),

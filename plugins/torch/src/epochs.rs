@@ -8,6 +8,7 @@ use flow_plugin::{Attempt, Error, Summary, now};
 
 use crate::checkpoint::{Checkpoints, Score};
 use crate::dataset::Split;
+use crate::deadline;
 use crate::loader::Loader;
 use crate::options::Options;
 use crate::random;
@@ -52,7 +53,13 @@ impl Epochs<'_> {
                 self.trainer.record()?;
             }
             if epoch < last {
-                self.keep();
+                let warned = deadline::is_near();
+                self.keep(warned);
+                if warned {
+                    return Err(Error::failed(format!(
+                        "was told that its time is up soon, and ended after epoch {epoch}"
+                    )));
+                }
                 continue;
             }
             self.trainer.save(&attempt.output("model")?)?;
@@ -123,9 +130,10 @@ impl Epochs<'_> {
         Ok(Some(score))
     }
 
-    /// Keeps what the next attempt needs. A training that cannot goes on without.
-    fn keep(&mut self) {
-        let Some(checkpoints) = self.checkpoints.as_mut().filter(|checkpoints| checkpoints.is_due()) else { return };
+    /// Keeps what the next attempt needs, in any case where that is said. A training that cannot goes on without.
+    fn keep(&mut self, in_any_case: bool) {
+        let due = |checkpoints: &&mut Checkpoints| in_any_case || checkpoints.is_due();
+        let Some(checkpoints) = self.checkpoints.as_mut().filter(due) else { return };
         let state = self.trainer.state().map_err(|error| error.to_string());
         if let Err(error) = state.and_then(|state| checkpoints.write(&self.scores, state)) {
             self.attempt.log(format!("no checkpoint could be written, and no more are: {error}"));

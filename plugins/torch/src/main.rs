@@ -8,6 +8,7 @@
 
 mod checkpoint;
 mod dataset;
+mod deadline;
 mod decode;
 mod device;
 mod epochs;

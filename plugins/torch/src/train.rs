@@ -6,6 +6,7 @@ use flow_plugin::{Attempt, Error};
 
 use crate::checkpoint::{Checkpoints, Score};
 use crate::dataset::{Dataset, Split};
+use crate::deadline;
 use crate::device::{Devices, Threads};
 use crate::epochs::Epochs;
 use crate::loader::Loader;
@@ -42,6 +43,9 @@ fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
     attempt.hello(own.map(|(name, count)| (name, count.to_string())));
     check(options, &recipe, &split, devices.list.len())?;
     // Members of a group are measured together, from the beginning to the end.
+    if request.corun.is_none() {
+        deadline::listen();
+    }
     let checkpoints = request.corun.is_none().then(|| Checkpoints::new(&attempt.checkpoint()));
     let begin = Begin::of(&recipe, checkpoints.as_ref(), options, attempt)?;
     let transform = Transform::new(&data, options.flip);

@@ -172,6 +172,32 @@ fn an_interrupted_training_goes_on_as_if_it_had_not_been() {
 }
 
 #[test]
+fn a_training_whose_time_is_up_soon_ends_after_its_epoch_and_goes_on_from_there() {
+    let (data, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    shapes(data.path(), "v7", 60);
+    let training = || harness(data.path()).with("epochs", 50).cpus(1).checkpoint(kept.path());
+    let warned = training();
+    let (messages, pid) = (warned.path("../messages.jsonl"), warned.path("pid"));
+    let warning = std::thread::spawn(move || {
+        while !fs::read_to_string(&messages).unwrap_or_default().contains(r#""type":"epoch""#) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let pid = fs::read_to_string(pid).unwrap();
+        assert!(Command::new("kill").args(["-USR1", pid.trim()]).status().unwrap().success());
+    });
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "echo $$ > pid; exec \"$0\"", env!("CARGO_BIN_EXE_flow-torch")]);
+    let warned = warned.run(shell.env("OMP_WAIT_POLICY", "passive"));
+    warning.join().unwrap();
+    let done = warned.series("epoch_time").len();
+    assert!(warned.expect_failed().starts_with("was told that its time is up soon, and ended after epoch "));
+
+    let resumed = run(training().with("epochs", done + 1));
+    resumed.expect_ok();
+    assert_eq!(resumed.facts()["resumed_after_epoch"], done.to_string());
+}
+
+#[test]
 fn a_profile_needs_no_data() {
     let harness = Harness::new("profile").with("model", "resnet18").with("batches", vec![2, 4]);
     let report = run(harness.with("size", 32).with("seconds", 0.01));

@@ -132,7 +132,12 @@ fn card(label: &str, result: &StepResult, objects: &Objects, zone: &TimeZone) ->
 
 fn usage(result: &StepResult, row: &mut impl FnMut(&str, String)) {
     let usage = &result.usage;
-    row("wall time", words::duration(usage.wall_s));
+    let jobs = usage.earlier.as_ref().map(|earlier| {
+        let limit =
+            if earlier.jobs == 1 { "its time limit ended one" } else { "their time limit ended all but the last" };
+        format!(", in {} jobs: {limit}", earlier.jobs + 1)
+    });
+    row("wall time", words::duration(usage.wall_s) + &jobs.unwrap_or_default());
     if usage.swept > 0 {
         let what = if usage.swept == 1 { "process" } else { "processes" };
         row("left running", format!("{} {what}, ended with it", usage.swept));

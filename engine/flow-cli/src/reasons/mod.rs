@@ -6,7 +6,7 @@ mod why;
 use std::sync::LazyLock;
 
 use flow_core::plan::NotAccepted;
-use flow_core::reason::{Cause, Lack, ProfileReason, Spoiled, Withheld};
+use flow_core::reason::{BatchEnd, Cause, Lack, ProfileReason, Spoiled, Withheld};
 use flow_core::verdict::Call;
 use flow_core::{Outcome, Remark, Repeat, Span};
 use flow_report::{Reasons, Words};
@@ -75,6 +75,9 @@ pub(crate) fn repeat(because: &Repeat) -> String {
     match because {
         Repeat::Spoiled => "its measurement is not to be trusted; it is measured once more".to_owned(),
         Repeat::Failed { cause: None } => "it failed; it is tried again".to_owned(),
+        Repeat::Failed { cause: Some(why @ Cause::Batch { end: BatchEnd::TimeLimit { stopped: None }, .. }) } => {
+            format!("{}; it goes on in another job, from its checkpoint", cause(why))
+        }
         Repeat::Failed { cause: Some(why) } => format!("{}; it is tried again", cause(why)),
     }
 }

@@ -153,6 +153,7 @@ pub(super) fn build(
                 record: record.clone(),
                 timeout: None,
                 retries: 0,
+                resume: true,
                 priority: 0,
                 inputs: Arc::from([]),
                 outputs: Arc::from([]),
@@ -182,6 +183,7 @@ pub(super) fn build(
                     keys.seed.get(&scope, &label, problems).wrapping_add(u64::from(repetition.unwrap_or(0)));
                 instance.timeout = keys.timeout.get(&scope, &label, problems);
                 instance.retries = keys.retries.get(&scope, &label, problems);
+                instance.resume = keys.resume.get(&scope, &label, problems);
                 instance.priority = keys.priority.get(&scope, &label, problems);
                 instance.outputs = keys.outputs.get(&scope, &label, problems);
                 instance.inputs = match &uniform_inputs {

@@ -12,7 +12,7 @@
 //! | for a built-in: its version, and every result, title and setting that it sees | how often and in which run a result was reused |
 //! | digests of the artifacts that it reads | the name of the step that made them |
 //! | declared `inputs:`: the place in the work folder and the content (names and sizes with `by: listing`); of a folder that a parameter names, the content alone | modification times, absolute paths, host name, time |
-//! | declared `outputs:`, and where its `metrics:` are read | `record`, `retries`, `timeout`, `priority`, `when` |
+//! | declared `outputs:`, and where its `metrics:` are read | `record`, `retries`, `timeout`, `resume`, `priority`, `when` |
 //! | values of `env:` | `secrets:` |
 //! | the seed, and, of a step that does not read its seed, which repetition; the values of axes that nothing of the step reads, for they only tell repetitions apart | how many repetitions |
 //! | a **measured** step: GPU model and count, CPU model, `cpus`, and mode (alone, co-run on own or shared GPUs, plain) | actual circumstances, which of two equal GPUs, the driver's version |

@@ -41,6 +41,7 @@ pub(crate) fn instance(label: &str) -> Instance {
         record: Arc::from([]),
         timeout: None,
         retries: 0,
+        resume: true,
         priority: 0,
         inputs: Arc::from([]),
         outputs: Arc::from([]),
@@ -235,9 +236,10 @@ fn what_is_out() {
         ("an input's manifest", |s| s.inputs[0].manifest = Some(Digest::of(b"manifest"))),
         ("how many repetitions", |s| s.instance.repetition = Some(0)),
         ("which repetition has a seed, where it is read", |s| (s.reads_seed, s.instance.repetition) = (true, Some(2))),
-        ("record, retries, timeout, priority", |s| {
+        ("record, retries, timeout, resume, priority", |s| {
             s.instance.record = Arc::from([Outcome::OutOfMemory]);
             s.instance.retries = 3;
+            s.instance.resume = false;
             s.instance.timeout = Some(Span::from_millis(10));
             s.instance.priority = 5;
         }),

@@ -47,6 +47,17 @@ pub fn sum_up(reported: &Reported, seen: Seen<'_>, result: &mut StepResult) -> S
     (circumstances.strangers, circumstances.gpu_shared) = (figures.strangers, figures.shared);
     result.usage = host.usage(std::mem::take(&mut result.usage), &gathered.spans, circumstances.host_cpus);
     (result.usage.gpus, result.usage.energy_j) = (figures.gpus, figures.energy_j);
+    let usage = &mut result.usage;
+    if let Some(earlier) = &usage.earlier {
+        // Its own epochs do not tell what those before took.
+        usage.phases = None;
+        usage.disk_read += earlier.disk_read;
+        usage.disk_written += earlier.disk_written;
+        usage.energy_j = usage.energy_j.zip(earlier.energy_j).map(|(own, before)| own + before);
+        for (gpu, before) in usage.gpus.iter_mut().zip(&earlier.gpu_memory_peak) {
+            gpu.memory_peak = gpu.memory_peak.max(*before);
+        }
+    }
     let mut series = gathered.series;
     series.samples = host.series(started_at, circumstances.host_cpus);
     series.samples.extend(gpus.series(started_at));

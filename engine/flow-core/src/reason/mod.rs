@@ -234,7 +234,11 @@ pub enum BatchEnd {
         node: Option<String>,
     },
     /// It ran longer than Slurm lets it.
-    TimeLimit,
+    TimeLimit {
+        /// Why it does not go on in another job. Absent where it does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stopped: Option<Stopped>,
+    },
     /// It took more memory than it asked for.
     Memory,
     /// Somebody cancelled it, and that was not flow.
@@ -265,6 +269,20 @@ pub enum BatchEnd {
     },
     /// Slurm does not know it any more, and it left no result.
     Vanished,
+}
+
+/// Why a step that Slurm's time limit ended does not go on in another job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Stopped {
+    /// It left nothing to go on from.
+    NoCheckpoint,
+    /// What it left is what it began from: another job would get no further.
+    NoProgress,
+    /// `resume: false`.
+    Unwanted,
+    /// Members of a co-run group are measured together, from the beginning to the end.
+    Group,
 }
 
 /// Why a measurement is not to be trusted.
@@ -631,7 +649,7 @@ texts! {
         Batch { job, end }, Ended { outcome },
     }
     BatchEnd {
-        NodeLost { node }, TimeLimit {}, Memory {}, Cancelled {}, Preempted {}, NotLaunched {}, Failed { code },
+        NodeLost { node }, TimeLimit { stopped }, Memory {}, Cancelled {}, Preempted {}, NotLaunched {}, Failed { code },
         Held { reason }, Never { reason }, Refused { error }, Vanished {},
     }
     Lack {

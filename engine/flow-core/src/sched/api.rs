@@ -214,6 +214,12 @@ pub enum Event {
         /// The attempt.
         attempt: AttemptId,
     },
+    /// It was ended in the middle of its work and left what another attempt goes on from, which follows at once, however often. Before
+    /// [`Event::Exited`].
+    Continues {
+        /// The attempt.
+        attempt: AttemptId,
+    },
     /// It failed in a way in which it would fail again: it is not tried again. Before [`Event::Exited`].
     Hopeless {
         /// The attempt.

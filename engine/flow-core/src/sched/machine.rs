@@ -44,6 +44,7 @@ impl Scheduler {
             Event::Sampled { attempt, gpu_memory } => core.sampled(attempt, &gpu_memory),
             Event::Collecting { attempt } => core.collecting(attempt),
             Event::Lost { attempt } => core.lost(attempt),
+            Event::Continues { attempt } => core.goes_on(attempt),
             Event::Hopeless { attempt } => core.hopeless(attempt),
             Event::Exited { attempt, outcome, spoiled } => core.ended(attempt, outcome, spoiled, out),
             Event::Recorded { instance } => core.recorded(instance, out),
@@ -160,6 +161,7 @@ impl Core {
                 failures: 0,
                 lost: false,
                 losses: 0,
+                goes_on: false,
                 repeated: false,
                 alone_since: false,
                 retry_alone: false,
@@ -293,6 +295,14 @@ impl Core {
         }
     }
 
+    /// What follows is a part of the same.
+    fn goes_on(&mut self, attempt: AttemptId) {
+        if let Some(live) = self.live.get(&attempt) {
+            let unit = self.node(live.instance).unit;
+            self.node_mut(unit).goes_on = true;
+        }
+    }
+
     /// There are no retries left.
     fn hopeless(&mut self, attempt: AttemptId) {
         if let Some(live) = self.live.get(&attempt) {
@@ -358,11 +368,14 @@ impl Core {
         }
     }
 
-    /// Whether a unit is tried again, and when: after failures with growing pauses; at once on other GPUs if it lost one, which is
+    /// Whether a unit is tried again, and when: at once where it goes on from what it has done; after failures with growing pauses; at once on other GPUs if it lost one, which is
     /// no failure of its own; at once, but once only, where a measurement was spoiled.
     fn again(&mut self, unit: InstanceId) -> Option<Time> {
         if self.ending != Ending::No {
             return None;
+        }
+        if std::mem::take(&mut self.node_mut(unit).goes_on) {
+            return Some(self.now);
         }
         if std::mem::take(&mut self.node_mut(unit).lost)
             && self.node(unit).losses < MOST_LOSSES

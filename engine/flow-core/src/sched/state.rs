@@ -50,7 +50,7 @@ impl TaskState {
             | (Recording { .. }, Settled { .. }) => true,
             // It was not started after all: another run does the same.
             (Running { .. }, Asked) => true,
-            // Back to waiting: a spoiled measurement is repeated, a preempted attempt goes on, a lost card is no retry.
+            // Back to waiting: a spoiled measurement is repeated, one that was ended goes on, a lost card is no retry.
             (Running { .. }, Ended { .. } | Recording { .. } | Paused { .. } | Waiting { .. })
             | (Ended { .. }, Recording { .. } | Paused { .. } | Waiting { .. }) => true,
             _ => false,
@@ -81,6 +81,8 @@ pub(super) struct Node {
     pub(super) lost: bool,
     /// How often it started again because of that.
     pub(super) losses: u32,
+    /// It left what its next attempt goes on from, in the attempts that end now.
+    pub(super) goes_on: bool,
     /// It was repeated because a measurement was spoiled.
     pub(super) repeated: bool,
     /// It ran out of memory beside others, and has its GPUs alone since.

@@ -181,6 +181,13 @@ pub(crate) const STEP: &[Key] = &[
     key("record", Kind::Record, PLAIN, "Outcomes that are results, not failures."),
     key("timeout", Kind::Duration, PARAMS_AXES, "Wall-clock limit, `90s`, `2h`."),
     key("retries", Kind::Count(0), PARAMS_AXES, "How often a failed attempt is tried again, with growing pauses."),
+    key(
+        "resume",
+        Kind::Bool,
+        PARAMS_AXES,
+        "`false`: each attempt begins anew. By default one that Slurm's time limit ended goes on, in another job, from what it left in its \
+         checkpoint folder.",
+    ),
     key("priority", Kind::Integer, PARAMS_AXES, "Larger goes first, where the policy asks for it."),
     key("on", Kind::On, PLAIN, "Where it runs: `local` or `slurm`; by default as the workflow says."),
     key("slurm", Kind::Slurm(false), PARAMS_AXES, "What Slurm is asked for, before what the workflow says."),

@@ -6,7 +6,7 @@ use flow_core::{Diagnostic, Provided, Source, parse, parse_with, schema, schema_
 use serde_json::{Value, json};
 
 /// The keys of a step as people are told them.
-const KEYS: [&str; 27] = [
+const KEYS: [&str; 28] = [
     "uses",
     "run",
     "with",
@@ -29,6 +29,7 @@ const KEYS: [&str; 27] = [
     "record",
     "timeout",
     "retries",
+    "resume",
     "priority",
     "on",
     "slurm",
@@ -116,7 +117,7 @@ fn schema_and_reader_agree() {
         ("{run: x, env: [A]}", false),
         ("{run: x, secrets: [TOKEN]}", true),
         ("{run: x, secrets: TOKEN}", false),
-        ("{run: x, repeat: 3, seed: 1, retries: 2, priority: -1, cpus: 2, measured: true}", true),
+        ("{run: x, repeat: 3, seed: 1, retries: 2, resume: false, priority: -1, cpus: 2, measured: true}", true),
         ("{run: x, repeat: 0}", false),
         ("{run: x, when: machine.gpus == 0}", true),
         ("{run: x, on: slurm, slurm: {partition: gpu, time: 2h, gpu_type: a100, options: [--qos=long]}}", true),

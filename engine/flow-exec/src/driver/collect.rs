@@ -4,19 +4,19 @@
 use std::{collections::BTreeMap, fs, sync::Arc};
 
 use flow_core::{
-    AttemptId, Body, CorunWindow, Digest, GpuFacts, Input, InstanceId, Outcome, StepResult,
+    AttemptId, Body, CorunWindow, Digest, GpuFacts, Input, Instance, InstanceId, Outcome, StepResult, Usage,
     measure::CoRunner,
-    reason::{Cause, Spoiled},
+    reason::{BatchEnd, Cause, Spoiled, Stopped},
 };
-use flow_protocol::Exit;
+use flow_protocol::{self as protocol, Exit};
 
 use super::{
     builtin,
+    checkpoint::Checkpoint,
     context::RunContext,
     executor::{Again, Instead, Observed, There},
     finish::{self, End},
     keep::keep_inputs,
-    leftovers,
     listener::News,
     running::Running,
     session::plugin_of,
@@ -131,7 +131,13 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
     if let Some(There { looks, released }) = there {
         running.listener.was_heard(&running.folder, exit.started_at, released, looks);
     }
-    let again = instead.as_ref().filter(|_| running.killed.is_none()).map_or(Again::AsAsked, |instead| instead.again);
+    let finished = exit.code == Some(0) && matches!(running.listener.said, Said::Outcome(protocol::Outcome::Ok, _));
+    // What was warned, and says in words that it came to its end before the time was up, has.
+    let instead = instead.filter(|instead| !(finished && instead.is_time_limit()));
+    let instead = instead.filter(|_| running.killed.is_none());
+    let (limited, mut again) =
+        instead.as_ref().map_or((false, Again::AsAsked), |instead| (instead.is_time_limit(), instead.again));
+    let checkpoint = fingerprint.filter(|_| running.process).map(|of| context.checkpoint(&of, instance));
     let (mut result, unkept) = finish::finish(
         End {
             workflow: &expansion.workflow,
@@ -151,6 +157,7 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
             exit: &exit,
             killed: running.killed,
             instead,
+            earlier: checkpoint.as_ref().and_then(Checkpoint::earlier),
             listener: &mut running.listener,
             circumstances: std::mem::take(&mut running.circumstances),
             window,
@@ -197,16 +204,33 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
             ));
         }
     }
-    if let Some(fingerprint) = fingerprint.filter(|_| running.process) {
-        let checkpoint = context.checkpoint(&fingerprint, instance);
-        if result.outcome == Outcome::Ok || instance.record.contains(&result.outcome) {
-            leftovers::remove(&checkpoint);
+    if limited && let Some(Cause::Batch { end: BatchEnd::TimeLimit { stopped }, .. }) = &mut result.cause {
+        match continues(instance, checkpoint.as_ref(), &result.usage) {
+            Ok(()) => again = Again::Continues,
+            Err(why) => *stopped = Some(why),
+        }
+    }
+    if let Some(checkpoint) = &checkpoint {
+        let done = result.outcome == Outcome::Ok || instance.record.contains(&result.outcome);
+        if again != Again::Continues && (done || !instance.resume) {
+            checkpoint.remove();
         } else {
             // Only an empty one goes: the next attempt goes on from what is there.
-            let _ = fs::remove_dir(&checkpoint);
+            let _ = fs::remove_dir(checkpoint.folder());
         }
     }
     Collected { attempt, instance: id, running, corunners, news, notices, again, result }
+}
+
+/// Whether another job goes on where Slurm's time limit ended this one, or why none does.
+fn continues(instance: &Instance, checkpoint: Option<&Checkpoint>, used: &Usage) -> Result<(), Stopped> {
+    if instance.corun.is_some() {
+        return Err(Stopped::Group);
+    }
+    if !instance.resume {
+        return Err(Stopped::Unwanted);
+    }
+    checkpoint.ok_or(Stopped::NoCheckpoint)?.continues(used)
 }
 
 /// What it read in place and what was changed under it. What was copied into its folder could not change, and what was captured

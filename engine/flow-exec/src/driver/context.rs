@@ -16,7 +16,7 @@ use flow_core::{
 };
 use flow_store::{Captures, Inputs, Objects, RunDir, Stood, Store};
 
-use super::{Session, claimed::Claimed, intents::Intent, start::Environment};
+use super::{Session, checkpoint::Checkpoint, claimed::Claimed, intents::Intent, start::Environment};
 use crate::secrets::Secrets;
 
 pub(crate) struct RunContext {
@@ -89,10 +89,10 @@ impl Silence {
 impl RunContext {
     /// Where the attempts of an instance leave what the next one goes on from, this run's and later ones'. One that is forced
     /// goes on from nothing that was before this run.
-    pub(crate) fn checkpoint(&self, fingerprint: &Digest, instance: &Instance) -> PathBuf {
+    pub(crate) fn checkpoint(&self, fingerprint: &Digest, instance: &Instance) -> Checkpoint {
         let run = if self.force.covers(instance.id) { &*self.run.0 } else { "" };
         let name = Digest::of(format!("{fingerprint} {} {run}", instance.label).as_bytes());
-        self.store.dir().checkpoints().join(name.to_string())
+        Checkpoint::at(self.store.dir().checkpoints().join(name.to_string()))
     }
 
     /// The job of an earlier run that does these attempts, in their order, by fingerprint.

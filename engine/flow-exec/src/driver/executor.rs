@@ -9,7 +9,7 @@ use std::{io, os::fd::OwnedFd, time::Duration};
 use flow_core::{
     AttemptId, Exclusive, Outcome, SlurmJob, Span,
     measure::{GpuSamples, HostSamples, Looks},
-    reason::Cause,
+    reason::{BatchEnd, Cause},
 };
 use flow_protocol::Exit;
 
@@ -101,8 +101,16 @@ pub(crate) enum Again {
     AsAsked,
     /// What it ran on was lost.
     Lost,
+    /// It was ended in the middle, and left what another goes on from.
+    Continues,
     /// It would end so again.
     Hopeless,
+}
+
+impl Instead {
+    pub(crate) fn is_time_limit(&self) -> bool {
+        matches!(self.cause, Cause::Batch { end: BatchEnd::TimeLimit { .. }, .. })
+    }
 }
 
 impl Ended {

@@ -99,6 +99,10 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let own = context.run_dir.attempt(fill.attempt);
     let folder = Folder::create(own.clone()).map_err(|e| not_made(&own, e))?;
     let members = instance.corun.as_ref().map(|c| expansion.groups[c.group.0 as usize].members.len() as u32);
+    let checkpoint = context.checkpoint(&fill.fingerprint.unwrap_or(Digest([0; 32])), instance);
+    if !instance.resume {
+        checkpoint.remove();
+    }
     let launch = start::fill(&start::Start {
         session,
         instance,
@@ -108,7 +112,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
         objects: &context.objects,
         inputs: &context.inputs,
         captures: &context.captures,
-        checkpoint: &context.checkpoint(&fill.fingerprint.unwrap_or(Digest([0; 32])), instance),
+        checkpoint: checkpoint.folder(),
         members,
         exe: &context.exe,
         environment: &context.environment,

@@ -4,8 +4,8 @@
 use std::{collections::BTreeMap, path::Path};
 
 use flow_core::{
-    Body, Circumstances, CorunWindow, Digest, Exclusive, Instance, Machine, Metrics, Outcome, Resolved, RunId, Series,
-    StepResult, Stranger, Usage,
+    Body, Circumstances, CorunWindow, Digest, Earlier, Exclusive, Instance, Machine, Metrics, Outcome, Resolved, RunId,
+    Series, StepResult, Stranger, Usage,
     measure::{Record, Seen, sum_up},
     reason::{Cause, Spoiled, Texts},
     sched::Placement,
@@ -51,6 +51,8 @@ pub(crate) struct End<'a> {
     pub(crate) killed: Option<Outcome>,
     /// What it came to, where the program has nothing to say.
     pub(crate) instead: Option<Instead>,
+    /// What was used before it went on.
+    pub(crate) earlier: Option<Earlier>,
     pub(crate) listener: &'a mut Listener,
     pub(crate) circumstances: Circumstances,
     pub(crate) window: Option<CorunWindow>,
@@ -144,7 +146,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
         paths,
         metrics: BTreeMap::new(),
         params: scalars(end.resolved),
-        usage: Usage { sampler_cpu: seen.cost, ..sampler::whole(exit) },
+        usage: Usage { sampler_cpu: seen.cost, ..sampler::whole(exit) }.after(end.earlier),
         circumstances,
         series: None,
         kept: None,

@@ -393,6 +393,10 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let Collected { attempt, instance, running, corunners, news, notices, again, mut result } = collected;
         let (gpus, told) = (&running.placement.gpus, &running.listener.reported);
         result.circumstances.sharing = self.history.sharing(instance, gpus, told, &corunners, &result);
+        if again == Again::Continues && self.scheduler.is_ending() {
+            // Nothing is begun any more; the next run goes on.
+            (result.outcome, result.cause) = (Outcome::Cancelled, None);
+        }
         let out = &mut self.out;
         attempts::tell(attempt, instance, news, &running.listener, out);
         notices.into_iter().for_each(|text| out.notice(Some(instance), text));
@@ -407,6 +411,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             }
         }
         match again {
+            Again::Continues => out.tell(Event::Continues { attempt }),
             Again::Lost => out.tell(Event::Lost { attempt }),
             // The same log and the same pattern give the same.
             Again::AsAsked if missed => out.tell(Event::Hopeless { attempt }),

@@ -6,6 +6,7 @@ mod builtin;
 mod cancel;
 mod capture;
 mod cards;
+mod checkpoint;
 mod claimed;
 mod collect;
 mod context;

@@ -50,6 +50,14 @@ pub enum Request {
         /// How long it may take; zero kills at once.
         grace: Duration,
     },
+    /// Signals to end are for the engine, which hears them as well and says what is to be done. First of all, where that is so.
+    Stay,
+    /// Its time is about to be up: the processes of an attempt that listen to SIGUSR1 get it. Where none does it is ended instead.
+    Warn {
+        attempt: AttemptId,
+        /// How long it may take then.
+        grace: Duration,
+    },
 }
 
 /// An attempt to start. It holds secrets: nothing prints it.

@@ -70,6 +70,8 @@ struct Server {
     /// `None` when the engine is gone.
     engine: Option<UnixStream>,
     signals: SignalFd,
+    /// Signals to end are not for this process.
+    stays: bool,
     children: Children,
     stack: Stack,
     attempts: BTreeMap<AttemptId, Attempt>,
@@ -131,6 +133,7 @@ impl Server {
             mark: Mark::of(&ProcessIdentity::own()),
             engine: Some(engine),
             signals,
+            stays: false,
             children: Children::new(),
             stack: Stack::new(),
             attempts: BTreeMap::new(),
@@ -153,7 +156,7 @@ impl Server {
                 outputs.turn(&mut self.piece);
             }
             while let Ok(Some(signal)) = self.signals.read_signal() {
-                if signal.ssi_signo != Signal::SIGCHLD as u32 {
+                if signal.ssi_signo != Signal::SIGCHLD as u32 && !self.stays {
                     self.engine = None;
                 }
             }
@@ -238,6 +241,8 @@ impl Server {
             match serde_json::from_slice(line) {
                 Ok(Request::Start(start)) => self.start(&start),
                 Ok(Request::Kill { attempt, grace }) => self.end(attempt, grace),
+                Ok(Request::Stay) => self.stays = true,
+                Ok(Request::Warn { attempt, grace }) => self.warn(attempt, grace),
                 // The engine is of the same binary. If it does not speak sense, it is not there.
                 Err(_) => self.engine = None,
             }
@@ -325,6 +330,17 @@ impl Server {
                 outputs.end(&mut self.piece);
                 Err(reason)
             }
+        }
+    }
+
+    /// Warns what listens, or else begins to end an attempt: to all others the signal would be a death without a word.
+    fn warn(&mut self, attempt: AttemptId, grace: Duration) {
+        let Some(main) = self.attempts.get(&attempt).map(|attempt| attempt.main) else { return };
+        let tree = Tree::read();
+        let all = [main].into_iter().chain(tree.below(main));
+        let warned = all.filter(|pid| tree.signal_listener(*pid, Signal::SIGUSR1)).count();
+        if warned == 0 {
+            self.end(attempt, grace);
         }
     }
 

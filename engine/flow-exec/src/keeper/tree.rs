@@ -158,9 +158,20 @@ impl Tree {
 
     /// Signals a process of this tree, if it is still there.
     pub(super) fn signal(&self, pid: i32, signal: Signal) {
-        let Some(started) = self.started.get(&pid) else { return };
+        self.signal_if(pid, signal, |_| true);
+    }
+
+    /// The same, if it has a handler for the signal. Says whether it has.
+    pub(super) fn signal_listener(&self, pid: i32, signal: Signal) -> bool {
+        let bit = 1 << (signal as u32 - 1);
+        self.signal_if(pid, signal, |now| now.status().is_ok_and(|status| status.sigcgt & bit != 0))
+    }
+
+    fn signal_if(&self, pid: i32, signal: Signal, is_it: impl FnOnce(&Process) -> bool) -> bool {
+        let Some(started) = self.started.get(&pid) else { return false };
+        let same = |now: &Process| now.stat().is_ok_and(|stat| stat.starttime == *started);
         // It may be gone already.
-        let _ = signal_if(pid, signal, |now| now.stat().is_ok_and(|stat| stat.starttime == *started));
+        signal_if(pid, signal, |now| same(now) && is_it(now)).unwrap_or(false)
     }
 }
 

@@ -85,6 +85,8 @@ impl Node {
         let machine = hardware::machine(None)?;
         let keeper = Keeper::spawn(&exe, &folder.join("keeper.json"));
         let mut keeper = keeper.map_err(|e| format!("the keeper cannot be started: {e}"))?;
+        // The batch system sends all processes of a job the same signals.
+        keeper.send(&Request::Stay);
         let sampler = Sampler::start(keeper.pid()).map_err(|e| format!("the sampler cannot be started: {e}"))?;
         let cards = if machine.fake_gpus { &[][..] } else { &machine.gpus };
         let wants = job.programs.iter().any(|program| program.gpus > 0);
@@ -128,17 +130,17 @@ impl Node {
                         // The batch system ends program and node at once: a shell may have gone on to a good end where its command was ended.
                         tokio::select! {
                             biased;
-                            _ = terminate.recv() => self.end_all(GRACE, false),
-                            _ = interrupt.recv() => self.end_all(GRACE, false),
-                            _ = warning.recv() => self.end_all(WARNED, true),
+                            _ = terminate.recv() => self.end_all(),
+                            _ = interrupt.recv() => self.end_all(),
+                            _ = warning.recv() => self.warn_all(),
                             () = tokio::time::sleep(LOOK) => {}
                         }
                     }
                     self.on_event(event)?;
                 }
-                _ = terminate.recv() => self.end_all(GRACE, false),
-                _ = interrupt.recv() => self.end_all(GRACE, false),
-                _ = warning.recv() => self.end_all(WARNED, true),
+                _ = terminate.recv() => self.end_all(),
+                _ = interrupt.recv() => self.end_all(),
+                _ = warning.recv() => self.warn_all(),
                 () = tokio::time::sleep(LOOK) => self.look(),
             }
         }
@@ -192,10 +194,19 @@ impl Node {
         write_durably(&path, &serde_json::to_vec(&record).unwrap_or_default()).map_err(|e| not_written(&path, &e))
     }
 
-    fn end_all(&mut self, grace: Duration, warned: bool) {
-        self.warned = Some(warned);
+    /// The batch system ends the job.
+    fn end_all(&mut self) {
+        self.warned = Some(false);
         for attempt in self.running.keys() {
-            self.keeper.send(&Request::Kill { attempt: *attempt, grace });
+            self.keeper.send(&Request::Kill { attempt: *attempt, grace: GRACE });
+        }
+    }
+
+    /// The batch system says that it will end the job soon.
+    fn warn_all(&mut self) {
+        self.warned.get_or_insert(true);
+        for attempt in self.running.keys() {
+            self.keeper.send(&Request::Warn { attempt: *attempt, grace: WARNED });
         }
     }
 

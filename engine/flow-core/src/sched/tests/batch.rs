@@ -68,3 +68,31 @@ fn what_is_lost_under_it_is_no_failure_of_its_own() {
          4 exit a failed | record a; finish",
     );
 }
+
+#[test]
+fn what_left_something_to_go_on_from_goes_on_however_often() {
+    case(
+        "queue=9",
+        "a batch retries=1",
+        "0 submit           | start a
+         1 continues a      |
+         1 exit a timed_out | discard a until 1; start a
+         2 continues a      |
+         2 exit a timed_out | discard a until 2; start a
+         3 continues a      |
+         3 exit a timed_out | discard a until 3; start a
+         4 continues a      |
+         4 exit a timed_out | discard a until 4; start a
+         5 exit a timed_out | record a; finish",
+    );
+    // Nothing goes on when the run ends.
+    case(
+        "queue=9",
+        "a batch
+         b batch",
+        "0 submit           | start a; start b
+         1 exit b failed    | record b
+         2 continues a      |
+         2 exit a timed_out | record a; finish",
+    );
+}

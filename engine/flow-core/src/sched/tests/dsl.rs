@@ -170,7 +170,7 @@ impl World {
         let (verb, rest) = words.split_first().unwrap();
         if matches!(
             *verb,
-            "begins" | "collecting" | "hopeless" | "lost" | "exit" | "ready" | "sufficed" | "spawn_fails"
+            "begins" | "collecting" | "continues" | "hopeless" | "lost" | "exit" | "ready" | "sufficed" | "spawn_fails"
         ) {
             let outcomes = |word: &&&str| !self.ids.contains_key(**word);
             let spoiled = rest.contains(&"spoiled");
@@ -182,6 +182,7 @@ impl World {
                     let attempt = self.attempts[&self.id(name)];
                     match *verb {
                         "begins" => Event::Started { attempt },
+                        "continues" => Event::Continues { attempt },
                         "lost" => Event::Lost { attempt },
                         "collecting" => Event::Collecting { attempt },
                         "hopeless" => Event::Hopeless { attempt },

@@ -187,7 +187,7 @@ impl BatchJob {
         let killed = self.members[n].killed.is_some();
         let instead = match record.warned {
             _ if killed => None,
-            Some(true) => Some(self.batch(Outcome::TimedOut, BatchEnd::TimeLimit, Again::AsAsked)),
+            Some(true) => Some(self.batch(Outcome::TimedOut, BatchEnd::TimeLimit { stopped: None }, Again::AsAsked)),
             // Slurm ends program and node at once, so that either may be the first to be gone.
             told if told.is_some() || was_ended(&record.exit) => match (&self.gone, self.missing) {
                 (Some((Gone::Ended(End::Failed(_) | End::Completed | End::Signal(_), _), _)), _) => {
@@ -352,7 +352,7 @@ impl BatchJob {
         let failed = Outcome::Failed;
         let (outcome, end, again) = match gone {
             Gone::Ended(end, node) => match end {
-                End::TimeLimit => (Outcome::TimedOut, BatchEnd::TimeLimit, Again::AsAsked),
+                End::TimeLimit => (Outcome::TimedOut, BatchEnd::TimeLimit { stopped: None }, Again::AsAsked),
                 End::Memory => (Outcome::OutOfMemory, BatchEnd::Memory, Again::AsAsked),
                 End::NodeLost => {
                     (failed, BatchEnd::NodeLost { node: Some(node).filter(|node| !node.is_empty()) }, Again::Lost)

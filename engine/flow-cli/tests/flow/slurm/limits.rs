@@ -1,0 +1,130 @@
+//! Time limits of jobs. Slurm knows minutes and looks every half a minute: so the end of a job that runs is moved, or a job is
+//! warned by hand as Slurm would.
+
+use std::{collections::BTreeSet, thread, time::Duration};
+
+use super::Lab;
+use flow_testkit::until;
+
+/// Six epochs, the state after each of which is kept; after the third the first job waits for its time limit. `warned`: what is kept,
+/// is kept when the warning comes.
+const TRAIN: &str = r#"
+keep() { echo $n > $FLOW_CHECKPOINT/new; mv $FLOW_CHECKPOINT/new $FLOW_CHECKPOINT/n; }
+[ $1 = warned ] && trap 'keep; echo $1 >> $HOME/warned; exit 1' USR1
+n=$(cat $FLOW_CHECKPOINT/n 2>/dev/null || echo 0)
+for e in $(seq $n); do echo "Epoch $e loss 0.$((9 - e))"; done
+echo $1 $n >> $HOME/began
+while [ $n -lt 6 ]; do
+  sleep 0.2
+  [ $n = 3 ] && [ $(grep -c $1 $HOME/began) = 1 ] && continue
+  n=$((n + 1)); echo "Epoch $n loss 0.$((9 - n))"
+  [ $1 = warned ] || keep
+done
+echo $n > out.txt
+"#;
+
+#[test]
+fn what_keeps_checkpoints_goes_on_after_its_time_limit() {
+    let lab = Lab::new(
+        1,
+        0,
+        "\
+flow: 1
+name: w
+on: slurm
+slurm: {poll: 1s}
+steps:
+  train:
+    matrix: {how: [warned, ended]}
+    run: sh train.sh ${{ how }}
+    inputs: [train.sh]
+    outputs: [out.txt]
+    slurm: {time: \"${{ '5m' if how == 'warned' else '2m' }}\"}
+    metrics: {stdout: 'Epoch {epoch} loss {loss}'}
+",
+    );
+    lab.space.write("train.sh", TRAIN);
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("both run", || lab.lines("began").len() == 2);
+    thread::sleep(Duration::from_secs(2));
+    // Slurm looks in half a minute at the latest: one is warned then, and of the other the time is up.
+    for job in lab.jobs() {
+        let limit = lab.cluster.run("squeue", ["--noheader", "--job", &job, "--format=%l"]);
+        let end = if limit.trim() == "5:00" { "EndTime=now+40" } else { "EndTime=now+1" };
+        lab.scontrol(["update", &format!("jobid={job}"), end]);
+    }
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    let said = flow.said();
+    assert_eq!(
+        said.matches("ran into its time limit in Slurm; it goes on in another job, from its checkpoint").count(),
+        2,
+        "{said}"
+    );
+    // The signal came, once, and both went on after the third epoch.
+    assert_eq!(lab.lines("warned").values().sum::<u32>(), 1, "{said}");
+    let began = lab.lines("began").into_keys().collect::<Vec<_>>();
+    assert_eq!(began, ["ended 0", "ended 3", "warned 0", "warned 3"], "{said}");
+    for (label, result) in lab.results() {
+        assert_eq!((result["outcome"].as_str(), result["cause"].as_str()), (Some("ok"), None), "{label} {result}");
+        let usage = &result["usage"];
+        assert_eq!(result["metrics"]["loss"]["value"], 0.3, "{result}");
+        let (all, before) = (usage["wall_s"].as_f64().unwrap(), usage["earlier"]["wall_s"].as_f64().unwrap());
+        assert_eq!(usage["earlier"]["jobs"], 1, "{result}");
+        assert!(usage["earlier"]["cpu_s"].as_f64().unwrap() > 0.0, "{usage}");
+        assert!(before > 2.0 && all > before + 0.5 && all < before + 10.0, "of both jobs: {usage}");
+        let shown = lab.space.flow(["show", &label]).expect(0).stdout();
+        assert!(shown.contains(", in 2 jobs: its time limit ended one"), "{shown}");
+    }
+    lab.expect_no_job();
+    assert_eq!(std::fs::read_dir(lab.space.path(".flow/checkpoints")).unwrap().count(), 0);
+    assert!(lab.space.flow(["run", "w.yaml"]).expect(0).stdout().contains("nothing to do"));
+}
+
+#[test]
+fn what_gets_no_further_has_timed_out_and_says_why() {
+    let lab = Lab::new(
+        1,
+        0,
+        "\
+flow: 1
+name: w
+on: slurm
+slurm: {poll: 1s}
+steps:
+  stuck: {run: sh warned.sh 'echo 1 > $FLOW_CHECKPOINT/n', inputs: [warned.sh]}
+  nothing: {run: sh warned.sh true, inputs: [warned.sh]}
+  anew: {run: sh warned.sh 'ls $FLOW_CHECKPOINT >> $HOME/found; echo $SLURM_JOB_ID > $FLOW_CHECKPOINT/n', inputs: [warned.sh], resume: false}
+  deaf: {run: 'trap \"echo asked >> $HOME/asked; exit 1\" TERM; echo $SLURM_JOB_ID >> $HOME/began; while :; do sleep 0.1; done'}
+",
+    );
+    let script = "trap \"$1; exit 1\" USR1\necho $SLURM_JOB_ID >> $HOME/began\nwhile :; do sleep 0.1; done\n";
+    lab.space.write("warned.sh", script);
+    for run in 0..2 {
+        let mut flow = lab.space.start(["run", "w.yaml", "-k"]);
+        let mut warned = BTreeSet::new();
+        until("the run has ended", || {
+            thread::sleep(Duration::from_millis(300));
+            let jobs = lab.jobs();
+            for job in lab.lines("began").into_keys().filter(|job| jobs.contains(job)) {
+                let told = || lab.cluster.command("scancel").args(["--signal=USR1", "--batch", &job]).status();
+                if !warned.contains(&job) && told().is_ok_and(|status| status.success()) {
+                    warned.insert(job);
+                }
+            }
+            !flow.is_alive()
+        });
+        let said = flow.said();
+        assert_eq!(flow.wait().code(), Some(1), "{said}");
+        // Where something was left by an earlier run, nothing new is left by the next.
+        assert_eq!(warned.len(), if run == 0 { 5 } else { 4 }, "{said}");
+        for why in
+            ["it wrote no new checkpoint", "it left nothing in `FLOW_CHECKPOINT`", "the step says `resume: false`"]
+        {
+            assert!(said.contains(why), "{why}: {said}");
+        }
+        assert!(said.contains("4 timed out"), "{said}");
+    }
+    assert_eq!(lab.lines("asked").len(), 1, "what does not listen to the warning is asked to end");
+    assert!(lab.lines("found").is_empty(), "it began anew");
+    lab.expect_no_job();
+}
