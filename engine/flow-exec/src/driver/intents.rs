@@ -8,12 +8,13 @@ use std::{
 
 use flow_core::{Artifact, AttemptId, Digest, RunId};
 use flow_slurm::JobId;
-use flow_store::{RunDir, StoreDir};
+use flow_store::{Results, RunDir, Store, StoreDir};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     attempt::{write_atomically, write_durably},
     keeper,
+    node::NodeFiles,
 };
 
 /// One job, written down.
@@ -110,6 +111,17 @@ pub(crate) fn left(dir: &StoreDir) -> Vec<Intent> {
     let runs = dir.runs().unwrap_or_default().into_iter().map(|run| dir.run(&run));
     let dead = runs.filter(|run| run.has_jobs() && run.lives().is_none());
     dead.inspect(forget_unfinished).flat_map(|run| of(&run)).collect()
+}
+
+/// Of these, those of which something is still to be taken in. Where a run was killed when a result was safe and its intent still there,
+/// nobody comes to take it in again.
+pub(crate) fn still_needed(store: &Store, left: Vec<Intent>) -> Vec<Intent> {
+    let is_safe = |member: &Member| {
+        NodeFiles::of(&member.folder).has_ended() && matches!(store.result(&member.fingerprint), Ok(Some(_)))
+    };
+    let (safe, needed): (Vec<_>, Vec<_>) = left.into_iter().partition(|intent| intent.members.iter().all(is_safe));
+    safe.iter().for_each(|intent| intent.remove(store.dir()));
+    needed
 }
 
 /// What a run was in the middle of writing down when it was killed says nothing, and would keep its folder from going.

@@ -205,7 +205,7 @@ pub(super) fn run_on<X: Executor>(
         }
     })?;
     let cancel = Cancel::watch(store.dir().run(&run))?;
-    let left = intents::left(store.dir());
+    let left = intents::still_needed(&store, intents::left(store.dir()));
     let strays = intents::kill_strays(store.dir(), &left).map(|text| secrets.hide(text));
     let stood = previous.as_ref().map_or(Ok(Vec::new()), |snapshot| snapshot.stood(&store, &key))?;
     let capture =

@@ -129,6 +129,11 @@ impl NodeFiles {
         read(&self.ended())
     }
 
+    /// It has ended, and said how.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended().exists()
+    }
+
     /// What its node last said.
     pub(crate) fn read_beat(&self) -> Option<u64> {
         read(&self.beat())
