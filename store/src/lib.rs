@@ -80,6 +80,6 @@ pub use process::{Holder, Liveness, ProcessIdentity};
 pub use recover::Rebuilt;
 pub use replay::Replay;
 pub use results::{Batch, HISTORY, Last, Results, device_shape, shapes};
-pub use run::{End, Follow, Journal, RunDir, Running, Status, Unread, Waiting};
+pub use run::{End, Follow, Journal, Queued, RunDir, Running, Status, Unread, Waiting};
 pub use snapshot::{FinishedRun, Snapshot, Stood};
 pub use store::Store;

@@ -453,10 +453,28 @@ pub struct Running {
     /// A few words of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// It does not run yet: its job waits in Slurm's queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued: Option<Queued>,
     /// UUIDs of its GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<String>,
     pub cpus: u32,
+}
+
+/// A job in Slurm's queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queued {
+    /// Its number there, once it is submitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// Slurm's word for why it waits; empty where it says none.
+    pub reason: String,
+    /// Since when it waits, milliseconds since 1970.
+    pub since: u64,
+    /// What is to be done, where it will not go away by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
 }
 
 /// A waiting instance.

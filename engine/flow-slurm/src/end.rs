@@ -99,6 +99,32 @@ fn waiting(reason: &str) -> Fate {
     }
 }
 
+/// What is to be done for a job that waits, for what does not go away by itself.
+pub fn advice(row: &Row) -> Option<String> {
+    const SAID: &[(&str, &str)] = &[
+        ("JobHeldAdmin", "an administrator holds it back, and has to let it go"),
+        ("JobHeldUser", "somebody holds it back: `scontrol release JOB` lets it go"),
+        ("requeued", "it is held back: `scontrol release JOB` lets it go"),
+        ("PartitionDown", PARTITION),
+        ("PartitionInactive", PARTITION),
+        ("ReqNodeNotAvail", NODES),
+        // With blanks or underscores, by release.
+        ("Nodes", NODES),
+        ("NodeDown", NODES),
+        ("Reservation", "it waits for its reservation: `scontrol show reservation` says when that begins, if it does"),
+        ("Minutes", "your account has used up its time: whoever manages it can give it more"),
+    ];
+    const PARTITION: &str = "its partition starts no jobs until an administrator opens it; `sinfo` shows others, for \
+        `slurm: {partition: …}`";
+    const NODES: &str =
+        "no node that it could run on takes jobs now: `sinfo -R` says why; another partition may have some";
+    if row.state != "PENDING" && !matches!(fate(row), Fate::Held) {
+        return None;
+    }
+    let said = SAID.iter().find(|(words, _)| row.reason.contains(words));
+    said.map(|(_, advice)| advice.replace("JOB", &row.id.to_string()))
+}
+
 fn failed(row: &Row) -> End {
     match (row.exit.code, row.exit.signal) {
         _ if row.reason == "BadConstraints" => End::Impossible,
@@ -208,6 +234,29 @@ mod tests {
         ];
         for (line, expected) in table {
             assert_eq!(of(line), *expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_go_away_by_itself_comes_with_what_to_do() {
+        // As Slurm 22.05.8 printed them.
+        let of = |line: &str| advice(&parse_queue(&format!("7|flow-a|{line}\n")).unwrap()[0]);
+        let table = [
+            ("PENDING|0||Resources", ""),
+            ("PENDING|0||Priority", ""),
+            ("RUNNING|0|node1|None", ""),
+            ("PENDING|0||JobHeldUser", "`scontrol release 7`"),
+            ("PENDING|0||PartitionDown", "its partition starts no jobs"),
+            (
+                "PENDING|0||Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
+                "`sinfo -R`",
+            ),
+            ("PENDING|0||ReqNodeNotAvail, UnavailableNodes:node3", "`sinfo -R`"),
+        ];
+        for (line, expected) in table {
+            let said = of(line);
+            assert_eq!(said.is_some(), !expected.is_empty(), "{line}: {said:?}");
+            assert!(said.unwrap_or_default().contains(expected), "{line}");
         }
     }
 

@@ -15,7 +15,7 @@ mod script;
 
 use std::fmt;
 
-pub use end::{End, Fate, Never, fate, told_in_log};
+pub use end::{End, Fate, Never, advice, fate, told_in_log};
 pub use job::{Job, Misused, misused, sbatch};
 pub use limits::{CONFIG, Limits, chunks, parse_config, poll_interval};
 pub use load::{LOAD, Load, parse_load};
@@ -136,7 +136,7 @@ mod tests {
             let _ = told_in_log(&text);
             let _ = misused(&text);
             for rows in [parse_queue(&text), parse_accounting(&text)].into_iter().flatten() {
-                rows.iter().for_each(|row| { fate(row); });
+                rows.iter().for_each(|row| { (fate(row), advice(row)); });
             }
         }
 

@@ -145,14 +145,11 @@ fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
         let cpus = words::count(running.cpus as usize, "CPU");
         let gpus =
             if running.gpus.is_empty() { cpus } else { format!("{}, {cpus}", words::count(running.gpus.len(), "GPU")) };
-        rows.push(vec![
-            styled(GOOD, "running"),
-            running.label.clone(),
-            words::clock(since(running.started_at)),
-            percent,
-            gpus,
-            running.text.clone().unwrap_or_default(),
-        ]);
+        let (how, text) = match &running.queued {
+            Some(queued) => (styled(NOTE, "queued"), reasons::queued(queued)),
+            None => (styled(GOOD, "running"), running.text.clone().unwrap_or_default()),
+        };
+        rows.push(vec![how, running.label.clone(), words::clock(since(running.started_at)), percent, gpus, text]);
     }
     out.extend(words::columns(&rows).into_iter().map(|line| format!("  {line}")));
     let mut waiting: BTreeMap<String, Vec<&str>> = BTreeMap::new();
@@ -195,6 +192,7 @@ mod tests {
                 started_at: 59_000,
                 fraction: Some(0.5),
                 text: Some("epoch 2/4".into()),
+                queued: None,
                 gpus: vec![],
                 cpus: 2,
             }],

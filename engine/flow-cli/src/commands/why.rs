@@ -90,6 +90,9 @@ fn live(status: &Status, label: &str, now: u64) -> Option<String> {
         ));
     }
     let running = status.running.iter().find(|running| running.label == label)?;
+    if let Some(queued) = &running.queued {
+        return Some(format!("{} by run {}: {}", styled(NOTE, "queued"), status.run, reasons::queued(queued)));
+    }
     let since = now.saturating_sub(running.started_at) as f64 / 1e3;
     Some(format!("{} in run {}, for {}", styled(GOOD, "runs"), status.run, words::duration(since)))
 }

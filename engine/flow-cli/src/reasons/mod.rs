@@ -13,7 +13,7 @@ use flow_report::{Reasons, Words};
 
 use crate::words;
 
-pub(crate) use waits::waits;
+pub(crate) use waits::{queued, waits};
 pub(crate) use why::{reason, why};
 
 fn english() -> Reasons<'static> {

@@ -1,6 +1,7 @@
 //! What something waits for, in words.
 
 use flow_core::reason::{Labels, Occupant, Resource, Rivalry, Scarce, Waits};
+use flow_store::Queued;
 use jiff::tz::TimeZone;
 
 use crate::words;
@@ -29,6 +30,15 @@ pub(crate) fn waits(waits: &Waits, now: u64) -> String {
         }
         Waits::Barrier { missing } => format!("ready; {} is not", labels(missing)),
     }
+}
+
+/// Where a job stands in Slurm's queue: `job 12, Resources, since 15:30`, and what is to be done.
+pub(crate) fn queued(queued: &Queued) -> String {
+    let job = queued.job.as_ref().map_or_else(|| "not submitted yet".to_owned(), |job| format!("job {job}"));
+    let reason = if queued.reason.is_empty() { String::new() } else { format!(", {}", queued.reason) };
+    let since = words::time_of_day(queued.since, &TimeZone::system());
+    let advice = queued.advice.as_ref().map(|advice| format!(": {advice}")).unwrap_or_default();
+    format!("in Slurm ({job}{reason}, since {since}){advice}")
 }
 
 /// What other runs of the machine have to do with it.

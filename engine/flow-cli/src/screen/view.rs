@@ -241,7 +241,8 @@ impl View {
         for running in status.running {
             if let Some(attempt) = self.attempts.get_mut(&running.attempt) {
                 attempt.fraction = running.fraction.or(attempt.fraction);
-                attempt.text = running.text.unwrap_or_default();
+                let queued = running.queued.as_ref().map(|queued| format!("queued {}", reasons::queued(queued)));
+                attempt.text = queued.or(running.text).unwrap_or_default();
             }
         }
     }

@@ -1,7 +1,9 @@
 //! Runs on a real Slurm whose nodes are all on this machine: what a step means there is what it means here, and whatever dies meanwhile,
 //! no step is done twice and no job is left.
 
+mod killed;
 mod limits;
+mod outcomes;
 
 use std::{collections::BTreeMap, fs, thread, time::Duration};
 
@@ -130,7 +132,7 @@ steps:
 }
 
 #[test]
-fn a_failure_is_the_steps_own_and_an_impossible_request_is_said() {
+fn a_failure_is_the_steps_own_and_a_refusal_is_said() {
     let lab = Lab::new(
         1,
         1,
@@ -143,9 +145,8 @@ steps:
   three: {run: 'echo why; exit 3'}
   segv: {run: 'kill -SEGV $$'}
   late: {run: sleep 60, timeout: 1s}
-  large: {run: 'true', gpus: 1, slurm: {gpu_type: h100}}
   hungry: {run: 'x=$(yes | head -c 300m); sleep 20; echo done', memory: 100MiB}
-  wrong: {run: 'true', slurm: {partition: nowhere}}
+  wrong: {run: 'true', slurm: {options: [--constraint=nothing]}}
 ",
     );
     let text = lab.space.flow(["run", "w.yaml", "-k"]).expect(1).text();
@@ -153,8 +154,7 @@ steps:
         "three: ended with exit code 3: why",
         "segv: was ended by SIGSEGV",
         "late: it ran longer than its timeout of",
-        "large: Slurm refuses its job",
-        "wrong: Slurm refuses its job: invalid partition specified: nowhere",
+        "wrong: Slurm refuses its job: Invalid feature specification",
         "hungry: job ",
         "took more memory than it has from Slurm",
     ] {
@@ -243,24 +243,6 @@ fn sweep(instances: u32, seconds: u32, keys: &str) -> String {
         "flow: 1\nname: w\non: slurm\nslurm: {{poll: 1s}}\nsteps:\n  count:\n    matrix: {{n: \"${{{{ range({instances}) }}}}\"}}\n\
          {keys}    run: sh count.sh ${{{{ n }}}} {seconds}\n    inputs: [count.sh]\n    outputs: [out.txt]\n"
     )
-}
-
-#[test]
-fn a_killed_engine_finds_its_jobs_again_and_submits_none_twice() {
-    let mut lab = Lab::new(2, 2, "");
-    for after in [300, 700, 1200, 2000, 3000, 4500] {
-        lab = lab.anew(&sweep(6, 2, "gpus: 1"));
-        let mut flow = lab.space.start(["run", "w.yaml"]);
-        thread::sleep(Duration::from_millis(after));
-        flow.kill();
-        let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
-        assert_eq!((lab.lines("began"), lab.lines("did")), (once(6), once(6)), "killed after {after} ms\n{text}");
-        assert_eq!(lab.queue(), "", "killed after {after} ms");
-        let intents = flow_testkit::files_below(&lab.space.path(".flow/runs"));
-        let left: Vec<_> = intents.iter().filter(|path| path.to_string_lossy().contains("/jobs/")).collect();
-        assert!(left.is_empty(), "{left:?}");
-        assert!(lab.space.flow(["run", "w.yaml"]).expect(0).stdout().contains("nothing to do"));
-    }
 }
 
 #[test]

@@ -430,8 +430,9 @@ pub(super) fn fits(
 ) -> Vec<Remark> {
     let mut remarks = Vec::new();
     let mut never: BTreeMap<InstanceId, Lack> = BTreeMap::new();
-    // What a batch system has may not be known in a look at the file alone.
-    let known = |instance: &&Instance| instance.slurm.is_none() || request.batch.node.is_some();
+    // What a batch system has is known to who asks it, partition by partition, and refuses what none could run; here it is recorded.
+    let recorded = |instance: &&Instance| instance.record.contains(&Outcome::DoesNotFit);
+    let known = |instance: &&Instance| instance.slurm.is_none() || request.batch.node.is_some() && recorded(instance);
     let machine = |instance: &Instance| match (&instance.slurm, request.batch.node) {
         (Some(_), Some(node)) => node,
         _ => request.machine,

@@ -133,6 +133,7 @@ impl<X: Executor> Attempts<X> {
             started_at: (running.began * 1e3) as u64,
             fraction: running.fraction,
             text: Some(running.text.clone()).filter(|text| !text.is_empty()),
+            queued: running.queued.clone(),
             gpus: running.circumstances.gpus.clone(),
             cpus: running.placement.cpus,
         }
@@ -309,6 +310,7 @@ impl<X: Executor> Attempts<X> {
             killed: None,
             fraction: None,
             text: String::new(),
+            queued: None,
         };
         if running.process && !running.batch {
             self.corunners.join(attempt, id, &running.placement.gpus, running.began);
@@ -329,6 +331,7 @@ impl<X: Executor> Attempts<X> {
             running.text = format!("on {}", node.host);
             running.is_on(*node);
         }
+        running.queued = None;
         let (instance, announces) = (running.instance, running.announces);
         let grouped = self.instance(instance).corun.is_some();
         out.tell(Event::Started { attempt });
@@ -338,9 +341,9 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// It waits for a place to run.
-    pub(super) fn waits(&mut self, attempt: AttemptId, text: String) {
+    pub(super) fn waits(&mut self, attempt: AttemptId, queued: Option<flow_store::Queued>) {
         if let Some(running) = self.running.get_mut(&attempt) {
-            running.text = text;
+            running.queued = queued;
         }
     }
 

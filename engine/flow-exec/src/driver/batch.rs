@@ -2,13 +2,16 @@
 //! job out of sight.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
-use flow_core::{Diagnostic, Expansion, Instance, InstanceId, SlurmJob, Workflow};
+use flow_core::{
+    CorunGpus, Diagnostic, Expansion, Group, Instance, InstanceId, Outcome, ResourceRequest, SlurmJob, Workflow,
+};
 use flow_slurm::Misused;
 
+use super::slurm::{Cluster, Impossible};
 use crate::Workspace;
 
 /// Everything that is wrong with what is to run on Slurm.
@@ -16,6 +19,7 @@ pub(super) fn check(
     workspace: &Workspace,
     workflow: &Workflow,
     expansion: &Expansion,
+    cluster: Option<&Cluster>,
     wanted: &[InstanceId],
 ) -> Vec<Diagnostic> {
     let instances = wanted.iter().map(|id| &expansion.instances[id.index()]);
@@ -31,6 +35,9 @@ pub(super) fn check(
         there.iter().flat_map(|(of, job)| job.options.iter().map(|option| (step(of), &**option))).collect();
     let misused = options.into_iter().filter_map(|(step, option)| Some((step, option, misused(option)?)));
     let mut wrong = workflow.about(&["slurm"], misused.collect::<Vec<_>>());
+    if let Some(cluster) = cluster {
+        wrong.extend(impossible(cluster, workflow, expansion, &there));
+    }
     let shared = match shared(workspace, expansion) {
         Ok(shared) => shared,
         Err(what) => {
@@ -50,6 +57,40 @@ pub(super) fn check(
     });
     wrong.extend(workflow.about(&["inputs", "with"], outside.collect::<Vec<_>>()));
     wrong
+}
+
+/// What no node of the cluster could run; a co-run group is one job.
+fn impossible(
+    cluster: &Cluster,
+    workflow: &Workflow,
+    expansion: &Expansion,
+    there: &[(&Instance, &SlurmJob)],
+) -> Vec<Diagnostic> {
+    let mut lacking: BTreeMap<(&str, String), (String, String)> = BTreeMap::new();
+    for (of, job) in there.iter().filter(|(of, _)| !of.record.contains(&Outcome::DoesNotFit)) {
+        let asks = match &of.corun {
+            Some(corun) => together(expansion, &expansion.groups[corun.group.0 as usize]),
+            None => of.request,
+        };
+        if let Some(Impossible { what, help }) = cluster.lacks(job, &asks, of.measured) {
+            let step = &*expansion.steps[of.step.index()].name;
+            lacking.entry((step, what)).or_insert_with(|| (of.label.to_string(), help));
+        }
+    }
+    let told = |((step, what), (label, help))| (step, "", Diagnostic::new(format!("`{label}`: {what}")).help(help));
+    workflow.about(&["slurm", "gpus", "cpus", "memory"], lacking.into_iter().map(told).collect::<Vec<_>>())
+}
+
+/// What the members of a group ask for as one.
+fn together(expansion: &Expansion, group: &Group) -> ResourceRequest {
+    let members = || group.members.iter().map(|id| &expansion.instances[id.index()].request);
+    let gpus = members().map(|request| request.gpus);
+    ResourceRequest {
+        gpus: if group.gpus == CorunGpus::Shared { gpus.max().unwrap_or(0) } else { gpus.sum() },
+        cpus: members().map(|request| request.cpus).sum(),
+        memory: members().filter_map(|request| request.memory).reduce(|a, b| a.saturating_add(b)),
+        gpu_memory: None,
+    }
 }
 
 fn misused(option: &str) -> Option<Diagnostic> {

@@ -13,6 +13,8 @@ use flow_core::{
 };
 use flow_protocol::Exit;
 
+use flow_store::Queued;
+
 use super::intents::Intent;
 use crate::{ExecError, keeper, node::NodeFacts};
 
@@ -51,8 +53,8 @@ pub(crate) enum Event {
     SpawnFailed { attempt: AttemptId, reason: String },
     /// Nothing of the attempt is alive any more.
     Ended { attempt: AttemptId, end: Box<Ended> },
-    /// It waits elsewhere; a few words for who looks.
-    Waits { attempt: AttemptId, text: String },
+    /// It waits in a queue elsewhere; or does not any more.
+    Waits { attempt: AttemptId, queued: Option<Queued> },
     /// Something that people should know, of no attempt.
     Notice(String),
 }

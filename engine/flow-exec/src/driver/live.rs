@@ -344,7 +344,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             executor::Event::SpawnFailed { attempt, reason } => {
                 attempts.on_spawn_failed(attempt, reason, outcomes, out);
             }
-            executor::Event::Waits { attempt, text } => attempts.waits(attempt, text),
+            executor::Event::Waits { attempt, queued } => attempts.waits(attempt, queued),
             executor::Event::Notice(text) => out.notice(None, text),
             executor::Event::Ended { attempt, end } => {
                 if let Some(ended) = attempts.on_exited(attempt, *end, outcomes, &mut self.cards, out) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flow_core::{Artifact, Circumstances, InstanceId, Outcome, Resolved, sched::Placement};
-use flow_store::Captured;
+use flow_store::{Captured, Queued};
 
 use super::listener::Listener;
 use crate::{attempt::Folder, node::NodeFacts};
@@ -32,6 +32,8 @@ pub(super) struct Running {
     pub(super) killed: Option<Outcome>,
     pub(super) fraction: Option<f64>,
     pub(super) text: String,
+    /// Its job waits elsewhere.
+    pub(super) queued: Option<Queued>,
 }
 
 impl Running {

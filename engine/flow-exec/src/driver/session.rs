@@ -64,6 +64,8 @@ pub struct Session {
     pub expansion: Expansion,
     /// Values of parameters that were given: those of files, then `--set`.
     pub set: Vec<String>,
+    /// The cluster that some of them run on, where it was looked at.
+    pub(crate) cluster: Option<Cluster>,
 }
 
 impl Session {
@@ -115,7 +117,7 @@ impl Session {
             .into_iter()
             .map(|(step, path)| (&*self.expansion.steps[step.index()].name, path, self.missing_input(path)));
         let mut wrong = self.workflow.about(&["inputs", "with"], wrong);
-        wrong.extend(batch::check(&self.workspace, &self.workflow, &self.expansion, wanted));
+        wrong.extend(batch::check(&self.workspace, &self.workflow, &self.expansion, self.cluster.as_ref(), wanted));
         if wrong.is_empty() { Ok(()) } else { Err(self.wrong(wrong)) }
     }
 
@@ -321,7 +323,8 @@ impl Basis {
         {
             expansion.imported = imports::of_workflow(&dir, &expansion.workflow)?;
         }
-        Ok(Session { workspace: workspace.clone(), workflow, catalogue, plugins, expansion, set: self.set.clone() })
+        let (workspace, set) = (workspace.clone(), self.set.clone());
+        Ok(Session { workspace, workflow, catalogue, plugins, expansion, set, cluster })
     }
 }
 

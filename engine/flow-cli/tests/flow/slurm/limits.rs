@@ -82,8 +82,9 @@ steps:
 
 #[test]
 fn what_gets_no_further_has_timed_out_and_says_why() {
+    // No two ask for the same, which would be one array.
     let lab = Lab::new(
-        1,
+        2,
         0,
         "\
 flow: 1
@@ -92,9 +93,9 @@ on: slurm
 slurm: {poll: 1s}
 steps:
   stuck: {run: sh warned.sh 'echo 1 > $FLOW_CHECKPOINT/n', inputs: [warned.sh]}
-  nothing: {run: sh warned.sh true, inputs: [warned.sh]}
-  anew: {run: sh warned.sh 'ls $FLOW_CHECKPOINT >> $HOME/found; echo $SLURM_JOB_ID > $FLOW_CHECKPOINT/n', inputs: [warned.sh], resume: false}
-  deaf: {run: 'trap \"echo asked >> $HOME/asked; exit 1\" TERM; echo $SLURM_JOB_ID >> $HOME/began; while :; do sleep 0.1; done'}
+  nothing: {cpus: 2, run: sh warned.sh true, inputs: [warned.sh]}
+  anew: {cpus: 3, run: sh warned.sh 'ls $FLOW_CHECKPOINT >> $HOME/found; echo $SLURM_JOB_ID > $FLOW_CHECKPOINT/n', inputs: [warned.sh], resume: false}
+  deaf: {cpus: 4, run: 'trap \"echo asked >> $HOME/asked; exit 1\" TERM; echo $SLURM_JOB_ID >> $HOME/began; while :; do sleep 0.1; done'}
 ",
     );
     let script = "trap \"$1; exit 1\" USR1\necho $SLURM_JOB_ID >> $HOME/began\nwhile :; do sleep 0.1; done\n";

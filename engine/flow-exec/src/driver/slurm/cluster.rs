@@ -2,15 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::{GpuFacts, Machine, Slurm};
+use flow_core::{GpuFacts, Machine, ResourceRequest, Slurm, SlurmJob};
 use flow_slurm::{Load, Node};
 
 use super::client::{Client, NoAnswer};
 use crate::ExecError;
 
 /// A cluster, as far as a plan needs it.
+#[derive(Debug)]
 pub(crate) struct Cluster {
+    /// The largest that its jobs would come to.
     pub(crate) node: Machine,
+    nodes: Vec<Node>,
+}
+
+/// What no node of a cluster could run, as a sentence, and what to write.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Impossible {
+    pub(crate) what: String,
+    pub(crate) help: String,
 }
 
 /// The nodes of the cluster that this machine submits to, and how many jobs its partitions have: two questions, however large it is.
@@ -39,7 +49,7 @@ impl Cluster {
     pub(crate) fn look(slurm: &Slurm, needed: LookedFor) -> Result<Option<Cluster>, ExecError> {
         match Client::new().nodes() {
             Ok(nodes) => match largest(&nodes, slurm) {
-                Ok(node) => Ok(Some(Cluster { node })),
+                Ok(node) => Ok(Some(Cluster { node, nodes })),
                 Err(_) if needed == LookedFor::IfThere => Ok(None),
                 Err(why) => Err(ExecError::Usage(why)),
             },
@@ -53,31 +63,112 @@ impl Cluster {
     }
 }
 
-/// The node with most GPUs, and then CPUs, among those that would take a job that names no step's own partition.
-fn largest(nodes: &[Node], slurm: &Slurm) -> Result<Machine, String> {
-    let (partition, gpu_type) = (slurm.job.partition.as_deref(), slurm.job.gpu_type.as_deref());
+impl Cluster {
+    /// Why a job could never run, whatever is free: no such partition, no such GPUs, or no node that has so much. Something measured
+    /// says which GPUs it is of, where there are several.
+    pub(crate) fn lacks(&self, job: &SlurmJob, asks: &ResourceRequest, measured: bool) -> Option<Impossible> {
+        let has = |options: &[&str]| job.options.iter().any(|given| options.iter().any(|o| given.starts_with(o)));
+        // Who tells `sbatch` so in its own words knows better.
+        if has(&["--partition", "--clusters"]) {
+            return None;
+        }
+        let there = match partition(&self.nodes, job.partition.as_deref()) {
+            Ok(there) => there,
+            Err(what) => return Some(Impossible { what, help: "`flow hw --on slurm` shows them all".to_owned() }),
+        };
+        let mut named: Vec<&str> = there.iter().map(|node| &*node.partition).collect();
+        named.dedup();
+        let place = match job.partition.as_deref().or(named.first().copied()) {
+            Some(name) => format!("Slurm's partition `{name}`"),
+            None => "Slurm".to_owned(),
+        };
+        let kinds = kinds(&there);
+        let gpu_type = job.gpu_type.as_deref();
+        if let Some(kind) = gpu_type.filter(|kind| asks.gpus > 0 && !kinds.contains(kind)) {
+            let has =
+                if kinds.is_empty() { "none has a type".to_owned() } else { format!("it has {}", kinds.join(", ")) };
+            let what = format!("no node of {place} has GPUs of type `{kind}`: {has}");
+            return Some(Impossible { what, help: "name one of them as `gpu_type`, or another partition".to_owned() });
+        }
+        if let (true, None, [first, _, ..]) = (measured && asks.gpus > 0, gpu_type, &*kinds)
+            && !has(&["--gres", "--gpus", "--constraint"])
+        {
+            let what = format!("it is measured, and {place} has GPUs of several types: {}", kinds.join(", "));
+            return Some(Impossible { what, help: format!("say which it is to have: `slurm: {{gpu_type: {first}}}`") });
+        }
+        let gpus = |node: &Node| -> u32 {
+            let of = node.gpus.iter().filter(|gpus| gpu_type.is_none() || gpus.model.as_deref() == gpu_type);
+            of.map(|gpus| gpus.count).sum()
+        };
+        let memory = asks.memory.unwrap_or(0);
+        let fits = |node: &&Node| gpus(node) >= asks.gpus && node.cpus >= asks.cpus && node.memory >= memory;
+        if there.iter().any(fits) {
+            return None;
+        }
+        let gpus_in_words = |count: u32, kind: Option<&str>| match (count, kind) {
+            (1, kind) => format!("1 GPU{}", kind.map(|kind| format!(" of type {kind}")).unwrap_or_default()),
+            (count, kind) => format!("{count} GPUs{}", kind.map(|kind| format!(" of type {kind}")).unwrap_or_default()),
+        };
+        let mut wants = Vec::new();
+        if asks.gpus > 0 {
+            wants.push(gpus_in_words(asks.gpus, gpu_type));
+        }
+        wants.push(if asks.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", asks.cpus) });
+        wants.extend(asks.memory.map(bytes));
+        let last = wants.pop().unwrap_or_default();
+        let wants = if wants.is_empty() { last } else { format!("{} and {last}", wants.join(", ")) };
+        let mut shapes: Vec<_> = there.iter().map(|node| (gpus(node), node.cpus, node.memory)).collect();
+        shapes.sort_unstable_by(|a, b| b.cmp(a));
+        shapes.dedup();
+        let shape = |(gpus, cpus, memory): &(u32, u32, u64)| {
+            format!("{}, {cpus} CPUs and {}", gpus_in_words(*gpus, None), bytes(*memory))
+        };
+        let shapes: Vec<String> = shapes.iter().take(3).map(shape).collect();
+        let what = format!("no node of {place} has {wants} at once: the largest have {}", shapes.join("; "));
+        Some(Impossible { what, help: "ask for less, or name another partition: `slurm: {partition: …}`".to_owned() })
+    }
+}
+
+fn bytes(bytes: u64) -> String {
+    bytesize::ByteSize(bytes).display().iec().to_string()
+}
+
+/// The types of GPUs of these nodes.
+fn kinds<'n>(there: &[&'n Node]) -> Vec<&'n str> {
+    let mut kinds: Vec<&str> =
+        there.iter().flat_map(|node| &node.gpus).filter_map(|gpus| gpus.model.as_deref()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
+}
+
+/// The nodes that a job for this partition, or for none, would come to.
+fn partition<'n>(nodes: &'n [Node], partition: Option<&str>) -> Result<Vec<&'n Node>, String> {
     let here =
         |node: &&Node| partition.map_or(node.is_default, |name| name.split(',').any(|name| name == node.partition));
     // Without a default the site has its own rule.
     let fallback = !nodes.iter().any(|node| here(&node)) && partition.is_none();
     let there: Vec<&Node> = nodes.iter().filter(|node| fallback || here(node)).collect();
-    if there.is_empty() {
-        let mut names: Vec<&str> = nodes.iter().map(|node| &*node.partition).collect();
-        names.sort_unstable();
-        names.dedup();
-        let wanted = partition.unwrap_or_default();
-        return Err(format!("Slurm has no partition `{wanted}`; it has {}", names.join(", ")));
+    if !there.is_empty() {
+        return Ok(there);
     }
+    let mut names: Vec<&str> = nodes.iter().map(|node| &*node.partition).collect();
+    names.sort_unstable();
+    names.dedup();
+    Err(format!("Slurm has no partition `{}`; it has {}", partition.unwrap_or_default(), names.join(", ")))
+}
+
+/// The node with most GPUs, and then CPUs, among those that would take a job that names no step's own partition.
+fn largest(nodes: &[Node], slurm: &Slurm) -> Result<Machine, String> {
+    let gpu_type = slurm.job.gpu_type.as_deref();
+    let there = partition(nodes, slurm.job.partition.as_deref())?;
     let of_type = |node: &Node| -> Vec<(Option<String>, u32)> {
         let wanted = node.gpus.iter().filter(|gpus| gpu_type.is_none_or(|kind| gpus.model.as_deref() == Some(kind)));
         wanted.map(|gpus| (gpus.model.clone(), gpus.count)).collect()
     };
     let count = |node: &Node| of_type(node).iter().map(|(_, count)| count).sum::<u32>();
     if let Some(kind) = gpu_type.filter(|_| there.iter().all(|node| count(node) == 0)) {
-        let mut kinds: Vec<&str> =
-            there.iter().flat_map(|node| &node.gpus).filter_map(|gpus| gpus.model.as_deref()).collect();
-        kinds.sort_unstable();
-        kinds.dedup();
+        let kinds = kinds(&there);
         let has = if kinds.is_empty() { "none has a type".to_owned() } else { format!("it has {}", kinds.join(", ")) };
         return Err(format!("no node of Slurm's partition has GPUs of type `{kind}`: {has}"));
     }
@@ -122,6 +213,39 @@ mod tests {
         let machine = largest(&nodes, &Slurm { job, ..Slurm::default() })?;
         let kind = machine.gpus.first().map(|gpu| gpu.name.clone()).unwrap_or_default();
         Ok((machine.gpus.len(), machine.cpus, kind))
+    }
+
+    #[test]
+    fn what_no_node_could_run_is_told_with_what_there_is() {
+        let cluster = Cluster { node: Machine::default(), nodes: flow_slurm::parse_nodes(NODES).unwrap() };
+        let lacks = |partition: Option<&str>, gpu_type: Option<&str>, asks: ResourceRequest, measured| {
+            let (partition, gpu_type) = (partition.map(str::to_owned), gpu_type.map(str::to_owned));
+            cluster.lacks(&SlurmJob { partition, gpu_type, ..SlurmJob::default() }, &asks, measured)
+        };
+        let asks = |gpus, cpus, memory| ResourceRequest { gpus, cpus, memory, gpu_memory: None };
+        assert_eq!(lacks(Some("gpu"), None, asks(8, 96, Some(1 << 30)), false), None);
+        assert_eq!(lacks(Some("gpu"), Some("a100"), asks(4, 32, None), true), None);
+        assert_eq!(lacks(None, None, asks(0, 64, None), true), None);
+        let told = |of: Option<Impossible>| of.map(|of| format!("{}. {}", of.what, of.help)).unwrap_or_default();
+        insta::assert_snapshot!(
+            [
+                told(lacks(Some("gpus"), None, asks(0, 1, None), false)),
+                told(lacks(Some("gpu"), Some("v100"), asks(1, 1, None), false)),
+                told(lacks(Some("gpu"), None, asks(1, 1, None), true)),
+                told(lacks(Some("gpu"), Some("a100"), asks(8, 1, None), true)),
+                told(lacks(None, None, asks(0, 65, Some(1 << 30)), false)),
+                told(lacks(None, None, asks(1, 1, None), false)),
+            ]
+            .join("\n"),
+            @r"
+        Slurm has no partition `gpus`; it has cpu, gpu. `flow hw --on slurm` shows them all
+        no node of Slurm's partition `gpu` has GPUs of type `v100`: it has a100, h100. name one of them as `gpu_type`, or another partition
+        it is measured, and Slurm's partition `gpu` has GPUs of several types: a100, h100. say which it is to have: `slurm: {gpu_type: a100}`
+        no node of Slurm's partition `gpu` has 8 GPUs of type a100 and 1 CPU at once: the largest have 4 GPUs, 32 CPUs and 244.1 GiB; 0 GPUs, 96 CPUs and 878.9 GiB. ask for less, or name another partition: `slurm: {partition: …}`
+        no node of Slurm's partition `cpu` has 65 CPUs and 1.0 GiB at once: the largest have 0 GPUs, 64 CPUs and 488.3 GiB. ask for less, or name another partition: `slurm: {partition: …}`
+        no node of Slurm's partition `cpu` has 1 GPU and 1 CPU at once: the largest have 0 GPUs, 64 CPUs and 488.3 GiB. ask for less, or name another partition: `slurm: {partition: …}`
+        "
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ use flow_core::{
 };
 use flow_protocol::Exit;
 use flow_slurm::{End, Fate, JobId, Never, Row, fate};
+use flow_store::Queued;
 use nix::sys::signal::Signal;
 
 use super::unseen;
@@ -50,8 +51,8 @@ pub(super) struct BatchJob {
     pub(super) request: flow_slurm::Job,
     pub(super) stage: Stage,
     pub(super) members: Vec<Member>,
-    /// What people were last told of it.
-    text: String,
+    /// How it was last seen to wait, and how often.
+    queued: (Option<Queued>, u32),
     /// Slurm's queue did not have it since then, in so many looks.
     missing: Option<(Instant, u32)>,
     pub(super) accounted: bool,
@@ -79,6 +80,8 @@ pub(super) struct News {
     pub(super) changed: bool,
     /// Slurm is to be told to end it.
     pub(super) cancel: bool,
+    /// It waits for what does not go away by itself: Slurm's word for that, and what people are to know.
+    pub(super) stuck: Option<(String, String)>,
 }
 
 /// How patient to be.
@@ -108,7 +111,7 @@ impl BatchJob {
             request,
             stage,
             members: members.map(member).collect(),
-            text: String::new(),
+            queued: (None, 0),
             missing: None,
             accounted: false,
             gone: None,
@@ -221,41 +224,58 @@ impl BatchJob {
             self.intent.job = Some(row.id);
             news.changed = true;
         }
-        let waits = |how: &str| match row.reason.is_empty() {
-            true => format!("{how} (job {})", row.id),
-            false => format!("{how} (job {}, {})", row.id, row.reason),
-        };
-        let text = match fate(row) {
-            Fate::Waiting => waits("waits in Slurm's queue"),
-            Fate::Held => waits("is held back in Slurm's queue, until `scontrol release`"),
-            Fate::Suspended => waits("is suspended in Slurm"),
+        let queued = match fate(row) {
+            Fate::Waiting | Fate::Held | Fate::Suspended => {
+                let reason = if row.reason.is_empty() { row.state.clone() } else { row.reason.clone() };
+                Some(self.queued(reason, flow_slurm::advice(row)))
+            }
             Fate::Never(why) => {
                 news.cancel = self.gone.is_none();
                 self.is_gone(Gone::Never(why, row.reason.clone()));
-                String::new()
+                None
             }
             Fate::Ended(end) => {
                 self.is_gone(Gone::Ended(end, row.node.clone()));
-                String::new()
+                None
             }
             Fate::Running | Fate::Unknown => {
                 self.gone = None;
-                String::new()
+                None
             }
         };
-        if text != self.text {
+        if queued != self.queued.0 {
             news.changed = true;
-            if !text.is_empty() {
-                let all = self.members.iter().filter(|member| !member.ended);
-                news.events.extend(all.map(|member| Event::Waits { attempt: member.attempt, text: text.clone() }));
-            }
-            if matches!(fate(row), Fate::Held) {
-                let label = self.intent.members.first().map_or("", |member| &member.label);
-                news.events.push(Event::Notice(format!("{label} {text}")));
-            }
-            self.text = text;
+            news.events.extend(self.waits(queued.as_ref()));
+            self.queued = (queued, 0);
+        }
+        self.queued.1 += 1;
+        // For a moment nodes are missing to many a job.
+        if let (Some(Queued { reason, advice: Some(advice), .. }), 2) = &self.queued {
+            let label = self.intent.members.first().map_or("", |member| &member.label);
+            let text = format!("{label} is queued in Slurm (job {}, {reason}): {advice}", row.id);
+            news.stuck = Some((reason.clone(), text));
         }
         news
+    }
+
+    /// It waits for this reason, since it was asked for.
+    fn queued(&self, reason: String, advice: Option<String>) -> Queued {
+        let since = self.intent.members.first().map_or(0.0, |member| member.began);
+        let job = self.intent.job.as_ref().map(JobId::to_string);
+        Queued { job, reason, since: (since * 1e3) as u64, advice }
+    }
+
+    fn waits(&self, queued: Option<&Queued>) -> Vec<Event> {
+        let all = self.members.iter().filter(|member| !member.ended && member.started.is_none());
+        all.map(|member| Event::Waits { attempt: member.attempt, queued: queued.cloned() }).collect()
+    }
+
+    /// It has been asked for, or is about to be.
+    pub(super) fn is_queued(&mut self) -> Vec<Event> {
+        let queued = self.queued(String::new(), None);
+        let events = self.waits(Some(&queued));
+        self.queued = (Some(queued), 0);
+        events
     }
 
     /// What the accounting database says of a job that the queue has not.

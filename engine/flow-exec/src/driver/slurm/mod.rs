@@ -29,7 +29,7 @@ use crate::{ExecError, attempt::Folder};
 
 pub use client::NoAnswer;
 pub use cluster::overview;
-pub(crate) use cluster::{Cluster, LookedFor};
+pub(crate) use cluster::{Cluster, Impossible, LookedFor};
 
 use worker::Worker;
 

@@ -54,7 +54,7 @@ pub(super) struct Worker {
     looked_at: Option<Instant>,
     changed_at: Instant,
     silent: bool,
-    said: BTreeSet<&'static str>,
+    said: BTreeSet<String>,
 }
 
 impl Worker {
@@ -151,7 +151,8 @@ impl Worker {
     fn start(&mut self, unit: Vec<Work>) {
         let attempts: Vec<AttemptId> = unit.iter().map(|work| work.program.attempt).collect();
         match submit::job(&self.settings, unit) {
-            Ok(Some(job)) => {
+            Ok(Some(mut job)) => {
+                self.tell_all(job.is_queued());
                 self.written.push((job.intent.clone(), attempts.into_iter().collect()));
                 self.came_at = Some(clock::steady());
                 self.changed_at = clock::steady();
@@ -210,6 +211,10 @@ impl Worker {
             self.client.cancel(&job.intent.key, job.intent.job.filter(|_| job.intent.task.is_some()));
         }
         self.tell_all(news.events);
+        if let Some((reason, text)) = news.stuck {
+            // Once for all of a sweep.
+            self.say(reason, text);
+        }
     }
 
     fn tell_all(&self, events: Vec<Event>) {
@@ -219,8 +224,8 @@ impl Worker {
     }
 
     /// Tells people something once.
-    fn say(&mut self, what: &'static str, text: String) {
-        if self.said.insert(what) {
+    fn say(&mut self, what: impl Into<String>, text: String) {
+        if self.said.insert(what.into()) {
             let _ = self.tell.send(Event::Notice(text));
         }
     }
@@ -306,6 +311,8 @@ impl Worker {
             job.stage = Stage::InQueue;
             // By its name it is found without it.
             let _ = job.intent.note(&self.settings.dir);
+            let events = job.is_queued();
+            self.tell_all(events);
         }
         // What there was no room for before there may be again.
         self.most = if self.most > 1 || which.len() > 1 { self.most.saturating_mul(2) } else { 2 };

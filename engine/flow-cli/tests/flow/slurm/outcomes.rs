@@ -1,0 +1,149 @@
+//! What becomes of jobs at the hands of Slurm and of people, and what is said meanwhile.
+
+use std::collections::BTreeMap;
+
+use flow_testkit::{slurm::Cluster, until};
+use nix::sys::signal::Signal;
+
+use super::{Lab, once, sweep};
+
+/// What is in the way of others gives its place to them.
+fn preempting(mode: &str) -> String {
+    format!(
+        "PreemptType=preempt/partition_prio\nPreemptMode={mode}\nPartitionName=high Nodes=ALL PriorityTier=10 State=UP"
+    )
+}
+
+#[test]
+fn what_is_preempted_is_tried_again_however_the_site_does_that() {
+    for mode in ["REQUEUE", "CANCEL"] {
+        let lab = Lab::on(Cluster::start_with(1, 1, &preempting(mode)), &sweep(1, 3, "gpus: 1"));
+        let mut flow = lab.space.start(["run", "w.yaml"]);
+        until("it runs", || !lab.lines("began").is_empty());
+        let urgent = ["--partition=high", "--gres=gpu:1", "--output=/dev/null", "--wrap=sleep 1"];
+        lab.cluster.run("sbatch", urgent);
+        assert_eq!(flow.wait().code(), Some(0), "{mode}: {}", flow.said());
+        assert!(flow.said().contains("had to make room for another in Slurm; it is tried again"), "{}", flow.said());
+        assert_eq!(lab.lines("began"), BTreeMap::from([("0".to_owned(), 2)]), "{mode}");
+        assert_eq!(lab.results().len(), 1);
+        lab.expect_no_job();
+    }
+}
+
+#[test]
+fn what_waits_in_the_queue_is_queued_and_what_is_held_is_said() {
+    let lab = Lab::new(1, 1, &sweep(1, 1, "gpus: 1"));
+    // Somebody else has the GPU.
+    lab.cluster.run("sbatch", ["--gres=gpu:1", "--output=/dev/null", "--wrap=sleep 1000"]);
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    let status = || lab.space.flow(["status"]).expect(0).stdout();
+    let why = || lab.space.flow(["why", "count"]).expect(0).stdout();
+    until("it is submitted", || lab.jobs().len() == 2);
+    until("it is queued", || {
+        status().contains("queued  count[n=0]") && status().contains("in Slurm (job 2, Resources, since ")
+    });
+    assert!(!status().contains("running"), "{}", status());
+    assert!(why().contains("queued by run ") && why().contains(": in Slurm (job 2, Resources, since "), "{}", why());
+
+    // As a user holds it back; an administrator, as who runs this may be, would hold it as one.
+    lab.scontrol(["uhold", "2"]);
+    let said = "somebody holds it back: `scontrol release 2` lets it go";
+    until("it is held", || status().contains("(job 2, JobHeldUser, since ") && status().contains(said));
+    assert!(why().contains(said), "{}", why());
+    until("the run says so", || {
+        flow.said().contains(&format!("count[n=0] is queued in Slurm (job 2, JobHeldUser): {said}"))
+    });
+    lab.scontrol(["release", "2"]);
+    lab.cluster.run("scancel", ["1"]);
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(lab.lines("did"), once(1));
+}
+
+#[test]
+fn what_will_not_start_by_itself_is_said_with_what_to_do() {
+    let workflow = "\
+flow: 1
+name: w
+on: slurm
+slurm: {poll: 1s}
+steps:
+  closed: {run: 'true', slurm: {partition: closed}}
+  drained: {run: 'true'}
+";
+    let lab = Lab::on(Cluster::start_with(1, 0, "PartitionName=closed Nodes=ALL State=DOWN"), workflow);
+    lab.scontrol(["update", "nodename=node1", "state=drain", "reason=repair"]);
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    let closed = "its partition starts no jobs until an administrator opens it";
+    let drained = "no node that it could run on takes jobs now: `sinfo -R` says why";
+    let all = |text: &str| text.contains(closed) && text.contains(drained);
+    until("both are submitted", || lab.jobs().len() == 2);
+    until("status and run say so", || all(&lab.space.flow(["status"]).expect(0).stdout()) && all(&flow.said()));
+    for (step, said) in [("closed", closed), ("drained", drained)] {
+        let why = lab.space.flow(["why", step]).expect(0).stdout();
+        assert!(why.contains(said), "{why}");
+    }
+    // They wait until somebody does something about it.
+    lab.scontrol(["update", "nodename=node1", "state=resume"]);
+    until("one has run", || lab.queue().lines().count() == 1);
+    flow.signal(Signal::SIGINT);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    lab.expect_no_job();
+}
+
+#[test]
+fn what_no_node_could_run_is_refused_before_anything_is_submitted() {
+    let lab = Lab::new(
+        1,
+        2,
+        "\
+flow: 1
+name: w
+on: slurm
+slurm: {poll: 1s}
+steps:
+  fine: {run: 'true', gpus: 1, measured: true}
+  large: {run: 'true', gpus: 4}
+  hungry: {run: 'true', memory: 64GiB}
+  other: {run: 'true', gpus: 1, slurm: {gpu_type: h100}}
+  wrong: {run: 'true', slurm: {partition: nowhere}}
+",
+    );
+    let text = lab.space.flow(["run", "w.yaml"]).expect(2).text();
+    insta::assert_snapshot!(text, @"
+    error: `large`: no node of Slurm's partition `main` has 4 GPUs and 8 CPUs at once: the largest have 2 GPUs, 8 CPUs and 3.9 GiB
+     --> w.yaml:7:30
+      |
+    7 |   large: {run: 'true', gpus: 4}
+      |                              ^
+      |
+      = help: ask for less, or name another partition: `slurm: {partition: …}`
+
+    error: `hungry`: no node of Slurm's partition `main` has 1 CPU and 64.0 GiB at once: the largest have 2 GPUs, 8 CPUs and 3.9 GiB
+     --> w.yaml:8:33
+      |
+    8 |   hungry: {run: 'true', memory: 64GiB}
+      |                                 ^
+      |
+      = help: ask for less, or name another partition: `slurm: {partition: …}`
+
+    error: `other`: no node of Slurm's partition `main` has GPUs of type `h100`: it has fake
+     --> w.yaml:9:51
+      |
+    9 |   other: {run: 'true', gpus: 1, slurm: {gpu_type: h100}}
+      |                                                   ^
+      |
+      = help: name one of them as `gpu_type`, or another partition
+
+    error: `wrong`: Slurm has no partition `nowhere`; it has main
+      --> w.yaml:10:43
+       |
+    10 |   wrong: {run: 'true', slurm: {partition: nowhere}}
+       |                                           ^
+       |
+       = help: `flow hw --on slurm` shows them all
+
+    w.yaml: 4 errors; nothing was run
+    ");
+    lab.space.flow(["run", "w.yaml", "fine"]).expect(0);
+    assert_eq!(lab.results()["fine"]["circumstances"]["gpu_models"], serde_json::json!(["fake"]));
+}
