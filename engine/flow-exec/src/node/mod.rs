@@ -9,20 +9,24 @@
 //! | `beat` | node, every few seconds | a number that grows while it lives |
 //! | `kill` | engine | the program is to end: how many seconds it has for that |
 //! | `ended.json` | node, last, as a whole | [`Record`]: how it ended and what was seen of it |
+//!
+//! Besides, a node rings for an attempt whose `started.json` or `ended.json` has come: an empty file in a folder of the run ([`Bells`]), so
+//! that the engine looks into one folder instead of into those of all attempts. Who is not rung for is looked at more seldom.
 
 mod serve;
 
 use std::{
-    io,
+    fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use flow_core::{
-    GpuFacts,
+    AttemptId, GpuFacts,
     measure::{GpuSamples, HostSamples, Looks},
 };
 use flow_protocol::Exit;
+use flow_store::RunDir;
 use serde::{Deserialize, Serialize};
 
 use crate::{attempt::write_atomically, keeper};
@@ -42,6 +46,7 @@ pub(crate) struct Job {
     pub(crate) shares_gpus: bool,
     /// How often it says that it lives.
     pub(crate) beat: Duration,
+    pub(crate) bells: Bells,
 }
 
 /// A program of it.
@@ -134,6 +139,11 @@ impl NodeFiles {
         read(&self.beat())
     }
 
+    /// It is not to end after all.
+    pub(crate) fn let_live(&self) {
+        let _ = fs::remove_file(self.kill());
+    }
+
     /// Its program is to end.
     ///
     /// # Errors
@@ -143,6 +153,49 @@ impl NodeFiles {
     }
 }
 
+/// The folder in which nodes ring for attempts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Bells(PathBuf);
+
+impl Bells {
+    /// Those of a run.
+    pub(crate) fn of(run: &RunDir) -> Bells {
+        Bells(run.path().join("bells"))
+    }
+
+    /// Makes the folder.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub(crate) fn hang(&self) -> io::Result<()> {
+        fs::create_dir_all(&self.0)
+    }
+
+    /// There is something to read of an attempt.
+    fn ring(&self, attempt: AttemptId) {
+        // Where nobody hangs bells any more nobody waits either.
+        let _ = fs::File::create(self.bell(attempt));
+    }
+
+    /// For which of those that are `listened` to was rung since the last time.
+    pub(crate) fn rung(&self, listened: impl Fn(AttemptId) -> bool) -> Vec<AttemptId> {
+        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| Some(AttemptId(entry.file_name().to_str()?.parse().ok()?)));
+        // Silenced before anything is read: what comes after that rings again.
+        numbers.filter(|attempt| listened(*attempt) && fs::remove_file(self.bell(*attempt)).is_ok()).collect()
+    }
+
+    /// Nobody listens any more.
+    pub(crate) fn take_down(&self) {
+        self.rung(|_| true);
+        let _ = fs::remove_dir(&self.0);
+    }
+
+    fn bell(&self, attempt: AttemptId) -> PathBuf {
+        self.0.join(attempt.0.to_string())
+    }
+}
+
 fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
