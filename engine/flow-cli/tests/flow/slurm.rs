@@ -1,7 +1,11 @@
 //! Runs on a real Slurm whose nodes are all on this machine: what a step means there is what it means here, and whatever dies meanwhile,
 //! no step is done twice and no job is left.
 
-use std::{collections::BTreeMap, fs, thread, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs, thread,
+    time::{Duration, Instant},
+};
 
 use flow_testkit::{
     TestSpace,
@@ -192,6 +196,35 @@ fn what_is_cancelled_leaves_no_job() {
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     until("no job is left", || queue(&cluster).is_empty());
     assert!(!space.journal().iter().any(|line| line["event"] == "recorded"));
+}
+
+#[test]
+fn with_its_controller_down_a_run_ends_and_leaves_its_jobs_to_the_next() {
+    let cluster = Cluster::start(1, 1);
+    let space = on(&cluster, &sweep(3, 5, "gpus: 1"));
+    let mut flow = space.start(["run", "w.yaml"]);
+    until("one runs and two wait", || queue(&cluster).lines().count() == 3 && !lines(&space, "began").is_empty());
+    cluster.stop(CONTROLLER);
+    flow.signal(Signal::SIGINT);
+    let told = Instant::now();
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert!(told.elapsed() < Duration::from_secs(20), "{:?}", told.elapsed());
+    assert!(flow.said().contains("2 jobs stay in its queue: the next `flow run` finds them"), "{}", flow.said());
+    cluster.start_again(CONTROLLER);
+    let text = space.flow(["run", "w.yaml"]).expect(0).text();
+    let once = (0..3).map(|n| (n.to_string(), 1)).collect::<BTreeMap<_, _>>();
+    assert_eq!(lines(&space, "did"), once, "{text}");
+    assert_eq!(lines(&space, "began").values().sum::<u32>(), 4, "the one that ran was ended, and no other: {text}");
+    assert_eq!(queue(&cluster), "");
+}
+
+#[test]
+fn an_array_begins_in_the_schedulers_order() {
+    let cluster = Cluster::start(1, 1);
+    let space = on(&cluster, &sweep(12, 0, "gpus: 1"));
+    let text = space.flow(["run", "w.yaml"]).expect(0).text();
+    let began: Vec<String> = space.read("began").lines().map(str::to_owned).collect();
+    assert_eq!(began, (0..12).map(|n| n.to_string()).collect::<Vec<_>>(), "{text}");
 }
 
 /// So many instances, each of which takes so many seconds.
