@@ -10,13 +10,16 @@
 //! | `kill` | engine | the program is to end: how many seconds it has for that |
 //! | `ended.json` | node, last, as a whole | [`Record`]: how it ended and what was seen of it |
 //!
-//! Besides, a node rings for an attempt whose `started.json` or `ended.json` has come: an empty file in a folder of the run ([`Bells`]), so
-//! that the engine looks into one folder instead of into those of all attempts. Who is not rung for is looked at more seldom.
+//! Besides, a node rings for an attempt whose `started.json` or `ended.json` has come: a line in a file of its host in the run's folder ([`Bells`]),
+//! so that the engine reads what was appended to a few files instead of looking into the folders of all attempts. Who is not rung for is looked at more seldom.
 
 mod serve;
 
 use std::{
-    fs, io,
+    collections::BTreeMap,
+    ffi::OsString,
+    fs,
+    io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -163,39 +166,81 @@ impl Bells {
         Bells(run.path().join("bells"))
     }
 
-    /// Makes the folder.
-    ///
-    /// # Errors
-    /// The disk is full.
-    pub(crate) fn hang(&self) -> io::Result<()> {
-        fs::create_dir_all(&self.0)
-    }
-
-    /// There is something to read of an attempt.
-    fn ring(&self, attempt: AttemptId) {
+    /// There is something to read of an attempt. Each host has a file of its own, for only one can append to a file of a network file
+    /// system.
+    fn ring(&self, host: &str, attempt: AttemptId) {
+        let name: String = host.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let file = fs::File::options().create(true).append(true).open(self.0.join(name));
         // Where nobody hangs bells any more nobody waits either.
-        let _ = fs::File::create(self.bell(attempt));
+        let _ = file.and_then(|mut file| file.write_all(format!("{}\n", attempt.0).as_bytes()));
+    }
+}
+
+/// Who listens to the bells of a run.
+pub(crate) struct Ear {
+    bells: Bells,
+    /// How much of each host's file was read.
+    read: BTreeMap<OsString, u64>,
+}
+
+impl Ear {
+    /// From now on nodes can ring. Where the disk is full they cannot, and the queue tells when to look.
+    pub(crate) fn new(bells: Bells) -> Ear {
+        let _ = fs::create_dir_all(&bells.0);
+        Ear { bells, read: BTreeMap::new() }
     }
 
-    /// For which of those that are `listened` to was rung since the last time.
-    pub(crate) fn rung(&self, listened: impl Fn(AttemptId) -> bool) -> Vec<AttemptId> {
-        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
-        let numbers = entries.filter_map(|entry| Some(AttemptId(entry.file_name().to_str()?.parse().ok()?)));
-        // Silenced before anything is read: what comes after that rings again.
-        numbers.filter(|attempt| listened(*attempt) && fs::remove_file(self.bell(*attempt)).is_ok()).collect()
+    /// For whom was rung since the last time, as often as they were.
+    pub(crate) fn rung(&mut self) -> Vec<AttemptId> {
+        let mut rung = Vec::new();
+        for entry in fs::read_dir(&self.bells.0).into_iter().flatten().flatten() {
+            let from = self.read.entry(entry.file_name()).or_default();
+            let mut lines = String::new();
+            let read = fs::File::open(entry.path()).and_then(|mut file| {
+                file.seek(SeekFrom::Start(*from))?;
+                file.read_to_string(&mut lines)
+            });
+            // A line without an end is still being written.
+            let Some(whole) = lines.rfind('\n').filter(|_| read.is_ok()) else { continue };
+            *from += whole as u64 + 1;
+            rung.extend(lines[..whole].lines().filter_map(|line| line.parse().ok()).map(AttemptId));
+        }
+        rung
     }
 
     /// Nobody listens any more.
-    pub(crate) fn take_down(&self) {
-        self.rung(|_| true);
-        let _ = fs::remove_dir(&self.0);
-    }
-
-    fn bell(&self, attempt: AttemptId) -> PathBuf {
-        self.0.join(attempt.0.to_string())
+    pub(crate) fn close(&self) {
+        let _ = fs::remove_dir_all(&self.bells.0);
     }
 }
 
 fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_ring_is_heard_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let bells = Bells(dir.path().join("bells"));
+        bells.ring("n1", AttemptId(0));
+        let mut ear = Ear::new(bells.clone());
+        assert_eq!(ear.rung(), [], "nobody had hung them yet");
+        for (host, attempt) in [("n1", 7), ("n2/x", 8), ("n1", 7)] {
+            bells.ring(host, AttemptId(attempt));
+        }
+        let mut rung = ear.rung();
+        rung.sort();
+        assert_eq!(rung, [7, 7, 8].map(AttemptId));
+        fs::File::options().append(true).open(dir.path().join("bells/n1")).unwrap().write_all(b"1").unwrap();
+        assert_eq!(ear.rung(), [], "half a line");
+        bells.ring("n1", AttemptId(2));
+        assert_eq!(ear.rung(), [AttemptId(12)]);
+        ear.close();
+        bells.ring("n1", AttemptId(3));
+        assert_eq!(ear.rung(), []);
+    }
 }

@@ -165,7 +165,7 @@ impl Node {
                 let files = NodeFiles::of(running.folder.path());
                 let facts = serde_json::to_vec(&running.facts).unwrap_or_default();
                 write_atomically(&files.started(), &facts).map_err(|e| not_written(&files.started(), &e))?;
-                self.bells.ring(attempt);
+                self.bells.ring(&running.facts.host, attempt);
                 Ok(())
             }
             Event::SpawnFailed { attempt, reason } => {
@@ -198,12 +198,12 @@ impl Node {
         if self.code == 0 {
             self.code = code;
         }
-        let Running { folder, looks, released, .. } = running;
+        let Running { folder, facts, looks, released, .. } = running;
         let warned = self.warned;
         let record = Record { exit, host, gpus, cost: cost + gpu_cost, looks, released, warned };
         let path = NodeFiles::of(folder.path()).ended();
         write_durably(&path, &serde_json::to_vec(&record).unwrap_or_default()).map_err(|e| not_written(&path, &e))?;
-        self.bells.ring(attempt);
+        self.bells.ring(&facts.host, attempt);
         Ok(())
     }
 

@@ -21,7 +21,7 @@ use crate::{
         executor::Event,
         intents::{self, Intent},
     },
-    node::{Bells, NodeFiles},
+    node::{Bells, Ear, NodeFiles},
 };
 
 pub(super) struct Book {
@@ -33,7 +33,7 @@ pub(super) struct Book {
     /// An attempt of it is to end.
     killed: BTreeSet<AttemptId>,
     /// For which attempts nodes ring, by the run that asked for them first, and the job of each.
-    bells: BTreeMap<RunId, BTreeMap<AttemptId, AttemptId>>,
+    bells: BTreeMap<RunId, (Ear, BTreeMap<AttemptId, AttemptId>)>,
     /// Of each attempt whose result is not safe yet, the first of its job.
     first_of: BTreeMap<AttemptId, AttemptId>,
     /// What is written down, until what came of all attempts in it is safe.
@@ -79,12 +79,9 @@ impl Book {
     pub(super) fn add(&mut self, job: BatchJob) -> Option<AttemptId> {
         let first = job.members.first()?.attempt;
         let intent = &job.intent;
-        let bells = self.bells.entry(intent.run.clone()).or_insert_with(|| {
-            // Where there is none the queue tells when to look.
-            let _ = Bells::of(&self.dir.run(&intent.run)).hang();
-            BTreeMap::new()
-        });
-        bells.extend(intent.members.iter().map(|member| (member.attempt, first)));
+        let ear = || Ear::new(Bells::of(&self.dir.run(&intent.run)));
+        let (_, whom) = self.bells.entry(intent.run.clone()).or_insert_with(|| (ear(), BTreeMap::new()));
+        whom.extend(intent.members.iter().map(|member| (member.attempt, first)));
         self.first_of.extend(job.members.iter().map(|member| (member.attempt, first)));
         if let Some(task) = intent.task {
             self.arrays.entry(intent.key.clone()).or_insert(task.of);
@@ -152,21 +149,19 @@ impl Book {
             self.to_submit.remove(&first);
             self.unsure.remove(&first);
             self.killed.remove(&first);
-            if let Some(bells) = self.bells.get_mut(&job.intent.run) {
-                job.intent.members.iter().for_each(|member| _ = bells.remove(&member.attempt));
+            if let Some((_, whom)) = self.bells.get_mut(&job.intent.run) {
+                job.intent.members.iter().for_each(|member| _ = whom.remove(&member.attempt));
             }
             self.jobs.remove(&first);
         }
     }
 
     /// Jobs for whose attempts nodes have rung.
-    pub(super) fn rung(&self) -> BTreeSet<AttemptId> {
-        let listened = self.bells.iter().filter(|(_, whom)| !whom.is_empty());
-        let rung = listened.flat_map(|(run, whom)| {
-            let rung = Bells::of(&self.dir.run(run)).rung(|attempt| whom.contains_key(&attempt));
-            rung.into_iter().filter_map(|attempt| whom.get(&attempt).copied())
-        });
-        rung.collect()
+    pub(super) fn rung(&mut self) -> BTreeSet<AttemptId> {
+        let listened = self.bells.values_mut().filter(|(_, whom)| !whom.is_empty());
+        listened
+            .flat_map(|(ear, whom)| ear.rung().into_iter().filter_map(|attempt| whom.get(&attempt).copied()))
+            .collect()
     }
 
     /// The first that waits to be submitted, and those that one array can run with it.
@@ -311,7 +306,8 @@ impl Book {
 
 impl Drop for Book {
     fn drop(&mut self) {
-        self.bells.keys().for_each(|run| Bells::of(&self.dir.run(run)).take_down());
+        // For what goes on without this run others may listen.
+        self.bells.values().filter(|(_, whom)| whom.is_empty()).for_each(|(ear, _)| ear.close());
     }
 }
 
