@@ -209,7 +209,7 @@ fn with_its_controller_down_a_run_ends_and_leaves_its_jobs_to_the_next() {
     let told = Instant::now();
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     assert!(told.elapsed() < Duration::from_secs(20), "{:?}", told.elapsed());
-    assert!(flow.said().contains("2 jobs stay in its queue: the next `flow run` finds them"), "{}", flow.said());
+    assert!(flow.said().contains("2 jobs stay in Slurm's queue: the next `flow run` finds them"), "{}", flow.said());
     cluster.start_again(CONTROLLER);
     let text = space.flow(["run", "w.yaml"]).expect(0).text();
     let once = (0..3).map(|n| (n.to_string(), 1)).collect::<BTreeMap<_, _>>();

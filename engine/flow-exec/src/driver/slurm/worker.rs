@@ -53,6 +53,10 @@ pub(super) struct Worker {
     listened_at: Option<Instant>,
     changed_at: Instant,
     silent: bool,
+    /// When the last was told to end: others follow.
+    killed_at: Option<Instant>,
+    /// What was to end was left to the next run, for Slurm did not answer.
+    leaves: bool,
     /// The run is to end.
     hurry: Arc<AtomicBool>,
     said: BTreeSet<&'static str>,
@@ -73,6 +77,8 @@ impl Worker {
             listened_at: None,
             changed_at: clock::steady(),
             silent: false,
+            killed_at: None,
+            leaves: false,
             hurry,
             said: BTreeSet::new(),
         }
@@ -101,7 +107,10 @@ impl Worker {
                 }
             }
             if self.book.is_any_asked_for() && due(self.polled_at, self.poll_every()) {
-                self.poll();
+                if !self.leaves {
+                    self.poll();
+                }
+                self.polled_at = Some(clock::steady());
                 let patience = self.patience();
                 for first in self.book.firsts(BatchJob::may_run) {
                     self.with(first, BatchJob::look);
@@ -121,7 +130,7 @@ impl Worker {
 
     fn poll_every(&self) -> Duration {
         let base = self.settings.poll;
-        if self.book.is_to_be_known_soon() && !self.silent {
+        if self.book.is_to_be_known_soon() && (!self.silent || self.leaves) {
             return base.min(SOON);
         }
         flow_slurm::poll_interval(clock::since(self.changed_at), base)
@@ -170,6 +179,7 @@ impl Worker {
         // A moment more than the node takes: it sees the file a little later.
         let by = clock::steady() + grace + if grace.is_zero() { Duration::ZERO } else { SOON * 2 };
         self.book.kill(attempt, by, grace);
+        self.killed_at = Some(clock::steady());
     }
 
     /// Does something with a job, and tells what comes of it.
@@ -289,9 +299,7 @@ impl Worker {
 
     /// Asks the queue once for all.
     fn poll(&mut self) {
-        let answer = self.client.queue();
-        self.polled_at = Some(clock::steady());
-        let rows = match answer {
+        let rows = match self.client.queue() {
             Ok(rows) => rows,
             Err(error) => {
                 if !std::mem::replace(&mut self.silent, true) {
@@ -355,39 +363,39 @@ impl Worker {
     /// Tells Slurm to end what is to end, again until it has.
     fn cancel(&mut self) {
         self.never_mind();
-        let due = self.book.to_cancel(SOON * 5);
-        if due.is_empty() {
+        if !due(self.killed_at, GATHER.0) {
             return;
         }
         let mut reached = Ok(());
-        for (key, tasks) in due {
-            match tasks {
-                _ if reached.is_err() => {}
-                None => reached = self.client.cancel(&key, &[]),
-                Some(tasks) => reached = self.client.cancel(&key, &tasks),
+        for (key, tasks) in self.book.to_cancel(SOON * 5) {
+            if reached.is_ok() && !self.leaves {
+                reached = self.client.cancel(&key, tasks.as_deref().unwrap_or_default());
             }
         }
-        if let (Err(error), true) = (reached, self.hurry.load(Ordering::Relaxed)) {
-            self.leave(&error);
+        if let (Err(error), true) = (&reached, self.hurry.load(Ordering::Relaxed)) {
+            self.leaves = true;
+            let _ = self.tell.send(Event::Notice(format!("Slurm does not answer: {error}")));
+        }
+        if self.leaves {
+            self.leave();
         }
     }
 
     /// Slurm cannot be told to end anything, and somebody waits for that: what is in its queue stays there, for the run that comes
     /// after this one.
-    fn leave(&mut self, error: &NoAnswer) {
+    fn leave(&mut self) {
         let now = clock::steady();
-        let (mut events, mut left) = (Vec::new(), 0);
-        for first in self.book.firsts(|job| job.to_cancel(now)) {
-            left += 1;
-            events.extend(self.book.leave(first));
-        }
-        let (jobs, them) = if left == 1 { ("its job stays", "it") } else { ("jobs stay", "them") };
-        let jobs = if left == 1 { jobs.to_owned() } else { format!("{left} {jobs}") };
-        let text = format!(
-            "Slurm does not answer: {error}; {jobs} in its queue: the next `flow run` finds {them} and takes {them} up"
-        );
+        let left = self.book.firsts(|job| job.to_cancel(now));
+        let text = match left.len() {
+            0 => return,
+            1 => "a job stays in Slurm's queue: the next `flow run` finds it and takes it up".to_owned(),
+            many => format!("{many} jobs stay in Slurm's queue: the next `flow run` finds them and takes them up"),
+        };
         let _ = self.tell.send(Event::Notice(text));
-        self.tell_all(events);
+        for first in left {
+            let events = self.book.leave(first);
+            self.tell_all(events);
+        }
     }
 }
 
