@@ -227,7 +227,7 @@ impl Book {
     }
 
     /// What Slurm is to be told to end now, and was not for so long: names, and of an array of which only a part is to end its tasks.
-    pub(super) fn to_cancel(&mut self, again: Duration) -> Vec<(String, Option<Vec<JobId>>)> {
+    pub(super) fn cancels(&mut self, again: Duration) -> Vec<(String, Option<Vec<JobId>>)> {
         let now = clock::steady();
         let mut by_key: BTreeMap<String, Vec<AttemptId>> = BTreeMap::new();
         for first in &self.killed {

@@ -367,7 +367,7 @@ impl Worker {
             return;
         }
         let mut reached = Ok(());
-        for (key, tasks) in self.book.to_cancel(SOON * 5) {
+        for (key, tasks) in self.book.cancels(SOON * 5) {
             if reached.is_ok() && !self.leaves {
                 reached = self.client.cancel(&key, tasks.as_deref().unwrap_or_default());
             }
