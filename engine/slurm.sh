@@ -7,7 +7,8 @@
 #     engine/slurm.sh start DIR controller|node1         # starts again what was killed
 #
 # Runs as any user, keeps everything in DIR, and listens to nobody who has not the key that lies there. Slurm's own ticks are
-# as short as they can be. More lines of slurm.conf can be given in SLURM_EXTRA; with SLURM_OWNER=PID it ends with that process.
+# as short as they can be. More lines of slurm.conf can be given in SLURM_EXTRA, other CPUs of a node in SLURM_CPUS; with
+# SLURM_OWNER=PID it ends with that process.
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 
@@ -141,7 +142,7 @@ InactiveLimit=0
 ReturnToService=2
 SlurmdParameters=config_overrides
 ${SLURM_EXTRA:-}
-NodeName=$names NodeHostname=localhost NodeAddr=127.0.0.1 Port=$numbers CPUs=8 RealMemory=4000 $gpu State=UNKNOWN
+NodeName=$names NodeHostname=localhost NodeAddr=127.0.0.1 Port=$numbers CPUs=${SLURM_CPUS:-8} RealMemory=4000 $gpu State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
 }

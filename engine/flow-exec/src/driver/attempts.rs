@@ -25,8 +25,9 @@ use flow_core::{
     sched::{Event, Placement},
 };
 
-/// How often, in seconds, a program is listened to that runs on a node: its file system is not this machine's.
-const LISTEN_AFAR: f64 = 0.5;
+/// How often programs are listened to, and those that run on a node: its file system is not this machine's.
+pub(super) const LISTEN: Span = Span::from_millis(50);
+const LISTEN_AFAR: Span = Span::from_millis(500);
 
 /// An attempt that is filled before its program runs, or collected after it.
 struct Held {
@@ -81,9 +82,11 @@ impl<X: Executor> Attempts<X> {
         self.held.is_empty() && self.running.is_empty()
     }
 
-    /// Programs are there to be listened to.
-    pub(super) fn are_running(&self) -> bool {
-        self.running.values().any(|running| running.process)
+    /// How soon programs are to be listened to again, if there are any.
+    pub(super) fn listen_in(&self) -> Option<Span> {
+        let here = |running: &Running| running.process && !running.batch;
+        let any = self.running.values().any(|running| running.process);
+        any.then(|| if self.running.values().any(here) { LISTEN } else { LISTEN_AFAR })
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = AttemptId> {
@@ -298,6 +301,7 @@ impl<X: Executor> Attempts<X> {
             process: !matches!(resolved.body, Body::Builtin { .. }),
             batch: job.is_some(),
             listened: 0.0,
+            began_there: false,
             folder,
             resolved,
             placement,
@@ -330,6 +334,7 @@ impl<X: Executor> Attempts<X> {
         if let Some(node) = node {
             running.text = format!("on {}", node.host);
             running.is_on(*node);
+            running.began_there = true;
         }
         running.queued = None;
         let (instance, announces) = (running.instance, running.announces);
@@ -510,7 +515,11 @@ impl<X: Executor> Attempts<X> {
     pub(super) fn listen(&mut self, out: &mut Outbox) {
         let mut refused = Vec::new();
         let now = clock::unix_seconds();
-        let due = |running: &Running| running.process && (!running.batch || now - running.listened >= LISTEN_AFAR);
+        // On a node there is nothing to hear before it has begun.
+        let due = |running: &Running| match running.batch {
+            true => running.began_there && now - running.listened >= LISTEN_AFAR.0 as f64 / 1e6,
+            false => running.process,
+        };
         for (&attempt, running) in self.running.iter_mut().filter(|(_, running)| due(running)) {
             running.listened = now;
             let news = running.listener.listen(now);

@@ -63,6 +63,10 @@ impl Executor for Everywhere {
         }
     }
 
+    fn hurry(&mut self) {
+        self.slurm.as_mut().into_iter().for_each(Slurm::hurry);
+    }
+
     fn settled(&mut self, attempt: AttemptId) {
         if let Some(slurm) = self.there(attempt) {
             slurm.settled(attempt);

@@ -146,6 +146,9 @@ pub(crate) trait Executor {
     /// Ends an attempt: asks, waits, kills. Said again with less grace it hurries; of one that has ended it means nothing.
     fn kill(&mut self, attempt: AttemptId, grace: Duration);
 
+    /// The run is to end, and somebody waits for that: what cannot be reached is left to the run that comes after it. The kills follow.
+    fn hurry(&mut self) {}
+
     /// What came of an attempt is safe, or dropped: nothing of it is needed any more by whoever comes after this run.
     fn settled(&mut self, _attempt: AttemptId) {}
 

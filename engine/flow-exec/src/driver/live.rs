@@ -27,7 +27,7 @@ use tokio::{
 
 use super::{
     Update,
-    attempts::{self, Attempts},
+    attempts::{self, Attempts, LISTEN},
     cancel::Cancel,
     cards::Cards,
     collect::{self, Collected},
@@ -49,8 +49,6 @@ use crate::{ExecError, clock::RunClock};
 pub(crate) const GRACE: Span = Span::from_millis(10_000);
 /// How often it is looked whether what runs aside waits for somebody else.
 const SILENT: Duration = Duration::from_secs(1);
-/// How often programs are listened to.
-const LISTEN: Span = Span::from_millis(50);
 /// How often GPUs are looked at for which a step waits.
 const WATCH: Duration = Duration::from_millis(500);
 
@@ -427,7 +425,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let span = |at: Time| Duration::from_micros((at - now).0);
         let until_wake = self.scheduler.next_wake().filter(|_| !self.rivals.is_busy()).map(span);
         let until_room = self.rivals.sleep(now, &self.scheduler);
-        let listening = self.attempts.are_running().then(|| span(self.listened_at + LISTEN));
+        let listening = self.attempts.listen_in().map(|pause| span(self.listened_at + pause));
         let watching = (self.cards.is_watching() && self.wants_gpus()).then_some(WATCH);
         // What is on its way wakes the loop by itself; that it waits for who holds the store is to be said meanwhile.
         let aside = (self.recorder.is_committing() || !self.jobs.is_empty()).then_some(SILENT);
@@ -465,6 +463,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let grace = if again || end == End::Now { Span(0) } else { GRACE };
         // What is recorded by nobody yet stands in the journal, and is taken in by whoever has the store next.
         self.context.silence.give_up();
+        self.attempts.executor.hurry();
         self.out.say(RunEvent::Interrupted { grace: Some(grace).filter(|grace| grace.0 > 0), again });
         self.out.tell(Event::Cancel { grace });
     }

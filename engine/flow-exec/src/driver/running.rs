@@ -18,6 +18,8 @@ pub(super) struct Running {
     pub(super) process: bool,
     /// It runs on a node of a cluster: nothing of it is here but its folder.
     pub(super) batch: bool,
+    /// Its program runs there, as far as is known.
+    pub(super) began_there: bool,
     /// When its program was last listened to, seconds since 1970.
     pub(super) listened: f64,
     /// Its program says by itself when it is ready.

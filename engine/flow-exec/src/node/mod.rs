@@ -9,20 +9,27 @@
 //! | `beat` | node, every few seconds | a number that grows while it lives |
 //! | `kill` | engine | the program is to end: how many seconds it has for that |
 //! | `ended.json` | node, last, as a whole | [`Record`]: how it ended and what was seen of it |
+//!
+//! Besides, a node rings for an attempt whose `started.json` or `ended.json` has come: a line in a file of its host in the run's folder ([`Bells`]),
+//! so that the engine reads what was appended to a few files instead of looking into the folders of all attempts. Who is not rung for is looked at more seldom.
 
 mod serve;
 
 use std::{
-    io,
+    collections::BTreeMap,
+    ffi::OsString,
+    fs,
+    io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use flow_core::{
-    GpuFacts,
+    AttemptId, GpuFacts,
     measure::{GpuSamples, HostSamples, Looks},
 };
 use flow_protocol::Exit;
+use flow_store::RunDir;
 use serde::{Deserialize, Serialize};
 
 use crate::{attempt::write_atomically, keeper};
@@ -42,6 +49,7 @@ pub(crate) struct Job {
     pub(crate) shares_gpus: bool,
     /// How often it says that it lives.
     pub(crate) beat: Duration,
+    pub(crate) bells: Bells,
 }
 
 /// A program of it.
@@ -139,6 +147,11 @@ impl NodeFiles {
         read(&self.beat())
     }
 
+    /// It is not to end after all.
+    pub(crate) fn let_live(&self) {
+        let _ = fs::remove_file(self.kill());
+    }
+
     /// Its program is to end.
     ///
     /// # Errors
@@ -148,6 +161,91 @@ impl NodeFiles {
     }
 }
 
+/// The folder in which nodes ring for attempts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Bells(PathBuf);
+
+impl Bells {
+    /// Those of a run.
+    pub(crate) fn of(run: &RunDir) -> Bells {
+        Bells(run.path().join("bells"))
+    }
+
+    /// There is something to read of an attempt. Each host has a file of its own, for only one can append to a file of a network file
+    /// system.
+    fn ring(&self, host: &str, attempt: AttemptId) {
+        let name: String = host.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let file = fs::File::options().create(true).append(true).open(self.0.join(name));
+        // Where nobody hangs bells any more nobody waits either.
+        let _ = file.and_then(|mut file| file.write_all(format!("{}\n", attempt.0).as_bytes()));
+    }
+}
+
+/// Who listens to the bells of a run.
+pub(crate) struct Ear {
+    bells: Bells,
+    /// How much of each host's file was read.
+    read: BTreeMap<OsString, u64>,
+}
+
+impl Ear {
+    /// From now on nodes can ring. Where the disk is full they cannot, and the queue tells when to look.
+    pub(crate) fn new(bells: Bells) -> Ear {
+        let _ = fs::create_dir_all(&bells.0);
+        Ear { bells, read: BTreeMap::new() }
+    }
+
+    /// For whom was rung since the last time, as often as they were.
+    pub(crate) fn rung(&mut self) -> Vec<AttemptId> {
+        let mut rung = Vec::new();
+        for entry in fs::read_dir(&self.bells.0).into_iter().flatten().flatten() {
+            let from = self.read.entry(entry.file_name()).or_default();
+            let mut lines = String::new();
+            let read = fs::File::open(entry.path()).and_then(|mut file| {
+                file.seek(SeekFrom::Start(*from))?;
+                file.read_to_string(&mut lines)
+            });
+            // A line without an end is still being written.
+            let Some(whole) = lines.rfind('\n').filter(|_| read.is_ok()) else { continue };
+            *from += whole as u64 + 1;
+            rung.extend(lines[..whole].lines().filter_map(|line| line.parse().ok()).map(AttemptId));
+        }
+        rung
+    }
+
+    /// Nobody listens any more.
+    pub(crate) fn close(&self) {
+        let _ = fs::remove_dir_all(&self.bells.0);
+    }
+}
+
 fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_ring_is_heard_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let bells = Bells(dir.path().join("bells"));
+        bells.ring("n1", AttemptId(0));
+        let mut ear = Ear::new(bells.clone());
+        assert_eq!(ear.rung(), [], "nobody had hung them yet");
+        for (host, attempt) in [("n1", 7), ("n2/x", 8), ("n1", 7)] {
+            bells.ring(host, AttemptId(attempt));
+        }
+        let mut rung = ear.rung();
+        rung.sort();
+        assert_eq!(rung, [7, 7, 8].map(AttemptId));
+        fs::File::options().append(true).open(dir.path().join("bells/n1")).unwrap().write_all(b"1").unwrap();
+        assert_eq!(ear.rung(), [], "half a line");
+        bells.ring("n1", AttemptId(2));
+        assert_eq!(ear.rung(), [AttemptId(12)]);
+        ear.close();
+        bells.ring("n1", AttemptId(3));
+        assert_eq!(ear.rung(), []);
+    }
 }

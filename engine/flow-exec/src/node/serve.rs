@@ -15,7 +15,7 @@ use flow_core::{
 use flow_protocol::{self as protocol, Exit, file};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{CLAIMED, Job, NO_FOLDER, NodeFacts, NodeFiles, Program, Record};
+use super::{Bells, CLAIMED, Job, NO_FOLDER, NodeFacts, NodeFiles, Program, Record};
 use crate::{
     attempt::{Folder, Lines, write_atomically, write_durably},
     clock, hardware,
@@ -73,6 +73,7 @@ struct Node {
     running: BTreeMap<AttemptId, Running>,
     warned: Option<bool>,
     beat: Duration,
+    bells: Bells,
     beats: (u64, Option<Instant>),
     code: u8,
 }
@@ -112,7 +113,17 @@ impl Node {
             running.insert(attempt, Running { folder, facts, log, looks, released: None, killed: None });
             keeper.send(&Request::Start(start));
         }
-        Ok(Node { keeper, sampler, gpus, running, warned: None, beat: job.beat, beats: (0, None), code: 0 })
+        Ok(Node {
+            keeper,
+            sampler,
+            gpus,
+            running,
+            warned: None,
+            beat: job.beat,
+            bells: job.bells,
+            beats: (0, None),
+            code: 0,
+        })
     }
 
     async fn run(mut self) -> Result<ExitCode, String> {
@@ -155,7 +166,9 @@ impl Node {
                 running.facts.pid = pid;
                 let files = NodeFiles::of(running.folder.path());
                 let facts = serde_json::to_vec(&running.facts).unwrap_or_default();
-                write_atomically(&files.started(), &facts).map_err(|e| not_written(&files.started(), &e))
+                write_atomically(&files.started(), &facts).map_err(|e| not_written(&files.started(), &e))?;
+                self.bells.ring(&running.facts.host, attempt);
+                Ok(())
             }
             Event::SpawnFailed { attempt, reason } => {
                 let now = clock::unix_seconds();
@@ -187,11 +200,13 @@ impl Node {
         if self.code == 0 {
             self.code = code;
         }
-        let Running { folder, looks, released, .. } = running;
+        let Running { folder, facts, looks, released, .. } = running;
         let warned = self.warned;
         let record = Record { exit, host, gpus, cost: cost + gpu_cost, looks, released, warned };
         let path = NodeFiles::of(folder.path()).ended();
-        write_durably(&path, &serde_json::to_vec(&record).unwrap_or_default()).map_err(|e| not_written(&path, &e))
+        write_durably(&path, &serde_json::to_vec(&record).unwrap_or_default()).map_err(|e| not_written(&path, &e))?;
+        self.bells.ring(&facts.host, attempt);
+        Ok(())
     }
 
     /// The batch system ends the job.

@@ -27,6 +27,9 @@ use meter::Meter;
 
 /// How often the sampler looks.
 const EVERY: Duration = Duration::from_millis(500);
+/// How long after the first that it follows it looks first: a look at every process of the machine costs more than a step that is over
+/// by then.
+const FIRST: Duration = Duration::from_millis(150);
 
 /// What an attempt used as a whole, as its exit tells it: CPU time better than any sample.
 pub fn whole(exit: &Exit) -> Usage {
@@ -128,6 +131,7 @@ impl Shared {
                 state.idle = true;
                 meter.forget();
                 state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.pause(state, clock::steady(), FIRST);
                 continue;
             }
             let roots: BTreeMap<i32, AttemptId> = state.tracked.iter().map(|(id, t)| (t.root, *id)).collect();
@@ -141,13 +145,24 @@ impl Shared {
                     tracked.samples.push(reading.at, reading.since_last, used, reading.host);
                 }
             }
-            while !state.stop {
-                let left = EVERY.saturating_sub(clock::since(looked));
-                if left.is_zero() {
-                    break;
-                }
-                state = self.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-            }
+            state = self.pause(state, looked, EVERY);
         }
+    }
+
+    /// Waits until so long after `since`, or until it is to stop.
+    fn pause<'s>(
+        &self,
+        mut state: MutexGuard<'s, SamplerState>,
+        since: Instant,
+        long: Duration,
+    ) -> MutexGuard<'s, SamplerState> {
+        while !state.stop {
+            let left = long.saturating_sub(clock::since(since));
+            if left.is_zero() {
+                break;
+            }
+            state = self.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state
     }
 }

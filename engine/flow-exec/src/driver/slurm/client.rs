@@ -6,7 +6,10 @@ use std::{
     env,
     io::{self, Read},
     process::{Child, Command, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -17,14 +20,19 @@ use crate::{clock, hardware};
 
 /// No command takes longer that gets an answer.
 const LIMIT: Duration = Duration::from_secs(30);
+/// The same when all that is left is to end: who pressed Ctrl-C waits.
+const HURRIED: Duration = Duration::from_secs(4);
 /// `sbatch` says this, and then waits for two minutes.
 const SLEEPS: &str = "sleeping and retrying";
+/// So many jobs are ended by one command.
+const AT_ONCE: usize = 500;
 /// How often it is looked whether one has ended: at first, and later.
 const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
 /// Runs Slurm's commands.
 pub(crate) struct Client {
     environment: Option<BTreeMap<String, String>>,
+    hurry: Arc<AtomicBool>,
 }
 
 /// What a command said.
@@ -42,7 +50,7 @@ pub enum NoAnswer {
     NotInstalled { command: &'static str },
     #[error("`{command}` cannot be started: {error}")]
     NotStarted { command: &'static str, error: String },
-    #[error("`{command}` did not answer within {} s", LIMIT.as_secs())]
+    #[error("`{command}` did not answer in time")]
     TooLate { command: &'static str },
     #[error("{text}")]
     Refused { text: String },
@@ -53,12 +61,12 @@ pub enum NoAnswer {
 impl Client {
     /// With the variables of this process.
     pub(crate) fn new() -> Client {
-        Client { environment: None }
+        Client { environment: None, hurry: Arc::default() }
     }
 
-    /// With these alone: a job begins with what `sbatch` has.
-    pub(crate) fn with(environment: BTreeMap<String, String>) -> Client {
-        Client { environment: Some(environment) }
+    /// With these alone: a job begins with what `sbatch` has. No answer is waited for long once there is `hurry`.
+    pub(crate) fn with(environment: BTreeMap<String, String>, hurry: Arc<AtomicBool>) -> Client {
+        Client { environment: Some(environment), hurry }
     }
 
     fn command(&self, program: &'static str) -> Command {
@@ -81,7 +89,7 @@ impl Client {
             _ => NoAnswer::NotStarted { command: program, error: e.to_string() },
         })?;
         let (out, err) = (Pipe::of(child.stdout.take()), Pipe::of(child.stderr.take()));
-        let code = wait(&mut child, &err);
+        let code = wait(&mut child, &err, &self.hurry);
         let code = code.map_err(|e| NoAnswer::NotStarted { command: program, error: e.to_string() })?;
         // What it said before it was ended may tell what it waited for.
         Ok(Said { code, out: out.whole(), err: err.whole() })
@@ -136,11 +144,18 @@ impl Client {
         })
     }
 
-    /// Ends the jobs of a name, or one of them. Whether it did is seen in the queue.
-    pub(crate) fn cancel(&self, key: &str, id: Option<JobId>) {
-        let id = id.map(|id| id.to_string());
-        let args = ["--quiet", "--me"].into_iter().map(str::to_owned).chain([format!("--name={key}")]).chain(id);
-        let _ = self.run("scancel", args);
+    /// Ends the jobs of a name, or, of an array, these tasks. Whether they have ended is seen in the queue.
+    ///
+    /// # Errors
+    /// Slurm was not reached.
+    pub(crate) fn cancel(&self, key: &str, tasks: &[JobId]) -> Result<(), NoAnswer> {
+        let name = format!("--name={key}");
+        let cancel = |tasks: &[JobId]| {
+            let ids: Vec<String> = tasks.iter().map(JobId::to_string).collect();
+            let args: Vec<&str> = ["--quiet", "--me", &name].into_iter().chain(ids.iter().map(|id| &**id)).collect();
+            self.ask("scancel", &args).map(drop)
+        };
+        if tasks.is_empty() { cancel(&[]) } else { tasks.chunks(AT_ONCE).try_for_each(cancel) }
     }
 }
 
@@ -178,14 +193,15 @@ impl Pipe {
 }
 
 /// Its exit code; none where it took too long, or waits by itself for what may never come, and was ended.
-fn wait(child: &mut Child, err: &Pipe) -> io::Result<Option<i32>> {
+fn wait(child: &mut Child, err: &Pipe, hurry: &AtomicBool) -> io::Result<Option<i32>> {
     let (begun, mut pause) = (clock::steady(), LOOK.0);
     loop {
         if let Some(status) = child.try_wait()? {
             // One that was killed said nothing that counts.
             return Ok(status.code());
         }
-        if clock::since(begun) > LIMIT || err.says(SLEEPS) {
+        let limit = if hurry.load(Ordering::Relaxed) { HURRIED } else { LIMIT };
+        if clock::since(begun) > limit || err.says(SLEEPS) {
             child.kill()?;
             child.wait()?;
             return Ok(None);

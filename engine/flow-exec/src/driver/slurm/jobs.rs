@@ -48,11 +48,16 @@ pub(super) struct Member {
 
 pub(super) struct BatchJob {
     pub(super) intent: Intent,
+    /// What Slurm is asked for, the same for all that one array can run.
     pub(super) request: flow_slurm::Job,
+    /// For people who look at the queue.
+    pub(super) comment: String,
     pub(super) stage: Stage,
     pub(super) members: Vec<Member>,
     /// How it was last seen to wait, and how often.
     queued: (Option<Queued>, u32),
+    /// Its row says that it has not begun.
+    waits: bool,
     /// Slurm's queue did not have it since then, in so many looks.
     missing: Option<(Instant, u32)>,
     pub(super) accounted: bool,
@@ -96,7 +101,7 @@ pub(super) struct Patience {
 impl BatchJob {
     pub(super) fn new(
         intent: Intent,
-        request: flow_slurm::Job,
+        (request, comment): (flow_slurm::Job, String),
         members: impl Iterator<Item = (AttemptId, PathBuf)>,
         joined: bool,
     ) -> BatchJob {
@@ -109,9 +114,11 @@ impl BatchJob {
         BatchJob {
             intent,
             request,
+            comment,
             stage,
             members: members.map(member).collect(),
             queued: (None, 0),
+            waits: false,
             missing: None,
             accounted: false,
             gone: None,
@@ -136,14 +143,33 @@ impl BatchJob {
         self.gone.is_none() && self.missing.is_some_and(|(_, looks)| looks >= 2)
     }
 
-    pub(super) fn is_killed(&self) -> bool {
-        self.members.iter().any(|member| !member.ended && member.killed.is_some())
+    /// Which task of an array it is.
+    pub(super) fn task(&self) -> Option<u32> {
+        self.intent.task.map(|task| task.number)
+    }
+
+    /// Its node may have written something.
+    pub(super) fn may_run(&self) -> bool {
+        self.stage != Stage::ToSubmit && !self.waits
     }
 
     /// It has not been asked for, and is to end.
     pub(super) fn never_mind(&mut self) -> Vec<Event> {
+        self.end_all(None)
+    }
+
+    /// Slurm cannot be told to end it: it stays in the queue, for the run that comes after this one.
+    pub(super) fn leave(&mut self) -> Vec<Event> {
+        let events = self.end_all(None);
+        // One that has begun has been told, and ends.
+        let waits = self.members.iter().filter(|member| member.started.is_none());
+        waits.for_each(|member| NodeFiles::of(&member.folder).let_live());
+        events
+    }
+
+    fn end_all(&mut self, gone: Option<&Gone>) -> Vec<Event> {
         let left: Vec<usize> = (0..self.members.len()).filter(|n| !self.members[*n].ended).collect();
-        left.into_iter().map(|n| self.end(n, None)).collect()
+        left.into_iter().map(|n| self.end(n, gone.cloned())).collect()
     }
 
     /// Looks at the files of its attempts.
@@ -215,11 +241,13 @@ impl BatchJob {
     pub(super) fn seen(&mut self, row: Option<&Row>) -> News {
         let mut news = News::default();
         let Some(row) = row else {
+            self.waits = false;
             let (since, looks) = self.missing.get_or_insert((clock::steady(), 0));
             (*since, *looks) = (*since, *looks + 1);
             return news;
         };
         self.missing = None;
+        self.waits = matches!(fate(row), Fate::Waiting | Fate::Held);
         if self.intent.job != Some(row.id) {
             self.intent.job = Some(row.id);
             news.changed = true;
@@ -291,9 +319,7 @@ impl BatchJob {
 
     /// Slurm refused it.
     pub(super) fn refused(&mut self, error: String) -> Vec<Event> {
-        let gone = Gone::Refused(error);
-        let left: Vec<usize> = (0..self.members.len()).filter(|n| !self.members[*n].ended).collect();
-        left.into_iter().map(|n| self.end(n, Some(gone.clone()))).collect()
+        self.end_all(Some(&Gone::Refused(error)))
     }
 
     /// What follows from what Slurm says, where the attempts themselves say nothing for so long.
@@ -311,7 +337,9 @@ impl BatchJob {
         }
         let Some((gone, since)) = self.gone.clone() else { return news };
         let claimed = matches!(gone, Gone::Ended(End::Failed(CLAIMED), _));
-        let grace = if matches!(gone, Gone::Vanished) { Duration::ZERO } else { patience.grace };
+        // One that never began, and cannot any more, has nothing to show.
+        let never = self.to_cancel(clock::steady()) && !self.has_begun() && self.is_fenced();
+        let grace = if never || matches!(gone, Gone::Vanished) { Duration::ZERO } else { patience.grace };
         if clock::since(since) < grace || claimed && self.lives(since, patience) {
             return news;
         }
@@ -320,8 +348,7 @@ impl BatchJob {
             let _ = std::fs::read_dir(&member.folder).map(Iterator::count);
         }
         news.events = self.look().events;
-        let left: Vec<usize> = (0..self.members.len()).filter(|n| !self.members[*n].ended).collect();
-        news.events.extend(left.into_iter().map(|n| self.end(n, Some(gone.clone()))).collect::<Vec<_>>());
+        news.events.extend(self.end_all(Some(&gone)));
         news.changed = true;
         news
     }

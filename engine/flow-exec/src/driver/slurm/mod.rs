@@ -1,6 +1,7 @@
 //! Slurm as an executor: a thread of its own talks to it, for each of its commands may take seconds. Here: what the loop asks and is
 //! told.
 
+mod book;
 mod client;
 mod cluster;
 mod jobs;
@@ -11,7 +12,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     path::PathBuf,
-    sync::mpsc::{Sender, channel},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Sender, channel},
+    },
     thread,
     time::Duration,
 };
@@ -60,12 +65,21 @@ pub(crate) struct Slurm {
     thread: Option<thread::JoinHandle<()>>,
     events: Option<UnboundedReceiver<Event>>,
     folders: BTreeMap<AttemptId, Folder>,
+    /// The run is to end, and somebody waits for that.
+    hurry: Arc<AtomicBool>,
 }
 
 impl Slurm {
     /// The thread is started with the first attempt.
     pub(crate) fn new(settings: Settings) -> Slurm {
-        Slurm { settings: Some(settings), asks: None, thread: None, events: None, folders: BTreeMap::new() }
+        Slurm {
+            settings: Some(settings),
+            asks: None,
+            thread: None,
+            events: None,
+            folders: BTreeMap::new(),
+            hurry: Arc::default(),
+        }
     }
 
     fn ask(&self, ask: Ask) {
@@ -89,8 +103,9 @@ impl Executor for Slurm {
         if let Some(settings) = self.settings.take() {
             let (asks, asked) = channel();
             let (tell, events) = unbounded_channel();
-            let begun =
-                thread::Builder::new().name("slurm".into()).spawn(move || Worker::new(settings, tell).run(&asked));
+            let hurry = Arc::clone(&self.hurry);
+            let life = move || Worker::new(settings, tell, hurry).run(&asked);
+            let begun = thread::Builder::new().name("slurm".into()).spawn(life);
             let begun = begun.map_err(ExecError::io("start", "the thread that talks to Slurm"))?;
             self.thread = Some(begun);
             (self.asks, self.events) = (Some(asks), Some(events));
@@ -110,6 +125,10 @@ impl Executor for Slurm {
 
     fn kill(&mut self, attempt: AttemptId, grace: Duration) {
         self.ask(Ask::Kill { attempt, grace });
+    }
+
+    fn hurry(&mut self) {
+        self.hurry.store(true, Ordering::Relaxed);
     }
 
     fn settled(&mut self, attempt: AttemptId) {
@@ -134,7 +153,8 @@ pub fn cancel_jobs(run: &RunDir) -> usize {
     let left = intents::of(run);
     let names: BTreeSet<&str> = left.iter().map(|intent| &*intent.key).collect();
     let client = client::Client::new();
-    names.iter().for_each(|key| client.cancel(key, None));
+    // What is left of them is asked for again, by whoever called.
+    names.iter().for_each(|key| _ = client.cancel(key, &[]));
     left.len()
 }
 

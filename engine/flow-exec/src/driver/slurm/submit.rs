@@ -1,6 +1,7 @@
 //! From attempts to what `sbatch` is given: one job for a unit, and one array for many equal units. Asks Slurm for nothing.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
@@ -13,9 +14,9 @@ use super::{Settings, jobs::BatchJob};
 use crate::{
     driver::{
         executor::{BatchWork, Work},
-        intents::{self, Intent},
+        intents::{self, Intent, Task},
     },
-    node::{Job, NodeFiles, Program},
+    node::{Bells, Job, NodeFiles, Program},
 };
 
 /// What `flow` and its keeper themselves take of the memory that a job is given.
@@ -29,7 +30,7 @@ const WORTH_WARNING: Duration = Duration::from_secs(300);
 
 /// The job of a unit.
 pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<BatchJob>> {
-    let mut request = flow_slurm::Job::default();
+    let (mut request, mut comment) = (flow_slurm::Job::default(), String::new());
     let (mut memory, mut times, mut shares) = (Some(0_u64), Vec::new(), false);
     let (mut programs, mut attempts, mut first): (Vec<Program>, Vec<_>, Option<(Intent, bool)>) = Default::default();
     for Work { program, job } in unit {
@@ -45,8 +46,8 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
             timeout.map(|timeout| timeout.saturating_add(BEYOND))
         }));
         request.exclusive |= exclusive == Exclusive::Machine;
-        if request.comment.is_empty() {
-            request.comment = format!("flow: {label} of {}", settings.workflow);
+        if comment.is_empty() {
+            comment = format!("flow: {label} of {}", settings.workflow);
             (request.partition, request.account) = (slurm.partition, slurm.account);
             (request.gpu_type, request.options) = (slurm.gpu_type, slurm.options);
         }
@@ -64,32 +65,32 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
     request.warning = request.time.filter(|time| *time >= WORTH_WARNING).map(|_| WARNING);
     if !joined {
         let beat = settings.poll.clamp(Duration::from_secs(1), Duration::from_secs(10));
-        write_private(
-            &NodeFiles::of(intent.folder()).job(),
-            &serde_json::to_vec(&Job { programs, shares_gpus: shares, beat })?,
-        )?;
+        let bells = Bells::of(&settings.dir.run(&intent.run));
+        let job = Job { programs, shares_gpus: shares, beat, bells };
+        write_private(&NodeFiles::of(intent.folder()).job(), &serde_json::to_vec(&job)?)?;
     }
-    Ok(Some(BatchJob::new(intent, request, attempts.into_iter(), joined)))
+    Ok(Some(BatchJob::new(intent, (request, comment), attempts.into_iter(), joined)))
 }
 
 /// Writes down what a job is to run alone, and says what `sbatch` is to be given.
 pub(super) fn one(settings: &Settings, job: &mut BatchJob) -> io::Result<flow_slurm::Job> {
-    if job.intent.task.is_some() {
+    let before = arrays(&[job]);
+    if job.intent.task.take().is_some() {
         // It was to be a task of an array that Slurm did not take.
-        job.intent.remove(&settings.dir);
         let attempts: Vec<_> = job.intent.members.iter().map(|member| member.attempt).collect();
         job.intent.key = Intent::key(settings.dir.path(), &job.intent.run, &attempts);
-        job.intent.task = None;
     }
     let folder = job.intent.folder();
     let script = folder.join("slurm.sh");
     fs::write(&script, flow_slurm::script(&text(&settings.flow)?, &text(folder)?))?;
     job.intent.write(&settings.dir)?;
-    let key = job.intent.key.clone();
-    Ok(flow_slurm::Job { key, folder: text(folder)?, script: text(&script)?, array: None, ..job.request.clone() })
+    before.iter().for_each(|key| intents::remove(&settings.dir, &job.intent.run, key));
+    let (key, comment) = (job.intent.key.clone(), job.comment.clone());
+    let (folder, script) = (text(folder)?, text(&script)?);
+    Ok(flow_slurm::Job { key, comment, folder, script, array: None, ..job.request.clone() })
 }
 
-/// The same for jobs that ask for the same: each of them becomes one task of an array.
+/// The same for jobs that ask for the same: each of them becomes one task of an array, in this order.
 pub(super) fn array(settings: &Settings, jobs: &mut [&mut BatchJob]) -> io::Result<flow_slurm::Job> {
     let Some(first) = jobs.first() else { return Err(io::Error::other("an array of nothing")) };
     let (run, request) = (first.intent.run.clone(), first.request.clone());
@@ -101,23 +102,26 @@ pub(super) fn array(settings: &Settings, jobs: &mut [&mut BatchJob]) -> io::Resu
     let folders: Vec<String> = jobs.iter().map(|job| text(job.intent.folder())).collect::<io::Result<_>>()?;
     fs::write(&manifest, flow_slurm::manifest(folders.iter().map(String::as_str)))?;
     fs::write(&script, flow_slurm::array_script(&text(&settings.flow)?, &text(&manifest)?))?;
-    let tasks = jobs.len() as u32;
-    for (task, job) in (0..).zip(jobs) {
-        job.intent.remove(&settings.dir);
-        (job.intent.key, job.intent.task) = (key.clone(), Some(task));
-        job.intent.note(&settings.dir)?;
+    let (tasks, before) = (jobs.len() as u32, arrays(jobs));
+    for (number, job) in (0..).zip(jobs.iter_mut()) {
+        (job.intent.key, job.intent.task) = (key.clone(), Some(Task { number, of: tasks }));
     }
-    intents::sync(&settings.dir)?;
+    intents::write_array(&settings.dir, jobs.iter().map(|job| &job.intent))?;
+    before.iter().filter(|before| **before != key).for_each(|before| intents::remove(&settings.dir, &run, before));
     let (folder, script) = (text(&folder)?, text(&script)?);
     let comment = format!("flow: {tasks} steps of {}", settings.workflow);
     Ok(flow_slurm::Job { key, comment, folder, script, array: Some(tasks), ..request })
 }
 
+/// The arrays that these were to be tasks of before, and that there are not.
+fn arrays(jobs: &[&mut BatchJob]) -> BTreeSet<String> {
+    jobs.iter().filter(|job| job.intent.task.is_some()).map(|job| job.intent.key.clone()).collect()
+}
+
 /// What two jobs have in common that one array can run.
 pub(super) fn are_alike(a: &BatchJob, b: &BatchJob) -> bool {
     let alone = |job: &BatchJob| job.members.len() == 1;
-    let plain = |job: &BatchJob| flow_slurm::Job { comment: String::new(), ..job.request.clone() };
-    alone(a) && alone(b) && plain(a) == plain(b)
+    alone(a) && alone(b) && a.intent.run == b.intent.run && a.request == b.request
 }
 
 fn text(path: &Path) -> io::Result<String> {

@@ -1,9 +1,13 @@
-//! The thread that talks to Slurm: submits what is to start, asks its queue for all jobs at once, looks at their files in between, and
-//! ends what is to end. An answer that cannot be had says nothing about any job.
+//! The thread that talks to Slurm: submits what is to start, asks its queue for all jobs at once, reads what their nodes have written,
+//! and ends what is to end. An answer that cannot be had says nothing about any job.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::mpsc::{Receiver, RecvTimeoutError},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError},
+    },
     time::{Duration, Instant},
 };
 
@@ -13,23 +17,20 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::{
     Ask, Settings,
+    book::Book,
     client::{Client, NoAnswer},
     jobs::{BatchJob, News, Patience, Stage},
     submit,
 };
 use crate::{
     clock,
-    driver::{
-        executor::{Event, Work},
-        intents::Intent,
-    },
-    node::NodeFiles,
+    driver::executor::{Event, Work},
 };
 
-/// How long further starts are waited for, which one array may take together.
-const GATHER: Duration = Duration::from_millis(60);
-/// How often, at most, files are looked at.
-const LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// How long further starts are waited for, which one array may take together: from the last that came, and from the first.
+const GATHER: (Duration, Duration) = (Duration::from_millis(60), Duration::from_millis(500));
+/// How often it is looked for whom nodes have rung.
+const LISTEN: Duration = Duration::from_millis(100);
 /// How soon the queue is asked again while something is to be known at once.
 const SOON: Duration = Duration::from_secs(1);
 /// How long Slurm is left alone that takes no more jobs, or does not answer.
@@ -41,38 +42,44 @@ pub(super) struct Worker {
     settings: Settings,
     client: Client,
     tell: UnboundedSender<Event>,
-    /// In the order in which they came.
-    jobs: Vec<BatchJob>,
-    /// What is written down, until what came of all attempts in it is safe.
-    written: Vec<(Intent, BTreeSet<AttemptId>)>,
+    book: Book,
     limits: Option<Limits>,
     /// An array has no more tasks than this: Slurm had no room for more.
     most: usize,
-    came_at: Option<Instant>,
+    /// When the first and the last of those came that wait to be submitted.
+    came: Option<(Instant, Instant)>,
     hold: Option<Instant>,
     polled_at: Option<Instant>,
-    looked_at: Option<Instant>,
+    listened_at: Option<Instant>,
     changed_at: Instant,
     silent: bool,
+    /// When the last was told to end: others follow.
+    killed_at: Option<Instant>,
+    /// What was to end was left to the next run, for Slurm did not answer.
+    leaves: bool,
+    /// The run is to end.
+    hurry: Arc<AtomicBool>,
     said: BTreeSet<String>,
 }
 
 impl Worker {
-    pub(super) fn new(settings: Settings, tell: UnboundedSender<Event>) -> Worker {
+    pub(super) fn new(settings: Settings, tell: UnboundedSender<Event>, hurry: Arc<AtomicBool>) -> Worker {
         Worker {
-            client: Client::with(settings.environment.clone()),
+            client: Client::with(settings.environment.clone(), Arc::clone(&hurry)),
+            book: Book::new(settings.dir.clone()),
             settings,
             tell,
-            jobs: Vec::new(),
-            written: Vec::new(),
             limits: None,
             most: usize::MAX,
-            came_at: None,
+            came: None,
             hold: None,
             polled_at: None,
-            looked_at: None,
+            listened_at: None,
             changed_at: clock::steady(),
             silent: false,
+            killed_at: None,
+            leaves: false,
+            hurry,
             said: BTreeSet::new(),
         }
     }
@@ -84,50 +91,49 @@ impl Worker {
                 Ok(ask) => {
                     self.take(ask);
                     asked.try_iter().collect::<Vec<_>>().into_iter().for_each(|ask| self.take(ask));
+                    self.book.tick_off();
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            if self.came_at.is_none_or(|at| clock::since(at) >= GATHER) {
-                self.came_at = None;
+            if self.came.is_none_or(|(first, last)| clock::since(last) >= GATHER.0 || clock::since(first) >= GATHER.1) {
+                self.came = None;
                 self.submit();
             }
-            if due(self.looked_at, self.look_every()) {
-                self.looked_at = Some(clock::steady());
-                self.each(BatchJob::look);
+            if due(self.listened_at, LISTEN) {
+                self.listened_at = Some(clock::steady());
+                for first in self.book.rung() {
+                    self.with(first, BatchJob::look);
+                }
             }
-            if self.wants_poll() && due(self.polled_at, self.poll_every()) {
-                self.poll();
+            if self.book.is_any_asked_for() && due(self.polled_at, self.poll_every()) {
+                if !self.leaves {
+                    self.poll();
+                }
+                self.polled_at = Some(clock::steady());
                 let patience = self.patience();
-                self.each(|job| job.conclude(patience));
+                for first in self.book.firsts(BatchJob::may_run) {
+                    self.with(first, BatchJob::look);
+                    self.with(first, |job| job.conclude(patience));
+                }
             }
             self.cancel();
-            self.jobs.retain(|job| !job.is_over());
         }
     }
 
     fn pause(&self) -> Duration {
-        if self.came_at.is_some() {
-            return GATHER;
+        if self.came.is_some() {
+            return GATHER.0;
         }
-        if self.jobs.is_empty() { Duration::from_secs(3600) } else { self.look_every() }
-    }
-
-    fn look_every(&self) -> Duration {
-        (self.settings.poll / 8).clamp(LOOK.0, LOOK.1)
+        if self.book.is_empty() { Duration::from_secs(3600) } else { LISTEN }
     }
 
     fn poll_every(&self) -> Duration {
         let base = self.settings.poll;
-        let at_once = self.jobs.iter().any(|job| job.is_killed() || matches!(job.stage, Stage::Unsure { .. }));
-        if at_once && !self.silent {
+        if self.book.is_to_be_known_soon() && (!self.silent || self.leaves) {
             return base.min(SOON);
         }
         flow_slurm::poll_interval(clock::since(self.changed_at), base)
-    }
-
-    fn wants_poll(&self) -> bool {
-        self.jobs.iter().any(|job| job.stage != Stage::ToSubmit)
     }
 
     fn patience(&self) -> Patience {
@@ -144,7 +150,7 @@ impl Worker {
         match ask {
             Ask::Start(unit) => self.start(unit),
             Ask::Kill { attempt, grace } => self.kill(attempt, grace),
-            Ask::Settled { attempt } => self.settled(attempt),
+            Ask::Settled { attempt } => self.book.settled(attempt),
         }
     }
 
@@ -153,10 +159,14 @@ impl Worker {
         match submit::job(&self.settings, unit) {
             Ok(Some(mut job)) => {
                 self.tell_all(job.is_queued());
-                self.written.push((job.intent.clone(), attempts.into_iter().collect()));
-                self.came_at = Some(clock::steady());
-                self.changed_at = clock::steady();
-                self.jobs.push(job);
+                let (now, stage) = (clock::steady(), job.stage);
+                self.changed_at = now;
+                let first = self.book.add(job);
+                match stage {
+                    Stage::ToSubmit => self.came = Some((self.came.map_or(now, |(first, _)| first), now)),
+                    // It may have written something, and rung, before anybody listened.
+                    Stage::Unsure { .. } | Stage::InQueue => _ = first.map(|first| self.with(first, BatchJob::look)),
+                }
             }
             Ok(None) => {}
             Err(error) => attempts.into_iter().for_each(|attempt| {
@@ -167,54 +177,29 @@ impl Worker {
     }
 
     fn kill(&mut self, attempt: AttemptId, grace: Duration) {
-        let Some(job) = self.jobs.iter_mut().find(|job| job.members.iter().any(|member| member.attempt == attempt))
-        else {
-            return;
-        };
         // A moment more than the node takes: it sees the file a little later.
         let by = clock::steady() + grace + if grace.is_zero() { Duration::ZERO } else { SOON * 2 };
-        for member in job.members.iter_mut().filter(|member| member.attempt == attempt && !member.ended) {
-            member.killed = Some(member.killed.map_or(by, |before| before.min(by)));
-            // Where it cannot be written, Slurm ends the job.
-            let _ = NodeFiles::of(&member.folder).ask_to_end(grace);
-        }
-        job.cancelled = None;
+        self.book.kill(attempt, by, grace);
+        self.killed_at = Some(clock::steady());
     }
 
-    fn settled(&mut self, attempt: AttemptId) {
-        let dir = &self.settings.dir;
-        self.written.retain_mut(|(intent, attempts)| {
-            if attempts.remove(&attempt) && attempts.is_empty() {
-                intent.remove(dir);
-                return false;
-            }
-            true
-        });
-    }
-
-    /// Does something with each job, and tells what comes of it.
-    fn each(&mut self, what: impl Fn(&mut BatchJob) -> News) {
-        for n in 0..self.jobs.len() {
-            if self.jobs[n].stage != Stage::ToSubmit && !self.jobs[n].is_over() {
-                let news = what(&mut self.jobs[n]);
-                self.heard(n, news);
-            }
-        }
-    }
-
-    fn heard(&mut self, n: usize, news: News) {
+    /// Does something with a job, and tells what comes of it.
+    fn with(&mut self, first: AttemptId, what: impl Fn(&mut BatchJob) -> News) {
+        let Some(job) = self.book.job(first) else { return };
+        let news = what(job);
         if news.changed {
             self.changed_at = clock::steady();
         }
         if news.cancel {
-            let job = &self.jobs[n];
-            self.client.cancel(&job.intent.key, job.intent.job.filter(|_| job.intent.task.is_some()));
+            let (key, task) = (job.intent.key.clone(), job.intent.job.filter(|_| job.intent.task.is_some()));
+            let _ = self.client.cancel(&key, task.as_slice());
         }
         self.tell_all(news.events);
         if let Some((reason, text)) = news.stuck {
             // Once for all of a sweep.
             self.say(reason, text);
         }
+        self.book.see(first);
     }
 
     fn tell_all(&self, events: Vec<Event>) {
@@ -230,29 +215,21 @@ impl Worker {
         }
     }
 
-    /// Submits what waits for it, equal ones together.
+    /// Submits what waits for it, equal ones together, in the scheduler's order.
     fn submit(&mut self) {
         if self.hold.is_some_and(|until| clock::steady() < until) {
             return;
         }
         self.hold = None;
-        for n in 0..self.jobs.len() {
-            let job = &mut self.jobs[n];
-            if job.stage == Stage::ToSubmit && !job.is_over() && job.to_cancel(clock::steady()) {
-                let events = job.never_mind();
-                self.tell_all(events);
-            }
-        }
+        self.never_mind();
         while self.hold.is_none() {
-            let waits = |job: &&BatchJob| job.stage == Stage::ToSubmit && !job.is_over();
-            let Some(first) = self.jobs.iter().position(|job| waits(&job)) else { return };
-            let alike: Vec<usize> = (first..self.jobs.len())
-                .filter(|n| {
-                    *n == first || waits(&&self.jobs[*n]) && submit::are_alike(&self.jobs[first], &self.jobs[*n])
-                })
-                .collect();
-            let most = if alike.len() >= WORTH_AN_ARRAY { self.array_size(alike.len()) } else { 1 };
-            self.submit_these(&alike[..most.max(1).min(alike.len())]);
+            let alike = self.book.alike();
+            let most = match alike.len() {
+                0 => return,
+                1..WORTH_AN_ARRAY => 1,
+                many => self.array_size(many).clamp(1, many),
+            };
+            self.submit_these(&alike[..most]);
         }
     }
 
@@ -272,27 +249,17 @@ impl Worker {
         sizes.first().map_or(1, |size| *size as usize)
     }
 
-    fn submit_these(&mut self, which: &[usize]) {
-        let mut these: Vec<&mut BatchJob> =
-            self.jobs.iter_mut().enumerate().filter(|(n, _)| which.contains(n)).map(|(_, job)| job).collect();
-        let request = match these.as_mut_slice() {
+    fn submit_these(&mut self, which: &[AttemptId]) {
+        let request = self.book.write(which, |jobs| match jobs {
             [one] => submit::one(&self.settings, one),
             many => submit::array(&self.settings, many),
-        };
+        });
         let answer = match request {
             Ok(request) => self.client.submit(&request),
             Err(error) => {
                 Ok(Err(Refused { why: Why::Usage, text: format!("its job cannot be written down: {error}") }))
             }
         };
-        for n in which {
-            let intent = &self.jobs[*n].intent;
-            let own =
-                |attempts: &BTreeSet<AttemptId>| self.jobs[*n].members.iter().any(|m| attempts.contains(&m.attempt));
-            if let Some((known, _)) = self.written.iter_mut().find(|(_, attempts)| own(attempts)) {
-                known.clone_from(intent);
-            }
-        }
         match answer {
             Ok(Ok(id)) => self.submitted(which, id),
             Ok(Err(refused)) => self.refused(which, refused),
@@ -304,30 +271,22 @@ impl Worker {
         }
     }
 
-    fn submitted(&mut self, which: &[usize], id: JobId) {
-        for n in which {
-            let job = &mut self.jobs[*n];
-            job.intent.job = Some(JobId { job: id.job, task: job.intent.task });
-            job.stage = Stage::InQueue;
-            // By its name it is found without it.
-            let _ = job.intent.note(&self.settings.dir);
-            let events = job.is_queued();
-            self.tell_all(events);
-        }
+    fn submitted(&mut self, which: &[AttemptId], id: JobId) {
+        let events = self.book.submitted(which, id);
+        self.tell_all(events);
         // What there was no room for before there may be again.
         self.most = if self.most > 1 || which.len() > 1 { self.most.saturating_mul(2) } else { 2 };
         self.changed_at = clock::steady();
         self.polled_at.get_or_insert(self.changed_at);
-        self.looked_at.get_or_insert(self.changed_at);
     }
 
-    fn refused(&mut self, which: &[usize], refused: Refused) {
+    fn refused(&mut self, which: &[AttemptId], refused: Refused) {
         let Refused { why, text } = refused;
         match why {
             Why::Impossible | Why::NotAllowed | Why::Usage => {
-                for n in which {
-                    let events = self.jobs[*n].refused(text.clone());
-                    self.tell_all(events);
+                for first in which {
+                    let news = |job: &mut BatchJob| News { events: job.refused(text.clone()), ..News::default() };
+                    self.with(*first, news);
                 }
             }
             Why::Array => self.most = 1,
@@ -337,7 +296,7 @@ impl Worker {
                 self.hold = Some(clock::steady() + self.settings.poll.min(HOLD));
             }
             Why::Unreachable | Why::Unknown => {
-                which.iter().for_each(|n| self.jobs[*n].stage = Stage::Unsure { looks: 0 });
+                self.book.put(which, Stage::Unsure { looks: 0 });
                 self.say("unsure", format!("Slurm did not say whether it took a job: {text}; its queue will tell"));
                 self.hold = Some(clock::steady() + self.settings.poll.min(HOLD));
             }
@@ -346,9 +305,7 @@ impl Worker {
 
     /// Asks the queue once for all.
     fn poll(&mut self) {
-        let answer = self.client.queue();
-        self.polled_at = Some(clock::steady());
-        let rows = match answer {
+        let rows = match self.client.queue() {
             Ok(rows) => rows,
             Err(error) => {
                 if !std::mem::replace(&mut self.silent, true) {
@@ -363,66 +320,87 @@ impl Worker {
         }
         let mut by_name: BTreeMap<(&str, Option<u32>), Vec<&Row>> = BTreeMap::new();
         rows.iter().for_each(|row| by_name.entry((&row.key, row.id.task)).or_default().push(row));
-        for n in 0..self.jobs.len() {
-            let job = &mut self.jobs[n];
-            let row = by_name.get(&(&*job.intent.key, job.intent.task)).and_then(|rows| best(rows));
+        for first in self.book.firsts(|job| job.stage != Stage::ToSubmit) {
+            let Some(job) = self.book.job(first) else { continue };
+            let row = by_name.get(&(&*job.intent.key, job.task())).and_then(|rows| best(rows));
             match job.stage {
-                Stage::ToSubmit => continue,
                 Stage::Unsure { looks } if row.is_none() => {
                     let again = looks >= 1;
-                    job.stage = if again { Stage::ToSubmit } else { Stage::Unsure { looks: looks + 1 } };
+                    let stage = if again { Stage::ToSubmit } else { Stage::Unsure { looks: looks + 1 } };
+                    self.book.put(&[first], stage);
                     continue;
                 }
-                Stage::Unsure { .. } => job.stage = Stage::InQueue,
-                Stage::InQueue => {}
+                Stage::Unsure { .. } => self.book.put(&[first], Stage::InQueue),
+                Stage::InQueue | Stage::ToSubmit => {}
             }
-            let known = job.intent.job;
-            let news = job.seen(row);
-            if job.intent.job != known {
-                let _ = job.intent.note(&self.settings.dir);
-            }
-            self.heard(n, news);
+            self.with(first, |job| job.seen(row));
         }
         self.account();
     }
 
     /// Asks the accounting database for jobs that the queue has not, once each, where there is one.
     fn account(&mut self) {
-        let missing = |job: &&mut BatchJob| job.is_missing() && !job.accounted && !job.is_over();
-        let mut asked: Vec<&mut BatchJob> = self.jobs.iter_mut().filter(missing).collect();
+        let asked = self.book.firsts(|job| job.is_missing() && !job.accounted);
         if asked.is_empty() {
             return;
         }
-        let keys: BTreeSet<String> = asked.iter().map(|job| job.intent.key.clone()).collect();
+        let keys: BTreeSet<String> =
+            asked.iter().filter_map(|first| Some(self.book.job(*first)?.intent.key.clone())).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let rows = self.client.accounting(&keys).unwrap_or_default();
-        for job in &mut asked {
+        let mut by_name: BTreeMap<(&str, Option<u32>), Vec<&Row>> = BTreeMap::new();
+        rows.iter().for_each(|row| by_name.entry((&row.key, row.id.task)).or_default().push(row));
+        for first in asked {
+            let Some(job) = self.book.job(first) else { continue };
             job.accounted = true;
-            let own: Vec<&Row> =
-                rows.iter().filter(|row| row.key == job.intent.key && row.id.task == job.intent.task).collect();
-            if let Some(row) = best(&own) {
+            if let Some(row) = by_name.get(&(&*job.intent.key, job.task())).and_then(|rows| best(rows)) {
                 job.accounted(row);
             }
         }
     }
 
+    /// What was not asked for and is to end needs nobody else for that.
+    fn never_mind(&mut self) {
+        for first in self.book.unasked_and_killed() {
+            self.with(first, |job| News { events: job.never_mind(), ..News::default() });
+        }
+    }
+
     /// Tells Slurm to end what is to end, again until it has.
     fn cancel(&mut self) {
-        let now = clock::steady();
-        for job in self.jobs.iter_mut().filter(|job| !job.is_over() && job.to_cancel(now)) {
-            let again = job.cancelled.is_none_or(|at| clock::since(at) >= SOON * 5);
-            match job.stage {
-                Stage::ToSubmit => {
-                    for event in job.never_mind() {
-                        let _ = self.tell.send(event);
-                    }
-                }
-                Stage::InQueue if again => {
-                    job.cancelled = Some(now);
-                    self.client.cancel(&job.intent.key, job.intent.job.filter(|_| job.intent.task.is_some()));
-                }
-                Stage::InQueue | Stage::Unsure { .. } => {}
+        self.never_mind();
+        if !due(self.killed_at, GATHER.0) {
+            return;
+        }
+        let mut reached = Ok(());
+        for (key, tasks) in self.book.cancels(SOON * 5) {
+            if reached.is_ok() && !self.leaves {
+                reached = self.client.cancel(&key, tasks.as_deref().unwrap_or_default());
             }
+        }
+        if let (Err(error), true) = (&reached, self.hurry.load(Ordering::Relaxed)) {
+            self.leaves = true;
+            let _ = self.tell.send(Event::Notice(format!("Slurm does not answer: {error}")));
+        }
+        if self.leaves {
+            self.leave();
+        }
+    }
+
+    /// Slurm cannot be told to end anything, and somebody waits for that: what is in its queue stays there, for the run that comes
+    /// after this one.
+    fn leave(&mut self) {
+        let now = clock::steady();
+        let left = self.book.firsts(|job| job.to_cancel(now));
+        let text = match left.len() {
+            0 => return,
+            1 => "a job stays in Slurm's queue: the next `flow run` finds it and takes it up".to_owned(),
+            many => format!("{many} jobs stay in Slurm's queue: the next `flow run` finds them and takes them up"),
+        };
+        let _ = self.tell.send(Event::Notice(text));
+        for first in left {
+            let events = self.book.leave(first);
+            self.tell_all(events);
         }
     }
 }

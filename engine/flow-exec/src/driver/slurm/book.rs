@@ -1,0 +1,322 @@
+//! The jobs of a run, and what is written down of them. They go by the first of their attempts, so that their order is the scheduler's.
+//! Asks Slurm for nothing.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    time::{Duration, Instant},
+};
+
+use flow_core::{AttemptId, RunId};
+use flow_slurm::JobId;
+use flow_store::StoreDir;
+
+use super::{
+    jobs::{BatchJob, Stage},
+    submit,
+};
+use crate::{
+    clock,
+    driver::{
+        executor::Event,
+        intents::{self, Intent},
+    },
+    node::{Bells, Ear, NodeFiles},
+};
+
+pub(super) struct Book {
+    dir: StoreDir,
+    /// What is not over, by its first attempt.
+    jobs: BTreeMap<AttemptId, BatchJob>,
+    to_submit: BTreeSet<AttemptId>,
+    unsure: BTreeSet<AttemptId>,
+    /// An attempt of it is to end.
+    killed: BTreeSet<AttemptId>,
+    /// For which attempts nodes ring, by the run that asked for them first, and the job of each.
+    bells: BTreeMap<RunId, (Ear, BTreeMap<AttemptId, AttemptId>)>,
+    /// Of each attempt whose result is not safe yet, the first of its job.
+    first_of: BTreeMap<AttemptId, AttemptId>,
+    /// What is written down, until what came of all attempts in it is safe.
+    written: BTreeMap<AttemptId, Written>,
+    /// Of each array, how many tasks' results are not safe yet.
+    arrays: BTreeMap<String, u32>,
+    /// Arrays that nobody else can have taken tasks of.
+    own: BTreeSet<String>,
+    /// Tasks whose results have become safe.
+    safe: BTreeMap<(RunId, String), Vec<u32>>,
+}
+
+/// A job that is written down.
+struct Written {
+    run: RunId,
+    key: String,
+    task: Option<u32>,
+    job: Option<JobId>,
+    /// Attempts in it whose results are not safe yet.
+    left: usize,
+    /// It stays in the queue, for the run that comes after this one.
+    stays: bool,
+}
+
+impl Book {
+    pub(super) fn new(dir: StoreDir) -> Book {
+        Book {
+            dir,
+            jobs: BTreeMap::new(),
+            to_submit: BTreeSet::new(),
+            unsure: BTreeSet::new(),
+            killed: BTreeSet::new(),
+            bells: BTreeMap::new(),
+            first_of: BTreeMap::new(),
+            written: BTreeMap::new(),
+            arrays: BTreeMap::new(),
+            own: BTreeSet::new(),
+            safe: BTreeMap::new(),
+        }
+    }
+
+    /// A job that is to be asked for, or that an earlier run asked for. Returns its first attempt.
+    pub(super) fn add(&mut self, job: BatchJob) -> Option<AttemptId> {
+        let first = job.members.first()?.attempt;
+        let intent = &job.intent;
+        let ear = || Ear::new(Bells::of(&self.dir.run(&intent.run)));
+        let (_, whom) = self.bells.entry(intent.run.clone()).or_insert_with(|| (ear(), BTreeMap::new()));
+        whom.extend(intent.members.iter().map(|member| (member.attempt, first)));
+        self.first_of.extend(job.members.iter().map(|member| (member.attempt, first)));
+        if let Some(task) = intent.task {
+            self.arrays.entry(intent.key.clone()).or_insert(task.of);
+        }
+        self.written.insert(first, Written::of(intent, job.members.len()));
+        let stage = job.stage;
+        self.jobs.insert(first, job);
+        self.put(&[first], stage);
+        Some(first)
+    }
+
+    pub(super) fn job(&mut self, first: AttemptId) -> Option<&mut BatchJob> {
+        self.jobs.get_mut(&first)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// There are jobs that Slurm may have.
+    pub(super) fn is_any_asked_for(&self) -> bool {
+        self.jobs.len() > self.to_submit.len()
+    }
+
+    /// Something waits for what the queue has to say.
+    pub(super) fn is_to_be_known_soon(&self) -> bool {
+        !self.unsure.is_empty() || !self.killed.is_empty()
+    }
+
+    pub(super) fn firsts(&self, which: impl Fn(&BatchJob) -> bool) -> Vec<AttemptId> {
+        self.jobs.iter().filter(|(_, job)| which(job)).map(|(first, _)| *first).collect()
+    }
+
+    /// Jobs that stand so now.
+    pub(super) fn put(&mut self, which: &[AttemptId], stage: Stage) {
+        for first in which {
+            let Some(job) = self.jobs.get_mut(first) else { continue };
+            job.stage = stage;
+            for (set, here) in [
+                (&mut self.to_submit, stage == Stage::ToSubmit),
+                (&mut self.unsure, matches!(stage, Stage::Unsure { .. })),
+            ] {
+                if here {
+                    set.insert(*first)
+                } else {
+                    set.remove(first)
+                };
+            }
+        }
+    }
+
+    /// Something has become of a job.
+    pub(super) fn see(&mut self, first: AttemptId) {
+        let Some(job) = self.jobs.get(&first) else { return };
+        if let Some(written) = self.written.get_mut(&first)
+            && written.job != job.intent.job
+        {
+            written.job = job.intent.job;
+            if job.intent.task.is_none() {
+                // By its name it is found without it, as an array is.
+                let _ = job.intent.note(&self.dir);
+            }
+        }
+        if job.is_over() {
+            self.to_submit.remove(&first);
+            self.unsure.remove(&first);
+            self.killed.remove(&first);
+            if let Some((_, whom)) = self.bells.get_mut(&job.intent.run) {
+                job.intent.members.iter().for_each(|member| _ = whom.remove(&member.attempt));
+            }
+            self.jobs.remove(&first);
+        }
+    }
+
+    /// Jobs for whose attempts nodes have rung.
+    pub(super) fn rung(&mut self) -> BTreeSet<AttemptId> {
+        let listened = self.bells.values_mut().filter(|(_, whom)| !whom.is_empty());
+        listened
+            .flat_map(|(ear, whom)| ear.rung().into_iter().filter_map(|attempt| whom.get(&attempt).copied()))
+            .collect()
+    }
+
+    /// The first that waits to be submitted, and those that one array can run with it.
+    pub(super) fn alike(&self) -> Vec<AttemptId> {
+        let Some(first) = self.to_submit.first().and_then(|first| self.jobs.get(first)) else { return Vec::new() };
+        let waiting = self.to_submit.iter().filter_map(|id| Some((id, self.jobs.get(id)?)));
+        let alike = waiting.enumerate().filter(|(n, (_, job))| *n == 0 || submit::are_alike(first, job));
+        alike.map(|(_, (id, _))| *id).collect()
+    }
+
+    /// Has jobs written down, in the order of their attempts.
+    pub(super) fn write<T>(
+        &mut self,
+        which: &[AttemptId],
+        write: impl FnOnce(&mut [&mut BatchJob]) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let wanted: BTreeSet<AttemptId> = which.iter().copied().collect();
+        let mut jobs: Vec<_> =
+            self.jobs.iter_mut().filter(|(first, _)| wanted.contains(first)).map(|(_, job)| job).collect();
+        let done = write(&mut jobs);
+        for (first, job) in wanted.iter().zip(jobs) {
+            if let Some(task) = job.intent.task {
+                self.arrays.insert(job.intent.key.clone(), task.of);
+                self.own.insert(job.intent.key.clone());
+            }
+            self.written.insert(*first, Written::of(&job.intent, job.members.len()));
+        }
+        done
+    }
+
+    /// Slurm has taken these.
+    pub(super) fn submitted(&mut self, which: &[AttemptId], id: JobId) -> Vec<Event> {
+        let mut events = Vec::new();
+        for first in which {
+            let Some(job) = self.jobs.get_mut(first) else { continue };
+            job.intent.job = Some(JobId { job: id.job, task: job.task() });
+            events.extend(job.is_queued());
+        }
+        let intents = || which.iter().filter_map(|first| Some(&self.jobs.get(first)?.intent));
+        if intents().any(|intent| intent.task.is_some()) {
+            // By its name it is found without it.
+            let _ = intents::note_array(&self.dir, intents());
+        }
+        self.put(which, Stage::InQueue);
+        which.iter().for_each(|first| self.see(*first));
+        events
+    }
+
+    /// An attempt is to end, by then at the latest.
+    pub(super) fn kill(&mut self, attempt: AttemptId, by: Instant, grace: Duration) {
+        let first = self.first_of.get(&attempt).copied();
+        let Some((first, job)) = first.and_then(|first| Some((first, self.jobs.get_mut(&first)?))) else { return };
+        for member in job.members.iter_mut().filter(|member| member.attempt == attempt && !member.ended) {
+            member.killed = Some(member.killed.map_or(by, |before| before.min(by)));
+            // Where it cannot be written, Slurm ends the job.
+            let _ = NodeFiles::of(&member.folder).ask_to_end(grace);
+        }
+        job.cancelled = None;
+        self.killed.insert(first);
+    }
+
+    /// What is to end and was not asked for.
+    pub(super) fn unasked_and_killed(&self) -> Vec<AttemptId> {
+        let unasked = |job: &BatchJob| job.stage == Stage::ToSubmit && job.to_cancel(clock::steady());
+        self.killed.iter().filter(|first| self.jobs.get(first).is_some_and(unasked)).copied().collect()
+    }
+
+    /// What Slurm is to be told to end now, and was not for so long: names, and of an array of which only a part is to end its tasks.
+    pub(super) fn cancels(&mut self, again: Duration) -> Vec<(String, Option<Vec<JobId>>)> {
+        let now = clock::steady();
+        let mut by_key: BTreeMap<String, Vec<AttemptId>> = BTreeMap::new();
+        for first in &self.killed {
+            let Some(job) = self.jobs.get(first) else { continue };
+            let told = job.cancelled.is_some_and(|at| clock::since(at) < again);
+            if !told && job.stage != Stage::ToSubmit && job.to_cancel(now) {
+                by_key.entry(job.intent.key.clone()).or_default().push(*first);
+            }
+        }
+        if by_key.is_empty() {
+            return Vec::new();
+        }
+        let mut all: BTreeMap<&str, usize> = BTreeMap::new();
+        for job in self.jobs.values() {
+            *all.entry(&job.intent.key).or_default() += 1;
+        }
+        let is_whole = |key: &str, part: usize| self.own.contains(key) && all.get(key) == Some(&part);
+        let whole: BTreeSet<String> =
+            by_key.iter().filter(|(key, part)| is_whole(key, part.len())).map(|(key, _)| key.clone()).collect();
+        let mut cancel = Vec::new();
+        for (key, which) in by_key {
+            let jobs = self.jobs.iter_mut().filter(|(first, _)| which.binary_search(first).is_ok());
+            let (mut tasks, mut alone) = (Vec::new(), false);
+            for (_, job) in jobs {
+                job.cancelled = Some(now);
+                alone |= job.intent.task.is_none();
+                tasks.extend(job.intent.job);
+            }
+            match alone || whole.contains(&key) {
+                true => cancel.push((key, None)),
+                // One whose number is not known is found in the queue first.
+                false if tasks.is_empty() => {}
+                false => cancel.push((key, Some(tasks))),
+            }
+        }
+        cancel
+    }
+
+    /// A job stays in the queue when this run is over.
+    pub(super) fn leave(&mut self, first: AttemptId) -> Vec<Event> {
+        let Some(job) = self.jobs.get_mut(&first) else { return Vec::new() };
+        let events = job.leave();
+        self.written.get_mut(&first).into_iter().for_each(|written| written.stays = true);
+        self.see(first);
+        events
+    }
+
+    /// What came of an attempt is safe, or dropped.
+    pub(super) fn settled(&mut self, attempt: AttemptId) {
+        let Some(first) = self.first_of.remove(&attempt) else { return };
+        let Some(written) = self.written.get_mut(&first) else { return };
+        written.left -= 1;
+        if written.left > 0 || written.stays {
+            return;
+        }
+        let Some(Written { run, key, task, .. }) = self.written.remove(&first) else { return };
+        match task {
+            Some(task) => self.safe.entry((run, key)).or_default().push(task),
+            None => intents::remove(&self.dir, &run, &key),
+        }
+    }
+
+    /// Writes down which tasks' results are safe.
+    pub(super) fn tick_off(&mut self) {
+        for ((run, key), tasks) in std::mem::take(&mut self.safe) {
+            let left = self.arrays.entry(key.clone()).or_default();
+            *left = left.saturating_sub(tasks.len() as u32);
+            if *left == 0 {
+                intents::remove(&self.dir, &run, &key);
+            } else {
+                intents::tick_off(&self.dir, &run, &key, &tasks);
+            }
+        }
+    }
+}
+
+impl Drop for Book {
+    fn drop(&mut self) {
+        // For what goes on without this run others may listen.
+        self.bells.values().filter(|(_, whom)| whom.is_empty()).for_each(|(ear, _)| ear.close());
+    }
+}
+
+impl Written {
+    fn of(intent: &Intent, left: usize) -> Written {
+        let task = intent.task.map(|task| task.number);
+        Written { run: intent.run.clone(), key: intent.key.clone(), task, job: intent.job, left, stays: false }
+    }
+}
