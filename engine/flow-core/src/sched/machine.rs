@@ -98,6 +98,7 @@ impl Scheduler {
             self.core.held_up = None;
             return;
         }
+        self.core.join(out);
         let before = self.core.reservation.take();
         // Each unit can be preempted, reserved and started, once each.
         let bound = 3 * (self.core.queue.order.len() + self.core.live.len()) + 3;
@@ -163,6 +164,7 @@ impl Core {
                 repeated: false,
                 alone_since: false,
                 retry_alone: false,
+                goes_on: false,
                 key: None,
             });
         }
@@ -235,7 +237,17 @@ impl Core {
             Answer::Hit(outcome) | Answer::Refused(outcome) => self.settle(&[instance], outcome, None, out),
             Answer::NotNeeded => self.leave_out(instance, out),
             Answer::Miss => self.wait(unit, out),
+            Answer::GoesOn => self.go_on(unit, out),
         }
+    }
+
+    /// An attempt of the unit goes on since an earlier run: it is joined with the next decision, whatever else waits.
+    pub(super) fn go_on(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
+        for member in self.members(unit).to_vec() {
+            self.node_mut(member).goes_on = true;
+        }
+        self.to_join.push(unit);
+        self.wait(unit, out);
     }
 
     fn started(&mut self, attempt: AttemptId) {
@@ -253,6 +265,7 @@ impl Core {
         let instances = self.members(self.node(live.instance).unit).to_vec();
         for &member in &instances {
             self.set(member, TaskState::Asked);
+            self.node_mut(member).goes_on = false;
         }
         out.push(Action::LookUp { instances });
     }
@@ -341,6 +354,8 @@ impl Core {
                 Some(retry_at) => {
                     out.push(Action::Discard { instance, attempt, retry_at });
                     self.node_mut(instance).attained = Span(0);
+                    // The next one is this run's own.
+                    self.node_mut(instance).goes_on = false;
                     if retry_at > self.now {
                         self.set(instance, TaskState::Paused { until: retry_at });
                     }
@@ -428,7 +443,7 @@ impl Core {
         for (class, units) in waiting {
             let Some(outcome) = self.never_fits(class) else { continue };
             for unit in units {
-                if matches!(self.node(unit).state, TaskState::Waiting { .. }) {
+                if matches!(self.node(unit).state, TaskState::Waiting { .. }) && !self.node(unit).goes_on {
                     let members = self.members(unit).to_vec();
                     self.give_up(&members, outcome, None, out);
                 }
@@ -493,7 +508,7 @@ impl Core {
         }
         if self.ending != Ending::No {
             self.give_up(&members, Outcome::Cancelled, self.blame_for_ending(), out);
-        } else if let Some(outcome) = self.never_fits(self.class(unit)) {
+        } else if let Some(outcome) = self.never_fits(self.class(unit)).filter(|_| !self.node(unit).goes_on) {
             self.give_up(&members, outcome, None, out);
         }
     }

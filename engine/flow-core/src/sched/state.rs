@@ -87,6 +87,8 @@ pub(super) struct Node {
     pub(super) alone_since: bool,
     /// That just happened.
     pub(super) retry_alone: bool,
+    /// Its attempt goes on since an earlier run, and is joined.
+    pub(super) goes_on: bool,
     /// Its place in the queue, while it is in it.
     pub(super) key: Option<Key>,
 }
@@ -210,6 +212,8 @@ pub(super) struct Core {
     pub(super) timers: BTreeSet<(Time, Timer)>,
     pub(super) feasibility: Feasibility,
     pub(super) reservation: Option<Reservation>,
+    /// Units to be joined with the next decision.
+    pub(super) to_join: Vec<InstanceId>,
     /// The unit that other runs of the machine keep from starting, the first of ours, and since when.
     pub(super) held_up: Option<(InstanceId, Time)>,
     pub(super) unsettled: usize,
@@ -238,6 +242,7 @@ impl Core {
             next_attempt: 0,
             timers: BTreeSet::new(),
             reservation: None,
+            to_join: Vec::new(),
             held_up: None,
             unsettled: 0,
             ending: Ending::No,
