@@ -74,6 +74,7 @@ pub use group::{GroupStore, init_for_group};
 pub use imports::Import;
 pub use inputs::{Inputs, Tree};
 pub use link::Silent;
+pub use living::{Keeps, Kept};
 pub use manifest::{Entry, EntryKind, Manifest};
 pub use objects::{COPY_LIMIT, Lost, Materialised, Objects, is_mounted_below};
 pub use process::{Holder, Liveness, ProcessIdentity};

@@ -20,7 +20,7 @@ use nix::{
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::{Captures, Result, StoreDir, StoreError, file};
+use crate::{Captures, Kept, Result, StoreDir, StoreError, file};
 
 /// The folder of a run.
 #[derive(Clone, Debug)]
@@ -81,9 +81,10 @@ impl RunDir {
         self.path.join("jobs")
     }
 
-    /// Such jobs may still go on, or have left something to be taken in, whether the run lives or not.
+    /// Such jobs, or what else outlives its process, may still go on, or have left something to be taken in, whether the run lives or
+    /// not.
     pub fn has_jobs(&self) -> bool {
-        fs::read_dir(self.jobs()).is_ok_and(|mut jobs| jobs.next().is_some())
+        fs::read_dir(self.jobs()).is_ok_and(|mut jobs| jobs.next().is_some()) || self.kept() != Kept::Nothing
     }
 
     pub(crate) fn status_path(&self) -> PathBuf {

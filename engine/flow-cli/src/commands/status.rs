@@ -11,7 +11,7 @@ use super::{Done, run};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
-use crate::place::{LivingRun, Place};
+use crate::place::{LivingRun, Place, kept};
 use crate::screen::{Ended, summary};
 use crate::{reasons, words};
 
@@ -84,6 +84,13 @@ impl Status {
                     output.line(format!("run {} goes on: {}", one.run, one.holder))?;
                 }
             }
+        }
+        for (run, steps) in kept(&place.store)? {
+            output.line(format!(
+                "of run {run}, which was killed, {} on: {}; the next run of its workflow follows, `flow cancel {run}` ends",
+                if steps.len() == 1 { "one step goes".to_owned() } else { format!("{} go", words::count(steps.len(), "step")) },
+                steps.join(", ")
+            ))?;
         }
         if let Some(line) = others {
             output.line(line)?;

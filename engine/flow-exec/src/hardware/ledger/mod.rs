@@ -88,6 +88,14 @@ impl Ledger {
         Ledger { path: folder.join(NAME), open: None }
     }
 
+    /// The place of a run whose process is gone, for who has its open file.
+    pub(crate) fn inherited(file: File, slot: u32) -> Ledger {
+        let open = Open { file, slot: slot as usize, written: Vec::new() };
+        let mut ledger = Ledger::of_machine();
+        ledger.open = Some(open);
+        ledger
+    }
+
     /// Takes the mutex if nobody has it, and with the first time a slot.
     ///
     /// # Errors
