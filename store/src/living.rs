@@ -144,37 +144,6 @@ impl RunDir {
         }
     }
 
-    /// Locked by the process that keeps what the run has started on this machine, where that is to outlive the run's own.
-    fn keeps_file(&self) -> PathBuf {
-        self.path().join("keeps")
-    }
-
-    /// This process keeps what the run starts from here on, whether the run lives or not, until what comes back is dropped.
-    ///
-    /// # Errors
-    /// The folder cannot be written; another process does.
-    pub fn keep_on(&self) -> Result<Keeps> {
-        let path = self.keeps_file();
-        let file = file::open(File::options().read(true).write(true).create(true).truncate(false), &path);
-        let lock = lock(file.map_err(StoreError::io("open", &path))?, TRIES.0);
-        let lock = lock.ok_or_else(|| StoreError::io("lock", &path)(Errno::EWOULDBLOCK.into()))?;
-        let keeps = Keeps { path, lock };
-        keeps.write("")?;
-        Ok(keeps)
-    }
-
-    /// What is left of a run on this machine whose own process is gone.
-    pub fn kept(&self) -> Kept {
-        let Ok(file) = file::open_to_read(&self.keeps_file()) else { return Kept::Nothing };
-        let Err((mut file, _)) = Flock::lock(file, FlockArg::LockSharedNonblock) else { return Kept::Nothing };
-        let mut text = String::new();
-        let told = io::Read::read_to_string(&mut file, &mut text).is_ok();
-        match text.trim().strip_suffix(WRITTEN).map(str::trim).filter(|_| told) {
-            Some(pid) => Kept::Goes { pid: pid.parse().ok() },
-            None => Kept::Unsure,
-        }
-    }
-
     /// Takes the name of a new run, so that it lives before it has begun; `None` if somebody else has it.
     pub(crate) fn take(&self, me: &Holder) -> Result<Option<Alive>> {
         match fs::create_dir(self.path()) {
@@ -214,53 +183,6 @@ impl RunDir {
                 self.clear();
             }
         }
-    }
-}
-
-/// What a process writes that keeps what is left of a run, when all of it is written down.
-const WRITTEN: &str = "all is written down";
-
-/// What is left on this machine of a run whose own process is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// Nothing that goes on.
-    Nothing,
-    /// Something may go on, and is not written down yet: that is a matter of moments.
-    Unsure,
-    /// Something goes on, and what it is stands among the jobs of the run.
-    Goes {
-        /// Who keeps it, by its number.
-        pid: Option<u32>,
-    },
-}
-
-/// This process keeps what a run has started. Dropping it ends that.
-#[derive(Debug)]
-pub struct Keeps {
-    path: PathBuf,
-    lock: Flock<File>,
-}
-
-impl Keeps {
-    /// The run's process is gone, and what goes on is written down.
-    ///
-    /// # Errors
-    /// The disk is full.
-    pub fn is_written(&self) -> Result<()> {
-        self.write(WRITTEN)
-    }
-
-    fn write(&self, what: &str) -> Result<()> {
-        use std::os::unix::fs::FileExt;
-        let text = format!("{} {what}\n", std::process::id());
-        let written = self.lock.set_len(0).and_then(|()| self.lock.write_all_at(text.as_bytes(), 0));
-        written.map_err(StoreError::io("write", &self.path))
-    }
-}
-
-impl Drop for Keeps {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
     }
 }
 

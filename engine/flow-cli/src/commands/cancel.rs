@@ -22,7 +22,8 @@ const LOOKS: u32 = 60;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 As Ctrl-C in its terminal would: nothing new is started, and what runs has a few seconds to end. With --now it is
-killed. Results that are there stay; the next run goes on where this one was.")]
+killed. Results that are there stay; the next run goes on where this one was.
+Of a run whose own process was killed it ends what that left running.")]
 pub(crate) struct Cancel {
     /// The run, by its id or the end of it [default: the one that goes on]
     run: Option<String>,

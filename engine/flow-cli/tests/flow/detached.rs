@@ -110,6 +110,10 @@ fn runs_that_follow_can_be_killed_as_well() {
     let pid = detach(&space, &["-j", "2"]);
     until("two run", || lines(&space, "began").len() == 2);
     kill_it(pid);
+    for command in ["doctor", "gc"] {
+        let said = space.flow([command]).expect(0).text();
+        assert!(!said.contains("killed now"), "{said}");
+    }
     let pid = detach(&space, &["-j", "4"]);
     until("all run", || lines(&space, "began").len() == 4);
     kill_it(pid);

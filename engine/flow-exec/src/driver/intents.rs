@@ -2,6 +2,7 @@
 //! one that died. It stays until what came of the job is safe. Asks nobody for a job.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     thread,
@@ -205,7 +206,10 @@ pub fn going_on(dir: &StoreDir, run: &RunDir) -> Vec<String> {
     settled(run);
     let going = of(run).into_iter().filter(|intent| intent.here.is_some() && intent.standing(dir) != Standing::Lost);
     let members = going.flat_map(|intent| intent.members);
-    members.filter(|m| NodeFiles::of(&m.folder).read_ended().is_none()).map(|member| member.label).collect()
+    let members = members.filter(|member| NodeFiles::of(&member.folder).read_ended().is_none());
+    // In the order in which they began.
+    let labels: BTreeMap<AttemptId, String> = members.map(|member| (member.attempt, member.label)).collect();
+    labels.into_values().collect()
 }
 
 /// What a run was in the middle of writing down when it was killed says nothing, and would keep its folder from going.

@@ -58,23 +58,22 @@ impl Staying {
         locks: Vec<Option<OwnedFd>>,
     ) -> io::Result<Staying> {
         let (ours, theirs) = UnixStream::pair()?;
-        let (life, slot) = life.unzip();
         let hello = Hello {
             store: settings.store.clone(),
             run: settings.run.clone(),
             workflow: settings.workflow.clone(),
             cards: settings.cards.clone(),
             locks: locks.iter().map(|lock| lock.as_ref().map(AsRawFd::as_raw_fd)).collect(),
-            slot,
+            ledger: life.as_ref().map(|(file, slot)| (file.as_raw_fd(), *slot)),
         };
         let mut command = Command::new(&settings.exe);
         command.arg(STAY_ARG).arg(&settings.folder).env_clear().envs(&settings.environment);
-        command.stdin(OwnedFd::from(theirs)).stdout(life.map_or_else(Stdio::null, Stdio::from));
-        for lock in locks.iter().flatten() {
-            fcntl(lock, FcntlArg::F_SETFD(FdFlag::empty()))?;
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+        for open in locks.iter().flatten().chain(life.as_ref().map(|(file, _)| file)) {
+            fcntl(open, FcntlArg::F_SETFD(FdFlag::empty()))?;
         }
         let process = pages::as_given(|| command.spawn())?;
-        drop((command, locks));
+        drop((command, locks, life));
         let mut line = serde_json::to_vec(&hello)?;
         line.push(b'\n');
         (&ours).write_all(&line)?;

@@ -219,6 +219,25 @@ mod tests {
     }
 
     #[test]
+    fn who_has_the_open_file_holds_it_when_its_taker_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = || GpuLock::within(dir.path(), "GPU-1");
+        let (mut mine, mut yours) = (lock(), lock());
+        let lent = mine.to_lend().unwrap();
+        mine.take().unwrap();
+        let mut lent = LentLock::of(File::from(lent));
+        // A kill: the taker's descriptors are closed, and nobody gives anything back.
+        let Some(Kept::Held(held)) = mine.kept.take() else { panic!("it is held") };
+        std::mem::forget(held);
+        assert!(matches!(yours.take(), Err(Refusal::Held(_))));
+        lent.keep();
+        let Err(Refusal::Held(holder)) = yours.take() else { panic!("it is held") };
+        assert!(holder.starts_with(&format!("process {} of ", std::process::id())), "{holder}");
+        lent.give_back();
+        assert_eq!(yours.take(), Ok(()));
+    }
+
+    #[test]
     fn what_is_no_lock_is_not_followed_and_said() {
         let dir = tempfile::tempdir().unwrap();
         let (elsewhere, lock) = (dir.path().join("elsewhere"), dir.path().join("flow-GPU-1.lock"));

@@ -63,8 +63,8 @@ pub(crate) struct Hello {
     pub(crate) cards: Vec<GpuFacts>,
     /// and the numbers of the open files of their locks.
     pub(crate) locks: Vec<Option<i32>>,
-    /// The run's place in the ledger of the machine, whose open file is the standard output.
-    pub(crate) slot: Option<u32>,
+    /// The number of the ledger's open file, and the run's place in it.
+    pub(crate) ledger: Option<(i32, u32)>,
 }
 
 /// What it is answered.
@@ -115,13 +115,14 @@ pub fn stay(_run: &Path) -> Result<ExitCode, String> {
     BufReader::new(&socket).read_line(&mut line).map_err(cannot)?;
     let hello: Hello = serde_json::from_str(&line).map_err(|e| cannot(e.into()))?;
     // Nobody but this process is to have them, the keeper's programs least of all.
-    let locks = hello.locks.iter().map(|fd| fd.and_then(inherited)).collect();
+    let locks = hello.locks.iter().map(|fd| fd.and_then(inherited).map(LentLock::of)).collect();
+    let life = hello.ledger.and_then(|(fd, slot)| Some((inherited(fd)?, slot)));
     // So that `killall flow` leaves it alone, as what ends a session or a group does.
     let _ = (set_name(c"keeper"), setsid());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("the event loop cannot be started: {e}"))?;
     runtime.block_on(async {
-        let mut stay = Stay::new(hello, locks)?;
+        let mut stay = Stay::new(hello, locks, life)?;
         let mut welcome = serde_json::to_vec(&Welcome { keeper: stay.programs.keeper() }).unwrap_or_default();
         welcome.push(b'\n');
         socket.write_all(&welcome).map_err(cannot)?;
@@ -131,11 +132,11 @@ pub fn stay(_run: &Path) -> Result<ExitCode, String> {
 }
 
 #[expect(unsafe_code, reason = "a descriptor that the engine left open is known by its number alone")]
-fn inherited(fd: i32) -> Option<LentLock> {
+fn inherited(fd: i32) -> Option<File> {
     // SAFETY: the engine opened it for this process, which has just begun and uses it nowhere else.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     fcntl(&fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).ok()?;
-    Some(LentLock::of(File::from(fd)))
+    Some(File::from(fd))
 }
 
 /// An attempt whose result nobody has said to be safe.
@@ -163,7 +164,9 @@ struct Stay {
     keeps: Keeps,
     claims: Claims,
     locks: Vec<Option<LentLock>>,
-    /// Ours to write once the engine is gone.
+    /// The open file of the ledger, and the run's place in it,
+    life: Option<(File, u32)>,
+    /// which is ours to write once the engine is gone.
     ledger: Option<Ledger>,
     attempts: BTreeMap<AttemptId, Attempt>,
     intents: BTreeMap<String, Intent>,
@@ -175,15 +178,15 @@ struct Stay {
 }
 
 impl Stay {
-    fn new(hello: Hello, locks: Vec<Option<LentLock>>) -> Result<Stay, String> {
+    fn new(hello: Hello, locks: Vec<Option<LentLock>>, life: Option<(File, u32)>) -> Result<Stay, String> {
         let no_store = || format!("there is no store `{}`", hello.store.display());
         let dir = StoreDir::existing(&hello.store).map_err(|e| e.to_string())?.ok_or_else(no_store)?;
         let run = dir.run(&hello.run);
         let keeps = run.keep_on().map_err(|e| e.to_string())?;
         let claims = Claims::open(&dir).map_err(|e| e.to_string())?;
         let exe = env::current_exe().map_err(|e| format!("flow cannot be found: {e}"))?;
-        let life = io::stdout().as_fd().try_clone_to_owned().ok().filter(|_| hello.slot.is_some());
-        let keeper = Keeper::spawn_with(&exe, &record::of_run(run.path()), life);
+        let alive = life.as_ref().and_then(|(file, _)| file.as_fd().try_clone_to_owned().ok());
+        let keeper = Keeper::spawn_with(&exe, &record::of_run(run.path()), alive);
         let keeper = keeper.map_err(|e| format!("the keeper cannot be started: {e}"))?;
         let engine = nix::unistd::getppid().as_raw().cast_unsigned();
         let programs = Programs::new(keeper, &hello.cards, Some(engine))?;
@@ -196,6 +199,7 @@ impl Stay {
             keeps,
             claims,
             locks,
+            life,
             ledger: None,
             attempts: BTreeMap::new(),
             intents: BTreeMap::new(),
@@ -325,11 +329,8 @@ impl Stay {
             self.is_written = true;
             return;
         }
-        if let Some(slot) = self.hello.slot
-            && let Ok(life) = io::stdout().as_fd().try_clone_to_owned()
-        {
-            self.ledger = Some(Ledger::inherited(File::from(life), slot));
-        }
+        let life = self.life.as_ref().and_then(|(file, slot)| Some((file.try_clone().ok()?, *slot)));
+        self.ledger = life.map(|(file, slot)| Ledger::inherited(file, slot));
         self.hold();
         self.write_all();
     }
@@ -449,7 +450,7 @@ impl Stay {
 
     /// Whether others are on the machine, and whether that can be seen.
     fn watch(&mut self) {
-        let own = self.hello.slot;
+        let own = self.life.as_ref().map(|(_, slot)| *slot);
         let seen = ledger::look_at_machine();
         let others = seen.as_ref().map_or(0, |seen| {
             let others = seen.runs.iter().filter(|(slot, _)| Some(*slot) != own);

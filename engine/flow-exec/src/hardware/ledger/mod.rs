@@ -339,6 +339,22 @@ mod tests {
     }
 
     #[test]
+    fn who_has_the_open_file_goes_on_in_a_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut mine, mut yours) = (Ledger::within(dir.path()), Ledger::within(dir.path()));
+        enter(&mut mine, "mine");
+        enter(&mut yours, "yours");
+        let (life, place) = (yours.life().unwrap(), yours.own().unwrap());
+        drop(yours.open.take());
+        let mut kept = Ledger::inherited(File::from(life), place);
+        assert_eq!(runs(&mut mine), ["yours"]);
+        kept.write(&slot("what is left of it")).unwrap();
+        assert_eq!(runs(&mut mine), ["what is left of it"]);
+        drop(kept);
+        assert_eq!(runs(&mut mine), [""; 0]);
+    }
+
+    #[test]
     fn what_others_wrote_is_not_believed() {
         let dir = tempfile::tempdir().unwrap();
         let (mut mine, mut yours) = (Ledger::within(dir.path()), Ledger::within(dir.path()));
