@@ -97,9 +97,9 @@ impl Cards {
     }
 
     /// The open files of all locks, for who is to hold them when this process is gone.
-    pub(super) fn to_lend(&mut self) -> Vec<Option<OwnedFd>> {
+    pub(super) fn lent(&mut self) -> Vec<Option<OwnedFd>> {
         self.know_locks();
-        self.locks.iter_mut().map(|lock| lock.as_mut().and_then(GpuLock::to_lend)).collect()
+        self.locks.iter_mut().map(|lock| lock.as_mut().and_then(GpuLock::lent)).collect()
     }
 
     /// After a decision: keeps the locks of the GPUs that are given out, gives the others back.

@@ -167,7 +167,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let mut signals = kinds.iter().copied().map(signal).collect::<Result<Vec<Signal>, _>>().map_err(cannot)?;
         self.cancel.listen();
         if self.context.outlives && self.outcomes.wants_gpus() {
-            let locks = self.cards.to_lend();
+            let locks = self.cards.lent();
             self.attempts.executor.lend_locks(locks);
         }
         self.out.tell(first);

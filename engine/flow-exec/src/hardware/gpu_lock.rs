@@ -100,7 +100,7 @@ impl GpuLock {
     }
 
     /// The open file of it, held or not: with that goes the lock, as long as nobody who has it gives it back.
-    pub(crate) fn to_lend(&mut self) -> Option<OwnedFd> {
+    pub(crate) fn lent(&mut self) -> Option<OwnedFd> {
         if self.kept.is_none() {
             self.kept = open(&self.path).ok().map(Kept::Open);
         }
@@ -154,7 +154,7 @@ pub(crate) struct LentLock {
 }
 
 impl LentLock {
-    /// The open file is that of [`GpuLock::to_lend`].
+    /// The open file is that of [`GpuLock::lent`].
     pub(crate) fn of(file: File) -> LentLock {
         LentLock { file, signed: false }
     }
@@ -223,7 +223,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let lock = || GpuLock::within(dir.path(), "GPU-1");
         let (mut mine, mut yours) = (lock(), lock());
-        let lent = mine.to_lend().unwrap();
+        let lent = mine.lent().unwrap();
         mine.take().unwrap();
         let mut lent = LentLock::of(File::from(lent));
         // A kill: the taker's descriptors are closed, and nobody gives anything back.
