@@ -63,9 +63,12 @@ fn newest(space: &TestSpace) -> Option<std::path::PathBuf> {
 
 fn kill_it(pid: i32) {
     let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+    // Its first thread may be dead before the others, which have its files open.
     until("it is dead", || {
         let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        state.rsplit(')').next().is_none_or(|rest| rest.is_empty() || rest.trim_start().starts_with(['Z', 'X']))
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        threads <= 1
+            && state.rsplit(')').next().is_none_or(|rest| rest.is_empty() || rest.trim_start().starts_with(['Z', 'X']))
     });
 }
 
@@ -323,6 +326,17 @@ fn in_the_foreground_a_kill_ends_all() {
     until("both run", || lines(&space, "began").len() == 2);
     flow.kill();
     nobody_is_left(&space);
+}
+
+#[test]
+fn with_its_store_goes_what_goes_on() {
+    let space = sweep(2, "600", "");
+    let pid = detach(&space, &[]);
+    until("both run", || lines(&space, "began").len() == 2);
+    kill_it(pid);
+    space.flow(["status"]).expect(0);
+    fs::remove_dir_all(space.path(".flow")).unwrap();
+    until("everybody is gone", || space.alive().is_empty());
 }
 
 #[test]

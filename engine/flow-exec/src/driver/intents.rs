@@ -1,5 +1,6 @@
 //! What is written down of a job before a batch system is asked for it, in the folder of its run, and read by the run that comes after
-//! one that died. It stays until what came of the job is safe. Asks nobody for a job.
+//! one that died. It stays until what came of the job is safe. Of what goes on on this machine the same is written when its run has
+//! died. Asks nobody for a job.
 
 use std::{
     collections::BTreeMap,

@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::SystemTime,
 };
 
@@ -25,7 +25,7 @@ struct Found {
     intents: Vec<Intent>,
     /// What this run is about to join.
     promised: Vec<Intent>,
-    labels: BTreeMap<RunId, BTreeMap<AttemptId, String>>,
+    labels: BTreeMap<RunId, Arc<BTreeMap<AttemptId, String>>>,
     /// Runs that died since then are looked for once more.
     news: Option<SystemTime>,
 }
@@ -100,8 +100,10 @@ impl Left {
     }
 
     /// What attempts of a run that does not live any more were of.
-    pub(crate) fn labels(&self, run: &RunId) -> BTreeMap<AttemptId, String> {
-        self.with(|found, dir| found.labels.entry(run.clone()).or_insert_with(|| labels(dir, run)).clone())
+    pub(crate) fn labels(&self, run: &RunId) -> Arc<BTreeMap<AttemptId, String>> {
+        self.with(|found, dir| {
+            Arc::clone(found.labels.entry(run.clone()).or_insert_with(|| Arc::new(labels(dir, run))))
+        })
     }
 
     /// Ends what goes on of the workflow file `file` under one of these labels and is not what is wanted there, unless another run

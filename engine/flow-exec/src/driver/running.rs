@@ -22,7 +22,7 @@ pub(super) struct Running {
     /// Until its result is safe another run may have to conclude it.
     pub(super) joinable: bool,
     /// What was begun with it by the run that began it, by attempt.
-    pub(super) known: BTreeMap<AttemptId, String>,
+    pub(super) known: Arc<BTreeMap<AttemptId, String>>,
     /// When its program was last listened to, seconds since 1970.
     pub(super) listened: f64,
     /// Its program says by itself when it is ready.

@@ -403,6 +403,12 @@ impl Stay {
         if self.engine.is_some() {
             return;
         }
+        if self.run.path().try_exists().is_ok_and(|there| !there) {
+            // Somebody removed the store: nobody can take in what comes of anything.
+            self.programs.end_all(Duration::ZERO);
+            self.attempts.clear();
+            self.intents.clear();
+        }
         if !self.is_written {
             self.write_all();
         }
