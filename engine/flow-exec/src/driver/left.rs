@@ -49,6 +49,11 @@ impl Left {
         self.with(|found, _| found.intents.clone())
     }
 
+    /// Nothing of it is on this machine.
+    pub(crate) fn has_nothing_here(&self) -> bool {
+        self.with(|found, _| found.intents.iter().chain(&found.promised).all(|intent| intent.here.is_none()))
+    }
+
     fn with<T>(&self, work: impl FnOnce(&mut Found, &StoreDir) -> T) -> T {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let news = self.dir.news();

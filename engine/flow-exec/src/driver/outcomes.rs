@@ -81,9 +81,12 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
         damaged: Vec::new(),
         error: None,
     };
+    // Asked once for all: of a hundred thousand units none may be affected.
+    let nothing_left = context.left.has_nothing_here();
+    let goes_on = |ids: &[InstanceId], decisions: &[Decision]| !nothing_left && goes_on(context, ids, decisions);
     for ids in units {
         if let Some(decisions) = context.found(&ids) {
-            looked_up.going_on.extend(ids.first().filter(|_| goes_on(context, &ids, &decisions)));
+            looked_up.going_on.extend(ids.first().filter(|_| goes_on(&ids, &decisions)));
             looked_up.units.push((ids, decisions));
             continue;
         }
@@ -104,7 +107,7 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
             looked_up.error = error;
             break;
         }
-        if goes_on(context, &ids, &decisions) {
+        if goes_on(&ids, &decisions) {
             looked_up.going_on.extend(ids.first());
             looked_up.units.push((ids, decisions));
             continue;
