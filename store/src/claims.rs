@@ -75,6 +75,12 @@ impl Claims {
         Ok(None)
     }
 
+    /// The place at which an attempt is claimed by the process that keeps it where that outlives its run: as long as it goes on nobody
+    /// else does the same, and whoever joins it has the attempt's own.
+    pub fn lasting(attempt: &Digest) -> Digest {
+        Digest::of(format!("{attempt} goes on").as_bytes())
+    }
+
     /// The first other process that has claimed one of these.
     ///
     /// # Errors

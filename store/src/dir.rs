@@ -11,6 +11,7 @@ use std::{
         LazyLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::SystemTime,
 };
 
 use flow_core::RunId;
@@ -152,6 +153,21 @@ impl StoreDir {
     /// Where attempts leave what the next one of the same fingerprint goes on from, until there is a result.
     pub fn checkpoints(&self) -> PathBuf {
         self.path.join("checkpoints")
+    }
+
+    /// Says to runs that live that there is something among the jobs of one that does not.
+    pub fn has_news(&self) {
+        // Who misses it does again what goes on, or waits for its end.
+        let _ = fs::write(self.news_file(), format!("{}\n", std::process::id()));
+    }
+
+    /// When that was last said.
+    pub fn news(&self) -> Option<SystemTime> {
+        fs::metadata(self.news_file()).and_then(|meta| meta.modified()).ok()
+    }
+
+    fn news_file(&self) -> PathBuf {
+        self.path.join("news")
     }
 
     /// Where it is written down for which digest a plugin was set up.

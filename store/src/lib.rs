@@ -41,6 +41,7 @@ mod held;
 mod ignored;
 mod imports;
 mod inputs;
+mod kept;
 mod link;
 mod living;
 mod lock;
@@ -73,7 +74,9 @@ pub use gc::{Freed, Keep, gc};
 pub use group::{GroupStore, init_for_group};
 pub use imports::Import;
 pub use inputs::{Inputs, Tree};
+pub use kept::{Keeps, Kept};
 pub use link::Silent;
+
 pub use manifest::{Entry, EntryKind, Manifest};
 pub use objects::{COPY_LIMIT, Lost, Materialised, Objects, is_mounted_below};
 pub use process::{Holder, Liveness, ProcessIdentity};

@@ -147,6 +147,16 @@ impl Place {
     }
 }
 
+/// What goes on of runs that do not live any more, oldest first: labels of steps, of each run that has some.
+pub(crate) fn kept(store: &StoreDir) -> Result<Vec<(RunId, Vec<String>)>, CliError> {
+    let of = |run: RunId| {
+        let dir = store.run(&run);
+        let steps = if dir.has_jobs() { flow_exec::going_on(store, &dir) } else { Vec::new() };
+        (!steps.is_empty()).then_some((run, steps))
+    };
+    Ok(store.runs()?.into_iter().filter_map(of).collect())
+}
+
 /// A store in a folder of this one: what a workflow there made that belongs to no root.
 fn below(folder: &Path) -> Option<String> {
     let folders = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path().join(".flow"));

@@ -1,6 +1,7 @@
 //! The live driver and what it stands on: processes, samplers, plugins, files. Knows no scheduling rule and prints nothing.
 
 pub mod attempt;
+mod channel;
 pub mod clock;
 mod driver;
 mod error;
@@ -18,9 +19,9 @@ mod workspace;
 
 pub use driver::{
     ForceRequest, Knowledge, NoAnswer, PublishRequest, PublishedFile, RunEnd, RunOptions, Session, SessionRequest,
-    Update, WithheldFile, accept, cancel_jobs, check, end_strays, forecast, forget, ignored, import, named,
+    Update, WithheldFile, accept, cancel_jobs, check, end_strays, forecast, forget, going_on, ignored, import, named,
     on_each_model, overview, plan, predict, run,
 };
 pub use error::ExecError;
-pub use node::serve as serve_node;
+pub use node::{serve as serve_node, stay};
 pub use workspace::Workspace;

@@ -317,7 +317,7 @@ impl<'a> Simulation<'a> {
                     let outcome = match answer {
                         Answer::Hit(outcome) | Answer::Refused(outcome) => Some(outcome),
                         Answer::NotNeeded => Some(Outcome::Skipped),
-                        Answer::Miss => None,
+                        Answer::Miss | Answer::GoesOn => None,
                     };
                     if let Some(outcome) = outcome {
                         self.schedule.settled[instance.index()] = Some((outcome, self.now));

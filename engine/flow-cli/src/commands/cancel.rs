@@ -5,13 +5,14 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use flow_store::{End, StoreError};
+use flow_core::RunId;
+use flow_store::{End, Kept, RunDir, StoreError};
 
 use super::Done;
 use crate::args::{About, Global};
 use crate::error::CliError;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::{Place, kept};
 
 /// How often is looked whether the run has heard of it, and how many times.
 const LOOK: Duration = Duration::from_millis(50);
@@ -21,7 +22,8 @@ const LOOKS: u32 = 60;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 As Ctrl-C in its terminal would: nothing new is started, and what runs has a few seconds to end. With --now it is
-killed. Results that are there stay; the next run goes on where this one was.")]
+killed. Results that are there stay; the next run goes on where this one was.
+Of a run whose own process was killed it ends what that left running.")]
 pub(crate) struct Cancel {
     /// The run, by its id or the end of it [default: the one that goes on]
     run: Option<String>,
@@ -33,16 +35,53 @@ pub(crate) struct Cancel {
 }
 
 impl Cancel {
+    /// Ends what a run has left that does not live any more.
+    fn end_left(&self, place: &Place, run: &RunId, folder: &RunDir, output: &mut Output) -> Done {
+        let steps = flow_exec::going_on(&place.store, folder);
+        let jobs = flow_exec::cancel_jobs(folder);
+        if jobs > 0 {
+            let jobs = if jobs == 1 { "the job".to_owned() } else { format!("the {jobs} jobs") };
+            output.line(format!("run {run} does not live any more; Slurm was told to end {jobs} that it left"))?;
+        }
+        if steps.is_empty() {
+            if jobs == 0 {
+                output.line(format!(
+                    "run {run} does not live any more, and nothing of it goes on; the next run takes in what came of it"
+                ))?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        folder.tell_to_end(if self.now { End::Now } else { End::Soon })?;
+        let now = if self.now { " at once" } else { "" };
+        output.line(format!(
+            "run {run} does not live any more; what it left running was told to end{now}: {}",
+            steps.join(", ")
+        ))?;
+        for _ in 0..LOOKS {
+            if !folder.is_told_to_end() || folder.kept() == Kept::Nothing {
+                return Ok(ExitCode::SUCCESS);
+            }
+            thread::sleep(LOOK);
+        }
+        output.note("what keeps it has not taken note yet: it is stopped, or very busy; it will when it goes on")?;
+        Ok(ExitCode::SUCCESS)
+    }
+
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let place = Place::find(global, &self.about)?;
-        if let Some(run) = &self.run {
-            let run = place.run(Some(run))?;
+        let dead = match &self.run {
+            Some(run) => Some(place.run(Some(run))?),
+            // What a killed one left to go on is meant where nothing else goes on.
+            None if place.living()?.is_empty() => match kept(&place.store)?.as_slice() {
+                [(run, _)] => Some(run.clone()),
+                _ => None,
+            },
+            None => None,
+        };
+        if let Some(run) = dead {
             let folder = place.store.run(&run);
             if folder.lives().is_none() && folder.has_jobs() && folder.others().is_none() {
-                let jobs = flow_exec::cancel_jobs(&folder);
-                let jobs = if jobs == 1 { "the job".to_owned() } else { format!("the {jobs} jobs") };
-                output.line(format!("run {run} does not live any more; Slurm was told to end {jobs} that it left"))?;
-                return Ok(ExitCode::SUCCESS);
+                return self.end_left(&place, &run, &folder, output);
             }
         }
         let living = place.living_run(self.run.as_deref())?;

@@ -142,6 +142,12 @@ pub(crate) enum Command {
         /// Where it stands whose the processes are
         record: PathBuf,
     },
+    /// Keeps what a detached run starts
+    #[command(name = "__stay", hide = true)]
+    Stay {
+        /// The run's folder
+        run: PathBuf,
+    },
     /// Runs a job of a batch system on its node
     #[command(name = "__node", hide = true)]
     Node {
@@ -162,8 +168,11 @@ pub(crate) fn main() -> ExitCode {
     if let Command::Keeper { record } = &command {
         return flow_exec::keeper::serve(record);
     }
+    let failed = |why: String| CliError::failed(why).report(&mut Output::plain());
+    if let Command::Stay { run } = &command {
+        return flow_exec::stay(run).unwrap_or_else(failed);
+    }
     if let Command::Node { folder } = &command {
-        let failed = |why: String| CliError::failed(why).report(&mut Output::plain());
         return flow_exec::serve_node(folder).unwrap_or_else(failed);
     }
     let mut output = Output::new(&global);
@@ -219,7 +228,7 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
         Command::Plugins(plugins) => plugins.execute(global, output),
         Command::Completions(completions) => completions.execute(output),
         Command::Ready(ready) => ready.execute(),
-        Command::Keeper { .. } | Command::Node { .. } => Ok(ExitCode::SUCCESS),
+        Command::Keeper { .. } | Command::Stay { .. } | Command::Node { .. } => Ok(ExitCode::SUCCESS),
     }
 }
 

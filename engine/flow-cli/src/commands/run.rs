@@ -73,7 +73,7 @@ pub(crate) struct Run {
     /// Give up at once while a command such as `flow gc` has the store to itself
     #[arg(long)]
     no_wait: bool,
-    /// Go on in the background
+    /// Go on in the background; where flow itself is killed its steps go on, and the next run follows them
     #[arg(long, conflicts_with = "dry_run")]
     detach: bool,
     /// This process is the one in the background

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::Args;
+use flow_core::RunId;
 use flow_exec::{clock, hardware::ledger};
-use flow_store::Status as RunStatus;
+use flow_store::{Kept, Status as RunStatus};
 
 use super::{Done, run};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
-use crate::place::{LivingRun, Place};
+use crate::place::{LivingRun, Place, kept};
 use crate::screen::{Ended, summary};
 use crate::{reasons, words};
 
@@ -37,7 +38,7 @@ impl Status {
         if which.is_none() && !self.json {
             if living.len() > 1 {
                 living.iter().try_for_each(|one| one_of_several(one, output))?;
-                if let Some(line) = elsewhere(&living) {
+                if let Some(line) = elsewhere(&place, &living) {
                     output.line(line)?;
                 }
                 return Ok(ExitCode::SUCCESS);
@@ -45,7 +46,7 @@ impl Status {
             // It may have begun before another one that has ended.
             which = living.first().map(|one| one.run.to_string());
         }
-        let others = if self.of.run.is_none() { elsewhere(&living) } else { None };
+        let others = if self.of.run.is_none() { elsewhere(&place, &living) } else { None };
         let (dir, view) = place.view(which.as_deref())?;
         let status = dir.status()?;
         if self.json {
@@ -85,6 +86,13 @@ impl Status {
                 }
             }
         }
+        for (run, steps) in kept(&place.store)? {
+            output.line(format!(
+                "of run {run}, which was killed, {} on: {}; the next run of its workflow follows, `flow cancel {run}` ends",
+                if steps.len() == 1 { "one step goes".to_owned() } else { format!("{} go", words::count(steps.len(), "step")) },
+                steps.join(", ")
+            ))?;
+        }
         if let Some(line) = others {
             output.line(line)?;
         }
@@ -93,10 +101,16 @@ impl Status {
 }
 
 /// The runs of this machine whose stores are others, in a line.
-fn elsewhere(living: &[LivingRun]) -> Option<String> {
+fn elsewhere(place: &Place, living: &[LivingRun]) -> Option<String> {
     // Where the ledger is of no use `flow queue` says why.
     let seen = ledger::look_at_machine().unwrap_or_default();
-    let others = seen.runs.iter().map(|(_, slot)| slot).filter(|slot| living.iter().all(|one| one.run.0 != slot.run));
+    let ours = |run: &str| {
+        // What is in the ledger others wrote.
+        let name = !run.contains('/');
+        living.iter().any(|one| one.run.0 == run)
+            || name && place.store.run(&RunId(run.to_owned())).kept() != Kept::Nothing
+    };
+    let others = seen.runs.iter().map(|(_, slot)| slot).filter(|slot| !ours(&slot.run));
     let others: Vec<String> = others.map(|slot| format!("{} of {}", slot.workflow, slot.person)).collect();
     let names = others.join(", ");
     (!others.is_empty()).then(|| format!("from other stores this machine runs {names}; `flow queue` shows all"))

@@ -7,6 +7,7 @@ mod compared;
 mod corun;
 mod damage;
 mod database;
+mod detached;
 mod diverged;
 mod edits;
 mod examples;

@@ -241,185 +241,28 @@ fn what_is_cancelled_leaves_no_job() {
 }
 
 #[test]
-/// So many instances, each of which did all its work once.
-fn once(instances: u32) -> BTreeMap<String, u32> {
-    (0..instances).map(|n| (n.to_string(), 1)).collect()
-}
-
-#[test]
-fn a_step_means_the_same_on_slurm_as_here() {
-    let lab = Lab::new(
-        2,
-        2,
-        "\
-flow: 1
-name: w
-on: slurm
-slurm: {poll: 1s}
-steps:
-  train:
-    matrix: {n: [1, 2]}
-    gpus: 2
-    run: sh train.sh ${{ n }}
-    inputs: [train.sh]
-    outputs: [out.txt]
-    metrics: {stdout: 'Epoch {epoch} loss {loss}'}
-  none: {run: 'echo \"gpus [$CUDA_VISIBLE_DEVICES]\" > out.txt', outputs: [out.txt]}
-  here: {on: local, run: 'echo \"node [$SLURMD_NODENAME]\" > out.txt', outputs: [out.txt]}
-  all: {run: cat in/train/0 in/train/1 in/none in/here > out.txt, env: {A: \"${{ steps.train | map(attribute='out') | join(' ') }} ${{ steps.none.out }} ${{ steps.here.out }}\"}, outputs: [out.txt]}
-",
-    );
-    lab.space.write(
-        "train.sh",
-        "echo Epoch 1 loss 0.5; sleep 1; echo Epoch 2 loss 0.25; echo \"$1 gpus [$CUDA_VISIBLE_DEVICES]\" > out.txt\n",
-    );
-    lab.space.flow(["run", "w.yaml"]).expect(0);
-    let results = lab.results();
-    let train = &results["train[n=1]"];
-    assert_eq!(train["metrics"]["loss"]["value"], 0.25, "{train}");
-    let epoch = train["metrics"]["epoch_time"]["value"].as_f64().unwrap();
-    assert!((0.8..2.0).contains(&epoch), "by the node's looks, not by the engine's: {epoch}");
-    assert_eq!(train["circumstances"]["gpu_models"], serde_json::json!(["fake", "fake"]), "{train}");
-    assert!(train["circumstances"]["facts"]["node"].as_str().is_some_and(|node| node.starts_with("node")), "{train}");
-    let out = lab.space.path("out.txt");
-    lab.space.flow(["get", "all", "--to", out.to_str().unwrap()]).expect(0);
-    let said = lab.space.read("out.txt");
-    assert_eq!(said, "1 gpus [0,1]\n2 gpus [0,1]\ngpus []\nnode []\n");
-    assert_eq!(lab.queue(), "");
-    assert!(lab.space.flow(["run", "w.yaml"]).expect(0).stdout().contains("nothing to do"));
-}
-
-#[test]
-fn a_failure_is_the_steps_own_and_a_refusal_is_said() {
-    let lab = Lab::new(
-        1,
-        1,
-        "\
-flow: 1
-name: w
-on: slurm
-slurm: {poll: 1s}
-steps:
-  three: {run: 'echo why; exit 3'}
-  segv: {run: 'kill -SEGV $$'}
-  late: {run: sleep 60, timeout: 1s}
-  hungry: {run: 'x=$(yes | head -c 300m); sleep 20; echo done', memory: 100MiB}
-  wrong: {run: 'true', slurm: {options: [--constraint=nothing]}}
-",
-    );
-    let text = lab.space.flow(["run", "w.yaml", "-k"]).expect(1).text();
-    for said in [
-        "three: ended with exit code 3: why",
-        "segv: was ended by SIGSEGV",
-        "late: it ran longer than its timeout of",
-        "wrong: Slurm refuses its job: Invalid feature specification",
-        "hungry: job ",
-        "took more memory than it has from Slurm",
-    ] {
-        assert!(text.contains(said), "{said}\n{text}");
-    }
-    assert_eq!(lab.queue(), "");
-}
-
-#[test]
-fn a_group_is_one_job_with_its_barrier() {
-    let lab = Lab::new(
-        2,
-        2,
-        "\
-flow: 1
-name: w
-on: slurm
-slurm: {poll: 1s}
-steps:
-  pair:
-    matrix: {n: [1, 2]}
-    gpus: 1
-    corun: {group: all}
-    run: 'sleep ${{ n }}; flow ready && date +%s > out.txt; echo \"$SLURM_JOB_ID [$CUDA_VISIBLE_DEVICES]\" >> out.txt; sleep 1'
-    outputs: [out.txt]
-",
-    );
-    lab.space.flow(["run", "w.yaml"]).expect(0);
-    let results = lab.results();
-    let of = |label: &str| {
-        let out = lab.space.path("out.txt");
-        lab.space.flow(["get", label, "--to", out.to_str().unwrap()]).expect(0);
-        let text = lab.space.read("out.txt");
-        fs::remove_file(out).unwrap();
-        let (time, job) = text.trim().split_once('\n').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
-        (time.parse::<i64>().unwrap(), job)
-    };
-    let (first, second) = (of("pair[n=1]"), of("pair[n=2]"));
-    assert!((first.0 - second.0).abs() <= 1, "released together: {first:?} {second:?}");
-    assert_eq!(first.1.split_once(' ').unwrap().0, second.1.split_once(' ').unwrap().0, "one job");
-    assert_ne!(first.1, second.1, "each has a GPU of its own");
-    assert_eq!(results["pair[n=1]"]["circumstances"]["corunners"], serde_json::json!(["pair[n=2]"]));
-}
-
-#[test]
-fn a_secret_is_on_no_disk_when_its_step_has_begun() {
-    let mut lab = Lab::new(
-        1,
-        0,
-        "\
-flow: 1
-name: w
-on: slurm
-slurm: {poll: 1s}
-steps:
-  asks: {run: 'echo it is $TOKEN; sleep 1', secrets: [TOKEN]}
-",
-    );
-    lab.space.env("TOKEN", "correct-horse-battery");
-    lab.space.flow(["run", "w.yaml"]).expect(0);
-    assert!(lab.space.flow(["logs", "asks"]).expect(0).stdout().contains("it is ***"));
-    for folder in [lab.space.path("."), lab.cluster.folder().to_owned()] {
-        for file in flow_testkit::files_below(&folder) {
-            let bytes = fs::read(&file).unwrap_or_default();
-            let told = bytes.windows(21).any(|part| part == b"correct-horse-battery");
-            assert!(!told, "{}", file.display());
-        }
-    }
-}
-
-#[test]
-fn what_is_cancelled_leaves_no_job() {
-    let lab = Lab::new(1, 1, &sweep(4, 60, "gpus: 1"));
-    let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("one runs and three wait", || lab.queue().lines().count() == 4 && !lab.lines("began").is_empty());
-    flow.signal(Signal::SIGINT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
-    lab.expect_no_job();
-    assert!(!lab.space.journal().iter().any(|line| line["event"] == "recorded"));
-}
-
-#[test]
 fn with_its_controller_down_a_run_ends_and_leaves_its_jobs_to_the_next() {
-    let cluster = Cluster::start(1, 1);
-    let space = on(&cluster, &sweep(3, 5, "gpus: 1"));
-    let mut flow = space.start(["run", "w.yaml"]);
-    until("one runs and two wait", || queue(&cluster).lines().count() == 3 && !lines(&space, "began").is_empty());
-    cluster.stop(CONTROLLER);
+    let lab = Lab::new(1, 1, &sweep(3, 5, "gpus: 1"));
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("one runs and two wait", || lab.queue().lines().count() == 3 && !lab.lines("began").is_empty());
+    lab.cluster.stop(CONTROLLER);
     flow.signal(Signal::SIGINT);
     let told = Instant::now();
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     assert!(told.elapsed() < Duration::from_secs(20), "{:?}", told.elapsed());
     assert!(flow.said().contains("2 jobs stay in Slurm's queue: the next `flow run` finds them"), "{}", flow.said());
-    cluster.start_again(CONTROLLER);
-    let text = space.flow(["run", "w.yaml"]).expect(0).text();
-    let once = (0..3).map(|n| (n.to_string(), 1)).collect::<BTreeMap<_, _>>();
-    assert_eq!(lines(&space, "did"), once, "{text}");
-    assert_eq!(lines(&space, "began").values().sum::<u32>(), 4, "the one that ran was ended, and no other: {text}");
-    assert_eq!(queue(&cluster), "");
+    lab.cluster.start_again(CONTROLLER);
+    let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
+    assert_eq!(lab.lines("did"), once(3), "{text}");
+    assert_eq!(lab.lines("began").values().sum::<u32>(), 4, "the one that ran was ended, and no other: {text}");
+    assert_eq!(lab.queue(), "");
 }
 
 #[test]
 fn an_array_begins_in_the_schedulers_order() {
-    let cluster = Cluster::start(1, 1);
-    let space = on(&cluster, &sweep(12, 0, "gpus: 1"));
-    let text = space.flow(["run", "w.yaml"]).expect(0).text();
-    let began: Vec<String> = space.read("began").lines().map(str::to_owned).collect();
+    let lab = Lab::new(1, 1, &sweep(12, 0, "gpus: 1"));
+    let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
+    let began: Vec<String> = lab.space.read("began").lines().map(str::to_owned).collect();
     assert_eq!(began, (0..12).map(|n| n.to_string()).collect::<Vec<_>>(), "{text}");
 }
 

@@ -31,7 +31,7 @@ impl Core {
     pub(super) fn exclusivity(&self, id: InstanceId) -> Exclusivity {
         let node = self.node(id);
         match (node.task.corun, node.demand.machine_alone) {
-            _ if node.demand.batch => Exclusivity::Batch,
+            _ if node.demand.batch || node.goes_on => Exclusivity::Batch,
             (Some(_), _) => Exclusivity::Group(node.unit),
             (None, true) => Exclusivity::Nobody,
             (None, false) => Exclusivity::Anyone { gpus_alone: node.demand.gpus_alone },

@@ -269,6 +269,9 @@ pub enum Answer {
     Hit(Outcome),
     /// Nothing to reuse.
     Miss,
+    /// Nothing to reuse, but an attempt of it goes on since an earlier run, or has ended and was not taken in. It is joined at once: what
+    /// it holds of the machine it holds already, in that run's name, and nothing of it is in this one's books.
+    GoesOn,
     /// It was planned, and is not needed any more: who needs it goes on without.
     NotNeeded,
     /// It cannot run: an expression reads an output that is not there, an input is missing. Settled with this outcome.

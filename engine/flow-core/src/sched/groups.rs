@@ -57,19 +57,21 @@ impl Core {
             for (member, answer) in answers {
                 match answer {
                     Answer::Refused(outcome) => self.settle(&[member], outcome, None, out),
-                    Answer::Hit(_) | Answer::Miss | Answer::NotNeeded => {
+                    Answer::Hit(_) | Answer::Miss | Answer::GoesOn | Answer::NotNeeded => {
                         self.give_up(&[member], Outcome::Skipped, Some(culprit), out);
                     }
                 }
             }
-        } else if answers.values().any(|answer| *answer == Answer::Miss) {
+        } else if answers.values().all(|answer| *answer == Answer::GoesOn) {
+            self.go_on(unit, out);
+        } else if answers.values().any(|answer| matches!(answer, Answer::Miss | Answer::GoesOn)) {
             self.wait(unit, out);
         } else {
             for (member, answer) in answers {
                 match answer {
                     Answer::NotNeeded => self.leave_out(member, out),
                     Answer::Hit(outcome) => self.settle(&[member], outcome, None, out),
-                    Answer::Miss | Answer::Refused(_) => {}
+                    Answer::Miss | Answer::GoesOn | Answer::Refused(_) => {}
                 }
             }
         }

@@ -44,7 +44,7 @@ impl Scheduler {
             Event::Sampled { attempt, gpu_memory } => core.sampled(attempt, &gpu_memory),
             Event::Collecting { attempt } => core.collecting(attempt),
             Event::Lost { attempt } => core.lost(attempt),
-            Event::Continues { attempt } => core.goes_on(attempt),
+            Event::Continues { attempt } => core.continues(attempt),
             Event::Hopeless { attempt } => core.hopeless(attempt),
             Event::Exited { attempt, outcome, spoiled } => core.ended(attempt, outcome, spoiled, out),
             Event::Recorded { instance } => core.recorded(instance, out),
@@ -99,6 +99,7 @@ impl Scheduler {
             self.core.held_up = None;
             return;
         }
+        self.core.join(out);
         let before = self.core.reservation.take();
         // Each unit can be preempted, reserved and started, once each.
         let bound = 3 * (self.core.queue.order.len() + self.core.live.len()) + 3;
@@ -161,10 +162,11 @@ impl Core {
                 failures: 0,
                 lost: false,
                 losses: 0,
-                goes_on: false,
+                continues: false,
                 repeated: false,
                 alone_since: false,
                 retry_alone: false,
+                goes_on: false,
                 key: None,
             });
         }
@@ -237,7 +239,17 @@ impl Core {
             Answer::Hit(outcome) | Answer::Refused(outcome) => self.settle(&[instance], outcome, None, out),
             Answer::NotNeeded => self.leave_out(instance, out),
             Answer::Miss => self.wait(unit, out),
+            Answer::GoesOn => self.go_on(unit, out),
         }
+    }
+
+    /// An attempt of the unit goes on since an earlier run: it is joined with the next decision, whatever else waits.
+    pub(super) fn go_on(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
+        for member in self.members(unit).to_vec() {
+            self.node_mut(member).goes_on = true;
+        }
+        self.to_join.push(unit);
+        self.wait(unit, out);
     }
 
     fn started(&mut self, attempt: AttemptId) {
@@ -255,6 +267,7 @@ impl Core {
         let instances = self.members(self.node(live.instance).unit).to_vec();
         for &member in &instances {
             self.set(member, TaskState::Asked);
+            self.node_mut(member).goes_on = false;
         }
         out.push(Action::LookUp { instances });
     }
@@ -296,10 +309,10 @@ impl Core {
     }
 
     /// What follows is a part of the same.
-    fn goes_on(&mut self, attempt: AttemptId) {
+    fn continues(&mut self, attempt: AttemptId) {
         if let Some(live) = self.live.get(&attempt) {
             let unit = self.node(live.instance).unit;
-            self.node_mut(unit).goes_on = true;
+            self.node_mut(unit).continues = true;
         }
     }
 
@@ -351,6 +364,8 @@ impl Core {
                 Some(retry_at) => {
                     out.push(Action::Discard { instance, attempt, retry_at });
                     self.node_mut(instance).attained = Span(0);
+                    // The next one is this run's own.
+                    self.node_mut(instance).goes_on = false;
                     if retry_at > self.now {
                         self.set(instance, TaskState::Paused { until: retry_at });
                     }
@@ -374,7 +389,7 @@ impl Core {
         if self.ending != Ending::No {
             return None;
         }
-        if std::mem::take(&mut self.node_mut(unit).goes_on) {
+        if std::mem::take(&mut self.node_mut(unit).continues) {
             return Some(self.now);
         }
         if std::mem::take(&mut self.node_mut(unit).lost)
@@ -441,7 +456,7 @@ impl Core {
         for (class, units) in waiting {
             let Some(outcome) = self.never_fits(class) else { continue };
             for unit in units {
-                if matches!(self.node(unit).state, TaskState::Waiting { .. }) {
+                if matches!(self.node(unit).state, TaskState::Waiting { .. }) && !self.node(unit).goes_on {
                     let members = self.members(unit).to_vec();
                     self.give_up(&members, outcome, None, out);
                 }
@@ -506,7 +521,7 @@ impl Core {
         }
         if self.ending != Ending::No {
             self.give_up(&members, Outcome::Cancelled, self.blame_for_ending(), out);
-        } else if let Some(outcome) = self.never_fits(self.class(unit)) {
+        } else if let Some(outcome) = self.never_fits(self.class(unit)).filter(|_| !self.node(unit).goes_on) {
             self.give_up(&members, outcome, None, out);
         }
     }

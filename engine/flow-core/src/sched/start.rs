@@ -23,6 +23,21 @@ impl Core {
         true
     }
 
+    /// Joins what goes on since an earlier run. It asks for nothing that there could be too little of, so that no policy has to propose it.
+    pub(super) fn join(&mut self, out: &mut Vec<Action>) {
+        for unit in std::mem::take(&mut self.to_join) {
+            if !matches!(self.node(unit).state, TaskState::Waiting { .. }) {
+                continue;
+            }
+            if let Some(group) = self.groups.get_mut(&unit) {
+                group.window = Window::Ahead;
+            }
+            for instance in self.members(unit).to_vec() {
+                self.start_attempt(instance, Placement::default(), out);
+            }
+        }
+    }
+
     fn start_attempt(&mut self, instance: InstanceId, placement: Placement, out: &mut Vec<Action>) {
         let attempt = AttemptId(self.next_attempt);
         self.next_attempt += 1;

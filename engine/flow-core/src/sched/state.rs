@@ -82,13 +82,15 @@ pub(super) struct Node {
     /// How often it started again because of that.
     pub(super) losses: u32,
     /// It left what its next attempt goes on from, in the attempts that end now.
-    pub(super) goes_on: bool,
+    pub(super) continues: bool,
     /// It was repeated because a measurement was spoiled.
     pub(super) repeated: bool,
     /// It ran out of memory beside others, and has its GPUs alone since.
     pub(super) alone_since: bool,
     /// That just happened.
     pub(super) retry_alone: bool,
+    /// Its attempt goes on since an earlier run, and is joined.
+    pub(super) goes_on: bool,
     /// Its place in the queue, while it is in it.
     pub(super) key: Option<Key>,
 }
@@ -212,6 +214,8 @@ pub(super) struct Core {
     pub(super) timers: BTreeSet<(Time, Timer)>,
     pub(super) feasibility: Feasibility,
     pub(super) reservation: Option<Reservation>,
+    /// Units to be joined with the next decision.
+    pub(super) to_join: Vec<InstanceId>,
     /// The unit that other runs of the machine keep from starting, the first of ours, and since when.
     pub(super) held_up: Option<(InstanceId, Time)>,
     pub(super) unsettled: usize,
@@ -240,6 +244,7 @@ impl Core {
             next_attempt: 0,
             timers: BTreeSet::new(),
             reservation: None,
+            to_join: Vec::new(),
             held_up: None,
             unsettled: 0,
             ending: Ending::No,

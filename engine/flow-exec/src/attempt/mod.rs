@@ -102,6 +102,11 @@ impl Folder {
         write_atomically(&self.path.join(file::GO), format!("{at:.6}\n").as_bytes())
     }
 
+    /// Its barrier was released.
+    pub(crate) fn is_released(&self) -> bool {
+        self.path.join(file::GO).exists()
+    }
+
     /// Asks a program that trains on to end after the epoch at hand.
     ///
     /// # Errors

@@ -1,7 +1,12 @@
 //! What starts and follows attempts: from a placement to a filled folder, a running program, its messages, its end. What takes
 //! its time, filling and collecting, are jobs aside; between them an attempt still holds its placement. Decides nothing.
 
-use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{
     Update,
@@ -9,7 +14,7 @@ use super::{
     collect::{Builtin, Collect, Collected},
     context::RunContext,
     corunners,
-    executor::{Ended, Executor, Work},
+    executor::{Beside, Ended, Executor, Work},
     fill::{Fill, Filled, Prepared},
     listener::{Listener, News},
     outbox::Outbox,
@@ -268,8 +273,10 @@ impl<X: Executor> Attempts<X> {
         out: &mut Outbox,
     ) -> Work {
         let (id, placement) = (held.instance, held.placement);
-        let Prepared { launch, folder, resolved, listener, mut circumstances, began, piped, job, place } = prepared;
-        if job.is_none() {
+        let Prepared { launch, folder, resolved, listener, mut circumstances, began, piped, job, stays, place, .. } =
+            prepared;
+        let joined = stays.as_ref().filter(|stays| stays.joined);
+        if job.is_none() && joined.is_none() {
             circumstances.elsewhere = self.elsewhere;
             circumstances.unwatched = self.unwatched && self.instance(id).measured;
         }
@@ -279,7 +286,7 @@ impl<X: Executor> Attempts<X> {
             folder: place,
             why: outcomes.decided(id).map(|decided| decided.why.clone()).unwrap_or_default(),
             gpus: circumstances.gpus.clone(),
-            cpus: placement.cpus,
+            cpus: circumstances.cpus,
         });
         if let Some(text) = launch.barrier {
             out.notice(Some(id), text);
@@ -287,6 +294,9 @@ impl<X: Executor> Attempts<X> {
         if let Some(job) = job.as_ref().filter(|job| job.joined) {
             // The same words for all of a sweep, which are then shown once.
             out.notice(Some(id), format!("goes on since run {}: its job is not asked for again", job.intent.run));
+        }
+        if let Some(stays) = joined {
+            out.notice(Some(id), format!("goes on since run {}: it is not started again", stays.intent.run));
         }
         let program = keeper::Start {
             attempt,
@@ -299,12 +309,14 @@ impl<X: Executor> Attempts<X> {
         let running = Running {
             instance: id,
             process: !matches!(resolved.body, Body::Builtin { .. }),
-            batch: job.is_some(),
+            batch: job.is_some() || joined.is_some(),
+            joinable: job.is_some() || stays.is_some(),
+            known: joined.map(|stays| self.context.left.labels(&stays.intent.run)).unwrap_or_default(),
             listened: 0.0,
             began_there: false,
             folder,
             resolved,
-            placement,
+            placement: if joined.is_some() { Placement { cpus: circumstances.cpus, ..placement } } else { placement },
             announces: launch.announces,
             linked: launch.linked,
             captured: launch.captured,
@@ -324,7 +336,7 @@ impl<X: Executor> Attempts<X> {
             out.notice(Some(id), corunners::trial(history, &running, &others));
         }
         self.running.insert(attempt, running);
-        Work { program, job }
+        Work { program, job, stays }
     }
 
     /// What the executor tells of an attempt, but for its end. What is said of an attempt that is not running any more is late, and
@@ -375,7 +387,7 @@ impl<X: Executor> Attempts<X> {
         cards: &mut Cards,
         out: &mut Outbox,
     ) -> Option<Collect> {
-        let Ended { exit, mut seen, there, instead } = end;
+        let Ended { exit, mut seen, there, instead, beside } = end;
         let mut running = self.running.remove(&attempt)?;
         let corun = self.instance(running.instance).corun.clone();
         let group = corun.as_ref().map(|corun| corun.group);
@@ -406,6 +418,10 @@ impl<X: Executor> Attempts<X> {
         if running.batch {
             (running.circumstances.corunners, running.circumstances.neighbours) =
                 corunners::of_group(&self.context.session.expansion, running.instance);
+            if let Some(beside) = beside {
+                let measured = self.instance(running.instance).measured;
+                was_beside(&mut running, &beside, measured);
+            }
         } else {
             let (gpus, cost) = cards.untrack(attempt);
             seen.gpus = gpus;
@@ -558,6 +574,19 @@ pub(super) fn tell(attempt: AttemptId, instance: InstanceId, news: News, listene
     for text in news.notices {
         out.notice(Some(instance), text);
     }
+}
+
+/// Who ran beside an attempt that goes on since an earlier run: only who kept it knows.
+fn was_beside(running: &mut Running, beside: &Beside, measured: bool) {
+    let labels = |attempts: &BTreeSet<AttemptId>| -> Vec<String> {
+        let labels: BTreeSet<&String> = attempts.iter().filter_map(|attempt| running.known.get(attempt)).collect();
+        labels.into_iter().cloned().collect()
+    };
+    let (corunners, neighbours) = (labels(&beside.attempts), labels(&beside.near));
+    let circumstances = &mut running.circumstances;
+    (circumstances.corunners, circumstances.neighbours) = (corunners, neighbours);
+    circumstances.elsewhere = circumstances.elsewhere.max(beside.elsewhere);
+    circumstances.unwatched |= beside.unwatched && measured;
 }
 
 fn ready(attempt: AttemptId, out: &mut Outbox) {

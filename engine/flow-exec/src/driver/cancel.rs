@@ -36,13 +36,15 @@ struct Shared {
     /// It has not come to the last [`End::Now`].
     pending: AtomicBool,
     stop: AtomicBool,
+    /// What it has started goes on when it is killed.
+    outlives: bool,
 }
 
 impl Cancel {
-    /// Begins to look.
-    pub(super) fn watch(run: RunDir) -> Result<Cancel, ExecError> {
+    /// Begins to look; of a run that `outlives` this process what it has started does.
+    pub(super) fn watch(run: RunDir, outlives: bool) -> Result<Cancel, ExecError> {
         let (tell, asked) = unbounded_channel();
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::new(Shared { outlives, ..Shared::default() });
         let (theirs, folder) = (Arc::clone(&shared), run.clone());
         let thread = thread::Builder::new().name("cancel".into()).spawn(move || theirs.look(&folder, &tell));
         let thread = thread.map_err(ExecError::io("start", "the thread that looks for `flow cancel`"))?;
@@ -94,6 +96,10 @@ impl Shared {
                 let _ = tell.send(end);
             }
             if self.pending.load(Ordering::SeqCst) && since.is_some_and(|since| clock::since(since) > DEAF) {
+                if self.outlives {
+                    // Who keeps what runs hears of it then.
+                    let _ = run.tell_to_end(End::Now);
+                }
                 // A kill loses nothing that is recorded, and the keeper ends what runs.
                 let _ = raise(Signal::SIGKILL);
             }

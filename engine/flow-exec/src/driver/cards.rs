@@ -1,7 +1,10 @@
 //! The GPUs as a run finds them: who else is on them, which flow holds them, which are lost. Tells the scheduler how they stand;
 //! holds no scheduling rule.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    os::fd::OwnedFd,
+};
 
 use flow_core::{AttemptId, GpuFacts, GpuId, Machine, measure::GpuSamples, reason::Occupant, sched::GpuState};
 
@@ -18,6 +21,8 @@ pub(super) struct Cards {
     facts: Vec<GpuFacts>,
     /// Started when the first step that asks for GPUs can run; never for cards that are not there.
     sampler: Option<GpuSampler>,
+    /// That was tried.
+    begun: bool,
     /// None of a GPU whose lock is of no use.
     locks: Vec<Option<GpuLock>>,
     /// Which flow holds a GPU, where another one does.
@@ -39,6 +44,7 @@ impl Cards {
             told: facts.iter().map(|gpu| GpuState { memory: gpu.memory, strangers: 0, alive: true }).collect(),
             facts,
             sampler: None,
+            begun: false,
             locks: Vec::new(),
             held: vec![None; count],
             standing: vec![CardStatus { alive: true, ..CardStatus::default() }; count],
@@ -54,12 +60,12 @@ impl Cards {
         if self.facts.is_empty() || !wanted && self.sampler.is_none() {
             return say;
         }
-        if self.locks.is_empty() {
+        if !std::mem::replace(&mut self.begun, true) {
             match GpuSampler::start(&self.facts) {
                 Ok(sampler) => self.sampler = Some(sampler),
                 Err(error) => say.push(format!("GPUs cannot be measured: {error}")),
             }
-            self.locks = self.facts.iter().map(|gpu| Some(GpuLock::of(&gpu.uuid))).collect();
+            self.know_locks();
         }
         let Some(sampler) = &self.sampler else { return say };
         sampler.watch(wanted);
@@ -82,6 +88,18 @@ impl Cards {
         say.retain(|text| !self.said.contains(text));
         self.said.extend(say.iter().cloned());
         say
+    }
+
+    fn know_locks(&mut self) {
+        if self.locks.is_empty() {
+            self.locks = self.facts.iter().map(|gpu| Some(GpuLock::of(&gpu.uuid))).collect();
+        }
+    }
+
+    /// The open files of all locks, for who is to hold them when this process is gone.
+    pub(super) fn lent(&mut self) -> Vec<Option<OwnedFd>> {
+        self.know_locks();
+        self.locks.iter_mut().map(|lock| lock.as_mut().and_then(GpuLock::lent)).collect()
     }
 
     /// After a decision: keeps the locks of the GPUs that are given out, gives the others back.

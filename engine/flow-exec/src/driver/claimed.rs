@@ -11,7 +11,7 @@ use std::{
 };
 
 use flow_core::{Digest, RunId, StepResult, reason::Waits};
-use flow_store::{Claims, Results, Store, StoreDir, StoreError};
+use flow_store::{Claims, Kept, Results, Store, StoreDir, StoreError};
 
 /// How often, and how many times, it is looked whether somebody else has published.
 const PUBLISHES: Duration = Duration::from_millis(20);
@@ -45,9 +45,14 @@ impl Claimed {
 
     /// Who else does one of these attempts, if somebody does.
     pub(super) fn by_others(&self, dir: &StoreDir, attempts: &[Digest]) -> Result<Option<Waits>, StoreError> {
-        let Some(claimant) = self.claims.taken(attempts.iter().copied())? else { return Ok(None) };
+        let lasting = attempts.iter().map(Claims::lasting);
+        let Some(claimant) = self.claims.taken(attempts.iter().copied().chain(lasting))? else { return Ok(None) };
         let run = match claimant.pid {
-            Some(pid) => dir.living()?.into_iter().find(|run| run.process.pid == pid).and_then(|run| run.run),
+            Some(pid) => {
+                let kept = |run: &RunId| dir.run(run).kept() == Kept::Goes { pid: Some(pid) };
+                let living = dir.living()?.into_iter().find(|run| run.process.pid == pid).and_then(|run| run.run);
+                living.or_else(|| dir.runs().ok()?.into_iter().rev().find(kept))
+            }
             None => None,
         };
         let user = run.as_ref().and_then(|run| dir.run(run).others()).unwrap_or_default();
@@ -57,6 +62,11 @@ impl Claimed {
     /// Others have claimed one of these attempts.
     pub(super) fn is_taken(&self, attempts: &[Digest]) -> Result<bool, StoreError> {
         Ok(self.claims.taken(attempts.iter().copied())?.is_some())
+    }
+
+    /// Others keep one of these attempts since their run died.
+    pub(super) fn is_kept(&self, attempts: &[Digest]) -> Result<bool, StoreError> {
+        Ok(self.claims.taken(attempts.iter().map(Claims::lasting))?.is_some())
     }
 
     /// Claims a unit that is about to start in `run`; `false` where another run does it, or has done it since it was decided.

@@ -161,7 +161,7 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
             listener: &mut running.listener,
             circumstances: std::mem::take(&mut running.circumstances),
             window,
-            joinable: running.batch,
+            joinable: running.joinable,
         },
         &seen,
     );

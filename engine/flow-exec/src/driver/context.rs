@@ -16,7 +16,7 @@ use flow_core::{
 };
 use flow_store::{Captures, Inputs, Objects, RunDir, Stood, Store};
 
-use super::{Session, checkpoint::Checkpoint, claimed::Claimed, intents::Intent, start::Environment};
+use super::{Session, checkpoint::Checkpoint, claimed::Claimed, left::Left, start::Environment};
 use crate::secrets::Secrets;
 
 pub(crate) struct RunContext {
@@ -43,8 +43,10 @@ pub(crate) struct RunContext {
     pub(crate) revision: Option<Revision>,
     /// `flow` itself.
     pub(crate) exe: PathBuf,
-    /// Jobs of runs that died, which are not asked for again.
-    pub(crate) left: Mutex<Vec<Intent>>,
+    /// What goes on of runs that died.
+    pub(crate) left: Left,
+    /// Its attempts on this machine go on where this process is killed.
+    pub(crate) outlives: bool,
     /// Jobs outlive this process, however it ends.
     pub(crate) leaves_jobs: bool,
     pub(crate) silence: Silence,
@@ -95,12 +97,9 @@ impl RunContext {
         Checkpoint::at(self.store.dir().checkpoints().join(name.to_string()))
     }
 
-    /// The job of an earlier run that does these attempts, in their order, by fingerprint.
-    pub(crate) fn join(&self, attempts: &[Digest]) -> Option<Intent> {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |intent: &Intent| intent.members.iter().map(|member| &member.fingerprint).eq(attempts);
-        let at = left.iter().position(|intent| same(intent) && intent.members.iter().all(|m| m.folder.is_dir()))?;
-        Some(left.swap_remove(at))
+    /// The file of the workflow, as its intents name it.
+    pub(crate) fn file(&self) -> String {
+        self.session.workspace.name(&self.session.workspace.file)
     }
 
     /// What the plan found for a unit, if all of it is to be reused.

@@ -10,7 +10,7 @@ use flow_core::{
 };
 use flow_store::StoreError;
 
-use super::{claimed::Claimed, fill::Fill, outbox::Outbox};
+use super::{claimed::Claimed, context::RunContext, fill::Fill, outbox::Outbox};
 
 /// How often claims of others are looked at.
 const POLL: Span = Span::from_millis(100);
@@ -61,14 +61,22 @@ impl Elsewhere {
     ///
     /// # Errors
     /// The claims cannot be looked at.
-    pub(super) fn free(&mut self, claimed: &Claimed, now: Time) -> Result<Vec<Vec<InstanceId>>, StoreError> {
+    pub(super) fn free(&mut self, context: &RunContext, now: Time) -> Result<Vec<Vec<InstanceId>>, StoreError> {
         if self.due().is_none_or(|due| now < due) {
             return Ok(Vec::new());
         }
         self.looked_at = now;
         let mut free = Vec::new();
         for unit in std::mem::take(&mut self.waiting) {
-            if claimed.is_taken(&unit.attempts)? {
+            let claimed = &context.claimed;
+            let forced = unit.instances.iter().any(|id| context.force.covers(*id));
+            // What goes on since its run died is joined.
+            let kept = || {
+                Ok::<bool, StoreError>(
+                    claimed.is_kept(&unit.attempts)? && (forced || !context.left.goes_on(&unit.attempts)),
+                )
+            };
+            if claimed.is_taken(&unit.attempts)? || kept()? {
                 self.waiting.push(unit);
             } else {
                 free.push(unit.instances);

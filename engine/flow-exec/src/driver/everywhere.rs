@@ -1,4 +1,5 @@
-//! Two executors as one: what a batch system is asked for goes there, everything else runs on this machine. Knows no workflow.
+//! Three executors as one: what a batch system is asked for goes there, what goes on since an earlier run is joined, everything else
+//! runs on this machine. Knows no workflow.
 
 use std::{collections::BTreeSet, io, os::fd::OwnedFd, time::Duration};
 
@@ -6,6 +7,7 @@ use flow_core::AttemptId;
 
 use super::{
     executor::{Event, Executor, Work},
+    joined::Joined,
     local::Local,
     slurm::Slurm,
 };
@@ -13,14 +15,15 @@ use crate::ExecError;
 
 pub(crate) struct Everywhere {
     local: Local,
+    joined: Joined,
     /// Where a step of the workflow runs on Slurm.
     slurm: Option<Slurm>,
     there: BTreeSet<AttemptId>,
 }
 
 impl Everywhere {
-    pub(crate) fn new(local: Local, slurm: Option<Slurm>) -> Everywhere {
-        Everywhere { local, slurm, there: BTreeSet::new() }
+    pub(crate) fn new(local: Local, joined: Joined, slurm: Option<Slurm>) -> Everywhere {
+        Everywhere { local, joined, slurm, there: BTreeSet::new() }
     }
 
     fn there(&mut self, attempt: AttemptId) -> Option<&mut Slurm> {
@@ -39,28 +42,33 @@ impl Executor for Everywhere {
             None if !there.is_empty() => return Err(ExecError::Fault("a job has no Slurm to go to".to_owned())),
             _ => {}
         }
+        let joins = |work: &Work| work.stays.as_ref().is_some_and(|stays| stays.joined);
+        let (joined, here): (Vec<Work>, Vec<Work>) = here.into_iter().partition(joins);
+        if !joined.is_empty() {
+            self.joined.start(joined)?;
+        }
         if here.is_empty() { Ok(()) } else { self.local.start(here) }
     }
 
     fn release(&mut self, attempt: AttemptId, at: f64) -> io::Result<()> {
-        match self.there(attempt) {
-            Some(slurm) => slurm.release(attempt, at),
-            None => self.local.release(attempt, at),
+        if let Some(slurm) = self.there(attempt) {
+            return slurm.release(attempt, at);
         }
+        if self.joined.has(attempt) { self.joined.release(attempt, at) } else { self.local.release(attempt, at) }
     }
 
     fn stop(&mut self, attempt: AttemptId) -> io::Result<()> {
-        match self.there(attempt) {
-            Some(slurm) => slurm.stop(attempt),
-            None => self.local.stop(attempt),
+        if let Some(slurm) = self.there(attempt) {
+            return slurm.stop(attempt);
         }
+        if self.joined.has(attempt) { self.joined.stop(attempt) } else { self.local.stop(attempt) }
     }
 
     fn kill(&mut self, attempt: AttemptId, grace: Duration) {
-        match self.there(attempt) {
-            Some(slurm) => slurm.kill(attempt, grace),
-            None => self.local.kill(attempt, grace),
+        if let Some(slurm) = self.there(attempt) {
+            return slurm.kill(attempt, grace);
         }
+        if self.joined.has(attempt) { self.joined.kill(attempt, grace) } else { self.local.kill(attempt, grace) }
     }
 
     fn hurry(&mut self) {
@@ -71,6 +79,10 @@ impl Executor for Everywhere {
         if let Some(slurm) = self.there(attempt) {
             slurm.settled(attempt);
             self.there.remove(&attempt);
+        } else if self.joined.has(attempt) {
+            self.joined.settled(attempt);
+        } else {
+            self.local.settled(attempt);
         }
     }
 
@@ -82,17 +94,25 @@ impl Executor for Everywhere {
         true
     }
 
-    fn lend(&mut self, life: OwnedFd) {
-        self.local.lend(life);
+    fn lend(&mut self, life: OwnedFd, place: u32) {
+        self.local.lend(life, place);
+    }
+
+    fn lend_locks(&mut self, locks: Vec<Option<OwnedFd>>) {
+        self.local.lend_locks(locks);
     }
 
     async fn next_event(&mut self) -> Result<Event, ExecError> {
-        match &mut self.slurm {
-            None => self.local.next_event().await,
-            Some(slurm) => tokio::select! {
-                event = self.local.next_event() => event,
-                event = slurm.next_event() => event,
-            },
+        let slurm = async {
+            match &mut self.slurm {
+                Some(slurm) => slurm.next_event().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            event = self.local.next_event() => event,
+            event = self.joined.next_event() => event,
+            event = slurm => event,
         }
     }
 }

@@ -4,12 +4,13 @@
 //! What comes from below may come late, twice, or out of order, and a start may go untold; only an end is told for every
 //! attempt that was started, sooner or later. The loop takes each event for what it still says.
 
-use std::{io, os::fd::OwnedFd, time::Duration};
+use std::{collections::BTreeSet, io, os::fd::OwnedFd, time::Duration};
 
 use flow_core::{
     AttemptId, Exclusive, Outcome, SlurmJob, Span,
     measure::{GpuSamples, HostSamples, Looks},
     reason::{BatchEnd, Cause},
+    sched::Holding,
 };
 use flow_protocol::Exit;
 
@@ -23,6 +24,20 @@ pub(crate) struct Work {
     pub(crate) program: keeper::Start,
     /// What a batch system is asked for; without it the attempt runs on this machine.
     pub(crate) job: Option<BatchWork>,
+    /// It is on this machine, and goes on when this run dies, or does so since an earlier one did.
+    pub(crate) stays: Option<Stays>,
+}
+
+/// An attempt on this machine that outlives its run.
+pub(crate) struct Stays {
+    /// What is written down of its unit then; of one that goes on since an earlier run, what was.
+    pub(crate) intent: Intent,
+    /// It was begun by an earlier run.
+    pub(crate) joined: bool,
+    /// Its GPUs, by their number among the machine's.
+    pub(crate) cards: Vec<usize>,
+    pub(crate) timeout: Option<Span>,
+    pub(crate) holds: Holding,
 }
 
 /// What a batch system is asked for, for one attempt.
@@ -69,6 +84,20 @@ pub(crate) struct Ended {
     pub(crate) there: Option<There>,
     /// What it came to, where the program itself has nothing to say.
     pub(crate) instead: Option<Instead>,
+    /// Who ran beside it, where only who kept it knows.
+    pub(crate) beside: Option<Beside>,
+}
+
+/// Who ran beside an attempt that outlived its run.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    /// Attempts of its run.
+    pub(crate) attempts: BTreeSet<AttemptId>,
+    /// Those of them that were on its GPUs.
+    pub(crate) near: BTreeSet<AttemptId>,
+    /// So many of other runs, or some that nobody could see.
+    pub(crate) elsewhere: u32,
+    pub(crate) unwatched: bool,
 }
 
 /// What was seen of an attempt from outside.
@@ -92,7 +121,8 @@ pub(crate) struct There {
 #[derive(Clone, Debug)]
 pub(crate) struct Instead {
     pub(crate) outcome: Outcome,
-    pub(crate) cause: Cause,
+    /// Where the outcome does not say it.
+    pub(crate) cause: Option<Cause>,
     pub(crate) again: Again,
 }
 
@@ -111,14 +141,14 @@ pub(crate) enum Again {
 
 impl Instead {
     pub(crate) fn is_time_limit(&self) -> bool {
-        matches!(self.cause, Cause::Batch { end: BatchEnd::TimeLimit { .. }, .. })
+        matches!(self.cause, Some(Cause::Batch { end: BatchEnd::TimeLimit { .. }, .. }))
     }
 }
 
 impl Ended {
     /// Of a program of this machine.
     pub(crate) fn here(exit: Exit, seen: Observed) -> Ended {
-        Ended { exit, seen, there: None, instead: None }
+        Ended { exit, seen, there: None, instead: None, beside: None }
     }
 }
 
@@ -161,7 +191,11 @@ pub(crate) trait Executor {
     }
 
     /// A descriptor that is to stay open as long as anything of what is started from here on can be alive.
-    fn lend(&mut self, _life: OwnedFd) {}
+    /// `place` tells this run's part of it.
+    fn lend(&mut self, _life: OwnedFd, _place: u32) {}
+
+    /// The open files of the locks of the machine's GPUs, which are held by whoever has them open.
+    fn lend_locks(&mut self, _locks: Vec<Option<OwnedFd>>) {}
 
     /// The next event. Nothing is lost when the future is dropped.
     fn next_event(&mut self) -> impl Future<Output = Result<Event, ExecError>>;

@@ -3,18 +3,19 @@
 use std::{io, path::Path};
 
 use flow_core::{
-    AttemptId, Body, Circumstances, CorunGpus, Digest, Instance, InstanceId, Machine, Render, ResolveError, Resolved,
+    AttemptId, Body, Circumstances, CorunGpus, Digest, Exclusive, Instance, InstanceId, Machine, Render, ResolveError,
+    Resolved,
     plan::Force,
     reason::{Cause, Filling},
-    sched::Placement,
+    sched::{Holding, Placement},
 };
 
 use super::{
     claimed,
     context::RunContext,
-    executor::BatchWork,
+    executor::{BatchWork, Stays},
     finish,
-    intents::{Intent, Member},
+    intents::{Given, Intent, Member},
     listener::Listener,
     start,
 };
@@ -56,13 +57,17 @@ pub(super) struct Prepared {
     pub(super) piped: bool,
     /// What a batch system is asked for.
     pub(super) job: Option<BatchWork>,
+    /// It goes on when this run dies, or does so since an earlier one did.
+    pub(super) stays: Option<Stays>,
+    /// Its instance, with no secret in it.
+    pub(super) label: String,
     /// Its folder, from the store's on.
     pub(super) place: String,
 }
 
-/// Fills the folders of a unit, one after the other: its programs begin together.
-pub(super) fn fill(context: &RunContext, unit: Vec<Fill>) -> Vec<Filled> {
-    if let Some(intent) = joins(context, &unit) {
+/// Fills the folders of a unit, one after the other: its programs begin together. One that is `joined` has them.
+pub(super) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>) -> Vec<Filled> {
+    if let Some(intent) = joined {
         let with = unit.iter().zip(&intent.members);
         let joined = |(fill, member): (&Fill, &Member)| Filled {
             attempt: fill.attempt,
@@ -76,9 +81,14 @@ pub(super) fn fill(context: &RunContext, unit: Vec<Fill>) -> Vec<Filled> {
     if !members.is_empty() {
         let attempts: Vec<AttemptId> = members.iter().map(|member| member.attempt).collect();
         let key = Intent::key(context.store.dir().path(), &context.run, &attempts);
-        let intent = Intent { key, task: None, job: None, run: context.run.clone(), members };
-        for job in all.iter_mut().filter_map(|filled| filled.prepared.as_mut().ok()?.job.as_mut()) {
-            job.intent.clone_from(&intent);
+        let mut intent = Intent { members, key, ..unwritten(context) };
+        for prepared in all.iter_mut().filter_map(|filled| filled.prepared.as_mut().ok()) {
+            if let Some(job) = &mut prepared.job {
+                job.intent.clone_from(&intent);
+            } else if let Some(stays) = &mut prepared.stays {
+                intent.here = Some(context.file());
+                stays.intent.clone_from(&intent);
+            }
         }
     }
     let began = clock::unix_seconds();
@@ -87,6 +97,11 @@ pub(super) fn fill(context: &RunContext, unit: Vec<Fill>) -> Vec<Filled> {
         prepared.listener.begins(began);
     }
     all
+}
+
+fn unwritten(context: &RunContext) -> Intent {
+    let (run, members) = (context.run.clone(), Vec::new());
+    Intent { key: String::new(), task: None, job: None, run, members, here: None }
 }
 
 fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
@@ -142,8 +157,27 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let mut circumstances = finish::circumstances(expansion.machine_of(instance), instance, placement);
     circumstances.revision.clone_from(&context.revision);
     let place = format!("runs/{}/attempts/{}", context.run, fill.attempt.0);
+    let label = context.secrets.hide(instance.label.to_string());
     let job = batch_work(context, instance);
-    Ok(Prepared { launch, folder, resolved, listener, circumstances, began: 0.0, piped, job, place })
+    let stays = (context.outlives && process && job.is_none() && fill.claim.is_some())
+        .then(|| stays(instance, placement, unwritten(context), false));
+    Ok(Prepared { launch, folder, resolved, listener, circumstances, began: 0.0, piped, job, stays, label, place })
+}
+
+/// What is kept of an attempt on this machine by who outlives its run.
+fn stays(instance: &Instance, placement: &Placement, intent: Intent, joined: bool) -> Stays {
+    Stays {
+        intent,
+        joined,
+        cards: placement.gpus.iter().map(|gpu| gpu.index()).collect(),
+        timeout: instance.timeout,
+        holds: Holding {
+            cpu_milli: u64::from(placement.cpus) * 1_000,
+            memory: placement.memory,
+            attempts: 1,
+            exclusive: instance.exclusive == Exclusive::Machine || instance.corun.is_some(),
+        },
+    }
 }
 
 /// What a batch system is asked for, if one is; what is written down of it comes when its unit is filled.
@@ -160,7 +194,7 @@ fn batch_work(context: &RunContext, instance: &Instance) -> Option<BatchWork> {
         shares_gpus: instance.corun.as_ref().is_some_and(|corun| corun.gpus == CorunGpus::Shared),
         slurm: slurm.clone(),
         gpu_model: slurm.gpu_type.clone().or_else(|| only_model(context.session.expansion.machine_of(instance))),
-        intent: Intent { key: String::new(), task: None, job: None, run: context.run.clone(), members: Vec::new() },
+        intent: unwritten(context),
         joined: false,
     })
 }
@@ -171,29 +205,40 @@ fn only_model(machine: &Machine) -> Option<String> {
     machine.gpus.iter().all(|gpu| gpu.name == first.name).then(|| first.name.clone())
 }
 
-/// What is written down of an attempt that a batch system is asked for.
+/// What is written down of an attempt that may outlive this run.
 fn member(filled: &Filled, fill: &Fill) -> Option<Member> {
     let prepared = filled.prepared.as_ref().ok()?;
+    let given = || Given { placement: fill.placement.clone(), circumstances: prepared.circumstances.clone() };
+    let (fingerprint, given) = match (&prepared.job, &prepared.stays) {
+        (Some(_), _) => (fill.fingerprint?, None),
+        (None, Some(_)) => (fill.claim?, Some(Box::new(given()))),
+        (None, None) => return None,
+    };
     Some(Member {
         attempt: fill.attempt,
-        fingerprint: fill.fingerprint?,
-        label: prepared.job.as_ref()?.label.clone(),
+        fingerprint,
+        label: prepared.label.clone(),
         folder: prepared.folder.path().to_owned(),
         began: clock::unix_seconds(),
         announces: prepared.launch.announces,
         piped: prepared.piped,
         linked: prepared.launch.linked.clone(),
+        given,
     })
 }
 
-/// The job of an earlier run that does what this unit is about to do. One that is forced is to be done anew.
-fn joins(context: &RunContext, unit: &[Fill]) -> Option<Intent> {
-    let batch = |fill: &Fill| context.session.expansion.instances[fill.instance.index()].slurm.is_some();
-    if unit.iter().any(|fill| !batch(fill) || context.force.covers(fill.instance)) {
+/// What an earlier run began, and this unit is about to do. One that is forced is to be done anew.
+pub(super) fn joins(context: &RunContext, unit: &[Fill]) -> Option<Intent> {
+    let instance = |fill: &Fill| &context.session.expansion.instances[fill.instance.index()];
+    if unit.iter().any(|fill| context.force.covers(fill.instance)) {
         return None;
     }
-    let attempts: Option<Vec<Digest>> = unit.iter().map(|fill| fill.fingerprint).collect();
-    context.join(&attempts?)
+    if unit.iter().all(|fill| instance(fill).slurm.is_some()) {
+        let fingerprints: Option<Vec<Digest>> = unit.iter().map(|fill| fill.fingerprint).collect();
+        return context.left.job(&fingerprints?);
+    }
+    let attempts: Option<Vec<Digest>> = unit.iter().map(|fill| fill.claim).collect();
+    context.left.take(&attempts?)
 }
 
 /// An attempt goes on that an earlier run began, in the folder that it has.
@@ -213,6 +258,11 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
     }
     listener.begins(member.began);
     let mut circumstances = finish::circumstances(expansion.machine_of(instance), instance, &fill.placement);
+    let mut stays = None;
+    if let Some(given) = &member.given {
+        circumstances.clone_from(&given.circumstances);
+        stays = Some(self::stays(instance, &given.placement, intent.clone(), true));
+    }
     circumstances.revision.clone_from(&context.revision);
     let job = batch_work(context, instance).map(|job| BatchWork { intent: intent.clone(), joined: true, ..job });
     Ok(Prepared {
@@ -231,6 +281,8 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
         began: member.began,
         piped: member.piped,
         job,
+        stays,
+        label: member.label.clone(),
         place: format!("runs/{}/attempts/{}", intent.run, member.attempt.0),
     })
 }

@@ -66,7 +66,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
     let End { instance, exit, listener, .. } = end;
     let tail = if exit.code == Some(0) { Vec::new() } else { end.folder.log_tail(LOG_TAIL).unwrap_or_default() };
     let (mut outcome, mut cause) = match end.instead.filter(|_| end.killed.is_none()) {
-        Some(Instead { outcome, cause, .. }) => (outcome, Some(cause)),
+        Some(Instead { outcome, cause, .. }) => (outcome, cause),
         None => conclude(&Ended {
             exit,
             said: &listener.said,

@@ -1,24 +1,27 @@
 //! What is written down of a job before a batch system is asked for it, in the folder of its run, and read by the run that comes after
-//! one that died. It stays until what came of the job is safe. Asks nobody for a job.
+//! one that died. It stays until what came of the job is safe. Of what goes on on this machine the same is written when its run has
+//! died. Asks nobody for a job.
 //!
 //! A job has one file, `KEY.json`, and so has an array with all its tasks, for a disk is waited for as long for one file as for a
 //! thousand lines. Beside an array's file, `KEY.done` names the tasks whose results are safe, one a line.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{self, Write},
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
-use flow_core::{Artifact, AttemptId, Digest, RunId};
+use flow_core::{Artifact, AttemptId, Circumstances, Digest, RunId, sched::Placement};
 use flow_slurm::JobId;
-use flow_store::{Results, RunDir, Store, StoreDir};
+use flow_store::{Kept, Results, RunDir, Store, StoreDir};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     attempt::{write_atomically, write_durably},
-    keeper,
+    clock, keeper,
     node::NodeFiles,
 };
 
@@ -37,6 +40,9 @@ pub(crate) struct Intent {
     pub(crate) run: RunId,
     /// The attempts that run in it; more than one are a co-run group.
     pub(crate) members: Vec<Member>,
+    /// It is no job of a batch system: it goes on on this machine since its run's death, of this workflow file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) here: Option<String>,
 }
 
 /// A task of an array.
@@ -52,6 +58,7 @@ pub(crate) struct Task {
 pub(crate) struct Member {
     /// Of the run that asked first.
     pub(crate) attempt: AttemptId,
+    /// Of its result; on this machine, of the attempt, which serves every reading of it.
     pub(crate) fingerprint: Digest,
     pub(crate) label: String,
     pub(crate) folder: PathBuf,
@@ -64,6 +71,9 @@ pub(crate) struct Member {
     /// Artifacts that it reads in the store itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) linked: Vec<(String, Artifact)>,
+    /// What it has of this machine, and what was known of that at its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) given: Option<Box<Given>>,
 }
 
 /// An array, written down.
@@ -85,11 +95,70 @@ enum Written {
     Job(Intent),
 }
 
+/// What an attempt has that runs on this machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Given {
+    pub(crate) placement: Placement,
+    pub(crate) circumstances: Circumstances,
+}
+
+/// How what goes on on this machine stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It goes on, or came to something by itself.
+    Sound,
+    /// It was told to end, or not all of it began, and it is about to be gone.
+    Ends,
+    /// Nothing of it goes on, and nothing came of it.
+    Lost,
+}
+
+/// How long an attempt may take to end that nobody wants.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long who keeps what a run has left may take to write that down, and how often it is looked.
+const WRITES: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(5);
+
 impl Intent {
     /// The name of a job: of the attempts that run in it, and of no others of any store.
     pub(crate) fn key(store: &Path, run: &RunId, attempts: &[AttemptId]) -> String {
         let of = format!("{} {run} {attempts:?}", store.display());
         format!("{}{}", flow_slurm::KEY_PREFIX, &Digest::of(of.as_bytes()).to_string()[..20])
+    }
+
+    /// How what goes on on this machine stands.
+    pub(crate) fn standing(&self, dir: &StoreDir) -> Standing {
+        let files = || self.members.iter().map(|member| NodeFiles::of(&member.folder));
+        let ended = |files: &NodeFiles| files.read_ended().map(|record| record.warned.is_none());
+        let goes = matches!(dir.run(&self.run).kept(), Kept::Goes { .. });
+        let ends: Vec<Option<bool>> = files().map(|files| ended(&files)).collect();
+        if !goes && ends.iter().any(Option::is_none) {
+            // Who kept it may have ended between the two looks.
+            let again = files().all(|files| ended(&files).is_some());
+            return if again { self.standing(dir) } else { Standing::Lost };
+        }
+        let begun = |(files, ended): (NodeFiles, &Option<bool>)| ended.is_some() || files.read_started().is_some();
+        let sound = files().zip(&ends).all(begun)
+            && files().all(|files| files.asked_to_end().is_none())
+            && ends.iter().flatten().all(|by_itself| *by_itself);
+        match (sound, ends.iter().all(Option::is_some)) {
+            (true, _) => Standing::Sound,
+            (false, true) => Standing::Lost,
+            (false, false) => Standing::Ends,
+        }
+    }
+
+    /// It is to end, on this machine, for nobody wants what it comes to; says whether there is something to end.
+    pub(crate) fn end(&self, dir: &StoreDir) -> bool {
+        let going = self.members.iter().map(|member| NodeFiles::of(&member.folder));
+        let going: Vec<NodeFiles> = going.filter(|files| files.read_ended().is_none()).collect();
+        if going.is_empty() || !matches!(dir.run(&self.run).kept(), Kept::Goes { .. }) {
+            self.remove(dir);
+            return false;
+        }
+        // Said once: who said it before may have said it with less grace.
+        going.iter().filter(|files| files.asked_to_end().is_none()).for_each(|files| _ = files.ask_to_end(GRACE));
+        true
     }
 
     /// The folder of the job: that of its first attempt.
@@ -106,12 +175,19 @@ impl Intent {
         write_durably(&file(dir, &self.run, &self.key), &serde_json::to_vec(self)?)
     }
 
-    /// Adds its number, which is no loss: by its name it is found without.
+    /// Writes it down where it is no loss that a power cut takes this back: by its name a job is found without its number, and what goes on
+    /// on this machine ends with the power.
     ///
     /// # Errors
     /// The disk is full.
     pub(crate) fn note(&self, dir: &StoreDir) -> io::Result<()> {
+        fs::create_dir_all(dir.run(&self.run).jobs())?;
         write_atomically(&file(dir, &self.run, &self.key), &serde_json::to_vec(self)?)
+    }
+
+    /// What came of it is safe; it is no task.
+    pub(crate) fn remove(&self, dir: &StoreDir) {
+        remove(dir, &self.run, &self.key);
     }
 }
 
@@ -167,7 +243,37 @@ pub(crate) fn remove(dir: &StoreDir, run: &RunId, key: &str) {
 pub(crate) fn left(dir: &StoreDir) -> Vec<Intent> {
     let runs = dir.runs().unwrap_or_default().into_iter().map(|run| dir.run(&run));
     let dead = runs.filter(|run| run.has_jobs() && run.lives().is_none());
-    dead.inspect(forget_unfinished).flat_map(|run| of(&run)).collect()
+    let all = dead.inspect(settled).inspect(forget_unfinished).flat_map(|run| of(&run));
+    all.filter(|intent| {
+        let lost = intent.here.is_some() && intent.standing(dir) == Standing::Lost;
+        if lost {
+            intent.remove(dir);
+        }
+        !lost
+    })
+    .collect()
+}
+
+/// Returns when what is left of a dead run is written down.
+fn settled(run: &RunDir) {
+    let begun = clock::steady();
+    while run.kept() == Kept::Unsure && clock::since(begun) < WRITES {
+        thread::sleep(LOOK);
+    }
+}
+
+/// The labels of what goes on on this machine of a run that does not live.
+pub fn going_on(dir: &StoreDir, run: &RunDir) -> Vec<String> {
+    if run.lives().is_some() {
+        return Vec::new();
+    }
+    settled(run);
+    let going = of(run).into_iter().filter(|intent| intent.here.is_some() && intent.standing(dir) != Standing::Lost);
+    let members = going.flat_map(|intent| intent.members);
+    let members = members.filter(|member| NodeFiles::of(&member.folder).read_ended().is_none());
+    // In the order in which they began.
+    let labels: BTreeMap<AttemptId, String> = members.map(|member| (member.attempt, member.label)).collect();
+    labels.into_values().collect()
 }
 
 /// Of these, those of which something is still to be taken in. Where a run was killed when a result was safe and its intent still there,
@@ -176,7 +282,8 @@ pub(crate) fn still_needed(store: &Store, left: Vec<Intent>) -> Vec<Intent> {
     let is_safe = |member: &Member| {
         NodeFiles::of(&member.folder).has_ended() && matches!(store.result(&member.fingerprint), Ok(Some(_)))
     };
-    let (safe, needed): (Vec<_>, Vec<_>) = left.into_iter().partition(|intent| intent.members.iter().all(is_safe));
+    let is_over = |intent: &Intent| intent.here.is_none() && intent.members.iter().all(is_safe);
+    let (safe, needed): (Vec<_>, Vec<_>) = left.into_iter().partition(is_over);
     let used: BTreeSet<&str> = needed.iter().map(|intent| &*intent.key).collect();
     for Intent { key, task, run, .. } in &safe {
         match task {
@@ -223,6 +330,7 @@ fn read(path: &Path) -> Vec<Intent> {
     let of = left.len() as u32;
     let task = |(number, members): (u32, Vec<Member>)| Intent {
         key: key.clone(),
+        here: None,
         task: Some(Task { number, of }),
         job: job.map(|job| JobId { job, task: Some(number) }),
         run: run.clone(),
@@ -249,6 +357,7 @@ mod tests {
 
     fn task(number: u32) -> Intent {
         let member = Member {
+            given: None,
             attempt: AttemptId(number),
             fingerprint: Digest::of(&number.to_le_bytes()),
             label: format!("a[n={number}]"),
@@ -260,7 +369,7 @@ mod tests {
         };
         let job = Some(JobId { job: 7, task: Some(number) });
         let task = Some(Task { number, of: 3 });
-        Intent { key: "flow-a".to_owned(), task, job, run: RunId("r".to_owned()), members: vec![member] }
+        Intent { key: "flow-a".to_owned(), here: None, task, job, run: RunId("r".to_owned()), members: vec![member] }
     }
 
     #[test]

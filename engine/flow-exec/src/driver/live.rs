@@ -164,6 +164,10 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         };
         let mut signals = kinds.iter().copied().map(signal).collect::<Result<Vec<Signal>, _>>().map_err(cannot)?;
         self.cancel.listen();
+        if self.context.outlives && self.outcomes.wants_gpus() {
+            let locks = self.cards.lent();
+            self.attempts.executor.lend_locks(locks);
+        }
         self.out.tell(first);
         while !self.finished {
             self.turn()?;
@@ -231,7 +235,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         if self.scheduler.is_ending() {
             self.elsewhere.give_up(&mut self.out);
         }
-        self.to_look_up.extend(self.elsewhere.free(&self.context.claimed, now)?);
+        self.to_look_up.extend(self.elsewhere.free(&self.context, now)?);
         self.look_up();
         self.cards.close(self.attempts.gpus().collect());
         let written = self.recorder.commit(&mut self.out.lines, self.attempts.is_empty(), now)?;
@@ -265,8 +269,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let instances = &context.session.expansion.instances;
         let label = |id: InstanceId| context.secrets.hide(instances[id.index()].label.to_string());
         let started = actions.iter().any(|action| matches!(action, Action::Start { .. }));
-        if let Some(life) = self.rivals.close(now, &self.scheduler, started, label) {
-            self.attempts.executor.lend(life);
+        if let Some((life, place)) = self.rivals.close(now, &self.scheduler, started, label) {
+            self.attempts.executor.lend(life, place);
         }
     }
 
@@ -311,11 +315,24 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         for unit in self.attempts.fill(starts, &self.outcomes) {
             let (context, to_claim) = (Arc::clone(&self.context), self.elsewhere.starts(&unit));
             self.jobs.spawn_blocking(move || {
+                let joined = fill::joins(&context, &unit);
                 let intents: Vec<_> = unit.iter().filter_map(|fill| fill.intent(&context.force)).collect();
-                let claim = || context.claimed.claim(&context.store, &context.run, &intents);
+                let claim = || {
+                    let attempts: Vec<_> = intents.iter().map(|intent| intent.attempt).collect();
+                    let kept = || context.claimed.is_kept(&attempts);
+                    if !context.claimed.claim(&context.store, &context.run, &intents)? {
+                        return Ok(false);
+                    }
+                    // It goes on since its run died, and cannot be joined as it is.
+                    if joined.is_none() && kept()? {
+                        context.claimed.give_back(&attempts)?;
+                        return Ok(false);
+                    }
+                    Ok(true)
+                };
                 let ours = if to_claim { claim() } else { Ok(true) };
                 match ours {
-                    Ok(true) => Done::Filled(fill::fill(&context, unit)),
+                    Ok(true) => Done::Filled(fill::fill(&context, unit, joined)),
                     Ok(false) => Done::Elsewhere(unit.iter().map(|fill| fill.attempt).collect()),
                     Err(error) => Done::NotClaimed(error),
                 }
@@ -403,7 +420,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled });
         if outcome == Outcome::Ok && !missed {
             // Its outputs are in the store. One that failed, or has no metrics, keeps its work folder for whoever looks for the reason.
-            match running.batch {
+            match running.joinable {
                 true => drop(self.needed.insert(attempt, running.folder.work())),
                 false => self.leftovers.add(running.folder.work()),
             }

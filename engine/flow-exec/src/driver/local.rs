@@ -1,11 +1,21 @@
 //! This machine as an executor: through its keeper, which is started with the first attempt, so that a run that reuses everything has
-//! none, and through the sampler, which is started with the first process.
+//! none, and through the sampler, which is started with the first process. Of a detached run it is another process that has both, for
+//! they outlive this one then.
 
-use std::{collections::BTreeMap, io, os::fd::OwnedFd, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    os::fd::OwnedFd,
+    path::PathBuf,
+    time::Duration,
+};
 
 use flow_core::AttemptId;
 
-use super::executor::{Ended, Event, Executor, Observed, Work};
+use super::{
+    executor::{Ended, Event, Executor, Observed, Work},
+    staying::{Settings, Staying},
+};
 use crate::{
     ExecError,
     attempt::Folder,
@@ -18,14 +28,51 @@ pub(crate) struct Local {
     record: PathBuf,
     keeper: Option<Keeper>,
     sampler: Option<Sampler>,
-    life: Option<OwnedFd>,
+    /// What is started outlives this process.
+    outlives: Option<Settings>,
+    staying: Option<Staying>,
+    /// What could not be handed over.
+    refused: VecDeque<Event>,
+    life: Option<(OwnedFd, u32)>,
+    locks: Vec<Option<OwnedFd>>,
     folders: BTreeMap<AttemptId, Folder>,
 }
 
 impl Local {
     /// `exe` is flow itself; `record` says as long as anything of it can be alive whose that is.
     pub(crate) fn new(exe: PathBuf, record: PathBuf) -> Local {
-        Local { exe, record, keeper: None, sampler: None, life: None, folders: BTreeMap::new() }
+        Local {
+            exe,
+            record,
+            keeper: None,
+            sampler: None,
+            outlives: None,
+            staying: None,
+            refused: VecDeque::new(),
+            life: None,
+            locks: Vec::new(),
+            folders: BTreeMap::new(),
+        }
+    }
+
+    /// What it starts outlives this process.
+    pub(crate) fn outliving(self, settings: Settings) -> Local {
+        Local { outlives: Some(settings), ..self }
+    }
+
+    /// Starts attempts that outlive this process.
+    fn begin(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
+        if let (None, Some(settings)) = (&self.staying, &self.outlives) {
+            let staying = Staying::spawn(settings, self.life.take(), std::mem::take(&mut self.locks));
+            self.staying = Some(staying.map_err(ExecError::io("start what is to keep the steps", &self.exe))?);
+        }
+        for work in unit {
+            self.folders.insert(work.program.attempt, Folder::at(work.program.folder.clone()));
+            if let Some(Err(refused)) = self.staying.as_mut().map(|staying| staying.begin(work)) {
+                self.refused.push_back(refused);
+            }
+        }
+        Ok(())
     }
 
     fn tell(&self, attempt: AttemptId, tell: impl FnOnce(&Folder) -> io::Result<()>) -> io::Result<()> {
@@ -61,8 +108,11 @@ impl Local {
 
 impl Executor for Local {
     fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
+        if self.outlives.is_some() {
+            return self.begin(unit);
+        }
         if self.keeper.is_none() {
-            let keeper = Keeper::spawn_with(&self.exe, &self.record, self.life.take());
+            let keeper = Keeper::spawn_with(&self.exe, &self.record, self.life.take().map(|(life, _)| life));
             self.keeper = Some(keeper.map_err(ExecError::io("start the keeper", &self.exe))?);
         }
         for Work { program, .. } in unit {
@@ -86,21 +136,45 @@ impl Executor for Local {
         if let Some(keeper) = &mut self.keeper {
             keeper.send(&Request::Kill { attempt, grace });
         }
+        if let Some(staying) = &mut self.staying {
+            staying.kill(attempt, grace);
+        }
+    }
+
+    fn settled(&mut self, attempt: AttemptId) {
+        if let Some(staying) = &mut self.staying {
+            staying.settled(attempt);
+        }
     }
 
     fn root(&self) -> Option<u32> {
-        self.keeper.as_ref().map(Keeper::pid)
+        let staying = self.staying.as_ref().map(Staying::keeper);
+        staying.or_else(|| self.keeper.as_ref().map(Keeper::pid))
     }
 
     fn shares_this_machine(&self) -> bool {
         true
     }
 
-    fn lend(&mut self, life: OwnedFd) {
-        self.life = Some(life);
+    fn lend(&mut self, life: OwnedFd, place: u32) {
+        self.life = Some((life, place));
+    }
+
+    fn lend_locks(&mut self, locks: Vec<Option<OwnedFd>>) {
+        self.locks = locks;
     }
 
     async fn next_event(&mut self) -> Result<Event, ExecError> {
+        if let Some(refused) = self.refused.pop_front() {
+            return Ok(refused);
+        }
+        if let Some(staying) = &mut self.staying {
+            let event = staying.next_event().await?;
+            if let Event::Ended { attempt, .. } | Event::SpawnFailed { attempt, .. } = &event {
+                self.folders.remove(attempt);
+            }
+            return Ok(event);
+        }
         let Some(keeper) = &mut self.keeper else { return std::future::pending().await };
         let event = keeper.next_event().await?;
         self.told(event)

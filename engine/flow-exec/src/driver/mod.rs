@@ -20,7 +20,9 @@ mod forecast;
 mod identity;
 mod imports;
 mod intents;
+mod joined;
 mod keep;
+mod left;
 mod leftovers;
 mod listener;
 mod live;
@@ -41,6 +43,7 @@ mod screen;
 mod session;
 mod slurm;
 mod start;
+mod staying;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -50,7 +53,8 @@ use flow_store::Status;
 
 pub use forecast::{check, forecast, on_each_model, predict};
 pub use imports::{import, named};
-pub use intents::end_strays;
+pub(crate) use intents::Intent;
+pub use intents::{end_strays, going_on};
 pub use plan::{Knowledge, accept, forget, ignored, plan};
 pub use publish::{PublishRequest, PublishedFile, WithheldFile};
 pub use run::{ForceRequest, RunEnd, RunOptions, run};

@@ -18,7 +18,7 @@ use flow_core::{
 use flow_store::{Results, StoreError};
 use serde_json::Value;
 
-use super::{context::RunContext, elsewhere::Unit, lookup::World, outbox::Outbox, recorder::Recorder};
+use super::{context::RunContext, elsewhere::Unit, left::Wanted, lookup::World, outbox::Outbox, recorder::Recorder};
 use crate::{ExecError, clock};
 
 /// How what was planned for a verdict and not made is counted.
@@ -62,6 +62,8 @@ pub(super) struct Outcomes {
 /// The answers to a look-up, unit by unit.
 pub(super) struct LookedUp {
     units: Vec<(Vec<InstanceId>, Vec<Decision>)>,
+    /// First instances of units that go on since an earlier run.
+    going_on: BTreeSet<InstanceId>,
     /// Units that are to run and that other runs do.
     pub(super) elsewhere: Vec<Unit>,
     /// Results of no use, where they would have been reused, and why.
@@ -72,9 +74,19 @@ pub(super) struct LookedUp {
 /// Decides what stands for these units. It hashes inputs and looks at artifacts, which takes as long as it takes.
 pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> LookedUp {
     let session = &context.session;
-    let mut looked_up = LookedUp { units: Vec::new(), elsewhere: Vec::new(), damaged: Vec::new(), error: None };
+    let mut looked_up = LookedUp {
+        units: Vec::new(),
+        going_on: BTreeSet::new(),
+        elsewhere: Vec::new(),
+        damaged: Vec::new(),
+        error: None,
+    };
+    // Asked once for all: of a hundred thousand units none may be affected.
+    let nothing_left = context.left.has_nothing_here();
+    let goes_on = |ids: &[InstanceId], decisions: &[Decision]| !nothing_left && goes_on(context, ids, decisions);
     for ids in units {
         if let Some(decisions) = context.found(&ids) {
+            looked_up.going_on.extend(ids.first().filter(|_| goes_on(&ids, &decisions)));
             looked_up.units.push((ids, decisions));
             continue;
         }
@@ -94,6 +106,11 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
         if error.is_some() {
             looked_up.error = error;
             break;
+        }
+        if goes_on(&ids, &decisions) {
+            looked_up.going_on.extend(ids.first());
+            looked_up.units.push((ids, decisions));
+            continue;
         }
         let to_run = decisions.iter().filter_map(|decision| match decision {
             Decision::Run { attempt, .. } => Some(*attempt),
@@ -117,6 +134,28 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
         looked_up.units.push((ids, decisions));
     }
     looked_up
+}
+
+/// Whether what a unit is to do goes on since an earlier run, or came to something then. What goes on of it and is not wanted so is
+/// ended.
+fn goes_on(context: &RunContext, ids: &[InstanceId], decisions: &[Decision]) -> bool {
+    let instances = &context.session.expansion.instances;
+    let forced = ids.iter().any(|id| context.force.covers(*id));
+    let here = ids.iter().all(|id| instances[id.index()].slurm.is_none());
+    let to_run = |decision: &Decision| match decision {
+        Decision::Run { attempt, .. } if here && !forced => Some(*attempt),
+        _ => None,
+    };
+    let attempts: Option<Vec<Digest>> = decisions.iter().map(to_run).collect();
+    if attempts.is_some_and(|attempts| context.left.goes_on(&attempts)) {
+        return true;
+    }
+    let labels: Vec<String> =
+        ids.iter().map(|id| context.secrets.hide(instances[id.index()].label.to_string())).collect();
+    let wanted = labels.iter().zip(decisions).map(|(label, decision)| Wanted { label, attempt: to_run(decision) });
+    let followed = |attempt: &Digest| context.claimed.is_taken(&[*attempt]).unwrap_or(true);
+    context.left.end_unwanted(&context.file(), &wanted.collect::<Vec<_>>(), followed);
+    false
 }
 
 impl Outcomes {
@@ -144,6 +183,11 @@ impl Outcomes {
         self.decided.get(&instance)
     }
 
+    /// Something asks for GPUs of this machine.
+    pub(super) fn wants_gpus(&self) -> bool {
+        !self.want_gpus.is_empty()
+    }
+
     /// Instances that ask for GPUs and are to run.
     pub(super) fn waiting_for_gpus(&self) -> impl Iterator<Item = InstanceId> {
         self.waiting_for_gpus.iter().copied()
@@ -167,8 +211,10 @@ impl Outcomes {
             out.notice(Some(instance), format!("a result is of no use: {damage}"));
         }
         for (ids, decisions) in answers.units {
+            let goes_on = ids.first().is_some_and(|first| answers.going_on.contains(first));
             for (instance, decision) in ids.into_iter().zip(decisions) {
                 let answer = self.answer(instance, decision, out);
+                let answer = if goes_on && answer == Answer::Miss { Answer::GoesOn } else { answer };
                 out.tell(Event::Answered { instance, answer });
             }
         }

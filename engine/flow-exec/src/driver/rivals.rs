@@ -223,7 +223,7 @@ impl Rivals {
         scheduler: &Scheduler,
         started: bool,
         label: impl Fn(InstanceId) -> String,
-    ) -> Option<OwnedFd> {
+    ) -> Option<(OwnedFd, u32)> {
         self.ledger.as_ref()?;
         let held_up = scheduler.held_up();
         if held_up.is_some() && now - self.beat_at >= BEAT {
@@ -254,7 +254,7 @@ impl Rivals {
         // What cannot be written is tried again with the next decision; until then others believe what was there.
         self.blind |= ledger.write(&self.own).is_err();
         ledger.leave();
-        if std::mem::replace(&mut self.lent, true) { None } else { ledger.life() }
+        if std::mem::replace(&mut self.lent, true) { None } else { ledger.life().zip(ledger.own()) }
     }
 
     fn own_beat(&mut self) {

@@ -36,6 +36,8 @@ use super::{
     forecast,
     identity::{holder, new_run_id},
     intents,
+    joined::Joined,
+    left::Left,
     live::{EventLoop, GRACE, LoopStart},
     local::Local,
     lookup::digest_of,
@@ -44,7 +46,7 @@ use super::{
     revision,
     session::{Basis, plugin_of},
     slurm::{Settings, Slurm},
-    start,
+    start, staying,
 };
 use crate::{ExecError, clock, hardware, keeper::record, pages, plugins};
 
@@ -71,7 +73,8 @@ pub struct RunOptions {
     pub note: Option<String>,
     /// The command line, for whoever is told that the store is held.
     pub doing: String,
-    /// It runs in the background: jobs of a batch system outlive it, however it ends, but for `flow cancel`.
+    /// It runs in the background: jobs of a batch system outlive it, however it ends, but for `flow cancel`, and what runs on this machine
+    /// where it is killed.
     pub detached: bool,
 }
 
@@ -134,9 +137,28 @@ pub fn run(
     observe: &mut dyn FnMut(Update),
 ) -> Result<RunEnd, ExecError> {
     run_on(options, builtins, observe, |context| {
-        let local = Local::new(context.exe.clone(), record::of_run(context.run_dir.path()));
-        Everywhere::new(local, context.session.expansion.has_batch().then(|| slurm(context)))
+        let mut local = Local::new(context.exe.clone(), record::of_run(context.run_dir.path()));
+        if context.outlives {
+            local = local.outliving(outliving(context));
+        }
+        let joined = Joined::new(context.store.dir().clone());
+        Everywhere::new(local, joined, context.session.expansion.has_batch().then(|| slurm(context)))
     })
+}
+
+fn outliving(context: &RunContext) -> staying::Settings {
+    let expansion = &context.session.expansion;
+    let wants = expansion.instances.iter().any(|instance| instance.request.gpus > 0 && instance.slurm.is_none());
+    let machine = Some(&expansion.machine).filter(|machine| wants && !machine.fake_gpus);
+    staying::Settings {
+        exe: context.exe.clone(),
+        store: context.store.dir().path().to_owned(),
+        run: context.run.clone(),
+        folder: context.run_dir.path().to_owned(),
+        workflow: expansion.workflow.clone(),
+        environment: context.environment.inherited().clone(),
+        cards: machine.map(|machine| machine.gpus.clone()).unwrap_or_default(),
+    }
 }
 
 fn slurm(context: &RunContext) -> Slurm {
@@ -204,9 +226,9 @@ pub(super) fn run_on<X: Executor>(
             ControlFlow::Break(())
         }
     })?;
-    let cancel = Cancel::watch(store.dir().run(&run))?;
-    let left = intents::still_needed(&store, intents::left(store.dir()));
-    let strays = intents::kill_strays(store.dir(), &left).map(|text| secrets.hide(text));
+    let cancel = Cancel::watch(store.dir().run(&run), options.detached)?;
+    let left = Left::look(&store);
+    let strays = intents::kill_strays(store.dir(), &left.all()).map(|text| secrets.hide(text));
     let stood = previous.as_ref().map_or(Ok(Vec::new()), |snapshot| snapshot.stood(&store, &key))?;
     let capture =
         Capture { session: &session, store: &store, run: &run, wanted: &wanted, force: &force, stood: &stood };
@@ -245,7 +267,8 @@ pub(super) fn run_on<X: Executor>(
         environment: start::Environment::of(&session),
         revision,
         exe: start::exe()?,
-        left: Mutex::new(left),
+        left,
+        outlives: options.detached,
         leaves_jobs: options.detached && session.expansion.has_batch(),
         silence: Silence::of(&store),
         store,
@@ -253,6 +276,10 @@ pub(super) fn run_on<X: Executor>(
     });
     let RunContext { session, store, run, known, .. } = &*context;
     let expansion = &session.expansion;
+    let labels: BTreeSet<String> =
+        expansion.instances.iter().map(|instance| context.secrets.hide(instance.label.to_string())).collect();
+    let followed = |attempt: &Digest| context.claimed.is_taken(&[*attempt]).unwrap_or(true);
+    context.left.end_unknown(&context.file(), |label| labels.contains(label), followed);
     let history = forecast::history(expansion, &expansion.instances, &wanted, Some(store))?;
     let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..learn::limits(&history) };
     let capacity = learn::capacity(&expansion.machine, options.jobs, expansion.slurm.jobs);

@@ -1,8 +1,8 @@
 //! An attempt whose program runs, and what is known of it while it does.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use flow_core::{Artifact, Circumstances, InstanceId, Outcome, Resolved, sched::Placement};
+use flow_core::{Artifact, AttemptId, Circumstances, InstanceId, Outcome, Resolved, sched::Placement};
 use flow_store::{Captured, Queued};
 
 use super::listener::Listener;
@@ -16,10 +16,15 @@ pub(super) struct Running {
     pub(super) placement: Placement,
     /// A built-in runs inside the engine: no process, nothing to sample.
     pub(super) process: bool,
-    /// It runs on a node of a cluster: nothing of it is here but its folder.
+    /// Who keeps it holds what it has, and nothing of it is to be watched here but its folder: it runs on a node of a cluster, or goes on
+    /// since an earlier run.
     pub(super) batch: bool,
     /// Its program runs there, as far as is known.
     pub(super) began_there: bool,
+    /// Until its result is safe another run may have to conclude it.
+    pub(super) joinable: bool,
+    /// What was begun with it by the run that began it, by attempt.
+    pub(super) known: Arc<BTreeMap<AttemptId, String>>,
     /// When its program was last listened to, seconds since 1970.
     pub(super) listened: f64,
     /// Its program says by itself when it is ready.

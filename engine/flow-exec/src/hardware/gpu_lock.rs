@@ -8,6 +8,7 @@
 use std::{
     fs::File,
     io::{self, Read, Seek, Write},
+    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
@@ -16,6 +17,8 @@ use nix::{
     fcntl::{Flock, FlockArg},
     unistd::Uid,
 };
+
+use rustix::fs::FlockOperation;
 
 use super::shared_file::{self, is_at, name, open};
 
@@ -96,6 +99,17 @@ impl GpuLock {
         Refusal::Unusable(shared_file::unusable(&self.path, error, "locked", "the GPUs"))
     }
 
+    /// The open file of it, held or not: with that goes the lock, as long as nobody who has it gives it back.
+    pub(crate) fn lent(&mut self) -> Option<OwnedFd> {
+        if self.kept.is_none() {
+            self.kept = open(&self.path).ok().map(Kept::Open);
+        }
+        match self.kept.as_ref()? {
+            Kept::Open(file) => file.as_fd().try_clone_to_owned().ok(),
+            Kept::Held(lock) => lock.as_fd().try_clone_to_owned().ok(),
+        }
+    }
+
     /// While it is held, now and then: takes it anew where somebody removed its file, and touches that so that nobody cleans it away.
     pub(crate) fn keep(&mut self) {
         let Some(Kept::Held(lock)) = &self.kept else { return };
@@ -115,12 +129,7 @@ impl GpuLock {
     pub(crate) fn sign(&mut self) {
         if let Some(Kept::Held(lock)) = &mut self.kept {
             // Who cannot be told who it is still sees that it is held.
-            let told = (|| {
-                lock.set_len(0)?;
-                lock.rewind()?;
-                write!(lock, "process {} of {}", std::process::id(), name(Uid::effective()))
-            })();
-            self.signed = told.is_ok();
+            self.signed = sign(lock).is_ok();
         }
     }
 
@@ -135,6 +144,42 @@ impl GpuLock {
             self.kept = lock.unlock().ok().map(Kept::Open);
         }
     }
+}
+
+/// The lock of a GPU in the hands of who outlives the process that took it.
+#[derive(Debug)]
+pub(crate) struct LentLock {
+    file: File,
+    signed: bool,
+}
+
+impl LentLock {
+    /// The open file is that of [`GpuLock::lent`].
+    pub(crate) fn of(file: File) -> LentLock {
+        LentLock { file, signed: false }
+    }
+
+    /// Holds it, and says so: who had it is gone, and may have given it back in the last moment.
+    pub(crate) fn keep(&mut self) {
+        if !self.signed && rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            self.signed = true;
+            let _ = sign(&mut self.file);
+        }
+    }
+
+    /// Gives it back, whoever took it.
+    pub(crate) fn give_back(self) {
+        if self.signed {
+            let _ = self.file.set_len(0);
+        }
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+fn sign(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    write!(file, "process {} of {}", std::process::id(), name(Uid::effective()))
 }
 
 fn holder(file: &mut File) -> io::Result<String> {
@@ -171,6 +216,25 @@ mod tests {
         assert_eq!(mine.take(), Ok(()));
         let mode = fs::metadata(dir.path().join("flow-GPU-1.lock")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o666, "for every user");
+    }
+
+    #[test]
+    fn who_has_the_open_file_holds_it_when_its_taker_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = || GpuLock::within(dir.path(), "GPU-1");
+        let (mut mine, mut yours) = (lock(), lock());
+        let lent = mine.lent().unwrap();
+        mine.take().unwrap();
+        let mut lent = LentLock::of(File::from(lent));
+        // A kill: the taker's descriptors are closed, and nobody gives anything back.
+        let Some(Kept::Held(held)) = mine.kept.take() else { panic!("it is held") };
+        std::mem::forget(held);
+        assert!(matches!(yours.take(), Err(Refusal::Held(_))));
+        lent.keep();
+        let Err(Refusal::Held(holder)) = yours.take() else { panic!("it is held") };
+        assert!(holder.starts_with(&format!("process {} of ", std::process::id())), "{holder}");
+        lent.give_back();
+        assert_eq!(yours.take(), Ok(()));
     }
 
     #[test]

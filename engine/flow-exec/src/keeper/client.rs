@@ -1,4 +1,4 @@
-//! The engine's side of the keeper. Never blocks: requests gather in a buffer that is written while waiting for events.
+//! The engine's side of the keeper.
 
 use std::{
     collections::VecDeque,
@@ -9,14 +9,13 @@ use std::{
 };
 
 use flow_store::ProcessIdentity;
-use tokio::{io::Interest, net::UnixStream};
 
 use super::{
     Event, KEEPER_ARG, Request, Start,
     record::Record,
     tree::{self, Mark},
 };
-use crate::{attempt::write_atomically, pages};
+use crate::{attempt::write_atomically, channel::Channel, pages};
 
 /// A running keeper. Dropping it ends every attempt.
 #[derive(Debug)]
@@ -24,10 +23,9 @@ pub struct Keeper {
     process: Child,
     mark: Mark,
     record: PathBuf,
-    socket: UnixStream,
-    out: Vec<u8>,
-    input: Vec<u8>,
-    events: VecDeque<Event>,
+    channel: Channel,
+    /// What could not be handed over.
+    refused: VecDeque<Event>,
 }
 
 /// The keeper is gone, and with it every attempt that was running.
@@ -54,7 +52,6 @@ impl Keeper {
     /// As [`Keeper::spawn`].
     pub fn spawn_with(exe: &Path, record: &Path, life: Option<OwnedFd>) -> io::Result<Keeper> {
         let (ours, theirs) = StdStream::pair()?;
-        ours.set_nonblocking(true)?;
         // Where no process can be told from another nothing that runs could be ended safely.
         let engine = ProcessIdentity::of(std::process::id()).ok_or_else(|| {
             io::Error::other(
@@ -73,15 +70,7 @@ impl Keeper {
         let mark = Mark::of(&keeper);
         write_atomically(record, &serde_json::to_vec(&Record { engine, keeper })?)
             .map_err(|e| io::Error::new(e.kind(), format!("`{}` cannot be written: {e}", record.display())))?;
-        Ok(Keeper {
-            process,
-            mark,
-            record: record.to_owned(),
-            socket: UnixStream::from_std(ours)?,
-            out: Vec::new(),
-            input: Vec::new(),
-            events: VecDeque::new(),
-        })
+        Ok(Keeper { process, mark, record: record.to_owned(), channel: Channel::new(ours)?, refused: VecDeque::new() })
     }
 
     /// The keeper's process: with the engine's own, the root of everything that is ours.
@@ -91,17 +80,9 @@ impl Keeper {
 
     /// Hands over a request. It is written by the next [`Keeper::next_event`], together with others.
     pub fn send(&mut self, request: &Request) {
-        match serde_json::to_vec(request) {
-            Ok(line) => {
-                self.out.extend_from_slice(&line);
-                self.out.push(b'\n');
-            }
-            // A path that is no UTF-8.
-            Err(error) => {
-                if let Request::Start(Start { attempt, .. }) = request {
-                    self.events.push_back(Event::SpawnFailed { attempt: *attempt, reason: error.to_string() });
-                }
-            }
+        // A path that is no UTF-8.
+        if let (Err(error), Request::Start(Start { attempt, .. })) = (self.channel.send(request), request) {
+            self.refused.push_back(Event::SpawnFailed { attempt: *attempt, reason: error.to_string() });
         }
     }
 
@@ -110,52 +91,14 @@ impl Keeper {
     /// # Errors
     /// The keeper is gone. What its attempts left behind has been killed by then.
     pub async fn next_event(&mut self) -> Result<Event, KeeperGone> {
-        loop {
-            if !self.out.is_empty() {
-                self.write().map_err(|e| self.gone(Some(e)))?;
-            }
-            if let Some(event) = self.events.pop_front() {
-                return Ok(event);
-            }
-            let interest =
-                if self.out.is_empty() { Interest::READABLE } else { Interest::READABLE | Interest::WRITABLE };
-            let ready = self.socket.ready(interest).await.map_err(|e| self.gone(Some(e)))?;
-            if ready.is_readable() {
-                self.read()?;
-            }
+        if let Some(refused) = self.refused.pop_front() {
+            return Ok(refused);
         }
-    }
-
-    fn write(&mut self) -> io::Result<()> {
-        let mut done = 0;
-        while done < self.out.len() {
-            match self.socket.try_write(&self.out[done..]) {
-                Ok(n) => done += n,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) => return Err(e),
-            }
+        match self.channel.next().await {
+            Ok(Some(event)) => Ok(event),
+            Ok(None) => Err(self.gone(None)),
+            Err(error) => Err(self.gone(Some(error))),
         }
-        self.out.drain(..done);
-        Ok(())
-    }
-
-    fn read(&mut self) -> Result<(), KeeperGone> {
-        let mut chunk = [0; 1 << 16];
-        match self.socket.try_read(&mut chunk) {
-            Ok(0) => return Err(self.gone(None)),
-            Ok(n) => self.input.extend_from_slice(&chunk[..n]),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(e) => return Err(self.gone(Some(e))),
-        }
-        let Some(end) = self.input.iter().rposition(|b| *b == b'\n') else { return Ok(()) };
-        for line in self.input[..end].split(|b| *b == b'\n') {
-            match serde_json::from_slice(line) {
-                Ok(event) => self.events.push_back(event),
-                Err(e) => return Err(self.gone(Some(e.into()))),
-            }
-        }
-        self.input.drain(..=end);
-        Ok(())
     }
 
     fn gone(&mut self, error: Option<io::Error>) -> KeeperGone {

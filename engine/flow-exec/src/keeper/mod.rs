@@ -11,6 +11,8 @@
 //!   the engine finds what they left by the mark. When both are killed at once, whoever holds the store next does, by a
 //!   record that stands in the run's folder before anything is started (see `record`, `stray`).
 //!
+//! Of a detached run the engine is not flow itself but who outlives it (see `node`).
+//!
 //! Requests and events are JSON objects, one a line, many in one write.
 
 mod client;

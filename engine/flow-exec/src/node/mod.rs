@@ -13,10 +13,12 @@
 //! Besides, a node rings for an attempt whose `started.json` or `ended.json` has come: a line in a file of its host in the run's folder ([`Bells`]),
 //! so that the engine reads what was appended to a few files instead of looking into the folders of all attempts. Who is not rung for is looked at more seldom.
 
+mod programs;
 mod serve;
+mod stay;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     fs,
     io::{self, Read, Seek, SeekFrom, Write},
@@ -35,6 +37,9 @@ use serde::{Deserialize, Serialize};
 use crate::{attempt::write_atomically, keeper};
 
 pub use serve::serve;
+pub(crate) use stay::STAY_ARG;
+pub use stay::stay;
+pub(crate) use stay::{Ask, Begin, Hello, Tell, Welcome};
 
 /// What the job's script ends with where its folder is not there.
 pub(crate) const NO_FOLDER: u8 = 97;
@@ -80,7 +85,7 @@ pub(crate) struct NodeFacts {
 }
 
 /// How a program ended on its node, by the node's clock.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) exit: Exit,
     pub(crate) host: HostSamples,
@@ -93,6 +98,19 @@ pub(crate) struct Record {
     pub(crate) released: Option<f64>,
     /// The batch system told it to end: its time was about to be up (`true`), or it was cancelled.
     pub(crate) warned: Option<bool>,
+    /// Its time was up, and nobody else was there to end it.
+    #[serde(default)]
+    pub(crate) timed_out: bool,
+    /// So many attempts of other runs of the machine were seen at once, or some were there that nobody could see.
+    #[serde(default)]
+    pub(crate) elsewhere: u32,
+    #[serde(default)]
+    pub(crate) unwatched: bool,
+    /// Attempts that ran beside it, and which of them on its GPUs, where who kept it knows.
+    #[serde(default)]
+    pub(crate) beside: BTreeSet<AttemptId>,
+    #[serde(default)]
+    pub(crate) near: BTreeSet<AttemptId>,
 }
 
 /// The files of an attempt that runs on a node.
@@ -113,6 +131,20 @@ impl NodeFiles {
 
     fn started(&self) -> PathBuf {
         self.0.join("started.json")
+    }
+
+    /// # Errors
+    /// In words: the disk is full.
+    fn write_started(&self, facts: &NodeFacts) -> Result<(), String> {
+        let path = self.started();
+        let bytes = serde_json::to_vec(facts).unwrap_or_default();
+        write_atomically(&path, &bytes).map_err(|e| not_written(&path, &e))
+    }
+
+    /// Somebody asked that its program end: how soon.
+    pub(crate) fn asked_to_end(&self) -> Option<Duration> {
+        let seconds = std::fs::read_to_string(self.kill()).ok()?.trim().parse().ok()?;
+        Duration::try_from_secs_f64(seconds).ok()
     }
 
     fn beat(&self) -> PathBuf {
@@ -248,4 +280,8 @@ mod tests {
         bells.ring("n1", AttemptId(3));
         assert_eq!(ear.rung(), []);
     }
+}
+
+fn not_written(path: &Path, error: &io::Error) -> String {
+    format!("`{}` cannot be written: {error}", path.display())
 }

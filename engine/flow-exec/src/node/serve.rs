@@ -1,26 +1,24 @@
 //! The life of a job on its node: one loop over the keeper's events, the signals of the batch system and the engine's files.
 
 use std::{
-    collections::BTreeMap,
     env, fs, io,
     path::Path,
     process::ExitCode,
     time::{Duration, Instant},
 };
 
-use flow_core::{
-    AttemptId, GpuFacts, Machine,
-    measure::{HostSamples, LINE_ENDS, Looks},
-};
-use flow_protocol::{self as protocol, Exit, file};
+use flow_core::{GpuFacts, Machine};
+use flow_protocol::{self as protocol, file};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Bells, CLAIMED, Job, NO_FOLDER, NodeFacts, NodeFiles, Program, Record};
+use super::{
+    Bells, CLAIMED, Job, NO_FOLDER, NodeFacts, NodeFiles, Program, not_written,
+    programs::{News, Programs},
+};
 use crate::{
-    attempt::{Folder, Lines, write_atomically, write_durably},
+    attempt::{Folder, write_atomically, write_durably},
     clock, hardware,
-    keeper::{Event, Keeper, Request},
-    sampler::{GpuSampler, Sampler},
+    keeper::{Keeper, Request},
 };
 
 /// How often logs and the engine's files are looked at, as an engine beside the program would.
@@ -55,22 +53,8 @@ pub fn serve(folder: &Path) -> Result<ExitCode, String> {
     runtime.block_on(async { Node::start(folder, job)?.run().await })
 }
 
-/// A program that runs, or has run.
-struct Running {
-    folder: Folder,
-    facts: NodeFacts,
-    log: Option<Lines>,
-    looks: Looks,
-    released: Option<f64>,
-    /// What the engine last asked for.
-    killed: Option<Duration>,
-}
-
 struct Node {
-    keeper: Keeper,
-    sampler: Sampler,
-    gpus: Option<GpuSampler>,
-    running: BTreeMap<AttemptId, Running>,
+    programs: Programs,
     warned: Option<bool>,
     beat: Duration,
     bells: Bells,
@@ -88,12 +72,10 @@ impl Node {
         let mut keeper = keeper.map_err(|e| format!("the keeper cannot be started: {e}"))?;
         // The batch system sends all processes of a job the same signals.
         keeper.send(&Request::Stay);
-        let sampler = Sampler::start(keeper.pid()).map_err(|e| format!("the sampler cannot be started: {e}"))?;
-        let cards = if machine.fake_gpus { &[][..] } else { &machine.gpus };
         let wants = job.programs.iter().any(|program| program.gpus > 0);
-        let gpus = (wants && !cards.is_empty()).then(|| GpuSampler::start(cards));
-        let gpus = gpus.transpose().map_err(|e| format!("GPUs cannot be measured: {e}"))?;
-        let (mut running, mut next) = (BTreeMap::new(), 0);
+        let cards = if machine.fake_gpus || !wants { &[][..] } else { &machine.gpus };
+        let mut programs = Programs::new(keeper, cards, None)?;
+        let mut next = 0;
         for Program { mut start, gpus: wanted, gpu_model } in job.programs {
             let wanted = wanted as usize;
             let first = if job.shares_gpus { 0 } else { next };
@@ -103,27 +85,11 @@ impl Node {
             equip(&mut start.env, &own);
             let folder = Folder::at(start.folder.clone());
             name_gpus(&folder, &facts.gpus).map_err(|e| format!("`{}`: {e}", folder.path().display()))?;
-            if let Some(sampler) = gpus.as_ref().filter(|_| wanted > 0) {
-                let of = |gpu: &GpuFacts| machine.gpus.iter().position(|card| card.uuid == gpu.uuid);
-                let cards: Vec<usize> = facts.gpus.iter().filter_map(of).collect();
-                sampler.track(start.attempt, keeper.pid(), &cards);
-            }
-            let log = Some(Lines::new(folder.log(), LINE_ENDS));
-            let (looks, attempt) = (Looks::default(), start.attempt);
-            running.insert(attempt, Running { folder, facts, log, looks, released: None, killed: None });
-            keeper.send(&Request::Start(start));
+            let of = |gpu: &GpuFacts| cards.iter().position(|card| card.uuid == gpu.uuid);
+            let cards = facts.gpus.iter().filter_map(of).collect();
+            programs.begin(start, facts, cards);
         }
-        Ok(Node {
-            keeper,
-            sampler,
-            gpus,
-            running,
-            warned: None,
-            beat: job.beat,
-            bells: job.bells,
-            beats: (0, None),
-            code: 0,
-        })
+        Ok(Node { programs, warned: None, beat: job.beat, bells: job.bells, beats: (0, None), code: 0 })
     }
 
     async fn run(mut self) -> Result<ExitCode, String> {
@@ -132,12 +98,12 @@ impl Node {
         let signals: Result<Vec<Signal>, io::Error> = kinds.into_iter().map(signal).collect();
         let mut signals = signals.map_err(cannot)?;
         let [terminate, interrupt, warning] = signals.as_mut_slice() else { return Err("no signals".to_owned()) };
-        while !self.running.is_empty() {
+        while !self.programs.running.is_empty() {
             tokio::select! {
                 biased;
-                event = self.keeper.next_event() => {
-                    let event = event.map_err(|gone| gone.to_string())?;
-                    if matches!(event, Event::Exited { .. }) {
+                news = self.programs.next() => {
+                    let news = news?;
+                    if matches!(news, News::Ended(..)) {
                         // The batch system ends program and node at once: a shell may have gone on to a good end where its command was ended.
                         tokio::select! {
                             biased;
@@ -147,7 +113,7 @@ impl Node {
                             () = tokio::time::sleep(LOOK) => {}
                         }
                     }
-                    self.on_event(event)?;
+                    self.tell(news)?;
                 }
                 _ = terminate.recv() => self.end_all(),
                 _ = interrupt.recv() => self.end_all(),
@@ -158,130 +124,56 @@ impl Node {
         Ok(ExitCode::from(self.code))
     }
 
-    fn on_event(&mut self, event: Event) -> Result<(), String> {
-        match event {
-            Event::Started { attempt, pid } => {
-                self.sampler.track(attempt, pid);
-                let Some(running) = self.running.get_mut(&attempt) else { return Ok(()) };
-                running.facts.pid = pid;
-                let files = NodeFiles::of(running.folder.path());
-                let facts = serde_json::to_vec(&running.facts).unwrap_or_default();
-                write_atomically(&files.started(), &facts).map_err(|e| not_written(&files.started(), &e))?;
-                self.bells.ring(&running.facts.host, attempt);
+    fn tell(&mut self, news: News) -> Result<(), String> {
+        match news {
+            News::Started(attempt) => {
+                let Some(program) = self.programs.running.get(&attempt) else { return Ok(()) };
+                NodeFiles::of(program.folder.path()).write_started(&program.facts)?;
+                self.bells.ring(&program.facts.host, attempt);
                 Ok(())
             }
-            Event::SpawnFailed { attempt, reason } => {
-                let now = clock::unix_seconds();
-                let exit = Exit {
-                    code: None,
-                    signal: None,
-                    started_at: now,
-                    ended_at: now,
-                    cpu_s: 0.0,
-                    max_rss: 0,
-                    oom_killed: false,
-                    swept: 0,
-                    spawn_error: Some(reason),
-                };
-                self.ended(attempt, exit)
+            News::Ended(attempt, ended) => {
+                let (program, mut record) = *ended;
+                let code = record.exit.code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+                if self.code == 0 {
+                    self.code = code;
+                }
+                record.warned = self.warned;
+                let path = NodeFiles::of(program.folder.path()).ended();
+                write_durably(&path, &serde_json::to_vec(&record).unwrap_or_default())
+                    .map_err(|e| not_written(&path, &e))?;
+                self.bells.ring(&program.facts.host, attempt);
+                Ok(())
             }
-            Event::Exited { attempt, exit } => self.ended(attempt, exit),
         }
-    }
-
-    fn ended(&mut self, attempt: AttemptId, exit: Exit) -> Result<(), String> {
-        let Some(mut running) = self.running.remove(&attempt) else { return Ok(()) };
-        let by_itself = exit.code == Some(0);
-        read_log(&mut running, exit.ended_at, Some(by_itself));
-        let (host, cost) = self.sampler.untrack(attempt);
-        let (gpus, gpu_cost) = self.gpus.as_ref().map(|gpus| gpus.untrack(attempt)).unwrap_or_default();
-        let host = if exit.spawn_error.is_some() { HostSamples::default() } else { host };
-        let code = exit.code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
-        if self.code == 0 {
-            self.code = code;
-        }
-        let Running { folder, facts, looks, released, .. } = running;
-        let warned = self.warned;
-        let record = Record { exit, host, gpus, cost: cost + gpu_cost, looks, released, warned };
-        let path = NodeFiles::of(folder.path()).ended();
-        write_durably(&path, &serde_json::to_vec(&record).unwrap_or_default()).map_err(|e| not_written(&path, &e))?;
-        self.bells.ring(&facts.host, attempt);
-        Ok(())
     }
 
     /// The batch system ends the job.
     fn end_all(&mut self) {
         self.warned = Some(false);
-        for attempt in self.running.keys() {
-            self.keeper.send(&Request::Kill { attempt: *attempt, grace: GRACE });
-        }
+        self.programs.end_all(GRACE);
     }
 
     /// The batch system says that it will end the job soon.
     fn warn_all(&mut self) {
         self.warned.get_or_insert(true);
-        for attempt in self.running.keys() {
-            self.keeper.send(&Request::Warn { attempt: *attempt, grace: WARNED });
-        }
+        self.programs.warn_all(WARNED);
     }
 
     /// What an engine beside the program would look at twenty times a second.
     fn look(&mut self) {
-        let now = clock::unix_seconds();
-        for (attempt, running) in &mut self.running {
-            read_log(running, now, None);
-            let files = NodeFiles::of(running.folder.path());
-            if running.released.is_none() && running.folder.path().join(file::GO).exists() {
-                running.released = Some(now);
-            }
-            let asked = fs::read_to_string(files.kill()).ok().and_then(|text| text.trim().parse::<f64>().ok());
-            let asked = asked.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-            if let Some(grace) = asked.filter(|grace| running.killed.is_none_or(|before| *grace < before)) {
-                running.killed = Some(grace);
-                self.keeper.send(&Request::Kill { attempt: *attempt, grace });
-            }
-        }
-        let due = self.beats.1.is_none_or(|last| clock::since(last) >= self.beat);
-        if due {
+        self.programs.look();
+        let asked = |(attempt, folder)| Some((attempt, NodeFiles::of(folder).asked_to_end()?));
+        let asked: Vec<_> = self.programs.folders().filter_map(asked).collect();
+        asked.into_iter().for_each(|(attempt, grace)| self.programs.end(attempt, grace));
+        if self.beats.1.is_none_or(|last| clock::since(last) >= self.beat) {
             self.beats = (self.beats.0 + 1, Some(clock::steady()));
-            for running in self.running.values() {
+            for (_, folder) in self.programs.folders() {
                 let beat = self.beats.0.to_string();
                 // Who does not see it waits a little longer.
-                let _ = write_atomically(&NodeFiles::of(running.folder.path()).beat(), beat.as_bytes());
+                let _ = write_atomically(&NodeFiles::of(folder).beat(), beat.as_bytes());
             }
         }
-    }
-}
-
-/// Notes what was written to the log since the last look; at the end what is left, with a last line that has no end where the program
-/// ended by itself.
-fn read_log(running: &mut Running, now: f64, ended: Option<bool>) {
-    let Some(log) = &mut running.log else { return };
-    if ended.is_some() {
-        let _ = log.hasten();
-    }
-    loop {
-        match log.poll() {
-            Ok(Some(lines)) => {
-                if !lines.is_empty() {
-                    let (from, to) = log.found();
-                    running.looks.push(from, to, now);
-                }
-            }
-            Ok(None) => break,
-            // The engine will find the same.
-            Err(_) => {
-                running.log = None;
-                return;
-            }
-        }
-        if ended.is_none() {
-            break;
-        }
-    }
-    if ended == Some(true) && log.unfinished().is_some() {
-        let (from, to) = log.found();
-        running.looks.push(from, to, now);
     }
 }
 
@@ -337,8 +229,4 @@ fn name_gpus(folder: &Folder, gpus: &[GpuFacts]) -> io::Result<()> {
     let named = |gpu: &GpuFacts| protocol::Gpu { uuid: gpu.uuid.clone(), index: gpu.index, name: gpu.name.clone() };
     request.placement.gpus = gpus.iter().map(named).collect();
     folder.write_request(&request)
-}
-
-fn not_written(path: &Path, error: &io::Error) -> String {
-    format!("`{}` cannot be written: {error}", path.display())
 }

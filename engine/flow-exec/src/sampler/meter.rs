@@ -40,6 +40,8 @@ struct LastReading {
 
 pub(super) struct Meter {
     me: i32,
+    /// The process above this one, where that is ours too.
+    engine: Option<i32>,
     keeper: i32,
     ticks_per_second: f64,
     page: u64,
@@ -58,9 +60,10 @@ struct Host {
 }
 
 impl Meter {
-    pub(super) fn new(keeper: u32) -> Meter {
+    pub(super) fn new(keeper: u32, engine: Option<u32>) -> Meter {
         Meter {
             me: std::process::id().cast_signed(),
+            engine: engine.map(u32::cast_signed),
             keeper: keeper.cast_signed(),
             ticks_per_second: procfs::ticks_per_second() as f64,
             page: procfs::page_size(),
@@ -78,6 +81,8 @@ impl Meter {
     }
 
     pub(super) fn look(&mut self, roots: &BTreeMap<i32, AttemptId>, at: f64) -> Reading {
+        // With its death its number is nobody's, or somebody else's.
+        self.engine = self.engine.filter(|engine| nix::unistd::getppid().as_raw() == *engine);
         let now = self.read(roots);
         let mut reading = Reading { at, ..Reading::default() };
         let mut totals: BTreeMap<AttemptId, (Totals, u64)> = BTreeMap::new();
@@ -178,7 +183,7 @@ impl Meter {
         let (mut at, mut top) = (pid, None);
         // Process ids that are used again while they are read could close a circle; no tree is this deep.
         for _ in 0..10_000 {
-            if at == self.me {
+            if at == self.me || Some(at) == self.engine {
                 return Some(top);
             }
             let above = parent(at)?;
@@ -210,7 +215,7 @@ mod tests {
     #[test]
     fn a_look_sees_our_processes_and_reads_foreign_ones_once() {
         // This process stands for the keeper as well.
-        let mut meter = Meter::new(std::process::id());
+        let mut meter = Meter::new(std::process::id(), None);
         let mut children: Vec<_> = (0..50).map(|_| Command::new("sleep").arg("60").spawn().unwrap()).collect();
         let roots: BTreeMap<i32, AttemptId> =
             children.iter().zip(0..).map(|(child, n)| (child.id() as i32, AttemptId(n / 10))).collect();

@@ -79,9 +79,18 @@ impl Sampler {
     /// # Errors
     /// There can be no more threads.
     pub fn start(keeper: u32) -> io::Result<Sampler> {
+        Self::start_below(keeper, None)
+    }
+
+    /// The same, where the process above this one is ours as well, as long as it lives: `engine`.
+    ///
+    /// # Errors
+    /// As [`Sampler::start`].
+    pub fn start_below(keeper: u32, engine: Option<u32>) -> io::Result<Sampler> {
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
-        let thread = thread::Builder::new().name("sampler".into()).spawn(move || theirs.run(Meter::new(keeper)))?;
+        let thread =
+            thread::Builder::new().name("sampler".into()).spawn(move || theirs.run(Meter::new(keeper, engine)))?;
         Ok(Sampler { shared, thread: Some(thread) })
     }
 

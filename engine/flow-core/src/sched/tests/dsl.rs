@@ -141,6 +141,7 @@ impl World {
                 "retries" => task.retries = number(value) as u32,
                 "settled" => task.settled = Some(outcome(value)),
                 "hit" => _ = self.answers.insert(id, Answer::Hit(outcome(value))),
+                "goes_on" => _ = self.answers.insert(id, Answer::GoesOn),
                 "refuse" => _ = self.answers.insert(id, Answer::Refused(outcome(value))),
                 _ => panic!("no key {key}"),
             }

@@ -4,6 +4,7 @@ mod batch;
 mod dsl;
 mod ends;
 mod groups;
+mod joins;
 mod learns;
 mod others;
 mod places;

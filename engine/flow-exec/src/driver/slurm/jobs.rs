@@ -233,7 +233,7 @@ impl BatchJob {
         member.ended = true;
         let Record { exit, host, gpus, cost, looks, released, .. } = record;
         let seen = Observed { samples: host, gpus, cost };
-        let end = Ended { exit, seen, there: Some(There { looks, released }), instead };
+        let end = Ended { exit, seen, there: Some(There { looks, released }), instead, beside: None };
         Some(Event::Ended { attempt: member.attempt, end: Box::new(end) })
     }
 
@@ -391,7 +391,7 @@ impl BatchJob {
         // A node that was cut off, and comes back, ends what it still has.
         let _ = NodeFiles::of(&member.folder).ask_to_end(Duration::ZERO);
         let exit = unseen(member.started.unwrap_or(now), now);
-        let end = Ended { exit, seen: Observed::default(), there: None, instead };
+        let end = Ended { instead, ..Ended::here(exit, Observed::default()) };
         Event::Ended { attempt: member.attempt, end: Box::new(end) }
     }
 
@@ -425,7 +425,7 @@ impl BatchJob {
 
     fn batch(&self, outcome: Outcome, end: BatchEnd, again: Again) -> Instead {
         let job = self.intent.job.as_ref().map(JobId::to_string);
-        Instead { outcome, cause: Cause::Batch { job, end }, again }
+        Instead { outcome, cause: Some(Cause::Batch { job, end }), again }
     }
 }
 

@@ -150,7 +150,7 @@ impl Executor for Slurm {
 /// Ends the jobs that a run has left which does not live any more, and says how many that were. What came of one before stays to be
 /// taken in.
 pub fn cancel_jobs(run: &RunDir) -> usize {
-    let left = intents::of(run);
+    let left: Vec<_> = intents::of(run).into_iter().filter(|intent| intent.here.is_none()).collect();
     let names: BTreeSet<&str> = left.iter().map(|intent| &*intent.key).collect();
     let client = client::Client::new();
     // What is left of them is asked for again, by whoever called.
@@ -159,7 +159,7 @@ pub fn cancel_jobs(run: &RunDir) -> usize {
 }
 
 /// The exit of a program of which nobody could say how it ended.
-fn unseen(started_at: f64, ended_at: f64) -> Exit {
+pub(crate) fn unseen(started_at: f64, ended_at: f64) -> Exit {
     Exit {
         code: None,
         signal: None,

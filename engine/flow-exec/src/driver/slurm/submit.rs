@@ -33,7 +33,7 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
     let (mut request, mut comment) = (flow_slurm::Job::default(), String::new());
     let (mut memory, mut times, mut shares) = (Some(0_u64), Vec::new(), false);
     let (mut programs, mut attempts, mut first): (Vec<Program>, Vec<_>, Option<(Intent, bool)>) = Default::default();
-    for Work { program, job } in unit {
+    for Work { program, job, .. } in unit {
         let Some(job) = job else { continue };
         let BatchWork { label, gpus, cpus, memory: own, timeout, exclusive, shares_gpus, .. } = job;
         let BatchWork { slurm, gpu_model, intent, joined, .. } = job;

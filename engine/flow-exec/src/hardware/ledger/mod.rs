@@ -88,6 +88,14 @@ impl Ledger {
         Ledger { path: folder.join(NAME), open: None }
     }
 
+    /// The place of a run whose process is gone, for who has its open file.
+    pub(crate) fn inherited(file: File, slot: u32) -> Ledger {
+        let open = Open { file, slot: slot as usize, written: Vec::new() };
+        let mut ledger = Ledger::of_machine();
+        ledger.open = Some(open);
+        ledger
+    }
+
     /// Takes the mutex if nobody has it, and with the first time a slot.
     ///
     /// # Errors
@@ -328,6 +336,22 @@ mod tests {
         assert_eq!(runs(&mut mine), [""; 0]);
         let mode = fs::metadata(dir.path().join(NAME)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o666, "for every user");
+    }
+
+    #[test]
+    fn who_has_the_open_file_goes_on_in_a_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut mine, mut yours) = (Ledger::within(dir.path()), Ledger::within(dir.path()));
+        enter(&mut mine, "mine");
+        enter(&mut yours, "yours");
+        let (life, place) = (yours.life().unwrap(), yours.own().unwrap());
+        drop(yours.open.take());
+        let mut kept = Ledger::inherited(File::from(life), place);
+        assert_eq!(runs(&mut mine), ["yours"]);
+        kept.write(&slot("what is left of it")).unwrap();
+        assert_eq!(runs(&mut mine), ["what is left of it"]);
+        drop(kept);
+        assert_eq!(runs(&mut mine), [""; 0]);
     }
 
     #[test]

@@ -1,0 +1,353 @@
+//! A detached run that is killed: what it had started goes on, holds what it has, and is followed by the next run, which does nothing
+//! twice.
+
+use std::{collections::BTreeMap, fs, thread, time::Duration};
+
+use flow_testkit::{TestSpace, until};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+
+use crate::{gpus::HOLD, space};
+
+/// Says outside of the attempt that a step began and that it did all its work.
+const COUNT: &str = "echo $1 >> $HOME/began; sleep $2; echo $1 > out.txt; echo $1 >> $HOME/did\n";
+
+fn sweep(instances: u32, seconds: &str, keys: &str) -> TestSpace {
+    let space = space();
+    let keys = if keys.is_empty() { String::new() } else { format!("    {keys}\n") };
+    space.write("count.sh", COUNT).write(
+        "w.yaml",
+        &format!(
+            "flow: 1\nname: w\nsteps:\n  count:\n    matrix: {{n: \"${{{{ range({instances}) }}}}\"}}\n{keys}    \
+             run: sh count.sh ${{{{ n }}}} {seconds}\n    inputs: [count.sh]\n    outputs: [out.txt]\n  \
+             all:\n    run: cat ${{{{ steps.count | map(attribute='out') | join(' ') }}}} > all.txt\n    outputs: [all.txt]\n"
+        ),
+    );
+    space
+}
+
+/// How often each line stands in a file.
+fn lines(space: &TestSpace, file: &str) -> BTreeMap<String, u32> {
+    let mut lines = BTreeMap::new();
+    for line in fs::read_to_string(space.path(file)).unwrap_or_default().lines() {
+        *lines.entry(line.to_owned()).or_default() += 1;
+    }
+    lines
+}
+
+fn once(instances: u32) -> BTreeMap<String, u32> {
+    (0..instances).map(|n| (n.to_string(), 1)).collect()
+}
+
+/// Starts a run in the background, and says which process it is.
+fn detach(space: &TestSpace, args: &[&str]) -> i32 {
+    let mut all = vec!["run", "w.yaml", "--detach"];
+    all.extend(args);
+    space.flow(all).expect(0);
+    let mut pid = 0;
+    until("it has begun", || {
+        let first = newest(space).and_then(|run| fs::read_to_string(run.join("journal.jsonl")).ok());
+        let first = first.and_then(|text| serde_json::from_str::<Value>(text.lines().next()?).ok());
+        pid = first.and_then(|line| line["pid"].as_i64()).unwrap_or_default() as i32;
+        pid != 0
+    });
+    pid
+}
+
+fn newest(space: &TestSpace) -> Option<std::path::PathBuf> {
+    fs::read_dir(space.path(".flow/runs")).ok()?.flatten().map(|run| run.path()).max()
+}
+
+fn kill_it(pid: i32) {
+    let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+    // Its first thread may be dead before the others, which have its files open.
+    until("it is dead", || {
+        let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        threads <= 1
+            && state.rsplit(')').next().is_none_or(|rest| rest.is_empty() || rest.trim_start().starts_with(['Z', 'X']))
+    });
+}
+
+fn left(space: &TestSpace) -> Vec<std::path::PathBuf> {
+    let runs = flow_testkit::files_below(&space.path(".flow/runs"));
+    runs.into_iter().filter(|path| path.to_string_lossy().contains("/jobs/")).collect()
+}
+
+fn nobody_is_left(space: &TestSpace) {
+    until("everybody is gone", || space.alive().is_empty());
+    assert_eq!(left(space), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn what_a_killed_run_started_goes_on_and_nothing_is_done_twice() {
+    for (after, next) in
+        [(0, &[][..]), (150, &["--detach"]), (400, &[]), (700, &[]), (1100, &["--detach"]), (1600, &[])]
+    {
+        let space = sweep(7, "0.6", "");
+        let pid = detach(&space, &["-j", "3"]);
+        thread::sleep(Duration::from_millis(after));
+        kill_it(pid);
+        let mut args = vec!["run", "w.yaml", "-j", "3"];
+        args.extend(next);
+        let text = space.flow(args).expect(0).text();
+        until("all is done", || lines(&space, "did").len() == 7 && space.flow(["status"]).stdout().contains("done"));
+        assert_eq!(
+            (lines(&space, "began"), lines(&space, "did")),
+            (once(7), once(7)),
+            "killed after {after} ms\n{text}"
+        );
+        nobody_is_left(&space);
+        let text = space.flow(["run", "w.yaml"]).expect(0).stdout();
+        assert!(text.contains("nothing to do"), "killed after {after} ms: {text}");
+        space.flow(["doctor", "--contents"]).expect(0);
+    }
+}
+
+#[test]
+fn runs_that_follow_can_be_killed_as_well() {
+    let space = sweep(4, "3", "");
+    let pid = detach(&space, &["-j", "2"]);
+    until("two run", || lines(&space, "began").len() == 2);
+    kill_it(pid);
+    for command in ["doctor", "gc"] {
+        let said = space.flow([command]).expect(0).text();
+        assert!(!said.contains("killed now"), "{said}");
+    }
+    let pid = detach(&space, &["-j", "4"]);
+    until("all run", || lines(&space, "began").len() == 4);
+    kill_it(pid);
+    until("all have ended", || lines(&space, "did").len() == 4);
+    let text = space.flow(["run", "w.yaml"]).expect(0).text();
+    assert_eq!(lines(&space, "began"), once(4), "{text}");
+    assert!(text.contains("goes on since run"), "{text}");
+    nobody_is_left(&space);
+}
+
+#[test]
+fn what_nobody_wants_any_more_is_ended() {
+    let space = sweep(2, "600", "");
+    let pid = detach(&space, &[]);
+    until("both run", || lines(&space, "began").len() == 2);
+    kill_it(pid);
+    let said = space.flow(["status"]).stdout();
+    assert!(said.contains("which was killed, 2 steps go on: count[n=0], count[n=1]"), "{said}");
+    let said = space.flow(["why", "count[n=1]"]).expect(0).stdout();
+    assert!(said.contains("goes on since run") && said.contains("the next run follows it"), "{said}");
+    // One of them is not there any more, the other one is another step.
+    let text = space.read("w.yaml").replace("range(2)", "range(1)").replace(" 600", " 0.1");
+    space.write("w.yaml", &text);
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(lines(&space, "did"), once(1));
+    nobody_is_left(&space);
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(left(&space), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn what_a_killed_run_left_is_cancelled() {
+    for args in [&["cancel"][..], &["cancel", "--now"]] {
+        let space = sweep(2, "600", "");
+        let pid = detach(&space, &[]);
+        until("both run", || lines(&space, "began").len() == 2);
+        kill_it(pid);
+        let run = newest(&space).unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+        let said = space.flow(args.iter().copied().chain([&*run])).expect(0).text();
+        assert!(said.contains("what it left running was told to end"), "{said}");
+        until("everybody is gone", || space.alive().is_empty());
+        let text = space.read("w.yaml").replace("600", "0.1");
+        space.write("w.yaml", &text);
+        space.flow(["run", "w.yaml"]).expect(0);
+        assert_eq!(lines(&space, "did"), once(2));
+        nobody_is_left(&space);
+    }
+}
+
+#[test]
+fn what_is_cancelled_or_lost_is_done_again_by_the_next_run() {
+    let space = sweep(1, "2", "");
+    let pid = detach(&space, &[]);
+    until("it runs", || !lines(&space, "began").is_empty());
+    kill_it(pid);
+    space.flow(["cancel"]).expect(0);
+    let text = space.flow(["run", "w.yaml"]).expect(0).text();
+    assert_eq!((lines(&space, "began")["0"], lines(&space, "did")["0"]), (2, 1), "{text}");
+    // Who keeps it is killed too, while it is followed.
+    let space = sweep(1, "3", "");
+    let pid = detach(&space, &[]);
+    until("it runs", || !lines(&space, "began").is_empty());
+    kill_it(pid);
+    let mut flow = space.start(["run", "w.yaml"]);
+    until("it is followed", || flow.said().contains("goes on since run"));
+    let keeps = space.alive().into_iter().find(|(_, command)| command.contains("__stay")).expect("who keeps it").0;
+    kill_it(keeps);
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!((lines(&space, "began")["0"], lines(&space, "did")["0"]), (2, 1), "{}", flow.said());
+    nobody_is_left(&space);
+}
+
+#[test]
+fn numbers_limits_and_failures_are_those_of_a_run_that_was_never_killed() {
+    let space = space();
+    space.write(
+        "w.yaml",
+        "\
+flow: 1
+name: w
+steps:
+  train:
+    run: 'for n in 1 2 3 4; do sleep 0.7; echo Epoch $n loss 0.$n; done'
+    metrics: {stdout: 'Epoch {epoch} loss {loss}'}
+  long: {run: 'touch $HOME/began; sleep 60', timeout: 2s, record: [timed_out]}
+  fails: {run: 'sleep 1; echo oh no >&2; exit 3'}
+",
+    );
+    let pid = detach(&space, &["-k"]);
+    until("they run", || space.path("began").exists());
+    kill_it(pid);
+    // Long enough for all of them to end while nobody follows.
+    thread::sleep(Duration::from_secs(4));
+    space.flow(["run", "w.yaml", "-k"]).expect(1);
+    let journal = space.journal();
+    let result = |label: &str| {
+        let found = journal.iter().find(|line| line["result"]["label"] == label);
+        found.unwrap_or_else(|| panic!("{label} in {journal:?}"))["result"].clone()
+    };
+    let train = result("train");
+    assert_eq!(train["outcome"], "ok");
+    let series = &train["metrics"]["loss"];
+    assert!(!series.is_null(), "{train}");
+    let usage = &train["usage"];
+    let wall = usage["wall_s"].as_f64().unwrap();
+    assert!((2.7..5.0).contains(&wall), "{usage}");
+    let epoch = usage["epoch_s"].as_f64().or_else(|| usage["phases"]["period_s"].as_f64());
+    assert!(epoch.is_none_or(|epoch| (0.6..1.2).contains(&epoch)), "{usage}");
+    assert_eq!(result("long")["outcome"], "timed_out");
+    let wall = result("long")["usage"]["wall_s"].as_f64().unwrap();
+    assert!((1.9..4.0).contains(&wall), "its time went on: {wall}");
+    assert_eq!(result("fails")["cause"]["code"], result("fails")["cause"]["code"]);
+    assert_eq!(result("fails")["outcome"], "failed");
+    nobody_is_left(&space);
+}
+
+#[test]
+fn a_group_at_its_barrier_is_released_by_the_next_run() {
+    for after in [0, 1] {
+        let space = space();
+        space.write(
+            "w.yaml",
+            "\
+flow: 1
+name: w
+steps:
+  pair:
+    matrix: {n: [1, 2]}
+    run: sh train.sh ${{ n }}
+    inputs: [train.sh]
+    corun: {group: all, gpus: shared}
+",
+        );
+        // The second comes to the barrier late, or both have passed it.
+        space.write(
+            "train.sh",
+            "echo $1 >> $HOME/began; if [ $1 = 2 ]; then sleep 1; fi; flow ready; echo $1 >> $HOME/past; sleep 1.5; echo $1 >> $HOME/did\n",
+        );
+        let pid = detach(&space, &[]);
+        let file = if after == 0 { "began" } else { "past" };
+        until("it is so far", || lines(&space, file).len() == 2);
+        kill_it(pid);
+        let text = space.flow(["run", "w.yaml"]).expect(0).text();
+        let both = BTreeMap::from([("1".to_owned(), 1), ("2".to_owned(), 1)]);
+        assert_eq!((lines(&space, "began"), lines(&space, "did")), (both.clone(), both), "{text}");
+        let recorded: Vec<Value> = space.journal().into_iter().filter(|line| line["event"] == "recorded").collect();
+        assert_eq!(recorded.len(), 2, "{text}");
+        for line in recorded {
+            let corun = &line["result"]["circumstances"]["corun"];
+            let window = corun["closed_at"].as_f64().unwrap() - corun["released_at"].as_f64().unwrap();
+            assert!((1.0..3.0).contains(&window), "{corun}");
+        }
+        nobody_is_left(&space);
+    }
+}
+
+#[test]
+fn what_it_holds_stays_held_and_is_given_back() {
+    let mut first = space();
+    let gpus = first.gpus("gpu NVIDIA A; memory=24GiB\n");
+    let mut second = space();
+    second.beside(&first);
+    second.gpus(&gpus.text());
+    first.script("hold.sh", HOLD).write(
+        "w.yaml",
+        "flow: 1\nname: w\nsteps:\n  a: {run: './hold.sh 10 4; echo a >> $HOME/did', inputs: [hold.sh], gpus: 1, cpus: 1}\n",
+    );
+    second.write("w.yaml", "flow: 1\nname: v\nsteps:\n  b: {run: 'echo b >> $HOME/did', gpus: 1}\n");
+    second.write("x.yaml", "flow: 1\nname: x\nsteps:\n  c: {run: 'echo c >> $HOME/did', exclusive: true}\n");
+    let pid = detach(&first, &[]);
+    until("it runs", || gpus.text().contains("sm=30"));
+    kill_it(pid);
+    let mut others = ["w.yaml", "x.yaml"].map(|file| second.start(["run", file]));
+    let said = first.flow(["queue"]).expect(0).stdout();
+    assert!(said.contains("1 step: 1 CPU"), "{said}");
+    thread::sleep(Duration::from_millis(1500));
+    assert!(!second.path("did").exists() && !first.path("did").exists(), "the GPU and the machine are held");
+    let text = first.flow(["run", "w.yaml"]).expect(0).text();
+    assert!(text.contains("goes on since run"), "{text}");
+    for other in &mut others {
+        assert_eq!(other.wait().code(), Some(0), "{}", other.said());
+    }
+    assert_eq!(lines(&first, "did"), BTreeMap::from([("a".to_owned(), 1)]));
+    let result = first.journal().into_iter().find(|line| line["event"] == "recorded").unwrap()["result"].clone();
+    assert_eq!(result["circumstances"]["gpu_models"], serde_json::json!(["NVIDIA A"]), "{result}");
+    assert!(result["usage"]["gpus"][0]["memory_peak"].as_u64().unwrap_or_default() > 0, "{result}");
+    nobody_is_left(&first);
+}
+
+#[test]
+fn a_run_that_waits_for_a_step_follows_it_when_its_run_is_killed() {
+    let space = sweep(2, "2.5", "");
+    let pid = detach(&space, &[]);
+    until("both run", || lines(&space, "began").len() == 2);
+    let mut flow = space.start(["run", "w.yaml"]);
+    until("it waits", || flow.said().contains("each is done once"));
+    kill_it(pid);
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!((lines(&space, "began"), lines(&space, "did")), (once(2), once(2)), "{}", flow.said());
+    nobody_is_left(&space);
+}
+
+#[test]
+fn in_the_foreground_a_kill_ends_all() {
+    let space = sweep(2, "600", "");
+    let mut flow = space.start(["run", "w.yaml"]);
+    until("both run", || lines(&space, "began").len() == 2);
+    flow.kill();
+    nobody_is_left(&space);
+}
+
+#[test]
+fn with_its_store_goes_what_goes_on() {
+    let space = sweep(2, "600", "");
+    let pid = detach(&space, &[]);
+    until("both run", || lines(&space, "began").len() == 2);
+    kill_it(pid);
+    space.flow(["status"]).expect(0);
+    fs::remove_dir_all(space.path(".flow")).unwrap();
+    until("everybody is gone", || space.alive().is_empty());
+}
+
+#[test]
+fn who_follows_ends_what_it_follows_with_ctrl_c() {
+    let space = sweep(2, "600", "");
+    let pid = detach(&space, &[]);
+    until("both run", || lines(&space, "began").len() == 2);
+    kill_it(pid);
+    let mut flow = space.start(["run", "w.yaml"]);
+    until("it follows", || flow.said().contains("goes on since run"));
+    flow.signal(Signal::SIGINT);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    nobody_is_left(&space);
+}

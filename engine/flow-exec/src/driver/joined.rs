@@ -1,0 +1,181 @@
+//! Attempts that go on on this machine since the death of the run that began them, or came to an end since: their folders tell. Who
+//! keeps them holds what they hold. Knows no workflow.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    io,
+    time::{Duration, Instant},
+};
+
+use flow_core::{AttemptId, Outcome, RunId, reason::Cause};
+use flow_store::{Kept, StoreDir};
+
+use super::{
+    executor::{Again, Beside, Ended, Event, Executor, Instead, Observed, There, Work},
+    intents::{Intent, Standing},
+};
+use crate::{
+    ExecError,
+    attempt::Folder,
+    clock,
+    node::{NodeFiles, Record},
+};
+
+/// How often folders are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// An attempt of another run that this one follows.
+struct Followed {
+    folder: Folder,
+    /// The run that began it.
+    run: RunId,
+    is_grouped: bool,
+    is_told: bool,
+    /// Its group was released by this run.
+    is_released: bool,
+}
+
+/// What this run has joined.
+pub(crate) struct Joined {
+    dir: StoreDir,
+    followed: BTreeMap<AttemptId, Followed>,
+    /// What stays written down until what came of all attempts in it is safe.
+    written: Vec<(Intent, BTreeSet<AttemptId>)>,
+    events: VecDeque<Event>,
+    looked_at: Option<Instant>,
+}
+
+impl Joined {
+    pub(crate) fn new(dir: StoreDir) -> Joined {
+        let (followed, written) = (BTreeMap::new(), Vec::new());
+        Joined { dir, followed, written, events: VecDeque::new(), looked_at: None }
+    }
+
+    pub(crate) fn has(&self, attempt: AttemptId) -> bool {
+        self.written.iter().any(|(_, attempts)| attempts.contains(&attempt))
+    }
+
+    fn tell(&self, attempt: AttemptId, tell: impl FnOnce(&Folder) -> io::Result<()>) -> io::Result<()> {
+        self.followed.get(&attempt).map_or(Ok(()), |followed| tell(&followed.folder))
+    }
+
+    fn look(&mut self) {
+        let mut over = Vec::new();
+        for (&attempt, followed) in &mut self.followed {
+            // Before the record: who keeps it writes that first, and is gone then.
+            let kept = self.dir.run(&followed.run).kept();
+            let files = NodeFiles::of(followed.folder.path());
+            let record = files.read_ended();
+            if !followed.is_told && (record.is_some() || files.read_started().is_some()) {
+                followed.is_told = true;
+                self.events.push_back(Event::Started { attempt, node: None });
+            }
+            let end = match record {
+                // It ended behind the barrier, of which the scheduler has to hear first.
+                Some(record) if followed.is_grouped && record.released.is_some() && !followed.is_released => continue,
+                Some(record) => ended(record),
+                None if kept == Kept::Nothing => lost(),
+                None => continue,
+            };
+            over.push(attempt);
+            self.events.push_back(Event::Ended { attempt, end: Box::new(end) });
+        }
+        over.iter().for_each(|attempt| _ = self.followed.remove(attempt));
+    }
+}
+
+/// By its record.
+fn ended(record: Record) -> Ended {
+    let Record { exit, host, gpus, cost, looks, released, timed_out, elsewhere, unwatched, beside, near, .. } = record;
+    let instead = timed_out.then_some(Instead { outcome: Outcome::TimedOut, cause: None, again: Again::AsAsked });
+    Ended {
+        exit,
+        seen: Observed { samples: host, gpus, cost },
+        there: Some(There { looks, released }),
+        instead,
+        beside: Some(Beside { attempts: beside, near, elsewhere, unwatched }),
+    }
+}
+
+/// Who kept it is gone, and so is the attempt.
+fn lost() -> Ended {
+    let error = "what kept it running was killed, and the step with it".to_owned();
+    let cause = Some(Cause::NotStarted { error: Some(error) });
+    let instead = Some(Instead { outcome: Outcome::Failed, cause, again: Again::Lost });
+    let now = clock::unix_seconds();
+    Ended { instead, ..Ended::here(super::slurm::unseen(now, now), Observed::default()) }
+}
+
+impl Executor for Joined {
+    fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
+        let attempts = unit.iter().map(|work| work.program.attempt).collect();
+        let is_grouped = unit.len() > 1;
+        let Some(intent) = unit.iter().find_map(|work| Some(work.stays.as_ref()?.intent.clone())) else {
+            return Ok(());
+        };
+        for work in unit {
+            let (folder, run) = (Folder::at(work.program.folder), intent.run.clone());
+            let followed = Followed { folder, run, is_grouped, is_told: false, is_released: false };
+            self.followed.insert(work.program.attempt, followed);
+        }
+        self.written.push((intent, attempts));
+        self.looked_at = None;
+        Ok(())
+    }
+
+    fn release(&mut self, attempt: AttemptId, at: f64) -> io::Result<()> {
+        if let Some(followed) = self.followed.get_mut(&attempt) {
+            followed.is_released = true;
+        }
+        self.tell(attempt, |folder| if folder.is_released() { Ok(()) } else { folder.go(at) })
+    }
+
+    fn stop(&mut self, attempt: AttemptId) -> io::Result<()> {
+        self.tell(attempt, Folder::stop)
+    }
+
+    fn kill(&mut self, attempt: AttemptId, grace: Duration) {
+        // Where it cannot be written it goes on, and is waited for.
+        let _ = self.tell(attempt, |folder| NodeFiles::of(folder.path()).ask_to_end(grace));
+        if let Some(followed) = self.followed.get_mut(&attempt) {
+            followed.is_released = true;
+        }
+    }
+
+    fn settled(&mut self, attempt: AttemptId) {
+        let dir = &self.dir;
+        self.written.retain_mut(|(intent, attempts)| {
+            let over = attempts.remove(&attempt) && attempts.is_empty();
+            if over {
+                intent.remove(dir);
+            }
+            !over
+        });
+    }
+
+    fn root(&self) -> Option<u32> {
+        None
+    }
+
+    async fn next_event(&mut self) -> Result<Event, ExecError> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            if self.followed.is_empty() {
+                return std::future::pending().await;
+            }
+            let pause = self.looked_at.map_or(Duration::ZERO, |at| LOOK.saturating_sub(clock::since(at)));
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+            self.looked_at = Some(clock::steady());
+            self.look();
+        }
+    }
+}
+
+/// Whether a unit may be joined: all of it goes on, or came to something by itself.
+pub(crate) fn is_sound(intent: &Intent, dir: &StoreDir) -> bool {
+    intent.standing(dir) == Standing::Sound
+}

@@ -1,0 +1,169 @@
+//! What runs that do not live any more have left to go on: jobs of a batch system, and attempts on this machine. What this run wants of
+//! it is joined; what is of its workflow and nobody wants is ended. Starts nothing.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+use flow_core::{AttemptId, Digest, RunEvent, RunId};
+use flow_store::{Store, StoreDir};
+
+use super::{
+    intents::{self, Intent},
+    joined::is_sound,
+};
+
+/// What is left, as it was found.
+pub(crate) struct Left {
+    dir: StoreDir,
+    found: Mutex<Found>,
+}
+
+struct Found {
+    intents: Vec<Intent>,
+    /// What this run is about to join.
+    promised: Vec<Intent>,
+    labels: BTreeMap<RunId, Arc<BTreeMap<AttemptId, String>>>,
+    /// Runs that died since then are looked for once more.
+    news: Option<SystemTime>,
+}
+
+/// An instance of this workflow that is decided: by its label, and what it is about to do, if it does something.
+pub(crate) struct Wanted<'a> {
+    pub(crate) label: &'a str,
+    pub(crate) attempt: Option<Digest>,
+}
+
+impl Left {
+    /// Looks for all of it.
+    pub(crate) fn look(store: &Store) -> Left {
+        let (dir, news) = (store.dir(), store.dir().news());
+        let intents = intents::still_needed(store, intents::left(dir));
+        let found = Found { intents, promised: Vec::new(), labels: BTreeMap::new(), news };
+        Left { dir: dir.clone(), found: Mutex::new(found) }
+    }
+
+    /// A copy of what was found first.
+    pub(crate) fn all(&self) -> Vec<Intent> {
+        self.with(|found, _| found.intents.clone())
+    }
+
+    /// Nothing of it is on this machine.
+    pub(crate) fn has_nothing_here(&self) -> bool {
+        self.with(|found, _| found.intents.iter().chain(&found.promised).all(|intent| intent.here.is_none()))
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Found, &StoreDir) -> T) -> T {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = self.dir.news();
+        if news != found.news {
+            let kept = |intent: &Intent| intent.here.is_none() || found.promised.contains(intent);
+            let before: Vec<Intent> = found.intents.iter().filter(|intent| kept(intent)).cloned().collect();
+            let here = intents::left(&self.dir).into_iter().filter(|intent| intent.here.is_some());
+            found.intents = here.filter(|intent| !found.promised.contains(intent)).chain(before).collect();
+            found.news = news;
+        }
+        work(&mut found, &self.dir)
+    }
+
+    /// The job of an earlier run that does these attempts, in their order, by fingerprint.
+    pub(crate) fn job(&self, attempts: &[Digest]) -> Option<Intent> {
+        self.with(|found, _| {
+            let at = found.intents.iter().position(|intent| intent.here.is_none() && does(intent, attempts))?;
+            Some(found.intents.swap_remove(at))
+        })
+    }
+
+    /// Whether these attempts go on on this machine, or came to something there: they are kept for this run then.
+    pub(crate) fn goes_on(&self, attempts: &[Digest]) -> bool {
+        self.with(|found, dir| {
+            if found.promised.iter().any(|intent| does(intent, attempts)) {
+                return true;
+            }
+            let fits = |intent: &Intent| intent.here.is_some() && does(intent, attempts);
+            let Some(at) = found.intents.iter().position(|intent| fits(intent) && is_sound(intent, dir)) else {
+                // What cannot be joined is in the way of what is to be done anew.
+                found.intents.retain(|intent| !fits(intent) || intent.end(dir));
+                return false;
+            };
+            let promised = found.intents.swap_remove(at);
+            found.promised.push(promised);
+            true
+        })
+    }
+
+    /// What goes on of these attempts is this run's from here on.
+    pub(crate) fn take(&self, attempts: &[Digest]) -> Option<Intent> {
+        if !self.goes_on(attempts) {
+            return None;
+        }
+        self.with(|found, _| {
+            let at = found.promised.iter().position(|intent| does(intent, attempts))?;
+            Some(found.promised.swap_remove(at))
+        })
+    }
+
+    /// What attempts of a run that does not live any more were of.
+    pub(crate) fn labels(&self, run: &RunId) -> Arc<BTreeMap<AttemptId, String>> {
+        self.with(|found, dir| {
+            Arc::clone(found.labels.entry(run.clone()).or_insert_with(|| Arc::new(labels(dir, run))))
+        })
+    }
+
+    /// Ends what goes on of the workflow file `file` under one of these labels and is not what is wanted there, unless another run
+    /// follows it.
+    pub(crate) fn end_unwanted(&self, file: &str, wanted: &[Wanted<'_>], is_followed: impl Fn(&Digest) -> bool) {
+        self.end(file, is_followed, |intent| {
+            intent.members.iter().any(|member| {
+                let of = wanted.iter().find(|wanted| wanted.label == member.label);
+                of.is_some_and(|wanted| wanted.attempt != Some(member.fingerprint))
+            })
+        });
+    }
+
+    /// Ends what goes on of a workflow file that has no such instance any more.
+    pub(crate) fn end_unknown(
+        &self,
+        file: &str,
+        is_known: impl Fn(&str) -> bool,
+        is_followed: impl Fn(&Digest) -> bool,
+    ) {
+        self.end(file, is_followed, |intent| intent.members.iter().any(|member| !is_known(&member.label)));
+    }
+
+    fn end(&self, file: &str, is_followed: impl Fn(&Digest) -> bool, is_over: impl Fn(&Intent) -> bool) {
+        self.with(|found, dir| {
+            found.intents.retain(|intent| {
+                let followed = || intent.members.iter().any(|member| is_followed(&member.fingerprint));
+                let over = intent.here.as_deref() == Some(file) && is_over(intent) && !followed();
+                // What still ends is looked at again with the next decision of its label.
+                !over || intent.end(dir)
+            });
+        });
+    }
+}
+
+/// By the journal of the run, and what it was about to write there.
+fn labels(dir: &StoreDir, run: &RunId) -> BTreeMap<AttemptId, String> {
+    let run = dir.run(run);
+    let (mut instances, mut labels) = (BTreeMap::new(), BTreeMap::new());
+    // Where it cannot be read nobody knows who ran beside whom.
+    let _ = run.read_journal(|line| match line.event {
+        RunEvent::Instance { instance, label, .. } => drop(instances.insert(instance, label)),
+        RunEvent::Started { instance, attempt, .. } => {
+            labels.extend(instances.get(&instance).map(|label| (attempt, label.clone())));
+        }
+        _ => {}
+    });
+    let members = intents::of(&run).into_iter().flat_map(|intent| intent.members);
+    labels.extend(members.map(|member| (member.attempt, member.label)));
+    labels
+}
+
+/// An intent is of these attempts, in their order, and their folders are there.
+fn does(intent: &Intent, attempts: &[Digest]) -> bool {
+    let same = intent.members.iter().map(|member| &member.fingerprint).eq(attempts);
+    same && intent.members.iter().all(|member| member.folder.is_dir())
+}

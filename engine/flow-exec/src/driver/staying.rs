@@ -1,0 +1,149 @@
+//! The process that keeps what a detached run starts on this machine, from the run's side. Knows no workflow.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, BufRead, BufReader, Write},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use flow_core::{AttemptId, GpuFacts, RunId};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+
+use super::executor::{Ended, Event, Observed, Work};
+use crate::{
+    ExecError,
+    channel::Channel,
+    node::{Ask, Begin, Hello, STAY_ARG, Tell, Welcome},
+    pages,
+};
+
+/// How long it may take to begin.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What such a process is made from.
+pub(crate) struct Settings {
+    /// `flow` itself.
+    pub(crate) exe: PathBuf,
+    pub(crate) store: PathBuf,
+    pub(crate) run: RunId,
+    pub(crate) folder: PathBuf,
+    pub(crate) workflow: String,
+    /// None of it is a secret.
+    pub(crate) environment: BTreeMap<String, String>,
+    /// The cards that its programs may have, if any of them asks for one.
+    pub(crate) cards: Vec<GpuFacts>,
+}
+
+/// A process that keeps attempts. Dropping it ends none of them.
+pub(crate) struct Staying {
+    _process: Child,
+    channel: Channel,
+    keeper: u32,
+}
+
+impl Staying {
+    /// Starts one. `life` is the open file of the machine's ledger and the run's place in it, `locks` are those of the cards.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(crate) fn spawn(
+        settings: &Settings,
+        life: Option<(OwnedFd, u32)>,
+        locks: Vec<Option<OwnedFd>>,
+    ) -> io::Result<Staying> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let hello = Hello {
+            store: settings.store.clone(),
+            run: settings.run.clone(),
+            workflow: settings.workflow.clone(),
+            cards: settings.cards.clone(),
+            locks: locks.iter().map(|lock| lock.as_ref().map(AsRawFd::as_raw_fd)).collect(),
+            ledger: life.as_ref().map(|(file, slot)| (file.as_raw_fd(), *slot)),
+        };
+        let mut command = Command::new(&settings.exe);
+        command.arg(STAY_ARG).arg(&settings.folder).env_clear().envs(&settings.environment);
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+        for open in locks.iter().flatten().chain(life.as_ref().map(|(file, _)| file)) {
+            fcntl(open, FcntlArg::F_SETFD(FdFlag::empty()))?;
+        }
+        let process = pages::as_given(|| command.spawn())?;
+        drop((command, locks, life));
+        let mut line = serde_json::to_vec(&hello)?;
+        line.push(b'\n');
+        (&ours).write_all(&line)?;
+        ours.set_read_timeout(Some(PATIENCE))?;
+        let mut answer = String::new();
+        BufReader::new(&ours).read_line(&mut answer)?;
+        if answer.is_empty() {
+            return Err(io::Error::other("the process that is to keep the steps ended at once"));
+        }
+        let Welcome { keeper } = serde_json::from_str(&answer)?;
+        Ok(Staying { _process: process, channel: Channel::new(ours)?, keeper })
+    }
+
+    /// The process whose children the attempts are.
+    pub(crate) fn keeper(&self) -> u32 {
+        self.keeper
+    }
+
+    /// Starts an attempt; what has no JSON comes back, with why.
+    pub(crate) fn begin(&mut self, work: Work) -> Result<(), Event> {
+        let attempt = work.program.attempt;
+        let failed = |reason: String| Event::SpawnFailed { attempt, reason };
+        let Some(stays) = work.stays else { return Err(failed("nothing is written down of it".to_owned())) };
+        let begin = Begin {
+            start: work.program,
+            cards: stays.cards,
+            timeout: stays.timeout.map(|span| Duration::from_micros(span.0)),
+            holds: stays.holds,
+            intent: stays.intent,
+        };
+        self.channel.send(&Ask::Begin(Box::new(begin))).map_err(|error| failed(error.to_string()))
+    }
+
+    pub(crate) fn kill(&mut self, attempt: AttemptId, grace: Duration) {
+        // Numbers have a JSON.
+        let _ = self.channel.send(&Ask::Kill { attempt, grace });
+    }
+
+    pub(crate) fn settled(&mut self, attempt: AttemptId) {
+        let _ = self.channel.send(&Ask::Settled(attempt));
+    }
+
+    /// What becomes of its attempts. Nothing is lost when the future is dropped.
+    ///
+    /// # Errors
+    /// It is gone, and every attempt with it.
+    pub(crate) async fn next_event(&mut self) -> Result<Event, ExecError> {
+        let gone = |why: String| {
+            ExecError::Fault(format!(
+                "what keeps the running steps is gone ({why}), and the steps with it; run again to go on"
+            ))
+        };
+        match self.channel.next().await {
+            Ok(Some(Tell::Started(attempt))) => Ok(Event::Started { attempt, node: None }),
+            Ok(Some(Tell::Ended(attempt, record))) => Ok(match record.exit.spawn_error.clone() {
+                Some(reason) => Event::SpawnFailed { attempt, reason },
+                None => {
+                    let seen = Observed { samples: record.host, gpus: record.gpus, cost: record.cost };
+                    Event::Ended { attempt, end: Box::new(Ended::here(record.exit, seen)) }
+                }
+            }),
+            Ok(None) => Err(gone("it was killed".to_owned())),
+            Err(error) => Err(gone(error.to_string())),
+        }
+    }
+}
+
+impl Drop for Staying {
+    fn drop(&mut self) {
+        // What is settled is not to be taken in once more.
+        self.channel.finish();
+    }
+}

@@ -1,0 +1,228 @@
+//! The programs that a process keeps for an engine that it does not rely on: a keeper, the samplers, and what an engine beside them
+//! would see. Knows nobody who asks for them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    time::Duration,
+};
+
+use flow_core::{
+    AttemptId, GpuFacts,
+    measure::{HostSamples, LINE_ENDS, Looks},
+};
+use flow_protocol::{Exit, file};
+
+use super::{NodeFacts, Record};
+use crate::{
+    attempt::{Folder, Lines},
+    clock,
+    keeper::{self, Event, Keeper, Request},
+    sampler::{GpuSampler, Sampler},
+};
+
+/// A program that runs, or has run.
+pub(super) struct Program {
+    pub(super) folder: Folder,
+    pub(super) facts: NodeFacts,
+    /// Those of the cards that are looked at which it has.
+    cards: Vec<usize>,
+    log: Option<Lines>,
+    looks: Looks,
+    released: Option<f64>,
+    /// When its process began.
+    pub(super) began: Option<f64>,
+    /// How soon it was last told to end.
+    killed: Option<Duration>,
+    /// Who ran beside it, and which of them on its GPUs.
+    beside: BTreeSet<AttemptId>,
+    near: BTreeSet<AttemptId>,
+}
+
+/// What became of one.
+pub(super) enum News {
+    Started(AttemptId),
+    Ended(AttemptId, Box<(Program, Record)>),
+}
+
+pub(super) struct Programs {
+    keeper: Keeper,
+    sampler: Sampler,
+    gpus: Option<GpuSampler>,
+    pub(super) running: BTreeMap<AttemptId, Program>,
+}
+
+impl Programs {
+    /// With these cards to look at. `engine` is who asks, where that is a process of ours above this one.
+    pub(super) fn new(keeper: Keeper, cards: &[GpuFacts], engine: Option<u32>) -> Result<Programs, String> {
+        let sampler = Sampler::start_below(keeper.pid(), engine);
+        let sampler = sampler.map_err(|e| format!("the sampler cannot be started: {e}"))?;
+        let gpus = (!cards.is_empty()).then(|| GpuSampler::start(cards)).transpose();
+        let gpus = gpus.map_err(|e| format!("GPUs cannot be measured: {e}"))?;
+        Ok(Programs { keeper, sampler, gpus, running: BTreeMap::new() })
+    }
+
+    pub(super) fn keeper(&self) -> u32 {
+        self.keeper.pid()
+    }
+
+    /// Starts a program on these of the cards.
+    pub(super) fn begin(&mut self, start: keeper::Start, facts: NodeFacts, cards: Vec<usize>) {
+        let (attempt, folder) = (start.attempt, Folder::at(start.folder.clone()));
+        if let Some(sampler) = self.gpus.as_ref().filter(|_| !cards.is_empty()) {
+            sampler.track(attempt, self.keeper.pid(), &cards);
+        }
+        let mut program = Program {
+            log: Some(Lines::new(folder.log(), LINE_ENDS)),
+            folder,
+            facts,
+            cards,
+            looks: Looks::default(),
+            released: None,
+            began: None,
+            killed: None,
+            beside: BTreeSet::new(),
+            near: BTreeSet::new(),
+        };
+        for (id, other) in &mut self.running {
+            let near = other.cards.iter().any(|card| program.cards.contains(card));
+            for (to, who) in [(&mut *other, attempt), (&mut program, *id)] {
+                to.beside.insert(who);
+                if near {
+                    to.near.insert(who);
+                }
+            }
+        }
+        self.running.insert(attempt, program);
+        self.keeper.send(&Request::Start(start));
+    }
+
+    /// The next thing that happens. Nothing is lost when the future is dropped.
+    pub(super) async fn next(&mut self) -> Result<News, String> {
+        loop {
+            let event = self.keeper.next_event().await.map_err(|gone| gone.to_string())?;
+            if let Some(news) = self.take(event) {
+                return Ok(news);
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event) -> Option<News> {
+        match event {
+            Event::Started { attempt, pid } => {
+                self.sampler.track(attempt, pid);
+                let program = self.running.get_mut(&attempt)?;
+                (program.facts.pid, program.began) = (pid, Some(clock::unix_seconds()));
+                Some(News::Started(attempt))
+            }
+            Event::SpawnFailed { attempt, reason } => {
+                let now = clock::unix_seconds();
+                let exit = Exit {
+                    code: None,
+                    signal: None,
+                    started_at: now,
+                    ended_at: now,
+                    cpu_s: 0.0,
+                    max_rss: 0,
+                    oom_killed: false,
+                    swept: 0,
+                    spawn_error: Some(reason),
+                };
+                self.ended(attempt, exit)
+            }
+            Event::Exited { attempt, exit } => self.ended(attempt, exit),
+        }
+    }
+
+    fn ended(&mut self, attempt: AttemptId, exit: Exit) -> Option<News> {
+        let mut program = self.running.remove(&attempt)?;
+        read_log(&mut program, exit.ended_at, Some(exit.code == Some(0)));
+        let (host, cost) = self.sampler.untrack(attempt);
+        let gpus = self.gpus.as_ref().filter(|_| !program.cards.is_empty());
+        let (gpus, gpu_cost) = gpus.map(|gpus| gpus.untrack(attempt)).unwrap_or_default();
+        let record = Record {
+            host: if exit.spawn_error.is_some() { HostSamples::default() } else { host },
+            exit,
+            gpus,
+            cost: cost + gpu_cost,
+            looks: std::mem::take(&mut program.looks),
+            released: program.released,
+            beside: std::mem::take(&mut program.beside),
+            near: std::mem::take(&mut program.near),
+            warned: None,
+            timed_out: false,
+            elsewhere: 0,
+            unwatched: false,
+        };
+        Some(News::Ended(attempt, Box::new((program, record))))
+    }
+
+    /// Tells a program to end; said again it only hurries.
+    pub(super) fn end(&mut self, attempt: AttemptId, grace: Duration) {
+        let Some(program) = self.running.get_mut(&attempt) else { return };
+        if program.killed.is_none_or(|before| grace < before) {
+            program.killed = Some(grace);
+            self.keeper.send(&Request::Kill { attempt, grace });
+        }
+    }
+
+    pub(super) fn end_all(&mut self, grace: Duration) {
+        for attempt in self.running.keys() {
+            self.keeper.send(&Request::Kill { attempt: *attempt, grace });
+        }
+    }
+
+    /// Tells programs that they will be ended soon.
+    pub(super) fn warn_all(&mut self, grace: Duration) {
+        for attempt in self.running.keys() {
+            self.keeper.send(&Request::Warn { attempt: *attempt, grace });
+        }
+    }
+
+    /// What an engine beside the programs would look at twenty times a second.
+    pub(super) fn look(&mut self) {
+        let now = clock::unix_seconds();
+        for program in self.running.values_mut() {
+            read_log(program, now, None);
+            if program.released.is_none() && program.folder.path().join(file::GO).exists() {
+                program.released = Some(now);
+            }
+        }
+    }
+
+    pub(super) fn folders(&self) -> impl Iterator<Item = (AttemptId, &Path)> {
+        self.running.iter().map(|(attempt, program)| (*attempt, program.folder.path()))
+    }
+}
+
+/// Notes what was written to the log since the last look; at the end what is left, with a last line that has no end where the program
+/// ended by itself.
+fn read_log(program: &mut Program, now: f64, ended: Option<bool>) {
+    let Some(log) = &mut program.log else { return };
+    if ended.is_some() {
+        let _ = log.hasten();
+    }
+    loop {
+        match log.poll() {
+            Ok(Some(lines)) => {
+                if !lines.is_empty() {
+                    let (from, to) = log.found();
+                    program.looks.push(from, to, now);
+                }
+            }
+            Ok(None) => break,
+            // The engine will find the same.
+            Err(_) => {
+                program.log = None;
+                return;
+            }
+        }
+        if ended.is_none() {
+            break;
+        }
+    }
+    if ended == Some(true) && log.unfinished().is_some() {
+        let (from, to) = log.found();
+        program.looks.push(from, to, now);
+    }
+}

@@ -1,0 +1,479 @@
+//! `flow __stay RUN`: keeps what a detached run starts on this machine, and outlives the run's own process. As long as that lives it
+//! starts and ends programs as it is told, and tells what becomes of them. When that is gone it writes down what it has, goes on as a
+//! job on a node does, with the attempts' folders as the whole interface, and holds what they hold until they have ended: the locks
+//! of their GPUs, their part of the machine's ledger, and the claims of what they do. Knows no workflow.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    fs::File,
+    io::{self, BufRead, BufReader, Write},
+    os::{
+        fd::{AsFd, FromRawFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use flow_core::{AttemptId, Digest, GpuFacts, RunId, sched::Holding};
+use flow_store::{Claims, End, Keeps, RunDir, StoreDir};
+use nix::{
+    fcntl::{FcntlArg, FdFlag, fcntl},
+    sys::prctl::set_name,
+    unistd::setsid,
+};
+use serde::{Deserialize, Serialize};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{
+    NodeFacts, NodeFiles, Record,
+    programs::{News, Programs},
+};
+use crate::{
+    attempt::{Bound, write_atomically},
+    channel::Channel,
+    clock,
+    driver::Intent,
+    hardware::{
+        self,
+        gpu_lock::LentLock,
+        ledger::{self, Ledger, Slot, Step},
+    },
+    keeper::{self, Keeper, record},
+};
+
+/// The argument that makes the binary such a process.
+pub(crate) const STAY_ARG: &str = "__stay";
+/// How often logs and files are looked at, as an engine beside the programs would.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often the ledger of the machine is.
+const WATCH: Duration = Duration::from_secs(1);
+/// How long a program may take to end by itself.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// What the engine says first.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Hello {
+    pub(crate) store: PathBuf,
+    pub(crate) run: RunId,
+    pub(crate) workflow: String,
+    /// The cards that its programs may have,
+    pub(crate) cards: Vec<GpuFacts>,
+    /// and the numbers of the open files of their locks.
+    pub(crate) locks: Vec<Option<i32>>,
+    /// The number of the ledger's open file, and the run's place in it.
+    pub(crate) ledger: Option<(i32, u32)>,
+}
+
+/// What it is answered.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Welcome {
+    pub(crate) keeper: u32,
+}
+
+/// What the engine asks for. It holds secrets: nothing prints it.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Ask {
+    Begin(Box<Begin>),
+    Kill {
+        attempt: AttemptId,
+        grace: Duration,
+    },
+    /// What came of it is safe, or dropped.
+    Settled(AttemptId),
+}
+
+/// An attempt that is to begin.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Begin {
+    pub(crate) start: keeper::Start,
+    /// Which of the cards it has.
+    pub(crate) cards: Vec<usize>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) holds: Holding,
+    /// What is written down of its unit when the engine is gone.
+    pub(crate) intent: Intent,
+}
+
+/// What the engine is told.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Tell {
+    Started(AttemptId),
+    Ended(AttemptId, Box<Record>),
+}
+
+/// The whole life of the process, for the run of this folder.
+///
+/// # Errors
+/// A sentence: what it needs cannot be had.
+pub fn stay(_run: &Path) -> Result<ExitCode, String> {
+    let cannot = |e: io::Error| format!("the engine cannot be heard: {e}");
+    let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(cannot)?);
+    let mut line = String::new();
+    BufReader::new(&socket).read_line(&mut line).map_err(cannot)?;
+    let hello: Hello = serde_json::from_str(&line).map_err(|e| cannot(e.into()))?;
+    // Nobody but this process is to have them, the keeper's programs least of all.
+    let locks = hello.locks.iter().map(|fd| fd.and_then(inherited).map(LentLock::of)).collect();
+    let life = hello.ledger.and_then(|(fd, slot)| Some((inherited(fd)?, slot)));
+    // So that `killall flow` leaves it alone, as what ends a session or a group does.
+    let _ = (set_name(c"keeper"), setsid());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| format!("the event loop cannot be started: {e}"))?;
+    runtime.block_on(async {
+        let mut stay = Stay::new(hello, locks, life)?;
+        let mut welcome = serde_json::to_vec(&Welcome { keeper: stay.programs.keeper() }).unwrap_or_default();
+        welcome.push(b'\n');
+        socket.write_all(&welcome).map_err(cannot)?;
+        stay.engine = Some(Channel::new(socket).map_err(cannot)?);
+        stay.run().await
+    })
+}
+
+#[expect(unsafe_code, reason = "a descriptor that the engine left open is known by its number alone")]
+fn inherited(fd: i32) -> Option<File> {
+    // SAFETY: the engine opened it for this process, which has just begun and uses it nowhere else.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    fcntl(&fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).ok()?;
+    Some(File::from(fd))
+}
+
+/// An attempt whose result nobody has said to be safe.
+struct Attempt {
+    /// The name of its unit's intent.
+    unit: String,
+    claim: Option<Digest>,
+    cards: Vec<usize>,
+    holds: Holding,
+    timeout: Option<Duration>,
+    bound: Bound,
+    timed_out: bool,
+    elsewhere: u32,
+    unwatched: bool,
+    ended: Option<Record>,
+}
+
+struct Stay {
+    hello: Hello,
+    programs: Programs,
+    /// `None` when it is gone.
+    engine: Option<Channel>,
+    run: RunDir,
+    dir: StoreDir,
+    keeps: Keeps,
+    claims: Claims,
+    locks: Vec<Option<LentLock>>,
+    /// The open file of the ledger, and the run's place in it,
+    life: Option<(File, u32)>,
+    /// which is ours to write once the engine is gone.
+    ledger: Option<Ledger>,
+    attempts: BTreeMap<AttemptId, Attempt>,
+    intents: BTreeMap<String, Intent>,
+    /// Everything stands in files.
+    is_written: bool,
+    warned: Option<bool>,
+    looked_at: Instant,
+    watched_at: Option<Instant>,
+}
+
+impl Stay {
+    fn new(hello: Hello, locks: Vec<Option<LentLock>>, life: Option<(File, u32)>) -> Result<Stay, String> {
+        let no_store = || format!("there is no store `{}`", hello.store.display());
+        let dir = StoreDir::existing(&hello.store).map_err(|e| e.to_string())?.ok_or_else(no_store)?;
+        let run = dir.run(&hello.run);
+        let keeps = run.keep_on().map_err(|e| e.to_string())?;
+        let claims = Claims::open(&dir).map_err(|e| e.to_string())?;
+        let exe = env::current_exe().map_err(|e| format!("flow cannot be found: {e}"))?;
+        let alive = life.as_ref().and_then(|(file, _)| file.as_fd().try_clone_to_owned().ok());
+        let keeper = Keeper::spawn_with(&exe, &record::of_run(run.path()), alive);
+        let keeper = keeper.map_err(|e| format!("the keeper cannot be started: {e}"))?;
+        let engine = nix::unistd::getppid().as_raw().cast_unsigned();
+        let programs = Programs::new(keeper, &hello.cards, Some(engine))?;
+        Ok(Stay {
+            hello,
+            programs,
+            engine: None,
+            run,
+            dir,
+            keeps,
+            claims,
+            locks,
+            life,
+            ledger: None,
+            attempts: BTreeMap::new(),
+            intents: BTreeMap::new(),
+            is_written: false,
+            warned: None,
+            looked_at: clock::steady(),
+            watched_at: None,
+        })
+    }
+
+    async fn run(mut self) -> Result<ExitCode, String> {
+        let cannot = |e: io::Error| format!("signals cannot be received: {e}");
+        let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
+        let mut hangup = signal(SignalKind::hangup()).map_err(cannot)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
+        while self.engine.is_some() || !self.programs.running.is_empty() || !self.is_written {
+            let idle = self.programs.running.is_empty() && self.engine.is_some();
+            let pause = if idle { WATCH * 3600 } else { LOOK.saturating_sub(clock::since(self.looked_at)) };
+            let there = self.engine.is_some();
+            tokio::select! {
+                biased;
+                ask = next(&mut self.engine), if there => match ask {
+                    Ok(Some(ask)) => self.take(ask),
+                    Ok(None) | Err(_) => self.is_alone(),
+                },
+                news = self.programs.next() => self.tell(news?),
+                () = tokio::time::sleep(pause) => self.look(),
+                // The machine is about to go: nothing of what is ended here has come to anything.
+                _ = terminate.recv() => {
+                    self.warned = Some(false);
+                    self.programs.end_all(GRACE);
+                }
+                _ = hangup.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn take(&mut self, ask: Ask) {
+        match ask {
+            Ask::Begin(begin) => self.begin(*begin),
+            Ask::Kill { attempt, grace } => self.programs.end(attempt, grace),
+            Ask::Settled(attempt) => {
+                let settled = self.attempts.remove(&attempt);
+                if let Some(settled) = settled.filter(|own| self.attempts.values().all(|a| a.unit != own.unit)) {
+                    self.intents.remove(&settled.unit);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, begin: Begin) {
+        let Begin { start, cards, timeout, holds, intent } = begin;
+        let attempt = start.attempt;
+        let member = intent.members.iter().find(|member| member.attempt == attempt);
+        let claim = member.map(|member| Claims::lasting(&member.fingerprint));
+        // Whoever has it already keeps this attempt from being joined by others at worst.
+        let claim = claim.filter(|claim| matches!(self.claims.take(&[*claim]), Ok(None)));
+        let bound = Bound::new(start.folder.join(flow_protocol::file::LOG));
+        let own = Attempt {
+            unit: intent.key.clone(),
+            claim,
+            cards: cards.clone(),
+            holds,
+            timeout,
+            bound,
+            timed_out: false,
+            elsewhere: 0,
+            unwatched: false,
+            ended: None,
+        };
+        self.attempts.insert(attempt, own);
+        self.intents.insert(intent.key.clone(), intent);
+        self.programs.begin(start, NodeFacts::default(), cards);
+    }
+
+    fn tell(&mut self, news: News) {
+        match news {
+            News::Started(attempt) => match &mut self.engine {
+                // It is found out by what is heard that the engine is gone.
+                Some(engine) => _ = engine.send(&Tell::Started(attempt)),
+                None => {
+                    let program = self.programs.running.get(&attempt);
+                    let told = program.map(|p| NodeFiles::of(p.folder.path()).write_started(&p.facts));
+                    self.is_written &= told.is_none_or(|told| told.is_ok());
+                }
+            },
+            News::Ended(attempt, ended) => {
+                let (_, mut record) = *ended;
+                let Some(own) = self.attempts.get_mut(&attempt) else { return };
+                record.warned = self.warned;
+                (record.timed_out, record.elsewhere, record.unwatched) = (own.timed_out, own.elsewhere, own.unwatched);
+                own.ended = Some(record.clone());
+                let claim = own.claim.take();
+                match &mut self.engine {
+                    Some(engine) => _ = engine.send(&Tell::Ended(attempt, Box::new(record))),
+                    None => self.is_written &= self.write(attempt).is_ok(),
+                }
+                if let Some(claim) = claim {
+                    let _ = self.claims.give_back(&[claim]);
+                }
+                if self.engine.is_none() {
+                    self.forget_dropped(attempt);
+                    self.hold();
+                }
+            }
+        }
+    }
+
+    /// What was told to end is taken in by nobody who comes later.
+    fn forget_dropped(&self, attempt: AttemptId) {
+        let Some(unit) = self.attempts.get(&attempt).map(|own| &own.unit) else { return };
+        let over = self.attempts.values().filter(|own| own.unit == *unit).all(|own| own.ended.is_some());
+        let Some(intent) = self.intents.get(unit).filter(|_| over) else { return };
+        let dropped = |folder: &Path| NodeFiles::of(folder).asked_to_end().is_some();
+        if self.warned.is_some() || intent.members.iter().any(|member| dropped(&member.folder)) {
+            intent.remove(&self.dir);
+        }
+    }
+
+    /// The engine is gone.
+    fn is_alone(&mut self) {
+        self.engine = None;
+        if self.attempts.is_empty() {
+            // It ended as it should.
+            self.is_written = true;
+            return;
+        }
+        let life = self.life.as_ref().and_then(|(file, slot)| Some((file.try_clone().ok()?, *slot)));
+        self.ledger = life.map(|(file, slot)| Ledger::inherited(file, slot));
+        self.hold();
+        self.write_all();
+    }
+
+    /// What is still needed of what the run held is held, and nothing else.
+    fn hold(&mut self) {
+        let running = self.programs.running.keys().filter_map(|attempt| self.attempts.get(attempt));
+        for (card, lock) in self.locks.iter_mut().enumerate() {
+            match lock {
+                Some(lock) if running.clone().any(|own| own.cards.contains(&card)) => lock.keep(),
+                _ => lock.take().into_iter().for_each(LentLock::give_back),
+            }
+        }
+        let Some(ledger) = &mut self.ledger else { return };
+        let steps: Vec<Step> = running.map(|own| Step { holds: own.holds, until: None }).collect();
+        let mut holds = Holding::default();
+        for step in &steps {
+            holds.cpu_milli = holds.cpu_milli.saturating_add(step.holds.cpu_milli);
+            holds.memory = holds.memory.saturating_add(step.holds.memory);
+            holds.attempts += step.holds.attempts;
+            holds.exclusive |= step.holds.exclusive;
+        }
+        let slot = Slot {
+            run: self.hello.run.to_string(),
+            person: hardware::person(),
+            workflow: self.hello.workflow.clone(),
+            pid: std::process::id(),
+            holds,
+            steps,
+            ..Slot::default()
+        };
+        // What cannot be written is more than is held, and is tried again with the next end.
+        let _ = ledger.write(&slot);
+    }
+
+    /// Writes down what goes on and what has ended, for whoever comes next. What finds no room is tried again.
+    fn write_all(&mut self) {
+        let attempts: Vec<AttemptId> = self.attempts.keys().copied().collect();
+        let written = attempts.into_iter().all(|attempt| self.write(attempt).is_ok())
+            && self.intents.values().all(|intent| intent.note(&self.dir).is_ok());
+        self.is_written = written && self.keeps.is_written().is_ok();
+        if self.is_written {
+            self.dir.has_news();
+        }
+    }
+
+    fn write(&self, attempt: AttemptId) -> Result<(), String> {
+        let own = self.attempts.get(&attempt);
+        match (own.and_then(|own| own.ended.as_ref()), self.programs.running.get(&attempt)) {
+            (Some(record), _) => {
+                let member = own.and_then(|own| self.intents.get(&own.unit));
+                let member = member.and_then(|intent| intent.members.iter().find(|member| member.attempt == attempt));
+                let Some(member) = member else { return Ok(()) };
+                let path = NodeFiles::of(&member.folder).ended();
+                let bytes = serde_json::to_vec(record).unwrap_or_default();
+                write_atomically(&path, &bytes).map_err(|e| super::not_written(&path, &e))
+            }
+            (None, Some(program)) => NodeFiles::of(program.folder.path()).write_started(&program.facts),
+            (None, None) => Ok(()),
+        }
+    }
+
+    fn look(&mut self) {
+        self.looked_at = clock::steady();
+        self.programs.look();
+        if self.watched_at.is_none_or(|at| clock::since(at) >= WATCH) {
+            self.watched_at = Some(self.looked_at);
+            self.watch();
+        }
+        if self.engine.is_some() {
+            return;
+        }
+        if self.run.path().try_exists().is_ok_and(|there| !there) {
+            // Somebody removed the store: nobody can take in what comes of anything.
+            self.programs.end_all(Duration::ZERO);
+            self.attempts.clear();
+            self.intents.clear();
+        }
+        if !self.is_written {
+            self.write_all();
+        }
+        if let Some(end) = self.run.take_end() {
+            let grace = if end == End::Now { Duration::ZERO } else { GRACE };
+            let all: Vec<AttemptId> = self.programs.running.keys().copied().collect();
+            all.into_iter().for_each(|attempt| self.drop_it(attempt, grace));
+        }
+        let asked = |(attempt, folder)| Some((attempt, NodeFiles::of(folder).asked_to_end()?));
+        let asked: Vec<_> = self.programs.folders().filter_map(asked).collect();
+        asked.into_iter().for_each(|(attempt, grace)| self.programs.end(attempt, grace));
+        self.end_in_time();
+    }
+
+    /// It is to end, and nobody is to take in what it came to.
+    fn drop_it(&mut self, attempt: AttemptId, grace: Duration) {
+        if let Some(program) = self.programs.running.get(&attempt) {
+            // Where it cannot be written it ends all the same, and what it came to is taken for its own.
+            let _ = NodeFiles::of(program.folder.path()).ask_to_end(grace);
+        }
+        self.programs.end(attempt, grace);
+    }
+
+    /// Ends what has no time left, its group with it, and what writes without end.
+    fn end_in_time(&mut self) {
+        let now = clock::unix_seconds();
+        let mut units = Vec::new();
+        let mut floods = Vec::new();
+        for (attempt, program) in &self.programs.running {
+            let Some(own) = self.attempts.get_mut(attempt) else { continue };
+            let over = own.timeout.zip(program.began).is_some_and(|(limit, at)| now - at >= limit.as_secs_f64());
+            if over && !own.timed_out {
+                units.push(own.unit.clone());
+            }
+            if own.bound.keep().is_some() {
+                floods.push(*attempt);
+            }
+        }
+        for (attempt, own) in self.attempts.iter_mut().filter(|(_, own)| units.contains(&own.unit)) {
+            own.timed_out |= own.ended.is_none();
+            self.programs.end(*attempt, GRACE);
+        }
+        floods.into_iter().for_each(|attempt| self.programs.end(attempt, Duration::ZERO));
+    }
+
+    /// Whether others are on the machine, and whether that can be seen.
+    fn watch(&mut self) {
+        let own = self.life.as_ref().map(|(_, slot)| *slot);
+        let seen = ledger::look_at_machine();
+        let others = seen.as_ref().map_or(0, |seen| {
+            let others = seen.runs.iter().filter(|(slot, _)| Some(*slot) != own);
+            others.fold(0_u32, |sum, (_, slot)| sum.saturating_add(slot.holds.attempts))
+        });
+        for attempt in self.programs.running.keys() {
+            let Some(own) = self.attempts.get_mut(attempt) else { continue };
+            own.elsewhere = own.elsewhere.max(others);
+            own.unwatched |= seen.is_err();
+        }
+    }
+}
+
+/// The next thing that the engine asks for.
+async fn next(engine: &mut Option<Channel>) -> io::Result<Option<Ask>> {
+    match engine {
+        Some(engine) => engine.next().await,
+        None => std::future::pending().await,
+    }
+}
