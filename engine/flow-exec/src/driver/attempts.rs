@@ -346,9 +346,8 @@ impl<X: Executor> Attempts<X> {
         if let Some(node) = node {
             running.text = format!("on {}", node.host);
             running.is_on(*node);
-            running.began_there = true;
         }
-        running.queued = None;
+        (running.began_there, running.queued) = (true, None);
         let (instance, announces) = (running.instance, running.announces);
         let grouped = self.instance(instance).corun.is_some();
         out.tell(Event::Started { attempt });
