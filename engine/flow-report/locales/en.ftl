@@ -575,7 +575,7 @@ fit-model-quadratic = parabola: a + b x + c x²
 fit-model-cubic = cubic: a + b x + c x² + d x³
 fit-note = What suffices has the fewest parameters of all whose AICc is within 2 of the least. The F-test is that of the line through 0 against the line, and of the others against the line; a break whose place is looked for makes its p too small.
 fit-few = { $points } points are too few to tell which curve { $column } is of over { $axis }.
-fit-none = { $column } over { $axis } is on none of these curves: the best of them has R² = { $r2 } over { $points } points, so something else decides too.
+fit-none = { $column } does not follow from { $axis } alone: the curve chosen has R² = { $r2 } over { $points } points, so something else decides too.
 fit-proportional = { $column } is proportional to { $axis }: { $slope } for each unit of it.
 fit-affine = { $column } { $rises ->
     [yes] rises

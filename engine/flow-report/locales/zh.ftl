@@ -566,7 +566,7 @@ fit-model-quadratic = 二次：a + b x + c x²
 fit-model-cubic = 三次：a + b x + c x² + d x³
 fit-note = 在 AICc 与最小值相差不超过 2 的模型中，参数最少者即为“足够”。F 检验：过原点直线对直线，其余模型对直线；折点位置由数据选定，其 p 值偏小。
 fit-few = 只有 { $points } 个点，不足以判断{ $column }随{ $axis }变化的曲线类型。
-fit-none = { $column }不能由{ $axis }的上述任何一种曲线说明：其中最好的 R² 仅为 { $r2 }，共 { $points } 个点，可见还有其他因素在起作用。
+fit-none = { $column }不能仅由{ $axis }说明：选出的曲线 R² 仅为 { $r2 }，共 { $points } 个点，可见还有其他因素在起作用。
 fit-proportional = { $column }与{ $axis }成正比：每单位 { $slope }。
 fit-affine = { $axis }每增加一个单位，{ $column }{ $rises ->
     [yes] 增加

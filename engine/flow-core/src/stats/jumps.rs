@@ -14,7 +14,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::least_squares::{dot, least_squares, norm, subtract};
+use super::{
+    distributions::f_tail,
+    least_squares::{dot, least_squares, norm, subtract},
+};
 
 /// A change of level between two neighbouring points.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,6 +60,8 @@ const AROUND: usize = 5;
 const FAR: f64 = 4.5;
 /// Models have at most so many parts besides their curve, and no more than one for six points.
 const PARTS: usize = 16;
+/// The jumps of a staircase differ where chance would make them differ so much no oftener than this.
+const UNEVEN: f64 = 0.01;
 /// A model that is so much worse than the best on its way leads no further.
 const GIVE_UP: f64 = 10.0;
 /// Degrees of the curves.
@@ -158,23 +163,14 @@ pub fn find_jumps(points: &[(f64, f64)]) -> Option<Jumps> {
     if points.len() < FEWEST || !usable || points.windows(2).any(|w| w[1].0 <= w[0].0) {
         return None;
     }
-    let sweep = Sweep::new(points);
-    let seen = sweep.seen();
-    let best = |jumps: bool| {
-        let starts: &[&[Part]] = if jumps && !seen.is_empty() { &[&[], &seen] } else { &[&[]] };
-        let noises = sweep.noises.iter().flat_map(|noise| POWERS.map(|powers| (noise, powers)));
-        let models = noises.flat_map(|(noise, powers)| starts.iter().map(move |start| (noise, powers, *start)));
-        let models = models.map(|(noise, powers, start)| sweep.prune(sweep.grow(noise, powers, start, jumps)));
-        models.max_by(|a, b| a.score.total_cmp(&b.score))
-    };
-    let mut model = best(true)?;
-    // Chosen with jumps at hand, a smooth curve may not have got as far as it could.
-    if !sweep.places(&model.parts).is_empty() {
-        let smooth = best(false)?;
-        model = if model.score > smooth.score { model } else { smooth };
+    let mut sweep = Sweep::new(points);
+    let mut model = sweep.find()?;
+    if sweep.is_uneven(&model) {
+        sweep.forget_staircases();
+        model = sweep.find()?;
     }
     // A height of its own for each jump of a staircase may be more than the points can tell.
-    sweep.explain(model, points).or_else(|| sweep.explain(best(false)?, points))
+    sweep.explain(model, points).or_else(|| sweep.explain(sweep.best(false)?, points))
 }
 
 impl Sweep {
@@ -209,6 +205,57 @@ impl Sweep {
         };
         sweep.noises = CORRELATIONS.map(noise).into();
         sweep
+    }
+
+    /// The best model, with jumps only where no smooth curve does as well.
+    fn find(&self) -> Option<Model> {
+        let model = self.best(true)?;
+        if self.places(&model.parts).is_empty() {
+            return Some(model);
+        }
+        // Chosen with jumps at hand, a smooth curve may not have got as far as it could.
+        let smooth = self.best(false)?;
+        Some(if model.score > smooth.score { model } else { smooth })
+    }
+
+    fn best(&self, jumps: bool) -> Option<Model> {
+        let seen = self.seen();
+        let starts: &[&[Part]] = if jumps && !seen.is_empty() { &[&[], &seen] } else { &[&[]] };
+        let noises = self.noises.iter().flat_map(|noise| POWERS.map(|powers| (noise, powers)));
+        let models = noises.flat_map(|(noise, powers)| starts.iter().map(move |start| (noise, powers, *start)));
+        let models = models.map(|(noise, powers, start)| self.prune(self.grow(noise, powers, start, jumps)));
+        models.max_by(|a, b| a.score.total_cmp(&b.score))
+    }
+
+    /// The jumps of a model's staircase are not of one height: they have nothing to do with each other, and its places may be wrong.
+    fn is_uneven(&self, model: &Model) -> bool {
+        let stairs = model.parts.iter().find_map(|part| match part {
+            Part::Staircase(at) => Some(*at),
+            _ => None,
+        });
+        let Some(stairs) = stairs else { return false };
+        let places = &self.staircases[stairs].places;
+        let smooth = (0..=model.powers as i32).map(|power| self.x.iter().map(|x| x.powi(power)).collect());
+        let smooth: Vec<Vec<f64>> = smooth.collect();
+        let rest: Vec<Part> = model.parts.iter().copied().filter(|part| *part != Part::Staircase(stairs)).collect();
+        let fit = |parts: &[Part]| {
+            let columns = parts.iter().chain(&rest).map(|part| self.column(*part)).chain(smooth.iter().cloned());
+            let columns: Vec<Vec<f64>> = columns.map(|column| self.white(column, model.correlation)).collect();
+            let fitted = least_squares(&columns, &self.white(self.y.clone(), model.correlation))?;
+            Some((fitted.rss, columns.len()))
+        };
+        let own: Vec<Part> = places.iter().map(|place| Part::Jump(*place)).collect();
+        let (Some((even, _)), Some((uneven, parameters))) = (fit(&[Part::Staircase(stairs)]), fit(&own)) else {
+            return false;
+        };
+        let (more, freedom) = ((places.len() - 1) as f64, self.x.len().saturating_sub(parameters) as f64);
+        freedom > 0.0 && f_tail((even - uneven) / more / ((uneven + self.floor) / freedom), more, freedom) < UNEVEN
+    }
+
+    fn forget_staircases(&mut self) {
+        for noise in &mut self.noises {
+            noise.parts.retain(|(part, _)| !matches!(part, Part::Staircase(_)));
+        }
     }
 
     /// A column by the size of the noise, less what its correlation says of each from the one before.
@@ -388,10 +435,7 @@ impl Sweep {
     /// The jumps of a model, each with a height of its own.
     fn explain(&self, model: Model, points: &[(f64, f64)]) -> Option<Jumps> {
         let n = self.x.len();
-        let stairs = model.parts.iter().find_map(|part| match part {
-            Part::Staircase(at) => Some(&self.staircases[*at]),
-            _ => None,
-        });
+        let has_staircase = model.parts.iter().any(|part| matches!(part, Part::Staircase(_)));
         let mut places = self.places(&model.parts);
         let others: Vec<Part> =
             model.parts.iter().copied().filter(|p| matches!(p, Part::Bend(_) | Part::Outlier(_))).collect();
@@ -405,7 +449,7 @@ impl Sweep {
             Some((least_squares(&white, &self.white(self.y.clone(), model.correlation))?, columns))
         };
         // Each was placed before the later ones were known.
-        if stairs.is_none() {
+        if !has_staircase {
             for at in 0..places.len() {
                 let near = (-2..=2).filter_map(|by| places[at].checked_add_signed(by));
                 let moved = near.filter_map(|place| {
@@ -417,6 +461,14 @@ impl Sweep {
                 places = moved.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(places.clone(), |(_, moved)| moved);
             }
         }
+        // Where the point right after a jump is an outlier, the jump may as well be behind it, and there it is seen.
+        for at in 0..places.len() {
+            let behind = places[at] + 1;
+            let is_free = behind + LASTS <= n && places.get(at + 1).is_none_or(|next| *next >= behind + LASTS);
+            if is_free && others.contains(&Part::Outlier(places[at])) {
+                places[at] = behind;
+            }
+        }
         let (fitted, columns) = fit(&places)?;
         let coefficients = fitted.coefficients();
         let jumps = places.iter().zip(&coefficients);
@@ -426,12 +478,7 @@ impl Sweep {
         let curve: Vec<f64> = (0..n).map(at).collect();
         let freedom = n.saturating_sub(coefficients.len()).max(1) as f64;
         let squares: f64 = self.y.iter().zip(&curve).map(|(y, c)| (y - c).powi(2)).sum();
-        Some(Jumps {
-            multiple: stairs.map(|s| s.multiple).or_else(|| multiple(points, &jumps)),
-            jumps,
-            curve,
-            fluctuation: (squares / freedom).sqrt(),
-        })
+        Some(Jumps { multiple: multiple(points, &jumps), jumps, curve, fluctuation: (squares / freedom).sqrt() })
     }
 }
 
