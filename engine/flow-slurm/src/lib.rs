@@ -136,7 +136,10 @@ mod tests {
             let _ = told_in_log(&text);
             let _ = misused(&text);
             for rows in [parse_queue(&text), parse_accounting(&text)].into_iter().flatten() {
-                rows.iter().for_each(|row| { (fate(row), advice(row)); });
+                rows.iter().for_each(|row| {
+                    fate(row);
+                    advice(row);
+                });
             }
         }
 

@@ -88,7 +88,7 @@ impl Status {
         }
         for (run, steps) in kept(&place.store)? {
             output.line(format!(
-                "of run {run}, which was killed, {} on: {}; the next run of its workflow follows, `flow cancel {run}` ends",
+                "of run {run}, which was killed, {} on: {}; the next run of its workflow takes over, and `flow cancel {run}` ends what goes on",
                 if steps.len() == 1 { "one step goes".to_owned() } else { format!("{} go", words::count(steps.len(), "step")) },
                 steps.join(", ")
             ))?;

@@ -255,6 +255,10 @@ fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
+fn not_written(path: &Path, error: &io::Error) -> String {
+    format!("`{}` cannot be written: {error}", path.display())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -280,8 +284,4 @@ mod tests {
         bells.ring("n1", AttemptId(3));
         assert_eq!(ear.rung(), []);
     }
-}
-
-fn not_written(path: &Path, error: &io::Error) -> String {
-    format!("`{}` cannot be written: {error}", path.display())
 }
