@@ -7,8 +7,8 @@
 #     engine/slurm.sh start DIR controller|node1         # starts again what was killed
 #
 # Runs as any user, keeps everything in DIR, and listens to nobody who has not the key that lies there. Slurm's own ticks are
-# as short as they can be. More lines of slurm.conf can be given in SLURM_EXTRA, other CPUs of a node in SLURM_CPUS; with
-# SLURM_OWNER=PID it ends with that process.
+# as short as they can be. More lines of slurm.conf can be given in SLURM_EXTRA, other CPUs of a node in SLURM_CPUS, and in
+# SLURM_GPU_TYPES='h100 a100' types of GPUs, which nodes have in turn; with SLURM_OWNER=PID it ends with that process.
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 
@@ -83,21 +83,25 @@ ports() { # the first of $1 + 1 in a row that nobody listens to
 }
 
 configure() {
-  local base names=node1 numbers listen=NoInAddrAny gpu="" i
+  local base listen=NoInAddrAny names files types type gpu i
+  read -ra types <<<"${SLURM_GPU_TYPES:-fake}"
   base=$(ports "$nodes") || die "no free ports between 20000 and 30000"
-  numbers=$((base + 1))
-  if [ "$nodes" -gt 1 ]; then names="node[1-$nodes]" numbers="[$((base + 1))-$((base + nodes))]"; fi
   rm -rf "$dir"/{state,log,run,dev,spool}
   mkdir -p "$dir"/{state,log,run,dev,spool}
-  for ((i = 1; i <= nodes; i++)); do mkdir "$dir/spool/node$i"; done
+  # Slurm wants a device for each GPU; links to one that is always there need no root.
+  for ((i = 0; i < gpus; i++)); do ln -s /dev/null "$dir/dev/nvidia$i"; done
+  files=$([ "$gpus" = 1 ] && echo 0 || echo "[0-$((gpus - 1))]")
   : >"$dir/gres.conf"
-  if [ "$gpus" -gt 0 ]; then
-    # Slurm wants a device for each GPU; links to one that is always there need no root.
-    for ((i = 0; i < gpus; i++)); do ln -s /dev/null "$dir/dev/nvidia$i"; done
-    i=$([ "$gpus" = 1 ] && echo 0 || echo "[0-$((gpus - 1))]")
-    echo "NodeName=$names Name=gpu Type=fake File=$dir/dev/nvidia$i" >"$dir/gres.conf"
-    gpu=Gres=gpu:fake:$gpus
-  fi
+  names=""
+  for ((i = 1; i <= nodes; i++)); do
+    mkdir "$dir/spool/node$i"
+    type=${types[(i - 1) % ${#types[@]}]} gpu=""
+    if [ "$gpus" -gt 0 ]; then
+      gpu=Gres=gpu:$type:$gpus
+      echo "NodeName=node$i Name=gpu Type=$type File=$dir/dev/nvidia$files" >>"$dir/gres.conf"
+    fi
+    names+="NodeName=node$i NodeHostname=localhost NodeAddr=127.0.0.1 Port=$((base + i)) $gpu"$'\n'
+  done
   # From 23.11 on it has to be said that there are no control groups; before, the word is not known.
   case $(slurmd -V) in *" "2[0-2].* | *" "23.0*) ;; *) echo CgroupPlugin=disabled >"$dir/cgroup.conf" ;; esac
   # The controller listens where the machine's name leads: to loopback only if that is it.
@@ -142,8 +146,8 @@ InactiveLimit=0
 ReturnToService=2
 SlurmdParameters=config_overrides
 ${SLURM_EXTRA:-}
-NodeName=$names NodeHostname=localhost NodeAddr=127.0.0.1 Port=$numbers CPUs=${SLURM_CPUS:-8} RealMemory=4000 $gpu State=UNKNOWN
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+NodeName=DEFAULT CPUs=${SLURM_CPUS:-8} RealMemory=4000 State=UNKNOWN
+${names}PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
 }
 

@@ -1,11 +1,12 @@
 //! Who runs what, among the runs of a store. A claim is the kernel's lock on one byte of a file, at the place that a digest names:
 //! it costs one call, and goes with its process, whatever becomes of that. Knows no results, and decides nothing.
 //!
-//! The locks are those of a process, not of an open file: so the kernel tells whose they are. One process opens the file once.
+//! The locks are those of a process, not of an open file: so the kernel tells whose they are. One process opens a file once. To set
+//! a lock the kernel goes through all locks of its file, so there are many files, and a digest names one of them.
 
 use std::{
-    collections::BTreeMap,
-    fs::File,
+    collections::{BTreeMap, btree_map::Entry},
+    fs::{self, File},
     os::fd::AsFd,
     path::PathBuf,
     sync::{Mutex, PoisonError},
@@ -23,10 +24,20 @@ use crate::{Result, StoreDir, StoreError, file};
 /// The claims of this process on what a store's runs do.
 #[derive(Debug)]
 pub struct Claims {
+    folder: PathBuf,
+    files: Mutex<BTreeMap<u8, Claimed>>,
+}
+
+/// Into so many files claims are spread.
+const FILES: u8 = 64;
+
+/// A file of claims.
+#[derive(Debug)]
+struct Claimed {
     path: PathBuf,
     file: File,
     /// How often each place is claimed: two instances may do the same.
-    held: Mutex<BTreeMap<i64, u32>>,
+    held: BTreeMap<i64, u32>,
 }
 
 /// Who has a claim.
@@ -37,42 +48,43 @@ pub struct Claimant {
 }
 
 impl Claims {
-    /// None held yet. To be called once a process and store: closing the file anywhere gives all claims back.
+    /// None held yet. To be called once a process and store: closing a file anywhere gives all claims in it back.
     ///
     /// # Errors
-    /// The file cannot be opened for writing.
+    /// The store cannot be written.
     pub fn open(dir: &StoreDir) -> Result<Claims> {
-        let path = dir.claims_file();
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false);
-        let file = file::open(&mut options, &path).map_err(StoreError::io("open", &path))?;
-        Ok(Claims { path, file, held: Mutex::default() })
+        let folder = dir.claims();
+        // A store that an older flow made has none.
+        fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
+        Ok(Claims { folder, files: Mutex::default() })
     }
 
     /// Claims all of these, or none where another process has one of them: then that is returned.
     ///
     /// # Errors
-    /// The file cannot be locked.
+    /// A file cannot be opened or locked.
     pub fn take(&self, what: &[Digest]) -> Result<Option<Claimant>> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        for (n, place) in what.iter().map(place).enumerate() {
-            if !held.contains_key(&place) {
-                match fcntl(self.file.as_fd(), FcntlArg::F_SETLK(&lock(libc::F_WRLCK, place))) {
-                    Ok(_) => {}
-                    Err(Errno::EAGAIN | Errno::EACCES) => {
-                        self.release(&mut held, &what[..n])?;
-                        // It may have been given back meanwhile; who looks again finds out.
-                        return Ok(Some(self.claimant(place)?.unwrap_or(Claimant { pid: None })));
-                    }
-                    Err(errno) => {
-                        self.release(&mut held, &what[..n])?;
-                        return Err(self.cannot(errno));
-                    }
+        for (n, digest) in what.iter().enumerate() {
+            match self.of(digest, |file| file.take(place(digest))) {
+                Ok(None) => {}
+                other => {
+                    self.give_back(&what[..n])?;
+                    return other;
                 }
             }
-            *held.entry(place).or_default() += 1;
         }
         Ok(None)
+    }
+
+    /// Asks the file that a digest names.
+    fn of<T>(&self, digest: &Digest, ask: impl FnOnce(&mut Claimed) -> Result<T>) -> Result<T> {
+        let number = digest.0[8] % FILES;
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match files.entry(number) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(new) => new.insert(Claimed::open(self.folder.join(number.to_string()))?),
+        };
+        ask(file)
     }
 
     /// The place at which an attempt is claimed by the process that keeps it where that outlives its run: as long as it goes on nobody
@@ -84,10 +96,10 @@ impl Claims {
     /// The first other process that has claimed one of these.
     ///
     /// # Errors
-    /// The file cannot be asked.
+    /// A file cannot be asked.
     pub fn taken(&self, what: impl IntoIterator<Item = Digest>) -> Result<Option<Claimant>> {
         for digest in what {
-            if let Some(claimant) = self.claimant(place(&digest))? {
+            if let Some(claimant) = self.of(&digest, |file| file.claimant(place(&digest)))? {
                 return Ok(Some(claimant));
             }
         }
@@ -97,20 +109,41 @@ impl Claims {
     /// Gives claims back, each as often as it was taken.
     ///
     /// # Errors
-    /// The file cannot be unlocked.
+    /// A file cannot be unlocked.
     pub fn give_back(&self, what: &[Digest]) -> Result<()> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        self.release(&mut held, what)
+        what.iter().try_for_each(|digest| self.of(digest, |file| file.give_back(place(digest))))
+    }
+}
+
+impl Claimed {
+    fn open(path: PathBuf) -> Result<Claimed> {
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = file::open(&mut options, &path).map_err(StoreError::io("open", &path))?;
+        Ok(Claimed { path, file, held: BTreeMap::new() })
     }
 
-    fn release(&self, held: &mut BTreeMap<i64, u32>, what: &[Digest]) -> Result<()> {
-        for place in what.iter().map(place) {
-            let Some(count) = held.get_mut(&place) else { continue };
-            *count -= 1;
-            if *count == 0 {
-                held.remove(&place);
-                fcntl(self.file.as_fd(), FcntlArg::F_SETLK(&lock(libc::F_UNLCK, place))).map_err(|e| self.cannot(e))?;
+    fn take(&mut self, place: i64) -> Result<Option<Claimant>> {
+        if !self.held.contains_key(&place) {
+            match fcntl(self.file.as_fd(), FcntlArg::F_SETLK(&lock(libc::F_WRLCK, place))) {
+                Ok(_) => {}
+                // It may have been given back meanwhile; who looks again finds out.
+                Err(Errno::EAGAIN | Errno::EACCES) => {
+                    return Ok(Some(self.claimant(place)?.unwrap_or(Claimant { pid: None })));
+                }
+                Err(errno) => return Err(self.cannot(errno)),
             }
+        }
+        *self.held.entry(place).or_default() += 1;
+        Ok(None)
+    }
+
+    fn give_back(&mut self, place: i64) -> Result<()> {
+        let Some(count) = self.held.get_mut(&place) else { return Ok(()) };
+        *count -= 1;
+        if *count == 0 {
+            self.held.remove(&place);
+            fcntl(self.file.as_fd(), FcntlArg::F_SETLK(&lock(libc::F_UNLCK, place))).map_err(|e| self.cannot(e))?;
         }
         Ok(())
     }
@@ -150,7 +183,8 @@ mod tests {
     /// As another process sees it: locks of an open file are refused by those of any process, our own too.
     fn is_free(dir: &StoreDir, digest: &Digest) -> bool {
         // Closed, it would give back the claims of this process.
-        let file = Box::leak(Box::new(File::options().read(true).write(true).open(dir.claims_file()).unwrap()));
+        let path = dir.claims().join((digest.0[8] % FILES).to_string());
+        let file = Box::leak(Box::new(File::options().read(true).write(true).open(path).unwrap()));
         let place = place(digest);
         let free = fcntl(file.as_fd(), FcntlArg::F_OFD_SETLK(&lock(libc::F_WRLCK, place))).is_ok();
         let _ = fcntl(file.as_fd(), FcntlArg::F_OFD_SETLK(&lock(libc::F_UNLCK, place)));

@@ -26,6 +26,7 @@ use std::{
     time::Duration,
 };
 
+use flow_core::reason::Fault;
 use nix::{sys::statvfs::statvfs, unistd::Uid};
 
 use crate::{
@@ -305,9 +306,10 @@ fn guarded<T>(path: &Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T> 
         // What it says of another version, and only that, is no damage.
         sled::Error::Unsupported(words) if words.contains("pagecache version") => StoreError::Malformed {
             path: path.to_owned(),
-            detail: "another version of the database wrote it: use the flow that did, \
-                or move it away, and the next run makes it anew from the runs' journals"
-                .into(),
+            detail: Box::new(Fault::from(
+                "another version of the database wrote it: use the flow that did, \
+                or move it away, and the next run makes it anew from the runs' journals",
+            )),
         },
         sled::Error::ReportableBug(words) => refused(io::Error::other(words)),
         _ => damaged(path, "its contents contradict each other"),

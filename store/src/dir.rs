@@ -14,7 +14,7 @@ use std::{
     time::SystemTime,
 };
 
-use flow_core::RunId;
+use flow_core::{RunId, reason::Fault};
 use nix::sys::statfs::{FsType, NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, statfs};
 
 use crate::{Result, StoreError, file};
@@ -53,10 +53,10 @@ impl StoreDir {
             Some(Ok(_)) => Ok(Some(dir)),
             Some(Err(found)) => Err(StoreError::Malformed {
                 path: format,
-                detail: format!(
+                detail: Box::new(Fault::Said(format!(
                     "the number of the store's format was expected, and {found}; \
                     `flow doctor` writes it anew where the runs tell which flow made the store"
-                ),
+                ))),
             }),
         }
     }
@@ -90,7 +90,7 @@ impl StoreDir {
         if let Some(kind) = network(&database)? {
             return Err(StoreError::Network { path: path.to_owned(), kind });
         }
-        for folder in ["objects/tmp", "runs", "snapshots", "plugins"] {
+        for folder in ["objects/tmp", "runs", "snapshots", "plugins", "claimed"] {
             let folder = path.join(folder);
             fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
         }
@@ -144,10 +144,13 @@ impl StoreDir {
     /// They cannot be removed.
     pub fn drop_snapshots(&self) -> Result<()> {
         let folder = self.path.join("snapshots");
-        match fs::remove_dir_all(&folder) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", &folder)(e)),
-            _ => Ok(()),
+        for file in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            match fs::remove_file(file.path()) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(StoreError::io("remove", file.path())(e)),
+                _ => {}
+            }
         }
+        Ok(())
     }
 
     /// Where attempts leave what the next one of the same fingerprint goes on from, until there is a result.
@@ -235,8 +238,8 @@ impl StoreDir {
         self.path.join("lock")
     }
 
-    pub(crate) fn claims_file(&self) -> PathBuf {
-        self.path.join("claims")
+    pub(crate) fn claims(&self) -> PathBuf {
+        self.path.join("claimed")
     }
 }
 

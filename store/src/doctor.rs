@@ -3,7 +3,10 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 
-use flow_core::{Artifact, ArtifactKind, Digest, JOURNAL_FORMAT, Kept, StepResult, reason::Damage};
+use flow_core::{
+    Artifact, ArtifactKind, Digest, JOURNAL_FORMAT, Kept, StepResult,
+    reason::{Damage, Fault},
+};
 
 use crate::{
     Batch, Holder, Lost, Objects, Rebuilt, Replay, Result, STORE_FORMAT, Store, StoreDir, StoreError, bytes::Bytes,
@@ -198,7 +201,7 @@ impl StoreDir {
         let _alone = (dir.alone(me, &mut waiting)?, dir.lock(me, waiting)?);
         let malformed = |why: String| StoreError::Malformed {
             path: format.clone(),
-            detail: format!("the number of the store's format was expected, and {found}; {why}"),
+            detail: Box::new(Fault::Said(format!("the number of the store's format was expected, and {found}; {why}"))),
         };
         let mut known = None;
         for run in dir.runs()? {

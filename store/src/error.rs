@@ -2,6 +2,8 @@
 
 use std::{io, path::Path, path::PathBuf};
 
+use flow_core::reason::{Fault, StoreFault};
+
 use crate::Holder;
 
 /// Short for results of this crate.
@@ -73,16 +75,11 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
         /// What was found.
-        detail: String,
+        detail: Box<Fault>,
     },
     /// An output or an input cannot be an artifact.
-    #[error("`{}` cannot be kept: {why}", path.display())]
-    NotAnArtifact {
-        /// The file.
-        path: PathBuf,
-        /// Why, and what to do.
-        why: String,
-    },
+    #[error(transparent)]
+    NotAnArtifact(StoreFault),
     /// A folder that is to be removed holds a mounted file system.
     #[error("`{}` is left as it is: something is mounted in it, at `{}`; `umount` that, and try again", path.display(), mount.display())]
     Mounted {
@@ -92,15 +89,8 @@ pub enum StoreError {
         mount: PathBuf,
     },
     /// An artifact is not in the store, or not as it was.
-    #[error(
-        "artifact {digest} is missing from the store or damaged ({detail}): `flow doctor` says what else is, and the next run makes it again"
-    )]
-    Missing {
-        /// Its digest, shortened.
-        digest: String,
-        /// What was found.
-        detail: String,
-    },
+    #[error(transparent)]
+    Missing(StoreFault),
 }
 
 impl StoreError {
@@ -113,6 +103,32 @@ impl StoreError {
     /// The disk, or the user's share of it, is full.
     pub fn is_disk_full(&self) -> bool {
         matches!(self, StoreError::Io { source, .. } if disk_full(source))
+    }
+}
+
+/// For reasons, which are worded in any language. What only opening a store can tell never is one, and keeps its words.
+impl From<&StoreError> for Fault {
+    fn from(error: &StoreError) -> Self {
+        match error {
+            StoreError::Io { what, path, source } => {
+                let (which, path, error) = ((*what).to_owned(), path.display().to_string(), Box::new(source.into()));
+                match disk_full(source) {
+                    true => StoreFault::StoreFull { which, path, error }.into(),
+                    false => StoreFault::StoreRefused { which, path, error }.into(),
+                }
+            }
+            StoreError::Malformed { path, detail } => {
+                StoreFault::Malformed { path: path.display().to_string(), error: detail.clone() }.into()
+            }
+            StoreError::NotAnArtifact(fault) | StoreError::Missing(fault) => fault.clone().into(),
+            other => Fault::Said(other.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Fault::from(&error)
     }
 }
 

@@ -2,12 +2,13 @@
 //! reader up for ever, and a link leads to what is somebody else's.
 
 use std::{
-    fs::{self, File, Metadata, OpenOptions},
+    fs::{self, File, FileType, Metadata, OpenOptions},
     io::{self, Read},
     os::unix::fs::{FileTypeExt, OpenOptionsExt},
     path::Path,
 };
 
+use flow_core::reason::{Fault, FileFault, FileKind};
 use nix::fcntl::OFlag;
 
 /// An error for what is no regular file, which says what it is.
@@ -16,21 +17,28 @@ use nix::fcntl::OFlag;
 /// It is none.
 pub fn regular(meta: &Metadata) -> io::Result<()> {
     let kind = meta.file_type();
-    let what = match () {
-        () if kind.is_file() => return Ok(()),
-        () if kind.is_dir() => "a folder",
-        () if kind.is_symlink() => "a link",
-        () if kind.is_fifo() => "a pipe",
-        () if kind.is_socket() => "a socket",
-        () => "a device",
-    };
-    Err(io::Error::other(format!("it is no regular file, but {what}")))
+    if kind.is_file() {
+        return Ok(());
+    }
+    Err(Fault::from(FileFault::NotRegular { found: file_kind(kind) }).into())
+}
+
+/// What that is which is no file.
+pub(crate) fn file_kind(kind: FileType) -> FileKind {
+    match () {
+        () if kind.is_dir() => FileKind::Folder,
+        () if kind.is_symlink() => FileKind::Link,
+        () if kind.is_fifo() => FileKind::Pipe,
+        () if kind.is_socket() => FileKind::Socket,
+        () => FileKind::Device,
+    }
 }
 
 /// What is there is a regular file, or there is nothing.
 pub(crate) fn check(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
-        Ok(meta) => regular(&meta).map_err(|e| io::Error::other(format!("{e}: move it away"))),
+        Ok(meta) if meta.is_file() => Ok(()),
+        Ok(meta) => Err(Fault::from(FileFault::InTheWay { found: file_kind(meta.file_type()) }).into()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(e) => Err(e),
     }

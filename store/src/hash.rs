@@ -12,17 +12,17 @@ use std::{
     fs::{self, File, Metadata},
     io::{self, Read},
     num::NonZero,
-    os::unix::fs::{FileTypeExt, MetadataExt},
+    os::unix::fs::MetadataExt,
     path::{Component, Path, PathBuf},
     sync::LazyLock,
     thread,
 };
 
-use flow_core::{ArtifactKind, Digest};
+use flow_core::{ArtifactKind, Digest, reason::StoreFault};
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
 use walkdir::WalkDir;
 
-use crate::{Entry, EntryKind, Manifest, Result, StoreError};
+use crate::{Entry, EntryKind, Manifest, Result, StoreError, file::file_kind};
 
 /// Below this many files, threads cost more than they give.
 const WORTH_THREADS: usize = 64;
@@ -105,7 +105,7 @@ pub(crate) fn walk_but(
 fn unreadable(root: &Path, error: walkdir::Error) -> StoreError {
     let path = error.path().unwrap_or(root).to_owned();
     match error.loop_ancestor() {
-        Some(_) => not_an_artifact(&path, "it leads back to a folder above it"),
+        Some(_) => StoreError::NotAnArtifact(StoreFault::LeadsBack { path: path.display().to_string() }),
         None => {
             let what = if path.is_symlink() { "follow the link" } else { "read" };
             StoreError::io(what, path)(cause(error))
@@ -134,29 +134,13 @@ fn inner_link(whole: &Path, path: &Path) -> Result<PathBuf> {
     if stays {
         return Ok(target);
     }
-    Err(not_an_artifact(
-        whole,
-        &format!(
-            "it is a symbolic link to `{}`, which leads out of the output; only relative links that stay inside can be kept: copy the file",
-            target.display()
-        ),
-    ))
+    let (path, to) = (whole.display().to_string(), target.display().to_string());
+    Err(StoreError::NotAnArtifact(StoreFault::LeadsOut { path, to }))
 }
 
 pub(crate) fn special(path: &Path, meta: &Metadata) -> StoreError {
-    let kind = meta.file_type();
-    let what = if kind.is_fifo() {
-        "a named pipe"
-    } else if kind.is_socket() {
-        "a socket"
-    } else {
-        "a device"
-    };
-    not_an_artifact(path, &format!("it is {what}; only files, folders and links can be"))
-}
-
-pub(crate) fn not_an_artifact(path: &Path, why: &str) -> StoreError {
-    StoreError::NotAnArtifact { path: path.to_owned(), why: why.to_owned() }
+    let (path, found) = (path.display().to_string(), file_kind(meta.file_type()));
+    StoreError::NotAnArtifact(StoreFault::NoArtifact { path, found })
 }
 
 /// Whether a file counts as executable.

@@ -190,7 +190,7 @@ impl Core {
         let read_to = self.take_in(run, lines, from, |_| Ok(true))?.1;
         if read_to < to {
             let detail = format!("it was to have whole lines up to byte {to}, and has them up to {read_to}");
-            return Err(StoreError::Malformed { path, detail });
+            return Err(StoreError::Malformed { path, detail: Box::new(detail.into()) });
         }
         Ok(())
     }

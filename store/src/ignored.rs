@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use flow_core::reason::{Fault, FileFault};
 use ignore::{
     Match,
     gitignore::{Gitignore, GitignoreBuilder},
@@ -94,13 +95,15 @@ fn real(folder: &Path) -> io::Result<PathBuf> {
 }
 
 fn read(path: &Path, text: &str) -> Result<Gitignore> {
-    let malformed = |detail: String| StoreError::Malformed { path: path.to_owned(), detail };
+    let malformed = |detail: Fault| StoreError::Malformed { path: path.to_owned(), detail: Box::new(detail) };
     // Paths that are asked for are relative already.
     let mut patterns = GitignoreBuilder::new("");
     for (line, pattern) in iter::zip(1.., text.lines()) {
-        patterns.add_line(None, pattern).map_err(|e| malformed(format!("line {line}: {e}")))?;
+        patterns
+            .add_line(None, pattern)
+            .map_err(|e| malformed(FileFault::BadPattern { line, said: e.to_string() }.into()))?;
     }
-    patterns.build().map_err(|e| malformed(e.to_string()))
+    patterns.build().map_err(|e| malformed(e.to_string().into()))
 }
 
 /// Vim makes an empty file of this name to see whether it may write there.

@@ -114,6 +114,11 @@ impl Inputs {
         self.doubted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The input was hashed, so that it was there.
+    pub fn is_read(&self, path: &Path, by_listing: bool) -> bool {
+        self.as_seen(path, by_listing).is_some()
+    }
+
     /// The input as it was when it was hashed, if it was.
     pub(crate) fn as_seen(&self, path: &Path, by_listing: bool) -> Option<Arc<StampedInput>> {
         self.seen().get(&(path.to_owned(), by_listing)).cloned()

@@ -153,8 +153,8 @@ impl RunDir {
         let path = self.alive_file();
         let file = match File::options().read(true).write(true).create_new(true).open(&path) {
             Ok(file) => file,
-            // A folder in which nothing is looks like one that a kill left: somebody has removed it.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            // A folder in which nothing is looks like one that a kill left: somebody has removed it, and it may be that of another.
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => return Ok(None),
             Err(e) => {
                 let _ = fs::remove_dir(self.path());
                 return Err(StoreError::io("create", &path)(e));
@@ -225,6 +225,42 @@ impl Drop for Alive {
             if !self.run.journal().exists() {
                 self.run.unname();
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use flow_core::RunId;
+
+    use super::*;
+    use crate::ProcessIdentity;
+
+    #[test]
+    fn a_name_is_taken_by_one_while_empty_folders_are_swept() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = StoreDir::create(scratch.path()).unwrap();
+        let process = ProcessIdentity::own();
+        let me = Holder { process, doing: "flow run a.yaml".into(), run: None, since: "15:30:12".into() };
+        let done = AtomicBool::new(false);
+        for round in 0..2_000 {
+            let run = dir.run(&RunId(format!("{round:04}")));
+            let taken: Vec<Alive> = thread::scope(|scope| {
+                done.store(false, Ordering::Relaxed);
+                let sweeper = scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        run.clear();
+                    }
+                });
+                let takers: Vec<_> = (0..3).map(|_| scope.spawn(|| run.take(&me).unwrap())).collect();
+                let taken = takers.into_iter().filter_map(|taker| taker.join().unwrap()).collect();
+                done.store(true, Ordering::Relaxed);
+                sweeper.join().unwrap();
+                taken
+            });
+            assert!(taken.len() <= 1, "{} have run {round}", taken.len());
         }
     }
 }

@@ -210,7 +210,7 @@ impl RunDir {
         match file::read(&path) {
             Ok(bytes) => match serde_json::from_slice(&bytes) {
                 Ok(status) => Ok(Some(status)),
-                Err(e) => Err(StoreError::Malformed { path, detail: e.to_string() }),
+                Err(e) => Err(StoreError::Malformed { path, detail: Box::new(e.to_string().into()) }),
             },
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(StoreError::io("read", &path)(e)),
@@ -476,6 +476,9 @@ pub struct Running {
     /// UUIDs of its GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<String>,
+    /// How many its job asks Slurm for: which it gets is known later.
+    #[serde(default)]
+    pub gpus_asked: u32,
     pub cpus: u32,
 }
 

@@ -1,7 +1,7 @@
 //! The snapshot of a workflow: what a finished run rested on, so that the next one can see with `stat` calls alone that there
 //! is nothing to do. Also where digests of inputs are remembered. A cache: one that cannot be read is none.
 
-use std::{fs, path::PathBuf, time::SystemTime};
+use std::{collections::HashMap, fs, path::PathBuf, time::SystemTime};
 
 use flow_core::{Artifact, ArtifactKind, Digest, Outcome, RunId, StepResult};
 use nix::{
@@ -173,7 +173,8 @@ impl Inputs {
     /// With what the last snapshot knows, if there is one; lists of input folders are kept in `objects`, for a later
     /// `flow why`. `now` is the time at which the run began.
     pub fn new(objects: Option<Objects>, previous: Option<&Snapshot>, now: SystemTime) -> Inputs {
-        let known = previous.map(|snapshot| snapshot.inputs.known_files().collect()).unwrap_or_default();
+        let mut known = HashMap::with_capacity(previous.map_or(0, |snapshot| snapshot.inputs.count()));
+        known.extend(previous.into_iter().flat_map(|snapshot| snapshot.inputs.known_files()));
         Inputs::knowing(known, objects, now)
     }
 }

@@ -118,6 +118,11 @@ impl Stats {
         })
     }
 
+    /// How many files.
+    pub(crate) fn count(&self) -> usize {
+        self.0.values().map(|folder| folder.files.len()).sum()
+    }
+
     /// Files whose digest is known, with the stamp they had then.
     pub(crate) fn known_files(&self) -> impl Iterator<Item = (PathBuf, (Stamp, Digest))> {
         self.0.iter().flat_map(|(folder, stats)| {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use flow_core::reason::{BuiltinFault, Fault};
 use flow_core::sched::contention::Host;
 use flow_core::sched::policy::{self, Lyapunov, Policy};
 use flow_core::{BuiltinInput, BuiltinOutput, Builtins, Metric, Provided, Publication, PublishJob, Time};
@@ -29,7 +30,7 @@ impl Steps {
         Steps::default()
     }
 
-    fn simulate(&self, with: StudyWith) -> Result<BuiltinOutput, String> {
+    fn simulate(&self, with: StudyWith) -> Result<BuiltinOutput, BuiltinFault> {
         let trace = with.trace.as_deref().map(Path::new).map(trace).transpose()?;
         let study = Study::of(&with, trace.as_deref())?;
         let (tasks, schedule) = &study.first;
@@ -37,9 +38,9 @@ impl Steps {
         let kind = |task: &SimTask| task.task.estimate.source.clone();
         let gantt = gantt(tasks, schedule, study.cluster.total() as usize, host, kind);
         let summaries: Vec<&Summary> = study.seeds.iter().map(|(summary, _)| summary).collect();
-        let json = serde_json::to_string_pretty(&summaries).map_err(|e| e.to_string())?;
-        let assumed = serde_json::to_string_pretty(&assumed(&with, &study)).map_err(|e| e.to_string())? + "\n";
-        let picture = serde_json::to_string(&gantt).map_err(|e| e.to_string())?;
+        let json = serde_json::to_string_pretty(&summaries).map_err(unwritten)?;
+        let assumed = serde_json::to_string_pretty(&assumed(&with, &study)).map_err(unwritten)? + "\n";
+        let picture = serde_json::to_string(&gantt).map_err(unwritten)?;
         let mut files = BTreeMap::from([
             ("seeds.json".to_owned(), (json + "\n").into_bytes()),
             ("schedule.json".to_owned(), (picture + "\n").into_bytes()),
@@ -109,11 +110,16 @@ fn assumed(with: &StudyWith, study: &Study) -> Assumed {
     }
 }
 
+fn unwritten(error: serde_json::Error) -> BuiltinFault {
+    BuiltinFault::NotWritten { said: error.to_string() }
+}
+
 /// The text of a trace: an input of the step, whose content its fingerprint has.
-fn trace(path: &Path) -> Result<String, String> {
+fn trace(path: &Path) -> Result<String, BuiltinFault> {
     /// Millions of jobs.
     const LONGEST: u64 = 256 << 20;
-    flow_exec::text::read(path, LONGEST).map_err(|e| format!("the trace `{}` cannot be read: {e}", path.display()))
+    flow_exec::text::read(path, LONGEST)
+        .map_err(|e| BuiltinFault::TraceUnread { path: path.display().to_string(), error: Box::new(e.into()) })
 }
 
 /// A number over seeds: its mean, and the deviation of single seeds.
@@ -158,10 +164,11 @@ impl Builtins for Steps {
         provided
     }
 
-    fn run(&self, name: &str, input: &BuiltinInput) -> Result<BuiltinOutput, String> {
+    fn run(&self, name: &str, input: &BuiltinInput) -> Result<BuiltinOutput, Fault> {
         if name == "simulate" {
             let with = Value::Object(input.with.clone());
-            return self.simulate(serde_json::from_value(with).map_err(|e| format!("`with`: {e}"))?);
+            let unread = |e: serde_json::Error| BuiltinFault::ParametersUnread { said: e.to_string() };
+            return Ok(self.simulate(serde_json::from_value(with).map_err(unread)?)?);
         }
         self.reports.run(name, input)
     }

@@ -1,6 +1,7 @@
 //! From errors to words, hints and exit codes. The only such place.
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use flow_core::{Diagnostic, Source};
@@ -106,12 +107,28 @@ impl From<ExecError> for CliError {
             ExecError::Usage(message) => CliError::usage(message),
             ExecError::Untrusted { why, way_out } => CliError::usage(why).hint(way_out),
             ExecError::Store(error) => error.into(),
-            ExecError::Io { what: "read" | "find", ref source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                CliError::usage(error.to_string()).hint("`flow init` writes a small workflow to begin with")
+            ExecError::Io { what: "read" | "find", ref source, ref path }
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                let hint = match nearest_file(path) {
+                    Some(near) => format!("did you mean `{}`?", near.display()),
+                    None => "`flow init` writes a small workflow to begin with".to_owned(),
+                };
+                CliError::usage(error.to_string()).hint(hint)
             }
             error => CliError::failed(error.to_string()),
         }
     }
+}
+
+/// The file beside one that is not there whose name is nearest.
+fn nearest_file(missing: &Path) -> Option<PathBuf> {
+    let name = missing.file_name()?.to_str()?;
+    let folder = missing.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let files = std::fs::read_dir(folder).ok()?.flatten();
+    let names: Vec<String> = files.filter_map(|file| file.file_name().into_string().ok()).collect();
+    let near = flow_core::nearest(name, names.iter().map(String::as_str))?;
+    Some(missing.with_file_name(near))
 }
 
 impl From<NoAnswer> for CliError {

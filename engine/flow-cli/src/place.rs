@@ -243,7 +243,7 @@ pub(crate) fn workflow_at_hand(global: &Global) -> Result<PathBuf, CliError> {
         found.iter().map(|path| path.strip_prefix(".").unwrap_or(path).display().to_string()).collect();
     match names.as_slice() {
         [one] => Ok(PathBuf::from(one)),
-        [] => Err(CliError::usage(which).hint("flow run workflows/feb08.yaml")),
+        [] => Err(CliError::usage(which).hint("name one, or let `flow init` write a small one to begin with")),
         several => Err(CliError::usage(which).hint(format!("there are {}", several.join(", ")))),
     }
 }

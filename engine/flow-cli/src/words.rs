@@ -95,6 +95,8 @@ pub(crate) fn metric(value: f64, unit: &str) -> String {
         _ if !value.is_finite() => "NaN".to_owned(),
         "bytes" => bytes(value.max(0.0) as u64),
         "ratio" => format!("{} %", number(value * 100.0)),
+        // As durations: an epoch may take milliseconds, and what it differs by less.
+        "s" if value != 0.0 && value.abs() < 1.0 => format!("{} ms", number(value * 1e3)),
         "" => number(value),
         unit => format!("{} {unit}", number(value)),
     }
@@ -176,6 +178,7 @@ mod tests {
         assert_eq!([4.622e-4, 1e-6, 0.0, 0.0312, 1.5].map(cores), ["0.0005", "0", "0", "0.0312", "1.5"]);
         assert_eq!(metric(0.7825, "ratio"), "78.25 %");
         assert_eq!(metric(1_610_612_736.0, "bytes"), "1.5 GiB");
+        assert_eq!([0.0, 4.406e-4, 0.0613, 9.8].map(|s| metric(s, "s")), ["0 s", "0.4406 ms", "61.3 ms", "9.8 s"]);
         assert_eq!(["ratio", "bytes", "s", ""].map(|unit| metric(f64::NAN, unit)), ["NaN"; 4]);
         assert_eq!(count(1, "step"), "1 step");
         assert_eq!(count(1234, "step"), "1,234 steps");

@@ -11,6 +11,7 @@ use flow_core::{
     learn::{self, History, Observation},
     parse,
     plan::{Context, Force, Lookup, plan},
+    reason::Fault,
     why::Files,
 };
 use serde_json::json;
@@ -104,10 +105,10 @@ fn expand(text: &str, catalogue: &Catalogue) -> Expansion {
 struct Nothing;
 
 impl Lookup for Nothing {
-    fn input(&mut self, input: &Input) -> Result<Tree, String> {
+    fn input(&mut self, input: &Input) -> Result<Tree, Fault> {
         Ok(Tree { digest: Digest::of(input.path.as_bytes()), manifest: None })
     }
-    fn result(&mut self, _: &Digest) -> Result<Option<StepResult>, String> {
+    fn result(&mut self, _: &Digest) -> Result<Option<StepResult>, Fault> {
         Ok(None)
     }
     fn last(&mut self, _: &str) -> Option<Parts> {

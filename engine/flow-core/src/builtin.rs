@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     Circumstances, Foreign, Machine, Metric, Provided, Series, StepResult,
-    reason::{Cause, ProfileReason, Withheld},
+    reason::{Cause, Fault, ProfileReason, Withheld},
 };
 
 /// Flow's own steps. Pure: whoever calls reads and writes the files.
@@ -18,8 +18,8 @@ pub trait Builtins: Send + Sync {
     /// Runs one.
     ///
     /// # Errors
-    /// A sentence for the author of the workflow: what was expected, what to do.
-    fn run(&self, name: &str, input: &BuiltinInput) -> Result<BuiltinOutput, String>;
+    /// For the author of the workflow: what was expected, what to do.
+    fn run(&self, name: &str, input: &BuiltinInput) -> Result<BuiltinOutput, Fault>;
 
     /// What a `publish` entry writes, from the files of the `from` step's only output.
     ///

@@ -83,6 +83,9 @@ pub enum RunEvent {
         why: Why,
         /// UUIDs of its GPUs.
         gpus: Vec<String>,
+        /// How many its job asks a batch system for: which it gets is known later.
+        #[serde(default, skip_serializing_if = "crate::result::is_zero")]
+        gpus_asked: u32,
         cpus: u32,
     },
     /// It waits at the barrier of its group.
@@ -226,6 +229,9 @@ pub enum Planned {
     Run {
         /// The first reasons.
         why: Why,
+        /// The run since which it goes on, and is not begun again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        goes_on: Option<RunId>,
     },
     /// Decided after these, which are to run.
     After {
@@ -250,7 +256,9 @@ impl Texts for RunEvent {
     /// Those that are not the workflow's own, nor have been looked at before: a result's are, when its attempt has ended.
     fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {
         match self {
-            RunEvent::Instance { plan: Planned::Run { why }, .. } | RunEvent::Started { why, .. } => why.texts(each),
+            RunEvent::Instance { plan: Planned::Run { why, .. }, .. } | RunEvent::Started { why, .. } => {
+                why.texts(each)
+            }
             RunEvent::Instance { plan: Planned::Skipped { cause } | Planned::NotNeeded { cause }, .. } => {
                 cause.texts(each)
             }
@@ -258,7 +266,7 @@ impl Texts for RunEvent {
                 cause.texts(each);
                 spoiled.texts(each);
             }
-            RunEvent::Again { because: Repeat::Failed { cause }, .. } | RunEvent::Settled { cause, .. } => {
+            RunEvent::Again { because: Repeat::Failed { cause, .. }, .. } | RunEvent::Settled { cause, .. } => {
                 cause.texts(each);
             }
             RunEvent::Notice { text, .. } => each(text),
@@ -291,11 +299,14 @@ impl Texts for RunEvent {
 pub enum Repeat {
     /// Its measurement is not to be trusted.
     Spoiled,
-    /// It failed, or Slurm's time limit ended it in the middle.
+    /// It failed, or was ended in the middle.
     Failed {
         /// Why, where there is something to say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<Cause>,
+        /// The next one goes on from what it left.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        goes_on: bool,
     },
 }
 

@@ -316,10 +316,16 @@ pub enum Render {
 pub trait Settled {
     /// The result of an instance; `None` if it is not settled, or was skipped.
     fn result(&self, id: InstanceId) -> Option<&StepResult>;
+
+    /// The same, to be kept. Who has results to share need not copy them.
+    fn shared(&self, id: InstanceId) -> Option<Arc<StepResult>> {
+        self.result(id).cloned().map(Arc::new)
+    }
 }
 
 /// Is this instance, by its label, one of those that `selector` stands for? A step stands for all of its instances, and
-/// `solo[batch=16]` for all with that batch: every pair in the brackets is one of the label's.
+/// `solo[batch=16]` for all with that batch: every pair in the brackets is one of the label's. Quotes that a text has in the label for
+/// its signs, and not to be told from a number, may be left out.
 pub fn selects(selector: &str, label: &str) -> bool {
     let parts = |text: &str| -> (String, Vec<String>) {
         let (step, pairs) = match text.split_once('[') {
@@ -330,7 +336,14 @@ pub fn selects(selector: &str, label: &str) -> bool {
         (step.trim().to_owned(), pairs.collect())
     };
     let ((step, wanted), (own, there)) = (parts(selector), parts(label));
-    step == own && wanted.iter().all(|pair| there.contains(pair))
+    let bare = |pair: &str| -> Option<String> {
+        let (axis, text) = pair.split_once("=\"")?;
+        let text = text.strip_suffix('"')?;
+        let other = matches!(text, "" | "null" | "true" | "false") || text.parse::<f64>().is_ok();
+        (!other).then(|| format!("{axis}={text}"))
+    };
+    let is = |pair: &String| there.iter().any(|own| own == pair || bare(own).is_some_and(|own| own == *pair));
+    step == own && wanted.iter().all(is)
 }
 
 #[cfg(test)]
@@ -346,5 +359,7 @@ mod tests {
         for no in ["sol", "solo[batch=1]", "solo[batch=16,lr=1]", "together[batch=16]", "solo[16]"] {
             assert!(!selects(no, label), "{no}");
         }
+        assert!(selects("a[name=a b]", "a[name=\"a b\",n=1]") && selects("a[name=\"a b\"]", "a[name=\"a b\",n=1]"));
+        assert!(!selects("a[n=1]", "a[n=\"1\"]") && !selects("a[n=-1]", "a[n=\"-1\"]"));
     }
 }

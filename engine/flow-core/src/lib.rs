@@ -57,7 +57,7 @@ pub use catalogue::{
 pub use diagnostic::{Diagnostic, nearest};
 pub use digest::{BadDigest, Digest};
 pub use event::{JOURNAL_FORMAT, JournalLine, Planned, Repeat, RunEvent, RunStart};
-pub use expand::{Batch, ExpandRequest, Expansion, Group, Publish, PublishTo, Remark, ResolveError, StepFacts, Uses};
+pub use expand::{Batch, ExpandRequest, Expansion, Group, Publish, PublishTo, Remark, StepFacts, Uses};
 pub use expr::{is_guarded, render_bounded};
 pub use ids::{AttemptId, GpuId, GroupId, InstanceId, RunId, StepId};
 pub use instance::{
@@ -67,7 +67,7 @@ pub use instance::{
 pub use interval::Interval;
 pub use likeness::{hardware, likeness, unlike};
 pub use machine::{GpuFacts, Machine};
-pub use metrics::{Best, MetricRow, Metrics, MetricsFile, NumberFiles, Pattern, Summary, event_file};
+pub use metrics::{Best, EventFile, MetricRow, Metrics, MetricsFile, NumberFiles, Pattern, Summary, event_file};
 pub use outcome::Outcome;
 pub use result::{
     Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, Earlier, GpuSharing, GpuUsage, Kept, KeptInput,

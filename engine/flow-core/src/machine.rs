@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::reason::Fault;
+
 /// The place where steps run: what `machine` means in expressions, and the hardware part of circumstances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
@@ -16,9 +18,9 @@ pub struct Machine {
     /// NVIDIA's driver, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// What stands in the way of using GPUs that may be there, a sentence each: a driver that does not answer, a lost card.
+    /// What stands in the way of using GPUs that may be there: a driver that does not answer, a lost card.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gpu_troubles: Vec<String>,
+    pub gpu_troubles: Vec<Fault>,
     /// The GPUs were declared by `FLOW_FAKE_GPUS` and are not there; every report made so says it.
     #[serde(default)]
     pub fake_gpus: bool,

@@ -1,5 +1,7 @@
 //! How something ended.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// How an instance, or one attempt of it, ended.
@@ -20,4 +22,11 @@ pub enum Outcome {
     Cancelled,
     /// Its `when` is false, or something it needs did not succeed.
     Skipped,
+}
+
+/// As in JSON: `out_of_memory`.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }

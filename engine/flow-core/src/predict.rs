@@ -10,6 +10,7 @@
 
 mod across;
 mod calculator;
+mod calibrate;
 mod experiments;
 
 pub use calculator::{Answer, Ask, Basis, Held, Lack, OnMachine, Planned, Wrong};
@@ -29,6 +30,8 @@ const NAMES: f64 = 1.0;
 const ALIKE: f64 = 0.8;
 /// How far axes of numbers act on one another: the change of a slope along one by the logarithm along another.
 const MIXED: f64 = 0.1;
+/// So many points say how far off predictions are; of fewer what is believed of noise beforehand says it.
+const TELLING: usize = 16;
 /// More points are thinned out: what is made of them takes time by their cube.
 const MOST: usize = 48;
 
@@ -120,6 +123,8 @@ pub struct Fit {
     rooted: Vec<Rooted>,
     /// What may be true, with how much it is believed: the weights sum to 1.
     beliefs: Vec<(f64, Belief)>,
+    /// How many times as wide as beliefs have it an interval is, for nine of ten points to be where the others say.
+    wider: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -309,8 +314,11 @@ impl Fit {
             .iter()
             .flat_map(|&(slope, bend)| SCATTERS.map(|(scatter, prior)| (Smooth { slope, bend, scatter }, prior)));
         let rooted: Vec<Rooted> = smooths.filter_map(rooted).collect();
-        let mut fit = Fit { points, axes, mean, rooted, beliefs: Vec::new() };
+        let mut fit = Fit { points, axes, mean, rooted, beliefs: Vec::new(), wider: 1.0 };
         fit.believe();
+        if fit.points.len() >= TELLING {
+            fit.wider = calibrate::wider(&fit.off());
+        }
         Some(fit)
     }
 
@@ -389,7 +397,8 @@ impl Fit {
             mean += weight * value;
             square += weight * (value * value + variance);
         }
-        let (value, factor) = ((self.mean + mean).exp(), (NINE_IN_TEN * (square - mean * mean).max(0.0).sqrt()).exp());
+        let deviation = self.wider * (square - mean * mean).max(0.0).sqrt();
+        let (value, factor) = ((self.mean + mean).exp(), (NINE_IN_TEN * deviation).exp());
         let points = self.points.len() as u32;
         Some(Predicted { value, low: value / factor, high: value * factor, points, beyond, far })
     }

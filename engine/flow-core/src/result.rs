@@ -72,7 +72,17 @@ pub struct StepResult {
     pub accepted: Option<String>,
 }
 
+/// NVIDIA's driver averages a GPU's load over up to so many seconds.
+const LOAD_IS_OVER: f64 = 1.0;
+
 impl StepResult {
+    /// The epochs that count took long enough for the load of a GPU in them to be known: what the driver tells of a shorter time is in
+    /// part of the time before.
+    pub fn tells_gpu_load(&self) -> bool {
+        let epochs = self.metrics.get("epoch_time").and_then(|time| Some(time.value * f64::from(time.epochs?)));
+        epochs.is_none_or(|whole| whole >= LOAD_IS_OVER)
+    }
+
     /// The run alone that a member of a co-run group is a copy of, among the results of the step that it is `like`: equal on every
     /// axis that both have. None where two fit: that would be a choice, and there is none to make honestly.
     pub fn run_alone<'r>(&self, solo: impl IntoIterator<Item = &'r StepResult>) -> Option<&'r StepResult> {
@@ -282,12 +292,12 @@ pub struct Usage {
     /// What its wall time is made of, where it told its epochs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<Phases>,
-    /// What it used before it went on, in jobs that their time limit ended: in the totals and peaks above already.
+    /// What it used before it went on, in jobs that were ended in the middle: in the totals and peaks above already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Earlier>,
 }
 
-/// What jobs used that their time limit ended, and from which another one went on.
+/// What jobs used that were ended in the middle, by their time limit or with their nodes, and from which another one went on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Earlier {
     /// How many.
@@ -350,7 +360,7 @@ pub struct Phases {
     pub after_s: f64,
 }
 
-fn is_zero(count: &u32) -> bool {
+pub(crate) fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 

@@ -249,8 +249,8 @@ fn metrics() -> Value {
             "tensorboard": place("A folder with event files."),
             "summary": {
                 "type": "object",
-                "additionalProperties": {"type": "string", "pattern": r"^\s*(last|min|max|at\s+(min|max)\s+\S+)\s*$"},
-                "description": "Which value of a metric counts: `last`, `min`, `max`, `at max val_acc`.",
+                "additionalProperties": {"type": "string", "pattern": r"^\s*(last|min|max|best|at\s+(min|max|best)\s+\S+)\s*$"},
+                "description": "Which value of a metric counts: `last`, `min`, `max`, `best`, `at max val_acc`.",
             },
             "required": {"type": "boolean", "description": "A step of which no number is found has failed."},
         },

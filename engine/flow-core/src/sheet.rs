@@ -1,5 +1,7 @@
 //! A CSV file as text: heads, and lines of cells with their numbers. It does not know what they mean.
 
+use crate::reason::{Fault, FileFault};
+
 /// A CSV file with a line of heads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sheet {
@@ -12,14 +14,14 @@ impl Sheet {
     /// Reads it; blanks around cells are nobody's.
     ///
     /// # Errors
-    /// A sentence: which line is wrong, and how.
-    pub fn read(bytes: &[u8]) -> Result<Sheet, String> {
-        let text = std::str::from_utf8(bytes).map_err(|_| "it is no UTF-8 text".to_owned())?;
+    /// Which line is wrong, and how.
+    pub fn read(bytes: &[u8]) -> Result<Sheet, Fault> {
+        let text = std::str::from_utf8(bytes).map_err(|_| FileFault::NoText)?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(text.as_bytes());
         let heads: Vec<String> = reader.headers().map_err(|e| e.to_string())?.iter().map(str::to_owned).collect();
         if heads.iter().all(String::is_empty) {
-            return Err("it is empty; its first line is to name the columns".to_owned());
+            return Err(FileFault::SheetEmpty.into());
         }
         let mut lines = Vec::new();
         for record in reader.records() {
@@ -31,8 +33,8 @@ impl Sheet {
                 at.line() + rest[..empty].matches('\n').count() as u64
             });
             if record.len() != heads.len() {
-                let (found, expected) = (record.len(), heads.len());
-                return Err(format!("line {line} has {found} cells, and the first line names {expected} columns"));
+                let (found, expected) = (record.len() as u64, heads.len() as u64);
+                return Err(FileFault::SheetLine { line, found, expected }.into());
             }
             lines.push((line, record.iter().map(str::to_owned).collect()));
         }
@@ -54,7 +56,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
-        let said = |text: &[u8]| Sheet::read(text).expect_err("wrong");
+        let said = |text: &[u8]| Sheet::read(text).expect_err("wrong").to_string();
         assert_eq!(said(b"a,b\n1,2\n3\n"), "line 3 has 1 cells, and the first line names 2 columns");
         assert!(said(b"").contains("empty") && said(b"\xff").contains("UTF-8"));
     }

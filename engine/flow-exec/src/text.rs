@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytesize::ByteSize;
+use flow_core::reason::{Fault, FileFault};
 use flow_store::regular;
 use nix::fcntl::OFlag;
 
@@ -20,7 +21,7 @@ pub fn read(path: &Path, longest: u64) -> io::Result<String> {
     String::from_utf8(read_bytes(path, longest)?).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        io::Error::new(io::ErrorKind::InvalidData, format!("it is not UTF-8 text in line {line}"))
+        io::Error::new(io::ErrorKind::InvalidData, Fault::from(FileFault::NotText { line: line as u64 }))
     })
 }
 
@@ -31,8 +32,8 @@ pub fn read(path: &Path, longest: u64) -> io::Result<String> {
 pub fn read_bytes(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     let file = open_regular(path)?;
     let too_long = |bytes| {
-        let (bytes, longest) = (ByteSize(bytes).display().iec(), ByteSize(longest).display().iec());
-        io::Error::other(format!("it has {bytes}, and such a file is read up to {longest}"))
+        let iec = |bytes| ByteSize(bytes).display().iec().to_string();
+        io::Error::from(Fault::from(FileFault::TooLong { size: iec(bytes), most: iec(longest) }))
     };
     let bytes = file.metadata()?.len();
     if bytes > longest {

@@ -84,7 +84,7 @@ pub struct Exit {
     /// Processes that outlived the program and were swept away.
     #[serde(default)]
     pub swept: u32,
-    /// The program could not be started at all: the system's words.
+    /// The program could not be started at all: why, in words or as an object with a `kind`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spawn_error: Option<String>,
+    pub spawn_error: Option<Value>,
 }

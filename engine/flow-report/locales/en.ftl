@@ -127,7 +127,7 @@ finding-never-falls-rises = From { $axis } { $at } ({ $value }) on, { $time } do
 finding-still-falling = { $time } still falls up to { $axis } { $at } ({ $value }).
 finding-time-flat = { $time } hardly depends on { $axis }: { $range }.
 finding-memory-faster = From { $axis } { $from } to { $to }, { $memory } grows by { $grows } while { $time } falls by { $falls }: from here on memory grows faster than time falls.
-finding-memory-flat = Up to { $axis } { $at }, { $memory } stays at about { $value }.
+finding-memory-flat = Up to { $axis } { $at }, { $memory } hardly changes: { $range }.
 finding-frontier-none = { $axis } { $at } already { $memory ->
     [gpu] runs out of GPU memory
     [host] runs out of memory
@@ -151,8 +151,9 @@ finding-bound-gpu = GPU utilisation is { $range }: the GPU hardly ever waits for
 finding-bound-cpu = CPU-bound: { $range } of the CPUs that the runs were given are in use.
 finding-bound-data = Waiting for data limits the speed: { $range } of an epoch.
 finding-bursts = The CPU works more between epochs than in them: { $between } against { $inside } ({ $label }).
-finding-agrees = The earlier figures of { $column } are found again (the largest difference is { $most }).
+finding-agrees = The earlier figures of { $column } are found again: { $same } of { $of } to their last digit, and the largest difference is { $most }.
 finding-unchanged = From { $a } to { $b }, { $column } is unchanged (the largest difference is { $most }).
+finding-hardly-changed = From { $a } to { $b }, { $column } changes by { $most } at the most.
 finding-same-learned = From { $a } to { $b }, { $column } is the same within its run-to-run spread: the 95 % confidence interval of the change is { $interval }.
 finding-changed = From { $a } to { $b }, { $column } { $rises ->
     [yes] rises
@@ -170,6 +171,10 @@ finding-changed-most = From { $a } to { $b }, { $column } { $rises ->
     [yes] rises
    *[no] falls
 } in { $some } of { $rows } rows, there by { $range } (sign test, p { $p }).
+finding-changed-at = From { $a } to { $b }, { $column } { $rises ->
+    [yes] rises
+   *[no] falls
+} at { $axis } { $places }; elsewhere no change can be told.
 finding-one-training = From { $a } to { $b }, no judgement of { $columns }: a row rests on one training, and how much repeated trainings differ is not known.
 finding-packed = Packed, all take { $packed }, and one after another { $alone }: { $gain } times the throughput. From start to end each takes { $range } times as long as alone.
 finding-repeated-differs = { $column } differs with { $axis } by more than repetitions do: means of { $range } (F-test, p { $p }).
@@ -201,6 +206,8 @@ computed-gain = Throughput of packed against one after another
 computed-least-slowdown = Least slowdown, packed against alone
 computed-most-slowdown = Largest slowdown, packed against alone
 computed-off = Largest difference of { $column } from the earlier figures
+computed-as-given = Earlier figures of { $column } that are found again to their last digit
+computed-given = Earlier figures of { $column }
 computed-apart = { $column } at { $axis } { $at }, the highest over the lowest, less 1
 computed-interval = { $value } ({ $range })
 computed-behind = { $column } of { $part } less that of { $than } at { $axis } { $at }, with its simultaneous 95 % confidence interval
@@ -215,6 +222,7 @@ together-used = Use while together
 together-sum = Sum of { $group }
 note-gpu-load = GPU utilisation is the share of time in which a kernel ran on the GPU, however little of it that filled.
 note-gpu-memory-load = GPU memory busy time is the share of time in which GPU memory was read or written, not how much of its bandwidth that took.
+note-short-load = The driver averages a GPU's load over up to a second, so it is not told of epochs that take less in all.
 together-groups = Verdicts
 packed-members = Alone and packed
 packed-packed = { $column } packed
@@ -322,10 +330,14 @@ remark-fake-gpus = The GPUs of this report were declared, not real.
 remark-left-out = Left out: { $step } ({ $why }).
 remark-foreign-cpu = { $label } ran while other programs used { $used } of the CPU.
 remark-foreign-cpu-several = { $count } of the results were measured while other programs used the CPU: up to { $used } of it, beside { $label }.
+remark-unwatched = { $count ->
+    [1] While { $label } ran, flow could not see whether other runs of its machine ran steps beside it.
+   *[other] While { $count } of the results were measured, among them { $label }, flow could not see whether other runs of their machine ran steps beside them.
+}
 remark-strangers = { $label } shared its GPU with other programs: { $names }.
 remark-gpu-shared = { $count ->
-    [1] { $label } shared its GPU: others computed in { $used } of its time slices
-   *[other] { $count } of the results shared their GPUs: others computed in up to { $used } of their time slices, beside { $label }
+    [1] { $label } shared its GPU: others used { $used } of its time
+   *[other] { $count } of the results shared their GPUs: others used up to { $used } of a GPU's time, beside { $label }
 }.
 remark-short-epochs = { $count ->
     [1] An epoch of { $label } takes { $least }, less than { $bound }
@@ -344,6 +356,7 @@ remark-chance = { $count ->
 }: { $column } of { $value } is what guessing one of { $classes } classes gives.
 chart-over = { $column } over { $axis }
 chart-alone = alone
+chart-predicted = together, predicted from alone
 chart-together = together
 chart-together-alt = Alone against together
 chart-packed = packed
@@ -520,9 +533,11 @@ column-gpu_use = GPU use
 column-gpu_held = GPUs held
 column-cpu_use = CPU use
 side = { $name } ({ $value })
-side-rivals = { $name } ({ $value }), from which { $rivals } cannot be told apart,
-rival = { $name } ({ $by }, simultaneous 95 % confidence interval { $range })
+rival = { $name } ({ $by }, { $range })
+rivals = Not told apart from { $name }, by differences and their simultaneous 95 % confidence intervals: { $rivals }.
 finding-best = At { $axis } { $at }, { $column } is lowest with { $best } and highest with { $worst }.
+finding-none-told = At { $axis } { $at }, no difference of { $column } can be told, whatever the { $split }: the largest, from { $best } to { $worst }, is { $by }, with a simultaneous 95 % confidence interval of { $range }.
+finding-order = { $column }, from the lowest: { $order }.
 finding-alike = At { $axis } { $at }, { $column } differs by { $apart } at the most, whatever the { $split }: { $range }.
 turn = { $first } has less than { $second } at { $from } ({ $a } against { $b }) and more at { $to } ({ $c } against { $d })
 finding-turns = The order by { $column } turns with { $axis }: { $turns }.
@@ -561,19 +576,25 @@ column-v = V
 analysis-of = Of
 analysis-points = Points
 fit-title = { $column } over { $axis }: which curve
-fit-model = Model
+fit-curve = Curve
 fit-coefficients = Coefficients (± 95 % confidence)
 fit-r2 = R²
 fit-adjusted-r2 = Adjusted R²
+fit-off = Off by at most
 fit-aicc = AICc above the least
 fit-p = p (F-test)
-fit-suffices = Suffices
-fit-model-proportional = line through 0: b x
-fit-model-affine = line: a + b x
-fit-model-broken = line with a break: a + b min(x, k) + c max(0, x − k)
-fit-model-quadratic = parabola: a + b x + c x²
-fit-model-cubic = cubic: a + b x + c x² + d x³
-fit-note = What suffices has the fewest parameters of all whose AICc is within 2 of the least. The F-test is that of the line through 0 against the line, and of the others against the line; a break whose place is looked for makes its p too small.
+fit-chosen = Chosen
+fit-curve-proportional = line through 0: b x
+fit-curve-affine = line: a + b x
+fit-curve-inverse = hyperbola: a + b / x
+fit-curve-broken = line with a break: a + b min(x, k) + c max(0, x − k)
+fit-curve-quadratic = parabola: a + b x + c x²
+fit-curve-cubic = cubic: a + b x + c x² + d x³
+fit-note = Chosen is the curve with the fewest parameters of all whose AICc is within 2 of the least. The F-test is that of the line through 0 against the line, and of curves with more parameters than the line against it; a break whose place is looked for makes its p too small.
+fit-relative = { $all ->
+    [yes] Errors count
+   *[no] Of { $curves } errors count
+} relative to what was measured: that says the points much better than errors of one size do.
 fit-few = { $points } points are too few to tell which curve { $column } is of over { $axis }.
 fit-none = { $column } does not follow from { $axis } alone: the curve chosen has R² = { $r2 } over { $points } points, so something else decides too.
 fit-proportional = { $column } is proportional to { $axis }: { $slope } for each unit of it.
@@ -581,11 +602,12 @@ fit-affine = { $column } { $rises ->
     [yes] rises
    *[no] falls
 } by { $slope } for each unit of { $axis }; the intercept is { $intercept }.
-fit-no-slope = { $column } does not depend on { $axis } as far as these points tell: the slope is { $slope }.
+fit-no-slope = { $column } neither rises nor falls with { $axis } as far as these points tell: the slope is { $slope }.
+fit-inverse = { $column } is { $fixed } + { $shared } / { $axis }: a part that stays, and one that { $axis } shares out.
 fit-broken = { $column } bends at { $axis } { $knot }: its slope is { $before } before and { $after } after that.
-fit-quadratic = { $column } over { $axis } is a parabola.
-fit-cubic = { $column } over { $axis } is a cubic.
-fit-explains = R² is { $r2 } over { $points } points.
+fit-quadratic = Of these curves a parabola says best how { $column } goes with { $axis }.
+fit-cubic = Of these curves a cubic says best how { $column } goes with { $axis }.
+fit-explains = R² is { $r2 } over { $points } points, the furthest of which is { $off } off.
 fit-parabola-adds-nothing = A straight line suffices: a parabola adds nothing (F-test, p { $p }).
 fit-line-is-not-enough = A straight line is not enough: its AICc is { $more } above the least.
 jumps-title = Jumps of { $column } along { $axis }
@@ -617,6 +639,10 @@ best-same = The same at { $points }.
 best-tied = Not told from it by repeated measurements: { $points }.
 best-clear = Every other point is worse by more than noise explains.
 best-unknown = Points that were measured once cannot be told from noise.
+best-by-name = { $goal ->
+    [min] Less
+   *[max] More
+} counts as better, by the column's name; `goal:` says otherwise.
 best-note = Told apart where p times the number of comparisons, { $comparisons }, is at most 0.05.
 best-more = { $more ->
     [1] One more point is

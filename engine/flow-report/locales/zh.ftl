@@ -127,7 +127,7 @@ finding-never-falls-rises = { $axis }自 { $at }（{ $value }）起继续增大�
 finding-still-falling = { $axis }一直增加到 { $at }，{ $time }仍在下降（{ $value }）。
 finding-time-flat = { $time }几乎不随{ $axis }变化：{ $range }。
 finding-memory-faster = { $axis }从 { $from } 增至 { $to } 时，{ $memory }增加 { $grows }，而{ $time }只减少 { $falls }：自此{ $memory }的增长快于用时的下降。
-finding-memory-flat = { $axis }不超过 { $at } 时，{ $memory }基本不变，约为 { $value }。
+finding-memory-flat = { $axis }不超过 { $at } 时，{ $memory }几乎不变：{ $range }。
 finding-frontier-none = { $axis }为 { $at } 时就已{ $memory ->
     [gpu] 显存不足
     [host] 内存不足
@@ -151,8 +151,9 @@ finding-bound-gpu = GPU 利用率为 { $range }：GPU 几乎没有空闲。
 finding-bound-cpu = 瓶颈在 CPU：所分配 CPU 的利用率为 { $range }。
 finding-bound-data = 瓶颈在等待数据：占每轮用时的 { $range }。
 finding-bursts = 轮与轮之间的 CPU 利用率高于轮内：{ $between } 对 { $inside }（{ $label }）。
-finding-agrees = { $column }与先前数值一致（最大差异为 { $most }）。
+finding-agrees = { $column }与先前数值一致：{ $of } 个数值中有 { $same } 个在给出的位数内相同，最大差异为 { $most }。
 finding-unchanged = 从 { $a } 到 { $b }，{ $column }没有变化（最大差异为 { $most }）。
+finding-hardly-changed = 从 { $a } 到 { $b }，{ $column }的变化至多为 { $most }。
 finding-same-learned = 从 { $a } 到 { $b }，{ $column }的差异在重复训练的波动范围之内：变化的 95 % 置信区间为 { $interval }。
 finding-changed = 从 { $a } 到 { $b }，{ $column }{ $rises ->
     [yes] 上升
@@ -170,6 +171,10 @@ finding-changed-most = 从 { $a } 到 { $b }，{ $column }在 { $rows } 行中�
     [yes] 上升
    *[no] 下降
 }，幅度为 { $range }（符号检验，p { $p }）。
+finding-changed-at = 从 { $a } 到 { $b }，{ $axis }为 { $places }时{ $column }{ $rises ->
+    [yes] 上升
+   *[no] 下降
+}；其余各处看不出变化。
 finding-one-training = 从 { $a } 到 { $b }，对{ $columns }不作判断：每行只有一次训练，重复训练之间的波动未知。
 finding-packed = 全部任务打包混部用时 { $packed }，串行执行需 { $alone }：吞吐量是串行执行的 { $gain } 倍。各任务的总用时是单独运行的 { $range } 倍。
 finding-repeated-differs = { $column }随{ $axis }的差异超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
@@ -201,6 +206,8 @@ computed-gain = 打包混部相对串行执行的吞吐量
 computed-least-slowdown = 打包混部相对单独运行的最小减速比
 computed-most-slowdown = 打包混部相对单独运行的最大减速比
 computed-off = { $column }与先前数值的最大差异
+computed-as-given = { $column }在给出的位数内与先前数值相同的个数
+computed-given = { $column }先前数值的个数
 computed-apart = { $axis }为 { $at } 时{ $column }的最高值与最低值之比减 1
 computed-interval = { $value }（{ $range }）
 computed-behind = { $axis }为 { $at } 时 { $part } 与 { $than } 的{ $column }之差及其 95 % 联合置信区间
@@ -215,6 +222,7 @@ together-used = 同时运行期间的资源占用
 together-sum = { $group } 合计
 note-gpu-load = GPU 利用率指有核函数运行的时间占比，不反映核函数占用了多少计算单元。
 note-gpu-memory-load = 显存读写时间占比指有读写发生的时间占比，不反映占用了多少带宽。
+note-short-load = 驱动程序给出的 GPU 负载是至多一秒内的平均值；各轮合计不足一秒者，不列出负载。
 together-groups = 结论
 packed-members = 单独运行与打包混部
 packed-packed = 打包混部的{ $column }
@@ -316,10 +324,14 @@ remark-fake-gpus = 本报告中的 GPU 是声明的，并非真实设备。
 remark-left-out = 略去：{ $step }（{ $why }）。
 remark-foreign-cpu = { $label } 运行时，其他程序占用了 { $used } 的 CPU。
 remark-foreign-cpu-several = 有 { $count } 个结果在测量时受到其他程序占用 CPU 的影响，最多达 { $used }（{ $label }）。
+remark-unwatched = { $count ->
+    [1] { $label } 运行时，flow 无法得知该机器上的其他运行是否同时执行了步骤。
+   *[other] 有 { $count } 个结果（其中有 { $label }）在测量时，flow 无法得知该机器上的其他运行是否同时执行了步骤。
+}
 remark-strangers = { $label } 运行时，其所用的 GPU 上还有其他程序：{ $names }。
 remark-gpu-shared = { $count ->
-    [1] { $label } 运行时与其他进程共用 GPU：其中 { $used } 的时间片用于其他进程
-   *[other] 有 { $count } 个结果运行时与其他进程共用 GPU：用于其他进程的时间片最多达 { $used }（{ $label }）
+    [1] { $label } 运行时与其他进程共用 GPU：其他进程占用了 { $used } 的 GPU 时间
+   *[other] 有 { $count } 个结果运行时与其他进程共用 GPU：其他进程最多占用了 { $used } 的 GPU 时间（{ $label }）
 }。
 remark-short-epochs = { $count ->
     [1] { $label } 的每轮用时只有 { $least }，不足 { $bound }
@@ -338,6 +350,7 @@ remark-chance = { $count ->
 }：{ $column } { $value } 相当于在 { $classes } 类中随机猜测。
 chart-over = { $column }随{ $axis }的变化
 chart-alone = 单独运行
+chart-predicted = 同时运行（由单独运行预测）
 chart-together = 同时运行
 chart-together-alt = 单独运行与同时运行的对比
 chart-packed = 打包混部
@@ -474,6 +487,291 @@ damage-content = 内容与名称不符
 profile-asked = 由 --profile 指定
 profile-holds = { $expression } 成立
 
+## 原因中所含的错误：英文由程序自身给出
+fault-system = { $code ->
+    [1] 不允许该操作
+    [2] 没有这样的文件或目录
+    [4] 操作被中断
+    [5] 输入/输出错误
+    [7] 参数过长
+    [8] 不是可执行的格式
+    [11] 资源暂时不可用
+    [12] 内存不足
+    [13] 没有权限
+    [16] 设备或资源正忙
+    [17] 文件已存在
+    [18] 跨文件系统的链接
+    [20] 不是目录
+    [21] 是目录
+    [22] 参数无效
+    [23] 系统打开的文件过多
+    [24] 打开的文件过多
+    [26] 程序文件正在被写入
+    [27] 文件过大
+    [28] 磁盘空间已满
+    [30] 文件系统只读
+    [31] 链接过多
+    [32] 管道已断开
+    [36] 文件名过长
+    [39] 目录不为空
+    [40] 符号链接层数过多
+    [95] 不支持该操作
+    [110] 超时
+    [116] 文件句柄已失效
+    [122] 超出磁盘配额
+   *[other] 系统报告“{ $said }”
+}
+fault-not-regular = 不是普通文件，而是{ $found }
+fault-in-the-way = 不是普通文件，而是{ $found }：请将其移走
+fault-link-in-place = 该处是一个符号链接，不予跟随
+fault-not-text = 第 { $line } 行不是 UTF-8 文本
+fault-too-long = 大小为 { $size }，此类文件最多读取 { $most }
+fault-no-text = 不是 UTF-8 文本
+fault-sheet-empty = 文件为空；第一行应为列名
+fault-sheet-line = 第 { $line } 行有 { $found } 个单元格，而第一行有 { $expected } 个列名
+fault-bad-pattern = 第 { $line } 行：{ $said }
+fault-folder = 目录
+fault-link = 链接
+fault-pipe = 管道
+fault-socket = 套接字
+fault-device = 设备
+fault-store-refused = { $which ->
+    [read] 无法读取
+    [read-the-link] 无法读取链接
+    [open] 无法打开
+    [find] 找不到
+    [look-at] 无法查看
+    [follow-the-link] 无法跟随链接
+    [write] 无法写入
+    [create] 无法创建
+    [copy] 无法复制
+    [copy-to] 无法复制到
+    [link-to] 无法链接到
+    [lock] 无法锁定
+    [sync] 无法同步
+    [remove] 无法删除
+    [move-into-place] 无法移动到位
+    [move-into-the-store] 无法移入存储
+   *[other] 无法处理
+} { $path }：{ $error }
+fault-store-full = { $which ->
+    [read] 无法读取
+    [open] 无法打开
+    [write] 无法写入
+    [create] 无法创建
+    [copy] 无法复制
+    [copy-to] 无法复制到
+    [link-to] 无法链接到
+    [sync] 无法同步
+    [move-into-place] 无法移动到位
+    [move-into-the-store] 无法移入存储
+   *[other] 无法处理
+} { $path }：{ $error }；请腾出空间（`flow gc` 可删除旧运行留下的内容）后重新运行：已记录的内容不会丢失
+fault-malformed = { $path } 与预期不符：{ $error }
+fault-leads-back = { $path } 无法保存：它指回其上层目录
+fault-leads-out = { $path } 无法保存：它是指向 { $to } 的符号链接，超出了输出的范围；只能保存不超出范围的相对链接，请复制该文件
+fault-leads-outside = { $path } 无法保存：其中的符号链接指向步骤目录之外的 { $to }，请复制该文件
+fault-no-artifact = { $path } 无法保存：它是{ $found }；只能保存文件、目录和链接
+fault-artifact-gone = 存储中的产物 { $digest } 已丢失或损坏（不存在）：`flow doctor` 会列出其他受损内容，下次运行将重新生成
+fault-artifact-lacks = 存储中的产物 { $digest } 已丢失或损坏（没有 { $path }）：`flow doctor` 会列出其他受损内容，下次运行将重新生成
+fault-artifact-changed = 存储中的产物 { $digest } 已丢失或损坏（{ $path } 与文件列表均已改变）：`flow doctor` 会列出其他受损内容，下次运行将重新生成
+fault-makes-too-much = 产生的值超过 { $most } MiB；请改由程序完成
+fault-too-large = 值超过 { $most } MiB 或嵌套过深；请改由程序完成
+fault-multiplies-no-number = `*` 只能用于数值，而此处是{ $value }
+fault-divides-by-zero = { $value } 不能除以 0
+fault-range-too-far = `range` 最多计数到 { $most }
+fault-indents-too-far = `tojson` 最多缩进 { $most } 个字符
+fault-pads-too-far = `format` 最多填充到 { $most } 个字符，且宽度须直接写出
+fault-cannot-be-computed = 无法计算：{ $said }
+fault-no-such-axis = 列表中没有轴 { $axis }；现有 { $axes }
+fault-zero-in-command = 命令中不能有 NUL 字符
+fault-ended-without-output = { $label } 以“{ $outcome }”结束，没有输出
+fault-ended-without-this-output = { $label } 以“{ $outcome }”结束，没有输出 { $output }
+fault-ended-without-metrics = { $label } 以“{ $outcome }”结束，没有指标
+fault-declares-no-outputs = { $label } 未声明输出
+fault-several-outputs = { $label } 有多个输出；请写 `.outputs.NAME`，可选 { $outputs }
+fault-no-such-output = { $label } 没有输出 { $output }
+fault-no-such-metric = { $label } 没有指标 { $metric }；现有 { $metrics }
+fault-metric-misspelt = { $label } 没有指标 { $metric }；是否指 { $near }？
+fault-none-is-left = { $step } 没有剩下可取 { $key } 的实例
+fault-wants-one = { $key } 需要 { $step } 的一个实例，而现有 { $count } 个：请缩小范围，例如 { $example }
+fault-undefined = { $expression } 未定义
+fault-undefined-result = 结果未定义
+fault-not-finite = 结果为 { $value }，不是有限的数
+fault-number-too-large = 数值 { $value } 过大
+fault-no-value = 类型 { $type_name } 不能作为值保存
+fault-not-made = 无法得到该值
+fault-null-in-text = 值为 null，不能写入文本；可用 `| default('…', true)` 给出默认值
+fault-reads-under = { $label } 读取 { $expression }（{ $key }，{ $place }）：{ $error }
+fault-reads = { $label } 读取 { $expression }（{ $place }）：{ $error }
+fault-no-command = { $label }（{ $place }）：{ $error }
+fault-no-with = { $label }（{ $place }）：`with` 中{ $error }
+fault-bad-with = { $label }（{ $place }）：{ $mistakes }
+fault-bad-env = { $label }（{ $place }）：`env` 中{ $mistakes }
+fault-no-program = 没有可启动的程序
+fault-zero-byte = 参数、变量或路径中有零字节
+fault-no-process = 无法创建新进程：{ $error }
+fault-no-session = 无法创建新会话：{ $error }
+fault-no-entry = 无法进入 { $path }：{ $error }
+fault-not-on-path = PATH 中没有程序 { $program }；请安装，或写出其路径
+fault-no-interpreter = { $program } 存在，但其第一行所写的解释器不存在
+fault-not-there = { $program } 不存在（从步骤的工作目录查找）；其中只有 `inputs:` 列出的内容
+fault-not-executable = { $program } 不可执行；请对其 `chmod +x`，或写出其解释器
+fault-not-a-program = { $program } 既不是程序，也不是第一行以 `#!` 开头的脚本
+fault-arguments-too-long = { $program }：参数与变量合计过长
+fault-cannot-start = { $program } 无法启动：{ $error }
+fault-unredacted = 无法在 { $path } 中检查其输出是否含有机密：{ $error }
+fault-runs-already = 第 { $attempt } 次执行已在运行
+fault-too-many-attempts = 一次运行最多 { $most } 次执行；请重新运行以继续
+fault-no-log = 无法写入 { $path }：{ $error }
+fault-keeper-killed = 维持其运行的进程被终止，步骤随之终止
+fault-job-not-written = 其作业所需的内容无法写入：{ $error }
+fault-not-written-down = 没有关于它的记录
+fault-driver-silent = NVIDIA 驱动在 { $seconds } 秒内没有响应，flow 将不使用 GPU；可能有显卡故障，请查看 `nvidia-smi` 是否响应
+fault-not-asked = 无法启动用于查询 NVIDIA 库的线程：{ $error }
+fault-no-card = 有 NVIDIA 驱动，但本进程看不到任何显卡
+fault-cards-not-counted = NVIDIA 驱动未给出显卡数量：{ $said }
+fault-cards-hidden = { $variable } 为 { $value }，隐藏了本机的所有 GPU
+fault-divided = GPU { $gpu }（{ $model }）已用 MIG 切分，而 flow 只分配整块显卡；可用 `nvidia-smi -mig 0` 恢复
+fault-card-lost = GPU { $gpu } 已丢失；flow 将不使用它
+fault-card-off-the-bus = GPU { $gpu } 已从总线脱落；重启机器之前 flow 不使用它
+fault-card-forbidden = 当前用户无权使用 GPU { $gpu }；请查看 /dev/nvidia* 的权限
+fault-card-unknown = 无法查询 GPU { $gpu } 的信息（{ $said }）；flow 将不使用它
+fault-library-not-loaded = { $variable } 所指的 { $path } 无法加载：{ $said }
+fault-driver-not-loaded = 有 NVIDIA 的库，但驱动未加载；主机上 `nvidia-smi` 会给出原因，容器需要 `--gpus all`
+fault-driver-of-other-version = NVIDIA 的库与已加载的驱动版本不同（常见于更新之后）；请重启机器或重新加载驱动
+fault-driver-forbidden = 当前用户无权访问 NVIDIA 驱动；请查看 /dev/nvidia* 的权限
+fault-library-not-started = NVIDIA 的库无法启动：{ $said }
+fault-parameter-unknown = { $uses } 没有参数 { $name }
+fault-parameter-missing = { $uses } 缺少参数 { $name }
+fault-parameter-wrong = { $uses } 的参数 { $name } 不能是{ $value }
+fault-parameter-refused = { $uses } 的参数 { $name } 不符合要求
+fault-variable-wrong = 应为文本或数值，而不是{ $value }
+fault-variable-refused = 变量无效：“{ $said }”
+fault-null = 空值 null
+fault-truth = 真值 { $text }
+fault-number = 数值 { $text }
+fault-text = 文本 { $text }
+fault-list = 列表 { $text }
+fault-mapping = 映射 { $text }
+fault-other = 类型 { $type_name } 的值
+fault-no-such-builtin = 没有步骤 { $name }；现有 { $known }
+fault-parameters-unread = `with` 无法读取：{ $said }
+fault-not-written = 结果无法写出：{ $said }
+fault-input-unread = { $path } 无法读取：{ $error }
+fault-input-too-large = { $path } 大于 { $most } MiB
+fault-output-not-written = { $path } 无法写入：{ $error }
+fault-series-unread = { $label } 的逐轮数据无法读取：{ $said }
+fault-trace-unread = 轨迹 { $path } 无法读取：{ $error }
+fault-no-such-step = 没有步骤 { $step }
+fault-no-source = `from` 所指的步骤 { $step } 不存在
+fault-not-a-table = `table` 所指的步骤 { $step } 不是 flow/table
+fault-no-table = 步骤 { $step } 没有表格
+fault-table-unread = { $step } 的表格无法读取（{ $said }）；请重新运行该步骤
+fault-analysis-unread = { $step } 的分析无法读取（{ $said }）；请重新运行该步骤
+fault-schedule-unread = { $label } 的调度记录无法读取（{ $said }）；请重新运行该步骤
+fault-analysis-of-other = `analyses` 中的 { $step } 针对的是表格 { $table }，而非 { $other }
+fault-link-empty = 链接为空
+fault-link-with-blanks = 链接 { $link } 中有空白或控制字符；空格应写作 `%20`
+fault-link-of-other-scheme = 链接不能以 { $scheme } 开头
+fault-link-nowhere = { $link } 既不是网址也不是路径
+fault-bad-link = `see` 有误：{ $error }
+fault-bad-date = `date` 为 { $date }：日期应写作 `2026-02-08`
+fault-template-fails = 报告模板出错：{ $said }
+fault-picture-of-none = `pictures`：步骤 { $step } 没有取这些轴值的实例
+fault-picture-of-several = `pictures`：步骤 { $step } 有多个实例，请用 `where: {"{"}AXIS: VALUE{"}"}` 指明
+fault-several-pictures = `pictures`：步骤 { $step } 有多张图片 { $outputs }，请用 `output: NAME` 指明
+fault-no-picture = `pictures`：步骤 { $step } 没有不超过 4 MiB 的 PNG、JPEG 或 WebP 输出；可用 `outputs: [plot.png]` 保存
+fault-other-picture = `pictures`：无论文件名如何，步骤 { $step } 写出的不是 PNG、JPEG 或 WebP；请存为其中一种
+fault-schedule-of-none = `schedules`：步骤 { $step } 在 { $point } 处没有实例
+fault-schedule-of-several = `schedules`：{ $point } 同时指 { $one } 和 { $other }，请选其一
+fault-chart-over-nothing = 图表 { $column }：表格没有可作横轴的行
+fault-chart-of-no-column = 图表 { $column }：{ $error }
+fault-chart-over-names = 图表 { $column }：行的最后一个轴 { $axis } 的值 { $text } 不是数值，而图表的横轴须为数值
+fault-chart-not-by-epoch = 图表 { $column }：没有实例逐轮记录它；现有 { $known }
+fault-compare-without-split = `compare` 为 { $axis }：{ $step } 的表格没有拆分；请设置 `split`
+fault-compare-other-split = `compare` 为 { $axis }：{ $step } 的表格按 { $split } 拆分
+fault-corun-like-nothing = `corun` 中的步骤 { $step } 没有用 `like` 指明另一步骤，因此没有可比较的单独运行
+fault-no-such-column = { $table } 的表格没有列 { $column }；{ $hint }
+fault-no-such-function = 列 { $column }：没有函数 { $function }；可用 growth、ratio、speedup 和 difference
+fault-column-not-closed = 列 { $column }：缺少 `)`
+fault-function-of-one = 列 { $column }：{ $function } 需要一个列名，例如 { $example }
+fault-no-difference = 列 { $column } 的 `difference` 是 `split` 的第二个值减去第一个值；此处的拆分有 { $values } 个值
+fault-no-difference-of-one = 列 { $column } 的 `difference` 是 `split` 的第二个值减去第一个值；此处的拆分只有 1 个值
+fault-no-difference-without = 列 { $column } 的 `difference` 是 `split` 的第二个值减去第一个值；此处没有拆分
+fault-baseline-value = `baseline`：轴 { $axis } 在步骤 { $step } 中没有值 { $value }
+fault-baseline-axis = `baseline`：{ $axis } 既不在 `rows` 中，也不是 `split`
+fault-no-such-axis-of = { $key } 中的 { $name }：步骤 { $step } 没有这个轴；{ $hint }
+fault-neither-axis-nor-repeat = { $key } 中的 { $name }：步骤 { $step } 既没有这个轴，也没有 `repeat`；{ $hint }
+fault-axis-twice = 轴 { $axis } 同时出现在 { $one } 和 { $other } 中；只能在其中之一
+fault-axis-left-out = 步骤 { $step } 还随 { $axis } 变化，多个结果会落入同一单元格；请将其加入 `rows`，用作 `split`，或用 `over` 取平均
+fault-machines-over-epochs = 设有 `machines: true` 时行不能是 `epoch`：其他机器没有逐轮数据
+fault-mean-over-machines = `over` 不能是 `machine`：多台机器的数值没有平均意义；请将其放入 `rows`，或用作 `split`
+fault-goal-unknown = 无法得知 { $column } 以最小值还是最大值为最佳：请写明 `goal: min` 或 `goal: max`
+fault-fit-over-nothing = 表格 { $table } 的行不按轴排列：请用 `x` 指明一列
+fault-jumps-over-nothing = 表格 { $table } 的行不按轴排列，无从判断跳变
+fault-reference-absent = `reference`：未读取 { $file }
+fault-reference-unread = `reference`：{ $file } 有误：{ $error }
+fault-reference-without-column = `reference`：{ $file } 没有列 { $column }；{ $hint }
+fault-reference-without-axis = `reference`：{ $file } 没有用于对应行的列 { $axis }；现有 { $heads }，可用 { $example } 指明
+fault-reference-unit = `reference`：{ $file } 中的 { $column } 在此处的单位是 { $unit }：{ $problem }，例如 { $example }
+fault-reference-names = `reference`：`columns` 中的 { $name } 与本表无关；{ $hint }
+fault-reference-without-head = `reference`：{ $file } 没有 `where` 所指的列 { $head }；现有 { $heads }
+fault-reference-no-outcome = `reference`：{ $place } 处的 { $text } 不是结果；可用 `ok`、`out_of_memory`、`failed`
+fault-reference-no-number = `reference`：{ $place } 处的 { $head } 为 { $text }，不是数值
+fault-reference-of-nothing = `reference`：{ $file } 没有 { $own } 中的任何一列；现有 { $heads }，可用 `columns: {"{"}NAME: THEIRS{"}"}` 说明对应关系
+fault-not-a-cluster = { $text } 不是集群；应写作 NODESxGPUS，例如 8x8，最多 { $most } 块 GPU
+fault-too-many-jobs = 作业数应为 1 至 1,000,000，种子数应为 1 至 1,000
+fault-slurm-shares = Slurm 的作业既不共享 GPU，也不共享一台机器的 CPU：请去掉 `share` 和 `cpus`
+fault-slurm-not-a-number = { $part } 不是 NAME=NUMBER 的形式
+fault-slurm-no-number = { $part } 中的 { $value } 不是数值
+fault-slurm-unknown = 此处的 Slurm 没有 { $name }；现有 { $known }
+fault-slurm-zero = Slurm 的 { $name } 为 0，应不小于 1
+fault-slurm-outside = Slurm 的 { $name } 为 { $value }，应在 { $least } 至 10000000 之间
+fault-kind-outside = 作业类型 { $kind_name } 的 { $name } 为 { $value }，应为{ $expected }
+fault-no-such-policy = 没有策略 { $policy }；{ $hint }
+fault-v-negative = `v` 为 { $value }，应不小于 0
+fault-v-of-other = `v` 是 `lyapunov` 的参数，{ $policy } 没有该参数
+fault-no-density = 没有 `density`：请给出所需 GPU 时间与可用 GPU 时间之比，例如 0.9
+fault-density-outside = `density` 为 { $value }，应为 GPU 时间之比，例如 0.9
+fault-empty-mix = 没有权重大于 0 的作业类型；请给出一种，或指定 `trace`
+fault-one-priority = 所有作业优先级相同时，`priority` 即为 `easy`；请增大 `priorities`，或使用 `easy`
+fault-one-priority-in-trace = 所有作业优先级相同时，`priority` 即为 `easy`；该轨迹中的优先级没有差别
+fault-kind-too-wide = 作业类型 { $kind_name } 需要 { $gpus } 块 GPU，而现有 { $has } 块
+fault-trace-with-mix = `trace` 已说明作业何时到达：请去掉 `mix` 和 `density`
+fault-trace-shares = `trace` 未说明作业的占用情况，因此不能使用 `share` 共享 GPU
+fault-bad-trace = 轨迹第 { $line } 行：{ $mistake }
+fault-trace-without-mistake = 轨迹无法读取
+fault-simulation-fails = 模拟失败：“{ $said }”
+fault-did-you-mean = 是否指 { $near }？
+fault-it-has = 现有 { $names }
+fault-there-are = 现有 { $names }
+fault-there-is = 现有 { $names }
+fault-no-matrix = 它没有矩阵
+fault-its-axes = 它的轴有 { $axes }
+fault-unit-unsaid = 请写明该列的单位
+fault-unit-unknown = 不认识该单位
+fault-unit-of-other = 单位不同
+fault-zero-or-more = 不小于 0 的数
+fault-between = { $least } 与 { $most } 之间的数
+fault-count-of = 以{ $unit }计的数
+fault-seconds = 秒
+fault-cores = 核
+fault-gibibytes = GiB
+fault-trace-without-column = 没有列 { $name }
+fault-trace-without-jobs = 轨迹中没有作业
+fault-trace-cell-empty = { $column } 为空，缺少它的作业无法模拟；请填写，或去掉该作业
+fault-trace-no-seconds = { $column } 为 { $text }，不是秒数；应写作 90 或 90.5
+fault-trace-too-early = { $column } 为 { $text }，早于轨迹的开始；请平移所有时刻，使最早的为 0
+fault-trace-too-long = { $column } 为 { $text }，超出可模拟的范围；应写作 90 或 90.5
+fault-trace-no-count = `num_gpus` 为 { $text }，不是 GPU 数；应写作 0、1、2 等
+fault-trace-no-priority = `priority` 为 { $text }，不是整数
+fault-trace-too-wide = 作业 { $job } 需要 { $gpus } 块 GPU，而现有 { $has } 块
+fault-trace-one-gpu-only = 作业 { $job } 需要 { $gpus } 块 GPU，而策略 { $policy } 给每个作业一块 GPU
+fault-kind-refused = 作业类型有误：“{ $said }”
+fault-trace-line = 有 { $cells } 个单元格，而第一行有 { $columns } 个列名
+fault-trace-broken = 无法读取：{ $said }
+
 ## 调度
 gantt-time = 时间（{ $unit ->
     [seconds] 秒
@@ -511,9 +809,11 @@ column-gpu_use = GPU 利用率
 column-gpu_held = GPU 分配率
 column-cpu_use = CPU 利用率
 side = { $name }（{ $value }）
-side-rivals = { $name }（{ $value }），{ $rivals }与之无法区分
-rival = { $name }（{ $by }，95 % 联合置信区间为 { $range }）
+rival = { $name }（{ $by }，{ $range }）
+rivals = 按差值及其 95 % 联合置信区间，与 { $name } 无法区分的有：{ $rivals }。
 finding-best = { $axis }为 { $at } 时，{ $column }最低的是 { $best }；最高的是 { $worst }。
+finding-none-told = { $axis }为 { $at } 时，各{ $split }的{ $column }无法区分：差距最大的是 { $best }与 { $worst }，相差 { $by }，95 % 联合置信区间为 { $range }。
+finding-order = { $column }由低到高依次为：{ $order }。
 finding-alike = { $axis }为 { $at } 时，各{ $split }的{ $column }相差至多 { $apart }：{ $range }。
 turn = { $first } 在 { $from } 时低于 { $second }（{ $a } 对 { $b }），在 { $to } 时高于后者（{ $c } 对 { $d }）
 finding-turns = { $column }的高低次序随{ $axis }而变：{ $turns }。
@@ -552,19 +852,25 @@ column-v = V
 analysis-of = 对象
 analysis-points = 点数
 fit-title = { $column }随{ $axis }变化的曲线类型
-fit-model = 模型
+fit-curve = 曲线
 fit-coefficients = 系数（± 95 % 置信区间）
 fit-r2 = R²
 fit-adjusted-r2 = 调整后 R²
+fit-off = 最大偏差
 fit-aicc = AICc 与最小值之差
 fit-p = p（F 检验）
-fit-suffices = 足够
-fit-model-proportional = 过原点直线：b x
-fit-model-affine = 直线：a + b x
-fit-model-broken = 折线：a + b min(x, k) + c max(0, x − k)
-fit-model-quadratic = 二次：a + b x + c x²
-fit-model-cubic = 三次：a + b x + c x² + d x³
-fit-note = 在 AICc 与最小值相差不超过 2 的模型中，参数最少者即为“足够”。F 检验：过原点直线对直线，其余模型对直线；折点位置由数据选定，其 p 值偏小。
+fit-chosen = 选用
+fit-curve-proportional = 过原点直线：b x
+fit-curve-affine = 直线：a + b x
+fit-curve-inverse = 双曲线：a + b / x
+fit-curve-broken = 折线：a + b min(x, k) + c max(0, x − k)
+fit-curve-quadratic = 二次：a + b x + c x²
+fit-curve-cubic = 三次：a + b x + c x² + d x³
+fit-note = 在 AICc 与最小值相差不超过 2 的曲线中，选用参数最少者。F 检验：过原点直线对直线，参数多于直线的曲线对直线；折点位置由数据选定，其 p 值偏小。
+fit-relative = { $all ->
+    [yes] 误差
+   *[no] { $curves } 的误差
+}按与实测值之比计：这样比等幅误差明显更能描述各点。
 fit-few = 只有 { $points } 个点，不足以判断{ $column }随{ $axis }变化的曲线类型。
 fit-none = { $column }不能仅由{ $axis }说明：选出的曲线 R² 仅为 { $r2 }，共 { $points } 个点，可见还有其他因素在起作用。
 fit-proportional = { $column }与{ $axis }成正比：每单位 { $slope }。
@@ -572,11 +878,12 @@ fit-affine = { $axis }每增加一个单位，{ $column }{ $rises ->
     [yes] 增加
    *[no] 减少
 } { $slope }；截距为 { $intercept }。
-fit-no-slope = 就这些点而言，{ $column }与{ $axis }无关：斜率为 { $slope }。
+fit-no-slope = 就这些点而言，{ $column }没有随{ $axis }升降的趋势：斜率为 { $slope }。
+fit-inverse = { $column } = { $fixed } + { $shared } / { $axis }：一部分固定，另一部分与{ $axis }成反比。
 fit-broken = { $column }在{ $axis }为 { $knot } 处转折：此前斜率为 { $before }，此后为 { $after }。
-fit-quadratic = { $column }随{ $axis }按二次曲线变化。
-fit-cubic = { $column }随{ $axis }按三次曲线变化。
-fit-explains = R² 为 { $r2 }，共 { $points } 个点。
+fit-quadratic = 所比较的曲线中，二次曲线最能描述{ $column }随{ $axis }的变化。
+fit-cubic = 所比较的曲线中，三次曲线最能描述{ $column }随{ $axis }的变化。
+fit-explains = R² 为 { $r2 }，共 { $points } 个点，最大偏差为 { $off }。
 fit-parabola-adds-nothing = 直线已足够：二次项没有贡献（F 检验，p { $p }）。
 fit-line-is-not-enough = 直线不够：其 AICc 比最小值高 { $more }。
 jumps-title = { $column }随{ $axis }的跳变
@@ -608,6 +915,10 @@ best-same = 数值相同的还有 { $points }。
 best-tied = 重复测量不足以将其区分开的还有：{ $points }。
 best-clear = 其余各点都更差，且差距超出噪声。
 best-unknown = 只测量一次的点，其差异是否为噪声无从判断。
+best-by-name = 按该列的名称，以{ $goal ->
+    [min] 较小
+   *[max] 较大
+}者为优；可用 `goal:` 另行指定。
 best-note = p 乘以比较次数 { $comparisons } 不超过 0.05 时，视为有别。
 best-more = 另有 { $more } 个更差的点未列出。
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use flow_core::{
     BuiltinInput, BuiltinOutput, Builtins, Metric, PlannedWith, Provided, Publication, PublishJob, WithCheck,
-    WithVerdicts, WrongWith, reason::Cause,
+    WithVerdicts, WrongWith,
+    reason::{BuiltinFault, Cause, Fault},
 };
 use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
@@ -75,12 +76,12 @@ impl Builtins for Reports {
         all.map(|(name, step)| (name.to_owned(), step)).into()
     }
 
-    fn run(&self, name: &str, input: &BuiltinInput) -> Result<BuiltinOutput, String> {
+    fn run(&self, name: &str, input: &BuiltinInput) -> Result<BuiltinOutput, Fault> {
         match name {
             "table" => {
                 let table = table::build(&parameters(&input.with)?, input)?;
-                let json =
-                    serde_json::to_string_pretty(&table).map_err(|e| format!("the table cannot be written: {e}"))?;
+                let json = serde_json::to_string_pretty(&table)
+                    .map_err(|e| BuiltinFault::NotWritten { said: e.to_string() })?;
                 let mut files = BTreeMap::from([
                     ("table.json".to_owned(), json + "\n"),
                     ("table.csv".to_owned(), table::csv(&table)),
@@ -102,12 +103,12 @@ impl Builtins for Reports {
                 let metrics = BTreeMap::from([("sections".to_owned(), count(report.sections.len()))]);
                 Ok(BuiltinOutput { files, metrics, cause })
             }
-            "fit" => analysis::fit(&parameters(&input.with)?, input, &self.words),
-            "jumps" => analysis::jumps(&parameters(&input.with)?, input, &self.words),
-            "best" => analysis::best(&parameters(&input.with)?, input, &self.words),
+            "fit" => Ok(analysis::fit(&parameters(&input.with)?, input, &self.words)?),
+            "jumps" => Ok(analysis::jumps(&parameters(&input.with)?, input, &self.words)?),
+            "best" => Ok(analysis::best(&parameters(&input.with)?, input, &self.words)?),
             other => {
-                let known: Vec<String> = self.provided().keys().map(|name| format!("flow/{name}")).collect();
-                Err(format!("there is no step flow/{other}; there are {}", known.join(", ")))
+                let known = self.provided().keys().map(|name| format!("flow/{name}")).collect();
+                Err(BuiltinFault::NoSuchBuiltin { name: other.to_owned(), known }.into())
             }
         }
     }
@@ -135,8 +136,9 @@ fn schema<T: schemars::JsonSchema>() -> Value {
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-fn parameters<T: DeserializeOwned>(with: &Map<String, Value>) -> Result<T, String> {
-    serde_json::from_value(Value::Object(with.clone())).map_err(|e| format!("`with`: {e}"))
+fn parameters<T: DeserializeOwned>(with: &Map<String, Value>) -> Result<T, BuiltinFault> {
+    let read = serde_json::from_value(Value::Object(with.clone()));
+    read.map_err(|e| BuiltinFault::ParametersUnread { said: e.to_string() })
 }
 
 fn count(n: usize) -> Metric {

@@ -154,6 +154,7 @@ pub(crate) fn gpu_shared(result: &StepResult) -> Option<f64> {
 fn usage(result: &StepResult, name: &str, unit: &str) -> Datum {
     let (usage, circumstances) = (&result.usage, &result.circumstances);
     let most = |of: fn(&GpuUsage) -> f64| usage.gpus.iter().map(of).reduce(f64::max);
+    let told = |of: fn(&GpuUsage) -> f64| most(of).filter(|_| result.tells_gpu_load());
     let text = |text: Option<String>| match text {
         Some(text) => Datum::Declared { number: text.parse().ok(), text },
         None => Datum::NotMeasured,
@@ -177,12 +178,12 @@ fn usage(result: &StepResult, name: &str, unit: &str) -> Datum {
         // Of several GPUs the busiest: it is the one that limits.
         "gpu_memory" => most(|g| g.memory_peak as f64),
         "gpu_memory_mean" => most(|g| g.memory_mean as f64),
-        "gpu_load" => most(|g| g.load_mean),
+        "gpu_load" => told(|g| g.load_mean),
         "gpu_load_peak" => most(|g| g.load_peak),
-        "gpu_load_above_90" => most(|g| g.load_above_90),
-        "gpu_memory_load" => most(|g| g.memory_load_mean),
+        "gpu_load_above_90" => told(|g| g.load_above_90),
+        "gpu_memory_load" => told(|g| g.memory_load_mean),
         "gpu_memory_load_peak" => most(|g| g.memory_load_peak),
-        "gpu_memory_load_above_90" => most(|g| g.memory_load_above_90),
+        "gpu_memory_load_above_90" => told(|g| g.memory_load_above_90),
         // All of them together.
         "gpu_power" => usage.gpus.iter().map(|g| g.power_mean).sum::<Option<f64>>().filter(|_| !usage.gpus.is_empty()),
         "energy" => usage.energy_j,

@@ -6,6 +6,10 @@ use fluent_bundle::FluentResource;
 
 use crate::words::LANGUAGES;
 
+/// How keys of errors begin, which English has no messages for: it has the words of the values themselves. That all are
+/// there is a test of the reasons.
+const ERRORS: &str = "fault-";
+
 /// Variables by key.
 fn catalogue(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut keys = BTreeMap::new();
@@ -28,12 +32,18 @@ fn catalogue(text: &str) -> BTreeMap<String, BTreeSet<String>> {
 #[test]
 fn catalogues_have_the_same_keys_and_variables() {
     let (first, text) = LANGUAGES[0];
+    let mut errors: Option<BTreeMap<String, BTreeSet<String>>> = None;
     let expected = catalogue(text);
+    assert_eq!(first, "en");
     for (lang, text) in LANGUAGES {
         if let Err((_, errors)) = FluentResource::try_new(text.to_owned()) {
             panic!("{lang}.ftl: {errors:?}");
         }
-        let found = catalogue(text);
+        let (of_errors, found): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            catalogue(text).into_iter().partition(|(key, _)| key.starts_with(ERRORS));
+        if lang != first {
+            assert_eq!(errors.get_or_insert_with(|| of_errors.clone()), &of_errors, "the errors in {lang}.ftl");
+        }
         for (key, variables) in &expected {
             assert_eq!(found.get(key), Some(variables), "`{key}` in {lang}.ftl, against {first}.ftl");
         }

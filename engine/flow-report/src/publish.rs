@@ -1,7 +1,10 @@
 //! `publish:`: a whole report beside its charts, and an entry under the heading "What's New" of a file whose other bytes stay as
 //! they are.
 
-use flow_core::{FileToWrite, Publication, PublishJob, PublishWhat, Replace, reason::Withheld, visible};
+use std::{borrow::Cow, ops::Range};
+
+use flow_core::{Digest, FileToWrite, Publication, PublishJob, PublishWhat, Replace, reason::Withheld, visible};
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
 use serde::{Deserialize, de::IgnoredAny};
 
 use crate::safe;
@@ -14,6 +17,8 @@ const REPORT: &str = "<!-- flow report: ";
 /// The profile and the GPU models of a whole report, between its text and its end.
 const PROFILE: &str = "<!-- flow report's profile: ";
 const GPUS: &str = "<!-- flow report's GPUs: ";
+/// The digest of a report's or an entry's own words, so that words of others in it are seen.
+const WORDS: &str = "<!-- flow's words: ";
 /// In the begin of an entry, before the profile, or that there is none.
 const ENTRY_PROFILE: &str = ", profile ";
 const ENTRY_WITHOUT: &str = ", no profile";
@@ -61,16 +66,21 @@ pub(crate) fn publish(job: &PublishJob) -> Result<Publication, String> {
         PublishWhat::Report => {
             let workflow = mark(&own.workflow);
             let old = job.existing.as_deref().filter(|old| !old.trim().is_empty());
+            let text = public(job, "report.md")?.replace("](charts/", &format!("]({}/", safe::target(stem, PATH)));
+            let (profile, gpus, words) = (own.setup.profile(), own.setup.gpus(), words(&text));
+            let marks = format!("{PROFILE}{profile} -->\n{GPUS}{gpus} -->\n{WORDS}{words} -->\n{REPORT}{workflow} -->");
+            let mut text = format!("{text}\n{marks}\n");
+            let edits = Edits::of(old.unwrap_or_default(), &words);
             let withheld = withheld(&job.replace, old.is_some(), || {
                 let old = old.unwrap_or_default();
-                different(&own.setup, marked(old, PROFILE), marked(old, GPUS))
+                different(&own.setup, marked(old, PROFILE), marked(old, GPUS)).or(edits.in_the_way())
             });
             if let (Some(old), None) = (old, &withheld) {
                 may_replace(old, &workflow)?;
+                if job.replace == Replace::Alike && edits == Edits::OfTheSame {
+                    old.clone_into(&mut text);
+                }
             }
-            let text = public(job, "report.md")?.replace("](charts/", &format!("]({}/", safe::target(stem, PATH)));
-            let (profile, gpus) = (own.setup.profile(), own.setup.gpus());
-            let text = format!("{text}\n{PROFILE}{profile} -->\n{GPUS}{gpus} -->\n{REPORT}{workflow} -->\n");
             let mut files = vec![FileToWrite { path: job.target.clone(), bytes: text.into_bytes() }];
             for (path, bytes) in &job.files {
                 if let Some(chart) = path.strip_prefix("charts/") {
@@ -83,14 +93,19 @@ pub(crate) fn publish(job: &PublishJob) -> Result<Publication, String> {
             let existing = job.existing.as_deref().unwrap_or("");
             let (workflow, name) = (mark(&own.workflow), entry_name(&own));
             let on = format!("{workflow} on ");
-            let entries = places(&lines(existing));
+            let entries = places(&Page::of(existing).lines);
             let there = entries.iter().any(|p| p.identity == workflow || p.identity.starts_with(&on));
+            let entry = entry(job)?;
+            let old = entries.iter().find(|place| place.identity == name);
+            let edits = old.map_or(Edits::None, |old| Edits::of(&existing[old.start..old.end], &words(&entry)));
             let withheld = withheld(&job.replace, there, || {
-                let old = entries.iter().find(|place| place.identity == name)?;
-                different(&own.setup, old.profile.as_deref(), None)
+                different(&own.setup, old?.profile.as_deref(), None).or(edits.in_the_way())
             });
-            let file = if withheld.is_some() { "" } else { existing };
-            let content = with_entry(file, &entry(job)?, &own);
+            let content = match &withheld {
+                None if job.replace == Replace::Alike && edits == Edits::OfTheSame => existing.to_owned(),
+                None => with_entry(existing, &entry, &own),
+                Some(_) => with_entry("", &entry, &own),
+            };
             let files = vec![FileToWrite { path: job.target.clone(), bytes: content.into_bytes() }];
             Ok(Publication { files, withheld })
         }
@@ -116,6 +131,45 @@ fn different(own: &Head, profile: Option<&str>, gpus: Option<&str>) -> Option<Wi
         return Some(Withheld::Gpus { published, own: gpus_here });
     }
     differs(profile, &profile_here).map(|published| Withheld::Profile { published, own: profile_here })
+}
+
+/// What somebody did to a published text since flow wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Edits {
+    /// Nothing, as far as its marks say.
+    None,
+    /// Something, and flow has nothing else to say than it said.
+    OfTheSame,
+    /// Something, and flow has something new to say.
+    OfAnother,
+}
+
+impl Edits {
+    /// Of the text as it is, and the digest of the words that would replace it.
+    fn of(old: &str, new: &str) -> Edits {
+        match marked(old, WORDS) {
+            Some(wrote) if wrote != words(old) => {
+                if wrote == new {
+                    Edits::OfTheSame
+                } else {
+                    Edits::OfAnother
+                }
+            }
+            _ => Edits::None,
+        }
+    }
+
+    fn in_the_way(self) -> Option<Withheld> {
+        (self == Edits::OfAnother).then_some(Withheld::Edited)
+    }
+}
+
+/// A digest of the letters and digits of a text, less its marks: what a formatter does to a table, or to ends of lines, is no edit.
+fn words(text: &str) -> String {
+    let own =
+        text.lines().filter(|line| ![BEGIN, END, REPORT, PROFILE, GPUS, WORDS].iter().any(|m| line.starts_with(m)));
+    let words: String = own.flat_map(str::chars).filter(|c| c.is_alphanumeric()).collect();
+    Digest::of(words.as_bytes()).short()
 }
 
 /// What the last mark of a kind says.
@@ -190,7 +244,7 @@ fn mark(text: &str) -> String {
 
 /// The text of a report in which no line is a mark: the author's own words or template may have one.
 fn without_marks(text: &str) -> String {
-    [BEGIN, END, REPORT, PROFILE, GPUS]
+    [BEGIN, END, REPORT, PROFILE, GPUS, WORDS]
         .iter()
         .fold(text.to_owned(), |text, mark| text.replace(mark, &mark.replace('<', "&lt;")))
 }
@@ -209,63 +263,80 @@ struct Place {
 struct SourceLine<'a> {
     start: usize,
     text: &'a str,
-    /// Inside a fenced block nothing is a heading or a mark.
+    /// Inside a block of code nothing is a mark.
     code: bool,
 }
 
-fn lines(file: &str) -> Vec<SourceLine<'_>> {
-    let (mut lines, mut start, mut fence, mut opened) = (Vec::new(), 0, None::<(char, usize)>, 0);
-    for line in file.split_inclusive('\n') {
-        let text = line.trim_end_matches('\n').trim_end_matches('\r');
-        let bare = text.trim_start_matches(' ');
-        let sign = bare.chars().next().filter(|c| matches!(c, '`' | '~'));
-        let count = sign.map_or(0, |sign| bare.chars().take_while(|c| *c == sign).count());
-        let is_fence = count >= 3 && text.len() - bare.len() < 4;
-        let code = fence.is_some();
-        match (fence, sign) {
-            (None, Some(sign)) if is_fence => {
-                fence = Some((sign, count));
-                opened = lines.len();
-            }
-            (Some((open, least)), Some(sign)) if is_fence && sign == open && count >= least => fence = None,
-            _ => {}
+struct Heading {
+    range: Range<usize>,
+    level: usize,
+    text: String,
+}
+
+/// What Markdown makes of a file.
+struct Page<'a> {
+    lines: Vec<SourceLine<'a>>,
+    headings: Vec<Heading>,
+}
+
+impl Page<'_> {
+    fn of(file: &str) -> Page<'_> {
+        let mut read = Cow::Borrowed(file);
+        // A fence that nobody closed is a slip, and hides nothing.
+        while let Some(fence) = open_fence(&read) {
+            let blank = " ".repeat(fence.len());
+            read.to_mut().replace_range(fence, &blank);
         }
-        lines.push(SourceLine { start, text, code: code || is_fence });
-        start += line.len();
+        let (mut code, mut headings) = (Vec::new(), Vec::<Heading>::new());
+        for (event, range) in Parser::new(&read).into_offset_iter() {
+            match event {
+                Event::Start(Tag::CodeBlock(_)) => code.push(range),
+                Event::Start(Tag::Heading { level, .. }) => {
+                    headings.push(Heading { range, level: level as usize, text: String::new() });
+                }
+                Event::Text(words) | Event::Code(words) => {
+                    let heading = headings.last_mut().filter(|heading| heading.range.contains(&range.start));
+                    heading.into_iter().for_each(|heading| heading.text.push_str(&words));
+                }
+                _ => {}
+            }
+        }
+        let (mut lines, mut start, mut code) = (Vec::new(), 0, code.into_iter().peekable());
+        for line in file.split_inclusive('\n') {
+            while code.next_if(|block| block.end <= start).is_some() {}
+            // An indented block begins behind its indentation.
+            let code = code.peek().is_some_and(|block| block.start < start + line.len());
+            lines.push(SourceLine { start, text: line.trim_end_matches('\n').trim_end_matches('\r'), code });
+            start += line.len();
+        }
+        Page { lines, headings }
     }
-    // A fence that nobody closed is a slip, and hides nothing.
-    if fence.is_some() {
-        lines[opened..].iter_mut().for_each(|line: &mut SourceLine<'_>| line.code = false);
-    }
-    lines
+}
+
+/// The signs of a fence that opens a block without an end.
+fn open_fence(text: &str) -> Option<Range<usize>> {
+    let blocks = Parser::new(text).into_offset_iter().filter_map(|(event, range)| match event {
+        Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => Some(range),
+        _ => None,
+    });
+    let last = blocks.last().filter(|last| text[last.end..].trim().is_empty())?;
+    let block = &text[last.clone()];
+    let sign = block.chars().next()?;
+    let signs = |line: &str| line.chars().take_while(|c| *c == sign).count();
+    let (open, end) = (signs(block), block.lines().skip(1).last().unwrap_or_default().trim());
+    let closed = signs(end) >= open && signs(end) == end.len();
+    (!closed).then(|| last.start..last.start + open)
 }
 
 /// The level of the first heading that reads What's New, and where the line after it begins.
-fn heading(lines: &[SourceLine<'_>], file: &str) -> Option<(usize, usize)> {
-    let after = |at: usize| lines.get(at + 1).map_or(file.len(), |line| line.start);
+fn heading(page: &Page<'_>, file: &str) -> Option<(usize, usize)> {
     // What an entry says is no heading of the file.
-    let inside = places(lines);
-    let own = |line: &SourceLine<'_>| line.code || inside.iter().any(|p| (p.start..p.end).contains(&line.start));
-    for (at, line) in lines.iter().enumerate().filter(|(_, line)| !own(line)) {
-        let level = line.text.chars().take_while(|c| *c == '#').count();
-        if (1..=6).contains(&level)
-            && line.text[level..].starts_with([' ', '\t'])
-            && reads_whats_new(&line.text[level..])
-        {
-            return Some((level, after(at)));
-        }
-        // The underlined kind.
-        let under = lines.get(at + 1).map_or("", |line| line.text.trim());
-        if !under.is_empty() && reads_whats_new(line.text) {
-            if under.chars().all(|c| c == '=') {
-                return Some((1, after(at + 1)));
-            }
-            if under.chars().all(|c| c == '-') {
-                return Some((2, after(at + 1)));
-            }
-        }
-    }
-    None
+    let inside = places(&page.lines);
+    let own = |heading: &&Heading| !inside.iter().any(|p| (p.start..p.end).contains(&heading.range.start));
+    let found = page.headings.iter().filter(own).find(|heading| reads_whats_new(&heading.text))?;
+    let end = found.range.start + file[found.range.clone()].trim_end().len();
+    let after = page.lines.iter().map(|line| line.start).find(|start| *start >= end);
+    Some((found.level, after.unwrap_or(file.len())))
 }
 
 /// `What's New`, `What’s News`, `📰 **What's new** / 最新动态`: in any case, with other signs around, or before a second language.
@@ -310,7 +381,7 @@ fn entry_name(identity: &Identity) -> String {
 fn with_entry(file: &str, entry: &str, identity: &Identity) -> String {
     let name = entry_name(identity);
     let date = mark(&identity.date);
-    let own = |file: &str| places(&lines(file)).into_iter().find(|p| p.identity == name);
+    let own = |file: &str| places(&Page::of(file).lines).into_iter().find(|p| p.identity == name);
     let old = own(file);
     // Somebody may have copied it; only one is to be there.
     let (mut without, mut copies) = (file.to_owned(), 0);
@@ -323,16 +394,15 @@ fn with_entry(file: &str, entry: &str, identity: &Identity) -> String {
         Some(at) if without[..at].ends_with('\r') => "\r\n",
         _ => "\n",
     };
-    let level = heading(&lines(&without), &without).map_or(2, |(level, _)| level);
+    let level = heading(&Page::of(&without), &without).map_or(2, |(level, _)| level);
     let profile = match identity.setup.profile() {
         none if none.is_empty() => ENTRY_WITHOUT.to_owned(),
         profile => format!("{ENTRY_PROFILE}{profile}"),
     };
     let mut block = format!("{BEGIN}{name}, {date}{profile} -->\n\n");
-    let mut code = false;
-    for line in entry.trim_end().lines() {
-        code ^= line.starts_with("```");
-        if line.starts_with('#') && !code {
+    let page = Page::of(entry.trim_end());
+    for SourceLine { start, text: line, .. } in page.lines {
+        if line.starts_with('#') && page.headings.iter().any(|heading| heading.range.start == start) {
             let own = line.chars().take_while(|c| *c == '#').count();
             block.push_str(&"#".repeat((own + level).min(6)));
             block.push_str(&line[own..]);
@@ -341,7 +411,7 @@ fn with_entry(file: &str, entry: &str, identity: &Identity) -> String {
         }
         block.push('\n');
     }
-    block.push_str(&format!("\n{END}{name} -->"));
+    block.push_str(&format!("\n{WORDS}{} -->\n{END}{name} -->", words(entry)));
     let block = block.replace('\n', eol);
 
     match old {
@@ -359,7 +429,7 @@ fn without(file: &str, old: &Place) -> String {
 }
 
 fn insert(file: &str, block: &str, date: &str, eol: &str) -> String {
-    let found = lines(file);
+    let found = Page::of(file);
     let Some((_, after)) = heading(&found, file) else {
         // A file without the heading gets it at its end: no other place is certainly right.
         let gap = match file {
@@ -370,8 +440,8 @@ fn insert(file: &str, block: &str, date: &str, eol: &str) -> String {
         };
         return format!("{file}{gap}{HEADING}{eol}{eol}{block}{eol}");
     };
-    let older = places(&found).into_iter().filter(|p| p.start >= after).find(|p| p.date.as_str() <= date);
-    let newer = places(&found).into_iter().rfind(|p| p.start >= after && p.date.as_str() > date);
+    let older = places(&found.lines).into_iter().filter(|p| p.start >= after).find(|p| p.date.as_str() <= date);
+    let newer = places(&found.lines).into_iter().rfind(|p| p.start >= after && p.date.as_str() > date);
     match (older, newer) {
         (Some(older), _) => format!("{}{block}{eol}{eol}{}", &file[..older.start], &file[older.start..]),
         (None, Some(newer)) => format!("{}{eol}{eol}{block}{}", &file[..newer.end], &file[newer.end..]),

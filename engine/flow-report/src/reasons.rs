@@ -1,9 +1,11 @@
 //! Reasons in words, of any catalogue: for reports as Markdown, for others as plain text. It knows no report.
 
 use flow_core::reason::{
-    BatchEnd, Cause, Damage, Filling, Lack, Memory, NoMetrics, ProcessEnd, ProfileReason, Refusal, Spoiled, Stopped,
+    BatchEnd, Cause, Damage, Fault, Filling, Lack, Memory, NoMetrics, ProcessEnd, ProfileReason, Refusal, Spoiled,
+    Stopped,
 };
 use flow_core::verdict::Call;
+use serde_json::Value;
 
 use crate::safe;
 use crate::words::{Args, Words};
@@ -47,9 +49,9 @@ impl Reasons<'_> {
             Cause::AllSkipped => self.say("cause-all-skipped", args),
             Cause::Lacks { lack } => self.lack(lack),
             Cause::AsksTooMuch => self.say("cause-asks-too-much", args),
-            Cause::Unresolved { error } => self.say("cause-unresolved", args.with("error", self.prose(error))),
-            Cause::NoInput { error } => self.say("cause-no-input", args.with("error", self.prose(error))),
-            Cause::ResultUnseen { error } => self.say("cause-result-unseen", args.with("error", self.prose(error))),
+            Cause::Unresolved { error } => self.say("cause-unresolved", args.with("error", self.fault(error))),
+            Cause::NoInput { error } => self.say("cause-no-input", args.with("error", self.fault(error))),
+            Cause::ResultUnseen { error } => self.say("cause-result-unseen", args.with("error", self.fault(error))),
             Cause::NotProvided { uses } => self.say("cause-not-provided", args.with("uses", self.text(uses))),
             Cause::MemberCannotRun { label, because } => {
                 let args = args.with("label", self.text(label)).with("why", self.cause(because));
@@ -73,10 +75,10 @@ impl Reasons<'_> {
             Cause::GpuGone => self.say("cause-gpu-gone", args),
             Cause::NotStarted { error: None } => self.say("cause-not-started", args),
             Cause::NotStarted { error: Some(error) } => {
-                self.say("cause-not-started-because", args.with("error", self.prose(error)))
+                self.say("cause-not-started-because", args.with("error", self.fault(error)))
             }
             Cause::NotFilled { what } => self.filling(what),
-            Cause::Builtin { error } => self.say("cause-builtin", args.with("error", self.prose(error))),
+            Cause::Builtin { error } => self.say("cause-builtin", args.with("error", self.fault(error))),
             Cause::NothingToShow => self.say("cause-nothing-to-show", args),
             Cause::NoSchedule => self.say("cause-no-schedule", args),
             Cause::Said { text } | Cause::OutOfMemory { said: Some(text), .. } => self.prose(text),
@@ -100,7 +102,7 @@ impl Reasons<'_> {
             Cause::NoOutput { output, path } => {
                 self.say("cause-no-output", args.with("output", self.code(output)).with("path", self.code(path)))
             }
-            Cause::NotKept { error } => self.say("cause-not-kept", args.with("error", self.prose(error))),
+            Cause::NotKept { error } => self.say("cause-not-kept", args.with("error", self.fault(error))),
             Cause::GpuLost { gpu, model, because } => {
                 let args = args.with("gpu", gpu.to_string()).with("model", self.text(model));
                 match because {
@@ -151,7 +153,7 @@ impl Reasons<'_> {
                 self.say("spoiled-artifact-changed", args)
             }
             Spoiled::ArtifactUnseen { path, error } => {
-                let args = args.with("path", self.code(path)).with("error", self.prose(error));
+                let args = args.with("path", self.code(path)).with("error", self.fault(error));
                 self.say("spoiled-artifact-unseen", args)
             }
             Spoiled::OtherHardware { declared, found } => {
@@ -164,8 +166,7 @@ impl Reasons<'_> {
 
     /// All reasons for which a measurement is not to be trusted.
     pub fn all_spoiled(&self, all: &[Spoiled]) -> String {
-        let all: Vec<String> = all.iter().map(|why| self.spoiled(why)).collect();
-        all.join(if self.lang == "zh" { "；" } else { "; " })
+        self.joined(all.iter().map(|why| self.spoiled(why)).collect())
     }
 
     /// Why a profile is in force.
@@ -200,7 +201,7 @@ impl Reasons<'_> {
             }
             Lack::Gpus { needs, has, trouble: Some(trouble) } => {
                 let args = args.with("needs", gpus(needs)).with("has", gpus(has));
-                self.say("lack-gpus-trouble", args.with("trouble", self.prose(trouble)))
+                self.say("lack-gpus-trouble", args.with("trouble", self.fault(trouble)))
             }
             Lack::GpuMemory { needs, memory, has, largest } => {
                 let args = args.with("needs", gpus(needs)).with("memory", size(*memory)).with("has", has.to_string());
@@ -266,6 +267,43 @@ impl Reasons<'_> {
         }
     }
 
+    /// An error. English has the words that planning has; every other language those of its catalogue.
+    fn fault(&self, fault: &Fault) -> String {
+        match (self.lang, serde_json::to_value(fault)) {
+            ("en", _) | (_, Err(_)) => self.prose(&fault.to_string()),
+            (_, Ok(value)) => self.worded(&value),
+        }
+    }
+
+    /// The message of a value's `kind`, with its fields as variables: names as code, errors and other values in it worded alike.
+    fn worded(&self, value: &Value) -> String {
+        match value {
+            Value::Object(fields) => {
+                let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
+                let args = fields.iter().fold(Args::new(), |args, (name, value)| match (name.as_str(), value) {
+                    ("kind", _) => args,
+                    // Words that a message chooses by.
+                    ("which", Value::String(which)) => args.with(name.clone(), which.replace(' ', "-")),
+                    ("said", Value::String(said)) => args.with(name.clone(), self.prose(said)),
+                    ("outcome", Value::String(outcome)) => args.with(name.clone(), self.named_outcome(outcome)),
+                    (_, Value::String(text)) => args.with(name.clone(), self.code(text)),
+                    (_, Value::Number(number)) => args.with_number(name.clone(), number.as_f64().unwrap_or_default()),
+                    (_, value) => args.with(name.clone(), self.worded(value)),
+                });
+                self.say(&format!("fault-{}", kind.replace('_', "-")), args)
+            }
+            Value::Array(all) if all.iter().any(Value::is_object) => {
+                self.joined(all.iter().map(|one| self.worded(one)).collect())
+            }
+            Value::Array(names) => {
+                let names = names.iter().filter_map(Value::as_str).map(|name| self.code(name));
+                self.words.list(self.lang, &names.collect::<Vec<_>>())
+            }
+            Value::String(said) => self.prose(said),
+            other => other.to_string(),
+        }
+    }
+
     fn end(&self, end: &ProcessEnd) -> String {
         match end {
             ProcessEnd::Code { code } => self.say("end-code", Args::new().with("code", code.to_string())),
@@ -278,17 +316,17 @@ impl Reasons<'_> {
         let args = Args::new();
         match what {
             Filling::Own { path, error } => {
-                self.say("filling-own", args.with("path", self.code(path)).with("error", self.prose(error)))
+                self.say("filling-own", args.with("path", self.code(path)).with("error", self.fault(error)))
             }
             Filling::Input { path, error } => {
-                self.say("filling-input", args.with("path", self.code(path)).with("error", self.prose(error)))
+                self.say("filling-input", args.with("path", self.code(path)).with("error", self.fault(error)))
             }
             Filling::InputInInput { path, folder } => {
                 let args = args.with("path", self.code(path)).with("folder", self.code(folder));
                 self.say("filling-input-in-input", args)
             }
             Filling::InputChanged { path } => self.say("filling-input-changed", args.with("path", self.code(path))),
-            Filling::Artifact { error } => self.say("filling-artifact", args.with("error", self.prose(error))),
+            Filling::Artifact { error } => self.say("filling-artifact", args.with("error", self.fault(error))),
             Filling::NoPlugin { plugin } => self.say("filling-no-plugin", args.with("plugin", self.text(plugin))),
         }
     }
@@ -297,7 +335,7 @@ impl Reasons<'_> {
         let file = |file: &str| Args::new().with("file", self.code(file));
         match problem {
             NoMetrics::Unread { file: of, error } => {
-                self.say("metrics-unread", file(of).with("error", self.prose(error)))
+                self.say("metrics-unread", file(of).with("error", self.fault(error)))
             }
             NoMetrics::NoJson { file: of, error } => {
                 self.say("metrics-no-json", file(of).with("error", self.prose(error)))
@@ -327,15 +365,15 @@ impl Reasons<'_> {
             }
             Refusal::NoHello { protocol } => self.say("refusal-no-hello", args.with("protocol", protocol.to_string())),
             Refusal::MessagesUnread { error } => {
-                self.say("refusal-messages-unread", args.with("error", self.prose(error)))
+                self.say("refusal-messages-unread", args.with("error", self.fault(error)))
             }
-            Refusal::LogUnread { error } => self.say("refusal-log-unread", args.with("error", self.prose(error))),
+            Refusal::LogUnread { error } => self.say("refusal-log-unread", args.with("error", self.fault(error))),
             Refusal::LogTooLong { most, error } => {
-                let args = args.with("most", most.to_string()).with("error", self.prose(error));
+                let args = args.with("most", most.to_string()).with("error", self.fault(error));
                 self.say("refusal-log-too-long", args)
             }
             Refusal::NotReached { folder, error } => {
-                let args = args.with("folder", self.text(folder)).with("error", self.prose(error));
+                let args = args.with("folder", self.text(folder)).with("error", self.fault(error));
                 self.say("refusal-not-reached", args)
             }
         }
@@ -343,12 +381,19 @@ impl Reasons<'_> {
 
     /// An outcome where nothing more is known.
     fn outcome(&self, outcome: flow_core::Outcome) -> String {
-        let id = serde_json::to_value(outcome).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
-        self.say(&format!("outcome-{id}"), Args::new().with("gpu", "no"))
+        self.named_outcome(&outcome.to_string())
+    }
+
+    fn named_outcome(&self, name: &str) -> String {
+        self.say(&format!("outcome-{name}"), Args::new().with("gpu", "no"))
     }
 
     fn how(&self, because: Option<&Cause>) -> String {
         because.map_or_else(|| self.say("cause-failed", Args::new()), |cause| self.cause(cause))
+    }
+
+    fn joined(&self, sentences: Vec<String>) -> String {
+        sentences.join(if self.lang == "zh" { "；" } else { "; " })
     }
 
     fn say(&self, key: &str, args: Args) -> String {

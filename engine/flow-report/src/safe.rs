@@ -2,6 +2,7 @@
 //! flow's catalogues and what the author of a workflow writes as Markdown: its titles, notes, and lines of the set-up list. It
 //! reads there as it was written, and does nothing else.
 
+use flow_core::reason::BuiltinFault;
 use flow_core::{is_hidden, visible};
 
 /// On one line, with what cannot be seen written out.
@@ -113,20 +114,20 @@ pub(crate) fn target(path: &str, also: &str) -> String {
 ///
 /// # Errors
 /// What is wrong with it: it leads elsewhere than to the web, to somebody's mail, or to a file beside the report.
-pub(crate) fn link(to: &str) -> Result<String, String> {
+pub(crate) fn link(to: &str) -> Result<String, BuiltinFault> {
     const SCHEMES: [&str; 3] = ["http", "https", "mailto"];
     if to.is_empty() {
-        return Err("a link is empty".to_owned());
+        return Err(BuiltinFault::LinkEmpty);
     }
     if to.contains(|c: char| c.is_whitespace() || is_hidden(c)) {
-        return Err(format!("the link `{}` has blanks or control characters in it; a blank is `%20`", visible(to)));
+        return Err(BuiltinFault::LinkWithBlanks { link: visible(to).to_string() });
     }
     match to.split(['/', '?', '#']).next().and_then(|first| first.split_once(':')) {
         Some((scheme, _)) if SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)) => {
             Ok(format!("<{}>", to.replace('<', "%3C").replace('>', "%3E")))
         }
-        Some((scheme, _)) => Err(format!("a link cannot lead to `{scheme}:`")),
-        None if to.starts_with("//") || to.contains('\\') => Err(format!("`{to}` is neither an address nor a path")),
+        Some((scheme, _)) => Err(BuiltinFault::LinkOfOtherScheme { scheme: format!("{scheme}:") }),
+        None if to.starts_with("//") || to.contains('\\') => Err(BuiltinFault::LinkNowhere { link: to.to_owned() }),
         None => Ok(format!("[{}]({})", text(to), target(to, ""))),
     }
 }

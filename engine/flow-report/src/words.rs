@@ -1,6 +1,6 @@
 //! The words of tables and reports, from one Fluent catalogue a language. It knows no finding and no layout.
 
-use std::fmt;
+use std::{borrow::Cow, fmt, sync::OnceLock};
 
 use fluent_bundle::{FluentArgs, FluentResource, FluentValue, concurrent::FluentBundle};
 
@@ -10,30 +10,35 @@ use crate::{Format, safe};
 pub const LANGUAGES: [(&str, &str); 2] =
     [("en", include_str!("../locales/en.ftl")), ("zh", include_str!("../locales/zh.ftl"))];
 
-/// The catalogues, ready to use.
+/// The catalogues, each read when something of it is said: most commands say nothing.
+#[derive(Default)]
 pub struct Words {
-    bundles: Vec<(&'static str, FluentBundle<FluentResource>)>,
+    bundles: [OnceLock<FluentBundle<FluentResource>>; LANGUAGES.len()],
 }
 
 impl Words {
-    /// Reads the catalogues that are part of the binary.
+    /// Those that are part of the binary.
     pub fn new() -> Self {
-        let bundles = LANGUAGES.into_iter().map(|(lang, text)| {
+        Words::default()
+    }
+
+    fn bundle(&self, lang: &str) -> Option<&FluentBundle<FluentResource>> {
+        let (slot, (lang, text)) = self.bundles.iter().zip(LANGUAGES).find(|(_, (name, _))| *name == lang)?;
+        Some(slot.get_or_init(|| {
             let mut bundle = FluentBundle::new_concurrent(lang.parse().into_iter().collect());
             // The marks that isolate right-to-left text would make up characters that nobody typed.
             bundle.set_use_isolating(false);
             // A broken line loses that message alone; a test holds that none is broken.
             let resource = FluentResource::try_new(text.to_owned()).unwrap_or_else(|(resource, _)| resource);
             bundle.add_resource_overriding(resource);
-            (lang, bundle)
-        });
-        Words { bundles: bundles.collect() }
+            bundle
+        }))
     }
 
     /// The message in a language; English where that lacks it. `None`: there is no such message.
     pub fn find(&self, lang: &str, key: &str, args: &Args) -> Option<String> {
         let of = |lang: &str| {
-            let (_, bundle) = self.bundles.iter().find(|(name, _)| *name == lang)?;
+            let bundle = self.bundle(lang)?;
             let pattern = bundle.get_message(key)?.value()?;
             let text = bundle.format_pattern(pattern, Some(&args.0), &mut Vec::new()).into_owned();
             Some(if lang == "zh" { spaced(&text) } else { text })
@@ -76,12 +81,6 @@ impl Words {
                 format!("{}{and}{}", first.join(&comma), last.as_ref())
             }
         }
-    }
-}
-
-impl Default for Words {
-    fn default() -> Self {
-        Words::new()
     }
 }
 
@@ -135,14 +134,18 @@ impl Args {
     }
 
     /// With a text.
-    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
         self.0.set(name, FluentValue::from(value.into()));
         self
     }
 
     /// With a count, which the plural of a language may depend on.
-    pub fn count(mut self, name: &'static str, value: usize) -> Self {
-        self.0.set(name, FluentValue::from(value as f64));
+    pub fn count(self, name: &'static str, value: usize) -> Self {
+        self.with_number(name, value as f64)
+    }
+
+    pub(crate) fn with_number(mut self, name: impl Into<Cow<'static, str>>, value: f64) -> Self {
+        self.0.set(name, FluentValue::from(value));
         self
     }
 }

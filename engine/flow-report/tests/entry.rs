@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{feb08, run, text};
+use common::{With, add_table, feb08, input, result, run, text, view};
+use serde_json::json;
 
 #[test]
 fn a_day_of_three_experiments_is_an_entry_of_sixty_lines() {
@@ -103,4 +104,31 @@ fn an_entry_without_gpus() {
     * 参见 <https://github.com/keras-team/keras/issues/9204#issuecomment-370805961>
     * 有 2 个结果的每轮用时不足 5 s，最短为 3.15 s（`solo[version=v11,batch=32]`）：时间过短，一轮首尾的开销和随机波动影响较大。有 12 个结果的用时由不足 3 轮得出，最少 2 轮（`solo[version=v11,batch=16]`）：各轮之间的波动难以估计。
     "#);
+}
+
+#[test]
+fn a_table_that_is_shown_column_by_column_has_one_in_an_entry() {
+    let at = |policy: &str, density: f64| {
+        let values = [1.0, 1.1, 0.9].map(|by| by * density * (3_600.0 + 100.0 * policy.len() as f64));
+        let result = result("s", &[("policy", json!(policy)), ("density", json!(density))], 0);
+        result.seeds("time_in_system", &values, "s").seeds("makespan", &values.map(|time| 20.0 * time), "s")
+    };
+    let results = ["fifo", "easy", "priority"].map(|policy| [0.5, 0.9].map(|density| at(policy, density)));
+    let mut input = input(vec![("s", view("flow/simulate", None, results.concat()))]);
+    let with = json!({"from": "s", "rows": "density", "split": "policy", "columns": ["time_in_system", "makespan"]});
+    for name in ["t", "u"] {
+        add_table(&mut input, name, with.clone());
+    }
+    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}, {"table": "u"}]});
+    let out = run("report", with, &input).expect("a report");
+    let (entry, report) = (text(&out, "entry.md"), text(&out, "report.md"));
+    let count = |text: &str, of: &str| text.matches(of).count();
+    let tables = |text: &str| count(text, "| fifo |") + count(text, "|  fifo |") + count(text, "|   fifo |");
+    assert_eq!(
+        (count(&report, "Total time / 总时间 (h)"), count(&entry, "Total time / 总时间 (h)")),
+        (2, 0),
+        "{entry}"
+    );
+    assert_eq!((count(&report, "± is half the width"), count(&entry, "± is half the width")), (2, 1), "{entry}");
+    assert!(tables(&entry) <= 2, "{entry}");
 }

@@ -54,8 +54,8 @@ fn rows_are_judged_together() {
     - From v7 to v11, epoch time falls by 3 %.
     * 从 v7 到 v11，每轮用时下降 3%。
 
-    - From v7 to v11, epoch time is unchanged (the largest difference is 2 %).
-    * 从 v7 到 v11，每轮用时没有变化（最大差异为 2%）。
+    - From v7 to v11, epoch time changes by 2 % at the most.
+    * 从 v7 到 v11，每轮用时的变化至多为 2%。
 
     - From v7 to v11, epoch time is unchanged (the largest difference is 0 %).
     * 从 v7 到 v11，每轮用时没有变化（最大差异为 0%）。
@@ -217,7 +217,7 @@ fn what_ran_at_once_is_compared_with_one_after_another() {
     * resnet34：每轮用时几乎不随批大小变化：500 ms。
     ");
     assert!(report.contains("9.20 |             1.31× |"), "{report}");
-    assert_eq!(report.matches("time slices").count(), 1, "one sentence for all:\n{report}");
+    assert_eq!(report.matches("of a GPU's time").count(), 1, "one sentence for all:\n{report}");
     assert!(text(&out, "charts/packed_table-packed.svg").contains("mobilenet_v3_large 64"));
 }
 
@@ -278,4 +278,57 @@ fn means_over_seeds_are_told_apart_by_a_test_or_not() {
     - Top-1 differs with batch size by more than repetitions do: means of 70.1 % to 74.1 % (F-test, p < 0.0001).
     * Top-1 准确率随批大小的差异超出重复运行的波动：均值为 70.1% 至 74.1%（F 检验，p < 0.0001）。
     ");
+}
+
+#[test]
+fn the_load_of_epochs_that_are_over_at_once_is_not_told() {
+    let of = |batch: u32, time: f64, load: f64| {
+        let result = result("s", &[("batch", json!(batch))], 1).noisy("epoch_time", time, "s", 0.01, 4);
+        result.gpu_load(load, 0.1).cpu_util(0.1)
+    };
+    let mut input = input(vec![("s", view("torch/train", None, vec![of(16, 2.0, 0.97), of(256, 0.1, 0.0)]))]);
+    add_table(
+        &mut input,
+        "t",
+        json!({"from": "s", "rows": "batch", "columns": ["epoch_time", "gpu_load", "cpu_util"]}),
+    );
+    let report = reported(&input, json!({"table": "t"}));
+    let rows: Vec<&str> = report.lines().filter(|line| line.contains("97.0") || line.contains(" 256 ")).collect();
+    assert!(rows[0].contains("97.0 %") && rows[1].contains(" — ") && !rows[1].contains(" 0.0 %"), "{report}");
+    assert!(report.contains("not told of epochs that take less in all") && report.contains("不足一秒"), "{report}");
+}
+
+#[test]
+fn what_one_step_s_load_says_is_said_once() {
+    let results = [16, 32, 64].map(|batch| {
+        let result = result("s", &[("batch", json!(batch))], 1).noisy("epoch_time", 9.0, "s", 0.01, 4);
+        result.gpu_load(0.97, 0.1).gpu_memory(1000.0 + 20.0 * f64::from(batch))
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.into()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]}));
+    add_table(&mut input, "u", json!({"from": "s", "rows": "batch", "columns": ["gpu_memory"]}));
+    let with = json!({"sections": [{"table": "t"}, {"table": "u"}]});
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    assert_eq!(report.matches("hardly ever waits").count(), 1, "{report}");
+}
+
+#[test]
+fn a_line_that_an_analysis_tells_is_told_once() {
+    let results = (1..=8).map(|n| {
+        let noise = f64::from((n * 37) % 11) / 10.0;
+        let result = result("s", &[("batch", json!(16 * n))], 1).noisy("epoch_time", 9.0, "s", 0.01, 4);
+        result.gpu_memory(1000.0 + 320.0 * f64::from(n) + noise)
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["gpu_memory"]}));
+    let fitted = json!({"table": "t", "y": "gpu_memory"});
+    let out = run("fit", fitted.clone(), &input).expect("a fit");
+    let mut step = view("flow/fit", None, vec![result("fit", &[], 0)]);
+    step.with = fitted.as_object().expect("a map").clone();
+    step.files = vec![out.files];
+    input.steps.insert("fit".into(), step);
+    let alone = reported(&input, json!({"table": "t"}));
+    let both = reported(&input, json!({"table": "t", "analyses": ["fit"]}));
+    assert!(alone.contains("is linear in batch size") && !both.contains("is linear in"), "{both}");
+    assert!(both.contains("rises by 20.0"), "{both}");
 }

@@ -52,7 +52,7 @@ fn a_table_of_several_machines_has_an_axis_for_them() {
     true
         `over: machine`: numbers of several machines have no mean; put it into `rows`, or make it the `split`
     machine
-        `split: machine`: step `a` has no such axis; its axes are `lr`, `v`
+        `split: machine`: step `a` has no such axis; its axes are lr, v
     ");
 }
 
@@ -81,7 +81,7 @@ fn a_table_is_checked_against_the_step_it_is_from() {
     train_los
         no result of step `a` will have `train_los`; did you mean `train_loss`?
     rows
-        `rows: x`: step `a` has no such axis; its axes are `lr`, `v`
+        `rows: x`: step `a` has no such axis; its axes are lr, v
     with
         step `a` also varies by `v`, so several results would share a cell; add it to `rows`, make it the `split`, or take the mean `over` it
     v8
@@ -89,7 +89,7 @@ fn a_table_is_checked_against_the_step_it_is_from() {
     1
         `y` is neither among the `rows` nor the `split`; there are `lr`, `v`
     over
-        `over: seed`: step `a` has neither that axis nor `repeat`; its axes are `lr`, `v`
+        `over: seed`: step `a` has neither that axis nor `repeat`; its axes are lr, v
     difference(wall)
         `difference(wall)` takes the second value of the `split` less the first; here the split has no axis
     outcom
@@ -239,4 +239,18 @@ fn a_link_leads_to_the_web_to_mail_or_to_a_file() {
     "//example.com"
         `//example.com` is neither an address nor a path; `see:` takes https://…, http://…, mailto:… and relative paths
     "#);
+}
+
+#[test]
+fn what_is_best_is_said_where_the_name_of_the_column_does_not_tell() {
+    let steps = "
+  t: {uses: flow/table, with: {from: a, rows: [lr, v], columns: [train_loss, lr]}}
+  named: {uses: flow/best, with: {table: t, column: train_loss}}
+  said: {uses: flow/best, with: {table: t, column: lr, goal: max}}
+  unknown: {uses: flow/best, with: {table: t, column: lr}}
+";
+    insta::assert_snapshot!(told(steps), @"
+    lr
+        whether the least or the largest `lr` is the best is not known; say `goal: min` or `goal: max`
+    ");
 }

@@ -152,9 +152,9 @@ fn the_verdict_of_a_group_is_held_against_that_of_earlier_figures() {
     // 21.5 s alone and 32.5 s together, 13.6 s and 23.1 s: 1.25 times the work of one after another then, 0.94 times now.
     let group = line("| pair ");
     assert!(group.contains("| only concurrent / 仅并发") && group.contains("1.25×"), "{group}");
-    assert!(group.contains("| loses") && group.contains("0.94×"), "{group}");
+    assert!(group.contains("| loses") && group.contains("0.938× ± 0.004"), "{group}");
     let held = line("| Together (pair): **only concurrent**. Each member takes 51 % to 70 % longer");
-    assert!(held.contains("1.25 times") && held.contains("**loses**") && held.contains("0.94 ± "), "{held}");
+    assert!(held.contains("1.25 times") && held.contains("**loses**") && held.contains("0.938 ± 0.004"), "{held}");
     assert!(held.ends_with("| otherwise / 有所不同 |"), "{held}");
     // One run of each decides nothing now, and so nothing about then.
     let once = text(&pair(reference, 1).expect("a report"), "report.md");
@@ -209,12 +209,12 @@ fn a_column_that_agrees_is_said_and_nothing_is_made_up_of_earlier_figures() {
     let counts = [("a", 0.7147), ("b", 2.8812), ("c", 1.5081)];
     let results = counts.map(|(model, gmac)| {
         let result = result("s", &[("model", json!(model))], 1).metric("alpha", gmac, "");
-        result.metric("plain", gmac * 0.9, "").epoch_time(1.0)
+        result.metric("near", gmac * 0.985, "").metric("plain", gmac * 0.9, "").epoch_time(1.0)
     });
     let mut input = input(vec![("s", view("torch/train", None, results.into()))]);
-    let csv = "model,alpha,plain\na,0.71,0.71\nb,2.88,2.88\nc,1.51,1.51\n";
+    let csv = "model,alpha,near,plain\na,0.71,0.71,0.71\nb,2.88,2.88,2.88\nc,1.51,1.48,1.51\n";
     input.files.insert("/somewhere/published.csv".into(), csv.into());
-    let with = json!({"from": "s", "rows": "model", "columns": ["alpha", "plain", "cpu_time", "wall"],
+    let with = json!({"from": "s", "rows": "model", "columns": ["alpha", "near", "plain", "cpu_time", "wall"],
         "reference": {"file": "/somewhere/published.csv"}});
     common::add_table(&mut input, "t", with);
     let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
@@ -223,9 +223,12 @@ fn a_column_that_agrees_is_said_and_nothing_is_made_up_of_earlier_figures() {
     let [english, chinese] = bullets(&report);
     assert_eq!(
         english,
-        ["- The earlier figures of alpha are found again (the largest difference is 0.66 %)."],
+        [
+            "- The earlier figures of alpha are found again: 3 of 3 to their last digit, and the largest difference is 0.66 %.",
+            "- The earlier figures of near are found again: 0 of 3 to their last digit, and the largest difference is 1.5 %.",
+        ],
         "{report}"
     );
-    assert_eq!(chinese, ["* alpha 与先前数值一致（最大差异为 0.66%）。"]);
-    assert_eq!(report.matches("earlier / 先前").count(), 2, "of alpha and of plain: {report}");
+    assert_eq!(chinese[0], "* alpha 与先前数值一致：3 个数值中有 3 个在给出的位数内相同，最大差异为 0.66%。");
+    assert_eq!(report.matches("earlier / 先前").count(), 3, "of alpha, near and plain: {report}");
 }

@@ -114,6 +114,29 @@ fn what_others_computed_on_the_gpu_is_not_taken_for_its_own() {
 }
 
 #[test]
+fn what_nobody_could_watch_is_said() {
+    let told = |unwatched: usize| {
+        let results = [16, 32, 64].iter().enumerate().map(|(n, batch)| {
+            let mut result = result("train", &[("batch", json!(batch))], 1).epoch_time(9.0);
+            result.circumstances.unwatched = n < unwatched;
+            result
+        });
+        let mut input = input(vec![("train", view("torch/train", None, results.collect()))]);
+        add_table(&mut input, "t", json!({"from": "train", "rows": "batch", "columns": ["epoch_time"]}));
+        let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
+        let report = text(&run("report", with, &input).expect("a report"), "report.md");
+        report.lines().filter(|l| l.contains("could not see") || l.contains("无法得知")).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(told(0), "");
+    insta::assert_snapshot!([told(1), told(2)].join("\n"), @"
+    While `train[batch=16]` ran, flow could not see whether other runs of its machine ran steps beside it.
+    `train[batch=16]` 运行时，flow 无法得知该机器上的其他运行是否同时执行了步骤。
+    While 2 of the results were measured, among them `train[batch=16]`, flow could not see whether other runs of their machine ran steps beside them.
+    有 2 个结果（其中有 `train[batch=16]`）在测量时，flow 无法得知该机器上的其他运行是否同时执行了步骤。
+    ");
+}
+
+#[test]
 fn a_guess_is_confirmed_refuted_or_left_open() {
     let told = |resource: &str, alone: Option<f64>| {
         let mut input = feb08::with_gpus();
@@ -183,11 +206,11 @@ fn findings_of_published_and_drawn_curves() {
     insta::assert_snapshot!(told("batch", "epoch_time", "s", vgg), @r#"
     - Epoch time still falls up to batch size 512 (15.5 s).
     - From batch size 32 to 64, GPU memory grows by 30 % while epoch time falls by 19 %: from here on memory grows faster than time falls.
-    - Up to batch size 8, GPU memory stays at about 1508 MiB.
+    - Up to batch size 8, GPU memory hardly changes: 1501 to 1508 MiB.
     - GPU memory is linear in batch size: 1460 MiB + 20.11 MiB × batch size, R² = 1.000.
     * 批大小一直增加到 512，每轮用时仍在下降（15.5 s）。
     * 批大小从 32 增至 64 时，显存增加 30%，而每轮用时只减少 19%：自此显存的增长快于用时的下降。
-    * 批大小不超过 8 时，显存基本不变，约为 1508 MiB。
+    * 批大小不超过 8 时，显存几乎不变：1501 至 1508 MiB。
     * 显存与批大小成线性关系：1460 MiB + 20.11 MiB × 批大小，R² = 1.000。
     "#);
     insta::assert_snapshot!(told("batch", "iteration_time", "s", sweep.collect()), @"

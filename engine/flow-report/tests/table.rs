@@ -373,7 +373,7 @@ fn mistakes_are_told_with_the_way_out() {
     let told: Vec<String> = cases.into_iter().map(told).collect();
     insta::assert_snapshot!(told.join("\n"), @"
     step `solo` also varies by `version`, so several results would share a cell; add it to `rows`, make it the `split`, or take the mean `over` it
-    `rows: bach`: step `solo` has no such axis; its axes are `version`, `batch`
+    `rows: bach`: step `solo` has no such axis; its axes are version, batch
     axis `batch` stands in both `rows` and `split`; it can be in one of them
     column `grwth(epoch_time)`: there is no function `grwth`; there are growth, ratio, speedup and difference
     column `growth(epoch_time`: `)` is missing

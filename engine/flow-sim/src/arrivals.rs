@@ -1,6 +1,7 @@
 //! Generated workloads: kinds of jobs that arrive by chance at a chosen density. Seeded: the same seed gives the same jobs,
 //! whatever the density, the policy and what is known of them, so that these are compared on one load.
 
+use flow_core::reason::{BuiltinFault, Expected, TraceFault, Unit};
 use flow_core::sched::{Estimate, Task};
 use flow_core::{InstanceId, ResourceRequest, Span, Time};
 use schemars::JsonSchema;
@@ -63,7 +64,8 @@ pub fn kinds(text: &str) -> Result<Vec<Kind>, Vec<TraceError>> {
             Ok(kind) => match kind.check() {
                 Ok(()) => kinds.push(Kind { line, ..kind }),
                 Err(what) => {
-                    errors.push(TraceError { line, message: what, help: "correct it, or leave it out".into() })
+                    let what = TraceFault::KindRefused { said: what.to_string() };
+                    errors.push(TraceError { line, what, help: "correct it, or leave it out".into() })
                 }
             },
             Err(error) => errors.push(unread(&error, text, &header)),
@@ -71,7 +73,8 @@ pub fn kinds(text: &str) -> Result<Vec<Kind>, Vec<TraceError>> {
     }
     if kinds.is_empty() && errors.is_empty() {
         let help = "name,duration_s and one kind of job a line".to_owned();
-        errors.push(TraceError { line: 1, message: "the mix has no kinds of jobs".to_owned(), help });
+        let what = TraceFault::KindRefused { said: "the mix has no kinds of jobs".to_owned() };
+        errors.push(TraceError { line: 1, what, help });
     }
     if errors.is_empty() { Ok(kinds) } else { Err(errors) }
 }
@@ -81,7 +84,9 @@ pub fn too_wide(kinds: &[Kind], gpus: u32) -> Vec<TraceError> {
     let wide = kinds.iter().filter(|kind| kind.gpus > gpus);
     let tell = |kind: &Kind| TraceError {
         line: kind.line,
-        message: format!("{} asks for {} GPUs, and there are {gpus}", kind.name, kind.gpus),
+        what: TraceFault::KindRefused {
+            said: format!("{} asks for {} GPUs, and there are {gpus}", kind.name, kind.gpus),
+        },
         help: "give more with --gpus NODESxGPUS, or leave the kind out".to_owned(),
     };
     wide.map(tell).collect()
@@ -92,17 +97,22 @@ impl Kind {
     ///
     /// # Errors
     /// What does not.
-    pub fn check(&self) -> Result<(), String> {
-        let wrong =
-            |what: &str, value: f64, expected: &str| Err(format!("{}: {what} is {value}, not {expected}", self.name));
+    pub fn check(&self) -> Result<(), BuiltinFault> {
+        let wrong = |name: &str, value: f64, expected| {
+            let (kind_name, name) = (self.name.clone(), name.to_owned());
+            Err(BuiltinFault::KindOutside { kind_name, name, value: value.to_string(), expected })
+        };
+        let (count_of, between) = (|unit| Expected::CountOf { unit }, |least, most| Expected::Between { least, most });
         let good = |value: f64, least: f64, most: f64| (least..=most).contains(&value);
         match self {
-            k if !good(k.weight, 0.0, 1e9) => wrong("weight", k.weight, "0 or more"),
-            k if !good(k.duration_s, 1e-3, 1e9) => wrong("duration_s", k.duration_s, "a number of seconds"),
-            k if !good(k.spread, 0.0, 5.0) => wrong("spread", k.spread, "between 0 and 5"),
-            k if !good(k.cpu_cores, 0.0, 1e6) => wrong("cpu_cores", k.cpu_cores, "a number of cores"),
-            k if !good(k.gpu_busy, 0.0, 1.0) => wrong("gpu_busy", k.gpu_busy, "between 0 and 1"),
-            k if !good(k.gpu_memory_gib, 0.0, 1e6) => wrong("gpu_memory_gib", k.gpu_memory_gib, "a number of GiB"),
+            k if !good(k.weight, 0.0, 1e9) => wrong("weight", k.weight, Expected::ZeroOrMore),
+            k if !good(k.duration_s, 1e-3, 1e9) => wrong("duration_s", k.duration_s, count_of(Unit::Seconds)),
+            k if !good(k.spread, 0.0, 5.0) => wrong("spread", k.spread, between(0, 5)),
+            k if !good(k.cpu_cores, 0.0, 1e6) => wrong("cpu_cores", k.cpu_cores, count_of(Unit::Cores)),
+            k if !good(k.gpu_busy, 0.0, 1.0) => wrong("gpu_busy", k.gpu_busy, between(0, 1)),
+            k if !good(k.gpu_memory_gib, 0.0, 1e6) => {
+                wrong("gpu_memory_gib", k.gpu_memory_gib, count_of(Unit::Gibibytes))
+            }
             _ => Ok(()),
         }
     }

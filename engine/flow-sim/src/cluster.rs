@@ -1,5 +1,6 @@
 //! A cluster of nodes with GPUs that need not be there, and where a policy's jobs go on it.
 
+use flow_core::reason::BuiltinFault;
 use flow_core::sched::{Capacity, GpuState, Placer};
 
 /// Nodes with equally many GPUs each.
@@ -30,12 +31,12 @@ impl Cluster {
     ///
     /// # Errors
     /// What was expected.
-    pub fn parse(text: &str) -> Result<Cluster, String> {
+    pub fn parse(text: &str) -> Result<Cluster, BuiltinFault> {
         let (nodes, gpus) = text.split_once(['x', '×']).unwrap_or(("1", text));
         let number = |text: &str| text.trim().parse::<u32>().ok().filter(|n| (1..=Self::MOST).contains(n));
         match (number(nodes), number(gpus)) {
             (Some(nodes), Some(gpus)) if nodes.saturating_mul(gpus) <= Self::MOST => Ok(Cluster { nodes, gpus }),
-            _ => Err(format!("`{text}` is no cluster; expected NODESxGPUS, as 8x8, with at most {} GPUs", Self::MOST)),
+            _ => Err(BuiltinFault::NotACluster { text: text.to_owned(), most: Self::MOST }),
         }
     }
 
@@ -70,7 +71,7 @@ mod tests {
         assert_eq!(Cluster::parse("3"), Ok(Cluster { nodes: 1, gpus: 3 }));
         for wrong in ["", "x", "0x8", "8x0", "8x8x8", "-1x8", "99999x99999", "8 of 8"] {
             let error = Cluster::parse(wrong).unwrap_err();
-            assert!(error.contains("expected NODESxGPUS"), "{error}");
+            assert!(error.to_string().contains("expected NODESxGPUS"), "{error}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flow_core::reason::BuiltinFault;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -61,12 +62,14 @@ impl Slurm {
     ///
     /// # Errors
     /// What was expected.
-    pub fn parse(text: &str) -> Result<Slurm, String> {
+    pub fn parse(text: &str) -> Result<Slurm, BuiltinFault> {
         let mut slurm = Slurm::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty() && *part != "default") {
-            let (name, value) = part.split_once('=').ok_or_else(|| format!("`{part}` is not NAME=NUMBER"))?;
-            let number =
-                value.trim().parse::<f64>().map_err(|_| format!("`{}` in `{part}` is no number", value.trim()))?;
+            let own = || part.to_owned();
+            let (name, value) = part.split_once('=').ok_or_else(|| BuiltinFault::SlurmNotANumber { part: own() })?;
+            let value = value.trim();
+            let no_number = |_| BuiltinFault::SlurmNoNumber { part: own(), value: value.to_owned() };
+            let number = value.parse::<f64>().map_err(no_number)?;
             match name.trim() {
                 "queue" => slurm.queue = number as u32,
                 "array" => slurm.array = number as u32,
@@ -78,8 +81,10 @@ impl Slurm {
                 "submit_s" => slurm.submit_s = number,
                 "notice_s" => slurm.notice_s = number,
                 other => {
-                    let names = "queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s";
-                    return Err(format!("Slurm has no `{other}` here; there are {names}"));
+                    let known =
+                        ["queue", "array", "jobs", "remembered_s", "delay_s", "tick_s", "rate", "submit_s", "notice_s"];
+                    let (name, known) = (other.to_owned(), known.into_iter().collect());
+                    return Err(BuiltinFault::SlurmUnknown { name, known });
                 }
             }
         }
@@ -89,10 +94,10 @@ impl Slurm {
 
     /// # Errors
     /// A number that makes no sense.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), BuiltinFault> {
         let counts = [("queue", self.queue), ("array", self.array), ("jobs", self.jobs)];
         if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {
-            return Err(format!("`{name}` of Slurm is 0, expected 1 or more"));
+            return Err(BuiltinFault::SlurmZero { name: (*name).to_owned() });
         }
         let times = [
             ("remembered_s", self.remembered_s, 0.0),
@@ -103,7 +108,11 @@ impl Slurm {
             ("notice_s", self.notice_s, 0.0),
         ];
         match times.iter().find(|(_, value, least)| !(*least..=1e7).contains(value)) {
-            Some((name, value, least)) => Err(format!("`{name}` of Slurm is {value}, expected {least} to 10000000")),
+            Some((name, value, least)) => Err(BuiltinFault::SlurmOutside {
+                name: (*name).to_owned(),
+                value: value.to_string(),
+                least: least.to_string(),
+            }),
             None => Ok(()),
         }
     }

@@ -1,6 +1,7 @@
 //! A policy on jobs that arrive, generated over several seeds or as a trace has them: what `flow simulate --arrivals` and the step
 //! `flow/simulate` do.
 
+use flow_core::reason::BuiltinFault;
 use flow_core::sched::contention::Host;
 use flow_core::sched::policy::{self, Lyapunov, Policy};
 use flow_core::sched::{Capacity, GpuState, Limits};
@@ -104,17 +105,15 @@ impl Study {
     ///
     /// # Errors
     /// What is wrong with its parameters or its trace, in words.
-    pub fn of(with: &StudyWith, trace: Option<&str>) -> Result<Study, String> {
+    pub fn of(with: &StudyWith, trace: Option<&str>) -> Result<Study, BuiltinFault> {
         let cluster = Cluster::parse(&with.gpus)?;
         if with.jobs == 0 || with.jobs > 1_000_000 || with.seeds == 0 || with.seeds > 1_000 {
-            return Err("expected 1 to 1,000,000 jobs and 1 to 1,000 seeds".to_owned());
+            return Err(BuiltinFault::TooManyJobs);
         }
         if let Some(slurm) = &with.slurm {
             slurm.check()?;
             if with.share || with.cpus.is_some() {
-                return Err(
-                    "jobs of Slurm share neither GPUs nor one machine's CPUs: leave `share` and `cpus` out".into()
-                );
+                return Err(BuiltinFault::SlurmShares);
             }
         }
         let made = || with.policy();
@@ -137,7 +136,9 @@ impl Study {
                 Some(slurm) => simulation.on_slurm(slurm, cluster),
                 None => Ok(simulation.on(host.clone())),
             });
-            let schedule = simulation.and_then(|s| s.run(|_, _| {})).map_err(|e| e.to_string())?;
+            let schedule = simulation
+                .and_then(|s| s.run(|_, _| {}))
+                .map_err(|e| BuiltinFault::SimulationFails { said: e.to_string() })?;
             let summary = Summary::of(&with.policy, &tasks, &schedule, cluster.total());
             seeds.push((summary, Use::of(&tasks, &schedule, cluster.total(), with.cpus.unwrap_or(0.0))));
             first.get_or_insert((tasks, schedule));
@@ -152,15 +153,17 @@ impl Study {
 }
 
 impl StudyWith {
-    fn policy(&self) -> Result<Box<dyn Policy>, String> {
+    fn policy(&self) -> Result<Box<dyn Policy>, BuiltinFault> {
         let made = policy::named(&self.policy).ok_or_else(|| policy::unknown(&self.policy))?;
         match self.v {
             None => Ok(made),
             Some(v) if made.name() == Lyapunov::default().name() && (0.0..=1e9).contains(&v) => {
                 Ok(Box::new(Lyapunov { v, ..Lyapunov::default() }))
             }
-            Some(v) if made.name() == Lyapunov::default().name() => Err(format!("v is {v}, expected 0 or more")),
-            Some(_) => Err(format!("`v` is a parameter of `lyapunov`, and `{}` has none", self.policy)),
+            Some(v) if made.name() == Lyapunov::default().name() => {
+                Err(BuiltinFault::VNegative { value: v.to_string() })
+            }
+            Some(_) => Err(BuiltinFault::VOfOther { policy: self.policy.clone() }),
         }
     }
 
@@ -178,43 +181,44 @@ enum Workload<'a> {
 }
 
 impl<'a> Workload<'a> {
-    fn generated(with: &'a StudyWith, cluster: Cluster, narrow: bool) -> Result<Workload<'a>, String> {
+    fn generated(with: &'a StudyWith, cluster: Cluster, narrow: bool) -> Result<Workload<'a>, BuiltinFault> {
         let Some(density) = with.density else {
-            return Err(
-                "there is no `density`: the GPU time that is asked for, as a share of what there is, as 0.9".into()
-            );
+            return Err(BuiltinFault::NoDensity);
         };
         if !(0.001..=100.0).contains(&density) {
-            return Err(format!("density is {density}, expected a share of the GPUs' time, as 0.9"));
+            return Err(BuiltinFault::DensityOutside { value: density.to_string() });
         }
         with.mix.iter().try_for_each(Kind::check)?;
         if with.mix.iter().map(|kind| kind.weight).sum::<f64>() <= 0.0 {
-            return Err("the mix has no kind with a weight above 0; give it one, or name a `trace`".to_owned());
+            return Err(BuiltinFault::EmptyMix);
         }
         if with.policy == "priority" && with.priorities < 2 {
-            return Err(
-                "with one priority for all, `priority` is `easy`; ask for more `priorities`, or for `easy`".into()
-            );
+            return Err(BuiltinFault::OnePriority);
         }
         let most = if narrow { 1 } else { with.mix.iter().map(|kind| kind.gpus).max().unwrap_or(0) };
         if let Some(wide) = with.mix.iter().find(|kind| kind.gpus.min(most) > cluster.total()) {
-            return Err(format!("{} asks for {} GPUs, and there are {}", wide.name, wide.gpus, cluster.total()));
+            let (kind_name, gpus, has) = (wide.name.clone(), wide.gpus, cluster.total());
+            return Err(BuiltinFault::KindTooWide { kind_name, gpus, has });
         }
         let (kinds, jobs, gpus) = (&with.mix, with.jobs, cluster.total());
         let known = with.share;
         Ok(Workload::Generated(Arrivals { kinds, jobs, density, gpus, seed: 0, known, narrow, chance: with.chance() }))
     }
 
-    fn replayed(with: &StudyWith, text: &str, cluster: Cluster, narrow: bool) -> Result<Workload<'a>, String> {
+    fn replayed(with: &StudyWith, text: &str, cluster: Cluster, narrow: bool) -> Result<Workload<'a>, BuiltinFault> {
         if !with.mix.is_empty() || with.density.is_some() {
-            return Err("a `trace` says itself what arrives when: leave `mix` and `density` out".to_owned());
+            return Err(BuiltinFault::TraceWithMix);
         }
         if with.share {
-            return Err("a `trace` does not say what jobs keep busy, so they cannot `share` GPUs".to_owned());
+            return Err(BuiltinFault::TraceShares);
         }
-        let told = |errors: Vec<trace::TraceError>| match errors.first() {
-            Some(first) => format!("the trace, line {}: {first}; {}", first.line, first.help),
-            None => "the trace cannot be read".to_owned(),
+        let told = |errors: Vec<trace::TraceError>| {
+            let first = errors.into_iter().next();
+            first.map_or(BuiltinFault::TraceWithoutMistake, |first| BuiltinFault::BadTrace {
+                line: first.line,
+                mistake: first.what,
+                advice: first.help,
+            })
         };
         let jobs = trace::jobs(text).map_err(told)?;
         if !narrow {
@@ -227,7 +231,7 @@ impl<'a> Workload<'a> {
         let chance = Chance { priorities: 1, ..with.chance() };
         let levels = jobs.iter().any(|job| job.priority != jobs[0].priority);
         if with.policy == "priority" && !levels {
-            return Err("with one priority for all, `priority` is `easy`; the trace has no two that differ".to_owned());
+            return Err(BuiltinFault::OnePriorityInTrace);
         }
         let mut tasks = trace::tasks(&jobs);
         if narrow {

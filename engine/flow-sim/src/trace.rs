@@ -1,6 +1,7 @@
 //! Traces of jobs: a text with one job a line becomes tasks that arrive, hold whole GPUs and end. Knows no policy and no file;
 //! every mistake is told with its line.
 
+use flow_core::reason::TraceFault;
 use flow_core::sched::{Estimate, Task};
 use flow_core::{InstanceId, ResourceRequest, Span, Time, nearest};
 
@@ -31,19 +32,19 @@ pub struct Job {
 
 /// A mistake in a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+#[error("{what}")]
 pub struct TraceError {
     /// Where, counted from 1.
     pub line: u64,
     /// What is wrong, and what was expected.
-    pub message: String,
+    pub what: TraceFault,
     /// The way out.
     pub help: String,
 }
 
 impl TraceError {
-    fn new(line: u64, message: impl Into<String>, help: impl Into<String>) -> Self {
-        TraceError { line, message: message.into(), help: help.into() }
+    fn new(line: u64, what: TraceFault, help: impl Into<String>) -> Self {
+        TraceError { line, what, help: help.into() }
     }
 }
 
@@ -60,7 +61,8 @@ pub fn jobs(text: &str) -> Result<Vec<Job>, Vec<TraceError>> {
     for name in COLUMNS.into_iter().filter(|name| column(name).is_none()) {
         let near = nearest(name, header.iter()).map(|near| format!("rename `{near}` to `{name}`"));
         let expected = || format!("the first line names the columns: {}", COLUMNS.join(","));
-        errors.push(TraceError::new(1, format!("there is no column `{name}`"), near.unwrap_or_else(expected)));
+        let what = TraceFault::TraceWithoutColumn { name: name.to_owned() };
+        errors.push(TraceError::new(1, what, near.unwrap_or_else(expected)));
     }
     let [Some(id), Some(submit), Some(gpus), Some(duration)] = COLUMNS.map(column) else { return Err(errors) };
     let priority = column("priority");
@@ -79,8 +81,8 @@ pub fn jobs(text: &str) -> Result<Vec<Job>, Vec<TraceError>> {
         let lasts = time(cell(duration), COLUMNS[3], line);
         let wide = count(cell(gpus), line);
         let level = priority.map(cell).filter(|text| !text.is_empty()).map_or(Ok(0), |text| {
-            let wrong = |_| TraceError::new(line, format!("priority is `{text}`, not a whole number"), "write 0 or 3");
-            text.parse::<i64>().map_err(wrong)
+            let what = || TraceFault::TraceNoPriority { text: text.to_owned() };
+            text.parse::<i64>().map_err(|_| TraceError::new(line, what(), "write 0 or 3"))
         });
         match (submitted, wide, lasts, level) {
             (Ok(submitted), Ok(gpus), Ok(lasts), Ok(priority)) => {
@@ -93,7 +95,8 @@ pub fn jobs(text: &str) -> Result<Vec<Job>, Vec<TraceError>> {
         }
     }
     if jobs.is_empty() && errors.is_empty() {
-        errors.push(TraceError::new(1, "the trace has no jobs", "write one job a line below the names of the columns"));
+        let help = "write one job a line below the names of the columns";
+        errors.push(TraceError::new(1, TraceFault::TraceWithoutJobs, help));
     }
     jobs.sort_by_key(|job| job.submitted);
     if errors.is_empty() { Ok(jobs) } else { Err(errors) }
@@ -105,12 +108,12 @@ pub fn too_wide(jobs: &[Job], gpus: u32, one_gpu_only: Option<&str>) -> Vec<Trac
     let tell = |job: &Job| match one_gpu_only {
         Some(policy) if job.gpus <= gpus => TraceError::new(
             job.line,
-            format!("job {} asks for {} GPUs, and policy `{policy}` runs one GPU a job", job.id, job.gpus),
+            TraceFault::TraceOneGpuOnly { job: job.id.clone(), gpus: job.gpus, policy: policy.to_owned() },
             format!("use `{}`, or leave such jobs out", policy.trim_end_matches("-single")),
         ),
         _ => TraceError::new(
             job.line,
-            format!("job {} asks for {} GPUs, and there are {gpus}", job.id, job.gpus),
+            TraceFault::TraceTooWide { job: job.id.clone(), gpus: job.gpus, has: gpus },
             "give more with --gpus NODESxGPUS, or leave the job out",
         ),
     };
@@ -137,24 +140,23 @@ pub fn tasks(jobs: &[Job]) -> Vec<SimTask> {
 }
 
 fn time(text: &str, column: &str, line: u64) -> Result<Span, TraceError> {
-    let wrong = |what: &str, help: &str| {
-        let is = if text.is_empty() { "is empty".to_owned() } else { format!("is `{text}`") };
-        Err(TraceError::new(line, format!("{column} {is}, {what}"), help))
-    };
-    match text.parse::<f64>() {
-        Err(_) if text.is_empty() => {
-            wrong("and a job without it cannot be simulated", "fill it in, or leave the job out")
+    const SECONDS: &str = "write seconds, as 90 or 90.5";
+    let (column, own) = (column.to_owned(), text.to_owned());
+    let (what, help) = match text.parse::<f64>() {
+        Err(_) if text.is_empty() => (TraceFault::TraceCellEmpty { column }, "fill it in, or leave the job out"),
+        Err(_) => (TraceFault::TraceNoSeconds { column, text: own }, SECONDS),
+        Ok(seconds) if seconds < 0.0 => {
+            (TraceFault::TraceTooEarly { column, text: own }, "shift all times so that the first is 0")
         }
-        Err(_) => wrong("not a number of seconds", "write seconds, as 90 or 90.5"),
-        Ok(seconds) if seconds < 0.0 => wrong("before the trace began", "shift all times so that the first is 0"),
-        Ok(seconds) if seconds <= LONGEST => Ok(Span::from_secs_f64(seconds)),
-        Ok(_) => wrong("longer than can be simulated", "write seconds, as 90 or 90.5"),
-    }
+        Ok(seconds) if seconds <= LONGEST => return Ok(Span::from_secs_f64(seconds)),
+        Ok(_) => (TraceFault::TraceTooLong { column, text: own }, SECONDS),
+    };
+    Err(TraceError::new(line, what, help))
 }
 
 fn count(text: &str, line: u64) -> Result<u32, TraceError> {
-    let wrong = |_| TraceError::new(line, format!("num_gpus is `{text}`, not a count of GPUs"), "write 0, 1, 2, …");
-    text.parse::<u32>().map_err(wrong)
+    let what = || TraceFault::TraceNoCount { text: text.to_owned() };
+    text.parse::<u32>().map_err(|_| TraceError::new(line, what(), "write 0, 1, 2, …"))
 }
 
 /// The line of a row, counted from 1. The reader stands behind the row before: what comes between, the second half of a
@@ -174,7 +176,7 @@ pub(crate) fn unread(error: &csv::Error, text: &str, header: &csv::StringRecord)
     let column = name.map(|name| format!("`{name}`: ")).unwrap_or_default();
     TraceError::new(
         line,
-        format!("{column}{}", err.kind()),
+        TraceFault::KindRefused { said: format!("{column}{}", err.kind()) },
         "name the columns in the first line, and write numbers below",
     )
 }
@@ -184,9 +186,13 @@ fn broken(error: &csv::Error, text: &str) -> TraceError {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => TraceError::new(
             line,
-            format!("{len} cells where the first line names {expected_len} columns"),
+            TraceFault::TraceLine { cells: *len, columns: *expected_len },
             "write one cell a column; an empty one is unknown",
         ),
-        _ => TraceError::new(line, format!("it cannot be read: {error}"), "a trace is UTF-8 text with commas"),
+        _ => TraceError::new(
+            line,
+            TraceFault::TraceBroken { said: error.to_string() },
+            "a trace is UTF-8 text with commas",
+        ),
     }
 }

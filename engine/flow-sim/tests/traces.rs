@@ -170,6 +170,6 @@ fn a_bad_trace_is_told_line_by_line() {
     );
     let jobs = trace::jobs("job_id,submit_s,num_gpus,duration_s\na,0,1,5\nb,0,16,5\n").unwrap();
     let wide = trace::too_wide(&jobs, 8, None);
-    assert_eq!((wide.len(), wide[0].line, &*wide[0].message), (1, 3, "job b asks for 16 GPUs, and there are 8"));
+    assert_eq!((wide.len(), wide[0].line, &*wide[0].to_string()), (1, 3, "job b asks for 16 GPUs, and there are 8"));
     assert_eq!(trace::too_wide(&jobs, 64, Some("sjf-single"))[0].help, "use `sjf`, or leave such jobs out");
 }

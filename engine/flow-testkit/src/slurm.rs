@@ -37,10 +37,22 @@ impl Cluster {
     /// # Panics
     /// As [`Cluster::start`].
     pub fn start_with(nodes: u32, gpus: u32, conf: &str) -> Cluster {
+        Cluster::up(nodes, gpus, ("SLURM_EXTRA", conf))
+    }
+
+    /// The same, with GPUs of these types, `h100 a100`, which nodes have in turn.
+    ///
+    /// # Panics
+    /// As [`Cluster::start`].
+    pub fn start_mixed(nodes: u32, gpus: u32, types: &str) -> Cluster {
+        Cluster::up(nodes, gpus, ("SLURM_GPU_TYPES", types))
+    }
+
+    fn up(nodes: u32, gpus: u32, (name, value): (&str, &str)) -> Cluster {
         let dir = tempfile::Builder::new().prefix("flow-slurm-").tempdir().expect("a scratch folder");
         let cluster = Cluster { dir };
         let mut script = cluster.script("up");
-        script.args([nodes.to_string(), gpus.to_string()]).env("SLURM_EXTRA", conf);
+        script.args([nodes.to_string(), gpus.to_string()]).env(name, value);
         succeed(script.env("SLURM_OWNER", std::process::id().to_string()));
         cluster
     }
@@ -80,6 +92,17 @@ impl Cluster {
     /// It is not there.
     pub fn kill(&self, daemon: &str) {
         self.signal(daemon, Signal::SIGKILL);
+    }
+
+    /// Has the controller killed, lose all that it knew, and begin to count jobs anew.
+    ///
+    /// # Panics
+    /// It does not run, or does not start again.
+    pub fn forget(&self) {
+        self.kill(CONTROLLER);
+        let state = self.dir.path().join("state");
+        fs::remove_dir_all(&state).and_then(|()| fs::create_dir(&state)).expect("an empty folder");
+        self.start_again(CONTROLLER);
     }
 
     /// Ends a daemon as it wishes: the controller writes down what it knows.

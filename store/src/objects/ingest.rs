@@ -8,7 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_core::{Artifact, ArtifactKind, Digest};
+use flow_core::{
+    Artifact, ArtifactKind, Digest,
+    reason::{Fault, StoreFault},
+};
 use nix::{
     errno::Errno,
     fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2},
@@ -18,7 +21,7 @@ use nix::{
 use super::{Objects, look, mounts, remove_tree, stamp, untouched};
 use crate::{
     Result, StoreError,
-    hash::{self, FolderEntry, FoundKind, Links, not_an_artifact},
+    hash::{self, FolderEntry, FoundKind, Links},
 };
 
 /// The mode of what nobody but its owner may read.
@@ -69,11 +72,8 @@ impl Objects {
         }
         let real = fs::canonicalize(path).map_err(StoreError::io("find", path))?;
         if !real.starts_with(within) {
-            let why = format!(
-                "a symbolic link leads from there to `{}`, outside of the step's folder: copy it",
-                real.display()
-            );
-            return Err(not_an_artifact(path, &why));
+            let (path, to) = (path.display().to_string(), real.display().to_string());
+            return Err(StoreError::NotAnArtifact(StoreFault::LeadsOutside { path, to }));
         }
         let meta = fs::symlink_metadata(&real).map_err(StoreError::io("find", &real))?;
         let others = || mounts::below(within).iter().any(|mount| real.starts_with(mount) || mount.starts_with(&real));
@@ -219,7 +219,7 @@ impl Objects {
             }
             self.shelf(target).map_err(|error| match error {
                 StoreError::Io { source, .. } => source,
-                other => io::Error::other(other.to_string()),
+                other => Fault::from(&other).into(),
             })?;
             fs::rename(path, target)
         });

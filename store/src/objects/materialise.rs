@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
-use flow_core::{Artifact, ArtifactKind, Digest};
+use flow_core::{Artifact, ArtifactKind, Digest, reason::StoreFault};
 use walkdir::WalkDir;
 
 use super::{Objects, ingest, look};
@@ -47,7 +47,7 @@ impl Objects {
 
     pub(crate) fn materialise_within(&self, digest: &Digest, dest: &Path, limit: u64) -> Result<Materialised> {
         let object = self.path(digest);
-        let missing = || StoreError::Missing { digest: digest.short(), detail: "it is not there".into() };
+        let missing = || StoreError::Missing(StoreFault::ArtifactGone { digest: digest.short() });
         let meta = look(&object)?.ok_or_else(missing)?;
         if let Some(above) = dest.parent() {
             fs::create_dir_all(above).map_err(StoreError::io("create", above))?;

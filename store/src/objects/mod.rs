@@ -23,7 +23,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use flow_core::{ArtifactKind, Digest, StepResult};
+use flow_core::{ArtifactKind, Digest, StepResult, reason::StoreFault};
 
 pub use check::Lost;
 pub use materialise::{COPY_LIMIT, Materialised};
@@ -101,7 +101,8 @@ impl Objects {
         let read = || file::regular(&fs::metadata(&at)?).and_then(|()| fs::read(&at));
         read().map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => {
-                StoreError::Missing { digest: digest.short(), detail: format!("no `{}`", at.display()) }
+                let path = at.display().to_string();
+                StoreError::Missing(StoreFault::ArtifactLacks { digest: digest.short(), path })
             }
             _ => StoreError::io("read", &at)(e),
         })
@@ -135,8 +136,8 @@ impl Objects {
         if manifest.digest() == *digest {
             return Ok(manifest);
         }
-        let detail = format!("neither `{}` nor the list of its files is as it was", path.display());
-        Err(StoreError::Missing { digest: digest.short(), detail })
+        let path = path.display().to_string();
+        Err(StoreError::Missing(StoreFault::ArtifactChanged { digest: digest.short(), path }))
     }
 
     /// Keeps what is in an input folder, so that a later [`Objects::manifest`] can tell what changed.

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::{KeptInput, Metric, RunStart, StepResult};
-use flow_store::{Objects, Results};
+use flow_core::fingerprint::Parts;
+use flow_core::why;
+use flow_core::{KeptInput, Metric, RunEvent, RunId, RunStart, StepResult};
+use flow_store::{Objects, Results, StoreDir};
 use serde_json::Value;
 
 use super::Done;
@@ -15,7 +17,7 @@ use crate::output::{BAD, FAINT, GOOD, Output, STRONG, styled};
 use crate::place::{self, Place};
 use crate::screen::{InstanceState, View};
 use crate::unified::unified;
-use crate::words;
+use crate::{reasons, words};
 
 /// Arguments of `flow diff`.
 #[derive(Debug, Args)]
@@ -37,16 +39,19 @@ struct Side {
     /// How each instance was settled, by label.
     settled: BTreeMap<String, String>,
     results: BTreeMap<String, StepResult>,
+    /// What their fingerprints are made of, as far as a journal tells, and those of what failed.
+    parts: BTreeMap<String, Parts>,
 }
 
 impl Diff {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let place = Place::find(global, &self.about)?;
         let results = place::results(&place.store, output)?;
-        let side = |run: &str| -> Result<Side, CliError> { side(place.view(Some(run))?.1, &*results) };
+        let side = |run: &str| -> Result<Side, CliError> { side(place.view(Some(run))?.1, &*results, &place.store) };
         let (before, after) = (side(&self.before)?, side(&self.after)?);
         let mut lines = compare(&before, &after);
         lines.extend(inputs(&before, &after, &place.store.objects()));
+        lines.extend(changes(&before, &after));
         if lines.is_empty() {
             output.line("nothing differs")?;
         }
@@ -57,7 +62,7 @@ impl Diff {
     }
 }
 
-fn side(view: View, kept: &dyn Results) -> Result<Side, CliError> {
+fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliError> {
     let start = view.start.ok_or_else(|| CliError::failed("the journal of that run has no beginning"))?;
     let (mut settled, mut results) = (BTreeMap::new(), BTreeMap::new());
     for shown in view.instances.into_values() {
@@ -74,7 +79,28 @@ fn side(view: View, kept: &dyn Results) -> Result<Side, CliError> {
             results.insert(shown.label, result);
         }
     }
-    Ok(Side { start, settled, results })
+    let from = results.values().map(|result: &StepResult| &result.run).chain([&start.run]);
+    let mut parts = BTreeMap::new();
+    for run in from.collect::<BTreeSet<_>>() {
+        let of_it = parts_of(store, run).into_iter();
+        // Of a result that was reused, those of the run that made it.
+        parts.extend(of_it.filter(|(label, _)| results.get(label).map_or(&start.run, |result| &result.run) == run));
+    }
+    Ok(Side { start, settled, results, parts })
+}
+
+/// What the fingerprints were made of that a run recorded or tried, by label; nothing where its journal is gone.
+fn parts_of(store: &StoreDir, run: &RunId) -> BTreeMap<String, Parts> {
+    let mut all = BTreeMap::new();
+    let _ = store.run(run).read_journal(|line| {
+        let (label, parts) = match line.event {
+            RunEvent::Recorded { result, parts, .. } => (result.label, parts),
+            RunEvent::Tried { label, parts, .. } => (label, parts),
+            _ => return,
+        };
+        all.extend(serde_json::from_value(parts).ok().map(|parts| (label, parts)));
+    });
+    all
 }
 
 fn compare(before: &Side, after: &Side) -> Vec<String> {
@@ -140,6 +166,25 @@ fn inputs(before: &Side, after: &Side, objects: &Objects) -> Vec<String> {
     out
 }
 
+/// What changed of instances that have no result in one of the runs, for they failed: nothing of them is kept to be compared.
+fn changes(before: &Side, after: &Side) -> Vec<String> {
+    let both = |label: &String| before.results.contains_key(label) && after.results.contains_key(label);
+    let mut changes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (label, was) in &before.parts {
+        let Some(is) = after.parts.get(label).filter(|_| !both(label)) else { continue };
+        for reason in why::compare(was, is, &mut |_| None) {
+            changes.entry(reasons::reason(&reason)).or_default().push(label);
+        }
+    }
+    let heading = (!changes.is_empty()).then(|| styled(STRONG, "changes"));
+    let line = |(reason, labels): (String, Vec<&str>)| match labels[..] {
+        [one] => format!("  {one}: {reason}"),
+        [first, ..] => format!("  {first} and {} more: {reason}", words::thousands(labels.len() - 1)),
+        [] => reason,
+    };
+    heading.into_iter().chain(changes.into_iter().map(line)).collect()
+}
+
 /// A difference as it is shown, cut where it is long.
 fn hunks(lines: &[String]) -> Vec<String> {
     const SHOWN: usize = 40;
@@ -190,10 +235,13 @@ fn settings(before: &RunStart, after: &RunStart) -> Vec<Vec<String>> {
 
 /// Numbers that differ, with their change in per cent.
 fn numbers(label: &str, was: &StepResult, is: &StepResult) -> Vec<Vec<String>> {
+    // What takes so short a time, flow's own steps above all, takes another one each time.
+    const SHORT_S: f64 = 0.01;
+    let short = was.usage.wall_s.max(is.usage.wall_s) < SHORT_S;
     let all = |result: &StepResult| -> BTreeMap<String, Metric> {
         let mut all = result.metrics.clone();
         let wall = Metric { value: result.usage.wall_s, unit: "s".into(), epochs: None, sd: None, values: vec![] };
-        all.insert("wall".into(), wall);
+        all.extend((!short).then_some(("wall".to_owned(), wall)));
         all
     };
     let (was, is) = (all(was), all(is));

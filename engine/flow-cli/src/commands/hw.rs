@@ -92,7 +92,7 @@ fn render(machine: &Machine, survey: &Survey, rates: Option<&[Result<Rate, Strin
         let cuda = survey.cuda.as_ref().map(|cuda| format!(", for CUDA up to {cuda}")).unwrap_or_default();
         rows.push(row("driver", format!("{driver}{cuda}")));
     }
-    rows.extend(survey.troubles.iter().map(|trouble| row("trouble", trouble.clone())));
+    rows.extend(survey.troubles.iter().map(|trouble| row("trouble", trouble.to_string())));
     match &machine.gpus[..] {
         [] if machine.driver.is_none() && survey.troubles.is_empty() => {
             rows.push(row("GPUs", "none: there is no NVIDIA driver (libnvidia-ml.so.1) on this machine".to_owned()));

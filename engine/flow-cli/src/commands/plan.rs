@@ -1,5 +1,6 @@
 //! `flow plan`, and `flow run -n`.
 
+use std::cmp::Reverse;
 use std::mem::discriminant;
 use std::process::ExitCode;
 
@@ -10,15 +11,18 @@ use flow_core::sched::{Estimate, Task, policy};
 use flow_core::why::Why;
 use flow_core::{Expansion, JournalLine, Outcome, Planned, RunEvent};
 use flow_exec::{ForceRequest, Session, SessionRequest};
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
 use super::{Done, predict::takes};
 use crate::args::{About, Global, Selection};
 use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, styled};
-use crate::{place, reasons, words};
+use crate::reasons::{self, Alike};
+use crate::{place, words};
 
 /// Instances of a step that run, or do not, are told as one from here on.
 const MANY: usize = 4;
+/// Columns of a reason for which something runs; `-v` and `flow why` tell all of it.
+const LONGEST: usize = 80;
 
 /// Arguments of `flow plan`.
 #[derive(Debug, Args)]
@@ -99,7 +103,10 @@ fn render(expansion: &Expansion, plan: &CorePlan, tasks: &[Task], verbose: bool)
     let mut out = vec![heading(expansion)];
     let mut rows = Vec::new();
     for crowd in crowds(expansion, plan) {
-        let many = if matches!(crowd[0].state, State::Cached { .. } | State::After(_) | State::MayRepeat { .. }) {
+        let many = if matches!(
+            crowd[0].state,
+            State::Cached { .. } | State::GoesOn { .. } | State::After(_) | State::MayRepeat { .. }
+        ) {
             2
         } else {
             MANY
@@ -112,7 +119,10 @@ fn render(expansion: &Expansion, plan: &CorePlan, tasks: &[Task], verbose: bool)
         } else {
             rows.extend(crowd.iter().map(|item| {
                 let label = expansion.instances[item.id.index()].label.to_string();
-                row(&item.state, label, why(&item.state), takes(&tasks[item.id.index()].estimate))
+                let why = why(&item.state);
+                let short = !verbose && matches!(item.state, State::Run(_));
+                let why = if short { words::fit(&why, LONGEST) } else { why };
+                row(&item.state, label, why, takes(&tasks[item.id.index()].estimate))
             }));
         }
     }
@@ -133,7 +143,11 @@ fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan) -> Vec<Vec<&'p Item>> {
     for item in plan.items.iter().filter(|item| !matches!(item.state, State::NotNeeded { .. })) {
         let outcome = match &item.state {
             State::Cached { outcome, .. } | State::Refused { outcome, .. } => Some(*outcome),
-            State::Run(_) | State::After(_) | State::MayRepeat { .. } | State::NotNeeded { .. } => None,
+            State::Run(_)
+            | State::GoesOn { .. }
+            | State::After(_)
+            | State::MayRepeat { .. }
+            | State::NotNeeded { .. } => None,
         };
         let key = (expansion.instances[item.id.index()].step, discriminant(&item.state), outcome);
         crowds.entry(key).or_default().push(item);
@@ -143,26 +157,24 @@ fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan) -> Vec<Vec<&'p Item>> {
 
 /// The reason that most of a crowd have; of what is decided later, the steps and not the instances that it waits for.
 fn common(crowd: &[&Item]) -> String {
-    let mut reasons: IndexMap<String, usize> = IndexMap::new();
-    for item in crowd {
-        let reason = match &item.state {
-            State::After(labels) => {
-                let step = |label: &String| label.split('[').next().unwrap_or(label).to_owned();
-                let mut steps: Vec<String> = labels.iter().map(step).collect();
-                steps.dedup();
-                steps.join(", ")
-            }
-            state => why(state),
-        };
-        *reasons.entry(reason).or_default() += 1;
-    }
-    let others = reasons.len().saturating_sub(1);
-    // Of several that are as common, the first.
-    let most = reasons.into_iter().rev().max_by_key(|(_, count)| *count).map(|(reason, _)| reason).unwrap_or_default();
+    let said = crowd.iter().map(|item| match &item.state {
+        State::After(labels) => once(labels.iter().map(|label| label.split('[').next().unwrap_or(label))),
+        state => why(state),
+    });
+    let mut forms = reasons::alike(said);
+    let others = forms.len().saturating_sub(1);
+    forms.sort_by_key(|form| Reverse(form.count));
+    let most = forms.first().map(Alike::words).unwrap_or_default();
+    let most = if matches!(crowd[0].state, State::Run(_)) { words::fit(&most, LONGEST) } else { most };
     match others {
         0 => most,
         n => format!("{most}; {} (-v)", words::count(n, "other reason")),
     }
+}
+
+/// What is waited for, each once: a group that may be repeated is so with each repetition.
+fn once<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<IndexSet<&str>>().into_iter().collect::<Vec<_>>().join(", ")
 }
 
 fn heading(expansion: &Expansion) -> String {
@@ -213,7 +225,8 @@ fn why(state: &State) -> String {
         State::Cached { outcome: Outcome::Ok, .. } => String::new(),
         State::Cached { outcome, .. } => words::outcome(*outcome).to_owned(),
         State::Run(all) => reasons::why(&Why::of(all)),
-        State::After(steps) => steps.join(", "),
+        State::GoesOn { since, .. } => format!("since run {since}, and is not started again"),
+        State::After(labels) => once(labels.iter().map(String::as_str)),
         State::MayRepeat { group, at_most } => {
             format!("while the verdict on {group} is undecided, up to {at_most} runs of each")
         }
@@ -226,6 +239,7 @@ fn row(state: &State, what: String, why: String, takes: Option<String>) -> Vec<S
     let (style, verb) = match state {
         State::Cached { .. } => (FAINT, "cached"),
         State::Run(_) => (GOOD, "run"),
+        State::GoesOn { .. } => (GOOD, "goes on"),
         State::After(_) => (NOTE, "decided after"),
         State::MayRepeat { .. } => (NOTE, "may repeat"),
         State::NotNeeded { .. } => (FAINT, "not needed"),
@@ -240,8 +254,10 @@ fn row(state: &State, what: String, why: String, takes: Option<String>) -> Vec<S
 
 fn total(plan: &CorePlan) -> String {
     let count = |is: fn(&State) -> bool| plan.items.iter().filter(|item| is(&item.state)).count();
+    let going_on = count(|s| matches!(s, State::GoesOn { .. }));
     let parts = [
         (count(|s| matches!(s, State::Cached { .. })), "cached"),
+        (going_on, if going_on == 1 { "goes on" } else { "go on" }),
         (count(|s| matches!(s, State::Run(_))), "to run"),
         (count(|s| matches!(s, State::After(_))), "decided after them"),
         (count(|s| matches!(s, State::MayRepeat { .. })), "repeated only if a verdict needs it"),

@@ -70,7 +70,9 @@ impl Queue {
         let machine = hardware::machine(None).map_err(|e| CliError::from(ExecError::Usage(e)))?;
         let seen = ledger::look_at_machine().map_err(|e| CliError::from(ExecError::Usage(e)))?;
         let now = clock::unix_millis();
-        let lines = lines(&seen, u64::from(machine.cpus) * 1_000, machine.memory, now);
+        let (cpu_milli, gpus) = (u64::from(machine.cpus) * 1_000, machine.gpus.len() as u32);
+        let all = Holding { cpu_milli, memory: machine.memory, gpus, ..Holding::default() };
+        let lines = lines(&seen, &all, now);
         if self.json {
             for line in &lines {
                 output.json(line)?;
@@ -90,14 +92,14 @@ impl Queue {
 }
 
 /// What runs first, then what waits, in the order in which it is served.
-fn lines(seen: &ledger::Seen, cpu_milli: u64, memory: u64, now: u64) -> Vec<Line> {
+fn lines(seen: &ledger::Seen, all: &Holding, now: u64) -> Vec<Line> {
     let turn = |slot: u32, waits: &ledger::Waiter| Turn::new(waits.priority, waits.since, slot);
     let party = |(slot, run): &(u32, ledger::Slot)| Party {
         held: run.steps.iter().map(|step| (step.holds, step.until)).collect(),
         waits: run.waits.as_ref().map(|waits| (turn(*slot, waits), waits.asks, waits.takes)),
     };
     let parties: Vec<Party> = seen.runs.iter().map(party).collect();
-    let expected = expected(cpu_milli, memory, &parties, now);
+    let expected = expected(all, &parties, now);
     let line = |((slot, run), expected): (&(u32, ledger::Slot), Option<u64>)| Line {
         run: run.run.clone(),
         person: run.person.clone(),
@@ -152,21 +154,21 @@ fn render(lines: &[Line], now: u64, zone: &TimeZone) -> Vec<String> {
     words::columns(&rows)
 }
 
-/// `2 CPUs, 1.5 GiB`, `the machine alone`.
+/// `2 CPUs, 1.5 GiB, 1 GPU`, `the machine alone`.
 fn amounts(holds: &Holding) -> String {
     if holds.exclusive {
         return "the machine alone".to_owned();
     }
     let whole = holds.cpu_milli.is_multiple_of(1_000);
-    let mut all = match holds.cpu_milli {
-        0 => "no CPU".to_owned(),
-        milli if whole => words::count((milli / 1_000) as usize, "CPU"),
-        milli => format!("{:.1} CPUs", milli as f64 / 1e3),
+    let cpus = match holds.cpu_milli {
+        0 if holds.gpus > 0 => None,
+        0 => Some("no CPU".to_owned()),
+        milli if whole => Some(words::count((milli / 1_000) as usize, "CPU")),
+        milli => Some(format!("{:.1} CPUs", milli as f64 / 1e3)),
     };
-    if holds.memory > 0 {
-        all = format!("{all}, {}", words::bytes(holds.memory));
-    }
-    all
+    let memory = (holds.memory > 0).then(|| words::bytes(holds.memory));
+    let gpus = (holds.gpus > 0).then(|| words::count(holds.gpus as usize, "GPU"));
+    [cpus, memory, gpus].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -177,8 +179,13 @@ mod tests {
 
     #[test]
     fn runs_stand_in_the_order_in_which_they_are_served() {
-        let holding =
-            |cpus: u64, exclusive| Holding { cpu_milli: cpus * 500, memory: cpus << 30, attempts: 1, exclusive };
+        let holding = |cpus: u64, exclusive| Holding {
+            cpu_milli: cpus * 500,
+            memory: cpus << 30,
+            attempts: 1,
+            exclusive,
+            ..Holding::default()
+        };
         let slot = |run: &str, cpus: u64, waits: Option<(u64, i64, bool)>| Slot {
             run: run.to_owned(),
             person: "ada".to_owned(),
@@ -204,15 +211,24 @@ mod tests {
             slot("early", 4, Some((10_000, 0, true))),
             slot("urgent", 0, Some((55_000, 3, false))),
         ];
+        let (gpus, until) = (Holding { gpus: 1, ..holding(2, false) }, Some(90_000));
+        let on_gpu = Slot { holds: gpus, steps: vec![Step { holds: gpus, until }], ..slot("training", 0, None) };
+        let asks = Holding { gpus: 2, ..Holding::default() };
+        let waits = Waiter { label: "t".to_owned(), since: 20_000, asks, ..Waiter::default() };
+        let for_gpus = Slot { waits: Some(waits), ..slot("for-gpus", 0, None) };
+        let runs = runs.into_iter().chain([on_gpu, for_gpus]);
+        let all = Holding { cpu_milli: 4_000, memory: 64 << 30, gpus: 2, ..Holding::default() };
         let seen = Seen { runs: (0..).zip(runs).collect(), ..Seen::default() };
-        let lines = render(&lines(&seen, 4_000, 64 << 30, 60_000), 60_000, &TimeZone::UTC);
+        let lines = render(&lines(&seen, &all, 60_000), 60_000, &TimeZone::UTC);
         let lines: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line)).collect();
         insta::assert_snapshot!(lines.join("\n"), @"
-        run     of   workflow  runs                       until        waits      for                         since  room
-        busy    ada  feb08     1 step: 1.5 CPUs, 3.0 GiB  about 01:00
-        urgent  ada  feb08     nothing                                 solo[n=1]  1 CPU, 2.0 GiB, priority 3  5.0 s  about 01:00
-        early   ada  feb08     1 step: 2 CPUs, 4.0 GiB    about 01:00  solo[n=1]  the machine alone           50 s   about 01:01
-        late    ada  feb08     nothing                                 solo[n=1]  1 CPU, 2.0 GiB              10 s   about 01:02
+        run       of   workflow  runs                           until        waits      for                         since  room
+        busy      ada  feb08     1 step: 1.5 CPUs, 3.0 GiB      about 01:00
+        training  ada  feb08     1 step: 1 CPU, 2.0 GiB, 1 GPU  about 00:01
+        urgent    ada  feb08     nothing                                     solo[n=1]  1 CPU, 2.0 GiB, priority 3  5.0 s  about 01:00
+        early     ada  feb08     1 step: 2 CPUs, 4.0 GiB        about 01:00  solo[n=1]  the machine alone           50 s   about 01:01
+        for-gpus  ada  feb08     nothing                                     t          2 GPUs                      40 s   about 01:02
+        late      ada  feb08     nothing                                     solo[n=1]  1 CPU, 2.0 GiB              10 s   about 01:02
         ");
         assert_eq!(render(&[], 0, &TimeZone::UTC).len(), 1);
     }

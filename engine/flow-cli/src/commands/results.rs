@@ -21,8 +21,8 @@ Examples:
   flow results train --all --json                  every result of the step that a run produced, a JSON object a line
   flow results > r.csv && python3 -c 'import pandas as p; print(p.read_csv(\"r.csv\"))'
 
-Axes are columns `axis.NAME`, metrics `NAME`, in the units of `flow show`; memory is in bytes, times in seconds,
-shares are ratios.")]
+Axes are columns `axis.NAME`, metrics `NAME`, or `metric.NAME` where another column is called so, in the units of
+`flow show`; memory is in bytes, times in seconds, shares are ratios.")]
 pub(crate) struct Results {
     /// Only of these steps, or instances such as 'train[lr=0.1]'
     #[arg(value_name = "STEP")]
@@ -117,9 +117,21 @@ fn row(result: &StepResult) -> Map<String, Value> {
         row.insert("usage.gpu_load_mean".to_owned(), json!(load));
         row.insert("usage.gpus".to_owned(), json!(result.circumstances.gpu_models.join(", ")));
     }
-    let number = |value: f64| if value.is_finite() { json!(value) } else { json!("NaN") };
-    row.extend(result.metrics.iter().map(|(name, metric)| (name.clone(), number(metric.value))));
+    for (name, metric) in &result.metrics {
+        let taken = row.contains_key(name);
+        row.insert(if taken { format!("metric.{name}") } else { name.clone() }, number(metric.value));
+    }
     row
+}
+
+/// A count without a point, so that others read it as one.
+fn number(value: f64) -> Value {
+    const EXACT: f64 = 9e15;
+    match value {
+        value if !value.is_finite() => json!("NaN"),
+        value if value.fract() == 0.0 && value.abs() < EXACT => json!(value as i64),
+        value => json!(value),
+    }
 }
 
 fn text(value: &Value) -> String {

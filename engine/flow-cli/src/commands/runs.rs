@@ -135,7 +135,9 @@ fn row(run: String, start: &RunStart, status: Option<&Status>, alive: bool) -> V
         None if alive => "running",
         None => "killed",
     };
-    let counts: Vec<String> = status.counts.iter().map(|(how, n)| format!("{n} {}", how.replace('_', " "))).collect();
+    let counts = status.counts.iter();
+    let counts = counts.map(|(how, n)| format!("{} {}", words::thousands(*n as usize), how.replace('_', " ")));
+    let counts: Vec<String> = counts.collect();
     let took = status.updated_at.saturating_sub(status.started_at) as f64 / 1e3;
     vec![
         run,

@@ -133,9 +133,8 @@ fn card(label: &str, result: &StepResult, objects: &Objects, zone: &TimeZone) ->
 fn usage(result: &StepResult, row: &mut impl FnMut(&str, String)) {
     let usage = &result.usage;
     let jobs = usage.earlier.as_ref().map(|earlier| {
-        let limit =
-            if earlier.jobs == 1 { "its time limit ended one" } else { "their time limit ended all but the last" };
-        format!(", in {} jobs: {limit}", earlier.jobs + 1)
+        let ended = if earlier.jobs == 1 { "one was" } else { "all but the last were" };
+        format!(", in {} jobs: {ended} ended in the middle", earlier.jobs + 1)
     });
     row("wall time", words::duration(usage.wall_s) + &jobs.unwrap_or_default());
     if usage.swept > 0 {

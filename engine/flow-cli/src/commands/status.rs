@@ -147,8 +147,10 @@ fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
         words::duration(since(status.started_at))
     )];
     let settled: u32 = status.counts.values().sum();
-    let counts: Vec<String> = status.counts.iter().map(|(how, n)| format!("{n} {}", how.replace('_', " "))).collect();
-    let mut line = format!("  {settled} of {}", words::count(status.instances as usize, "instance"));
+    let number = |n: u32| words::thousands(n as usize);
+    let counts = status.counts.iter().map(|(how, n)| format!("{} {}", number(*n), how.replace('_', " ")));
+    let counts: Vec<String> = counts.collect();
+    let mut line = format!("  {} of {}", number(settled), words::count(status.instances as usize, "instance"));
     if !counts.is_empty() {
         line.push_str(&format!(": {}", counts.join(", ")));
     }
@@ -157,8 +159,10 @@ fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
     for running in &status.running {
         let percent = running.fraction.map(|f| format!("{:.0} %", f * 100.0)).unwrap_or_default();
         let cpus = words::count(running.cpus as usize, "CPU");
-        let gpus =
-            if running.gpus.is_empty() { cpus } else { format!("{}, {cpus}", words::count(running.gpus.len(), "GPU")) };
+        let gpus = match running.gpus.len().max(running.gpus_asked as usize) {
+            0 => cpus,
+            gpus => format!("{}, {cpus}", words::count(gpus, "GPU")),
+        };
         let (how, text) = match &running.queued {
             Some(queued) => (styled(NOTE, "queued"), reasons::queued(queued)),
             None => (styled(GOOD, "running"), running.text.clone().unwrap_or_default()),
@@ -173,6 +177,17 @@ fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
     for (reason, labels) in waiting {
         let who = if let [one] = labels[..] { one.to_owned() } else { words::count(labels.len(), "instance") };
         out.push(format!("  {} {who}: {reason}", styled(FAINT, "waiting")));
+    }
+    // Of thousands that wait the first are looked at, and what needs something is not looked at before that is there.
+    let told = settled as usize + status.running.len() + status.waiting.len();
+    let more = (status.instances as usize).saturating_sub(told);
+    if more > 0 {
+        let who = if status.waiting.is_empty() {
+            words::count(more, "instance")
+        } else {
+            format!("{} more", words::thousands(more))
+        };
+        out.push(format!("  {} {who}: for their turn, or for what they need", styled(FAINT, "waiting")));
     }
     out
 }
@@ -208,6 +223,7 @@ mod tests {
                 text: Some("epoch 2/4".into()),
                 queued: None,
                 gpus: vec![],
+                gpus_asked: 0,
                 cpus: 2,
             }],
             waiting: vec![waiting("a", "table"), waiting("b", "table"), waiting("c", "dataset")],
@@ -220,6 +236,7 @@ mod tests {
           running  solo[batch=16]  0:41  50 %  2 CPUs  epoch 2/4
           waiting c: dataset goes first
           waiting 2 instances: table goes first
+          waiting 15 more: for their turn, or for what they need
         ");
     }
 }

@@ -52,15 +52,6 @@ impl Why {
             }
             asked.retain(|item| told(label(item.id)).is_none());
         }
-        let kept = knowledge.dir().map(place::kept).transpose()?.unwrap_or_default();
-        for (run, steps) in kept {
-            let goes = |id: InstanceId| steps.iter().any(|step| step == label(id));
-            for item in asked.iter().filter(|item| goes(item.id)) {
-                let text = format!("goes on since run {run}, which was killed; the next run follows it");
-                output.line(format!("{}: {text}", styled(STRONG, label(item.id))))?;
-            }
-            asked.retain(|item| !goes(item.id));
-        }
         let ids: Vec<InstanceId> = asked.iter().map(|item| item.id).collect();
         for crowd in asked.chunk_by(|a, b| a.state == b.state) {
             let labels: Vec<&str> =
@@ -129,6 +120,10 @@ fn explain(labels: &[&str], state: &State) -> Vec<String> {
             let mut lines = vec![format!("{names}: {}", styled(GOOD, "would run"))];
             lines.extend(reasons.iter().map(|reason| format!("  - {}", reasons::reason(reason))));
             lines
+        }
+        State::GoesOn { since, .. } => {
+            let text = format!("since run {since}; the next run follows it, and does not start it again");
+            vec![format!("{names}: {} {text}", styled(GOOD, "goes on"))]
         }
         State::After(steps) => {
             vec![format!("{names}: {} {}", styled(NOTE, "decided after"), steps.join(", "))]

@@ -1,18 +1,20 @@
 //! Reasons in words, for the terminal: those that reports show as well out of the English catalogue, the others here.
 
+mod alike;
 mod waits;
 mod why;
 
 use std::sync::LazyLock;
 
 use flow_core::plan::NotAccepted;
-use flow_core::reason::{BatchEnd, Cause, Lack, ProfileReason, Spoiled, Withheld};
+use flow_core::reason::{Cause, Lack, ProfileReason, Spoiled, Withheld};
 use flow_core::verdict::Call;
 use flow_core::{Outcome, Remark, Repeat, Span};
 use flow_report::{Reasons, Words};
 
 use crate::words;
 
+pub(crate) use alike::{Alike, alike};
 pub(crate) use waits::{queued, waits};
 pub(crate) use why::{reason, why};
 
@@ -66,6 +68,7 @@ pub(crate) fn withheld(why: &Withheld) -> String {
             let none = "a machine without GPUs";
             format!("it is from {}, this run from {}", or_none(published, none), or_none(own, none))
         }
+        Withheld::Edited => "somebody edited it since flow wrote it".to_owned(),
     };
     format!("{why}; --publish replaces it")
 }
@@ -74,11 +77,14 @@ pub(crate) fn withheld(why: &Withheld) -> String {
 pub(crate) fn repeat(because: &Repeat) -> String {
     match because {
         Repeat::Spoiled => "its measurement is not to be trusted; it is measured once more".to_owned(),
-        Repeat::Failed { cause: None } => "it failed; it is tried again".to_owned(),
-        Repeat::Failed { cause: Some(why @ Cause::Batch { end: BatchEnd::TimeLimit { stopped: None }, .. }) } => {
-            format!("{}; it goes on in another job, from its checkpoint", cause(why))
+        Repeat::Failed { cause: why, goes_on } => {
+            let then = match (goes_on, why) {
+                (true, Some(Cause::Batch { .. })) => "it goes on in another job, from its checkpoint",
+                (true, _) => "it goes on from its checkpoint",
+                (false, _) => "it is tried again",
+            };
+            format!("{}; {then}", why.as_ref().map_or_else(|| "it failed".to_owned(), cause))
         }
-        Repeat::Failed { cause: Some(why) } => format!("{}; it is tried again", cause(why)),
     }
 }
 

@@ -95,6 +95,10 @@ fn scarce(scarce: &Scarce) -> String {
             format!("to share GPU {gpu} well: measured there, one of both takes {times:.2} times as long{held}")
         }
         Resource::GpuLost(gpu) => format!("GPU {gpu} does not answer"),
+        Resource::GpuKept(gpu) => {
+            let runs = scarce.runs.as_ref().map_or_else(|| "another run of this machine".to_owned(), labels);
+            format!("GPU {gpu} is kept for {runs}, whose step waits longer")
+        }
     }
 }
 

@@ -5,6 +5,8 @@ use flow_core::why::{FileChange, InputChange, Reason, Unfit, Why};
 use flow_core::{Outcome, Span};
 use serde_json::Value;
 
+use crate::words;
+
 /// All reasons in one line.
 pub(crate) fn why(why: &Why) -> String {
     let mut words: Vec<String> = why.first.iter().map(reason).collect();
@@ -21,7 +23,7 @@ pub(crate) fn reason(reason: &Reason) -> String {
     match &reason.clone().brief() {
         Reason::NeverRan => "its first run".to_owned(),
         Reason::Forced => "forced".to_owned(),
-        Reason::NoResult => "its last attempt left no result to reuse".to_owned(),
+        Reason::NoResult => "no result of it is kept: it failed, was ended, or was dropped".to_owned(),
         Reason::Damaged(damage) => damage.clone(),
         Reason::NotReusable(unfit) => unfit_in_words(unfit),
         Reason::Undecided { group, looks, at_most, gain } => {
@@ -44,11 +46,21 @@ pub(crate) fn reason(reason: &Reason) -> String {
         Reason::Input(path, change) => input_in_words(path, change),
         Reason::Measurement(true) => "it is a measurement now".to_owned(),
         Reason::Measurement(false) => "it is no measurement any more".to_owned(),
+        Reason::Results { of, change, count } => results_in_words(of, *change, *count),
         Reason::Seen(Kind::Result, label) => format!("the result of {label} changed"),
+        Reason::Set(FileChange::Added) => "values of parameters differ from the file's".to_owned(),
+        Reason::Set(FileChange::Changed) => "other values of parameters differ from the file's".to_owned(),
+        Reason::Set(FileChange::Removed) => "all values of parameters are the file's again".to_owned(),
+        Reason::Seen(_, what) if what == "profile" => "the profile changed".to_owned(),
         Reason::Seen(_, what) if what == "set" => {
             "values of parameters differ from the file's, or do so no longer".to_owned()
         }
-        Reason::Seen(_, what) => format!("`{what}` changed"),
+        Reason::Seen(_, what) => match what.strip_prefix("step.") {
+            Some(step) => format!("what the workflow says of {step} changed"),
+            None => format!("`{what}` changed"),
+        },
+        Reason::Many(Kind::Result) => "results that it reads changed".to_owned(),
+        Reason::Many(Kind::Artifact) => "outputs that it reads changed".to_owned(),
         Reason::Many(kind) => format!("its {} changed", plural(*kind)),
         Reason::Format => "this version of flow makes fingerprints in another way".to_owned(),
         Reason::Said(words) => words.clone(),
@@ -155,6 +167,18 @@ fn short(value: &Value) -> String {
     }
 }
 
+fn results_in_words(of: &str, change: FileChange, count: u32) -> String {
+    let (one, many) = match change {
+        FileChange::Changed => ("changed", "changed"),
+        FileChange::Added => ("is new", "are new"),
+        FileChange::Removed => ("is gone", "are gone"),
+    };
+    match count {
+        1 => format!("the result of {of} {one}"),
+        count => format!("{} results of {of} {many}", words::thousands(count as usize)),
+    }
+}
+
 fn input_in_words(path: &str, change: &InputChange) -> String {
     let whole = |path: &str, change: FileChange| match change {
         FileChange::Changed => format!("input `{path}` changed"),
@@ -180,11 +204,9 @@ fn plural(kind: Kind) -> &'static str {
     match kind {
         Kind::Parameter => "parameters",
         Kind::Variable => "variables",
-        Kind::Artifact => "artifacts of other steps",
         Kind::Input => "inputs",
         Kind::Output => "outputs",
         Kind::Metrics => "`metrics`",
-        Kind::Result => "results of other steps",
         _ => "settings",
     }
 }

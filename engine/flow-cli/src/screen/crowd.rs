@@ -45,6 +45,8 @@ impl Crowds {
             RunEvent::Cached { .. } | RunEvent::Ready { .. } | RunEvent::Released { .. } | RunEvent::Epoch { .. } => {
                 false
             }
+            // The summary, which follows at once, says it.
+            RunEvent::Published { .. } | RunEvent::Withheld { .. } => false,
             RunEvent::Started { instance, .. } => !many(self, instance),
             RunEvent::Recorded { read_again: true, .. } if !is_trouble(line) => false,
             RunEvent::Recorded { instance, .. } if !is_trouble(line) => {

@@ -137,9 +137,11 @@ fn came_to(result: &StepResult) -> String {
 /// What the plan comes to, once it is whole.
 pub(crate) fn plan_line(view: &View) -> Option<String> {
     let count = |is: fn(&Planned) -> bool| view.instances.values().filter(|shown| is(&shown.planned)).count();
+    let going_on = count(|p| matches!(p, Planned::Run { goes_on: Some(_), .. }));
     let parts = [
         (count(|p| matches!(p, Planned::Cached)), "cached"),
-        (count(|p| matches!(p, Planned::Run { .. })), "to run"),
+        (going_on, if going_on == 1 { "goes on" } else { "go on" }),
+        (count(|p| matches!(p, Planned::Run { goes_on: None, .. })), "to run"),
         (count(|p| matches!(p, Planned::After { .. })), "decided after them"),
         (count(|p| matches!(p, Planned::MayRepeat)), "repeated only if a verdict needs it"),
         (count(|p| matches!(p, Planned::Skipped { .. })), "skipped"),

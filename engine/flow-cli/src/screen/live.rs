@@ -108,7 +108,8 @@ fn attempt_line(view: &View, attempt: &Attempt) -> String {
     parts.join(" · ")
 }
 
-/// `waiting: 9 for dataset; 3 for the machine; solo[batch=16] for memory  (and 2 more running)`.
+/// `12 waiting: 9 (a GPU with room for it), solo[batch=16] (room is kept for table)  (and 2 more running)`. Of thousands that wait
+/// the first are looked at.
 fn waiting_line(view: &View, shown: usize) -> String {
     let mut reasons: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
     for (label, reason) in &view.waiting {
@@ -117,21 +118,14 @@ fn waiting_line(view: &View, shown: usize) -> String {
     let mut groups: Vec<(usize, &str, &str)> =
         reasons.into_iter().map(|(reason, (count, label))| (count, label, reason)).collect();
     groups.sort_by(|a, b| b.0.cmp(&a.0).then(a.2.cmp(b.2)));
-    let mut parts: Vec<String> = groups
-        .iter()
-        .take(3)
-        .map(
-            |(count, label, reason)| {
-                if *count == 1 { format!("{label} {reason}") } else { format!("{count} {reason}") }
-            },
-        )
-        .collect();
-    let more: usize = groups.iter().skip(3).map(|(count, ..)| count).sum();
-    if more > 0 {
-        parts.push(format!("{more} more"));
-    }
-    let hidden = view.running().count() - shown.min(view.running().count());
-    let mut line = if parts.is_empty() { String::new() } else { format!("waiting: {}", parts.join("; ")) };
+    let part = |(count, label, reason): &(usize, &str, &str)| {
+        if *count == 1 { format!("{label} ({reason})") } else { format!("{} ({reason})", words::thousands(*count)) }
+    };
+    let parts: Vec<String> = groups.iter().take(3).map(part).collect();
+    let (running, (settled, all)) = (view.running().count(), view.settled());
+    let waiting = words::thousands(all.saturating_sub(settled + running).max(view.waiting.len()));
+    let mut line = if parts.is_empty() { String::new() } else { format!("{waiting} waiting: {}", parts.join(", ")) };
+    let hidden = running - shown.min(running);
     if hidden > 0 {
         line.push_str(&format!("  (and {hidden} more running)"));
     }

@@ -5,6 +5,7 @@ mod crowd;
 mod estimate;
 mod lines;
 mod live;
+mod still;
 mod summary;
 mod view;
 
@@ -32,6 +33,7 @@ pub(crate) struct Screen<'a> {
     pub(crate) view: View,
     planned: bool,
     crowds: crowd::Crowds,
+    still: still::Still,
     /// Plugins of which it was said that they are set up.
     setting_up: BTreeSet<String>,
 }
@@ -58,6 +60,7 @@ impl<'a> Screen<'a> {
             view: View::default(),
             planned: false,
             crowds: crowd::Crowds::default(),
+            still: still::Still::default(),
             setting_up: BTreeSet::new(),
         }
     }
@@ -73,8 +76,15 @@ impl<'a> Screen<'a> {
             Update::Setup { plugin, line } => self.setup_line(&plugin, &line)?,
             Update::Held(holder) => self.held(&holder)?,
         }
-        if let (Face::Bars(live), true) = (&mut self.face, draws) {
-            live.draw(&self.view);
+        match &mut self.face {
+            Face::Bars(live) if draws => live.draw(&self.view),
+            Face::Lines if draws && !self.output.quiet => {
+                if let Some(words) = self.still.tells(&self.view) {
+                    self.plan()?;
+                    self.output.line(&words)?;
+                }
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -90,11 +100,8 @@ impl<'a> Screen<'a> {
         }
         // The plan is known when something else than its instances comes.
         let beginning = matches!(line.event, RunEvent::RunStarted(_) | RunEvent::Instance { .. });
-        if !beginning && !self.planned {
-            self.planned = true;
-            if let Some(words) = lines::plan_line(&self.view) {
-                self.say(&words)?;
-            }
+        if !beginning {
+            self.plan()?;
         }
         // Bars show what runs; only what ends stays on a terminal.
         let shown = matches!(self.face, Face::Bars(_)) && matches!(line.event, RunEvent::Started { .. });
@@ -105,6 +112,14 @@ impl<'a> Screen<'a> {
             self.crowds.told(line.at);
         }
         own.into_iter().chain(whole).try_for_each(|words| self.say(&words))
+    }
+
+    /// What the plan comes to, once.
+    fn plan(&mut self) -> io::Result<()> {
+        if std::mem::replace(&mut self.planned, true) {
+            return Ok(());
+        }
+        lines::plan_line(&self.view).iter().try_for_each(|words| self.say(words))
     }
 
     fn setup_line(&mut self, plugin: &str, line: &str) -> io::Result<()> {

@@ -50,12 +50,13 @@ pub(crate) fn summary(
     ran(view, &mut out);
     without_numbers(view, &mut out);
     not_run(view, &mut out);
-    for (path, changed) in &ended.published {
-        out.push(format!("  {:<9} {path}", if *changed { "published" } else { "unchanged" }));
-    }
+    published(&ended.published, &mut out);
     for (path, written, why) in &ended.withheld {
         out.push(format!("  {:<9} {written}", "written"));
         out.push(format!("  {} {path}: {why}", styled(NOTE, format_args!("{:<9}", "kept"))));
+    }
+    if ended.exit == Some(130) {
+        out.push("the next run goes on where it was".to_owned());
     }
     // What is published nowhere is found nowhere, unless it is said.
     if ended.published.is_empty() && ended.withheld.is_empty() {
@@ -63,6 +64,24 @@ pub(crate) fn summary(
         out.extend(last.map(|label| format!("  {:<9} flow show '{label}'", "see")));
     }
     out
+}
+
+/// What was published: the charts of a report, which lie in the folder beside it that has its name, in one line.
+fn published(files: &[(String, bool)], out: &mut Vec<String>) {
+    let how = |changed: bool| if changed { "published" } else { "unchanged" };
+    let mut files = files.iter().peekable();
+    while let Some((path, changed)) = files.next() {
+        out.push(format!("  {:<9} {path}", how(*changed)));
+        let folder = format!("{}/", path.rsplit_once('.').map_or(&**path, |(stem, _)| stem));
+        let (mut all, mut new) = (0, 0);
+        while let Some((_, changed)) = files.next_if(|(path, _)| path.starts_with(&folder)) {
+            (all, new) = (all + 1, new + usize::from(*changed));
+        }
+        let of = if new == 0 || new == all { words::count(all, "picture") } else { format!("{new} of {all} pictures") };
+        if all > 0 {
+            out.push(format!("  {:<9} {of} in {folder}", how(new > 0)));
+        }
+    }
 }
 
 fn headline(view: &View, ended: &Ended) -> String {
@@ -156,23 +175,33 @@ fn not_run(view: &View, out: &mut Vec<String>) {
     }
 }
 
-/// Instances of one step that ended alike: what is said of them, and the reason that most of them have, in the order of the first.
+/// Instances of one step that ended alike, for reasons of one form: what is said of them, and why, in the order of the first. Rare
+/// reasons beyond a few are counted.
 fn alike<'a>(instances: impl Iterator<Item = (&'a Shown, String)>) -> Vec<(&'a Shown, String, String)> {
+    const FORMS: usize = 3;
     let mut found: IndexMap<(&str, String), Vec<(&Shown, String)>> = IndexMap::new();
     for (shown, why) in instances {
         found.entry((&*shown.step, format!("{:?}", shown.state))).or_default().push((shown, why));
     }
-    let told = |alike: Vec<(&'a Shown, String)>| {
-        let (shown, count) = (alike[0].0, alike.len());
-        let mut reasons: IndexMap<&str, usize> = IndexMap::new();
-        alike.iter().for_each(|(_, why)| *reasons.entry(why).or_default() += 1);
-        let what =
-            if count == 1 { shown.label.clone() } else { format!("{} × {}", shown.step, words::thousands(count)) };
-        let others = reasons.len() - 1;
-        // Of several that are as common, the first.
-        let most = reasons.into_iter().rev().max_by_key(|(_, count)| *count).map_or("", |(reason, _)| reason);
-        let more = if others == 0 { String::new() } else { format!("; {}", words::count(others, "other reason")) };
-        (shown, what, format!("{most}{more}"))
-    };
-    found.into_values().map(told).collect()
+    let mut out = Vec::new();
+    for told in found.into_values() {
+        let mut forms = reasons::alike(told.iter().map(|(_, why)| why.clone()));
+        let whole = forms.len();
+        forms.truncate(FORMS);
+        for form in &forms {
+            // The first of those of whom this is said.
+            let shown = told.iter().find(|(_, why)| *why == form.said).map_or(told[0].0, |(shown, _)| *shown);
+            let what = match form.count {
+                1 => shown.label.clone(),
+                count => format!("{} × {}", shown.step, words::thousands(count)),
+            };
+            out.push((shown, what, form.words()));
+        }
+        let left = told.len() - forms.iter().map(|form| form.count).sum::<usize>();
+        if left > 0 {
+            let (what, why) = (words::thousands(left), words::count(whole - FORMS, "other reason"));
+            out.push((told[0].0, format!("{} × {what}", told[0].0.step), why));
+        }
+    }
+    out
 }

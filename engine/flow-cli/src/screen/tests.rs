@@ -3,7 +3,7 @@
 use flow_core::{AttemptId, JournalLine};
 use serde_json::{Value, json};
 
-use super::{Ended, View, crowd::Crowds, estimate, event_line, lines, live, summary};
+use super::{Ended, View, crowd::Crowds, estimate, event_line, lines, live, still::Still, summary};
 
 const BEGAN: u64 = 1_770_564_612_000;
 
@@ -147,7 +147,14 @@ fn the_summary() {
         run: "20260208-153012-3f2a".into(),
         exit: Some(1),
         all: false,
-        published: vec![("reports/feb08.md".into(), true), ("README.md".into(), false)],
+        published: [
+            ("reports/feb08.md", true),
+            ("reports/feb08/a.svg", true),
+            ("reports/feb08/b.svg", false),
+            ("README.md", false),
+        ]
+        .map(|(path, changed)| (path.to_owned(), changed))
+        .to_vec(),
         withheld: Vec::new(),
         made: vec!["report".into()],
         unchanged: None,
@@ -165,6 +172,7 @@ fn the_summary() {
       skipped   four[batch=16]: `machine.gpus >= 4` is false
       skipped   table: solo[batch=32] did not succeed
       published reports/feb08.md
+      published 1 of 2 pictures in reports/feb08/
       unchanged README.md
     ");
     let short = summary(&view, &ended, true, &mut |_, _| Vec::new());
@@ -207,7 +215,7 @@ fn the_bars_words_and_the_estimate() {
     ];
     insta::assert_snapshot!(live::words(&view).join("\n"), @r"
     epoch 2/4, loss 0.31 · GPU 0, 4 CPUs · 0:20
-    waiting: 2 for the machine; table for solo
+    3 waiting: 2 (for the machine), table (for solo)
     2 of 6 instances · 0:21 · at least 20 s left
     ");
 }
@@ -271,6 +279,29 @@ fn whatever_a_journal_holds_a_run_looks_the_same() {
         assert_eq!(out.iter().map(|line| colours(line)).collect::<Vec<_>>(), plain, "{by:?}");
         assert!(out.iter().any(|line| line.contains(&*flow_core::visible(by))), "{by:?} is seen");
     }
+}
+
+#[test]
+fn where_nothing_runs_for_a_while_it_is_said_once_what_is_waited_for() {
+    let mut view = View::default();
+    (view.started_at, view.waiting) = (BEGAN, vec![("train".into(), "run 7 (feb08) of ada goes first".into())]);
+    let (mut still, mut out) = (Still::default(), Vec::new());
+    let mut at = |view: &mut View, second: u64| {
+        view.now = BEGAN + second * 1_000;
+        out.extend(still.tells(view).map(|line| plain(&line)));
+    };
+    (0..20).for_each(|second| at(&mut view, second));
+    let waiting = std::mem::take(&mut view.waiting);
+    at(&mut view, 20);
+    view.waiting = waiting;
+    (21..30).for_each(|second| at(&mut view, second));
+    assert_eq!(
+        out,
+        [
+            "   0:05  waits          train: run 7 (feb08) of ada goes first",
+            "   0:26  waits          train: run 7 (feb08) of ada goes first"
+        ]
+    );
 }
 
 /// What is told of a run of `train`, a hundred instances, one a second: the first `cached` are, and the last fails.

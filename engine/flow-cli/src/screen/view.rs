@@ -107,6 +107,8 @@ pub(crate) struct Attempt {
     pub(crate) folder: String,
     /// UUIDs of its GPUs.
     pub(crate) gpus: Vec<String>,
+    /// How many its job asks Slurm for.
+    gpus_asked: u32,
     pub(crate) cpus: u32,
     /// When it began, milliseconds since 1970.
     pub(crate) began: u64,
@@ -150,11 +152,12 @@ impl View {
                 shown.state = InstanceState::Cached(*outcome, from.clone());
                 shown.fingerprint = Some(*fingerprint);
             }),
-            RunEvent::Started { instance, attempt, folder, why, gpus, cpus } => {
+            RunEvent::Started { instance, attempt, folder, why, gpus, gpus_asked, cpus } => {
                 let started = Attempt {
                     instance: *instance,
                     folder: folder.clone(),
                     gpus: gpus.clone(),
+                    gpus_asked: *gpus_asked,
                     cpus: *cpus,
                     began: line.at,
                     ended: None,
@@ -291,11 +294,15 @@ impl View {
         self.withheld.iter().map(said).collect()
     }
 
-    /// `GPU 0,1, 4 CPUs`: what an attempt holds.
+    /// `GPU 0,1, 4 CPUs`: what an attempt holds; `2 GPUs, 4 CPUs` where Slurm says which.
     pub(crate) fn holds(&self, attempt: &Attempt) -> String {
         let gpus: Vec<String> = attempt.gpus.iter().map(|uuid| self.gpu(uuid)).collect();
         let cpus = crate::words::count(attempt.cpus as usize, "CPU");
-        if gpus.is_empty() { cpus } else { format!("GPU {}, {cpus}", gpus.join(",")) }
+        match (gpus.is_empty(), attempt.gpus_asked) {
+            (true, 0) => cpus,
+            (true, asked) => format!("{}, {cpus}", crate::words::count(asked as usize, "GPU")),
+            (false, _) => format!("GPU {}, {cpus}", gpus.join(",")),
+        }
     }
 
     /// A GPU as people count it, by its index.

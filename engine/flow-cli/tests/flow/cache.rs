@@ -440,6 +440,28 @@ steps:
 }
 
 #[test]
+fn what_a_forced_step_changed_is_something_to_do() {
+    let space = space();
+    let workflow = "
+flow: 1
+name: w
+steps:
+  throw: {run: sh throw.sh, inputs: [throw.sh], outputs: [out.txt], metrics: {stdout: 'threw {threw}'}}
+  after: {run: 'cat ${{ steps.throw.out }} > copy.txt', outputs: [copy.txt]}
+  table: {uses: flow/table, with: {from: throw, columns: [threw]}}
+";
+    space
+        .write("throw.sh", "n=$(od -An -N4 -tu4 /dev/urandom); echo threw $n | tee out.txt\n")
+        .write("w.yaml", workflow);
+    space.flow(["run", "w.yaml"]).expect(0);
+    space.flow(["run", "w.yaml", "throw", "-f", "throw"]).expect(0);
+    assert_eq!(space.ran(), ["throw"]);
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(sorted(space.ran()), ["after", "table"]);
+    assert!(space.flow(["run", "w.yaml"]).expect(0).stdout().contains("nothing to do"));
+}
+
+#[test]
 fn nothing_starts_after_a_failure() {
     let space = space();
     let workflow = "

@@ -46,6 +46,20 @@ fn how_the_inputs_of_two_runs_differ_is_shown_once() {
 }
 
 #[test]
+fn what_changed_before_a_failure_is_said() {
+    let space = space();
+    let step = "train: {matrix: {lr: [1, 2]}, run: 'sh train.sh ${{ lr }}', inputs: [train.sh]}";
+    space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  {step}\n")).write("train.sh", "echo one\n");
+    space.flow(["run", "m.yaml"]).expect(0);
+    let first = space.journal()[0]["run"].as_str().unwrap().to_owned();
+    space.write("train.sh", "exit 3\n");
+    space.flow(["run", "m.yaml", "-k"]).expect(1);
+    let second = space.journal()[0]["run"].as_str().unwrap().to_owned();
+    let said = space.flow(["diff", &first, &second]).expect(0).stdout();
+    assert!(said.ends_with("changes\n  train[lr=1] and 1 more: input `train.sh` changed\n"), "{said}");
+}
+
+#[test]
 fn a_result_of_another_workflow_is_forgotten_there() {
     let space = space();
     for name in ["one", "two"] {

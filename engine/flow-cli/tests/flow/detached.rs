@@ -10,36 +10,28 @@ use nix::{
 };
 use serde_json::Value;
 
-use crate::{gpus::HOLD, space};
+use crate::{
+    counted::{self, COUNT, lines, once},
+    gpus::HOLD,
+    space,
+};
 
-/// Says outside of the attempt that a step began and that it did all its work.
-const COUNT: &str = "echo $1 >> $HOME/began; sleep $2; echo $1 > out.txt; echo $1 >> $HOME/did\n";
-
-fn sweep(instances: u32, seconds: &str, keys: &str) -> TestSpace {
+/// So many instances of so many seconds, and a step that reads them all.
+fn sweep(instances: u32, seconds: &str) -> TestSpace {
     let space = space();
-    let keys = if keys.is_empty() { String::new() } else { format!("    {keys}\n") };
-    space.write("count.sh", COUNT).write(
-        "w.yaml",
-        &format!(
-            "flow: 1\nname: w\nsteps:\n  count:\n    matrix: {{n: \"${{{{ range({instances}) }}}}\"}}\n{keys}    \
-             run: sh count.sh ${{{{ n }}}} {seconds}\n    inputs: [count.sh]\n    outputs: [out.txt]\n  \
-             all:\n    run: cat ${{{{ steps.count | map(attribute='out') | join(' ') }}}} > all.txt\n    outputs: [all.txt]\n"
-        ),
-    );
+    let count = counted::sweep(instances, seconds, "");
+    let all = "  all:\n    run: cat ${{ steps.count | map(attribute='out') | join(' ') }} > all.txt\n    outputs: [all.txt]\n";
+    space.write("count.sh", COUNT).write("w.yaml", &format!("flow: 1\nname: w\nsteps:{count}{all}"));
     space
 }
 
-/// How often each line stands in a file.
-fn lines(space: &TestSpace, file: &str) -> BTreeMap<String, u32> {
-    let mut lines = BTreeMap::new();
-    for line in fs::read_to_string(space.path(file)).unwrap_or_default().lines() {
-        *lines.entry(line.to_owned()).or_default() += 1;
-    }
-    lines
-}
-
-fn once(instances: u32) -> BTreeMap<String, u32> {
-    (0..instances).map(|n| (n.to_string(), 1)).collect()
+/// Two steps go on since their run was killed.
+fn killed(seconds: &str) -> TestSpace {
+    let space = sweep(2, seconds);
+    let pid = detach(&space, &[]);
+    until("both run", || lines(&space, "began").len() == 2);
+    kill_it(pid);
+    space
 }
 
 /// Starts a run in the background, and says which process it is.
@@ -87,7 +79,7 @@ fn what_a_killed_run_started_goes_on_and_nothing_is_done_twice() {
     for (after, next) in
         [(0, &[][..]), (150, &["--detach"]), (400, &[]), (700, &[]), (1100, &["--detach"]), (1600, &[])]
     {
-        let space = sweep(7, "0.6", "");
+        let space = sweep(7, "0.6");
         let pid = detach(&space, &["-j", "3"]);
         thread::sleep(Duration::from_millis(after));
         kill_it(pid);
@@ -109,7 +101,7 @@ fn what_a_killed_run_started_goes_on_and_nothing_is_done_twice() {
 
 #[test]
 fn runs_that_follow_can_be_killed_as_well() {
-    let space = sweep(4, "3", "");
+    let space = sweep(4, "3");
     let pid = detach(&space, &["-j", "2"]);
     until("two run", || lines(&space, "began").len() == 2);
     kill_it(pid);
@@ -129,14 +121,21 @@ fn runs_that_follow_can_be_killed_as_well() {
 
 #[test]
 fn what_nobody_wants_any_more_is_ended() {
-    let space = sweep(2, "600", "");
-    let pid = detach(&space, &[]);
-    until("both run", || lines(&space, "began").len() == 2);
-    kill_it(pid);
+    let space = killed("600");
     let said = space.flow(["status"]).stdout();
     assert!(said.contains("which was killed, 2 steps go on: count[n=0], count[n=1]"), "{said}");
     let said = space.flow(["why", "count[n=1]"]).expect(0).stdout();
     assert!(said.contains("goes on since run") && said.contains("the next run follows it"), "{said}");
+    for args in [&["plan"][..], &["run", "-n"]] {
+        let said = space.flow(args.iter().copied()).expect(0).stdout();
+        assert!(said.contains("goes on        count × 2  since run "), "{said}");
+        assert!(said.contains("3 instances: 2 go on, 1 decided after them"), "{said}");
+    }
+    let said = space.flow(["run", "-n", "-f", "count[n=1]"]).expect(0).stdout();
+    assert!(
+        said.contains("3 instances: 1 goes on, 1 to run, 1 decided after them"),
+        "what is forced is done anew: {said}"
+    );
     // One of them is not there any more, the other one is another step.
     let text = space.read("w.yaml").replace("range(2)", "range(1)").replace(" 600", " 0.1");
     space.write("w.yaml", &text);
@@ -150,10 +149,7 @@ fn what_nobody_wants_any_more_is_ended() {
 #[test]
 fn what_a_killed_run_left_is_cancelled() {
     for args in [&["cancel"][..], &["cancel", "--now"]] {
-        let space = sweep(2, "600", "");
-        let pid = detach(&space, &[]);
-        until("both run", || lines(&space, "began").len() == 2);
-        kill_it(pid);
+        let space = killed("600");
         let run = newest(&space).unwrap().file_name().unwrap().to_str().unwrap().to_owned();
         let said = space.flow(args.iter().copied().chain([&*run])).expect(0).text();
         assert!(said.contains("what it left running was told to end"), "{said}");
@@ -168,7 +164,7 @@ fn what_a_killed_run_left_is_cancelled() {
 
 #[test]
 fn what_is_cancelled_or_lost_is_done_again_by_the_next_run() {
-    let space = sweep(1, "2", "");
+    let space = sweep(1, "2");
     let pid = detach(&space, &[]);
     until("it runs", || !lines(&space, "began").is_empty());
     kill_it(pid);
@@ -176,7 +172,7 @@ fn what_is_cancelled_or_lost_is_done_again_by_the_next_run() {
     let text = space.flow(["run", "w.yaml"]).expect(0).text();
     assert_eq!((lines(&space, "began")["0"], lines(&space, "did")["0"]), (2, 1), "{text}");
     // Who keeps it is killed too, while it is followed.
-    let space = sweep(1, "3", "");
+    let space = sweep(1, "3");
     let pid = detach(&space, &[]);
     until("it runs", || !lines(&space, "began").is_empty());
     kill_it(pid);
@@ -308,7 +304,7 @@ fn what_it_holds_stays_held_and_is_given_back() {
 
 #[test]
 fn a_run_that_waits_for_a_step_follows_it_when_its_run_is_killed() {
-    let space = sweep(2, "2.5", "");
+    let space = sweep(2, "2.5");
     let pid = detach(&space, &[]);
     until("both run", || lines(&space, "began").len() == 2);
     let mut flow = space.start(["run", "w.yaml"]);
@@ -321,7 +317,7 @@ fn a_run_that_waits_for_a_step_follows_it_when_its_run_is_killed() {
 
 #[test]
 fn in_the_foreground_a_kill_ends_all() {
-    let space = sweep(2, "600", "");
+    let space = sweep(2, "600");
     let mut flow = space.start(["run", "w.yaml"]);
     until("both run", || lines(&space, "began").len() == 2);
     flow.kill();
@@ -330,10 +326,7 @@ fn in_the_foreground_a_kill_ends_all() {
 
 #[test]
 fn with_its_store_goes_what_goes_on() {
-    let space = sweep(2, "600", "");
-    let pid = detach(&space, &[]);
-    until("both run", || lines(&space, "began").len() == 2);
-    kill_it(pid);
+    let space = killed("600");
     space.flow(["status"]).expect(0);
     fs::remove_dir_all(space.path(".flow")).unwrap();
     until("everybody is gone", || space.alive().is_empty());
@@ -341,10 +334,7 @@ fn with_its_store_goes_what_goes_on() {
 
 #[test]
 fn who_follows_ends_what_it_follows_with_ctrl_c() {
-    let space = sweep(2, "600", "");
-    let pid = detach(&space, &[]);
-    until("both run", || lines(&space, "began").len() == 2);
-    kill_it(pid);
+    let space = killed("600");
     let mut flow = space.start(["run", "w.yaml"]);
     until("it follows", || flow.said().contains("goes on since run"));
     flow.signal(Signal::SIGINT);

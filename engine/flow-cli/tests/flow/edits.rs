@@ -128,6 +128,23 @@ fn a_real_edit_belongs_to_the_next_run() {
 }
 
 #[test]
+fn an_input_that_is_gone_since_the_last_run_is_told_and_no_run_begins() {
+    let space = space();
+    let steps = "\n  one: {run: cat a, inputs: [a]}\n  two: {run: 'cat b; true ${{ steps.one }}', inputs: [b]}\n";
+    space.write("a.yaml", &format!("flow: 1\nname: a\nsteps:{steps}"));
+    space.write("a", "a").write("b", "b");
+    space.flow(["run", "a.yaml"]).expect(0);
+    let runs = || fs::read_dir(space.path(".flow/runs")).unwrap().count();
+    let before = runs();
+    // What reads it waits for what is to run: nobody has looked at it when the plan is made.
+    space.write("a", "another");
+    fs::remove_file(space.path("b")).unwrap();
+    let said = space.flow(["run", "a.yaml"]).expect(2).text();
+    assert!(said.contains("there is no `b` here"), "{said}");
+    assert_eq!(runs(), before, "{said}");
+}
+
+#[test]
 fn steps_that_share_a_folder_share_one_copy_that_nobody_writes() {
     let space = space();
     let show = "{run: 'stat -L -c %d:%i photos/a.jpg', inputs: [photos], matrix: {n: '${{ range(20) }}'}}";

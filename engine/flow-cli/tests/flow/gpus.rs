@@ -2,6 +2,7 @@
 
 use std::process::{Child, Command};
 
+use flow_core::reason::Fault;
 use flow_testkit::{TestSpace, until};
 use serde_json::{Value, json};
 
@@ -87,7 +88,8 @@ fn hw_shows_what_the_driver_tells() {
         (&first["now"]["processes"][0]["memory"], &first["now"]["load"]),
         (&Value::from(50 << 20), &Value::Null)
     );
-    let troubles: Vec<&str> = told["gpu_troubles"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let troubles: Vec<Fault> = serde_json::from_value(told["gpu_troubles"].clone()).unwrap();
+    let troubles: Vec<String> = troubles.iter().map(Fault::to_string).collect();
     insta::assert_snapshot!(troubles.join("\n"), @"
     GPU 1 is lost, as one that fell off the bus; flow goes on without it until the machine was restarted
     GPU 2 (NVIDIA TITAN Xp) is divided by MIG, and flow gives out whole cards; `nvidia-smi -i 2 -mig 0` makes it whole
@@ -236,6 +238,35 @@ fn two_flows_respect_each_other() {
     let [one, two] = [&first, &second].map(|space| result(space, "a"));
     assert!(one["ended_at"].as_u64() <= two["started_at"].as_u64(), "one after the other");
     assert!(two["circumstances"].get("strangers").is_none(), "{two}");
+}
+
+#[test]
+fn a_gpu_goes_to_the_run_that_waits_longest() {
+    let (mut first, mut second) = (space(), space());
+    let gpus = first.gpus("gpu NVIDIA H200; memory=143771MiB\n");
+    second.gpus("").set("");
+    second.env("FAKE_NVML", &first.path("gpus.txt").to_string_lossy());
+    second.beside(&first);
+    let sweep = |n: &str, seconds: f64| {
+        format!(
+            "flow: 1\nname: a\nsteps:\n  a: {{matrix: {{n: [{n}]}}, run: \"./hold.sh 100 {seconds} # ${{{{ n }}}}\", \
+             inputs: [hold.sh], gpus: 1}}\n"
+        )
+    };
+    first.script("hold.sh", HOLD).write("a.yaml", &sweep("1, 2, 3, 4", 1.5));
+    second.script("hold.sh", HOLD).write("a.yaml", &sweep("1", 0.1));
+    let mut one = first.start(["run", "a.yaml"]);
+    until("the first is on the GPU", || gpus.text().contains("memory=100MiB"));
+    let mut two = second.start(["run", "a.yaml"]);
+    until("the second has its place", || second.flow(["queue"]).text().contains("1 GPU  "));
+    until("it is said for whom it is kept", || first.flow(["status"]).text().contains("GPU 0 is kept for run "));
+    assert!(two.wait().success(), "{}", two.said());
+    assert!(one.is_alive(), "it had the GPU between two steps of the first");
+    assert!(one.wait().success(), "{}", one.said());
+    let ended = |space: &TestSpace, label: &str| result(space, label)["ended_at"].as_u64().unwrap();
+    let served = ended(&second, "a[n=1]");
+    let before = (1..=4).filter(|n| ended(&first, &format!("a[n={n}]")) < served).count();
+    assert!(before <= 2, "{before} steps of the first were before it");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use flow_core::reason::Fault;
 use serde_json::{Value, json};
 
 use crate::space;
@@ -70,8 +71,8 @@ steps:
     causes.sort();
     insta::assert_snapshot!(causes.join("\n"), @r#"
     {"end":{"code":1,"kind":"code"},"kind":"exited","last_line":null}
-    {"kind":"no_metrics","problem":{"error":"it is no regular file, but a pipe","file":"m.json","kind":"unread"}}
-    {"kind":"refused","refusal":{"error":"it is no regular file, but a pipe","kind":"messages_unread"}}
+    {"kind":"no_metrics","problem":{"error":{"found":{"kind":"pipe"},"kind":"not_regular"},"file":"m.json","kind":"unread"}}
+    {"kind":"refused","refusal":{"error":{"found":{"kind":"pipe"},"kind":"not_regular"},"kind":"messages_unread"}}
     "#);
 }
 
@@ -94,7 +95,8 @@ steps:
     space.flow(["run", "deep.yaml", "-k"]).expect(1);
     assert_eq!(space.ran(), ["deep!", "other"]);
     let causes = causes(&space);
-    let error = causes[0]["error"].as_str().unwrap_or_default();
+    let error: Fault = serde_json::from_value(causes[0]["error"].clone()).unwrap();
+    let error = error.to_string();
     assert!(error.contains("out/it") && error.contains("too long"), "{causes:?}");
 }
 

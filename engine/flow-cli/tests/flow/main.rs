@@ -5,6 +5,7 @@ mod cache;
 mod cluster;
 mod compared;
 mod corun;
+mod counted;
 mod damage;
 mod database;
 mod detached;
@@ -37,6 +38,7 @@ mod simulate;
 mod slurm;
 mod theirs;
 mod together;
+mod told;
 mod torture;
 mod trust;
 

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use flow_testkit::TestSpace;
+use flow_testkit::{TestSpace, until};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::space;
@@ -262,6 +263,20 @@ fn scalars_of_tensorboard_are_read_and_read_again() {
     write("{tensorboard: runs, summary: {accuracy_val: max, loss_train: at max accuracy_val}}");
     space.flow(["run", "m.yaml"]).expect(0);
     assert_eq!((started(&space), value("accuracy_val"), value("loss_train")), (0, Some(0.9), Some(0.5)));
+}
+
+#[test]
+fn scalars_of_tensorboard_are_shown_while_they_are_logged() {
+    let space = space();
+    fs::write(space.path("events"), EVENTS).unwrap();
+    let command = "mkdir runs; head -c 5000 events > runs/events.out.tfevents.1; sleep 60";
+    let step = format!("{{run: '{command}', inputs: [events], metrics: {{tensorboard: runs}}}}");
+    space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {step}\n"));
+    let mut flow = space.start(["run", "m.yaml"]);
+    let shown = "epoch 3: accuracy_val 0.8000, loss_train 0.3333";
+    until("the status tells them", || space.flow(["status"]).stdout().contains(shown));
+    flow.signal(Signal::SIGINT);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
 }
 
 #[test]

@@ -54,6 +54,22 @@ fn results_are_a_table() {
 }
 
 #[test]
+fn a_metric_takes_no_other_column() {
+    let space = space();
+    let best = "  table: {uses: flow/table, with: {from: train, rows: lr, columns: [loss, n]}}
+  best: {uses: flow/best, with: {table: table, column: loss, goal: min}}\n";
+    let train = WORKFLOW.replace("echo loss ${{ lr }}", "echo loss ${{ lr }} n 1,000 run 3");
+    space.write("w.yaml", &(train.replace("loss {loss}", "loss {loss} n {n} run {run}") + best));
+    space.flow(["run", "w.yaml"]).expect(0);
+    let lines = space.flow(["results", "--json", "train[lr=0.1]", "best"]).expect(0).stdout();
+    let rows: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (train, best) = (&rows[0], &rows[1]);
+    assert_eq!((&train["run"], &train["metric.run"]), (&"RUN".into(), &3.into()), "{train}");
+    assert_eq!((train["n"].to_string(), train["loss"].to_string()), ("1000".to_owned(), "0.1".to_owned()));
+    assert_eq!((&best["instance"], &best["metric.instance"]), (&"best".into(), &0.into()), "{best}");
+}
+
+#[test]
 fn what_is_forgotten_runs_again_and_does_not_come_back() {
     let space = space();
     space.write("w.yaml", WORKFLOW);

@@ -92,4 +92,10 @@ fn what_cannot_be_planned_is_told_with_a_way_out() {
     let said = few.flow(ask).expect(0).stdout();
     assert!(said.contains("it takes 3 more networks, trained there at such a point and counted; run a training of two there at batch 16, as step `train` of workflow `few`"), "{said}");
     assert!(crate::space().flow(ASK).expect(2).text().contains("nothing has run here yet"));
+    // What is missing is a training, whatever was asked of its price.
+    let bare = crate::space();
+    bare.write("w.yaml", "flow: 1\nname: bare\nsteps:\n  one: {run: 'true'}\n");
+    bare.flow(["run", "w.yaml"]).expect(0);
+    let said = bare.flow(ASK.into_iter().chain(["--price", "H200=3"])).expect(2).text();
+    assert!(said.contains("no training was measured yet") && said.contains("flow import"), "{said}");
 }

@@ -127,6 +127,40 @@ fn a_trial_replaces_nothing_that_is_published() {
 }
 
 #[test]
+fn what_somebody_wrote_into_a_published_text_is_not_lost() {
+    let space = space();
+    space.write("a.yaml", TRIAL).write("README.md", "# Lab\n");
+    space.flow(["run", "a.yaml"]).expect(0);
+    let edit = |file: &str, before: &str, words: &str| {
+        space.write(file, &space.read(file).replacen(before, &format!("{words}\n\n{before}"), 1));
+    };
+    edit("docs/rep.md", "## ", "My introduction.");
+    edit("README.md", "#### ", "My remark.");
+    let edited = || (space.read("docs/rep.md"), space.read("README.md"));
+    let mine = edited();
+    assert!(mine.0.contains("My introduction.") && mine.1.contains("My remark."), "{mine:?}");
+    // Flow has nothing else to say than it said: there is nothing to decide.
+    let text = space.flow(["run", "a.yaml"]).expect(0).text();
+    assert!(!text.contains("kept") && edited() == mine, "{text}");
+    // The training changed.
+    space.write("a.yaml", &TRIAL.replace("echo loss ${{", "echo loss 1${{"));
+    let text = space.flow(["run", "a.yaml"]).expect(0).text();
+    let why = "somebody edited it since flow wrote it; --publish replaces it";
+    assert!(text.contains(&format!("kept      docs/rep.md: {why}")), "{text}");
+    assert!(text.contains(&format!("kept      README.md: {why}")) && edited() == mine, "{text}");
+    // As is what a formatter does.
+    let plain =
+        |text: String| text.replace("My introduction.\n\n", "").replace("My remark.\n\n", "").replace("| ", "|   ");
+    space.write("docs/rep.md", &plain(mine.0)).write("README.md", &plain(mine.1));
+    let text = space.flow(["run", "a.yaml", "-f", "rep"]).expect(0).text();
+    assert!(text.contains("published docs/rep.md") && text.contains("published README.md"), "{text}");
+    assert!(edited().0.contains("13"), "{}", edited().0);
+    edit("docs/rep.md", "## ", "My introduction.");
+    let text = space.flow(["run", "a.yaml", "--publish"]).expect(0).text();
+    assert!(text.contains("published docs/rep.md") && !edited().0.contains("My introduction."), "{text}");
+}
+
+#[test]
 fn what_is_not_published_yet_always_is() {
     let space = space();
     space.write("a.yaml", TRIAL);

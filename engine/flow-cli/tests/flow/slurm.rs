@@ -4,6 +4,8 @@
 mod killed;
 mod limits;
 mod outcomes;
+mod types;
+mod wrong;
 
 use std::{
     collections::BTreeMap,
@@ -18,10 +20,13 @@ use flow_testkit::{
 };
 use nix::sys::signal::Signal;
 
-use crate::space;
+use crate::{
+    counted::{COUNT, lines, once, sweep},
+    space,
+};
 
-/// Says in the workspace, outside of the attempt, that a step began and that it did all its work.
-const COUNT: &str = "echo $1 >> $HOME/began; sleep $2; echo $1 > out.txt; echo $1 >> $HOME/did\n";
+/// Before the steps of a workflow.
+const HEAD: &str = "flow: 1\nname: w\non: slurm\nslurm: {poll: 1s}\nsteps:";
 
 /// A cluster and a workspace whose `flow` finds it.
 struct Lab {
@@ -30,29 +35,25 @@ struct Lab {
 }
 
 impl Lab {
-    fn new(nodes: u32, gpus: u32, workflow: &str) -> Lab {
-        Lab::on(Cluster::start(nodes, gpus), workflow)
+    fn new(nodes: u32, gpus: u32, steps: &str) -> Lab {
+        Lab::on(Cluster::start(nodes, gpus), steps)
     }
 
-    fn on(cluster: Cluster, workflow: &str) -> Lab {
+    fn on(cluster: Cluster, steps: &str) -> Lab {
         let mut space = space();
         space.on(&cluster);
-        space.write("w.yaml", workflow).write("count.sh", COUNT);
+        space.write("w.yaml", &format!("{HEAD}{steps}")).write("count.sh", COUNT);
         Lab { cluster, space }
     }
 
     /// The same cluster with a workspace of its own.
-    fn anew(self, workflow: &str) -> Lab {
-        Lab::on(self.cluster, workflow)
+    fn anew(self, steps: &str) -> Lab {
+        Lab::on(self.cluster, steps)
     }
 
     /// How often each line stands in a file of the workspace.
     fn lines(&self, file: &str) -> BTreeMap<String, u32> {
-        let mut lines = BTreeMap::new();
-        for line in fs::read_to_string(self.space.path(file)).unwrap_or_default().lines() {
-            *lines.entry(line.to_owned()).or_default() += 1;
-        }
-        lines
+        lines(&self.space, file)
     }
 
     /// What waits or runs: names and states.
@@ -87,22 +88,12 @@ impl Lab {
     }
 }
 
-/// So many instances, each of which did all its work once.
-fn once(instances: u32) -> BTreeMap<String, u32> {
-    (0..instances).map(|n| (n.to_string(), 1)).collect()
-}
-
 #[test]
 fn a_step_means_the_same_on_slurm_as_here() {
     let lab = Lab::new(
         2,
         2,
-        "\
-flow: 1
-name: w
-on: slurm
-slurm: {poll: 1s}
-steps:
+        "
   train:
     matrix: {n: [1, 2]}
     gpus: 2
@@ -140,12 +131,7 @@ fn a_failure_is_the_steps_own_and_a_refusal_is_said() {
     let lab = Lab::new(
         1,
         1,
-        "\
-flow: 1
-name: w
-on: slurm
-slurm: {poll: 1s}
-steps:
+        "
   three: {run: 'echo why; exit 3'}
   segv: {run: 'kill -SEGV $$'}
   late: {run: sleep 60, timeout: 1s}
@@ -172,12 +158,7 @@ fn a_group_is_one_job_with_its_barrier() {
     let lab = Lab::new(
         2,
         2,
-        "\
-flow: 1
-name: w
-on: slurm
-slurm: {poll: 1s}
-steps:
+        "
   pair:
     matrix: {n: [1, 2]}
     gpus: 1
@@ -208,12 +189,7 @@ fn a_secret_is_on_no_disk_when_its_step_has_begun() {
     let mut lab = Lab::new(
         1,
         0,
-        "\
-flow: 1
-name: w
-on: slurm
-slurm: {poll: 1s}
-steps:
+        "
   asks: {run: 'echo it is $TOKEN; sleep 1', secrets: [TOKEN]}
 ",
     );
@@ -266,15 +242,6 @@ fn an_array_begins_in_the_schedulers_order() {
     assert_eq!(began, (0..12).map(|n| n.to_string()).collect::<Vec<_>>(), "{text}");
 }
 
-/// So many instances, each of which takes so many seconds.
-fn sweep(instances: u32, seconds: u32, keys: &str) -> String {
-    let keys = if keys.is_empty() { String::new() } else { format!("    {keys}\n") };
-    format!(
-        "flow: 1\nname: w\non: slurm\nslurm: {{poll: 1s}}\nsteps:\n  count:\n    matrix: {{n: \"${{{{ range({instances}) }}}}\"}}\n\
-         {keys}    run: sh count.sh ${{{{ n }}}} {seconds}\n    inputs: [count.sh]\n    outputs: [out.txt]\n"
-    )
-}
-
 #[test]
 fn what_a_run_in_the_background_leaves_can_be_cancelled_or_joined() {
     let lab = Lab::new(1, 2, &sweep(2, 3, "gpus: 1"));
@@ -286,12 +253,15 @@ fn what_a_run_in_the_background_leaves_can_be_cancelled_or_joined() {
     let pid = lab.space.journal()[0]["pid"].as_i64().unwrap_or_else(|| panic!("{run}"));
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid as i32), Signal::SIGTERM).unwrap();
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
+    assert!(text.contains("plan: 2 go on"), "{text}");
     assert_eq!(lab.lines("did"), once(2), "{text}");
 
     let lab = lab.anew(&sweep(2, 60, "gpus: 1"));
     let mut flow = lab.space.start(["run", "w.yaml"]);
     until("both run", || lab.lines("began").len() == 2);
     flow.kill();
+    let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).stdout();
+    assert!(planned.contains("2 instances: 2 go on\n"), "{planned}");
     let run = fs::read_dir(lab.space.path(".flow/runs")).unwrap().next().unwrap().unwrap().file_name();
     lab.space.flow(["cancel", run.to_str().unwrap()]).expect(0);
     lab.expect_no_job();

@@ -136,11 +136,3 @@ pub enum PublishTo {
     /// An entry into this file.
     WhatsNew(String),
 }
-
-/// An instance cannot be resolved: a sentence about what it reads and why that is not there.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct ResolveError {
-    /// In words.
-    pub message: String,
-}

@@ -149,7 +149,7 @@ pub(super) fn skipped(when: &When, scope: &Value, problems: &mut Problems) -> Op
             let found = crate::expr::value::describe(&value);
             Diagnostic::new(format!("`when` is {found}")).label("expected true or false")
         }
-        Err(message) => Diagnostic::new(message),
+        Err(fault) => Diagnostic::new(fault.to_string()),
     };
     problems.value(&when.at, what);
     None

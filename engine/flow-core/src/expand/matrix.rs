@@ -136,10 +136,14 @@ fn flatten(name: String, value: &Value, flat: &mut Vec<(String, Json)>) -> Resul
             }
         }
         // A list is one value: its text stands for it in labels and tables.
-        ValueKind::Seq | ValueKind::Iterable => flat.push((name, Json::String(to_json(value)?.to_string()))),
-        _ => flat.push((name, to_json(value)?)),
+        ValueKind::Seq | ValueKind::Iterable => flat.push((name, Json::String(json(value)?.to_string()))),
+        _ => flat.push((name, json(value)?)),
     }
     Ok(())
+}
+
+fn json(value: &Value) -> Result<Json, String> {
+    to_json(value).map_err(|fault| fault.to_string())
 }
 
 /// A value in a label: bare where that is safe and not mistaken for another type, else in quotes without anything that

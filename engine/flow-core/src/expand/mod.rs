@@ -33,7 +33,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use minijinja::value::Value;
 
 pub use expansion::Expansion;
-pub use facts::{Batch, ExpandRequest, Group, Publish, PublishTo, Remark, ResolveError, StepFacts, Uses};
+pub use facts::{Batch, ExpandRequest, Group, Publish, PublishTo, Remark, StepFacts, Uses};
 
 use self::{
     build::{Built, Shared},

@@ -108,7 +108,7 @@ fn profile<'a>(
                 let what = Diagnostic::new(format!("`when` is {}", describe(&value)));
                 problems.value(&when.at, what.label("expected true or false"));
             }
-            Err(message) => problems.value(&when.at, Diagnostic::new(message)),
+            Err(fault) => problems.value(&when.at, Diagnostic::new(fault.to_string())),
         }
     }
     None

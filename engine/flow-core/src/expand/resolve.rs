@@ -11,7 +11,7 @@ use minijinja::value::Value;
 use serde_json::{Map, Value as Json};
 
 use super::{
-    Expansion, ResolveError, Uses,
+    Expansion, Uses,
     build::inputs_value,
     params::join,
     prepare::StepPlan,
@@ -23,6 +23,7 @@ use crate::{
         EvalError, Item, Items, Scope, Steps, Template, shown,
         value::{from_json, to_json, to_text},
     },
+    reason::{BodyFault, Fault, Several, VariableFault},
     spec::{
         at::{At, On, Problem},
         typed,
@@ -35,8 +36,8 @@ impl Expansion {
     /// # Errors
     /// An expression reads what is not there: the output of something that failed or was skipped, an unknown metric. Or a
     /// value that became known only now is not what the plugin's schema asks for.
-    pub fn resolve(&self, id: InstanceId, settled: &dyn Settled, render: Render) -> Result<Resolved, ResolveError> {
-        let instance = self.instances.get(id.index()).ok_or_else(|| error(format!("there is no instance {}", id.0)))?;
+    pub fn resolve(&self, id: InstanceId, settled: &dyn Settled, render: Render) -> Result<Resolved, Fault> {
+        let instance = self.instances.get(id.index()).ok_or_else(|| no_instance(id))?;
         let plan = &self.late.plans[instance.step.index()];
         let links = Arc::new(Mutex::new(BTreeSet::new()));
         let scope = Value::from_object(self.scope(instance, plan, settled, render, &links));
@@ -44,17 +45,20 @@ impl Expansion {
             |template: &Template, key| template.eval(&scope).map_err(|e| self.unresolved(instance, template, key, e));
 
         let env = typed::env(&evaluate(&plan.env, "env")?);
+        let label = || instance.label.to_string();
         let env = env.map_err(|wrong| {
-            let place = self.place(&plan.env.at, On::Key);
-            error(format!("`{}` ({place}): in `env`, {}", instance.label, sentence(wrong)))
+            let mistakes = Several(wrong.into_iter().map(variable_fault).collect());
+            BodyFault::BadEnv { label: label(), place: self.place(&plan.env.at, On::Key), mistakes }
         })?;
         let body = match &plan.uses {
             Uses::Command => {
-                let template =
-                    plan.command.as_ref().ok_or_else(|| error(format!("`{}` has no command", instance.label)))?;
-                let text = to_text(&evaluate(template, "")?);
-                let place = || self.place(&template.at, On::Key);
-                Body::Command(text.map_err(|m| error(format!("`{}` ({}): {m}", instance.label, place())))?)
+                let no_command = || Fault::from(format!("`{}` has no command", instance.label));
+                let template = plan.command.as_ref().ok_or_else(no_command)?;
+                Body::Command(to_text(&evaluate(template, "")?).map_err(|error| BodyFault::NoCommand {
+                    label: label(),
+                    place: self.place(&template.at, On::Key),
+                    error: error.into(),
+                })?)
             }
             Uses::Plugin { plugin, step } => {
                 let with = self.with(instance, plan, &scope, render)?;
@@ -79,16 +83,19 @@ impl Expansion {
         plan: &StepPlan,
         scope: &Value,
         render: Render,
-    ) -> Result<Map<String, Json>, ResolveError> {
+    ) -> Result<Map<String, Json>, Fault> {
         let value = plan.with.eval(scope).map_err(|e| self.unresolved(instance, &plan.with, "with", e))?;
-        let wrong =
-            |what: String| error(format!("`{}` ({}): {what}", instance.label, self.place(&plan.with.at, On::Key)));
-        let mut with = to_json(&value).map_err(|m| wrong(format!("in `with`, {m}")))?;
+        let (label, place) = (|| instance.label.to_string(), || self.place(&plan.with.at, On::Key));
+        let mut with = to_json(&value).map_err(|error| BodyFault::NoWith {
+            label: label(),
+            place: place(),
+            error: error.into(),
+        })?;
         let Some(schema) = &plan.schema else { return Ok(object(with)) };
         schema.fill(&mut with);
-        let sentences = schema.sentences(&with);
-        if !sentences.is_empty() {
-            return Err(wrong(sentences.join("; ")));
+        let mistakes = schema.mistakes(&with);
+        if !mistakes.is_empty() {
+            return Err(BodyFault::BadWith { label: label(), place: place(), mistakes: Several(mistakes) }.into());
         }
         for (path, text) in schema.marked(&with, Mark::Path) {
             let name = dotted(&path);
@@ -115,13 +122,18 @@ impl Expansion {
         Ok(object(with))
     }
 
-    /// An expression has no value, in words.
-    fn unresolved(&self, instance: &Instance, template: &Template, key: &str, e: EvalError) -> ResolveError {
+    /// An expression has no value.
+    fn unresolved(&self, instance: &Instance, template: &Template, key: &str, e: EvalError) -> Fault {
         let at = e.path.iter().fold(template.at.clone(), |at, seg| at.seg(seg.clone()));
         let place = self.place(&at, On::In { text: e.expr.to_string(), expression: e.expr.clone() });
-        let key =
-            if key.is_empty() { String::new() } else { format!("`{}`, ", dotted(&e.path).replacen("with", key, 1)) };
-        error(format!("`{}` reads `{}` ({key}{place}): {}", instance.label, shown(&e.expr), e.message))
+        let (label, expression, error) = (instance.label.to_string(), shown(&e.expr).into_owned(), e.fault.into());
+        match key {
+            "" => BodyFault::Reads { label, expression, place, error }.into(),
+            key => {
+                let key = dotted(&e.path).replacen("with", key, 1);
+                BodyFault::ReadsUnder { label, expression, key, place, error }.into()
+            }
+        }
     }
 
     /// `exp.yaml:12:7`.
@@ -161,7 +173,7 @@ impl Expansion {
                     label: member.label.clone(),
                     place: if alone { format!("in/{name}") } else { format!("in/{name}/{n}") }.into(),
                     axes: Value::from_pairs(member.axes.iter().map(|(k, v)| (k.as_str(), from_json(v)))),
-                    result: settled.result(*id).cloned().map(Arc::new),
+                    result: settled.shared(*id),
                     render,
                     links: links.clone(),
                 })
@@ -187,16 +199,21 @@ impl Expansion {
     }
 }
 
-pub(super) fn error(message: String) -> ResolveError {
-    ResolveError { message }
+pub(super) fn no_instance(id: InstanceId) -> Fault {
+    format!("there is no instance {}", id.0).into()
 }
 
-fn sentence(wrong: Vec<typed::Wrong>) -> String {
-    let one = |wrong: typed::Wrong| match wrong.what {
-        typed::What::Type { found, expected, .. } => format!("{found} stands where {expected} is expected"),
-        typed::What::Other(what) => what.to_string(),
-    };
-    wrong.into_iter().map(one).collect::<Vec<_>>().join("; ")
+/// Of what can stand under `env`, a mapping's values alone are known late as a rule.
+fn variable_fault(wrong: typed::Wrong) -> VariableFault {
+    match wrong.what {
+        typed::What::Type { found, expected, .. } if expected == typed::SCALAR => {
+            VariableFault::VariableWrong { value: found }
+        }
+        typed::What::Type { found, expected, .. } => {
+            VariableFault::VariableRefused { said: format!("{found} stands where {expected} is expected") }
+        }
+        typed::What::Other(what) => VariableFault::VariableRefused { said: what.to_string() },
+    }
 }
 
 /// Results by instance, for callers that have them in a map.

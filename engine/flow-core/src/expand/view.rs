@@ -2,10 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Expansion, ResolveError, StepFacts, Uses, resolve::error};
+use indexmap::IndexSet;
+
+use super::{Expansion, StepFacts, Uses, resolve};
 use crate::{
     Body, BuiltinInput, Circumstances, Diagnostic, Instance, InstanceId, Outcome, Render, RunId, Settled, StepId,
-    StepResult, StepView, plan::without_attempt, reason::Cause, selects,
+    StepResult, StepView,
+    plan::without_attempt,
+    reason::{Cause, Fault},
+    selects,
 };
 
 /// With this a built-in asks for what other machines came to.
@@ -66,8 +71,10 @@ impl Expansion {
         }
         let step = name.split('[').next().unwrap_or(name);
         Err(match self.steps.iter().find(|s| s.name == step) {
-            Some(step) => Diagnostic::new(format!("`{}` has no instance `{name}`", step.name))
-                .nearest(name, step.ids().map(|id| &*self.instances[id.index()].label)),
+            Some(step) => {
+                let labels: Vec<&str> = step.ids().map(|id| &*self.instances[id.index()].label).collect();
+                no_instance(&step.name, name, &labels)
+            }
             None => Diagnostic::new(format!("there is no step `{step}`"))
                 .nearest(step, self.steps.iter().map(|s| s.name.as_str())),
         })
@@ -78,8 +85,8 @@ impl Expansion {
     ///
     /// # Errors
     /// As [`Expansion::resolve`].
-    pub fn builtin_input(&self, id: InstanceId, settled: &dyn Settled) -> Result<Option<BuiltinInput>, ResolveError> {
-        let instance = self.instances.get(id.index()).ok_or_else(|| error(format!("there is no instance {}", id.0)))?;
+    pub fn builtin_input(&self, id: InstanceId, settled: &dyn Settled) -> Result<Option<BuiltinInput>, Fault> {
+        let instance = self.instances.get(id.index()).ok_or_else(|| resolve::no_instance(id))?;
         let resolved = self.resolve(id, settled, Render::Paths);
         let Uses::Builtin(name) = &self.steps[instance.step.index()].uses else { return Ok(None) };
         let Body::Builtin { with, .. } = resolved?.body else { return Ok(None) };
@@ -155,6 +162,32 @@ impl Expansion {
         let (outcome, cause) = instance.settled().unwrap_or((Outcome::Skipped, Cause::NotRun));
         without_attempt(self, instance.id, outcome, Some(cause), &RunId(String::new()), 0)
     }
+}
+
+/// Which part of an instance's name no instance of its step has: of a sweep the values of that axis say more than names of instances.
+fn no_instance(step: &str, name: &str, labels: &[&str]) -> Diagnostic {
+    const SHOWN: usize = 12;
+    let what = Diagnostic::new(format!("`{step}` has no instance `{name}`"));
+    let pairs = |label: &str| {
+        let inside = label.split_once('[').map_or("", |(_, pairs)| pairs.strip_suffix(']').unwrap_or(pairs)).to_owned();
+        let pairs = inside.split(',').filter_map(|pair| pair.split_once('='));
+        pairs.map(|(axis, value)| (axis.trim().to_owned(), value.trim().to_owned())).collect::<Vec<_>>()
+    };
+    let there: IndexSet<(String, String)> = labels.iter().flat_map(|label| pairs(label)).collect();
+    let Some((axis, _)) = pairs(name).into_iter().find(|pair| !there.contains(pair)) else {
+        return what.nearest(name, labels.iter().copied());
+    };
+    let values: Vec<String> = there.iter().filter(|pair| pair.0 == axis).map(|pair| format!("`{}`", pair.1)).collect();
+    if values.is_empty() {
+        let axes: IndexSet<&str> = there.iter().map(|pair| &*pair.0).collect();
+        return what.label(format!("it has no axis `{axis}`")).nearest(&axis, axes);
+    }
+    let more = match values.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let shown = values.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    what.help(format!("`{axis}` is {shown}{more} here; `--set` that a run had is to be given again"))
 }
 
 impl StepFacts {

@@ -12,6 +12,7 @@ use crate::{
         Node, Template,
         value::{from_json, to_json},
     },
+    reason::{FoundValue, ParameterFault},
     spec::{
         at::{At, On, Problems, Seg},
         describe,
@@ -75,14 +76,14 @@ impl Schema {
         found.into_iter().collect()
     }
 
-    /// What is wrong with a `with:` whose values are all known; a sentence each.
-    pub(super) fn sentences(&self, with: &Json) -> Vec<String> {
+    /// What is wrong with a `with:` whose values are all known.
+    pub(super) fn mistakes(&self, with: &Json) -> Vec<ParameterFault> {
         if self.validator.is_valid(with) {
             return Vec::new();
         }
-        let mut sentences: Vec<String> = self.errors(with, &[]).into_iter().map(|f| f.what.to_string()).collect();
-        sentences.sort();
-        sentences
+        let mut mistakes = self.errors(with, &[]);
+        mistakes.sort_by_cached_key(|mistake| mistake.what.to_string());
+        mistakes.into_iter().map(|mistake| mistake.fault(&self.uses)).collect()
     }
 
     /// Checks what is known of a `with:`. `at` is the place of `with`, or of `uses` where there is none.
@@ -121,12 +122,15 @@ impl Schema {
             return;
         }
         let holds_unknown = unknown.iter().any(|u| u.starts_with(&path));
-        let subject = match dotted(&path).strip_prefix("with.") {
-            Some(name) => format!("`{name}`"),
-            None => "`with`".to_owned(),
+        let dotted = dotted(&path);
+        let name = dotted.strip_prefix("with.").unwrap_or("with").to_owned();
+        let subject = format!("`{name}`");
+        let shown = || describe(&from_json(error.instance()));
+        let is = || format!("{subject} of `{}` is {}", self.uses, shown());
+        let value = |what: Diagnostic| {
+            let of = Of::Value(name.clone(), shown());
+            Mistake { path: path.clone(), key: false, what, of }
         };
-        let is = || format!("{subject} of `{}` is {}", self.uses, describe(&from_json(error.instance())));
-        let value = |what: Diagnostic| Mistake { path: path.clone(), key: false, what };
         match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected }
             | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
@@ -136,7 +140,8 @@ impl Schema {
                     path.push(Seg::Key(name.as_str().into()));
                     let owner = if path.len() == 1 { format!("`{}`", self.uses) } else { subject.clone() };
                     let what = Diagnostic::new(format!("{owner} has no parameter `{name}`"));
-                    found.push(Mistake { path, key: true, what: what.nearest(name, known.iter().map(String::as_str)) });
+                    let what = what.nearest(name, known.iter().map(String::as_str));
+                    found.push(Mistake { path, key: true, what, of: Of::Unknown(name.clone()) });
                 }
             }
             ValidationErrorKind::Required { property } => {
@@ -147,7 +152,7 @@ impl Schema {
                     Some(about) => what.help(about),
                     None => what,
                 };
-                found.push(Mistake { path, key: true, what });
+                found.push(Mistake { path, key: true, what, of: Of::Missing(name.to_owned()) });
             }
             ValidationErrorKind::Type { kind } => {
                 let wanted = match kind {
@@ -223,12 +228,13 @@ impl Schema {
             _ if holds_unknown => {}
             _ => {
                 let words = error.to_string();
-                found.push(value(Diagnostic::new(format!("{subject} of `{}`: {words}", self.uses))));
+                let what = Diagnostic::new(format!("{subject} of `{}`: {words}", self.uses));
+                found.push(Mistake { path: path.clone(), key: false, what, of: Of::Refused(name) });
             }
         }
     }
 
-    /// Names that the object at an error may have.
+    /// NameList that the object at an error may have.
     fn properties(&self, error: &ValidationError<'_>) -> Vec<String> {
         let pointer = error.schema_path().to_string();
         let above = pointer.rsplit_once('/').map_or("", |(above, _)| above);
@@ -281,6 +287,28 @@ struct Mistake {
     path: Vec<Seg>,
     key: bool,
     what: Diagnostic,
+    of: Of,
+}
+
+/// What a mistake is, with a parameter's name.
+enum Of {
+    Unknown(String),
+    Missing(String),
+    Value(String, FoundValue),
+    /// In the words of the library alone.
+    Refused(String),
+}
+
+impl Mistake {
+    fn fault(self, uses: &str) -> ParameterFault {
+        let (uses, said) = (uses.to_owned(), self.what.to_string());
+        match self.of {
+            Of::Unknown(name) => ParameterFault::ParameterUnknown { uses, name, said },
+            Of::Missing(name) => ParameterFault::ParameterMissing { uses, name, said },
+            Of::Value(name, value) => ParameterFault::ParameterWrong { uses, name, value, said },
+            Of::Refused(name) => ParameterFault::ParameterRefused { uses, name, said },
+        }
+    }
 }
 
 fn seg(segment: LocationSegment<'_>) -> Seg {
@@ -414,7 +442,7 @@ pub(super) fn known(template: &Template) -> Result<Known, (Vec<Seg>, String)> {
 
 fn json_of(node: &Node, path: &mut Vec<Seg>, unknown: &mut Vec<Vec<Seg>>) -> Result<Json, (Vec<Seg>, String)> {
     match node {
-        Node::Const(value) => to_json(value).map_err(|message| (path.clone(), message)),
+        Node::Const(value) => to_json(value).map_err(|fault| (path.clone(), fault.to_string())),
         Node::Expr(_) | Node::Text(_) | Node::Broken => {
             unknown.push(path.clone());
             Ok(Json::String(UNKNOWN.to_owned()))

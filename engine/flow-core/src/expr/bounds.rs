@@ -12,10 +12,12 @@ use minijinja::{
 };
 
 use super::{
+    faults::refused,
     fence::{NUMBER, SIZED, fenced_template},
     scope::results,
     value::describe,
 };
+use crate::reason::ExprFault;
 
 /// Bytes that one evaluation may make and hand on, each member of a list counted as [`MEMBER`].
 pub(crate) const MOST: usize = 32 << 20;
@@ -24,17 +26,15 @@ const MEMBER: usize = 8;
 pub(crate) const DEEPEST: usize = 64;
 /// Characters that `format` pads a value to.
 const WIDEST: usize = 1000;
+/// Characters that `tojson` indents by.
+const FURTHEST: usize = 16;
 
 /// What has been made so far in an evaluation.
 #[derive(Default)]
 struct Made(usize);
 
-fn refused(what: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidOperation, what.into())
-}
-
 fn too_large() -> Error {
-    refused(format!("it makes more than {} MiB of values; let a program do this", MOST >> 20))
+    refused(ExprFault::MakesTooMuch { most: (MOST >> 20) as u64 })
 }
 
 /// Counts a value in; the error ends the evaluation.
@@ -89,11 +89,11 @@ pub(super) fn fill(env: &mut Environment<'_>) {
     });
     env.add_filter(NUMBER, |value: Value| match value.kind() {
         ValueKind::Number | ValueKind::Bool | ValueKind::Undefined => Ok(value),
-        _ => Err(refused(format!("`*` multiplies numbers, and this is {}", describe(&value)))),
+        _ => Err(refused(ExprFault::MultipliesNoNumber { value: describe(&value) })),
     });
     env.add_test("divisibleby", |value: Value, by: Value| {
         if i128::try_from(by.clone()).is_ok_and(|by| by == 0) {
-            return Err(refused(format!("{value} cannot be divided by 0")));
+            return Err(refused(ExprFault::DividesByZero { value: value.to_string() }));
         }
         // The one other division of whole numbers that has no result.
         Ok(i128::try_from(by.clone()).is_ok_and(|by| by == -1 && value.is_integer())
@@ -103,7 +103,7 @@ pub(super) fn fill(env: &mut Environment<'_>) {
         const FAR: i64 = 1 << 53;
         let near = |n: i64| (-FAR..=FAR).contains(&n);
         if ![Some(from), to, step].into_iter().flatten().all(near) {
-            return Err(refused(format!("`range` counts up to {FAR}")));
+            return Err(refused(ExprFault::RangeTooFar { most: FAR.unsigned_abs() }));
         }
         functions::range(from as isize, to.map(|n| n as isize), step.map(|n| n as isize))
     });
@@ -148,13 +148,13 @@ fn before(name: &str, state: &mut State<'_, '_>, args: &[Value]) -> Result<(), E
         }
         "indent" => most(number(others, 0, "width").saturating_mul(size)),
         "batch" | "slice" => most(number(others, 0, "count").saturating_mul(MEMBER)),
-        "tojson" if number(others, 0, "indent") > 16 => Err(refused("`tojson` indents by 16 at most")),
+        "tojson" if number(others, 0, "indent") > FURTHEST => {
+            Err(refused(ExprFault::IndentsTooFar { most: FURTHEST as u64 }))
+        }
         "format" => {
             let text = value.as_str().unwrap_or_default();
             if too_wide(text) {
-                return Err(refused(format!(
-                    "`format` pads to {WIDEST} characters at most, with the width written out"
-                )));
+                return Err(refused(ExprFault::PadsTooFar { most: WIDEST as u64 }));
             }
             // A mapping can stand in every place.
             most(text.matches('%').count().saturating_mul(other + WIDEST))
@@ -222,7 +222,7 @@ pub fn render_bounded(mut env: Environment<'_>, name: &str, text: &str, page: Va
     let text = fenced_template(text).map_err(|e| e.to_string())?;
     let mut made = Page(Vec::new());
     let render = || env.template_from_named_str(name, &text)?.render_captured_to(page, &mut made).map(drop);
-    guarded(render)?.map_err(|e| match e.kind() {
+    guarded(render).map_err(|fault| fault.to_string())?.map_err(|e| match e.kind() {
         ErrorKind::WriteFailure => format!("it comes to more than {} MiB", MOST >> 20),
         _ => e.to_string(),
     })?;
@@ -230,14 +230,14 @@ pub fn render_bounded(mut env: Environment<'_>, name: &str, text: &str, page: Va
 }
 
 /// Calls a library that could panic on what it is given; the error has its words.
-pub(crate) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, ExprFault> {
     let before = GUARDED.replace(true);
     let result = catch_unwind(AssertUnwindSafe(call));
     GUARDED.set(before);
     result.map_err(|panicked| {
         let words =
             panicked.downcast_ref::<String>().map(String::as_str).or_else(|| panicked.downcast_ref::<&str>().copied());
-        format!("it cannot be computed: {}", words.unwrap_or("the library that does it failed"))
+        ExprFault::CannotBeComputed { said: words.unwrap_or("the library that does it failed").to_owned() }
     })
 }
 
@@ -250,7 +250,7 @@ mod tests {
     fn eval(text: &str) -> Result<Value, String> {
         let big = Value::from("x".repeat(1 << 20));
         let scope = Value::from_pairs([("big", big), ("n", Value::from(10)), ("list", Value::from(vec![1, 2, 3]))]);
-        Expr::new(text).map_err(|d| d.to_string())?.eval(&scope)
+        Expr::new(text).map_err(|d| d.to_string())?.eval(&scope).map_err(|fault| fault.to_string())
     }
 
     #[test]
@@ -367,7 +367,7 @@ mod tests {
             }
         })
         .expect_err("a panic");
-        assert_eq!(error, "it cannot be computed: too much");
+        assert_eq!(error.to_string(), "it cannot be computed: too much");
         assert!(!super::is_guarded());
     }
 }

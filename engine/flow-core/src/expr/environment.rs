@@ -8,7 +8,8 @@ use minijinja::{
     value::{Kwargs, Value, ValueKind},
 };
 
-use super::{bounds, scope::Items, value::to_text};
+use super::{bounds, faults::refused, scope::Items, value::to_text};
+use crate::reason::ExprFault;
 
 /// Enough for any sane expression, little enough that a runaway one ends at once.
 const FUEL: u64 = 1_000_000;
@@ -153,11 +154,7 @@ fn narrow(list: &Value, wanted: Kwargs) -> Result<Value, Error> {
         }
     }
     if let Some(n) = known.iter().position(|known| any && !known) {
-        let axes: Vec<String> = axes.into_iter().collect();
-        return Err(Error::new(
-            ErrorKind::InvalidOperation,
-            format!("nothing in the list has an axis `{}`; there is {}", wanted[n].0, axes.join(", ")),
-        ));
+        return Err(refused(ExprFault::NoSuchAxis { axis: wanted[n].0.clone(), axes: axes.into_iter().collect() }));
     }
     Ok(match list.downcast_object::<Items>() {
         Some(items) => Value::from_object(items.narrowed(&kept)),
@@ -167,10 +164,9 @@ fn narrow(list: &Value, wanted: Kwargs) -> Result<Value, Error> {
 
 /// `| sh`: as one word of a shell's command line.
 fn sh(value: &Value) -> Result<String, Error> {
-    let invalid = |message: String| Error::new(ErrorKind::InvalidOperation, message);
     let word = |value: &Value| {
-        let text = to_text(value).map_err(invalid)?;
-        let quoted = shlex::try_quote(&text).map_err(|_| invalid("a NUL cannot stand in a command".to_owned()))?;
+        let text = to_text(value).map_err(refused)?;
+        let quoted = shlex::try_quote(&text).map_err(|_| refused(ExprFault::ZeroInCommand))?;
         Ok::<_, Error>(quoted.into_owned())
     };
     match value.kind() {

@@ -16,6 +16,7 @@
 
 mod bounds;
 mod environment;
+mod faults;
 mod fence;
 mod scan;
 mod scope;
@@ -33,7 +34,10 @@ pub(crate) use scan::{Field, ROOTS, Reads, end_of_expression};
 pub(crate) use scope::{ITEM_FIELDS, Item, Items, Scope, Steps};
 pub(crate) use template::{EvalError, Node, Template};
 
-use crate::Diagnostic;
+use crate::{
+    Diagnostic,
+    reason::{ExprFault, Fault},
+};
 
 /// A compiled expression.
 pub(crate) struct Expr {
@@ -54,8 +58,8 @@ impl Expr {
             return Err(Diagnostic::new("the expression is empty"));
         }
         let fenced = fence::fenced(text)?;
-        let compile = || environment::get().compile_expression_owned(fenced).map_err(|e| value::words(&e));
-        let compiled = guarded(compile).unwrap_or_else(Err).map_err(|words| {
+        let compile = || environment::get().compile_expression_owned(fenced).map_err(|e| faults::words(&e));
+        let compiled = guarded(compile).unwrap_or_else(|fault| Err(fault.to_string())).map_err(|words| {
             let diagnostic = Diagnostic::new(format!("`{}` is no expression: {words}", shown(text)));
             if text.contains("&&") || text.contains("||") || text.contains('!') && !text.contains("!=") {
                 diagnostic.help("write `and`, `or`, `not`")
@@ -70,11 +74,11 @@ impl Expr {
         Ok(Expr { reads: scan::reads(text), text: text.into(), variables, compiled })
     }
 
-    /// Evaluates it. The error is a sentence.
-    pub(crate) fn eval(&self, scope: &Value) -> Result<Value, String> {
-        let result = guarded(|| self.compiled.eval(scope.clone()))?.map_err(|e| value::words(&e))?;
+    /// Evaluates it.
+    pub(crate) fn eval(&self, scope: &Value) -> Result<Value, Fault> {
+        let result = guarded(|| self.compiled.eval(scope.clone()))?.map_err(|e| faults::fault(&e))?;
         if result.is_undefined() {
-            return Err(format!("`{}` is undefined", shown(&self.text)));
+            return Err(ExprFault::Undefined { expression: shown(&self.text).into_owned() }.into());
         }
         Ok(result)
     }

@@ -7,12 +7,10 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use minijinja::{
-    Error, ErrorKind,
-    value::{Enumerator, Object, ObjectRepr, Serde, Value},
-};
+use minijinja::value::{Enumerator, Object, ObjectRepr, Serde, Value};
 
-use crate::{Digest, Link, Outcome, Render, StepResult};
+use super::faults::refused;
+use crate::{Digest, Link, Outcome, Render, StepResult, reason::ExprFault};
 
 /// The names that an expression sees.
 #[derive(Clone, Debug, Default)]
@@ -89,46 +87,52 @@ impl Item {
         }
     }
 
-    fn none(&self, what: &str) -> Value {
-        let outcome = Serde(self.outcome());
-        wrong(format!("`{}` ended as {}: it has no {what}", self.label, Value::from(outcome)))
+    fn without_output(&self) -> Value {
+        wrong(ExprFault::EndedWithoutOutput { label: self.label.to_string(), outcome: self.outcome() })
+    }
+
+    fn without_metrics(&self) -> Value {
+        wrong(ExprFault::EndedWithoutMetrics { label: self.label.to_string(), outcome: self.outcome() })
     }
 
     fn out(&self) -> Value {
-        let Some(result) = &self.result else { return self.none("output") };
+        let Some(result) = &self.result else { return self.without_output() };
         match result.outputs.len() {
-            0 if result.outcome == Outcome::Ok => wrong(format!("`{}` declares no outputs", self.label)),
-            0 => self.none("output"),
+            0 if result.outcome == Outcome::Ok => wrong(ExprFault::DeclaresNoOutputs { label: self.label.to_string() }),
+            0 => self.without_output(),
             1 => result.outputs.first().map_or(Value::UNDEFINED, |(n, a)| self.artifact(n, true, a.digest)),
             _ => {
-                let names: Vec<&str> = result.outputs.keys().map(String::as_str).collect();
-                wrong(format!("`{}` has several outputs; say `.outputs.NAME`, one of {}", self.label, names.join(", ")))
+                let outputs = result.outputs.keys().cloned().collect();
+                wrong(ExprFault::SeveralOutputs { label: self.label.to_string(), outputs })
             }
         }
     }
 
     fn output(&self, name: &str) -> Value {
-        let Some(result) = &self.result else { return self.none("output") };
+        let Some(result) = &self.result else { return self.without_output() };
+        let (label, output) = (self.label.to_string(), name.to_owned());
         match result.outputs.get(name) {
             Some(artifact) => self.artifact(name, result.outputs.len() == 1, artifact.digest),
-            None if result.outcome != Outcome::Ok => self.none(&format!("output `{name}`")),
-            None => wrong(format!("`{}` has no output `{name}`", self.label)),
+            None if result.outcome != Outcome::Ok => {
+                wrong(ExprFault::EndedWithoutThisOutput { label, outcome: self.outcome(), output })
+            }
+            None => wrong(ExprFault::NoSuchOutput { label, output }),
         }
     }
 
     fn metric(&self, name: &str) -> Value {
-        let Some(result) = &self.result else { return self.none("metrics") };
+        let Some(result) = &self.result else { return self.without_metrics() };
         match result.metrics.get(name) {
             Some(metric) => Value::from(metric.value),
-            None if result.metrics.is_empty() && result.outcome != Outcome::Ok => self.none("metrics"),
+            None if result.metrics.is_empty() && result.outcome != Outcome::Ok => self.without_metrics(),
             None => {
-                let names: Vec<&str> = result.metrics.keys().map(String::as_str).collect();
-                let near = crate::nearest(name, names.iter().copied());
-                let help = match near {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("it has {}", if names.is_empty() { "none".to_owned() } else { names.join(", ") }),
-                };
-                wrong(format!("`{}` has no metric `{name}`; {help}", self.label))
+                let (label, metric) = (self.label.to_string(), name.to_owned());
+                wrong(match crate::nearest(name, result.metrics.keys().map(String::as_str)) {
+                    Some(near) => ExprFault::MetricMisspelt { label, metric, near: near.to_owned() },
+                    None => {
+                        ExprFault::NoSuchMetric { label, metric, metrics: result.metrics.keys().cloned().collect() }
+                    }
+                })
             }
         }
     }
@@ -146,8 +150,8 @@ pub(super) fn results(value: &Value) -> Option<usize> {
 }
 
 /// A value that is an error as soon as anything is done with it.
-fn wrong(message: String) -> Value {
-    Value::from(Error::new(ErrorKind::InvalidOperation, message))
+fn wrong(fault: ExprFault) -> Value {
+    Value::from(refused(fault))
 }
 
 impl Object for Item {
@@ -246,19 +250,17 @@ impl Object for Items {
         match &self.items[..] {
             [item] => item.get_value_by_str(key),
             _ if !ITEM_FIELDS.contains(&key) => None,
-            [] => Some(wrong(format!("no instance of `{}` is left to take `.{key}` of", self.step))),
-            [first, ..] => Some(wrong(format!(
-                "`.{key}` wants one instance of `{}`, and there are {}: narrow them, as in `(steps.{} | where({}=…)).{key}`",
-                self.step,
-                self.items.len(),
-                self.step,
-                first
-                    .axes
-                    .try_iter()
-                    .ok()
-                    .and_then(|mut keys| keys.next())
-                    .map_or_else(|| "axis".to_owned(), |k| k.to_string()),
-            ))),
+            [] => Some(wrong(ExprFault::NoneIsLeft { step: self.step.to_string(), key: format!(".{key}") })),
+            [first, ..] => {
+                let axis = first.axes.try_iter().ok().and_then(|mut keys| keys.next());
+                let axis = axis.map_or_else(|| "axis".to_owned(), |axis| axis.to_string());
+                Some(wrong(ExprFault::WantsOne {
+                    step: self.step.to_string(),
+                    key: format!(".{key}"),
+                    count: self.items.len() as u64,
+                    example: format!("(steps.{} | where({axis}=…)).{key}", self.step),
+                }))
+            }
         }
     }
 

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     Diagnostic,
+    reason::{ExprFault, Fault},
     spec::at::{At, On, Problems, Seg},
 };
 
@@ -56,12 +57,12 @@ pub(crate) enum Piece {
 pub(crate) struct EvalError {
     pub(crate) path: Vec<Seg>,
     pub(crate) expr: Arc<str>,
-    pub(crate) message: String,
+    pub(crate) fault: Fault,
 }
 
 impl EvalError {
-    fn of(expr: &Expr, message: String) -> Self {
-        EvalError { path: Vec::new(), expr: expr.text.clone(), message }
+    fn of(expr: &Expr, fault: impl Into<Fault>) -> Self {
+        EvalError { path: Vec::new(), expr: expr.text.clone(), fault: fault.into() }
     }
 
     fn below(mut self, seg: Seg) -> Self {
@@ -72,10 +73,11 @@ impl EvalError {
     /// As a problem of the template's.
     pub(crate) fn report(self, template: &Template, problems: &mut Problems) {
         let at = self.path.iter().fold(template.at.clone(), |at, seg| at.seg(seg.clone()));
-        let what = if self.message.contains(&*self.expr) {
-            Diagnostic::new(self.message)
+        let words = self.fault.to_string();
+        let what = if words.contains(&*self.expr) {
+            Diagnostic::new(words)
         } else {
-            Diagnostic::new(format!("`{}`: {}", shown(&self.expr), self.message))
+            Diagnostic::new(format!("`{}`: {words}", shown(&self.expr)))
         };
         let text = self.expr.to_string();
         problems.add(&at, On::In { expression: self.expr, text }, what);
@@ -252,19 +254,18 @@ struct Fold<'a> {
 
 impl Fold<'_> {
     fn value(&self, expr: &Expr) -> Result<Value, EvalError> {
-        let value = expr.eval(self.scope).map_err(|m| EvalError::of(expr, m))?;
+        let value = expr.eval(self.scope).map_err(|fault| EvalError::of(expr, fault))?;
         // What is lazy is computed here.
-        let weighed = guarded(|| weight(&value, self.left.get())).map_err(|m| EvalError::of(expr, m))?;
+        let weighed = guarded(|| weight(&value, self.left.get())).map_err(|fault| EvalError::of(expr, fault))?;
         let Some(size) = weighed else {
-            let what = format!("the value is larger than {} MiB or nests too deep; let a program do this", MOST >> 20);
-            return Err(EvalError::of(expr, what));
+            return Err(EvalError::of(expr, ExprFault::TooLarge { most: (MOST >> 20) as u64 }));
         };
         self.left.set(self.left.get() - size);
         Ok(value)
     }
 
     fn text(&self, expr: &Expr) -> Result<String, EvalError> {
-        to_text(&self.value(expr)?).map_err(|m| EvalError::of(expr, m))
+        to_text(&self.value(expr)?).map_err(|fault| EvalError::of(expr, fault))
     }
 
     fn fold(&self, node: &Node) -> Result<Node, EvalError> {

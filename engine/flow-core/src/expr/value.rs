@@ -3,7 +3,8 @@
 use minijinja::value::{Value, ValueKind};
 use serde_json::{Map, Value as Json};
 
-use super::scope::Metrics;
+use super::{faults::fault, scope::Metrics};
+use crate::reason::{ExprFault, Fault, FoundValue};
 
 /// A YAML value without expressions. The error says which value no workflow can hold.
 pub(crate) fn from_yaml(yaml: &serde_yaml::Value) -> Result<Value, String> {
@@ -57,24 +58,24 @@ pub(crate) fn from_json(json: &Json) -> Value {
     }
 }
 
-/// As JSON; a metric that is NaN is null. The error is a sentence about what in it has no place there.
-pub(crate) fn to_json(value: &Value) -> Result<Json, String> {
+/// As JSON; a metric that is NaN is null. The error says what in it has no place there.
+pub(crate) fn to_json(value: &Value) -> Result<Json, Fault> {
     Ok(match value.kind() {
-        ValueKind::Undefined => return Err("the result is undefined".to_owned()),
+        ValueKind::Undefined => return Err(ExprFault::UndefinedResult.into()),
         ValueKind::None => Json::Null,
         ValueKind::Bool => Json::Bool(value.is_true()),
         ValueKind::Number => number(value)?,
         ValueKind::String => Json::String(value.as_str().unwrap_or_default().to_owned()),
         ValueKind::Seq | ValueKind::Iterable => {
-            let items = value.try_iter().map_err(|e| words(&e))?;
+            let items = value.try_iter().map_err(|e| fault(&e))?;
             Json::Array(items.map(|item| to_json(&item)).collect::<Result<_, _>>()?)
         }
         ValueKind::Map => {
             let mut map = Map::new();
             // What a program told is taken as it is; what an expression came to has to be a number.
             let told = value.downcast_object_ref::<Metrics>().is_some();
-            for key in value.try_iter().map_err(|e| words(&e))? {
-                let item = value.get_item(&key).map_err(|e| words(&e))?;
+            for key in value.try_iter().map_err(|e| fault(&e))? {
+                let item = value.get_item(&key).map_err(|e| fault(&e))?;
                 let nan = told && f64::try_from(item.clone()).is_ok_and(f64::is_nan);
                 let item = if nan { Json::Null } else { to_json(&item)? };
                 map.insert(key.as_str().map_or_else(|| key.to_string(), str::to_owned), item);
@@ -82,62 +83,52 @@ pub(crate) fn to_json(value: &Value) -> Result<Json, String> {
             Json::Object(map)
         }
         ValueKind::Invalid => return Err(invalid(value)),
-        kind => return Err(format!("a {kind} cannot be kept as a value")),
+        kind => return Err(ExprFault::NoValue { type_name: kind.to_string() }.into()),
     })
 }
 
-fn number(value: &Value) -> Result<Json, String> {
+fn number(value: &Value) -> Result<Json, Fault> {
     if value.is_integer() {
         if let Ok(n) = u64::try_from(value.clone()) {
             return Ok(n.into());
         }
-        return i64::try_from(value.clone()).map(Json::from).map_err(|_| format!("{value} is too large a number"));
+        let too_large = || ExprFault::NumberTooLarge { value: value.to_string() }.into();
+        return i64::try_from(value.clone()).map(Json::from).map_err(|_| too_large());
     }
-    let n = f64::try_from(value.clone()).map_err(|e| words(&e))?;
+    let n = f64::try_from(value.clone()).map_err(|e| fault(&e))?;
     serde_json::Number::from_f64(n)
         .map(Json::Number)
-        .ok_or_else(|| format!("the result is {n}, which is no finite number"))
+        .ok_or_else(|| ExprFault::NotFinite { value: n.to_string() }.into())
 }
 
 /// The error inside of a value that could not be made.
-fn invalid(value: &Value) -> String {
-    value.get_attr("x").err().map_or_else(|| "the value could not be made".to_owned(), |e| words(&e))
+fn invalid(value: &Value) -> Fault {
+    value.get_attr("x").err().map_or_else(|| ExprFault::NotMade.into(), |e| fault(&e))
 }
 
 /// As it stands inside of a text or a command: numbers and truth values as YAML writes them, lists and mappings as JSON.
-pub(crate) fn to_text(value: &Value) -> Result<String, String> {
+pub(crate) fn to_text(value: &Value) -> Result<String, Fault> {
     match value.kind() {
         ValueKind::String => Ok(value.as_str().unwrap_or_default().to_owned()),
-        ValueKind::None => {
-            Err("the value is null and cannot stand inside of a text; `| default('…', true)` gives it one".to_owned())
-        }
+        ValueKind::None => Err(ExprFault::NullInText.into()),
         _ => Ok(to_json(value)?.to_string()),
     }
 }
 
 /// What a value is, for messages.
-pub(crate) fn describe(value: &Value) -> String {
+pub(crate) fn describe(value: &Value) -> FoundValue {
     const LONG: usize = 40;
     let shown = || {
         let text = to_json(value).map_or_else(|_| value.to_string(), |json| json.to_string());
         if text.chars().count() > LONG { format!("{}…", text.chars().take(LONG).collect::<String>()) } else { text }
     };
     match value.kind() {
-        ValueKind::None => "null".to_owned(),
-        ValueKind::Bool => format!("{}", value.is_true()),
-        ValueKind::Number => format!("the number {}", shown()),
-        ValueKind::String => format!("the text {}", shown()),
-        ValueKind::Seq | ValueKind::Iterable => format!("the list {}", shown()),
-        ValueKind::Map => format!("the mapping {}", shown()),
-        kind => kind.to_string(),
-    }
-}
-
-/// An error of minijinja's without its own idea of file and line.
-pub(crate) fn words(error: &minijinja::Error) -> String {
-    match error.detail() {
-        Some(detail) if error.kind() == minijinja::ErrorKind::UndefinedError => detail.to_owned(),
-        Some(detail) => detail.to_owned(),
-        None => error.kind().to_string(),
+        ValueKind::None => FoundValue::Null,
+        ValueKind::Bool => FoundValue::Truth { text: value.is_true().to_string() },
+        ValueKind::Number => FoundValue::Number { text: shown() },
+        ValueKind::String => FoundValue::Text { text: shown() },
+        ValueKind::Seq | ValueKind::Iterable => FoundValue::List { text: shown() },
+        ValueKind::Map => FoundValue::Mapping { text: shown() },
+        kind => FoundValue::Other { type_name: kind.to_string() },
     }
 }

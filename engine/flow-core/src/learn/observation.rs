@@ -27,7 +27,7 @@ pub struct Observation {
     pub rss_peak: u64,
     /// Peak memory of the busiest GPU, bytes; 0 without GPUs.
     pub gpu_memory: u64,
-    /// Mean load of the busiest GPU, 0 to 1.
+    /// Mean load of the busiest GPU over the epochs that count, or where these are too short to tell, from start to end, 0 to 1.
     pub gpu_load: f64,
     /// The same from start to end, whatever counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,6 +65,8 @@ impl Observation {
     /// Of an attempt, as its result tells it.
     pub fn of(result: &StepResult) -> Observation {
         let (gpus, seen) = (&result.usage.gpus, &result.circumstances);
+        let whole = gpus.iter().filter_map(|gpu| gpu.load_whole).reduce(f64::max);
+        let over_epochs = gpus.iter().map(|gpu| gpu.load_mean).fold(0.0, f64::max);
         let metric = |name: &str| result.metrics.get(name).map(|metric| metric.value).filter(|value| value.is_finite());
         Observation {
             label: result.label.clone(),
@@ -76,8 +78,8 @@ impl Observation {
             cpu_cores: result.usage.cpu_cores,
             rss_peak: result.usage.rss_peak,
             gpu_memory: gpus.iter().map(|gpu| gpu.memory_peak).max().unwrap_or(0),
-            gpu_load: gpus.iter().map(|gpu| gpu.load_mean).fold(0.0, f64::max),
-            gpu_load_whole: gpus.iter().filter_map(|gpu| gpu.load_whole).reduce(f64::max),
+            gpu_load: whole.filter(|_| !result.tells_gpu_load()).unwrap_or(over_epochs),
+            gpu_load_whole: whole,
             gpu_model: seen.gpu_models.first().cloned(),
             point: result
                 .params

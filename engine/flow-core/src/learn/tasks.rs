@@ -73,7 +73,7 @@ pub fn forecast(wanted: &[InstanceId], plan: &Plan, history: &History<'_>) -> Fo
             State::MayRepeat { .. } | State::NotNeeded { .. } => {
                 tasks[item.id.index()].settled = Some(Outcome::Skipped)
             }
-            State::Run(_) | State::After(_) => {}
+            State::Run(_) | State::GoesOn { .. } | State::After(_) => {}
         }
     }
     // What ends otherwise than hoped for is no part of a forecast.

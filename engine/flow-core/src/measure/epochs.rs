@@ -348,7 +348,7 @@ mod tests {
         }
         reported.number(row("lr", 0.1, Some(1), false));
         let mut value = |metric: &str, summary: &str| {
-            reported.summary = [(metric.to_owned(), Summary::parse(summary).unwrap())].into();
+            reported.summary = [(metric.to_owned(), Summary::parse(metric, summary).unwrap())].into();
             let value = gather(&reported, 0.0, 9.0, None).metrics.get(metric).map(|metric| metric.value);
             (value, reported.remarks())
         };

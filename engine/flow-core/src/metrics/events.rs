@@ -20,37 +20,70 @@ struct Scalar {
 /// name comes before its tags. A step counts as an epoch, unless a scalar tells the epoch. A record whose end is not there yet
 /// is passed over; returned is where a record is damaged, behind which nothing is read.
 pub(super) fn read(path: &str, bytes: &[u8], rows: &mut Vec<MetricRow>) -> Option<u64> {
-    let mut scalars = Vec::new();
-    let damaged = records(bytes, &mut |record| event(record, &mut scalars));
-    let epochs: BTreeMap<i64, f64> =
-        scalars.iter().filter(|scalar| scalar.tag == EPOCH).map(|scalar| (scalar.step, scalar.value)).collect();
-    let run = path.rsplit_once('/').map(|(run, _)| format!("{run}/")).unwrap_or_default();
-    for Scalar { tag, step, value } in scalars.iter().filter(|scalar| scalar.tag != EPOCH) {
-        let epoch = if epochs.is_empty() { Some(*step as f64) } else { epochs.get(step).copied() };
-        push(&format!("{run}{tag}"), Some(*value), "", epoch.and_then(whole), rows);
-    }
-    damaged
+    EventFile::new(path).take(bytes, rows).err()
 }
 
-/// Each whole record, and where one is damaged.
-fn records(bytes: &[u8], take: &mut dyn FnMut(&[u8])) -> Option<u64> {
+/// An event file that is read while it is written.
+#[derive(Clone, Debug, Default)]
+pub struct EventFile {
+    /// What comes before its tags.
+    run: String,
+    /// The epochs of steps, where a scalar tells them.
+    epochs: BTreeMap<i64, f64>,
+}
+
+impl EventFile {
+    /// The one at `path`, below the folder that was named; nothing of it is read.
+    pub fn new(path: &str) -> EventFile {
+        let run = path.rsplit_once('/').map(|(run, _)| format!("{run}/")).unwrap_or_default();
+        EventFile { run, epochs: BTreeMap::new() }
+    }
+
+    /// Reads the scalars of the whole records with which `bytes` begin, and says how many bytes these are: the next reading begins
+    /// behind them.
+    ///
+    /// # Errors
+    /// Where a record is damaged.
+    pub fn take(&mut self, bytes: &[u8], rows: &mut Vec<MetricRow>) -> Result<usize, u64> {
+        let mut scalars = Vec::new();
+        let read = records(bytes, &mut |record| event(record, &mut scalars));
+        let (epochs, scalars): (Vec<_>, Vec<_>) = scalars.into_iter().partition(|scalar| scalar.tag == EPOCH);
+        self.epochs.extend(epochs.into_iter().map(|scalar| (scalar.step, scalar.value)));
+        for Scalar { tag, step, value } in scalars {
+            let epoch = if self.epochs.is_empty() { Some(step as f64) } else { self.epochs.get(&step).copied() };
+            push(&format!("{}{tag}", self.run), Some(value), "", epoch.and_then(whole), rows);
+        }
+        read
+    }
+
+    /// A scalar tells its epochs; else its steps count as such, and may be batches.
+    pub fn tells_epochs(&self) -> bool {
+        !self.epochs.is_empty()
+    }
+}
+
+/// Each whole record, and how many bytes they are, or where one is damaged.
+fn records(bytes: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<usize, u64> {
     let mut rest = bytes;
     while let Some((head, behind)) = rest.split_at_checked(12) {
-        let at = (bytes.len() - rest.len()) as u64;
+        let at = bytes.len() - rest.len();
         let (length, sum) = head.split_at(8);
         if masked(length) != number(sum) {
-            return Some(at);
+            return Err(at as u64);
         }
         let length = usize::try_from(number(length)).unwrap_or(usize::MAX);
-        let (record, behind) = behind.split_at_checked(length)?;
-        let (sum, behind) = behind.split_at_checked(4)?;
+        let record = behind.split_at_checked(length);
+        let Some((record, (sum, behind))) = record.and_then(|(r, behind)| Some((r, behind.split_at_checked(4)?)))
+        else {
+            return Ok(at);
+        };
         if masked(record) != number(sum) {
-            return Some(at);
+            return Err(at as u64);
         }
         take(record);
         rest = behind;
     }
-    None
+    Ok(bytes.len() - rest.len())
 }
 
 fn number(little_endian: &[u8]) -> u64 {
@@ -270,6 +303,19 @@ mod tests {
             let within = if at < first.len() { 0 } else { first.len() as u64 };
             assert_eq!((rows.len() as u64, damaged), (within.min(1), Some(within)), "{at}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_being_written_is_read_where_the_last_reading_ended() {
+        let content = [simple(1, "loss", 2.0), simple(2, "loss", 1.0), simple(3, "loss", 0.5)].concat();
+        let (mut file, mut rows, mut from) = (EventFile::new("val/e"), Vec::new(), 0);
+        for to in 0..=content.len() {
+            from += file.take(&content[from..to], &mut rows).unwrap();
+        }
+        assert_eq!(
+            (from, shown(rows)),
+            (content.len(), ["1:val_loss=2", "2:val_loss=1", "3:val_loss=0.5"].map(str::to_owned).to_vec())
+        );
     }
 
     proptest::proptest! {

@@ -1,5 +1,6 @@
 //! `metrics:`: where the numbers of an unmodified program are, and which of several values counts. Does not open files.
 
+mod best;
 mod events;
 mod files;
 mod pattern;
@@ -8,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+pub use best::Best;
+pub use events::EventFile;
 pub use files::{MetricsFile, NumberFiles, event_file};
 pub use pattern::Pattern;
 
@@ -38,15 +41,6 @@ pub enum Summary {
         /// The other metric.
         of: String,
     },
-}
-
-/// What is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Best {
-    /// Less.
-    Min,
-    /// More.
-    Max,
 }
 
 /// One number that was read.
@@ -92,18 +86,25 @@ impl Metrics {
 }
 
 impl Summary {
-    /// From `last`, `min`, `max`, `at min NAME` or `at max NAME`.
-    pub fn parse(text: &str) -> Option<Summary> {
-        let best = |word: &str| match word {
-            "min" => Some(Best::Min),
-            "max" => Some(Best::Max),
-            _ => None,
+    /// Of a metric, from `last`, `min`, `max`, `best`, `at min NAME`, `at max NAME` or `at best NAME`.
+    ///
+    /// # Errors
+    /// It is none of these; the metric of which nobody knows what is best, if it is that.
+    pub fn parse(metric: &str, text: &str) -> Result<Summary, Option<String>> {
+        let best = |word: &str, of: &str| match word {
+            "min" => Ok(Best::Min),
+            "max" => Ok(Best::Max),
+            "best" => Best::by_name(of).ok_or_else(|| Some(of.to_owned())),
+            _ => Err(None),
         };
         match text.split_whitespace().collect::<Vec<_>>()[..] {
-            ["last"] => Some(Summary::Last),
-            ["at", word, of] => Some(Summary::At { best: best(word)?, of: metric_name(of)? }),
-            [word] => best(word).map(Summary::Best),
-            _ => None,
+            ["last"] => Ok(Summary::Last),
+            ["at", word, of] => {
+                let of = metric_name(of).ok_or(None)?;
+                Ok(Summary::At { best: best(word, &of)?, of })
+            }
+            [word] => best(word, metric).map(Summary::Best),
+            _ => Err(None),
         }
     }
 }
@@ -115,28 +116,6 @@ impl std::fmt::Display for Summary {
             Summary::Best(best) => best.fmt(f),
             Summary::At { best, of } => write!(f, "at {best} {of}"),
         }
-    }
-}
-
-impl std::fmt::Display for Best {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Best::Min => "min",
-            Best::Max => "max",
-        })
-    }
-}
-
-impl Best {
-    /// The first of the best; what is not a number is none.
-    pub(crate) fn of<K>(self, values: impl Iterator<Item = (K, f64)>) -> Option<(K, f64)> {
-        values.filter(|(_, value)| !value.is_nan()).reduce(|best, next| {
-            let better = match self {
-                Best::Min => next.1 < best.1,
-                Best::Max => next.1 > best.1,
-            };
-            if better { next } else { best }
-        })
     }
 }
 
@@ -178,11 +157,16 @@ mod tests {
     #[test]
     fn a_summary_is_read_as_it_is_written() {
         for text in ["last", "min", "max", "at min val_loss", "at max val_acc"] {
-            assert_eq!(Summary::parse(text).map(|summary| summary.to_string()).as_deref(), Some(text));
+            assert_eq!(Summary::parse("x", text).map(|summary| summary.to_string()).as_deref(), Ok(text));
         }
-        assert_eq!(Summary::parse(" at  max val/Acc "), Summary::parse("at max val_acc"));
-        for text in ["", "best", "at", "at max", "at last loss", "max val_acc", "at max a b", "at max 1"] {
-            assert_eq!(Summary::parse(text), None, "{text}");
+        assert_eq!(Summary::parse("x", " at  max val/Acc "), Summary::parse("x", "at max val_acc"));
+        for text in ["", "at", "at max", "at last loss", "max val_acc", "at max a b", "at max 1"] {
+            assert_eq!(Summary::parse("x", text), Err(None), "{text}");
         }
+        // What is best the name may tell.
+        assert_eq!(Summary::parse("val_loss", "best"), Ok(Summary::Best(Best::Min)));
+        assert_eq!(Summary::parse("x", "at best val/Acc"), Summary::parse("x", "at max val_acc"));
+        assert_eq!(Summary::parse("x", "best"), Err(Some("x".to_owned())));
+        assert_eq!(Summary::parse("loss", "at best x"), Err(Some("x".to_owned())));
     }
 }

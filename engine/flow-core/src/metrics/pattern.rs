@@ -126,8 +126,11 @@ impl Pattern {
             }
             let epoch = self.captures.iter().position(|c| c.name == EPOCH).and_then(number).and_then(whole);
             for (n, capture) in self.captures.iter().enumerate().filter(|(_, c)| c.name != EPOCH) {
-                let Some(value) = number(n) else { continue };
-                let value = finite(if capture.percent { value / 100.0 } else { value });
+                let text = found.get(n + 1).map_or("", |m| m.as_str());
+                let Some(value) = (if capture.percent { percentage(text) } else { self::number(text) }) else {
+                    continue;
+                };
+                let value = finite(value);
                 rows.push(MetricRow { epoch, name: capture.name.clone(), value, unit: capture.unit.clone() });
             }
         }
@@ -141,6 +144,12 @@ fn begins_word(text: &str) -> bool {
 
 fn number(text: &str) -> Option<f64> {
     text.replace(',', "").parse().ok()
+}
+
+/// 98.9 % is 0.989, and not the neighbour of it that a division gives.
+fn percentage(text: &str) -> Option<f64> {
+    let text = text.replace(',', "");
+    format!("{text}e-2").parse().ok().or_else(|| Some(text.parse::<f64>().ok()? / 100.0))
 }
 
 /// After a whole number, a comma and a digit follow at once.
@@ -169,6 +178,11 @@ mod tests {
                 vec!["3:loss=-1", "4:loss=0.5"],
             ),
             ("took {wall:s} s", "took 12.5 s", vec!["wall=12.5 s"]),
+            (
+                "acc {acc:%}",
+                "acc 98.9%\nacc 78.3 %\nacc 5.e1\nacc -1,200\nacc nan",
+                vec!["acc=0.989 ratio", "acc=0.783 ratio", "acc=0.5 ratio", "acc=-12 ratio", "acc=NaN ratio"],
+            ),
             ("loss {loss} acc {acc}", "loss nan acc 0.5", vec!["loss=NaN", "acc=0.5"]),
             ("{{{loss}}} (a.b*)", "{0.5} (a.b*)", vec!["loss=0.5"]),
             ("loss {loss}", "loss: none", vec![]),

@@ -69,7 +69,7 @@ pub fn accept(
                         parts: parts.clone(),
                         changed: reasons,
                     });
-                    Decision::Reuse { result, parts, read_again: None }
+                    Decision::Reuse { result: result.into(), parts, read_again: None }
                 }
                 Err(why) => {
                     accepted.push(Accepted::Not(instance.id, why));

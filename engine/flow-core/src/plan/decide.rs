@@ -1,10 +1,12 @@
 //! The decision for one instance, or one co-run group. Knows nothing of the order in which instances are decided.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{Context, Force, Lookup, Standing, again::again, standing_for, unfit};
 use crate::fingerprint::{Parts, Provider, Subject, walk};
-use crate::reason::Cause;
+use crate::reason::{Cause, Fault};
 use crate::why::{Reason, Unfit, compare};
 use crate::{
     Body, BuiltinInput, Digest, Instance, InstanceId, Metrics, Outcome, Render, Resolved, Settled, StepResult,
@@ -15,7 +17,7 @@ use crate::{
 pub enum Decision {
     /// This result stands for it; with the label and the axes that the instance has now.
     Reuse {
-        result: Box<StepResult>,
+        result: Arc<StepResult>,
         /// What its fingerprint was made from.
         parts: Parts,
         /// Its numbers were read anew, so that it is to be recorded, and what people should know of that.
@@ -25,7 +27,7 @@ pub enum Decision {
     Stands {
         standing: Standing,
         /// Its result, where something is to read it.
-        result: Option<Box<StepResult>>,
+        result: Option<Arc<StepResult>>,
     },
     /// It is to run.
     Run {
@@ -136,7 +138,7 @@ struct Candidate {
 impl Candidate {
     fn reuse(self, instance: &Instance) -> Option<Decision> {
         let Candidate { parts, result, read_again, .. } = self;
-        let stands = |result| Box::new(standing_for(result, instance));
+        let stands = |result| Arc::new(standing_for(result, instance));
         result.map(|result| Decision::Reuse { result: stands(result), parts, read_again })
     }
 
@@ -203,11 +205,11 @@ fn parts(
     if let Some((outcome, cause)) = instance.settled() {
         return Err(Refusal { outcome, cause });
     }
-    let unresolved = |error: crate::ResolveError| {
+    let unresolved = |error: Fault| {
         // An expression that reads what did not succeed is no mistake of its author.
         let succeeded = |id: InstanceId| settled.result(id).is_some_and(|result| result.outcome == Outcome::Ok);
         let blocked = instance.needs.iter().any(|need| !succeeded(need.on));
-        let cause = Cause::Unresolved { error: error.message };
+        let cause = Cause::Unresolved { error };
         Refusal { outcome: if blocked { Outcome::Skipped } else { Outcome::Failed }, cause }
     };
     let expansion = context.expansion;

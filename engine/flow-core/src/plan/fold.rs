@@ -1,6 +1,9 @@
 //! The plan: decisions for everything that can be decided before anything runs. Knows no files.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{Context, Decision, Force, Lookup, Standing, decide, standing_for, unfit, without_attempt};
 use crate::reason::Cause;
@@ -36,6 +39,8 @@ pub enum State {
     },
     /// It is to run.
     Run(Vec<Reason>),
+    /// It is to run for these reasons, and goes on since that run, which does not live any more.
+    GoesOn { reasons: Vec<Reason>, since: RunId },
     /// It runs when what is to run before leaves the verdict on its group undecided.
     MayRepeat {
         /// The step and its group.
@@ -75,7 +80,7 @@ impl Plan {
 impl State {
     /// An attempt may come of it.
     pub fn may_run(&self) -> bool {
-        matches!(self, State::Run(_) | State::After(_) | State::MayRepeat { .. })
+        matches!(self, State::Run(_) | State::GoesOn { .. } | State::After(_) | State::MayRepeat { .. })
     }
 }
 
@@ -83,7 +88,8 @@ impl From<&State> for Planned {
     fn from(state: &State) -> Self {
         match state {
             State::Cached { .. } => Planned::Cached,
-            State::Run(reasons) => Planned::Run { why: Why::of(reasons) },
+            State::Run(reasons) => Planned::Run { why: Why::of(reasons), goes_on: None },
+            State::GoesOn { reasons, since } => Planned::Run { why: Why::of(reasons), goes_on: Some(since.clone()) },
             State::After(steps) => Planned::After { steps: steps.clone() },
             State::MayRepeat { .. } => Planned::MayRepeat,
             State::NotNeeded { cause } => Planned::NotNeeded { cause: cause.clone() },
@@ -197,8 +203,19 @@ impl<'a> Fold<'a> {
         }
         let decisions = decide(self.context, &together, &self.known, lookup, self.force);
         for (id, decision) in together.iter().zip(decisions) {
-            let decision = adjust(lookup, &expansion.instances[id.index()], decision);
-            self.states[id.index()] = Some(self.known.take(expansion, *id, decision));
+            let instance = &expansion.instances[id.index()];
+            let decision = adjust(lookup, instance, decision);
+            let since = match &decision {
+                Decision::Run { fingerprint, attempt, .. } if !self.force.covers(*id) => {
+                    lookup.goes_on(instance, fingerprint, attempt)
+                }
+                _ => None,
+            };
+            let state = self.known.take(expansion, *id, decision);
+            self.states[id.index()] = Some(match (state, since) {
+                (State::Run(reasons), Some(since)) => State::GoesOn { reasons, since },
+                (state, _) => state,
+            });
         }
         true
     }
@@ -264,7 +281,7 @@ fn names(expansion: &Expansion, ids: &BTreeSet<InstanceId>) -> Vec<String> {
 /// Results found so far, as far as something reads them.
 pub(super) struct Known {
     read: Vec<bool>,
-    results: Vec<Option<StepResult>>,
+    results: Vec<Option<Arc<StepResult>>>,
     standing: Vec<Option<Standing>>,
 }
 
@@ -284,9 +301,8 @@ impl Known {
     fn read(&mut self, instance: &Instance, lookup: &mut dyn Lookup) -> bool {
         let id = instance.id.index();
         let Some(standing) = self.standing[id].as_ref().filter(|_| self.results[id].is_none()) else { return true };
-        let result =
-            lookup.result(&standing.fingerprint).ok().flatten().filter(|result| unfit(result, instance).is_none());
-        self.results[id] = result.map(|result| standing_for(result, instance));
+        let result = lookup.stood(standing).filter(|result| unfit(result, instance).is_none());
+        self.results[id] = result.map(|result| Arc::new(standing_for(result, instance)));
         self.results[id].is_some()
     }
 
@@ -294,7 +310,7 @@ impl Known {
     fn standing(&mut self) -> BTreeMap<InstanceId, Decision> {
         let results = self.results.iter_mut().zip(&self.standing).enumerate();
         let decisions = results.filter_map(|(id, (result, standing))| {
-            let (standing, result) = (standing.clone()?, result.take().map(Box::new));
+            let (standing, result) = (standing.clone()?, result.take());
             Some((InstanceId(id as u32), Decision::Stands { standing, result }))
         });
         decisions.collect()
@@ -306,7 +322,7 @@ impl Known {
                 let read_again = read_again.is_some();
                 let state = State::Cached { outcome: result.outcome, from: result.run.clone(), read_again };
                 if self.read[id.index()] {
-                    self.results[id.index()] = Some(*result);
+                    self.results[id.index()] = Some(result);
                 }
                 state
             }
@@ -317,7 +333,7 @@ impl Known {
                 // As a run would have it, so that a table that shows it has the same fingerprint.
                 let run = RunId(String::new());
                 self.results[id.index()] = self.read[id.index()]
-                    .then(|| without_attempt(expansion, id, outcome, Some(cause.clone()), &run, 0));
+                    .then(|| Arc::new(without_attempt(expansion, id, outcome, Some(cause.clone()), &run, 0)));
                 State::Refused { outcome, cause }
             }
         }
@@ -326,6 +342,10 @@ impl Known {
 
 impl Settled for Known {
     fn result(&self, id: InstanceId) -> Option<&StepResult> {
-        self.results[id.index()].as_ref()
+        self.results[id.index()].as_deref()
+    }
+
+    fn shared(&self, id: InstanceId) -> Option<Arc<StepResult>> {
+        self.results[id.index()].clone()
     }
 }

@@ -23,8 +23,9 @@ pub use reuse::{Standing, standing_for, unfit};
 pub use without::without_attempt;
 
 use crate::fingerprint::{Parts, Tree};
+use crate::reason::Fault;
 use crate::why::Files;
-use crate::{Catalogue, Digest, Expansion, Input, Instance, Metrics, StepResult};
+use crate::{Catalogue, Digest, Expansion, Input, Instance, Metrics, RunId, StepResult};
 
 /// What decisions are made about.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +49,8 @@ pub trait Lookup {
     /// A declared input as it stands.
     ///
     /// # Errors
-    /// A sentence: it is not there, it cannot be read.
-    fn input(&mut self, input: &Input) -> Result<Tree, String>;
+    /// It is not there, it cannot be read.
+    fn input(&mut self, input: &Input) -> Result<Tree, Fault>;
 
     /// What stood for an instance in an earlier run of this very workflow, where the inputs of both are the same and nothing was
     /// recorded since. It stands for it again if what stood for all that it needs does so too: its fingerprint is made of nothing
@@ -61,21 +62,32 @@ pub trait Lookup {
     /// The result kept under a fingerprint, with all its artifacts still there.
     ///
     /// # Errors
-    /// A sentence: whether they are there cannot be told.
-    fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, String>;
+    /// Whether they are there cannot be told.
+    fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, Fault>;
 
     /// The result of a finished attempt, its numbers read from what is kept of it, as `metrics` say now. `attempt` is its
     /// fingerprint. `None` where there is no such attempt, or what would have to be read is not kept.
     ///
     /// # Errors
-    /// A sentence: whether its artifacts are there cannot be told.
+    /// Whether its artifacts are there cannot be told.
     fn read_again(
         &mut self,
         _attempt: &Digest,
         _metrics: Option<&Metrics>,
         _instance: &Instance,
-    ) -> Result<Option<Reading>, String> {
+    ) -> Result<Option<Reading>, Fault> {
         Ok(None)
+    }
+
+    /// The run that does not live any more and since which goes on what an instance is about to do, under this fingerprint or this one
+    /// of its attempt: it is followed, and not begun again.
+    fn goes_on(&mut self, _instance: &Instance, _fingerprint: &Digest, _attempt: &Digest) -> Option<RunId> {
+        None
+    }
+
+    /// The result of what [stands](Lookup::stands), whose artifacts are known to be there.
+    fn stood(&mut self, standing: &Standing) -> Option<StepResult> {
+        self.result(&standing.fingerprint).ok().flatten()
     }
 
     /// Why there is none under a fingerprint, where one was kept: what it produced is not as it was.

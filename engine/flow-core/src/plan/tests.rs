@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Context, Decision, Force, Lookup, Reading, Standing, State, decide, plan_of_run};
 use crate::fingerprint::{Parts, Tree, tests::instance};
 use crate::plan::unfit;
-use crate::reason::Spoiled;
+use crate::reason::{Fault, Spoiled};
 use crate::why::{Files, Unfit};
 use crate::{
     Catalogue, Circumstances, CorunGpus, CorunWindow, Digest, ExpandRequest, Expansion, Input, Instance, InstanceId,
@@ -120,7 +120,7 @@ struct Stood {
 }
 
 impl Lookup for Stood {
-    fn input(&mut self, _: &Input) -> Result<Tree, String> {
+    fn input(&mut self, _: &Input) -> Result<Tree, Fault> {
         Err("there are no inputs".into())
     }
 
@@ -130,7 +130,7 @@ impl Lookup for Stood {
         self.standing.contains(&&*instance.label).then_some(standing)
     }
 
-    fn result(&mut self, _: &Digest) -> Result<Option<StepResult>, String> {
+    fn result(&mut self, _: &Digest) -> Result<Option<StepResult>, Fault> {
         self.looked_up += 1;
         Ok(self.is_there.then(|| result(Outcome::Ok)))
     }
@@ -193,7 +193,7 @@ struct Meanwhile {
 }
 
 impl Lookup for Meanwhile {
-    fn input(&mut self, _: &Input) -> Result<Tree, String> {
+    fn input(&mut self, _: &Input) -> Result<Tree, Fault> {
         Err("there are no inputs".into())
     }
 
@@ -201,11 +201,11 @@ impl Lookup for Meanwhile {
         None
     }
 
-    fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, String> {
+    fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, Fault> {
         Ok(self.result.replace(StepResult { fingerprint: *fingerprint, ..result(Outcome::Ok) }))
     }
 
-    fn read_again(&mut self, _: &Digest, _: Option<&Metrics>, _: &Instance) -> Result<Option<Reading>, String> {
+    fn read_again(&mut self, _: &Digest, _: Option<&Metrics>, _: &Instance) -> Result<Option<Reading>, Fault> {
         Ok(self.result.clone().map(|result| Reading { result, remarks: Vec::new() }))
     }
 

@@ -1,7 +1,9 @@
 //! Reasons as values: why an instance ended as it did or was not run, why a measurement is not to be trusted, whose memory ran
 //! out, what something waits for. No words: catalogues make them, in every language. A text in a reason is somebody else's: a program's, the system's or the
-//! author's; a name, a path; or an error that was told to flow in words.
+//! author's; a name, a path. An error that led to it is a value as well ([`Fault`]).
 
+mod builtin_fault;
+mod fault;
 mod publish;
 mod texts;
 mod waits;
@@ -11,6 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Outcome, Span, verdict::Call};
 
+pub use builtin_fault::{AxesHint, BuiltinFault, Expected, Hint, TraceFault, Unit, UnitProblem};
+pub use fault::{
+    BodyFault, ExprFault, Fault, FileFault, FileKind, FoundValue, GpuFault, NameList, ParameterFault, Several,
+    StartFault, StoreFault, VariableFault,
+};
 pub use publish::Withheld;
 pub use texts::Texts;
 use texts::texts;
@@ -49,17 +56,17 @@ pub enum Cause {
     /// An expression of its body has no value.
     Unresolved {
         /// What evaluating it said.
-        error: String,
+        error: Fault,
     },
     /// A declared input cannot be read.
     NoInput {
         /// What reading it said.
-        error: String,
+        error: Fault,
     },
     /// Whether its kept result is whole cannot be told; it stays.
     ResultUnseen {
         /// What looking at it said.
-        error: String,
+        error: Fault,
     },
     /// Nobody provides its step.
     NotProvided {
@@ -111,7 +118,7 @@ pub enum Cause {
     /// Its process could not be started.
     NotStarted {
         /// What the system said, where it said something.
-        error: Option<String>,
+        error: Option<Fault>,
     },
     /// Its folder could not be made ready.
     NotFilled {
@@ -121,7 +128,7 @@ pub enum Cause {
     /// One of flow's own steps could not do what its parameters ask for.
     Builtin {
         /// What it said.
-        error: String,
+        error: Fault,
     },
     /// A report has no section with anything to show.
     NothingToShow,
@@ -187,7 +194,7 @@ pub enum Cause {
     /// What it produced cannot be kept.
     NotKept {
         /// What the store said.
-        error: String,
+        error: Fault,
     },
     /// A GPU of its placement was lost while it ran.
     GpuLost {
@@ -327,7 +334,7 @@ pub enum Spoiled {
         /// Where it was in the work folder.
         path: String,
         /// What looking at it said.
-        error: String,
+        error: Fault,
     },
     /// It ran on other hardware than the one that was declared.
     OtherHardware {
@@ -378,7 +385,7 @@ pub enum Lack {
         /// There.
         has: u32,
         /// Why a GPU may not have been found.
-        trouble: Option<String>,
+        trouble: Option<Fault>,
     },
     /// GPUs with so much memory.
     GpuMemory {
@@ -491,14 +498,14 @@ pub enum Filling {
         /// Which.
         path: String,
         /// What the system said.
-        error: String,
+        error: Fault,
     },
     /// An input cannot be brought there.
     Input {
         /// As its author wrote it.
         path: String,
         /// What the system said.
-        error: String,
+        error: Fault,
     },
     /// An input would be written into another one, a folder of the author's.
     InputInInput {
@@ -515,7 +522,7 @@ pub enum Filling {
     /// An artifact of another step cannot be brought there.
     Artifact {
         /// What the store said.
-        error: String,
+        error: Fault,
     },
     /// The plugin is gone.
     NoPlugin {
@@ -533,13 +540,13 @@ pub enum NoMetrics {
         /// The file.
         file: String,
         /// What the system said.
-        error: String,
+        error: Fault,
     },
     /// It is no JSON.
     NoJson {
         /// The file.
         file: String,
-        /// What reading it said.
+        /// What the library that reads it said.
         error: String,
     },
     /// It is JSON of another form.
@@ -613,26 +620,26 @@ pub enum Refusal {
     /// Its messages cannot be read.
     MessagesUnread {
         /// What the system said.
-        error: String,
+        error: Fault,
     },
     /// Its log cannot be read.
     LogUnread {
         /// What the system said.
-        error: String,
+        error: Fault,
     },
     /// Its log is too long, and cannot be shortened while it writes.
     LogTooLong {
         /// The most, MiB.
         most: u32,
         /// What the system said.
-        error: String,
+        error: Fault,
     },
     /// It cannot be told to go on or to end.
     NotReached {
         /// Its folder.
         folder: String,
         /// What the system said.
-        error: String,
+        error: Fault,
     },
 }
 

@@ -30,4 +30,6 @@ pub enum Withheld {
         /// The run's.
         own: String,
     },
+    /// Somebody edited what is published.
+    Edited,
 }

@@ -149,6 +149,8 @@ pub enum Resource<Gpu> {
     GpuMeasured(Gpu),
     /// This GPU does not answer.
     GpuLost(Gpu),
+    /// This GPU, which is kept for what another run of the machine waits with.
+    GpuKept(Gpu),
 }
 
 impl<Gpu> Resource<Gpu> {
@@ -164,6 +166,7 @@ impl<Gpu> Resource<Gpu> {
             Resource::GpuBusy(gpu) => Resource::GpuBusy(name(gpu)),
             Resource::GpuMeasured(gpu) => Resource::GpuMeasured(name(gpu)),
             Resource::GpuLost(gpu) => Resource::GpuLost(name(gpu)),
+            Resource::GpuKept(gpu) => Resource::GpuKept(name(gpu)),
         }
     }
 }

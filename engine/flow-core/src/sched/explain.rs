@@ -236,7 +236,11 @@ impl Core {
             });
             for (i, gpu) in ledger.gpus.iter().enumerate().filter(|(_, gpu)| !gpu.takes(demand)) {
                 let id = GpuId(i as u32);
-                let resource = if gpu.state.alive { Resource::GpuMemory(id) } else { Resource::GpuLost(id) };
+                let resource = match (gpu.state.alive, gpu.kept) {
+                    (false, _) => Resource::GpuLost(id),
+                    (true, true) => Resource::GpuKept(id),
+                    (true, false) => Resource::GpuMemory(id),
+                };
                 let held_by = gpu.holders.iter().filter_map(|h| {
                     let held = ledger.holders.get(&h.attempt)?;
                     Some(holder(&h.attempt, held.instance, h.reserved.max(h.used)))
@@ -248,7 +252,7 @@ impl Core {
                     total: gpu.state.memory,
                     held_by: held_by.collect(),
                     strangers: gpu.state.strangers,
-                    elsewhere: 0,
+                    elsewhere: u64::from(gpu.kept),
                 });
             }
         }

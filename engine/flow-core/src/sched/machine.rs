@@ -389,13 +389,11 @@ impl Core {
         if self.ending != Ending::No {
             return None;
         }
+        let lost = std::mem::take(&mut self.node_mut(unit).lost);
         if std::mem::take(&mut self.node_mut(unit).continues) {
             return Some(self.now);
         }
-        if std::mem::take(&mut self.node_mut(unit).lost)
-            && self.node(unit).losses < MOST_LOSSES
-            && self.never_fits(self.class(unit)).is_none()
-        {
+        if lost && self.node(unit).losses < MOST_LOSSES && self.never_fits(self.class(unit)).is_none() {
             self.node_mut(unit).losses += 1;
             return Some(self.now);
         }

@@ -5,12 +5,13 @@
 //! Each run publishes what it holds and the unit of its own that waits at the head because of others. All runs order all
 //! heads alike: higher priority first, then who waits longest, then the run's number. A run counts as taken what others hold
 //! and what the heads before its own ask for, so that nothing passes who waits longer; where such a head wants the machine
-//! for itself, nothing starts. The first head of all has nobody before it, and gets its room as soon as what runs has ended.
+//! for itself, nothing starts. GPUs are told apart: of those that such a head may have as many are kept for it as it asks for, free ones first
+//! and then those of the run itself, on which it starts nothing more; what waits for GPUs keeps no CPUs meanwhile, for these could be hours. The first head of all has nobody before it, and gets its room as soon as what runs has ended.
 //!
 //! Steps of milliseconds would be handed over one by one, and the machine would idle while each next run notices. So what a run
 //! starts begins its [`Shift`]: for a tenth of a second what ends there may be followed by as much of its own.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,9 +26,16 @@ pub struct Holding {
     pub memory: u64,
     /// Attempts; of heads, how many there are.
     pub attempts: u32,
+    /// GPUs, which no other run has then.
+    #[serde(default, skip_serializing_if = "none")]
+    pub gpus: u32,
     /// It has, or wants, the machine for itself: an exclusive step, a co-run group.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
+}
+
+fn none(amount: &u32) -> bool {
+    *amount == 0
 }
 
 impl Holding {
@@ -35,12 +43,13 @@ impl Holding {
         self.cpu_milli = self.cpu_milli.saturating_add(more.cpu_milli);
         self.memory = self.memory.saturating_add(more.memory);
         self.attempts = self.attempts.saturating_add(more.attempts);
+        self.gpus = self.gpus.saturating_add(more.gpus);
         self.exclusive |= more.exclusive;
     }
 }
 
 /// A unit that other runs keep from starting, the first of its run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Since when, on a clock that all runs share.
     pub since: u64,
@@ -48,6 +57,8 @@ pub struct Head {
     pub priority: i64,
     /// What it asks for.
     pub asks: Holding,
+    /// Of our GPUs those that it may have.
+    pub cards: Vec<GpuId>,
 }
 
 /// A place in the order in which runs are served: the least is the first.
@@ -66,7 +77,7 @@ impl Turn {
 }
 
 /// Another run of the machine, as it published itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rival {
     /// What tells runs apart.
     pub run: u32,
@@ -79,7 +90,7 @@ pub struct Rival {
 impl Rival {
     /// Its place in the order, if something of it waits.
     pub fn turn(&self) -> Option<Turn> {
-        self.head.map(|head| Turn::new(head.priority, head.since, self.run))
+        self.head.as_ref().map(|head| Turn::new(head.priority, head.since, self.run))
     }
 }
 
@@ -94,19 +105,35 @@ pub struct Others {
     pub ahead: Holding,
     /// GPUs of ours that other flows hold.
     pub gpus: Vec<GpuId>,
+    /// GPUs on which nothing of ours may start, for they are kept for what is ahead.
+    pub kept: BTreeSet<GpuId>,
 }
 
 impl Others {
-    /// What others come to for a run whose turn this is.
-    pub fn facing<'a>(own: Turn, rivals: impl IntoIterator<Item = &'a Rival>) -> Others {
-        let mut others = Others::default();
+    /// What others come to for a run whose turn this is, which holds the GPUs `ours`, while other flows hold `gpus`.
+    pub fn facing(own: Turn, rivals: &[Rival], gpus: Vec<GpuId>, ours: &BTreeSet<GpuId>) -> Others {
+        let mut others = Others { gpus, ..Others::default() };
+        let mut ahead: Vec<(Turn, &Head)> = Vec::new();
         for rival in rivals {
             others.runs += 1;
             others.holds.add(&rival.holds);
-            let ahead = rival.head.filter(|_| rival.turn().is_some_and(|turn| turn < own));
-            others.ahead.add(&ahead.map_or(Holding::default(), |head| Holding { attempts: 1, ..head.asks }));
+            ahead.extend(rival.turn().filter(|turn| *turn < own).zip(rival.head.as_ref()));
+        }
+        ahead.sort_by_key(|(turn, _)| *turn);
+        for (_, head) in ahead {
+            others.ahead.add(&Holding { attempts: 1, ..head.asks });
+            others.keep(head, ours);
         }
         others
+    }
+
+    /// Keeps as many GPUs for a head as it asks for: free ones, then ours. On those of other flows they have to start nothing more.
+    fn keep(&mut self, head: &Head, ours: &BTreeSet<GpuId>) {
+        let (held, free): (Vec<GpuId>, Vec<GpuId>) = head.cards.iter().partition(|card| ours.contains(card));
+        let (gpus, kept) = (&self.gpus, &self.kept);
+        let open = free.into_iter().filter(|card| !gpus.contains(card)).chain(held).filter(|card| !kept.contains(card));
+        let more: Vec<GpuId> = open.take(head.asks.gpus as usize).collect();
+        self.kept.extend(more);
     }
 
     /// Nobody is ahead of us.
@@ -122,6 +149,7 @@ impl Others {
         let free = |all: u64, theirs: u64, ours: u64| all.saturating_sub(theirs).saturating_sub(ours);
         let cpu_milli = free(all.cpu_milli, self.holds.cpu_milli, holds.cpu_milli);
         let memory = free(all.memory, self.holds.memory, holds.memory);
+        self.kept.clear();
         // All that is ahead may ask for more than there is.
         self.ahead.cpu_milli = self.ahead.cpu_milli.min(cpu_milli.saturating_sub(room.cpu_milli));
         self.ahead.memory = self.ahead.memory.min(memory.saturating_sub(room.memory));

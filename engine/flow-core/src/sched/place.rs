@@ -263,7 +263,7 @@ impl Ledger {
         }
         let mut cards: Vec<_> = (0..self.gpus.len() as u32)
             .map(|i| (GpuId(i), &self.gpus[i as usize]))
-            .filter(|(_, g)| g.state.alive && !g.taken())
+            .filter(|(_, g)| g.state.alive && !g.taken() && !g.kept)
             .collect();
         cards.sort_by_key(|(id, gpu)| (Reverse(gpu.free()), *id));
         let mut room: Vec<u64> = cards.iter().map(|(_, gpu)| gpu.free()).collect();

@@ -33,6 +33,8 @@ pub(super) struct Held {
 pub(super) struct Gpu {
     pub(super) state: GpuState,
     pub(super) holders: Vec<GpuHold>,
+    /// Nothing more starts on it: another run of the machine waits for it, before us.
+    pub(super) kept: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +59,7 @@ impl Gpu {
 
     pub(super) fn takes(&self, demand: &Demand) -> bool {
         self.state.alive
+            && !self.kept
             && !self.holders.iter().any(|h| h.alone || demand.gpus_alone)
             && self.free() >= self.wanted(demand)
     }
@@ -123,8 +126,9 @@ impl Ledger {
     pub(super) fn without_others(&self, gpus: bool) -> Ledger {
         let mut ledger = self.clone();
         let others = std::mem::take(&mut ledger.others);
-        for gpu in others.gpus.iter().filter(|_| gpus) {
-            if let Some(gpu) = ledger.gpus.get_mut(gpu.index()) {
+        for (id, gpu) in (0..).map(GpuId).zip(&mut ledger.gpus).filter(|_| gpus) {
+            gpu.kept = false;
+            if others.gpus.contains(&id) {
                 gpu.state.strangers = 0;
             }
         }
@@ -146,7 +150,7 @@ impl Ledger {
         }
         let known = self.gpus.len();
         let new = capacity.gpus.iter().skip(known);
-        self.gpus.extend(new.map(|state| Gpu { state: state.clone(), holders: Vec::new() }));
+        self.gpus.extend(new.map(|state| Gpu { state: state.clone(), holders: Vec::new(), kept: false }));
         self.cpus = u64::from(capacity.cpus);
         self.memory = capacity.memory;
         self.jobs = capacity.jobs.map_or(usize::MAX, |jobs| jobs.max(1) as usize);
@@ -330,8 +334,12 @@ impl Feasibility {
 
     /// Other runs come and go as strangers do: what has no room because of them waits.
     pub(super) fn set_others(&mut self, others: &Others) {
-        self.now.others.clone_from(others);
-        self.drained.others.clone_from(others);
+        for ledger in [&mut self.now, &mut self.drained] {
+            for (id, gpu) in (0..).map(GpuId).zip(&mut ledger.gpus) {
+                gpu.kept = others.kept.contains(&id);
+            }
+            ledger.others.clone_from(others);
+        }
     }
 
     pub(super) fn set_capacity(&mut self, capacity: &Capacity) {

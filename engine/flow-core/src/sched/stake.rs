@@ -5,8 +5,8 @@ use super::machine::Scheduler;
 use super::others::{Booked, HeldUp, Holding, Others};
 use super::resources::{Exclusivity, Held};
 use super::state::{Class, Core};
-use crate::InstanceId;
 use crate::reason::Rivalry;
+use crate::{CorunGpus, InstanceId};
 
 impl Scheduler {
     /// What running attempts hold.
@@ -16,6 +16,7 @@ impl Scheduler {
             cpu_milli: ledger.held_cpus,
             memory: ledger.held_memory,
             attempts: ledger.holders.len() as u32,
+            gpus: ledger.gpus.iter().filter(|gpu| !gpu.holders.is_empty()).count() as u32,
             exclusive: ledger.closed(),
         }
     }
@@ -32,7 +33,8 @@ impl Scheduler {
         core.feasibility.now.holders.iter().map(move |(attempt, held)| {
             let Held { placement, exclusivity, alone_load, .. } = held;
             let exclusive = !matches!(exclusivity, Exclusivity::Anyone { .. });
-            let holds = Holding { cpu_milli: alone_load.cpu_milli, memory: placement.memory, attempts: 1, exclusive };
+            let (cpu_milli, gpus) = (alone_load.cpu_milli, placement.gpus.len() as u32);
+            let holds = Holding { cpu_milli, memory: placement.memory, attempts: 1, gpus, exclusive };
             Booked { holds, until: core.live.get(attempt).and_then(|live| core.expected_end(live)) }
         })
     }
@@ -69,8 +71,7 @@ impl Core {
     }
 
     /// After a decision: which unit of ours waits for others. One that waits already stays the one as long as it has no room;
-    /// it has its place in their order also while ours pass it, for else they could take turns in being in its way. What would
-    /// not have room without them either, because its GPUs are taken, has none.
+    /// it has its place in their order also while ours pass it, for else they could take turns in being in its way.
     pub(super) fn stake(&mut self) {
         let others = &self.feasibility.now.others;
         if others.runs == 0 || self.queue.order.is_empty() {
@@ -79,10 +80,9 @@ impl Core {
         }
         let still = |unit: InstanceId| {
             let class = self.class(unit);
-            let free = || self.feasibility.drained.without_others(self.wants_alone(class));
             self.node(unit).key.is_some()
                 && !self.class_fits(&self.feasibility.now, class)
-                && self.class_fits(&free(), class)
+                && self.class_fits(&self.feasibility.drained.without_others(true), class)
         };
         self.held_up = match self.held_up {
             Some((unit, since)) if still(unit) => Some((unit, since)),
@@ -93,14 +93,11 @@ impl Core {
     /// The first unit that would have room, now or when ours have ended, if others were not there.
     fn first_kept_by_others(&self) -> Option<InstanceId> {
         let (now, drained) = (&self.feasibility.now, &self.feasibility.drained);
-        let free = |gpus| (now.without_others(gpus), drained.without_others(gpus));
-        // What wants the machine for itself has its place also while others hold its GPUs: then they start nothing new there.
-        let (with_gpus, apart) = (free(true), free(false));
+        let (now_free, drained_free) = (now.without_others(true), drained.without_others(true));
         let kept = |class: Class| {
-            let (now_free, drained_free) = if self.wants_alone(class) { &with_gpus } else { &apart };
             !self.class_fits(now, class)
-                && self.class_fits(drained_free, class)
-                && (!self.class_fits(drained, class) || self.class_fits(now_free, class))
+                && self.class_fits(&drained_free, class)
+                && (!self.class_fits(drained, class) || self.class_fits(&now_free, class))
         };
         let firsts =
             self.queue.classes.iter().filter(|&(&class, _)| kept(class)).filter_map(|(_, alike)| alike.first());
@@ -119,12 +116,19 @@ impl Core {
     }
 
     fn asks(&self, unit: InstanceId) -> Holding {
-        let mut asks = Holding { exclusive: self.wants_alone(self.class(unit)), ..Holding::default() };
+        let class = self.class(unit);
+        let mut asks = Holding { exclusive: self.wants_alone(class), ..Holding::default() };
+        let same = self.group(unit).is_some_and(|group| group.mode != CorunGpus::Own);
         for &member in self.members(unit) {
             let demand = &self.node(member).demand;
             asks.cpu_milli = asks.cpu_milli.saturating_add(demand.alone_load.cpu_milli);
             asks.memory = asks.memory.saturating_add(demand.memory);
             asks.attempts += 1;
+            asks.gpus = if same { asks.gpus.max(demand.gpus) } else { asks.gpus.saturating_add(demand.gpus) };
+        }
+        let lacks_gpus = asks.gpus > 0 && !self.class_fits(&self.feasibility.drained.without_others(false), class);
+        if lacks_gpus && !asks.exclusive {
+            (asks.cpu_milli, asks.memory) = (0, 0);
         }
         asks
     }

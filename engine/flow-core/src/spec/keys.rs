@@ -139,7 +139,7 @@ pub(crate) const PROFILE: &[Key] = &[
 pub(crate) const PUBLISH: &[Key] = &[
     key("from", Kind::Step, PLAIN, "The report step."),
     key("to", Kind::Path, PARAMS, "The file that becomes the report, relative to the workflow."),
-    key("whats_new", Kind::Path, PARAMS, "The file that gets an entry under its What's New."),
+    key("whats_new", Kind::Path, PARAMS, "Instead of `to`: the file that gets an entry under its What's New."),
 ];
 
 /// Keys of a step.

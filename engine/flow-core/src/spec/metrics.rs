@@ -72,14 +72,21 @@ impl Reader<'_> {
     }
 
     fn summary(&mut self, value: &Value, at: &At) -> BTreeMap<String, Summary> {
-        const WHAT: &str = "`last`, `min`, `max`, `at min NAME` or `at max NAME`";
+        const WHAT: &str = "`last`, `min`, `max`, `best`, `at min NAME`, `at max NAME` or `at best NAME`";
         let mut all = BTreeMap::new();
         for (name, value) in self.typed(at, typed::mapping(value, "metrics, each with its value")).unwrap_or_default() {
             let below = at.key(&name);
-            match (metric_name(&name), value.as_str().and_then(Summary::parse)) {
-                (Some(name), Some(summary)) => drop(all.insert(name, summary)),
-                (None, _) => self.problems.key(&below, Diagnostic::new(format!("`{name}` is no name of a metric"))),
-                (_, None) => drop(self.typed(&below, typed::expected::<()>(&value, WHAT))),
+            let Some(name) = metric_name(&name) else {
+                self.problems.key(&below, Diagnostic::new(format!("`{name}` is no name of a metric")));
+                continue;
+            };
+            match value.as_str().map_or(Err(None), |text| Summary::parse(&name, text)) {
+                Ok(summary) => drop(all.insert(name, summary)),
+                Err(Some(of)) => {
+                    let what = format!("whether less or more of `{of}` is better is not known");
+                    self.problems.value(&below, Diagnostic::new(what).help("say `min` or `max` in place of `best`"));
+                }
+                Err(None) => drop(self.typed(&below, typed::expected::<()>(&value, WHAT))),
             }
         }
         all

@@ -7,8 +7,8 @@ mod include;
 pub(crate) mod keys;
 mod metrics;
 mod names;
-mod numbers;
 pub(crate) mod part;
+mod plain;
 pub(crate) mod raw;
 pub(crate) mod read;
 pub(crate) mod slurm;
@@ -77,31 +77,17 @@ fn document(source: &Source, root: &At, problems: &mut Problems) -> Result<serde
 }
 
 fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
-    let (mut yaml, lists) = yaml::read(text, root, problems).map_err(|e| hints::no_yaml(text, e.index, &e.message))?;
     for place in hints::full_width_commas(text) {
         let what = Diagnostic::new("this is one text, not several values");
         problems.add(root, On::Bytes(place), what);
     }
-    let fatal = |what: Diagnostic, at: &At| {
-        let mut problems = Problems::default();
-        problems.value(at, what);
-        spans::locate(text, problems.0)
-    };
-    if let Some(at) = yaml::deep(&yaml, root) {
-        return Err(fatal(Diagnostic::new(too_deep()).help("write what is deeper into a file of its own"), &at));
-    }
-    if let Some(at) = yaml::no_merge(&yaml, root) {
-        let what = Diagnostic::new("`<<` takes over the keys of a mapping, and this is none");
-        return Err(fatal(what.help("`<<: *name` copies a mapping that begins with `&name`"), &at));
-    }
-    yaml.apply_merge().map_err(|e| hints::no_yaml(text, None, &e.to_string()))?;
-    lists.put_back(&mut yaml);
+    let yaml = plain::read(text).map_or_else(|| parsed(text, root, problems), Ok)?;
     if !yaml.is_mapping() {
         let what = match yaml {
             serde_yaml::Value::Null => Diagnostic::new("the file is empty"),
             _ => Diagnostic::new("the file is no workflow").label("expected a mapping, `key: value`"),
         };
-        return Err(fatal(what.help("`flow init` writes one to start from"), root));
+        return Err(fatal(text, what.help("`flow init` writes one to start from"), root));
     }
     match yaml.get("flow") {
         Some(version) if version.as_u64() == Some(LANGUAGE) => {}
@@ -110,7 +96,7 @@ fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml:
             let what = Diagnostic::new(format!(
                 "the file is written in version {asked} of the language; this flow speaks {LANGUAGE}"
             ));
-            return Err(fatal(what.help("update flow"), &root.key("flow")));
+            return Err(fatal(text, what.help("update flow"), &root.key("flow")));
         }
         Some(_) => problems
             .value(&root.key("flow"), Diagnostic::new("`flow` is the version of the language").label("expected 1")),
@@ -121,6 +107,28 @@ fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml:
         ),
     }
     Ok(yaml)
+}
+
+/// The value of a text that any YAML may be, its merges done.
+fn parsed(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
+    let mut yaml = yaml::read(text, root, problems).map_err(|e| hints::no_yaml(text, e.index, &e.message))?;
+    if let Some(at) = yaml::deep(&yaml, root) {
+        let what = Diagnostic::new(too_deep()).help("write what is deeper into a file of its own");
+        return Err(fatal(text, what, &at));
+    }
+    if let Some(at) = yaml::no_merge(&yaml, root) {
+        let what = Diagnostic::new("`<<` takes over the keys of a mapping, and this is none");
+        return Err(fatal(text, what.help("`<<: *name` copies a mapping that begins with `&name`"), &at));
+    }
+    yaml.apply_merge().map_err(|e| hints::no_yaml(text, None, &e.to_string()))?;
+    Ok(yaml)
+}
+
+/// The one error of a text of which nothing can be made.
+fn fatal(text: &str, what: Diagnostic, at: &At) -> Vec<Diagnostic> {
+    let mut problems = Problems::default();
+    problems.value(at, what);
+    spans::locate(text, problems.0)
 }
 
 /// Looks the places up: those of the workflow's own file first, then those of the files that it includes.

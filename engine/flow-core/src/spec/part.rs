@@ -24,17 +24,19 @@ impl Reader<'_> {
     pub(super) fn step(&mut self, name: String, yaml: &Yaml, at: &At) -> RawStep {
         let before = self.problems.0.len();
         self.name(&name, at, "a step");
-        let mut parts = IndexMap::new();
-        let what = format!("the step `{name}`");
-        let entries = match self.mapping(yaml, at, &what) {
-            entries if entries.is_empty() && self.problems.0.len() == before => {
-                self.problems
-                    .key(at, Diagnostic::new(format!("{what} is empty")).label("expected `uses`, `run` or `like`"));
+        let entries = match yaml {
+            Yaml::Mapping(map) if !map.is_empty() => self.entries(yaml, at, keys::STEP, "a step"),
+            _ => {
+                let what = format!("the step `{name}`");
+                self.mapping(yaml, at, &what);
+                if self.problems.0.len() == before {
+                    let what = Diagnostic::new(format!("{what} is empty"));
+                    self.problems.key(at, what.label("expected `uses`, `run` or `like`"));
+                }
                 Vec::new()
             }
-            _ if !matches!(yaml, Yaml::Mapping(_)) => Vec::new(),
-            _ => self.entries(yaml, at, keys::STEP, "a step"),
         };
+        let mut parts = IndexMap::with_capacity(entries.len());
         for (key, value, at) in entries {
             if let Some(part) = self.part(key, value, &at) {
                 parts.insert(key.name, part);
@@ -53,6 +55,9 @@ impl Reader<'_> {
                     let axis = Template::parse(value, &at, self.problems);
                     if self.problems.0.len() == before && good {
                         self.axis(&name, &axis);
+                    }
+                    // Where its values are wrong its name is known all the same.
+                    if good {
                         axes.push((Arc::from(name), axis));
                     }
                 }

@@ -66,7 +66,7 @@ impl Reader<'_> {
             let found = match yaml {
                 Yaml::Null => "empty".to_owned(),
                 Yaml::Tagged(_) => "a tag".to_owned(),
-                other => from_yaml(other).map_or_else(|m| m, |v| crate::expr::value::describe(&v)),
+                other => from_yaml(other).map_or_else(|m| m, |v| crate::expr::value::describe(&v).to_string()),
             };
             self.problems
                 .value(at, Diagnostic::new(format!("{what} is {found}")).label("expected a mapping, `key: value`"));
@@ -277,7 +277,7 @@ impl Reader<'_> {
             }
             Yaml::String(text) => text.clone(),
             other => {
-                let found = from_yaml(other).map_or_else(|m| m, |v| crate::expr::value::describe(&v));
+                let found = from_yaml(other).map_or_else(|m| m, |v| crate::expr::value::describe(&v).to_string());
                 self.problems.value(at, Diagnostic::new(format!("`when` is {found}")).label("expected an expression"));
                 return None;
             }

@@ -60,8 +60,20 @@ pub(crate) enum Action {
 
 /// Makes the copies and takes the keys apart.
 pub(crate) fn resolve(raw: Vec<RawStep>, problems: &mut Problems) -> Vec<Step> {
-    let index: IndexMap<String, usize> = raw.iter().enumerate().map(|(i, s)| (s.name.clone(), i)).collect();
-    let mut merged: Vec<Option<(IndexMap<&'static str, Part>, bool)>> = vec![None; raw.len()];
+    let copies = copies(&raw, problems);
+    raw.into_iter().zip(copies).map(|(raw, copy)| take_apart(raw, copy, problems)).collect()
+}
+
+/// Keys with those that were copied, and whether something in them is wrong.
+type Merged = (IndexMap<&'static str, Part>, bool);
+
+/// The keys of each step that copies another one.
+fn copies(raw: &[RawStep], problems: &mut Problems) -> Vec<Option<Merged>> {
+    let mut merged: Vec<Option<Merged>> = vec![None; raw.len()];
+    if raw.iter().all(|step| like_of(step).is_none()) {
+        return merged;
+    }
+    let index: BTreeMap<&str, usize> = raw.iter().enumerate().map(|(i, s)| (s.name.as_str(), i)).collect();
     for start in 0..raw.len() {
         // Down the chain to something that is made already or copies nothing, then up again.
         let mut chain = vec![start];
@@ -70,7 +82,10 @@ pub(crate) fn resolve(raw: Vec<RawStep>, problems: &mut Problems) -> Vec<Step> {
                 chain.pop();
                 break;
             }
-            let Some((name, at)) = like_of(&raw[here]) else { break };
+            let Some((name, at)) = like_of(&raw[here]) else {
+                chain.pop();
+                break;
+            };
             match index.get(name) {
                 Some(next) if chain.contains(next) => {
                     let from = chain.iter().position(|i| i == next).unwrap_or(0);
@@ -102,7 +117,9 @@ pub(crate) fn resolve(raw: Vec<RawStep>, problems: &mut Problems) -> Vec<Step> {
             if merged[here].is_some() {
                 continue;
             }
-            let base = like_of(&raw[here]).and_then(|(name, _)| merged[*index.get(name)?].clone());
+            let base = like_of(&raw[here])
+                .and_then(|(name, _)| index.get(name))
+                .map(|&base| merged[base].clone().unwrap_or_else(|| (raw[base].keys.clone(), raw[base].broken)));
             let broken = raw[here].broken || base.as_ref().is_some_and(|(_, broken)| *broken);
             let mut keys = raw[here].keys.clone();
             if let Some((base, _)) = base {
@@ -111,13 +128,7 @@ pub(crate) fn resolve(raw: Vec<RawStep>, problems: &mut Problems) -> Vec<Step> {
             merged[here] = Some((keys, broken));
         }
     }
-    raw.iter()
-        .zip(merged)
-        .map(|(raw, made)| {
-            let (keys, broken) = made.unwrap_or_default();
-            take_apart(raw, keys, broken, problems)
-        })
-        .collect()
+    merged
 }
 
 fn like_of(step: &RawStep) -> Option<(&str, &At)> {
@@ -146,13 +157,18 @@ fn inherit(keys: &mut IndexMap<&'static str, Part>, base: IndexMap<&'static str,
     }
 }
 
-fn take_apart(raw: &RawStep, keys: IndexMap<&'static str, Part>, broken: bool, problems: &mut Problems) -> Step {
+fn take_apart(raw: RawStep, copy: Option<Merged>, problems: &mut Problems) -> Step {
     let before = problems.0.len();
+    let like = like_of(&raw).map(|(name, _)| name.to_owned());
+    // `exclusive: false` says what a member of a group is anyway.
+    let exclusive = |part: &Part| !matches!(part, Part::Value(value) if value.as_const() == Some(&false.into()));
+    let displaces_itself = raw.keys.contains_key("corun") && raw.keys.get("exclusive").is_some_and(exclusive);
+    let (keys, broken) = copy.unwrap_or((raw.keys, raw.broken));
     let mut step = Step {
         name: raw.name.as_str().into(),
         at: raw.at.clone(),
         sound: true,
-        like: like_of(raw).map(|(name, _)| name.to_owned()),
+        like,
         action: Action::Unknown,
         with: None,
         written: Map::new(),
@@ -179,7 +195,7 @@ fn take_apart(raw: &RawStep, keys: IndexMap<&'static str, Part>, broken: bool, p
         let what = Diagnostic::new(format!("the step `{}` does nothing", raw.name));
         problems.key(&raw.at, what.label("expected `uses: plugin/step`, `run: command` or `like: step`"));
     }
-    if raw.keys.contains_key("corun") && raw.keys.contains_key("exclusive") {
+    if displaces_itself {
         let what = Diagnostic::new("`corun` and `exclusive` exclude each other");
         problems.key(&place("exclusive"), what.help("keep `exclusive` to measure alone, `corun` to measure together"));
     }

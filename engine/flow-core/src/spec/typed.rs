@@ -10,6 +10,7 @@ use crate::{
     CorunGpus, Diagnostic, Exclusive, Input, Outcome, Output, Span,
     expr::value::{describe, to_text},
     paths::{normal, within},
+    reason::FoundValue,
 };
 
 /// A value that is not what was expected.
@@ -29,7 +30,7 @@ pub(crate) enum What {
     /// It is this, and that was expected.
     Type {
         /// What it is.
-        found: String,
+        found: FoundValue,
         /// What was expected, and what to do.
         expected: String,
         help: Option<String>,
@@ -233,13 +234,14 @@ pub(crate) fn repeat(value: &Value) -> Typed<Repetitions> {
     Ok(Repetitions::UntilDecided { at_most: at_most.unwrap_or(crate::verdict::AT_MOST) })
 }
 
+/// What [`scalar_text`] expects.
+pub(crate) const SCALAR: &str = "a text or a number";
+
 /// A number, a truth value or a text, as text.
 pub(crate) fn scalar_text(value: &Value) -> Typed<String> {
     match value.kind() {
-        ValueKind::String | ValueKind::Number | ValueKind::Bool => {
-            to_text(value).or_else(|_| expected(value, "a text or a number"))
-        }
-        _ => expected(value, "a text or a number"),
+        ValueKind::String | ValueKind::Number | ValueKind::Bool => to_text(value).or_else(|_| expected(value, SCALAR)),
+        _ => expected(value, SCALAR),
     }
 }
 
@@ -395,6 +397,7 @@ pub(crate) fn outputs(value: &Value) -> Typed<Vec<Output>> {
     // By path and by name.
     let (mut paths, mut names): (BTreeMap<String, usize>, BTreeMap<String, usize>) = Default::default();
     let mut wrong: Vec<Wrong> = Vec::new();
+    let has_several = found.len() > 1;
     for (place, output) in found {
         let path = inside(&output.path).and_then(|path| {
             identifier(&output.name, "an output").map_err(|mut wrong| {
@@ -412,6 +415,10 @@ pub(crate) fn outputs(value: &Value) -> Typed<Vec<Output>> {
                 continue;
             }
         };
+        if !has_several {
+            clean.push(Output { name: output.name, path });
+            continue;
+        }
         // Of all that begin like a folder's content its first is the next behind it.
         let folder = format!("{path}/");
         let inside = paths.range(folder.clone()..).next().filter(|(other, _)| other.starts_with(&folder));
@@ -443,17 +450,18 @@ pub(crate) fn outputs(value: &Value) -> Typed<Vec<Output>> {
 
 /// A path in the work folder, cleaned of `.` and doubled slashes.
 fn inside(path: &str) -> Typed<String> {
-    let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty() && *p != ".").collect();
-    if path.starts_with('/') || parts.contains(&"..") || parts.is_empty() {
+    let parts = || path.split('/').filter(|p| !p.is_empty() && *p != ".");
+    let first = parts().next();
+    if path.starts_with('/') || parts().any(|part| part == "..") || first.is_none() {
         return other(
             Diagnostic::new(format!("the output `{path}` is not in the step's work folder"))
                 .label("expected a relative path without `..`"),
         );
     }
-    if parts[0] == "in" {
+    if first == Some("in") {
         return other(Diagnostic::new("`in/` holds artifacts of other steps, read-only").help("write elsewhere"));
     }
-    Ok(parts.join("/"))
+    Ok(normal(path))
 }
 
 /// A name that expressions can say.

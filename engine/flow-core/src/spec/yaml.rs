@@ -10,14 +10,9 @@ use serde_yaml::{Mapping, Value};
 use super::{
     DEEPEST,
     at::{At, On, Problems, Seg},
-    hints,
-    numbers::{self, Lists},
-    spans, too_deep,
+    hints, spans, too_deep,
 };
 use crate::{Diagnostic, expr::value::key_text};
-
-/// Lists of so many numbers are read by themselves.
-const LONG: usize = 1_000;
 
 /// Why there is no value: the parser's words and the byte at which it stopped.
 pub(crate) struct Unreadable {
@@ -25,18 +20,15 @@ pub(crate) struct Unreadable {
     pub(crate) index: Option<usize>,
 }
 
-/// Reads a text; keys that stand twice become problems. What is long and has nothing in it that could be wrong comes apart.
-pub(super) fn read(text: &str, root: &At, problems: &mut Problems) -> Result<(Value, Lists), Unreadable> {
+/// Reads a text; keys that stand twice become problems.
+pub(super) fn read(text: &str, root: &At, problems: &mut Problems) -> Result<Value, Unreadable> {
     if let Some(index) = hints::deeper(text, DEEPEST).filter(|_| spans::nests_deeper(text, DEEPEST)) {
         return Err(Unreadable { message: too_deep(), index: Some(index) });
     }
-    if let Some(read) = numbers::read(text, LONG) {
-        return Ok(read);
-    }
     let unreadable =
         |e: serde_yaml::Error| Unreadable { index: e.location().map(|l| l.index()), message: e.to_string() };
-    let value = match serde_yaml::from_str::<Value>(text) {
-        Ok(value) => value,
+    match serde_yaml::from_str::<Value>(text) {
+        Ok(value) => Ok(value),
         Err(error) => {
             let twice = RefCell::new(Vec::new());
             match (Seed { path: Vec::new(), twice: &twice }).deserialize(serde_yaml::Deserializer::from_str(text)) {
@@ -55,13 +47,12 @@ pub(super) fn read(text: &str, root: &At, problems: &mut Problems) -> Result<(Va
                                 .help("keep one of them"),
                         );
                     }
-                    value
+                    Ok(value)
                 }
-                _ => return Err(unreadable(error)),
+                _ => Err(unreadable(error)),
             }
         }
-    };
-    Ok((value, Lists::default()))
+    }
 }
 
 /// Where values nest too deep: they are looked at by recursion, and what journals hold of them is read back as JSON.

@@ -69,6 +69,7 @@ impl Texts for Reason {
             | Reason::Group
             | Reason::Measurement(_)
             | Reason::Many(_)
+            | Reason::Set(_)
             | Reason::Format => {}
             Reason::Damaged(text)
             | Reason::GroupMember(text)
@@ -76,6 +77,7 @@ impl Texts for Reason {
             | Reason::PluginRebuilt(text)
             | Reason::Artifact(text, _)
             | Reason::Seen(_, text)
+            | Reason::Results { of: text, .. }
             | Reason::Said(text) => each(text),
             Reason::NotReusable(unfit) => match unfit {
                 Unfit::Spoiled(reasons) => reasons.texts(each),

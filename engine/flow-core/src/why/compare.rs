@@ -1,7 +1,8 @@
 //! Comparing the parts of two fingerprints. Knows nothing of how they were made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::{FileChange, Files, InputChange, Reason};
@@ -24,6 +25,8 @@ pub fn compare(old: &Parts, new: &Parts, files: &mut dyn FnMut(&Digest) -> Optio
             }
         } else if kind == Kind::Artifact {
             artifacts.reasons(&mut reasons);
+        } else if kind == Kind::Result {
+            reasons.extend(results(&old, &new));
         } else if kind == Kind::Measured && old.is_empty() != new.is_empty() {
             reasons.push(Reason::Measurement(old.is_empty()));
         } else {
@@ -74,7 +77,12 @@ fn differences(
         match kind {
             Kind::Plugin => reasons.push(Reason::PluginRebuilt(name)),
             Kind::Input => reasons.extend(input_reason(&name, then, now, files)),
-            Kind::Sees | Kind::Result => reasons.push(Reason::Seen(kind, name)),
+            Kind::Sees if name == "set" => reasons.push(Reason::Set(match (then, now) {
+                (None, _) => FileChange::Added,
+                (_, None) => FileChange::Removed,
+                _ => FileChange::Changed,
+            })),
+            Kind::Sees => reasons.push(Reason::Seen(kind, name)),
             _ => {
                 let was = then.map(|value| shown(value, &artifacts.old));
                 let is = now.map(|value| shown(value, &artifacts.new));
@@ -85,6 +93,27 @@ fn differences(
             }
         }
     }
+}
+
+/// The results that differ, those of one step together: of a sweep all do where its program changed.
+fn results(old: &OfKind<'_>, new: &OfKind<'_>) -> Vec<Reason> {
+    let mut found: IndexMap<(&str, FileChange), Vec<&str>> = IndexMap::new();
+    let labels: BTreeSet<&str> = old.keys().chain(new.keys()).copied().collect();
+    for label in labels {
+        let change = match (old.get(label), new.get(label)) {
+            (Some(then), Some(now)) if then == now => continue,
+            (Some(_), Some(_)) => FileChange::Changed,
+            (None, _) => FileChange::Added,
+            (_, None) => FileChange::Removed,
+        };
+        let step = label.split('[').next().unwrap_or(label);
+        found.entry((step, change)).or_default().push(label);
+    }
+    let reason = |((step, change), labels): ((&str, FileChange), Vec<&str>)| {
+        let of = if let [one] = labels[..] { one } else { step };
+        Reason::Results { of: of.to_owned(), change, count: labels.len() as u32 }
+    };
+    found.into_iter().map(reason).collect()
 }
 
 /// `None` where nothing of it differs that is part of the fingerprint.

@@ -70,7 +70,19 @@ pub enum Reason {
     Input(String, InputChange),
     /// It is a measurement now (true), or is none any more (false).
     Measurement(bool),
-    /// What a built-in sees: [`Kind::Result`] by label, or [`Kind::Sees`] as `title.en`, `step.solo`, `profile`.
+    /// Results that a built-in sees, of one step, which differ in one way.
+    Results {
+        /// The label where it is one, else the step.
+        of: String,
+        /// How they differ.
+        change: FileChange,
+        /// How many they are.
+        count: u32,
+    },
+    /// A report sees which values of parameters are not the file's: there are some now, other ones, or none any more.
+    Set(FileChange),
+    /// What else a built-in sees, [`Kind::Sees`]: `title.en`, `step.solo`, `profile`. An earlier flow has [`Kind::Result`] by label and
+    /// `set` as well.
     Seen(Kind, String),
     /// Parts of this kind, too many to tell apart.
     Many(Kind),
@@ -100,7 +112,7 @@ pub enum InputChange {
 }
 
 /// How a file differs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileChange {
     /// Its content.

@@ -239,7 +239,7 @@ fn requests() {
   said: {run: x, gpus: 1, cpus: 3, gpu_memory: 4GiB, memory: 1.5GB, timeout: 2h 30m, retries: 2, priority: -1}
   gpu: {run: x, gpus: 1, exclusive: gpu}
   not: {run: x, exclusive: false, measured: true}
-  group: {matrix: {n: [1, 2]}, run: x, gpus: 2, corun: {group: all}, record: [does_not_fit]}
+  group: {matrix: {n: [1, 2]}, run: x, gpus: 2, corun: {group: all}, exclusive: false, record: [does_not_fit]}
 "#,
         ),
         &Machine { cpus: 15, ..machine(2) },
@@ -370,7 +370,7 @@ fn targets() {
     assert_eq!(reached(&["c"]), reached(&["c[]"]), "what is not said is free");
     assert_eq!(reached(&[]).map(|all| all.split(' ').count()), Ok(6));
     insta::assert_snapshot!(reached(&["b[v=3]", "d", "aa"]).expect_err("unknown"), @r#"
-    -: `b` has no instance `b[v=3]`; did you mean `b[v=1]`?
+    -: `b` has no instance `b[v=3]`; `v` is `1`, `2` here; `--set` that a run had is to be given again
     -: there is no step `d`; there are `a`, `b`, `c`
     -: there is no step `aa`; there are `a`, `b`, `c`
     "#);

@@ -104,7 +104,7 @@ fn schema_and_reader_agree() {
         ("{run: x, metrics: {json: a, required: 'yes'}}", false),
         ("{run: x, metrics: {json: a, csv: [b, c], stdout: ['Epoch {epoch}', 'loss {loss}']}}", true),
         ("{run: x, metrics: {tensorboard: runs, summary: {loss: min, acc: at min loss}}}", true),
-        ("{run: x, metrics: {csv: a, summary: {loss: best}}}", false),
+        ("{run: x, metrics: {csv: a, summary: {loss: bst}}}", false),
         ("{run: x, metrics: {csv: a, summary: min}}", false),
         ("{run: x, metrics: {json: [1]}}", false),
         ("{run: x, metrics: {summary: {loss: min}}}", false),

@@ -24,7 +24,7 @@ struct Left<'a> {
 
 impl Left<'_> {
     fn fixture(&self, path: &str) -> Result<Vec<u8>, NoMetrics> {
-        let unread = || NoMetrics::Unread { file: path.to_owned(), error: "it is not there".to_owned() };
+        let unread = || NoMetrics::Unread { file: path.to_owned(), error: "it is not there".into() };
         self.files.iter().find(|(at, _)| *at == path).map(|(_, name)| fixture(name)).ok_or_else(unread)
     }
 }

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_core::reason::Refusal;
+use flow_core::reason::{Fault, FileFault, Refusal};
 use flow_store::regular;
 use nix::{
     errno::Errno,
@@ -41,7 +41,7 @@ fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
     let file =
         options.custom_flags(flags.bits()).open(path).map_err(|e| match e.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::ELOOP) => io::Error::other("a symbolic link stands in its place, which is not followed"),
+            Some(Errno::ELOOP) => Fault::from(FileFault::LinkInPlace).into(),
             _ => e,
         })?;
     regular(&file.metadata()?)?;
@@ -88,7 +88,7 @@ impl Bound {
         let found = fs::symlink_metadata(&self.path).ok().filter(Metadata::is_file)?;
         let error = shorten(&self.path, found.len(), &mut self.given).err()?;
         let most = (LONGEST >> 20) as u32;
-        (found.len() > LONGEST).then(|| Refusal::LogTooLong { most, error: error.to_string() })
+        (found.len() > LONGEST).then(|| Refusal::LogTooLong { most, error: error.into() })
     }
 }
 

@@ -2,12 +2,13 @@
 
 use flow_core::{
     Outcome,
-    reason::{Cause, Memory, ProcessEnd, Refusal},
+    reason::{Cause, Fault, Memory, ProcessEnd, Refusal},
 };
 use flow_protocol::{self as protocol, Exit};
 use nix::sys::signal::Signal;
 
 use super::memory;
+use crate::keeper;
 
 /// What the program said about its end.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,7 +16,7 @@ pub enum Said {
     /// It is a command, which says nothing but its exit code.
     Command,
     /// It is one of flow's own steps, and this is what it said.
-    Builtin(Result<(), String>),
+    Builtin(Result<(), Fault>),
     /// A plugin that never said an outcome.
     Nothing,
     /// A plugin's last outcome.
@@ -43,7 +44,7 @@ pub struct Ended<'a> {
 pub fn conclude(ended: &Ended<'_>) -> (Outcome, Option<Cause>) {
     let Ended { exit, said, killed, refused, log_tail, on_gpus } = *ended;
     if let Some(error) = &exit.spawn_error {
-        return (Outcome::Failed, Some(Cause::NotStarted { error: Some(error.clone()) }));
+        return (Outcome::Failed, Some(Cause::NotStarted { error: Some(keeper::told(error)) }));
     }
     match said {
         Said::Builtin(Ok(())) => return (Outcome::Ok, None),

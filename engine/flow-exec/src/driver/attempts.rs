@@ -14,6 +14,7 @@ use super::{
     collect::{Builtin, Collect, Collected},
     context::RunContext,
     corunners,
+    due::{Due, LISTEN, LISTEN_AFAR},
     executor::{Beside, Ended, Executor, Work},
     fill::{Fill, Filled, Prepared},
     listener::{Listener, News},
@@ -26,13 +27,9 @@ use flow_core::{
     AttemptId, Body, CorunWindow, GroupId, Instance, InstanceId, Outcome, RunEvent, Span,
     learn::History,
     measure::CoRunners,
-    reason::{Cause, ClosedBy, Refusal},
+    reason::{Cause, ClosedBy, Fault, Refusal},
     sched::{Event, Placement},
 };
-
-/// How often programs are listened to, and those that run on a node: its file system is not this machine's.
-pub(super) const LISTEN: Span = Span::from_millis(50);
-const LISTEN_AFAR: Span = Span::from_millis(500);
 
 /// An attempt that is filled before its program runs, or collected after it.
 struct Held {
@@ -60,6 +57,7 @@ pub(super) struct Attempts<X> {
     pub(super) executor: X,
     held: BTreeMap<AttemptId, Held>,
     running: BTreeMap<AttemptId, Running>,
+    due: Due,
     windows: BTreeMap<GroupId, Window>,
     /// Who runs beside whom.
     corunners: CoRunners,
@@ -76,6 +74,7 @@ impl<X: Executor> Attempts<X> {
             executor,
             held: BTreeMap::new(),
             running: BTreeMap::new(),
+            due: Due::default(),
             windows: BTreeMap::new(),
             corunners: CoRunners::default(),
             elsewhere: 0,
@@ -89,9 +88,8 @@ impl<X: Executor> Attempts<X> {
 
     /// How soon programs are to be listened to again, if there are any.
     pub(super) fn listen_in(&self) -> Option<Span> {
-        let here = |running: &Running| running.process && !running.batch;
-        let any = self.running.values().any(|running| running.process);
-        any.then(|| if self.running.values().any(here) { LISTEN } else { LISTEN_AFAR })
+        let pause = if self.due.here().is_empty() { LISTEN_AFAR } else { LISTEN };
+        (!self.running.is_empty()).then_some(pause)
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = AttemptId> {
@@ -106,13 +104,15 @@ impl<X: Executor> Attempts<X> {
 
     /// Something is measured that others would disturb.
     pub(super) fn are_measured(&self) -> bool {
-        self.running.values().any(|running| !running.batch && self.instance(running.instance).measured)
+        let mut here = self.due.here().iter().filter_map(|attempt| self.running.get(attempt));
+        here.any(|running| self.instance(running.instance).measured)
     }
 
     /// So many attempts of other runs of this machine run beside all of these, or nobody can tell (`unwatched`).
     pub(super) fn beside(&mut self, elsewhere: u32, unwatched: bool) {
         (self.elsewhere, self.unwatched) = (elsewhere, unwatched);
-        for running in self.running.values_mut().filter(|running| !running.batch) {
+        for attempt in self.due.here() {
+            let Some(running) = self.running.get_mut(attempt) else { continue };
             let measured = self.context.session.expansion.instances[running.instance.index()].measured;
             running.circumstances.elsewhere = running.circumstances.elsewhere.max(elsewhere);
             running.circumstances.unwatched |= unwatched && measured;
@@ -121,8 +121,7 @@ impl<X: Executor> Attempts<X> {
 
     /// GPUs that are given out, by their number among the machine's.
     pub(super) fn gpus(&self) -> impl Iterator<Item = usize> {
-        let held = self.held.values().map(|held| &held.placement);
-        held.chain(self.running.values().map(|running| &running.placement)).flat_map(cards_of)
+        self.due.gpus()
     }
 
     /// What the status tells of them.
@@ -143,6 +142,7 @@ impl<X: Executor> Attempts<X> {
             text: Some(running.text.clone()).filter(|text| !text.is_empty()),
             queued: running.queued.clone(),
             gpus: running.circumstances.gpus.clone(),
+            gpus_asked: gpus_asked(self.instance(running.instance)),
             cpus: running.placement.cpus,
         }
     }
@@ -160,6 +160,7 @@ impl<X: Executor> Attempts<X> {
                 self.windows.insert(group, Window::default());
             }
             let placement = self.given(instance, placement);
+            self.due.placed(attempt, &placement);
             let held = Held { instance, placement: placement.clone(), killed: None, running: None };
             self.held.insert(attempt, held);
             let decided = outcomes.decided(instance);
@@ -186,6 +187,7 @@ impl<X: Executor> Attempts<X> {
 
     /// Attempts of a unit that another run does do not start after all.
     pub(super) fn take_back(&mut self, attempt: AttemptId) -> Option<InstanceId> {
+        self.due.is_over(attempt);
         Some(self.held.remove(&attempt)?.instance)
     }
 
@@ -204,6 +206,9 @@ impl<X: Executor> Attempts<X> {
         let mut ready = Vec::new();
         for Filled { attempt, prepared } in filled {
             let Some(held) = self.held.remove(&attempt) else { continue };
+            if prepared.is_err() || held.killed.is_some() {
+                self.due.is_over(attempt);
+            }
             match (prepared, held.killed) {
                 (_, Some(outcome)) => {
                     // It was to be ended before it began.
@@ -286,6 +291,7 @@ impl<X: Executor> Attempts<X> {
             folder: place,
             why: outcomes.decided(id).map(|decided| decided.why.clone()).unwrap_or_default(),
             gpus: circumstances.gpus.clone(),
+            gpus_asked: gpus_asked(self.instance(id)),
             cpus: circumstances.cpus,
         });
         if let Some(text) = launch.barrier {
@@ -312,7 +318,6 @@ impl<X: Executor> Attempts<X> {
             batch: job.is_some() || joined.is_some(),
             joinable: job.is_some() || stays.is_some(),
             known: joined.map(|stays| self.context.left.labels(&stays.intent.run)).unwrap_or_default(),
-            listened: 0.0,
             began_there: false,
             folder,
             resolved,
@@ -329,6 +334,7 @@ impl<X: Executor> Attempts<X> {
             queued: None,
         };
         if running.process && !running.batch {
+            self.due.runs_here(attempt);
             self.corunners.join(attempt, id, &running.placement.gpus, running.began);
         }
         if running.placement.trial {
@@ -346,6 +352,9 @@ impl<X: Executor> Attempts<X> {
         if let Some(node) = node {
             running.text = format!("on {}", node.host);
             running.is_on(*node);
+        }
+        if running.batch && !running.began_there {
+            self.due.began_afar(attempt, clock::unix_seconds());
         }
         (running.began_there, running.queued) = (true, None);
         let (instance, announces) = (running.instance, running.announces);
@@ -367,11 +376,13 @@ impl<X: Executor> Attempts<X> {
     pub(super) fn on_spawn_failed(
         &mut self,
         attempt: AttemptId,
-        reason: String,
+        reason: Fault,
         outcomes: &mut Outcomes,
         out: &mut Outbox,
     ) {
         if let Some(running) = self.running.remove(&attempt) {
+            self.due.ended(attempt);
+            self.due.is_over(attempt);
             self.corunners.leave(attempt, clock::unix_seconds(), None);
             not_started(running.instance, attempt, Cause::NotStarted { error: Some(reason) }, outcomes, out);
         }
@@ -388,6 +399,7 @@ impl<X: Executor> Attempts<X> {
     ) -> Option<Collect> {
         let Ended { exit, mut seen, there, instead, beside } = end;
         let mut running = self.running.remove(&attempt)?;
+        self.due.ended(attempt);
         let corun = self.instance(running.instance).corun.clone();
         let group = corun.as_ref().map(|corun| corun.group);
         if let Some(window) = group.and_then(|group| self.windows.get_mut(&group)) {
@@ -449,6 +461,7 @@ impl<X: Executor> Attempts<X> {
     /// What an attempt left is collected: it holds nothing any more, and its group knows what closed its window.
     pub(super) fn collected(&mut self, collected: &Collected) {
         self.held.remove(&collected.attempt);
+        self.due.is_over(collected.attempt);
         if collected.result.outcome == Outcome::Ok {
             return;
         }
@@ -501,7 +514,7 @@ impl<X: Executor> Attempts<X> {
     fn heard(&mut self, attempt: AttemptId, told: io::Result<()>) {
         if let (Err(e), Some(running)) = (told, self.running.get_mut(&attempt)) {
             let folder = running.folder.path().display().to_string();
-            running.listener.refused = Some(Refusal::NotReached { folder, error: e.to_string() });
+            running.listener.refused = Some(Refusal::NotReached { folder, error: e.into() });
             self.kill(attempt, Span(0), Outcome::Failed);
         }
     }
@@ -530,13 +543,8 @@ impl<X: Executor> Attempts<X> {
     pub(super) fn listen(&mut self, out: &mut Outbox) {
         let mut refused = Vec::new();
         let now = clock::unix_seconds();
-        // On a node there is nothing to hear before it has begun.
-        let due = |running: &Running| match running.batch {
-            true => running.began_there && now - running.listened >= LISTEN_AFAR.0 as f64 / 1e6,
-            false => running.process,
-        };
-        for (&attempt, running) in self.running.iter_mut().filter(|(_, running)| due(running)) {
-            running.listened = now;
+        for attempt in self.due.hear_now(now, |attempt| self.running.contains_key(&attempt)) {
+            let Some(running) = self.running.get_mut(&attempt) else { continue };
             let news = running.listener.listen(now);
             let grouped = self.context.session.expansion.instances[running.instance.index()].corun.is_some();
             if news.ready && grouped {
@@ -598,6 +606,11 @@ fn not_started(instance: InstanceId, attempt: AttemptId, cause: Cause, outcomes:
     outcomes.unstarted(attempt, outcome, cause.clone());
     out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled: Vec::new() });
     out.tell(Event::SpawnFailed { attempt });
+}
+
+/// How many GPUs its job asks for, if a batch system runs it.
+fn gpus_asked(instance: &Instance) -> u32 {
+    instance.slurm.as_ref().map_or(0, |_| instance.request.gpus)
 }
 
 fn cards_of(placement: &Placement) -> impl Iterator<Item = usize> {

@@ -1,12 +1,13 @@
 //! Running a built-in step: gathers what it sees, calls it, keeps its files. Knows nothing of tables or reports.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use flow_core::{
     Artifact, ArtifactKind, BuiltinInput, BuiltinOutput, Builtins, Expansion, Input, InstanceId, Series, Settled,
     StepResult,
+    reason::{BuiltinFault, Fault},
 };
 use flow_store::{Objects, StoreError};
 
@@ -19,21 +20,21 @@ const LARGEST_PICTURE: u64 = 4 << 20;
 /// What a built-in sees, with series and files read from the store, and the author's files from where `lies` says that an input does.
 ///
 /// # Errors
-/// A sentence: something it reads is not there.
+/// Something it reads is not there.
 pub(crate) fn input(
     expansion: &Expansion,
     id: InstanceId,
     settled: &dyn Settled,
     objects: &Objects,
     lies: impl Fn(&Input) -> PathBuf,
-) -> Result<BuiltinInput, String> {
-    let mut input = expansion.builtin_input(id, settled).map_err(|e| e.message)?.ok_or("it is no built-in step")?;
+) -> Result<BuiltinInput, Fault> {
+    let mut input = expansion.builtin_input(id, settled)?.ok_or("it is no built-in step")?;
     for view in input.steps.values_mut() {
         view.series = view.results.iter().map(|result| series(objects, result)).collect::<Result<_, _>>()?;
         if view.uses.as_deref().is_some_and(|uses| uses.starts_with("flow/")) {
             for (result, kept) in view.results.iter().zip(&mut view.files) {
                 for artifact in result.outputs.values() {
-                    kept.extend(files(objects, artifact).map_err(|e| e.to_string())?);
+                    kept.extend(files(objects, artifact)?);
                 }
             }
             continue;
@@ -41,7 +42,7 @@ pub(crate) fn input(
         for (result, kept) in view.results.iter().zip(&mut view.files) {
             for (name, artifact) in result.outputs.iter().filter(|(name, artifact)| is_picture(result, name, artifact))
             {
-                kept.insert(name.clone(), objects.read(&artifact.digest, "").map_err(|e| e.to_string())?);
+                kept.insert(name.clone(), objects.read(&artifact.digest, "")?);
             }
         }
     }
@@ -58,19 +59,22 @@ fn is_picture(result: &StepResult, name: &str, artifact: &Artifact) -> bool {
     ends && artifact.kind == ArtifactKind::File && artifact.bytes <= LARGEST_PICTURE
 }
 
-fn read(from: &Path, written: &str) -> Result<Vec<u8>, String> {
-    let unread = |e: std::io::Error| format!("`{written}` cannot be read: {e}");
+fn read(from: &Path, written: &str) -> Result<Vec<u8>, BuiltinFault> {
+    let path = || written.to_owned();
+    let unread = |e: io::Error| BuiltinFault::InputUnread { path: path(), error: Box::new(e.into()) };
     let size = fs::metadata(from).map_err(unread)?.len();
     if size > LARGEST {
-        return Err(format!("`{written}` is larger than {} MiB", LARGEST >> 20));
+        return Err(BuiltinFault::InputTooLarge { path: path(), most: LARGEST >> 20 });
     }
     fs::read(from).map_err(unread)
 }
 
-fn series(objects: &Objects, result: &StepResult) -> Result<Option<Series>, String> {
+fn series(objects: &Objects, result: &StepResult) -> Result<Option<Series>, Fault> {
     let Some(digest) = &result.series else { return Ok(None) };
-    let Some(bytes) = objects.whole(digest).map_err(|e| e.to_string())? else { return Ok(None) };
-    serde_json::from_slice(&bytes).map(Some).map_err(|e| format!("the series of {} cannot be read: {e}", result.label))
+    let Some(bytes) = objects.whole(digest)? else { return Ok(None) };
+    let unread =
+        |e: serde_json::Error| BuiltinFault::SeriesUnread { label: result.label.clone(), said: e.to_string() }.into();
+    serde_json::from_slice(&bytes).map(Some).map_err(unread)
 }
 
 /// The files of an artifact by path; of a file, itself under an empty path.
@@ -89,20 +93,20 @@ pub(crate) fn files(objects: &Objects, artifact: &Artifact) -> Result<BTreeMap<S
 /// Runs it and writes its files to where its output is expected, in the work folder.
 ///
 /// # Errors
-/// The built-in's own words, or the system's.
+/// The built-in's, or the system's.
 pub(crate) fn run(
     builtins: &dyn Builtins,
     name: &str,
     input: &BuiltinInput,
     folder: &Path,
-) -> Result<BuiltinOutput, String> {
+) -> Result<BuiltinOutput, Fault> {
     let output = builtins.run(name, input)?;
     for (path, bytes) in &output.files {
         let to = folder.join(path);
         let parent = to.parent().unwrap_or(folder);
-        fs::create_dir_all(parent)
-            .and_then(|()| fs::write(&to, bytes))
-            .map_err(|e| format!("`{}` cannot be written: {e}", to.display()))?;
+        fs::create_dir_all(parent).and_then(|()| fs::write(&to, bytes)).map_err(|e| {
+            BuiltinFault::OutputNotWritten { path: to.display().to_string(), error: Box::new(e.into()) }
+        })?;
     }
     Ok(output)
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use flow_core::{
-    Input, InstanceId, RunId,
+    Digest, Input, InstanceId, RunId,
     plan::{Decision, Force, Plan, plan_of_run},
 };
 use flow_store::{Captures, Inputs, Snapshot, Stood, Store, Wanted};
@@ -29,6 +29,8 @@ pub(super) struct Capture<'a> {
     pub(super) force: &'a Force,
     /// What stood for each instance in the run before, if that is to be relied on.
     pub(super) stood: &'a [Option<Stood>],
+    /// What goes on since a run that does not live any more.
+    pub(super) going_on: &'a BTreeMap<Digest, RunId>,
 }
 
 /// What it begins with.
@@ -46,8 +48,10 @@ impl Capture<'_> {
     /// Plans, sets up what the plan needs (`set_up` says whether anything had to be), and captures inputs. What its author changed
     /// before it was captured counts as it is now, and all is planned again; what never stays the same is read where it lies.
     ///
+    /// Where there is a `previous` run, inputs that are not there are found here and not before: most are looked at anyway.
+    ///
     /// # Errors
-    /// The store cannot be read, a secret is missing, a plugin cannot be set up.
+    /// The store cannot be read, an input or a secret is missing, a plugin cannot be set up.
     pub(super) fn take(
         &self,
         previous: Option<&Snapshot>,
@@ -59,6 +63,9 @@ impl Capture<'_> {
         let mut tries = 0;
         loop {
             let (plan, mut found) = self.plan(&inputs)?;
+            if previous.is_some() {
+                session.check_inputs_unless(self.wanted, |path, by_listing| inputs.is_read(path, by_listing))?;
+            }
             session.check_secrets(&plan)?;
             if set_up(&plan)? {
                 found.clear();
@@ -88,6 +95,7 @@ impl Capture<'_> {
             inputs,
             keep: false,
             stood: self.stood,
+            going_on: self.going_on,
             damaged: BTreeMap::new(),
             error: None,
         };

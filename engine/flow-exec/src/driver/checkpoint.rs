@@ -13,7 +13,7 @@ use crate::attempt::write_atomically;
 /// The checkpoint folder of an instance.
 pub(crate) struct Checkpoint(PathBuf);
 
-/// What is noted beside it when a time limit ended an attempt that goes on.
+/// What is noted beside it when an attempt was ended in the middle that goes on.
 #[derive(Serialize, Deserialize)]
 struct Noted {
     /// Of what was in it then.
@@ -43,7 +43,7 @@ impl Checkpoint {
         self.noted().map(|noted| noted.earlier)
     }
 
-    /// A time limit ended an attempt that used so much, with all before it: another one goes on, if this one got any further.
+    /// An attempt was ended in the middle that used so much, with all before it: another one goes on, if this one got any further.
     ///
     /// # Errors
     /// Why none does. What cannot be read is no checkpoint.

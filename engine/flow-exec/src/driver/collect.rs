@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, sync::Arc};
 use flow_core::{
     AttemptId, Body, CorunWindow, Digest, GpuFacts, Input, Instance, InstanceId, Outcome, StepResult, Usage,
     measure::CoRunner,
-    reason::{BatchEnd, Cause, Spoiled, Stopped},
+    reason::{BatchEnd, Cause, Fault, Spoiled, Stopped},
 };
 use flow_protocol::{self as protocol, Exit};
 
@@ -80,7 +80,7 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
     let done = match &running.resolved.body {
         Body::Builtin { name, .. } => builtin::input(expansion, id, &context.known, &context.objects, lies)
             .and_then(|input| builtin::run(&*context.builtins, name, &input, &running.folder.work().join(place))),
-        Body::Plugin { .. } | Body::Command(_) => Err("it is no built-in step".to_owned()),
+        Body::Plugin { .. } | Body::Command(_) => Err("it is no built-in step".into()),
     };
     let exit = Exit {
         code: Some(i32::from(done.is_err())),
@@ -93,7 +93,7 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
         swept: 0,
         spawn_error: None,
     };
-    running.listener.said = Said::Builtin(done.as_ref().map(drop).map_err(String::clone));
+    running.listener.said = Said::Builtin(done.as_ref().map(drop).map_err(Fault::clone));
     let ended = Collect {
         attempt,
         running,
@@ -204,10 +204,12 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
             ));
         }
     }
-    if limited && let Some(Cause::Batch { end: BatchEnd::TimeLimit { stopped }, .. }) = &mut result.cause {
-        match continues(instance, checkpoint.as_ref(), &result.usage) {
-            Ok(()) => again = Again::Continues,
-            Err(why) => *stopped = Some(why),
+    if limited || again == Again::Lost {
+        match (continues(instance, checkpoint.as_ref(), &result.usage), &mut result.cause) {
+            (Ok(()), _) => again = Again::Continues,
+            (Err(why), Some(Cause::Batch { end: BatchEnd::TimeLimit { stopped }, .. })) => *stopped = Some(why),
+            // What was lost is tried again all the same.
+            (Err(_), _) => {}
         }
     }
     if let Some(checkpoint) = &checkpoint {
@@ -222,7 +224,7 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
     Collected { attempt, instance: id, running, corunners, news, notices, again, result }
 }
 
-/// Whether another job goes on where Slurm's time limit ended this one, or why none does.
+/// Whether another job goes on where Slurm's time limit, or a loss, ended this one, or why none does.
 fn continues(instance: &Instance, checkpoint: Option<&Checkpoint>, used: &Usage) -> Result<(), Stopped> {
     if instance.corun.is_some() {
         return Err(Stopped::Group);
@@ -255,7 +257,7 @@ fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
         match context.objects.verify_untouched(artifact) {
             Ok(None) => {}
             Ok(Some(damage)) => why.push(Spoiled::ArtifactChanged { path, damage }),
-            Err(error) => why.push(Spoiled::ArtifactUnseen { path, error: error.to_string() }),
+            Err(error) => why.push(Spoiled::ArtifactUnseen { path, error: error.into() }),
         }
     }
     why

@@ -113,7 +113,7 @@ impl RunContext {
 pub(crate) struct Known(Vec<OnceLock<Found>>);
 
 enum Found {
-    Result(Box<StepResult>),
+    Result(Arc<StepResult>),
     /// The one that stood for it before, which nobody reads.
     Stands,
 }
@@ -124,8 +124,8 @@ impl Known {
     }
 
     /// The first result of an instance stands.
-    pub(crate) fn set(&self, id: InstanceId, result: StepResult) {
-        self.find(id, Found::Result(Box::new(result)));
+    pub(crate) fn set(&self, id: InstanceId, result: Arc<StepResult>) {
+        self.find(id, Found::Result(result));
     }
 
     /// The result stands that stood before, and nobody reads it.
@@ -144,12 +144,12 @@ impl Known {
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &StepResult> + Clone {
-        self.0.iter().filter_map(|slot| slot.get()?.result())
+        self.0.iter().filter_map(|slot| slot.get()?.result().map(|result| &**result))
     }
 }
 
 impl Found {
-    fn result(&self) -> Option<&StepResult> {
+    fn result(&self) -> Option<&Arc<StepResult>> {
         match self {
             Found::Result(result) => Some(result),
             Found::Stands => None,
@@ -159,6 +159,10 @@ impl Found {
 
 impl Settled for Known {
     fn result(&self, id: InstanceId) -> Option<&StepResult> {
-        self.0.get(id.index())?.get()?.result()
+        self.0.get(id.index())?.get()?.result().map(|result| &**result)
+    }
+
+    fn shared(&self, id: InstanceId) -> Option<Arc<StepResult>> {
+        self.0.get(id.index())?.get()?.result().cloned()
     }
 }

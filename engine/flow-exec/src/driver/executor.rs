@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, io, os::fd::OwnedFd, time::Duration};
 use flow_core::{
     AttemptId, Exclusive, Outcome, SlurmJob, Span,
     measure::{GpuSamples, HostSamples, Looks},
-    reason::{BatchEnd, Cause},
+    reason::{BatchEnd, Cause, Fault},
     sched::Holding,
 };
 use flow_protocol::Exit;
@@ -65,7 +65,7 @@ pub(crate) enum Event {
     /// The program runs: here, or on a node.
     Started { attempt: AttemptId, node: Option<Box<NodeFacts>> },
     /// The program could not be started. No [`Event::Ended`] follows.
-    SpawnFailed { attempt: AttemptId, reason: String },
+    SpawnFailed { attempt: AttemptId, reason: Fault },
     /// Nothing of the attempt is alive any more.
     Ended { attempt: AttemptId, end: Box<Ended> },
     /// It waits in a queue elsewhere; or does not any more.

@@ -3,8 +3,7 @@
 use std::{io, path::Path};
 
 use flow_core::{
-    AttemptId, Body, Circumstances, CorunGpus, Digest, Exclusive, Instance, InstanceId, Machine, Render, ResolveError,
-    Resolved,
+    AttemptId, Body, Circumstances, CorunGpus, Digest, Exclusive, Instance, InstanceId, Machine, Render, Resolved,
     plan::Force,
     reason::{Cause, Filling},
     sched::{Holding, Placement},
@@ -108,7 +107,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let (session, placement) = (&context.session, &fill.placement);
     let expansion = &session.expansion;
     let instance = &expansion.instances[fill.instance.index()];
-    let unresolved = |error: ResolveError| Cause::Unresolved { error: error.message };
+    let unresolved = |error| Cause::Unresolved { error };
     let resolved = expansion.resolve(instance.id, &context.known, Render::Paths).map_err(unresolved)?;
     let not_made = |path: &Path, e: io::Error| Cause::NotFilled { what: start::not_made(path, &e) };
     let own = context.run_dir.attempt(fill.attempt);
@@ -175,6 +174,7 @@ fn stays(instance: &Instance, placement: &Placement, intent: Intent, joined: boo
             cpu_milli: u64::from(placement.cpus) * 1_000,
             memory: placement.memory,
             attempts: 1,
+            gpus: placement.gpus.len() as u32,
             exclusive: instance.exclusive == Exclusive::Machine || instance.corun.is_some(),
         },
     }
@@ -245,7 +245,7 @@ pub(super) fn joins(context: &RunContext, unit: &[Fill]) -> Option<Intent> {
 fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> Result<Prepared, Cause> {
     let expansion = &context.session.expansion;
     let instance = &expansion.instances[fill.instance.index()];
-    let unresolved = |error: ResolveError| Cause::Unresolved { error: error.message };
+    let unresolved = |error| Cause::Unresolved { error };
     let resolved = expansion.resolve(instance.id, &context.known, Render::Paths).map_err(unresolved)?;
     let folder = Folder::at(member.folder.clone());
     let plugin = matches!(resolved.body, Body::Plugin { .. });

@@ -195,7 +195,7 @@ fn store_series(series: &Series, objects: &Objects) -> Result<Option<Digest>, St
 }
 
 fn not_kept(error: &StoreError) -> Cause {
-    Cause::NotKept { error: error.to_string() }
+    Cause::NotKept { error: error.into() }
 }
 
 /// What is known of the circumstances before the start.

@@ -1,14 +1,14 @@
 //! What a run would take, from what the store knows. Reads; simulates nothing and decides nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use flow_core::{
-    Expansion, Instance, InstanceId, StepId,
+    Expansion, GpuSharing, Instance, InstanceId, StepId,
     learn::{self, Checked, Forecast, History, Interference, Length, Observation, OnModel, Prediction},
     machine_of,
     plan::Plan,
 };
-use flow_store::{Results, StoreError, device_shape, shapes};
+use flow_store::{HISTORY, Results, StoreError, device_shape, shapes};
 
 use super::{Knowledge, Session, imports};
 use crate::ExecError;
@@ -94,30 +94,64 @@ pub fn check(
 }
 
 /// What the store has of earlier attempts of what is wanted and of the GPUs, to be asked about these instances.
-pub(super) fn history<'a>(
+fn history<'a>(
     expansion: &'a Expansion,
     instances: &'a [Instance],
     wanted: &[InstanceId],
     results: Option<&dyn Results>,
 ) -> Result<History<'a>, StoreError> {
-    let mut history = History::new(expansion, instances);
-    let Some(results) = results else { return Ok(history) };
-    let mut steps: BTreeMap<StepId, Vec<Observation>> = BTreeMap::new();
-    let mut seen = BTreeSet::new();
+    let observed = results.map(|results| observed(expansion, wanted, results)).transpose()?;
+    Ok(observed.unwrap_or_default().history(expansion, instances))
+}
+
+/// Earlier attempts, by step, and what it cost to share GPUs, by model.
+#[derive(Default)]
+pub(super) struct Observed {
+    /// And whether these are all that there are of the step.
+    steps: BTreeMap<StepId, (Vec<Observation>, bool)>,
+    sharing: Vec<(String, GpuSharing)>,
+}
+
+/// What the store has of earlier attempts of what is wanted and of the GPUs.
+///
+/// # Errors
+/// The store cannot be read.
+pub(super) fn observed(
+    expansion: &Expansion,
+    wanted: &[InstanceId],
+    results: &dyn Results,
+) -> Result<Observed, StoreError> {
+    let mut observed = Observed::default();
     for id in wanted {
         let instance = &expansion.instances[id.index()];
-        let step = &expansion.steps[instance.step.index()].name;
-        for shape in shapes(&expansion.workflow, step, &instance.label) {
-            if seen.insert(shape.clone()) {
-                steps.entry(instance.step).or_default().extend(results.history(&shape)?);
+        let [own, of_step] = shapes(&expansion.workflow, &expansion.steps[instance.step.index()].name, &instance.label);
+        let (seen, is_all) = match observed.steps.entry(instance.step) {
+            Entry::Occupied(seen) => seen.into_mut(),
+            Entry::Vacant(first) => {
+                let seen = results.history(&of_step)?;
+                let is_all = seen.len() < HISTORY;
+                first.insert((seen, is_all))
             }
+        };
+        // A step that nobody observed so often has all that was seen of its instances.
+        if !*is_all {
+            seen.extend(results.history(&own)?);
         }
     }
-    steps.into_iter().for_each(|(step, earlier)| history.remember(step, earlier));
     let models: BTreeSet<&String> = expansion.machine.gpus.iter().map(|gpu| &gpu.name).collect();
     for model in models {
         let told = results.history(&device_shape(model))?.into_iter().filter_map(|seen| seen.sharing);
-        told.for_each(|sharing| history.remember_sharing(model, &sharing));
+        observed.sharing.extend(told.map(|sharing| (model.clone(), sharing)));
     }
-    Ok(history)
+    Ok(observed)
+}
+
+impl Observed {
+    /// To be asked about these instances.
+    pub(super) fn history<'a>(self, expansion: &'a Expansion, instances: &'a [Instance]) -> History<'a> {
+        let mut history = History::new(expansion, instances);
+        self.steps.into_iter().for_each(|(step, (earlier, _))| history.remember(step, earlier));
+        self.sharing.iter().for_each(|(model, sharing)| history.remember_sharing(model, sharing));
+        history
+    }
 }

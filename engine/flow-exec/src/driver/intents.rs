@@ -241,9 +241,7 @@ pub(crate) fn remove(dir: &StoreDir, run: &RunId, key: &str) {
 
 /// What runs that do not live any more asked for, and of which nobody took the result in.
 pub(crate) fn left(dir: &StoreDir) -> Vec<Intent> {
-    let runs = dir.runs().unwrap_or_default().into_iter().map(|run| dir.run(&run));
-    let dead = runs.filter(|run| run.has_jobs() && run.lives().is_none());
-    let all = dead.inspect(settled).inspect(forget_unfinished).flat_map(|run| of(&run));
+    let all = dead(dir).inspect(settled).inspect(forget_unfinished).flat_map(|run| of(&run));
     all.filter(|intent| {
         let lost = intent.here.is_some() && intent.standing(dir) == Standing::Lost;
         if lost {
@@ -252,6 +250,29 @@ pub(crate) fn left(dir: &StoreDir) -> Vec<Intent> {
         !lost
     })
     .collect()
+}
+
+/// Runs that do not live any more, and may have left something that goes on.
+fn dead(dir: &StoreDir) -> impl Iterator<Item = RunDir> {
+    let runs = dir.runs().unwrap_or_default().into_iter().map(|run| dir.run(&run));
+    runs.filter(|run| run.has_jobs() && run.lives().is_none())
+}
+
+/// The same as [`left`], for who only looks.
+pub(crate) fn seen(dir: &StoreDir) -> Vec<Intent> {
+    dead(dir).inspect(settled).flat_map(|run| of(&run)).collect()
+}
+
+/// Which of these the next run follows instead of beginning them anew, by fingerprint: since which run.
+pub(crate) fn to_follow(dir: &StoreDir, intents: &[Intent]) -> BTreeMap<Digest, RunId> {
+    let follows = |intent: &&Intent| match intent.here {
+        Some(_) => intent.standing(dir) == Standing::Sound,
+        None => intent.members.iter().all(|member| member.folder.is_dir()),
+    };
+    let of = |intent: &Intent| -> Vec<_> {
+        intent.members.iter().map(|member| (member.fingerprint, intent.run.clone())).collect()
+    };
+    intents.iter().filter(follows).flat_map(of).collect()
 }
 
 /// Returns when what is left of a dead run is written down.

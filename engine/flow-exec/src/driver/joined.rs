@@ -7,7 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_core::{AttemptId, Outcome, RunId, reason::Cause};
+use flow_core::{
+    AttemptId, Outcome, RunId,
+    reason::{Cause, StartFault},
+};
 use flow_store::{Kept, StoreDir};
 
 use super::{
@@ -99,8 +102,7 @@ fn ended(record: Record) -> Ended {
 
 /// Who kept it is gone, and so is the attempt.
 fn lost() -> Ended {
-    let error = "what kept it running was killed, and the step with it".to_owned();
-    let cause = Some(Cause::NotStarted { error: Some(error) });
+    let cause = Some(Cause::NotStarted { error: Some(StartFault::KeeperKilled.into()) });
     let instead = Some(Instead { outcome: Outcome::Failed, cause, again: Again::Lost });
     let now = clock::unix_seconds();
     Ended { instead, ..Ended::here(super::slurm::unseen(now, now), Observed::default()) }

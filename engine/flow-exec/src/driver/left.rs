@@ -50,6 +50,11 @@ impl Left {
         self.with(|found, _| found.intents.clone())
     }
 
+    /// What of it is followed, by fingerprint: since which run it goes on.
+    pub(crate) fn to_follow(&self) -> BTreeMap<Digest, RunId> {
+        self.with(|found, dir| intents::to_follow(dir, &found.intents))
+    }
+
     /// Nothing of it is on this machine.
     pub(crate) fn has_nothing_here(&self) -> bool {
         self.with(|found, _| found.intents.iter().chain(&found.promised).all(|intent| intent.here.is_none()))

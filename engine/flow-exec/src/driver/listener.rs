@@ -120,8 +120,12 @@ impl Listener {
         let mut news = News::default();
         let mut passed_over = |what: &str, hastened: Option<io::Result<u64>>| {
             if let Some(Ok(bytes @ 1..)) = hastened {
-                let mib = bytes >> 20;
-                news.notices.push(format!("it wrote its {what} too fast to be read whole: {mib} MiB were passed over"));
+                let much = if bytes < 1 << 20 {
+                    format!("{} KiB", bytes.div_ceil(1 << 10))
+                } else {
+                    format!("{} MiB", bytes >> 20)
+                };
+                news.notices.push(format!("it wrote its {what} too fast to be read whole: {much} were passed over"));
             }
         };
         passed_over("messages", self.follower.as_mut().map(Follower::hasten));
@@ -155,7 +159,7 @@ impl Listener {
                     self.refuse(refused, news);
                 }
             }
-            Some(Err(e)) => self.refuse(Refusal::MessagesUnread { error: e.to_string() }, news),
+            Some(Err(e)) => self.refuse(Refusal::MessagesUnread { error: e.into() }, news),
             None => {}
         }
         match self.log.as_mut().map(Lines::poll) {
@@ -166,7 +170,7 @@ impl Listener {
             Some(Err(e)) => {
                 self.log = None;
                 if self.prints_metrics {
-                    self.refuse(Refusal::LogUnread { error: e.to_string() }, news);
+                    self.refuse(Refusal::LogUnread { error: e.into() }, news);
                 }
             }
             Some(Ok(None)) | None => {}
@@ -265,7 +269,10 @@ impl Listener {
 mod tests {
     use std::fs;
 
-    use flow_core::Pattern;
+    use flow_core::{
+        Pattern,
+        reason::{Fault, FileFault, FileKind},
+    };
 
     use super::*;
 
@@ -330,7 +337,8 @@ mod tests {
         nix::unistd::mkfifo(&folder.path().join("messages.jsonl"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         let mut listener = Listener::new(&folder, true, None);
         listener.begins(10.0);
-        let refused = Some(Refusal::MessagesUnread { error: "it is no regular file, but a pipe".to_owned() });
+        let refused =
+            Some(Refusal::MessagesUnread { error: Fault::from(FileFault::NotRegular { found: FileKind::Pipe }) });
         assert_eq!(listener.listen(11.0).refused, refused);
         assert_eq!((listener.listen(12.0).refused, &listener.refused), (None, &refused));
     }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use flow_core::{
-    AttemptId, InstanceId, JournalLine, Outcome, RunEvent, Span, Time,
+    AttemptId, GpuId, InstanceId, JournalLine, Outcome, RunEvent, Span, Time,
     learn::History,
     reason::Cause,
     sched::{Action, Capacity, Event, Placement, Scheduler},
@@ -27,11 +27,12 @@ use tokio::{
 
 use super::{
     Update,
-    attempts::{self, Attempts, LISTEN},
+    attempts::{self, Attempts},
     cancel::Cancel,
     cards::Cards,
     collect::{self, Collected},
     context::RunContext,
+    due::LISTEN,
     elsewhere::Elsewhere,
     executor::{self, Again, Executor},
     fill::{self, Filled},
@@ -120,7 +121,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let (workflow, shared) = (&context.session.expansion.workflow, from.executor.shares_this_machine());
         EventLoop {
             scheduler: from.scheduler,
-            rivals: Rivals::new(&context.run.0, workflow, shared, clock.now()),
+            rivals: Rivals::new(&context.run.0, workflow, &context.session.expansion.machine.gpus, shared, clock.now()),
             clock,
             out: Outbox::new(context.secrets.clone()),
             outcomes: Outcomes::new(Arc::clone(&context)),
@@ -259,7 +260,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         if !due {
             return;
         }
-        let (opened, say) = self.rivals.open(now, &self.scheduler, self.cards.held_by_flows());
+        let ours = self.attempts.gpus().map(|card| GpuId(card as u32)).collect();
+        let (opened, say) = self.rivals.open(now, &self.scheduler, self.cards.held_by_flows(), &ours);
         say.into_iter().for_each(|text| self.out.notice(None, text));
         let Opened::Decide(others) = opened else { return };
         self.attempts.beside(self.rivals.beside(), self.rivals.is_blind());
@@ -434,7 +436,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             Again::Hopeless => out.tell(Event::Hopeless { attempt }),
         }
         out.tell(Event::Exited { attempt, outcome, spoiled: !result.spoiled.is_empty() });
-        self.outcomes.ended(attempt, result);
+        self.outcomes.ended(attempt, result, again == Again::Continues);
     }
 
     async fn wait(&mut self, signals: &mut [Signal]) -> Result<LoopEvent, ExecError> {

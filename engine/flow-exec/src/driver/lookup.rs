@@ -6,9 +6,10 @@ use std::{
 };
 
 use flow_core::{
-    Digest, Input, Instance, Metrics, StepResult,
+    Digest, Input, Instance, Metrics, RunId, StepResult,
     fingerprint::{Parts, Tree},
     plan::{Lookup, Reading, Standing},
+    reason::Fault,
     why::Files,
 };
 use flow_store::{EntryKind, Inputs, Objects, Results, Snapshot, Stood, StoreError};
@@ -34,6 +35,8 @@ pub(crate) struct World<'a> {
     pub(crate) keep: bool,
     /// What stood for each instance in an earlier run, if that is to be relied on.
     pub(crate) stood: &'a [Option<Stood>],
+    /// What goes on since a run that does not live any more: by what it comes to, which run.
+    pub(crate) going_on: &'a BTreeMap<Digest, RunId>,
     /// Results whose artifacts are gone: why. Worth a line to people.
     pub(crate) damaged: BTreeMap<Digest, String>,
     /// The first error of the store; what was asked counts as not there.
@@ -66,14 +69,9 @@ impl World<'_> {
     }
 }
 
-fn unseen(error: &StoreError) -> String {
-    format!("whether its result is still whole cannot be told: {error}; it is kept, run again")
-}
-
 impl Lookup for World<'_> {
-    fn input(&mut self, input: &Input) -> Result<Tree, String> {
-        let tree =
-            self.inputs.hash_path(&self.folder.join(&input.path), input.by_listing).map_err(|e| e.to_string())?;
+    fn input(&mut self, input: &Input) -> Result<Tree, Fault> {
+        let tree = self.inputs.hash_path(&self.folder.join(&input.path), input.by_listing)?;
         let folder = tree.kind == flow_core::ArtifactKind::Folder;
         Ok(Tree { digest: tree.digest, manifest: (folder && !input.by_listing).then_some(tree.digest) })
     }
@@ -88,11 +86,11 @@ impl Lookup for World<'_> {
         })
     }
 
-    fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, String> {
+    fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, Fault> {
         let kept = self.results.and_then(|results| self.kept(results.result(fingerprint)));
         let (Some(result), Some(objects)) = (kept, &self.objects) else { return Ok(None) };
         let lost = objects.missing(&result);
-        match lost.map_err(|e| e.to_string())? {
+        match lost? {
             None => Ok(Some(result)),
             Some(lost) => {
                 self.damaged.insert(*fingerprint, lost.to_string());
@@ -101,20 +99,28 @@ impl Lookup for World<'_> {
         }
     }
 
+    fn stood(&mut self, standing: &Standing) -> Option<StepResult> {
+        self.results.and_then(|results| self.kept(results.result(&standing.fingerprint)))
+    }
+
     fn read_again(
         &mut self,
         attempt: &Digest,
         metrics: Option<&Metrics>,
         instance: &Instance,
-    ) -> Result<Option<Reading>, String> {
+    ) -> Result<Option<Reading>, Fault> {
         let kept = self.results.and_then(|results| self.kept(results.of_attempt(attempt)));
         let (Some(result), Some(objects)) = (kept, self.objects.clone()) else { return Ok(None) };
         match objects.missing(&result) {
             Ok(None) => Ok(self.kept(read_again(&objects, result, metrics, instance, self.keep))),
             // It is as if it had never been: there is nothing to be forgotten under this fingerprint.
             Ok(Some(_)) => Ok(None),
-            Err(e) => Err(unseen(&e)),
+            Err(e) => Err(e.into()),
         }
+    }
+
+    fn goes_on(&mut self, instance: &Instance, fingerprint: &Digest, attempt: &Digest) -> Option<RunId> {
+        self.going_on.get(if instance.slurm.is_some() { fingerprint } else { attempt }).cloned()
     }
 
     fn damage(&self, fingerprint: &Digest) -> Option<String> {

@@ -11,6 +11,7 @@ mod claimed;
 mod collect;
 mod context;
 mod corunners;
+mod due;
 mod elsewhere;
 mod everywhere;
 mod executor;

@@ -2,12 +2,14 @@
 //! What counts of them is read at the end.
 
 use std::{
-    fs, io,
+    collections::BTreeMap,
+    fs,
+    io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
 
 use flow_core::{
-    Metrics, MetricsFile, NumberFiles,
+    EventFile, MetricRow, Metrics, MetricsFile, NumberFiles,
     measure::{EndedEpoch, Printed, Reported},
     reason::NoMetrics,
 };
@@ -50,7 +52,7 @@ pub(crate) fn bytes_in(path: &Path, name: &str) -> Result<Vec<u8>, NoMetrics> {
 }
 
 pub(crate) fn unread(name: &str) -> impl Fn(io::Error) -> NoMetrics {
-    move |e| NoMetrics::Unread { file: name.to_owned(), error: e.to_string() }
+    move |e| NoMetrics::Unread { file: name.to_owned(), error: e.into() }
 }
 
 /// The event files of TensorBoard in a folder and below, by their paths in it.
@@ -68,9 +70,13 @@ pub(crate) fn is_event_file(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().contains("tfevents"))
 }
 
-/// Follows files of lines while a program writes them.
+/// How often a folder is searched for event files, seconds.
+const SEARCH: f64 = 2.0;
+
+/// Follows files of lines, and event files, while a program writes them.
 pub(super) struct Following {
     files: Vec<Followed>,
+    folders: Vec<EventFolder>,
     printed: Printed,
     reported: Reported,
     /// What it prints tells its epochs.
@@ -89,8 +95,13 @@ impl Following {
     pub(super) fn new(metrics: &Metrics, work: &Path) -> Following {
         let of_lines = |file: &&MetricsFile| matches!(file, MetricsFile::Jsonl(_) | MetricsFile::Csv(_));
         let followed = |file: &MetricsFile| Followed::new(file.clone(), work.join(file.path()));
+        let folder = |file: &MetricsFile| match file {
+            MetricsFile::TensorBoard(folder) => Some(EventFolder::new(work.join(folder))),
+            _ => None,
+        };
         Following {
             files: metrics.files.iter().filter(of_lines).map(followed).collect(),
+            folders: metrics.files.iter().filter_map(folder).collect(),
             printed: Printed::default(),
             reported: Reported::default(),
             told_elsewhere: metrics.stdout.iter().any(flow_core::Pattern::tells_epochs),
@@ -101,11 +112,19 @@ impl Following {
     pub(super) fn look(&mut self, now: f64, secrets: &Secrets) -> (Vec<EndedEpoch>, Option<String>) {
         let (mut ended, mut rows) = (Vec::new(), Vec::new());
         self.files.iter_mut().for_each(|file| file.read(&mut rows));
+        let of_lines = rows.len();
+        let mut tells = true;
+        self.folders.iter_mut().for_each(|folder| tells &= folder.read(now, &mut rows));
         if rows.is_empty() {
             return (Vec::new(), None);
         }
         rows.iter_mut().for_each(|row| row.name = secrets.hide(std::mem::take(&mut row.name)));
+        let logged = rows.split_off(of_lines);
         self.printed.take(rows.into_iter(), now, &mut self.reported, &mut ended);
+        // A step may be a batch, of which there are too many to tell each.
+        let mut steps = Vec::new();
+        let of_events = if tells { &mut ended } else { &mut steps };
+        self.printed.take(logged.into_iter(), now, &mut self.reported, of_events);
         if self.told_elsewhere {
             return (Vec::new(), None);
         }
@@ -124,7 +143,7 @@ impl Followed {
     }
 
     /// The numbers of whole lines that are new. What is wrong with a line is told at the end, when all of them are read.
-    fn read(&mut self, rows: &mut Vec<flow_core::MetricRow>) {
+    fn read(&mut self, rows: &mut Vec<MetricRow>) {
         if self.lines.is_another() {
             *self = Followed::new(self.file.clone(), self.path.clone());
         }
@@ -139,6 +158,55 @@ impl Followed {
                 _ => self.file.read_lines(&format!("{line}\n"), rows),
             };
         }
+    }
+}
+
+/// A folder with event files of TensorBoard.
+struct EventFolder {
+    path: PathBuf,
+    searched: f64,
+    files: BTreeMap<String, Logged>,
+}
+
+/// An event file, how far it was read, and how long it was then.
+struct Logged {
+    file: EventFile,
+    read: u64,
+    length: u64,
+}
+
+impl EventFolder {
+    fn new(path: PathBuf) -> EventFolder {
+        EventFolder { path, searched: f64::MIN, files: BTreeMap::new() }
+    }
+
+    /// The numbers of whole records that are new. Says whether the program tells its epochs. What is damaged is told at the end.
+    fn read(&mut self, now: f64, rows: &mut Vec<MetricRow>) -> bool {
+        if now - self.searched >= SEARCH {
+            self.searched = now;
+            for path in event_files_in(&self.path) {
+                let new = || Logged { file: EventFile::new(&path), read: 0, length: 0 };
+                self.files.entry(path.clone()).or_insert_with(new);
+            }
+        }
+        self.files.iter_mut().for_each(|(path, logged)| _ = logged.read_on(&self.path.join(path), rows));
+        self.files.values().all(|logged| logged.file.tells_epochs())
+    }
+}
+
+impl Logged {
+    fn read_on(&mut self, path: &Path, rows: &mut Vec<MetricRow>) -> io::Result<()> {
+        let length = fs::metadata(path)?.len();
+        if length == self.length {
+            return Ok(());
+        }
+        self.length = length;
+        let mut file = text::open_regular(path)?;
+        file.seek(SeekFrom::Start(self.read))?;
+        let mut bytes = Vec::new();
+        file.take(LONGEST).read_to_end(&mut bytes)?;
+        self.read += self.file.take(&bytes, rows).unwrap_or(0) as u64;
+        Ok(())
     }
 }
 
@@ -186,6 +254,24 @@ mod tests {
         fs::write(dir.path().join("m.jsonl"), "{\"step\": 3}\nnoise\n").unwrap();
         assert_eq!(look(rewritten, 6.0), seen(&[], "epoch 2: acc 9.0000, loss 1.0000"));
         assert_eq!(following.end().map(|(epoch, _)| epoch), Some(2));
+    }
+
+    #[test]
+    fn an_event_file_is_followed_while_it_is_written() {
+        const LOGGED: &[u8] = include_bytes!("../../../flow-core/tests/loggers/keras-validation.tfevents");
+        let dir = tempfile::tempdir().unwrap();
+        let files = vec![MetricsFile::TensorBoard("logs".into())];
+        let mut following = Following::new(&Metrics { files, ..Metrics::default() }, dir.path());
+        let mut look = |now| following.look(now, &Secrets::default());
+        assert_eq!(look(1.0), (vec![], None), "there is no folder yet");
+        fs::create_dir(dir.path().join("logs")).unwrap();
+        let write = |bytes: usize| fs::write(dir.path().join("logs/events.out.tfevents.1"), &LOGGED[..bytes]).unwrap();
+        write(LOGGED.len() / 2);
+        assert_eq!(look(2.0), (vec![], None), "it was not searched for again");
+        insta::assert_snapshot!(look(3.0).1.unwrap_or_default(), @"epoch 6: evaluation_accuracy_vs_iterations 0.6250");
+        assert_eq!(look(3.5), (vec![], None), "nothing is new");
+        write(LOGGED.len());
+        insta::assert_snapshot!(look(4.0).1.unwrap_or_default(), @"epoch 2: epoch_accuracy 0.6875, epoch_loss 0.5234");
     }
 
     #[test]

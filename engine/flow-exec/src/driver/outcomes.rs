@@ -35,8 +35,8 @@ pub(super) struct Decided {
 
 /// An attempt that has ended, and of which the scheduler has not said yet what becomes of it.
 enum Ended {
-    /// With this result.
-    As(Box<StepResult>),
+    /// With this result; another attempt may go on from what it left.
+    As { result: Box<StepResult>, goes_on: bool },
     /// It was never started.
     Unstarted(Outcome, Option<Cause>),
 }
@@ -98,6 +98,7 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
             inputs: &context.inputs,
             keep: true,
             stood: &[],
+            going_on: &BTreeMap::new(),
             damaged: BTreeMap::new(),
             error: None,
         };
@@ -234,13 +235,13 @@ impl Outcomes {
                     let parts = serde_json::to_value(&parts).unwrap_or_default();
                     out.say(self.tried(&result, parts));
                 }
-                self.reuse(instance, *result, out);
+                self.reuse(instance, result, out);
                 Answer::Hit(outcome)
             }
             Decision::Stands { standing, result } => {
                 let outcome = standing.outcome;
                 match result {
-                    Some(result) => self.reuse(instance, *result, out),
+                    Some(result) => self.reuse(instance, result, out),
                     None => self.reuse_unread(instance, standing, out),
                 }
                 Answer::Hit(outcome)
@@ -265,8 +266,8 @@ impl Outcomes {
     }
 
     /// An attempt has ended with this result.
-    pub(super) fn ended(&mut self, attempt: AttemptId, result: StepResult) {
-        self.ended.insert(attempt, Ended::As(Box::new(result)));
+    pub(super) fn ended(&mut self, attempt: AttemptId, result: StepResult, goes_on: bool) {
+        self.ended.insert(attempt, Ended::As { result: Box::new(result), goes_on });
     }
 
     /// An attempt was never started.
@@ -276,7 +277,7 @@ impl Outcomes {
 
     fn results(&self) -> impl Iterator<Item = &StepResult> {
         self.ended.values().filter_map(|ended| match ended {
-            Ended::As(result) => Some(&**result),
+            Ended::As { result, .. } => Some(&**result),
             Ended::Unstarted(..) => None,
         })
     }
@@ -292,7 +293,7 @@ impl Outcomes {
         }
     }
 
-    fn reuse(&mut self, instance: InstanceId, result: StepResult, out: &mut Outbox) {
+    fn reuse(&mut self, instance: InstanceId, result: Arc<StepResult>, out: &mut Outbox) {
         let (fingerprint, outcome, from) = (result.fingerprint, result.outcome, result.run.clone());
         out.say(RunEvent::Cached { instance, fingerprint, outcome, from });
         self.count("cached");
@@ -311,11 +312,12 @@ impl Outcomes {
     fn read_again(
         &mut self,
         instance: InstanceId,
-        mut result: Box<StepResult>,
+        result: Arc<StepResult>,
         parts: &Parts,
         remarks: Vec<String>,
         out: &mut Outbox,
     ) -> Answer {
+        let mut result = Box::new(Arc::unwrap_or_clone(result));
         result.workflow.clone_from(&self.context.session.expansion.workflow);
         self.context.secrets.hide_in(&mut result.cause);
         remarks.into_iter().for_each(|text| out.notice(Some(instance), text));
@@ -343,7 +345,7 @@ impl Outcomes {
         let earlier = self.earlier.remove(&instance);
         recorder.record(instance);
         let mut result = match self.ended.remove(&attempt) {
-            Some(Ended::As(result)) => result,
+            Some(Ended::As { result, .. }) => result,
             Some(Ended::Unstarted(outcome, cause)) => {
                 self.settle_as(instance, outcome, cause, out);
                 return Ok(());
@@ -368,7 +370,7 @@ impl Outcomes {
             let whose = if result.spoiled.is_empty() { "a measurement of its group" } else { "this measurement" };
             let text = format!("{whose} is spoiled and not kept; the earlier one, of run {}, stands", earlier.run);
             out.notice(Some(instance), text);
-            self.reuse(instance, earlier, out);
+            self.reuse(instance, Arc::new(earlier), out);
         } else if kept {
             self.count(word(result.outcome));
             self.know(instance, (*result).clone());
@@ -407,7 +409,7 @@ impl Outcomes {
             |result: &StepResult| unit.iter().any(|id| *expansion.instances[id.index()].label == *result.label);
         let own = |id: AttemptId| id == attempt;
         let spoiled = |(&id, ended): (&AttemptId, &Ended)| match ended {
-            Ended::As(result) => (own(id) || unit.len() > 1 && of_unit(result)) && !result.spoiled.is_empty(),
+            Ended::As { result, .. } => (own(id) || unit.len() > 1 && of_unit(result)) && !result.spoiled.is_empty(),
             Ended::Unstarted(..) => false,
         };
         if !self.ended.iter().any(spoiled) {
@@ -442,10 +444,10 @@ impl Outcomes {
         failed.next().map(|member| Cause::MemberFailed { label: member.label.to_string() })
     }
 
-    fn know(&mut self, instance: InstanceId, result: StepResult) {
+    fn know(&mut self, instance: InstanceId, result: impl Into<Arc<StepResult>>) {
         self.want_gpus.remove(&instance);
         self.waiting_for_gpus.remove(&instance);
-        self.context.known.set(instance, result);
+        self.context.known.set(instance, result.into());
     }
 
     /// What a member of a group that shared its GPUs says of their interference.
@@ -465,12 +467,12 @@ impl Outcomes {
     /// Another attempt follows: what this one left is dropped.
     pub(super) fn discard(&mut self, instance: InstanceId, attempt: AttemptId, out: &mut Outbox) {
         let because = match self.ended.remove(&attempt) {
-            Some(Ended::As(result)) if result.outcome != Outcome::Failed && !result.spoiled.is_empty() => {
+            Some(Ended::As { result, .. }) if result.outcome != Outcome::Failed && !result.spoiled.is_empty() => {
                 Repeat::Spoiled
             }
-            Some(Ended::As(result)) => Repeat::Failed { cause: result.cause },
-            Some(Ended::Unstarted(_, cause)) => Repeat::Failed { cause },
-            None => Repeat::Failed { cause: None },
+            Some(Ended::As { result, goes_on }) => Repeat::Failed { cause: result.cause, goes_on },
+            Some(Ended::Unstarted(_, cause)) => Repeat::Failed { cause, goes_on: false },
+            None => Repeat::Failed { cause: None, goes_on: false },
         };
         out.say(RunEvent::Again { instance, because });
     }

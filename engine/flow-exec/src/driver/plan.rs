@@ -16,6 +16,7 @@ use flow_store::{Batch, Holder, Objects, Rebuilt, Replay, Results, Snapshot, Sto
 use super::{
     Session,
     identity::{holder, new_run_id},
+    intents,
     lookup::{World, inputs_of},
 };
 use crate::{ExecError, clock, pages};
@@ -81,6 +82,7 @@ impl Knowledge {
         // Only whoever holds the store writes lists of input folders into it.
         let keep = matches!(self, Knowledge::Held(_)).then(|| objects.clone()).flatten();
         let inputs = inputs_of(session, keep, snapshot.as_ref());
+        let going_on = self.dir().map(|dir| intents::to_follow(dir, &intents::seen(dir))).unwrap_or_default();
         let mut world = World {
             workflow: &session.expansion.workflow,
             folder: session.workspace.folder.clone(),
@@ -89,6 +91,7 @@ impl Knowledge {
             inputs: &inputs,
             keep: false,
             stood: &[],
+            going_on: &going_on,
             damaged: BTreeMap::new(),
             error: None,
         };

@@ -11,7 +11,7 @@ use std::{
 };
 
 use flow_core::{
-    GpuId, InstanceId, Span, Time,
+    GpuFacts, GpuId, InstanceId, Span, Time,
     reason::{Labels, Rivalry},
     sched::{Head, HeldUp, Others, Rival, Scheduler, Shift, Turn},
 };
@@ -20,7 +20,7 @@ use crate::{
     clock,
     hardware::{
         self,
-        ledger::{Entered, Ledger, Seen, Slot, Step, Waiter},
+        ledger::{Entered, Ledger, Seen, Slot, Step, Waiter, card},
     },
 };
 
@@ -51,6 +51,8 @@ pub(super) struct Rivals {
     /// Others may be there whom we do not see, nor they us.
     blind: bool,
     own: Slot,
+    /// The names of our GPUs.
+    cards: Vec<String>,
     /// When the run's clock began, milliseconds since 1970.
     zero: u64,
     seen: Seen,
@@ -79,7 +81,7 @@ pub(super) enum Opened {
 
 impl Rivals {
     /// `shared` where what is executed runs on this machine.
-    pub(super) fn new(run: &str, workflow: &str, shared: bool, now: Time) -> Rivals {
+    pub(super) fn new(run: &str, workflow: &str, gpus: &[GpuFacts], shared: bool, now: Time) -> Rivals {
         Rivals {
             ledger: shared.then(Ledger::of_machine),
             blind: false,
@@ -90,6 +92,7 @@ impl Rivals {
                 pid: std::process::id(),
                 ..Slot::default()
             },
+            cards: gpus.iter().map(|gpu| card(&gpu.uuid)).collect(),
             zero: clock::unix_millis().saturating_sub(now.0 / 1_000),
             seen: Seen::default(),
             told: Others::default(),
@@ -137,8 +140,14 @@ impl Rivals {
         self.busy_since.is_some() && !self.stuck
     }
 
-    /// Before a decision: who else is there. What there is to say comes with it.
-    pub(super) fn open(&mut self, now: Time, scheduler: &Scheduler, gpus: Vec<GpuId>) -> (Opened, Vec<String>) {
+    /// Before a decision: who else is there, who may hold GPUs (`theirs`) as we do (`ours`). What there is to say comes with it.
+    pub(super) fn open(
+        &mut self,
+        now: Time,
+        scheduler: &Scheduler,
+        theirs: Vec<GpuId>,
+        ours: &BTreeSet<GpuId>,
+    ) -> (Opened, Vec<String>) {
         let mut say = Vec::new();
         let mut without = None;
         match self.ledger.as_mut().map(Ledger::enter) {
@@ -181,7 +190,13 @@ impl Rivals {
         }
         say.retain(|text| self.said.insert(text.clone()));
         self.decided_at = now;
-        let mut others = Others { gpus, ..Others::facing(self.turn(now, scheduler), &self.rivals(now)) };
+        let rivals = self.rivals(now);
+        let mut others = if rivals.is_empty() {
+            // Nobody is to be told apart from us, and our own place takes a look at all that waits.
+            Others { gpus: theirs, ..Others::default() }
+        } else {
+            Others::facing(self.turn(now, scheduler), &rivals, theirs, ours)
+        };
         let holds = scheduler.holding();
         others.leave(&self.shift.room(now, &holds), &holds, &scheduler.all());
         self.told.clone_from(&others);
@@ -208,7 +223,16 @@ impl Rivals {
                 beats.insert(*run, (waits.beat, at));
                 now - at < STALE
             });
-            let head = head.map(|waits| Head { since: waits.since, priority: waits.priority, asks: waits.asks });
+            let ours = |waits: &Waiter| {
+                let named = (0..).map(GpuId).zip(&self.cards).filter(|(_, card)| waits.cards.contains(card));
+                named.map(|(id, _)| id).collect()
+            };
+            let head = head.map(|waits| Head {
+                since: waits.since,
+                priority: waits.priority,
+                asks: waits.asks,
+                cards: ours(waits),
+            });
             rivals.push(Rival { run: *run, holds: slot.holds, head });
         }
         self.beats = beats;
@@ -236,6 +260,7 @@ impl Rivals {
             since: self.unix(held_up.since),
             priority: held_up.priority,
             asks: held_up.asks,
+            cards: if held_up.asks.gpus > 0 { self.cards.clone() } else { Vec::new() },
             takes: held_up.takes.map(|span| span.0 / 1_000),
             beat,
         });

@@ -10,6 +10,7 @@ use std::{
     process,
     sync::{Arc, Mutex},
     task::Poll,
+    thread,
     time::Duration,
 };
 
@@ -209,7 +210,9 @@ pub(super) fn run_on<X: Executor>(
     let key = key(&plugins.filter_map(digest).collect(), &included);
     let revision = revision::ask(&session.workspace.root, &targets(&session));
 
-    session.check_inputs(&wanted)?;
+    if previous.is_none() {
+        session.check_inputs(&wanted)?;
+    }
     let secrets = session.secret_values()?;
     let mut ahead = None;
     let name = |runs: &[RunId]| {
@@ -226,14 +229,32 @@ pub(super) fn run_on<X: Executor>(
             ControlFlow::Break(())
         }
     })?;
+    if !options.force.is_nothing() {
+        // What was made of the results that are about to be replaced is out of date then.
+        store.dir().drop_snapshots()?;
+    }
     let cancel = Cancel::watch(store.dir().run(&run), options.detached)?;
     let left = Left::look(&store);
     let strays = intents::kill_strays(store.dir(), &left.all()).map(|text| secrets.hide(text));
     let stood = previous.as_ref().map_or(Ok(Vec::new()), |snapshot| snapshot.stood(&store, &key))?;
-    let capture =
-        Capture { session: &session, store: &store, run: &run, wanted: &wanted, force: &force, stood: &stood };
-    let Taken { inputs, captures, plan, found, notices } =
-        capture.take(previous.as_ref(), |plan| set_up(&session, plan, store.dir(), observe))?;
+    let capture = Capture {
+        session: &session,
+        store: &store,
+        run: &run,
+        wanted: &wanted,
+        force: &force,
+        stood: &stood,
+        going_on: &left.to_follow(),
+    };
+    // Neither needs the other, and both read much.
+    let (taken, observed) = thread::scope(|scope| {
+        let read = || forecast::observed(&session.expansion, &wanted, &store);
+        let aside = thread::Builder::new().name("history".to_owned()).spawn_scoped(scope, read);
+        let taken = capture.take(previous.as_ref(), |plan| set_up(&session, plan, store.dir(), observe));
+        let observed = aside.map_or_else(|_| read(), |aside| aside.join().unwrap_or_else(|_| read()));
+        (taken, observed)
+    });
+    let (Taken { inputs, captures, plan, found, notices }, observed) = (taken?, observed?);
 
     let journal = store.begin(&run)?;
     let claimed = Claimed::nothing(store.dir())?;
@@ -274,13 +295,13 @@ pub(super) fn run_on<X: Executor>(
         store,
         session,
     });
-    let RunContext { session, store, run, known, .. } = &*context;
+    let RunContext { session, run, known, .. } = &*context;
     let expansion = &session.expansion;
     let labels: BTreeSet<String> =
         expansion.instances.iter().map(|instance| context.secrets.hide(instance.label.to_string())).collect();
     let followed = |attempt: &Digest| context.claimed.is_taken(&[*attempt]).unwrap_or(true);
     context.left.end_unknown(&context.file(), |label| labels.contains(label), followed);
-    let history = forecast::history(expansion, &expansion.instances, &wanted, Some(store))?;
+    let history = observed.history(expansion, &expansion.instances);
     let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..learn::limits(&history) };
     let capacity = learn::capacity(&expansion.machine, options.jobs, expansion.slurm.jobs);
     let scheduler = Scheduler::new(capacity.clone(), policy, limits);
@@ -479,13 +500,13 @@ fn beginning(
     });
     let remarks = expansion.remarks.iter().map(|remark| RunEvent::Remarked { remark: remark.clone() });
     let troubles = expansion.machine.gpu_troubles.iter();
-    let troubles = troubles.map(|text| RunEvent::Notice { instance: None, text: text.clone() });
+    let troubles = troubles.map(|fault| RunEvent::Notice { instance: None, text: fault.to_string() });
     let events = std::iter::once(start).chain(instances).chain(remarks).chain(troubles);
     events.map(|event| JournalLine { at, event }).collect()
 }
 
 fn policy(name: &str, session: &Session) -> Result<Box<dyn Policy>, ExecError> {
-    let policy = policies::named(name).ok_or_else(|| ExecError::Usage(policies::unknown(name)))?;
+    let policy = policies::named(name).ok_or_else(|| ExecError::Usage(policies::unknown(name).to_string()))?;
     if policy.preemptive() {
         let way_out = "use one that does not, or `flow simulate`";
         return Err(ExecError::Usage(format!("{}; {way_out}", policies::only_simulated(name))));

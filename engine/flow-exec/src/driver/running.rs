@@ -25,8 +25,6 @@ pub(super) struct Running {
     pub(super) joinable: bool,
     /// What was begun with it by the run that began it, by attempt.
     pub(super) known: Arc<BTreeMap<AttemptId, String>>,
-    /// When its program was last listened to, seconds since 1970.
-    pub(super) listened: f64,
     /// Its program says by itself when it is ready.
     pub(super) announces: bool,
     /// Artifacts that it reads in the store itself, by their place in its work folder.

@@ -106,11 +106,23 @@ impl Session {
     /// # Errors
     /// Every input that is not there, with its place and the nearest name.
     pub fn check_inputs(&self, wanted: &[InstanceId]) -> Result<(), ExecError> {
+        self.check_inputs_unless(wanted, |_, _| false)
+    }
+
+    /// The same, but for those that were read already: by their paths, and whether only their listing was.
+    pub(super) fn check_inputs_unless(
+        &self,
+        wanted: &[InstanceId],
+        is_read: impl Fn(&Path, bool) -> bool,
+    ) -> Result<(), ExecError> {
         let mut missing = BTreeSet::new();
         for id in wanted {
             let instance = &self.expansion.instances[id.index()];
             let runs = instance.skip.is_none() && instance.does_not_fit.is_none();
-            let gone = instance.inputs.iter().filter(|input| runs && !self.path(&input.path).exists());
+            let gone = instance.inputs.iter().filter(|input| {
+                let path = self.path(&input.path);
+                runs && !is_read(&path, input.by_listing) && !path.exists()
+            });
             missing.extend(gone.map(|input| (instance.step, input.path.as_str())));
         }
         let wrong = missing

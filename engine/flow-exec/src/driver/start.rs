@@ -89,7 +89,7 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
     for link in &start.resolved.links {
         let to = work.join(&link.path);
         parent(&to)?;
-        let damaged = |e: StoreError| Filling::Artifact { error: e.to_string() };
+        let damaged = |e: StoreError| Filling::Artifact { error: e.into() };
         match start.objects.materialise(&link.digest, &to).map_err(damaged)? {
             Materialised::Copied => {}
             Materialised::Linked(artifact) => linked.push((link.path.clone(), artifact)),
@@ -116,7 +116,7 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
             continue;
         }
         parent(&to)?;
-        let not_brought = |e: io::Error| Filling::Input { path: input.path.clone(), error: e.to_string() };
+        let not_brought = |e: io::Error| Filling::Input { path: input.path.clone(), error: e.into() };
         let is_folder = fs::metadata(&from).map_err(not_brought)?.is_dir();
         if is_folder {
             folders.insert(input.place(), author);
@@ -212,7 +212,7 @@ fn parent(path: &Path) -> Result<(), Filling> {
 
 /// A file or a folder of an attempt could not be made.
 pub(crate) fn not_made(path: &Path, error: &io::Error) -> Filling {
-    Filling::Own { path: path.display().to_string(), error: error.to_string() }
+    Filling::Own { path: path.display().to_string(), error: error.into() }
 }
 
 /// The file that calls `flow ready`: an input, or one in a folder that is an input. Of a large folder the first files are read.

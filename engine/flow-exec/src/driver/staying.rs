@@ -12,13 +12,14 @@ use std::{
     time::Duration,
 };
 
-use flow_core::{AttemptId, GpuFacts, RunId};
+use flow_core::{AttemptId, GpuFacts, RunId, reason::StartFault};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 use super::executor::{Ended, Event, Observed, Work};
 use crate::{
     ExecError,
     channel::Channel,
+    keeper,
     node::{Ask, Begin, Hello, STAY_ARG, Tell, Welcome},
     pages,
 };
@@ -95,8 +96,8 @@ impl Staying {
     /// Starts an attempt; what has no JSON comes back, with why.
     pub(crate) fn begin(&mut self, work: Work) -> Result<(), Event> {
         let attempt = work.program.attempt;
-        let failed = |reason: String| Event::SpawnFailed { attempt, reason };
-        let Some(stays) = work.stays else { return Err(failed("nothing is written down of it".to_owned())) };
+        let failed = |reason| Event::SpawnFailed { attempt, reason };
+        let Some(stays) = work.stays else { return Err(failed(StartFault::NotWrittenDown.into())) };
         let begin = Begin {
             start: work.program,
             cards: stays.cards,
@@ -104,7 +105,7 @@ impl Staying {
             holds: stays.holds,
             intent: stays.intent,
         };
-        self.channel.send(&Ask::Begin(Box::new(begin))).map_err(|error| failed(error.to_string()))
+        self.channel.send(&Ask::Begin(Box::new(begin))).map_err(|error| failed(error.to_string().into()))
     }
 
     pub(crate) fn kill(&mut self, attempt: AttemptId, grace: Duration) {
@@ -128,8 +129,8 @@ impl Staying {
         };
         match self.channel.next().await {
             Ok(Some(Tell::Started(attempt))) => Ok(Event::Started { attempt, node: None }),
-            Ok(Some(Tell::Ended(attempt, record))) => Ok(match record.exit.spawn_error.clone() {
-                Some(reason) => Event::SpawnFailed { attempt, reason },
+            Ok(Some(Tell::Ended(attempt, record))) => Ok(match &record.exit.spawn_error {
+                Some(reason) => Event::SpawnFailed { attempt, reason: keeper::told(reason) },
                 None => {
                     let seen = Observed { samples: record.host, gpus: record.gpus, cost: record.cost };
                     Event::Ended { attempt, end: Box::new(Ended::here(record.exit, seen)) }

@@ -9,13 +9,16 @@ use std::{
     time::Duration,
 };
 
-use flow_core::{AttemptId, BuiltinInput, BuiltinOutput, Builtins, Provided, Publication, PublishJob, RunEvent};
+use flow_core::{
+    AttemptId, BuiltinInput, BuiltinOutput, Builtins, Outcome, Provided, Publication, PublishJob, RunEvent, StepResult,
+    reason::{self, BatchEnd, Cause},
+};
 use flow_protocol::Exit;
 use proptest::prelude::*;
 
 use super::{
     RunOptions, SessionRequest, Update,
-    executor::{Ended, Event, Executor, Observed, Work},
+    executor::{Again, Ended, Event, Executor, Instead, Observed, Work},
     run::{ForceRequest, run_on},
 };
 use crate::{ExecError, clock, keeper};
@@ -27,8 +30,8 @@ impl Builtins for NoBuiltins {
     fn provided(&self) -> BTreeMap<String, Provided> {
         BTreeMap::new()
     }
-    fn run(&self, name: &str, _: &BuiltinInput) -> Result<BuiltinOutput, String> {
-        Err(format!("there is no {name}"))
+    fn run(&self, name: &str, _: &BuiltinInput) -> Result<BuiltinOutput, reason::Fault> {
+        Err(format!("there is no {name}").into())
     }
     fn publish(&self, _: &PublishJob) -> Result<Publication, String> {
         Err("there is nothing to publish".to_owned())
@@ -51,16 +54,27 @@ struct Fault {
 }
 
 /// Executes a command when it is to be started, and tells of it as its faults have it.
+#[derive(Default)]
 struct Faulty {
+    /// Of one start after the other, again and again; without any nothing is told wrong.
     faults: Vec<Fault>,
+    /// The node of so many starts, from the first, is lost at its end.
+    losses: usize,
     started: usize,
     events: VecDeque<(u8, Event)>,
 }
 
 impl Faulty {
     fn execute(&mut self, start: keeper::Start) {
-        let fault = self.faults[self.started % self.faults.len()];
+        let faultless = Fault { start_lost: false, start_late: false, ends: 1, delay: 0, stranger: false };
+        let fault = self.faults.iter().cycle().nth(self.started).copied().unwrap_or(faultless);
         self.started += 1;
+        let lost = || Instead {
+            outcome: Outcome::Failed,
+            cause: Some(Cause::Batch { job: None, end: BatchEnd::NodeLost { node: None } }),
+            again: Again::Lost,
+        };
+        let instead = (self.started <= self.losses).then(lost);
         let began = clock::unix_seconds();
         let mut command = Command::new(&start.argv[0]);
         command.args(&start.argv[1..]).env_clear().envs(start.env).current_dir(&start.cwd);
@@ -78,7 +92,7 @@ impl Faulty {
         };
         let attempt = start.attempt;
         let begins = || Event::Started { attempt, node: None };
-        let end = || Box::new(Ended::here(exit.clone(), Observed::default()));
+        let end = || Box::new(Ended { instead: instead.clone(), ..Ended::here(exit.clone(), Observed::default()) });
         let ends = |attempt: AttemptId| Event::Ended { attempt, end: end() };
         let mut events = Vec::new();
         events.extend(fault.stranger.then(|| ends(AttemptId(9_999))));
@@ -165,15 +179,49 @@ proptest! {
                 _ => {}
             }
         };
-        let end = run_on(&options, Arc::new(NoBuiltins), &mut observe, |_| Faulty {
-            faults,
-            started: 0,
-            events: VecDeque::new(),
-        });
+        let executor = Faulty { faults, ..Faulty::default() };
+        let end = run_on(&options, Arc::new(NoBuiltins), &mut observe, |_| executor);
         prop_assert_eq!(end.unwrap().exit, 1, "one step fails, and the run ends");
         prop_assert_eq!(ended.len(), 7);
         prop_assert!(ended.values().all(|times| *times == 1), "{ended:?}");
         prop_assert_eq!(recorded.len(), 6, "{:?}", recorded);
         prop_assert!(recorded.values().all(|times| *times == 1), "{recorded:?}");
     }
+}
+
+/// Runs one step whose node is lost so often: how it ended, how many attempts there were, and its result, if it has one.
+fn losing(losses: usize, command: &str) -> (i32, usize, Option<StepResult>) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("losing.yaml");
+    fs::write(&file, format!("flow: 1\nname: losing\nsteps:\n  train: {{run: \"{command}\"}}\n")).unwrap();
+    let session = SessionRequest { file, store: Some(dir.path().join(".flow")), ..SessionRequest::default() };
+    let options = RunOptions { session, ..RunOptions::default() };
+    let (mut ended, mut recorded) = (0, None);
+    let mut observe = |update: Update| {
+        let Update::Event(line) = update else { return };
+        match line.event {
+            RunEvent::Ended { .. } => ended += 1,
+            RunEvent::Recorded { result, .. } => recorded = Some(*result),
+            _ => {}
+        }
+    };
+    let executor = Faulty { losses, ..Faulty::default() };
+    let end = run_on(&options, Arc::new(NoBuiltins), &mut observe, |_| executor);
+    (end.unwrap().exit, ended, recorded)
+}
+
+#[test]
+fn a_loss_that_left_a_new_checkpoint_does_not_count() {
+    let (exit, attempts, result) = losing(7, "echo epoch >> $FLOW_CHECKPOINT/n");
+    assert_eq!((exit, attempts), (0, 8));
+    assert_eq!(
+        result.and_then(|result| result.usage.earlier).map(|earlier| earlier.jobs),
+        Some(7),
+        "one result of all"
+    );
+    // What is there after the first of them is new, and stays the same.
+    let (exit, attempts, _) = losing(7, "echo epoch > $FLOW_CHECKPOINT/n");
+    assert_eq!((exit, attempts), (1, 5), "three losses without any progress");
+    let (exit, attempts, _) = losing(7, "true");
+    assert_eq!((exit, attempts), (1, 4));
 }

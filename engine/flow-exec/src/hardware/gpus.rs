@@ -2,7 +2,7 @@
 
 use std::env;
 
-use flow_core::GpuFacts;
+use flow_core::{GpuFacts, reason::GpuFault};
 
 use super::{FAKE_GPUS_VAR, allowed_by_flag, allowed_by_variable, parse_fake_gpus};
 use crate::nvml::{Survey, survey};
@@ -36,9 +36,8 @@ pub(super) fn found(only: Option<&str>) -> Result<UsableGpus, String> {
             let (count, visible) = (there.len(), env::var("CUDA_VISIBLE_DEVICES").ok());
             let gpus = allowed_by_variable(there, survey.count, visible.as_deref());
             if let Some(visible) = visible.filter(|visible| !visible.is_empty() && gpus.is_empty() && count > 0) {
-                survey
-                    .troubles
-                    .push(format!("CUDA_VISIBLE_DEVICES is `{visible}`, which hides every GPU of this machine"));
+                let variable = "CUDA_VISIBLE_DEVICES".to_owned();
+                survey.troubles.push(GpuFault::CardsHidden { variable, value: visible }.into());
             }
             UsableGpus { gpus, fake: false, survey }
         }

@@ -82,7 +82,7 @@ impl Keeper {
     pub fn send(&mut self, request: &Request) {
         // A path that is no UTF-8.
         if let (Err(error), Request::Start(Start { attempt, .. })) = (self.channel.send(request), request) {
-            self.refused.push_back(Event::SpawnFailed { attempt: *attempt, reason: error.to_string() });
+            self.refused.push_back(Event::SpawnFailed { attempt: *attempt, reason: error.to_string().into() });
         }
     }
 

@@ -27,9 +27,10 @@ pub(crate) mod tree;
 
 use std::{path::PathBuf, time::Duration};
 
-use flow_core::AttemptId;
+use flow_core::{AttemptId, reason::Fault};
 use flow_protocol::Exit;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use client::{Keeper, KeeperGone};
 pub use command::command_argv;
@@ -60,6 +61,16 @@ pub enum Request {
         /// How long it may take then.
         grace: Duration,
     },
+}
+
+/// Why a program could not be started, as its exit record has it.
+pub(crate) fn written(fault: &Fault) -> Value {
+    serde_json::to_value(fault).unwrap_or_else(|_| fault.to_string().into())
+}
+
+/// Why a program could not be started, out of its exit record.
+pub(crate) fn told(written: &Value) -> Fault {
+    serde_json::from_value(written.clone()).unwrap_or_else(|_| written.to_string().into())
 }
 
 /// An attempt to start. It holds secrets: nothing prints it.
@@ -93,8 +104,8 @@ pub enum Event {
     /// The program could not be started. `exit.json` says so too; no [`Event::Exited`] follows.
     SpawnFailed {
         attempt: AttemptId,
-        /// What could not be done and why, in words.
-        reason: String,
+        /// What could not be done and why.
+        reason: Fault,
     },
     /// Nothing of the attempt is alive any more, and `exit.json` is in its folder.
     Exited {

@@ -13,6 +13,7 @@ use std::{
     },
 };
 
+use flow_core::reason::StartFault;
 use nix::{
     fcntl::{FcntlArg, OFlag, fcntl},
     sys::stat::Mode,
@@ -48,10 +49,12 @@ impl Outputs {
     /// Pipes for an attempt that is about to start, and the end of one that its program writes to.
     ///
     /// # Errors
-    /// In words.
-    pub(super) fn open(folder: &Folder, log: File, secrets: &Secrets) -> Result<(Outputs, File), String> {
-        let cannot =
-            |e: io::Error| format!("its output cannot be looked at for secrets in {}: {e}", folder.path().display());
+    /// The system gives no pipe.
+    pub(super) fn open(folder: &Folder, log: File, secrets: &Secrets) -> Result<(Outputs, File), StartFault> {
+        let cannot = |e: io::Error| StartFault::Unredacted {
+            path: folder.path().display().to_string(),
+            error: Box::new(e.into()),
+        };
         let (reads, writes) = io::pipe().map_err(cannot)?;
         let reads = File::from(OwnedFd::from(reads));
         fcntl(&reads, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|e| cannot(e.into()))?;

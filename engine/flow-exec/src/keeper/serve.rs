@@ -13,7 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_core::AttemptId;
+use flow_core::{
+    AttemptId,
+    reason::{Fault, StartFault},
+};
 use flow_protocol::{Exit, file};
 use flow_store::ProcessIdentity;
 use nix::{
@@ -36,6 +39,7 @@ use super::{
     record::Record,
     spawn::{self, Reaped, Stack},
     tree::{self, ATTEMPTS, Children, Mark, Tree},
+    written,
 };
 use crate::{
     attempt::{Folder, write_atomically},
@@ -262,9 +266,9 @@ impl Server {
         }
         let started_at = clock::unix_seconds();
         let spawned = if self.attempts.contains_key(&attempt) {
-            Err(format!("attempt {} runs already", attempt.0))
+            Err(StartFault::RunsAlready { attempt: attempt.0 }.into())
         } else if attempt.0 >= ATTEMPTS {
-            Err(format!("a run has at most {ATTEMPTS} attempts; run again to go on"))
+            Err(StartFault::TooManyAttempts { most: ATTEMPTS }.into())
         } else {
             let path = start.folder.join(file::LOG);
             fs::File::options()
@@ -272,7 +276,7 @@ impl Server {
                 .append(true)
                 .mode(0o600)
                 .open(&path)
-                .map_err(|e| format!("cannot write {}: {e}", path.display()))
+                .map_err(|e| StartFault::NoLog { path: path.display().to_string(), error: Box::new(e.into()) }.into())
                 .and_then(|log| self.spawn(start, log))
         };
         match spawned {
@@ -304,7 +308,7 @@ impl Server {
                     max_rss: 0,
                     oom_killed: false,
                     swept: 0,
-                    spawn_error: Some(reason.clone()),
+                    spawn_error: Some(written(&reason)),
                 };
                 write_exit(&start.folder, &exit);
                 self.tell(&Event::SpawnFailed { attempt, reason });
@@ -313,7 +317,7 @@ impl Server {
     }
 
     /// Starts the program, which writes to the log, or to pipes where it has secrets.
-    fn spawn(&mut self, start: &Start, log: fs::File) -> Result<(Pid, Option<Outputs>), String> {
+    fn spawn(&mut self, start: &Start, log: fs::File) -> Result<(Pid, Option<Outputs>), Fault> {
         let mark = self.mark.with(start.attempt);
         let mut launch = |log: &fs::File| tree::marked(mark, || spawn::start(start, log, &mut self.stack));
         if start.secrets.is_empty() {
@@ -328,7 +332,7 @@ impl Server {
             Err(reason) => {
                 drop(log);
                 outputs.end(&mut self.piece);
-                Err(reason)
+                Err(reason.into())
             }
         }
     }

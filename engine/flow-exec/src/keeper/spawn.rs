@@ -9,6 +9,7 @@ use std::{
     ptr,
 };
 
+use flow_core::reason::{Fault, FileFault, StartFault};
 use nix::{
     errno::Errno,
     libc,
@@ -60,10 +61,10 @@ enum Failed {
 /// Starts a program: its own session, nothing to read, output to `log`, killed when the keeper dies.
 ///
 /// # Errors
-/// What could not be done and why, in words.
-pub(super) fn start(start: &Start, log: &File, stack: &mut Stack) -> Result<Pid, String> {
-    let program = start.argv.first().filter(|p| !p.is_empty()).ok_or("there is no program to start")?;
-    let nul = |_| "an argument, a variable or a path holds a zero byte".to_owned();
+/// What could not be done and why.
+pub(super) fn start(start: &Start, log: &File, stack: &mut Stack) -> Result<Pid, StartFault> {
+    let program = start.argv.first().filter(|p| !p.is_empty()).ok_or(StartFault::NoProgram)?;
+    let nul = |_| StartFault::ZeroByte;
     let argv = strings(start.argv.iter().map(|a| CString::new(a.as_str()))).map_err(nul)?;
     let envp = strings(start.env.iter().map(|(k, v)| CString::new(format!("{k}={v}")))).map_err(nul)?;
     let candidates = strings(candidates(program, &start.env).into_iter().map(CString::new)).map_err(nul)?;
@@ -79,39 +80,36 @@ pub(super) fn start(start: &Start, log: &File, stack: &mut Stack) -> Result<Pid,
         no_signals: empty_set(),
         failed: None,
     };
-    let pid = vfork(&mut order, stack).map_err(|e| format!("no new process: {}", e.desc()))?;
+    let pid = vfork(&mut order, stack).map_err(|e| StartFault::NoProcess { error: system(e) })?;
     match order.failed {
         None => Ok(pid),
         Some(failed) => {
             reap(pid);
-            Err(words(failed, program, &start.cwd))
+            Err(fault(failed, program, &start.cwd))
         }
     }
 }
 
-fn words(failed: Failed, program: &str, cwd: &Path) -> String {
-    let cwd_shown = cwd.display();
+fn fault(failed: Failed, program: &str, cwd: &Path) -> StartFault {
+    let (name, path) = (program, cwd.display().to_string());
+    let program = program.to_owned();
     match failed {
-        Failed::Session(e) => format!("no new session: {}", Errno::from_raw(e).desc()),
-        Failed::Folder(e) => format!("cannot enter {cwd_shown}: {}", Errno::from_raw(e).desc()),
+        Failed::Session(e) => StartFault::NoSession { error: system(Errno::from_raw(e)) },
+        Failed::Folder(e) => StartFault::NoEntry { path, error: system(Errno::from_raw(e)) },
         Failed::Program(e) => match Errno::from_raw(e) {
-            Errno::ENOENT | Errno::ENOTDIR if !program.contains('/') => {
-                format!("`{program}` is not a program on the PATH; install it, or give its path")
-            }
-            Errno::ENOENT if cwd.join(program).exists() => {
-                format!("`{program}` is there, but the interpreter in its first line is not")
-            }
-            Errno::ENOENT | Errno::ENOTDIR => format!(
-                "`{program}` is not there, looked for from the step's work folder; only what `inputs:` lists appears in it"
-            ),
-            Errno::EACCES => format!("`{program}` is not executable; `chmod +x` it, or name its interpreter"),
-            Errno::ENOEXEC => {
-                format!("`{program}` is neither a program nor a script with `#!` in its first line")
-            }
-            Errno::E2BIG => format!("`{program}`: the arguments and variables together are too long"),
-            other => format!("`{program}` cannot be started: {}", other.desc()),
+            Errno::ENOENT | Errno::ENOTDIR if !name.contains('/') => StartFault::NotOnPath { program },
+            Errno::ENOENT if cwd.join(name).exists() => StartFault::NoInterpreter { program },
+            Errno::ENOENT | Errno::ENOTDIR => StartFault::NotThere { program },
+            Errno::EACCES => StartFault::NotExecutable { program },
+            Errno::ENOEXEC => StartFault::NotAProgram { program },
+            Errno::E2BIG => StartFault::ArgumentsTooLong { program },
+            other => StartFault::CannotStart { program, error: system(other) },
         },
     }
+}
+
+fn system(error: Errno) -> Box<Fault> {
+    Box::new(FileFault::System { code: error as i32, said: error.desc().to_owned() }.into())
 }
 
 /// Where the program may be: its path, or its name in each folder of the `PATH` that it will have itself.

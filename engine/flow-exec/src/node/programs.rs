@@ -126,7 +126,7 @@ impl Programs {
                     max_rss: 0,
                     oom_killed: false,
                     swept: 0,
-                    spawn_error: Some(reason),
+                    spawn_error: Some(keeper::written(&reason)),
                 };
                 self.ended(attempt, exit)
             }

@@ -351,6 +351,7 @@ impl Stay {
             holds.cpu_milli = holds.cpu_milli.saturating_add(step.holds.cpu_milli);
             holds.memory = holds.memory.saturating_add(step.holds.memory);
             holds.attempts += step.holds.attempts;
+            holds.gpus += step.holds.gpus;
             holds.exclusive |= step.holds.exclusive;
         }
         let slot = Slot {

@@ -7,7 +7,7 @@ use std::{
     mem::{ManuallyDrop, MaybeUninit},
 };
 
-use flow_core::GpuFacts;
+use flow_core::{GpuFacts, reason::GpuFault};
 use nvml_wrapper::{
     Device, Nvml,
     enums::device::UsedGpuMemory,
@@ -25,15 +25,15 @@ pub(crate) struct Library(ManuallyDrop<Nvml>);
 pub(crate) enum Closed {
     /// There is none: no NVIDIA driver is installed.
     Absent,
-    /// There is one, and it cannot be used, in words.
-    Trouble(String),
+    /// There is one, and it cannot be used.
+    Trouble(GpuFault),
 }
 
 impl Closed {
-    pub(crate) fn words(&self) -> &str {
+    pub(crate) fn words(&self) -> String {
         match self {
-            Closed::Absent => "there is no NVIDIA driver (libnvidia-ml.so.1) on this machine",
-            Closed::Trouble(text) => text,
+            Closed::Absent => "there is no NVIDIA driver (libnvidia-ml.so.1) on this machine".to_owned(),
+            Closed::Trouble(fault) => fault.to_string(),
         }
     }
 }
@@ -80,7 +80,7 @@ impl Library {
     }
 
     /// The card of an index.
-    pub(crate) fn card(&self, index: u32) -> Result<Handle<'_>, String> {
+    pub(crate) fn card(&self, index: u32) -> Result<Handle<'_>, GpuFault> {
         match self.0.device_by_index(index) {
             Ok(device) => Ok(Handle { library: self, device, index }),
             Err(error) => Err(no_answer(index, &error)),
@@ -99,8 +99,8 @@ impl Handle<'_> {
     /// What is always so of this card.
     ///
     /// # Errors
-    /// Why it cannot be used, in words.
-    pub(crate) fn facts(&self) -> Result<GpuFacts, String> {
+    /// Why it cannot be used.
+    pub(crate) fn facts(&self) -> Result<GpuFacts, GpuFault> {
         let answered = |error| no_answer(self.index, &error);
         let name = self.device.name().map_err(answered)?;
         let uuid = self.device.uuid().map_err(answered)?;
@@ -234,40 +234,27 @@ fn is_absent(error: &NvmlError) -> bool {
     matches!(error, NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound)
 }
 
-fn no_answer(index: u32, error: &NvmlError) -> String {
+fn no_answer(gpu: u32, error: &NvmlError) -> GpuFault {
     match error {
-        NvmlError::GpuLost | NvmlError::ResetRequired => {
-            format!(
-                "GPU {index} is lost, as one that fell off the bus; flow goes on without it until the machine was restarted"
-            )
-        }
-        NvmlError::NoPermission => {
-            format!("GPU {index} may not be used by this user; look at the modes of /dev/nvidia*")
-        }
-        error => format!("GPU {index} cannot be asked what it is ({error}); flow goes on without it"),
+        NvmlError::GpuLost | NvmlError::ResetRequired => GpuFault::CardOffTheBus { gpu },
+        NvmlError::NoPermission => GpuFault::CardForbidden { gpu },
+        error => GpuFault::CardUnknown { gpu, said: error.to_string() },
     }
 }
 
 fn closed(error: &NvmlError, named: Option<&OsStr>) -> Closed {
-    let named = named.map(|name| format!("{LIBRARY_VAR} `{}`", name.to_string_lossy()));
-    match error {
-        NvmlError::LibloadingError(_) if named.is_none() => Closed::Absent,
-        NvmlError::LibloadingError(error) => {
-            Closed::Trouble(format!("{} cannot be loaded: {}", named.unwrap_or_default(), chain(error)))
-        }
-        NvmlError::DriverNotLoaded => Closed::Trouble(
-            "NVIDIA's library is here, but its driver is not loaded; on the host `nvidia-smi` says why, a container needs `--gpus all`"
-                .to_owned(),
-        ),
-        NvmlError::LibRmVersionMismatch => Closed::Trouble(
-            "NVIDIA's library and the loaded driver are of different versions, as after an update; restart the machine, or load the driver anew"
-                .to_owned(),
-        ),
-        NvmlError::NoPermission => Closed::Trouble(
-            "this user may not talk to NVIDIA's driver; look at the modes of /dev/nvidia*".to_owned(),
-        ),
-        error => Closed::Trouble(format!("NVIDIA's library cannot be started: {error}")),
-    }
+    Closed::Trouble(match (error, named) {
+        (NvmlError::LibloadingError(_), None) => return Closed::Absent,
+        (NvmlError::LibloadingError(error), Some(named)) => GpuFault::LibraryNotLoaded {
+            variable: LIBRARY_VAR.to_owned(),
+            path: named.to_string_lossy().into_owned(),
+            said: chain(error),
+        },
+        (NvmlError::DriverNotLoaded, _) => GpuFault::DriverNotLoaded,
+        (NvmlError::LibRmVersionMismatch, _) => GpuFault::DriverOfOtherVersion,
+        (NvmlError::NoPermission, _) => GpuFault::DriverForbidden,
+        (error, _) => GpuFault::LibraryNotStarted { said: error.to_string() },
+    })
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

@@ -2,7 +2,10 @@
 
 use std::{sync::mpsc, thread, time::Duration};
 
-use flow_core::GpuFacts;
+use flow_core::{
+    GpuFacts,
+    reason::{Fault, GpuFault},
+};
 use serde::Serialize;
 
 use super::{
@@ -24,8 +27,8 @@ pub struct Survey {
     pub count: u32,
     /// The cards that can be used, in the library's order.
     pub cards: Vec<Card>,
-    /// What stands in the way of using GPUs, a sentence each. Empty where there is simply no NVIDIA driver.
-    pub troubles: Vec<String>,
+    /// What stands in the way of using GPUs. Empty where there is simply no NVIDIA driver.
+    pub troubles: Vec<Fault>,
 }
 
 /// A card, as it is and as it stands.
@@ -48,15 +51,12 @@ pub fn survey() -> Survey {
         // Nobody listens any more if it took too long.
         let _ = tell.send(ask(library.as_ref()));
     });
-    let trouble = |text: String| Survey { troubles: vec![text], ..Survey::default() };
+    let trouble = |fault: GpuFault| Survey { troubles: vec![fault.into()], ..Survey::default() };
     match asked {
-        Ok(_) => told.recv_timeout(PATIENCE).unwrap_or_else(|_| {
-            trouble(format!(
-                "NVIDIA's driver did not answer within {} s; flow goes on without GPUs. A card may be sick: does `nvidia-smi` answer?",
-                PATIENCE.as_secs()
-            ))
-        }),
-        Err(error) => trouble(format!("no thread can be started to ask NVIDIA's library: {error}")),
+        Ok(_) => told
+            .recv_timeout(PATIENCE)
+            .unwrap_or_else(|_| trouble(GpuFault::DriverSilent { seconds: PATIENCE.as_secs() })),
+        Err(error) => trouble(GpuFault::NotAsked { error: Box::new(error.into()) }),
     }
 }
 
@@ -64,17 +64,17 @@ fn ask(library: Result<&Library, &Closed>) -> Survey {
     let library = match library {
         Ok(library) => library,
         Err(Closed::Absent) => return Survey::default(),
-        Err(Closed::Trouble(text)) => return Survey { troubles: vec![text.clone()], ..Survey::default() },
+        Err(Closed::Trouble(fault)) => return Survey { troubles: vec![fault.clone().into()], ..Survey::default() },
     };
     let mut survey = Survey { driver: library.driver(), cuda: library.cuda(), ..Survey::default() };
     let count = match library.count() {
         Ok(0) => {
-            survey.troubles.push("NVIDIA's driver is here, and no card that this process can see".to_owned());
+            survey.troubles.push(GpuFault::NoCard.into());
             0
         }
         Ok(count) => count,
         Err(error) => {
-            survey.troubles.push(format!("NVIDIA's driver does not say how many cards there are: {error}"));
+            survey.troubles.push(GpuFault::CardsNotCounted { said: error }.into());
             0
         }
     };
@@ -82,25 +82,21 @@ fn ask(library: Result<&Library, &Closed>) -> Survey {
     for index in 0..count {
         match library.card(index).and_then(|handle| card(&handle)) {
             Ok(card) => survey.cards.push(card),
-            Err(text) => survey.troubles.push(text),
+            Err(fault) => survey.troubles.push(fault.into()),
         }
     }
     survey
 }
 
-fn card(handle: &Handle<'_>) -> Result<Card, String> {
+fn card(handle: &Handle<'_>) -> Result<Card, GpuFault> {
     let facts = handle.facts()?;
     if handle.is_divided() {
-        return Err(format!(
-            "GPU {i} ({}) is divided by MIG, and flow gives out whole cards; `nvidia-smi -i {i} -mig 0` makes it whole",
-            facts.name,
-            i = facts.index
-        ));
+        return Err(GpuFault::Divided { gpu: facts.index, model: facts.name });
     }
     let looked = handle.look(Query::EVERYTHING).and_then(|now| {
         let processes = handle.processes(now.memory)?;
         Ok(Look { processes, ..now })
     });
-    let now = looked.map_err(|_| format!("GPU {} is lost; flow goes on without it", facts.index))?;
+    let now = looked.map_err(|_| GpuFault::CardLost { gpu: facts.index })?;
     Ok(Card { facts, now, pcie_largest: handle.largest_link() })
 }

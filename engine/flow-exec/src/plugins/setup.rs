@@ -175,7 +175,7 @@ async fn follow(keeper: &mut Keeper, folder: &Folder, said: &mut dyn FnMut(Progr
     loop {
         let end = match tokio::time::timeout(LOOK, keeper.next_event()).await {
             Ok(Ok(Event::Exited { exit, .. })) => Some(Ok(exit)),
-            Ok(Ok(Event::SpawnFailed { reason, .. })) => Some(Err(reason)),
+            Ok(Ok(Event::SpawnFailed { reason, .. })) => Some(Err(reason.to_string())),
             Ok(Err(gone)) => Some(Err(gone.to_string())),
             Ok(Ok(Event::Started { .. })) | Err(_) => None,
         };

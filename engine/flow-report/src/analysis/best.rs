@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use flow_core::reason::BuiltinFault;
 use flow_core::stats::t_tail;
 use flow_core::{Metric, StepView};
 use schemars::JsonSchema;
@@ -32,8 +33,9 @@ pub(crate) struct BestWith {
     pub(crate) table: String,
     /// The column that decides.
     pub(crate) column: String,
-    /// Whether its least or its largest number is the best.
-    pub(crate) goal: Goal,
+    /// Whether its least or its largest number is the best; by default what its name tells: of a loss the least, of an accuracy the largest.
+    #[serde(default)]
+    pub(crate) goal: Option<Goal>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -45,11 +47,25 @@ pub(crate) enum Goal {
     Max,
 }
 
+impl BestWith {
+    /// What is the best, and whether only the column's name tells so; nothing where that tells nothing either.
+    pub(super) fn goal(&self) -> Option<(Goal, bool)> {
+        let by_name = || match flow_core::Best::by_name(&self.column)? {
+            flow_core::Best::Min => Some((Goal::Min, true)),
+            flow_core::Best::Max => Some((Goal::Max, true)),
+        };
+        self.goal.map(|goal| (goal, false)).or_else(by_name)
+    }
+}
+
 /// Points with a number, the best first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Ranking {
     column: String,
     goal: Goal,
+    /// The column's name alone tells that.
+    #[serde(default)]
+    by_name: bool,
     points: Vec<Point>,
     /// How a number is shown.
     show: Format,
@@ -66,7 +82,8 @@ struct Point {
     p: Option<f64>,
 }
 
-pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, String> {
+pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, BuiltinFault> {
+    let (goal, by_name) = with.goal().ok_or_else(|| BuiltinFault::GoalUnknown { column: with.column.clone() })?;
     let mut points = Vec::new();
     let mut show = None;
     for part in table.parts().into_iter().filter(|_| table.absent.is_none()) {
@@ -91,7 +108,7 @@ pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, String> {
         }
     }
     let value = |point: &Point| point.cell.number().unwrap_or(f64::NAN);
-    points.sort_by(|a, b| match with.goal {
+    points.sort_by(|a, b| match goal {
         Goal::Min => value(a).total_cmp(&value(b)),
         Goal::Max => value(b).total_cmp(&value(a)),
     });
@@ -100,7 +117,7 @@ pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, String> {
             other.p = differs(&best.cell, &other.cell);
         }
     }
-    Ok(Ranking { column: with.column.clone(), goal: with.goal, points, show: show.unwrap_or_default() })
+    Ok(Ranking { column: with.column.clone(), goal, by_name, points, show: show.unwrap_or_default() })
 }
 
 /// The p-value of a difference of two means; nothing where one was not repeated.
@@ -172,7 +189,8 @@ impl Ranking {
             (true, _) => None,
         };
         let unknown = (tested < others).then(|| say("best-unknown", Args::new()));
-        for text in more.into_iter().chain(unknown) {
+        let by_name = self.by_name.then(|| say("best-by-name", Args::new().with("goal", goal)));
+        for text in more.into_iter().chain(unknown).chain(by_name) {
             told += if lang == "zh" { "" } else { " " };
             told += &text;
         }

@@ -1,10 +1,11 @@
 //! What is wrong with the parameters of analyses, as far as planning can tell.
 
-use flow_core::{Diagnostic, PlannedWith, WrongWith};
+use flow_core::{Diagnostic, PlannedWith, WrongWith, reason::BuiltinFault};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{BestWith, FitWith, JumpsWith};
+use crate::table::is_wrong;
 
 pub(crate) fn check_fit(planned: &PlannedWith) -> Vec<WrongWith> {
     let Some(FitWith { table, y, x }) = with(planned) else { return Vec::new() };
@@ -17,8 +18,15 @@ pub(crate) fn check_jumps(planned: &PlannedWith) -> Vec<WrongWith> {
 }
 
 pub(crate) fn check_best(planned: &PlannedWith) -> Vec<WrongWith> {
-    let Some(BestWith { table, column, .. }) = with(planned) else { return Vec::new() };
-    check(planned, &table, &[("/column", Some(&column))])
+    let Some(with) = with::<BestWith>(planned) else { return Vec::new() };
+    let mut wrong = check(planned, &with.table, &[("/column", Some(&with.column))]);
+    if wrong.is_empty() && with.goal().is_none() && !with.column.contains("${{") {
+        wrong.push(WrongWith {
+            at: "/column".into(),
+            what: Diagnostic::new(BuiltinFault::GoalUnknown { column: with.column.clone() }.to_string()),
+        });
+    }
+    wrong
 }
 
 /// What is of another form the schema has told.
@@ -43,8 +51,12 @@ fn check(planned: &PlannedWith, name: &str, columns: &[(&str, Option<&String>)])
         return Vec::new();
     }
     let wrong = columns.iter().filter_map(|(at, column)| Some((at, (*column)?)));
-    let wrong = wrong.filter(|(_, column)| !known.contains(column));
+    let wrong: Vec<_> = wrong.filter(|(_, column)| !known.contains(column)).collect();
+    if !wrong.is_empty() && is_wrong(planned, table) {
+        return Vec::new();
+    }
     wrong
+        .into_iter()
         .map(|(at, column)| {
             let what = Diagnostic::new(format!("the table `{name}` has no column `{column}`"));
             WrongWith { at: (*at).into(), what: what.nearest(column, known.iter().map(String::as_str)) }

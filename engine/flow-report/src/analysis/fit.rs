@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::Metric;
+use flow_core::reason::BuiltinFault;
 use flow_core::stats::{Choice, Fitted, Model, choose};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use crate::chart::Cloud;
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Grid, Names, Table};
-use crate::words::{Args, join};
+use crate::words::{Args, Words, join};
 
 /// What is more likely than this by chance alone adds nothing.
 const BY_CHANCE: f64 = 0.05;
@@ -56,9 +57,9 @@ struct Fit {
     choice: Option<Choice>,
 }
 
-pub(super) fn fits(with: &FitWith, table: &Table) -> Result<Fits, String> {
+pub(super) fn fits(with: &FitWith, table: &Table) -> Result<Fits, BuiltinFault> {
     let x = with.x.clone().or_else(|| table.rows.last().cloned());
-    let x = x.ok_or_else(|| format!("the table `{}` has no rows by an axis: say `x`, a column of it", with.table))?;
+    let x = x.ok_or_else(|| BuiltinFault::FitOverNothing { table: with.table.clone() })?;
     let curves = curves(table, &with.y, &x)?;
     let curves =
         curves.into_iter().map(|(scope, points)| Fit { scope, choice: choose(&points.points), points: points.points });
@@ -68,6 +69,11 @@ pub(super) fn fits(with: &FitWith, table: &Table) -> Result<Fits, String> {
 }
 
 impl Fits {
+    /// The column, where it is fitted over this one.
+    pub(super) fn along(&self, x: &str) -> Option<&str> {
+        (self.x == x).then_some(&*self.y)
+    }
+
     /// For other steps: the line's, where there is one curve; in the units of the metrics.
     pub(super) fn metrics(&self) -> BTreeMap<String, Metric> {
         let chosen = self.curves.iter().filter_map(|curve| curve.choice.as_ref());
@@ -122,6 +128,7 @@ impl Fits {
                 let args = about().with("slope", slope(1)).with("rises", up(1)).with("intercept", figure(0));
                 say("fit-affine", args)
             }
+            Model::Inverse => say("fit-inverse", about().with("fixed", figure(0)).with("shared", figure(1))),
             Model::Broken => {
                 let args = about().with("before", figure(1)).with("after", figure(2));
                 say("fit-broken", args.with("knot", knot(best)))
@@ -130,15 +137,20 @@ impl Fits {
             Model::Cubic => say("fit-cubic", about()),
         }];
         let args = Args::new().with("r2", r2(best.r2)).with("points", curve.points.len().to_string());
-        told.push(say("fit-explains", args));
+        told.push(say(
+            "fit-explains",
+            args.with("off", off(best, &curve.points, |show, off| names.words.figure(lang, show, off))),
+        ));
         let adds = |to, model| choice.adds(to, model).filter(|p| *p > BY_CHANCE);
         match best.model {
+            // Where a line says nothing of the points, it is not enough for them either.
+            Model::Affine if flat => {}
             Model::Proportional | Model::Affine => {
                 if let Some(p) = adds(Model::Affine, Model::Quadratic) {
                     told.push(say("fit-parabola-adds-nothing", Args::new().with("p", Format::p_value(p).relation(p))));
                 }
             }
-            Model::Broken | Model::Quadratic | Model::Cubic => {
+            Model::Inverse | Model::Broken | Model::Quadratic | Model::Cubic => {
                 let line = choice.of(Model::Affine).map(|line| more(line, choice));
                 told.extend(line.map(|more| say("fit-line-is-not-enough", Args::new().with("more", more))));
             }
@@ -151,12 +163,13 @@ impl Fits {
         let scoped = self.curves.iter().any(|curve| curve.scope.is_some());
         let heads = [
             ("analysis-points", true),
-            ("fit-model", false),
+            ("fit-curve", false),
             ("fit-coefficients", false),
             ("fit-r2", true),
             ("fit-adjusted-r2", true),
+            ("fit-off", true),
         ];
-        let heads = heads.into_iter().chain([("fit-aicc", true), ("fit-p", true), ("fit-suffices", false)]);
+        let heads = heads.into_iter().chain([("fit-aicc", true), ("fit-p", true), ("fit-chosen", false)]);
         let mut grid = Grid::default();
         if scoped {
             grid.heads.push((words.joined(langs, "analysis-of"), false));
@@ -165,7 +178,7 @@ impl Fits {
         for curve in &self.curves {
             let scope = || scoped.then(|| curve.scope.as_deref().map_or_else(String::new, safe::text));
             if curve.choice.is_none() {
-                let nothing = std::iter::repeat_n("—".to_owned(), 7);
+                let nothing = std::iter::repeat_n("—".to_owned(), 8);
                 grid.rows.push(scope().into_iter().chain([curve.points.len().to_string()]).chain(nothing).collect());
             }
             for (at, fit) in curve.choice.iter().flat_map(|choice| choice.fits.iter().enumerate()) {
@@ -176,9 +189,10 @@ impl Fits {
                 };
                 let mut row: Vec<String> = scope().into_iter().collect();
                 row.push(curve.points.len().to_string());
-                row.push(words.joined(langs, &format!("fit-model-{}", key(fit.model))));
+                row.push(words.joined(langs, &format!("fit-curve-{}", key(fit.model))));
                 row.push(coefficients(fit));
-                row.extend([r2(fit.r2), r2(fit.adjusted_r2), more(fit, choice)]);
+                row.extend([r2(fit.r2), r2(fit.adjusted_r2)]);
+                row.extend([off(fit, &curve.points, Format::cell), more(fit, choice)]);
                 row.push(p.map_or_else(|| "—".into(), p_value));
                 row.push(if at == choice.chosen { "✓".into() } else { String::new() });
                 grid.rows.push(row);
@@ -191,7 +205,20 @@ impl Fits {
             let args = Args::new().with("column", names.head(&self.y, lang)).with("axis", names.inline(&self.x, lang));
             words.text(lang, "fit-title", &args)
         });
-        vec![Shown { title: join(title), grid, notes: vec![words.joined(langs, "fit-note")] }]
+        let mut notes = vec![words.joined(langs, "fit-note")];
+        if self.curves.iter().any(|curve| curve.choice.as_ref().is_some_and(|choice| choice.relative)) {
+            notes.push(join(langs.iter().map(|lang| self.in_proportion(words, lang))));
+        }
+        vec![Shown { title: join(title), grid, notes }]
+    }
+
+    /// Of which curves errors count relative to what was measured.
+    fn in_proportion(&self, words: &Words, lang: &str) -> String {
+        let relative = |curve: &&Fit| curve.choice.as_ref().is_some_and(|choice| choice.relative);
+        let scopes = self.curves.iter().filter(relative).filter_map(|curve| curve.scope.as_deref().map(safe::text));
+        let scopes: Vec<String> = scopes.collect();
+        let all = if scopes.is_empty() { "yes" } else { "no" };
+        words.text(lang, "fit-relative", &Args::new().with("all", all).with("curves", words.list(lang, &scopes)))
     }
 
     pub(super) fn clouds(&self) -> (Vec<Cloud>, &str, &str) {
@@ -207,7 +234,11 @@ impl Fits {
 fn drawn(fit: &Fitted, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let ends = (points.first(), points.last());
     let (Some((first, _)), Some((last, _))) = ends else { return Vec::new() };
-    let x = |n: u32| first + (last - first) * f64::from(n) / f64::from(DRAWN);
+    // Near where a hyperbola is steep its points lie close together.
+    let x = |n: u32| {
+        let part = f64::from(n) / f64::from(DRAWN);
+        if *first > 0.0 { first * (last / first).powf(part) } else { first + (last - first) * part }
+    };
     (0..=DRAWN).map(|n| (x(n), fit.at(x(n)))).collect()
 }
 
@@ -215,6 +246,7 @@ fn key(model: Model) -> &'static str {
     match model {
         Model::Proportional => "proportional",
         Model::Affine => "affine",
+        Model::Inverse => "inverse",
         Model::Broken => "broken",
         Model::Quadratic => "quadratic",
         Model::Cubic => "cubic",
@@ -243,6 +275,12 @@ fn r2(value: f64) -> String {
         if value < 1.0 && value > 0.9 { (2.0 - (1.0 - value).log10().floor()).clamp(3.0, 6.0) as u8 } else { 3 };
     let shown = Format { decimals, factor: 1.0, ..Format::default() };
     shown.number(value)
+}
+
+/// How far the point that is furthest from the curve is from it, as a share of what was measured there.
+fn off(fit: &Fitted, points: &[(f64, f64)], shown: impl Fn(&Format, f64) -> String) -> String {
+    let off = points.iter().map(|(x, y)| (fit.at(*x) / y - 1.0).abs()).fold(0.0, f64::max);
+    if off.is_finite() { shown(&Format::for_unit("ratio", [off].into_iter()), off) } else { "—".into() }
 }
 
 fn p_value(p: f64) -> String {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use flow_core::Metric;
+use flow_core::reason::BuiltinFault;
 use flow_core::stats::{Jumps, find_jumps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,9 +46,9 @@ struct Sweep {
     found: Option<Jumps>,
 }
 
-pub(super) fn sweeps(with: &JumpsWith, table: &Table) -> Result<Sweeps, String> {
+pub(super) fn sweeps(with: &JumpsWith, table: &Table) -> Result<Sweeps, BuiltinFault> {
     let x = table.rows.last().cloned();
-    let x = x.ok_or_else(|| format!("the table `{}` has no rows by an axis, along which it could jump", with.table))?;
+    let x = x.ok_or_else(|| BuiltinFault::JumpsOverNothing { table: with.table.clone() })?;
     let curves = curves(table, &with.y, &x)?.into_iter().map(|(scope, points)| Sweep {
         scope,
         found: find_jumps(&points.points),
@@ -66,6 +67,10 @@ impl Sweep {
 }
 
 impl Sweeps {
+    pub(super) fn column(&self) -> &str {
+        &self.y
+    }
+
     /// For other steps.
     pub(super) fn metrics(&self) -> BTreeMap<String, Metric> {
         let jumps = self.curves.iter().filter_map(|curve| curve.found.as_ref()).map(|found| found.jumps.len());

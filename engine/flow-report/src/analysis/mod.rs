@@ -8,6 +8,7 @@ mod jumps;
 
 use std::collections::BTreeMap;
 
+use flow_core::reason::BuiltinFault;
 use flow_core::{BuiltinInput, BuiltinOutput, Metric, StepView};
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +50,7 @@ pub(crate) struct Shown {
 }
 
 /// What `flow/fit` does.
-pub(crate) fn fit(with: &FitWith, input: &BuiltinInput, words: &Words) -> Result<BuiltinOutput, String> {
+pub(crate) fn fit(with: &FitWith, input: &BuiltinInput, words: &Words) -> Result<BuiltinOutput, BuiltinFault> {
     let (table, _) = table(&with.table, input)?;
     let fits = fit::fits(with, &table)?;
     let metrics = fits.metrics();
@@ -57,7 +58,7 @@ pub(crate) fn fit(with: &FitWith, input: &BuiltinInput, words: &Words) -> Result
 }
 
 /// What `flow/jumps` does.
-pub(crate) fn jumps(with: &JumpsWith, input: &BuiltinInput, words: &Words) -> Result<BuiltinOutput, String> {
+pub(crate) fn jumps(with: &JumpsWith, input: &BuiltinInput, words: &Words) -> Result<BuiltinOutput, BuiltinFault> {
     let (table, _) = table(&with.table, input)?;
     let sweeps = jumps::sweeps(with, &table)?;
     let metrics = sweeps.metrics();
@@ -65,7 +66,7 @@ pub(crate) fn jumps(with: &JumpsWith, input: &BuiltinInput, words: &Words) -> Re
 }
 
 /// What `flow/best` does.
-pub(crate) fn best(with: &BestWith, input: &BuiltinInput, words: &Words) -> Result<BuiltinOutput, String> {
+pub(crate) fn best(with: &BestWith, input: &BuiltinInput, words: &Words) -> Result<BuiltinOutput, BuiltinFault> {
     let (table, source) = table(&with.table, input)?;
     let ranking = best::rank(with, &table)?;
     let metrics = ranking.metrics(source);
@@ -73,16 +74,17 @@ pub(crate) fn best(with: &BestWith, input: &BuiltinInput, words: &Words) -> Resu
 }
 
 /// The table of a step, and the step that it is from.
-fn table<'a>(name: &str, input: &'a BuiltinInput) -> Result<(Table, &'a StepView), String> {
-    let step = |name: &str| input.steps.get(name).ok_or_else(|| format!("there is no step `{name}`"));
+fn table<'a>(name: &str, input: &'a BuiltinInput) -> Result<(Table, &'a StepView), BuiltinFault> {
+    let no_step = |step: &str| BuiltinFault::NoSuchStep { step: step.to_owned() };
+    let step = |name: &str| input.steps.get(name).ok_or_else(|| no_step(name));
     let view = step(name)?;
     if view.uses.as_deref() != Some("flow/table") {
-        return Err(format!("`table: {name}`: that step is not a flow/table"));
+        return Err(BuiltinFault::NotATable { step: name.to_owned() });
     }
     let json = view.files.iter().find_map(|files| files.get("table.json"));
-    let json = json.ok_or_else(|| format!("the step `{name}` has no table"))?;
+    let json = json.ok_or_else(|| BuiltinFault::NoTable { step: name.to_owned() })?;
     let table: Table = serde_json::from_slice(json)
-        .map_err(|e| format!("the table of `{name}` cannot be read ({e}); run the step again"))?;
+        .map_err(|e| BuiltinFault::TableUnread { step: name.to_owned(), said: e.to_string() })?;
     let source = step(&table.from)?;
     Ok((table, source))
 }
@@ -92,8 +94,8 @@ fn written(
     table: &Table,
     metrics: BTreeMap<String, Metric>,
     words: &Words,
-) -> Result<BuiltinOutput, String> {
-    let json = serde_json::to_string_pretty(&analysis).map_err(|e| format!("the analysis cannot be written: {e}"))?;
+) -> Result<BuiltinOutput, BuiltinFault> {
+    let json = serde_json::to_string_pretty(&analysis).map_err(|e| BuiltinFault::NotWritten { said: e.to_string() })?;
     let mut files = BTreeMap::from([(FILE.to_owned(), (json + "\n").into_bytes())]);
     for (lang, _) in LANGUAGES {
         let tables = analysis.tables(table, words, &[lang]).into_iter().map(|shown| shown.markdown(&[lang]));
@@ -106,10 +108,10 @@ fn written(
 
 impl Analysis {
     /// That of a step's files.
-    pub(crate) fn of(name: &str, view: &StepView) -> Result<Option<Analysis>, String> {
+    pub(crate) fn of(name: &str, view: &StepView) -> Result<Option<Analysis>, BuiltinFault> {
         let Some(json) = view.files.iter().find_map(|files| files.get(FILE)) else { return Ok(None) };
         let read = serde_json::from_slice(json);
-        read.map(Some).map_err(|e| format!("the analysis of `{name}` cannot be read ({e}); run the step again"))
+        read.map(Some).map_err(|e| BuiltinFault::AnalysisUnread { step: name.to_owned(), said: e.to_string() })
     }
 
     /// What it found, a sentence each.
@@ -129,6 +131,22 @@ impl Analysis {
             Found::Fit(fits) => fits.tables(&names, langs),
             Found::Jumps(sweeps) => sweeps.tables(&names, langs),
             Found::Best(ranking) => ranking.tables(&names, langs),
+        }
+    }
+
+    /// The column of which it tells the curve over this axis.
+    pub(crate) fn fits(&self, axis: &str) -> Option<&str> {
+        match &self.found {
+            Found::Fit(fits) => fits.along(axis),
+            Found::Jumps(_) | Found::Best(_) => None,
+        }
+    }
+
+    /// The column of which it tells the jumps.
+    pub(crate) fn searches(&self) -> Option<&str> {
+        match &self.found {
+            Found::Jumps(sweeps) => Some(sweeps.column()),
+            Found::Fit(_) | Found::Best(_) => None,
         }
     }
 
@@ -163,7 +181,7 @@ struct Points {
 
 /// Points of each curve of the column `y` over the column `x`. Over the last axis of the rows each of the other rows' values is a curve of
 /// its own; over a measured column all rows are.
-fn curves(table: &Table, y: &str, x: &str) -> Result<Vec<(Option<String>, Points)>, String> {
+fn curves(table: &Table, y: &str, x: &str) -> Result<Vec<(Option<String>, Points)>, BuiltinFault> {
     if table.absent.is_some() {
         return Ok(Vec::new());
     }

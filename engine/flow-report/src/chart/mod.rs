@@ -30,8 +30,10 @@ const MARKERS: [MarkerShape; 6] = [
     MarkerShape::TriangleDown,
     MarkerShape::Star,
 ];
-/// Of two bars side by side one is light and one dark, in print too.
-const LIGHT_AND_DARK: [&str; 2] = ["#9cc3e6", "#b8500f"];
+/// Of bars side by side the first is light and the last dark, in print too; one between them is lighter still.
+const LIGHT: &str = "#9cc3e6";
+const LIGHTEST: &str = "#e3dfd6";
+const DARK: &str = "#b8500f";
 /// What has no number is written small.
 const SMALL: u32 = 10;
 /// Fonts for both languages.
@@ -44,6 +46,8 @@ const LETTER: f64 = 6.5;
 const DENSE: usize = 600;
 /// A longer label along the upright axis takes a second line.
 const LABEL: usize = 40;
+/// How many times further a logarithmic axis goes to either side than its points do.
+const BESIDE: f64 = 1.4;
 /// Up to this many points an axis shows each by its name.
 const NAMED: usize = 12;
 /// Lines that are nowhere further apart than this share of the upright axis would cover each other.
@@ -70,16 +74,89 @@ pub(crate) struct Labels {
     pub(crate) y: String,
 }
 
+/// An axis, from its beginning to its end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Scale {
+    logarithmic: bool,
+    from: f64,
+    to: f64,
+}
+
+impl Scale {
+    /// Of what has a length of its own: it begins at zero. `None`: some are below zero.
+    fn from_zero(values: impl Iterator<Item = f64> + Clone) -> Option<Scale> {
+        let all = values.clone().all(|value| value >= 0.0);
+        all.then(|| Scale { logarithmic: false, from: 0.0, to: top(values) })
+    }
+
+    /// The same, but numbers of which more than half would lie in the first tenth, as those of batch sizes that double again and again
+    /// do, stand by their logarithms.
+    fn of(values: impl Iterator<Item = f64> + Clone) -> Option<Scale> {
+        let mut sorted: Vec<f64> = values.clone().collect();
+        sorted.sort_by(f64::total_cmp);
+        let (least, middle, most) = (*sorted.first()?, sorted[sorted.len() / 2], *sorted.last()?);
+        let crowded = sorted.len() > 3 && least > 0.0 && most.is_finite() && middle < 0.1 * most;
+        if crowded {
+            return Some(Scale { logarithmic: true, from: round_below(least), to: round_above(most) });
+        }
+        Scale::from_zero(values)
+    }
+
+    /// Where so much of the axis lies below.
+    fn at(self, share: f64) -> f64 {
+        if self.logarithmic {
+            self.from * (self.to / self.from).powf(share)
+        } else {
+            self.from + share * (self.to - self.from)
+        }
+    }
+
+    /// How much of the axis lies below.
+    fn share(self, value: f64) -> f64 {
+        if self.logarithmic {
+            (value / self.from).ln() / (self.to / self.from).ln()
+        } else {
+            (value - self.from) / (self.to - self.from)
+        }
+    }
+
+    fn upright(self, layout: Layout) -> Layout {
+        let layout = layout.with_y_axis_min(self.from).with_y_axis_max(self.to);
+        if self.logarithmic { layout.with_log_y().with_y_tick_format(plain()) } else { layout }
+    }
+}
+
+/// Ticks of a logarithmic axis as people write them: 0.05, not 5e-2.
+fn plain() -> TickFormat {
+    TickFormat::Custom(Arc::new(|value: f64| {
+        let decimals = (-value.abs().log10().floor()).clamp(0.0, 9.0) as usize;
+        format!("{value:.decimals$}")
+    }))
+}
+
+/// The largest of 1, 2, 5, 10, 20 … that is not above it, with a little room.
+fn round_below(value: f64) -> f64 {
+    let power = 10_f64.powf((value / 1.04).log10().floor());
+    [5.0, 2.0].into_iter().map(|step| step * power).find(|round| *round <= value / 1.04).unwrap_or(power)
+}
+
+/// The least of 1, 2, 5, 10, 20 … that is not below it, with a little room.
+fn round_above(value: f64) -> f64 {
+    let power = 10_f64.powf((1.04 * value).log10().floor());
+    [1.0, 2.0, 5.0].into_iter().map(|step| step * power).find(|round| *round >= 1.04 * value).unwrap_or(10.0 * power)
+}
+
 /// Lines that would cover each other as one, with all their names; a single line has no other to be told from.
 pub(crate) fn together(lines: Vec<Line>) -> Vec<Line> {
     let single = lines.len() == 1;
-    let near = COVERED * top(lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
+    let all = lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y);
+    let scale = Scale::of(all.clone()).unwrap_or(Scale { logarithmic: false, from: 0.0, to: top(all) });
+    let near = |a: f64, b: f64| (scale.share(a) - scale.share(b)).abs() <= COVERED;
     let mut drawn: Vec<Line> = Vec::new();
     for line in lines {
         let covers = |other: &&mut Line| {
             let points = other.points.iter().zip(&line.points);
-            other.points.len() == line.points.len()
-                && points.into_iter().all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() <= near)
+            other.points.len() == line.points.len() && points.into_iter().all(|(a, b)| a.0 == b.0 && near(a.1, b.1))
         };
         match drawn.iter_mut().find(covers) {
             Some(other) => other.name += &format!(", {}", line.name),
@@ -102,7 +179,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         false => x,
     };
     let mut plots: Vec<Plot> = Vec::new();
-    let top = top(lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
+    let scale = Scale::of(lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
     for (n, (line, colour)) in lines.iter().zip(COLOURS.iter().cycle()).enumerate() {
         let points: Vec<(f64, f64)> = line.points.iter().map(|(x, y)| (place(*x), *y)).collect();
         let drawn = LinePlot::new().with_data(points.clone()).with_color(*colour).with_stroke_width(2.0);
@@ -114,22 +191,23 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         let drawn = drawn.with_size(4.0 + 0.8 * above.min(5) as f64).with_marker_stroke_width(1.5);
         plots.push(drawn.with_marker_opacity(if above > 0 { 0.0 } else { 1.0 }).into());
     }
-    let crosses: Vec<(f64, f64)> = gaps.iter().map(|gap| (place(gap.at), 0.04 * top)).collect();
+    let low = |share: f64| scale.map_or(0.0, |scale| scale.at(share));
+    let crosses: Vec<(f64, f64)> = gaps.iter().map(|gap| (place(gap.at), low(0.04))).collect();
     if !crosses.is_empty() {
         let cross = ScatterPlot::new().with_data(crosses).with_color("#5c5c5c").with_marker(MarkerShape::Cross);
         plots.push(cross.with_size(5.0).with_marker_stroke_width(1.5).into());
     }
     let names = lines.iter().map(|line| line.name.as_str()).filter(|name| !name.is_empty());
     let mut layout = layout(&plots, labels, legend(names, |n| LegendShape::Marker(MARKERS[n % MARKERS.len()])));
-    if lines.iter().flat_map(|line| &line.points).all(|(_, y)| *y >= 0.0) {
-        layout = layout.with_y_axis_min(0.0).with_y_axis_max(top);
+    if let Some(scale) = scale {
+        layout = scale.upright(layout);
     }
     let mut before: Option<&Gap> = None;
     for gap in gaps {
         // Of neighbours that say the same the first one says it.
         if before.is_none_or(|before| before.why != gap.why) {
             for (n, line) in gap.why.iter().rev().enumerate() {
-                let text = TextAnnotation::new(safe::picture(line), place(gap.at), (0.08 + 0.045 * n as f64) * top);
+                let text = TextAnnotation::new(safe::picture(line), place(gap.at), low(0.08 + 0.045 * n as f64));
                 layout = layout.with_annotation(text.with_font_size(SMALL).with_color("#5c5c5c"));
             }
         }
@@ -160,38 +238,53 @@ pub(crate) struct Cloud {
 
 /// Points where they are, with the curves through them.
 pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
+    let points = clouds.iter().flat_map(|cloud| &cloud.points);
+    let along = points.clone().map(|(x, _)| *x);
+    // A curve may go below zero where no point is, and no logarithm follows it there.
+    let curves = clouds.iter().flat_map(|cloud| &cloud.curve);
+    let upright = Scale::of(points.clone().map(|(_, y)| *y)).filter(|upright| upright.logarithmic);
+    let lowest = upright.map_or(f64::NEG_INFINITY, |upright| upright.from);
+    let upright = upright.or_else(|| Scale::from_zero(points.chain(curves).map(|(_, y)| *y)));
     let mut plots: Vec<Plot> = Vec::new();
     for (n, (cloud, colour)) in clouds.iter().zip(COLOURS.iter().cycle()).enumerate() {
         let marker = MARKERS[n % MARKERS.len()];
         let drawn = ScatterPlot::new().with_data(cloud.points.clone()).with_color(*colour).with_marker(marker);
         plots.push(drawn.with_size(3.5).with_marker_opacity(0.5).into());
-        if cloud.curve.len() > 1 {
-            let drawn = LinePlot::new().with_data(cloud.curve.clone()).with_color(*colour).with_stroke_width(1.5);
+        let curve: Vec<(f64, f64)> = cloud.curve.iter().copied().filter(|(_, y)| *y >= lowest).collect();
+        if curve.len() > 1 {
+            let drawn = LinePlot::new().with_data(curve).with_color(*colour).with_stroke_width(1.5);
             plots.push(drawn.with_line_style(dashes(n)).into());
         }
     }
     let names = clouds.iter().filter(|_| clouds.len() > 1).map(|cloud| cloud.name.as_str());
-    let layout = layout(&plots, labels, legend(names, |n| LegendShape::Marker(MARKERS[n % MARKERS.len()])));
-    let all = || clouds.iter().flat_map(|cloud| cloud.points.iter().chain(&cloud.curve)).map(|(_, y)| *y);
-    let layout = if all().all(|y| y >= 0.0) { layout.with_y_axis_min(0.0).with_y_axis_max(top(all())) } else { layout };
+    let mut layout = layout(&plots, labels, legend(names, |n| LegendShape::Marker(MARKERS[n % MARKERS.len()])));
+    if Scale::of(along.clone()).is_some_and(|along| along.logarithmic) {
+        let (least, most) = (along.clone().fold(f64::INFINITY, f64::min), along.fold(0.0, f64::max));
+        layout = layout.with_x_axis_min(least / BESIDE).with_x_axis_max(BESIDE * most);
+        layout = layout.with_log_x().with_x_tick_format(plain());
+    }
+    if let Some(upright) = upright {
+        layout = upright.upright(layout);
+    }
     render(plots, layout)
 }
 
-/// Two bars for each name.
-pub(crate) fn bars(groups: &[(String, f64, f64)], names: (&str, &str), labels: &Labels) -> String {
-    let plot = groups.iter().fold(BarPlot::new(), |plot, (name, a, b)| {
-        plot.with_group(safe::picture(name), vec![(*a, LIGHT_AND_DARK[0]), (*b, LIGHT_AND_DARK[1])])
+/// Two or three bars for each name, as many as there are `names` for them.
+pub(crate) fn bars(groups: &[(String, Vec<f64>)], names: &[&str], labels: &Labels) -> String {
+    let colours: &[&str] = if names.len() > 2 { &[LIGHT, LIGHTEST, DARK] } else { &[LIGHT, DARK] };
+    let plot = groups.iter().fold(BarPlot::new(), |plot, (name, values)| {
+        plot.with_group(safe::picture(name), values.iter().copied().zip(colours.iter().copied()))
     });
     let plots: Vec<Plot> = vec![plot.into()];
-    let mut legend = legend([names.0, names.1], |_| LegendShape::Rect);
-    legend.iter_mut().zip(LIGHT_AND_DARK).for_each(|(entry, colour)| entry.color = colour.to_owned());
+    let mut legend = legend(names.iter().copied(), |_| LegendShape::Rect);
+    legend.iter_mut().zip(colours).for_each(|(entry, colour)| entry.color = (*colour).to_owned());
     let mut layout = layout(&plots, labels, legend).with_y_axis_min(0.0);
     // Names that have no room beside each other stand aslant, and the picture is higher by what they need.
-    let longest = groups.iter().map(|(name, ..)| name.width()).max().unwrap_or(0) as f64 * LETTER;
+    let longest = groups.iter().map(|(name, _)| name.width()).max().unwrap_or(0) as f64 * LETTER;
     if longest > 0.9 * WIDTH / groups.len().max(1) as f64 {
         layout = layout.with_x_tick_rotate(-40.0).with_height(HEIGHT + 0.64 * longest);
     }
-    let top = top(groups.iter().flat_map(|(_, a, b)| [*a, *b]));
+    let top = top(groups.iter().flat_map(|(_, values)| values.iter().copied()));
     render(plots, layout.with_y_axis_max(top))
 }
 
@@ -321,6 +414,36 @@ mod tests {
                 top([most].into_iter())
             );
         }
+    }
+
+    #[test]
+    fn numbers_that_zero_would_crowd_stand_by_their_logarithms() {
+        let scale = |values: &[f64]| Scale::of(values.iter().copied());
+        let doubled = scale(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0]).expect("a scale");
+        assert_eq!(doubled, Scale { logarithmic: true, from: 0.5, to: 1000.0 });
+        assert!((doubled.share(doubled.at(0.3)) - 0.3).abs() < 1e-12);
+        assert_eq!(scale(&[0.13, 0.17, 0.2, 15.0, 3059.0]).map(|scale| (scale.from, scale.to)), Some((0.1, 5000.0)));
+        let sweep: Vec<f64> = (1..=70).map(f64::from).collect();
+        for linear in [&sweep[..], &[16.0, 32.0, 64.0, 128.0, 256.0], &[0.0, 0.1, 0.1, 0.1, 90.0]] {
+            let scale = scale(linear).expect("a scale");
+            assert!(!scale.logarithmic && scale.from == 0.0, "{linear:?}: {scale:?}");
+        }
+        assert_eq!(scale(&[-1.0, 2.0]), None);
+        let line = |name: &str, at: f64| Line { name: name.into(), points: vec![(1.0, 0.2), (2.0, at), (3.0, 0.15)] };
+        let losses = together(vec![line("16", 0.13), line("32", 0.3), line("256", 3059.0), line("64", 0.2)]);
+        assert_eq!(losses.len(), 4, "on a logarithmic axis they do not cover each other");
+        let ticks = [1.0, 2.0, 3.0].map(|at| (at, at.to_string()));
+        let drawn = curve(&losses, &[], &ticks, &Labels::default());
+        assert!([">0.1<", ">10<", ">1000<"].iter().all(|tick| drawn.contains(tick)), "{drawn}");
+    }
+
+    #[test]
+    fn a_curve_that_leaves_a_logarithmic_axis_is_drawn_as_far_as_it_goes() {
+        let points: Vec<(f64, f64)> = (0..10).map(|n| (f64::from(1 << n), 10.0 / f64::from(1 << n) + 0.1)).collect();
+        let curve = vec![(1.0, 9.0), (200.0, 0.2), (512.0, -0.4)];
+        let drawn = clouds(&[Cloud { name: String::new(), points, curve }], &Labels::default());
+        assert!([">0.1<", ">1<", ">10<", ">100<"].iter().all(|tick| drawn.contains(tick)), "{drawn}");
+        assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
     }
 
     #[test]

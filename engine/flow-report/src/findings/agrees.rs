@@ -18,19 +18,32 @@ pub(crate) fn agrees(ledger: &mut Ledger<'_>, now: &Table, then: &Reference) -> 
             names.push(&column.name);
         }
     }
-    let off = |name: &String| {
+    let agreement = |name: &String| {
         let places = now.columns.iter().enumerate().filter(|(_, column)| column.name == *name);
         let cells = places.flat_map(|(at, _)| now.body.iter().zip(&then.body).map(move |(a, b)| (a, b, at)));
-        let pairs = cells.filter_map(|(a, b, at)| Some((a.cells[at].number()?, b.cells[at].number()?)));
-        let off: Vec<f64> = pairs.map(|(a, b)| if a == b { 0.0 } else { (a / b - 1.0).abs() }).collect();
-        (off.len() >= 2).then(|| off.into_iter().fold(0.0, f64::max))
+        let pairs = cells.filter_map(|(a, b, at)| Some((at, a.cells[at].number()?, b.cells[at].number()?)));
+        let pairs: Vec<(usize, f64, f64)> = pairs.collect();
+        let off = |(_, a, b): &(usize, f64, f64)| if a == b { 0.0 } else { (a / b - 1.0).abs() };
+        let off = pairs.iter().map(off).fold(0.0, f64::max);
+        let as_given = pairs.iter().filter(|(at, a, b)| as_given(&then.columns[*at].show, *a, *b)).count();
+        (pairs.len() >= 2 && off <= AGREES).then_some((off, as_given, pairs.len()))
     };
-    let found = names.into_iter().filter_map(|name| Some((name, off(name).filter(|off| *off <= AGREES)?)));
-    let found: Vec<(String, f64)> = found.map(|(name, off)| (name.clone(), off)).collect();
-    let figure = |(column, off): (String, f64)| {
+    let found = names.into_iter().filter_map(|name| Some((name.clone(), agreement(name)?)));
+    let found: Vec<(String, (f64, usize, usize))> = found.collect();
+    let figure = |(column, (off, as_given, of)): (String, (f64, usize, usize))| {
         let show = Format::for_unit("ratio", [off].into_iter());
         let most = ledger.computed(None, What::Off { column: column.clone() }, off, show);
-        Scoped { scope: None, finding: Finding::Agrees { column, most } }
+        let mut count = |what, n: usize| ledger.computed(None, what, n as f64, Format::count());
+        let as_given = count(What::AsGiven { column: column.clone() }, as_given);
+        let of = count(What::Given { column: column.clone() }, of);
+        Scoped { scope: None, finding: Finding::Agrees { column, most, as_given, of } }
     };
     found.into_iter().map(figure).collect()
+}
+
+/// The figure of now reads as the earlier one does, with as many digits as that is given with.
+fn as_given(show: &Format, now: f64, then: f64) -> bool {
+    let fine = Format { unit: String::new(), decimals: 9, ..show.clone() };
+    let given = fine.no_finer_than(std::iter::once(then));
+    given.number(now) == given.number(then)
 }

@@ -1,6 +1,7 @@
 //! Two versions side by side: how every measured column changes from one to the other, and what that comes to.
 
 use flow_core::Interval;
+use flow_core::reason::BuiltinFault;
 use serde::{Deserialize, Serialize};
 
 use super::stats::sign_test;
@@ -51,6 +52,8 @@ struct Compared {
     expected: usize,
     /// Changes from each repetition to the same one of the other version, where every row has several.
     repetitions: Vec<f64>,
+    /// The same by row.
+    by_row: Vec<Option<Vec<f64>>>,
 }
 
 impl Changes {
@@ -86,13 +89,14 @@ pub(crate) fn readable(table: &mut Table) {
 }
 
 /// Compares the two values of the split `axis`.
-pub(crate) fn compare(ledger: &mut Ledger<'_>, axis: &str) -> Result<Option<(Changes, Vec<Scoped>)>, String> {
+pub(crate) fn compare(ledger: &mut Ledger<'_>, axis: &str) -> Result<Option<(Changes, Vec<Scoped>)>, BuiltinFault> {
     let table = ledger.table;
     let Some((split, values)) = &table.split else {
-        return Err(format!("`compare: {axis}`: the table of `{}` has no split; give it `split: {axis}`", table.from));
+        return Err(BuiltinFault::CompareWithoutSplit { axis: axis.to_owned(), step: table.from.clone() });
     };
     if split != axis {
-        return Err(format!("`compare: {axis}`: the table of `{}` is split by `{split}`", table.from));
+        let (axis, step, split) = (axis.to_owned(), table.from.clone(), split.clone());
+        return Err(BuiltinFault::CompareOtherSplit { axis, step, split });
     }
     let [a, b] = values.as_slice() else {
         return Ok(None);
@@ -127,8 +131,10 @@ pub(crate) fn compare(ledger: &mut Ledger<'_>, axis: &str) -> Result<Option<(Cha
             let pairs: Vec<f64> = a.iter().zip(b).filter_map(|(a, b)| change(*a, *b)).collect();
             (a.len() == b.len() && pairs.len() >= 2).then_some(pairs)
         };
-        let compared = table.body.iter().zip(&changes).filter(|(_, change)| change.is_some());
-        let repetitions: Option<Vec<Vec<f64>>> = compared.map(|(row, _)| paired(row)).collect();
+        let by_row: Vec<Option<Vec<f64>>> =
+            table.body.iter().zip(&changes).map(|(row, change)| paired(row).filter(|_| change.is_some())).collect();
+        let compared = by_row.iter().zip(&changes).filter(|(_, change)| change.is_some());
+        let repetitions: Option<Vec<Vec<f64>>> = compared.map(|(pairs, _)| pairs.clone()).collect();
         // Seeds of one simulation are the same jobs in every row: rows say nothing new of them.
         let seeds = table.body.iter().all(|row| row.cells[at_a].of.len() == 1);
         let repetitions = repetitions.unwrap_or_default();
@@ -137,6 +143,7 @@ pub(crate) fn compare(ledger: &mut Ledger<'_>, axis: &str) -> Result<Option<(Cha
             show,
             expected: table.body.len() - table.body.iter().filter(nothing).count(),
             repetitions: if seeds { means(&repetitions) } else { repetitions.concat() },
+            by_row,
             changes,
         });
     }
@@ -191,6 +198,9 @@ fn found(ledger: &mut Ledger<'_>, (a, b): &(String, String), all: &[Compared], u
                     cheaper.push(column.name.clone());
                 }
             }
+            findings.push(changed);
+        } else if let Some(changed) = changed_at(ledger.table, at, column, &rows, ends()) {
+            free &= !(cost && matches!(changed, Finding::ChangedAt { rises: true, .. }));
             findings.push(changed);
         } else if learned(&column.name) {
             let found = same_learned(ledger, column, ends());
@@ -276,6 +286,33 @@ fn changed(
     let least = figure(column, at, of_sign.clone().min_by(size)?);
     let most = figure(column, at, of_sign.max_by(size)?);
     Some(Finding::Changed { column: column.name.clone(), a, b, rises, least, most, borne })
+}
+
+/// What rises or falls in some rows, as the repetitions of each tell, and changes in no other as far as they tell.
+fn changed_at(
+    table: &Table,
+    at: usize,
+    column: &Compared,
+    rows: &[(usize, f64)],
+    (a, b): (String, String),
+) -> Option<Finding> {
+    let [axis] = table.rows.as_slice() else { return None };
+    let told = |(row, change): &(usize, f64)| {
+        let Interval { mean, half } = Interval::of_many(column.by_row[*row].iter().flatten().copied(), rows.len());
+        half.is_some_and(|half| mean.abs() > half) && !column.show.reads_zero(*change)
+    };
+    let told: Vec<(usize, f64)> = rows.iter().copied().filter(told).collect();
+    let rises = told.first()?.1 > 0.0;
+    if told.iter().any(|(_, change)| (*change > 0.0) != rises) {
+        return None;
+    }
+    let place = |row: usize| match &table.body[row].cells.first()?.content {
+        Content::Text { text, .. } => Some(text.clone()),
+        _ => None,
+    };
+    let places = told.iter().map(|change| Some((place(change.0)?, figure(column, at, *change))));
+    let places = places.collect::<Option<Vec<_>>>()?;
+    Some(Finding::ChangedAt { column: column.name.clone(), a, b, rises, axis: axis.clone(), places })
 }
 
 /// What is learned is the same, as far as repeated trainings can tell.

@@ -27,8 +27,18 @@ struct Point {
     gpus: Option<u32>,
 }
 
-/// Findings along the rows. How long what is `shared` took, by label, says nothing of the axis: others computed on its GPU meanwhile.
-pub(crate) fn curves(ledger: &mut Ledger<'_>, shared: &BTreeSet<&str>) -> Vec<Scoped> {
+/// What else is known of the rows.
+#[derive(Default)]
+pub(crate) struct Besides<'a> {
+    /// Results beside which others computed on their GPU, by label: how long they took says nothing of the axis.
+    pub(crate) shared: BTreeSet<&'a str>,
+    /// Columns of which an analysis tells the curve, and those of which one tells the jumps.
+    pub(crate) fitted: BTreeSet<&'a str>,
+    pub(crate) searched: BTreeSet<&'a str>,
+}
+
+/// Findings along the rows.
+pub(crate) fn curves(ledger: &mut Ledger<'_>, besides: &Besides<'_>) -> Vec<Scoped> {
     let table = ledger.table;
     let Some(axis) = table.rows.last().cloned() else {
         return Vec::new();
@@ -42,8 +52,9 @@ pub(crate) fn curves(ledger: &mut Ledger<'_>, shared: &BTreeSet<&str>) -> Vec<Sc
     for curve in Curve::all(table) {
         let mut findings = Vec::new();
         let time = ["epoch_time", "iteration_time", "wall"].into_iter().find_map(|name| points(table, &curve, name));
-        let alone =
-            |p: &Point| table.body[p.row].cells[p.column].of.iter().all(|label| !shared.contains(label.as_str()));
+        let alone = |p: &Point| {
+            table.body[p.row].cells[p.column].of.iter().all(|label| !besides.shared.contains(label.as_str()))
+        };
         let time = time.map(|(name, points)| (name, points.into_iter().filter(alone).collect::<Vec<_>>()));
         let memory = ["gpu_memory", "memory"].into_iter().find_map(|name| points(table, &curve, name));
         if let Some((name, points)) = &time {
@@ -57,8 +68,12 @@ pub(crate) fn curves(ledger: &mut Ledger<'_>, shared: &BTreeSet<&str>) -> Vec<Sc
         }
         findings.extend(frontier(ledger, &curve, &axis, memory.as_ref()));
         for (name, points) in [time.filter(|(name, _)| name == "iteration_time"), memory].into_iter().flatten() {
-            findings.extend(straight(ledger, &curve, &axis, &name, &points));
-            findings.extend(jumping(ledger, &curve, &axis, &name, &points));
+            if !besides.fitted.contains(name.as_str()) {
+                findings.extend(straight(ledger, &curve, &axis, &name, &points));
+            }
+            if !besides.searched.contains(name.as_str()) {
+                findings.extend(jumping(ledger, &curve, &axis, &name, &points));
+            }
         }
         found.extend(findings.into_iter().map(|finding| Scoped { scope: curve.scope.clone(), finding }));
     }
@@ -191,8 +206,11 @@ fn memory_flat(ledger: &Ledger<'_>, axis: &str, memory: &str, points: &[Point]) 
     if flat < 3 || flat == points.len() || last.x < 4.0 * first.x {
         return None;
     }
-    let value = ledger.cell(last.row, last.column)?;
-    Some(Finding::MemoryFlat { memory: memory.to_owned(), axis: axis.to_owned(), at: last.text.clone(), value })
+    let by = |a: &&Point, b: &&Point| a.y.total_cmp(&b.y);
+    let (least, most) = (points[..flat].iter().min_by(by)?, points[..flat].iter().max_by(by)?);
+    let [least, most] = [least, most].map(|point| ledger.cell(point.row, point.column));
+    let (memory, axis, at) = (memory.to_owned(), axis.to_owned(), last.text.clone());
+    Some(Finding::MemoryFlat { memory, axis, at, least: least?, most: most? })
 }
 
 /// The least point from which on nothing ran for want of memory, or of a machine.

@@ -60,11 +60,15 @@ fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         Finding::Frontier { axis, .. } => ("frontier", axis),
         Finding::Linear { column, .. } => ("line", column),
         Finding::Jumps { column, .. } => ("jumps", column),
-        Finding::Unchanged { column, .. } | Finding::SameLearned { column, .. } | Finding::Changed { column, .. } => {
-            ("change", column)
-        }
+        Finding::Unchanged { column, .. }
+        | Finding::SameLearned { column, .. }
+        | Finding::Changed { column, .. }
+        | Finding::ChangedAt { column, .. } => ("change", column),
         Finding::CostFree { accuracy, .. } => ("cost", accuracy),
-        Finding::Best { column, .. } | Finding::Alike { column, .. } => ("best", column),
+        Finding::Best { column, .. }
+        | Finding::NoneTold { column, .. }
+        | Finding::Alike { column, .. }
+        | Finding::Order { column, .. } => ("best", column),
         Finding::AtMost { column, .. } => ("most", column),
         Finding::Turns { column, .. } => ("turns", column),
         Finding::Agrees { .. }
@@ -98,9 +102,14 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         Finding::Unchanged { .. } | Finding::SameLearned { .. } => ("same", vec![]),
         Finding::Changed { rises: true, .. } => ("rises", vec![]),
         Finding::Changed { .. } => ("falls", vec![]),
+        Finding::ChangedAt { rises, places, .. } => {
+            (if *rises { "rises at" } else { "falls at" }, places.iter().map(|(at, _)| at.as_str()).collect())
+        }
+        Finding::Order { order, .. } => ("order", order.iter().map(|(name, _)| name.as_str()).collect()),
         Finding::CostFree { cheaper, .. } => ("free", cheaper.iter().map(String::as_str).collect()),
         Finding::Best { best, .. } => ("best", vec![&best.name]),
         Finding::Alike { .. } => ("alike", vec![]),
+        Finding::NoneTold { .. } => ("none told", vec![]),
         Finding::AtMost { parts, .. } => ("most", parts.iter().map(String::as_str).collect()),
         Finding::Turns { turns, .. } => {
             ("turns", turns.iter().flat_map(|turn| [&*turn.first, &*turn.second, &*turn.from, &*turn.to]).collect())

@@ -22,7 +22,7 @@ use crate::table::Table;
 pub(crate) use agrees::agrees;
 pub(crate) use common::common;
 pub(crate) use compare::{Changes, compare, readable};
-pub(crate) use curve::curves;
+pub(crate) use curve::{Besides, curves};
 pub(crate) use held::{Held, Holds, held};
 pub(crate) use load::load;
 pub(crate) use packed::{Member, Packed, packed};
@@ -72,8 +72,8 @@ pub(crate) enum Finding {
     TimeFlat { time: String, axis: String, least: Figure, most: Figure },
     /// From here on memory grows faster than time falls.
     MemoryFaster { memory: String, time: String, axis: String, from: String, to: String, grows: Figure, falls: Figure },
-    /// Memory does not depend on the axis up to `at`.
-    MemoryFlat { memory: String, axis: String, at: String, value: Figure },
+    /// Memory hardly goes with the axis up to `at`, where it is within these.
+    MemoryFlat { memory: String, axis: String, at: String, least: Figure, most: Figure },
     /// Where the sweep ends because something did not suffice.
     Frontier { axis: String, at: String, outcome: Outcome, gpu: bool, fits: Option<(String, Option<Figure>)> },
     /// A straight line explains it.
@@ -90,10 +90,16 @@ pub(crate) enum Finding {
     SameLearned { column: String, a: String, b: String, low: Figure, high: Figure },
     /// One version has more or less of it, in every row or, as a test tells, in most.
     Changed { column: String, a: String, b: String, rises: bool, least: Figure, most: Figure, borne: Borne },
+    /// One version has more or less of it in these rows, as repetitions of each tell, and in no other that can be told.
+    ChangedAt { column: String, a: String, b: String, rises: bool, axis: String, places: Vec<(String, Figure)> },
     /// What two versions learn is not compared, for of each there is one training a row.
     OneTraining { columns: Vec<String>, a: String, b: String },
     /// At the end of the axis one part of the split is best, another worst.
     Best { column: String, axis: String, at: String, best: Side, worst: Side },
+    /// At the end of the axis the best part of the split cannot be told apart from the worst, which has so much more.
+    NoneTold { column: String, split: String, axis: String, at: String, best: (String, Figure), worst: Rival },
+    /// What a single simulation of each gives, from the least on.
+    Order { column: String, order: Vec<(String, Figure)> },
     /// At the end of the axis all parts of the split are alike.
     Alike { column: String, split: String, axis: String, at: String, apart: Figure, least: Figure, most: Figure },
     /// Which of two parts is better turns along the axis.
@@ -104,8 +110,8 @@ pub(crate) enum Finding {
     Packed { at_once: Figure, one_by_one: Figure, gain: Figure, least: Figure, most: Figure },
     /// Means over repetitions differ along the axis by more than noise, or not as far as a test tells.
     Repeated { column: String, axis: String, differs: bool, least: Figure, most: Figure, p: Figure },
-    /// What was found earlier is found again, to within this.
-    Agrees { column: String, most: Figure },
+    /// What was found earlier is found again, to within this; so many of all figures read the same, with the digits of then.
+    Agrees { column: String, most: Figure, as_given: Figure, of: Figure },
     /// The same accuracy at lower cost.
     CostFree { accuracy: String, a: String, b: String, cheaper: Vec<String> },
 }
@@ -136,6 +142,7 @@ pub(crate) struct Side {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Rival {
     pub(crate) name: String,
+    pub(crate) value: Figure,
     pub(crate) by: Figure,
     pub(crate) low: Figure,
     pub(crate) high: Figure,
@@ -251,6 +258,14 @@ pub(crate) enum What {
     MostSlowdown,
     /// How far a column is from the earlier figures at the most.
     Off {
+        column: String,
+    },
+    /// How many figures of a column read as the earlier ones do.
+    AsGiven {
+        column: String,
+    },
+    /// How many earlier figures of a column there are beside those of now.
+    Given {
         column: String,
     },
     /// How far all parts are apart.

@@ -6,7 +6,7 @@ use flow_core::stats::t_quantile;
 
 use super::{Figure, Finding, Ledger, Rival, Scoped, Side, Turn, What};
 use crate::format::Format;
-use crate::table::{Content, Table};
+use crate::table::{Content, Row, Table};
 
 /// Times that are better when they are shorter.
 const TIMES: [&str; 4] = ["time_in_system", "time_in_system_p99", "waiting", "makespan"];
@@ -40,7 +40,7 @@ struct Sweep {
 /// there.
 pub(crate) fn schedules(ledger: &mut Ledger<'_>, compared: bool) -> Vec<Scoped> {
     if ledger.table.split.is_none() {
-        return Vec::new();
+        return ordered(ledger).into_iter().map(|finding| Scoped { scope: None, finding }).collect();
     }
     let mut found = Vec::new();
     for sweep in sweeps(ledger.table) {
@@ -55,6 +55,35 @@ pub(crate) fn schedules(ledger: &mut Ledger<'_>, compared: bool) -> Vec<Scoped> 
         found.extend(of_sweep.into_iter().flatten().map(|finding| Scoped { scope: sweep.scope.clone(), finding }));
     }
     found
+}
+
+/// What one simulation of each row gives, where rows are policies or something else that has no numbers.
+fn ordered(ledger: &Ledger<'_>) -> Vec<Finding> {
+    let table = ledger.table;
+    let [axis] = table.rows.as_slice() else { return Vec::new() };
+    let name = |row: &Row| match &row.cells.first()?.content {
+        Content::Text { text, number: None } => Some(text.clone()),
+        _ => None,
+    };
+    let Some(names) = table.body.iter().map(name).collect::<Option<Vec<_>>>() else { return Vec::new() };
+    let of = |column: &str| {
+        let at = table.find(column, None, None)?;
+        let simulated_once = |row: &Row| {
+            let cell = &row.cells[at];
+            cell.values.len() < 2 && matches!(cell.content, Content::Number { spread: None, .. })
+        };
+        let once = table.body.iter().all(simulated_once);
+        let figures = (0..names.len()).filter(|_| once).map(|row| Some((names[row].clone(), ledger.cell(row, at)?)));
+        let mut order = figures.collect::<Option<Vec<(String, Figure)>>>()?;
+        order.sort_by(|(_, a), (_, b)| a.value.total_cmp(&b.value));
+        let [(_, least), .., (_, most)] = order.as_slice() else { return None };
+        let (least, most) = (least.clone(), most.clone());
+        if most.value <= (1.0 + ALIKE) * least.value {
+            return Some(Finding::TimeFlat { time: column.to_owned(), axis: axis.clone(), least, most });
+        }
+        Some(Finding::Order { column: column.to_owned(), order })
+    };
+    TIMES.iter().filter_map(|column| of(column)).collect()
 }
 
 fn sweeps(table: &Table) -> Vec<Sweep> {
@@ -135,21 +164,28 @@ fn best(ledger: &mut Ledger<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec
         return Some(Finding::Alike { column, split, axis, at, apart, least, most });
     }
     let many = pairs(parts.len());
+    let mut rival = |own: &Part, part: &Part| {
+        let what = What::Behind {
+            column: column.clone(),
+            axis: axis.clone(),
+            at: at.clone(),
+            part: part.name.clone(),
+            than: own.name.clone(),
+        };
+        let (by, show) = (difference(own, part, many), own.figure.show.difference());
+        let [by, low, high] = ledger.interval(sweep.scope.as_deref(), what, by, &show);
+        Rival { name: part.name.clone(), value: part.figure.clone(), by, low, high }
+    };
+    if told(first, last, many) == 0 {
+        let worst = rival(first, last);
+        let (split, _) = ledger.table.split.clone()?;
+        let best = (first.name.clone(), first.figure.clone());
+        return Some(Finding::NoneTold { column, split, axis, at, best, worst });
+    }
     let mut side = |own: &Part| {
         let rivals = sorted.iter().filter(|part| part.name != own.name && told(own, part, many) == 0);
-        let rivals = rivals.map(|part| {
-            let what = What::Behind {
-                column: column.clone(),
-                axis: axis.clone(),
-                at: at.clone(),
-                part: part.name.clone(),
-                than: own.name.clone(),
-            };
-            let (by, show) = (difference(own, part, many), own.figure.show.difference());
-            let [by, low, high] = ledger.interval(sweep.scope.as_deref(), what, by, &show);
-            Rival { name: part.name.clone(), by, low, high }
-        });
-        Side { name: own.name.clone(), value: own.figure.clone(), rivals: rivals.collect() }
+        let rivals = rivals.map(|part| rival(own, part)).collect();
+        Side { name: own.name.clone(), value: own.figure.clone(), rivals }
     };
     let (best, worst) = (side(first), side(last));
     Some(Finding::Best { column, axis, at, best, worst })

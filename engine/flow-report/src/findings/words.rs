@@ -2,7 +2,7 @@
 
 use flow_core::Outcome;
 
-use super::{Borne, Bound, Computed, Figure, Finding, Scoped, Side, What};
+use super::{Borne, Bound, Computed, Figure, Finding, Rival, Scoped, Side, What};
 use crate::format::Format;
 use crate::safe;
 use crate::table::Names;
@@ -99,9 +99,9 @@ impl Finding {
                     args.with("grows", grows.size(words, lang)).with("falls", falls.size(words, lang)),
                 )
             }
-            Finding::MemoryFlat { memory, axis, at, value } => {
+            Finding::MemoryFlat { memory, axis, at, least, most } => {
                 let args = args.with("memory", inline(memory)).with("axis", inline(axis)).with("at", safe::text(at));
-                say("finding-memory-flat", args.with("value", value.text(words, lang)))
+                say("finding-memory-flat", args.with("range", span(least, most, true, words, lang)))
             }
             Finding::Frontier { axis, at, outcome, gpu, fits } => {
                 let args = args.with("axis", inline(axis)).with("at", safe::text(at));
@@ -157,10 +157,13 @@ impl Finding {
             }
             Finding::Unchanged { column, a, b, most } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
-                say("finding-unchanged", args.with("most", most.size(words, lang)))
+                let key = if most.show.reads_zero(most.value) { "finding-unchanged" } else { "finding-hardly-changed" };
+                say(key, args.with("most", most.size(words, lang)))
             }
-            Finding::Agrees { column, most } => {
-                say("finding-agrees", args.with("column", inline(column)).with("most", most.size(words, lang)))
+            Finding::Agrees { column, most, as_given, of } => {
+                let args = args.with("column", inline(column)).with("most", most.size(words, lang));
+                let [as_given, of] = [as_given, of].map(|count| count.text(words, lang));
+                say("finding-agrees", args.with("same", as_given).with("of", of))
             }
             Finding::SameLearned { column, a, b, low, high } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
@@ -186,6 +189,14 @@ impl Finding {
                     ),
                 }
             }
+            Finding::ChangedAt { column, a, b, rises, axis, places } => {
+                let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
+                let args = args.with("rises", if *rises { "yes" } else { "no" }).with("axis", inline(axis));
+                say("finding-changed-at", args.with("places", sides(places, words, lang)))
+            }
+            Finding::Order { column, order } => {
+                say("finding-order", args.with("column", inline(column)).with("order", sides(order, words, lang)))
+            }
             Finding::OneTraining { columns, a, b } => {
                 let columns: Vec<String> = columns.iter().map(|name| inline(name)).collect();
                 let args = args.with("columns", words.list(lang, &columns));
@@ -193,8 +204,17 @@ impl Finding {
             }
             Finding::Best { column, axis, at, best, worst } => {
                 let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", safe::text(at));
-                let side = |side: &Side| side.worded(words, lang);
-                say("finding-best", args.with("best", side(best)).with("worst", side(worst)))
+                let side = |side: &Side| named(&side.name, &side.value, words, lang);
+                let told = say("finding-best", args.with("best", side(best)).with("worst", side(worst)));
+                let rivals = [best, worst].into_iter().filter_map(|side| side.rivals(words, lang));
+                std::iter::once(told).chain(rivals).collect::<Vec<_>>().join(if lang == "zh" { "" } else { " " })
+            }
+            Finding::NoneTold { column, split, axis, at, best, worst } => {
+                let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", safe::text(at));
+                let args = args.with("split", inline(split)).with("best", named(&best.0, &best.1, words, lang));
+                let args = args.with("worst", named(&worst.name, &worst.value, words, lang));
+                let args = args.with("by", worst.by.text(words, lang));
+                say("finding-none-told", args.with("range", span(&worst.low, &worst.high, true, words, lang)))
             }
             Finding::Alike { column, split, axis, at, apart, least, most } => {
                 let range = span(least, most, true, words, lang);
@@ -245,24 +265,22 @@ impl Finding {
 }
 
 impl Side {
-    /// `sjf (2.69 h)`, and those that cannot be told apart from it.
-    fn worded(&self, words: &Words, lang: &str) -> String {
-        let (name, value) = (safe::text(&self.name), self.value.text(words, lang));
-        let args = Args::new().with("name", name).with("value", value);
-        if self.rivals.is_empty() {
-            return words.text(lang, "side", &args);
-        }
-        let rivals: Vec<String> = self
-            .rivals
-            .iter()
-            .map(|rival| {
-                let args = Args::new().with("name", safe::text(&rival.name)).with("by", rival.by.text(words, lang));
-                let range = span(&rival.low, &rival.high, true, words, lang);
-                words.text(lang, "rival", &args.with("range", range))
-            })
-            .collect();
-        words.text(lang, "side-rivals", &args.with("rivals", words.list(lang, &rivals)))
+    /// Those that cannot be told apart from it, with how much more they have.
+    fn rivals(&self, words: &Words, lang: &str) -> Option<String> {
+        let rival = |rival: &Rival| {
+            let args = Args::new().with("name", safe::text(&rival.name)).with("by", rival.by.text(words, lang));
+            words.text(lang, "rival", &args.with("range", span(&rival.low, &rival.high, true, words, lang)))
+        };
+        let rivals: Vec<String> = self.rivals.iter().map(rival).collect();
+        let args = Args::new().with("name", safe::text(&self.name)).with("rivals", words.list(lang, &rivals));
+        (!rivals.is_empty()).then(|| words.text(lang, "rivals", &args))
     }
+}
+
+/// `sjf (2.69 h)`.
+fn named(name: &str, value: &Figure, words: &Words, lang: &str) -> String {
+    let args = Args::new().with("name", safe::text(name)).with("value", value.text(words, lang));
+    words.text(lang, "side", &args)
 }
 
 impl Computed {
@@ -310,6 +328,8 @@ impl Computed {
             What::LeastSlowdown => words.text(lang, "computed-least-slowdown", &Args::new()),
             What::MostSlowdown => words.text(lang, "computed-most-slowdown", &Args::new()),
             What::Off { column } => told("computed-off", column),
+            What::AsGiven { column } => told("computed-as-given", column),
+            What::Given { column } => told("computed-given", column),
             What::Apart { column, axis, at } => {
                 words.text(lang, "computed-apart", &of(column, axis).with("at", safe::text(at)))
             }
@@ -326,6 +346,11 @@ impl Computed {
         };
         names.scoped(&self.scope, names.capital(text, lang), lang)
     }
+}
+
+/// `0.9 (−4 %) and 1.1 (−14 %)`.
+fn sides(all: &[(String, Figure)], words: &Words, lang: &str) -> String {
+    words.list(lang, &all.iter().map(|(name, value)| named(name, value, words, lang)).collect::<Vec<_>>())
 }
 
 fn texts(all: &[String]) -> Vec<String> {

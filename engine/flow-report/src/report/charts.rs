@@ -7,6 +7,7 @@ use super::model::Section;
 use super::picture::Picture;
 use super::schedule::Scheduled;
 use crate::chart;
+use crate::findings::Member;
 use crate::format::Format;
 use crate::gantt::Frame;
 use crate::safe;
@@ -223,23 +224,32 @@ fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]
     let mut bars = Vec::new();
     for member in section.together.iter().flat_map(|g| &g.members) {
         let point: Vec<String> = member.axes.values().map(crate::columns::written).collect();
-        bars.push((point.join(" "), member.alone?, member.together?));
+        bars.push((point.join(" "), [Some(member.alone?), member.predicted, Some(member.together?)]));
     }
-    let show = Format::for_unit("s", bars.iter().flat_map(|(_, a, b)| [*a, *b]));
+    // What was to be expected stands between, where that is known of all.
+    let predicted = bars.iter().all(|(_, times)| times[1].is_some());
+    let show = Format::for_unit("s", bars.iter().flat_map(|(_, times)| times.iter().flatten().copied()));
     let measure = section.together.first()?.measure.clone();
     let x = section.together.iter().flat_map(|g| &g.members).next()?;
     let x = axes(&x.axes.keys().collect::<Vec<_>>(), all, names);
     let labels = chart::Labels { x, y: join(all.iter().map(|l| names.plain(&measure, l))) + &unit(&show) };
-    for (_, a, b) in &mut bars {
-        *a *= show.factor;
-        *b *= show.factor;
-    }
-    let (alone, together) = (words.joined(all, "chart-alone"), words.joined(all, "chart-together"));
+    let shown = |times: [Option<f64>; 3]| {
+        let kept = times.into_iter().enumerate().filter(|(at, _)| predicted || *at != 1);
+        kept.filter_map(|(_, time)| Some(time? * show.factor)).collect::<Vec<f64>>()
+    };
+    let bars: Vec<(String, Vec<f64>)> = bars.into_iter().map(|(name, times)| (name, shown(times))).collect();
+    let keys: &[&str] = if predicted {
+        &["chart-alone", "chart-predicted", "chart-together"]
+    } else {
+        &["chart-alone", "chart-together"]
+    };
+    let named: Vec<String> = keys.iter().map(|key| words.joined(all, key)).collect();
+    let named: Vec<&str> = named.iter().map(String::as_str).collect();
     Some(Chart {
         file: format!("{}-together.svg", section.name),
         alt: words.joined(langs, "chart-together-alt"),
         caption: String::new(),
-        svg: chart::bars(&bars, (&alone, &together), &labels),
+        svg: chart::bars(&bars, &named, &labels),
         picture: None,
     })
 }
@@ -247,8 +257,8 @@ fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]
 fn packed_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str], names: &Names<'_>) -> Option<Chart> {
     let packed = section.packed.as_ref()?;
     let show = Format::for_unit("s", packed.members.iter().flat_map(|m| [m.alone, m.packed]));
-    let bars: Vec<(String, f64, f64)> =
-        packed.members.iter().map(|m| (m.point.join(" "), m.alone * show.factor, m.packed * show.factor)).collect();
+    let times = |m: &Member| [m.alone, m.packed].map(|time| time * show.factor).to_vec();
+    let bars: Vec<(String, Vec<f64>)> = packed.members.iter().map(|m| (m.point.join(" "), times(m))).collect();
     let plain = |name: &str| join(all.iter().map(|lang| names.plain(name, lang)));
     let labels = chart::Labels { x: axes(&packed.axes, all, names), y: plain("wall") + &unit(&show) };
     let (alone, at_once) = (words.joined(all, "chart-alone"), words.joined(all, "chart-packed"));
@@ -256,7 +266,7 @@ fn packed_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str], 
         file: format!("{}-packed.svg", section.name),
         alt: words.joined(langs, "chart-packed-alt"),
         caption: String::new(),
-        svg: chart::bars(&bars, (&alone, &at_once), &labels),
+        svg: chart::bars(&bars, &[&alone, &at_once], &labels),
         picture: None,
     })
 }

@@ -7,6 +7,7 @@ use super::model::date;
 use super::schedule;
 use super::with::{ChartWith, ReportWith, StepName};
 use crate::safe;
+use crate::table::is_wrong;
 use crate::verdict::TOLERANCE;
 
 /// The co-run steps that get a verdict, each with what is still parallel.
@@ -26,12 +27,13 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
     let mut wrong = Vec::new();
     let mut say = |at: String, what: Diagnostic| wrong.push(WrongWith { at, what });
     if let Some(Err(why)) = with.date.as_deref().map(date) {
-        say("/date".into(), Diagnostic::new(why));
+        say("/date".into(), Diagnostic::new(why.to_string()));
     }
     for (n, section) in with.sections.iter().enumerate() {
         for (k, to) in section.see.iter().enumerate().filter(|(_, to)| !to.contains("${{")) {
             if let Err(why) = safe::link(to) {
-                let what = Diagnostic::new(why).help("`see:` takes https://…, http://…, mailto:… and relative paths");
+                let what = Diagnostic::new(why.to_string())
+                    .help("`see:` takes https://…, http://…, mailto:… and relative paths");
                 say(format!("/sections/{n}/see/{k}"), what);
             }
         }
@@ -67,7 +69,7 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
                 |column: &Value| column.get("column").unwrap_or(column).as_str().map(|text| text.trim().to_owned());
             let columns: Vec<String> = columns.filter_map(named).collect();
             let known = columns.iter().any(|column| column == name || column.contains("${{"));
-            if !known && !name.contains("${{") && !columns.is_empty() {
+            if !known && !name.contains("${{") && !columns.is_empty() && !is_wrong(planned, table) {
                 let what = Diagnostic::new(format!("the table `{}` has no column `{name}`", section.table));
                 say(format!("/sections/{n}/charts/{k}"), what.nearest(name, columns.iter().map(String::as_str)));
             }

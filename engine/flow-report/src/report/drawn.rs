@@ -1,5 +1,6 @@
 //! Charts that the author asks for: which lines they have. Words and drawing are elsewhere.
 
+use flow_core::reason::BuiltinFault;
 use flow_core::{Outcome, Series, StepResult};
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +27,7 @@ impl Drawn {
         chart: &ChartWith,
         table: &Table,
         results: &[(&StepResult, Option<&Series>)],
-    ) -> Result<Drawn, String> {
+    ) -> Result<Drawn, BuiltinFault> {
         match chart {
             ChartWith::Column(column) => of_table(column, table),
             ChartWith::Over(OverWith { column, .. }) => over_epochs(column, results),
@@ -35,24 +36,27 @@ impl Drawn {
 }
 
 /// A column over the last axis of the rows: a line for each point of the other axes, and each part of the split.
-fn of_table(name: &str, table: &Table) -> Result<Drawn, String> {
-    let said = |why: String| format!("`charts: {name}`: {why}");
-    let axis = table.rows.last().ok_or_else(|| said("the table has no rows to draw it over".into()))?;
+fn of_table(name: &str, table: &Table) -> Result<Drawn, BuiltinFault> {
+    let column = || name.to_owned();
+    let axis = table.rows.last().ok_or_else(|| BuiltinFault::ChartOverNothing { column: column() })?;
     let key = table.rows.len() - 1;
     let mut show = None;
     let mut lines = Vec::new();
     let mut ticks: Vec<(f64, String)> = Vec::new();
     for curve in Curve::all(table) {
-        let at = table.find(name, None, curve.part.as_deref()).ok_or_else(|| said(unknown_column(table, name)))?;
+        let at = table.find(name, None, curve.part.as_deref()).ok_or_else(|| BuiltinFault::ChartOfNoColumn {
+            column: column(),
+            error: Box::new(unknown_column(table, name)),
+        })?;
         let show: &Format = show.get_or_insert_with(|| table.columns[at].show.clone());
         let mut points = Vec::new();
         for row in &curve.rows {
             let cells = &table.body[*row].cells;
             let (Content::Text { text, number }, Some(y)) = (&cells[key].content, cells[at].number()) else { continue };
-            let x = number.ok_or_else(|| {
-                said(format!(
-                    "`{text}` of the rows' last axis `{axis}` is no number, and a chart is drawn over numbers"
-                ))
+            let x = number.ok_or_else(|| BuiltinFault::ChartOverNames {
+                column: column(),
+                text: text.clone(),
+                axis: axis.clone(),
             })?;
             points.push((x, y * show.factor));
             if ticks.iter().all(|(known, _)| *known != x) {
@@ -69,7 +73,7 @@ fn of_table(name: &str, table: &Table) -> Result<Drawn, String> {
 }
 
 /// A metric over the epochs of each instance that ended well.
-fn over_epochs(name: &str, results: &[(&StepResult, Option<&Series>)]) -> Result<Drawn, String> {
+fn over_epochs(name: &str, results: &[(&StepResult, Option<&Series>)]) -> Result<Drawn, BuiltinFault> {
     let ended = || results.iter().filter(|(result, _)| result.outcome == Outcome::Ok);
     let told = |series: &Series| series.epochs.get(name).cloned().unwrap_or_default();
     let mut known: Vec<&str> =
@@ -77,10 +81,7 @@ fn over_epochs(name: &str, results: &[(&StepResult, Option<&Series>)]) -> Result
     known.sort_unstable();
     known.dedup();
     if !known.is_empty() && !known.contains(&name) {
-        return Err(format!(
-            "`charts: {{column: {name}, over: epoch}}`: no instance has it by epoch; there are {}",
-            known.join(", ")
-        ));
+        return Err(BuiltinFault::ChartNotByEpoch { column: name.to_owned(), known: known.into_iter().collect() });
     }
     let unit = ended().find_map(|(result, _)| Some(result.metrics.get(name)?.unit.clone())).unwrap_or_default();
     let values: Vec<f64> = ended().filter_map(|(_, series)| Some(told((*series)?))).flatten().map(|(_, v)| v).collect();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use flow_core::reason::BuiltinFault;
 use flow_core::{
     BuiltinInput, Outcome, RunId, Series, StepResult, StepView,
     reason::{Cause, Spoiled},
@@ -22,8 +23,8 @@ use crate::analysis::Analysis;
 use crate::assumed::Assumed;
 use crate::columns::{gpu_shared, written};
 use crate::findings::{
-    self, Bound, Changes, Computed, Finding, Held, Ledger, Packed, Scoped, common, compare, curves, held, readable,
-    repeated, schedules,
+    self, Besides, Bound, Changes, Computed, Finding, Held, Ledger, Packed, Scoped, common, compare, curves, held,
+    readable, repeated, schedules,
 };
 use crate::format::Format;
 use crate::safe;
@@ -31,7 +32,7 @@ use crate::table::{Cell, Column, Content, Derived, Reference, Row, Table};
 use crate::verdict::{FOREIGN_CPU, Member, Resource, Ruled, TOLERANCE, Together, Verdict, judge};
 
 /// The version of `report.json`.
-pub(crate) const REPORT_FORMAT: u32 = 7;
+pub(crate) const REPORT_FORMAT: u32 = 8;
 
 /// Everything that a report says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -62,6 +63,9 @@ pub(crate) struct Report {
     pub(crate) spoiled: BTreeMap<String, Vec<Spoiled>>,
     /// Results beside which other programs used more than a tenth of the host's CPU: label and share.
     pub(crate) foreign_cpu: BTreeMap<String, f64>,
+    /// Results beside which nobody could see whether other runs of the machine ran something.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) unwatched: BTreeSet<String>,
     /// Results beside which other programs computed on their GPUs: label and names.
     pub(crate) strangers: BTreeMap<String, Vec<String>>,
     /// Results beside which others used their GPUs in time slices of their own, co-run groups aside: label and share.
@@ -133,7 +137,7 @@ pub(crate) enum Judged {
 }
 
 /// Builds the model.
-pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, String> {
+pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, BuiltinFault> {
     let mut sections = Vec::new();
     let mut left_out = Vec::new();
     let mut used = Used::default();
@@ -168,6 +172,7 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
             .filter(|r| r.usage.samples > 0 && r.circumstances.foreign_cpu > FOREIGN_CPU)
             .map(|r| (r.label.clone(), r.circumstances.foreign_cpu))
             .collect(),
+        unwatched: used.iter().filter(|r| r.circumstances.unwatched).map(|r| r.label.clone()).collect(),
         strangers: used
             .iter()
             .filter(|r| !r.circumstances.strangers.is_empty())
@@ -181,9 +186,9 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
 }
 
 /// A day as its author wrote it, in the one form.
-pub(super) fn date(written: &str) -> Result<String, String> {
+pub(super) fn date(written: &str) -> Result<String, BuiltinFault> {
     let day: Result<jiff::civil::Date, _> = written.parse();
-    day.map(|day| day.to_string()).map_err(|_| format!("`date: {written}`: a day is written `2026-02-08`"))
+    day.map(|day| day.to_string()).map_err(|_| BuiltinFault::BadDate { date: written.to_owned() })
 }
 
 /// The day of an instant, in UTC: the same wherever the report is made.
@@ -202,6 +207,8 @@ struct Used<'a> {
     otherwise: BTreeSet<&'a str>,
     /// How many schedules are shown.
     schedules: usize,
+    /// Steps whose load is told.
+    loads: BTreeSet<String>,
 }
 
 impl<'a> Used<'a> {
@@ -219,21 +226,21 @@ fn section<'a>(
     units: &Units,
     used: &mut Used<'a>,
     left_out: &mut Vec<(String, Cause)>,
-) -> Result<Option<Section>, String> {
-    let step = |name: &str| input.steps.get(name).ok_or_else(|| format!("there is no step `{name}`"));
+) -> Result<Option<Section>, BuiltinFault> {
+    let no_step = |step: &str| BuiltinFault::NoSuchStep { step: step.to_owned() };
+    let step = |name: &str| input.steps.get(name).ok_or_else(|| no_step(name));
     let view = step(&with.table)?;
     if view.uses.as_deref() != Some("flow/table") {
-        return Err(format!("`table: {}`: that step is not a flow/table", with.table));
+        return Err(BuiltinFault::NotATable { step: with.table.clone() });
     }
     for to in &with.see {
-        safe::link(to).map_err(|why| format!("`see`: {why}"))?;
+        safe::link(to).map_err(|why| BuiltinFault::BadLink { error: Box::new(why) })?;
     }
     let Some(table) = table(view) else {
         left_out.push((with.table.clone(), missing(view)));
         return Ok(None);
     };
-    let mut table =
-        table.map_err(|e| format!("the table of `{}` cannot be read ({e}); run the step again", with.table))?;
+    let mut table = table.map_err(|e| BuiltinFault::TableUnread { step: with.table.clone(), said: e.to_string() })?;
     units.apply(&mut table);
     if let Some(why) = &table.absent {
         left_out.push((with.table.clone(), why.clone()));
@@ -250,10 +257,27 @@ fn section<'a>(
 
     let with_series: Vec<(&StepResult, Option<&Series>)> =
         source.results.iter().enumerate().map(|(at, r)| (r, source.series.get(at).and_then(Option::as_ref))).collect();
+    let mut analyses = Vec::new();
+    for StepName(name) in &with.analyses {
+        match Analysis::of(name, step(name)?)? {
+            Some(analysis) if analysis.table == with.table => analyses.push((name.clone(), analysis)),
+            Some(analysis) => {
+                let (table, other) = (analysis.table, with.table.clone());
+                return Err(BuiltinFault::AnalysisOfOther { step: name.clone(), table, other });
+            }
+            None => left_out.push((name.clone(), missing(step(name)?))),
+        }
+    }
+    let shared: BTreeSet<&str> =
+        source.results.iter().filter(|r| gpu_shared(r).is_some()).map(|r| r.label.as_str()).collect();
+    let axis = table.rows.last().map_or("", String::as_str);
+    let fitted = analyses.iter().filter_map(|(_, found)| found.fits(axis)).collect();
+    let searched = analyses.iter().filter_map(|(_, found)| found.searches()).collect();
     let mut ledger = Ledger::new(&table);
-    let shared = source.results.iter().filter(|r| gpu_shared(r).is_some()).map(|r| r.label.as_str()).collect();
-    let mut findings = curves(&mut ledger, &shared);
-    let mut of_load = findings::load(&mut ledger, &with_series);
+    let mut findings = curves(&mut ledger, &Besides { shared: shared.clone(), fitted, searched });
+    // The load of one step is told, and shown, where it first appears.
+    let first = used.loads.insert(table.from.clone()) || with.notes.guess.is_some();
+    let mut of_load = if first { findings::load(&mut ledger, &with_series) } else { Vec::new() };
     let mut of_rows = schedules(&mut ledger, with.compare.is_some());
     of_rows.extend(repeated(&mut ledger));
     let alone = source.like.as_ref().and_then(|like| input.steps.get(like));
@@ -272,7 +296,7 @@ fn section<'a>(
     let held = match &table.reference {
         Some(reference) => {
             let (now, then) = common(&table, &reference.table);
-            held(said(&then, with, &BTreeSet::new())?, &said(&now, with, &shared)?)
+            held(said(&then, with, BTreeSet::new())?, &said(&now, with, shared)?)
         }
         None => Vec::new(),
     };
@@ -286,9 +310,7 @@ fn section<'a>(
     let mut together = Vec::new();
     if let Some(name) = &with.corun {
         let corun = step(name)?;
-        let like = corun.like.as_ref().ok_or_else(|| {
-            format!("`corun: {name}`: it is not `like` another step, so there are no runs alone to compare with")
-        })?;
+        let like = corun.like.as_ref().ok_or_else(|| BuiltinFault::CorunLikeNothing { step: name.clone() })?;
         let solo = step(like)?;
         together = judge(corun, solo, with.tolerance.unwrap_or(TOLERANCE));
         if let Some(reference) = &table.reference {
@@ -306,7 +328,7 @@ fn section<'a>(
             }
         }
     }
-    let load = with_series.iter().rev().find_map(|(r, series)| {
+    let load = with_series.iter().rev().filter(|_| first).find_map(|(r, series)| {
         let series = series.filter(|s| s.samples.get("cpu").is_some_and(|samples| samples.len() >= 4))?;
         // Of what neither trains nor has a GPU it says nothing.
         (!series.epoch_times.is_empty() || !r.usage.gpus.is_empty()).then_some(())?;
@@ -328,19 +350,6 @@ fn section<'a>(
     let mut pictures = Vec::new();
     for one in &with.pictures {
         pictures.extend(Picture::of(one, step(&one.from)?, left_out, missing)?);
-    }
-    let mut analyses = Vec::new();
-    for StepName(name) in &with.analyses {
-        match Analysis::of(name, step(name)?)? {
-            Some(analysis) if analysis.table == with.table => analyses.push((name.clone(), analysis)),
-            Some(analysis) => {
-                return Err(format!(
-                    "`analyses: {name}` is of the table `{}`, not of `{}`",
-                    analysis.table, with.table
-                ));
-            }
-            None => left_out.push((name.clone(), missing(step(name)?))),
-        }
     }
     let drawn =
         with.charts.iter().map(|chart| Drawn::of(chart, &table, &with_series)).collect::<Result<Vec<_>, _>>()?;
@@ -368,9 +377,9 @@ fn section<'a>(
 }
 
 /// What figures show that can be held against others, by the rules for all.
-fn said(table: &Table, with: &SectionWith, shared: &BTreeSet<&str>) -> Result<Vec<Scoped>, String> {
+fn said(table: &Table, with: &SectionWith, shared: BTreeSet<&str>) -> Result<Vec<Scoped>, BuiltinFault> {
     let mut ledger = Ledger::new(table);
-    let mut findings = curves(&mut ledger, shared);
+    let mut findings = curves(&mut ledger, &Besides { shared, ..Besides::default() });
     findings.extend(schedules(&mut ledger, with.compare.is_some()));
     if let Some(axis) = &with.compare
         && let Some((_, found)) = compare(&mut ledger, axis)?

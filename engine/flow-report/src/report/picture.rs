@@ -2,6 +2,7 @@
 //! PNG, JPEG or WebP is refused: other forms may load or run something.
 
 use data_encoding::BASE64;
+use flow_core::reason::BuiltinFault;
 use flow_core::{Outcome, StepResult, StepView, reason::Cause};
 use serde::{Deserialize, Serialize};
 
@@ -58,8 +59,8 @@ impl Picture {
         view: &StepView,
         left_out: &mut Vec<(String, Cause)>,
         missing: impl Fn(&StepView) -> Cause,
-    ) -> Result<Option<Picture>, String> {
-        let said = |why: &str| Err(format!("`pictures: {{from: {}}}`: {why}", with.from));
+    ) -> Result<Option<Picture>, BuiltinFault> {
+        let step = with.from.clone();
         let meant = |result: &StepResult| {
             with.at.iter().all(|(axis, value)| result.axes.get(axis).is_some_and(|own| same(own, value)))
         };
@@ -69,14 +70,14 @@ impl Picture {
             all.iter().filter(|(_, result)| result.outcome == Outcome::Ok).collect();
         let (at, result) = match ended.as_slice() {
             [] if all.is_empty() && !view.results.is_empty() => {
-                return said("it has no instance at these values of its axes");
+                return Err(BuiltinFault::PictureOfNone { step });
             }
             [] => {
                 left_out.push((with.from.clone(), missing(view)));
                 return Ok(None);
             }
             [one] => **one,
-            _ => return said("it has several instances; `where: {AXIS: VALUE}` says which one"),
+            _ => return Err(BuiltinFault::PictureOfSeveral { step }),
         };
         let none = std::collections::BTreeMap::new();
         let files = view.files.get(at).unwrap_or(&none);
@@ -84,18 +85,15 @@ impl Picture {
             (Some(output), _) => files.get(output),
             (None, Some((_, only))) if files.len() == 1 => Some(only),
             (None, Some(_)) => {
-                let names = files.keys().cloned().collect::<Vec<_>>().join(", ");
-                return said(&format!("it has several pictures, {names}; `output: NAME` says which one"));
+                return Err(BuiltinFault::SeveralPictures { step, outputs: files.keys().cloned().collect() });
             }
             (None, None) => None,
         };
         let Some(bytes) = bytes else {
-            return said(
-                "it has no such output that is a PNG, JPEG or WebP file of 4 MiB at the most; `outputs: [plot.png]` keeps one",
-            );
+            return Err(BuiltinFault::NoPicture { step });
         };
         let Some(kind) = Kind::of(bytes) else {
-            return said("what it wrote is no PNG, JPEG or WebP file, whatever its name; save it as one of these");
+            return Err(BuiltinFault::OtherPicture { step });
         };
         let (label, title) = (result.label.clone(), with.title.clone());
         Ok(Some(Picture { label, title, kind, data: BASE64.encode(bytes) }))

@@ -128,6 +128,10 @@ pub(super) fn caveats(report: &Report, words: &Words, lang: &str) -> Vec<String>
         let args = Args::new().with("label", safe::code(label)).with("used", share(*used));
         out.push(words.text(lang, key, &args.with("count", count.to_string())));
     }
+    if let Some(label) = report.unwatched.first() {
+        let args = Args::new().with("label", safe::code(label)).count("count", report.unwatched.len());
+        out.push(words.text(lang, "remark-unwatched", &args));
+    }
     for (label, names) in &report.strangers {
         let names: Vec<String> = names.iter().map(|name| safe::text(name)).collect();
         let args = Args::new().with("label", safe::code(label)).with("names", words.list(lang, &names));

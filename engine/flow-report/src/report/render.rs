@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use flow_core::reason::BuiltinFault;
 use minijinja::{Environment, UndefinedBehavior, context, syntax::SyntaxConfig};
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,7 @@ use super::picture::Picture;
 use super::with::{Layout, ReportWith, Value};
 use super::{assumptions, entry, html, prose, together};
 use crate::safe;
-use crate::table::{Content, Grid, Names, markdown, name};
+use crate::table::{Content, Grid, Names, in_short, markdown, name};
 use crate::words::{Args, Words, join};
 
 /// The built-in templates by name: the whole report, and the entry of What's New.
@@ -46,6 +47,8 @@ struct Line {
 struct PageSection {
     title: String,
     table: String,
+    /// What of it an entry needs.
+    short_table: String,
     more: Vec<Titled>,
     /// What simulations take for granted.
     assumed: Option<Titled>,
@@ -57,7 +60,11 @@ struct PageSection {
 }
 
 /// All files of a report: `report.md`, `entry.md`, `report.json`, `charts/*.svg`.
-pub(crate) fn render(report: &Report, with: &ReportWith, words: &Words) -> Result<BTreeMap<String, Vec<u8>>, String> {
+pub(crate) fn render(
+    report: &Report,
+    with: &ReportWith,
+    words: &Words,
+) -> Result<BTreeMap<String, Vec<u8>>, BuiltinFault> {
     let langs: Vec<&str> = with.languages.iter().map(|l| l.code()).collect();
     let blocks: Vec<Vec<&str>> = match with.layout {
         Layout::Interleaved => vec![langs.clone()],
@@ -74,14 +81,14 @@ pub(crate) fn render(report: &Report, with: &ReportWith, words: &Words) -> Resul
             files.insert(format!("charts/{}", chart.file), bytes);
         }
     }
-    let json = serde_json::to_string_pretty(report).map_err(|e| format!("the report cannot be written: {e}"))?;
+    let json = serde_json::to_string_pretty(report).map_err(|e| BuiltinFault::NotWritten { said: e.to_string() })?;
     files.insert("report.json".into(), (json + "\n").into_bytes());
     Ok(files)
 }
 
 /// The text of a report in one language, of its `report.json`.
 pub(crate) fn in_language(json: &[u8], words: &Words, lang: &str) -> Result<String, String> {
-    block_of(TEMPLATES[0].0, &read(json)?, words, &[lang], &[lang])
+    block_of(TEMPLATES[0].0, &read(json)?, words, &[lang], &[lang]).map_err(|fault| fault.to_string())
 }
 
 /// A report with its charts as one page, of its `report.json`: in one language, or in each of its own.
@@ -89,7 +96,7 @@ pub(crate) fn page(json: &[u8], words: &Words, lang: Option<&str>) -> Result<Str
     let report = read(json)?;
     let langs = lang.map_or_else(|| report.languages.iter().map(|lang| lang.code()).collect(), |lang| vec![lang]);
     let article = |lang: &&str| {
-        let text = block_of(TEMPLATES[0].0, &report, words, &[lang], &[lang])?;
+        let text = block_of(TEMPLATES[0].0, &report, words, &[lang], &[lang]).map_err(|fault| fault.to_string())?;
         let charts = report.sections.iter().flat_map(|section| charts(section, words, &[lang], &[lang]));
         Ok(html::Article {
             lang: (*lang).to_owned(),
@@ -120,19 +127,21 @@ fn read(json: &[u8]) -> Result<Report, String> {
 }
 
 /// A file of the report in the languages of one block.
-fn block_of(file: &str, report: &Report, words: &Words, block: &[&str], all: &[&str]) -> Result<String, String> {
+fn block_of(file: &str, report: &Report, words: &Words, block: &[&str], all: &[&str]) -> Result<String, BuiltinFault> {
     let built_in = TEMPLATES.iter().find(|(name, _)| *name == file).map_or("", |(_, text)| text);
     let own = report.template.as_deref().filter(|_| file == TEMPLATES[0].0);
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_fuel(Some(1_000_000));
-    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| e.to_string())?;
+    let fails = |said: String| BuiltinFault::TemplateFails { said };
+    let syntax =
+        SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| fails(e.to_string()))?;
     env.set_syntax(syntax);
     let page = content(report, words, block, all);
     let name = if own.is_some() { "template" } else { file };
     let page = context! { ..minijinja::Value::from(minijinja::value::Serde(&page)) };
     let rendered = flow_core::render_bounded(env, name, own.unwrap_or(built_in), page);
-    rendered.map(|text| tidy(&text)).map_err(|e| format!("the template of the report: {e}"))
+    rendered.map(|text| tidy(&text)).map_err(fails)
 }
 
 /// One blank line where a template left several, none at the ends.
@@ -171,8 +180,12 @@ fn content(report: &Report, words: &Words, langs: &[&str], all: &[&str]) -> Page
             titles.push(text);
         }
     }
-    let mut said = BTreeSet::new();
-    let sections = report.sections.iter().map(|s| section(s, words, langs, all, &mut said)).collect();
+    let (mut said, mut noted) = (BTreeSet::new(), BTreeSet::new());
+    let mut sections: Vec<PageSection> =
+        report.sections.iter().map(|s| section(s, words, langs, all, &mut said)).collect();
+    for (page, section) in sections.iter_mut().zip(&report.sections) {
+        page.short_table = in_short(&section.table, words, langs, &mut noted);
+    }
     Page {
         title: titles,
         date: report.date.clone(),
@@ -367,6 +380,7 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str], said:
     PageSection {
         title: join(langs.iter().map(|lang| prose::title(section, words, lang))),
         table: markdown(&section.table, words, langs),
+        short_table: String::new(),
         more,
         assumed,
         computed,

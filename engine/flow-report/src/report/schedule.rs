@@ -1,5 +1,6 @@
 //! Schedules of simulations that a section shows: which instance is meant, told at planning if it is none or several.
 
+use flow_core::reason::BuiltinFault;
 use flow_core::{Diagnostic, PlannedStep, StepResult, StepView, reason::Cause};
 use serde::{Deserialize, Serialize};
 
@@ -63,28 +64,28 @@ pub(super) fn scheduled<'a>(
     view: &'a StepView,
     number: usize,
     left_out: &mut Vec<(String, Cause)>,
-) -> Result<Option<(Scheduled, &'a StepResult)>, String> {
+) -> Result<Option<(Scheduled, &'a StepResult)>, BuiltinFault> {
     let meant = |result: &StepResult| {
         with.at.iter().all(|(axis, value)| result.axes.get(axis).is_some_and(|own| same(own, value)))
     };
     let mut found = view.results.iter().zip(&view.files).filter(|(result, _)| meant(result));
     let Some((result, files)) = found.next() else {
         let Some(why) = &view.absent else {
-            return Err(format!("`schedules`: step `{}` has no instance at `where: {}`", with.from, point(with)));
+            return Err(BuiltinFault::ScheduleOfNone { step: with.from.clone(), point: point(with) });
         };
         left_out.push((with.from.clone(), why.clone()));
         return Ok(None);
     };
     if let Some((other, _)) = found.find(|(other, _)| other.axes != result.axes) {
-        let (one, other) = (&result.label, &other.label);
-        return Err(format!("`schedules`: `where: {}` means `{one}` and `{other}`; choose one", point(with)));
+        let (one, other) = (result.label.clone(), other.label.clone());
+        return Err(BuiltinFault::ScheduleOfSeveral { point: point(with), one, other });
     }
     let Some(json) = files.get(FILE) else {
         left_out.push((result.label.clone(), result.cause.clone().unwrap_or(Cause::NoSchedule)));
         return Ok(None);
     };
     let gantt: Gantt = serde_json::from_slice(json)
-        .map_err(|e| format!("the schedule of `{}` cannot be read ({e}); run the step again", result.label))?;
+        .map_err(|e| BuiltinFault::ScheduleUnread { label: result.label.clone(), said: e.to_string() })?;
     // What it tells is a mean of all simulations.
     let of = result.metrics.get("makespan").and_then(|makespan| makespan.epochs).unwrap_or(1);
     Ok(Some((Scheduled { file: format!("schedule-{number}.svg"), label: result.label.clone(), of, gantt }, result)))

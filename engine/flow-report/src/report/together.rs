@@ -219,7 +219,7 @@ pub(crate) fn groups(section: &Section, words: &Words, langs: &[&str]) -> Grid {
             _ => words.joined(langs, verdict_key(&g.verdict)),
         });
         let times = Format::times();
-        cells.push(g.gain.map_or_else(dash, |gain| times_of(gain, times.cell(gain.0))));
+        cells.push(g.gain.map_or_else(dash, |gain| times_of(gain, Format::cell)));
         if then {
             let of = g.earlier.as_deref();
             cells.push(of.map_or_else(dash, |of| words.joined(langs, verdict_key(&of.verdict))));
@@ -251,9 +251,12 @@ pub(super) fn head_then(section: &Section, words: &Words, langs: &[&str], key: &
     format!("{}{comma}{then}", words.joined(langs, key))
 }
 
-/// A gain, already worded, with half its interval where that is known.
-fn times_of((_, half): (f64, Option<f64>), gain: String) -> String {
-    half.map_or(gain.clone(), |half| format!("{gain} ± {}", Format::times().number(half)))
+/// A gain with half its interval where that is known, with digits enough that no interval reads as none.
+fn times_of((gain, half): (f64, Option<f64>), shown: fn(&Format, f64) -> String) -> String {
+    let Some(half) = half else { return shown(&Format::times(), gain) };
+    let mut finer = (2..=4).map(|decimals| Format { decimals, ..Format::times() });
+    let times = finer.find(|times| !times.reads_zero(half)).unwrap_or_else(Format::times);
+    format!("{} ± {}", shown(&times, gain), times.number(half))
 }
 
 fn verdict_key(verdict: &Verdict) -> &'static str {
@@ -325,8 +328,7 @@ pub(super) fn judged(group: &Together, words: &Words, lang: &str) -> String {
         true => words.text(lang, "up-to", &Args::new().with("to", most.clone())),
         false => range.clone(),
     };
-    let times = Format::times();
-    let gain = group.gain.map(|gain| times_of(gain, times.number(gain.0))).unwrap_or_default();
+    let gain = group.gain.map(|gain| times_of(gain, Format::number)).unwrap_or_default();
     match &group.verdict {
         Verdict::Parallel if slow.last().is_some_and(|v| *v < 0.005) => words.text(lang, "together-no-slower", &args()),
         Verdict::Parallel => {
@@ -425,5 +427,18 @@ fn refused(refusal: &Refusal, words: &Words, lang: &str) -> String {
             "refused-spoiled",
             &args.with("label", safe::code(label)).with("why", words.reasons(lang).all_spoiled(reasons)),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_of_a_gain_never_reads_as_none() {
+        assert_eq!(times_of((0.93, Some(0.018)), Format::cell), "0.93× ± 0.02");
+        assert_eq!(times_of((0.9236, Some(0.0041)), Format::cell), "0.924× ± 0.004");
+        assert_eq!(times_of((0.9236, Some(0.0)), Format::number), "0.92 ± 0.00");
+        assert_eq!(times_of((1.25, None), Format::number), "1.25");
     }
 }

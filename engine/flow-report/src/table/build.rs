@@ -1,6 +1,7 @@
 //! From the results of a step to a table: which results share a cell, and what they say together. Derived columns are
 //! `derive`'s.
 
+use flow_core::reason::{AxesHint, BuiltinFault};
 use flow_core::{
     BuiltinInput, Interval, Outcome, StepResult,
     reason::{Cause, NoMetrics, Spoiled},
@@ -20,9 +21,10 @@ use crate::columns::{self, Datum, datum, is_declared, likeness, names, same, unl
 use crate::format::Format;
 
 /// Builds the table that `with` describes.
-pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, String> {
+pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, BuiltinFault> {
     let mut table = Table { format: TABLE_FORMAT, from: with.from.clone(), ..Table::default() };
-    let view = input.steps.get(&with.from).ok_or_else(|| format!("`from: {}`: there is no such step", with.from))?;
+    let no_source = || BuiltinFault::NoSource { step: with.from.clone() };
+    let view = input.steps.get(&with.from).ok_or_else(no_source)?;
     let with_machines: Vec<StepResult>;
     let all = match with.machines {
         true => {
@@ -71,7 +73,7 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Str
 }
 
 /// Rows, columns and what is to be said of them, from results.
-fn tabulate(with: &TableWith, results: &[&StepResult], table: &mut Table) -> Result<(), String> {
+fn tabulate(with: &TableWith, results: &[&StepResult], table: &mut Table) -> Result<(), BuiltinFault> {
     let Some(first) = results.first() else { return Ok(()) };
     let axes: Vec<&str> = first.axes.keys().map(String::as_str).collect();
     let repeats = results.iter().any(|r| r.repetition.is_some());
@@ -115,10 +117,14 @@ fn tabulate(with: &TableWith, results: &[&StepResult], table: &mut Table) -> Res
 const REPETITIONS: [&str; 2] = ["repetition", "seed"];
 
 /// The axes that make the rows; the error says which key of `with` is wrong.
-pub(super) fn rows(with: &TableWith, axes: &[&str], repeats: bool) -> Result<Vec<String>, (&'static str, String)> {
-    let axes_listed = || match axes {
-        [] => "it has no matrix".to_owned(),
-        _ => format!("its axes are {}", axes.iter().map(|a| format!("`{a}`")).collect::<Vec<_>>().join(", ")),
+pub(super) fn rows(
+    with: &TableWith,
+    axes: &[&str],
+    repeats: bool,
+) -> Result<Vec<String>, (&'static str, BuiltinFault)> {
+    let hint = || match axes {
+        [] => AxesHint::NoMatrix,
+        _ => AxesHint::ItsAxes { axes: axes.iter().copied().collect() },
     };
     let used = [("rows", with.rows.list()), ("split", with.split.as_slice()), ("over", with.over.list())];
     for (at, (key, names)) in used.into_iter().enumerate() {
@@ -127,16 +133,16 @@ pub(super) fn rows(with: &TableWith, axes: &[&str], repeats: bool) -> Result<Vec
             let epochs = key == "rows" && name == epochs::EPOCH;
             let known = axes.contains(&name.as_str()) || repetitions && repeats || epochs;
             if !known {
-                let from = &with.from;
+                let (of, name, step) = (key.to_owned(), name.clone(), with.from.clone());
                 let why = match repetitions {
-                    true => format!("step `{from}` has neither that axis nor `repeat`; {}", axes_listed()),
-                    false => format!("step `{from}` has no such axis; {}", axes_listed()),
+                    true => BuiltinFault::NeitherAxisNorRepeat { key: of, name, step, hint: hint() },
+                    false => BuiltinFault::NoSuchAxisOf { key: of, name, step, hint: hint() },
                 };
-                return Err((key, format!("`{key}: {name}`: {why}")));
+                return Err((key, why));
             }
             if let Some((other, _)) = used[..at].iter().find(|(_, names)| names.contains(name)) {
-                let both = format!("axis `{name}` stands in both `{other}` and `{key}`; it can be in one of them");
-                return Err((key, both));
+                let (axis, one) = (name.clone(), (*other).to_owned());
+                return Err((key, BuiltinFault::AxisTwice { axis, one, other: key.to_owned() }));
             }
         }
     }
@@ -151,12 +157,8 @@ pub(super) fn rows(with: &TableWith, axes: &[&str], repeats: bool) -> Result<Vec
 }
 
 /// Why an axis that varies, and that neither the rows nor anything else names, cannot be left out.
-pub(super) fn left_out(with: &TableWith, axis: &str) -> String {
-    format!(
-        "step `{}` also varies by `{axis}`, so several results would share a cell; \
-         add it to `rows`, make it the `split`, or take the mean `over` it",
-        with.from
-    )
+pub(super) fn left_out(with: &TableWith, axis: &str) -> BuiltinFault {
+    BuiltinFault::AxisLeftOut { step: with.from.clone(), axis: axis.to_owned() }
 }
 
 fn group<'a>(
@@ -164,7 +166,7 @@ fn group<'a>(
     rows: &[String],
     axes: &[&str],
     results: &[&'a StepResult],
-) -> Result<Groups<'a>, String> {
+) -> Result<Groups<'a>, BuiltinFault> {
     let named =
         |axis: &str| rows.iter().chain(with.over.list()).any(|n| n == axis) || with.split.as_deref() == Some(axis);
     for axis in axes.iter().filter(|axis| !named(axis)) {

@@ -10,6 +10,11 @@ use super::machines::{self, MACHINE};
 use super::with::{ColumnWith, Derived, TableWith, parse_column};
 use crate::columns::{USAGE, same, written};
 
+/// Something is wrong with a table that others read: what they say of its columns is told when that is mended.
+pub(crate) fn is_wrong(planned: &PlannedWith, table: &PlannedStep) -> bool {
+    !check(&PlannedWith { with: table.with.clone(), steps: planned.steps.clone() }).is_empty()
+}
+
 /// What is wrong.
 pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
     // What is of another form the schema has told.
@@ -21,7 +26,7 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
     if let Some(axes) = own.as_mut().filter(|_| with.machines) {
         axes.insert(MACHINE.to_owned(), Vec::new());
         if let Err(why) = machines::possible(&with) {
-            say("/machines".to_owned(), Diagnostic::new(why));
+            say("/machines".to_owned(), Diagnostic::new(why.to_string()));
         }
     }
     let axes = own.as_ref();
@@ -54,11 +59,11 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
                 if let Some((axis, _)) =
                     axes.iter().find(|(axis, values)| !used(axis) && (values.len() > 1 || open(axis)))
                 {
-                    say(String::new(), Diagnostic::new(left_out(&with, axis)));
+                    say(String::new(), Diagnostic::new(left_out(&with, axis).to_string()));
                 }
                 in_rows = rows;
             }
-            Err((key, why)) => say(format!("/{key}"), Diagnostic::new(why)),
+            Err((key, why)) => say(format!("/{key}"), Diagnostic::new(why.to_string())),
         }
     }
     let split = axes.and_then(|axes| axes.get(with.split.as_ref()?));
@@ -68,11 +73,11 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
             ColumnWith::Labelled(labelled) => (format!("/columns/{n}/column"), &labelled.column),
         };
         match parse_column(text) {
-            Err(why) => say(at, Diagnostic::new(why)),
+            Err(why) => say(at, Diagnostic::new(why.to_string())),
             Ok((Some(Derived::Difference), name))
                 if axes.is_some() && !with.split.as_deref().is_some_and(open) && split.is_none_or(|s| s.len() != 2) =>
             {
-                say(at, Diagnostic::new(no_difference(&name, split.map(Vec::len))));
+                say(at, Diagnostic::new(no_difference(&name, split.map(Vec::len)).to_string()));
             }
             Ok((_, name)) => {
                 let epochs = name == EPOCH && epochs::are_rows(&with, &names);

@@ -1,5 +1,6 @@
 //! Columns that are computed from another: growth, ratio, speed-up, difference. A pasted column cannot lie its way in here.
 
+use flow_core::reason::BuiltinFault;
 use serde_json::Value;
 
 use super::digits::Reading;
@@ -18,7 +19,7 @@ pub(crate) fn derive(
     measured: &Measured,
     with: &TableWith,
     groups: &Groups<'_>,
-) -> Result<Reading, String> {
+) -> Result<Reading, BuiltinFault> {
     let of = table.columns.iter().find(|column| column.name == name && column.derived.is_none());
     let of = of.and_then(|column| column.label.clone());
     let show = Format::change();
@@ -78,9 +79,13 @@ pub(crate) fn derive(
 }
 
 /// Why there is no difference where the split has so many values, or is none.
-pub(super) fn no_difference(name: &str, values: Option<usize>) -> String {
-    let has = values.map_or("no axis".to_owned(), |n| format!("{n} value{}", if n == 1 { "" } else { "s" }));
-    format!("`difference({name})` takes the second value of the `split` less the first; here the split has {has}")
+pub(super) fn no_difference(name: &str, values: Option<usize>) -> BuiltinFault {
+    let column = name.to_owned();
+    match values {
+        None => BuiltinFault::NoDifferenceWithout { column },
+        Some(1) => BuiltinFault::NoDifferenceOfOne { column },
+        Some(values) => BuiltinFault::NoDifference { column, values: values as u64 },
+    }
 }
 
 /// The row above, where it differs in the last of the row's axes alone.
@@ -99,7 +104,7 @@ fn baseline(
     groups: &Groups<'_>,
     row: usize,
     part: usize,
-) -> Result<Option<(usize, usize)>, String> {
+) -> Result<Option<(usize, usize)>, BuiltinFault> {
     let Some(baseline) = &with.baseline else {
         return Ok(Some((0, part)));
     };
@@ -107,13 +112,14 @@ fn baseline(
     let mut part = part;
     for (axis, value) in baseline {
         let is = |v: &Value| same(v, value);
-        let missing = || format!("`baseline`: `{axis}` has no value `{}` in step `{}`", written(value), with.from);
+        let missing =
+            || BuiltinFault::BaselineValue { axis: axis.clone(), value: written(value), step: with.from.clone() };
         if with.split.as_ref() == Some(axis) {
             part = groups.parts.iter().position(|p| p.as_ref().is_some_and(is)).ok_or_else(missing)?;
         } else if let Some(at) = table.rows.iter().position(|r| r == axis) {
             key[at] = groups.keys.iter().map(|k| &k[at]).find(|v| is(v)).ok_or_else(missing)?.clone();
         } else {
-            return Err(format!("`baseline: {axis}`: it is neither among the `rows` nor the `split`"));
+            return Err(BuiltinFault::BaselineAxis { axis: axis.clone() });
         }
     }
     Ok(groups.keys.iter().position(|k| *k == key).map(|row| (row, part)))

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use flow_core::reason::BuiltinFault;
 use flow_core::{Foreign, StepResult, StepView, machine_of};
 use serde_json::Value;
 
@@ -16,21 +17,19 @@ pub(super) const MACHINE: &str = "machine";
 
 /// Whether a table can show several machines; the error says why not. No step has an axis of that name: it means something else in
 /// expressions.
-pub(super) fn possible(with: &TableWith) -> Result<(), String> {
+pub(super) fn possible(with: &TableWith) -> Result<(), BuiltinFault> {
     if with.rows.list().iter().any(|row| row == EPOCH) {
-        return Err("`machines: true`: of other machines no series are here, so `epoch` cannot be the rows".to_owned());
+        return Err(BuiltinFault::MachinesOverEpochs);
     }
     if with.over.list().iter().any(|over| over == MACHINE) {
-        return Err(format!(
-            "`over: {MACHINE}`: numbers of several machines have no mean; put it into `rows`, or make it the `split`"
-        ));
+        return Err(BuiltinFault::MeanOverMachines);
     }
     Ok(())
 }
 
 /// The results of a step with those of other machines behind them; where rows begin with another axis, each behind that of the same
 /// point.
-pub(super) fn beside(with: &TableWith, view: &StepView, table: &mut Table) -> Result<Vec<StepResult>, String> {
+pub(super) fn beside(with: &TableWith, view: &StepView, table: &mut Table) -> Result<Vec<StepResult>, BuiltinFault> {
     possible(with)?;
     // What was never placed is of the machine that the others ran on.
     let here = view.results.iter().find(|result| result.circumstances.host_cpus > 0);

@@ -1,5 +1,7 @@
 //! Tables as Markdown that also lines up in a terminal, Chinese characters being two columns wide.
 
+use std::collections::BTreeSet;
+
 use flow_core::reason::Cause;
 use unicode_width::UnicodeWidthStr;
 
@@ -60,6 +62,15 @@ impl Grid {
 
 /// A table as Markdown in one language, or in several at once, with its notes below.
 pub(crate) fn markdown(table: &Table, words: &Words, langs: &[&str]) -> String {
+    set(table, words, langs, usize::MAX, &mut BTreeSet::new())
+}
+
+/// The same where there is little room: of a table that is shown column by column the first column, and no note that was `said`.
+pub(crate) fn in_short(table: &Table, words: &Words, langs: &[&str], said: &mut BTreeSet<String>) -> String {
+    set(table, words, langs, 1, said)
+}
+
+fn set(table: &Table, words: &Words, langs: &[&str], most: usize, said: &mut BTreeSet<String>) -> String {
     if let Some(why) = &table.absent {
         let texts = langs.iter().map(|lang| {
             words.text(
@@ -73,11 +84,13 @@ pub(crate) fn markdown(table: &Table, words: &Words, langs: &[&str]) -> String {
     let table = &beside(table);
     let numbered: Vec<usize> =
         (0..table.notes.len()).filter(|at| cells(table).any(|cell| cell.notes.contains(at))).collect();
-    let grids: Vec<String> = columnwise(table).iter().map(|part| one_grid(part, words, langs, &numbered)).collect();
-    let notes = notes(table, words, langs);
+    let grids: Vec<String> =
+        columnwise(table).iter().take(most).map(|part| one_grid(part, words, langs, &numbered)).collect();
+    let notes: Vec<String> =
+        notes(table, words, langs).into_iter().filter(|note| said.insert(note.trim_end().to_owned())).collect();
     match notes.is_empty() {
         true => grids.join("\n"),
-        false => format!("{}\n{}\n", grids.join("\n"), notes.join("\n")),
+        false => format!("{}\n{}\n", grids.join("\n"), notes.join("\n").trim_end()),
     }
 }
 
@@ -297,9 +310,25 @@ pub(crate) fn notes(table: &Table, words: &Words, langs: &[&str]) -> Vec<String>
             lines.push(words.joined(langs, key));
         }
     }
+    if loads_left_out(table) {
+        lines.push(words.joined(langs, "note-short-load"));
+    }
     // Each on a line of its own in Markdown too.
     let last = lines.len().saturating_sub(1);
     lines.iter().enumerate().map(|(at, line)| if at < last { format!("{line}  ") } else { line.clone() }).collect()
+}
+
+/// Of some results, which have other numbers, a load is not told.
+fn loads_left_out(table: &Table) -> bool {
+    let number = |cell: &Cell| matches!(cell.content, Content::Number { .. });
+    let load = |(_, column): &(usize, &Column)| {
+        !column.earlier && matches!(column.name.as_str(), "gpu_load" | "gpu_memory_load")
+    };
+    let mut loads = table.columns.iter().enumerate().filter(load);
+    loads.any(|(at, _)| {
+        let missing = |row: &Row| matches!(row.cells[at].content, Content::Absent) && row.cells.iter().any(number);
+        table.body.iter().any(|row| number(&row.cells[at])) && table.body.iter().any(missing)
+    })
 }
 
 fn worded(note: &Note, words: &Words, lang: &str) -> String {

@@ -18,10 +18,10 @@ pub use model::{Cell, Column, Content, Note, Reference, Row, Spread, Table};
 pub use with::TableWith;
 
 pub(crate) use build::build;
-pub(crate) use check::check;
+pub(crate) use check::{check, is_wrong};
 pub(crate) use csv::csv;
 pub(crate) use curve::Curve;
 pub(crate) use digits::{Reading, enough, refine};
-pub(crate) use markdown::{Grid, Names, content, earlier, inline, markdown, name};
+pub(crate) use markdown::{Grid, Names, content, earlier, in_short, inline, markdown, name};
 pub(crate) use model::unknown_column;
 pub(crate) use with::{ByLanguage, Derived, Text};

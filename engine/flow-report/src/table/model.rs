@@ -1,5 +1,8 @@
 //! The table as a value. What `table.json` holds, and what a report reads.
 
+use std::collections::BTreeSet;
+
+use flow_core::reason::{BuiltinFault, Hint};
 use flow_core::{
     Outcome, nearest,
     reason::{Cause, NoMetrics, Spoiled},
@@ -359,14 +362,11 @@ impl Table {
 }
 
 /// What to say of a column that a table has not.
-pub(crate) fn unknown_column(table: &Table, name: &str) -> String {
+pub(crate) fn unknown_column(table: &Table, name: &str) -> BuiltinFault {
     let known = || table.columns.iter().filter(|column| column.derived.is_none()).map(|column| column.name.as_str());
-    let help = match nearest(name, known()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => {
-            let known: std::collections::BTreeSet<&str> = known().collect();
-            format!("it has {}", known.into_iter().collect::<Vec<_>>().join(", "))
-        }
+    let hint = match nearest(name, known()) {
+        Some(near) => Hint::DidYouMean { near: near.to_owned() },
+        None => Hint::ItHas { names: known().collect::<BTreeSet<_>>().into_iter().collect() },
     };
-    format!("the table of `{}` has no column `{name}`; {help}", table.from)
+    BuiltinFault::NoSuchColumn { table: table.from.clone(), column: name.to_owned(), hint }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use flow_core::reason::{BuiltinFault, Hint, UnitProblem};
 use flow_core::{
     BuiltinInput, Digest, Metric, Outcome, RunId, Sheet, StepResult, nearest,
     reason::{Cause, Memory},
@@ -64,10 +65,13 @@ pub(super) fn results(
     table: &mut Table,
     now: &[&StepResult],
     input: &BuiltinInput,
-) -> Result<Earlier, String> {
+) -> Result<Earlier, BuiltinFault> {
     let name = reference.name();
-    let bytes = input.files.get(&reference.file).ok_or_else(|| format!("`reference`: {name} was not read"))?;
-    let sheet = Sheet::read(bytes).map_err(|e| format!("`reference`: {name}: {e}"))?;
+    let file = || name.to_owned();
+    let bytes = input.files.get(&reference.file).ok_or_else(|| BuiltinFault::ReferenceAbsent { file: file() })?;
+    let sheet =
+        Sheet::read(bytes).map_err(|error| BuiltinFault::ReferenceUnread { file: file(), error: Box::new(error) })?;
+    let heads = || sheet.heads.iter().cloned().collect();
     let find = |own: &str| find(reference, &sheet, own, name);
     let mut keys: Vec<(&String, usize)> = Vec::new();
     let has_split = match &with.split {
@@ -75,9 +79,11 @@ pub(super) fn results(
         None => false,
     };
     for axis in table.rows.iter().chain(with.split.as_ref().filter(|_| has_split)) {
-        let column = find(axis)?.ok_or_else(|| {
-            let heads = sheet.heads.join(", ");
-            format!("`reference`: {name} has no column `{axis}`, by which rows are matched; it has {heads}. `columns: {{{axis}: NAME}}` names it")
+        let column = find(axis)?.ok_or_else(|| BuiltinFault::ReferenceWithoutAxis {
+            file: file(),
+            axis: axis.clone(),
+            heads: heads(),
+            example: format!("columns: {{{axis}: NAME}}"),
         })?;
         keys.push((axis, column.at));
     }
@@ -112,9 +118,10 @@ pub(super) fn results(
             let called = format!("{own}{}{end}", if group { TOGETHER } else { "" });
             if let Some(column) = find(&called)? {
                 let unit = unit(now, own);
-                let factor = factor(&unit, column.unit).map_err(|why| {
-                    let head = &sheet.heads[column.at];
-                    format!("`reference`: {name}: `{called}` is in {unit} here: {why}, as in `columns: {{{called}: {head} [{}]}}`", example(&unit))
+                let factor = factor(&unit, column.unit).map_err(|problem| {
+                    let example = format!("columns: {{{called}: {} [{}]}}", sheet.heads[column.at], example(&unit));
+                    let (column, unit) = (called.clone(), unit.clone());
+                    BuiltinFault::ReferenceUnit { file: file(), column, unit, problem, example }
                 })?;
                 of_part.push(Taken { own, group, at: column.at, unit, factor });
             }
@@ -125,25 +132,22 @@ pub(super) fn results(
     // A part of the split that has no result now is no slip.
     let known = |key: &String| asked.contains(key) || names.iter().any(|own| key.starts_with(&format!("{own} ")));
     if let Some(unknown) = reference.columns.keys().find(|key| !known(key)) {
-        let help = match nearest(unknown, asked.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", asked.join(", ")),
+        let hint = match nearest(unknown, asked.iter().map(String::as_str)) {
+            Some(near) => Hint::DidYouMean { near: near.to_owned() },
+            None => Hint::ThereAre { names: asked.into_iter().collect() },
         };
-        return Err(format!("`reference`: `columns:` names `{unknown}`, which is nothing of this table; {help}"));
+        return Err(BuiltinFault::ReferenceNames { name: unknown.clone(), hint });
     }
     let mut only = Vec::new();
     for (head, value) in &reference.only {
-        let at = sheet.heads.iter().position(|own| named(own).0 == head || own == head).ok_or_else(|| {
-            let heads = sheet.heads.join(", ");
-            format!("`reference`: {name} has no column `{head}`, which `where:` names; it has {heads}")
-        })?;
+        let at = sheet.heads.iter().position(|own| named(own).0 == head || own == head);
+        let at =
+            at.ok_or_else(|| BuiltinFault::ReferenceWithoutHead { file: file(), head: head.clone(), heads: heads() })?;
         only.push((at, value));
     }
     if columns.iter().all(Vec::is_empty) {
-        let (own, heads) = (names.join(", "), sheet.heads.join(", "));
-        return Err(format!(
-            "`reference`: {name} has none of {own}; it has {heads}. `columns: {{NAME: THEIRS}}` says which is which"
-        ));
+        let own = names.into_iter().collect();
+        return Err(BuiltinFault::ReferenceOfNothing { file: file(), own, heads: heads() });
     }
     let outcomes = find("outcome")?.map(|column| column.at);
     let mut matched: Vec<(usize, StepResult)> = Vec::new();
@@ -169,7 +173,8 @@ pub(super) fn results(
             };
             if let Some(text) = outcomes.map(|at| cells[at].as_str()).filter(|text| !NOTHING.contains(text)) {
                 ended(outcome(text).ok_or_else(|| {
-                    format!("`reference`: {name}:{line}: `{text}` is no outcome; as in `ok`, `out_of_memory`, `failed`")
+                    let (place, text) = (format!("{name}:{line}"), text.to_owned());
+                    BuiltinFault::ReferenceNoOutcome { place, text }
                 })?);
             }
             for Taken { own, group, at: column, unit, factor } in columns {
@@ -188,7 +193,8 @@ pub(super) fn results(
                 }
                 let number: Option<f64> = text.parse().ok().filter(|number: &f64| number.is_finite());
                 let number = number.ok_or_else(|| {
-                    format!("`reference`: {name}:{line}: `{}` is `{text}`, which is no number", sheet.heads[*column])
+                    let (place, head) = (format!("{name}:{line}"), sheet.heads[*column].clone());
+                    BuiltinFault::ReferenceNoNumber { place, head, text: text.to_owned() }
                 })?;
                 let value = number * factor;
                 if *group {
@@ -225,7 +231,7 @@ fn find<'a>(
     sheet: &'a Sheet,
     own: &str,
     file: &str,
-) -> Result<Option<Found<'a>>, String> {
+) -> Result<Option<Found<'a>>, BuiltinFault> {
     let there = |wanted: &str| sheet.heads.iter().position(|head| named(head).0 == wanted || head == wanted);
     let theirs = match reference.columns.get(own) {
         None => return Ok(there(own).map(|at| Found { at, unit: named(&sheet.heads[at]).1 })),
@@ -235,11 +241,11 @@ fn find<'a>(
     let (wanted, unit) = named(theirs);
     let at = there(wanted).ok_or_else(|| {
         let heads = || sheet.heads.iter().map(|head| named(head).0);
-        let help = match nearest(wanted, heads()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("it has {}", heads().collect::<Vec<_>>().join(", ")),
+        let hint = match nearest(wanted, heads()) {
+            Some(near) => Hint::DidYouMean { near: near.to_owned() },
+            None => Hint::ItHas { names: heads().collect() },
         };
-        format!("`reference`: {file} has no column `{wanted}`; {help}")
+        BuiltinFault::ReferenceWithoutColumn { file: file.to_owned(), column: wanted.to_owned(), hint }
     })?;
     Ok(Some(Found { at, unit: unit.or(named(&sheet.heads[at]).1) }))
 }
@@ -269,17 +275,17 @@ fn unit(now: &[&StepResult], name: &str) -> String {
 }
 
 /// What a number in a unit is multiplied by to be in that of the metric.
-fn factor(metric: &str, given: Option<&str>) -> Result<f64, &'static str> {
+fn factor(metric: &str, given: Option<&str>) -> Result<f64, UnitProblem> {
     let known = UNITS.iter().find(|(unit, _)| *unit == metric).map(|(_, units)| *units);
     match (known, given) {
         // A column of bytes or of ratios is rarely written as such.
-        (Some(_), None) if metric != "s" => Err("say the unit of that column"),
+        (Some(_), None) if metric != "s" => Err(UnitProblem::UnitUnsaid),
         (_, None) => Ok(1.0),
         (Some(units), Some(given)) => {
-            units.iter().find(|(unit, _)| *unit == given).map(|(_, factor)| *factor).ok_or("that unit is not known")
+            units.iter().find(|(unit, _)| *unit == given).map(|(_, factor)| *factor).ok_or(UnitProblem::UnitUnknown)
         }
         (None, Some(given)) if given == metric => Ok(1.0),
-        (None, Some(_)) => Err("that is another unit"),
+        (None, Some(_)) => Err(UnitProblem::UnitOfOther),
     }
 }
 

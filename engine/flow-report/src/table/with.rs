@@ -1,5 +1,6 @@
 //! The parameters of `flow/table`.
 
+use flow_core::reason::BuiltinFault;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -172,7 +173,7 @@ pub enum Derived {
 }
 
 /// Reads `growth(epoch_time)` or a bare name.
-pub(crate) fn parse_column(text: &str) -> Result<(Option<Derived>, String), String> {
+pub(crate) fn parse_column(text: &str) -> Result<(Option<Derived>, String), BuiltinFault> {
     let text = text.trim();
     let Some((function, rest)) = text.split_once('(') else {
         return Ok((None, text.to_owned()));
@@ -183,17 +184,16 @@ pub(crate) fn parse_column(text: &str) -> Result<(Option<Derived>, String), Stri
         "speedup" => Derived::Speedup,
         "difference" => Derived::Difference,
         other => {
-            return Err(format!(
-                "column `{text}`: there is no function `{other}`; there are growth, ratio, speedup and difference"
-            ));
+            return Err(BuiltinFault::NoSuchFunction { column: text.to_owned(), function: other.to_owned() });
         }
     };
     let Some(of) = rest.strip_suffix(')') else {
-        return Err(format!("column `{text}`: `)` is missing"));
+        return Err(BuiltinFault::ColumnNotClosed { column: text.to_owned() });
     };
     let of = of.trim();
     if of.is_empty() || of.contains(['(', ')', ',']) {
-        return Err(format!("column `{text}`: {function} takes the name of one column, `{function}(epoch_time)`"));
+        let (column, example) = (text.to_owned(), format!("{function}(epoch_time)"));
+        return Err(BuiltinFault::FunctionOfOne { column, function: function.to_owned(), example });
     }
     Ok((Some(derived), of.to_owned()))
 }

@@ -189,7 +189,7 @@ pub(crate) fn input(steps: Vec<(&str, StepView)>) -> BuiltinInput {
 pub(crate) fn run(name: &str, with: Value, input: &BuiltinInput) -> Result<BuiltinOutput, String> {
     let mut input = input.clone();
     input.with = with.as_object().expect("a map").clone();
-    Reports::new().run(name, &input)
+    Reports::new().run(name, &input).map_err(|fault| fault.to_string())
 }
 
 /// Runs `flow/table` and puts it among the steps, as the engine does.

@@ -35,8 +35,8 @@ impl Predict {
         };
         let place = Place::find(global, &self.about)?;
         let known = of_store(&*place::results(&place.store, output)?, &place.store)?;
-        check_prices(&self.price, known.experiments.iter().map(|of| &*of.machine))?;
         let planned = known.plan(&ask).map_err(|wrong| told(&ask, &wrong))?;
+        check_prices(&self.price, known.experiments.iter().map(|of| &*of.machine))?;
         let lines = if self.json { objects(&ask, &planned, &self.price) } else { table(&ask, &planned, &self.price) };
         for line in lines {
             output.line(line)?;

@@ -241,6 +241,9 @@ fn check_prices<'m>(prices: &[(String, f64)], machines: impl Iterator<Item = &'m
     let mut names: Vec<&str> = machines.filter(|name| !name.is_empty()).collect();
     names.sort_unstable();
     names.dedup();
+    if names.is_empty() {
+        return Err(error.hint("nothing ran on a GPU yet, and a price is of a GPU model that something ran on"));
+    }
     let words = names.iter().flat_map(|name| name.split(' ')).map(str::to_lowercase).collect::<Vec<_>>();
     Err(match flow_core::nearest(unknown, words.iter().map(String::as_str)) {
         Some(near) => error.hint(format!("did you mean `{near}`? there are {}", names.join(", "))),

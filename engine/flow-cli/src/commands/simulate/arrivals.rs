@@ -17,7 +17,8 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, output: &mut Output) -> Re
         Err(errors) => return bad(file, &errors),
     };
     let wide = asked.policies(&DEFAULT).iter().any(|name| policy::named(name).is_some_and(|p| !p.one_gpu_only()));
-    let cluster = Cluster::parse(asked.gpus.as_deref().unwrap_or_default()).map_err(CliError::usage)?;
+    let cluster = Cluster::parse(asked.gpus.as_deref().unwrap_or_default())
+        .map_err(|fault| CliError::usage(fault.to_string()))?;
     bad(file, &arrivals::too_wide(&mix, if wide { cluster.total() } else { u32::MAX }))?;
     let head = ["density", "policy", "in system: mean", "99 %", "waiting: mean", "total time", "GPU use", "CPU use"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];

@@ -125,7 +125,7 @@ enum Process {
 impl Simulate {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         for name in &self.policy {
-            policy::named(name).ok_or_else(|| CliError::usage(policy::unknown(name)))?;
+            policy::named(name).ok_or_else(|| CliError::usage(policy::unknown(name).to_string()))?;
         }
         match (&self.trace, &self.workflow, &self.mix) {
             (Some(file), ..) => trace::simulate(&self, file, global, output)?,

@@ -13,7 +13,8 @@ use crate::output::{Output, STRONG, styled};
 use crate::words;
 
 pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &mut Output) -> Result<(), CliError> {
-    let cluster = Cluster::parse(asked.gpus.as_deref().unwrap_or_default()).map_err(CliError::usage)?;
+    let cluster = Cluster::parse(asked.gpus.as_deref().unwrap_or_default())
+        .map_err(|fault| CliError::usage(fault.to_string()))?;
     let jobs = match trace::jobs(&text(file)?) {
         Ok(jobs) => jobs,
         Err(errors) => return bad(file, &errors),

@@ -5,7 +5,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{Lab, once, sweep};
+use super::Lab;
+use crate::counted::{once, sweep};
 
 /// So many times; and so many steps, so that some are left for the last run.
 const KILLS: u32 = 20;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use flow_testkit::{slurm::Cluster, until};
 use nix::sys::signal::Signal;
 
-use super::{Lab, once, sweep};
+use super::Lab;
+use crate::counted::{once, sweep};
 
 /// What is in the way of others gives its place to them.
 fn preempting(mode: &str) -> String {
@@ -31,6 +32,30 @@ fn what_is_preempted_is_tried_again_however_the_site_does_that() {
 }
 
 #[test]
+fn what_is_preempted_again_and_again_goes_on_from_its_checkpoint() {
+    const TIMES: usize = 4;
+    let workflow = "
+  train: {gpus: 1, run: sh train.sh, inputs: [train.sh], outputs: [out.txt]}
+";
+    let lab = Lab::on(Cluster::start_with(1, 1, &preempting("CANCEL")), workflow);
+    let train = "n=$(($(cat $FLOW_CHECKPOINT/n 2>/dev/null || echo 0) + 1)); echo $n > $FLOW_CHECKPOINT/n\n\
+                 echo $n >> $HOME/began; [ $n -gt TIMES ] || sleep 60; echo $n > out.txt\n";
+    lab.space.write("train.sh", &train.replace("TIMES", &TIMES.to_string()));
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    for times in 1..=TIMES {
+        until("it runs", || lab.lines("began").len() == times);
+        lab.cluster.run("sbatch", ["--partition=high", "--gres=gpu:1", "--output=/dev/null", "--wrap=true"]);
+    }
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    let said = "had to make room for another in Slurm; it goes on in another job, from its checkpoint";
+    assert!(flow.said().contains(said), "{}", flow.said());
+    let goes_on = |line: &serde_json::Value| line["event"] == "again" && line["because"]["goes_on"] == true;
+    assert_eq!(lab.space.journal().into_iter().filter(goes_on).count(), TIMES, "{}", flow.said());
+    assert_eq!(lab.results()["train"]["usage"]["earlier"]["jobs"], TIMES);
+    lab.expect_no_job();
+}
+
+#[test]
 fn what_waits_in_the_queue_is_queued_and_what_is_held_is_said() {
     let lab = Lab::new(1, 1, &sweep(1, 1, "gpus: 1"));
     // Somebody else has the GPU.
@@ -43,6 +68,7 @@ fn what_waits_in_the_queue_is_queued_and_what_is_held_is_said() {
         status().contains("queued  count[n=0]") && status().contains("in Slurm (job 2, Resources, since ")
     });
     assert!(!status().contains("running"), "{}", status());
+    assert!(status().contains("1 GPU, "), "{}", status());
     assert!(why().contains("queued by run ") && why().contains(": in Slurm (job 2, Resources, since "), "{}", why());
 
     // As a user holds it back; an administrator, as who runs this may be, would hold it as one.
@@ -61,12 +87,7 @@ fn what_waits_in_the_queue_is_queued_and_what_is_held_is_said() {
 
 #[test]
 fn what_will_not_start_by_itself_is_said_with_what_to_do() {
-    let workflow = "\
-flow: 1
-name: w
-on: slurm
-slurm: {poll: 1s}
-steps:
+    let workflow = "
   closed: {run: 'true', slurm: {partition: closed}}
   drained: {run: 'true'}
 ";
@@ -95,12 +116,7 @@ fn what_no_node_could_run_is_refused_before_anything_is_submitted() {
     let lab = Lab::new(
         1,
         2,
-        "\
-flow: 1
-name: w
-on: slurm
-slurm: {poll: 1s}
-steps:
+        "
   fine: {run: 'true', gpus: 1, measured: true}
   large: {run: 'true', gpus: 4}
   hungry: {run: 'true', memory: 64GiB}

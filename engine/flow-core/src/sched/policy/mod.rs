@@ -21,7 +21,10 @@ mod view;
 
 use std::fmt;
 
-use crate::{InstanceId, Time};
+use crate::{
+    InstanceId, Time,
+    reason::{BuiltinFault, Hint},
+};
 
 pub use bound::{Age, Patience};
 pub use critical_path::CriticalPath;
@@ -69,13 +72,14 @@ pub fn only_simulated(name: &str) -> String {
     format!("policy `{name}` takes running steps off their GPUs, which nothing but a simulation can do")
 }
 
-/// That there is no policy of this name, in words, with the nearest or all there are.
-pub fn unknown(name: &str) -> String {
+/// That there is no policy of this name, with the nearest or all there are.
+pub fn unknown(name: &str) -> BuiltinFault {
     let known = || POLICIES.iter().map(|(known, _)| *known);
-    match crate::nearest(name, known()) {
-        Some(near) => format!("there is no policy `{name}`; did you mean `{near}`?"),
-        None => format!("there is no policy `{name}`; there is {}", known().collect::<Vec<_>>().join(", ")),
-    }
+    let hint = match crate::nearest(name, known()) {
+        Some(near) => Hint::DidYouMean { near: near.to_owned() },
+        None => Hint::ThereIs { names: known().collect() },
+    };
+    BuiltinFault::NoSuchPolicy { policy: name.to_owned(), hint }
 }
 
 /// What a policy wants done next.

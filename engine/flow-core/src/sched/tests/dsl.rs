@@ -241,6 +241,7 @@ impl World {
                         "ahead" => (others.ahead.cpu_milli, others.ahead.attempts) = (number(value) * 1_000, 1),
                         "ahead_exclusive" => (others.ahead.exclusive, others.ahead.attempts) = (true, 1),
                         "gpu" => others.gpus.push(GpuId(number(value) as u32)),
+                        "kept" => _ = others.kept.insert(GpuId(number(value) as u32)),
                         "gone" => others.runs = 0,
                         _ => panic!("others have no {key}"),
                     }

@@ -1,7 +1,7 @@
 //! Other runs of the machine: what they hold is not there, who waits longer goes first, and several schedulers of one machine
 //! all come to their end without being in each other's way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
@@ -24,7 +24,10 @@ fn what_other_runs_hold_is_not_there_and_comes_back() {
          4 exit a                            | record a; start c",
     );
     assert!(world.scheduler.held_up().is_none(), "there is nobody to tell");
-    assert_eq!(world.scheduler.holding(), Holding { cpu_milli: 3_000, memory: 5 << 30, attempts: 2, exclusive: false });
+    assert_eq!(
+        world.scheduler.holding(),
+        Holding { cpu_milli: 3_000, memory: 5 << 30, attempts: 2, ..Holding::default() }
+    );
 }
 
 #[test]
@@ -98,7 +101,49 @@ fn a_gpu_that_another_flow_holds_is_waited_for_by_who_wants_the_machine_alone() 
     world.happens("0 others gpu=0");
     world.happens("1 strangers 0 12");
     world.happens("2 submit");
-    assert_eq!(world.scheduler.held_up(), None, "GPUs have locks of their own, and CPUs are not kept for it meanwhile");
+    let asks = world.scheduler.held_up().map(|held_up| held_up.asks);
+    let wanted = Holding { gpus: 1, attempts: 1, ..Holding::default() };
+    assert_eq!(asks, Some(wanted), "CPUs are not kept for it meanwhile");
+}
+
+#[test]
+fn on_a_gpu_that_is_kept_for_others_nothing_more_starts() {
+    let mut world = World::new("cpus=9 gpus=2x12", "a gpus=1 gpu_memory=4\n c gpus=2 gpu_memory=4\n d");
+    assert_eq!(world.happens("0 others kept=0 ahead=0"), "");
+    assert_eq!(world.happens("1 submit"), "start a on 1; start d");
+    assert_eq!(world.happens("2 exit a"), "record a");
+    let Waiting::Resources(short) = world.waits("c") else { panic!("{:?}", world.waits("c")) };
+    let short: Vec<_> = short.iter().map(|one| one.resource).collect();
+    assert_eq!(short, [Resource::Gpus, Resource::GpuKept(GpuId(0))]);
+    let held_up = world.scheduler.held_up().unwrap();
+    assert_eq!((held_up.unit, held_up.asks.gpus), (world.id("c"), 2));
+    assert_eq!(world.happens("3 others"), "start c on 0+1");
+}
+
+#[test]
+fn as_many_gpus_are_kept_for_a_head_as_it_asks_for() {
+    let head = |run, since, gpus, cards: &[u32]| Rival {
+        run,
+        holds: Holding::default(),
+        head: Some(Head {
+            since,
+            priority: 0,
+            asks: Holding { gpus, ..Holding::default() },
+            cards: cards.iter().map(|&card| GpuId(card)).collect(),
+        }),
+    };
+    // Of six GPUs we hold the second and the third, and others the first.
+    let kept = |heads: &[Rival]| {
+        let ours = BTreeSet::from([GpuId(1), GpuId(2)]);
+        let others = Others::facing(Turn::new(0, 9, 0), heads, vec![GpuId(0)], &ours);
+        others.kept.into_iter().map(|gpu| gpu.0).collect::<Vec<_>>()
+    };
+    let all = [0, 1, 2, 3, 4, 5];
+    assert_eq!(kept(&[head(1, 5, 2, &all)]), [3, 4], "free ones first");
+    assert_eq!(kept(&[head(1, 5, 4, &all)]), [1, 3, 4, 5], "then ours");
+    assert_eq!(kept(&[head(1, 5, 2, &[0, 1])]), [1], "those that it may have");
+    assert_eq!(kept(&[head(1, 5, 2, &[2, 3, 4]), head(2, 4, 1, &all)]), [2, 3, 4], "each its own");
+    assert_eq!(kept(&[head(1, 11, 2, &all)]), [0; 0], "it comes after us");
 }
 
 #[test]
@@ -109,8 +154,10 @@ fn turns_go_by_priority_then_by_waiting_then_by_run() {
     let wanted = [Turn::new(2, 9, 3), Turn::new(0, 4, 2), Turn::new(0, 5, 0), Turn::new(0, 5, 1), Turn::new(-1, 0, 4)];
     assert_eq!(turns, wanted);
     let asks = Holding { cpu_milli: 2_000, attempts: 3, ..Holding::default() };
-    let rival = |run, since| Rival { run, holds: asks, head: Some(Head { since, priority: 0, asks }) };
-    let others = Others::facing(Turn::new(0, 5, 1), &[rival(0, 5), rival(2, 5), rival(3, 1)]);
+    let rival =
+        |run, since| Rival { run, holds: asks, head: Some(Head { since, priority: 0, asks, cards: Vec::new() }) };
+    let rivals = [rival(0, 5), rival(2, 5), rival(3, 1)];
+    let others = Others::facing(Turn::new(0, 5, 1), &rivals, Vec::new(), &BTreeSet::new());
     assert_eq!((others.runs, others.holds.cpu_milli, others.holds.attempts), (3, 6_000, 9));
     assert_eq!(
         (others.ahead.cpu_milli, others.ahead.attempts),
@@ -131,16 +178,18 @@ struct Run {
     scheduler: Scheduler,
     spans: Vec<u64>,
     ends: BTreeMap<AttemptId, Time>,
+    cards: BTreeMap<AttemptId, Vec<GpuId>>,
     published: Rival,
     finished: bool,
 }
 
 impl Run {
-    fn tell(&mut self, now: Time, event: Event) -> bool {
+    /// Says whether something started, and on which cards.
+    fn tell(&mut self, now: Time, event: Event) -> Option<Vec<GpuId>> {
         let mut out = Vec::new();
         self.scheduler.handle(now, event, &mut out);
         self.scheduler.check().unwrap();
-        let mut started = false;
+        let mut started: Option<Vec<GpuId>> = None;
         for action in out {
             match action {
                 Action::LookUp { instances } => {
@@ -148,8 +197,9 @@ impl Run {
                         self.tell(now, Event::Answered { instance, answer: Answer::Miss });
                     }
                 }
-                Action::Start { attempt, instance, .. } => {
-                    started = true;
+                Action::Start { attempt, instance, placement } => {
+                    started.get_or_insert_default().extend(&placement.gpus);
+                    self.cards.insert(attempt, placement.gpus);
                     self.ends.insert(attempt, now + Span::from_millis(self.spans[instance.index()] * 1_000));
                     self.tell(now, Event::Started { attempt });
                     self.tell(now, Event::Ready { attempt });
@@ -164,24 +214,35 @@ impl Run {
 }
 
 impl Shared {
-    fn decides(&mut self, i: usize) -> bool {
+    fn decides(&mut self, i: usize) {
         let now = self.now;
+        let held = |run: &Run| run.cards.values().flatten().copied().collect::<BTreeSet<GpuId>>();
+        let cards: Vec<BTreeSet<GpuId>> = self.runs.iter().map(held).collect();
+        let theirs: BTreeSet<GpuId> =
+            cards.iter().enumerate().filter(|(j, _)| *j != i).flat_map(|(_, cards)| cards).copied().collect();
         let rivals: Vec<Rival> = self
             .runs
             .iter()
             .enumerate()
             .filter(|(j, run)| *j != i && !run.finished)
-            .map(|(_, run)| run.published)
+            .map(|(_, run)| run.published.clone())
             .collect();
-        let run = &mut self.runs[i];
+        let run = &self.runs[i];
         let own = run.published.turn().unwrap_or(Turn::new(run.scheduler.highest_priority(), now.0, i as u32));
-        let others = Others::facing(own, &rivals);
+        let others = Others::facing(own, &rivals, theirs.iter().copied().collect(), &cards[i]);
+        let capacity = self.capacity(&theirs);
+        let run = &mut self.runs[i];
+        run.tell(now, Event::Capacity(capacity));
         run.tell(now, Event::Others(others.clone()));
         let started = run.tell(now, Event::Tick);
         let held_up = run.scheduler.held_up();
         run.published.holds = run.scheduler.holding();
-        run.published.head =
-            held_up.map(|held_up| Head { since: held_up.since.0, priority: held_up.priority, asks: held_up.asks });
+        run.published.head = held_up.map(|held_up| Head {
+            since: held_up.since.0,
+            priority: held_up.priority,
+            asks: held_up.asks,
+            cards: (0..CARDS).map(GpuId).collect(),
+        });
         // What really runs, not what is told of it.
         let holding: Vec<Holding> = self.runs.iter().map(|run| run.scheduler.holding()).collect();
         let held = |of: fn(&Holding) -> u64| holding.iter().map(of).sum::<u64>();
@@ -192,26 +253,46 @@ impl Shared {
             assert!(held(|h| h.cpu_milli) <= self.cpus * 1_000, "CPUs are given out once");
         }
         assert!(held(|h| h.memory) <= self.memory, "and so is memory");
-        if started && !holding[i].exclusive {
+        if started.iter().flatten().any(|card| theirs.contains(card) || others.kept.contains(card)) {
+            panic!("a GPU has one run, and nobody passes who is ahead");
+        }
+        if started.is_some() && !holding[i].exclusive {
             let kept = held(|h| h.cpu_milli) + others.ahead.cpu_milli;
             assert!(!others.ahead.exclusive && kept <= self.cpus * 1_000, "nobody passes who is ahead");
         }
-        started
+    }
+
+    /// As a run finds the machine on which other runs have these GPUs.
+    fn capacity(&self, theirs: &BTreeSet<GpuId>) -> Capacity {
+        let gpu = |id| {
+            let strangers = if theirs.contains(&GpuId(id)) { 8 } else { 0 };
+            GpuState { memory: 8, strangers, alive: true }
+        };
+        let gpus = (0..CARDS).map(gpu).collect();
+        Capacity { cpus: self.cpus as u32, memory: self.memory, gpus, ..Capacity::default() }
     }
 }
 
-/// CPUs, memory, exclusive or a pair, priority, seconds, whether it needs the one before.
-type Sketch = (u32, u64, u8, i64, u64, bool);
+/// GPUs of the machine.
+const CARDS: u32 = 2;
+
+/// CPUs, memory, GPUs, exclusive or a pair, priority, seconds, whether it needs the one before.
+type Sketch = (u32, u64, u32, u8, i64, u64, bool);
 
 fn tasks(sketches: &[Sketch]) -> (Vec<Task>, Vec<u64>) {
     let (mut tasks, mut spans) = (Vec::<Task>::new(), Vec::new());
-    for (n, &(cpus, memory, kind, priority, seconds, needs)) in sketches.iter().enumerate() {
+    for (n, &(cpus, memory, gpus, kind, priority, seconds, needs)) in sketches.iter().enumerate() {
         let before = tasks.last().map(|task| task.instance).filter(|_| needs);
         for _ in 0..if kind == 1 { 2 } else { 1 } {
             tasks.push(Task {
                 instance: InstanceId(tasks.len() as u32),
                 needs: before.map(|on| Need { on, list: false }).into_iter().collect(),
-                request: ResourceRequest { cpus, memory: Some(memory), ..ResourceRequest::default() },
+                request: ResourceRequest {
+                    cpus,
+                    memory: Some(memory),
+                    gpus: if kind == 1 { gpus / 2 } else { gpus },
+                    ..ResourceRequest::default()
+                },
                 exclusive: if kind == 0 { Exclusive::Machine } else { Exclusive::No },
                 corun: (kind == 1).then_some((GroupId(n as u32), CorunGpus::Own)),
                 priority,
@@ -229,8 +310,9 @@ fn in_its_shift_a_run_follows_what_ended_by_as_much_of_its_own() {
     let of = |cpus: u64| Holding { cpu_milli: cpus * 1_000, attempts: 1, ..Holding::default() };
     let ahead = |exclusive: bool| {
         let asks = Holding { exclusive, ..of(2) };
-        let rival = |run| Rival { run, holds: of(1), head: Some(Head { since: 5, priority: 0, asks }) };
-        Others::facing(Turn::new(0, 9, 0), &[rival(1), rival(2)])
+        let rival =
+            |run| Rival { run, holds: of(1), head: Some(Head { since: 5, priority: 0, asks, cards: Vec::new() }) };
+        Others::facing(Turn::new(0, 9, 0), &[rival(1), rival(2)], Vec::new(), &BTreeSet::new())
     };
     let at = |millis: u64| Time(millis * 1_000);
     // What is left for ours to start: of four CPUs others hold two.
@@ -255,27 +337,28 @@ proptest! {
     #[test]
     fn runs_of_one_machine_all_end_and_nobody_is_passed(
         sketches in prop::collection::vec(
-            prop::collection::vec((1..5u32, 0..5u64, 0..8u8, 0..2i64, 1..30u64, any::<bool>()), 1..12),
+            prop::collection::vec((1..5u32, 0..5u64, 0..=CARDS, 0..8u8, 0..2i64, 1..30u64, any::<bool>()), 1..12),
             2..5,
         ),
         order in prop::collection::vec(any::<prop::sample::Index>(), 16),
         policies in prop::collection::vec(prop::sample::select(vec!["critical-path", "fit", "fifo", "easy"]), 4),
     ) {
         let (cpus, memory) = (4, 8);
-        let capacity = Capacity { cpus: cpus as u32, memory, ..Capacity::default() };
+        let mut shared = Shared { runs: Vec::new(), cpus, memory, now: Time(0) };
         let runs = sketches.iter().zip(&policies).enumerate().map(|(i, (sketch, policy))| {
             let (tasks, spans) = tasks(sketch);
             let scheduler =
-                Scheduler::new(capacity.clone(), policy::named(policy).unwrap(), Limits::default());
+                Scheduler::new(shared.capacity(&BTreeSet::new()), policy::named(policy).unwrap(), Limits::default());
             let published = Rival { run: i as u32, holds: Holding::default(), head: None };
-            let mut run = Run { scheduler, spans, ends: BTreeMap::new(), published, finished: false };
+            let (ends, cards) = (BTreeMap::new(), BTreeMap::new());
+            let mut run = Run { scheduler, spans, ends, cards, published, finished: false };
             run.tell(Time(0), Event::Submitted(tasks));
             run
         });
-        let mut shared = Shared { runs: runs.collect(), cpus, memory, now: Time(0) };
+        shared.runs = runs.collect();
         let mut turns = order.iter().cycle();
         // More than all would take one after the other, each with its patience.
-        let bound = sketches.iter().flatten().map(|sketch| sketch.4 + 130).sum::<u64>();
+        let bound = sketches.iter().flatten().map(|sketch| sketch.5 + 130).sum::<u64>();
         while shared.runs.iter().any(|run| !run.finished) {
             prop_assert!(shared.now <= Time(0) + Span::from_millis(bound * 1_000), "somebody waits for ever");
             for run in &mut shared.runs {
@@ -283,6 +366,7 @@ proptest! {
                     run.ends.iter().filter(|(_, end)| **end <= shared.now).map(|(attempt, _)| *attempt).collect();
                 for attempt in over {
                     run.ends.remove(&attempt);
+                    run.cards.remove(&attempt);
                     run.tell(shared.now, Event::Exited { attempt, outcome: Outcome::Ok, spoiled: false });
                 }
             }

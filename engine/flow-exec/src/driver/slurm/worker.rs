@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_core::AttemptId;
+use flow_core::{AttemptId, reason::StartFault};
 use flow_slurm::{JobId, Limits, Refused, Row, Why};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -170,7 +170,7 @@ impl Worker {
             }
             Ok(None) => {}
             Err(error) => attempts.into_iter().for_each(|attempt| {
-                let reason = format!("what its job needs cannot be written: {error}");
+                let reason = StartFault::JobNotWritten { error: Box::new((&error).into()) }.into();
                 let _ = self.tell.send(Event::SpawnFailed { attempt, reason });
             }),
         }

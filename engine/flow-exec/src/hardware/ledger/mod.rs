@@ -31,7 +31,7 @@ use nix::{
 
 use super::shared_file::{self, is_at};
 
-pub use slot::{Slot, Step, Waiter};
+pub use slot::{Slot, Step, Waiter, card};
 
 /// Its name in the folder of the shared files.
 const NAME: &str = "flow-machine.ledger";
@@ -213,8 +213,9 @@ pub fn look_at_machine() -> Result<Seen, String> {
 }
 
 fn read(file: &File) -> io::Result<Vec<u8>> {
-    // The file is as long as its last slot that was ever used: mostly one or two.
-    let mut bytes = vec![0; 4 * SIZE];
+    // The file is as long as its last slot that was ever used: mostly one or two. This is read with every decision.
+    let length = file.metadata()?.len().min((SLOTS * SIZE) as u64);
+    let mut bytes = vec![0; length as usize];
     let mut filled = 0;
     while filled < bytes.len() {
         match file.read_at(&mut bytes[filled..], filled as u64) {
@@ -222,9 +223,6 @@ fn read(file: &File) -> io::Result<Vec<u8>> {
             Ok(n) => filled += n,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
-        }
-        if filled == bytes.len() {
-            bytes.resize(SLOTS * SIZE, 0);
         }
     }
     bytes.truncate(filled);

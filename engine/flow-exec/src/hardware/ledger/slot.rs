@@ -11,6 +11,9 @@ const TEXT: usize = 80;
 const SHORT: usize = 16;
 /// So many running attempts are told apart; what more there are, as one.
 const STEPS: usize = 6;
+/// `GPU-` and eight digits; no machine has more such cards.
+const CARD: usize = 12;
+const CARDS: usize = 16;
 /// No machine has more: a million CPUs, a pebibyte.
 const MOST_CPU_MILLI: u64 = 1_000_000_000;
 const MOST_MEMORY: u64 = 1 << 50;
@@ -60,11 +63,19 @@ pub struct Waiter {
     pub priority: i64,
     /// What it asks for.
     pub asks: Holding,
+    /// Where it asks for GPUs, those that it may have, by their [`card`] names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cards: Vec<String>,
     /// How long it is expected to take, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub takes: Option<u64>,
     /// Counts up as long as its run looks whether there is room: one that was stopped keeps nothing from others.
     pub beat: u32,
+}
+
+/// The name of a GPU in the ledger: the beginning of its UUID, which tells the cards of a machine apart.
+pub fn card(uuid: &str) -> String {
+    uuid.chars().take(CARD).collect()
 }
 
 impl Slot {
@@ -102,6 +113,10 @@ impl Slot {
     }
 
     fn cut(&mut self, most: usize) {
+        if let Some(waits) = &mut self.waits {
+            waits.cards.truncate(CARDS);
+            waits.cards.iter_mut().for_each(|name| *name = card(name));
+        }
         let label = self.waits.iter_mut().map(|waits| &mut waits.label);
         for text in [&mut self.run, &mut self.person, &mut self.workflow].into_iter().chain(label) {
             if let Some((at, _)) = text.char_indices().nth(most) {
@@ -117,6 +132,7 @@ impl Slot {
             let Some(sum) = self.steps.last_mut() else { break };
             sum.until = sum.until.zip(last.until).map(|(a, b)| a.max(b));
             sum.holds.cpu_milli = sum.holds.cpu_milli.saturating_add(last.holds.cpu_milli);
+            sum.holds.gpus = sum.holds.gpus.saturating_add(last.holds.gpus);
             sum.holds.memory = sum.holds.memory.saturating_add(last.holds.memory);
             sum.holds.attempts = sum.holds.attempts.saturating_add(last.holds.attempts);
             sum.holds.exclusive |= last.holds.exclusive;
@@ -130,8 +146,10 @@ mod tests {
 
     #[test]
     fn whatever_a_run_says_has_room() {
-        let step =
-            |until| Step { holds: Holding { cpu_milli: u64::MAX, memory: 7, attempts: 1, exclusive: false }, until };
+        let step = |until| Step {
+            holds: Holding { cpu_milli: u64::MAX, memory: 7, attempts: 1, gpus: 1, exclusive: false },
+            until,
+        };
         let waits =
             Waiter { label: "\u{1}é".repeat(500), takes: Some(u64::MAX), priority: i64::MIN, ..Waiter::default() };
         let slot = Slot {
@@ -149,7 +167,7 @@ mod tests {
         assert_eq!(Slot::read(&small.bytes(1024)), None, "nobody has so many CPUs");
         let steps: Vec<Step> = (0..50)
             .map(|n| Step {
-                holds: Holding { cpu_milli: 1_000, memory: 7, attempts: 1, exclusive: false },
+                holds: Holding { cpu_milli: 1_000, memory: 7, attempts: 1, gpus: 1, exclusive: false },
                 until: Some(n),
             })
             .collect();

@@ -1,0 +1,181 @@
+//! Why one of flow's own steps cannot do what its parameters ask for.
+
+use super::{Fault, NameList, fault::faults};
+
+faults! {
+    /// What is wrong with the parameters of a table, a report, an analysis or a simulation, or with what these read.
+    BuiltinFault {
+        NoSuchBuiltin { name: String, known: NameList } = "there is no step flow/{name}; there are {known}",
+        ParametersUnread { said: String } = "`with`: {said}",
+        NotWritten { said: String } = "what it found cannot be written: {said}",
+        InputUnread { path: String, error: Box<Fault> } = "`{path}` cannot be read: {error}",
+        InputTooLarge { path: String, most: u64 } = "`{path}` is larger than {most} MiB",
+        OutputNotWritten { path: String, error: Box<Fault> } = "`{path}` cannot be written: {error}",
+        SeriesUnread { label: String, said: String } = "the series of {label} cannot be read: {said}",
+        TraceUnread { path: String, error: Box<Fault> } = "the trace `{path}` cannot be read: {error}",
+
+        NoSuchStep { step: String } = "there is no step `{step}`",
+        NoSource { step: String } = "`from: {step}`: there is no such step",
+        NotATable { step: String } = "`table: {step}`: that step is not a flow/table",
+        NoTable { step: String } = "the step `{step}` has no table",
+        TableUnread { step: String, said: String } = "the table of `{step}` cannot be read ({said}); run the step again",
+        AnalysisUnread { step: String, said: String } = "the analysis of `{step}` cannot be read ({said}); run the step again",
+        ScheduleUnread { label: String, said: String } = "the schedule of `{label}` cannot be read ({said}); run the step again",
+        AnalysisOfOther { step: String, table: String, other: String } =
+            "`analyses: {step}` is of the table `{table}`, not of `{other}`",
+
+        LinkEmpty = "a link is empty",
+        LinkWithBlanks { link: String } = "the link `{link}` has blanks or control characters in it; a blank is `%20`",
+        LinkOfOtherScheme { scheme: String } = "a link cannot lead to `{scheme}`",
+        LinkNowhere { link: String } = "`{link}` is neither an address nor a path",
+        BadLink { error: Box<BuiltinFault> } = "`see`: {error}",
+        BadDate { date: String } = "`date: {date}`: a day is written `2026-02-08`",
+        TemplateFails { said: String } = "the template of the report: {said}",
+
+        PictureOfNone { step: String } = "`pictures: {{from: {step}}}`: it has no instance at these values of its axes",
+        PictureOfSeveral { step: String } =
+            "`pictures: {{from: {step}}}`: it has several instances; `where: {{AXIS: VALUE}}` says which one",
+        SeveralPictures { step: String, outputs: NameList } =
+            "`pictures: {{from: {step}}}`: it has several pictures, {outputs}; `output: NAME` says which one",
+        NoPicture { step: String } =
+            "`pictures: {{from: {step}}}`: it has no such output that is a PNG, JPEG or WebP file of 4 MiB at the most; `outputs: [plot.png]` keeps one",
+        OtherPicture { step: String } =
+            "`pictures: {{from: {step}}}`: what it wrote is no PNG, JPEG or WebP file, whatever its name; save it as one of these",
+        ScheduleOfNone { step: String, point: String } = "`schedules`: step `{step}` has no instance at `where: {point}`",
+        ScheduleOfSeveral { point: String, one: String, other: String } =
+            "`schedules`: `where: {point}` means `{one}` and `{other}`; choose one",
+        ChartOverNothing { column: String } = "`charts: {column}`: the table has no rows to draw it over",
+        ChartOfNoColumn { column: String, error: Box<BuiltinFault> } = "`charts: {column}`: {error}",
+        ChartOverNames { column: String, text: String, axis: String } =
+            "`charts: {column}`: `{text}` of the rows' last axis `{axis}` is no number, and a chart is drawn over numbers",
+        ChartNotByEpoch { column: String, known: NameList } =
+            "`charts: {{column: {column}, over: epoch}}`: no instance has it by epoch; there are {known}",
+        CompareWithoutSplit { axis: String, step: String } =
+            "`compare: {axis}`: the table of `{step}` has no split; give it `split: {axis}`",
+        CompareOtherSplit { axis: String, step: String, split: String } =
+            "`compare: {axis}`: the table of `{step}` is split by `{split}`",
+
+        CorunLikeNothing { step: String } =
+            "`corun: {step}`: it is not `like` another step, so there are no runs alone to compare with",
+        NoSuchColumn { table: String, column: String, hint: Hint } = "the table of `{table}` has no column `{column}`; {hint}",
+        NoSuchFunction { column: String, function: String } =
+            "column `{column}`: there is no function `{function}`; there are growth, ratio, speedup and difference",
+        ColumnNotClosed { column: String } = "column `{column}`: `)` is missing",
+        FunctionOfOne { column: String, function: String, example: String } =
+            "column `{column}`: {function} takes the name of one column, `{example}`",
+        NoDifference { column: String, values: u64 } =
+            "`difference({column})` takes the second value of the `split` less the first; here the split has {values} values",
+        NoDifferenceOfOne { column: String } =
+            "`difference({column})` takes the second value of the `split` less the first; here the split has 1 value",
+        NoDifferenceWithout { column: String } =
+            "`difference({column})` takes the second value of the `split` less the first; here the split has no axis",
+        BaselineValue { axis: String, value: String, step: String } = "`baseline`: `{axis}` has no value `{value}` in step `{step}`",
+        BaselineAxis { axis: String } = "`baseline: {axis}`: it is neither among the `rows` nor the `split`",
+        NoSuchAxisOf { key: String, name: String, step: String, hint: AxesHint } = "`{key}: {name}`: step `{step}` has no such axis; {hint}",
+        NeitherAxisNorRepeat { key: String, name: String, step: String, hint: AxesHint } =
+            "`{key}: {name}`: step `{step}` has neither that axis nor `repeat`; {hint}",
+        AxisTwice { axis: String, one: String, other: String } =
+            "axis `{axis}` stands in both `{one}` and `{other}`; it can be in one of them",
+        AxisLeftOut { step: String, axis: String } =
+            "step `{step}` also varies by `{axis}`, so several results would share a cell; add it to `rows`, make it the `split`, or take the mean `over` it",
+        MachinesOverEpochs = "`machines: true`: of other machines no series are here, so `epoch` cannot be the rows",
+        MeanOverMachines = "`over: machine`: numbers of several machines have no mean; put it into `rows`, or make it the `split`",
+        GoalUnknown { column: String } =
+            "whether the least or the largest `{column}` is the best is not known; say `goal: min` or `goal: max`",
+        FitOverNothing { table: String } = "the table `{table}` has no rows by an axis: say `x`, a column of it",
+        JumpsOverNothing { table: String } = "the table `{table}` has no rows by an axis, along which it could jump",
+
+        ReferenceAbsent { file: String } = "`reference`: {file} was not read",
+        ReferenceUnread { file: String, error: Box<Fault> } = "`reference`: {file}: {error}",
+        ReferenceWithoutColumn { file: String, column: String, hint: Hint } = "`reference`: {file} has no column `{column}`; {hint}",
+        ReferenceWithoutAxis { file: String, axis: String, heads: NameList, example: String } =
+            "`reference`: {file} has no column `{axis}`, by which rows are matched; it has {heads}. `{example}` names it",
+        ReferenceUnit { file: String, column: String, unit: String, problem: UnitProblem, example: String } =
+            "`reference`: {file}: `{column}` is in {unit} here: {problem}, as in `{example}`",
+        ReferenceNames { name: String, hint: Hint } = "`reference`: `columns:` names `{name}`, which is nothing of this table; {hint}",
+        ReferenceWithoutHead { file: String, head: String, heads: NameList } =
+            "`reference`: {file} has no column `{head}`, which `where:` names; it has {heads}",
+        ReferenceNoOutcome { place: String, text: String } =
+            "`reference`: {place}: `{text}` is no outcome; as in `ok`, `out_of_memory`, `failed`",
+        ReferenceNoNumber { place: String, head: String, text: String } =
+            "`reference`: {place}: `{head}` is `{text}`, which is no number",
+        ReferenceOfNothing { file: String, own: NameList, heads: NameList } =
+            "`reference`: {file} has none of {own}; it has {heads}. `columns: {{NAME: THEIRS}}` says which is which",
+
+        NotACluster { text: String, most: u32 } = "`{text}` is no cluster; expected NODESxGPUS, as 8x8, with at most {most} GPUs",
+        TooManyJobs = "expected 1 to 1,000,000 jobs and 1 to 1,000 seeds",
+        SlurmShares = "jobs of Slurm share neither GPUs nor one machine's CPUs: leave `share` and `cpus` out",
+        SlurmNotANumber { part: String } = "`{part}` is not NAME=NUMBER",
+        SlurmNoNumber { part: String, value: String } = "`{value}` in `{part}` is no number",
+        SlurmUnknown { name: String, known: NameList } = "Slurm has no `{name}` here; there are {known}",
+        SlurmZero { name: String } = "`{name}` of Slurm is 0, expected 1 or more",
+        SlurmOutside { name: String, value: String, least: String } = "`{name}` of Slurm is {value}, expected {least} to 10000000",
+        KindOutside { kind_name: String, name: String, value: String, expected: Expected } = "{kind_name}: {name} is {value}, not {expected}",
+        NoSuchPolicy { policy: String, hint: Hint } = "there is no policy `{policy}`; {hint}",
+        VNegative { value: String } = "v is {value}, expected 0 or more",
+        VOfOther { policy: String } = "`v` is a parameter of `lyapunov`, and `{policy}` has none",
+        NoDensity = "there is no `density`: the GPU time that is asked for, as a share of what there is, as 0.9",
+        DensityOutside { value: String } = "density is {value}, expected a share of the GPUs' time, as 0.9",
+        EmptyMix = "the mix has no kind with a weight above 0; give it one, or name a `trace`",
+        OnePriority = "with one priority for all, `priority` is `easy`; ask for more `priorities`, or for `easy`",
+        OnePriorityInTrace = "with one priority for all, `priority` is `easy`; the trace has no two that differ",
+        KindTooWide { kind_name: String, gpus: u32, has: u32 } = "{kind_name} asks for {gpus} GPUs, and there are {has}",
+        TraceWithMix = "a `trace` says itself what arrives when: leave `mix` and `density` out",
+        TraceShares = "a `trace` does not say what jobs keep busy, so they cannot `share` GPUs",
+        BadTrace { line: u64, mistake: TraceFault, advice: String } = "the trace, line {line}: {mistake}; {advice}",
+        TraceWithoutMistake = "the trace cannot be read",
+        SimulationFails { said: String } = "{said}",
+    }
+
+    /// What could be meant instead of a name that is none.
+    Hint {
+        DidYouMean { near: String } = "did you mean `{near}`?",
+        ItHas { names: NameList } = "it has {names}",
+        ThereAre { names: NameList } = "there are {names}",
+        ThereIs { names: NameList } = "there is {names}",
+    }
+
+    /// The axes that a step has.
+    AxesHint {
+        NoMatrix = "it has no matrix",
+        ItsAxes { axes: NameList } = "its axes are {axes}",
+    }
+    /// Why a unit of a column does not do.
+    UnitProblem {
+        UnitUnsaid = "say the unit of that column",
+        UnitUnknown = "that unit is not known",
+        UnitOfOther = "that is another unit",
+    }
+
+    /// What a number of a kind of jobs is expected to be.
+    Expected {
+        ZeroOrMore = "0 or more",
+        Between { least: u32, most: u32 } = "between {least} and {most}",
+        CountOf { unit: Unit } = "a number of {unit}",
+    }
+
+    /// What is counted of a kind of jobs.
+    Unit {
+        Seconds = "seconds",
+        Cores = "cores",
+        Gibibytes = "GiB",
+    }
+
+    /// What is wrong with a trace. The advice that planning gives stands beside it.
+    TraceFault {
+        TraceWithoutColumn { name: String } = "there is no column `{name}`",
+        TraceWithoutJobs = "the trace has no jobs",
+        TraceCellEmpty { column: String } = "{column} is empty, and a job without it cannot be simulated",
+        TraceNoSeconds { column: String, text: String } = "{column} is `{text}`, not a number of seconds",
+        TraceTooEarly { column: String, text: String } = "{column} is `{text}`, before the trace began",
+        TraceTooLong { column: String, text: String } = "{column} is `{text}`, longer than can be simulated",
+        TraceNoCount { text: String } = "num_gpus is `{text}`, not a count of GPUs",
+        TraceNoPriority { text: String } = "priority is `{text}`, not a whole number",
+        TraceTooWide { job: String, gpus: u32, has: u32 } = "job {job} asks for {gpus} GPUs, and there are {has}",
+        TraceOneGpuOnly { job: String, gpus: u32, policy: String } =
+            "job {job} asks for {gpus} GPUs, and policy `{policy}` runs one GPU a job",
+        KindRefused { said: String } = "{said}",
+        TraceLine { cells: u64, columns: u64 } = "{cells} cells where the first line names {columns} columns",
+        TraceBroken { said: String } = "it cannot be read: {said}",
+    }
+}

@@ -1,0 +1,342 @@
+//! Errors inside a reason, as values: what the system, the store or an expression had to say, or one of flow's own steps. Their English words
+//! stand here, for diagnostics have the same; those of other languages stand in the catalogues of reports, under the name that
+//! the value has in JSON.
+
+use std::{fmt, io};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{BuiltinFault, Texts};
+use crate::Outcome;
+
+/// What an error says. In JSON a text is a text, all else an object with a `kind` that no other one has.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[serde(untagged)]
+pub enum Fault {
+    /// The words of somebody else, a library's or an earlier flow's.
+    #[error("{0}")]
+    Said(String),
+    /// Of the system, or of what lies in a file's place.
+    #[error(transparent)]
+    File(Box<FileFault>),
+    /// Of the store.
+    #[error(transparent)]
+    Store(Box<StoreFault>),
+    /// Of an expression.
+    #[error(transparent)]
+    Expr(Box<ExprFault>),
+    /// Of a body whose values are not what they should be.
+    #[error(transparent)]
+    Body(Box<BodyFault>),
+    /// Of a program that could not be started.
+    #[error(transparent)]
+    Start(Box<StartFault>),
+    /// Of NVIDIA's driver, or of a GPU.
+    #[error(transparent)]
+    Gpu(Box<GpuFault>),
+    /// Of one of flow's own steps.
+    #[error(transparent)]
+    Builtin(Box<BuiltinFault>),
+}
+
+impl Texts for Fault {
+    fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {
+        match self {
+            Fault::Said(text) => each(text),
+            Fault::File(fault) => fault.texts(each),
+            Fault::Store(fault) => fault.texts(each),
+            Fault::Expr(fault) => fault.texts(each),
+            Fault::Body(fault) => fault.texts(each),
+            Fault::Start(fault) => fault.texts(each),
+            Fault::Gpu(fault) => fault.texts(each),
+            Fault::Builtin(fault) => fault.texts(each),
+        }
+    }
+}
+
+macro_rules! from {
+    ($($variant:ident($fault:ident)),*) => { $(
+        impl From<$fault> for Fault {
+            fn from(fault: $fault) -> Self {
+                Fault::$variant(Box::new(fault))
+            }
+        }
+    )* };
+}
+from!(
+    File(FileFault),
+    Store(StoreFault),
+    Expr(ExprFault),
+    Body(BodyFault),
+    Start(StartFault),
+    Gpu(GpuFault),
+    Builtin(BuiltinFault)
+);
+
+impl From<String> for Fault {
+    fn from(words: String) -> Self {
+        Fault::Said(words)
+    }
+}
+
+impl From<&str> for Fault {
+    fn from(words: &str) -> Self {
+        Fault::Said(words.to_owned())
+    }
+}
+
+/// The value that an error carries, else what the system said.
+impl From<&io::Error> for Fault {
+    fn from(error: &io::Error) -> Self {
+        if let Some(fault) = error.get_ref().and_then(|inner| inner.downcast_ref::<Fault>()) {
+            return fault.clone();
+        }
+        match error.raw_os_error() {
+            Some(code) => FileFault::System { code, said: error.to_string() }.into(),
+            None => Fault::Said(error.to_string()),
+        }
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Fault::from(&error)
+    }
+}
+
+impl From<Fault> for io::Error {
+    fn from(fault: Fault) -> Self {
+        io::Error::other(fault)
+    }
+}
+
+/// Enums of errors: each variant with its fields and its words.
+macro_rules! faults {
+    ($($(#[$about:meta])* $name:ident {
+        $($variant:ident $({ $($field:ident: $type:ty),* })? = $words:literal,)*
+    })*) => { $(
+        $(#[$about])*
+        #[derive(
+            Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema, thiserror::Error,
+        )]
+        #[serde(tag = "kind", rename_all = "snake_case")]
+        pub enum $name {
+            $( #[error($words)] $variant $({ $($field: $type),* })?, )*
+        }
+
+        impl $crate::reason::Texts for $name {
+            fn texts(&mut self, _each: &mut dyn FnMut(&mut String)) {
+                match self {
+                    $( $name::$variant $({ $($field),* })? => { $($( $field.texts(_each); )*)? } )*
+                }
+            }
+        }
+    )* };
+}
+pub(super) use faults;
+
+/// NameList of things, said one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct NameList(pub Vec<String>);
+
+impl<T: Into<String>> FromIterator<T> for NameList {
+    fn from_iter<I: IntoIterator<Item = T>>(names: I) -> Self {
+        NameList(names.into_iter().map(Into::into).collect())
+    }
+}
+
+impl fmt::Display for NameList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { f.write_str("none") } else { f.write_str(&self.0.join(", ")) }
+    }
+}
+
+impl Texts for NameList {
+    fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {
+        self.0.texts(each);
+    }
+}
+
+/// Several errors of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Several<T>(pub Vec<T>);
+
+impl<T: fmt::Display> fmt::Display for Several<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<String> = self.0.iter().map(T::to_string).collect();
+        f.write_str(&all.join("; "))
+    }
+}
+
+impl<T: Texts> Texts for Several<T> {
+    fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {
+        self.0.texts(each);
+    }
+}
+
+faults! {
+    /// What the system said of a file, or why a file is not read.
+    FileFault {
+        System { code: i32, said: String } = "{said}",
+        NotRegular { found: FileKind } = "it is no regular file, but {found}",
+        InTheWay { found: FileKind } = "it is no regular file, but {found}: move it away",
+        LinkInPlace = "a symbolic link stands in its place, which is not followed",
+        NotText { line: u64 } = "it is not UTF-8 text in line {line}",
+        TooLong { size: String, most: String } = "it has {size}, and such a file is read up to {most}",
+        NoText = "it is no UTF-8 text",
+        SheetEmpty = "it is empty; its first line is to name the columns",
+        SheetLine { line: u64, found: u64, expected: u64 } = "line {line} has {found} cells, and the first line names {expected} columns",
+        BadPattern { line: u64, said: String } = "line {line}: {said}",
+    }
+
+    /// What stands where a file is expected.
+    FileKind {
+        Folder = "a folder",
+        Link = "a link",
+        Pipe = "a pipe",
+        Socket = "a socket",
+        Device = "a device",
+    }
+
+    /// What the store cannot do, or has no longer.
+    StoreFault {
+        StoreRefused { which: String, path: String, error: Box<Fault> } = "cannot {which} `{path}`: {error}",
+        StoreFull { which: String, path: String, error: Box<Fault> } =
+            "cannot {which} `{path}`: {error}; make room, `flow gc` removes what old runs left, and run again: nothing recorded is lost",
+        Malformed { path: String, error: Box<Fault> } = "`{path}` is not what was expected: {error}",
+        LeadsBack { path: String } = "`{path}` cannot be kept: it leads back to a folder above it",
+        LeadsOut { path: String, to: String } =
+            "`{path}` cannot be kept: it is a symbolic link to `{to}`, which leads out of the output; only relative links that stay inside can be kept: copy the file",
+        LeadsOutside { path: String, to: String } =
+            "`{path}` cannot be kept: a symbolic link leads from there to `{to}`, outside of the step's folder: copy it",
+        NoArtifact { path: String, found: FileKind } = "`{path}` cannot be kept: it is {found}; only files, folders and links can be",
+        ArtifactGone { digest: String } =
+            "artifact {digest} is missing from the store or damaged (it is not there): `flow doctor` says what else is, and the next run makes it again",
+        ArtifactLacks { digest: String, path: String } =
+            "artifact {digest} is missing from the store or damaged (no `{path}`): `flow doctor` says what else is, and the next run makes it again",
+        ArtifactChanged { digest: String, path: String } =
+            "artifact {digest} is missing from the store or damaged (neither `{path}` nor the list of its files is as it was): `flow doctor` says what else is, and the next run makes it again",
+    }
+
+    /// Why an expression has no value.
+    ExprFault {
+        MakesTooMuch { most: u64 } = "it makes more than {most} MiB of values; let a program do this",
+        TooLarge { most: u64 } = "the value is larger than {most} MiB or nests too deep; let a program do this",
+        MultipliesNoNumber { value: FoundValue } = "`*` multiplies numbers, and this is {value}",
+        DividesByZero { value: String } = "{value} cannot be divided by 0",
+        RangeTooFar { most: u64 } = "`range` counts up to {most}",
+        IndentsTooFar { most: u64 } = "`tojson` indents by {most} at most",
+        PadsTooFar { most: u64 } = "`format` pads to {most} characters at most, with the width written out",
+        CannotBeComputed { said: String } = "it cannot be computed: {said}",
+        NoSuchAxis { axis: String, axes: NameList } = "nothing in the list has an axis `{axis}`; there is {axes}",
+        ZeroInCommand = "a NUL cannot stand in a command",
+        EndedWithoutOutput { label: String, outcome: Outcome } = "`{label}` ended as {outcome}: it has no output",
+        EndedWithoutThisOutput { label: String, outcome: Outcome, output: String } =
+            "`{label}` ended as {outcome}: it has no output `{output}`",
+        EndedWithoutMetrics { label: String, outcome: Outcome } = "`{label}` ended as {outcome}: it has no metrics",
+        DeclaresNoOutputs { label: String } = "`{label}` declares no outputs",
+        SeveralOutputs { label: String, outputs: NameList } = "`{label}` has several outputs; say `.outputs.NAME`, one of {outputs}",
+        NoSuchOutput { label: String, output: String } = "`{label}` has no output `{output}`",
+        NoSuchMetric { label: String, metric: String, metrics: NameList } = "`{label}` has no metric `{metric}`; it has {metrics}",
+        MetricMisspelt { label: String, metric: String, near: String } =
+            "`{label}` has no metric `{metric}`; did you mean `{near}`?",
+        NoneIsLeft { step: String, key: String } = "no instance of `{step}` is left to take `{key}` of",
+        WantsOne { step: String, key: String, count: u64, example: String } =
+            "`{key}` wants one instance of `{step}`, and there are {count}: narrow them, as in `{example}`",
+        Undefined { expression: String } = "`{expression}` is undefined",
+        UndefinedResult = "the result is undefined",
+        NotFinite { value: String } = "the result is {value}, which is no finite number",
+        NumberTooLarge { value: String } = "{value} is too large a number",
+        NoValue { type_name: String } = "a {type_name} cannot be kept as a value",
+        NotMade = "the value could not be made",
+        NullInText = "the value is null and cannot stand inside of a text; `| default('…', true)` gives it one",
+    }
+
+    /// Why the body of an instance has no values.
+    BodyFault {
+        ReadsUnder { label: String, expression: String, key: String, place: String, error: Box<Fault> } =
+            "`{label}` reads `{expression}` (`{key}`, {place}): {error}",
+        Reads { label: String, expression: String, place: String, error: Box<Fault> } =
+            "`{label}` reads `{expression}` ({place}): {error}",
+        NoCommand { label: String, place: String, error: Box<Fault> } = "`{label}` ({place}): {error}",
+        NoWith { label: String, place: String, error: Box<Fault> } = "`{label}` ({place}): in `with`, {error}",
+        BadWith { label: String, place: String, mistakes: Several<ParameterFault> } = "`{label}` ({place}): {mistakes}",
+        BadEnv { label: String, place: String, mistakes: Several<VariableFault> } = "`{label}` ({place}): in `env`, {mistakes}",
+    }
+
+    /// Why a program could not be started.
+    StartFault {
+        NoProgram = "there is no program to start",
+        ZeroByte = "an argument, a variable or a path holds a zero byte",
+        NoProcess { error: Box<Fault> } = "no new process: {error}",
+        NoSession { error: Box<Fault> } = "no new session: {error}",
+        NoEntry { path: String, error: Box<Fault> } = "cannot enter {path}: {error}",
+        NotOnPath { program: String } = "`{program}` is not a program on the PATH; install it, or give its path",
+        NoInterpreter { program: String } = "`{program}` is there, but the interpreter in its first line is not",
+        NotThere { program: String } =
+            "`{program}` is not there, looked for from the step's work folder; only what `inputs:` lists appears in it",
+        NotExecutable { program: String } = "`{program}` is not executable; `chmod +x` it, or name its interpreter",
+        NotAProgram { program: String } = "`{program}` is neither a program nor a script with `#!` in its first line",
+        ArgumentsTooLong { program: String } = "`{program}`: the arguments and variables together are too long",
+        CannotStart { program: String, error: Box<Fault> } = "`{program}` cannot be started: {error}",
+        Unredacted { path: String, error: Box<Fault> } = "its output cannot be looked at for secrets in {path}: {error}",
+        RunsAlready { attempt: u32 } = "attempt {attempt} runs already",
+        TooManyAttempts { most: u32 } = "a run has at most {most} attempts; run again to go on",
+        NoLog { path: String, error: Box<Fault> } = "cannot write {path}: {error}",
+        KeeperKilled = "what kept it running was killed, and the step with it",
+        JobNotWritten { error: Box<Fault> } = "what its job needs cannot be written: {error}",
+        NotWrittenDown = "nothing is written down of it",
+    }
+
+    /// What stands in the way of using GPUs.
+    GpuFault {
+        DriverSilent { seconds: u64 } =
+            "NVIDIA's driver did not answer within {seconds} s; flow goes on without GPUs. A card may be sick: does `nvidia-smi` answer?",
+        NotAsked { error: Box<Fault> } = "no thread can be started to ask NVIDIA's library: {error}",
+        NoCard = "NVIDIA's driver is here, and no card that this process can see",
+        CardsNotCounted { said: String } = "NVIDIA's driver does not say how many cards there are: {said}",
+        CardsHidden { variable: String, value: String } = "{variable} is `{value}`, which hides every GPU of this machine",
+        Divided { gpu: u32, model: String } =
+            "GPU {gpu} ({model}) is divided by MIG, and flow gives out whole cards; `nvidia-smi -i {gpu} -mig 0` makes it whole",
+        CardLost { gpu: u32 } = "GPU {gpu} is lost; flow goes on without it",
+        CardOffTheBus { gpu: u32 } =
+            "GPU {gpu} is lost, as one that fell off the bus; flow goes on without it until the machine was restarted",
+        CardForbidden { gpu: u32 } = "GPU {gpu} may not be used by this user; look at the modes of /dev/nvidia*",
+        CardUnknown { gpu: u32, said: String } = "GPU {gpu} cannot be asked what it is ({said}); flow goes on without it",
+        LibraryNotLoaded { variable: String, path: String, said: String } = "{variable} `{path}` cannot be loaded: {said}",
+        DriverNotLoaded =
+            "NVIDIA's library is here, but its driver is not loaded; on the host `nvidia-smi` says why, a container needs `--gpus all`",
+        DriverOfOtherVersion =
+            "NVIDIA's library and the loaded driver are of different versions, as after an update; restart the machine, or load the driver anew",
+        DriverForbidden = "this user may not talk to NVIDIA's driver; look at the modes of /dev/nvidia*",
+        LibraryNotStarted { said: String } = "NVIDIA's library cannot be started: {said}",
+    }
+
+    /// What is wrong with a parameter; `said` has all that planning would say of it.
+    ParameterFault {
+        ParameterUnknown { uses: String, name: String, said: String } = "{said}",
+        ParameterMissing { uses: String, name: String, said: String } = "{said}",
+        ParameterWrong { uses: String, name: String, value: FoundValue, said: String } = "{said}",
+        ParameterRefused { uses: String, name: String, said: String } = "{said}",
+    }
+
+    /// What is wrong with a variable of the environment.
+    VariableFault {
+        VariableWrong { value: FoundValue } = "{value} stands where a text or a number is expected",
+        VariableRefused { said: String } = "{said}",
+    }
+
+    /// A value in an expression.
+    FoundValue {
+        Null = "null",
+        Truth { text: String } = "{text}",
+        Number { text: String } = "the number {text}",
+        Text { text: String } = "the text {text}",
+        List { text: String } = "the list {text}",
+        Mapping { text: String } = "the mapping {text}",
+        Other { type_name: String } = "{type_name}",
+    }
+}
