@@ -12,7 +12,7 @@ use crate::deadline;
 use crate::loader::Loader;
 use crate::options::Options;
 use crate::random;
-use crate::trainer::Trainer;
+use crate::trainer::{self, Trainer};
 
 /// A training that is about to make its first step, or the first after those that an earlier attempt has made.
 pub(crate) struct Epochs<'a> {
@@ -78,26 +78,32 @@ impl Epochs<'_> {
         let seed = |purpose| random::seed([request.seed, purpose, u64::from(epoch)]);
         let mut order = split.train.clone();
         Rng::with_seed(seed(random::ORDER)).shuffle(&mut order);
-        // An incomplete last batch would weigh its pictures more than the others.
-        let steps = order.len() / options.batch;
-        order.truncate(steps * options.batch);
-        let images = order.len();
+        let (images, steps) = (order.len(), order.len().div_ceil(options.batch));
+        // Pictures of the last batch that count.
+        let counting = images - (steps - 1) * options.batch;
+        let filled = self.trainer.takes_whole_batches() || counting == 1;
+        if filled {
+            order.extend_from_within(..steps * options.batch - images);
+        }
 
         // By itself, so that a training that was interrupted goes on as if it had not been.
         tch::manual_seed(seed(random::DROPOUT) as i64);
         let frozen = if epoch <= options.freeze_epochs { ", trunk frozen" } else { "" };
         let said = self.scores.last().map(Score::words).unwrap_or_default();
-        let (mut pass, mut step) = (loader.pass(order, options.batch, Some(seed(random::AUGMENT))), 0);
+        let (mut pass, mut step) = (loader.pass(order, options.batch, Some(seed(random::AUGMENT))), 0_u32);
         while let Some(batch) = pass.next()? {
             if epoch > all && attempt.stopped() {
                 // Half an epoch more is of no use to anybody.
                 return Ok(None);
             }
             let done = f64::from(epoch - 1) + f64::from(step) / steps as f64;
+            step += 1;
+            if filled && step as usize == steps {
+                trainer::count_only(&batch, counting);
+            }
             self.trainer.load(&batch)?;
             self.trainer.step(options.lr_after(done))?;
-            step += 1;
-            let rate = f64::from(step) * options.batch as f64 / clock.elapsed().as_secs_f64();
+            let rate = images.min(step as usize * options.batch) as f64 / clock.elapsed().as_secs_f64();
             let text = format!("epoch {epoch}/{all}{frozen}{said}, {rate:.0} images/s");
             attempt.progress((done / f64::from(all)).min(1.0), text);
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flow_plugin::Error;
 use tch::nn;
-use tch::{Device, IndexOp, Kind, TchError, Tensor};
+use tch::{Device, IndexOp, Kind, Reduction, TchError, Tensor};
 
 use crate::dataset::Dataset;
 use crate::model::{Form, Layer, Pass};
@@ -74,6 +74,9 @@ impl Weights {
     }
 }
 
+/// The class of a picture that only fills a batch up.
+pub(crate) const COUNTS_NOT: i64 = -100;
+
 /// Sums over the samples since they were last taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Sums {
@@ -93,7 +96,8 @@ pub(crate) struct Replica {
     /// Bytes to normalised values: times this, plus that.
     scale: Tensor,
     shift: Tensor,
-    /// Its part of the whole batch, between 0 and 1.
+    /// Pictures of a whole batch that are its own, and their share of it, between 0 and 1.
+    own: usize,
     share: f64,
     /// What the next step works on; on a GPU always in the same place.
     input: Option<(Tensor, Tensor)>,
@@ -104,8 +108,14 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// A network on `device` that is to see `share` of each batch. To be used by the calling thread alone.
-    pub(crate) fn new(recipe: Recipe, weights: Option<&Weights>, device: Device, share: f64) -> Result<Self, Error> {
+    /// A network on `device` that is to see `own` pictures of each batch, which are `share` of it. To be used by the calling thread alone.
+    pub(crate) fn new(
+        recipe: Recipe,
+        weights: Option<&Weights>,
+        device: Device,
+        own: usize,
+        share: f64,
+    ) -> Result<Self, Error> {
         native::use_device(device)?;
         let store = nn::VarStore::new(device);
         let network = recipe.form.build(&store.root());
@@ -134,6 +144,7 @@ impl Replica {
             leaves,
             optimizer,
             recipe,
+            own,
             share,
             input: None,
             graph: None,
@@ -193,11 +204,17 @@ impl Replica {
     fn work(&mut self) -> Result<(), Error> {
         let Some((pixels, labels)) = &self.input else { return Err(Error::failed("a step before its batch")) };
         let mut pass = Pass::training();
-        let mut loss = self.forward(pixels, &mut pass)?.cross_entropy_for_logits(labels);
+        // By the size of a whole batch, so that no picture of an incomplete one weighs more than others.
+        let own = self.own as f64;
+        let loss_of = |logits: Tensor| {
+            let likely = logits.log_softmax(-1, Kind::Float);
+            likely.g_nll_loss::<Tensor>(labels, None, Reduction::Sum, COUNTS_NOT) / own
+        };
+        let mut loss = loss_of(self.forward(pixels, &mut pass)?);
         for (part, logits) in pass.auxiliary {
-            loss += logits.cross_entropy_for_logits(labels) * part;
+            loss += loss_of(logits) * part;
         }
-        tch::no_grad(|| self.loss += loss.detach() * labels.size()[0]);
+        tch::no_grad(|| self.loss += loss.detach() * own);
         let own = if self.share < 1.0 { loss * self.share } else { loss };
         own.f_backward()?;
         self.optimizer.gather()?;

@@ -13,7 +13,7 @@ use tch::{Device, Tensor};
 
 use crate::loader::Batch;
 use crate::native;
-use crate::replica::{Recipe, Replica, Sums, Weights, add_up};
+use crate::replica::{self, Recipe, Replica, Sums, Weights, add_up};
 use crate::trouble;
 
 type Task = Box<dyn FnOnce(&mut Option<Replica>) -> Result<(), Error> + Send>;
@@ -67,9 +67,9 @@ impl Trainer {
         let (recipe, devices, parts) = (self.recipe.clone(), self.devices.clone(), self.parts.clone());
         self.each(|i| {
             let (recipe, weights, device) = (recipe.clone(), weights.cloned(), devices[i]);
-            let share = parts[i] as f64 / batch as f64;
+            let (own, share) = (parts[i], parts[i] as f64 / batch as f64);
             Box::new(move |replica| {
-                *replica = Some(Replica::new(recipe, weights.as_ref(), device, share)?);
+                *replica = Some(Replica::new(recipe, weights.as_ref(), device, own, share)?);
                 Ok(())
             })
         })?;
@@ -106,9 +106,14 @@ impl Trainer {
         })
     }
 
+    /// An incomplete batch has to be filled up: what a GPU does in a step is recorded for a whole one.
+    pub(crate) fn takes_whole_batches(&self) -> bool {
+        self.devices.iter().any(|device| device.is_cuda())
+    }
+
     /// Makes this batch the next to be trained on.
     pub(crate) fn load(&mut self, batch: &Batch) -> Result<(), Error> {
-        let mut parts = divide(batch, &self.parts).into_iter();
+        let mut parts = divide(batch, &self.shares(batch)).into_iter();
         self.each(|_| match parts.next() {
             Some(Batch { pixels, labels }) => each(move |replica| Ok(replica.load(&pixels, &labels)?)),
             None => Box::new(|_| Ok(())),
@@ -148,9 +153,7 @@ impl Trainer {
 
     /// Adds loss and hits of a batch that is not trained on to the sums.
     pub(crate) fn validate(&mut self, batch: &Batch) -> Result<(), Error> {
-        let (count, total) = (batch.labels.size()[0] as usize, self.parts.len());
-        let parts: Vec<usize> = (0..total).map(|i| (i + 1) * count / total - i * count / total).collect();
-        let (mut parts, usual) = (divide(batch, &parts).into_iter(), self.parts.clone());
+        let (mut parts, usual) = (divide(batch, &self.shares(batch)).into_iter(), self.parts.clone());
         self.each(|i| match parts.next() {
             Some(Batch { pixels, labels }) if labels.numel() > 0 => {
                 let usual = usual[i] as i64;
@@ -158,6 +161,12 @@ impl Trainer {
             }
             _ => Box::new(|_| Ok(())),
         })
+    }
+
+    /// How many pictures of a batch are whose.
+    fn shares(&self, batch: &Batch) -> Vec<usize> {
+        let (count, total) = (batch.labels.size()[0] as usize, self.parts.len());
+        (0..total).map(|i| (i + 1) * count / total - i * count / total).collect()
     }
 
     /// Waits for all devices, and gives the sums over the samples since they were last taken.
@@ -206,6 +215,12 @@ fn on_cpu(values: impl Iterator<Item = (String, Tensor)>) -> Vec<(String, Tensor
 /// A task for a replica that has been started.
 fn each(work: impl FnOnce(&mut Replica) -> Result<(), Error> + Send + 'static) -> Task {
     Box::new(|replica| replica.as_mut().map_or(Ok(()), work))
+}
+
+/// Of a batch that was filled up, only so many count: the others are there for its size.
+pub(crate) fn count_only(batch: &Batch, counting: usize) {
+    let rest = batch.labels.size()[0] - counting as i64;
+    let _ = batch.labels.narrow(0, counting as i64, rest).fill_(replica::COUNTS_NOT);
 }
 
 /// Neighbouring pictures of a batch.
@@ -308,6 +323,36 @@ mod tests {
             // A sum that is no mean, or a device left out, would be tenths away; rounding is a few ten-thousandths.
             let close = one.iter().zip(&three).all(|(a, b)| (a - b).abs() < 1e-2);
             assert!(close && one[2] < one[0], "{one:?} {three:?}");
+        }
+    }
+
+    #[test]
+    fn pictures_that_only_fill_a_batch_up_teach_nothing() {
+        let pixels = Tensor::randint(256, [4, 64, 64, 3], (Kind::Uint8, Device::Cpu));
+        // Without normalisation, which sees all pictures.
+        let form = Form { model: Model::Alexnet, classes: 3, size: 64, dropout: Some(0.0) };
+        let recipe = || Recipe { form, ..recipe(Optimizer::Sgd) };
+        let weights = Weights::of(recipe().weights());
+        let losses = |devices: usize, filled: bool| {
+            let mut trainer = Trainer::new(recipe(), &vec![Device::Cpu; devices], 4).unwrap();
+            trainer.start(Some(&weights)).unwrap();
+            let step = |_| {
+                let size = if filled { 4 } else { 3 };
+                let labels = Tensor::from_slice(&[0i64, 1, 2, 0]).narrow(0, 0, size).copy();
+                let batch = Batch { pixels: pixels.narrow(0, 0, size), labels };
+                if filled {
+                    count_only(&batch, 3);
+                }
+                trainer.load(&batch).unwrap();
+                trainer.step(1e-2).unwrap();
+                trainer.take_sums().unwrap().loss / 3.0
+            };
+            (0..3).map(step).collect::<Vec<f64>>()
+        };
+        let three = losses(1, false);
+        assert!(three[2] < three[0], "{three:?}");
+        for other in [losses(1, true), losses(2, true), losses(2, false)] {
+            assert!(three.iter().zip(&other).all(|(a, b)| (a - b).abs() < 1e-3), "{three:?} {other:?}");
         }
     }
 

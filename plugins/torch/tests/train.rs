@@ -76,6 +76,19 @@ fn it_learns() {
 }
 
 #[test]
+fn every_image_is_trained_on_whatever_the_batch() {
+    let data = tempfile::tempdir().unwrap();
+    shapes(data.path(), "v11", 36);
+    // Of thirty images the last batch has fourteen, and one.
+    for batch in [16, 29] {
+        let report = run(harness(data.path()).with("batch", batch).with("epochs", 2).with("lr", 0.01));
+        report.expect_ok();
+        let losses = report.series("train_loss");
+        assert!(losses.iter().all(|loss| loss.is_finite() && *loss < 3.0), "batch {batch}: {losses:?}");
+    }
+}
+
+#[test]
 fn the_seed_decides() {
     let data = tempfile::tempdir().unwrap();
     shapes(data.path(), "v7", 60);
