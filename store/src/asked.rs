@@ -15,11 +15,11 @@ use crate::{
 };
 
 /// A connection; none any more once it broke.
-pub(crate) struct Line(Mutex<Option<Frames>>);
+pub(crate) struct Connection(Mutex<Option<Frames>>);
 
 /// Whom a connection led to.
 pub(crate) enum Reached {
-    Holder(Line),
+    Holder(Connection),
     /// A flow that says or keeps other things than this one.
     Other(Holder),
     /// Nobody listens: it is just opening, or is an earlier flow.
@@ -29,7 +29,7 @@ pub(crate) enum Reached {
 /// Whoever was asked did not want to wait longer.
 pub(crate) struct GivenUp;
 
-impl Line {
+impl Connection {
     /// To the holder of a store. While it says nothing `waits` is asked every 100 ms whether to go on.
     pub(crate) fn to(
         dir: &StoreDir,
@@ -44,7 +44,7 @@ impl Line {
         let mut frames = Frames::new(stream);
         let greeted = frames.say(&json(&Hello::of(me)), waits).and_then(|()| frames.hear(waits));
         match greeted.map(|hello| parse::<Hello>(Some(&hello))) {
-            Ok(Some(hello)) if hello.is_understood() => Ok(Reached::Holder(Line(Mutex::new(Some(frames))))),
+            Ok(Some(hello)) if hello.is_understood() => Ok(Reached::Holder(Connection(Mutex::new(Some(frames))))),
             Ok(Some(hello)) => Ok(Reached::Other(other(hello))),
             Ok(None) | Err(Broken::Gone) => Ok(Reached::Nobody),
             Err(Broken::GivenUp) => Err(GivenUp),

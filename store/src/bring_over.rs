@@ -8,10 +8,9 @@ use crate::{
     Holder, Result, RunDir, StoreDir, StoreError,
     bytes::{Bytes, json},
     db::{Db, DbBatch},
-    file,
-    held::Core,
+    file, format1,
     mark::Mark,
-    older,
+    open_database::OpenDatabase,
 };
 
 /// A store that was brought over.
@@ -38,7 +37,7 @@ pub fn bring_over(
     let _alone = (dir.alone(me, &mut waiting)?, dir.lock(me, waiting)?);
     let mut brought = BroughtOver { from, runs: 0, results: 0 };
     match Db::open(&dir) {
-        Ok(Some(db)) => brought.results = Core::on(&dir, db).bring_over()?,
+        Ok(Some(db)) => brought.results = OpenDatabase::on(&dir, db).bring_over()?,
         // The next opening makes it anew, from journals that are of the present format then.
         Ok(None) | Err(StoreError::Damaged { .. }) => {}
         Err(error) => return Err(error),
@@ -60,7 +59,7 @@ pub fn bring_over(
     }
 }
 
-impl Core {
+impl OpenDatabase {
     /// Every result in the present form. What journals have beyond the mark is looked for from the beginning of its run: places in
     /// that journal are others afterwards, and what is there already is not put there twice.
     fn bring_over(self) -> Result<usize> {
@@ -69,7 +68,7 @@ impl Core {
         }
         let mut writes = DbBatch::default();
         self.each(b"r", &mut |key, value| {
-            if let Some(result) = value.and_then(older::result) {
+            if let Some(result) = value.and_then(format1::result) {
                 writes.put(key.to_vec(), json(&result));
             }
         })?;
@@ -81,13 +80,13 @@ impl Core {
 
 /// Writes the journal of a run anew, and its status. What was no line of any flow stays as it is.
 fn journal(dir: &StoreDir, run: &RunDir) -> Result<bool> {
-    if let Some(status) = read(&run.status_path())?.as_deref().and_then(older::status) {
+    if let Some(status) = read(&run.status_path())?.as_deref().and_then(format1::status) {
         dir.write_atomically(&run.status_path(), &json(&status))?;
     }
     let Some(bytes) = read(&run.journal())? else { return Ok(false) };
     let mut anew = Vec::with_capacity(bytes.len());
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        match line.strip_suffix(b"\n").and_then(older::line) {
+        match line.strip_suffix(b"\n").and_then(format1::line) {
             Some(line) => {
                 anew.extend(json(&line));
                 anew.push(b'\n');

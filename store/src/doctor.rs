@@ -10,7 +10,7 @@ use flow_core::{
 
 use crate::{
     Batch, Holder, Lost, Objects, Rebuilt, Replay, Result, STORE_FORMAT, Store, StoreDir, StoreError, bytes::Bytes,
-    dir::read_format, held::Core,
+    dir::read_format, open_database::OpenDatabase,
 };
 
 const FLOW: &str = env!("CARGO_PKG_VERSION");
@@ -85,12 +85,12 @@ pub fn doctor(
         }
     }
     dir.objects().sweep_workplace()?;
-    let (core, rebuilt) = Core::open(&dir)?;
+    let (core, rebuilt) = OpenDatabase::open(&dir)?;
     // Touches every page of the database.
     let opened = match core.scan(b"", &mut |_, _| Ok(())) {
         Err(StoreError::Damaged { detail, .. }) => {
             drop(core);
-            Core::rebuild(&dir, Some(detail))?
+            OpenDatabase::rebuild(&dir, Some(detail))?
         }
         read => read.map(|()| (core, rebuilt))?,
     };

@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use crate::{
     Batch, Holder, Rebuilt, Replay, Result, Snapshot, Store, StoreDir, StoreError,
-    held::Core,
     objects::{remove_tree, tree_size},
+    open_database::OpenDatabase,
     run::Lines,
 };
 
@@ -56,10 +56,10 @@ pub fn gc(path: &Path, me: &Holder, keep: Keep, dry: bool) -> Result<Freed> {
     let users = dir.alone(me, |_| ControlFlow::Break(()))?;
     let lock = dir.lock(me, |_| ControlFlow::Break(()))?;
     dir.objects().sweep_workplace()?;
-    let (opened, (bytes, objects)) = match Core::open(&dir) {
+    let (opened, (bytes, objects)) = match OpenDatabase::open(&dir) {
         Err(error) if error.is_disk_full() && !dry => {
             let room = make_room(&dir, keep)?;
-            (Core::open(&dir)?, room)
+            (OpenDatabase::open(&dir)?, room)
         }
         opened => (opened?, (0, 0)),
     };

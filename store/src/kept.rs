@@ -25,7 +25,7 @@ const TRIES: (u32, Duration) = (50, Duration::from_millis(2));
 
 /// What is left on this machine of a run whose own process is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum DaemonState {
     /// Nothing that goes on.
     Nothing,
     /// Something may go on, and is not written down yet: that is a matter of moments.
@@ -37,37 +37,37 @@ pub enum Kept {
     },
 }
 
-impl Kept {
+impl DaemonState {
     /// Of the run with this folder.
-    pub(crate) fn of(run: &Path) -> Kept {
-        let Ok(file) = file::open_to_read(&run.join(FILE)) else { return Kept::Nothing };
-        let Err((mut file, _)) = Flock::lock(file, FlockArg::LockSharedNonblock) else { return Kept::Nothing };
+    pub(crate) fn of(run: &Path) -> DaemonState {
+        let Ok(file) = file::open_to_read(&run.join(FILE)) else { return DaemonState::Nothing };
+        let Err((mut file, _)) = Flock::lock(file, FlockArg::LockSharedNonblock) else { return DaemonState::Nothing };
         let mut text = String::new();
         let told = file.read_to_string(&mut text).is_ok();
         match text.trim().strip_suffix(WRITTEN).filter(|_| told) {
-            Some(pid) => Kept::Goes { pid: pid.trim().parse().ok() },
-            None => Kept::Unsure,
+            Some(pid) => DaemonState::Goes { pid: pid.trim().parse().ok() },
+            None => DaemonState::Unsure,
         }
     }
 }
 
 /// This process keeps what a run has started. Dropping it ends that.
 #[derive(Debug)]
-pub struct Keeps {
+pub struct DaemonLock {
     path: PathBuf,
     lock: Flock<File>,
 }
 
-impl Keeps {
+impl DaemonLock {
     /// For the run with this folder.
-    pub(crate) fn of(run: &Path) -> Result<Keeps> {
+    pub(crate) fn of(run: &Path) -> Result<DaemonLock> {
         let path = run.join(FILE);
         let file = file::open(File::options().read(true).write(true).create(true).truncate(false), &path);
         let mut file = file.map_err(StoreError::io("open", &path))?;
         for _ in 0..TRIES.0 {
             match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 Ok(lock) => {
-                    let keeps = Keeps { path, lock };
+                    let keeps = DaemonLock { path, lock };
                     keeps.write("")?;
                     return Ok(keeps);
                 }
@@ -93,7 +93,7 @@ impl Keeps {
     }
 }
 
-impl Drop for Keeps {
+impl Drop for DaemonLock {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
@@ -106,15 +106,15 @@ mod tests {
     #[test]
     fn what_is_kept_is_seen_as_long_as_it_is() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(Kept::of(dir.path()), Kept::Nothing);
-        let keeps = Keeps::of(dir.path()).unwrap();
-        assert_eq!(Kept::of(dir.path()), Kept::Unsure, "nothing is written down yet");
+        assert_eq!(DaemonState::of(dir.path()), DaemonState::Nothing);
+        let keeps = DaemonLock::of(dir.path()).unwrap();
+        assert_eq!(DaemonState::of(dir.path()), DaemonState::Unsure, "nothing is written down yet");
         keeps.is_written().unwrap();
-        assert_eq!(Kept::of(dir.path()), Kept::Goes { pid: Some(std::process::id()) });
+        assert_eq!(DaemonState::of(dir.path()), DaemonState::Goes { pid: Some(std::process::id()) });
         drop(keeps);
-        assert_eq!(Kept::of(dir.path()), Kept::Nothing);
+        assert_eq!(DaemonState::of(dir.path()), DaemonState::Nothing);
         // A kill leaves the file.
         fs::write(dir.path().join(FILE), "1 all is written down\n").unwrap();
-        assert_eq!(Kept::of(dir.path()), Kept::Nothing);
+        assert_eq!(DaemonState::of(dir.path()), DaemonState::Nothing);
     }
 }

@@ -14,11 +14,11 @@ use flow_core::RunId;
 
 use crate::{
     Holder, Objects, Rebuilt, Result, StoreDir, StoreError,
-    asked::{GivenUp, Line, Reached},
+    asked::{Connection, GivenUp, Reached},
     bytes::{Bytes, Each},
     db::DbBatch,
-    held::Core,
-    lock::{Held, POLL},
+    lock::{POLL, StoreLock},
+    open_database::OpenDatabase,
     serve::Server,
     wire::{Answer, Broken, Request},
 };
@@ -68,8 +68,8 @@ pub(crate) struct Link {
 
 /// Where the database is.
 enum Side {
-    Here(Holding),
-    There(Arc<Line>),
+    Here(DatabaseOwner),
+    There(Arc<Connection>),
     /// Nobody answers any more.
     Lost,
     /// This process does not use it any more.
@@ -77,27 +77,27 @@ enum Side {
 }
 
 /// The database, who answers others, and the lock, which is given back last.
-pub(crate) struct Holding {
-    core: Arc<Core>,
+pub(crate) struct DatabaseOwner {
+    core: Arc<OpenDatabase>,
     server: Option<Server>,
-    lock: Held,
+    lock: StoreLock,
 }
 
-impl Holding {
+impl DatabaseOwner {
     /// Of a database that others are to be answered from.
-    pub(crate) fn serving(core: Core, lock: Held, me: &Holder) -> Holding {
+    pub(crate) fn serving(core: OpenDatabase, lock: StoreLock, me: &Holder) -> DatabaseOwner {
         let core = Arc::new(core);
         let server = Server::start(&core, me);
-        Holding { core, server, lock }
+        DatabaseOwner { core, server, lock }
     }
 
     /// Of one that nobody else may use meanwhile.
-    pub(crate) fn alone(core: Core, lock: Held) -> Holding {
-        Holding { core: Arc::new(core), server: None, lock }
+    pub(crate) fn alone(core: OpenDatabase, lock: StoreLock) -> DatabaseOwner {
+        DatabaseOwner { core: Arc::new(core), server: None, lock }
     }
 
     fn end(self) {
-        let Holding { core, server, lock } = self;
+        let DatabaseOwner { core, server, lock } = self;
         if let Some(server) = server {
             server.stop();
         }
@@ -107,13 +107,13 @@ impl Holding {
 }
 
 impl Link {
-    pub(crate) fn here(dir: &StoreDir, me: &Holder, holding: Holding, rebuilt: Option<Rebuilt>) -> Link {
+    pub(crate) fn here(dir: &StoreDir, me: &Holder, holding: DatabaseOwner, rebuilt: Option<Rebuilt>) -> Link {
         let link = Link::of(dir, me, Side::Here(holding));
         rebuilt.map(|rebuilt| link.rebuilt.set(rebuilt));
         link
     }
 
-    pub(crate) fn there(dir: &StoreDir, me: &Holder, line: Line) -> Link {
+    pub(crate) fn there(dir: &StoreDir, me: &Holder, line: Connection) -> Link {
         Link::of(dir, me, Side::There(Arc::new(line)))
     }
 
@@ -134,7 +134,7 @@ impl Link {
     }
 
     /// The database, if this process has it.
-    pub(crate) fn core(&self) -> Option<Arc<Core>> {
+    pub(crate) fn core(&self) -> Option<Arc<OpenDatabase>> {
         match &*self.side() {
             Side::Here(holding) => Some(Arc::clone(&holding.core)),
             _ => None,
@@ -178,7 +178,7 @@ impl Link {
     /// Asks whoever has the database, until somebody answered.
     fn ask<T>(
         &self,
-        here: impl Fn(&Core) -> Result<T>,
+        here: impl Fn(&OpenDatabase) -> Result<T>,
         request: &Request,
         read: impl Fn(Answer) -> Option<T>,
     ) -> Result<T> {
@@ -215,7 +215,7 @@ impl Link {
         }
     }
 
-    fn lost(&self, line: &Arc<Line>) {
+    fn lost(&self, line: &Arc<Connection>) {
         let mut side = self.side();
         if matches!(&*side, Side::There(now) if Arc::ptr_eq(now, line)) {
             *side = Side::Lost;
@@ -228,12 +228,12 @@ impl Link {
         let mut watch = Watch::default();
         while matches!(&*self.side(), Side::Lost) {
             if let Some(lock) = self.dir.try_lock(&self.me)? {
-                let (core, rebuilt) = Core::open(&self.dir)?;
+                let (core, rebuilt) = OpenDatabase::open(&self.dir)?;
                 rebuilt.map(|rebuilt| self.rebuilt.set(rebuilt));
-                self.found(Side::Here(Holding::serving(core, lock, &self.me)));
+                self.found(Side::Here(DatabaseOwner::serving(core, lock, &self.me)));
                 break;
             }
-            match Line::to(&self.dir, &self.me, &mut || self.watch(&mut watch, POLL)) {
+            match Connection::to(&self.dir, &self.me, &mut || self.watch(&mut watch, POLL)) {
                 Ok(Reached::Holder(line)) => {
                     self.found(Side::There(Arc::new(line)));
                     break;

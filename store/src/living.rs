@@ -18,7 +18,7 @@ use nix::{
 
 use crate::{
     Captures, Holder, Result, RunDir, StoreDir, StoreError, file,
-    lock::{Patience, read_holder, tell},
+    lock::{LockWait, read_holder, tell},
 };
 
 /// Whoever looks whether a run lives holds its lock for a moment: so often it is tried again, so long in between.
@@ -53,7 +53,7 @@ impl Drop for Users {
 impl StoreDir {
     /// Uses the store with others: alone, if nobody else does at this moment. Who has it alone is waited for.
     pub(crate) fn join(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Users> {
-        let mut patience = Patience::default();
+        let mut patience = LockWait::default();
         loop {
             for alone in [true, false] {
                 if let Some(users) = self.try_use(me, alone)? {
@@ -68,7 +68,7 @@ impl StoreDir {
 
     /// Uses the store alone. Whoever uses it is waited for, the runs first.
     pub(crate) fn alone(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Users> {
-        let mut patience = Patience::default();
+        let mut patience = LockWait::default();
         loop {
             if let Some(users) = self.try_use(me, true)? {
                 return Ok(users);

@@ -43,8 +43,8 @@ impl StoreDir {
     }
 
     /// Takes the lock. While a living process holds it, `waiting` is asked every 100 ms whether to go on waiting.
-    pub(crate) fn lock(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Held> {
-        let mut patience = Patience::default();
+    pub(crate) fn lock(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<StoreLock> {
+        let mut patience = LockWait::default();
         loop {
             if let Some(lock) = self.try_lock(me)? {
                 return Ok(lock);
@@ -54,11 +54,11 @@ impl StoreDir {
     }
 
     /// Takes the lock where it is free.
-    pub(crate) fn try_lock(&self, me: &Holder) -> Result<Option<Held>> {
+    pub(crate) fn try_lock(&self, me: &Holder) -> Result<Option<StoreLock>> {
         let path = self.lock_file();
         match Flock::lock(self.open_lock(&path)?, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => {
-                let mut lock = Held(lock);
+                let mut lock = StoreLock(lock);
                 tell(&mut lock.0, me).map_err(StoreError::io("write", &path))?;
                 Ok(Some(lock))
             }
@@ -82,9 +82,9 @@ impl StoreDir {
 
 /// How long has been waited for somebody, and who it was.
 #[derive(Default)]
-pub(crate) struct Patience(u32);
+pub(crate) struct LockWait(u32);
 
-impl Patience {
+impl LockWait {
     /// Waits a little. Asks `waiting` whether to, once it is sure that the other one lives.
     pub(crate) fn wait(
         &mut self,
@@ -132,16 +132,16 @@ pub(crate) fn read_holder(mut file: File) -> Holder {
 }
 
 /// The lock; the file is emptied when it is given back, for what it says is no longer true.
-pub(crate) struct Held(pub(crate) Flock<File>);
+pub(crate) struct StoreLock(pub(crate) Flock<File>);
 
-impl Held {
+impl StoreLock {
     /// Writes down who holds it now.
     pub(crate) fn tell(&mut self, dir: &StoreDir, me: &Holder) -> Result<()> {
         tell(&mut self.0, me).map_err(StoreError::io("write", &dir.lock_file()))
     }
 }
 
-impl Drop for Held {
+impl Drop for StoreLock {
     fn drop(&mut self) {
         let _ = self.0.set_len(0);
     }

@@ -9,8 +9,8 @@ use crate::{
     Result, StoreDir, StoreError,
     bytes::{Bytes, json},
     db::{Db, DbBatch},
-    held::Core,
     mark::{MARK, Mark, mark_key},
+    open_database::OpenDatabase,
     results::shapes,
 };
 
@@ -43,31 +43,31 @@ impl fmt::Display for Rebuilt {
     }
 }
 
-impl Core {
+impl OpenDatabase {
     /// The database of a store whose lock the caller has, with all that journals have.
-    pub(crate) fn open(dir: &StoreDir) -> Result<(Core, Option<Rebuilt>)> {
+    pub(crate) fn open(dir: &StoreDir) -> Result<(OpenDatabase, Option<Rebuilt>)> {
         let core = match Db::open(dir) {
-            Ok(Some(db)) => Core::on(dir, db),
-            Ok(None) => return Core::rebuild(dir, None),
-            Err(StoreError::Damaged { detail, .. }) => return Core::rebuild(dir, Some(detail)),
+            Ok(Some(db)) => OpenDatabase::on(dir, db),
+            Ok(None) => return OpenDatabase::rebuild(dir, None),
+            Err(StoreError::Damaged { detail, .. }) => return OpenDatabase::rebuild(dir, Some(detail)),
             Err(error) => return Err(error),
         };
         match core.catch_up() {
             Ok(_) => Ok((core, None)),
             Err(StoreError::Damaged { detail, .. }) => {
                 drop(core);
-                Core::rebuild(dir, Some(detail))
+                OpenDatabase::rebuild(dir, Some(detail))
             }
             Err(error) => Err(error),
         }
     }
 
     /// Makes the database anew from the journals. A damaged one is moved aside, when the new one is complete.
-    pub(crate) fn rebuild(dir: &StoreDir, damage: Option<String>) -> Result<(Core, Option<Rebuilt>)> {
+    pub(crate) fn rebuild(dir: &StoreDir, damage: Option<String>) -> Result<(OpenDatabase, Option<Rebuilt>)> {
         let mut first = DbBatch::default();
         // What runs until now rested on may not be in it.
         first.put(MARK.to_vec(), json(&Mark { shared: dir.runs()?.pop(), ..Mark::none() }));
-        let new = Core::on(dir, Db::aside(dir, first)?);
+        let new = OpenDatabase::on(dir, Db::aside(dir, first)?);
         let runs = new.catch_up()?;
         // It gets its name when it is on the disk.
         new.write(DbBatch::default())?;
@@ -85,7 +85,7 @@ impl Core {
         };
         let rebuilt = Rebuilt { because, aside, results, runs };
         let missing = || StoreError::io("open", dir.db())(nix::errno::Errno::ENOENT.into());
-        let core = Core::on(dir, Db::open(dir)?.ok_or_else(missing)?);
+        let core = OpenDatabase::on(dir, Db::open(dir)?.ok_or_else(missing)?);
         // Of a new store there is nothing to tell.
         Ok((core, Some(rebuilt).filter(|rebuilt| rebuilt.aside.is_some() || rebuilt.results > 0)))
     }

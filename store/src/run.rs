@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::{
     Captures, Result, StoreDir, StoreError, file,
-    kept::{Keeps, Kept},
+    kept::{DaemonLock, DaemonState},
 };
 
 /// The folder of a run.
@@ -87,20 +87,20 @@ impl RunDir {
     /// Such jobs, or what else outlives its process, may still go on, or have left something to be taken in, whether the run lives or
     /// not.
     pub fn has_jobs(&self) -> bool {
-        fs::read_dir(self.jobs()).is_ok_and(|mut jobs| jobs.next().is_some()) || self.kept() != Kept::Nothing
+        fs::read_dir(self.jobs()).is_ok_and(|mut jobs| jobs.next().is_some()) || self.kept() != DaemonState::Nothing
     }
 
     /// This process keeps what the run starts from here on, whether the run lives or not, until what comes back is dropped.
     ///
     /// # Errors
     /// The folder cannot be written; another process does.
-    pub fn keep_on(&self) -> Result<Keeps> {
-        Keeps::of(&self.path)
+    pub fn keep_on(&self) -> Result<DaemonLock> {
+        DaemonLock::of(&self.path)
     }
 
     /// What goes on of it on this machine whose own process is gone.
-    pub fn kept(&self) -> Kept {
-        Kept::of(&self.path)
+    pub fn kept(&self) -> DaemonState {
+        DaemonState::of(&self.path)
     }
 
     pub(crate) fn status_path(&self) -> PathBuf {

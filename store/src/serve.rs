@@ -17,7 +17,7 @@ use crate::{
     Holder, Result, StoreDir,
     bytes::{Bytes, json, parse},
     db::DbBatch,
-    held::Core,
+    open_database::OpenDatabase,
     socket,
     wire::{Answer, Failure, Frames, Hello, Request, decode, encode},
 };
@@ -36,7 +36,7 @@ pub(crate) struct Server {
 }
 
 struct Shared {
-    core: Arc<Core>,
+    core: Arc<OpenDatabase>,
     hello: Hello,
     open: Mutex<Open>,
 }
@@ -52,7 +52,7 @@ struct Open {
 
 impl Server {
     /// Begins to answer. `None` where no socket can be made, or no thread: others wait then until this process is done.
-    pub(crate) fn start(core: &Arc<Core>, me: &Holder) -> Option<Server> {
+    pub(crate) fn start(core: &Arc<OpenDatabase>, me: &Holder) -> Option<Server> {
         let dir = core.dir.clone();
         let listener = socket::listen(&dir).ok()?;
         let shared = Arc::new(Shared { core: Arc::clone(core), hello: Hello::of(me), open: Mutex::default() });

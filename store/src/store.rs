@@ -13,13 +13,13 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     Batch, Commit, Holder, Journal, Last, Objects, Rebuilt, Result, Results, Silent, StoreDir, StoreError,
-    asked::{GivenUp, Line, Reached},
+    asked::{Connection, GivenUp, Reached},
     bytes::{Bytes, attempt_key, elsewhere, last_key, parse, result_key},
     db::DbBatch,
-    held::{Core, unjournalled},
-    link::{Holding, Link},
+    link::{DatabaseOwner, Link},
     living::{Alive, Users},
-    lock::{Held, Patience},
+    lock::{LockWait, StoreLock},
+    open_database::{OpenDatabase, unjournalled},
 };
 
 /// A store that this process uses, with others or alone.
@@ -36,8 +36,8 @@ pub struct Store {
 
 /// How the database is had.
 enum Way {
-    Lock(Held),
-    Line(Line),
+    Lock(StoreLock),
+    Line(Connection),
 }
 
 /// Names a run: from those that are there, oldest first.
@@ -84,9 +84,9 @@ impl Store {
     }
 
     /// With all that is needed to have it alone.
-    pub(crate) fn alone_with(dir: StoreDir, me: &Holder, users: Users, lock: Held) -> Result<Store> {
+    pub(crate) fn alone_with(dir: StoreDir, me: &Holder, users: Users, lock: StoreLock) -> Result<Store> {
         dir.objects().sweep_workplace()?;
-        let (core, rebuilt) = Core::open(&dir)?;
+        let (core, rebuilt) = OpenDatabase::open(&dir)?;
         Ok(Store::of_core(dir, me, users, lock, (core, rebuilt)))
     }
 
@@ -94,10 +94,10 @@ impl Store {
         dir: StoreDir,
         me: &Holder,
         users: Users,
-        lock: Held,
-        (core, rebuilt): (Core, Option<Rebuilt>),
+        lock: StoreLock,
+        (core, rebuilt): (OpenDatabase, Option<Rebuilt>),
     ) -> Store {
-        let link = Link::here(&dir, me, Holding::alone(core, lock), rebuilt);
+        let link = Link::here(&dir, me, DatabaseOwner::alone(core, lock), rebuilt);
         Store::of(dir, me.clone(), link, Vec::new(), users)
     }
 
@@ -125,8 +125,8 @@ impl Store {
             Way::Line(line) => Link::there(&dir, &me, line),
             Way::Lock(mut lock) => {
                 lock.tell(&dir, &me)?;
-                let (core, rebuilt) = Core::open(&dir)?;
-                Link::here(&dir, &me, Holding::serving(core, lock, &me), rebuilt)
+                let (core, rebuilt) = OpenDatabase::open(&dir)?;
+                Link::here(&dir, &me, DatabaseOwner::serving(core, lock, &me), rebuilt)
             }
         };
         Ok((Store::of(dir, me, link, alive.into_iter().collect(), users), run))
@@ -318,14 +318,14 @@ impl Store {
 fn find(dir: &StoreDir, me: &Holder, waiting: &mut dyn FnMut(&Holder) -> ControlFlow<()>) -> Result<Way> {
     /// So long, in tenths of a second, somebody who listens may take to greet.
     const GREETING: u32 = 20;
-    let mut patience = Patience::default();
+    let mut patience = LockWait::default();
     loop {
         if let Some(lock) = dir.try_lock(me)? {
             return Ok(Way::Lock(lock));
         }
         let who = dir.who_locks()?;
         let mut waited = 0;
-        let reached = Line::to(dir, me, &mut || {
+        let reached = Connection::to(dir, me, &mut || {
             waited += 1;
             if waited < GREETING { ControlFlow::Continue(()) } else { waiting(&who) }
         });

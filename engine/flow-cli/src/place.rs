@@ -14,7 +14,7 @@ use crate::output::{NOTE, Output, styled};
 use crate::screen::View;
 
 /// A store that exists, and the workspace it belongs to.
-pub(crate) struct Place {
+pub(crate) struct StoreLocation {
     /// Files and folders.
     pub(crate) workspace: Workspace,
     pub(crate) store: StoreDir,
@@ -22,9 +22,9 @@ pub(crate) struct Place {
     file: Option<String>,
 }
 
-impl Place {
+impl StoreLocation {
     /// The store of the workflow that was named, else of the folder at hand.
-    pub(crate) fn find(global: &Global, about: &About) -> Result<Place, CliError> {
+    pub(crate) fn find(global: &Global, about: &About) -> Result<StoreLocation, CliError> {
         let workspace = workspace(global, about.workflow.as_deref())?;
         let store = workspace.existing_store()?.ok_or_else(|| {
             let error =
@@ -37,7 +37,7 @@ impl Place {
             }
         })?;
         let file = about.workflow.is_some().then(|| workspace.name(&workspace.file));
-        Ok(Place { workspace, store, file })
+        Ok(StoreLocation { workspace, store, file })
     }
 
     /// The runs of the workflow that was named, or all, oldest first, with their beginnings. Runs that were killed before
@@ -110,7 +110,7 @@ pub(crate) struct LivingRun {
     pub(crate) dir: RunDir,
 }
 
-impl Place {
+impl StoreLocation {
     /// The runs that go on in the store, oldest first.
     pub(crate) fn living(&self) -> Result<Vec<LivingRun>, CliError> {
         let living = self.store.living()?.into_iter();
@@ -164,8 +164,8 @@ fn below(folder: &Path) -> Option<String> {
 }
 
 /// The place and the run that a command is about.
-pub(crate) fn run(global: &Global, of: &OfRun) -> Result<(Place, RunDir, View), CliError> {
-    let place = Place::find(global, &of.about)?;
+pub(crate) fn run(global: &Global, of: &OfRun) -> Result<(StoreLocation, RunDir, View), CliError> {
+    let place = StoreLocation::find(global, &of.about)?;
     let (dir, view) = place.view(of.run.as_deref())?;
     Ok((place, dir, view))
 }
@@ -216,7 +216,7 @@ pub(crate) fn session(global: &Global, about: &About, selection: &Selection) -> 
     let file = match &about.workflow {
         Some(file) => file.clone(),
         None => {
-            let place = Place::find(global, about)?;
+            let place = StoreLocation::find(global, about)?;
             let file =
                 start(&place.store.run(&place.run(None)?))?.map(|start| PathBuf::from(start.file)).unwrap_or_default();
             PathBuf::from(near(&place.workspace.root.join(file)))
@@ -228,7 +228,7 @@ pub(crate) fn session(global: &Global, about: &About, selection: &Selection) -> 
 /// The workflow that a command means which names none: the last run's, else the only one here.
 pub(crate) fn workflow_at_hand(global: &Global) -> Result<PathBuf, CliError> {
     let which = "which workflow? its file is missing";
-    let place = Place::find(global, &About { workflow: None }).ok();
+    let place = StoreLocation::find(global, &About { workflow: None }).ok();
     let last = place.and_then(|place| {
         let (_, view) = place.view(None).ok()?;
         Some(PathBuf::from(near(&place.workspace.root.join(view.start.as_ref()?.file.as_str()))))

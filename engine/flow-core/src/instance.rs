@@ -53,7 +53,7 @@ pub struct Instance {
     /// Why it is not run at all: its `when` is false.
     pub skip: Option<Arc<Cause>>,
     /// It is made only while the verdict on a co-run group is undecided.
-    pub again: Option<Arc<Again>>,
+    pub again: Option<Arc<ConditionalRepetition>>,
     /// What this machine lacks to ever run it. Only where it records `does_not_fit`.
     pub does_not_fit: Option<Arc<Lack>>,
     /// Slurm runs it, and is asked for this beside its request; otherwise it runs on this machine.
@@ -83,7 +83,7 @@ impl Instance {
 /// A repetition of a co-run group, or of a run alone, that is planned and made only if what was measured before decides nothing. It
 /// needs all that, and is looked up when it is settled: so neither the scheduler nor who drives it knows of the rule.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Again {
+pub struct ConditionalRepetition {
     /// The step and the group, `together v7`.
     pub group: String,
     /// How often the group ran before.

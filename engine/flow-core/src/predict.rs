@@ -13,7 +13,7 @@ mod calculator;
 mod calibrate;
 mod experiments;
 
-pub use calculator::{Answer, Ask, Basis, Held, Lack, OnMachine, Planned, Wrong};
+pub use calculator::{Answer, Ask, Basis, Lack, OnMachine, PartAccuracy, Planned, PredictError};
 pub use experiments::{Count, Experiment, Known, Part, Point as TrainingPoint};
 
 /// Nine of ten lie within so many deviations.
@@ -120,7 +120,7 @@ pub struct Fit {
     axes: Axes,
     /// Of all their logarithms.
     mean: f64,
-    rooted: Vec<Rooted>,
+    rooted: Vec<FactoredKernel>,
     /// What may be true, with how much it is believed: the weights sum to 1.
     beliefs: Vec<(f64, Belief)>,
     /// How many times as wide as beliefs have it an interval is, for nine of ten points to be where the others say.
@@ -147,7 +147,7 @@ struct Law {
 
 /// How what no law says goes with the axes.
 #[derive(Clone, Copy, Debug)]
-struct Smooth {
+struct Kernel {
     slope: f64,
     bend: f64,
     scatter: f64,
@@ -155,11 +155,11 @@ struct Smooth {
 
 /// A smoothness with the root L of its covariance of all points, and L⁻¹·values.
 #[derive(Clone, Debug)]
-struct Rooted {
-    smooth: Smooth,
+struct FactoredKernel {
+    smooth: Kernel,
     /// How much it is believed whatever the values, as a logarithm.
     prior: f64,
-    root: Root,
+    root: CholeskyFactor,
     known: Vec<f64>,
 }
 
@@ -219,7 +219,7 @@ impl Axes {
         Axes((0..points[0].at.len()).map(axis).collect())
     }
 
-    fn covariance(&self, a: &[Coordinate], b: &[Coordinate], smooth: Smooth) -> f64 {
+    fn covariance(&self, a: &[Coordinate], b: &[Coordinate], smooth: Kernel) -> f64 {
         let (mut level, mut alike, mut along, mut mixed) = (LEVEL * LEVEL, 1.0, 0.0, 0.0);
         for (n, axis) in self.0.iter().enumerate() {
             let Some((least, _, mean)) = axis else {
@@ -252,11 +252,11 @@ fn number(at: &[Coordinate], axis: usize) -> Option<f64> {
 
 /// A lower triangle L with L·Lᵀ a covariance.
 #[derive(Clone, Debug)]
-struct Root(Vec<Vec<f64>>);
+struct CholeskyFactor(Vec<Vec<f64>>);
 
-impl Root {
+impl CholeskyFactor {
     /// `None` where it is none.
-    fn of(covariance: &[Vec<f64>]) -> Option<Root> {
+    fn of(covariance: &[Vec<f64>]) -> Option<CholeskyFactor> {
         let mut root: Vec<Vec<f64>> = Vec::with_capacity(covariance.len());
         for (i, row) in covariance.iter().enumerate() {
             let mut new: Vec<f64> = Vec::with_capacity(i + 1);
@@ -273,7 +273,7 @@ impl Root {
             }
             root.push(new);
         }
-        Some(Root(root))
+        Some(CholeskyFactor(root))
     }
 
     /// x with L·x = b.
@@ -298,7 +298,7 @@ impl Fit {
         let points = thin(merge(measured));
         let axes = Axes::of(points.first().map(|_| &*points)?);
         let mean = points.iter().map(|point| point.value).sum::<f64>() / points.len() as f64;
-        let rooted = |(smooth, prior): (Smooth, f64)| {
+        let rooted = |(smooth, prior): (Kernel, f64)| {
             let row = |(i, a): (usize, &Point)| {
                 let row = points.iter().enumerate().map(|(j, b)| {
                     let scatter = if i == j { smooth.scatter.powi(2) / a.repeats + REPEATS.powi(2) / 4.0 } else { 0.0 };
@@ -306,14 +306,14 @@ impl Fit {
                 });
                 row.collect::<Vec<f64>>()
             };
-            let root = Root::of(&points.iter().enumerate().map(row).collect::<Vec<_>>())?;
+            let root = CholeskyFactor::of(&points.iter().enumerate().map(row).collect::<Vec<_>>())?;
             let all: Vec<f64> = points.iter().map(|point| point.value - mean).collect();
-            Some(Rooted { smooth, prior: prior.ln() - root.ln_determinant(), known: root.solve(&all), root })
+            Some(FactoredKernel { smooth, prior: prior.ln() - root.ln_determinant(), known: root.solve(&all), root })
         };
         let smooths = SHAPES
             .iter()
-            .flat_map(|&(slope, bend)| SCATTERS.map(|(scatter, prior)| (Smooth { slope, bend, scatter }, prior)));
-        let rooted: Vec<Rooted> = smooths.filter_map(rooted).collect();
+            .flat_map(|&(slope, bend)| SCATTERS.map(|(scatter, prior)| (Kernel { slope, bend, scatter }, prior)));
+        let rooted: Vec<FactoredKernel> = smooths.filter_map(rooted).collect();
         let mut fit = Fit { points, axes, mean, rooted, beliefs: Vec::new(), wider: 1.0 };
         fit.believe();
         if fit.points.len() >= TELLING {
@@ -353,7 +353,7 @@ impl Fit {
         let mut said: Vec<f64> = self.points.iter().map(|point| says(&point.at)).collect();
         let level = said.iter().sum::<f64>() / said.len() as f64;
         said.iter_mut().for_each(|said| *said -= level);
-        let weigh = |(smooth, rooted): (usize, &Rooted)| {
+        let weigh = |(smooth, rooted): (usize, &FactoredKernel)| {
             let left: Vec<f64> = rooted.known.iter().zip(rooted.root.solve(&said)).map(|(y, m)| y - m).collect();
             let ln = rooted.prior - left.iter().map(|left| left * left).sum::<f64>() / 2.0;
             (ln, Belief { laws: laws.to_vec(), level, smooth, left })
@@ -380,7 +380,7 @@ impl Fit {
         let seen: Vec<Option<(Vec<f64>, f64)>> = (0..self.rooted.len())
             .map(|n| {
                 self.beliefs.iter().any(|(_, b)| b.smooth == n).then(|| {
-                    let Rooted { smooth, root, .. } = &self.rooted[n];
+                    let FactoredKernel { smooth, root, .. } = &self.rooted[n];
                     let beside: Vec<f64> =
                         self.points.iter().map(|p| self.axes.covariance(&p.at, at, *smooth)).collect();
                     let beside = root.solve(&beside);

@@ -13,7 +13,7 @@ use super::{Done, run};
 use crate::args::{About, Global};
 use crate::error::CliError;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StoreLocation;
 use crate::screen::{Ended, Screen, summary};
 
 /// How often the journal is read.
@@ -35,7 +35,7 @@ pub(crate) struct Attach {
 
 impl Attach {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let place = Place::find(global, &self.about)?;
+        let place = StoreLocation::find(global, &self.about)?;
         let living = place.living_run(self.run.as_deref())?;
         let (id, dir) = (living.run, living.dir);
         let mut journal = Follow::new(&dir);

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use clap::Args;
 use flow_core::RunId;
-use flow_store::{End, Kept, RunDir, StoreError};
+use flow_store::{DaemonState, End, RunDir, StoreError};
 
 use super::Done;
 use crate::args::{About, Global};
 use crate::error::CliError;
 use crate::output::Output;
-use crate::place::{Place, kept};
+use crate::place::{StoreLocation, kept};
 
 /// How often is looked whether the run has heard of it, and how many times.
 const LOOK: Duration = Duration::from_millis(50);
@@ -36,7 +36,7 @@ pub(crate) struct Cancel {
 
 impl Cancel {
     /// Ends what a run has left that does not live any more.
-    fn end_left(&self, place: &Place, run: &RunId, folder: &RunDir, output: &mut Output) -> Done {
+    fn end_left(&self, place: &StoreLocation, run: &RunId, folder: &RunDir, output: &mut Output) -> Done {
         let steps = flow_exec::going_on(&place.store, folder);
         let jobs = flow_exec::cancel_jobs(folder);
         if jobs > 0 {
@@ -58,7 +58,7 @@ impl Cancel {
             steps.join(", ")
         ))?;
         for _ in 0..LOOKS {
-            if !folder.is_told_to_end() || folder.kept() == Kept::Nothing {
+            if !folder.is_told_to_end() || folder.kept() == DaemonState::Nothing {
                 return Ok(ExitCode::SUCCESS);
             }
             thread::sleep(LOOK);
@@ -68,7 +68,7 @@ impl Cancel {
     }
 
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let place = Place::find(global, &self.about)?;
+        let place = StoreLocation::find(global, &self.about)?;
         let dead = match &self.run {
             Some(run) => Some(place.run(Some(run))?),
             // What a killed one left to go on is meant where nothing else goes on.

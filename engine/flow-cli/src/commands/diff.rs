@@ -14,7 +14,7 @@ use super::Done;
 use crate::args::{About, Global};
 use crate::error::CliError;
 use crate::output::{BAD, FAINT, GOOD, Output, STRONG, styled};
-use crate::place::{self, Place};
+use crate::place::{self, StoreLocation};
 use crate::screen::{InstanceState, View};
 use crate::unified::unified;
 use crate::{reasons, words};
@@ -45,7 +45,7 @@ struct Side {
 
 impl Diff {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let place = Place::find(global, &self.about)?;
+        let place = StoreLocation::find(global, &self.about)?;
         let results = place::results(&place.store, output)?;
         let side = |run: &str| -> Result<Side, CliError> { side(place.view(Some(run))?.1, &*results, &place.store) };
         let (before, after) = (side(&self.before)?, side(&self.after)?);

@@ -9,7 +9,7 @@ use flow_store::{Diagnosis, StoreDir, bring_over, doctor};
 use super::Done;
 use crate::args::{About, Global};
 use crate::output::{GOOD, NOTE, Output, styled};
-use crate::place::{self, Place};
+use crate::place::{self, StoreLocation};
 use crate::words;
 
 /// Arguments of `flow doctor`.
@@ -40,7 +40,7 @@ impl Doctor {
                 brought.from
             ))?;
         }
-        let place = Place::find(global, &self.about)?;
+        let place = StoreLocation::find(global, &self.about)?;
         let (_store, found) = doctor(place.store.path(), &place::me(), |_| ControlFlow::Break(()), self.contents)?;
         if let Some(strays) = flow_exec::end_strays(&place.store) {
             output.line(format!("{} {strays}", styled(NOTE, "repaired:")))?;

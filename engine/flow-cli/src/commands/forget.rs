@@ -10,7 +10,7 @@ use super::{Done, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StoreLocation;
 use crate::screen::View;
 use crate::{place, words};
 
@@ -59,7 +59,7 @@ impl Forget {
     }
 
     /// What the steps reuse of other workflows: there it can be forgotten.
-    fn of_others(&self, view: &View, own: &str, store: &Store, place: &Place) -> Result<Vec<String>, CliError> {
+    fn of_others(&self, view: &View, own: &str, store: &Store, place: &StoreLocation) -> Result<Vec<String>, CliError> {
         let mut lines = Vec::new();
         let named = |label: &str| self.steps.iter().any(|step| flow_core::selects(step, label));
         for shown in view.instances.values().filter(|shown| named(&shown.label)) {
@@ -78,7 +78,7 @@ impl Forget {
 
     /// Drops what was imported of that which was named, and leaves the steps.
     fn forget_imports(&mut self, global: &Global, output: &mut Output) -> Result<(), CliError> {
-        let place = Place::find(global, &self.of.about)?;
+        let place = StoreLocation::find(global, &self.of.about)?;
         let view = place::run(global, &self.of).ok().map(|(_, _, view)| view);
         let is_step = |name: &str| view.as_ref().is_some_and(|view| find(view, name).is_ok());
         let mut steps = Vec::new();

@@ -10,7 +10,7 @@ use flow_store::{Freed, Keep, Store};
 use super::Done;
 use crate::args::{About, Global};
 use crate::output::Output;
-use crate::place::{self, Place};
+use crate::place::{self, StoreLocation};
 use crate::words;
 
 /// Arguments of `flow gc`.
@@ -36,7 +36,7 @@ pub(crate) struct Gc {
 impl Gc {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         const DAY: u64 = 24 * 60 * 60 * 1000;
-        let place = Place::find(global, &self.about)?;
+        let place = StoreLocation::find(global, &self.about)?;
         let since = (self.days > 0).then(|| clock::unix_millis().saturating_sub(self.days.saturating_mul(DAY)));
         let keep = Keep { runs: self.runs, since };
         // Of a run that goes nobody could find what it left running. A store that cannot be opened is told of below.

@@ -18,7 +18,7 @@ use super::{Done, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{NOTE, Output, STRONG, styled};
-use crate::place::{self, Place};
+use crate::place::{self, StoreLocation};
 use crate::screen::{Attempt, InstanceState, Shown, View};
 
 /// How often a growing log is read.
@@ -111,7 +111,7 @@ fn told(gap: &Range<u64>) -> String {
 }
 
 /// The logs of an instance's attempts in a run.
-fn log(place: &Place, view: &View, shown: &Shown) -> Vec<Log> {
+fn log(place: &StoreLocation, view: &View, shown: &Shown) -> Vec<Log> {
     let attempts = view.attempts_of(shown);
     let several = attempts.len() > 1;
     let one = |(n, attempt): (usize, &Attempt)| {
@@ -130,7 +130,7 @@ struct Earlier {
 
 impl Earlier {
     /// Nothing of a run that was cleaned away.
-    fn read(place: &Place, run: &RunId) -> Earlier {
+    fn read(place: &StoreLocation, run: &RunId) -> Earlier {
         let mut view = View::default();
         if place.store.run(run).read_journal(|line| view.event(&line)).is_err() {
             return Earlier::default();
@@ -139,14 +139,14 @@ impl Earlier {
         Earlier { view, labels }
     }
 
-    fn log(&self, place: &Place, label: &str) -> Vec<Log> {
+    fn log(&self, place: &StoreLocation, label: &str) -> Vec<Log> {
         let shown = self.labels.get(label).and_then(|id| self.view.instances.get(id));
         shown.map(|shown| log(place, &self.view, shown)).unwrap_or_default()
     }
 }
 
 /// Prints what is new until nothing that was asked for runs any more. Lines of several instances begin with their label.
-fn follow(place: &Place, dir: &RunDir, step: &str, output: &mut Output) -> Done {
+fn follow(place: &StoreLocation, dir: &RunDir, step: &str, output: &mut Output) -> Done {
     let mut journal = Follow::new(dir);
     let mut view = View::default();
     let mut read: BTreeMap<PathBuf, u64> = BTreeMap::new();

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::sched::{
-    Holding, Turn,
-    queue::{Party, expected},
+    Holding, QueuePosition,
+    queue::{RunDemand, expected},
 };
 use flow_exec::{
     ExecError, clock,
@@ -62,7 +62,7 @@ struct Waits {
     #[serde(skip_serializing_if = "Option::is_none")]
     expected: Option<u64>,
     #[serde(skip)]
-    turn: Turn,
+    turn: QueuePosition,
 }
 
 impl Queue {
@@ -93,12 +93,12 @@ impl Queue {
 
 /// What runs first, then what waits, in the order in which it is served.
 fn lines(seen: &ledger::Seen, all: &Holding, now: u64) -> Vec<Line> {
-    let turn = |slot: u32, waits: &ledger::Waiter| Turn::new(waits.priority, waits.since, slot);
-    let party = |(slot, run): &(u32, ledger::Slot)| Party {
+    let turn = |slot: u32, waits: &ledger::Waiter| QueuePosition::new(waits.priority, waits.since, slot);
+    let party = |(slot, run): &(u32, ledger::Slot)| RunDemand {
         held: run.steps.iter().map(|step| (step.holds, step.until)).collect(),
         waits: run.waits.as_ref().map(|waits| (turn(*slot, waits), waits.asks, waits.takes)),
     };
-    let parties: Vec<Party> = seen.runs.iter().map(party).collect();
+    let parties: Vec<RunDemand> = seen.runs.iter().map(party).collect();
     let expected = expected(all, &parties, now);
     let line = |((slot, run), expected): (&(u32, ledger::Slot), Option<u64>)| Line {
         run: run.run.clone(),

@@ -10,7 +10,7 @@ use super::{Done, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::Output;
-use crate::place::{self, Place};
+use crate::place::{self, StoreLocation};
 use crate::screen::View;
 
 /// Arguments of `flow report`.
@@ -52,7 +52,13 @@ impl Report {
     }
 
     /// The report as the run left it, or its words in another language. Charts are in a page only.
-    fn kept(&self, place: &Place, view: &View, global: &Global, output: &mut Output) -> Result<String, CliError> {
+    fn kept(
+        &self,
+        place: &StoreLocation,
+        view: &View,
+        global: &Global,
+        output: &mut Output,
+    ) -> Result<String, CliError> {
         let (step, lang) = (self.step.as_deref(), global.lang.as_deref());
         let asked = match step {
             Some(step) => find(view, step)?.iter().map(|shown| &*shown.label).collect(),
@@ -83,7 +89,7 @@ impl Report {
 }
 
 /// Where the run published.
-fn published(place: &Place, view: &View) -> Result<String, CliError> {
+fn published(place: &StoreLocation, view: &View) -> Result<String, CliError> {
     let files = view.published.iter().map(|(path, _)| path).chain(view.withheld.iter().map(|(_, written, _)| written));
     let files: Vec<String> = files.map(|path| place::near(&place.workspace.root.join(path))).collect();
     if files.is_empty() {

@@ -68,7 +68,7 @@ impl Results {
         let wanted = |label: &str| self.steps.is_empty() || self.steps.iter().any(|s| flow_core::selects(s, label));
         let mut found = Vec::new();
         if self.all {
-            let place = place::Place::find(global, &self.of.about)?;
+            let place = place::StoreLocation::find(global, &self.of.about)?;
             for (run, _) in place.runs()? {
                 place.store.run(&run).read_journal(|JournalLine { event, .. }| {
                     if let RunEvent::Recorded { result, .. } = event

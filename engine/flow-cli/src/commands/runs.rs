@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::Done;
 use crate::args::{About, Global};
 use crate::output::{Output, STRONG, styled};
-use crate::place::Place;
+use crate::place::StoreLocation;
 use crate::words;
 
 /// Arguments of `flow runs`.
@@ -47,7 +47,7 @@ enum Listed {
 
 impl Runs {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let place = Place::find(global, &self.about)?;
+        let place = StoreLocation::find(global, &self.about)?;
         let living = place.living()?;
         let runs = place.runs()?;
         let mut rows = vec![

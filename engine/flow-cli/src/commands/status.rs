@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::RunId;
 use flow_exec::{clock, hardware::ledger};
-use flow_store::{Kept, Status as RunStatus};
+use flow_store::{DaemonState, Status as RunStatus};
 
 use super::{Done, run};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
-use crate::place::{LivingRun, Place, kept};
+use crate::place::{LivingRun, StoreLocation, kept};
 use crate::screen::{Ended, summary};
 use crate::{reasons, words};
 
@@ -32,7 +32,7 @@ pub(crate) struct Status {
 
 impl Status {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let place = Place::find(global, &self.of.about)?;
+        let place = StoreLocation::find(global, &self.of.about)?;
         let mut living = place.living()?;
         let mut which = self.of.run.clone();
         if which.is_none() && !self.json {
@@ -101,14 +101,14 @@ impl Status {
 }
 
 /// The runs of this machine whose stores are others, in a line.
-fn elsewhere(place: &Place, living: &[LivingRun]) -> Option<String> {
+fn elsewhere(place: &StoreLocation, living: &[LivingRun]) -> Option<String> {
     // Where the ledger is of no use `flow queue` says why.
     let seen = ledger::look_at_machine().unwrap_or_default();
     let ours = |run: &str| {
         // What is in the ledger others wrote.
         let name = !run.contains('/');
         living.iter().any(|one| one.run.0 == run)
-            || name && place.store.run(&RunId(run.to_owned())).kept() != Kept::Nothing
+            || name && place.store.run(&RunId(run.to_owned())).kept() != DaemonState::Nothing
     };
     let others = seen.runs.iter().map(|(_, slot)| slot).filter(|slot| !ours(&slot.run));
     let others: Vec<String> = others.map(|slot| format!("{} of {}", slot.workflow, slot.person)).collect();

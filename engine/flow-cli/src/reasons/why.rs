@@ -1,6 +1,6 @@
 //! Why something runs, in words.
 
-use flow_core::fingerprint::Kind;
+use flow_core::fingerprint::PartKind;
 use flow_core::why::{FileChange, InputChange, Reason, Unfit, Why};
 use flow_core::{Outcome, Span};
 use serde_json::Value;
@@ -47,7 +47,7 @@ pub(crate) fn reason(reason: &Reason) -> String {
         Reason::Measurement(true) => "it is a measurement now".to_owned(),
         Reason::Measurement(false) => "it is no measurement any more".to_owned(),
         Reason::Results { of, change, count } => results_in_words(of, *change, *count),
-        Reason::Seen(Kind::Result, label) => format!("the result of {label} changed"),
+        Reason::Seen(PartKind::Result, label) => format!("the result of {label} changed"),
         Reason::Set(FileChange::Added) => "values of parameters differ from the file's".to_owned(),
         Reason::Set(FileChange::Changed) => "other values of parameters differ from the file's".to_owned(),
         Reason::Set(FileChange::Removed) => "all values of parameters are the file's again".to_owned(),
@@ -59,8 +59,8 @@ pub(crate) fn reason(reason: &Reason) -> String {
             Some(step) => format!("what the workflow says of {step} changed"),
             None => format!("`{what}` changed"),
         },
-        Reason::Many(Kind::Result) => "results that it reads changed".to_owned(),
-        Reason::Many(Kind::Artifact) => "outputs that it reads changed".to_owned(),
+        Reason::Many(PartKind::Result) => "results that it reads changed".to_owned(),
+        Reason::Many(PartKind::Artifact) => "outputs that it reads changed".to_owned(),
         Reason::Many(kind) => format!("its {} changed", plural(*kind)),
         Reason::Format => "this version of flow makes fingerprints in another way".to_owned(),
         Reason::Said(words) => words.clone(),
@@ -106,24 +106,24 @@ fn span(span: Span) -> String {
     humantime::format_duration(std::time::Duration::from_micros(span.0)).to_string()
 }
 
-fn value_in_words(kind: Kind, name: &str, was: Option<&Value>, is: Option<&Value>) -> String {
+fn value_in_words(kind: PartKind, name: &str, was: Option<&Value>, is: Option<&Value>) -> String {
     let subject = match kind {
-        Kind::Uses => return then_and_now("it", "used", "uses", was, is),
-        Kind::Measured if name == "gpus_declared_only" => {
+        PartKind::Uses => return then_and_now("it", "used", "uses", was, is),
+        PartKind::Measured if name == "gpus_declared_only" => {
             return match is {
                 Some(_) => "its GPUs are declared and not there".to_owned(),
                 None => "its GPUs were declared and not there".to_owned(),
             };
         }
-        Kind::Measured => return measured_in_words(name, was, is),
-        Kind::Version => return format!("{name} works differently in this version of flow"),
-        Kind::Command => "the command".to_owned(),
-        Kind::Protocol => "the plugin protocol".to_owned(),
-        Kind::Seed => "the seed".to_owned(),
-        Kind::Repetition => "the repetition".to_owned(),
-        Kind::Variable => format!("the variable `{name}`"),
-        Kind::Output => format!("the output `{name}`"),
-        Kind::Metrics => format!("`metrics.{name}`"),
+        PartKind::Measured => return measured_in_words(name, was, is),
+        PartKind::Version => return format!("{name} works differently in this version of flow"),
+        PartKind::Command => "the command".to_owned(),
+        PartKind::Protocol => "the plugin protocol".to_owned(),
+        PartKind::Seed => "the seed".to_owned(),
+        PartKind::Repetition => "the repetition".to_owned(),
+        PartKind::Variable => format!("the variable `{name}`"),
+        PartKind::Output => format!("the output `{name}`"),
+        PartKind::Metrics => format!("`metrics.{name}`"),
         _ => format!("`{name}`"),
     };
     then_and_now(&subject, "was", "is", was, is)
@@ -200,13 +200,13 @@ fn input_in_words(path: &str, change: &InputChange) -> String {
     }
 }
 
-fn plural(kind: Kind) -> &'static str {
+fn plural(kind: PartKind) -> &'static str {
     match kind {
-        Kind::Parameter => "parameters",
-        Kind::Variable => "variables",
-        Kind::Input => "inputs",
-        Kind::Output => "outputs",
-        Kind::Metrics => "`metrics`",
+        PartKind::Parameter => "parameters",
+        PartKind::Variable => "variables",
+        PartKind::Input => "inputs",
+        PartKind::Output => "outputs",
+        PartKind::Metrics => "`metrics`",
         _ => "settings",
     }
 }
@@ -217,27 +217,33 @@ mod tests {
 
     use super::*;
 
-    fn value(kind: Kind, name: &str, was: impl Into<Option<Value>>, is: impl Into<Option<Value>>) -> String {
+    fn value(kind: PartKind, name: &str, was: impl Into<Option<Value>>, is: impl Into<Option<Value>>) -> String {
         reason(&Reason::Value { kind, name: name.into(), was: was.into(), is: is.into() })
     }
 
     #[test]
     fn values() {
-        assert_eq!(value(Kind::Parameter, "batch", json!(16), json!(32)), "`batch` was 16, is 32");
-        assert_eq!(value(Kind::Parameter, "epochs", None, json!(4)), "`epochs` is new: 4");
-        assert_eq!(value(Kind::Parameter, "lr", json!(0.1), None), "`lr` was 0.1, is gone");
-        assert_eq!(value(Kind::Parameter, "lr", json!(0.1), json!("a b")), "`lr` was 0.1, is `a b`");
-        assert_eq!(value(Kind::Parameter, "lr", json!(0.1), Value::Null), "`lr` was 0.1, is none");
-        assert_eq!(value(Kind::Seed, "", json!(8), json!(9)), "the seed was 8, is 9");
-        assert_eq!(value(Kind::Variable, "N", json!("4"), json!("8")), "the variable `N` was 4, is 8");
-        assert_eq!(value(Kind::Measured, "gpus", json!(1), json!(2)), "it measures now on 2 GPUs, was on 1");
-        let cpu = value(Kind::Measured, "cpu_model", json!("AMD EPYC 7571"), json!("Xeon"));
+        assert_eq!(value(PartKind::Parameter, "batch", json!(16), json!(32)), "`batch` was 16, is 32");
+        assert_eq!(value(PartKind::Parameter, "epochs", None, json!(4)), "`epochs` is new: 4");
+        assert_eq!(value(PartKind::Parameter, "lr", json!(0.1), None), "`lr` was 0.1, is gone");
+        assert_eq!(value(PartKind::Parameter, "lr", json!(0.1), json!("a b")), "`lr` was 0.1, is `a b`");
+        assert_eq!(value(PartKind::Parameter, "lr", json!(0.1), Value::Null), "`lr` was 0.1, is none");
+        assert_eq!(value(PartKind::Seed, "", json!(8), json!(9)), "the seed was 8, is 9");
+        assert_eq!(value(PartKind::Variable, "N", json!("4"), json!("8")), "the variable `N` was 4, is 8");
+        assert_eq!(value(PartKind::Measured, "gpus", json!(1), json!(2)), "it measures now on 2 GPUs, was on 1");
+        let cpu = value(PartKind::Measured, "cpu_model", json!("AMD EPYC 7571"), json!("Xeon"));
         assert_eq!(cpu, "it measures now on Xeon, was on `AMD EPYC 7571`");
-        assert_eq!(value(Kind::Measured, "mode", json!("alone"), json!("plain")), "it measures now plain, was alone");
-        assert_eq!(value(Kind::Metrics, "jsonl", json!("m.jsonl"), None), "`metrics.jsonl` was m.jsonl, is gone");
-        assert_eq!(value(Kind::Uses, "", json!("torch/train"), json!("command")), "it used torch/train, uses command");
+        assert_eq!(
+            value(PartKind::Measured, "mode", json!("alone"), json!("plain")),
+            "it measures now plain, was alone"
+        );
+        assert_eq!(value(PartKind::Metrics, "jsonl", json!("m.jsonl"), None), "`metrics.jsonl` was m.jsonl, is gone");
+        assert_eq!(
+            value(PartKind::Uses, "", json!("torch/train"), json!("command")),
+            "it used torch/train, uses command"
+        );
         let long = |word: &str| json!(format!("{} {word} {}", "x ".repeat(40), "y ".repeat(40)));
-        let command = value(Kind::Command, "", long("one"), long("two"));
+        let command = value(PartKind::Command, "", long("one"), long("two"));
         assert_eq!(command, "the command was `… x x one y y …`, is `… x x two y y …`");
     }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{build::Built, prepare::StepPlan};
-use crate::{Again, CorunMember, Group, GroupId, Instance, InstanceId, Need};
+use crate::{ConditionalRepetition, CorunMember, Group, GroupId, Instance, InstanceId, Need};
 
 /// Plans the repetitions of a step's groups, and of their runs alone, if they get a verdict.
 pub(super) fn repeat(at: usize, plans: &mut [StepPlan], built: &mut Built) {
@@ -16,7 +16,7 @@ pub(super) fn repeat(at: usize, plans: &mut [StepPlan], built: &mut Built) {
         let Some(mut alone) = alone.filter(|alone| alone.len() > 1) else { continue };
         let mut together = group.members.clone();
         for look in 1..judged.at_most {
-            let again = Arc::new(Again {
+            let again = Arc::new(ConditionalRepetition {
                 group: format!("{} {}", plans[at].name, group.name),
                 looks: look,
                 at_most: judged.at_most,
@@ -77,7 +77,7 @@ fn add(
     step: usize,
     of: InstanceId,
     repetition: u32,
-    again: &Arc<Again>,
+    again: &Arc<ConditionalRepetition>,
     plans: &mut [StepPlan],
     instances: &mut Vec<Instance>,
 ) -> InstanceId {

@@ -42,7 +42,7 @@
 //! are for people only. A leaf's name is its path, `sections[0].table`; a key that
 //! is not of `[A-Za-z0-9_-]` is written `["as JSON"]`.
 //!
-//! - base = BLAKE3("flow fingerprint 1\n" ‖ count ‖ parts), in the order of [`Kind`], within a kind by name,
+//! - base = BLAKE3("flow fingerprint 1\n" ‖ count ‖ parts), in the order of [`PartKind`], within a kind by name,
 //!   artifacts by digest;
 //! - an instance outside of co-run groups: fingerprint = base;
 //! - group = BLAKE3("flow group 1\n" ‖ count ‖ the members' bases, sorted);
@@ -56,7 +56,7 @@ mod encode;
 mod part;
 mod walk;
 
-pub use part::{Group, Kind, Part, PartValue, Parts};
+pub use part::{Group, Part, PartKind, PartValue, Parts};
 pub use walk::{Provider, Subject, Tree, walk};
 
 #[cfg(test)]

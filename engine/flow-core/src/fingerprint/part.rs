@@ -34,7 +34,7 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// What it is.
-    pub kind: Kind,
+    pub kind: PartKind,
     /// Which one of its kind; empty where there is only one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
@@ -44,7 +44,7 @@ pub struct Part {
 /// What a part is. The order is the order in which parts are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum PartKind {
     /// `command`, `torch/train` or `flow/table`.
     Uses,
     /// The plugin's digest.
@@ -81,27 +81,27 @@ pub enum Kind {
     Result,
 }
 
-impl Kind {
+impl PartKind {
     /// Its name in the encoding.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Uses => "uses",
-            Kind::Plugin => "plugin",
-            Kind::Protocol => "protocol",
-            Kind::Version => "version",
-            Kind::Command => "command",
-            Kind::Parameter => "parameter",
-            Kind::Variable => "variable",
-            Kind::Artifact => "artifact",
-            Kind::Input => "input",
-            Kind::Output => "output",
-            Kind::Metrics => "metrics",
-            Kind::Seed => "seed",
-            Kind::Repetition => "repetition",
-            Kind::Axis => "axis",
-            Kind::Measured => "measured",
-            Kind::Sees => "sees",
-            Kind::Result => "result",
+            PartKind::Uses => "uses",
+            PartKind::Plugin => "plugin",
+            PartKind::Protocol => "protocol",
+            PartKind::Version => "version",
+            PartKind::Command => "command",
+            PartKind::Parameter => "parameter",
+            PartKind::Variable => "variable",
+            PartKind::Artifact => "artifact",
+            PartKind::Input => "input",
+            PartKind::Output => "output",
+            PartKind::Metrics => "metrics",
+            PartKind::Seed => "seed",
+            PartKind::Repetition => "repetition",
+            PartKind::Axis => "axis",
+            PartKind::Measured => "measured",
+            PartKind::Sees => "sees",
+            PartKind::Result => "result",
         }
     }
 }
@@ -168,7 +168,7 @@ impl Part {
     fn encode(&self, bytes: &mut Encoder) {
         bytes.text(self.kind.name());
         bytes.text(match self.kind {
-            Kind::Artifact => "",
+            PartKind::Artifact => "",
             _ => &self.name,
         });
         match &self.value {
@@ -219,7 +219,7 @@ impl Parts {
 
     /// The same less where metrics are read: what the attempt itself rests on, its group aside.
     pub fn without_metrics(&self) -> Parts {
-        let base = self.base.iter().filter(|part| part.kind != Kind::Metrics).cloned().collect();
+        let base = self.base.iter().filter(|part| part.kind != PartKind::Metrics).cloned().collect();
         Parts { base, group: None }
     }
 
@@ -242,7 +242,7 @@ impl Parts {
     pub(super) fn new(mut base: Vec<Part>) -> Self {
         base.sort_by(|a, b| {
             a.kind.cmp(&b.kind).then_with(|| match (&a.value, &b.value) {
-                (PartValue::Digest(x), PartValue::Digest(y)) if a.kind == Kind::Artifact => x.cmp(y),
+                (PartValue::Digest(x), PartValue::Digest(y)) if a.kind == PartKind::Artifact => x.cmp(y),
                 _ => a.name.cmp(&b.name),
             })
         });

@@ -210,7 +210,7 @@ fn a_built_in_counts_by_what_it_is_made_of_and_its_reader_by_what_it_made() {
     };
     assert_ne!(table("one flow"), table("a newer flow"));
     let training = sample().parts();
-    assert!(training.base.iter().all(|part| part.kind != Kind::Version), "{training:?}");
+    assert!(training.base.iter().all(|part| part.kind != PartKind::Version), "{training:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::part::{Kind, Part, PartValue, Parts};
+use super::part::{Part, PartKind, PartValue, Parts};
 use crate::{Body, BuiltinInput, CorunGpus, Digest, Input, Instance, Machine, Mode, Outcome, Resolved, StepResult};
 
 /// A declared input as it stands.
@@ -62,30 +62,30 @@ pub fn walk(subject: &Subject<'_>) -> Parts {
     let mut parts = Vec::with_capacity(16);
     body(&mut parts, resolved, &subject.provider);
     for (name, value) in &resolved.env {
-        parts.push(part(Kind::Variable, name, PartValue::of(Value::String(value.clone()))));
+        parts.push(part(PartKind::Variable, name, PartValue::of(Value::String(value.clone()))));
     }
     for link in &resolved.links {
-        parts.push(part(Kind::Artifact, &link.path, PartValue::Digest(link.digest)));
+        parts.push(part(PartKind::Artifact, &link.path, PartValue::Digest(link.digest)));
     }
     for (input, tree) in instance.inputs.iter().zip(subject.inputs) {
         parts.push(input_part(input, tree));
     }
     for output in instance.outputs.iter() {
-        parts.push(part(Kind::Output, &output.name, PartValue::of(Value::String(output.path.clone()))));
+        parts.push(part(PartKind::Output, &output.name, PartValue::of(Value::String(output.path.clone()))));
     }
-    leaves(&mut parts, Kind::Metrics, &mut String::new(), subject.metrics);
-    parts.push(part(Kind::Seed, "", PartValue::Is(instance.seed.into())));
+    leaves(&mut parts, PartKind::Metrics, &mut String::new(), subject.metrics);
+    parts.push(part(PartKind::Seed, "", PartValue::Is(instance.seed.into())));
     let repetition = instance.repetition.filter(|_| !subject.reads_seed).unwrap_or(0);
-    parts.push(part(Kind::Repetition, "", PartValue::Is(repetition.into())));
+    parts.push(part(PartKind::Repetition, "", PartValue::Is(repetition.into())));
     for (name, value) in instance.axes.iter() {
         // A mapping as a value is flattened: `run.batch` is of the axis `run`.
         let axis = name.split('.').next().unwrap_or(name);
         if subject.unread.iter().any(|unread| unread == axis) {
-            leaves(&mut parts, Kind::Axis, &mut name.clone(), value);
+            leaves(&mut parts, PartKind::Axis, &mut name.clone(), value);
         }
     }
     if subject.machine.fake_gpus && instance.request.gpus > 0 {
-        parts.push(part(Kind::Measured, "gpus_declared_only", PartValue::Is(true.into())));
+        parts.push(part(PartKind::Measured, "gpus_declared_only", PartValue::Is(true.into())));
     }
     if instance.measured {
         measured(&mut parts, instance, subject.machine);
@@ -93,7 +93,7 @@ pub fn walk(subject: &Subject<'_>) -> Parts {
     Parts::new(parts)
 }
 
-fn part(kind: Kind, name: impl Into<String>, value: PartValue) -> Part {
+fn part(kind: PartKind, name: impl Into<String>, value: PartValue) -> Part {
     Part { kind, name: name.into(), value }
 }
 
@@ -103,7 +103,7 @@ fn input_part(input: &Input, tree: &Tree) -> Part {
         _ => input.place(),
     };
     let (path, listing) = (input.path.clone(), input.by_listing);
-    part(Kind::Input, name, PartValue::Tree { path, digest: tree.digest, listing, manifest: tree.manifest })
+    part(PartKind::Input, name, PartValue::Tree { path, digest: tree.digest, listing, manifest: tree.manifest })
 }
 
 fn body(parts: &mut Vec<Part>, resolved: &Resolved, provider: &Provider<'_>) {
@@ -112,19 +112,19 @@ fn body(parts: &mut Vec<Part>, resolved: &Resolved, provider: &Provider<'_>) {
         Body::Plugin { plugin, step, .. } => format!("{plugin}/{step}"),
         Body::Builtin { name, .. } => format!("flow/{name}"),
     };
-    parts.push(part(Kind::Uses, "", PartValue::Is(uses.as_str().into())));
+    parts.push(part(PartKind::Uses, "", PartValue::Is(uses.as_str().into())));
     match &resolved.body {
-        Body::Command(line) => parts.push(part(Kind::Command, "", PartValue::of(Value::String(line.clone())))),
+        Body::Command(line) => parts.push(part(PartKind::Command, "", PartValue::of(Value::String(line.clone())))),
         Body::Plugin { with, .. } | Body::Builtin { with, .. } => parameters(parts, with),
     }
     match provider {
         Provider::Command => {}
         Provider::Plugin { digest, protocol } => {
-            parts.push(part(Kind::Plugin, uses.split('/').next().unwrap_or_default(), PartValue::Digest(*digest)));
-            parts.push(part(Kind::Protocol, "", PartValue::Is((*protocol).into())));
+            parts.push(part(PartKind::Plugin, uses.split('/').next().unwrap_or_default(), PartValue::Digest(*digest)));
+            parts.push(part(PartKind::Protocol, "", PartValue::Is((*protocol).into())));
         }
         Provider::Builtin { version, input } => {
-            parts.push(part(Kind::Version, &*uses, PartValue::Is((*version).into())));
+            parts.push(part(PartKind::Version, &*uses, PartValue::Is((*version).into())));
             seen(parts, input);
         }
     }
@@ -133,38 +133,38 @@ fn body(parts: &mut Vec<Part>, resolved: &Resolved, provider: &Provider<'_>) {
 fn parameters(parts: &mut Vec<Part>, with: &Map<String, Value>) {
     let mut path = String::new();
     for (key, value) in with {
-        step_into(&mut path, key, |path| leaves(parts, Kind::Parameter, path, value));
+        step_into(&mut path, key, |path| leaves(parts, PartKind::Parameter, path, value));
     }
 }
 
 /// What a built-in sees besides its parameters: everything of its input that can show in what it writes. The machine
 /// counts only where there is no result that names its own.
 fn seen(parts: &mut Vec<Part>, input: &BuiltinInput) {
-    parts.push(part(Kind::Sees, "workflow", PartValue::of(input.workflow.clone().into())));
+    parts.push(part(PartKind::Sees, "workflow", PartValue::of(input.workflow.clone().into())));
     for (language, title) in &input.title {
-        parts.push(part(Kind::Sees, format!("title.{language}"), PartValue::of(title.clone().into())));
+        parts.push(part(PartKind::Sees, format!("title.{language}"), PartValue::of(title.clone().into())));
     }
     if let Some((profile, why)) = &input.profile {
-        parts.push(part(Kind::Sees, "profile", PartValue::of(serde_json::json!([profile, why]))));
+        parts.push(part(PartKind::Sees, "profile", PartValue::of(serde_json::json!([profile, why]))));
     }
     if !input.set.is_empty() {
-        parts.push(part(Kind::Sees, "set", PartValue::of(serde_json::json!(input.set))));
+        parts.push(part(PartKind::Sees, "set", PartValue::of(serde_json::json!(input.set))));
     }
     for (name, step) in &input.steps {
         let facts = serde_json::json!({
             "uses": step.uses, "with": sorted(&step.with), "like": step.like, "absent": step.absent,
         });
-        parts.push(part(Kind::Sees, format!("step.{name}"), PartValue::Digest(json_digest(&facts))));
+        parts.push(part(PartKind::Sees, format!("step.{name}"), PartValue::Digest(json_digest(&facts))));
         for result in step.results.iter().chain(&step.again) {
-            parts.push(part(Kind::Result, &result.label, PartValue::Digest(result_digest(result))));
+            parts.push(part(PartKind::Result, &result.label, PartValue::Digest(result_digest(result))));
         }
         for foreign in &step.imported {
             let name = format!("{} of {}", foreign.result.label, foreign.host);
-            parts.push(part(Kind::Result, name, PartValue::Digest(json_digest(foreign))));
+            parts.push(part(PartKind::Result, name, PartValue::Digest(json_digest(foreign))));
         }
     }
     if input.steps.values().all(|step| step.results.is_empty()) {
-        parts.push(part(Kind::Sees, "machine", PartValue::Digest(json_digest(&input.machine))));
+        parts.push(part(PartKind::Sees, "machine", PartValue::Digest(json_digest(&input.machine))));
     }
 }
 
@@ -198,7 +198,7 @@ fn sorted(map: &Map<String, Value>) -> Value {
 }
 
 fn measured(parts: &mut Vec<Part>, instance: &Instance, machine: &Machine) {
-    let mut declared = |name: &str, value: Value| parts.push(part(Kind::Measured, name, PartValue::of(value)));
+    let mut declared = |name: &str, value: Value| parts.push(part(PartKind::Measured, name, PartValue::of(value)));
     if instance.request.gpus > 0 {
         // What it runs on is known only after placement: what was declared stands for it.
         let kind = instance.slurm.as_ref().and_then(|job| job.gpu_type.as_deref());
@@ -221,7 +221,7 @@ fn measured(parts: &mut Vec<Part>, instance: &Instance, machine: &Machine) {
 }
 
 /// One part for each leaf below `value`, named by its path.
-fn leaves(parts: &mut Vec<Part>, kind: Kind, path: &mut String, value: &Value) {
+fn leaves(parts: &mut Vec<Part>, kind: PartKind, path: &mut String, value: &Value) {
     match value {
         Value::Null if path.is_empty() => {}
         Value::Array(items) if !items.is_empty() => {

@@ -1,9 +1,9 @@
 //! Whether a repetition is made that was planned for a verdict. The rule itself is [`crate::verdict`]'s.
 
-use crate::{Again, InstanceId, Settled, StepResult, reason::Cause, verdict::groups, why::Reason};
+use crate::{ConditionalRepetition, InstanceId, Settled, StepResult, reason::Cause, verdict::groups, why::Reason};
 
 /// Why it is made, or why it is not needed.
-pub(super) fn again(again: &Again, settled: &dyn Settled) -> Result<Reason, Cause> {
+pub(super) fn again(again: &ConditionalRepetition, settled: &dyn Settled) -> Result<Reason, Cause> {
     let of = |ids: &[InstanceId]| -> Vec<&StepResult> {
         ids.iter().filter_map(|id| settled.result(*id)).filter(|result| result.was_tried()).collect()
     };

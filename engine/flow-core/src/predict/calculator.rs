@@ -22,7 +22,7 @@ pub struct Ask {
 
 /// Why nothing can be said.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wrong {
+pub enum PredictError {
     /// No training was measured.
     Nothing,
     /// Neither counted nor trained.
@@ -111,9 +111,9 @@ impl Known {
     ///
     /// # Errors
     /// It cannot be, or nothing is known of it.
-    pub fn plan(&self, ask: &Ask) -> Result<Planned, Wrong> {
+    pub fn plan(&self, ask: &Ask) -> Result<Planned, PredictError> {
         if self.experiments.is_empty() {
-            return Err(Wrong::Nothing);
+            return Err(PredictError::Nothing);
         }
         let mut models: Vec<&str> = self.experiments.iter().map(|of| &*of.model).collect();
         models.extend(self.counts.iter().map(|of| &*of.model));
@@ -121,13 +121,13 @@ impl Known {
         models.dedup();
         if !models.contains(&&*ask.model) {
             let near = nearest(&ask.model, models.iter().copied()).map(str::to_owned);
-            return Err(Wrong::NoModel { near, known: models.into_iter().map(str::to_owned).collect() });
+            return Err(PredictError::NoModel { near, known: models.into_iter().map(str::to_owned).collect() });
         }
         if ask.images < u64::from(ask.batch) {
-            return Err(Wrong::FewImages);
+            return Err(PredictError::FewImages);
         }
         if ask.gpus.is_some_and(|gpus| gpus > ask.batch) {
-            return Err(Wrong::ManyGpus);
+            return Err(PredictError::ManyGpus);
         }
         let fits = |of: &&Experiment| ask.gpus.is_none_or(|gpus| (gpus > 0) == (of.point.gpus > 0));
         let of_model: Vec<&Experiment> = self.experiments.iter().filter(|of| of.model == ask.model).collect();
@@ -143,12 +143,12 @@ impl Known {
             let mut ran: Vec<u32> = self.experiments.iter().map(|of| of.point.gpus).collect();
             ran.sort_unstable();
             ran.dedup();
-            return Err(Wrong::NoGpus { ran });
+            return Err(PredictError::NoGpus { ran });
         }
         let on = |machine: &&str| {
             let there: Vec<&Experiment> = used.iter().copied().filter(|of| of.machine == **machine).collect();
             let gpus = ask.gpus.unwrap_or(u32::from(there.iter().any(|of| of.point.gpus > 0)));
-            let there = There { counts: &self.counts, of: there };
+            let there = MachineTrainings { counts: &self.counts, of: there };
             let point = Point { batch: ask.batch, gpus, size };
             OnMachine { machine: (*machine).to_owned(), gpus, answer: there.answer(ask, point) }
         };
@@ -157,7 +157,7 @@ impl Known {
 
     /// What is known, held against itself: on each machine seconds an image and memory of each point from the other points of its
     /// network, and of each network from the others at its point.
-    pub fn check(&self) -> Vec<Held> {
+    pub fn check(&self) -> Vec<PartAccuracy> {
         let mut machines: Vec<(&str, &str)> =
             self.experiments.iter().map(|of| (&*of.machine, &*of.precision)).collect();
         machines.sort_unstable();
@@ -165,7 +165,7 @@ impl Known {
         let mut all = Vec::new();
         for (machine, precision) in machines {
             let of = self.experiments.iter().filter(|of| of.machine == machine && of.precision == precision).collect();
-            let there = There { counts: &self.counts, of };
+            let there = MachineTrainings { counts: &self.counts, of };
             for part in [Part::Pace, Part::Memory, Part::Power] {
                 let points: Vec<Tried> =
                     there.teachers().iter().flat_map(|model| there.each_point(part, model)).collect();
@@ -174,7 +174,7 @@ impl Known {
                 for (whole, tried) in [(false, points), (true, models)] {
                     if !tried.is_empty() {
                         let machine = machine.to_owned();
-                        all.push(Held { machine, part, whole_models: whole, tried });
+                        all.push(PartAccuracy { machine, part, whole_models: whole, tried });
                     }
                 }
             }
@@ -185,7 +185,7 @@ impl Known {
 
 /// How well one part is said on a machine.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct PartAccuracy {
     pub machine: String,
     pub part: Part,
     /// Networks that were left out, rather than points.
@@ -194,12 +194,12 @@ pub struct Held {
 }
 
 /// The trainings of one machine.
-struct There<'k> {
+struct MachineTrainings<'k> {
     counts: &'k [Count],
     of: Vec<&'k Experiment>,
 }
 
-impl There<'_> {
+impl MachineTrainings<'_> {
     fn answer(&self, ask: &Ask, point: Point) -> Result<Answer, Lack> {
         let model = &*ask.model;
         let Some((pace, tried)) = self.expect(Part::Pace, model, point) else { return Err(self.lack(model, point)) };

@@ -5,9 +5,9 @@
 //! believed without that point is what is believed with it, less what it said for it. As many of the errors as an interval is to
 //! hold decide how wide that is (V. Vovk, A. Gammerman and G. Shafer, "Algorithmic Learning in a Random World", Springer 2005).
 
-use super::{Fit, NINE_IN_TEN, Root};
+use super::{CholeskyFactor, Fit, NINE_IN_TEN};
 
-impl Root {
+impl CholeskyFactor {
     /// The inverse of the triangle, by its columns.
     fn inverse(&self) -> Vec<Vec<f64>> {
         let n = self.0.len();

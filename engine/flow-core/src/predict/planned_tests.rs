@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Answer, Ask, Basis, Count, Experiment, Known, Lack, Part, TrainingPoint as Point, Wrong};
+use super::{Answer, Ask, Basis, Count, Experiment, Known, Lack, Part, PredictError, TrainingPoint as Point};
 use crate::StepResult;
 
 /// Multiply-accumulates, what is moved, and parameters, of one image of 224×224, in millions.
@@ -182,19 +182,22 @@ fn too_little_says_what_to_measure() {
     other.counts = vec![Count { model: "resnet50".into(), size: 224, macs: 1.0, traffic: 1.0, parameters: 1.0 }];
     assert_eq!(other.plan(&ask("resnet50", 64)).unwrap().machines[0].answer.as_ref().unwrap_err().models, 3);
     let wrong = uncounted.plan(&ask("resnet50", 64)).unwrap_err();
-    assert_eq!(wrong, Wrong::NoModel { near: Some("resnet18".into()), known: vec!["resnet18".into(), "vgg16".into()] });
+    assert_eq!(
+        wrong,
+        PredictError::NoModel { near: Some("resnet18".into()), known: vec!["resnet18".into(), "vgg16".into()] }
+    );
 }
 
 #[test]
 fn what_cannot_be_is_told() {
     let known = known(1, &[("H200", 2.0)], (0.0, 0.02), |_, _| false);
     let wrong = |ask: Ask| known.plan(&ask).unwrap_err();
-    let near = |wrong: Wrong| if let Wrong::NoModel { near, .. } = wrong { near } else { None };
+    let near = |wrong: PredictError| if let PredictError::NoModel { near, .. } = wrong { near } else { None };
     assert_eq!(near(wrong(ask("resnet5", 64))).as_deref(), Some("resnet50"));
-    assert_eq!(wrong(Ask { images: 63, ..ask("resnet50", 64) }), Wrong::FewImages);
-    assert_eq!(wrong(Ask { gpus: Some(65), ..ask("resnet50", 64) }), Wrong::ManyGpus);
-    assert_eq!(wrong(Ask { gpus: Some(0), ..ask("resnet50", 64) }), Wrong::NoGpus { ran: vec![1] });
-    assert_eq!(Known::default().plan(&ask("resnet50", 64)).unwrap_err(), Wrong::Nothing);
+    assert_eq!(wrong(Ask { images: 63, ..ask("resnet50", 64) }), PredictError::FewImages);
+    assert_eq!(wrong(Ask { gpus: Some(65), ..ask("resnet50", 64) }), PredictError::ManyGpus);
+    assert_eq!(wrong(Ask { gpus: Some(0), ..ask("resnet50", 64) }), PredictError::NoGpus { ran: vec![1] });
+    assert_eq!(Known::default().plan(&ask("resnet50", 64)).unwrap_err(), PredictError::Nothing);
     // Nothing ran on two: that is a lack, and no wrong question.
     assert!(known.plan(&Ask { gpus: Some(2), ..ask("resnet50", 64) }).unwrap().machines[0].answer.is_err());
 }

@@ -3,13 +3,13 @@
 
 use super::api::Placement;
 use super::policy::Hypothesis;
-use super::resources::{Exclusivity, Ledger};
+use super::resources::{Allocations, Exclusivity};
 use super::state::{Class, Core};
 use crate::{InstanceId, Outcome, Time};
 
 impl Core {
     /// Whether units of a class fit these books.
-    pub(super) fn class_fits(&self, ledger: &Ledger, class: Class) -> bool {
+    pub(super) fn class_fits(&self, ledger: &Allocations, class: Class) -> bool {
         match class {
             Class::Alike(demand) => ledger.fits(&demand),
             Class::Group(unit) => self.place_on(ledger, unit).is_some(),
@@ -17,7 +17,7 @@ impl Core {
     }
 
     /// Where the members of a unit would go in these books, in their order.
-    pub(super) fn place_on(&self, ledger: &Ledger, unit: InstanceId) -> Option<Vec<Placement>> {
+    pub(super) fn place_on(&self, ledger: &Allocations, unit: InstanceId) -> Option<Vec<Placement>> {
         match self.group(unit) {
             None => ledger.place(&self.node(unit).demand).map(|placement| vec![placement]),
             Some(group) => {

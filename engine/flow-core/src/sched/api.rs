@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::others::Others;
+use super::others::PeerLoad;
 use crate::{AttemptId, CorunGpus, Exclusive, GpuId, GroupId, InstanceId, Need, Outcome, ResourceRequest, Span, Time};
 
 /// What the scheduler knows of an instance. By default it needs nothing, asks for nothing, and was there from the start.
@@ -251,7 +251,7 @@ pub enum Event {
     /// GPUs came, went, or others took memory on them.
     Capacity(Capacity),
     /// What other runs of the machine hold and wait for changed.
-    Others(Others),
+    Others(PeerLoad),
     /// No new starts; running attempts get `grace` to end, and are killed then. A second one with no grace kills at once.
     Cancel {
         /// How long running attempts may take to end.

@@ -3,7 +3,7 @@
 
 use super::demand::Demand;
 use super::machine::Scheduler;
-use super::resources::Ledger;
+use super::resources::Allocations;
 use super::state::{Class, Core, Ending, TaskState, Window};
 use crate::reason::{Resource, Rivalry};
 use crate::{AttemptId, CorunGpus, GpuId, InstanceId, Outcome, Time};
@@ -181,7 +181,7 @@ impl Core {
         }
     }
 
-    fn shortages(&self, now: Time, ledger: &Ledger, demand: &Demand) -> Vec<Shortage> {
+    fn shortages(&self, now: Time, ledger: &Allocations, demand: &Demand) -> Vec<Shortage> {
         let holder = |attempt: &AttemptId, instance: InstanceId, amount: u64| Holder {
             instance,
             amount,

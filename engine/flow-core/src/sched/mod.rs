@@ -49,4 +49,4 @@ mod tests;
 pub use api::{Action, Answer, Capacity, Estimate, Event, GpuState, Limits, Placement, Placer, Sharing, Task};
 pub use explain::{Holder, Shortage, Waiting};
 pub use machine::Scheduler;
-pub use others::{Booked, Head, HeldUp, Holding, Others, Rival, Shift, Turn};
+pub use others::{BlockedUnit, Booked, Head, Holding, PeerLoad, PeerRun, QueuePosition, Shift};

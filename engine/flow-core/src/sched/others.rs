@@ -63,22 +63,22 @@ pub struct Head {
 
 /// A place in the order in which runs are served: the least is the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Turn {
+pub struct QueuePosition {
     priority: Reverse<i64>,
     since: u64,
     run: u32,
 }
 
-impl Turn {
+impl QueuePosition {
     /// The place of something of this priority that waits since then; `run` tells runs apart.
-    pub fn new(priority: i64, since: u64, run: u32) -> Turn {
-        Turn { priority: Reverse(priority), since, run }
+    pub fn new(priority: i64, since: u64, run: u32) -> QueuePosition {
+        QueuePosition { priority: Reverse(priority), since, run }
     }
 }
 
 /// Another run of the machine, as it published itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rival {
+pub struct PeerRun {
     /// What tells runs apart.
     pub run: u32,
     /// What its attempts hold.
@@ -87,16 +87,16 @@ pub struct Rival {
     pub head: Option<Head>,
 }
 
-impl Rival {
+impl PeerRun {
     /// Its place in the order, if something of it waits.
-    pub fn turn(&self) -> Option<Turn> {
-        self.head.as_ref().map(|head| Turn::new(head.priority, head.since, self.run))
+    pub fn turn(&self) -> Option<QueuePosition> {
+        self.head.as_ref().map(|head| QueuePosition::new(head.priority, head.since, self.run))
     }
 }
 
 /// What other runs of the machine come to, for one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Others {
+pub struct PeerLoad {
     /// How many there are.
     pub runs: u32,
     /// What they hold.
@@ -109,11 +109,11 @@ pub struct Others {
     pub kept: BTreeSet<GpuId>,
 }
 
-impl Others {
+impl PeerLoad {
     /// What others come to for a run whose turn this is, which holds the GPUs `ours`, while other flows hold `gpus`.
-    pub fn facing(own: Turn, rivals: &[Rival], gpus: Vec<GpuId>, ours: &BTreeSet<GpuId>) -> Others {
-        let mut others = Others { gpus, ..Others::default() };
-        let mut ahead: Vec<(Turn, &Head)> = Vec::new();
+    pub fn facing(own: QueuePosition, rivals: &[PeerRun], gpus: Vec<GpuId>, ours: &BTreeSet<GpuId>) -> PeerLoad {
+        let mut others = PeerLoad { gpus, ..PeerLoad::default() };
+        let mut ahead: Vec<(QueuePosition, &Head)> = Vec::new();
         for rival in rivals {
             others.runs += 1;
             others.holds.add(&rival.holds);
@@ -209,7 +209,7 @@ impl Shift {
 
 /// The unit that a scheduler's run publishes as its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldUp {
+pub struct BlockedUnit {
     /// The unit.
     pub unit: InstanceId,
     /// Since when others keep it from starting.

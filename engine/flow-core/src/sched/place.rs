@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::api::{Placement, Placer, Sharing};
 use super::contention::{self, Host, Load, UNKNOWN_DEVICE};
 use super::demand::{AloneLoad, Demand, GpuMemory};
-use super::resources::{Gpu, Held, Ledger};
+use super::resources::{Allocation, Allocations, Gpu};
 use crate::{CorunGpus, GpuId, InstanceId};
 
 /// How a demand joins others on their GPUs.
@@ -28,7 +28,7 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    fn of(held: &'a Held) -> Self {
+    fn of(held: &'a Allocation) -> Self {
         Work { instance: Some(held.instance), alone_load: &held.alone_load, gpus: &held.placement.gpus }
     }
 
@@ -52,7 +52,7 @@ struct JointSpeed {
 }
 
 impl JointSpeed {
-    fn of(work: &[Work<'_>], ledger: &Ledger, devices: &[f64]) -> Self {
+    fn of(work: &[Work<'_>], ledger: &Allocations, devices: &[f64]) -> Self {
         let load = |work: &Work<'_>| Load {
             cores: work.alone_load.cpu_milli as f64 / 1e3,
             gpu_busy: f64::from(work.alone_load.gpu_milli) / 1e3,
@@ -74,7 +74,7 @@ impl JointSpeed {
     }
 }
 
-impl Ledger {
+impl Allocations {
     /// Whether a demand could be placed now.
     pub(super) fn fits(&self, demand: &Demand) -> bool {
         self.sums_suffice(demand)

@@ -1,20 +1,20 @@
 //! The queue of a machine, for people: in which order what waits is served, and when room for it is expected. What decides is
 //! in the schedulers; this tells.
 
-use super::others::{Holding, Turn};
+use super::others::{Holding, QueuePosition};
 
 /// A run of the machine as it published itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Party {
+pub struct RunDemand {
     /// What its attempts hold, each until when, in milliseconds on a clock that all share; none where nobody knows.
     pub held: Vec<(Holding, Option<u64>)>,
     /// What of it waits: its place, what it asks for, and how long that is expected to take.
-    pub waits: Option<(Turn, Holding, Option<u64>)>,
+    pub waits: Option<(QueuePosition, Holding, Option<u64>)>,
 }
 
 /// For each party, when there is room for what of it waits, if all ends as it is expected to; none where nothing waits, or
 /// nobody knows. A time that has passed means that it is due.
-pub fn expected(all: &Holding, parties: &[Party], now: u64) -> Vec<Option<u64>> {
+pub fn expected(all: &Holding, parties: &[RunDemand], now: u64) -> Vec<Option<u64>> {
     let mut expected = vec![None; parties.len()];
     // What is held, until when; u64::MAX where nobody knows.
     let held = parties.iter().flat_map(|party| &party.held);
@@ -60,9 +60,10 @@ mod tests {
         Holding { cpu_milli: cpus * 1_000, attempts: 1, exclusive, ..Holding::default() }
     }
 
-    fn party(held: &[(u64, Option<u64>)], waits: Option<(u64, u64, bool, Option<u64>)>) -> Party {
-        let waits = waits.map(|(since, cpus, alone, takes)| (Turn::new(0, since, 0), holding(cpus, alone), takes));
-        Party { held: held.iter().map(|&(cpus, until)| (holding(cpus, false), until)).collect(), waits }
+    fn party(held: &[(u64, Option<u64>)], waits: Option<(u64, u64, bool, Option<u64>)>) -> RunDemand {
+        let waits =
+            waits.map(|(since, cpus, alone, takes)| (QueuePosition::new(0, since, 0), holding(cpus, alone), takes));
+        RunDemand { held: held.iter().map(|&(cpus, until)| (holding(cpus, false), until)).collect(), waits }
     }
 
     #[test]
@@ -84,10 +85,10 @@ mod tests {
         // What waits for GPUs keeps no CPUs from others, and comes before who wants GPUs too.
         let gpus = |gpus: u32, cpus: u64| Holding { gpus, ..holding(cpus, false) };
         let on_gpus = |until: Option<u64>| {
-            let head = |since, asks| Some((Turn::new(0, since, 0), asks, Some(10)));
-            let holds = Party { held: vec![(gpus(2, 1), until)], waits: None };
+            let head = |since, asks| Some((QueuePosition::new(0, since, 0), asks, Some(10)));
+            let holds = RunDemand { held: vec![(gpus(2, 1), until)], waits: None };
             let waits = [head(1, gpus(1, 0)), head(2, gpus(0, 2)), head(3, gpus(2, 0))];
-            let waits = waits.map(|waits| Party { held: Vec::new(), waits });
+            let waits = waits.map(|waits| RunDemand { held: Vec::new(), waits });
             expected(&all, &[vec![holds], waits.to_vec()].concat(), 10)
         };
         assert_eq!(on_gpus(Some(50)), [None, Some(50), Some(10), Some(60)]);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::api::{Capacity, GpuState, Limits, Placement, Placer, Sharing};
 use super::demand::{AloneLoad, Demand};
-use super::others::Others;
+use super::others::PeerLoad;
 use crate::{AttemptId, GpuId, InstanceId};
 
 /// What an attempt holds beside its placement.
@@ -22,7 +22,7 @@ pub(super) enum Exclusivity {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct Allocation {
     pub(super) instance: InstanceId,
     pub(super) placement: Placement,
     pub(super) exclusivity: Exclusivity,
@@ -76,7 +76,7 @@ impl Gpu {
 
 /// The books: what there is, and which attempt holds how much of it.
 #[derive(Clone, Debug)]
-pub(super) struct Ledger {
+pub(super) struct Allocations {
     pub(super) gpus: Vec<Gpu>,
     pub(super) cpus: u64,
     pub(super) memory: u64,
@@ -84,21 +84,21 @@ pub(super) struct Ledger {
     /// Thousandths, as asked for.
     pub(super) held_cpus: u64,
     pub(super) held_memory: u64,
-    pub(super) holders: BTreeMap<AttemptId, Held>,
+    pub(super) holders: BTreeMap<AttemptId, Allocation>,
     /// Attempts in the queue of a batch system, and how many there may be.
     pub(super) queued: BTreeSet<AttemptId>,
     pub(super) batch: usize,
     pub(super) placer: Placer,
     pub(super) sharing: Sharing,
     /// Other runs of the machine.
-    pub(super) others: Others,
+    pub(super) others: PeerLoad,
     /// Capacity shrank under what was running.
     shrunk: bool,
 }
 
-impl Ledger {
+impl Allocations {
     pub(super) fn new(capacity: &Capacity, limits: &Limits) -> Self {
-        let mut ledger = Ledger {
+        let mut ledger = Allocations {
             gpus: Vec::new(),
             cpus: 0,
             memory: 0,
@@ -110,7 +110,7 @@ impl Ledger {
             batch: 0,
             placer: limits.placer,
             sharing: limits.sharing.clone(),
-            others: Others::default(),
+            others: PeerLoad::default(),
             shrunk: false,
         };
         ledger.set_capacity(capacity);
@@ -123,7 +123,7 @@ impl Ledger {
     }
 
     /// These books without other runs, and without their hold on GPUs if `gpus`.
-    pub(super) fn without_others(&self, gpus: bool) -> Ledger {
+    pub(super) fn without_others(&self, gpus: bool) -> Allocations {
         let mut ledger = self.clone();
         let others = std::mem::take(&mut ledger.others);
         for (id, gpu) in (0..).map(GpuId).zip(&mut ledger.gpus).filter(|_| gpus) {
@@ -190,7 +190,7 @@ impl Ledger {
         }
         self.held_cpus += alone_load.cpu_milli;
         self.held_memory = self.held_memory.saturating_add(placement.memory);
-        self.holders.insert(attempt, Held { instance, placement: placement.clone(), exclusivity, alone_load });
+        self.holders.insert(attempt, Allocation { instance, placement: placement.clone(), exclusivity, alone_load });
     }
 
     pub(super) fn release(&mut self, attempt: AttemptId) {
@@ -305,18 +305,18 @@ impl Ledger {
 #[derive(Clone, Debug)]
 pub(super) struct Feasibility {
     /// As they are.
-    pub(super) now: Ledger,
+    pub(super) now: Allocations,
     /// Nothing of ours runs.
-    pub(super) drained: Ledger,
+    pub(super) drained: Allocations,
     /// And no strangers are there, nor other runs.
-    pub(super) cleared: Ledger,
+    pub(super) cleared: Allocations,
     /// And every GPU that was ever seen answers.
-    pub(super) whole: Ledger,
+    pub(super) whole: Allocations,
 }
 
 impl Feasibility {
     pub(super) fn new(capacity: &Capacity, limits: &Limits) -> Self {
-        let ledger = Ledger::new(capacity, limits);
+        let ledger = Allocations::new(capacity, limits);
         let mut feasibility =
             Feasibility { now: ledger.clone(), drained: ledger.clone(), cleared: ledger.clone(), whole: ledger };
         feasibility.set_capacity(capacity);
@@ -333,7 +333,7 @@ impl Feasibility {
     }
 
     /// Other runs come and go as strangers do: what has no room because of them waits.
-    pub(super) fn set_others(&mut self, others: &Others) {
+    pub(super) fn set_others(&mut self, others: &PeerLoad) {
         for ledger in [&mut self.now, &mut self.drained] {
             for (id, gpu) in (0..).map(GpuId).zip(&mut ledger.gpus) {
                 gpu.kept = others.kept.contains(&id);

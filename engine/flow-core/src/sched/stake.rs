@@ -2,8 +2,8 @@
 //! else but as a sum.
 
 use super::machine::Scheduler;
-use super::others::{Booked, HeldUp, Holding, Others};
-use super::resources::{Exclusivity, Held};
+use super::others::{BlockedUnit, Booked, Holding, PeerLoad};
+use super::resources::{Allocation, Exclusivity};
 use super::state::{Class, Core};
 use crate::reason::Rivalry;
 use crate::{CorunGpus, InstanceId};
@@ -31,7 +31,7 @@ impl Scheduler {
     pub fn booked(&self) -> impl Iterator<Item = Booked> {
         let core = self.core();
         core.feasibility.now.holders.iter().map(move |(attempt, held)| {
-            let Held { placement, exclusivity, alone_load, .. } = held;
+            let Allocation { placement, exclusivity, alone_load, .. } = held;
             let exclusive = !matches!(exclusivity, Exclusivity::Anyone { .. });
             let (cpu_milli, gpus) = (alone_load.cpu_milli, placement.gpus.len() as u32);
             let holds = Holding { cpu_milli, memory: placement.memory, attempts: 1, gpus, exclusive };
@@ -41,11 +41,11 @@ impl Scheduler {
 
     /// The unit that other runs keep from starting, the first of ours. It stays the one until it starts, so that it keeps its
     /// place in their order while room for it gathers.
-    pub fn held_up(&self) -> Option<HeldUp> {
+    pub fn held_up(&self) -> Option<BlockedUnit> {
         let core = self.core();
         let (unit, since) = core.held_up?;
         let (priority, asks) = (core.priority(unit), core.asks(unit));
-        Some(HeldUp { unit, since, priority, asks, takes: core.expected_span(unit) })
+        Some(BlockedUnit { unit, since, priority, asks, takes: core.expected_span(unit) })
     }
 
     /// The highest priority of what may start: with it the run takes its turn where it has no [`Self::held_up`].
@@ -63,7 +63,7 @@ impl Scheduler {
 }
 
 impl Core {
-    pub(super) fn others_changed(&mut self, others: Others) {
+    pub(super) fn others_changed(&mut self, others: PeerLoad) {
         if self.feasibility.now.others != others {
             self.feasibility.set_others(&others);
             self.dirty = true;
@@ -135,7 +135,7 @@ impl Core {
 
     /// How other runs keep units of a class from starting, whatever room there is.
     pub(super) fn kept_elsewhere(&self, class: Class) -> Option<Rivalry> {
-        let Others { holds, ahead, .. } = &self.feasibility.now.others;
+        let PeerLoad { holds, ahead, .. } = &self.feasibility.now.others;
         let alone = self.wants_alone(class);
         if holds.exclusive {
             Some(Rivalry::Exclusive)

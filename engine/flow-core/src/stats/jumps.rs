@@ -69,9 +69,9 @@ const POWERS: [usize; 4] = [1, 2, 3, 5];
 /// How much the noise of a point may say of the next.
 const CORRELATIONS: [f64; 3] = [0.0, 0.35, 0.7];
 
-/// Prices, in units of the logarithm of the likelihood. That of a coefficient is half of Schwarz' criterion; the rest were set by simulation.
+/// Penalties, in units of the logarithm of the likelihood. That of a coefficient is half of Schwarz' criterion; the rest were set by simulation.
 #[derive(Clone, Copy)]
-struct Prices {
+struct Penalties {
     coefficient: f64,
     /// Of noise that says nothing of the next: a curve that follows noise makes it look so.
     independent: f64,
@@ -82,10 +82,10 @@ struct Prices {
     staircase: f64,
 }
 
-impl Prices {
-    fn of(n: usize) -> Prices {
+impl Penalties {
+    fn of(n: usize) -> Penalties {
         let log = (n as f64).ln();
-        Prices {
+        Penalties {
             coefficient: 0.5 * log,
             independent: 1.5,
             bend: 1.5 + log,
@@ -125,7 +125,7 @@ struct Sweep {
     weights: Vec<f64>,
     staircases: Vec<Staircase>,
     noises: Vec<Noise>,
-    prices: Prices,
+    prices: Penalties,
     /// Residuals are never taken for smaller, as a sum of squares: numbers have so many digits.
     floor: f64,
 }
@@ -184,7 +184,8 @@ impl Sweep {
         let floor = n as f64 * digit.max(1e-9 * scale).powi(2);
         let weights = weights(&x, &y);
         let noises = Vec::new();
-        let mut sweep = Sweep { staircases: staircases(points), noises, prices: Prices::of(n), floor, x, y, weights };
+        let mut sweep =
+            Sweep { staircases: staircases(points), noises, prices: Penalties::of(n), floor, x, y, weights };
         let lasts = |place: &usize| *place >= LASTS && place + LASTS <= n;
         let parts: Vec<Part> = (0..n)
             .map(Part::Outlier)

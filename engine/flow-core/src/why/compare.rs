@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{FileChange, Files, InputChange, Reason};
 use crate::Digest;
-use crate::fingerprint::{Kind, PartValue, Parts};
+use crate::fingerprint::{PartKind, PartValue, Parts};
 
 /// What differs between the parts of two fingerprints; empty only if the fingerprints are equal. `files` looks up the
 /// files of an input folder by the digest of its manifest, where they were kept.
@@ -23,17 +23,17 @@ pub fn compare(old: &Parts, new: &Parts, files: &mut dyn FnMut(&Digest) -> Optio
             if old != new {
                 reasons.push(Reason::Many(kind));
             }
-        } else if kind == Kind::Artifact {
+        } else if kind == PartKind::Artifact {
             artifacts.reasons(&mut reasons);
-        } else if kind == Kind::Result {
+        } else if kind == PartKind::Result {
             reasons.extend(results(&old, &new));
-        } else if kind == Kind::Measured && old.is_empty() != new.is_empty() {
+        } else if kind == PartKind::Measured && old.is_empty() != new.is_empty() {
             reasons.push(Reason::Measurement(old.is_empty()));
         } else {
             differences(kind, &old, &new, &artifacts, files, &mut reasons);
         }
     }
-    if let Some(Reason::Value { kind: Kind::Uses, .. }) = reasons.first() {
+    if let Some(Reason::Value { kind: PartKind::Uses, .. }) = reasons.first() {
         // Another program has other parameters: only what lies outside of it is worth a word.
         reasons.truncate(1);
     }
@@ -46,8 +46,8 @@ pub fn compare(old: &Parts, new: &Parts, files: &mut dyn FnMut(&Digest) -> Optio
 
 type OfKind<'a> = BTreeMap<&'a str, &'a PartValue>;
 
-fn kinds<'a>(old: &'a Parts, new: &'a Parts) -> BTreeMap<Kind, (OfKind<'a>, OfKind<'a>)> {
-    let mut all: BTreeMap<Kind, (OfKind<'a>, OfKind<'a>)> = BTreeMap::new();
+fn kinds<'a>(old: &'a Parts, new: &'a Parts) -> BTreeMap<PartKind, (OfKind<'a>, OfKind<'a>)> {
+    let mut all: BTreeMap<PartKind, (OfKind<'a>, OfKind<'a>)> = BTreeMap::new();
     for part in &old.base {
         all.entry(part.kind).or_default().0.insert(&part.name, &part.value);
     }
@@ -58,7 +58,7 @@ fn kinds<'a>(old: &'a Parts, new: &'a Parts) -> BTreeMap<Kind, (OfKind<'a>, OfKi
 }
 
 fn differences(
-    kind: Kind,
+    kind: PartKind,
     old: &OfKind<'_>,
     new: &OfKind<'_>,
     artifacts: &Artifacts<'_>,
@@ -75,14 +75,14 @@ fn differences(
         }
         let name = name.to_owned();
         match kind {
-            Kind::Plugin => reasons.push(Reason::PluginRebuilt(name)),
-            Kind::Input => reasons.extend(input_reason(&name, then, now, files)),
-            Kind::Sees if name == "set" => reasons.push(Reason::Set(match (then, now) {
+            PartKind::Plugin => reasons.push(Reason::PluginRebuilt(name)),
+            PartKind::Input => reasons.extend(input_reason(&name, then, now, files)),
+            PartKind::Sees if name == "set" => reasons.push(Reason::Set(match (then, now) {
                 (None, _) => FileChange::Added,
                 (_, None) => FileChange::Removed,
                 _ => FileChange::Changed,
             })),
-            Kind::Sees => reasons.push(Reason::Seen(kind, name)),
+            PartKind::Sees => reasons.push(Reason::Seen(kind, name)),
             _ => {
                 let was = then.map(|value| shown(value, &artifacts.old));
                 let is = now.map(|value| shown(value, &artifacts.new));
@@ -144,7 +144,7 @@ fn input_reason(
     }
     if let (Some(parameter), true) = (name.strip_prefix("with."), old_path != new_path) {
         let (was, is) = (Some(old_path.clone().into()), Some(new_path.clone().into()));
-        return Some(Reason::Value { kind: Kind::Parameter, name: parameter.to_owned(), was, is });
+        return Some(Reason::Value { kind: PartKind::Parameter, name: parameter.to_owned(), was, is });
     }
     let mut look_up = |manifest: &Option<Digest>| manifest.as_ref().and_then(&mut *files);
     let changes = match (look_up(old_files), look_up(new_files)) {
@@ -180,7 +180,7 @@ struct Artifacts<'a> {
 }
 
 fn artifacts(parts: &Parts) -> BTreeMap<&str, Digest> {
-    let of_kind = parts.base.iter().filter(|part| part.kind == Kind::Artifact);
+    let of_kind = parts.base.iter().filter(|part| part.kind == PartKind::Artifact);
     of_kind
         .filter_map(|part| match part.value {
             PartValue::Digest(digest) => Some((part.name.as_str(), digest)),

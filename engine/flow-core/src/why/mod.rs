@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::fingerprint::Kind;
+use crate::fingerprint::PartKind;
 use crate::{Digest, Outcome, Span, reason::Spoiled};
 
 pub use brief::Why;
@@ -54,7 +54,7 @@ pub enum Reason {
     /// A value that is known then and now; absent where there was or is none.
     Value {
         /// What the value is of.
-        kind: Kind,
+        kind: PartKind,
         /// Its name, `batch`; empty where there is only one of its kind.
         name: String,
         /// Then.
@@ -81,11 +81,11 @@ pub enum Reason {
     },
     /// A report sees which values of parameters are not the file's: there are some now, other ones, or none any more.
     Set(FileChange),
-    /// What else a built-in sees, [`Kind::Sees`]: `title.en`, `step.solo`, `profile`. An earlier flow has [`Kind::Result`] by label and
+    /// What else a built-in sees, [`PartKind::Sees`]: `title.en`, `step.solo`, `profile`. An earlier flow has [`PartKind::Result`] by label and
     /// `set` as well.
-    Seen(Kind, String),
+    Seen(PartKind, String),
     /// Parts of this kind, too many to tell apart.
-    Many(Kind),
+    Many(PartKind),
     /// The way in which fingerprints are made.
     Format,
     /// In words that have no form of their own here: an earlier flow's.

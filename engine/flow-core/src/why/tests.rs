@@ -13,7 +13,7 @@ fn why(change: impl FnOnce(&mut Sample)) -> Vec<Reason> {
     compare(&sample().parts(), &new.parts(), &mut |_| None)
 }
 
-fn value(kind: Kind, name: &str, was: impl Into<Option<Value>>, is: impl Into<Option<Value>>) -> Reason {
+fn value(kind: PartKind, name: &str, was: impl Into<Option<Value>>, is: impl Into<Option<Value>>) -> Reason {
     Reason::Value { kind, name: name.into(), was: was.into(), is: is.into() }
 }
 
@@ -21,27 +21,27 @@ fn value(kind: Kind, name: &str, was: impl Into<Option<Value>>, is: impl Into<Op
 fn each_change_is_one_reason() {
     let set = |name: &'static str, value: Value| move |s: &mut Sample| drop(s.with().insert(name.into(), value));
     assert_eq!(why(|_| {}), []);
-    assert_eq!(why(set("batch", json!(32))), [value(Kind::Parameter, "batch", json!(16), json!(32))]);
-    assert_eq!(why(set("epochs", json!(4))), [value(Kind::Parameter, "epochs", None, json!(4))]);
-    assert_eq!(why(|s| drop(s.with().remove("lr"))), [value(Kind::Parameter, "lr", json!(0.1), None)]);
-    let flip = value(Kind::Parameter, "aug.flip", json!(true), json!(false));
+    assert_eq!(why(set("batch", json!(32))), [value(PartKind::Parameter, "batch", json!(16), json!(32))]);
+    assert_eq!(why(set("epochs", json!(4))), [value(PartKind::Parameter, "epochs", None, json!(4))]);
+    assert_eq!(why(|s| drop(s.with().remove("lr"))), [value(PartKind::Parameter, "lr", json!(0.1), None)]);
+    let flip = value(PartKind::Parameter, "aug.flip", json!(true), json!(false));
     assert_eq!(why(set("aug", json!({"flip": false}))), [flip]);
-    assert_eq!(why(set("lr", Value::Null)), [value(Kind::Parameter, "lr", json!(0.1), Value::Null)]);
+    assert_eq!(why(set("lr", Value::Null)), [value(PartKind::Parameter, "lr", json!(0.1), Value::Null)]);
     assert_eq!(why(|s| s.plugin = Some((Digest::of(b"x"), 1))), [Reason::PluginRebuilt("torch".into())]);
-    assert_eq!(why(|s| s.instance.seed = 9), [value(Kind::Seed, "", json!(8), json!(9))]);
-    let threads = value(Kind::Variable, "OMP_NUM_THREADS", json!("4"), json!("8"));
+    assert_eq!(why(|s| s.instance.seed = 9), [value(PartKind::Seed, "", json!(8), json!(9))]);
+    let threads = value(PartKind::Variable, "OMP_NUM_THREADS", json!("4"), json!("8"));
     assert_eq!(why(|s| drop(s.resolved.env.insert("OMP_NUM_THREADS".into(), "8".into()))), [threads]);
     let photos = Reason::Input("photos".into(), InputChange::Whole(FileChange::Changed));
     assert_eq!(why(|s| s.inputs[0].digest = Digest::of(b"x")), [photos]);
-    assert_eq!(why(|s| s.instance.request.gpus = 2), [value(Kind::Measured, "gpus", json!(1), json!(2))]);
-    let mode = value(Kind::Measured, "mode", json!("alone"), json!("plain"));
+    assert_eq!(why(|s| s.instance.request.gpus = 2), [value(PartKind::Measured, "gpus", json!(1), json!(2))]);
+    let mode = value(PartKind::Measured, "mode", json!("alone"), json!("plain"));
     assert_eq!(why(|s| s.instance.exclusive = Exclusive::No), [mode]);
     assert_eq!(why(|s| s.instance.measured = false), [Reason::Measurement(false)]);
     let command = |s: &mut Sample| {
         s.resolved.body = Body::Command("python train.py".into());
         s.plugin = None;
     };
-    assert_eq!(why(command), [value(Kind::Uses, "", json!("torch/train"), json!("command"))]);
+    assert_eq!(why(command), [value(PartKind::Uses, "", json!("torch/train"), json!("command"))]);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn commands_show_paths_for_digests() {
     let changed = || Reason::Artifact("in/dataset".into(), FileChange::Changed);
     let line = |batch| json!(format!("train in/dataset --batch {batch}"));
     let reasons = compare(&command(16, b"v7"), &command(32, b"v8"), &mut |_| None);
-    assert_eq!(reasons, [value(Kind::Command, "", line(16), line(32)), changed()]);
+    assert_eq!(reasons, [value(PartKind::Command, "", line(16), line(32)), changed()]);
     assert_eq!(compare(&command(16, b"v7"), &command(16, b"v8"), &mut |_| None), [changed()]);
 }
 
@@ -113,7 +113,7 @@ fn another_member_changes_the_group() {
     let (old, new) = (group([16, 32]), group([16, 64]));
     let why = |i: usize| compare(&old[i], &new[i], &mut |_| None);
     assert_eq!(why(0), [Reason::Group]);
-    assert_eq!(why(1), [value(Kind::Parameter, "batch", json!(32), json!(64))]);
+    assert_eq!(why(1), [value(PartKind::Parameter, "batch", json!(32), json!(64))]);
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn the_journal_has_a_few_reasons_and_long_values_where_they_differ() {
     let why = Why::of(&reasons);
     assert_eq!((why.first.as_slice(), why.more), (&reasons[..3], 2));
     let long = |word: &str| json!(format!("{} {word} {}", "x ".repeat(40), "y ".repeat(40)));
-    let differ = value(Kind::Command, "", json!("… x x one y y …"), json!("… x x two y y …"));
-    let brief = value(Kind::Command, "", long("one"), long("two")).brief();
+    let differ = value(PartKind::Command, "", json!("… x x one y y …"), json!("… x x two y y …"));
+    let brief = value(PartKind::Command, "", long("one"), long("two")).brief();
     assert_eq!((&brief, &brief.clone().brief()), (&differ, &differ));
     let json = serde_json::to_string(&why).unwrap();
     assert_eq!(serde_json::from_str::<Why>(&json).unwrap(), why);

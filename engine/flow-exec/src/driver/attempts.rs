@@ -14,12 +14,12 @@ use super::{
     collect::{Builtin, Collect, Collected},
     context::RunContext,
     corunners,
-    due::{Due, LISTEN, LISTEN_AFAR},
-    executor::{Beside, Ended, Executor, Work},
+    executor::{Ended, Executor, RecordedCoRunners, Work},
     fill::{Fill, Filled, Prepared},
     listener::{Listener, News},
     outbox::Outbox,
     outcomes::Outcomes,
+    polling::{LISTEN, LISTEN_AFAR, PollSchedule},
     running::Running,
 };
 use crate::{ExecError, clock, keeper, node::NodeFacts};
@@ -57,7 +57,7 @@ pub(super) struct Attempts<X> {
     pub(super) executor: X,
     held: BTreeMap<AttemptId, Held>,
     running: BTreeMap<AttemptId, Running>,
-    due: Due,
+    due: PollSchedule,
     windows: BTreeMap<GroupId, Window>,
     /// Who runs beside whom.
     corunners: CoRunners,
@@ -74,7 +74,7 @@ impl<X: Executor> Attempts<X> {
             executor,
             held: BTreeMap::new(),
             running: BTreeMap::new(),
-            due: Due::default(),
+            due: PollSchedule::default(),
             windows: BTreeMap::new(),
             corunners: CoRunners::default(),
             elsewhere: 0,
@@ -584,7 +584,7 @@ pub(super) fn tell(attempt: AttemptId, instance: InstanceId, news: News, listene
 }
 
 /// Who ran beside an attempt that goes on since an earlier run: only who kept it knows.
-fn was_beside(running: &mut Running, beside: &Beside, measured: bool) {
+fn was_beside(running: &mut Running, beside: &RecordedCoRunners, measured: bool) {
     let labels = |attempts: &BTreeSet<AttemptId>| -> Vec<String> {
         let labels: BTreeSet<&String> = attempts.iter().filter_map(|attempt| running.known.get(attempt)).collect();
         labels.into_iter().cloned().collect()

@@ -13,7 +13,7 @@ use flow_store::{Captures, Inputs, Snapshot, Stood, Store, Wanted};
 
 use super::{
     Session,
-    lookup::{World, inputs_of},
+    lookup::{StoreLookup, inputs_of},
 };
 use crate::ExecError;
 
@@ -87,7 +87,7 @@ impl Capture<'_> {
     /// What is to be done by the inputs as they stand.
     fn plan(&self, inputs: &Inputs) -> Result<(Plan, BTreeMap<InstanceId, Decision>), ExecError> {
         let Capture { session, store, .. } = *self;
-        let mut world = World {
+        let mut world = StoreLookup {
             workflow: &session.expansion.workflow,
             folder: session.workspace.folder.clone(),
             results: Some(store),

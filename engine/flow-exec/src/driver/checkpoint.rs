@@ -7,7 +7,7 @@ use flow_core::{Digest, Earlier, Usage, reason::Stopped};
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
-use super::leftovers;
+use super::cleanup;
 use crate::attempt::write_atomically;
 
 /// The checkpoint folder of an instance.
@@ -59,7 +59,7 @@ impl Checkpoint {
 
     /// Nothing goes on from it any more.
     pub(crate) fn remove(&self) {
-        leftovers::remove(&self.0);
+        cleanup::remove(&self.0);
         let _ = fs::remove_file(self.note());
     }
 

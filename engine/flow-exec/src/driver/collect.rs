@@ -14,7 +14,7 @@ use super::{
     builtin,
     checkpoint::Checkpoint,
     context::RunContext,
-    executor::{Again, Instead, Observed, There},
+    executor::{Observed, OutcomeOverride, RemoteObservation, RetryAdvice},
     finish::{self, End},
     keep::keep_inputs,
     listener::News,
@@ -38,9 +38,9 @@ pub(super) struct Collect {
     pub(super) lost: Option<GpuFacts>,
     pub(super) seen: Observed,
     /// What only the machine saw on which it ran.
-    pub(super) there: Option<There>,
+    pub(super) there: Option<RemoteObservation>,
     /// What it came to, where the program has nothing to say.
-    pub(super) instead: Option<Instead>,
+    pub(super) instead: Option<OutcomeOverride>,
 }
 
 /// A built-in that is to run.
@@ -61,7 +61,7 @@ pub(super) struct Collected {
     /// What people should know, after that.
     pub(super) notices: Vec<String>,
     /// Whether it is worth another attempt.
-    pub(super) again: Again,
+    pub(super) again: RetryAdvice,
     pub(super) result: StepResult,
 }
 
@@ -128,7 +128,7 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
     } else {
         News::default()
     };
-    if let Some(There { looks, released }) = there {
+    if let Some(RemoteObservation { looks, released }) = there {
         running.listener.was_heard(&running.folder, exit.started_at, released, looks);
     }
     let finished = exit.code == Some(0) && matches!(running.listener.said, Said::Outcome(protocol::Outcome::Ok, _));
@@ -136,7 +136,7 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
     let instead = instead.filter(|instead| !(finished && instead.is_time_limit()));
     let instead = instead.filter(|_| running.killed.is_none());
     let (limited, mut again) =
-        instead.as_ref().map_or((false, Again::AsAsked), |instead| (instead.is_time_limit(), instead.again));
+        instead.as_ref().map_or((false, RetryAdvice::AsAsked), |instead| (instead.is_time_limit(), instead.again));
     let checkpoint = fingerprint.filter(|_| running.process).map(|of| context.checkpoint(&of, instance));
     let (mut result, unkept) = finish::finish(
         End {
@@ -204,9 +204,9 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
             ));
         }
     }
-    if limited || again == Again::Lost {
+    if limited || again == RetryAdvice::Lost {
         match (continues(instance, checkpoint.as_ref(), &result.usage), &mut result.cause) {
-            (Ok(()), _) => again = Again::Continues,
+            (Ok(()), _) => again = RetryAdvice::Continues,
             (Err(why), Some(Cause::Batch { end: BatchEnd::TimeLimit { stopped }, .. })) => *stopped = Some(why),
             // What was lost is tried again all the same.
             (Err(_), _) => {}
@@ -214,7 +214,7 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
     }
     if let Some(checkpoint) = &checkpoint {
         let done = result.outcome == Outcome::Ok || instance.record.contains(&result.outcome);
-        if again != Again::Continues && (done || !instance.resume) {
+        if again != RetryAdvice::Continues && (done || !instance.resume) {
             checkpoint.remove();
         } else {
             // Only an empty one goes: the next attempt goes on from what is there.

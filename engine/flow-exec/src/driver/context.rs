@@ -16,7 +16,7 @@ use flow_core::{
 };
 use flow_store::{Captures, Inputs, Objects, RunDir, Stood, Store};
 
-use super::{Session, checkpoint::Checkpoint, claimed::Claimed, left::Left, start::Environment};
+use super::{Session, checkpoint::Checkpoint, orphans::OrphanedWork, run_claims::RunClaims, start::Environment};
 use crate::secrets::Secrets;
 
 pub(crate) struct RunContext {
@@ -32,7 +32,7 @@ pub(crate) struct RunContext {
     /// What the plan found to be reused, until it is asked for.
     pub(crate) found: Mutex<BTreeMap<InstanceId, Decision>>,
     pub(crate) known: Known,
-    pub(crate) claimed: Claimed,
+    pub(crate) claimed: RunClaims,
     /// What stood for each instance in the run before, if that is to be relied on.
     pub(crate) stood: Vec<Option<Stood>>,
     pub(crate) secrets: Secrets,
@@ -44,7 +44,7 @@ pub(crate) struct RunContext {
     /// `flow` itself.
     pub(crate) exe: PathBuf,
     /// What goes on of runs that died.
-    pub(crate) left: Left,
+    pub(crate) left: OrphanedWork,
     /// Its attempts on this machine go on where this process is killed.
     pub(crate) outlives: bool,
     /// Jobs outlive this process, however it ends.

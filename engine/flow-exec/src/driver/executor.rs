@@ -25,11 +25,11 @@ pub(crate) struct Work {
     /// What a batch system is asked for; without it the attempt runs on this machine.
     pub(crate) job: Option<BatchWork>,
     /// It is on this machine, and goes on when this run dies, or does so since an earlier one did.
-    pub(crate) stays: Option<Stays>,
+    pub(crate) stays: Option<DetachedAttempt>,
 }
 
 /// An attempt on this machine that outlives its run.
-pub(crate) struct Stays {
+pub(crate) struct DetachedAttempt {
     /// What is written down of its unit then; of one that goes on since an earlier run, what was.
     pub(crate) intent: Intent,
     /// It was begun by an earlier run.
@@ -81,16 +81,16 @@ pub(crate) struct Ended {
     /// Of the machine that it ran on, where that is who executes.
     pub(crate) seen: Observed,
     /// What was seen where it ran, by the clock of that machine.
-    pub(crate) there: Option<There>,
+    pub(crate) there: Option<RemoteObservation>,
     /// What it came to, where the program itself has nothing to say.
-    pub(crate) instead: Option<Instead>,
+    pub(crate) instead: Option<OutcomeOverride>,
     /// Who ran beside it, where only who kept it knows.
-    pub(crate) beside: Option<Beside>,
+    pub(crate) beside: Option<RecordedCoRunners>,
 }
 
 /// Who ran beside an attempt that outlived its run.
 #[derive(Debug)]
-pub(crate) struct Beside {
+pub(crate) struct RecordedCoRunners {
     /// Attempts of its run.
     pub(crate) attempts: BTreeSet<AttemptId>,
     /// Those of them that were on its GPUs.
@@ -111,7 +111,7 @@ pub(crate) struct Observed {
 
 /// What only the machine can see on which an attempt runs.
 #[derive(Debug)]
-pub(crate) struct There {
+pub(crate) struct RemoteObservation {
     pub(crate) looks: Looks,
     /// When the barrier of its group was seen to be open.
     pub(crate) released: Option<f64>,
@@ -119,16 +119,16 @@ pub(crate) struct There {
 
 /// What an attempt came to that has nothing to say itself.
 #[derive(Clone, Debug)]
-pub(crate) struct Instead {
+pub(crate) struct OutcomeOverride {
     pub(crate) outcome: Outcome,
     /// Where the outcome does not say it.
     pub(crate) cause: Option<Cause>,
-    pub(crate) again: Again,
+    pub(crate) again: RetryAdvice,
 }
 
 /// Whether an attempt that ended so is worth another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
+pub(crate) enum RetryAdvice {
     /// As its author has it.
     AsAsked,
     /// What it ran on was lost.
@@ -139,7 +139,7 @@ pub(crate) enum Again {
     Hopeless,
 }
 
-impl Instead {
+impl OutcomeOverride {
     pub(crate) fn is_time_limit(&self) -> bool {
         matches!(self.cause, Some(Cause::Batch { end: BatchEnd::TimeLimit { .. }, .. }))
     }

@@ -10,13 +10,12 @@ use flow_core::{
 };
 
 use super::{
-    claimed,
     context::RunContext,
-    executor::{BatchWork, Stays},
+    executor::{BatchWork, DetachedAttempt},
     finish,
     intents::{Given, Intent, Member},
     listener::Listener,
-    start,
+    run_claims, start,
 };
 use crate::{attempt::Folder, clock};
 
@@ -32,9 +31,9 @@ pub(super) struct Fill {
 
 impl Fill {
     /// What it is about to do, if that has a fingerprint.
-    pub(super) fn intent(&self, force: &Force) -> Option<claimed::Intent> {
+    pub(super) fn intent(&self, force: &Force) -> Option<run_claims::ClaimRequest> {
         let (fingerprint, attempt) = self.fingerprint.zip(self.claim)?;
-        Some(claimed::Intent { fingerprint, attempt, forced: force.covers(self.instance) })
+        Some(run_claims::ClaimRequest { fingerprint, attempt, forced: force.covers(self.instance) })
     }
 }
 
@@ -57,7 +56,7 @@ pub(super) struct Prepared {
     /// What a batch system is asked for.
     pub(super) job: Option<BatchWork>,
     /// It goes on when this run dies, or does so since an earlier one did.
-    pub(super) stays: Option<Stays>,
+    pub(super) stays: Option<DetachedAttempt>,
     /// Its instance, with no secret in it.
     pub(super) label: String,
     /// Its folder, from the store's on.
@@ -164,8 +163,8 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
 }
 
 /// What is kept of an attempt on this machine by who outlives its run.
-fn stays(instance: &Instance, placement: &Placement, intent: Intent, joined: bool) -> Stays {
-    Stays {
+fn stays(instance: &Instance, placement: &Placement, intent: Intent, joined: bool) -> DetachedAttempt {
+    DetachedAttempt {
         intent,
         joined,
         cards: placement.gpus.iter().map(|gpu| gpu.index()).collect(),

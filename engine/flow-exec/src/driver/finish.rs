@@ -15,7 +15,7 @@ use flow_store::{Objects, StoreError};
 use serde_json::Value;
 
 use super::{
-    executor::{Instead, Observed},
+    executor::{Observed, OutcomeOverride},
     keep::keep,
     listener::Listener,
 };
@@ -50,7 +50,7 @@ pub(crate) struct End<'a> {
     pub(crate) exit: &'a Exit,
     pub(crate) killed: Option<Outcome>,
     /// What it came to, where the program has nothing to say.
-    pub(crate) instead: Option<Instead>,
+    pub(crate) instead: Option<OutcomeOverride>,
     /// What was used before it went on.
     pub(crate) earlier: Option<Earlier>,
     pub(crate) listener: &'a mut Listener,
@@ -66,7 +66,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
     let End { instance, exit, listener, .. } = end;
     let tail = if exit.code == Some(0) { Vec::new() } else { end.folder.log_tail(LOG_TAIL).unwrap_or_default() };
     let (mut outcome, mut cause) = match end.instead.filter(|_| end.killed.is_none()) {
-        Some(Instead { outcome, cause, .. }) => (outcome, cause),
+        Some(OutcomeOverride { outcome, cause, .. }) => (outcome, cause),
         None => conclude(&Ended {
             exit,
             said: &listener.said,

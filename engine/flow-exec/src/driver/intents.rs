@@ -16,7 +16,7 @@ use std::{
 
 use flow_core::{Artifact, AttemptId, Circumstances, Digest, RunId, sched::Placement};
 use flow_slurm::JobId;
-use flow_store::{Kept, Results, RunDir, Store, StoreDir};
+use flow_store::{DaemonState, Results, RunDir, Store, StoreDir};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -130,7 +130,7 @@ impl Intent {
     pub(crate) fn standing(&self, dir: &StoreDir) -> Standing {
         let files = || self.members.iter().map(|member| NodeFiles::of(&member.folder));
         let ended = |files: &NodeFiles| files.read_ended().map(|record| record.warned.is_none());
-        let goes = matches!(dir.run(&self.run).kept(), Kept::Goes { .. });
+        let goes = matches!(dir.run(&self.run).kept(), DaemonState::Goes { .. });
         let ends: Vec<Option<bool>> = files().map(|files| ended(&files)).collect();
         if !goes && ends.iter().any(Option::is_none) {
             // Who kept it may have ended between the two looks.
@@ -152,7 +152,7 @@ impl Intent {
     pub(crate) fn end(&self, dir: &StoreDir) -> bool {
         let going = self.members.iter().map(|member| NodeFiles::of(&member.folder));
         let going: Vec<NodeFiles> = going.filter(|files| files.read_ended().is_none()).collect();
-        if going.is_empty() || !matches!(dir.run(&self.run).kept(), Kept::Goes { .. }) {
+        if going.is_empty() || !matches!(dir.run(&self.run).kept(), DaemonState::Goes { .. }) {
             self.remove(dir);
             return false;
         }
@@ -278,7 +278,7 @@ pub(crate) fn to_follow(dir: &StoreDir, intents: &[Intent]) -> BTreeMap<Digest, 
 /// Returns when what is left of a dead run is written down.
 fn settled(run: &RunDir) {
     let begun = clock::steady();
-    while run.kept() == Kept::Unsure && clock::since(begun) < WRITES {
+    while run.kept() == DaemonState::Unsure && clock::since(begun) < WRITES {
         thread::sleep(LOOK);
     }
 }

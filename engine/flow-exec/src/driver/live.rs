@@ -30,17 +30,17 @@ use super::{
     attempts::{self, Attempts},
     cancel::Cancel,
     cards::Cards,
+    cleanup::FolderRemover,
     collect::{self, Collected},
     context::RunContext,
-    due::LISTEN,
-    elsewhere::Elsewhere,
-    executor::{self, Again, Executor},
+    deferred::DeferredUnits,
+    executor::{self, Executor, RetryAdvice},
     fill::{self, Filled},
-    leftovers::Leftovers,
     outbox::Outbox,
     outcomes::{self, LookedUp, Outcomes},
+    peers::{Opened, PeerRuns},
+    polling::LISTEN,
     recorder::{Applied, Recorder, Written},
-    rivals::{Opened, Rivals},
     screen::Screen,
     waiting,
 };
@@ -62,12 +62,12 @@ pub(super) struct EventLoop<'a, X> {
     outcomes: Outcomes,
     attempts: Attempts<X>,
     cards: Cards,
-    rivals: Rivals,
+    rivals: PeerRuns,
     recorder: Recorder,
     screen: Screen<'a>,
     history: History<'a>,
-    elsewhere: Elsewhere,
-    leftovers: Leftovers,
+    elsewhere: DeferredUnits,
+    leftovers: FolderRemover,
     /// Instances that are being recorded, and the attempts that made what is.
     to_settle: BTreeMap<InstanceId, AttemptId>,
     /// Work folders that another run would need, had this one to die before that.
@@ -121,7 +121,13 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let (workflow, shared) = (&context.session.expansion.workflow, from.executor.shares_this_machine());
         EventLoop {
             scheduler: from.scheduler,
-            rivals: Rivals::new(&context.run.0, workflow, &context.session.expansion.machine.gpus, shared, clock.now()),
+            rivals: PeerRuns::new(
+                &context.run.0,
+                workflow,
+                &context.session.expansion.machine.gpus,
+                shared,
+                clock.now(),
+            ),
             clock,
             out: Outbox::new(context.secrets.clone()),
             outcomes: Outcomes::new(Arc::clone(&context)),
@@ -131,8 +137,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             recorder: Recorder::new(Arc::clone(&context), from.journal),
             screen: Screen::new(from.observe, context.run_dir.clone(), from.status),
             history: from.history,
-            elsewhere: Elsewhere::default(),
-            leftovers: Leftovers::default(),
+            elsewhere: DeferredUnits::default(),
+            leftovers: FolderRemover::default(),
             to_settle: BTreeMap::new(),
             needed: BTreeMap::new(),
             jobs: JoinSet::new(),
@@ -410,7 +416,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let Collected { attempt, instance, running, corunners, news, notices, again, mut result } = collected;
         let (gpus, told) = (&running.placement.gpus, &running.listener.reported);
         result.circumstances.sharing = self.history.sharing(instance, gpus, told, &corunners, &result);
-        if again == Again::Continues && self.scheduler.is_ending() {
+        if again == RetryAdvice::Continues && self.scheduler.is_ending() {
             // Nothing is begun any more; the next run goes on.
             (result.outcome, result.cause) = (Outcome::Cancelled, None);
         }
@@ -428,15 +434,15 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             }
         }
         match again {
-            Again::Continues => out.tell(Event::Continues { attempt }),
-            Again::Lost => out.tell(Event::Lost { attempt }),
+            RetryAdvice::Continues => out.tell(Event::Continues { attempt }),
+            RetryAdvice::Lost => out.tell(Event::Lost { attempt }),
             // The same log and the same pattern give the same.
-            Again::AsAsked if missed => out.tell(Event::Hopeless { attempt }),
-            Again::AsAsked => {}
-            Again::Hopeless => out.tell(Event::Hopeless { attempt }),
+            RetryAdvice::AsAsked if missed => out.tell(Event::Hopeless { attempt }),
+            RetryAdvice::AsAsked => {}
+            RetryAdvice::Hopeless => out.tell(Event::Hopeless { attempt }),
         }
         out.tell(Event::Exited { attempt, outcome, spoiled: !result.spoiled.is_empty() });
-        self.outcomes.ended(attempt, result, again == Again::Continues);
+        self.outcomes.ended(attempt, result, again == RetryAdvice::Continues);
     }
 
     async fn wait(&mut self, signals: &mut [Signal]) -> Result<LoopEvent, ExecError> {

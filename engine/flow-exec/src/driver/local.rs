@@ -13,8 +13,8 @@ use std::{
 use flow_core::AttemptId;
 
 use super::{
+    daemon::{DaemonHandle, Settings},
     executor::{Ended, Event, Executor, Observed, Work},
-    staying::{Settings, Staying},
 };
 use crate::{
     ExecError,
@@ -30,7 +30,7 @@ pub(crate) struct Local {
     sampler: Option<Sampler>,
     /// What is started outlives this process.
     outlives: Option<Settings>,
-    staying: Option<Staying>,
+    staying: Option<DaemonHandle>,
     /// What could not be handed over.
     refused: VecDeque<Event>,
     life: Option<(OwnedFd, u32)>,
@@ -63,7 +63,7 @@ impl Local {
     /// Starts attempts that outlive this process.
     fn begin(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
         if let (None, Some(settings)) = (&self.staying, &self.outlives) {
-            let staying = Staying::spawn(settings, self.life.take(), std::mem::take(&mut self.locks));
+            let staying = DaemonHandle::spawn(settings, self.life.take(), std::mem::take(&mut self.locks));
             self.staying = Some(staying.map_err(ExecError::io("start what is to keep the steps", &self.exe))?);
         }
         for work in unit {
@@ -148,7 +148,7 @@ impl Executor for Local {
     }
 
     fn root(&self) -> Option<u32> {
-        let staying = self.staying.as_ref().map(Staying::keeper);
+        let staying = self.staying.as_ref().map(DaemonHandle::keeper);
         staying.or_else(|| self.keeper.as_ref().map(Keeper::pid))
     }
 

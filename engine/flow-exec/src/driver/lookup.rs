@@ -20,7 +20,7 @@ use crate::clock;
 use super::reading::read_again;
 
 /// Answers from files and a store.
-pub(crate) struct World<'a> {
+pub(crate) struct StoreLookup<'a> {
     /// The workflow's name, under which last fingerprints are kept.
     pub(crate) workflow: &'a str,
     /// Its folder.
@@ -60,7 +60,7 @@ pub(super) fn digest_of(inputs: &[Input], folder: &Path, hashed: &Inputs) -> Opt
     Some(Digest::of(&digests))
 }
 
-impl World<'_> {
+impl StoreLookup<'_> {
     fn kept<T>(&mut self, answer: flow_store::Result<Option<T>>) -> Option<T> {
         answer.unwrap_or_else(|error| {
             self.error.get_or_insert(error);
@@ -69,7 +69,7 @@ impl World<'_> {
     }
 }
 
-impl Lookup for World<'_> {
+impl Lookup for StoreLookup<'_> {
     fn input(&mut self, input: &Input) -> Result<Tree, Fault> {
         let tree = self.inputs.hash_path(&self.folder.join(&input.path), input.by_listing)?;
         let folder = tree.kind == flow_core::ArtifactKind::Folder;

@@ -18,7 +18,10 @@ use flow_core::{
 use flow_store::{Results, StoreError};
 use serde_json::Value;
 
-use super::{context::RunContext, elsewhere::Unit, left::Wanted, lookup::World, outbox::Outbox, recorder::Recorder};
+use super::{
+    context::RunContext, deferred::DeferredUnit, lookup::StoreLookup, orphans::Wanted, outbox::Outbox,
+    recorder::Recorder,
+};
 use crate::{ExecError, clock};
 
 /// How what was planned for a verdict and not made is counted.
@@ -65,7 +68,7 @@ pub(super) struct LookedUp {
     /// First instances of units that go on since an earlier run.
     going_on: BTreeSet<InstanceId>,
     /// Units that are to run and that other runs do.
-    pub(super) elsewhere: Vec<Unit>,
+    pub(super) elsewhere: Vec<DeferredUnit>,
     /// Results of no use, where they would have been reused, and why.
     damaged: Vec<(InstanceId, Digest, String)>,
     error: Option<StoreError>,
@@ -90,7 +93,7 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
             looked_up.units.push((ids, decisions));
             continue;
         }
-        let mut world = World {
+        let mut world = StoreLookup {
             workflow: &session.expansion.workflow,
             folder: session.workspace.folder.clone(),
             results: Some(&context.store),
@@ -103,7 +106,7 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
             error: None,
         };
         let decisions = decide(&session.context(), &ids, &context.known, &mut world, &context.force);
-        let World { damaged, error, .. } = world;
+        let StoreLookup { damaged, error, .. } = world;
         if error.is_some() {
             looked_up.error = error;
             break;
@@ -120,7 +123,7 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
         let attempts: Vec<Digest> = to_run.collect();
         match context.claimed.by_others(context.store.dir(), &attempts) {
             Ok(Some(who)) => {
-                looked_up.elsewhere.push(Unit { instances: ids, attempts, who });
+                looked_up.elsewhere.push(DeferredUnit { instances: ids, attempts, who });
                 continue;
             }
             Ok(None) => {}

@@ -17,7 +17,7 @@ use super::{
     Session,
     identity::{holder, new_run_id},
     intents,
-    lookup::{World, inputs_of},
+    lookup::{StoreLookup, inputs_of},
 };
 use crate::{ExecError, clock, pages};
 
@@ -76,14 +76,14 @@ impl Knowledge {
         }
     }
 
-    fn with_world<T>(&self, session: &Session, ask: impl FnOnce(&mut World<'_>) -> T) -> Result<T, ExecError> {
+    fn with_world<T>(&self, session: &Session, ask: impl FnOnce(&mut StoreLookup<'_>) -> T) -> Result<T, ExecError> {
         let objects: Option<Objects> = self.dir().map(StoreDir::objects);
         let snapshot = self.dir().and_then(|dir| Snapshot::load(dir, &session.workspace.snapshot_name()));
         // Only whoever holds the store writes lists of input folders into it.
         let keep = matches!(self, Knowledge::Held(_)).then(|| objects.clone()).flatten();
         let inputs = inputs_of(session, keep, snapshot.as_ref());
         let going_on = self.dir().map(|dir| intents::to_follow(dir, &intents::seen(dir))).unwrap_or_default();
-        let mut world = World {
+        let mut world = StoreLookup {
             workflow: &session.expansion.workflow,
             folder: session.workspace.folder.clone(),
             results: self.results(),

@@ -28,26 +28,27 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     PublishedFile, Session, SessionRequest, Update,
+    adopted::AdoptedAttempts,
     cancel::Cancel,
     capture::{Capture, Taken},
-    claimed::Claimed,
+    composite::CompositeExecutor,
     context::{Known, RunContext, Silence},
-    everywhere::Everywhere,
+    daemon,
     executor::Executor,
     forecast,
     identity::{holder, new_run_id},
     intents,
-    joined::Joined,
-    left::Left,
     live::{EventLoop, GRACE, LoopStart},
     local::Local,
     lookup::digest_of,
+    orphans::OrphanedWork,
     outcomes::NOT_NEEDED,
     publish::{PublishRequest, Published, WithheldFile, publish, targets},
     revision,
+    run_claims::RunClaims,
     session::{Basis, plugin_of},
     slurm::{Settings, Slurm},
-    start, staying,
+    start,
 };
 use crate::{ExecError, clock, hardware, keeper::record, pages, plugins};
 
@@ -142,16 +143,16 @@ pub fn run(
         if context.outlives {
             local = local.outliving(outliving(context));
         }
-        let joined = Joined::new(context.store.dir().clone());
-        Everywhere::new(local, joined, context.session.expansion.has_batch().then(|| slurm(context)))
+        let joined = AdoptedAttempts::new(context.store.dir().clone());
+        CompositeExecutor::new(local, joined, context.session.expansion.has_batch().then(|| slurm(context)))
     })
 }
 
-fn outliving(context: &RunContext) -> staying::Settings {
+fn outliving(context: &RunContext) -> daemon::Settings {
     let expansion = &context.session.expansion;
     let wants = expansion.instances.iter().any(|instance| instance.request.gpus > 0 && instance.slurm.is_none());
     let machine = Some(&expansion.machine).filter(|machine| wants && !machine.fake_gpus);
-    staying::Settings {
+    daemon::Settings {
         exe: context.exe.clone(),
         store: context.store.dir().path().to_owned(),
         run: context.run.clone(),
@@ -234,7 +235,7 @@ pub(super) fn run_on<X: Executor>(
         store.dir().drop_snapshots()?;
     }
     let cancel = Cancel::watch(store.dir().run(&run), options.detached)?;
-    let left = Left::look(&store);
+    let left = OrphanedWork::look(&store);
     let strays = intents::kill_strays(store.dir(), &left.all()).map(|text| secrets.hide(text));
     let stood = previous.as_ref().map_or(Ok(Vec::new()), |snapshot| snapshot.stood(&store, &key))?;
     let capture = Capture {
@@ -257,7 +258,7 @@ pub(super) fn run_on<X: Executor>(
     let (Taken { inputs, captures, plan, found, notices }, observed) = (taken?, observed?);
 
     let journal = store.begin(&run)?;
-    let claimed = Claimed::nothing(store.dir())?;
+    let claimed = RunClaims::nothing(store.dir())?;
     let started_at = clock::unix_millis();
     let revision = revision.answer();
     let mut beginning = beginning(&session, options, &run, policy_name, revision.clone(), &plan, started_at);

@@ -18,7 +18,7 @@ use proptest::prelude::*;
 
 use super::{
     RunOptions, SessionRequest, Update,
-    executor::{Again, Ended, Event, Executor, Instead, Observed, Work},
+    executor::{Ended, Event, Executor, Observed, OutcomeOverride, RetryAdvice, Work},
     run::{ForceRequest, run_on},
 };
 use crate::{ExecError, clock, keeper};
@@ -69,10 +69,10 @@ impl Faulty {
         let faultless = Fault { start_lost: false, start_late: false, ends: 1, delay: 0, stranger: false };
         let fault = self.faults.iter().cycle().nth(self.started).copied().unwrap_or(faultless);
         self.started += 1;
-        let lost = || Instead {
+        let lost = || OutcomeOverride {
             outcome: Outcome::Failed,
             cause: Some(Cause::Batch { job: None, end: BatchEnd::NodeLost { node: None } }),
-            again: Again::Lost,
+            again: RetryAdvice::Lost,
         };
         let instead = (self.started <= self.losses).then(lost);
         let began = clock::unix_seconds();

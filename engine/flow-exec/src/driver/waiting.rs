@@ -7,7 +7,7 @@ use flow_core::{
 };
 use flow_store::Waiting as Told;
 
-use super::{Session, cards::Cards, context::Known, elsewhere::Elsewhere, rivals::Rivals};
+use super::{Session, cards::Cards, context::Known, deferred::DeferredUnits, peers::PeerRuns};
 use crate::clock;
 
 /// How many are told: `flow why` finds its step among them, the screen shows a few.
@@ -21,7 +21,7 @@ pub(crate) fn of(
     now: Time,
     session: &Session,
     known: &Known,
-    (cards, rivals, elsewhere): (&Cards, &Rivals, &Elsewhere),
+    (cards, rivals, elsewhere): (&Cards, &PeerRuns, &DeferredUnits),
 ) -> Vec<Told> {
     let asker = Asker { session, cards, rivals, now, unix: clock::unix_millis() };
     let unsettled = session.expansion.instances.iter().filter(|instance| !known.is_settled(instance.id));
@@ -41,7 +41,7 @@ pub(crate) fn of(
 struct Asker<'a> {
     session: &'a Session,
     cards: &'a Cards,
-    rivals: &'a Rivals,
+    rivals: &'a PeerRuns,
     now: Time,
     /// The same on everybody's clock.
     unix: u64,

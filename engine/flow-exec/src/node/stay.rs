@@ -18,7 +18,7 @@ use std::{
 };
 
 use flow_core::{AttemptId, Digest, GpuFacts, RunId, sched::Holding};
-use flow_store::{Claims, End, Keeps, RunDir, StoreDir};
+use flow_store::{Claims, DaemonLock, End, RunDir, StoreDir};
 use nix::{
     fcntl::{FcntlArg, FdFlag, fcntl},
     sys::prctl::set_name,
@@ -122,7 +122,7 @@ pub fn stay(_run: &Path) -> Result<ExitCode, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("the event loop cannot be started: {e}"))?;
     runtime.block_on(async {
-        let mut stay = Stay::new(hello, locks, life)?;
+        let mut stay = Daemon::new(hello, locks, life)?;
         let mut welcome = serde_json::to_vec(&Welcome { keeper: stay.programs.keeper() }).unwrap_or_default();
         welcome.push(b'\n');
         socket.write_all(&welcome).map_err(cannot)?;
@@ -154,14 +154,14 @@ struct Attempt {
     ended: Option<Record>,
 }
 
-struct Stay {
+struct Daemon {
     hello: Hello,
     programs: Programs,
     /// `None` when it is gone.
     engine: Option<Channel>,
     run: RunDir,
     dir: StoreDir,
-    keeps: Keeps,
+    keeps: DaemonLock,
     claims: Claims,
     locks: Vec<Option<LentLock>>,
     /// The open file of the ledger, and the run's place in it,
@@ -177,8 +177,8 @@ struct Stay {
     watched_at: Option<Instant>,
 }
 
-impl Stay {
-    fn new(hello: Hello, locks: Vec<Option<LentLock>>, life: Option<(File, u32)>) -> Result<Stay, String> {
+impl Daemon {
+    fn new(hello: Hello, locks: Vec<Option<LentLock>>, life: Option<(File, u32)>) -> Result<Daemon, String> {
         let no_store = || format!("there is no store `{}`", hello.store.display());
         let dir = StoreDir::existing(&hello.store).map_err(|e| e.to_string())?.ok_or_else(no_store)?;
         let run = dir.run(&hello.run);
@@ -190,7 +190,7 @@ impl Stay {
         let keeper = keeper.map_err(|e| format!("the keeper cannot be started: {e}"))?;
         let engine = nix::unistd::getppid().as_raw().cast_unsigned();
         let programs = Programs::new(keeper, &hello.cards, Some(engine))?;
-        Ok(Stay {
+        Ok(Daemon {
             hello,
             programs,
             engine: None,

@@ -1,6 +1,6 @@
 //! Columns that agree with the earlier figures beside them.
 
-use super::{Finding, Ledger, Scoped, What};
+use super::{Finding, Scoped, SectionFigures, What};
 use crate::format::Format;
 use crate::table::{Reference, Table};
 
@@ -10,7 +10,7 @@ const AGREES: f64 = 0.05;
 const DECLARED: [&str; 2] = ["gpus", "cpus"];
 
 /// The columns of two tables, of the same rows, that agree in every row that both have, of which there are two at least.
-pub(crate) fn agrees(ledger: &mut Ledger<'_>, now: &Table, then: &Reference) -> Vec<Scoped> {
+pub(crate) fn agrees(ledger: &mut SectionFigures<'_>, now: &Table, then: &Reference) -> Vec<Scoped> {
     let (now, then) = super::common(now, &then.table);
     let mut names: Vec<&String> = Vec::new();
     for column in now.columns.iter().filter(|column| !column.key && !DECLARED.contains(&&*column.name)) {

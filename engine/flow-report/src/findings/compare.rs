@@ -5,7 +5,7 @@ use flow_core::reason::BuiltinFault;
 use serde::{Deserialize, Serialize};
 
 use super::stats::sign_test;
-use super::{Borne, Figure, Finding, Ledger, Scoped, Source, What};
+use super::{Borne, Figure, Finding, Scoped, SectionFigures, Source, What};
 use crate::columns::point;
 use crate::format::Format;
 use crate::table::{Content, Reading, Row, Table, refine};
@@ -89,7 +89,10 @@ pub(crate) fn readable(table: &mut Table) {
 }
 
 /// Compares the two values of the split `axis`.
-pub(crate) fn compare(ledger: &mut Ledger<'_>, axis: &str) -> Result<Option<(Changes, Vec<Scoped>)>, BuiltinFault> {
+pub(crate) fn compare(
+    ledger: &mut SectionFigures<'_>,
+    axis: &str,
+) -> Result<Option<(Changes, Vec<Scoped>)>, BuiltinFault> {
     let table = ledger.table;
     let Some((split, values)) = &table.split else {
         return Err(BuiltinFault::CompareWithoutSplit { axis: axis.to_owned(), step: table.from.clone() });
@@ -169,7 +172,12 @@ fn learned(name: &str) -> bool {
     name.split('_').any(|word| LEARNED.contains(&word))
 }
 
-fn found(ledger: &mut Ledger<'_>, (a, b): &(String, String), all: &[Compared], unlike_gpus: bool) -> Vec<Finding> {
+fn found(
+    ledger: &mut SectionFigures<'_>,
+    (a, b): &(String, String),
+    all: &[Compared],
+    unlike_gpus: bool,
+) -> Vec<Finding> {
     let (mut same, mut cheaper, mut findings, mut once) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     // What costs more GPUs, or more of anything in any row, is not free.
     let mut free = !unlike_gpus;
@@ -231,7 +239,7 @@ fn figure(column: &Compared, at: usize, (row, value): (usize, f64)) -> Figure {
 
 /// What rises or falls in every row, or in so many that a test says so.
 fn changed(
-    ledger: &mut Ledger<'_>,
+    ledger: &mut SectionFigures<'_>,
     at: usize,
     column: &Compared,
     rows: &[(usize, f64)],
@@ -255,9 +263,11 @@ fn changed(
     let p = sign_test(up, down);
     let significant = p <= SIGNIFICANT && (up > down) == rises;
     let of = |what: fn(String) -> What| what(column.name.clone());
-    let count = |ledger: &mut Ledger<'_>, what: What, n: usize| ledger.computed(None, what, n as f64, Format::count());
-    let test =
-        |ledger: &mut Ledger<'_>| ledger.computed(None, of(|column| What::SignTest { column }), p, Format::p_value(p));
+    let count =
+        |ledger: &mut SectionFigures<'_>, what: What, n: usize| ledger.computed(None, what, n as f64, Format::count());
+    let test = |ledger: &mut SectionFigures<'_>| {
+        ledger.computed(None, of(|column| What::SignTest { column }), p, Format::p_value(p))
+    };
     let borne = match (every, significant) {
         (true, _) if pairs.len() == 1 => Borne::OneRow,
         (true, true) => {
@@ -316,7 +326,7 @@ fn changed_at(
 }
 
 /// What is learned is the same, as far as repeated trainings can tell.
-fn same_learned(ledger: &mut Ledger<'_>, column: &Compared, (a, b): (String, String)) -> Option<Finding> {
+fn same_learned(ledger: &mut SectionFigures<'_>, column: &Compared, (a, b): (String, String)) -> Option<Finding> {
     let interval = Interval::over(column.repetitions.iter().copied());
     let (low, high) = (interval.mean - interval.half?, interval.mean + interval.half?);
     let bound = if column.show.unit == "points" { SAME_LEARNED } else { SAME };

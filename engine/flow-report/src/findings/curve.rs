@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use flow_core::Outcome;
 use flow_core::stats::{Model, choose, find_jumps};
 
-use super::{Finding, Ledger, Scoped, What};
+use super::{Finding, Scoped, SectionFigures, What};
 use crate::format::Format;
 use crate::table::{Content, Curve, Derived, Table};
 
@@ -38,7 +38,7 @@ pub(crate) struct Besides<'a> {
 }
 
 /// Findings along the rows.
-pub(crate) fn curves(ledger: &mut Ledger<'_>, besides: &Besides<'_>) -> Vec<Scoped> {
+pub(crate) fn curves(ledger: &mut SectionFigures<'_>, besides: &Besides<'_>) -> Vec<Scoped> {
     let table = ledger.table;
     let Some(axis) = table.rows.last().cloned() else {
         return Vec::new();
@@ -99,7 +99,7 @@ fn comparable(points: &[Point]) -> &[Point] {
     &points[..(rising + 1).min(points.len())]
 }
 
-fn flattens(ledger: &Ledger<'_>, axis: &str, time: &str, points: &[Point], found: &mut Vec<Finding>) {
+fn flattens(ledger: &SectionFigures<'_>, axis: &str, time: &str, points: &[Point], found: &mut Vec<Finding>) {
     let points = comparable(points);
     if points.len() < 3 {
         return;
@@ -143,7 +143,7 @@ fn flattens(ledger: &Ledger<'_>, axis: &str, time: &str, points: &[Point], found
 }
 
 fn memory_faster(
-    ledger: &mut Ledger<'_>,
+    ledger: &mut SectionFigures<'_>,
     curve: &Curve,
     axis: &str,
     (memory, m): (&str, &[Point]),
@@ -180,7 +180,7 @@ fn memory_faster(
 
 /// The growth from one row to the next: the table's own cell where it has the column, else computed.
 fn growth(
-    ledger: &mut Ledger<'_>,
+    ledger: &mut SectionFigures<'_>,
     curve: &Curve,
     axis: &str,
     name: &str,
@@ -197,7 +197,7 @@ fn growth(
     Some(ledger.computed(curve.scope.as_deref(), what, to.y / from.y - 1.0, Format::change()))
 }
 
-fn memory_flat(ledger: &Ledger<'_>, axis: &str, memory: &str, points: &[Point]) -> Option<Finding> {
+fn memory_flat(ledger: &SectionFigures<'_>, axis: &str, memory: &str, points: &[Point]) -> Option<Finding> {
     let points = comparable(points);
     let first = points.first()?;
     let flat = points.iter().take_while(|p| (p.y / first.y - 1.0).abs() <= SAME).count();
@@ -214,7 +214,12 @@ fn memory_flat(ledger: &Ledger<'_>, axis: &str, memory: &str, points: &[Point]) 
 }
 
 /// The least point from which on nothing ran for want of memory, or of a machine.
-fn frontier(ledger: &Ledger<'_>, curve: &Curve, axis: &str, memory: Option<&(String, Vec<Point>)>) -> Option<Finding> {
+fn frontier(
+    ledger: &SectionFigures<'_>,
+    curve: &Curve,
+    axis: &str,
+    memory: Option<&(String, Vec<Point>)>,
+) -> Option<Finding> {
     let table = ledger.table;
     let key = table.rows.len() - 1;
     let columns: Vec<usize> = (table.rows.len()..table.columns.len())
@@ -253,7 +258,13 @@ fn frontier(ledger: &Ledger<'_>, curve: &Curve, axis: &str, memory: Option<&(Str
     Some(Finding::Frontier { axis: axis.to_owned(), at: text(curve.rows[at]), outcome, gpu, fits })
 }
 
-fn straight(ledger: &mut Ledger<'_>, curve: &Curve, axis: &str, name: &str, points: &[Point]) -> Option<Finding> {
+fn straight(
+    ledger: &mut SectionFigures<'_>,
+    curve: &Curve,
+    axis: &str,
+    name: &str,
+    points: &[Point],
+) -> Option<Finding> {
     let points = comparable(points);
     if points.len() < 5 {
         return None;
@@ -276,7 +287,13 @@ fn straight(ledger: &mut Ledger<'_>, curve: &Curve, axis: &str, name: &str, poin
     Some(Finding::Linear { column, axis, intercept, slope, r2 })
 }
 
-fn jumping(ledger: &mut Ledger<'_>, curve: &Curve, axis: &str, name: &str, points: &[Point]) -> Option<Finding> {
+fn jumping(
+    ledger: &mut SectionFigures<'_>,
+    curve: &Curve,
+    axis: &str,
+    name: &str,
+    points: &[Point],
+) -> Option<Finding> {
     let points = comparable(points);
     let found = find_jumps(&points.iter().map(|p| (p.x, p.y)).collect::<Vec<_>>())?;
     let first = points.first().filter(|_| !found.jumps.is_empty())?;

@@ -6,7 +6,7 @@ use super::{Finding, Scoped};
 
 /// A finding of earlier figures and the one of now that is about the same; one of them at least is there.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Held {
+pub(crate) struct FindingMatch {
     pub(crate) then: Option<Scoped>,
     pub(crate) now: Option<Scoped>,
     pub(crate) holds: Holds,
@@ -29,7 +29,7 @@ pub(crate) enum Holds {
 }
 
 /// Pairs the findings of then and now.
-pub(crate) fn held(then: Vec<Scoped>, now: &[Scoped]) -> Vec<Held> {
+pub(crate) fn held(then: Vec<Scoped>, now: &[Scoped]) -> Vec<FindingMatch> {
     let same =
         |a: &Scoped, b: &Scoped| a.scope == b.scope && topic(&a.finding).is_some_and(|t| Some(t) == topic(&b.finding));
     let mut left: Vec<&Scoped> = now.iter().filter(|found| topic(&found.finding).is_some()).collect();
@@ -42,9 +42,9 @@ pub(crate) fn held(then: Vec<Scoped>, now: &[Scoped]) -> Vec<Held> {
             Some(now) if claim(&then.finding) == claim(&now.finding) => Holds::Yes,
             Some(_) => Holds::Differs,
         };
-        all.push(Held { then: Some(then), now, holds });
+        all.push(FindingMatch { then: Some(then), now, holds });
     }
-    all.extend(left.into_iter().map(|now| Held { then: None, now: Some(now.clone()), holds: Holds::New }));
+    all.extend(left.into_iter().map(|now| FindingMatch { then: None, now: Some(now.clone()), holds: Holds::New }));
     all
 }
 

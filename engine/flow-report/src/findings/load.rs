@@ -2,7 +2,7 @@
 
 use flow_core::{Outcome, Series, StepResult};
 
-use super::{Bound, Finding, Ledger, Scoped, What};
+use super::{Bound, Finding, Scoped, SectionFigures, What};
 use crate::columns::{Datum, datum, gpu_shared};
 use crate::format::Format;
 
@@ -14,7 +14,7 @@ const WAITING: f64 = 0.25;
 const BURST: (f64, f64) = (1.25, 0.10);
 
 /// Findings about the load of the results that a table shows, with their series.
-pub(crate) fn load(ledger: &mut Ledger<'_>, results: &[(&StepResult, Option<&Series>)]) -> Vec<Scoped> {
+pub(crate) fn load(ledger: &mut SectionFigures<'_>, results: &[(&StepResult, Option<&Series>)]) -> Vec<Scoped> {
     let parts: Vec<Option<String>> = ledger.table.parts().into_iter().map(|p| p.map(str::to_owned)).collect();
     let axis = ledger.table.split.as_ref().map(|(axis, _)| axis.clone());
     let mut found = Vec::new();
@@ -33,7 +33,11 @@ pub(crate) fn load(ledger: &mut Ledger<'_>, results: &[(&StepResult, Option<&Ser
     found
 }
 
-fn bound(ledger: &mut Ledger<'_>, scope: Option<&str>, results: &[(&StepResult, Option<&Series>)]) -> Option<Finding> {
+fn bound(
+    ledger: &mut SectionFigures<'_>,
+    scope: Option<&str>,
+    results: &[(&StepResult, Option<&Series>)],
+) -> Option<Finding> {
     let all = |of: &dyn Fn(&StepResult) -> Option<f64>| {
         let values = results.iter().map(|(r, _)| of(r)).collect::<Option<Vec<f64>>>()?;
         (!values.is_empty()).then_some(values)
@@ -68,7 +72,12 @@ fn bound(ledger: &mut Ledger<'_>, scope: Option<&str>, results: &[(&StepResult, 
     Some(Finding::Bound { by, least, most })
 }
 
-fn bursts(ledger: &mut Ledger<'_>, scope: Option<&str>, result: &StepResult, series: &Series) -> Option<Finding> {
+fn bursts(
+    ledger: &mut SectionFigures<'_>,
+    scope: Option<&str>,
+    result: &StepResult,
+    series: &Series,
+) -> Option<Finding> {
     let cpu = series.samples.get("cpu")?;
     let (first, last) = (series.epoch_times.first()?, series.epoch_times.last()?);
     let inside = |t: f64| series.epoch_times.iter().any(|(_, begin, end)| t >= *begin && t <= *end);

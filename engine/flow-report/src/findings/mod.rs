@@ -23,7 +23,7 @@ pub(crate) use agrees::agrees;
 pub(crate) use common::common;
 pub(crate) use compare::{Changes, compare, readable};
 pub(crate) use curve::{Besides, curves};
-pub(crate) use held::{Held, Holds, held};
+pub(crate) use held::{FindingMatch, Holds, held};
 pub(crate) use load::load;
 pub(crate) use packed::{Member, Packed, packed};
 pub(crate) use repeated::repeated;
@@ -97,13 +97,13 @@ pub(crate) enum Finding {
     /// At the end of the axis one part of the split is best, another worst.
     Best { column: String, axis: String, at: String, best: Side, worst: Side },
     /// At the end of the axis the best part of the split cannot be told apart from the worst, which has so much more.
-    NoneTold { column: String, split: String, axis: String, at: String, best: (String, Figure), worst: Rival },
+    NoneTold { column: String, split: String, axis: String, at: String, best: (String, Figure), worst: TiedPart },
     /// What a single simulation of each gives, from the least on.
     Order { column: String, order: Vec<(String, Figure)> },
     /// At the end of the axis all parts of the split are alike.
     Alike { column: String, split: String, axis: String, at: String, apart: Figure, least: Figure, most: Figure },
     /// Which of two parts is better turns along the axis.
-    Turns { column: String, axis: String, turns: Vec<Turn> },
+    Turns { column: String, axis: String, turns: Vec<Crossover> },
     /// A share never gets beyond this, which these parts reach.
     AtMost { column: String, axis: String, at: String, parts: Vec<String>, most: Figure },
     /// How long all took at once and one after another, and from start to end each against alone.
@@ -135,12 +135,12 @@ pub(crate) enum Borne {
 pub(crate) struct Side {
     pub(crate) name: String,
     pub(crate) value: Figure,
-    pub(crate) rivals: Vec<Rival>,
+    pub(crate) rivals: Vec<TiedPart>,
 }
 
 /// A part that cannot be told apart from another: how much more it has, with the 95 % confidence interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Rival {
+pub(crate) struct TiedPart {
     pub(crate) name: String,
     pub(crate) value: Figure,
     pub(crate) by: Figure,
@@ -150,7 +150,7 @@ pub(crate) struct Rival {
 
 /// The first of two parts has less up to here, and more from there on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Turn {
+pub(crate) struct Crossover {
     pub(crate) first: String,
     pub(crate) second: String,
     pub(crate) from: String,
@@ -285,14 +285,14 @@ pub(crate) enum What {
 }
 
 /// A section's table with the figures computed from it so far.
-pub(crate) struct Ledger<'a> {
+pub(crate) struct SectionFigures<'a> {
     pub(crate) table: &'a Table,
     pub(crate) computed: Vec<Computed>,
 }
 
-impl<'a> Ledger<'a> {
+impl<'a> SectionFigures<'a> {
     pub(crate) fn new(table: &'a Table) -> Self {
-        Ledger { table, computed: Vec::new() }
+        SectionFigures { table, computed: Vec::new() }
     }
 
     /// The figure in a cell of the table.

@@ -3,7 +3,7 @@
 use flow_core::{Mode, Outcome, StepResult};
 use serde::{Deserialize, Serialize};
 
-use super::{Figure, Finding, Ledger, Scoped, What};
+use super::{Figure, Finding, Scoped, SectionFigures, What};
 use crate::columns::written;
 use crate::format::Format;
 
@@ -27,7 +27,7 @@ pub(crate) struct Member {
 /// Of a step and the one that it is `like`: nothing unless one run has all of the first, some of them beside others, and each of
 /// the second was alone.
 pub(crate) fn packed(
-    ledger: &mut Ledger<'_>,
+    ledger: &mut SectionFigures<'_>,
     together: &[StepResult],
     alone: &[StepResult],
 ) -> Option<(Packed, Scoped)> {

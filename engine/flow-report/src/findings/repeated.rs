@@ -2,7 +2,7 @@
 
 use flow_core::stats::f_tail;
 
-use super::{Figure, Finding, Ledger, Scoped, What};
+use super::{Figure, Finding, Scoped, SectionFigures, What};
 use crate::format::Format;
 use crate::table::{Content, Curve, Spread};
 
@@ -19,7 +19,7 @@ struct Tested {
 }
 
 /// What is said of means over repetitions. Of several tests the p-values are S. Holm's (1979), so that all of them are right together.
-pub(crate) fn repeated(ledger: &mut Ledger<'_>) -> Vec<Scoped> {
+pub(crate) fn repeated(ledger: &mut SectionFigures<'_>) -> Vec<Scoped> {
     let table = ledger.table;
     let Some(axis) = table.rows.last().filter(|axis| *axis != "epoch") else { return Vec::new() };
     let mut all = Vec::new();
@@ -44,7 +44,7 @@ pub(crate) fn repeated(ledger: &mut Ledger<'_>) -> Vec<Scoped> {
 
 /// The least and the largest mean of a column, and the p-value of their all being one; nothing unless every row is repeated, on as many
 /// GPUs as the others.
-fn tested(ledger: &Ledger<'_>, curve: &Curve, column: usize) -> Option<(Figure, Figure, f64)> {
+fn tested(ledger: &SectionFigures<'_>, curve: &Curve, column: usize) -> Option<(Figure, Figure, f64)> {
     let (mut groups, mut gpus) = (Vec::new(), Vec::new());
     for row in &curve.rows {
         let cell = &ledger.table.body[*row].cells[column];

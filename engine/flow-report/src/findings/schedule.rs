@@ -4,7 +4,7 @@
 use flow_core::Interval;
 use flow_core::stats::t_quantile;
 
-use super::{Figure, Finding, Ledger, Rival, Scoped, Side, Turn, What};
+use super::{Crossover, Figure, Finding, Scoped, SectionFigures, Side, TiedPart, What};
 use crate::format::Format;
 use crate::table::{Content, Row, Table};
 
@@ -38,7 +38,7 @@ struct Sweep {
 
 /// Findings of a table with a row for each density and a part for each policy. Where two parts are compared, what is best is said
 /// there.
-pub(crate) fn schedules(ledger: &mut Ledger<'_>, compared: bool) -> Vec<Scoped> {
+pub(crate) fn schedules(ledger: &mut SectionFigures<'_>, compared: bool) -> Vec<Scoped> {
     if ledger.table.split.is_none() {
         return ordered(ledger).into_iter().map(|finding| Scoped { scope: None, finding }).collect();
     }
@@ -58,7 +58,7 @@ pub(crate) fn schedules(ledger: &mut Ledger<'_>, compared: bool) -> Vec<Scoped> 
 }
 
 /// What one simulation of each row gives, where rows are policies or something else that has no numbers.
-fn ordered(ledger: &Ledger<'_>) -> Vec<Finding> {
+fn ordered(ledger: &SectionFigures<'_>) -> Vec<Finding> {
     let table = ledger.table;
     let [axis] = table.rows.as_slice() else { return Vec::new() };
     let name = |row: &Row| match &row.cells.first()?.content {
@@ -107,7 +107,7 @@ fn sweeps(table: &Table) -> Vec<Sweep> {
 }
 
 /// The figures of a column in a row, in the order of the split.
-fn parts(ledger: &Ledger<'_>, column: &str, row: usize) -> Vec<Part> {
+fn parts(ledger: &SectionFigures<'_>, column: &str, row: usize) -> Vec<Part> {
     let table = ledger.table;
     let of = |part: &str| {
         let at = table.find(column, None, Some(part))?;
@@ -145,7 +145,7 @@ fn told(less: &Part, more: &Part, many: usize) -> i8 {
 }
 
 /// What is best and worst in the last row.
-fn best(ledger: &mut Ledger<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec<Part>)]) -> Option<Finding> {
+fn best(ledger: &mut SectionFigures<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec<Part>)]) -> Option<Finding> {
     let (at, parts) = rows.last()?;
     let mut sorted: Vec<&Part> = parts.iter().collect();
     sorted.sort_by(|a, b| a.figure.value.total_cmp(&b.figure.value));
@@ -174,7 +174,7 @@ fn best(ledger: &mut Ledger<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec
         };
         let (by, show) = (difference(own, part, many), own.figure.show.difference());
         let [by, low, high] = ledger.interval(sweep.scope.as_deref(), what, by, &show);
-        Rival { name: part.name.clone(), value: part.figure.clone(), by, low, high }
+        TiedPart { name: part.name.clone(), value: part.figure.clone(), by, low, high }
     };
     if told(first, last, many) == 0 {
         let worst = rival(first, last);
@@ -192,7 +192,7 @@ fn best(ledger: &mut Ledger<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec
 }
 
 /// Where one part is better than another at first, and worse later.
-fn turns(ledger: &Ledger<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec<Part>)]) -> Option<Finding> {
+fn turns(ledger: &SectionFigures<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec<Part>)]) -> Option<Finding> {
     let names: Vec<String> =
         ledger.table.parts().into_iter().flatten().filter_map(|part| ledger.table.point(part)).collect();
     let many = pairs(names.len()) * rows.len();
@@ -215,7 +215,7 @@ fn turns(ledger: &Ledger<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec<Pa
                 let (first, second) = if swap { (b, a) } else { (a, b) };
                 let (before, after) = (order(a_from, b_from), order(a_to, b_to));
                 let (from, to) = (from.clone(), to.clone());
-                turns.push(Turn { first: first.clone(), second: second.clone(), from, to, before, after });
+                turns.push(Crossover { first: first.clone(), second: second.clone(), from, to, before, after });
             }
         }
     }
@@ -224,7 +224,7 @@ fn turns(ledger: &Ledger<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec<Pa
 }
 
 /// The most that any part reaches, and all that reach as much as anybody reads.
-fn at_most(ledger: &Ledger<'_>, sweep: &Sweep, column: &str) -> Option<Finding> {
+fn at_most(ledger: &SectionFigures<'_>, sweep: &Sweep, column: &str) -> Option<Finding> {
     let all =
         sweep.rows.iter().flat_map(|(row, at)| parts(ledger, column, *row).into_iter().map(move |part| (at, part)));
     let all: Vec<(&String, Part)> = all.collect();

@@ -2,7 +2,7 @@
 
 use flow_core::Outcome;
 
-use super::{Borne, Bound, Computed, Figure, Finding, Rival, Scoped, Side, What};
+use super::{Borne, Bound, Computed, Figure, Finding, Scoped, Side, TiedPart, What};
 use crate::format::Format;
 use crate::safe;
 use crate::table::Names;
@@ -267,7 +267,7 @@ impl Finding {
 impl Side {
     /// Those that cannot be told apart from it, with how much more they have.
     fn rivals(&self, words: &Words, lang: &str) -> Option<String> {
-        let rival = |rival: &Rival| {
+        let rival = |rival: &TiedPart| {
             let args = Args::new().with("name", safe::text(&rival.name)).with("by", rival.by.text(words, lang));
             words.text(lang, "rival", &args.with("range", span(&rival.low, &rival.high, true, words, lang)))
         };

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::model::Section;
 use super::together::{head_then, judged, numeric};
 use crate::columns::written;
-use crate::findings::{Held, Holds, Scoped};
+use crate::findings::{FindingMatch, Holds, Scoped};
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Grid, Names, Reading, enough};
@@ -40,7 +40,7 @@ pub(crate) fn held(section: &Section, words: &Words, langs: &[&str]) -> Option<T
         };
         words.joined(langs, key)
     };
-    for Held { then, now, holds: so } in &section.held {
+    for FindingMatch { then, now, holds: so } in &section.held {
         let said = |found: &Option<Scoped>| match found {
             Some(found) => join(langs.iter().map(|lang| found.worded(words, lang, &names))),
             None => "—".into(),

@@ -23,8 +23,8 @@ use crate::analysis::Analysis;
 use crate::assumed::Assumed;
 use crate::columns::{gpu_shared, written};
 use crate::findings::{
-    self, Besides, Bound, Changes, Computed, Finding, Held, Ledger, Packed, Scoped, common, compare, curves, held,
-    readable, repeated, schedules,
+    self, Besides, Bound, Changes, Computed, Finding, FindingMatch, Packed, Scoped, SectionFigures, common, compare,
+    curves, held, readable, repeated, schedules,
 };
 use crate::format::Format;
 use crate::safe;
@@ -99,7 +99,7 @@ pub(crate) struct Section {
     pub(crate) packed: Option<Packed>,
     /// What earlier figures showed, and whether it is shown now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) held: Vec<Held>,
+    pub(crate) held: Vec<FindingMatch>,
     /// What became of the guess.
     pub(crate) guess: Option<Judged>,
     /// Schedules of simulations.
@@ -273,7 +273,7 @@ fn section<'a>(
     let axis = table.rows.last().map_or("", String::as_str);
     let fitted = analyses.iter().filter_map(|(_, found)| found.fits(axis)).collect();
     let searched = analyses.iter().filter_map(|(_, found)| found.searches()).collect();
-    let mut ledger = Ledger::new(&table);
+    let mut ledger = SectionFigures::new(&table);
     let mut findings = curves(&mut ledger, &Besides { shared: shared.clone(), fitted, searched });
     // The load of one step is told, and shown, where it first appears.
     let first = used.loads.insert(table.from.clone()) || with.notes.guess.is_some();
@@ -378,7 +378,7 @@ fn section<'a>(
 
 /// What figures show that can be held against others, by the rules for all.
 fn said(table: &Table, with: &SectionWith, shared: BTreeSet<&str>) -> Result<Vec<Scoped>, BuiltinFault> {
-    let mut ledger = Ledger::new(table);
+    let mut ledger = SectionFigures::new(table);
     let mut findings = curves(&mut ledger, &Besides { shared, ..Besides::default() });
     findings.extend(schedules(&mut ledger, with.compare.is_some()));
     if let Some(axis) = &with.compare

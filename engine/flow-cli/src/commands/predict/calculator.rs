@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use flow_core::predict::{Answer, Ask, Basis, Held, Known, Lack, OnMachine, Part, Planned, Predicted, Tried, Wrong};
+use flow_core::predict::{
+    Answer, Ask, Basis, Known, Lack, OnMachine, Part, PartAccuracy, Planned, PredictError, Predicted, Tried,
+};
 use flow_core::{Foreign, StepResult};
 use flow_exec::Knowledge;
 use flow_store::{Results, StoreDir};
@@ -12,7 +14,7 @@ use super::{Done, Predict, check_prices, interval, percent};
 use crate::args::Global;
 use crate::error::CliError;
 use crate::output::{FAINT, NOTE, Output, STRONG, styled};
-use crate::place::Place;
+use crate::place::StoreLocation;
 use crate::{place, words};
 
 /// An interval that is so much wider is worth a line.
@@ -33,7 +35,7 @@ impl Predict {
             gpus: self.selection.gpus.as_deref().map(count).transpose()?,
             size: self.size,
         };
-        let place = Place::find(global, &self.about)?;
+        let place = StoreLocation::find(global, &self.about)?;
         let known = of_store(&*place::results(&place.store, output)?, &place.store)?;
         let planned = known.plan(&ask).map_err(|wrong| told(&ask, &wrong))?;
         check_prices(&self.price, known.experiments.iter().map(|of| &*of.machine))?;
@@ -67,14 +69,14 @@ fn of_store(results: &dyn Results, dir: &StoreDir) -> Result<Known, CliError> {
 }
 
 /// Why nothing can be said, and what to do.
-fn told(ask: &Ask, wrong: &Wrong) -> CliError {
+fn told(ask: &Ask, wrong: &PredictError) -> CliError {
     let Ask { model, batch, images, .. } = ask;
     match wrong {
-        Wrong::Nothing => {
+        PredictError::Nothing => {
             CliError::usage("no training was measured yet: no result has a model, a batch and `images_per_s`")
                 .hint("flow run workflows/fit.yaml measures some, and flow import FILE takes in what others measured")
         }
-        Wrong::NoModel { near, known } => {
+        PredictError::NoModel { near, known } => {
             let error = CliError::usage(format!("`{model}` was neither trained nor counted"));
             let run = format!("flow run workflows/compute.yaml --set 'models+={model}' counts it");
             match near {
@@ -82,16 +84,16 @@ fn told(ask: &Ask, wrong: &Wrong) -> CliError {
                 None => error.hint(format!("there are {}; {run}", known.join(", "))),
             }
         }
-        Wrong::FewImages => CliError::usage(format!(
+        PredictError::FewImages => CliError::usage(format!(
             "an epoch of {} has no step of batch {batch}",
             words::count(*images as usize, "image")
         ))
         .hint("an incomplete batch is left out: take a batch that is no larger than --images"),
-        Wrong::ManyGpus => CliError::usage(format!(
+        PredictError::ManyGpus => CliError::usage(format!(
             "{} cannot share a batch of {batch}: each needs an image at least",
             words::count(ask.gpus.unwrap_or(0) as usize, "GPU")
         )),
-        Wrong::NoGpus { ran } => {
+        PredictError::NoGpus { ran } => {
             let ran: Vec<String> = ran.iter().map(u32::to_string).collect();
             let (asked, ran) = (ask.gpus.unwrap_or(0), ran.join(", "));
             CliError::usage(format!("--gpus {asked}: all trainings that were measured had {ran}"))
@@ -294,8 +296,8 @@ fn part(part: Part) -> &'static str {
     }
 }
 
-pub(super) fn held_objects(held: &[Held]) -> Vec<String> {
-    let one = |of: &Held, tried: &Tried| {
+pub(super) fn held_objects(held: &[PartAccuracy]) -> Vec<String> {
+    let one = |of: &PartAccuracy, tried: &Tried| {
         let Predicted { value, low, high, beyond, .. } = tried.predicted;
         json!({
             "machine": of.machine, "quantity": part(of.part), "left_out": if of.whole_models { "network" } else { "point" },
@@ -306,7 +308,7 @@ pub(super) fn held_objects(held: &[Held]) -> Vec<String> {
 }
 
 /// How good the calculator is.
-pub(super) fn held(held: &[Held]) -> Vec<String> {
+pub(super) fn held(held: &[PartAccuracy]) -> Vec<String> {
     if held.is_empty() {
         return Vec::new();
     }
@@ -316,7 +318,7 @@ pub(super) fn held(held: &[Held]) -> Vec<String> {
     )];
     let head = ["", "", "left out", "how many", "median error", "in the interval", "half its width"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for Held { machine, part: of, whole_models, tried } in held {
+    for PartAccuracy { machine, part: of, whole_models, tried } in held {
         let (median, inside, half) = error(tried);
         rows.push(vec![
             format!("  {machine}"),

@@ -1,7 +1,7 @@
 //! What a policy may look at: waiting and running units, estimates, capacity, and books to try things out on.
 
 use super::super::api::{Capacity, Limits, Placement, Task};
-use super::super::resources::Ledger;
+use super::super::resources::Allocations;
 use super::super::state::{Core, RunningAttempt, TaskState};
 use crate::{AttemptId, InstanceId, Span, Time};
 
@@ -179,7 +179,7 @@ impl<'a> View<'a> {
 #[derive(Clone, Debug)]
 pub struct Hypothesis<'a> {
     core: &'a Core,
-    ledger: Ledger,
+    ledger: Allocations,
     /// Invented attempts count down from the last, which no run reaches.
     next: u32,
 }

@@ -231,7 +231,7 @@ impl World {
                 Event::Elsewhere { attempt: self.attempts[&id] }
             }
             ("others", facts) => {
-                let mut others = Others { runs: 1, ..Others::default() };
+                let mut others = PeerLoad { runs: 1, ..PeerLoad::default() };
                 for (key, value) in facts.iter().copied().map(pair) {
                     match key {
                         "cpus" => others.holds.cpu_milli = number(value) * 1_000,

@@ -122,7 +122,7 @@ fn on_a_gpu_that_is_kept_for_others_nothing_more_starts() {
 
 #[test]
 fn as_many_gpus_are_kept_for_a_head_as_it_asks_for() {
-    let head = |run, since, gpus, cards: &[u32]| Rival {
+    let head = |run, since, gpus, cards: &[u32]| PeerRun {
         run,
         holds: Holding::default(),
         head: Some(Head {
@@ -133,9 +133,9 @@ fn as_many_gpus_are_kept_for_a_head_as_it_asks_for() {
         }),
     };
     // Of six GPUs we hold the second and the third, and others the first.
-    let kept = |heads: &[Rival]| {
+    let kept = |heads: &[PeerRun]| {
         let ours = BTreeSet::from([GpuId(1), GpuId(2)]);
-        let others = Others::facing(Turn::new(0, 9, 0), heads, vec![GpuId(0)], &ours);
+        let others = PeerLoad::facing(QueuePosition::new(0, 9, 0), heads, vec![GpuId(0)], &ours);
         others.kept.into_iter().map(|gpu| gpu.0).collect::<Vec<_>>()
     };
     let all = [0, 1, 2, 3, 4, 5];
@@ -148,16 +148,27 @@ fn as_many_gpus_are_kept_for_a_head_as_it_asks_for() {
 
 #[test]
 fn turns_go_by_priority_then_by_waiting_then_by_run() {
-    let mut turns =
-        [Turn::new(0, 5, 1), Turn::new(0, 5, 0), Turn::new(2, 9, 3), Turn::new(0, 4, 2), Turn::new(-1, 0, 4)];
+    let mut turns = [
+        QueuePosition::new(0, 5, 1),
+        QueuePosition::new(0, 5, 0),
+        QueuePosition::new(2, 9, 3),
+        QueuePosition::new(0, 4, 2),
+        QueuePosition::new(-1, 0, 4),
+    ];
     turns.sort();
-    let wanted = [Turn::new(2, 9, 3), Turn::new(0, 4, 2), Turn::new(0, 5, 0), Turn::new(0, 5, 1), Turn::new(-1, 0, 4)];
+    let wanted = [
+        QueuePosition::new(2, 9, 3),
+        QueuePosition::new(0, 4, 2),
+        QueuePosition::new(0, 5, 0),
+        QueuePosition::new(0, 5, 1),
+        QueuePosition::new(-1, 0, 4),
+    ];
     assert_eq!(turns, wanted);
     let asks = Holding { cpu_milli: 2_000, attempts: 3, ..Holding::default() };
     let rival =
-        |run, since| Rival { run, holds: asks, head: Some(Head { since, priority: 0, asks, cards: Vec::new() }) };
+        |run, since| PeerRun { run, holds: asks, head: Some(Head { since, priority: 0, asks, cards: Vec::new() }) };
     let rivals = [rival(0, 5), rival(2, 5), rival(3, 1)];
-    let others = Others::facing(Turn::new(0, 5, 1), &rivals, Vec::new(), &BTreeSet::new());
+    let others = PeerLoad::facing(QueuePosition::new(0, 5, 1), &rivals, Vec::new(), &BTreeSet::new());
     assert_eq!((others.runs, others.holds.cpu_milli, others.holds.attempts), (3, 6_000, 9));
     assert_eq!(
         (others.ahead.cpu_milli, others.ahead.attempts),
@@ -179,7 +190,7 @@ struct Run {
     spans: Vec<u64>,
     ends: BTreeMap<AttemptId, Time>,
     cards: BTreeMap<AttemptId, Vec<GpuId>>,
-    published: Rival,
+    published: PeerRun,
     finished: bool,
 }
 
@@ -220,7 +231,7 @@ impl Shared {
         let cards: Vec<BTreeSet<GpuId>> = self.runs.iter().map(held).collect();
         let theirs: BTreeSet<GpuId> =
             cards.iter().enumerate().filter(|(j, _)| *j != i).flat_map(|(_, cards)| cards).copied().collect();
-        let rivals: Vec<Rival> = self
+        let rivals: Vec<PeerRun> = self
             .runs
             .iter()
             .enumerate()
@@ -228,8 +239,8 @@ impl Shared {
             .map(|(_, run)| run.published.clone())
             .collect();
         let run = &self.runs[i];
-        let own = run.published.turn().unwrap_or(Turn::new(run.scheduler.highest_priority(), now.0, i as u32));
-        let others = Others::facing(own, &rivals, theirs.iter().copied().collect(), &cards[i]);
+        let own = run.published.turn().unwrap_or(QueuePosition::new(run.scheduler.highest_priority(), now.0, i as u32));
+        let others = PeerLoad::facing(own, &rivals, theirs.iter().copied().collect(), &cards[i]);
         let capacity = self.capacity(&theirs);
         let run = &mut self.runs[i];
         run.tell(now, Event::Capacity(capacity));
@@ -311,8 +322,8 @@ fn in_its_shift_a_run_follows_what_ended_by_as_much_of_its_own() {
     let ahead = |exclusive: bool| {
         let asks = Holding { exclusive, ..of(2) };
         let rival =
-            |run| Rival { run, holds: of(1), head: Some(Head { since: 5, priority: 0, asks, cards: Vec::new() }) };
-        Others::facing(Turn::new(0, 9, 0), &[rival(1), rival(2)], Vec::new(), &BTreeSet::new())
+            |run| PeerRun { run, holds: of(1), head: Some(Head { since: 5, priority: 0, asks, cards: Vec::new() }) };
+        PeerLoad::facing(QueuePosition::new(0, 9, 0), &[rival(1), rival(2)], Vec::new(), &BTreeSet::new())
     };
     let at = |millis: u64| Time(millis * 1_000);
     // What is left for ours to start: of four CPUs others hold two.
@@ -349,7 +360,7 @@ proptest! {
             let (tasks, spans) = tasks(sketch);
             let scheduler =
                 Scheduler::new(shared.capacity(&BTreeSet::new()), policy::named(policy).unwrap(), Limits::default());
-            let published = Rival { run: i as u32, holds: Holding::default(), head: None };
+            let published = PeerRun { run: i as u32, holds: Holding::default(), head: None };
             let (ends, cards) = (BTreeMap::new(), BTreeMap::new());
             let mut run = Run { scheduler, spans, ends, cards, published, finished: false };
             run.tell(Time(0), Event::Submitted(tasks));

@@ -19,7 +19,7 @@ use super::unseen;
 use crate::{
     clock,
     driver::{
-        executor::{Again, Ended, Event, Instead, Observed, There},
+        executor::{Ended, Event, Observed, OutcomeOverride, RemoteObservation, RetryAdvice},
         intents::Intent,
     },
     node::{CLAIMED, NO_FOLDER, NodeFiles, Record},
@@ -91,7 +91,7 @@ pub(super) struct News {
 
 /// How patient to be.
 #[derive(Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct Timeouts {
     /// From what Slurm says to what follows from it: a shared file system may take its time to show a record.
     pub(super) grace: Duration,
     /// A node that was silent for so long does not live.
@@ -216,15 +216,17 @@ impl BatchJob {
         let killed = self.members[n].killed.is_some();
         let instead = match record.warned {
             _ if killed => None,
-            Some(true) => Some(self.batch(Outcome::TimedOut, BatchEnd::TimeLimit { stopped: None }, Again::AsAsked)),
+            Some(true) => {
+                Some(self.batch(Outcome::TimedOut, BatchEnd::TimeLimit { stopped: None }, RetryAdvice::AsAsked))
+            }
             // Slurm ends program and node at once, so that either may be the first to be gone.
             told if told.is_some() || was_ended(&record.exit) => match (&self.gone, self.missing) {
                 (Some((Gone::Ended(End::Failed(_) | End::Completed | End::Signal(_), _), _)), _) => {
-                    told.map(|_| self.batch(Outcome::Failed, BatchEnd::Cancelled, Again::Hopeless))
+                    told.map(|_| self.batch(Outcome::Failed, BatchEnd::Cancelled, RetryAdvice::Hopeless))
                 }
                 (Some((gone, _)), _) => Some(self.instead(gone.clone())),
                 (None, Some(_)) if told.is_none() => None,
-                (None, Some(_)) => Some(self.batch(Outcome::Failed, BatchEnd::Cancelled, Again::Hopeless)),
+                (None, Some(_)) => Some(self.batch(Outcome::Failed, BatchEnd::Cancelled, RetryAdvice::Hopeless)),
                 (None, None) => return None,
             },
             _ => None,
@@ -233,7 +235,7 @@ impl BatchJob {
         member.ended = true;
         let Record { exit, host, gpus, cost, looks, released, .. } = record;
         let seen = Observed { samples: host, gpus, cost };
-        let end = Ended { exit, seen, there: Some(There { looks, released }), instead, beside: None };
+        let end = Ended { exit, seen, there: Some(RemoteObservation { looks, released }), instead, beside: None };
         Some(Event::Ended { attempt: member.attempt, end: Box::new(end) })
     }
 
@@ -323,7 +325,7 @@ impl BatchJob {
     }
 
     /// What follows from what Slurm says, where the attempts themselves say nothing for so long.
-    pub(super) fn conclude(&mut self, patience: Patience) -> News {
+    pub(super) fn conclude(&mut self, patience: Timeouts) -> News {
         let mut news = News::default();
         if self.gone.is_none()
             && let Some((since, looks)) = self.missing
@@ -354,7 +356,7 @@ impl BatchJob {
     }
 
     /// A node says that it runs, or could still be about to.
-    fn lives(&self, since: Instant, patience: Patience) -> bool {
+    fn lives(&self, since: Instant, patience: Timeouts) -> bool {
         let last = self.beat.map_or(since, |(_, at)| at);
         self.has_begun() && clock::since(last) < patience.silence
     }
@@ -395,37 +397,37 @@ impl BatchJob {
         Event::Ended { attempt: member.attempt, end: Box::new(end) }
     }
 
-    fn instead(&self, gone: Gone) -> Instead {
+    fn instead(&self, gone: Gone) -> OutcomeOverride {
         let failed = Outcome::Failed;
         let (outcome, end, again) = match gone {
             Gone::Ended(end, node) => match end {
-                End::TimeLimit => (Outcome::TimedOut, BatchEnd::TimeLimit { stopped: None }, Again::AsAsked),
-                End::Memory => (Outcome::OutOfMemory, BatchEnd::Memory, Again::AsAsked),
+                End::TimeLimit => (Outcome::TimedOut, BatchEnd::TimeLimit { stopped: None }, RetryAdvice::AsAsked),
+                End::Memory => (Outcome::OutOfMemory, BatchEnd::Memory, RetryAdvice::AsAsked),
                 End::NodeLost => {
-                    (failed, BatchEnd::NodeLost { node: Some(node).filter(|node| !node.is_empty()) }, Again::Lost)
+                    (failed, BatchEnd::NodeLost { node: Some(node).filter(|node| !node.is_empty()) }, RetryAdvice::Lost)
                 }
-                End::Cancelled => (failed, BatchEnd::Cancelled, Again::Hopeless),
-                End::Preempted => (failed, BatchEnd::Preempted, Again::Lost),
-                End::Launch => (failed, BatchEnd::NotLaunched, Again::Lost),
+                End::Cancelled => (failed, BatchEnd::Cancelled, RetryAdvice::Hopeless),
+                End::Preempted => (failed, BatchEnd::Preempted, RetryAdvice::Lost),
+                End::Launch => (failed, BatchEnd::NotLaunched, RetryAdvice::Lost),
                 End::Impossible => {
                     let error = "Requested node configuration is not available".to_owned();
-                    (failed, BatchEnd::Refused { error }, Again::Hopeless)
+                    (failed, BatchEnd::Refused { error }, RetryAdvice::Hopeless)
                 }
-                End::Failed(NO_FOLDER | CLAIMED) => (failed, BatchEnd::Vanished, Again::Lost),
-                End::Failed(code) => (failed, BatchEnd::Failed { code: Some(code.into()) }, Again::AsAsked),
-                End::Completed | End::Signal(_) => (failed, BatchEnd::Failed { code: None }, Again::AsAsked),
+                End::Failed(NO_FOLDER | CLAIMED) => (failed, BatchEnd::Vanished, RetryAdvice::Lost),
+                End::Failed(code) => (failed, BatchEnd::Failed { code: Some(code.into()) }, RetryAdvice::AsAsked),
+                End::Completed | End::Signal(_) => (failed, BatchEnd::Failed { code: None }, RetryAdvice::AsAsked),
             },
-            Gone::Never(Never::Launch, _) => (failed, BatchEnd::NotLaunched, Again::Lost),
-            Gone::Never(_, reason) => (failed, BatchEnd::Never { reason }, Again::Hopeless),
-            Gone::Vanished => (failed, BatchEnd::Vanished, Again::Lost),
-            Gone::Refused(error) => (failed, BatchEnd::Refused { error }, Again::Hopeless),
+            Gone::Never(Never::Launch, _) => (failed, BatchEnd::NotLaunched, RetryAdvice::Lost),
+            Gone::Never(_, reason) => (failed, BatchEnd::Never { reason }, RetryAdvice::Hopeless),
+            Gone::Vanished => (failed, BatchEnd::Vanished, RetryAdvice::Lost),
+            Gone::Refused(error) => (failed, BatchEnd::Refused { error }, RetryAdvice::Hopeless),
         };
         self.batch(outcome, end, again)
     }
 
-    fn batch(&self, outcome: Outcome, end: BatchEnd, again: Again) -> Instead {
+    fn batch(&self, outcome: Outcome, end: BatchEnd, again: RetryAdvice) -> OutcomeOverride {
         let job = self.intent.job.as_ref().map(JobId::to_string);
-        Instead { outcome, cause: Some(Cause::Batch { job, end }), again }
+        OutcomeOverride { outcome, cause: Some(Cause::Batch { job, end }), again }
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     Ask, Settings,
     book::Book,
     client::{Client, NoAnswer},
-    jobs::{BatchJob, News, Patience, Stage},
+    jobs::{BatchJob, News, Stage, Timeouts},
     submit,
 };
 use crate::{
@@ -136,10 +136,10 @@ impl Worker {
         flow_slurm::poll_interval(clock::since(self.changed_at), base)
     }
 
-    fn patience(&self) -> Patience {
+    fn patience(&self) -> Timeouts {
         let base = self.settings.poll;
         let grace = (base * 2).clamp(Duration::from_secs(2), Duration::from_secs(60));
-        Patience {
+        Timeouts {
             grace,
             silence: grace.max(Duration::from_secs(5))
                 + base.clamp(Duration::from_secs(1), Duration::from_secs(10)) * 3,

@@ -11,12 +11,12 @@ use flow_core::{AttemptId, Digest, RunEvent, RunId};
 use flow_store::{Store, StoreDir};
 
 use super::{
+    adopted::is_sound,
     intents::{self, Intent},
-    joined::is_sound,
 };
 
 /// What is left, as it was found.
-pub(crate) struct Left {
+pub(crate) struct OrphanedWork {
     dir: StoreDir,
     found: Mutex<Found>,
 }
@@ -36,13 +36,13 @@ pub(crate) struct Wanted<'a> {
     pub(crate) attempt: Option<Digest>,
 }
 
-impl Left {
+impl OrphanedWork {
     /// Looks for all of it.
-    pub(crate) fn look(store: &Store) -> Left {
+    pub(crate) fn look(store: &Store) -> OrphanedWork {
         let (dir, news) = (store.dir(), store.dir().news());
         let intents = intents::still_needed(store, intents::left(dir));
         let found = Found { intents, promised: Vec::new(), labels: BTreeMap::new(), news };
-        Left { dir: dir.clone(), found: Mutex::new(found) }
+        OrphanedWork { dir: dir.clone(), found: Mutex::new(found) }
     }
 
     /// A copy of what was found first.

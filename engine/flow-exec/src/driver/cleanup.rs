@@ -14,15 +14,15 @@ const SMALL: u64 = 1 << 20;
 
 /// Folders to remove, on a thread of their own: a large one takes its time.
 #[derive(Default)]
-pub(crate) struct Leftovers(Option<(Sender<PathBuf>, JoinHandle<()>)>);
+pub(crate) struct FolderRemover(Option<(Sender<PathBuf>, JoinHandle<()>)>);
 
-impl Leftovers {
+impl FolderRemover {
     /// A folder that is not needed any more.
     pub(crate) fn add(&mut self, folder: PathBuf) {
         if self.0.is_none() {
             let (to, from) = channel();
             // Without a thread it is left to `flow gc`.
-            let thread = thread::Builder::new().name("leftovers".to_owned()).spawn(move || sweep(&from));
+            let thread = thread::Builder::new().name("cleanup".to_owned()).spawn(move || sweep(&from));
             self.0 = thread.ok().map(|thread| (to, thread));
         }
         if let Some((to, _)) = &self.0 {
@@ -111,7 +111,7 @@ mod tests {
             folder
         };
         let (small, large) = (folder("small", 10), folder("large", 2 << 20));
-        let mut left = Leftovers::default();
+        let mut left = FolderRemover::default();
         left.add(small.clone());
         left.add(large.clone());
         while large.exists() {

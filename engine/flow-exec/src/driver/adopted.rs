@@ -11,10 +11,12 @@ use flow_core::{
     AttemptId, Outcome, RunId,
     reason::{Cause, StartFault},
 };
-use flow_store::{Kept, StoreDir};
+use flow_store::{DaemonState, StoreDir};
 
 use super::{
-    executor::{Again, Beside, Ended, Event, Executor, Instead, Observed, There, Work},
+    executor::{
+        Ended, Event, Executor, Observed, OutcomeOverride, RecordedCoRunners, RemoteObservation, RetryAdvice, Work,
+    },
     intents::{Intent, Standing},
 };
 use crate::{
@@ -28,7 +30,7 @@ use crate::{
 const LOOK: Duration = Duration::from_millis(50);
 
 /// An attempt of another run that this one follows.
-struct Followed {
+struct AdoptedAttempt {
     folder: Folder,
     /// The run that began it.
     run: RunId,
@@ -39,19 +41,19 @@ struct Followed {
 }
 
 /// What this run has joined.
-pub(crate) struct Joined {
+pub(crate) struct AdoptedAttempts {
     dir: StoreDir,
-    followed: BTreeMap<AttemptId, Followed>,
+    followed: BTreeMap<AttemptId, AdoptedAttempt>,
     /// What stays written down until what came of all attempts in it is safe.
     written: Vec<(Intent, BTreeSet<AttemptId>)>,
     events: VecDeque<Event>,
     looked_at: Option<Instant>,
 }
 
-impl Joined {
-    pub(crate) fn new(dir: StoreDir) -> Joined {
+impl AdoptedAttempts {
+    pub(crate) fn new(dir: StoreDir) -> AdoptedAttempts {
         let (followed, written) = (BTreeMap::new(), Vec::new());
-        Joined { dir, followed, written, events: VecDeque::new(), looked_at: None }
+        AdoptedAttempts { dir, followed, written, events: VecDeque::new(), looked_at: None }
     }
 
     pub(crate) fn has(&self, attempt: AttemptId) -> bool {
@@ -77,7 +79,7 @@ impl Joined {
                 // It ended behind the barrier, of which the scheduler has to hear first.
                 Some(record) if followed.is_grouped && record.released.is_some() && !followed.is_released => continue,
                 Some(record) => ended(record),
-                None if kept == Kept::Nothing => lost(),
+                None if kept == DaemonState::Nothing => lost(),
                 None => continue,
             };
             over.push(attempt);
@@ -90,25 +92,26 @@ impl Joined {
 /// By its record.
 fn ended(record: Record) -> Ended {
     let Record { exit, host, gpus, cost, looks, released, timed_out, elsewhere, unwatched, beside, near, .. } = record;
-    let instead = timed_out.then_some(Instead { outcome: Outcome::TimedOut, cause: None, again: Again::AsAsked });
+    let instead =
+        timed_out.then_some(OutcomeOverride { outcome: Outcome::TimedOut, cause: None, again: RetryAdvice::AsAsked });
     Ended {
         exit,
         seen: Observed { samples: host, gpus, cost },
-        there: Some(There { looks, released }),
+        there: Some(RemoteObservation { looks, released }),
         instead,
-        beside: Some(Beside { attempts: beside, near, elsewhere, unwatched }),
+        beside: Some(RecordedCoRunners { attempts: beside, near, elsewhere, unwatched }),
     }
 }
 
 /// Who kept it is gone, and so is the attempt.
 fn lost() -> Ended {
     let cause = Some(Cause::NotStarted { error: Some(StartFault::KeeperKilled.into()) });
-    let instead = Some(Instead { outcome: Outcome::Failed, cause, again: Again::Lost });
+    let instead = Some(OutcomeOverride { outcome: Outcome::Failed, cause, again: RetryAdvice::Lost });
     let now = clock::unix_seconds();
     Ended { instead, ..Ended::here(super::slurm::unseen(now, now), Observed::default()) }
 }
 
-impl Executor for Joined {
+impl Executor for AdoptedAttempts {
     fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
         let attempts = unit.iter().map(|work| work.program.attempt).collect();
         let is_grouped = unit.len() > 1;
@@ -117,7 +120,7 @@ impl Executor for Joined {
         };
         for work in unit {
             let (folder, run) = (Folder::at(work.program.folder), intent.run.clone());
-            let followed = Followed { folder, run, is_grouped, is_told: false, is_released: false };
+            let followed = AdoptedAttempt { folder, run, is_grouped, is_told: false, is_released: false };
             self.followed.insert(work.program.attempt, followed);
         }
         self.written.push((intent, attempts));

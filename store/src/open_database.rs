@@ -26,7 +26,7 @@ use crate::{
 const CHUNK: usize = 512;
 
 /// A database that this process holds.
-pub(crate) struct Core {
+pub(crate) struct OpenDatabase {
     pub(crate) dir: StoreDir,
     pub(crate) db: Db,
     rings: Rings,
@@ -38,7 +38,7 @@ pub(crate) struct Core {
     is_shared: AtomicBool,
 }
 
-impl Bytes for Core {
+impl Bytes for OpenDatabase {
     fn objects(&self) -> &Objects {
         self.db.objects()
     }
@@ -52,9 +52,9 @@ impl Bytes for Core {
     }
 }
 
-impl Core {
-    pub(crate) fn on(dir: &StoreDir, db: Db) -> Core {
-        Core {
+impl OpenDatabase {
+    pub(crate) fn on(dir: &StoreDir, db: Db) -> OpenDatabase {
+        OpenDatabase {
             dir: dir.clone(),
             db,
             rings: Rings::default(),

@@ -11,14 +11,14 @@ use std::{
 };
 
 use flow_core::{Digest, RunId, StepResult, reason::Waits};
-use flow_store::{Claims, Kept, Results, Store, StoreDir, StoreError};
+use flow_store::{Claims, DaemonState, Results, Store, StoreDir, StoreError};
 
 /// How often, and how many times, it is looked whether somebody else has published.
 const PUBLISHES: Duration = Duration::from_millis(20);
 const PUBLISHING: u32 = 500;
 
 /// What an instance is about to do.
-pub(super) struct Intent {
+pub(super) struct ClaimRequest {
     pub(super) fingerprint: Digest,
     /// The fingerprint of its attempt.
     pub(super) attempt: Digest,
@@ -27,20 +27,20 @@ pub(super) struct Intent {
 }
 
 /// The claims of a run.
-pub(crate) struct Claimed {
+pub(crate) struct RunClaims {
     claims: Claims,
     /// Results of other runs for which a start was taken back. Each is looked at once, for it may be of no use: whether it was
     /// there when its unit was decided is not told by any clock.
     seen: Mutex<BTreeSet<(Digest, RunId, u64)>>,
 }
 
-impl Claimed {
+impl RunClaims {
     /// Nothing yet.
     ///
     /// # Errors
     /// The store cannot be written.
-    pub(crate) fn nothing(dir: &StoreDir) -> Result<Claimed, StoreError> {
-        Ok(Claimed { claims: Claims::open(dir)?, seen: Mutex::default() })
+    pub(crate) fn nothing(dir: &StoreDir) -> Result<RunClaims, StoreError> {
+        Ok(RunClaims { claims: Claims::open(dir)?, seen: Mutex::default() })
     }
 
     /// Who else does one of these attempts, if somebody does.
@@ -49,7 +49,7 @@ impl Claimed {
         let Some(claimant) = self.claims.taken(attempts.iter().copied().chain(lasting))? else { return Ok(None) };
         let run = match claimant.pid {
             Some(pid) => {
-                let kept = |run: &RunId| dir.run(run).kept() == Kept::Goes { pid: Some(pid) };
+                let kept = |run: &RunId| dir.run(run).kept() == DaemonState::Goes { pid: Some(pid) };
                 let living = dir.living()?.into_iter().find(|run| run.process.pid == pid).and_then(|run| run.run);
                 living.or_else(|| dir.runs().ok()?.into_iter().rev().find(kept))
             }
@@ -70,7 +70,7 @@ impl Claimed {
     }
 
     /// Claims a unit that is about to start in `run`; `false` where another run does it, or has done it since it was decided.
-    pub(super) fn claim(&self, store: &Store, run: &RunId, unit: &[Intent]) -> Result<bool, StoreError> {
+    pub(super) fn claim(&self, store: &Store, run: &RunId, unit: &[ClaimRequest]) -> Result<bool, StoreError> {
         let attempts: Vec<Digest> = unit.iter().map(|intent| intent.attempt).collect();
         if self.claims.take(&attempts)?.is_some() {
             return Ok(false);
@@ -93,7 +93,7 @@ impl Claimed {
         self.claims.give_back(attempts)
     }
 
-    fn is_done_by_others(&self, store: &Store, run: &RunId, intent: &Intent) -> Result<bool, StoreError> {
+    fn is_done_by_others(&self, store: &Store, run: &RunId, intent: &ClaimRequest) -> Result<bool, StoreError> {
         if intent.forced {
             return Ok(false);
         }

@@ -14,7 +14,7 @@ pub(super) const LISTEN_AFAR: Span = Span::from_millis(500);
 
 /// The attempts of a run, by what there is to do for them.
 #[derive(Default)]
-pub(super) struct Due {
+pub(super) struct PollSchedule {
     /// By number among the machine's, from the placement until what an attempt left is collected.
     gpus: BTreeMap<AttemptId, Vec<usize>>,
     /// Whose programs run as children of this run.
@@ -23,7 +23,7 @@ pub(super) struct Due {
     afar: BinaryHeap<Reverse<(u64, AttemptId)>>,
 }
 
-impl Due {
+impl PollSchedule {
     pub(super) fn placed(&mut self, attempt: AttemptId, placement: &Placement) {
         if !placement.gpus.is_empty() {
             self.gpus.insert(attempt, placement.gpus.iter().map(|gpu| gpu.index()).collect());
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn who_runs_elsewhere_is_listened_to_less_often_and_only_while_it_runs() {
-        let mut due = Due::default();
+        let mut due = PollSchedule::default();
         let [here, afar, ended] = [AttemptId(3), AttemptId(1), AttemptId(2)];
         due.runs_here(here);
         due.began_afar(afar, 10.0);

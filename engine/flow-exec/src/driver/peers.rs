@@ -13,7 +13,7 @@ use std::{
 use flow_core::{
     GpuFacts, GpuId, InstanceId, Span, Time,
     reason::{Labels, Rivalry},
-    sched::{Head, HeldUp, Others, Rival, Scheduler, Shift, Turn},
+    sched::{BlockedUnit, Head, PeerLoad, PeerRun, QueuePosition, Scheduler, Shift},
 };
 
 use crate::{
@@ -45,7 +45,7 @@ const WATCH: Span = Span::from_millis(1_000);
 const ENDS: Span = Span::from_millis(10_000);
 
 /// The other runs of a machine.
-pub(super) struct Rivals {
+pub(super) struct PeerRuns {
     /// None where it is of no use, or what is executed is not on this machine.
     ledger: Option<Ledger>,
     /// Others may be there whom we do not see, nor they us.
@@ -56,7 +56,7 @@ pub(super) struct Rivals {
     /// When the run's clock began, milliseconds since 1970.
     zero: u64,
     seen: Seen,
-    told: Others,
+    told: PeerLoad,
     shift: Shift,
     /// When each that waits was first seen to have said so, by slot.
     beats: BTreeMap<u32, (u32, Time)>,
@@ -74,15 +74,15 @@ pub(super) struct Rivals {
 /// What comes of opening the ledger.
 pub(super) enum Opened {
     /// A decision may be made, with these around.
-    Decide(Others),
+    Decide(PeerLoad),
     /// Somebody else decides.
     Later,
 }
 
-impl Rivals {
+impl PeerRuns {
     /// `shared` where what is executed runs on this machine.
-    pub(super) fn new(run: &str, workflow: &str, gpus: &[GpuFacts], shared: bool, now: Time) -> Rivals {
-        Rivals {
+    pub(super) fn new(run: &str, workflow: &str, gpus: &[GpuFacts], shared: bool, now: Time) -> PeerRuns {
+        PeerRuns {
             ledger: shared.then(Ledger::of_machine),
             blind: false,
             own: Slot {
@@ -95,7 +95,7 @@ impl Rivals {
             cards: gpus.iter().map(|gpu| card(&gpu.uuid)).collect(),
             zero: clock::unix_millis().saturating_sub(now.0 / 1_000),
             seen: Seen::default(),
-            told: Others::default(),
+            told: PeerLoad::default(),
             shift: Shift::default(),
             beats: BTreeMap::new(),
             busy_since: None,
@@ -193,9 +193,9 @@ impl Rivals {
         let rivals = self.rivals(now);
         let mut others = if rivals.is_empty() {
             // Nobody is to be told apart from us, and our own place takes a look at all that waits.
-            Others { gpus: theirs, ..Others::default() }
+            PeerLoad { gpus: theirs, ..PeerLoad::default() }
         } else {
-            Others::facing(self.turn(now, scheduler), &rivals, theirs, ours)
+            PeerLoad::facing(self.turn(now, scheduler), &rivals, theirs, ours)
         };
         let holds = scheduler.holding();
         others.leave(&self.shift.room(now, &holds), &holds, &scheduler.all());
@@ -204,16 +204,16 @@ impl Rivals {
     }
 
     /// Our place in the order of all.
-    fn turn(&self, now: Time, scheduler: &Scheduler) -> Turn {
+    fn turn(&self, now: Time, scheduler: &Scheduler) -> QueuePosition {
         let run = self.ledger.as_ref().and_then(Ledger::own).unwrap_or(u32::MAX);
         match scheduler.held_up() {
-            Some(HeldUp { priority, since, .. }) => Turn::new(priority, self.unix(since), run),
-            None => Turn::new(scheduler.highest_priority(), self.unix(now), run),
+            Some(BlockedUnit { priority, since, .. }) => QueuePosition::new(priority, self.unix(since), run),
+            None => QueuePosition::new(scheduler.highest_priority(), self.unix(now), run),
         }
     }
 
     /// The others, without the places of those that do not look any more whether there is room.
-    fn rivals(&mut self, now: Time) -> Vec<Rival> {
+    fn rivals(&mut self, now: Time) -> Vec<PeerRun> {
         let mut beats = BTreeMap::new();
         let mut rivals = Vec::new();
         for (run, slot) in &self.seen.runs {
@@ -233,7 +233,7 @@ impl Rivals {
                 asks: waits.asks,
                 cards: ours(waits),
             });
-            rivals.push(Rival { run: *run, holds: slot.holds, head });
+            rivals.push(PeerRun { run: *run, holds: slot.holds, head });
         }
         self.beats = beats;
         rivals

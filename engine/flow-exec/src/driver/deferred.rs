@@ -10,13 +10,13 @@ use flow_core::{
 };
 use flow_store::StoreError;
 
-use super::{claimed::Claimed, context::RunContext, fill::Fill, outbox::Outbox};
+use super::{context::RunContext, fill::Fill, outbox::Outbox, run_claims::RunClaims};
 
 /// How often claims of others are looked at.
 const POLL: Span = Span::from_millis(100);
 
 /// A unit that another run does.
-pub(super) struct Unit {
+pub(super) struct DeferredUnit {
     pub(super) instances: Vec<InstanceId>,
     pub(super) attempts: Vec<Digest>,
     pub(super) who: Waits,
@@ -24,8 +24,8 @@ pub(super) struct Unit {
 
 /// The units that wait, and what this run has claimed itself.
 #[derive(Default)]
-pub(super) struct Elsewhere {
-    waiting: Vec<Unit>,
+pub(super) struct DeferredUnits {
+    waiting: Vec<DeferredUnit>,
     /// What instances of this run have claimed.
     claimed: BTreeMap<InstanceId, Digest>,
     looked_at: Time,
@@ -33,9 +33,9 @@ pub(super) struct Elsewhere {
     told: Vec<Waits>,
 }
 
-impl Elsewhere {
+impl DeferredUnits {
     /// Units are looked up again when the others are done with them.
-    pub(super) fn wait_for(&mut self, units: Vec<Unit>, out: &mut Outbox) {
+    pub(super) fn wait_for(&mut self, units: Vec<DeferredUnit>, out: &mut Outbox) {
         for unit in units {
             if !self.told.contains(&unit.who) {
                 self.told.push(unit.who.clone());
@@ -108,7 +108,7 @@ impl Elsewhere {
     ///
     /// # Errors
     /// The claim cannot be given back.
-    pub(super) fn settled(&mut self, claimed: &Claimed, instance: InstanceId) -> Result<(), StoreError> {
+    pub(super) fn settled(&mut self, claimed: &RunClaims, instance: InstanceId) -> Result<(), StoreError> {
         match self.claimed.remove(&instance) {
             Some(attempt) => claimed.give_back(&[attempt]),
             None => Ok(()),

@@ -6,24 +6,24 @@ use std::{collections::BTreeSet, io, os::fd::OwnedFd, time::Duration};
 use flow_core::AttemptId;
 
 use super::{
+    adopted::AdoptedAttempts,
     executor::{Event, Executor, Work},
-    joined::Joined,
     local::Local,
     slurm::Slurm,
 };
 use crate::ExecError;
 
-pub(crate) struct Everywhere {
+pub(crate) struct CompositeExecutor {
     local: Local,
-    joined: Joined,
+    joined: AdoptedAttempts,
     /// Where a step of the workflow runs on Slurm.
     slurm: Option<Slurm>,
     there: BTreeSet<AttemptId>,
 }
 
-impl Everywhere {
-    pub(crate) fn new(local: Local, joined: Joined, slurm: Option<Slurm>) -> Everywhere {
-        Everywhere { local, joined, slurm, there: BTreeSet::new() }
+impl CompositeExecutor {
+    pub(crate) fn new(local: Local, joined: AdoptedAttempts, slurm: Option<Slurm>) -> CompositeExecutor {
+        CompositeExecutor { local, joined, slurm, there: BTreeSet::new() }
     }
 
     fn there(&mut self, attempt: AttemptId) -> Option<&mut Slurm> {
@@ -31,7 +31,7 @@ impl Everywhere {
     }
 }
 
-impl Executor for Everywhere {
+impl Executor for CompositeExecutor {
     fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
         let (there, here): (Vec<Work>, Vec<Work>) = unit.into_iter().partition(|work| work.job.is_some());
         match &mut self.slurm {

@@ -42,13 +42,13 @@ pub(crate) struct Settings {
 }
 
 /// A process that keeps attempts. Dropping it ends none of them.
-pub(crate) struct Staying {
+pub(crate) struct DaemonHandle {
     _process: Child,
     channel: Channel,
     keeper: u32,
 }
 
-impl Staying {
+impl DaemonHandle {
     /// Starts one. `life` is the open file of the machine's ledger and the run's place in it, `locks` are those of the cards.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl Staying {
         settings: &Settings,
         life: Option<(OwnedFd, u32)>,
         locks: Vec<Option<OwnedFd>>,
-    ) -> io::Result<Staying> {
+    ) -> io::Result<DaemonHandle> {
         let (ours, theirs) = UnixStream::pair()?;
         let hello = Hello {
             store: settings.store.clone(),
@@ -85,7 +85,7 @@ impl Staying {
             return Err(io::Error::other("the process that is to keep the steps ended at once"));
         }
         let Welcome { keeper } = serde_json::from_str(&answer)?;
-        Ok(Staying { _process: process, channel: Channel::new(ours)?, keeper })
+        Ok(DaemonHandle { _process: process, channel: Channel::new(ours)?, keeper })
     }
 
     /// The process whose children the attempts are.
@@ -142,7 +142,7 @@ impl Staying {
     }
 }
 
-impl Drop for Staying {
+impl Drop for DaemonHandle {
     fn drop(&mut self) {
         // What is settled is not to be taken in once more.
         self.channel.finish();
