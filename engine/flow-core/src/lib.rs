@@ -14,6 +14,7 @@ mod ansi;
 mod builtin;
 mod bundle;
 mod catalogue;
+mod compiled_once;
 mod diagnostic;
 mod digest;
 mod event;

@@ -42,7 +42,7 @@ pub struct Batch<'a> {
 
 /// Something about an expansion that is worth a line to people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Remark {
     /// There are profiles, and the condition of none holds.
     NoProfile {
@@ -64,6 +64,8 @@ pub enum Remark {
         because: Cause,
     },
 }
+
+crate::compiled_once::compiled_once!(Remark);
 
 /// A step, as expanded.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use crate::Outcome;
 
 /// What an error says. In JSON a text is a text, all else an object with a `kind` that no other one has.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, thiserror::Error)]
-#[serde(untagged)]
+#[serde(remote = "Self", untagged)]
 pub enum Fault {
     /// The words of somebody else, a library's or an earlier flow's.
     #[error("{0}")]
@@ -39,6 +39,8 @@ pub enum Fault {
     #[error(transparent)]
     Builtin(Box<BuiltinFault>),
 }
+
+crate::compiled_once::compiled_once!(Fault);
 
 impl Texts for Fault {
     fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {

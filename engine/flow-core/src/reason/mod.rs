@@ -25,7 +25,7 @@ pub use waits::{Labels, Occupant, Resource, Rivalry, Scarce, Waits};
 
 /// Why an instance ended as it did, or was not run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Cause {
     /// Its `when` is false.
     ConditionFalse {
@@ -231,6 +231,8 @@ pub enum Cause {
     },
 }
 
+crate::compiled_once::compiled_once!(Cause, Spoiled, Lack, Filling, NoMetrics, Refusal, ProfileReason);
+
 /// What became of a job of Slurm of which the attempt itself has nothing to say.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -294,7 +296,7 @@ pub enum Stopped {
 
 /// Why a measurement is not to be trusted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Spoiled {
     /// A process of somebody else computed on a GPU of its placement.
     Stranger {
@@ -376,7 +378,7 @@ pub struct ClosedBy {
 
 /// What a machine has too little of for a request, or for the members of a co-run group together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Lack {
     /// GPUs.
     Gpus {
@@ -491,7 +493,7 @@ pub enum ProcessEnd {
 
 /// Why the folder of an attempt could not be made ready.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Filling {
     /// A file or a folder of its own could not be made.
     Own {
@@ -533,7 +535,7 @@ pub enum Filling {
 
 /// Where the numbers of a plain program were expected, and what is wrong there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum NoMetrics {
     /// The file cannot be read.
     Unread {
@@ -601,7 +603,7 @@ pub enum NoMetrics {
 
 /// Why a program was not let go on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Refusal {
     /// It speaks another version of the protocol.
     OtherProtocol {
@@ -688,7 +690,7 @@ texts! {
 
 /// Why a profile is in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum ProfileReason {
     /// `--profile`.
     Asked,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Why a published report or entry was not replaced. What the run has to say is written elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Withheld {
     /// Nothing was to be published.
     Asked,
@@ -33,3 +33,5 @@ pub enum Withheld {
     /// Somebody edited what is published.
     Edited,
 }
+
+crate::compiled_once::compiled_once!(Withheld);

@@ -7,7 +7,7 @@ use crate::RunId;
 
 /// What something waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Waits {
     /// There is less than it asks for.
     Resources {
@@ -64,6 +64,8 @@ pub enum Waits {
         missing: Labels,
     },
 }
+
+crate::compiled_once::compiled_once!(Waits);
 
 /// How other runs of the machine keep something from starting, whatever room there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

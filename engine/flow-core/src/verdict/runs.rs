@@ -102,7 +102,7 @@ impl From<Call> for Verdict {
 
 /// Why there is nothing to judge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "why")]
+#[serde(remote = "Self", rename_all = "snake_case", tag = "why")]
 pub enum Refusal {
     /// Nothing ran beside its only member.
     OneMember,
@@ -119,6 +119,8 @@ pub enum Refusal {
     /// Neither epochs nor a wall time to compare.
     NoTime { label: String },
 }
+
+crate::compiled_once::compiled_once!(Refusal);
 
 /// The groups of a co-run step, with the runs alone of the step that it is like.
 pub fn groups<'r>(

@@ -24,7 +24,7 @@ pub type Files = BTreeMap<String, Digest>;
 
 /// One reason for which an instance is to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "of", rename_all = "snake_case")]
+#[serde(remote = "Self", tag = "kind", content = "of", rename_all = "snake_case")]
 pub enum Reason {
     /// Nothing is known of it.
     NeverRan,
@@ -91,6 +91,8 @@ pub enum Reason {
     /// In words that have no form of their own here: an earlier flow's.
     Said(String),
 }
+
+crate::compiled_once::compiled_once!(Reason);
 
 /// How an input differs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,0 +1,43 @@
+//! Reading and writing of large types, compiled here once: what serde derives is compiled anew for each crate that uses it, each
+//! format, and each enum or flattened struct around it, and was half of the time that a build of flow took.
+
+/// Implements serde's traits for types that derive them with `#[serde(remote = "Self")]`, for JSON alone: they are written by
+/// way of a trait object, and read by way of a value.
+macro_rules! compiled_once {
+    ($($name:ident),* $(,)?) => { $(
+        const _: () = {
+            struct This<'a>(&'a $name);
+
+            impl serde::Serialize for This<'_> {
+                fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                    $name::serialize(self.0, serializer)
+                }
+            }
+
+            impl serde::Serialize for $name {
+                fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                    erased_serde::serialize(erased(&This(self)), serializer)
+                }
+            }
+
+            impl<'de> serde::Deserialize<'de> for $name {
+                fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                    let value = serde::Deserialize::deserialize(deserializer)?;
+                    read(value).map_err(serde::de::Error::custom)
+                }
+            }
+
+            // Inlined, both would be compiled where they are called.
+            #[inline(never)]
+            fn erased<'a>(this: &'a This<'a>) -> &'a dyn erased_serde::Serialize {
+                this
+            }
+
+            #[inline(never)]
+            fn read(value: serde_json::Value) -> serde_json::Result<$name> {
+                $name::deserialize(value)
+            }
+        };
+    )* };
+}
+pub(crate) use compiled_once;
