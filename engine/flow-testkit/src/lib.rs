@@ -14,6 +14,7 @@ use std::{
 };
 
 pub use gpus::Gpus;
+use nix::pty::PtyMaster;
 use regex_lite::Regex;
 pub use running::{Running, until};
 use serde_json::Value;
@@ -138,6 +139,14 @@ impl TestSpace {
     /// It cannot be started.
     pub fn start<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Running {
         Running::start(self.command(args), self.dir.path())
+    }
+
+    /// Starts `flow` on a terminal, which is there for as long as what comes with it is kept.
+    ///
+    /// # Panics
+    /// It cannot be started, or there is no terminal to be had.
+    pub fn start_on_terminal<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> (Running, PtyMaster) {
+        Running::on_terminal(self.command(args))
     }
 
     /// Processes that work in this space, or were told a path in it: whoever is left after a run.

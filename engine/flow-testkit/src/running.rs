@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
     sync::atomic::{AtomicU32, Ordering},
@@ -10,6 +11,8 @@ use std::{
 };
 
 use nix::{
+    fcntl::OFlag,
+    pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt},
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
@@ -31,6 +34,18 @@ impl Running {
         let both = file.try_clone().expect("the same file");
         let child = command.stdout(both).stderr(file).spawn().expect("flow starts");
         Running { child, out }
+    }
+
+    pub(crate) fn on_terminal(mut command: Command) -> (Running, PtyMaster) {
+        // What other tests start at this moment must not keep it.
+        let terminal = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).expect("a terminal");
+        let opened = grantpt(&terminal).and_then(|()| unlockpt(&terminal)).and_then(|()| ptsname_r(&terminal));
+        let name = opened.expect("its name");
+        let line = File::options().read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(name);
+        let line = line.expect("its other end");
+        let both = line.try_clone().expect("the same end");
+        let child = command.stdout(both).stderr(line).spawn().expect("flow starts");
+        (Running { child, out: PathBuf::new() }, terminal)
     }
 
     /// Its process.

@@ -80,9 +80,14 @@ impl Bars {
         }
     }
 
-    /// Prints above the bars.
+    /// Prints above the bars. Once the terminal is gone there are no bars: `MultiProgress::suspend` panics there.
     pub(crate) fn above<T>(&self, print: impl FnOnce() -> T) -> T {
-        self.bars.suspend(print)
+        if self.bars.clear().is_err() {
+            self.bars.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        let printed = print();
+        self.total.force_draw();
+        printed
     }
 
     /// Takes everything away.

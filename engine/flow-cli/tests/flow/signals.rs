@@ -42,6 +42,20 @@ fn the_second_interrupt_kills() {
 }
 
 #[test]
+fn a_terminal_that_is_closed_ends_the_run_as_an_interrupt_does() {
+    let space = space();
+    space.write("long.yaml", "flow: 1\nname: long\nsteps:\n  long: {run: sleep 86}\n");
+    let (mut flow, terminal) = space.start_on_terminal(["run", "long.yaml"]);
+    until("the step runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 86")));
+    drop(terminal);
+    flow.signal(Signal::SIGHUP);
+    assert_eq!(flow.wait().code(), Some(130));
+    let ended = space.journal().into_iter().find(|line| line["event"] == "run_ended").expect("it ends its run");
+    assert_eq!(ended["exit"], 130, "{ended}");
+    until("nothing is left", || space.alive().is_empty());
+}
+
+#[test]
 fn a_detached_run_goes_on_is_watched_and_cancelled() {
     let space = space();
     space.write("long.yaml", "flow: 1\nname: long\nsteps:\n  long: {run: sleep 85}\n");
