@@ -10,8 +10,12 @@ use crate::words;
 pub(crate) fn waits(waits: &Waits, now: u64) -> String {
     match waits {
         Waits::Resources { short } => short.iter().map(scarce).collect::<Vec<_>>().join("; "),
-        Waits::Others { running } => format!("wants the machine for itself; {} still runs", labels(running)),
-        Waits::Exclusive { running } => format!("{} has the machine for itself", labels(running)),
+        Waits::Others { running } => {
+            format!("wants the machine for itself; {} still {}", labels(running), verb(running, "runs", "run"))
+        }
+        Waits::Exclusive { running } => {
+            format!("{} {} the machine for itself", labels(running), verb(running, "has", "have"))
+        }
         Waits::OtherRuns { how, runs } => other_runs(*how, runs.as_ref()),
         Waits::Reserved { label } => format!("room is kept for {label}"),
         Waits::Turn { label } => format!("{label} goes first"),
@@ -28,7 +32,7 @@ pub(crate) fn waits(waits: &Waits, now: u64) -> String {
             let times = if *failures == 1 { "once".to_owned() } else { format!("{failures} times") };
             format!("failed {times}, tried again in {} s", at.saturating_sub(now).div_ceil(1_000))
         }
-        Waits::Barrier { missing } => format!("ready; {} is not", labels(missing)),
+        Waits::Barrier { missing } => format!("ready; {} {} not", labels(missing), verb(missing, "is", "are")),
     }
 }
 
@@ -51,6 +55,10 @@ fn other_runs(how: Rivalry, runs: Option<&Labels>) -> String {
     }
 }
 
+fn verb<'a>(of: &Labels, one: &'a str, several: &'a str) -> &'a str {
+    if of.more == 0 { one } else { several }
+}
+
 fn labels(labels: &Labels) -> String {
     match labels {
         Labels { first, more: 0 } => first.clone(),
@@ -62,13 +70,14 @@ fn scarce(scarce: &Scarce) -> String {
     let Scarce { requested, available, .. } = scarce;
     let held = scarce.held_by.as_ref().map(|held_by| format!(", held by {}", labels(held_by))).unwrap_or_default();
     let until = scarce.until.map(|at| format!(" until about {}", words::time_of_day(at, &TimeZone::system())));
-    let elsewhere = match scarce.elsewhere {
-        0 => String::new(),
-        amount => {
-            let amount = if scarce.resource == Resource::Memory { gib(amount) } else { amount.to_string() };
-            let runs = scarce.runs.as_ref().map(|runs| format!(" ({})", labels(runs))).unwrap_or_default();
-            format!(", other runs of this machine{runs} have {amount}")
-        }
+    let amount = |n: u64| if scarce.resource == Resource::Memory { gib(n) } else { n.to_string() };
+    let runs = scarce.runs.as_ref().map(|runs| format!(" ({})", labels(runs))).unwrap_or_default();
+    let others = format!(", other runs of this machine{runs}");
+    let elsewhere = match (scarce.elsewhere, scarce.ahead) {
+        (0, 0) => String::new(),
+        (0, ahead) => format!("{others} go first for {}", amount(ahead)),
+        (held, 0) => format!("{others} have {}", amount(held)),
+        (held, ahead) => format!("{others} have {} and go first for {} more", amount(held), amount(ahead)),
     };
     let held = held + &until.unwrap_or_default() + &elsewhere;
     match scarce.resource {
@@ -138,6 +147,7 @@ mod tests {
             strangers: 2 << 30,
             occupant,
             elsewhere: 0,
+            ahead: 0,
             runs: None,
         };
         let room = Scarce { resource: Resource::Gpus, requested: 1, strangers: 0, held_by: None, ..gpu(None) };
@@ -152,7 +162,11 @@ mod tests {
             Waits::Others { running: labels(0) },
             Waits::Elsewhere { run: Some(RunId("2026-11-22-001".into())), user: "ada".into(), pid: Some(7) },
             Waits::Elsewhere { run: None, user: String::new(), pid: Some(7) },
+            Waits::Resources { short: vec![Scarce { elsewhere: 0, ahead: 3, ..cpus.clone() }] },
+            Waits::Resources { short: vec![Scarce { elsewhere: 2, ahead: 1, ..cpus.clone() }] },
             Waits::Resources { short: vec![cpus] },
+            Waits::Others { running: labels(1) },
+            Waits::Barrier { missing: labels(0) },
             Waits::OtherRuns { how: Rivalry::Exclusive, runs: run() },
             Waits::OtherRuns { how: Rivalry::Running, runs: run() },
             Waits::OtherRuns { how: Rivalry::Ahead, runs: None },
@@ -167,12 +181,16 @@ mod tests {
         wants the machine for itself; solo[batch=16] still runs
         run 2026-11-22-001 of ada runs it already, and its result will serve here too
         process 7 runs it already, and its result will serve here too
+        4 CPUs, 1 free, other runs of this machine (run 7 (feb08) of ada) go first for 3
+        4 CPUs, 1 free, other runs of this machine (run 7 (feb08) of ada) have 2 and go first for 1 more
         4 CPUs, 1 free, other runs of this machine (run 7 (feb08) of ada) have 3
+        wants the machine for itself; solo[batch=16] and 1 more still run
+        ready; solo[batch=16] is not
         run 7 (feb08) of ada has the machine for itself
         wants the machine for itself; steps of run 7 (feb08) of ada still run
         another run of this machine goes first; `flow queue` shows the order
         failed once, tried again in 2 s
-        ready; solo[batch=16] and 2 more is not
+        ready; solo[batch=16] and 2 more are not
         ");
     }
 }

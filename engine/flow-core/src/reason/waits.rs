@@ -117,9 +117,12 @@ pub struct Scarce {
     /// Who they are, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occupant: Option<Occupant>,
-    /// What other runs of the machine hold of it, or have before it.
+    /// What other runs of the machine hold of it.
     #[serde(default, skip_serializing_if = "is_none")]
     pub elsewhere: u64,
+    /// What is kept for other runs of the machine, which are served before.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub ahead: u64,
     /// Which runs these are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<Labels>,

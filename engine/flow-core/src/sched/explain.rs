@@ -83,8 +83,10 @@ pub struct Shortage {
     pub held_by: Vec<Holder>,
     /// Held by processes that are not ours; bytes of a GPU.
     pub strangers: u64,
-    /// Held by other runs of the machine, or kept for what of theirs is served before.
+    /// Held by other runs of the machine.
     pub elsewhere: u64,
+    /// Kept for what of theirs is served before.
+    pub ahead: u64,
 }
 
 /// One of ours that holds something.
@@ -193,7 +195,16 @@ impl Core {
             let (resource, available) = (Resource::Queue, total.saturating_sub(held));
             let held_by = ledger.queued.iter().filter_map(|attempt| Some((attempt, self.live.get(attempt)?.instance)));
             let held_by = held_by.map(|(attempt, instance)| holder(attempt, instance, 1)).collect();
-            return vec![Shortage { resource, requested: 1, available, total, held_by, strangers: 0, elsewhere: 0 }];
+            return vec![Shortage {
+                resource,
+                requested: 1,
+                available,
+                total,
+                held_by,
+                strangers: 0,
+                elsewhere: 0,
+                ahead: 0,
+            }];
         }
         if !ledger.cpus_suffice(demand) {
             let holders = ledger.holders.iter().filter(|(_, held)| held.alone_load.cpu_milli > 0);
@@ -205,17 +216,18 @@ impl Core {
                 total: ledger.cpus,
                 held_by: holders.map(|(a, held)| holder(a, held.instance, cpus(held.alone_load.cpu_milli))).collect(),
                 strangers: 0,
-                elsewhere: cpus(ledger.others.cpu_milli()),
+                elsewhere: cpus(ledger.others.holds.cpu_milli),
+                ahead: cpus(ledger.others.ahead.cpu_milli),
             });
         }
-        let memory = ledger.others.memory();
+        let memory = (ledger.others.holds.memory, ledger.others.ahead.memory);
         let mut sum = |resource, requested: u64, held: u64, total: u64, amount: fn(&super::Placement) -> u64| {
             if requested > total.saturating_sub(held) {
                 let holders = ledger.holders.iter().filter(|(_, held)| amount(&held.placement) > 0);
                 let held_by = holders.map(|(a, held)| holder(a, held.instance, amount(&held.placement))).collect();
                 let available = total.saturating_sub(held);
-                let elsewhere = if resource == Resource::Memory { memory } else { 0 };
-                short.push(Shortage { resource, requested, available, total, held_by, strangers: 0, elsewhere });
+                let (elsewhere, ahead) = if resource == Resource::Memory { memory } else { (0, 0) };
+                short.push(Shortage { resource, requested, available, total, held_by, strangers: 0, elsewhere, ahead });
             }
         };
         sum(Resource::Jobs, 1, ledger.attempts() as u64, ledger.jobs as u64, |_| 1);
@@ -233,6 +245,7 @@ impl Core {
                 held_by: Vec::new(),
                 strangers: 0,
                 elsewhere: 0,
+                ahead: 0,
             });
             for (i, gpu) in ledger.gpus.iter().enumerate().filter(|(_, gpu)| !gpu.takes(demand)) {
                 let id = GpuId(i as u32);
@@ -252,7 +265,8 @@ impl Core {
                     total: gpu.state.memory,
                     held_by: held_by.collect(),
                     strangers: gpu.state.strangers,
-                    elsewhere: u64::from(gpu.kept),
+                    elsewhere: 0,
+                    ahead: u64::from(gpu.kept),
                 });
             }
         }
@@ -268,7 +282,16 @@ impl Core {
                 Some(slowdown) => (Resource::GpuMeasured(id), (slowdown * 1e3).round() as u64, 1_000),
                 None => (Resource::GpuBusy(id), demand.alone_load.gpu_milli.into(), 1_000u64.saturating_sub(busy)),
             };
-            short.push(Shortage { resource, requested, available, total: 1_000, held_by, strangers: 0, elsewhere: 0 });
+            short.push(Shortage {
+                resource,
+                requested,
+                available,
+                total: 1_000,
+                held_by,
+                strangers: 0,
+                elsewhere: 0,
+                ahead: 0,
+            });
         }
         short
     }

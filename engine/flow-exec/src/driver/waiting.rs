@@ -82,7 +82,8 @@ impl Asker<'_> {
             strangers: shortage.strangers,
             occupant,
             elsewhere: shortage.elsewhere,
-            runs: self.rivals.holders().filter(|_| shortage.elsewhere > 0),
+            ahead: shortage.ahead,
+            runs: self.rivals.holders().filter(|_| shortage.elsewhere > 0 || shortage.ahead > 0),
         }
     }
 

@@ -57,6 +57,9 @@ fn what_waits_for_others_is_said_and_is_the_head() {
     assert_eq!(world.happens("5 submit"), "start c");
     let Waiting::Resources(short) = world.waits("a") else { panic!("{:?}", world.waits("a")) };
     assert_eq!((short[0].resource, short[0].available, short[0].elsewhere), (Resource::Cpus, 1, 2));
+    world.happens("6 others cpus=1 attempts=1 ahead=1");
+    let Waiting::Resources(short) = world.waits("a") else { panic!("{:?}", world.waits("a")) };
+    assert_eq!((short[0].elsewhere, short[0].ahead), (1, 1), "what is kept for others they do not have");
     let held_up = world.scheduler.held_up().unwrap();
     assert_eq!((held_up.unit, held_up.since, held_up.priority), (world.id("a"), Time(5_000_000), 2));
     assert_eq!(

@@ -23,6 +23,7 @@ fn a_short_resource_is_named_with_its_holders() {
         held_by: Vec::new(),
         strangers: 0,
         elsewhere: 0,
+        ahead: 0,
     };
     let until = Some(Time(60_000_000));
     let memory = Shortage {
@@ -33,6 +34,7 @@ fn a_short_resource_is_named_with_its_holders() {
         held_by: vec![Holder { instance: world.id("a"), amount: 20 * GIB, until }],
         strangers: GIB,
         elsewhere: 0,
+        ahead: 0,
     };
     assert_eq!(short, [gpus, memory]);
 }
