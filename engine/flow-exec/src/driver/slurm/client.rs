@@ -54,6 +54,8 @@ pub enum NoAnswer {
     TooLate { command: &'static str },
     #[error("{text}")]
     Refused { text: String },
+    #[error("`{command}` ended with code {code}, and said nothing")]
+    Failed { command: &'static str, code: i32 },
     #[error(transparent)]
     Unread(#[from] ParseError),
 }
@@ -104,7 +106,10 @@ impl Client {
             Some(code) => {
                 let text = said.err.lines().map(str::trim).find(|line| !line.is_empty());
                 let text = text.map(|line| line.trim_start_matches("slurm_load_jobs error: ").to_owned());
-                Err(NoAnswer::Refused { text: text.unwrap_or_else(|| format!("`{program}` ended with code {code}")) })
+                Err(match text {
+                    Some(text) => NoAnswer::Refused { text },
+                    None => NoAnswer::Failed { command: program, code },
+                })
             }
         }
     }
@@ -153,7 +158,11 @@ impl Client {
         let cancel = |tasks: &[JobId]| {
             let ids: Vec<String> = tasks.iter().map(JobId::to_string).collect();
             let args: Vec<&str> = ["--quiet", "--me", &name].into_iter().chain(ids.iter().map(|id| &**id)).collect();
-            self.ask("scancel", &args).map(drop)
+            match self.ask("scancel", &args) {
+                // With `--quiet` nothing is said of a job that is no more, but the code tells of it.
+                Err(NoAnswer::Failed { .. }) => Ok(()),
+                answer => answer.map(drop),
+            }
         };
         if tasks.is_empty() { cancel(&[]) } else { tasks.chunks(AT_ONCE).try_for_each(cancel) }
     }

@@ -35,6 +35,8 @@ const LISTEN: Duration = Duration::from_millis(100);
 const SOON: Duration = Duration::from_secs(1);
 /// How long Slurm is left alone that takes no more jobs, or does not answer.
 const HOLD: Duration = Duration::from_secs(30);
+/// How long a record is waited for at most when all that is left is to end: what was cancelled leaves none.
+const HURRIED: Duration = Duration::from_secs(2);
 /// Of so many that start at once an array is made.
 const WORTH_AN_ARRAY: usize = 2;
 
@@ -138,7 +140,8 @@ impl Worker {
 
     fn patience(&self) -> Timeouts {
         let base = self.settings.poll;
-        let grace = (base * 2).clamp(Duration::from_secs(2), Duration::from_secs(60));
+        let grace = (base * 2).clamp(HURRIED, Duration::from_secs(60));
+        let grace = if self.hurry.load(Ordering::Relaxed) { HURRIED } else { grace };
         Timeouts {
             grace,
             silence: grace.max(Duration::from_secs(5))
