@@ -23,7 +23,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// Another process holds the store, and the caller does not wait.
-    #[error("the store `{}` is in use by {holder}; wait for it, cancel it with `flow cancel`, or give another one with --store", path.display())]
+    #[error("the store `{}` is in use by {holder}; wait for it, `flow cancel` it if it is yours, or give another one with --store", path.display())]
     Held {
         /// The store.
         path: PathBuf,
@@ -138,7 +138,7 @@ fn disk_full(error: &io::Error) -> bool {
 
 fn hint(error: &io::Error) -> &'static str {
     if disk_full(error) {
-        "; make room, `flow gc` removes what old runs left, and run again: nothing recorded is lost"
+        "; make room by hand, a few MiB, which `flow gc` needs to remove what old runs left; then run again: nothing recorded is lost"
     } else {
         ""
     }

@@ -74,6 +74,17 @@ impl ProcessIdentity {
         self.is_near() && look(self.pid).is_ok_and(|now| now.started == self.started && now.is_stopped)
     }
 
+    /// What to do where it is stopped, and who can.
+    pub fn stopped(&self) -> Option<String> {
+        let pid = self.pid;
+        self.is_stopped().then(|| match self.other_user() {
+            Some(user) => format!(
+                "{user} can let it go on, `kill -CONT {pid}`, or end it, `kill -KILL {pid}`, and nothing is lost"
+            ),
+            None => format!("`kill -CONT {pid}` lets it go on, `kill -KILL {pid}` ends it and nothing is lost"),
+        })
+    }
+
     /// Whose it is, where that is another user than this process's.
     pub(crate) fn other_user(&self) -> Option<String> {
         if !self.is_near() || self.standing() != Liveness::Alive {
@@ -152,14 +163,10 @@ impl fmt::Display for Holder {
             write!(f, ", run {run}")?;
         }
         write!(f, ", since {})", self.since)?;
-        if self.process.is_stopped() {
-            let pid = self.process.pid;
-            write!(
-                f,
-                ", which is stopped: `kill -CONT {pid}` lets it go on, `kill -KILL {pid}` ends it and nothing is lost"
-            )?;
+        match self.process.stopped() {
+            Some(what_to_do) => write!(f, ", which is stopped: {what_to_do}"),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -68,16 +68,27 @@ impl StoreLocation {
         Ok(self.runs()?.pop().map(|(_, start)| start.workflow))
     }
 
-    /// The run that was asked for: by id or the end of one, else the last.
+    /// The run that was asked for: by id or the end of one, else one's own last, else the last.
     pub(crate) fn run(&self, asked: Option<&str>) -> Result<RunId, CliError> {
         let Some(asked) = asked else {
-            // From the newest backwards: a store may hold thousands.
+            // From the newest backwards: a store may hold thousands. One's own goes before those of others who share the store.
+            let mut others = None;
             for run in self.store.runs()?.into_iter().rev() {
-                if let Some(start) = start(&self.store.run(&run))?
+                let dir = self.store.run(&run);
+                if others.is_some() && dir.others().is_some() {
+                    continue;
+                }
+                if let Some(start) = start(&dir)?
                     && self.file.as_ref().is_none_or(|file| *file == start.file)
                 {
-                    return Ok(run);
+                    match dir.others() {
+                        None => return Ok(run),
+                        Some(_) => others = Some(run),
+                    }
                 }
+            }
+            if let Some(run) = others {
+                return Ok(run);
             }
             let whose = self.file.as_ref().map(|file| format!(" of {file}")).unwrap_or_default();
             return Err(CliError::usage(format!("there is no run{whose} in `{}`", self.store.path().display())));
@@ -153,6 +164,17 @@ pub(crate) fn kept(store: &StoreDir) -> Result<Vec<(RunId, Vec<String>)>, CliErr
         let dir = store.run(&run);
         let steps = if dir.has_jobs() { flow_exec::going_on(store, &dir) } else { Vec::new() };
         (!steps.is_empty()).then_some((run, steps))
+    };
+    Ok(store.runs()?.into_iter().filter_map(of).collect())
+}
+
+/// Jobs that runs of this user's which do not live any more have left in Slurm, oldest first: how many, as far as Slurm says.
+pub(crate) fn left_in_slurm(store: &StoreDir) -> Result<Vec<(RunId, Option<usize>)>, CliError> {
+    let of = |run: RunId| {
+        let dir = store.run(&run);
+        let may = dir.has_jobs() && dir.lives().is_none() && dir.others().is_none();
+        let jobs = if may { flow_exec::jobs_left(&dir) } else { Some(0) };
+        (jobs != Some(0)).then_some((run, jobs))
     };
     Ok(store.runs()?.into_iter().filter_map(of).collect())
 }

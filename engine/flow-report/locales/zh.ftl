@@ -566,7 +566,7 @@ fault-store-full = { $which ->
     [move-into-place] 无法移动到位
     [move-into-the-store] 无法移入存储
    *[other] 无法处理
-} { $path }：{ $error }；请腾出空间（`flow gc` 可删除旧运行留下的内容）后重新运行：已记录的内容不会丢失
+} { $path }：{ $error }；请先手动腾出几 MiB 空间（`flow gc` 删除旧运行留下的内容时也需要），再重新运行：已记录的内容不会丢失
 fault-malformed = { $path } 与预期不符：{ $error }
 fault-leads-back = { $path } 无法保存：它指回其上层目录
 fault-leads-out = { $path } 无法保存：它是指向 { $to } 的符号链接，超出了输出的范围；只能保存不超出范围的相对链接，请复制该文件

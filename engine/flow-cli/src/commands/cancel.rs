@@ -1,5 +1,6 @@
 //! `flow cancel`.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use super::Done;
 use crate::args::{About, Global};
 use crate::error::CliError;
 use crate::output::Output;
-use crate::place::{StoreLocation, kept};
+use crate::place::{StoreLocation, kept, left_in_slurm};
 
 /// How often is looked whether the run has heard of it, and how many times.
 const LOOK: Duration = Duration::from_millis(50);
@@ -72,10 +73,7 @@ impl Cancel {
         let dead = match &self.run {
             Some(run) => Some(place.run(Some(run))?),
             // What a killed one left to go on is meant where nothing else goes on.
-            None if place.living()?.is_empty() => match kept(&place.store)?.as_slice() {
-                [(run, _)] => Some(run.clone()),
-                _ => None,
-            },
+            None if place.living()?.is_empty() => left(&place)?,
             None => None,
         };
         if let Some(run) = dead {
@@ -109,4 +107,19 @@ impl Cancel {
             .note(format!("{holder} has not taken note yet: it is stopped, or very busy; it will when it goes on"))?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The run that does not live any more and of which something goes on, if there is one.
+fn left(place: &StoreLocation) -> Result<Option<RunId>, CliError> {
+    let here = kept(&place.store)?.into_iter().map(|(run, _)| run);
+    let runs: BTreeSet<RunId> = here.chain(left_in_slurm(&place.store)?.into_iter().map(|(run, _)| run)).collect();
+    if runs.len() > 1 {
+        let names: Vec<&str> = runs.iter().map(|run| &*run.0).collect();
+        return Err(CliError::usage(format!(
+            "something goes on of several runs that were killed: {}",
+            names.join(", ")
+        ))
+        .hint("name one, by its id or the end of it"));
+    }
+    Ok(runs.into_iter().next())
 }

@@ -12,7 +12,7 @@ use super::{Done, run};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
-use crate::place::{LivingRun, StoreLocation, kept};
+use crate::place::{LivingRun, StoreLocation, kept, left_in_slurm};
 use crate::screen::{Ended, summary};
 use crate::{reasons, words};
 
@@ -55,6 +55,7 @@ impl Status {
         }
         let run = view.start.as_ref().map(|start| start.run.clone());
         let alive = living.iter().position(|one| Some(&one.run) == run.as_ref()).map(|at| living.remove(at));
+        let goes_on = alive.is_some() || !living.is_empty();
         match (status, alive) {
             (Some(status), Some(alive)) => {
                 for line in standing(&status, &process_of(&alive), clock::unix_millis()) {
@@ -93,11 +94,30 @@ impl Status {
                 steps.join(", ")
             ))?;
         }
+        // A run that goes on may have taken them up.
+        if !goes_on {
+            for (run, jobs) in left_in_slurm(&place.store)? {
+                output.line(in_slurm(&run, jobs))?;
+            }
+        }
         if let Some(line) = others {
             output.line(line)?;
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// What a run that was killed has left in Slurm.
+fn in_slurm(run: &RunId, jobs: Option<usize>) -> String {
+    let (they, them, what) = match jobs {
+        Some(1) => ("one job goes".to_owned(), "it", "it"),
+        Some(jobs) => (format!("{} go", words::count(jobs, "job")), "them", "them"),
+        None => ("jobs may go".to_owned(), "them", "what goes on"),
+    };
+    let unsure = if jobs.is_none() { ", which does not answer now" } else { "" };
+    format!(
+        "of run {run}, which was killed, {they} on in Slurm{unsure}; the next run of its workflow takes {them} up, and `flow cancel {run}` ends {what}"
+    )
 }
 
 /// The runs of this machine whose stores are others, in a line.

@@ -208,12 +208,32 @@ fn a_secret_is_on_no_disk_when_its_step_has_begun() {
 #[test]
 fn what_is_cancelled_leaves_no_job() {
     let lab = Lab::new(1, 1, &sweep(4, 60, "gpus: 1"));
+    // As a cluster is asked by default: whoever presses Ctrl-C does not wait for that.
+    lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("slurm: {poll: 1s}\n", ""));
     let mut flow = lab.space.start(["run", "w.yaml"]);
     until("one runs and three wait", || lab.queue().lines().count() == 4 && !lab.lines("began").is_empty());
     flow.signal(Signal::SIGINT);
+    let told = Instant::now();
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert!(told.elapsed() < Duration::from_secs(20), "{:?}", told.elapsed());
     lab.expect_no_job();
     assert!(!lab.space.journal().iter().any(|line| line["event"] == "recorded"));
+}
+
+#[test]
+fn what_is_gone_already_is_not_taken_for_a_slurm_that_does_not_answer() {
+    let lab = Lab::new(1, 1, &sweep(3, 60, "gpus: 1"));
+    lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("slurm: {poll: 1s}\n", ""));
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("one runs and two wait", || lab.queue().lines().count() == 3 && !lab.lines("began").is_empty());
+    flow.kill();
+    lab.cluster.run("scancel", ["--name", lab.queue().split(' ').next().unwrap()]);
+    lab.expect_no_job();
+    let mut flow = lab.space.start(["run", "-k", "w.yaml"]);
+    until("it takes them up", || flow.said().contains("is not asked for again"));
+    flow.signal(Signal::SIGINT);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert!(!flow.said().contains("does not answer"), "{}", flow.said());
 }
 
 #[test]
@@ -227,6 +247,8 @@ fn with_its_controller_down_a_run_ends_and_leaves_its_jobs_to_the_next() {
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     assert!(told.elapsed() < Duration::from_secs(20), "{:?}", told.elapsed());
     assert!(flow.said().contains("2 jobs stay in Slurm's queue: the next `flow run` finds them"), "{}", flow.said());
+    let planned = lab.space.flow(["plan", "w.yaml"]).expect(2).text();
+    assert!(planned.contains("`scontrol ping` says whether its controller is up"), "{planned}");
     lab.cluster.start_again(CONTROLLER);
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
     assert_eq!(lab.lines("did"), once(3), "{text}");
@@ -263,8 +285,12 @@ fn what_a_run_in_the_background_leaves_can_be_cancelled_or_joined() {
     let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).stdout();
     assert!(planned.contains("2 instances: 2 go on\n"), "{planned}");
     let run = fs::read_dir(lab.space.path(".flow/runs")).unwrap().next().unwrap().unwrap().file_name();
-    lab.space.flow(["cancel", run.to_str().unwrap()]).expect(0);
+    let said = lab.space.flow(["status"]).expect(0).stdout();
+    let left = format!("of run {}, which was killed, 2 jobs go on in Slurm", run.to_str().unwrap());
+    assert!(said.contains(&flow_testkit::normal(&left, &lab.space.path(""))), "{said}");
+    lab.space.flow(["cancel"]).expect(0);
     lab.expect_no_job();
+    assert!(!lab.space.flow(["status"]).expect(0).stdout().contains("go on in Slurm"));
 }
 
 #[test]

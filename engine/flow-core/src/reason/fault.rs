@@ -207,7 +207,7 @@ faults! {
     StoreFault {
         StoreRefused { which: String, path: String, error: Box<Fault> } = "cannot {which} `{path}`: {error}",
         StoreFull { which: String, path: String, error: Box<Fault> } =
-            "cannot {which} `{path}`: {error}; make room, `flow gc` removes what old runs left, and run again: nothing recorded is lost",
+            "cannot {which} `{path}`: {error}; make room by hand, a few MiB, which `flow gc` needs to remove what old runs left; then run again: nothing recorded is lost",
         Malformed { path: String, error: Box<Fault> } = "`{path}` is not what was expected: {error}",
         LeadsBack { path: String } = "`{path}` cannot be kept: it leads back to a folder above it",
         LeadsOut { path: String, to: String } =

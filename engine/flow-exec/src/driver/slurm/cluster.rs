@@ -58,7 +58,9 @@ impl Cluster {
                 "a step is to run on Slurm, and `{command}` is not on the PATH: run flow where jobs are submitted, on a login node, or \
                  `--on local` on this machine"
             ))),
-            Err(error) => Err(ExecError::Usage(format!("a step is to run on Slurm, which does not answer: {error}"))),
+            Err(error) => Err(ExecError::Usage(format!(
+                "a step is to run on Slurm, which does not answer: {error}; `scontrol ping` says whether its controller is up, `--on local` runs it here"
+            ))),
         }
     }
 }

@@ -147,6 +147,21 @@ impl Executor for Slurm {
     }
 }
 
+/// How many jobs of a run that does not live any more Slurm has still; `None` where it does not say.
+pub fn jobs_left(run: &RunDir) -> Option<usize> {
+    let left: Vec<_> = intents::of(run).into_iter().filter(|intent| intent.here.is_none()).collect();
+    if left.is_empty() {
+        return Some(0);
+    }
+    let names: BTreeSet<&str> = left.iter().map(|intent| &*intent.key).collect();
+    let rows = client::Client::new().queue().ok()?;
+    let goes_on = |row: &flow_slurm::Row| {
+        let is_over = matches!(flow_slurm::fate(row), flow_slurm::Fate::Ended(_) | flow_slurm::Fate::Never(_));
+        names.contains(&*row.key) && !is_over
+    };
+    Some(rows.iter().filter(|row| goes_on(row)).count())
+}
+
 /// Ends the jobs that a run has left which does not live any more, and says how many that were. What came of one before stays to be
 /// taken in.
 pub fn cancel_jobs(run: &RunDir) -> usize {
