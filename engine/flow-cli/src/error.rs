@@ -153,7 +153,14 @@ impl From<StoreError> for CliError {
         let failed = CliError::failed(error.to_string());
         match error {
             StoreError::Held { .. } => failed.hint("`flow status` shows what it does, `flow attach` watches it"),
+            StoreError::Io { source, .. } if is_closed(&source) => failed.hint(
+                "who runs, mends or drops something has to be able to write the store; --store DIR names another one",
+            ),
             _ => failed,
         }
     }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }

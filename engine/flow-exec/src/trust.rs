@@ -12,6 +12,7 @@ use nix::unistd::{Group, User, geteuid};
 
 const OTHERS_WRITE: u32 = 0o002;
 const GROUP_WRITES: u32 = 0o020;
+const GROUP_SHARES: u32 = 0o2070;
 /// Nobody but who owns the folder, or what lies in it, can replace that.
 const STICKY: u32 = 0o1000;
 
@@ -106,6 +107,12 @@ impl<L: FileSystem> Trust<L> {
     /// Whose it is, as the end of a sentence.
     pub(crate) fn owner(&self, path: &Path) -> String {
         self.look.at(path).map_or_else(String::new, |owned| format!(": it belongs to {}", account(owned.uid)))
+    }
+
+    /// The group that shares a folder, whose files are the group's as well.
+    pub(crate) fn shared_with(&self, path: &Path) -> Option<String> {
+        let owned = self.look.at(path)?;
+        (owned.mode & GROUP_SHARES == GROUP_SHARES).then(|| group(owned.gid))
     }
 
     fn trusts(&self, uid: u32) -> bool {
@@ -304,6 +311,12 @@ mod tests {
         assert_eq!(alice(&[]).against(Path::new("/x"), "it"), None, "what is not there");
         let chmod = alice(&[("/x", ALICE, ALICE, 0o777)]).against(Path::new("/x"), "it").and_then(|found| found.chmod);
         assert_eq!(chmod.as_deref(), Some("chmod go-w /x"));
+    }
+
+    #[test]
+    fn a_folder_of_a_group_is_told_from_one_that_it_may_read() {
+        let shared = |mode| alice(&[("/x", BOB, LAB, mode)]).shared_with(Path::new("/x"));
+        assert_eq!((shared(0o2770), shared(0o770), shared(0o2750)), (Some(group(LAB)), None, None));
     }
 
     #[test]

@@ -87,10 +87,17 @@ impl Workspace {
     /// # Errors
     /// As of [`Workspace::existing_store`], and those of [`StoreDir::create`].
     pub fn make_store(&self) -> Result<StoreDir, ExecError> {
-        if self.store_is_named {
-            return Ok(StoreDir::create(&self.store)?);
-        }
         let trust = Trust::of_process();
+        if self.store_is_named {
+            return match StoreDir::create(&self.store) {
+                Err(StoreError::Io { source, .. })
+                    if source.kind() == io::ErrorKind::PermissionDenied && trust.is_there(&self.store) =>
+                {
+                    Err(self.closed(&trust))
+                }
+                made => Ok(made?),
+            };
+        }
         self.check_root(&trust)?;
         close(&self.store, &trust).map_err(ExecError::io("create", &self.store))?;
         self.check_store(&trust)?;
@@ -110,9 +117,11 @@ impl Workspace {
     fn closed(&self, trust: &Trust) -> ExecError {
         let store = self.store.display();
         let why = format!("the store `{store}` is closed to {}{}", trust.who(), trust.owner(&self.store));
-        let way_out =
-            "its owner can give it to you with `chown -R`, or open it to a group; or name another with --store DIR";
-        ExecError::Untrusted { why, way_out: way_out.into() }
+        let way_out = match trust.shared_with(&self.store) {
+            Some(group) => format!("the group {group} shares it: have yourself added to that, and log in again"),
+            None => "its owner can give it to you with `chown -R`, or open it to a group".to_owned(),
+        };
+        ExecError::Untrusted { why, way_out: way_out + "; or name another with --store DIR" }
     }
 
     fn check_store(&self, trust: &Trust) -> Result<(), ExecError> {

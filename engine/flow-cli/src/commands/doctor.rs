@@ -58,6 +58,12 @@ fn render(found: &Diagnosis) -> Vec<String> {
     if let Some(rebuilt) = &found.rebuilt {
         out.push(note(rebuilt.to_string()));
     }
+    if found.restored > 0 {
+        let results = words::count(found.restored, "result");
+        out.push(note(format!(
+            "{results} that the database had not, with their files in the store, put back from the journals"
+        )));
+    }
     for (label, why) in &found.dropped {
         out.push(note(format!("the result of {label} was dropped: {why}")));
     }
@@ -66,7 +72,8 @@ fn render(found: &Diagnosis) -> Vec<String> {
         out.push(note(format!("{lists} of what is in a folder had been damaged, made again from the folder itself")));
     }
     for label in &found.without_series {
-        out.push(note(format!("the load over time of {label} was damaged and is gone; its numbers stay")));
+        // Nothing brings it back: this is no repair, and told again the next time.
+        out.push(format!("{} the load over time of {label} is gone; its numbers stay", styled(NOTE, "note:")));
     }
     if found.unkept > 0 {
         let kept = words::count(found.unkept, "kept log");

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
@@ -13,6 +14,7 @@ use clap::Args;
 use flow_core::{InstanceId, RunId};
 use flow_exec::attempt::{FIRST, Folder, NEWEST, left_out, open_log};
 use flow_store::{Follow, RunDir};
+use nix::unistd::User;
 
 use super::{Done, find};
 use crate::args::{Global, OfRun};
@@ -71,7 +73,7 @@ impl Logs {
         if self.follow {
             return follow(&place, &dir, &self.step, output);
         }
-        let several = logs.len() > 1;
+        let (several, mut unread) = (logs.len() > 1, None);
         for log in &logs {
             if several {
                 output.line(styled(STRONG, format_args!("== {} ==", log.label)))?;
@@ -81,15 +83,28 @@ impl Logs {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {
                     output.note(format!("{}: its log was cleaned away, or it printed nothing", log.label))?;
                 }
-                Err(e) => return Err(unreadable(&log.file, &e)),
+                // Of a step's other instances somebody else may have had none.
+                Err(e) => _ = unread.get_or_insert(unreadable(&log.file, &e)),
             }
         }
-        Ok(ExitCode::SUCCESS)
+        unread.map_or(Ok(ExitCode::SUCCESS), Err)
     }
 }
 
 fn unreadable(log: &Path, error: &io::Error) -> CliError {
-    CliError::failed(format!("`{}` cannot be read: {error}", log.display()))
+    let failed = CliError::failed(format!("`{}` cannot be read: {error}", log.display()));
+    match owner(log).filter(|_| error.kind() == io::ErrorKind::PermissionDenied) {
+        Some(user) => failed.hint(format!(
+            "{user} ran this step, and in a store that is shared logs stay with who ran it: ask them for it; `flow show` has its numbers"
+        )),
+        None => failed,
+    }
+}
+
+/// Whose a log is that cannot be looked at: the folder's that it lies in.
+fn owner(log: &Path) -> Option<String> {
+    let uid = log.ancestors().find_map(|at| at.metadata().ok())?.uid().into();
+    Some(User::from_uid(uid).ok().flatten().map_or_else(|| format!("user {uid}"), |user| user.name))
 }
 
 /// A log as far as it is kept.

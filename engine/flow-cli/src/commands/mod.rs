@@ -238,6 +238,10 @@ pub(crate) fn find<'a>(view: &'a View, name: &str) -> Result<Vec<&'a Shown>, Cli
     if !found.is_empty() {
         return Ok(found);
     }
+    if view.instances.is_empty() {
+        return Err(CliError::usage(format!("the run ended before it had a plan, and has no step `{name}`"))
+            .hint("`flow runs` lists the others: --run ID"));
+    }
     let names = view.instances.values().flat_map(|shown| [&*shown.step, &*shown.label]);
     let error = CliError::usage(format!("the run has no step or instance `{name}`"));
     Err(match flow_core::nearest(name, names) {

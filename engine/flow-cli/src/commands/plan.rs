@@ -210,9 +210,11 @@ fn whole(session: &Session, plan: &CorePlan, forecast: Forecast) -> Option<Strin
     }
     let name = session.expansion.policy.as_deref().unwrap_or(policy::DEFAULT);
     let Forecast { tasks, capacity, limits, host, .. } = forecast;
+    let on_slurm = tasks.iter().any(|task| task.settled.is_none() && task.batch);
     let schedule = flow_sim::foresee(tasks, capacity, policy::named(name)?, limits, host).ok()?;
     let takes = words::duration(schedule.makespan().as_secs_f64());
     Some(match unknown {
+        0 if on_slurm => format!("it takes about {takes}, and what jobs wait for Slurm"),
         0 => format!("it takes about {takes} on this machine"),
         n => format!("it takes more than {takes}: {} never ran and do not count", words::count(n, "instance")),
     })

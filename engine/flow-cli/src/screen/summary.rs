@@ -106,6 +106,9 @@ fn headline(view: &View, ended: &Ended) -> String {
         Some(_) => (BAD, "failed:"),
         None => (BAD, "killed:"),
     };
+    if view.instances.is_empty() && ended.exit.is_none() {
+        parts.push("before it had a plan".to_owned());
+    }
     let took = words::duration(view.elapsed(view.now));
     format!("{} {} in {took} (run {})", styled(style, word), parts.join(", "), ended.run)
 }
