@@ -11,7 +11,7 @@ use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::place::StoreLocation;
-use crate::screen::View;
+use crate::screen::{Shown, View};
 use crate::{place, words};
 
 /// Arguments of `flow forget`.
@@ -45,7 +45,8 @@ impl Forget {
         // A run that goes on would say at its end that what it reused stands.
         let store = Store::open_alone(place.store.path(), &place::me(), |_| ControlFlow::Break(()))?;
         place::mended(store.rebuilt(), output)?;
-        let mut labels = flow_exec::forget(&store, &start.workflow, &start.file, &self.steps)?;
+        let reuse = self.named(&view).filter_map(|shown| shown.fingerprint).collect();
+        let mut labels = flow_exec::forget(&store, &start.workflow, &start.file, &self.steps, &reuse)?;
         if labels.is_empty() {
             for line in self.of_others(&view, &start.workflow, &store, &place)? {
                 output.line(line)?;
@@ -58,11 +59,14 @@ impl Forget {
         Ok(ExitCode::SUCCESS)
     }
 
+    fn named<'a>(&self, view: &'a View) -> impl Iterator<Item = &'a Shown> {
+        view.instances.values().filter(|shown| self.steps.iter().any(|step| flow_core::selects(step, &shown.label)))
+    }
+
     /// What the steps reuse of other workflows: there it can be forgotten.
     fn of_others(&self, view: &View, own: &str, store: &Store, place: &StoreLocation) -> Result<Vec<String>, CliError> {
         let mut lines = Vec::new();
-        let named = |label: &str| self.steps.iter().any(|step| flow_core::selects(step, label));
-        for shown in view.instances.values().filter(|shown| named(&shown.label)) {
+        for shown in self.named(view) {
             let Some(result) = shown.result(store)?.filter(|result| result.workflow != own) else { continue };
             // It may have been forgotten since.
             if store.result(&result.fingerprint)?.is_none() {

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use flow_core::{InstanceId, RunId};
+use flow_core::{Digest, InstanceId, RunId};
 use flow_exec::attempt::{FIRST, Folder, NEWEST, left_out, open_log};
 use flow_store::{Follow, RunDir};
 use nix::unistd::User;
@@ -62,7 +62,7 @@ impl Logs {
             match &shown.state {
                 InstanceState::Cached(_, from) => {
                     let from = earlier.entry(from).or_insert_with(|| Earlier::read(&place, from));
-                    logs.extend(from.log(&place, &shown.label));
+                    logs.extend(from.log(&place, shown));
                 }
                 _ => logs.extend(log(&place, &view, shown)),
             }
@@ -140,6 +140,7 @@ fn log(place: &StoreLocation, view: &View, shown: &Shown) -> Vec<Log> {
 #[derive(Default)]
 struct Earlier {
     view: View,
+    fingerprints: HashMap<Digest, InstanceId>,
     labels: HashMap<String, InstanceId>,
 }
 
@@ -150,13 +151,16 @@ impl Earlier {
         if place.store.run(run).read_journal(|line| view.event(&line)).is_err() {
             return Earlier::default();
         }
+        let fingerprints = view.instances.iter().filter_map(|(id, shown)| Some((shown.fingerprint?, *id))).collect();
         let labels = view.instances.iter().map(|(id, shown)| (shown.label.clone(), *id)).collect();
-        Earlier { view, labels }
+        Earlier { view, fingerprints, labels }
     }
 
-    fn log(&self, place: &StoreLocation, label: &str) -> Vec<Log> {
-        let shown = self.labels.get(label).and_then(|id| self.view.instances.get(id));
-        shown.map(|shown| log(place, &self.view, shown)).unwrap_or_default()
+    /// What was printed for a result. Its step may have had another name then; what was accepted has another fingerprint now.
+    fn log(&self, place: &StoreLocation, shown: &Shown) -> Vec<Log> {
+        let same = shown.fingerprint.as_ref().and_then(|fingerprint| self.fingerprints.get(fingerprint));
+        let then = same.or_else(|| self.labels.get(&shown.label)).and_then(|id| self.view.instances.get(id));
+        then.map(|then| log(place, &self.view, then)).unwrap_or_default()
     }
 }
 

@@ -92,6 +92,20 @@ fn what_is_forgotten_runs_again_and_does_not_come_back() {
 }
 
 #[test]
+fn what_a_renamed_step_reuses_is_its_own() {
+    let space = space();
+    space.write("w.yaml", WORKFLOW);
+    space.flow(["run", "w.yaml"]).expect(0);
+    space.write("w.yaml", &WORKFLOW.replace("train:", "fit:"));
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(space.flow(["logs", "fit[lr=0.1]"]).expect(0).stdout().trim_end(), "loss 0.1");
+    let said = space.flow(["forget", "fit[lr=0.1]"]).expect(0).stdout();
+    assert_eq!(said.trim_end(), "forgotten: 1 result of 1 instance");
+    let plan = space.flow(["plan", "w.yaml"]).expect(0).stdout();
+    assert!(plan.contains("3 instances: 2 cached, 1 to run"), "{plan}");
+}
+
+#[test]
 fn a_run_has_a_note_and_its_settings() {
     let space = space();
     space.write("w.yaml", "flow: 1\nname: w\nparams: {n: 1}\nsteps: {a: {run: \"echo ${{ n }}\"}}\n");

@@ -8,7 +8,7 @@ use std::{
 };
 
 use flow_core::{
-    InstanceId, JournalLine, RunEvent, StepResult,
+    Digest, InstanceId, JournalLine, RunEvent, StepResult,
     plan::{Accepted, Force, Plan, accept as accept_core, plan as plan_core},
 };
 use flow_store::{Batch, Holder, Objects, Rebuilt, Replay, Results, Snapshot, Store, StoreDir, StoreError};
@@ -111,16 +111,24 @@ pub fn plan(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId], for
     knowledge.with_world(session, |world| plan_core(&session.context(), wanted, world, force))
 }
 
-/// `flow forget`: results of what `names` stand for are not found any more, under whatever fingerprint; their labels. Journals
-/// still tell of them, and `flow gc` removes what nothing else needs.
+/// `flow forget`: results of what `names` stand for are not found any more, under whatever fingerprint, nor are these that they
+/// `reuse`, whatever the step was called then; their labels. Journals still tell of them, and `flow gc` removes what nothing else
+/// needs.
 ///
 /// # Errors
 /// The store is held by somebody else, or cannot be written.
-pub fn forget(store: &Store, workflow: &str, file: &str, names: &[String]) -> Result<Vec<String>, ExecError> {
+pub fn forget(
+    store: &Store,
+    workflow: &str,
+    file: &str,
+    names: &[String],
+    reuse: &BTreeSet<Digest>,
+) -> Result<Vec<String>, ExecError> {
     let mut lines =
         vec![RunEvent::Accepted { file: file.to_owned(), reason: format!("forgotten: {}", names.join(", ")) }];
     store.each_result(|StepResult { fingerprint, label, workflow: of, .. }| {
-        if of == workflow && names.iter().any(|name| flow_core::selects(name, &label)) {
+        let named = names.iter().any(|name| flow_core::selects(name, &label));
+        if of == workflow && (named || reuse.contains(&fingerprint)) {
             lines.push(RunEvent::Forgotten { fingerprint, label });
         }
     })?;
