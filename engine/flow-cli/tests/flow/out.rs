@@ -106,6 +106,18 @@ fn what_a_renamed_step_reuses_is_its_own() {
 }
 
 #[test]
+fn after_a_run_of_a_part_the_whole_is_shown_again() {
+    let space = space();
+    space.write("w.yaml", WORKFLOW);
+    space.flow(["run", "w.yaml"]).expect(0);
+    space.flow(["run", "w.yaml", "one"]).expect(0);
+    space.flow(["show", "train"]).expect(2);
+    space.flow(["run", "w.yaml"]).expect(0);
+    space.flow(["show", "train"]).expect(0);
+    assert!(space.flow(["run", "w.yaml"]).expect(0).stdout().contains("nothing to do"));
+}
+
+#[test]
 fn a_run_has_a_note_and_its_settings() {
     let space = space();
     space.write("w.yaml", "flow: 1\nname: w\nparams: {n: 1}\nsteps: {a: {run: \"echo ${{ n }}\"}}\n");

@@ -50,7 +50,7 @@ use super::{
     slurm::{Settings, Slurm},
     start,
 };
-use crate::{ExecError, clock, hardware, keeper::record, pages, plugins};
+use crate::{ExecError, Workspace, clock, hardware, keeper::record, pages, plugins};
 
 /// What to run, and how.
 #[derive(Clone, Debug, Default)]
@@ -175,6 +175,16 @@ fn slurm(context: &RunContext) -> Slurm {
     })
 }
 
+/// No run of the workflow began since, of a part of it or up to an interruption: `flow show` and the like would tell of that one.
+fn is_last(dir: &StoreDir, run: &RunId, workspace: &Workspace) -> bool {
+    let file = workspace.name(&workspace.file);
+    let is_of_file = |later: &RunId| match dir.run(later).first_line() {
+        Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) => start.file == file,
+        _ => false,
+    };
+    dir.runs().is_ok_and(|runs| !runs.iter().rev().take_while(|later| *later > run).any(is_of_file))
+}
+
 /// Runs a workflow, its attempts on what `executor` makes.
 pub(super) fn run_on<X: Executor>(
     options: &RunOptions,
@@ -190,12 +200,13 @@ pub(super) fn run_on<X: Executor>(
     // Nothing changed since the last run: its snapshot answers by looking at files, without the workflow and the database.
     let existing = basis.workspace.existing_store()?;
     let name = basis.workspace.snapshot_name();
-    let previous = existing.and_then(|dir| Snapshot::load(&dir, &name));
+    let previous = existing.as_ref().and_then(|dir| Snapshot::load(dir, &name));
     if let Some(snapshot) = previous.as_ref().filter(|_| options.targets.is_empty() && options.force.is_nothing())
         && let summary = Summary::of(snapshot)
         && let Some(plugins) = basis.plugins(&summary.plugins)
         && let Some(included) = basis.included(&summary.included)
         && snapshot.still_holds(&basis.workspace.make_store()?, &key(&plugins, &included))
+        && existing.as_ref().is_some_and(|dir| is_last(dir, snapshot.run(), &basis.workspace))
     {
         return Ok(summary.unchanged(snapshot.run().clone()));
     }
