@@ -69,7 +69,7 @@ fn place(text: &str) -> Result<Place, String> {
 /// The workflow that a command is about, where that need not be said.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct About {
-    /// The workflow file [default: the last run's]
+    /// The workflow file [default: the last run's, or the only one here and in workflows/]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) workflow: Option<PathBuf>,
 }

@@ -233,16 +233,11 @@ pub(crate) fn doing() -> String {
     words.join(" ")
 }
 
-/// What opens a workflow: the file that was named, else the last run's.
+/// What opens a workflow: the file that was named, else the one at hand.
 pub(crate) fn session(global: &Global, about: &About, selection: &Selection) -> Result<SessionRequest, CliError> {
     let file = match &about.workflow {
         Some(file) => file.clone(),
-        None => {
-            let place = StoreLocation::find(global, about)?;
-            let file =
-                start(&place.store.run(&place.run(None)?))?.map(|start| PathBuf::from(start.file)).unwrap_or_default();
-            PathBuf::from(near(&place.workspace.root.join(file)))
-        }
+        None => workflow_at_hand(global)?,
     };
     Ok(request(global, file, selection))
 }
@@ -252,8 +247,8 @@ pub(crate) fn workflow_at_hand(global: &Global) -> Result<PathBuf, CliError> {
     let which = "which workflow? its file is missing";
     let place = StoreLocation::find(global, &About { workflow: None }).ok();
     let last = place.and_then(|place| {
-        let (_, view) = place.view(None).ok()?;
-        Some(PathBuf::from(near(&place.workspace.root.join(view.start.as_ref()?.file.as_str()))))
+        let start = start(&place.store.run(&place.run(None).ok()?)).ok()??;
+        Some(PathBuf::from(near(&place.workspace.root.join(start.file))))
     });
     if let Some(last) = last.filter(|file| file.is_file()) {
         return Ok(last);

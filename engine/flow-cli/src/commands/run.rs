@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use flow_core::sched::policy;
 use flow_core::{AttemptId, JournalLine, RunEvent};
 use flow_exec::{ForceRequest, PublishRequest, RunEnd, RunOptions, Workspace, attempt, hardware};
 
@@ -96,6 +97,9 @@ impl Run {
             }
         };
         let session = place::request(global, file, &self.selection);
+        if let Some(name) = self.policy.as_deref().filter(|name| policy::named(name).is_none()) {
+            return Err(CliError::usage(policy::unknown(name).to_string()));
+        }
         if self.dry_run {
             return plan::show(&session, &targets, &force, false, self.json, output);
         }

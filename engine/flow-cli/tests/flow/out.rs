@@ -118,6 +118,19 @@ fn after_a_run_of_a_part_the_whole_is_shown_again() {
 }
 
 #[test]
+fn a_workflow_that_never_ran_is_found_where_it_is_the_only_one() {
+    let space = space();
+    space.write("w.yaml", WORKFLOW);
+    assert!(space.flow(["check"]).expect(0).stdout().starts_with("ok w.yaml: 3 instances"));
+    assert!(space.flow(["plan"]).expect(0).stdout().contains("3 to run"));
+    space.write("v.yaml", WORKFLOW);
+    let said = space.flow(["check"]).expect(2).text();
+    assert!(said.contains("there are v.yaml, w.yaml"), "{said}");
+    let said = space.flow(["run", "w.yaml", "-n", "--policy", "fast"]).expect(2).text();
+    assert!(said.contains("there is no policy `fast`"), "{said}");
+}
+
+#[test]
 fn a_run_has_a_note_and_its_settings() {
     let space = space();
     space.write("w.yaml", "flow: 1\nname: w\nparams: {n: 1}\nsteps: {a: {run: \"echo ${{ n }}\"}}\n");
