@@ -131,6 +131,19 @@ fn a_workflow_that_never_ran_is_found_where_it_is_the_only_one() {
 }
 
 #[test]
+fn a_script_may_be_longer_than_an_argument() {
+    let space = space();
+    let long = "x".repeat(200_000);
+    space.write(
+        "w.yaml",
+        &format!("flow: 1\nname: w\nsteps: {{a: {{run: 'echo {long} | wc -c'}}, b: {{run: 'echo {long}'}}}}\n"),
+    );
+    let said = space.flow(["run", "w.yaml", "-k"]).expect(1).text();
+    assert_eq!(space.flow(["logs", "a"]).expect(0).stdout().trim(), "200001");
+    assert!(said.contains("too long; a script of several lines"), "{said}");
+}
+
+#[test]
 fn a_run_has_a_note_and_its_settings() {
     let space = space();
     space.write("w.yaml", "flow: 1\nname: w\nparams: {n: 1}\nsteps: {a: {run: \"echo ${{ n }}\"}}\n");

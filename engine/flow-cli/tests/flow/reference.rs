@@ -73,6 +73,7 @@ fn every_example_passes() {
         "train_lightning.py",
         "finetune.py",
         "fit.py",
+        "compare.py",
         "data/a.txt",
         "resnet34.safetensors",
     ] {

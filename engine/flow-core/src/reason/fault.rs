@@ -282,7 +282,7 @@ faults! {
             "`{program}` is not there, looked for from the step's work folder; only what `inputs:` lists appears in it",
         NotExecutable { program: String } = "`{program}` is not executable; `chmod +x` it, or name its interpreter",
         NotAProgram { program: String } = "`{program}` is neither a program nor a script with `#!` in its first line",
-        ArgumentsTooLong { program: String } = "`{program}`: the arguments and variables together are too long",
+        ArgumentsTooLong { program: String } = "`{program}`: the arguments and variables together are too long; a script of several lines under `run: |` can write the same into a file",
         CannotStart { program: String, error: Box<Fault> } = "`{program}` cannot be started: {error}",
         Unredacted { path: String, error: Box<Fault> } = "its output cannot be looked at for secrets in {path}: {error}",
         RunsAlready { attempt: u32 } = "attempt {attempt} runs already",

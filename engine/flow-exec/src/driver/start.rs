@@ -22,6 +22,9 @@ use crate::{ExecError, attempt::Folder, keeper, plugins::Plugin};
 /// A larger file is no script.
 const LONGEST_SCRIPT: u64 = 1 << 20;
 
+/// An argument of this length or more is refused by Linux.
+const LONGEST_ARGUMENT: usize = 128 << 10;
+
 /// What the keeper needs to start an attempt.
 pub(crate) struct Launch {
     pub(crate) argv: Vec<String>,
@@ -146,7 +149,7 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
                     }
                 });
             }
-            keeper::command_argv(command)
+            argv(command, start.folder)?
         }
         Body::Plugin { plugin, step, with } => {
             let found = start.session.plugins.iter().find(|p| p.name() == plugin);
@@ -163,6 +166,18 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
         }
     };
     Ok(Launch { argv, env: environment(start), announces, barrier, linked, captured })
+}
+
+/// The program and arguments of a command. A script that is too long to be one argument lies in a file.
+fn argv(command: &str, folder: &Folder) -> Result<Vec<String>, Filling> {
+    let argv = keeper::command_argv(command);
+    let [shell, option, script] = argv.as_slice() else { return Ok(argv) };
+    if (shell.as_str(), option.as_str()) != ("sh", "-c") || script.len() < LONGEST_ARGUMENT {
+        return Ok(argv);
+    }
+    let file = folder.path().join("script");
+    fs::write(&file, script).map_err(|e| not_made(&file, &e))?;
+    Ok(vec![shell.clone(), file.display().to_string()])
 }
 
 /// What stands for an input; `None`: the author's own. One that a step wrote into, or that did not seem to be needed when the run
