@@ -56,6 +56,24 @@ fn a_table_of_several_machines_has_an_axis_for_them() {
     ");
 }
 
+/// Eight times as many values take about eight times as long, and not sixty-four times.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test compares how long two workflows take")]
+fn a_table_over_a_long_axis_is_checked_at_once() {
+    let took = |n: usize| {
+        let text = format!(
+            "  l: {{run: echo, matrix: {{i: \"${{{{ range({n}) }}}}\"}}}}
+  t: {{uses: flow/table, with: {{from: l, rows: i, columns: [wall]}}}}
+"
+        );
+        let begin = std::time::Instant::now();
+        assert_eq!(told(&text), "");
+        begin.elapsed()
+    };
+    let (few, many) = (took(2500), took(20_000));
+    assert!(many < few * 32, "2500 values take {few:?}, 20000 take {many:?}");
+}
+
 #[test]
 fn a_table_is_checked_against_the_step_it_is_from() {
     let table = |n: usize, with: &str| format!("  t{n}: {{uses: flow/table, with: {{{with}}}}}\n");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde_json::Value as Json;
 
 use super::{
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// AloneLoad every built-in whose parameters are known by now and the same for all of its instances.
+/// Asks every built-in whose parameters are known by now and the same for all of its instances.
 pub(super) fn check(steps: &[Step], plans: &[StepPlan], catalogue: &Catalogue, problems: &mut Problems) {
     for plan in plans.iter().filter(|plan| plan.sound && plan.uniform) {
         let Uses::Builtin(name) = &plan.uses else { continue };
@@ -37,14 +37,11 @@ pub(super) fn check(steps: &[Step], plans: &[StepPlan], catalogue: &Catalogue, p
 
 fn seen(step: &Step, plan: &StepPlan) -> PlannedStep {
     let axes = || {
-        let mut axes: IndexMap<String, Vec<Json>> = IndexMap::new();
+        let mut axes: IndexMap<String, IndexSet<&Json>> = IndexMap::new();
         for (name, value) in plan.matrix.axes.iter().flat_map(|axis| &axis.values).flat_map(|value| &value.flat) {
-            let values = axes.entry(name.clone()).or_default();
-            if !values.contains(value) {
-                values.push(value.clone());
-            }
+            axes.entry(name.clone()).or_default().insert(value);
         }
-        axes
+        axes.into_iter().map(|(name, values)| (name, values.into_iter().cloned().collect())).collect()
     };
     PlannedStep {
         uses: plan.uses.name(),
