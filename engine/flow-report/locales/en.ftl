@@ -590,7 +590,7 @@ fit-curve-inverse = hyperbola: a + b / x
 fit-curve-broken = line with a break: a + b min(x, k) + c max(0, x − k)
 fit-curve-quadratic = parabola: a + b x + c x²
 fit-curve-cubic = cubic: a + b x + c x² + d x³
-fit-note = Chosen is the curve with the fewest parameters of all whose AICc is within 2 of the least. The F-test is that of the line through 0 against the line, and of curves with more parameters than the line against it; a break whose place is looked for makes its p too small.
+fit-note = Chosen is the curve with the fewest parameters of all whose AICc is within 2 of the least; a line through 0 is none of these where its R² is below 0. The F-test is that of the line through 0 against the line, and of curves with more parameters than the line against it; a break whose place is looked for makes its p too small.
 fit-relative = { $all ->
     [yes] Errors count
    *[no] Of { $curves } errors count

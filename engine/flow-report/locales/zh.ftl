@@ -866,7 +866,7 @@ fit-curve-inverse = 双曲线：a + b / x
 fit-curve-broken = 折线：a + b min(x, k) + c max(0, x − k)
 fit-curve-quadratic = 二次：a + b x + c x²
 fit-curve-cubic = 三次：a + b x + c x² + d x³
-fit-note = 在 AICc 与最小值相差不超过 2 的曲线中，选用参数最少者。F 检验：过原点直线对直线，参数多于直线的曲线对直线；折点位置由数据选定，其 p 值偏小。
+fit-note = 在 AICc 与最小值相差不超过 2 的曲线中，选用参数最少者；R² 低于 0 的过原点直线不在其列。F 检验：过原点直线对直线，参数多于直线的曲线对直线；折点位置由数据选定，其 p 值偏小。
 fit-relative = { $all ->
     [yes] 误差
    *[no] { $curves } 的误差

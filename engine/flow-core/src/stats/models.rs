@@ -116,9 +116,11 @@ pub fn choose(points: &[(f64, f64)]) -> Option<Choice> {
     }
     let mut points = points.to_vec();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // A line through zero that is worse than the mean would else win where points are so few that a constant costs too much.
+    let possible = |fit: &&Fitted| fit.model != Model::Proportional || fit.r2 >= 0.0;
     let all = |weigh: fn(f64) -> f64| {
         let fits: Vec<Fitted> = Model::ALL.into_iter().filter_map(|model| fit(model, &points, weigh)).collect();
-        let least = fits.iter().map(|fit| fit.aicc).fold(f64::INFINITY, f64::min);
+        let least = fits.iter().filter(possible).map(|fit| fit.aicc).fold(f64::INFINITY, f64::min);
         (fits, least)
     };
     let equal = all(|_| 1.0);
@@ -127,7 +129,7 @@ pub fn choose(points: &[(f64, f64)]) -> Option<Choice> {
     let relative = in_proportion.is_some();
     let (fits, least) = in_proportion.unwrap_or(equal);
     fits.iter().find(|fit| fit.model == Model::Affine)?;
-    let close = fits.iter().enumerate().filter(|(_, fit)| fit.aicc <= least + NOTABLE);
+    let close = fits.iter().enumerate().filter(|(_, fit)| possible(fit) && fit.aicc <= least + NOTABLE);
     let simplest =
         close.min_by(|(_, a), (_, b)| a.model.parameters().cmp(&b.model.parameters()).then(a.aicc.total_cmp(&b.aicc)));
     let chosen = simplest.map(|(at, _)| at)?;
@@ -230,6 +232,14 @@ mod tests {
     fn along(n: usize, seed: u64, sd: f64, y: fn(f64) -> f64) -> Vec<(f64, f64)> {
         let noise = noise(seed, n);
         (0..n).map(|i| (i as f64 + 1.0, y(i as f64 + 1.0) + sd * noise[i])).collect()
+    }
+
+    #[test]
+    fn a_line_through_zero_that_is_worse_than_the_mean_is_not_chosen() {
+        let accuracy = [(0.01, 0.6185), (0.03, 0.8756), (0.1, 0.94), (0.4, 0.9637)];
+        let choice = choose(&accuracy).unwrap();
+        assert!(choice.of(Model::Proportional).unwrap().r2 < 0.0);
+        assert_eq!(choice.best().model, Model::Inverse);
     }
 
     #[test]
