@@ -281,6 +281,26 @@ fn means_over_seeds_are_told_apart_by_a_test_or_not() {
 }
 
 #[test]
+fn a_time_of_which_only_noise_is_known_goes_no_way() {
+    let told = |noise: f64| {
+        let mut results = Vec::new();
+        for (batch, mean) in [(16, 10.0), (32, 9.0), (64, 8.0)] {
+            for (seed, sign) in [(0, -1.0), (1, 1.0)] {
+                let at = [("batch", json!(batch)), ("seed", json!(seed))];
+                results.push(result("s", &at, 1).epoch_time(mean + sign * noise));
+            }
+        }
+        let mut input = input(vec![("s", view("torch/train", None, results))]);
+        add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "over": "seed", "columns": ["epoch_time"]}));
+        bullets(&reported(&input, json!({"table": "t"}))).concat().join("\n")
+    };
+    let falls = |told: &str| told.contains("still falls up to batch size 64");
+    let (clear, noisy) = (told(0.1), told(2.0));
+    assert!(falls(&clear) && clear.contains("Epoch time differs with batch size"), "{clear}");
+    assert!(!falls(&noisy) && noisy.contains("No difference of epoch time with batch size"), "{noisy}");
+}
+
+#[test]
 fn the_load_of_epochs_that_are_over_at_once_is_not_told() {
     let of = |batch: u32, time: f64, load: f64| {
         let result = result("s", &[("batch", json!(batch))], 1).noisy("epoch_time", time, "s", 0.01, 4);

@@ -26,7 +26,7 @@ pub(crate) use curve::{Besides, curves};
 pub(crate) use held::{FindingMatch, Holds, held};
 pub(crate) use load::load;
 pub(crate) use packed::{Member, Packed, packed};
-pub(crate) use repeated::repeated;
+pub(crate) use repeated::{is_noise, repeated};
 pub(crate) use schedule::schedules;
 
 /// A number of the prose, and where the reader finds it.

@@ -42,6 +42,20 @@ pub(crate) fn repeated(ledger: &mut SectionFigures<'_>) -> Vec<Scoped> {
     all.into_iter().zip(adjusted).map(said).collect()
 }
 
+/// Whether it tells which way a time goes along the rows where repetitions tell of nothing but noise.
+pub(crate) fn is_noise(one: &Scoped, repeated: &[Scoped]) -> bool {
+    let (Finding::Flattens { time, .. } | Finding::NeverFalls { time, .. } | Finding::StillFalling { time, .. }) =
+        &one.finding
+    else {
+        return false;
+    };
+    let says_so = |other: &Scoped| match &other.finding {
+        Finding::Repeated { column, differs: false, .. } => other.scope == one.scope && column == time,
+        _ => false,
+    };
+    repeated.iter().any(says_so)
+}
+
 /// The least and the largest mean of a column, and the p-value of their all being one; nothing unless every row is repeated, on as many
 /// GPUs as the others.
 fn tested(ledger: &SectionFigures<'_>, curve: &Curve, column: usize) -> Option<(Figure, Figure, f64)> {

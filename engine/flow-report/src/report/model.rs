@@ -279,7 +279,9 @@ fn section<'a>(
     let first = used.loads.insert(table.from.clone()) || with.notes.guess.is_some();
     let mut of_load = if first { findings::load(&mut ledger, &with_series) } else { Vec::new() };
     let mut of_rows = schedules(&mut ledger, with.compare.is_some());
-    of_rows.extend(repeated(&mut ledger));
+    let repeated = repeated(&mut ledger);
+    findings.retain(|one| !findings::is_noise(one, &repeated));
+    of_rows.extend(repeated);
     let alone = source.like.as_ref().and_then(|like| input.steps.get(like));
     let packed = alone.and_then(|alone| findings::packed(&mut ledger, &source.results, &alone.results));
     let packed = packed.map(|(packed, found)| {
