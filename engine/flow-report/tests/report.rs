@@ -252,6 +252,7 @@ fn what_is_not_there_is_said() {
     input.steps["together"].results.clear();
     input.steps["together"].absent = Some(Cause::EmptyAxis { axis: "trio".into() });
     input.steps["solo"].results[0].accepted = Some("a comment changed".into());
+    input.steps["solo"].results[4].accepted = Some("a comment changed".into());
     input.steps["solo"].results[1].spoiled = vec![Spoiled::InputChanged { path: "photos".into() }];
     input.steps["solo"].results[1].circumstances.fake_gpus = true;
     input.steps["solo"].results[2].circumstances.foreign_cpu = 0.17;
@@ -272,7 +273,7 @@ fn what_is_not_there_is_said() {
 
     The times of 6 results rest on fewer than 3 epochs, the fewest on 2 (`solo[version=v11,batch=16]`): how much epochs differ is hardly known.
 
-    `solo[version=v7,batch=8]` is an earlier result, kept although what it depends on has changed: a comment changed
+    `solo[version=v11,batch=16]` and 1 more are earlier results, kept although what they depend on has changed: a comment changed
 
     Left out: `four_table` (`machine.gpus >= 4` is false).
 
@@ -288,7 +289,7 @@ fn what_is_not_there_is_said() {
 
     有 6 个结果的用时由不足 3 轮得出，最少 2 轮（`solo[version=v11,batch=16]`）：各轮之间的波动难以估计。
 
-    `solo[version=v7,batch=8]` 沿用了以前的结果，尽管其依赖已有变化：a comment changed
+    `solo[version=v11,batch=16]` 及另外 1 个实例沿用了以前的结果，尽管其依赖已有变化：a comment changed
 
     略去：`four_table`（`machine.gpus >= 4` 不成立）。
 

@@ -53,9 +53,9 @@ fn a_pattern_that_matches_nothing_is_mended_without_a_training() {
     let missed = result(&space, "train");
     assert_eq!((&missed["outcome"], &missed["cause"]["kind"]), (&"ok".into(), &"no_metrics".into()));
     let table = space.flow(["show", "table"]).expect(0).stdout();
-    assert!(table.contains("has no metrics: no line that it printed"), "{table}");
+    assert!(table.contains("lacks metrics: no line that it printed"), "{table}");
     let chinese = space.flow(["show", "table", "--lang", "zh"]).expect(0).stdout();
-    assert!(chinese.contains("没有指标：程序输出中没有一行"), "{chinese}");
+    assert!(chinese.contains("缺少指标：程序输出中没有一行"), "{chinese}");
 
     write(&space, "{stdout: 'Epoch {epoch}: loss {loss}, acc {top1:%}'}", READERS);
     let plan = space.flow(["plan", "m.yaml"]).expect(0).stdout();

@@ -5,7 +5,7 @@ use super::together;
 use super::with::{Blames, Guess};
 use crate::format::Format;
 use crate::safe;
-use crate::table::{ByLanguage, Names, Note};
+use crate::table::{ByLanguage, Names, Note, worded};
 use crate::words::{Args, Words};
 
 /// What a section is called.
@@ -142,9 +142,7 @@ pub(super) fn caveats(report: &Report, words: &Words, lang: &str) -> Vec<String>
         out.push(words.text(lang, "remark-gpu-shared", &args.count("count", report.gpu_shared.len())));
     }
     out.extend(report.doubts.worded(words, lang));
-    for (label, reason) in &report.accepted {
-        let args = Args::new().with("label", safe::code(label)).with("reason", safe::text(reason));
-        out.push(words.text(lang, "note-accepted", &args));
-    }
+    let kept = report.accepted.iter().map(|(label, reason)| (&**label, &**reason));
+    out.extend(Note::accepted(kept).iter().map(|note| worded(note, words, lang)));
     out
 }

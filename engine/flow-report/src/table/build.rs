@@ -404,11 +404,8 @@ fn beside(table: &mut Table) {
 
 /// What the table as a whole must say.
 fn say(table: &mut Table, results: &[&StepResult]) {
-    for result in results {
-        if let Some(reason) = &result.accepted {
-            table.note(Note::Accepted { label: result.label.clone(), reason: reason.clone() });
-        }
-    }
+    let kept = results.iter().filter_map(|result| Some((&*result.label, result.accepted.as_deref()?)));
+    Note::accepted(kept).into_iter().for_each(|note| _ = table.note(note));
     let mut missed: Vec<(&NoMetrics, &str, u32)> = Vec::new();
     for result in results.iter().filter(|result| result.outcome == Outcome::Ok) {
         let Some(Cause::NoMetrics { problem }) = &result.cause else { continue };

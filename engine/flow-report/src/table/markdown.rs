@@ -331,7 +331,7 @@ fn loads_left_out(table: &Table) -> bool {
     })
 }
 
-fn worded(note: &Note, words: &Words, lang: &str) -> String {
+pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
     let args = Args::new();
     match note {
         Note::Mean { of, over } => {
@@ -372,8 +372,10 @@ fn worded(note: &Note, words: &Words, lang: &str) -> String {
             ),
             None => words.text(lang, "note-no-column", &args.with("name", safe::code(name))),
         },
-        Note::Accepted { label, reason } => {
-            words.text(lang, "note-accepted", &args.with("label", safe::code(label)).with("reason", safe::text(reason)))
+        Note::Accepted { label, more, reason } => {
+            let args = args.with("label", safe::code(label)).with("more", more.to_string());
+            let key = if *more == 0 { "note-accepted" } else { "note-accepted-several" };
+            words.text(lang, key, &args.with("reason", safe::text(reason)))
         }
         Note::Hidden { name } => words.text(lang, "note-hidden", &args.with("name", safe::code(name))),
         Note::Company { alone, of } => {

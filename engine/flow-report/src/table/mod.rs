@@ -22,6 +22,6 @@ pub(crate) use check::{check, is_wrong};
 pub(crate) use csv::csv;
 pub(crate) use curve::Curve;
 pub(crate) use digits::{Reading, enough, refine};
-pub(crate) use markdown::{Grid, Names, content, earlier, in_short, inline, markdown, name};
+pub(crate) use markdown::{Grid, Names, content, earlier, in_short, inline, markdown, name, worded};
 pub(crate) use model::unknown_column;
 pub(crate) use with::{ByLanguage, Derived, Text};

@@ -242,10 +242,12 @@ pub enum Note {
         /// The nearest that there is.
         nearest: Option<String>,
     },
-    /// An old result was kept for a changed fingerprint.
+    /// Old results were kept for changed fingerprints.
     Accepted {
-        /// The instance.
+        /// The first instance.
         label: String,
+        /// How many more there are.
+        more: u32,
         /// The reason that was given.
         reason: String,
     },
@@ -318,6 +320,22 @@ impl Cell {
             Content::Number { error, .. } => *error,
             _ => None,
         }
+    }
+}
+
+impl Note {
+    /// That old results were kept, in one note for each reason, from their labels and reasons.
+    pub(crate) fn accepted<'a>(kept: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Note> {
+        let mut notes: IndexMap<&str, (&str, u32)> = IndexMap::new();
+        for (label, reason) in kept {
+            notes.entry(reason).and_modify(|(_, more)| *more += 1).or_insert((label, 0));
+        }
+        let note = |(reason, (label, more)): (&str, (&str, u32))| Note::Accepted {
+            label: label.to_owned(),
+            more,
+            reason: reason.to_owned(),
+        };
+        notes.into_iter().map(note).collect()
     }
 }
 
