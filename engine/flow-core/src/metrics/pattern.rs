@@ -6,7 +6,7 @@ use super::{MetricRow, finite, whole};
 
 /// A `stdout:` pattern, compiled: `Epoch {epoch}: loss {train_loss}, acc {top1:%}`. Each `{name}` stands for a number, found
 /// anywhere in a line, but not within a word; blanks match any number of blanks. `{name:%}` is a percentage and kept as a ratio, `{name:s}` has the
-/// unit `s`, `{_}` is any text, `{{` is a brace. One that names the epoch alone, `Epoch {epoch}/`, is a heading: the lines below it are of
+/// unit `s`, which may be printed behind it, `{_}` is any text, `{{` is a brace. One that names the epoch alone, `Epoch {epoch}/`, is a heading: the lines below it are of
 /// that epoch.
 #[derive(Clone, Debug)]
 pub struct Pattern {
@@ -56,7 +56,8 @@ impl Pattern {
                     return Err(format!("`{{{name}}}` stands twice"));
                 } else {
                     let percent = unit == "%";
-                    source.push_str(&format!("({NUMBER}){}", if percent { r"\s*%?" } else { "" }));
+                    let printed = if unit.is_empty() { String::new() } else { format!(r"(?:\s*{})?", escape(unit)) };
+                    source.push_str(&format!("({NUMBER}){printed}"));
                     let unit = if percent { "ratio" } else { unit };
                     let comma = rest[end + 1..].starts_with(',');
                     captures.push(Capture { name: name.to_owned(), unit: unit.to_owned(), percent, comma });
@@ -178,6 +179,11 @@ mod tests {
                 vec!["3:loss=-1", "4:loss=0.5"],
             ),
             ("took {wall:s} s", "took 12.5 s", vec!["wall=12.5 s"]),
+            (
+                "- {t:s} - loss: {loss}",
+                "Epoch 1/5 - 0.5s - loss: 2\nEpoch 2/5 - 3 s - loss: 1\nEpoch 3/5 - 4 - loss: 0\n- 20ms - loss: 9",
+                vec!["t=0.5 s", "loss=2", "t=3 s", "loss=1", "t=4 s", "loss=0"],
+            ),
             (
                 "acc {acc:%}",
                 "acc 98.9%\nacc 78.3 %\nacc 5.e1\nacc -1,200\nacc nan",
