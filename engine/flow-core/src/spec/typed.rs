@@ -458,6 +458,13 @@ fn inside(path: &str) -> Typed<String> {
                 .label("expected a relative path without `..`"),
         );
     }
+    if path.contains(['*', '?']) {
+        return other(
+            Diagnostic::new(format!("the output `{path}` is a pattern"))
+                .label("expected the path of a file or a folder")
+                .help("`outputs` takes no patterns: name each file, or the folder that they are in"),
+        );
+    }
     if first == Some("in") {
         return other(Diagnostic::new("`in/` holds artifacts of other steps, read-only").help("write elsewhere"));
     }

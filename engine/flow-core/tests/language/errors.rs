@@ -66,6 +66,15 @@ fn the_nearest_parts_of_a_place_are_shown() {
 }
 
 #[test]
+fn an_output_is_no_pattern() {
+    let text = steps("  a: {run: x, outputs: ['*.pt']}\n");
+    let wrong = expand_on(&text, &machine(0), None, &[]).expect_err("a pattern");
+    assert_eq!(wrong[0].message, "the output `*.pt` is a pattern");
+    let text = steps("  a: {run: x, outputs: ['m${{ 2 * 3 }}.pt']}\n");
+    expand_on(&text, &machine(0), None, &[]).expect("a path that is computed");
+}
+
+#[test]
 fn a_byte_order_mark_moves_nothing() {
     let text = format!("\u{feff}{}", steps("  a: {run: x, frob: 1}\n"));
     let wrong = expand_on(&text, &machine(0), None, &[]).expect_err("an unknown key");
