@@ -154,7 +154,8 @@ impl From<StoreError> for CliError {
         match error {
             StoreError::Held { .. } => failed.hint("`flow status` shows what it does, `flow attach` watches it"),
             StoreError::Io { source, .. } if is_closed(&source) => failed.hint(
-                "who runs, mends or drops something has to be able to write the store; --store DIR names another one",
+                "who runs, mends or drops something has to be able to write the store; \
+                `--store DIR` or FLOW_STORE names another place for what flow keeps",
             ),
             _ => failed,
         }

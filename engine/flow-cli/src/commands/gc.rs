@@ -1,14 +1,16 @@
 //! `flow gc`.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
 use flow_exec::clock;
-use flow_store::{Freed, Keep, Store};
+use flow_store::{Freed, Keep, Store, StoreError};
 
 use super::Done;
 use crate::args::{About, Global};
+use crate::error::CliError;
 use crate::output::Output;
 use crate::place::{self, StoreLocation};
 use crate::words;
@@ -48,11 +50,27 @@ impl Gc {
                 output.line(strays)?;
             }
         }
-        let freed = flow_store::gc(place.store.path(), &place::me(), keep, self.dry_run)?;
+        let freed = flow_store::gc(place.store.path(), &place::me(), keep, self.dry_run)
+            .map_err(|error| refused(error, place.store.path()))?;
         place::mended(freed.rebuilt.as_ref(), output)?;
         output.line(render(&freed, self.dry_run))?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// On a full disk it is no help to be told to call `flow gc`.
+fn refused(error: StoreError, store: &Path) -> CliError {
+    let is_full = error.is_disk_full();
+    let refused = CliError::from(error);
+    if !is_full {
+        return refused;
+    }
+    let work = store.join("runs/*/attempts/*/work");
+    refused.hint(format!(
+        "what is left is of runs that stay: `flow gc --runs 1 --days 0` keeps fewer; what failed attempts wrote, and nobody \
+         reads, lies in {}",
+        work.display()
+    ))
 }
 
 fn render(freed: &Freed, dry: bool) -> String {

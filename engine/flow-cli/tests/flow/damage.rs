@@ -138,9 +138,26 @@ fn a_full_disk_is_said_and_costs_only_what_was_running() {
     let mut rest = fs::File::create(tiny.0.join("rest")).unwrap();
     while rest.write_all(&[0; 4096]).is_ok() {}
     while rest.write_all(&[0]).is_ok() {}
+    let said = space.flow(["gc"].iter().chain(&store)).expect(1).text();
+    assert!(said.contains("`flow gc --runs 1 --days 0` keeps fewer"), "{said}");
     let said = space.flow(["gc", "--runs", "0", "--days", "0"].iter().chain(&store)).expect(0).stdout();
     assert!(said.contains("12 results"), "{said}");
     space.flow(["run", "big.yaml"].iter().chain(&store)).expect(0);
+}
+
+#[test]
+fn where_nothing_can_be_written_another_place_is_named() {
+    let space = space();
+    let Some(tiny) = Tiny::at(space.path("disk")) else {
+        eprintln!("skipped: only root can mount the small file system that this test makes read-only");
+        return;
+    };
+    space.write("disk/w.yaml", "flow: 1\nsteps: {a: {run: 'true'}}\n");
+    let made = Command::new("mount").args(["-o", "remount,ro"]).arg(&tiny.0).status();
+    assert!(made.unwrap().success());
+    let said = space.flow(["run", "disk/w.yaml", "--store", "disk/store"]).expect(1).text();
+    assert!(said.contains("`--store DIR` or FLOW_STORE names another place"), "{said}");
+    space.flow(["run", "disk/w.yaml", "--store", "elsewhere"]).expect(0);
 }
 
 #[test]
