@@ -133,6 +133,8 @@ fn block_of(file: &str, report: &Report, words: &Words, block: &[&str], all: &[&
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_fuel(Some(1_000_000));
+    // A mistake is told with the name that is wrong.
+    env.set_debug(true);
     let fails = |said: String| BuiltinFault::TemplateFails { said };
     let syntax =
         SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| fails(e.to_string()))?;
