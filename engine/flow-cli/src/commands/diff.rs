@@ -254,7 +254,7 @@ fn numbers(label: &str, was: &StepResult, is: &StepResult) -> Vec<Vec<String>> {
             let (was, is) = (was.get(name), is.get(name));
             let change = match (was, is) {
                 (Some(was), Some(is)) if was.value != 0.0 => {
-                    format!("{:+.1} %", (is.value / was.value - 1.0) * 100.0).replace('-', "−")
+                    format!("{:+.1} %", (is.value - was.value) / was.value.abs() * 100.0).replace('-', "−")
                 }
                 _ => String::new(),
             };

@@ -216,7 +216,8 @@ fn whole(session: &Session, plan: &CorePlan, forecast: Forecast) -> Option<Strin
     Some(match unknown {
         0 if on_slurm => format!("it takes about {takes}, and what jobs wait for Slurm"),
         0 => format!("it takes about {takes} on this machine"),
-        n => format!("it takes more than {takes}: {} never ran and do not count", words::count(n, "instance")),
+        1 => format!("it takes more than {takes}: 1 instance never ran and does not count"),
+        n => format!("it takes more than {takes}: {n} instances never ran and do not count"),
     })
 }
 

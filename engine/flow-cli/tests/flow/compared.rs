@@ -46,6 +46,22 @@ fn how_the_inputs_of_two_runs_differ_is_shown_once() {
 }
 
 #[test]
+fn a_negative_number_that_becomes_less_falls() {
+    let space = space();
+    space.write(
+        "n.yaml",
+        "flow: 1\nname: n\nparams: {x: -10}\nsteps: {a: {run: 'echo r2 ${{ x }}', metrics: {stdout: 'r2 {r2}'}}}\n",
+    );
+    let run = |set: &str| {
+        space.flow(["run", "n.yaml", "--set", set]).expect(0);
+        space.journal()[0]["run"].as_str().unwrap().to_owned()
+    };
+    let runs = [run("x=-10"), run("x=-18")];
+    let said = space.flow(["diff", &runs[0], &runs[1]]).expect(0).stdout();
+    assert!(said.contains(" −80.0 %"), "{said}");
+}
+
+#[test]
 fn what_changed_before_a_failure_is_said() {
     let space = space();
     let step = "train: {matrix: {lr: [1, 2]}, run: 'sh train.sh ${{ lr }}', inputs: [train.sh]}";

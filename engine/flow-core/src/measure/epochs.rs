@@ -150,7 +150,7 @@ impl Reported {
         let not_a_number = |(name, numbers): (&String, &Numbers)| {
             let last_ones = || numbers.epochs.iter().rev().take_while(|(_, value)| value.is_nan());
             let since = last_ones().last().map(|(epoch, _)| format!(" from epoch {epoch} on")).unwrap_or_default();
-            numbers.last.is_nan().then(|| format!("`{name}` is not a number (NaN){since}"))
+            numbers.last.is_nan().then(|| format!("`{name}` is NaN or infinite{since}"))
         };
         let untimed =
             "how long its epochs took is not known: the lines of several came at once, from a buffer or too fast";
@@ -469,6 +469,6 @@ mod tests {
         reported.number(row("loss", f64::NAN, Some(4), false));
         reported.number(row("loss", f64::NAN, Some(5), false));
         assert!(gather(&reported, 0.0, 9.0, None).metrics["loss"].value.is_nan());
-        assert_eq!(reported.remarks(), ["`loss` is not a number (NaN) from epoch 4 on"]);
+        assert_eq!(reported.remarks(), ["`loss` is NaN or infinite from epoch 4 on"]);
     }
 }
