@@ -138,7 +138,7 @@ macro_rules! faults {
 }
 pub(super) use faults;
 
-/// NameList of things, said one after the other.
+/// A list of things, said one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct NameList(pub Vec<String>);

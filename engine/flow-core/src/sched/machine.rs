@@ -490,7 +490,7 @@ impl Core {
         }
     }
 
-    /// AloneLoad the store about every unit whose needs are settled.
+    /// Asks the store about every unit whose needs are settled.
     fn look_up(&mut self, out: &mut Vec<Action>) {
         for unit in std::mem::take(&mut self.to_ask) {
             let instances = self.members(unit).to_vec();
