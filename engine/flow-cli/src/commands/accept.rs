@@ -6,14 +6,16 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::plan::Accepted;
 use flow_core::why::Why;
+use flow_core::{InstanceId, StepId};
 use flow_exec::Session;
 use flow_store::Rebuilt;
+use indexmap::IndexMap;
 
 use super::Done;
 use crate::args::{About, Global, Selection};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, styled};
-use crate::{place, reasons};
+use crate::{place, reasons, words};
 
 /// Arguments of `flow accept`.
 #[derive(Debug, Args)]
@@ -47,19 +49,31 @@ impl Accept {
         let accepted =
             flow_exec::accept(&session, &self.steps, self.reason.trim(), |_| ControlFlow::Break(()), mended)?;
         place::mended(rebuilt.as_ref(), output)?;
-        let label = |id: &flow_core::InstanceId| session.expansion.instances[id.index()].label.to_string();
         let mut refused = false;
+        // Instances of which the same is said, by their step.
+        let mut told: IndexMap<(StepId, String, String), Vec<InstanceId>> = IndexMap::new();
         for one in &accepted {
-            output.line(match one {
+            let (id, how, why) = match one {
                 Accepted::Kept { id, changed, .. } => {
-                    format!("{} {}: {}", styled(GOOD, "kept"), label(id), reasons::why(&Why::of(changed)))
+                    (id, styled(GOOD, "kept"), format!(": {}", reasons::why(&Why::of(changed))))
                 }
-                Accepted::Cached(id) => format!("{} {}", styled(FAINT, "cached as it is"), label(id)),
+                Accepted::Cached(id) => (id, styled(FAINT, "cached as it is"), String::new()),
                 Accepted::Not(id, why) => {
                     refused = true;
-                    format!("{} {}: {}", styled(NOTE, "not kept"), label(id), reasons::not_accepted(why))
+                    (id, styled(NOTE, "not kept"), format!(": {}", reasons::not_accepted(why)))
                 }
-            })?;
+            };
+            let step = session.expansion.instances[id.index()].step;
+            told.entry((step, how, why)).or_default().push(*id);
+        }
+        for ((step, how, why), ids) in told {
+            let what = match ids.as_slice() {
+                [one] => session.expansion.instances[one.index()].label.to_string(),
+                several => {
+                    format!("{} × {}", session.expansion.steps[step.index()].name, words::thousands(several.len()))
+                }
+            };
+            output.line(format!("{how} {what}{why}"))?;
         }
         Ok(ExitCode::from(u8::from(refused)))
     }

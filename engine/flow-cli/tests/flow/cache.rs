@@ -318,7 +318,8 @@ fn a_second_run_relies_on_the_one_before_it_as_far_as_that_holds() {
 fn accept_keeps_the_old_results_and_says_so() {
     let space = done();
     space.write("train.sh", "# only a comment\nwc -l < $1 > /dev/null; echo loss $(( $2 * $3 ))\n");
-    space.flow(["accept", "-w", "cats.yaml", "train", "--reason", "a comment"]).expect(0);
+    let said = space.flow(["accept", "-w", "cats.yaml", "train", "--reason", "a comment"]).expect(0).stdout();
+    assert_eq!(said, "kept train × 2: input `train.sh` changed\n");
     // It is no run, and yet what it kept outlives a cleaning and the loss of the database.
     assert_eq!(space.flow(["runs"]).expect(0).stdout().lines().count(), 2);
     space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
