@@ -44,6 +44,10 @@ impl Results {
             rows.iter().try_for_each(|row| output.json(row))?;
             return Ok(ExitCode::SUCCESS);
         }
+        if rows.is_empty() {
+            output.note("there is no result: `flow runs` lists other runs, and --run ID or --all asks for theirs")?;
+            return Ok(ExitCode::SUCCESS);
+        }
         // What all have comes first, then axes, then numbers.
         let names: BTreeSet<&String> = rows.iter().flat_map(Map::keys).collect();
         let rank = |name: &str| match FIRST.iter().position(|first| *first == name) {
@@ -86,7 +90,9 @@ impl Results {
         }
         let results = place::results(&place.store, output)?;
         for shown in view.instances.values().filter(|shown| wanted(&shown.label)) {
-            found.extend(shown.result(&*results)?);
+            // Its step may have had another name when it was made.
+            let named = |result| StepResult { step: shown.step.clone(), label: shown.label.clone(), ..result };
+            found.extend(shown.result(&*results)?.map(named));
         }
         Ok(found)
     }

@@ -99,6 +99,7 @@ fn what_a_renamed_step_reuses_is_its_own() {
     space.write("w.yaml", &WORKFLOW.replace("train:", "fit:"));
     space.flow(["run", "w.yaml"]).expect(0);
     assert_eq!(space.flow(["logs", "fit[lr=0.1]"]).expect(0).stdout().trim_end(), "loss 0.1");
+    assert!(space.flow(["results", "fit"]).expect(0).stdout().contains("\nw,fit,fit[lr=0.1],"));
     let said = space.flow(["forget", "fit[lr=0.1]"]).expect(0).stdout();
     assert_eq!(said.trim_end(), "forgotten: 1 result of 1 instance");
     let plan = space.flow(["plan", "w.yaml"]).expect(0).stdout();
