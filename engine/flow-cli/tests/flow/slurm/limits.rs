@@ -6,11 +6,11 @@ use std::{collections::BTreeSet, thread, time::Duration};
 use super::Lab;
 use flow_testkit::until;
 
-/// Six epochs, the state after each of which is kept; after the third the first job waits for its time limit. `warned`: what is kept,
-/// is kept when the warning comes.
+/// Six epochs, the state after each of which is kept; after the third the first job waits for its time limit. All but `ended` keep it
+/// when the warning comes.
 const TRAIN: &str = r#"
 keep() { echo $n > $FLOW_CHECKPOINT/new; mv $FLOW_CHECKPOINT/new $FLOW_CHECKPOINT/n; }
-[ $1 = warned ] && trap 'keep; echo $1 >> $HOME/warned; exit 1' USR1
+[ $1 = ended ] || trap 'keep; echo $1 >> $HOME/warned; exit 1' USR1
 n=$(cat $FLOW_CHECKPOINT/n 2>/dev/null || echo 0)
 for e in $(seq $n); do echo "Epoch $e loss 0.$((9 - e))"; done
 echo $1 $n >> $HOME/began
@@ -18,7 +18,7 @@ while [ $n -lt 6 ]; do
   sleep 0.2
   [ $n = 3 ] && [ $(grep -c $1 $HOME/began) = 1 ] && continue
   n=$((n + 1)); echo "Epoch $n loss 0.$((9 - n))"
-  [ $1 = warned ] || keep
+  [ $1 = ended ] && keep
 done
 echo $n > out.txt
 "#;
@@ -29,20 +29,26 @@ fn what_keeps_checkpoints_goes_on_after_its_time_limit() {
         1,
         0,
         "
-  train:
+  own:
     matrix: {how: [warned, ended]}
     run: sh train.sh ${{ how }}
     inputs: [train.sh]
     outputs: [out.txt]
     slurm: {time: \"${{ '5m' if how == 'warned' else '2m' }}\"}
     metrics: {stdout: 'Epoch {epoch} loss {loss}'}
+  the_partitions:
+    run: sh train.sh other
+    inputs: [train.sh]
+    outputs: [out.txt]
+    metrics: {stdout: 'Epoch {epoch} loss {loss}'}
 ",
     );
+    lab.scontrol(["update", "PartitionName=main", "MaxTime=5"]);
     lab.space.write("train.sh", TRAIN);
     let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("both run", || lab.lines("began").len() == 2);
+    until("all run", || lab.lines("began").len() == 3);
     thread::sleep(Duration::from_secs(2));
-    // Slurm looks in half a minute at the latest: one is warned then, and of the other the time is up.
+    // Slurm looks in half a minute at the latest: two are warned then, and of the third the time is up.
     for job in lab.jobs() {
         let limit = lab.cluster.run("squeue", ["--noheader", "--job", &job, "--format=%l"]);
         let end = if limit.trim() == "5:00" { "EndTime=now+40" } else { "EndTime=now+1" };
@@ -52,13 +58,17 @@ fn what_keeps_checkpoints_goes_on_after_its_time_limit() {
     let said = flow.said();
     assert_eq!(
         said.matches("ran into its time limit in Slurm; it goes on in another job, from its checkpoint").count(),
-        2,
+        3,
         "{said}"
     );
-    // The signal came, once, and both went on after the third epoch.
-    assert_eq!(lab.lines("warned").values().sum::<u32>(), 1, "{said}");
+    // The signal came, once, and all went on after the third epoch.
+    assert_eq!(
+        lab.lines("warned").into_iter().collect::<Vec<_>>(),
+        [("other".to_owned(), 1), ("warned".to_owned(), 1)],
+        "{said}"
+    );
     let began = lab.lines("began").into_keys().collect::<Vec<_>>();
-    assert_eq!(began, ["ended 0", "ended 3", "warned 0", "warned 3"], "{said}");
+    assert_eq!(began, ["ended 0", "ended 3", "other 0", "other 3", "warned 0", "warned 3"], "{said}");
     for (label, result) in lab.results() {
         assert_eq!((result["outcome"].as_str(), result["cause"].as_str()), (Some("ok"), None), "{label} {result}");
         let usage = &result["usage"];

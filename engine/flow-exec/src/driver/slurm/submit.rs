@@ -62,7 +62,8 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
     request.memory = memory.filter(|memory| *memory > 0).map(|memory| memory.saturating_add(OWN_MEMORY));
     // Without a limit for one there is none for all.
     request.time = times.into_iter().collect::<Option<Vec<_>>>().and_then(|times| times.into_iter().max());
-    request.warning = request.time.filter(|time| *time >= WORTH_WARNING).map(|_| WARNING);
+    // A limit that the partition sets is known to Slurm alone.
+    request.warning = request.time.is_none_or(|time| time >= WORTH_WARNING).then_some(WARNING);
     if !joined {
         let beat = settings.poll.clamp(Duration::from_secs(1), Duration::from_secs(10));
         let bells = Bells::of(&settings.dir.run(&intent.run));
