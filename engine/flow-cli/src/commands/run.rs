@@ -35,8 +35,9 @@ Examples:
   flow run workflows/feb08.yaml --detach           go on when the terminal goes; `flow attach` watches
 
 With --json each line is one object: `at` (milliseconds since 1970), `event`, and the event's fields. The events
-are run_started, instance, cached, started, ready, released, epoch, ended, recorded, settled, notice, setup,
-published, withheld and run_ended; the same lines stand in the store's runs/<id>/journal.jsonl."
+are run_started, instance, remarked, cached, started, ready, released, epoch, ended, again, recorded, observed, tried,
+settled, interrupted, notice, published, withheld and run_ended; the same lines stand in the store's
+runs/<id>/journal.jsonl."
 )]
 pub(crate) struct Run {
     /// The workflow file [default: the last run's, or the only one here and in workflows/]
@@ -212,6 +213,19 @@ fn unchanged_line(end: &RunEnd) -> JournalLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_help_lists_all_events() {
+        // Journals that are of no run have these besides.
+        let others = ["accepted", "imported", "foreign", "forgotten"];
+        let error = serde_json::from_str::<RunEvent>(r#"{"event": "?"}"#).unwrap_err().to_string();
+        let known = error.split('`').skip(3).step_by(2).filter(|name| !others.contains(name));
+        let help = <Run as clap::Args>::augment_args(clap::Command::new("run")).get_after_help().unwrap().to_string();
+        let (_, list) = help.split_once("The events\nare ").unwrap();
+        let (list, _) = list.split_once(';').unwrap();
+        let names = list.split([' ', ',', '\n']).filter(|word| !matches!(*word, "" | "and"));
+        assert_eq!(names.collect::<Vec<_>>(), known.collect::<Vec<_>>());
+    }
 
     #[test]
     fn force_takes_a_step_or_nothing() {
