@@ -10,9 +10,13 @@
 //! | `objects/` | artifacts by digest | [`Objects`] |
 //! | `runs/` | journal, status and attempts of each run | [`RunDir`], [`Journal`] |
 //! | `runs/` too | results of other machines, a journal for each file that was taken in | [`Import`] |
-//! | `claims` | who runs what, among runs | [`Claims`] |
+//! | `claimed/` | who runs what, among runs | [`Claims`] |
 //! | `runs/ID/inputs` | copies of inputs, while the run goes on | [`Captures`] |
 //! | `snapshots/` | what a finished run rested on | [`Snapshot`], [`Inputs`] |
+//! | `checkpoints/` | what an attempt leaves for the next one of its fingerprint | [`StoreDir::checkpoints`] |
+//! | `plugins/` | for which digest each plugin was set up | [`StoreDir::plugin`] |
+//! | `news` | touched when there is something among the jobs of a dead run | [`StoreDir::has_news`] |
+//! | `local` | a link to a folder of this machine that has `db/`, where other machines see the store | [`StoreDir`] |
 //!
 //! Order of writing: an attempt's artifacts are in `objects/`, then the line in the journal, each synced before the next is
 //! written, then its result in `db/`. A kill between any two loses what follows, never what came before, and nothing points at what is
@@ -63,7 +67,7 @@ mod store;
 mod wire;
 
 pub use bring_over::{BroughtOver, bring_over};
-pub use capture::{CAPTURE_BYTES, CAPTURE_FILES, Captured, Captures, Wanted};
+pub use capture::{CAPTURE_FILES, Captured, Captures, Wanted};
 pub use claims::{Claimant, Claims};
 pub use commit::{Commit, Unapplied};
 pub use dir::{STORE_FORMAT, StoreDir};
@@ -78,7 +82,7 @@ pub use kept::{DaemonLock, DaemonState};
 pub use link::Silent;
 
 pub use manifest::{Entry, EntryKind, Manifest};
-pub use objects::{COPY_LIMIT, Lost, Materialised, Objects, is_mounted_below};
+pub use objects::{Lost, Materialised, Objects, is_mounted_below};
 pub use process::{Holder, Liveness, ProcessIdentity};
 pub use recover::Rebuilt;
 pub use replay::Replay;
