@@ -259,7 +259,8 @@ impl Link {
         }
     }
 
-    /// It was waited for so much longer. Looks at who is to answer, and asks whether to go on waiting.
+    /// Adds `waited` to the time an answer has taken. From `SILENT` on, once a second, it tells the listener who holds
+    /// the store and asks whether to go on waiting.
     fn watch(&self, watch: &mut Watch, waited: Duration) -> ControlFlow<()> {
         let before = watch.waited;
         watch.waited += waited;

@@ -19,8 +19,8 @@ pub(crate) fn mark_key(run: &RunId) -> Vec<u8> {
     [MARKS, run.0.as_bytes()].concat()
 }
 
-/// The base mark: the journal of `run` is in the database up to a byte at least, those of runs with lesser names are whole, but
-/// for runs that have a mark of their own.
+/// The base mark. The journal of `run` is applied up to byte `to` at least, and journals of runs with smaller ids
+/// completely, except those of runs with a mark of their own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mark {
     pub(crate) run: RunId,

@@ -103,7 +103,7 @@ pub struct PublishJob {
     pub replace: Replace,
 }
 
-/// What of that which is published a run may replace. Where nothing is published it publishes.
+/// Which published files a run may replace. What does not exist yet is published unless publishing is off.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Replace {
     /// Whatever it published before.

@@ -30,7 +30,8 @@ const NAMES: f64 = 1.0;
 const ALIKE: f64 = 0.8;
 /// How far axes of numbers act on one another: the change of a slope along one by the logarithm along another.
 const MIXED: f64 = 0.1;
-/// So many points say how far off predictions are; of fewer what is believed of noise beforehand says it.
+/// From this many points on, intervals are calibrated by the leave-one-out errors; with fewer, the prior on noise
+/// decides.
 const TELLING: usize = 16;
 /// More points are thinned out: what is made of them takes time by their cube.
 const MOST: usize = 48;

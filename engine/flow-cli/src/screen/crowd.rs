@@ -12,7 +12,7 @@ use crate::words;
 
 /// From so many instances on a step is told as one.
 const MANY: usize = 4;
-/// Of a step that is told as one, an instance that is done is told if nothing was for so long: milliseconds.
+/// In a step shown as one line, a finished instance gets its own line if nothing was shown for so many milliseconds.
 const SILENCE: u64 = 10_000;
 /// Troubles that are told of each step.
 const TROUBLES: u32 = 5;

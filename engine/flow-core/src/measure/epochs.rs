@@ -103,8 +103,8 @@ impl Reported {
         self.metrics.is_empty()
     }
 
-    /// A number of this name was told of an epoch before this one, or there was none before.
-    pub fn is_usual(&self, name: &str, epoch: u32) -> bool {
+    /// Whether this metric was already reported for an earlier epoch. Also true while there are fewer than two epochs.
+    pub(crate) fn is_usual(&self, name: &str, epoch: u32) -> bool {
         let before = self.metrics.get(name).and_then(|numbers| numbers.epochs.keys().next());
         self.epochs.len() < 2 || before.is_some_and(|first| *first < epoch)
     }

@@ -52,9 +52,9 @@ pub trait Lookup {
     /// It is not there, it cannot be read.
     fn input(&mut self, input: &Input) -> Result<Tree, Fault>;
 
-    /// What stood for an instance in an earlier run of this very workflow, where the inputs of both are the same and nothing was
-    /// recorded since. It stands for it again if what stood for all that it needs does so too: its fingerprint is made of nothing
-    /// else.
+    /// The result that the last run of this workflow used for the instance, if its inputs are unchanged and nothing was
+    /// recorded since. It is reused without a new fingerprint if everything the instance needs is reused in the same
+    /// way.
     fn stands(&mut self, _instance: &Instance) -> Option<Standing> {
         None
     }
@@ -79,8 +79,8 @@ pub trait Lookup {
         Ok(None)
     }
 
-    /// The run that does not live any more and since which goes on what an instance is about to do, under this fingerprint or this one
-    /// of its attempt: it is followed, and not begun again.
+    /// The dead run that already started this instance and whose attempt is still going, found by the result's
+    /// fingerprint for a batch job and by the attempt's on this machine. It is adopted instead of started again.
     fn goes_on(&mut self, _instance: &Instance, _fingerprint: &Digest, _attempt: &Digest) -> Option<RunId> {
         None
     }

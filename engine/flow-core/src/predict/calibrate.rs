@@ -48,8 +48,8 @@ impl Fit {
 /// What is less likely than by this logarithm is all the same.
 const UNLIKELY: f64 = 300.0;
 
-/// How many times as wide an interval has to be for nine of ten to be inside, if they are off by so many deviations; never narrower
-/// than it is believed to be.
+/// The factor by which intervals must be widened so that nine of ten leave-one-out errors (`off`, in standard
+/// deviations) lie inside; at least 1.
 pub(super) fn wider(off: &[f64]) -> f64 {
     let mut off = off.to_vec();
     off.sort_by(f64::total_cmp);

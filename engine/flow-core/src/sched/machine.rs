@@ -261,7 +261,8 @@ impl Core {
         self.arm(attempt, timeout);
     }
 
-    /// Nothing of the unit was started, so that nothing ends, whatever it was told: what it was told is found with the answer.
+    /// Another run does this unit, so nothing of it was started here and no end will follow. The unit is looked up
+    /// again.
     fn elsewhere(&mut self, attempt: AttemptId, out: &mut Vec<Action>) {
         let Some(live) = self.live.get(&attempt) else { return };
         let instances = self.members(self.node(live.instance).unit).to_vec();

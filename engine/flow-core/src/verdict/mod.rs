@@ -105,8 +105,8 @@ fn allowed(look: u32) -> f64 {
     ERROR * 0.5_f64.powi(look.clamp(1, 64) as i32)
 }
 
-/// Of what is undecided after this look: how many more repetitions would decide it if the times stay as they are; none where more than
-/// anybody makes.
+/// How many more repetitions would decide an undecided comparison if the times stayed as they are; `None` if more than
+/// `MANY`.
 pub fn more(members: &[Times], look: u32, tolerance: f64) -> Option<u32> {
     let speeds: Vec<Speed> = members.iter().map(Speed::of).collect();
     let sd = pooled(members).map_or(USUAL, |(sd, _)| sd);

@@ -52,7 +52,8 @@ pub(crate) struct RunContext {
     pub(crate) silence: Silence,
 }
 
-/// What is to be said of who has the store and does not answer: whoever asks waits, on whatever thread, and the loop says it.
+/// A notice that the process holding the store does not answer. The thread that asked blocks; the event loop takes the
+/// text and shows it.
 #[derive(Clone, Default)]
 pub(crate) struct Silence(Arc<Unsaid>);
 

@@ -30,7 +30,7 @@ pub(crate) struct Work {
 
 /// An attempt on this machine that outlives its run.
 pub(crate) struct DetachedAttempt {
-    /// What is written down of its unit then; of one that goes on since an earlier run, what was.
+    /// The record to write for its unit if this run dies; for an adopted attempt, the one that the earlier run wrote.
     pub(crate) intent: Intent,
     /// It was begun by an earlier run.
     pub(crate) joined: bool,
@@ -117,7 +117,8 @@ pub(crate) struct RemoteObservation {
     pub(crate) released: Option<f64>,
 }
 
-/// What an attempt came to that has nothing to say itself.
+/// The outcome that the executor determined because the program could not report one: a lost node, a time limit, a
+/// cancelled job.
 #[derive(Clone, Debug)]
 pub(crate) struct OutcomeOverride {
     pub(crate) outcome: Outcome,
@@ -126,10 +127,10 @@ pub(crate) struct OutcomeOverride {
     pub(crate) again: RetryAdvice,
 }
 
-/// Whether an attempt that ended so is worth another.
+/// Whether an attempt that ended like this should be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryAdvice {
-    /// As its author has it.
+    /// As the step's `retries` says.
     AsAsked,
     /// What it ran on was lost.
     Lost,

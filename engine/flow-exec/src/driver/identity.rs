@@ -10,8 +10,8 @@ pub(crate) fn holder(doing: &str) -> Holder {
     Holder { process: ProcessIdentity::own(), doing: doing.to_owned(), run: None, since: clock::local_time() }
 }
 
-/// An id after those of all runs of a store: the time, or where the clock is behind the newest of them, the one after that,
-/// which is told. Everybody takes the greatest id for the last run.
+/// A run id greater than all ids of the store: the current time or, if the clock is behind the newest run, the id just
+/// after that run's, which is then returned too. The greatest id counts as the last run.
 pub(crate) fn new_run_id(runs: &[RunId]) -> (RunId, Option<&RunId>) {
     let now = clock::compact_time();
     // Other folders may lie among them.

@@ -297,8 +297,8 @@ pub fn going_on(dir: &StoreDir, run: &RunDir) -> Vec<String> {
     labels.into_values().collect()
 }
 
-/// Of these, those of which something is still to be taken in. Where a run was killed when a result was safe and its intent still there,
-/// nobody comes to take it in again.
+/// The intents whose results are not all in the store yet. Files of the others are removed: their run died after it
+/// recorded the result and before it removed the intent.
 pub(crate) fn still_needed(store: &Store, left: Vec<Intent>) -> Vec<Intent> {
     let is_safe = |member: &Member| {
         NodeFiles::of(&member.folder).has_ended() && matches!(store.result(&member.fingerprint), Ok(Some(_)))

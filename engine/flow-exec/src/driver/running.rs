@@ -16,8 +16,8 @@ pub(super) struct Running {
     pub(super) placement: Placement,
     /// A built-in runs inside the engine: no process, nothing to sample.
     pub(super) process: bool,
-    /// Who keeps it holds what it has, and nothing of it is to be watched here but its folder: it runs on a node of a cluster, or goes on
-    /// since an earlier run.
+    /// Another process owns the attempt and its resources: it runs on a cluster node, or an earlier run started it.
+    /// This run only polls its folder.
     pub(super) batch: bool,
     /// Its program runs there, as far as is known.
     pub(super) began_there: bool,

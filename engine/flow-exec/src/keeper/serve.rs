@@ -337,7 +337,7 @@ impl Server {
         }
     }
 
-    /// Warns what listens, or else begins to end an attempt: to all others the signal would be a death without a word.
+    /// Sends SIGUSR1 to those of the attempt's processes that handle it; if none does, begins to end the attempt.
     fn warn(&mut self, attempt: AttemptId, grace: Duration) {
         let Some(main) = self.attempts.get(&attempt).map(|attempt| attempt.main) else { return };
         let tree = Tree::read();

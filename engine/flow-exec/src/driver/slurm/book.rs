@@ -229,7 +229,8 @@ impl Book {
         self.killed.iter().filter(|first| self.jobs.get(first).is_some_and(unasked)).copied().collect()
     }
 
-    /// What Slurm is to be told to end now, and was not for so long: names, and of an array of which only a part is to end its tasks.
+    /// The jobs to cancel now: killed, and not cancelled within the last `again`. `None` cancels everything of that
+    /// name, a list only these tasks of the array.
     pub(super) fn cancels(&mut self, again: Duration) -> Vec<(String, Option<Vec<JobId>>)> {
         let now = clock::steady();
         let mut by_key: BTreeMap<String, Vec<AttemptId>> = BTreeMap::new();

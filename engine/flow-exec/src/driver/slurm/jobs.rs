@@ -131,7 +131,8 @@ impl BatchJob {
         self.members.iter().all(|member| member.ended)
     }
 
-    /// Everything of it that goes on is to end: since when the last of it should have.
+    /// Whether to cancel the job: every attempt left in it was killed, and each has either not started or is past its
+    /// deadline.
     pub(super) fn to_cancel(&self, now: Instant) -> bool {
         let mut left = self.members.iter().filter(|member| !member.ended).peekable();
         let due = |member: &Member| member.killed.is_some_and(|by| member.started.is_none() || by <= now);
