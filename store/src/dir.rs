@@ -15,7 +15,7 @@ use std::{
 };
 
 use flow_core::{RunId, reason::Fault};
-use nix::sys::statfs::{FsType, NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, statfs};
+use nix::sys::statfs::{FsType, statfs};
 
 use crate::{Result, StoreError, file};
 
@@ -23,6 +23,20 @@ use crate::{Result, StoreError, file};
 pub const STORE_FORMAT: u32 = 2;
 /// A link in a store to a folder of this machine, where its database lies then.
 const LOCAL: &str = "local";
+/// Magic numbers of file systems that lie on other machines, as the kernel documents them.
+const NETWORK: &[(u32, &str)] = &[
+    (0x6969, "NFS"),
+    (0x517b, "SMB"),
+    (0xfe53_4d42, "SMB"),
+    (0xff53_4d42, "CIFS"),
+    (0x0102_1997, "9p"),
+    (0x00c3_6400, "Ceph"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x4750_4653, "GPFS"),
+    (0x1983_0326, "BeeGFS"),
+    (0x5346_414f, "AFS"),
+];
+
 /// The folder of a store, without its lock.
 #[derive(Clone, Debug)]
 pub struct StoreDir {
@@ -43,15 +57,15 @@ impl StoreDir {
         let dir = StoreDir::at(path);
         let format = dir.format_file();
         match read_format(&format)? {
-            None => Ok(None),
-            Some(Ok(found)) if found > STORE_FORMAT => {
+            FormatFile::Missing => Ok(None),
+            FormatFile::Number(found) if found > STORE_FORMAT => {
                 Err(StoreError::Newer { path: format, found, known: STORE_FORMAT })
             }
-            Some(Ok(found)) if found < STORE_FORMAT => {
+            FormatFile::Number(found) if found < STORE_FORMAT => {
                 Err(StoreError::Older { path: format, found, known: STORE_FORMAT })
             }
-            Some(Ok(_)) => Ok(Some(dir)),
-            Some(Err(found)) => Err(StoreError::Malformed {
+            FormatFile::Number(_) => Ok(Some(dir)),
+            FormatFile::Damaged(found) => Err(StoreError::Malformed {
                 path: format,
                 detail: Box::new(Fault::Said(format!(
                     "the number of the store's format was expected, and {found}; \
@@ -243,18 +257,27 @@ impl StoreDir {
     }
 }
 
-/// What stands in the file that tells the format: a number, or what it is instead; `None` if there is no such file.
-pub(crate) fn read_format(path: &Path) -> Result<Option<Result<u32, String>>> {
+/// What the file that tells the format is.
+pub(crate) enum FormatFile {
+    Missing,
+    Number(u32),
+    /// What it is instead, as a sentence.
+    Damaged(&'static str),
+}
+
+pub(crate) fn read_format(path: &Path) -> Result<FormatFile> {
     let bytes = match file::read(path) {
         Ok(bytes) => bytes,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(FormatFile::Missing),
         Err(e) => return Err(StoreError::io("read", path)(e)),
     };
-    let text = String::from_utf8_lossy(&bytes);
-    Ok(Some(match text.trim() {
-        "" => Err("it is empty".to_owned()),
-        text => text.parse().ok().filter(|found| *found > 0).ok_or_else(|| "it holds something else".to_owned()),
-    }))
+    Ok(match String::from_utf8_lossy(&bytes).trim() {
+        "" => FormatFile::Damaged("it is empty"),
+        text => match text.parse() {
+            Ok(found @ 1..) => FormatFile::Number(found),
+            _ => FormatFile::Damaged("it holds something else"),
+        },
+    })
 }
 
 fn make_private(path: &Path) -> io::Result<()> {
@@ -268,17 +291,8 @@ fn network(path: &Path) -> Result<Option<&'static str>> {
     Ok(network_name(found.filesystem_type()))
 }
 
-fn network_name(kind: FsType) -> Option<&'static str> {
-    // CIFS and SMB 2 have numbers of their own that nix does not name.
-    const CIFS: FsType = FsType(0xff53_4d42_u32 as _);
-    const SMB2: FsType = FsType(0xfe53_4d42_u32 as _);
-    if kind == NFS_SUPER_MAGIC {
-        Some("NFS")
-    } else if [SMB_SUPER_MAGIC, CIFS, SMB2].contains(&kind) {
-        Some("SMB")
-    } else {
-        None
-    }
+fn network_name(FsType(kind): FsType) -> Option<&'static str> {
+    NETWORK.iter().find(|(magic, _)| *magic == kind as u32).map(|(_, name)| *name)
 }
 
 #[cfg(test)]
@@ -288,7 +302,8 @@ mod tests {
     #[test]
     fn network_file_systems_are_known_by_number() {
         assert_eq!(network_name(FsType(0x6969)), Some("NFS"));
-        assert_eq!(network_name(FsType(0xff53_4d42)), Some("SMB"));
+        assert_eq!(network_name(FsType(0xff53_4d42)), Some("CIFS"));
+        assert_eq!(network_name(FsType(0x0bd0_0bd0)), Some("Lustre"));
         assert_eq!(network_name(FsType(0xef53)), None, "ext4");
     }
 }

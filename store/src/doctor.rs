@@ -9,8 +9,10 @@ use flow_core::{
 };
 
 use crate::{
-    Batch, Holder, Lost, Objects, Rebuilt, Replay, Result, STORE_FORMAT, Store, StoreDir, StoreError, bytes::Bytes,
-    dir::read_format, open_database::OpenDatabase,
+    Batch, Holder, Lost, Objects, Rebuilt, Replay, Result, STORE_FORMAT, Store, StoreDir, StoreError,
+    bytes::Bytes,
+    dir::{FormatFile, read_format},
+    open_database::OpenDatabase,
 };
 
 const FLOW: &str = env!("CARGO_PKG_VERSION");
@@ -194,10 +196,10 @@ impl StoreDir {
         path: &Path,
         me: &Holder,
         mut waiting: impl FnMut(&Holder) -> ControlFlow<()>,
-    ) -> Result<Option<String>> {
+    ) -> Result<Option<&'static str>> {
         let dir = StoreDir::at(path);
         let format = dir.format_file();
-        let Some(Err(found)) = read_format(&format)? else { return Ok(None) };
+        let FormatFile::Damaged(found) = read_format(&format)? else { return Ok(None) };
         let _alone = (dir.alone(me, &mut waiting)?, dir.lock(me, waiting)?);
         let malformed = |why: String| StoreError::Malformed {
             path: format.clone(),

@@ -6,7 +6,7 @@ use clap::Args;
 use flow_core::Machine;
 use flow_exec::{
     ExecError,
-    hardware::{self, Rate},
+    hardware::{self, Probe, Rate},
     nvml::{Card, Survey, process_name},
 };
 use serde::Serialize;
@@ -47,9 +47,9 @@ struct Shown<'a> {
     cuda: Option<&'a String>,
     cards: &'a [Card],
     #[serde(skip_serializing_if = "Option::is_none")]
-    rates: Option<Vec<&'a Rate>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    not_measured: Vec<&'a String>,
+    rates: Option<&'a [Rate]>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    not_measured: &'a [String],
 }
 
 impl Hw {
@@ -59,22 +59,21 @@ impl Hw {
         }
         let examined = hardware::examine(self.gpus.as_deref());
         let (machine, survey) = examined.map_err(|e| CliError::from(ExecError::Usage(e)))?;
-        let mut rates =
-            if self.probe { Some(hardware::probe().unwrap_or_else(|error| vec![Err(error)])) } else { None };
-        if let Some(rates) = &mut rates {
+        let mut probe = self.probe.then(hardware::probe);
+        if let Some(probe) = &mut probe {
             // CUDA sees what its own variable leaves, `--gpus` is flow's.
-            rates.retain(|rate| rate.as_ref().map_or(true, |r| machine.gpus.iter().any(|gpu| gpu.uuid == r.uuid)));
+            probe.rates.retain(|rate| machine.gpus.iter().any(|gpu| gpu.uuid == rate.uuid));
         }
         if self.json {
             output.json(&Shown {
                 machine: &machine,
                 cuda: survey.cuda.as_ref(),
                 cards: &survey.cards,
-                rates: rates.as_ref().map(|rates| rates.iter().filter_map(|rate| rate.as_ref().ok()).collect()),
-                not_measured: rates.iter().flatten().filter_map(|rate| rate.as_ref().err()).collect(),
+                rates: probe.as_ref().map(|probe| &*probe.rates),
+                not_measured: probe.as_ref().map(|probe| &*probe.troubles).unwrap_or_default(),
             })?;
         } else {
-            for line in render(&machine, &survey, rates.as_deref()) {
+            for line in render(&machine, &survey, probe.as_ref()) {
                 output.line(line)?;
             }
         }
@@ -82,7 +81,7 @@ impl Hw {
     }
 }
 
-fn render(machine: &Machine, survey: &Survey, rates: Option<&[Result<Rate, String>]>) -> Vec<String> {
+fn render(machine: &Machine, survey: &Survey, probe: Option<&Probe>) -> Vec<String> {
     let row = |name: &str, text: String| vec![name.to_owned(), text];
     let mut rows = vec![
         row("CPUs", format!("{} × {}", machine.cpus, machine.cpu_model)),
@@ -107,15 +106,14 @@ fn render(machine: &Machine, survey: &Survey, rates: Option<&[Result<Rate, Strin
     let mut lines = words::columns(&rows);
     if !survey.cards.is_empty() {
         lines.push(String::new());
-        lines.extend(table(&survey.cards, rates));
+        lines.extend(table(&survey.cards, probe.map(|probe| &*probe.rates)));
         lines.extend(processes(&survey.cards));
     }
-    let failed = rates.into_iter().flatten().filter_map(|rate| rate.as_ref().err());
-    lines.extend(failed.map(|error| format!("not measured: {error}")));
+    lines.extend(probe.iter().flat_map(|probe| &probe.troubles).map(|trouble| format!("not measured: {trouble}")));
     lines
 }
 
-fn table(cards: &[Card], rates: Option<&[Result<Rate, String>]>) -> Vec<String> {
+fn table(cards: &[Card], rates: Option<&[Rate]>) -> Vec<String> {
     let mut heads =
         vec!["GPU", "model", "memory", "free", "GPU load", "memory-controller load", "power", "PCIe now", "PCIe"];
     if rates.is_some() {
@@ -140,7 +138,7 @@ fn table(cards: &[Card], rates: Option<&[Result<Rate, String>]>) -> Vec<String> 
             link(card.pcie_largest),
         ];
         if let Some(rates) = rates {
-            let rate = rates.iter().flatten().find(|rate| rate.uuid == card.facts.uuid);
+            let rate = rates.iter().find(|rate| rate.uuid == card.facts.uuid);
             let shown =
                 |value: fn(&Rate) -> f64| rate.map_or_else(|| "—".to_owned(), |r| format!("{:.1} GB/s", value(r)));
             row.extend([shown(|r| r.to_device), shown(|r| r.to_host)]);

@@ -6,12 +6,12 @@ use flow_core::GpuFacts;
 const EXPECTED: &str = "expected a count, a model and the memory of each with its unit, as in `4 x TITAN Xp, 12196 MiB`, \
     and so on for other models, as in `2 x TITAN Xp, 12196 MiB, 1 x A100, 80 GiB`";
 
-/// Reads `4 x TITAN Xp, 12196 MiB`, and any more models behind a `,` or a `;`.
+/// Reads `4 x TITAN Xp, 12196 MiB`, and any more models behind a `,` or a `;`. `from` is the option or variable that says it.
 ///
 /// # Errors
 /// A sentence that says what was expected.
-pub fn parse_fake_gpus(text: &str) -> Result<Vec<GpuFacts>, String> {
-    let wrong = |why: &str| format!("FLOW_FAKE_GPUS `{}`: {why}; {EXPECTED}", text.trim());
+pub fn parse_fake_gpus(from: &str, text: &str) -> Result<Vec<GpuFacts>, String> {
+    let wrong = |why: &str| format!("{from} `{}`: {why}; {EXPECTED}", text.trim());
     let mut gpus = Vec::new();
     let mut pieces = text.trim().trim_end_matches([',', ';']).split([',', ';']).map(str::trim);
     while let Some(piece) = pieces.next() {
@@ -47,13 +47,13 @@ mod tests {
 
     #[test]
     fn models_with_an_x_and_several_of_them_are_read() {
-        let gpus = parse_fake_gpus("4 x TITAN Xp, 12196 MiB").unwrap();
+        let gpus = parse_fake_gpus("--gpus", "4 x TITAN Xp, 12196 MiB").unwrap();
         assert_eq!((gpus.len(), gpus[3].index, &*gpus[3].name), (4, 3, "TITAN Xp"));
         assert_eq!(gpus[0].memory, 12196 << 20);
-        let gpus = parse_fake_gpus("1xNVIDIA H200, 139.8GiB; 2 × TITAN Xp, 12 GB").unwrap();
+        let gpus = parse_fake_gpus("--gpus", "1xNVIDIA H200, 139.8GiB; 2 × TITAN Xp, 12 GB").unwrap();
         assert_eq!(gpus.iter().map(|g| &*g.uuid).collect::<Vec<_>>(), ["GPU-FAKE-0", "GPU-FAKE-1", "GPU-FAKE-2"]);
         assert_eq!(gpus[2].memory, 12_000_000_000);
-        let gpus = parse_fake_gpus("2 x TITAN Xp, 12196 MiB, 2 x A100, 81920 MiB,").unwrap();
+        let gpus = parse_fake_gpus("--gpus", "2 x TITAN Xp, 12196 MiB, 2 x A100, 81920 MiB,").unwrap();
         let shown: Vec<String> = gpus.iter().map(|g| format!("{} {} {}", g.index, g.name, g.memory >> 20)).collect();
         assert_eq!(shown, ["0 TITAN Xp 12196", "1 TITAN Xp 12196", "2 A100 81920", "3 A100 81920"]);
     }
@@ -74,20 +74,20 @@ mod tests {
             "2 x A, 1 GiB, 2 x B",
         ]
         .iter()
-        .map(|text| parse_fake_gpus(text).unwrap_err().split(';').next().unwrap().to_owned())
+        .map(|text| parse_fake_gpus("--gpus", text).unwrap_err().split(';').next().unwrap().to_owned())
         .collect();
         insta::assert_snapshot!(said.join("\n"), @r"
-        FLOW_FAKE_GPUS `four x TITAN, 1 GiB`: `four` is no count
-        FLOW_FAKE_GPUS `TITAN`: there is no count in `TITAN`
-        FLOW_FAKE_GPUS `4 x TITAN`: there is no memory behind `4 x TITAN`
-        FLOW_FAKE_GPUS `4 x TITAN Xp, 12196`: `12196` has no unit
-        FLOW_FAKE_GPUS `2 x , 1 GiB`: there is no model
-        FLOW_FAKE_GPUS `0 x A, 1 GiB`: the count is from 1 to 1024
-        FLOW_FAKE_GPUS `1 x A, big MiB`: `big MiB` is no size
-        FLOW_FAKE_GPUS `1 x A, 0 GiB`: no GPU has no memory
-        FLOW_FAKE_GPUS `2 x A, 1 GiB, B, 2 GiB`: there is no count in `B`
-        FLOW_FAKE_GPUS `2 x A, 2 x B, 2 GiB`: `2 x B` is no size
-        FLOW_FAKE_GPUS `2 x A, 1 GiB, 2 x B`: there is no memory behind `2 x B`
+        --gpus `four x TITAN, 1 GiB`: `four` is no count
+        --gpus `TITAN`: there is no count in `TITAN`
+        --gpus `4 x TITAN`: there is no memory behind `4 x TITAN`
+        --gpus `4 x TITAN Xp, 12196`: `12196` has no unit
+        --gpus `2 x , 1 GiB`: there is no model
+        --gpus `0 x A, 1 GiB`: the count is from 1 to 1024
+        --gpus `1 x A, big MiB`: `big MiB` is no size
+        --gpus `1 x A, 0 GiB`: no GPU has no memory
+        --gpus `2 x A, 1 GiB, B, 2 GiB`: there is no count in `B`
+        --gpus `2 x A, 2 x B, 2 GiB`: `2 x B` is no size
+        --gpus `2 x A, 1 GiB, 2 x B`: there is no memory behind `2 x B`
         ");
     }
 }

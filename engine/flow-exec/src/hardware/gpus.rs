@@ -23,12 +23,12 @@ pub(super) fn found(only: Option<&str>) -> Result<UsableGpus, String> {
     let mut found = match env::var(FAKE_GPUS_VAR) {
         _ if declared.is_some() => {
             let text = declared.unwrap_or_default();
-            let gpus = parse_fake_gpus(text).map_err(|e| e.replace(FAKE_GPUS_VAR, "--gpus"))?;
+            let gpus = parse_fake_gpus("--gpus", text)?;
             return Ok(UsableGpus { gpus, fake: true, survey: Survey::default() });
         }
         // Cards that are not there are not hidden by a variable about those that are.
         Ok(text) if !text.trim().is_empty() => {
-            UsableGpus { gpus: parse_fake_gpus(&text)?, fake: true, survey: Survey::default() }
+            UsableGpus { gpus: parse_fake_gpus(FAKE_GPUS_VAR, &text)?, fake: true, survey: Survey::default() }
         }
         _ => {
             let mut survey = survey();

@@ -1,7 +1,6 @@
 //! What this machine is, as facts: CPUs and memory that flow may use, and its GPUs. Knows no step and no load.
 
 mod fake;
-mod filesystem;
 pub(crate) mod gpu_lock;
 mod gpus;
 pub mod ledger;
@@ -18,9 +17,8 @@ use nix::unistd::{SysconfVar, sysconf};
 use crate::nvml::Survey;
 
 pub use fake::parse_fake_gpus;
-pub use filesystem::network_filesystem;
 pub use gpus::declares;
-pub use probe::{Rate, probe};
+pub use probe::{Probe, Rate, probe};
 pub use visible::{allowed_by_flag, allowed_by_variable};
 
 /// The environment variable that declares GPUs which are not there.

@@ -45,18 +45,35 @@ pub struct Rate {
     pub to_host: f64,
 }
 
+/// What was measured.
+#[derive(Debug, Default)]
+pub struct Probe {
+    pub rates: Vec<Rate>,
+    /// Why a card, or all of them, could not be measured, a sentence each.
+    pub troubles: Vec<String>,
+}
+
 /// Measures every GPU that CUDA lets this process see, one after the other.
-///
-/// # Errors
-/// A sentence: there is no CUDA driver, or no GPU. A card that fails is an error of its own in the list.
-pub fn probe() -> Result<Vec<Result<Rate, String>>, String> {
+pub fn probe() -> Probe {
+    let mut probe = Probe::default();
+    match cards() {
+        Ok((cuda, count)) => (0..count).for_each(|index| match cuda.measure(index) {
+            Ok(rate) => probe.rates.push(rate),
+            Err(error) => probe.troubles.push(error),
+        }),
+        Err(error) => probe.troubles.push(error),
+    }
+    probe
+}
+
+fn cards() -> Result<(Cuda, c_int), String> {
     let cuda = Cuda::load()?;
     let mut count: c_int = 0;
     call!(cuda, cuDeviceGetCount(&mut count => *mut c_int))?;
     if count == 0 {
         return Err("CUDA sees no GPU".to_owned());
     }
-    Ok((0..count).map(|index| cuda.measure(index)).collect())
+    Ok((cuda, count))
 }
 
 type Code = c_uint;

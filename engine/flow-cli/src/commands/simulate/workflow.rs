@@ -21,8 +21,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     }
     let mut machine = hardware::machine(None).map_err(CliError::usage)?;
     if let Some(gpus) = &asked.gpus {
-        let wrong = |e: String| CliError::usage(e.replace("FLOW_FAKE_GPUS", "--gpus"));
-        machine.gpus = hardware::parse_fake_gpus(gpus).map_err(wrong)?;
+        machine.gpus = hardware::parse_fake_gpus("--gpus", gpus).map_err(CliError::usage)?;
         machine.fake_gpus = true;
     }
     machine.cpus = asked.cpus.unwrap_or(machine.cpus);
