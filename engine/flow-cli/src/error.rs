@@ -107,9 +107,7 @@ impl From<ExecError> for CliError {
             ExecError::Usage(message) => CliError::usage(message),
             ExecError::Untrusted { why, way_out } => CliError::usage(why).hint(way_out),
             ExecError::Store(error) => error.into(),
-            ExecError::Io { what: "read" | "find", ref source, ref path }
-                if source.kind() == io::ErrorKind::NotFound =>
-            {
+            ExecError::NoFile { ref source, ref path, .. } if source.kind() == io::ErrorKind::NotFound => {
                 let hint = match nearest_file(path) {
                     Some(near) => format!("did you mean `{}`?", near.display()),
                     None => "`flow init` writes a small workflow to begin with".to_owned(),

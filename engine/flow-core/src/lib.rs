@@ -47,7 +47,7 @@ mod time;
 pub mod verdict;
 pub mod why;
 
-pub use ansi::{Program, without_escapes};
+pub use ansi::Program;
 pub use builtin::{
     BuiltinInput, BuiltinOutput, Builtins, FileToWrite, Publication, PublishJob, PublishWhat, Replace, StepView,
 };
@@ -68,7 +68,9 @@ pub use instance::{
 pub use interval::Interval;
 pub use likeness::{hardware, likeness, unlike};
 pub use machine::{GpuFacts, Machine};
-pub use metrics::{Best, EventFile, MetricRow, Metrics, MetricsFile, NumberFiles, Pattern, Summary, event_file};
+pub use metrics::{
+    Best, EventFile, MetricRow, Metrics, MetricsFile, NumberFiles, Pattern, Summary, SummaryError, event_file,
+};
 pub use outcome::Outcome;
 pub use result::{
     Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, Earlier, GpuSharing, GpuUsage, Kept, KeptInput,

@@ -38,10 +38,13 @@ pub enum ExecError {
     /// The keeper is gone.
     #[error(transparent)]
     Keeper(#[from] KeeperGone),
+    /// The workflow file, or its folder, is not there or is closed to us.
+    #[error("cannot {what} `{}`: {source}", path.display())]
+    NoFile { what: &'static str, path: PathBuf, source: io::Error },
     /// The system refused something.
     #[error("cannot {what} `{}`: {source}", path.display())]
     Io {
-        /// `read`, `write`, `start`.
+        /// `create`, `start`.
         what: &'static str,
         /// Which file.
         path: PathBuf,

@@ -136,7 +136,7 @@ fn render(expansion: &Expansion, plan: &CorePlan, tasks: &[Task], verbose: bool)
     out
 }
 
-/// Instances of one step of which the same becomes, in the order of the first of each.
+/// Instances of one step with the same planned outcome, in order of first appearance.
 fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan) -> Vec<Vec<&'p Item>> {
     let mut crowds: IndexMap<_, Vec<&Item>> = IndexMap::new();
     // What is not needed is nothing that anybody asked for.
@@ -161,7 +161,7 @@ fn common(crowd: &[&Item]) -> String {
         State::After(labels) => once(labels.iter().map(|label| label.split('[').next().unwrap_or(label))),
         state => why(state),
     });
-    let mut forms = reasons::alike(said);
+    let mut forms = reasons::alike(said.map(|why| ((), why)));
     let others = forms.len().saturating_sub(1);
     forms.sort_by_key(|form| Reverse(form.count));
     let most = forms.first().map(Alike::words).unwrap_or_default();

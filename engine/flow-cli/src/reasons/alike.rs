@@ -2,14 +2,15 @@
 
 use indexmap::IndexMap;
 
-/// Reasons of one form: the one that most have, how many have one, and whether they differ in it.
-pub(crate) struct Alike {
-    pub(crate) said: String,
+/// Reasons of one form: the one that most have, the first whose it is, how many have one, and whether they differ in it.
+pub(crate) struct Alike<T> {
+    pub(crate) of: T,
+    said: String,
     pub(crate) count: usize,
     differ: bool,
 }
 
-impl Alike {
+impl<T> Alike<T> {
     /// The reason, and that others have it with values of their own.
     pub(crate) fn words(&self) -> String {
         if self.differ { format!("{}; the others alike", self.said) } else { self.said.clone() }
@@ -17,16 +18,16 @@ impl Alike {
 }
 
 /// The forms of some reasons, in the order of their first.
-pub(crate) fn alike(reasons: impl Iterator<Item = String>) -> Vec<Alike> {
-    let mut forms: IndexMap<String, IndexMap<String, usize>> = IndexMap::new();
-    for reason in reasons {
-        *forms.entry(form(&reason)).or_default().entry(reason).or_default() += 1;
+pub(crate) fn alike<T>(reasons: impl Iterator<Item = (T, String)>) -> Vec<Alike<T>> {
+    let mut forms: IndexMap<String, IndexMap<String, (T, usize)>> = IndexMap::new();
+    for (of, reason) in reasons {
+        forms.entry(form(&reason)).or_default().entry(reason).or_insert((of, 0)).1 += 1;
     }
-    let alike = forms.into_values().map(|reasons| {
-        let (count, differ) = (reasons.values().sum(), reasons.len() > 1);
+    let alike = forms.into_values().filter_map(|reasons| {
+        let (count, differ) = (reasons.values().map(|(_, count)| count).sum(), reasons.len() > 1);
         // Of several that are as common, the first.
-        let most = reasons.into_iter().rev().max_by_key(|(_, count)| *count);
-        Alike { said: most.map(|(reason, _)| reason).unwrap_or_default(), count, differ }
+        let (said, (of, _)) = reasons.into_iter().rev().max_by_key(|(_, (_, count))| *count)?;
+        Some(Alike { of, said, count, differ })
     });
     alike.collect()
 }
@@ -51,7 +52,10 @@ mod tests {
     use super::*;
 
     fn said(reasons: &[&str]) -> Vec<(String, usize)> {
-        alike(reasons.iter().map(|reason| (*reason).to_owned())).iter().map(|one| (one.words(), one.count)).collect()
+        alike(reasons.iter().map(|reason| ((), (*reason).to_owned())))
+            .iter()
+            .map(|one| (one.words(), one.count))
+            .collect()
     }
 
     #[test]

@@ -182,28 +182,27 @@ fn not_run(view: &View, out: &mut Vec<String>) {
 /// reasons beyond a few are counted.
 fn alike<'a>(instances: impl Iterator<Item = (&'a Shown, String)>) -> Vec<(&'a Shown, String, String)> {
     const FORMS: usize = 3;
-    let mut found: IndexMap<(&str, String), Vec<(&Shown, String)>> = IndexMap::new();
+    let mut found: IndexMap<(&str, &InstanceState), Vec<(&Shown, String)>> = IndexMap::new();
     for (shown, why) in instances {
-        found.entry((&*shown.step, format!("{:?}", shown.state))).or_default().push((shown, why));
+        found.entry((&*shown.step, &shown.state)).or_default().push((shown, why));
     }
     let mut out = Vec::new();
-    for told in found.into_values() {
-        let mut forms = reasons::alike(told.iter().map(|(_, why)| why.clone()));
+    for ((step, _), told) in found {
+        let (first, all) = (told[0].0, told.len());
+        let mut forms = reasons::alike(told.into_iter());
         let whole = forms.len();
         forms.truncate(FORMS);
         for form in &forms {
-            // The first of those of whom this is said.
-            let shown = told.iter().find(|(_, why)| *why == form.said).map_or(told[0].0, |(shown, _)| *shown);
             let what = match form.count {
-                1 => shown.label.clone(),
-                count => format!("{} × {}", shown.step, words::thousands(count)),
+                1 => form.of.label.clone(),
+                count => format!("{step} × {}", words::thousands(count)),
             };
-            out.push((shown, what, form.words()));
+            out.push((form.of, what, form.words()));
         }
-        let left = told.len() - forms.iter().map(|form| form.count).sum::<usize>();
+        let left = all - forms.iter().map(|form| form.count).sum::<usize>();
         if left > 0 {
             let (what, why) = (words::thousands(left), words::count(whole - FORMS, "other reason"));
-            out.push((told[0].0, format!("{} × {what}", told[0].0.step), why));
+            out.push((first, format!("{step} × {what}"), why));
         }
     }
     out

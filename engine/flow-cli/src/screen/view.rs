@@ -84,7 +84,7 @@ impl Shown {
 }
 
 /// How an instance is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum InstanceState {
     /// Not settled, not running.
     Waiting,

@@ -13,6 +13,7 @@ use crate::{
     reason::ProfileReason,
     spec::{
         at::{At, On, Problems},
+        hints,
         raw::Profile,
     },
 };
@@ -143,10 +144,7 @@ fn set(params: &mut IndexMap<String, Value>, given: &str, folder: &str) -> Resul
         let what = Diagnostic::new(format!("`--set {given}`: the workflow has no parameter `{name}`"));
         return Err(what.nearest(name, params.keys().map(String::as_str)));
     }
-    let yaml = serde_yaml::from_str::<serde_yaml::Value>(text).map_err(|e| {
-        let words = e.to_string();
-        words.split(" at line ").next().unwrap_or(&words).to_owned()
-    });
+    let yaml = serde_yaml::from_str::<serde_yaml::Value>(text).map_err(|e| hints::words(&e));
     let value = yaml.and_then(|yaml| from_yaml(&yaml)).map_err(|message| {
         Diagnostic::new(format!("`--set {given}`: the value is no YAML: {message}"))
             .help(format!("quote it: --set '{name}=\"{text}\"'"))

@@ -74,13 +74,10 @@ impl EvalError {
     pub(crate) fn report(self, template: &Template, problems: &mut Problems) {
         let at = self.path.iter().fold(template.at.clone(), |at, seg| at.seg(seg.clone()));
         let words = self.fault.to_string();
-        let what = if words.contains(&*self.expr) {
-            Diagnostic::new(words)
-        } else {
-            Diagnostic::new(format!("`{}`: {words}", shown(&self.expr)))
-        };
+        let names_it = matches!(&self.fault, Fault::Expr(fault) if matches!(**fault, ExprFault::Undefined { .. }));
+        let what = if names_it { words } else { format!("`{}`: {words}", shown(&self.expr)) };
         let text = self.expr.to_string();
-        problems.add(&at, On::In { expression: self.expr, text }, what);
+        problems.add(&at, On::In { expression: self.expr, text }, Diagnostic::new(what));
     }
 }
 

@@ -85,26 +85,35 @@ impl Metrics {
     }
 }
 
+/// Why a text is no summary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SummaryError {
+    /// It has another form.
+    Unknown,
+    /// Whether less or more of the metric is better is not known.
+    NoDirection { metric: String },
+}
+
 impl Summary {
     /// Of a metric, from `last`, `min`, `max`, `best`, `at min NAME`, `at max NAME` or `at best NAME`.
     ///
     /// # Errors
-    /// It is none of these; the metric of which nobody knows what is best, if it is that.
-    pub fn parse(metric: &str, text: &str) -> Result<Summary, Option<String>> {
+    /// It is none of these, or nobody knows what is best.
+    pub fn parse(metric: &str, text: &str) -> Result<Summary, SummaryError> {
         let best = |word: &str, of: &str| match word {
             "min" => Ok(Best::Min),
             "max" => Ok(Best::Max),
-            "best" => Best::by_name(of).ok_or_else(|| Some(of.to_owned())),
-            _ => Err(None),
+            "best" => Best::by_name(of).ok_or_else(|| SummaryError::NoDirection { metric: of.to_owned() }),
+            _ => Err(SummaryError::Unknown),
         };
         match text.split_whitespace().collect::<Vec<_>>()[..] {
             ["last"] => Ok(Summary::Last),
             ["at", word, of] => {
-                let of = metric_name(of).ok_or(None)?;
+                let of = metric_name(of).ok_or(SummaryError::Unknown)?;
                 Ok(Summary::At { best: best(word, &of)?, of })
             }
             [word] => best(word, metric).map(Summary::Best),
-            _ => Err(None),
+            _ => Err(SummaryError::Unknown),
         }
     }
 }
@@ -161,12 +170,12 @@ mod tests {
         }
         assert_eq!(Summary::parse("x", " at  max val/Acc "), Summary::parse("x", "at max val_acc"));
         for text in ["", "at", "at max", "at last loss", "max val_acc", "at max a b", "at max 1"] {
-            assert_eq!(Summary::parse("x", text), Err(None), "{text}");
+            assert_eq!(Summary::parse("x", text), Err(SummaryError::Unknown), "{text}");
         }
         // What is best the name may tell.
         assert_eq!(Summary::parse("val_loss", "best"), Ok(Summary::Best(Best::Min)));
         assert_eq!(Summary::parse("x", "at best val/Acc"), Summary::parse("x", "at max val_acc"));
-        assert_eq!(Summary::parse("x", "best"), Err(Some("x".to_owned())));
-        assert_eq!(Summary::parse("loss", "at best x"), Err(Some("x".to_owned())));
+        assert_eq!(Summary::parse("x", "best"), Err(SummaryError::NoDirection { metric: "x".to_owned() }));
+        assert_eq!(Summary::parse("loss", "at best x"), Err(SummaryError::NoDirection { metric: "x".to_owned() }));
     }
 }

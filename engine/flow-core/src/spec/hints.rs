@@ -5,6 +5,26 @@ use std::ops::Range;
 
 use crate::Diagnostic;
 
+/// Why a text has no value.
+pub(super) enum Unreadable {
+    /// Brackets nest too deep; the byte of the innermost.
+    TooDeep { index: usize },
+    /// The parser's words, and the byte at which it stopped.
+    Parser { words: String, index: Option<usize> },
+}
+
+impl From<serde_yaml::Error> for Unreadable {
+    fn from(error: serde_yaml::Error) -> Unreadable {
+        Unreadable::Parser { index: error.location().map(|l| l.index()), words: words(&error) }
+    }
+}
+
+/// The parser's words without its own idea of line and column.
+pub(crate) fn words(error: &serde_yaml::Error) -> String {
+    let words = error.to_string();
+    words.split(" at line ").next().unwrap_or(&words).to_owned()
+}
+
 /// What a Chinese keyboard writes, and what YAML and expressions want in its place.
 const FULL_WIDTH: [(char, &str); 22] = [
     ('，', ","),
@@ -68,8 +88,8 @@ pub(super) fn full_width_commas(text: &str) -> Vec<Range<usize>> {
     scan(text).plain.into_iter().filter(parted).collect()
 }
 
-/// What can be said about a text that the parser refused at a byte with these words.
-pub(super) fn no_yaml(text: &str, index: Option<usize>, words: &str) -> Vec<Diagnostic> {
+/// What can be said about a text that is refused.
+pub(super) fn no_yaml(text: &str, why: &Unreadable) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = Vec::new();
     let Scan { plain, open_quote, .. } = scan(text);
     for span in plain.into_iter().filter(|span| text[span.clone()].contains("${{")) {
@@ -96,7 +116,11 @@ pub(super) fn no_yaml(text: &str, index: Option<usize>, words: &str) -> Vec<Diag
         }
         start += line.len();
     }
-    let mut from = index.unwrap_or(0).min(text.len());
+    let (words, index) = match why {
+        Unreadable::TooDeep { index } => (&*super::too_deep(), *index),
+        Unreadable::Parser { words, index } => (&**words, index.unwrap_or(0)),
+    };
+    let mut from = index.min(text.len());
     while !text.is_char_boundary(from) {
         from -= 1;
     }
@@ -106,7 +130,6 @@ pub(super) fn no_yaml(text: &str, index: Option<usize>, words: &str) -> Vec<Diag
     let guessed =
         |d: &Diagnostic| d.span.as_ref().is_some_and(|s| (line(s.start)..=line(s.start) + 1).contains(&line(from)));
     if !found.iter().any(guessed) {
-        let words = words.split(" at line ").next().unwrap_or(words);
         let second = text.match_indices("\n---").map(|(at, _)| at + 1).find(|at| !text[..*at].trim().is_empty());
         let mut diagnostic = Diagnostic::new(format!("this is no YAML: {words}"));
         match (open_quote, second) {
@@ -119,7 +142,7 @@ pub(super) fn no_yaml(text: &str, index: Option<usize>, words: &str) -> Vec<Diag
                 diagnostic =
                     Diagnostic::new("a second document begins here").help("a workflow is one; leave `---` out");
             }
-            _ if words == super::too_deep() => {
+            _ if matches!(why, Unreadable::TooDeep { .. }) => {
                 diagnostic = Diagnostic::new(words).help("write what is deeper into a file of its own");
             }
             _ if words.contains("repetition limit") => {

@@ -8,7 +8,7 @@ use serde_yaml::Value as Yaml;
 use super::{at::At, read::Reader, typed};
 use crate::{
     Diagnostic,
-    metrics::{Metrics, MetricsFile, Pattern, Summary, metric_name},
+    metrics::{Metrics, MetricsFile, Pattern, Summary, SummaryError, metric_name},
 };
 
 impl Reader<'_> {
@@ -80,13 +80,13 @@ impl Reader<'_> {
                 self.problems.key(&below, Diagnostic::new(format!("`{name}` is no name of a metric")));
                 continue;
             };
-            match value.as_str().map_or(Err(None), |text| Summary::parse(&name, text)) {
+            match value.as_str().map_or(Err(SummaryError::Unknown), |text| Summary::parse(&name, text)) {
                 Ok(summary) => drop(all.insert(name, summary)),
-                Err(Some(of)) => {
+                Err(SummaryError::NoDirection { metric: of }) => {
                     let what = format!("whether less or more of `{of}` is better is not known");
                     self.problems.value(&below, Diagnostic::new(what).help("say `min` or `max` in place of `best`"));
                 }
-                Err(None) => drop(self.typed(&below, typed::expected::<()>(&value, WHAT))),
+                Err(SummaryError::Unknown) => drop(self.typed(&below, typed::expected::<()>(&value, WHAT))),
             }
         }
         all

@@ -2,7 +2,7 @@
 //! there are or what the machine is.
 
 pub(crate) mod at;
-mod hints;
+pub(crate) mod hints;
 mod include;
 pub(crate) mod keys;
 mod metrics;
@@ -111,7 +111,7 @@ fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml:
 
 /// The value of a text that any YAML may be, its merges done.
 fn parsed(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
-    let mut yaml = yaml::read(text, root, problems).map_err(|e| hints::no_yaml(text, e.index, &e.message))?;
+    let mut yaml = yaml::read(text, root, problems).map_err(|e| hints::no_yaml(text, &e))?;
     if let Some(at) = yaml::deep(&yaml, root) {
         let what = Diagnostic::new(too_deep()).help("write what is deeper into a file of its own");
         return Err(fatal(text, what, &at));
@@ -120,7 +120,7 @@ fn parsed(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml::
         let what = Diagnostic::new("`<<` takes over the keys of a mapping, and this is none");
         return Err(fatal(text, what.help("`<<: *name` copies a mapping that begins with `&name`"), &at));
     }
-    yaml.apply_merge().map_err(|e| hints::no_yaml(text, None, &e.to_string()))?;
+    yaml.apply_merge().map_err(|e| hints::no_yaml(text, &e.into()))?;
     Ok(yaml)
 }
 

@@ -10,23 +10,16 @@ use serde_yaml::{Mapping, Value};
 use super::{
     DEEPEST,
     at::{At, On, Problems, Seg},
-    hints, spans, too_deep,
+    hints::{self, Unreadable},
+    spans, too_deep,
 };
 use crate::{Diagnostic, expr::value::key_text};
-
-/// Why there is no value: the parser's words and the byte at which it stopped.
-pub(crate) struct Unreadable {
-    pub(crate) message: String,
-    pub(crate) index: Option<usize>,
-}
 
 /// Reads a text; keys that stand twice become problems.
 pub(super) fn read(text: &str, root: &At, problems: &mut Problems) -> Result<Value, Unreadable> {
     if let Some(index) = hints::deeper(text, DEEPEST).filter(|_| spans::nests_deeper(text, DEEPEST)) {
-        return Err(Unreadable { message: too_deep(), index: Some(index) });
+        return Err(Unreadable::TooDeep { index });
     }
-    let unreadable =
-        |e: serde_yaml::Error| Unreadable { index: e.location().map(|l| l.index()), message: e.to_string() };
     match serde_yaml::from_str::<Value>(text) {
         Ok(value) => Ok(value),
         Err(error) => {
@@ -49,7 +42,7 @@ pub(super) fn read(text: &str, root: &At, problems: &mut Problems) -> Result<Val
                     }
                     Ok(value)
                 }
-                _ => Err(unreadable(error)),
+                _ => Err(error.into()),
             }
         }
     }

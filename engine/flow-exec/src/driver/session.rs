@@ -239,11 +239,12 @@ pub(super) struct Basis {
 impl Basis {
     /// Reads the files that a request names, and looks for plugins.
     pub(super) fn read(request: &SessionRequest, machine: Machine) -> Result<Basis, ExecError> {
+        let no_file = |what, source| ExecError::NoFile { what, path: request.file.clone(), source };
         let workspace = Workspace::find(&request.file, request.store.as_deref(), &request.plugin_dirs)
-            .map_err(ExecError::io("find", &request.file))?;
+            .map_err(|e| no_file("find", e))?;
         let shown = request.file.display().to_string();
         let text = text::read(&request.file, LONGEST).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => ExecError::io("read", &request.file)(e),
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => no_file("read", e),
             _ => ExecError::Usage(format!("`{shown}` is no workflow, which is a YAML file in UTF-8: {e}")),
         })?;
         let cache = plugins::cache_folder(&workspace.store.join("cache"));
