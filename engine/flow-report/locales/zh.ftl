@@ -536,38 +536,41 @@ fault-link = 链接
 fault-pipe = 管道
 fault-socket = 套接字
 fault-device = 设备
-fault-store-refused = { $which ->
-    [read] 无法读取
-    [read-the-link] 无法读取链接
-    [open] 无法打开
-    [find] 找不到
-    [look-at] 无法查看
-    [follow-the-link] 无法跟随链接
-    [write] 无法写入
-    [create] 无法创建
+fault-store-cannot = { $which ->
     [copy] 无法复制
     [copy-to] 无法复制到
+    [create] 无法创建
+    [find] 找不到
+    [follow-the-link] 无法跟随链接
+    [give-away] 无法更改所属的组
     [link-to] 无法链接到
     [lock] 无法锁定
-    [sync] 无法同步
-    [remove] 无法删除
+    [look-at] 无法查看
+    [look-at-the-disk-of] 无法查看所在磁盘
+    [look-at-the-file-system-of] 无法查看所在文件系统
+    [look-for-the-group-of] 无法查找所属的组
+    [make-a-store-in] 无法在此建立存储
+    [make-the-socket] 无法建立套接字
+    [make-writable] 无法设为可写
+    [move-aside] 无法移开
     [move-into-place] 无法移动到位
     [move-into-the-store] 无法移入存储
+    [name-a-run-in] 无法为运行命名
+    [open] 无法打开
+    [open-to-its-group] 无法向所属的组开放
+    [reach-the-database-of-this-machine-by] 无法经此访问本机数据库
+    [read] 无法读取
+    [read-the-link] 无法读取链接
+    [remove] 无法删除
+    [settle] 无法设置权限和时间
+    [sync] 无法同步
+    [take-in] 无法收入存储
+    [use] 无法使用
+    [write] 无法写入
    *[other] 无法处理
 } { $path }：{ $error }
-fault-store-full = { $which ->
-    [read] 无法读取
-    [open] 无法打开
-    [write] 无法写入
-    [create] 无法创建
-    [copy] 无法复制
-    [copy-to] 无法复制到
-    [link-to] 无法链接到
-    [sync] 无法同步
-    [move-into-place] 无法移动到位
-    [move-into-the-store] 无法移入存储
-   *[other] 无法处理
-} { $path }：{ $error }；请先手动腾出几 MiB 空间（`flow gc` 删除旧运行留下的内容时也需要），再重新运行：已记录的内容不会丢失
+fault-store-refused = { fault-store-cannot }
+fault-store-full = { fault-store-cannot }；请先手动腾出几 MiB 空间（`flow gc` 删除旧运行留下的内容时也需要），再重新运行：已记录的内容不会丢失
 fault-malformed = { $path } 与预期不符：{ $error }
 fault-leads-back = { $path } 无法保存：它指回其上层目录
 fault-leads-out = { $path } 无法保存：它是指向 { $to } 的符号链接，超出了输出的范围；只能保存不超出范围的相对链接，请复制该文件
