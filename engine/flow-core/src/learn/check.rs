@@ -2,12 +2,13 @@
 
 use super::{
     history::History,
-    observation::{Observation, median},
+    observation::Observation,
     surface::{Expected, Surface, place},
 };
 use crate::{
     StepId,
     predict::{Coordinate, Predicted, key},
+    stats::median,
 };
 
 /// What is predicted of a point.

@@ -3,13 +3,14 @@
 
 use super::{
     history::History,
-    observation::{Observation, median, quietest},
+    observation::{Observation, quietest},
     surface::{Expected, common, runs},
 };
 use crate::{
     Instance, Outcome, Span,
     predict::{Predicted, repeated},
     sched::Estimate,
+    stats::median,
 };
 
 /// What is expected of a point, as `flow predict` tells it.

@@ -114,9 +114,3 @@ pub(super) fn quietest<'o>(own: &[&'o Observation]) -> Vec<&'o Observation> {
     let sets: [Vec<&Observation>; 2] = [only(|seen| !seen.beside), only(Observation::is_calm)];
     sets.into_iter().find(|set| !set.is_empty()).unwrap_or_else(|| own.to_vec())
 }
-
-pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let (low, high) = (values.get(values.len().saturating_sub(1) / 2)?, values.get(values.len() / 2)?);
-    Some((low + high) / 2.0)
-}

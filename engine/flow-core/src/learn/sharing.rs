@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use super::{
     history::History,
-    observation::{Observation, median, quietest},
+    observation::{Observation, quietest},
 };
 use crate::{
     AttemptId, GpuFacts, GpuId, GpuSharing, Instance, InstanceId, Outcome, StepResult,
     measure::{CoRunner, Other, Reported, beside},
     sched::contention::{UNKNOWN_DEVICE, hoped, learned},
+    stats::median,
 };
 
 /// Who keeps less of a core busy does not wait for the CPU, however many want it.
@@ -27,7 +28,7 @@ pub struct Interference {
 
 impl Interference {
     /// What the coefficient may yet turn out to be, if it is not known well.
-    pub fn hoped(&self) -> Option<f64> {
+    pub(crate) fn hoped(&self) -> Option<f64> {
         hoped(self.coefficient, self.samples)
     }
 }

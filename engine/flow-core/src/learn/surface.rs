@@ -4,11 +4,12 @@ use std::{cell::OnceCell, collections::BTreeSet};
 
 use serde_json::Value;
 
-use super::observation::{Observation, median};
+use super::observation::Observation;
 use crate::{
     Span,
     predict::{Coordinate, Fit, Predicted, key},
     sched::Estimate,
+    stats::median,
 };
 
 /// Less than this of start-up or end is none.

@@ -4,7 +4,7 @@
 use super::across::{Peer, across, leave_one_out};
 use super::experiments::{Count, Experiment, Known, Part, Point};
 use super::{Coordinate, Fit, MOST, Predicted, Tried, repeated};
-use crate::nearest;
+use crate::{nearest, stats::median};
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -234,8 +234,8 @@ impl MachineTrainings<'_> {
             energy: part(Part::Power).filter(|_| point.gpus > 0).map(|power| power.times(&wall)),
             tried,
             wider,
-            waited: middle(like.iter().filter_map(|of| of.waited).collect()),
-            foreign: middle(like.iter().map(|of| of.foreign).collect()),
+            waited: median(like.iter().filter_map(|of| of.waited).collect()),
+            foreign: median(like.iter().map(|of| of.foreign).collect()),
             unvalidated: longer.is_none(),
         })
     }
@@ -269,7 +269,7 @@ impl MachineTrainings<'_> {
             (
                 like.workflow.clone(),
                 like.step.clone(),
-                middle(of.collect::<Vec<_>>().iter().map(walls).collect()).unwrap_or(0.0),
+                median(of.collect::<Vec<_>>().iter().map(walls).collect()).unwrap_or(0.0),
             )
         });
         let count = self.features(Part::Pace, model, point).is_none();
@@ -380,7 +380,7 @@ impl MachineTrainings<'_> {
             let (mut others, (point, values)) = (own.clone(), &own[left]);
             others.remove(left);
             let predicted = self.from(&others, part, model, *point).filter(|predicted| !predicted.far)?;
-            Some(Tried { of: model.to_owned(), measured: middle(values.clone())?, predicted })
+            Some(Tried { of: model.to_owned(), measured: median(values.clone())?, predicted })
         };
         // One of two says of the other what it likes.
         if own.len() > 2 { (0..own.len()).filter_map(tried).collect() } else { Vec::new() }
@@ -392,7 +392,7 @@ impl MachineTrainings<'_> {
             let own = self.values(part, model);
             let (_, values) = own.iter().find(|(at, _)| *at == point)?;
             let features = self.features(part, model, point)?;
-            Some(Peer { name: (*model).to_owned(), features, value: middle(values.clone())? })
+            Some(Peer { name: (*model).to_owned(), features, value: median(values.clone())? })
         };
         leave_one_out(&self.teachers().iter().filter_map(peer).collect::<Vec<_>>())
     }
@@ -444,9 +444,4 @@ fn most_frequent<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
         }
     }
     runs.into_iter().max_by_key(|(count, _)| *count).map(|(_, value)| value)
-}
-
-fn middle(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }

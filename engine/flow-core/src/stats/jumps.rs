@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     distributions::f_tail,
     least_squares::{dot, least_squares, norm, subtract},
+    median,
 };
 
 /// A change of level between two neighbouring points.
@@ -314,10 +315,12 @@ impl Sweep {
         let slope: Vec<f64> = (1..n).map(|i| (self.y[i] - self.y[i - 1]) / (self.x[i] - self.x[i - 1])).collect();
         let off = |i: usize| {
             let around = &slope[i.saturating_sub(AROUND + 1)..(i + AROUND).min(n - 1)];
-            (slope[i - 1] - median(around)).abs() * (self.x[i] - self.x[i - 1]) * self.weights[i]
+            (slope[i - 1] - median(around.to_vec()).unwrap_or(0.0)).abs()
+                * (self.x[i] - self.x[i - 1])
+                * self.weights[i]
         };
         let offs: Vec<f64> = (1..n).map(off).collect();
-        let far = FAR * median(&offs);
+        let far = FAR * median(offs.clone()).unwrap_or(0.0);
         let mut places: Vec<usize> = (1..n).filter(|i| offs[i - 1] > far).collect();
         places.sort_by(|a, b| offs[b - 1].total_cmp(&offs[a - 1]));
         places.truncate(PARTS.min(n / 6));
@@ -559,7 +562,7 @@ fn resolution(y: &[f64]) -> f64 {
 /// outliers, count as no more than three times the usual one.
 fn weights(x: &[f64], y: &[f64]) -> Vec<f64> {
     let sizes: Vec<f64> = (1..y.len() - 1).map(|i| pseudo_residual(x, y, i).abs()).collect();
-    let usual = median(&sizes);
+    let usual = median(sizes.clone()).unwrap_or(0.0);
     if usual <= 0.0 {
         return vec![1.0; x.len()];
     }
@@ -613,16 +616,6 @@ fn staircases(points: &[(f64, f64)]) -> Vec<Staircase> {
 fn multiple(points: &[(f64, f64)], jumps: &[Jump]) -> Option<f64> {
     let at: Vec<usize> = jumps.iter().map(|jump| jump.at + 1).collect();
     staircases(points).into_iter().filter(|stairs| stairs.places == at).map(|stairs| stairs.multiple).reduce(f64::max)
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => sorted[n / 2],
-        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
-    }
 }
 
 #[cfg(test)]

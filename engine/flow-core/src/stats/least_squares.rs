@@ -14,19 +14,19 @@ pub struct Coefficient {
 
 /// What least squares come to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LeastSquares {
+pub(super) struct LeastSquares {
     /// Each coefficient with its standard error.
     values: Vec<(f64, f64)>,
     /// How much larger the sum of squares is without each column.
-    pub losses: Vec<f64>,
+    pub(super) losses: Vec<f64>,
     /// The sum of squares of the residuals.
-    pub rss: f64,
-    pub residuals: Vec<f64>,
+    pub(super) rss: f64,
+    pub(super) residuals: Vec<f64>,
 }
 
 /// Least squares by the modified Gram–Schmidt process (Å. Björck, "Numerical Methods for Least Squares Problems", SIAM 1996, section
 /// 2.4). `None`: there are fewer points than columns, or a column is a combination of others.
-pub fn least_squares(columns: &[Vec<f64>], y: &[f64]) -> Option<LeastSquares> {
+pub(super) fn least_squares(columns: &[Vec<f64>], y: &[f64]) -> Option<LeastSquares> {
     let (n, k) = (y.len(), columns.len());
     if n < k || columns.iter().any(|column| column.len() != n) {
         return None;
@@ -72,7 +72,7 @@ pub fn least_squares(columns: &[Vec<f64>], y: &[f64]) -> Option<LeastSquares> {
 
 impl LeastSquares {
     /// The coefficients, in the order of the columns.
-    pub fn coefficients(&self) -> Vec<Coefficient> {
+    pub(super) fn coefficients(&self) -> Vec<Coefficient> {
         let freedom = self.residuals.len() - self.values.len();
         let t = if freedom > 0 { t_quantile(0.05, freedom as f64) } else { f64::INFINITY };
         self.values.iter().map(|(value, error)| Coefficient { value: *value, half: t * error }).collect()

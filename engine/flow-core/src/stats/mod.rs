@@ -8,8 +8,15 @@ mod models;
 
 pub use distributions::{f_tail, t_quantile, t_tail};
 pub use jumps::{Jump, Jumps, find_jumps};
-pub use least_squares::{Coefficient, LeastSquares, least_squares};
+pub use least_squares::Coefficient;
 pub use models::{Choice, Fitted, Model, choose};
+
+/// The mean of the middle two of an even number.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.get(values.len().saturating_sub(1) / 2)?, values.get(values.len() / 2)?);
+    Some((low + high) / 2.0)
+}
 
 /// Normal noise of deviation 1, the same for the same seed.
 #[cfg(test)]

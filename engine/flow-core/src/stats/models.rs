@@ -76,8 +76,6 @@ pub struct Fitted {
     pub adjusted_r2: f64,
     /// The corrected criterion of Akaike, less is better; only differences mean something.
     pub aicc: f64,
-    /// Residual standard deviation, relative where errors count so.
-    pub deviation: f64,
     rss: f64,
 }
 
@@ -207,7 +205,6 @@ fn fit(model: Model, points: &[(f64, f64)], weigh: fn(f64) -> f64) -> Option<Fit
         adjusted_r2: 1.0 - (1.0 - r2) * (points - 1.0) / (points - k as f64),
         aicc: points * (rss / points).ln() + 2.0 * parameters * points / (points - parameters - 1.0).max(0.5)
             - 2.0 * weights.iter().map(|w| w.ln()).sum::<f64>(),
-        deviation: (rss / (points - k as f64)).sqrt(),
         rss,
     })
 }

@@ -5,6 +5,7 @@ use flow_core::reason::{AxesHint, BuiltinFault};
 use flow_core::{
     BuiltinInput, Interval, Outcome, StepResult,
     reason::{Cause, NoMetrics, Spoiled},
+    stats,
 };
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -351,10 +352,8 @@ fn together(with: &TableWith, mut values: Vec<f64>) -> Content {
         return Content::Number { value: mean, spread: Some(Spread::Sd(sd, n)), error };
     }
     values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    let median = if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
     let range = Spread::Range(values[0], values[values.len() - 1], n);
-    Content::Number { value: median, spread: Some(range), error }
+    Content::Number { value: stats::median(values).unwrap_or(mean), spread: Some(range), error }
 }
 
 /// The outcome that a cell of several names: the first that is not ok.

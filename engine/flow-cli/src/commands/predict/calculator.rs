@@ -10,7 +10,7 @@ use flow_exec::Knowledge;
 use flow_store::{Results, StoreDir};
 use serde_json::{Value, json};
 
-use super::{Done, Predict, check_prices, interval, percent};
+use super::{Done, Predict, accuracy, check_prices, interval, percent};
 use crate::args::Global;
 use crate::error::CliError;
 use crate::output::{FAINT, NOTE, Output, STRONG, styled};
@@ -114,17 +114,8 @@ fn money(of: f64) -> String {
     if of < 0.1 { words::number(of) } else { format!("{of:.2}") }
 }
 
-/// In the middle, how far off; how many of all were inside.
-fn error(tried: &[Tried]) -> (f64, usize, f64) {
-    let off = |one: &Tried| (one.predicted.value / one.measured - 1.0).abs();
-    let half = |one: &Tried| (one.predicted.high / one.predicted.low).sqrt() - 1.0;
-    let middle = |of: &dyn Fn(&Tried) -> f64| {
-        let mut values: Vec<f64> = tried.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().unwrap_or(0.0)
-    };
-    let inside = |one: &&Tried| (one.predicted.low..=one.predicted.high).contains(&one.measured);
-    (middle(&off), tried.iter().filter(inside).count(), middle(&half))
+fn off(tried: &[Tried]) -> (f64, usize, f64) {
+    accuracy(tried.iter().map(|one| (one.measured, one.predicted))).unwrap_or_default()
 }
 
 fn objects(ask: &Ask, planned: &Planned, prices: &[(String, f64)]) -> Vec<String> {
@@ -144,7 +135,7 @@ fn objects(ask: &Ask, planned: &Planned, prices: &[(String, f64)]) -> Vec<String
             Basis::Ran(points) => ("own", points),
             Basis::Others(models) => ("others", models),
         };
-        let (median, inside, _) = error(&answer.tried);
+        let (median, inside, _) = off(&answer.tried);
         object["from"] = json!({"what": from, "of": of, "tried": answer.tried.len(), "median_error": median, "inside": inside, "wider": answer.wider});
         let parts = [
             ("wall_s", Some(answer.wall)),
@@ -228,7 +219,7 @@ fn rests(ask: &Ask, on: &OnMachine) -> Vec<String> {
         }
     }];
     let one = if matches!(answer.basis, Basis::Ran(_)) { "point" } else { "network" };
-    let (median, inside, _) = error(&answer.tried);
+    let (median, inside, _) = off(&answer.tried);
     said.push(match answer.tried.len() {
         0 => format!("too few to hold one {one} against the others"),
         n => format!(
@@ -319,7 +310,7 @@ pub(super) fn held(held: &[PartAccuracy]) -> Vec<String> {
     let head = ["", "", "left out", "how many", "median error", "in the interval", "half its width"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for PartAccuracy { machine, part: of, whole_models, tried } in held {
-        let (median, inside, half) = error(tried);
+        let (median, inside, half) = off(tried);
         rows.push(vec![
             format!("  {machine}"),
             part(*of).to_owned(),

@@ -9,6 +9,7 @@ use flow_core::Span;
 use flow_core::learn::{Checked, Expected, Interference, Length, OnModel, Prediction, Quantity};
 use flow_core::predict::Predicted;
 use flow_core::sched::Estimate;
+use flow_core::stats::median;
 use flow_exec::Session;
 use serde_json::json;
 
@@ -316,6 +317,15 @@ fn render_on_models(points: &[(String, Vec<OnModel>)], images: Option<u64>, pric
     out
 }
 
+/// The median error of these measured values' predictions, how many are inside their interval, and the median of half its width.
+fn accuracy(of: impl Iterator<Item = (f64, Predicted)>) -> Option<(f64, usize, f64)> {
+    let of: Vec<(f64, Predicted)> = of.collect();
+    let error = median(of.iter().map(|(measured, predicted)| (predicted.value / measured - 1.0).abs()).collect())?;
+    let half = median(of.iter().map(|(_, predicted)| (predicted.high / predicted.low).sqrt() - 1.0).collect())?;
+    let inside = of.iter().filter(|(measured, predicted)| (predicted.low..=predicted.high).contains(measured)).count();
+    Some((error, inside, half))
+}
+
 fn percent(share: f64) -> String {
     format!("{:.0} %", 100.0 * share)
 }
@@ -343,22 +353,14 @@ fn render_checked(checked: &[(String, Vec<Checked>)]) -> Vec<String> {
         for (quantity, beyond) in Quantity::ALL.into_iter().flat_map(|quantity| [(quantity, false), (quantity, true)]) {
             let of = checked.iter().filter(|one| one.quantity == quantity && one.predicted.beyond == beyond);
             let of: Vec<&Checked> = of.collect();
-            let median = |value: fn(&Checked) -> f64| {
-                let mut values: Vec<f64> = of.iter().map(|one| value(one)).collect();
-                values.sort_by(f64::total_cmp);
-                values.get(values.len() / 2).map(|value| percent(*value))
-            };
-            let inside = |one: &&&Checked| (one.predicted.low..=one.predicted.high).contains(&one.measured);
-            if let Some(error) = median(|one| (one.predicted.value / one.measured - 1.0).abs())
-                && let Some(width) = median(|one| (one.predicted.high / one.predicted.low).sqrt() - 1.0)
-            {
+            if let Some((error, inside, width)) = accuracy(of.iter().map(|one| (one.measured, one.predicted))) {
                 rows.push(vec![
                     format!("  {}", name(quantity)),
                     if beyond { "an octave beyond" } else { "between them" }.to_owned(),
                     of.len().to_string(),
-                    error,
-                    format!("{} of {}", of.iter().filter(inside).count(), of.len()),
-                    format!("±{width}"),
+                    percent(error),
+                    format!("{inside} of {}", of.len()),
+                    format!("±{}", percent(width)),
                 ]);
             }
         }
