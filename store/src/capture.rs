@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// Larger inputs are not copied.
-pub const CAPTURE_BYTES: u64 = 256 << 20;
+const CAPTURE_BYTES: u64 = 256 << 20;
 /// Nor are folders with more files.
 pub const CAPTURE_FILES: u64 = 10_000;
 /// What is copied for a run in all.

@@ -70,7 +70,7 @@ impl ProcessIdentity {
     }
 
     /// It was stopped, as by Ctrl-Z, and does nothing until somebody lets it go on.
-    pub fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.is_near() && look(self.pid).is_ok_and(|now| now.started == self.started && now.is_stopped)
     }
 

@@ -111,7 +111,7 @@ impl Program {
 }
 
 /// A line that a program printed without its colours and all else that is for a terminal alone.
-pub fn without_escapes(line: &[u8]) -> Cow<'_, str> {
+pub(crate) fn without_escapes(line: &[u8]) -> Cow<'_, str> {
     let plain = |byte: &u8| (b' '..=b'~').contains(byte) || *byte == b'\t';
     if line.iter().all(plain) {
         return String::from_utf8_lossy(line);

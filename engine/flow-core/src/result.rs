@@ -93,7 +93,7 @@ impl StepResult {
     }
 
     /// All of them, by repetition: none where two of one repetition fit.
-    pub fn runs_alone<'r>(&self, solo: impl IntoIterator<Item = &'r StepResult>) -> Vec<&'r StepResult> {
+    pub(crate) fn runs_alone<'r>(&self, solo: impl IntoIterator<Item = &'r StepResult>) -> Vec<&'r StepResult> {
         let mut found: Vec<&StepResult> = solo.into_iter().filter(|alone| self.is_at(alone)).collect();
         found.sort_by_key(|alone| alone.repetition);
         if found.windows(2).any(|two| two[0].repetition == two[1].repetition) { Vec::new() } else { found }
@@ -494,7 +494,7 @@ pub struct Circumstances {
 
 impl Circumstances {
     /// The CPUs of the host ran out, in more than a tenth of the samples.
-    pub fn short_of_cpu(&self) -> bool {
+    pub(crate) fn short_of_cpu(&self) -> bool {
         self.cpu_saturated > 0.1
     }
 }

@@ -19,7 +19,7 @@ pub fn unix_millis() -> u64 {
 }
 
 /// A point on the steady clock, for lengths of time.
-pub fn steady() -> Instant {
+pub(crate) fn steady() -> Instant {
     Instant::now()
 }
 
@@ -39,29 +39,29 @@ fn since_1970() -> Duration {
 }
 
 /// CPU time that the calling thread has used, in the program and in the kernel.
-pub fn thread_cpu() -> Duration {
+pub(crate) fn thread_cpu() -> Duration {
     // Asked of a thread that runs, it does not fail.
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// The scheduler's clock: its origin is the start of the run.
 #[derive(Clone, Copy, Debug)]
-pub struct RunClock(Instant);
+pub(crate) struct RunClock(Instant);
 
 impl RunClock {
     /// Starts at zero.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         RunClock(steady())
     }
 
     /// Time since the start.
-    pub fn now(&self) -> Time {
+    pub(crate) fn now(&self) -> Time {
         Time(self.0.elapsed().as_micros() as u64)
     }
 }
 
 /// The time as file systems tell it.
-pub fn system() -> SystemTime {
+pub(crate) fn system() -> SystemTime {
     SystemTime::now()
 }
 
@@ -75,14 +75,14 @@ const SECOND: &str = "%Y%m%d-%H%M%S";
 
 /// The time in UTC as a run's id: `20260208-153012-8a3f`, the last four digits the fraction of the second, so that ids of runs
 /// sort by time however quick those are, and when summer time ends.
-pub fn compact_time() -> String {
+pub(crate) fn compact_time() -> String {
     let now = jiff::Timestamp::now();
     let fraction = (i64::from(now.subsec_nanosecond()) << 16) / 1_000_000_000;
     format!("{}-{fraction:04x}", now.strftime(SECOND))
 }
 
 /// The id just after one that [`compact_time`] made; none of anything else.
-pub fn just_after(id: &str) -> Option<String> {
+pub(crate) fn just_after(id: &str) -> Option<String> {
     let (second, fraction) = id.rsplit_once('-')?;
     let time = jiff::civil::DateTime::strptime(SECOND, second).ok()?;
     Some(match u16::from_str_radix(fraction, 16).ok()?.checked_add(1) {

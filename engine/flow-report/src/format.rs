@@ -71,7 +71,7 @@ impl Format {
     }
 
     /// For a p-value: two digits that say something, and of what is next to nothing that it is.
-    pub fn p_value(p: f64) -> Self {
+    pub(crate) fn p_value(p: f64) -> Self {
         let decimals = if p > 0.0 { (1.0 - p.log10().floor()).clamp(2.0, 5.0) as u8 } else { 2 };
         Format { factor: 1.0, decimals, least: Some(LEAST_P), ..Format::default() }
     }
@@ -88,7 +88,7 @@ impl Format {
     }
 
     /// With no more decimals than the values have: 0.5 is not measured to be 0.5000. Shares keep theirs.
-    pub fn no_finer_than(self, values: impl Iterator<Item = f64>) -> Self {
+    pub(crate) fn no_finer_than(self, values: impl Iterator<Item = f64>) -> Self {
         if self.unit == "%" {
             return self;
         }
@@ -142,7 +142,7 @@ impl Format {
     }
 
     /// What stands behind the name of a number in a sentence: `= 0.031`, `< 0.0001`.
-    pub fn relation(&self, value: f64) -> String {
+    pub(crate) fn relation(&self, value: f64) -> String {
         let shown = self.number(value);
         if shown.starts_with('<') { shown } else { format!("= {shown}") }
     }

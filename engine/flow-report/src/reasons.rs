@@ -165,7 +165,7 @@ impl Reasons<'_> {
     }
 
     /// All reasons for which a measurement is not to be trusted.
-    pub fn all_spoiled(&self, all: &[Spoiled]) -> String {
+    pub(crate) fn all_spoiled(&self, all: &[Spoiled]) -> String {
         self.joined(all.iter().map(|why| self.spoiled(why)).collect())
     }
 

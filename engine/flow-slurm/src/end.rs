@@ -51,13 +51,6 @@ pub enum End {
     Impossible,
 }
 
-impl End {
-    /// The cluster's fault and nobody else's: the same step may well succeed when it is tried again.
-    pub fn is_of_the_cluster(self) -> bool {
-        matches!(self, End::NodeLost | End::Launch | End::Preempted)
-    }
-}
-
 /// Slurm's own number for a script that could not begin.
 const COULD_NOT_BEGIN: u8 = 53;
 

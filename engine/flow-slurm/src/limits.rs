@@ -16,8 +16,6 @@ pub struct Limits {
     pub jobs: u32,
     /// `MinJobAge`: how long the queue still shows a job that has ended; none: always.
     pub remembered: Option<Duration>,
-    /// `KillWait`: from SIGTERM to SIGKILL.
-    pub kill_wait: Duration,
 }
 
 /// Reads what `scontrol show config` printed.
@@ -43,7 +41,6 @@ pub fn parse_config(text: &str) -> Result<Limits, ParseError> {
         array: number("MaxArraySize")?.min(tasks.unwrap_or(u32::MAX)),
         jobs: number("MaxJobCount")?,
         remembered: (age > 0).then(|| Duration::from_secs(age.into())),
-        kill_wait: Duration::from_secs(number("KillWait")?.into()),
     })
 }
 
@@ -79,7 +76,6 @@ mod tests {
     const CONFIG_22_05: &str = "\
 Configuration data as of 2026-11-22T20:17:33
 KillOnBadExit           = 0
-KillWait                = 2 sec
 MaxArraySize            = 1001
 MaxJobCount             = 10000
 MaxJobId                = 67043328
@@ -92,12 +88,7 @@ SLURM_VERSION           = 22.05.8
     #[test]
     fn the_configuration_of_22_05() {
         let limits = parse_config(CONFIG_22_05).unwrap();
-        let expected = Limits {
-            array: 1001,
-            jobs: 10000,
-            remembered: Some(Duration::from_secs(300)),
-            kill_wait: Duration::from_secs(2),
-        };
+        let expected = Limits { array: 1001, jobs: 10000, remembered: Some(Duration::from_secs(300)) };
         assert_eq!(limits, expected);
         let fewer = CONFIG_22_05.replace("bf_interval=1", "max_array_tasks=500").replace("= 300 sec", "= 0 sec");
         let fewer = parse_config(&fewer).unwrap();
@@ -125,7 +116,7 @@ SLURM_VERSION           = 22.05.8
 
     #[test]
     fn chunks_keep_within_both_limits() {
-        let limits = |array| Limits { array, jobs: 10_000, remembered: None, kill_wait: Duration::ZERO };
+        let limits = |array| Limits { array, jobs: 10_000, remembered: None };
         assert_eq!(chunks(2_500, &limits(1_001), 10_000), [834, 833, 833]);
         assert_eq!(chunks(2_500, &limits(1_001), 200), [200]);
         assert_eq!(chunks(3, &limits(0), 10), [1, 1, 1]);
@@ -135,7 +126,7 @@ SLURM_VERSION           = 22.05.8
     proptest! {
         #[test]
         fn chunks_hold_as_many_as_there_is_room_for(tasks in 0_u32..5_000, array in 0_u32..2_000, free in 0_u32..5_000) {
-            let limits = Limits { array, jobs: 1, remembered: None, kill_wait: Duration::ZERO };
+            let limits = Limits { array, jobs: 1, remembered: None };
             let chunks = chunks(tasks, &limits, free);
             prop_assert_eq!(chunks.iter().sum::<u32>(), tasks.min(free));
             prop_assert!(chunks.iter().all(|&chunk| chunk >= 1 && chunk <= array.max(1)));

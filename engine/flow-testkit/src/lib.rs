@@ -175,12 +175,6 @@ impl TestSpace {
         let ended = journal.iter().filter(|line| line["event"] == "ended");
         ended.map(|line| label(line) + if line["outcome"] == "ok" { "" } else { "!" }).collect()
     }
-
-    /// Keeps the folder when the test has ended, and says where it is: to look at by hand.
-    pub fn eject(mut self) -> PathBuf {
-        self.dir.disable_cleanup(true);
-        self.dir.path().to_owned()
-    }
 }
 
 /// Every file below a folder, links not followed, in order of path.

@@ -172,8 +172,7 @@ fn tasks_of_an_array_find_their_folders() {
 fn nodes_and_limits_are_as_configured() {
     let cluster = Cluster::start_with(3, 2, "MaxArraySize=77\nMinJobAge=5");
     let limits = parse_config(&cluster.run("scontrol", CONFIG.iter().copied())).unwrap();
-    let expected =
-        Limits { array: 77, jobs: 10_000, remembered: Some(Duration::from_secs(5)), kill_wait: Duration::from_secs(2) };
+    let expected = Limits { array: 77, jobs: 10_000, remembered: Some(Duration::from_secs(5)) };
     assert_eq!(limits, expected);
     let busy = flow_slurm::Job { gpus: 1, exclusive: true, ..job(&cluster, "busy", "exec sleep 1000\n") };
     let busy = submit(&cluster, &busy);

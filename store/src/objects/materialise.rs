@@ -9,7 +9,7 @@ use super::{Objects, ingest, look};
 use crate::{EntryKind, Manifest, Result, StoreError, hash};
 
 /// Larger artifacts are linked, not copied.
-pub const COPY_LIMIT: u64 = 1 << 30;
+const COPY_LIMIT: u64 = 1 << 30;
 
 /// How a step was given an artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -26,7 +26,7 @@ use std::{
 use flow_core::{ArtifactKind, Digest, StepResult, reason::StoreFault};
 
 pub use check::Lost;
-pub use materialise::{COPY_LIMIT, Materialised};
+pub use materialise::Materialised;
 
 use crate::{Manifest, Result, StoreDir, StoreError, file, hash, manifest::folder_digest};
 
@@ -144,7 +144,7 @@ impl Objects {
     ///
     /// # Errors
     /// The disk is full, or the store cannot be written.
-    pub fn keep_manifest(&self, manifest: &Manifest) -> Result<Digest> {
+    pub(crate) fn keep_manifest(&self, manifest: &Manifest) -> Result<Digest> {
         let encoded = manifest.encode();
         let digest = folder_digest(&encoded);
         let path = self.list_path(&digest);

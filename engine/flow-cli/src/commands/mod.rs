@@ -169,8 +169,8 @@ pub(crate) fn main() -> ExitCode {
         return flow_exec::keeper::serve(record);
     }
     let failed = |why: String| CliError::failed(why).report(&mut Output::plain());
-    if let Command::Stay { run } = &command {
-        return flow_exec::stay(run).unwrap_or_else(failed);
+    if let Command::Stay { .. } = &command {
+        return flow_exec::stay().unwrap_or_else(failed);
     }
     if let Command::Node { folder } = &command {
         return flow_exec::serve_node(folder).unwrap_or_else(failed);

@@ -180,16 +180,16 @@ impl Schema {
                     return;
                 }
                 // A branch that fails only because the value is of another type was not meant.
-                let here = error.instance_path().len_of();
+                let here = error.instance_path().iter().count();
                 let other_type = |e: &ValidationError<'_>| {
                     matches!(e.kind(), ValidationErrorKind::Type { .. } | ValidationErrorKind::Constant { .. })
-                        && e.instance_path().len_of() == here
+                        && e.instance_path().iter().count() == here
                 };
                 let branches = branches(context, here);
                 let meant: Vec<_> = branches.iter().filter(|branch| !branch.iter().any(|e| other_type(e))).collect();
                 // Of several, the one of which the most is right: it fails the furthest inside, or in the fewest things.
                 let depth = |branch: &[&ValidationError<'_>]| {
-                    let inside = branch.iter().map(|e| e.instance_path().len_of()).min().unwrap_or(0);
+                    let inside = branch.iter().map(|e| e.instance_path().iter().count()).min().unwrap_or(0);
                     (inside, std::cmp::Reverse(branch.len()))
                 };
                 let best = meant.iter().map(|branch| depth(branch)).max();
@@ -261,7 +261,7 @@ fn branches<'e>(context: &'e [Vec<ValidationError<'static>>], here: usize) -> Ve
     let mut flat = Vec::new();
     for branch in context {
         match &branch[..] {
-            [error] if error.instance_path().len_of() == here => match error.kind() {
+            [error] if error.instance_path().iter().count() == here => match error.kind() {
                 ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
                     flat.extend(branches(context, here));
                 }
@@ -271,16 +271,6 @@ fn branches<'e>(context: &'e [Vec<ValidationError<'static>>], here: usize) -> Ve
         }
     }
     flat
-}
-
-trait LenOf {
-    fn len_of(&self) -> usize;
-}
-
-impl LenOf for jsonschema::paths::Location {
-    fn len_of(&self) -> usize {
-        self.iter().count()
-    }
 }
 
 struct Mistake {

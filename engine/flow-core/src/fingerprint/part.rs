@@ -208,7 +208,7 @@ impl Parts {
     }
 
     /// The digest of what the instance is by itself, its group left out.
-    pub fn base_digest(&self) -> Digest {
+    pub(crate) fn base_digest(&self) -> Digest {
         let mut bytes = Encoder::new("flow fingerprint 1\n");
         bytes.number(self.base.len());
         for part in &self.base {
@@ -218,7 +218,7 @@ impl Parts {
     }
 
     /// The same less where metrics are read: what the attempt itself rests on, its group aside.
-    pub fn without_metrics(&self) -> Parts {
+    pub(crate) fn without_metrics(&self) -> Parts {
         let base = self.base.iter().filter(|part| part.kind != PartKind::Metrics).cloned().collect();
         Parts { base, group: None }
     }

@@ -49,7 +49,7 @@ pub fn event_file(folder: &str, path: &str) -> String {
 
 impl MetricsFile {
     /// The kinds, as `metrics:` names them.
-    pub const KINDS: [&str; 4] = ["json", "jsonl", "csv", "tensorboard"];
+    pub(crate) const KINDS: [&str; 4] = ["json", "jsonl", "csv", "tensorboard"];
 
     /// One of a kind.
     pub fn new(kind: &str, path: String) -> Option<MetricsFile> {

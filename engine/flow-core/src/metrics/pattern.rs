@@ -98,7 +98,7 @@ impl Pattern {
     }
 
     /// It tells the epoch of the lines below it.
-    pub fn is_heading(&self) -> bool {
+    pub(crate) fn is_heading(&self) -> bool {
         self.names().next().is_none()
     }
 

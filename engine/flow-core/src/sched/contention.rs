@@ -82,7 +82,7 @@ fn slowdown(load: &Load, all: &[Load], by_cpu: &[f64], host: &Host) -> f64 {
 }
 
 /// Hands a capacity out max-min fair: nobody gets more than he asks, and nobody less than another who also wants more.
-pub fn water_fill(demands: &[f64], capacity: f64) -> Vec<f64> {
+pub(crate) fn water_fill(demands: &[f64], capacity: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..demands.len()).collect();
     order.sort_by(|&a, &b| demands[a].total_cmp(&demands[b]));
     let (mut left, mut got) = (capacity.max(0.0), vec![0.0; demands.len()]);
@@ -105,7 +105,7 @@ pub fn learned(seen: impl IntoIterator<Item = f64>) -> f64 {
 
 /// What the coefficient may yet turn out to be, when so few measurements led to it that the assumption it began with still
 /// weighs in: what they alone say, and no interference at all before the first. `None` once it is known well.
-pub fn hoped(learned: f64, measurements: u32) -> Option<f64> {
+pub(crate) fn hoped(learned: f64, measurements: u32) -> Option<f64> {
     let assumed = (1.0 - MOVES).powi(measurements.min(1_000) as i32);
     let alone = || if measurements == 0 { 0.0 } else { (learned - assumed * UNKNOWN_DEVICE) / (1.0 - assumed) };
     (assumed >= KNOWN).then(|| alone().max(0.0))

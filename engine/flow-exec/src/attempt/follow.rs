@@ -9,18 +9,18 @@ use super::{Folder, lines::Lines};
 
 /// What one look brought.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Polled {
+pub(crate) struct Polled {
     /// Messages in the order of the file, each with its time.
-    pub lines: Vec<Line>,
+    pub(crate) lines: Vec<Line>,
     /// The program must not be spoken to: why, in words. Said once; nothing is read after it.
-    pub refused: Option<Refusal>,
+    pub(crate) refused: Option<Refusal>,
     /// There may be more to read at once.
-    pub more: bool,
+    pub(crate) more: bool,
 }
 
 /// Reads the messages of one attempt as they come.
 #[derive(Debug)]
-pub struct Follower {
+pub(crate) struct Follower {
     lines: Lines,
     greeted: bool,
     refused: bool,
@@ -29,7 +29,7 @@ pub struct Follower {
 
 impl Follower {
     /// A follower from the file's beginning. The file need not be there yet.
-    pub fn new(folder: &Folder) -> Follower {
+    pub(crate) fn new(folder: &Folder) -> Follower {
         Follower { lines: Lines::new(folder.messages(), b"\n"), greeted: false, refused: false, ignored: 0 }
     }
 
@@ -47,7 +47,7 @@ impl Follower {
     ///
     /// # Errors
     /// The file is there and cannot be read, or is no regular file.
-    pub fn poll(&mut self, now: f64) -> io::Result<Polled> {
+    pub(crate) fn poll(&mut self, now: f64) -> io::Result<Polled> {
         let mut polled = Polled::default();
         if self.refused {
             return Ok(polled);
@@ -75,12 +75,12 @@ impl Follower {
     ///
     /// # Errors
     /// As [`Follower::poll`].
-    pub fn hasten(&mut self) -> io::Result<u64> {
+    pub(crate) fn hasten(&mut self) -> io::Result<u64> {
         self.lines.hasten()
     }
 
     /// How many lines were not of the protocol.
-    pub fn ignored(&self) -> u64 {
+    pub(crate) fn ignored(&self) -> u64 {
         self.ignored + self.lines.passed_over()
     }
 }

@@ -22,7 +22,7 @@ const WORDS: &[&str] = &[
 ];
 
 /// The last line that says so, if one does.
-pub fn out_of_memory_line<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn out_of_memory_line<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<&'a str> {
     lines.rev().find(|line| says_out_of_memory(line)).map(str::trim)
 }
 

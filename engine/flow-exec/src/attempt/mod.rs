@@ -18,12 +18,12 @@ use std::{
 use flow_core::Usage;
 use flow_protocol::{Exit, Request, file};
 
-pub use follow::{Follower, Polled};
+pub(crate) use follow::Follower;
 pub(crate) use lines::Lines;
 pub(crate) use log::Bound;
 pub use log::{FIRST, NEWEST, left_out, open_log};
-pub use memory::out_of_memory_line;
-pub use outcome::{Ended, Said, conclude, signal_name};
+pub(crate) use outcome::signal_name;
+pub use outcome::{Ended, Said, conclude};
 pub use unlisted::unlisted;
 
 /// Where the program's messages stand while `messages.jsonl` is a pipe, in which secrets are hidden on their way.
@@ -119,7 +119,7 @@ impl Folder {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn write_usage(&self, usage: &Usage) -> io::Result<()> {
+    pub(crate) fn write_usage(&self, usage: &Usage) -> io::Result<()> {
         write_atomically(&self.path.join(file::USAGE), &serde_json::to_vec(usage)?)
     }
 

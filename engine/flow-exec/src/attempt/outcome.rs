@@ -106,7 +106,7 @@ fn process_end(exit: &Exit) -> ProcessEnd {
 }
 
 /// `SIGSEGV` for 11.
-pub fn signal_name(signal: i32) -> String {
+pub(crate) fn signal_name(signal: i32) -> String {
     Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |s| s.as_str().to_owned())
 }
 

@@ -104,11 +104,11 @@ pub(crate) enum Tell {
     Ended(AttemptId, Box<Record>),
 }
 
-/// The whole life of the process, for the run of this folder.
+/// The whole life of the process.
 ///
 /// # Errors
 /// A sentence: what it needs cannot be had.
-pub fn stay(_run: &Path) -> Result<ExitCode, String> {
+pub fn stay() -> Result<ExitCode, String> {
     let cannot = |e: io::Error| format!("the engine cannot be heard: {e}");
     let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(cannot)?);
     let mut line = String::new();

@@ -3,45 +3,53 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::View;
+use super::{Propose, View};
 use crate::{InstanceId, Time};
 
 /// For policies that skip: the first unit in order that others pass gets a reservation once its patience has ended. The
 /// clock of a unit starts when it first is that one, and never again, so that each gets its turn however many arrive before
 /// it.
 #[derive(Clone, Debug, Default)]
-pub struct Patience {
+pub(super) struct Patience {
     passed_since: BTreeMap<InstanceId, Time>,
 }
 
 impl Patience {
     /// The unit to be reserved now, if there is one without reservation.
-    pub fn overdue(&mut self, view: &View<'_>) -> Option<InstanceId> {
+    pub(super) fn overdue(&mut self, view: &View<'_>) -> Option<InstanceId> {
         let patience = view.limits().patience?;
         self.passed_since.retain(|&unit, _| view.is_waiting(unit));
         let head = view.first_passed_over()?;
         let since = *self.passed_since.entry(head).or_insert(view.now());
         (view.now() - since >= patience && view.reserved() != Some(head)).then_some(head)
     }
+
+    /// The first that fits, unless a unit is to be reserved.
+    pub(super) fn propose(&mut self, view: &View<'_>) -> Propose {
+        if let Some(unit) = self.overdue(view) {
+            return Propose::Reserve { unit, at: None };
+        }
+        view.first_that_fits().map_or(Propose::Stop, Propose::Start)
+    }
 }
 
 /// For policies whose order lets later arrivals go first for ever: who has waited longer than patience, and longer than four
 /// times its own estimate, comes before everyone.
 #[derive(Clone, Debug, Default)]
-pub struct Age {
+pub(super) struct Age {
     due: BTreeSet<(Time, InstanceId)>,
 }
 
 impl Age {
     /// A unit begins to wait.
-    pub fn began(&mut self, view: &View<'_>, unit: InstanceId) {
+    pub(super) fn began(&mut self, view: &View<'_>, unit: InstanceId) {
         let Some(patience) = view.limits().patience else { return };
         let own = view.expected_span(unit).map_or(patience, |span| crate::Span(span.0.saturating_mul(4)));
         self.due.insert((view.now() + patience.max(own), unit));
     }
 
     /// The unit that has been due for longest, if one is.
-    pub fn overdue(&mut self, view: &View<'_>) -> Option<InstanceId> {
+    pub(super) fn overdue(&mut self, view: &View<'_>) -> Option<InstanceId> {
         while let Some(&(due, unit)) = self.due.first().filter(|(due, _)| *due <= view.now()) {
             if view.is_waiting(unit) {
                 return Some(unit);

@@ -9,7 +9,7 @@ const LEVEL: i64 = 1 << 52;
 
 /// Longest remaining chain first.
 #[derive(Clone, Debug, Default)]
-pub struct CriticalPath {
+pub(super) struct CriticalPath {
     patience: Patience,
     /// By instance: its own time and that of the longest chain that waits for it, microseconds.
     chain: Vec<u64>,
@@ -51,9 +51,6 @@ impl Policy for CriticalPath {
     }
 
     fn propose(&mut self, view: &View<'_>) -> Propose {
-        if let Some(unit) = self.patience.overdue(view) {
-            return Propose::Reserve { unit, at: None };
-        }
-        view.first_that_fits().map_or(Propose::Stop, Propose::Start)
+        self.patience.propose(view)
     }
 }

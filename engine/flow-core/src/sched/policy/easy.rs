@@ -6,7 +6,7 @@ use super::{Policy, Propose, View};
 
 /// In order of arrival; what comes later passes only without delaying the first.
 #[derive(Clone, Debug)]
-pub struct Easy;
+pub(super) struct Easy;
 
 impl Policy for Easy {
     fn name(&self) -> &'static str {

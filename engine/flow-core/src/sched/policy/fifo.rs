@@ -4,7 +4,7 @@ use super::{Policy, Propose, View};
 
 /// In order of arrival, stopping at the first that does not fit.
 #[derive(Clone, Debug)]
-pub struct Fifo {
+pub(super) struct Fifo {
     /// Only tasks of at most one GPU.
     pub single: bool,
 }

@@ -4,7 +4,7 @@ use super::{Patience, Policy, Propose, View};
 
 /// In order of arrival, skipping what does not fit.
 #[derive(Clone, Debug, Default)]
-pub struct Fit {
+pub(super) struct Fit {
     patience: Patience,
 }
 
@@ -14,9 +14,6 @@ impl Policy for Fit {
     }
 
     fn propose(&mut self, view: &View<'_>) -> Propose {
-        if let Some(unit) = self.patience.overdue(view) {
-            return Propose::Reserve { unit, at: None };
-        }
-        view.first_that_fits().map_or(Propose::Stop, Propose::Start)
+        self.patience.propose(view)
     }
 }

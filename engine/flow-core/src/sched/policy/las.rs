@@ -12,7 +12,7 @@ const LIMITS: [u64; 2] = [3_250, 7_200];
 
 /// Least attained service first.
 #[derive(Clone, Debug, Default)]
-pub struct Las {
+pub(super) struct Las {
     places: BTreeMap<InstanceId, Place>,
     /// Places ahead of all, and behind all, that were given so far.
     front: i64,

@@ -26,17 +26,17 @@ use crate::{
     reason::{BuiltinFault, Hint},
 };
 
-pub use bound::{Age, Patience};
-pub use critical_path::CriticalPath;
-pub use easy::Easy;
-pub use fifo::Fifo;
-pub use fit::Fit;
-pub use las::Las;
+use bound::{Age, Patience};
+use critical_path::CriticalPath;
+use easy::Easy;
+use fifo::Fifo;
+use fit::Fit;
+use las::Las;
 pub use lyapunov::Lyapunov;
-pub use priority::Priority;
-pub use reorder::Reorder;
-pub use sjf::{Mode, Sjf};
-pub use srtf::Srtf;
+use priority::Priority;
+use reorder::Reorder;
+use sjf::{Mode, Sjf};
+use srtf::Srtf;
 pub use view::{Hypothesis, Key, Running, View};
 
 /// A name and how to make what it names.

@@ -10,7 +10,7 @@ const LEVEL: Span = Span::from_millis(3_600_000);
 
 /// Highest priority first, aged.
 #[derive(Clone, Debug)]
-pub struct Priority;
+pub(super) struct Priority;
 
 impl Policy for Priority {
     fn name(&self) -> &'static str {

@@ -8,13 +8,13 @@ use crate::InstanceId;
 
 /// The proposals of one decision, one after the other.
 #[derive(Clone, Debug, Default)]
-pub struct Reorder {
+pub(super) struct Reorder {
     proposals: VecDeque<Propose>,
 }
 
 /// What a decision comes to, each in order.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// Runs from now on, or still.
     pub run: Vec<InstanceId>,
     /// Ran, and is taken off.
@@ -23,7 +23,7 @@ pub struct Outcome {
 
 impl Reorder {
     /// Decides anew. `rank` is that of what runs; what waits has its own.
-    pub fn decide(&mut self, view: &View<'_>, rank: impl Fn(&Running<'_>) -> i64) -> Outcome {
+    pub(super) fn decide(&mut self, view: &View<'_>, rank: impl Fn(&Running<'_>) -> i64) -> Outcome {
         let mut trial = view.hypothesis();
         let mut running = BTreeMap::new();
         for ran in view.running().filter(|ran| ran.preemptible) {
@@ -58,7 +58,7 @@ impl Reorder {
     }
 
     /// The next proposal of the decision.
-    pub fn next(&mut self, view: &View<'_>) -> Propose {
+    pub(super) fn next(&mut self, view: &View<'_>) -> Propose {
         while let Some(next) = self.proposals.pop_front() {
             // What stays where it is may leave less room than it would elsewhere.
             if !matches!(next, Propose::Start(unit) if !view.fits(unit)) {

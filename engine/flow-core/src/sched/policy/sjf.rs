@@ -6,14 +6,14 @@ use crate::InstanceId;
 
 /// Shortest first.
 #[derive(Clone, Debug)]
-pub struct Sjf {
+pub(super) struct Sjf {
     mode: Mode,
     age: Age,
 }
 
 /// What happens at the first that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub(super) enum Mode {
     /// Nothing passes it.
     Strict,
     /// Nothing passes it, and no task takes more than one GPU.
@@ -24,7 +24,7 @@ pub enum Mode {
 
 impl Sjf {
     /// Shortest first, in this mode.
-    pub fn new(mode: Mode) -> Self {
+    pub(super) fn new(mode: Mode) -> Self {
         Sjf { mode, age: Age::default() }
     }
 }

@@ -6,7 +6,7 @@ use crate::InstanceId;
 
 /// Least left first.
 #[derive(Clone, Debug, Default)]
-pub struct Srtf {
+pub(super) struct Srtf {
     /// Time counts for each GPU that is held.
     pub service: bool,
     reorder: Reorder,
@@ -14,7 +14,7 @@ pub struct Srtf {
 
 impl Srtf {
     /// By remaining time times GPUs.
-    pub fn service() -> Self {
+    pub(super) fn service() -> Self {
         Srtf { service: true, ..Srtf::default() }
     }
 

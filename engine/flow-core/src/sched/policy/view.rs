@@ -87,14 +87,6 @@ impl<'a> View<'a> {
         self.core.node(unit).key.is_some()
     }
 
-    /// When a waiting unit began to wait.
-    pub fn waiting_since(&self, unit: InstanceId) -> Option<Time> {
-        match self.core.node(unit).state {
-            TaskState::Waiting { since } => Some(since),
-            _ => None,
-        }
-    }
-
     /// Running attempts in the order of their start.
     pub fn running(&self) -> impl Iterator<Item = Running<'a>> + 'a {
         let core = self.core;
