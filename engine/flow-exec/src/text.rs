@@ -3,9 +3,9 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Read},
+    io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use bytesize::ByteSize;
@@ -48,19 +48,36 @@ pub fn read_bytes(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Writes a file in place of the one that is there, which stays as it was where the disk is full.
+/// Writes a file in place of the one that is there, whose mode it keeps and which stays as it was where the disk is full. A reader
+/// never sees half of it.
 ///
 /// # Errors
 /// The system's; it is there and no regular file.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if let Ok(there) = fs::metadata(path) {
-        regular(&there)?;
-    }
+    let there = fs::metadata(path).ok();
+    there.as_ref().map_or(Ok(()), regular)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?.to_string_lossy();
-    let new = folder.join(format!(".{name}.{}", std::process::id()));
-    let written = fs::write(&new, bytes).and_then(|()| fs::rename(&new, path));
+    let (new, mut file) = new_file(folder, there.is_some())?;
+    let written = there
+        .map_or(Ok(()), |there| file.set_permissions(there.permissions()))
+        .and_then(|()| file.write_all(bytes))
+        .and_then(|()| fs::rename(&new, path));
     written.inspect_err(|_| drop(fs::remove_file(&new)))
+}
+
+/// A file of flow's own beside those of others, under a name that nobody else has: whatever stands there already is left alone.
+fn new_file(folder: &Path, private: bool) -> io::Result<(PathBuf, File)> {
+    let mode = if private { 0o600 } else { 0o666 };
+    let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
+    for n in 0..100 {
+        let path = folder.join(format!(".flow-tmp-{}-{n}", std::process::id()));
+        match File::options().write(true).create_new(true).mode(mode).open(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => taken = e,
+            Err(e) => return Err(e),
+        }
+    }
+    Err(taken)
 }
 
 /// Opens a regular file. Nothing else is so much as opened: with some devices that alone does something.

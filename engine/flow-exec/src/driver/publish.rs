@@ -1,9 +1,9 @@
 //! `publish:` after a run: writes what a built-in says, and only what changed. Words no entry.
 
 use std::{
-    fs::{self, File},
-    io::{self, Read, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    fs,
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -144,40 +144,16 @@ pub(crate) fn publish(
     out
 }
 
-/// Replaces a file if its content differs, so that a reader never sees half of it.
+/// Replaces a file if its content differs.
 fn write(path: &Path, bytes: &[u8]) -> Result<PublishedFile, String> {
     let cannot = |e: io::Error| format!("`{}` cannot be written: {e}", path.display());
     let target = behind_links(path).map_err(cannot)?;
     let changed = read(&target).map_err(cannot)?.is_none_or(|old| old != bytes);
     if changed {
         let folder = target.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(folder).map_err(cannot)?;
-        let mode = fs::metadata(&target).ok().map(|meta| meta.permissions());
-        let (temporary, mut file) = new_file(folder, mode.is_some()).map_err(cannot)?;
-        mode.map_or(Ok(()), |mode| file.set_permissions(mode))
-            .and_then(|()| file.write_all(bytes))
-            .and_then(|()| fs::rename(&temporary, &target))
-            .map_err(|e| {
-                let _ = fs::remove_file(&temporary);
-                cannot(e)
-            })?;
+        fs::create_dir_all(folder).and_then(|()| text::replace(&target, bytes)).map_err(cannot)?;
     }
     Ok(PublishedFile { path: path.to_owned(), changed })
-}
-
-/// A file of flow's own beside those of others, under a name that nobody else has: whatever stands there already is left alone.
-fn new_file(folder: &Path, private: bool) -> io::Result<(PathBuf, File)> {
-    let mode = if private { 0o600 } else { 0o666 };
-    let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
-    for n in 0..100 {
-        let path = folder.join(format!(".flow-tmp-{}-{n}", std::process::id()));
-        match File::options().write(true).create_new(true).mode(mode).open(&path) {
-            Ok(file) => return Ok((path, file)),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => taken = e,
-            Err(e) => return Err(e),
-        }
-    }
-    Err(taken)
 }
 
 /// What a link points to is written, there already or not, and the link stays: as editors do. But for a link that somebody
