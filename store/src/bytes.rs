@@ -25,7 +25,8 @@ pub(crate) type EachWhole<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
 pub(crate) trait Bytes {
     fn objects(&self) -> &Objects;
 
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// The first of these keys under which something lies, by its place among them, and what lies there.
+    fn first(&self, keys: &[Vec<u8>]) -> Result<Option<(usize, Vec<u8>)>>;
 
     /// Every key and value that begins with `prefix`, in order of key.
     fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()>;
@@ -41,20 +42,24 @@ pub(crate) trait Bytes {
         })
     }
 
-    fn value<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>> {
-        let value = self.get(key)?;
-        Ok(value.and_then(|value| match elsewhere(&value) {
-            None => parse(Some(&value)),
+    fn value<T: DeserializeOwned>(&self, key: Vec<u8>) -> Result<Option<T>> {
+        Ok(self.first(&[key])?.and_then(|(_, value)| self.read(&value)))
+    }
+
+    /// A value that was found, as what it is.
+    fn read<T: DeserializeOwned>(&self, value: &[u8]) -> Option<T> {
+        match elsewhere(value) {
+            None => parse(Some(value)),
             Some(digest) => parse(self.objects().read(&digest, "").ok().as_deref()),
-        }))
+        }
     }
 
     fn result(&self, fingerprint: &Digest) -> Result<Option<StepResult>> {
-        self.value(&result_key(fingerprint))
+        self.value(result_key(fingerprint))
     }
 
     fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>> {
-        self.value(&last_key(workflow, label))
+        self.value(last_key(workflow, label))
     }
 
     fn history(&self, shape: &str) -> Result<Vec<Observation>> {
@@ -66,7 +71,7 @@ pub(crate) trait Bytes {
 
     /// The base mark; `None` if a flow made the database that had none.
     fn mark(&self) -> Result<Option<Mark>> {
-        self.value(MARK)
+        self.value(MARK.to_vec())
     }
 
     /// The marks that runs have of their own.

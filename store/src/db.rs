@@ -259,8 +259,13 @@ impl Bytes for Db {
         &self.objects
     }
 
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self.ask(|sled| sled.get(key))?.map(|value| value.to_vec()))
+    fn first(&self, keys: &[Vec<u8>]) -> Result<Option<(usize, Vec<u8>)>> {
+        for (n, key) in keys.iter().enumerate() {
+            if let Some(value) = self.ask(|sled| sled.get(key))? {
+                return Ok(Some((n, value.to_vec())));
+            }
+        }
+        Ok(None)
     }
 
     fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()> {

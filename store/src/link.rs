@@ -165,8 +165,17 @@ impl Link {
         self.ask(|core| core.record(run, to), &Request::Record { run: run.0.clone(), to }, done)
     }
 
-    pub(crate) fn take_in_ended(&self) -> Result<()> {
-        self.ask(|core| core.take_in_ended(self.me.run.as_ref()), &Request::TakeInEnded, done)
+    /// The first of these keys under which something lies; where `ended` says so, after what runs that ended have in their journals is
+    /// taken in.
+    pub(crate) fn find(&self, keys: &[Vec<u8>], ended: bool) -> Result<Option<(usize, Vec<u8>)>> {
+        let here = |core: &OpenDatabase| {
+            if ended {
+                core.take_in_ended(self.me.run.as_ref())?;
+            }
+            core.first(keys)
+        };
+        let first = |answer| if let Answer::First(found) = answer { Some(found) } else { None };
+        self.ask(here, &Request::First { keys: keys.to_vec(), ended }, first)
     }
 
     /// Writes everything or nothing, and returns when no kill can undo it.
@@ -308,9 +317,8 @@ impl Bytes for Link {
         &self.objects
     }
 
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let value = |answer| if let Answer::Value(value) = answer { Some(value) } else { None };
-        self.ask(|core| core.get(key), &Request::Get(key.to_vec()), value)
+    fn first(&self, keys: &[Vec<u8>]) -> Result<Option<(usize, Vec<u8>)>> {
+        self.find(keys, false)
     }
 
     fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()> {

@@ -137,11 +137,13 @@ impl RunDir {
 
     /// Whose process it is that goes on with it now; `None` where it ended, or was killed.
     pub fn lives(&self) -> Option<Holder> {
+        self.life().map(|life| read_holder(life.0))
+    }
+
+    /// Its life, to be looked at again, if it goes on now.
+    pub(crate) fn life(&self) -> Option<Life> {
         let file = file::open_to_read(&self.alive_file()).ok()?;
-        match Flock::lock(file, FlockArg::LockSharedNonblock) {
-            Ok(_) => None,
-            Err((file, _)) => Some(read_holder(file)),
-        }
+        Flock::lock(file, FlockArg::LockSharedNonblock).err().map(|(file, _)| Life(file))
     }
 
     /// Takes the name of a new run, so that it lives before it has begun; `None` if somebody else has it.
@@ -208,6 +210,16 @@ fn lock(mut file: File, tries: u32) -> Option<Flock<File>> {
 fn is_at(file: &File, path: &Path) -> bool {
     let same = || Some((file.metadata().ok()?, fs::symlink_metadata(path).ok()?));
     same().is_some_and(|(open, named)| (open.dev(), open.ino()) == (named.dev(), named.ino()))
+}
+
+/// The life of another process's run, as it is seen.
+pub(crate) struct Life(File);
+
+impl Life {
+    pub(crate) fn goes_on(&self) -> bool {
+        let lock = |file| Flock::lock(file, FlockArg::LockSharedNonblock);
+        self.0.try_clone().is_ok_and(|file| lock(file).is_err())
+    }
 }
 
 /// The life of a run. Dropping it ends it; of one that had not begun nothing stays.

@@ -1,7 +1,7 @@
 //! The database as its holder has it: what lines of journals come to in it, whoever wrote these. Knows no sockets.
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     ops::ControlFlow,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -15,6 +15,7 @@ use crate::{
     Batch, Objects, Result, StoreDir, StoreError,
     bytes::{Bytes, Each, attempt_key, history_key, json, last_key, parse, result_key},
     db::{Db, DbBatch},
+    living::Life,
     mark::{MARK, Mark, is_record, mark_key},
     results::{attempt_of, is_same_attempt},
     rings::Rings,
@@ -32,8 +33,8 @@ pub(crate) struct OpenDatabase {
     rings: Rings,
     /// What is recorded is put there one after the other: of two that replace the same one the last stands, here and in `rings`.
     recording: Mutex<()>,
-    /// Runs that ended, and whose journals were taken in to their ends.
-    ended: Mutex<BTreeSet<RunId>>,
+    /// The lives of runs, looked at again and again; none of runs that ended, and whose journals were taken in to their ends.
+    lives: Mutex<BTreeMap<RunId, Option<Life>>>,
     /// Others recorded, since it was opened.
     is_shared: AtomicBool,
 }
@@ -43,8 +44,8 @@ impl Bytes for OpenDatabase {
         self.db.objects()
     }
 
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.db.get(key)
+    fn first(&self, keys: &[Vec<u8>]) -> Result<Option<(usize, Vec<u8>)>> {
+        self.db.first(keys)
     }
 
     fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()> {
@@ -59,7 +60,7 @@ impl OpenDatabase {
             db,
             rings: Rings::default(),
             recording: Mutex::default(),
-            ended: Mutex::default(),
+            lives: Mutex::default(),
             is_shared: AtomicBool::new(false),
         }
     }
@@ -161,7 +162,7 @@ impl OpenDatabase {
             // Newer runs were removed while the clock was ahead, or one was named after it and was quicker. This one is to be
             // replayed, and of those nothing is looked at twice.
             Some(base) if base.run >= *run => {
-                if base.run > *run && self.value::<u64>(&mark_key(&base.run))?.is_none() {
+                if base.run > *run && self.value::<u64>(mark_key(&base.run))?.is_none() {
                     writes.put(mark_key(&base.run), json(&base.to));
                 }
                 writes.put(MARK.to_vec(), json(&Mark { run: run.clone(), to: 0, shared: base.shared }));
@@ -199,11 +200,16 @@ impl OpenDatabase {
     /// `own` is known to go on.
     pub(crate) fn take_in_ended(&self, own: Option<&RunId>) -> Result<()> {
         for run in self.marks()?.into_keys().filter(|run| own != Some(run)) {
-            let known = || self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-            if !known().contains(&run) && self.dir.run(&run).lives().is_none() {
-                self.take_in_rest(&run)?;
-                known().insert(run);
+            let lives = || self.lives.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = lives().get(&run).map(|life| life.as_ref().is_none_or(Life::goes_on));
+            if known == Some(true) {
+                continue;
             }
+            let life = if known.is_none() { self.dir.run(&run).life() } else { None };
+            if life.is_none() {
+                self.take_in_rest(&run)?;
+            }
+            lives().insert(run, life);
         }
         Ok(())
     }
@@ -264,7 +270,7 @@ impl OpenDatabase {
 
     /// Where what is not in the database yet begins in the journal of a run.
     pub(crate) fn rest_of(&self, base: &Mark, run: &RunId) -> Result<u64> {
-        Ok(base.rest_of(run, self.value(&mark_key(run))?))
+        Ok(base.rest_of(run, self.value(mark_key(run))?))
     }
 
     fn one_at_a_time(&self) -> MutexGuard<'_, ()> {

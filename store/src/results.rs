@@ -31,6 +31,21 @@ pub trait Results {
     /// The database cannot be read.
     fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>>;
 
+    /// The first that there is of the result under a fingerprint, the last good one of its attempt, and the last fingerprint of its
+    /// instance.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    fn earlier(&self, fingerprint: &Digest, attempt: &Digest, workflow: &str, label: &str) -> Result<Earlier> {
+        if let Some(result) = self.result(fingerprint)? {
+            return Ok(Earlier::Result(Box::new(result)));
+        }
+        if let Some(result) = self.of_attempt(attempt)? {
+            return Ok(Earlier::Attempt(Box::new(result)));
+        }
+        Ok(self.last(workflow, label)?.map_or(Earlier::Nothing, Earlier::Last))
+    }
+
     /// Every result that can be found, in no order.
     ///
     /// # Errors
@@ -42,6 +57,18 @@ pub trait Results {
     /// # Errors
     /// The database cannot be read.
     fn history(&self, shape: &str) -> Result<Vec<Observation>>;
+}
+
+/// What is known of an instance from before.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Earlier {
+    /// The result under its fingerprint.
+    Result(Box<StepResult>),
+    /// No such one, but one of its attempt.
+    Attempt(Box<StepResult>),
+    /// Neither; the fingerprint that it had.
+    Last(Last),
+    Nothing,
 }
 
 /// The last fingerprint of an instance.

@@ -146,7 +146,12 @@ impl Shared {
     fn answer(&self, request: Request) -> Result<Answer> {
         let core = &self.core;
         Ok(match request {
-            Request::Get(key) => Answer::Value(core.get(&key)?),
+            Request::First { keys, ended } => {
+                if ended {
+                    core.take_in_ended(None)?;
+                }
+                Answer::First(core.first(&keys)?)
+            }
             Request::Scan { prefix, after } => {
                 let (entries, more) = core.page(&prefix, after.as_deref())?;
                 Answer::Page { entries, more }
@@ -161,10 +166,6 @@ impl Shared {
             }
             Request::Record { run, to } => {
                 core.record(&RunId(run), to)?;
-                Answer::Done
-            }
-            Request::TakeInEnded => {
-                core.take_in_ended(None)?;
                 Answer::Done
             }
         })

@@ -12,7 +12,7 @@ use flow_core::{Digest, JournalLine, RunId, StepResult, learn::Observation};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    Batch, Commit, Holder, Journal, Last, Objects, Rebuilt, Result, Results, Silent, StoreDir, StoreError,
+    Batch, Commit, Earlier, Holder, Journal, Last, Objects, Rebuilt, Result, Results, Silent, StoreDir, StoreError,
     asked::{Connection, GivenUp, Reached},
     bytes::{Bytes, attempt_key, elsewhere, last_key, parse, result_key},
     db::DbBatch,
@@ -144,13 +144,37 @@ impl Store {
         self.link.listen(Arc::new(listener));
     }
 
-    /// Takes in what runs that were killed have in their journals and told nobody of. After this what any run that ended had
-    /// recorded is found, also where it ended in the moment in which it did.
+    /// The result under a fingerprint, else the last good one of an attempt, as of now: what any run that ended had recorded is
+    /// found, also where it was killed before it told of it.
     ///
     /// # Errors
     /// The disk is full, or the database damaged.
-    pub fn take_in_ended(&self) -> Result<()> {
-        self.link.take_in_ended()
+    pub fn result_by_now(&self, fingerprint: &Digest, attempt: &Digest) -> Result<Option<StepResult>> {
+        Ok(match self.first_of(&[result_key(fingerprint), attempt_key(attempt)], true)? {
+            Earlier::Result(result) | Earlier::Attempt(result) => Some(*result),
+            Earlier::Last(_) | Earlier::Nothing => None,
+        })
+    }
+
+    /// What lies under the keys of a result, of an attempt and of a last fingerprint, in this order.
+    fn first_of(&self, keys: &[Vec<u8>], ended: bool) -> Result<Earlier> {
+        let mut next = 0;
+        while let Some((place, value)) = self.link.find(&keys[next..], ended)? {
+            let found = match next + place {
+                0 => self.link.read(&value).map(Earlier::Result),
+                1 => {
+                    let reading: Option<Digest> = self.link.read(&value);
+                    let result = reading.map_or(Ok(None), |reading| self.link.result(&reading))?;
+                    result.map(|result| Earlier::Attempt(Box::new(result)))
+                }
+                _ => self.link.read(&value).map(Earlier::Last),
+            };
+            match found {
+                Some(found) => return Ok(found),
+                None => next += place + 1,
+            }
+        }
+        Ok(Earlier::Nothing)
     }
 
     /// Its folder.
@@ -241,7 +265,7 @@ impl Store {
 
     /// There is a result under a fingerprint.
     pub(crate) fn has(&self, fingerprint: &Digest) -> Result<bool> {
-        Ok(self.link.get(&result_key(fingerprint))?.is_some())
+        Ok(self.link.first(&[result_key(fingerprint)])?.is_some())
     }
 
     /// Every result, in no order.
@@ -370,12 +394,16 @@ impl Results for Store {
     }
 
     fn of_attempt(&self, attempt: &Digest) -> Result<Option<StepResult>> {
-        let reading: Option<Digest> = self.link.value(&attempt_key(attempt))?;
+        let reading: Option<Digest> = self.link.value(attempt_key(attempt))?;
         reading.map_or(Ok(None), |reading| self.link.result(&reading))
     }
 
     fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>> {
         self.link.last(workflow, label)
+    }
+
+    fn earlier(&self, fingerprint: &Digest, attempt: &Digest, workflow: &str, label: &str) -> Result<Earlier> {
+        self.first_of(&[result_key(fingerprint), attempt_key(attempt), last_key(workflow, label)], false)
     }
 
     fn all(&self) -> Result<Vec<StepResult>> {

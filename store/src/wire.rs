@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::{Holder, Result, STORE_FORMAT, StoreError};
 
 /// The version of what is said here.
-const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 /// Longer frames are refused. The largest are pages, and what is written at once.
 const FRAME: usize = 64 << 20;
 /// So many bytes are an answer to a scan, about; the rest is asked for anew.
@@ -48,30 +48,28 @@ pub(crate) type Entry = (Vec<u8>, Vec<u8>);
 /// What is asked of the holder. All can be asked twice.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Request {
-    Get(Vec<u8>),
+    /// The first of these keys under which something lies. Where `ended` says so, what runs that ended have in their journals is
+    /// taken in before.
+    First { keys: Vec<Vec<u8>>, ended: bool },
     /// What begins with `prefix`, behind a key.
-    Scan {
-        prefix: Vec<u8>,
-        after: Option<Vec<u8>>,
-    },
+    Scan { prefix: Vec<u8>, after: Option<Vec<u8>> },
     /// Values by key, none where it is to go; synced.
     Write(Vec<(Vec<u8>, Option<Vec<u8>>)>),
     /// A run has its name, and will have a journal.
     Begin(String),
     /// The journal of a run is on the disk up to a byte.
-    Record {
-        run: String,
-        to: u64,
-    },
-    /// What runs that ended have in their journals.
-    TakeInEnded,
+    Record { run: String, to: u64 },
 }
 
 /// What the holder says.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    Value(Option<Vec<u8>>),
-    Page { entries: Vec<Entry>, more: bool },
+    /// Which key it was, and the value.
+    First(Option<(usize, Vec<u8>)>),
+    Page {
+        entries: Vec<Entry>,
+        more: bool,
+    },
     Done,
     Failed(Failure),
 }

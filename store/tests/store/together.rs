@@ -16,8 +16,8 @@ use std::{
     time::Duration,
 };
 
-use flow_core::{Digest, RunId, StepResult};
-use flow_store::{Batch, Captures, Keep, Results, Store, StoreDir, StoreError, Unapplied, gc, shapes};
+use flow_core::{Digest, Kept, RunId, StepResult};
+use flow_store::{Batch, Captures, Earlier, Keep, Replay, Results, Store, StoreDir, StoreError, Unapplied, gc, shapes};
 use nix::{
     fcntl::{Flock, FlockArg},
     sys::signal::{Signal, kill},
@@ -220,10 +220,10 @@ fn two_versions_tell_each_other_and_wait() {
     let mut said = Vec::new();
     asks.read_to_end(&mut said).unwrap();
     let said = String::from_utf8_lossy(&said);
-    assert!(said.contains(r#""protocol":1"#) && said.contains("flow run a.yaml"), "{said}");
+    assert!(said.contains(r#""protocol":2"#) && said.contains("flow run a.yaml"), "{said}");
     for nonsense in [&b"\xff\xff\xff\xff"[..], b"\x03\0\0\0abc", b"GET / HTTP/1.1\r\n\r\n"] {
         let mut asks = socket();
-        asks.write_all(&greeting("0.1.0", 1)).unwrap();
+        asks.write_all(&greeting("0.1.0", 2)).unwrap();
         asks.write_all(nonsense).unwrap();
         asks.shutdown(std::net::Shutdown::Write).unwrap();
         asks.read_to_end(&mut vec![]).unwrap();
@@ -234,6 +234,30 @@ fn two_versions_tell_each_other_and_wait() {
 }
 
 #[test]
+fn what_is_known_of_an_instance_is_told_at_once() {
+    let dir = scratch();
+    let (first, second) = (run_in(dir.path(), "1").unwrap(), run_in(dir.path(), "2").unwrap());
+    let journal = second.begin(&run("2")).unwrap();
+    let none = Digest::of(b"none");
+    let attempt = Digest::of(b"attempt");
+    let kept: Kept = serde_json::from_value(json!({"attempt": attempt})).unwrap();
+    let result = StepResult { kept: Some(kept), ..made("2", 1) };
+    for store in [&first, &second] {
+        assert_eq!(store.earlier(&result.fingerprint, &attempt, "feb08", "solo").unwrap(), Earlier::Nothing);
+    }
+    keep(&second, &journal, vec![recorded(&result, json!({"n": 1}))]).unwrap();
+    let replay = Replay::read(first.dir()).unwrap();
+    for store in [&first as &dyn Results, &second, &replay] {
+        let earlier = |fingerprint, attempt, label| store.earlier(fingerprint, attempt, "feb08", label).unwrap();
+        let boxed = || Box::new(result.clone());
+        assert_eq!(earlier(&result.fingerprint, &attempt, "solo"), Earlier::Result(boxed()));
+        assert_eq!(earlier(&none, &attempt, "solo"), Earlier::Attempt(boxed()));
+        assert!(matches!(earlier(&none, &none, "solo"), Earlier::Last(last) if last.fingerprint == result.fingerprint));
+        assert_eq!(earlier(&none, &none, "pair"), Earlier::Nothing);
+    }
+}
+
+#[test]
 fn what_a_run_that_was_killed_told_nobody_of_is_found() {
     let dir = scratch();
     let (first, second) = (run_in(dir.path(), "1").unwrap(), run_in(dir.path(), "2").unwrap());
@@ -241,11 +265,13 @@ fn what_a_run_that_was_killed_told_nobody_of_is_found() {
     keep(&second, &journal, vec![recorded(&made("2", 1), json!({}))]).unwrap();
     journal.append(&[recorded(&made("2", 2), json!({}))]).unwrap();
     assert_eq!(first.result(&made("2", 2).fingerprint).unwrap(), None);
-    first.take_in_ended().unwrap();
-    assert_eq!(first.result(&made("2", 2).fingerprint).unwrap(), None, "it lives, and may take it back");
+    let by_now = |store: &Store| store.result_by_now(&made("2", 2).fingerprint, &Digest::of(b"another")).unwrap();
+    assert_eq!(by_now(&first), None, "it lives, and may take it back");
     drop(second);
-    first.take_in_ended().unwrap();
-    assert_eq!(first.result(&made("2", 2).fingerprint).unwrap(), Some(made("2", 2)));
+    let third = run_in(dir.path(), "3").unwrap();
+    assert_eq!(by_now(&third), Some(made("2", 2)));
+    assert_eq!(by_now(&first), Some(made("2", 2)));
+    drop(third);
     let all = told(&first, &["solo"]);
     drop(first);
     assert_eq!(rebuilt(dir.path(), &["solo"]), all);
@@ -509,7 +535,10 @@ proptest! {
                     drop(runs[of].take());
                     runs[of] = begin(3 + n);
                 }
-                Happens::TakesIn => runs[0].as_ref().unwrap().0.take_in_ended().unwrap(),
+                Happens::TakesIn => {
+                    let [fingerprint, attempt] = [b"a", b"b"].map(|text| Digest::of(text));
+                    runs[0].as_ref().unwrap().0.result_by_now(&fingerprint, &attempt).unwrap();
+                }
             }
         }
         drop(runs);

@@ -164,6 +164,7 @@ fn find(
         let reasons = vec![Reason::Forced];
         return Ok(Candidate { fingerprint, attempt, parts, result: None, read_again: None, reasons });
     }
+    lookup.ahead(&fingerprint, &attempt, &instance.label);
     let unseen = |error| Refusal { outcome: Outcome::Failed, cause: Cause::ResultUnseen { error } };
     let mut result = lookup.result(&fingerprint).map_err(unseen)?;
     let mut read_again = None;

@@ -59,6 +59,9 @@ pub trait Lookup {
         None
     }
 
+    /// What follows is asked of these: a result, its attempt, and the last fingerprint of its instance. Who has far to go goes once.
+    fn ahead(&mut self, _fingerprint: &Digest, _attempt: &Digest, _label: &str) {}
+
     /// The result kept under a fingerprint, with all its artifacts still there.
     ///
     /// # Errors

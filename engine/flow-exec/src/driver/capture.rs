@@ -96,6 +96,7 @@ impl Capture<'_> {
             keep: false,
             stood: self.stood,
             going_on: self.going_on,
+            ahead: None,
             damaged: BTreeMap::new(),
             error: None,
         };

@@ -12,7 +12,7 @@ use flow_core::{
     reason::Fault,
     why::Files,
 };
-use flow_store::{EntryKind, Inputs, Objects, Results, Snapshot, Stood, StoreError};
+use flow_store::{Earlier, EntryKind, Inputs, Objects, Results, Snapshot, Stood, StoreError};
 
 use super::Session;
 use crate::clock;
@@ -37,10 +37,20 @@ pub(crate) struct StoreLookup<'a> {
     pub(crate) stood: &'a [Option<Stood>],
     /// What goes on since a run that does not live any more: by what it comes to, which run.
     pub(crate) going_on: &'a BTreeMap<Digest, RunId>,
+    /// What was found of the instance that is being decided.
+    pub(crate) ahead: Option<Ahead>,
     /// Results whose artifacts are gone: why. Worth a line to people.
     pub(crate) damaged: BTreeMap<Digest, String>,
     /// The first error of the store; what was asked counts as not there.
     pub(crate) error: Option<StoreError>,
+}
+
+/// What was found of an instance at once, until it is asked for.
+pub(crate) struct Ahead {
+    fingerprint: Digest,
+    attempt: Digest,
+    label: String,
+    earlier: Earlier,
 }
 
 /// The inputs of a workflow, none of them hashed yet.
@@ -86,8 +96,22 @@ impl Lookup for StoreLookup<'_> {
         })
     }
 
+    fn ahead(&mut self, fingerprint: &Digest, attempt: &Digest, label: &str) {
+        let found = self.results.map(|results| results.earlier(fingerprint, attempt, self.workflow, label));
+        let earlier = found.and_then(|found| self.kept(found.map(Some)));
+        let (fingerprint, attempt, label) = (*fingerprint, *attempt, label.to_owned());
+        self.ahead = earlier.map(|earlier| Ahead { fingerprint, attempt, label, earlier });
+    }
+
     fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, Fault> {
-        let kept = self.results.and_then(|results| self.kept(results.result(fingerprint)));
+        let kept = match self.ahead.take_if(|ahead| ahead.fingerprint == *fingerprint) {
+            Some(Ahead { earlier: Earlier::Result(result), .. }) => Some(*result),
+            Some(other) => {
+                self.ahead = Some(other);
+                None
+            }
+            None => self.results.and_then(|results| self.kept(results.result(fingerprint))),
+        };
         let (Some(result), Some(objects)) = (kept, &self.objects) else { return Ok(None) };
         let lost = objects.missing(&result);
         match lost? {
@@ -109,7 +133,14 @@ impl Lookup for StoreLookup<'_> {
         metrics: Option<&Metrics>,
         instance: &Instance,
     ) -> Result<Option<Reading>, Fault> {
-        let kept = self.results.and_then(|results| self.kept(results.of_attempt(attempt)));
+        let kept = match self.ahead.take_if(|ahead| ahead.attempt == *attempt) {
+            Some(Ahead { earlier: Earlier::Attempt(result), .. }) => Some(*result),
+            Some(other) => {
+                self.ahead = Some(other);
+                None
+            }
+            None => self.results.and_then(|results| self.kept(results.of_attempt(attempt))),
+        };
         let (Some(result), Some(objects)) = (kept, self.objects.clone()) else { return Ok(None) };
         match objects.missing(&result) {
             Ok(None) => Ok(self.kept(read_again(&objects, result, metrics, instance, self.keep))),
@@ -129,7 +160,11 @@ impl Lookup for StoreLookup<'_> {
 
     fn last(&mut self, label: &str) -> Option<Parts> {
         let results = self.results?;
-        let last = self.kept(results.last(self.workflow, label))?;
+        let last = match self.ahead.take_if(|ahead| ahead.label == label) {
+            Some(Ahead { earlier: Earlier::Last(last), .. }) => Some(last),
+            Some(_) => None,
+            None => self.kept(results.last(self.workflow, label)),
+        }?;
         // Parts of an older form are as good as none: the reason is then that it never ran in this form.
         serde_json::from_value(last.parts).ok()
     }

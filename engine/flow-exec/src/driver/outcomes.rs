@@ -102,6 +102,7 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
             keep: true,
             stood: &[],
             going_on: &BTreeMap::new(),
+            ahead: None,
             damaged: BTreeMap::new(),
             error: None,
         };

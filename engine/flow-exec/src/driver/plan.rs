@@ -92,6 +92,7 @@ impl Knowledge {
             keep: false,
             stood: &[],
             going_on: &going_on,
+            ahead: None,
             damaged: BTreeMap::new(),
             error: None,
         };

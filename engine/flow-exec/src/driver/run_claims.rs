@@ -11,7 +11,7 @@ use std::{
 };
 
 use flow_core::{Digest, RunId, StepResult, reason::Waits};
-use flow_store::{Claims, DaemonState, Results, Store, StoreDir, StoreError};
+use flow_store::{Claims, DaemonState, Store, StoreDir, StoreError};
 
 /// How often, and how many times, it is looked whether somebody else has published.
 const PUBLISHES: Duration = Duration::from_millis(20);
@@ -75,12 +75,8 @@ impl RunClaims {
         if self.claims.take(&attempts)?.is_some() {
             return Ok(false);
         }
-        let news = || {
-            // Whose claim this was may have been killed between its journal and the database.
-            store.take_in_ended()?;
-            unit.iter().try_fold(false, |news, intent| Ok(news | self.is_done_by_others(store, run, intent)?))
-        };
-        let news: Result<bool, StoreError> = news();
+        let is_done = |intent| self.is_done_by_others(store, run, intent);
+        let news = unit.iter().try_fold(false, |news, intent| Ok(news | is_done(intent)?));
         if !matches!(news, Ok(false)) {
             self.give_back(&attempts)?;
         }
@@ -97,10 +93,8 @@ impl RunClaims {
         if intent.forced {
             return Ok(false);
         }
-        let found = match store.result(&intent.fingerprint)? {
-            None => store.of_attempt(&intent.attempt)?,
-            found => found,
-        };
+        // Whose claim this was may have been killed between its journal and the database.
+        let found = store.result_by_now(&intent.fingerprint, &intent.attempt)?;
         let Some(found) = found.filter(|found: &StepResult| found.run != *run) else { return Ok(false) };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(seen.insert((found.fingerprint, found.run, found.ended_at)))
