@@ -13,7 +13,7 @@
 mod slot;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     io,
     os::{
@@ -58,7 +58,12 @@ struct Open {
     slot: usize,
     /// What is in it.
     written: Vec<u8>,
+    /// What was read in others' slots last. Most have not changed since.
+    parsed: Parsed,
 }
+
+/// What stands in a slot, as bytes and as what it says.
+type Parsed = BTreeMap<usize, (Vec<u8>, Option<Slot>)>;
 
 /// Who else is there.
 #[derive(Debug, Default, PartialEq)]
@@ -78,6 +83,12 @@ pub(crate) enum Entered {
     Busy,
 }
 
+impl Open {
+    fn of(file: File, slot: usize) -> Open {
+        Open { file, slot, written: Vec::new(), parsed: Parsed::new() }
+    }
+}
+
 impl Ledger {
     /// The one of this machine.
     pub(crate) fn of_machine() -> Ledger {
@@ -90,7 +101,7 @@ impl Ledger {
 
     /// The place of a run whose process is gone, for who has its open file.
     pub(crate) fn inherited(file: File, slot: u32) -> Ledger {
-        let open = Open { file, slot: slot as usize, written: Vec::new() };
+        let open = Open::of(file, slot as usize);
         let mut ledger = Ledger::of_machine();
         ledger.open = Some(open);
         ledger
@@ -127,7 +138,7 @@ impl Ledger {
             }
             if let Some(file) = new {
                 let slot = own_slot(&file).map_err(|error| fails(error, &self.path))?;
-                self.open = Some(Open { file, slot, written: Vec::new() });
+                self.open = Some(Open::of(file, slot));
             }
             return Ok(Entered::Yes);
         }
@@ -154,7 +165,7 @@ impl Ledger {
             // Somebody wrote over it, or cut the file: it is said again.
             open.written.clear();
         }
-        look(&open.file, &bytes, Some(open.slot))
+        look(&open.file, &bytes, Some(open.slot), &mut open.parsed)
     }
 
     /// Says how we stand, if that is news.
@@ -208,7 +219,7 @@ pub fn look_at_machine() -> Result<Seen, String> {
     if !path.exists() {
         return Ok(Seen::default());
     }
-    let seen = shared_file::open(&path).and_then(|file| look(&file, &read(&file)?, None));
+    let seen = shared_file::open(&path).and_then(|file| look(&file, &read(&file)?, None, &mut Parsed::new()));
     seen.map_err(|error| shared_file::unusable(&path, &error, "read", "the machine"))
 }
 
@@ -229,14 +240,18 @@ fn read(file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn look(file: &File, bytes: &[u8], own: Option<usize>) -> io::Result<Seen> {
+fn look(file: &File, bytes: &[u8], own: Option<usize>, parsed: &mut Parsed) -> io::Result<Seen> {
     let mut seen = Seen::default();
     for (number, bytes) in bytes.chunks(SIZE).enumerate() {
         if Some(number) == own || bytes[0] == 0 || !is_locked(file, number * SIZE)? {
             continue;
         }
-        match Slot::read(bytes) {
-            Some(slot) => seen.runs.push((number as u32, slot)),
+        let (before, slot) = parsed.entry(number).or_default();
+        if before != bytes {
+            (*before, *slot) = (bytes.to_vec(), Slot::read(bytes));
+        }
+        match slot {
+            Some(slot) => seen.runs.push((number as u32, slot.clone())),
             None => _ = seen.nonsense.insert(number as u32),
         }
     }
