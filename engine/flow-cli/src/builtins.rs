@@ -164,6 +164,10 @@ impl Builtins for Steps {
         provided
     }
 
+    fn version(&self) -> &str {
+        SOURCES
+    }
+
     fn run(&self, name: &str, input: &BuiltinInput) -> Result<BuiltinOutput, Fault> {
         if name == "simulate" {
             let with = Value::Object(input.with.clone());

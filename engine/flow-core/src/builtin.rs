@@ -15,6 +15,9 @@ pub trait Builtins: Send + Sync {
     /// The steps by name behind `flow/`, with schema, outputs and version.
     fn provided(&self) -> BTreeMap<String, Provided>;
 
+    /// What changes with any of them, told without their schemas.
+    fn version(&self) -> &str;
+
     /// Runs one.
     ///
     /// # Errors

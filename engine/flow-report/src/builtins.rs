@@ -76,6 +76,10 @@ impl Builtins for Reports {
         all.map(|(name, step)| (name.to_owned(), step)).into()
     }
 
+    fn version(&self) -> &str {
+        env!("CARGO_PKG_VERSION")
+    }
+
     fn run(&self, name: &str, input: &BuiltinInput) -> Result<BuiltinOutput, Fault> {
         match name {
             "table" => {

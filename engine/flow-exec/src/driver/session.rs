@@ -286,8 +286,6 @@ impl Basis {
         builtins: &dyn Builtins,
         also: &str,
     ) -> Digest {
-        let builtins = builtins.provided();
-        let builtins: BTreeMap<_, _> = builtins.iter().map(|(name, provided)| (name, &provided.version)).collect();
         // Paths among the values of parameters are looked for from there.
         let shell_folder = (!self.set.is_empty()).then_some(&self.shell_folder);
         let all = serde_json::json!([
@@ -298,7 +296,7 @@ impl Basis {
             Path::new(&self.source.path).file_name().map(|name| name.to_string_lossy()),
             self.machine,
             plugins,
-            builtins,
+            builtins.version(),
             self.profile,
             self.set,
             shell_folder,

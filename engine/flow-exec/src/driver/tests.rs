@@ -30,6 +30,9 @@ impl Builtins for NoBuiltins {
     fn provided(&self) -> BTreeMap<String, Provided> {
         BTreeMap::new()
     }
+    fn version(&self) -> &str {
+        ""
+    }
     fn run(&self, name: &str, _: &BuiltinInput) -> Result<BuiltinOutput, reason::Fault> {
         Err(format!("there is no {name}").into())
     }
