@@ -1,5 +1,6 @@
 //! The `flow` command: arguments, words, exit codes, and all printing. Decides nothing about work.
 
+mod allocator;
 mod args;
 mod builtins;
 mod commands;
@@ -15,9 +16,8 @@ mod words;
 
 use std::process::ExitCode;
 
-/// Reading and planning are mostly small allocations: half as long again with the system's allocator (glibc 2.36, 110,000 steps).
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 fn main() -> ExitCode {
     output::say_panics();
