@@ -24,6 +24,7 @@ fn the_first_interrupt_asks_and_nothing_new_starts() {
     flow.signal(Signal::SIGINT);
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     assert!(!space.ran().contains(&"after".to_owned()));
+    assert!(flow.said().contains("  cancelled long: the run was cancelled"), "{}", flow.said());
     // The keeper ends when it sees that flow has.
     until("nothing is left", || space.alive().is_empty());
 }

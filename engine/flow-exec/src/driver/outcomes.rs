@@ -393,7 +393,10 @@ impl Outcomes {
                 }
                 None => out.say(RunEvent::Observed { result: result.clone() }),
             }
-            let blame = || self.blame_in_group(instance).filter(|_| result.outcome == Outcome::Cancelled);
+            let blame = || {
+                let cancelled = result.outcome == Outcome::Cancelled;
+                cancelled.then(|| self.blame_in_group(instance).unwrap_or(Cause::RunCancelled))
+            };
             let (outcome, cause) = (result.outcome, result.cause.clone().or_else(blame));
             self.know(instance, *result);
             self.settle_as(instance, outcome, cause, out);
