@@ -292,16 +292,19 @@ pub struct Usage {
     /// What its wall time is made of, where it told its epochs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<Phases>,
-    /// What it used before it went on, in jobs that were ended in the middle: in the totals and peaks above already.
+    /// What it used before it went on, in attempts that were ended in the middle: in the totals and peaks above already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Earlier>,
 }
 
-/// What jobs used that were ended in the middle, by their time limit or with their nodes, and from which another one went on.
+/// What attempts used that were ended in the middle, and from whose checkpoint another one went on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Earlier {
     /// How many.
     pub jobs: u32,
+    /// Of how many of them it is not known what they used, for they were killed together with flow.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unmeasured: u32,
     /// From start to exit of each, seconds.
     pub wall_s: f64,
     pub cpu_s: f64,
@@ -318,10 +321,12 @@ pub struct Earlier {
 }
 
 impl Earlier {
-    /// With one job more, whose usage has that of those before it in it.
+    /// With one more, whose usage has that of those before it in it.
     pub fn and(usage: &Usage) -> Earlier {
+        let earlier = usage.earlier.as_ref();
         Earlier {
-            jobs: usage.earlier.as_ref().map_or(0, |earlier| earlier.jobs) + 1,
+            jobs: earlier.map_or(0, |earlier| earlier.jobs) + 1,
+            unmeasured: earlier.map_or(0, |earlier| earlier.unmeasured),
             wall_s: usage.wall_s,
             cpu_s: usage.cpu_s,
             rss_peak: usage.rss_peak,

@@ -134,7 +134,12 @@ fn usage(result: &StepResult, row: &mut impl FnMut(&str, String)) {
     let usage = &result.usage;
     let jobs = usage.earlier.as_ref().map(|earlier| {
         let ended = if earlier.jobs == 1 { "one was" } else { "all but the last were" };
-        format!(", in {} jobs: {ended} ended in the middle", earlier.jobs + 1)
+        let unmeasured = match earlier.unmeasured {
+            0 => String::new(),
+            1 => "; what one of them took is not known, for it was killed together with flow".to_owned(),
+            n => format!("; what {n} of them took is not known, for they were killed together with flow"),
+        };
+        format!(", in {} attempts: {ended} ended in the middle{unmeasured}", earlier.jobs + 1)
     });
     row("wall time", words::duration(usage.wall_s) + &jobs.unwrap_or_default());
     if usage.swept > 0 {

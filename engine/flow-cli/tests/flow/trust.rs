@@ -260,7 +260,7 @@ fn a_member_of_a_lab_sees_runs_and_no_logs_and_removes_nothing_of_others() {
     assert!(code == Some(2) && said.contains("the group `root` shares it: have yourself added to that"), "{said}");
     mode(&space.path("shared/lab"), 0o755);
     let (code, said) = member(&["doctor"]);
-    assert!(code == Some(1) && said.contains("has to be able to write the store; --store DIR names another"), "{said}");
+    assert!(code == Some(1) && said.contains("has to be able to write the store; `--store DIR`"), "{said}");
     assert!(member(&["runs"]).1.contains("failed"), "{:?}", member(&["runs"]));
     assert_eq!(member(&["status"]).0, Some(0));
     let (code, said) = member(&["logs", "one"]);

@@ -57,6 +57,20 @@ impl Checkpoint {
         write_atomically(&self.note(), &noted).map_err(|_| Stopped::NoCheckpoint)
     }
 
+    /// An attempt is about to go on from it. Whoever left what is not noted was killed together with flow: how long it took is not known.
+    pub(crate) fn found(&self) {
+        let Ok(Some(left)) = self.content() else { return };
+        let noted = self.noted();
+        if noted.as_ref().is_some_and(|noted| noted.left == left) {
+            return;
+        }
+        let mut earlier = noted.map(|noted| noted.earlier).unwrap_or_default();
+        earlier.jobs += 1;
+        earlier.unmeasured += 1;
+        let noted = serde_json::to_vec(&Noted { left, earlier }).unwrap_or_default();
+        let _ = write_atomically(&self.note(), &noted);
+    }
+
     /// Nothing goes on from it any more.
     pub(crate) fn remove(&self) {
         cleanup::remove(&self.0);
@@ -107,6 +121,16 @@ mod tests {
         assert_eq!(checkpoint.continues(&used), Ok(()));
         let earlier = checkpoint.earlier().unwrap();
         assert_eq!((earlier.jobs, earlier.wall_s), (2, 3.0));
+        checkpoint.found();
+        assert_eq!(checkpoint.earlier(), Some(earlier.clone()), "all of it is noted");
+        fs::write(checkpoint.folder().join("deep/epoch"), "3").unwrap();
+        checkpoint.found();
+        let found = checkpoint.earlier().unwrap();
+        assert_eq!((found.jobs, found.unmeasured, found.wall_s), (3, 1, 3.0));
+        let used = part(1.0).after(Some(found));
+        fs::write(checkpoint.folder().join("deep/epoch"), "4").unwrap();
+        assert_eq!(checkpoint.continues(&used), Ok(()));
+        assert_eq!(checkpoint.earlier().map(|earlier| (earlier.jobs, earlier.unmeasured)), Some((4, 1)));
         checkpoint.remove();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }

@@ -217,6 +217,10 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
         if again != RetryAdvice::Continues && (done || !instance.resume) {
             checkpoint.remove();
         } else {
+            if again != RetryAdvice::Continues {
+                // Whether a retry or a later run goes on from it, this part of the work was done.
+                let _ = continues(instance, Some(checkpoint), &result.usage);
+            }
             // Only an empty one goes: the next attempt goes on from what is there.
             let _ = fs::remove_dir(checkpoint.folder());
         }
@@ -224,7 +228,7 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
     Collected { attempt, instance: id, running, corunners, news, notices, again, result }
 }
 
-/// Whether another job goes on where Slurm's time limit, or a loss, ended this one, or why none does.
+/// Whether another attempt goes on where this one was ended, or why none does.
 fn continues(instance: &Instance, checkpoint: Option<&Checkpoint>, used: &Usage) -> Result<(), Stopped> {
     if instance.corun.is_some() {
         return Err(Stopped::Group);

@@ -113,8 +113,11 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let folder = Folder::create(own.clone()).map_err(|e| not_made(&own, e))?;
     let members = instance.corun.as_ref().map(|c| expansion.groups[c.group.0 as usize].members.len() as u32);
     let checkpoint = context.checkpoint(&fill.fingerprint.unwrap_or(Digest([0; 32])), instance);
-    if !instance.resume {
+    if !instance.resume || instance.corun.is_some() {
+        // Members of a group are measured together, from the beginning to the end.
         checkpoint.remove();
+    } else {
+        checkpoint.found();
     }
     let launch = start::fill(&start::Start {
         session,

@@ -405,6 +405,11 @@ fn beside(table: &mut Table) {
 fn say(table: &mut Table, results: &[&StepResult]) {
     let kept = results.iter().filter_map(|result| Some((&*result.label, result.accepted.as_deref()?)));
     Note::accepted(kept).into_iter().for_each(|note| _ = table.note(note));
+    let mut resumed =
+        results.iter().filter(|result| result.usage.earlier.as_ref().is_some_and(|earlier| earlier.unmeasured > 0));
+    if let Some(first) = resumed.next() {
+        table.note(Note::Resumed { label: first.label.clone(), more: resumed.count() as u32 });
+    }
     let mut missed: Vec<(&NoMetrics, &str, u32)> = Vec::new();
     for result in results.iter().filter(|result| result.outcome == Outcome::Ok) {
         let Some(Cause::NoMetrics { problem }) = &result.cause else { continue };

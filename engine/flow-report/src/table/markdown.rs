@@ -377,6 +377,10 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
             let key = if *more == 0 { "note-accepted" } else { "note-accepted-several" };
             words.text(lang, key, &args.with("reason", safe::text(reason)))
         }
+        Note::Resumed { label, more } => {
+            let args = args.with("label", safe::code(label)).with("more", more.to_string());
+            words.text(lang, if *more == 0 { "note-resumed" } else { "note-resumed-several" }, &args)
+        }
         Note::Hidden { name } => words.text(lang, "note-hidden", &args.with("name", safe::code(name))),
         Note::Company { alone, of } => {
             words.text(lang, "note-company", &args.with("alone", alone.to_string()).with("of", of.to_string()))

@@ -251,6 +251,13 @@ pub enum Note {
         /// The reason that was given.
         reason: String,
     },
+    /// Some went on from a checkpoint of an attempt that was killed together with flow: their times are of the rest alone.
+    Resumed {
+        /// The first instance.
+        label: String,
+        /// How many more there are.
+        more: u32,
+    },
     /// What a program reports is no number.
     NotANumber,
     /// A program's metric has the name of one of flow's own measurements.

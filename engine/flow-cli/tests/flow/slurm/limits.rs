@@ -78,7 +78,7 @@ fn what_keeps_checkpoints_goes_on_after_its_time_limit() {
         assert!(usage["earlier"]["cpu_s"].as_f64().unwrap() > 0.0, "{usage}");
         assert!(before > 2.0 && all > before + 0.5 && all < before + 10.0, "of both jobs: {usage}");
         let shown = lab.space.flow(["show", &label]).expect(0).stdout();
-        assert!(shown.contains(", in 2 jobs: one was ended in the middle"), "{shown}");
+        assert!(shown.contains(", in 2 attempts: one was ended in the middle"), "{shown}");
     }
     lab.expect_no_job();
     assert_eq!(std::fs::read_dir(lab.space.path(".flow/checkpoints")).unwrap().count(), 0);
