@@ -116,7 +116,8 @@ fn in_slurm(run: &RunId, jobs: Option<usize>) -> String {
     };
     let unsure = if jobs.is_none() { ", which does not answer now" } else { "" };
     format!(
-        "of run {run}, which was killed, {they} on in Slurm{unsure}; the next run of its workflow takes {them} up, and `flow cancel {run}` ends {what}"
+        "of run {run}, which was killed, {they} on in Slurm{unsure}; the next run of its workflow takes {them} up, \
+         and `flow cancel {run}` ends {what}"
     )
 }
 
@@ -136,10 +137,11 @@ fn elsewhere(place: &StoreLocation, living: &[LivingRun]) -> Option<String> {
     (!others.is_empty()).then(|| format!("from other stores this machine runs {names}; `flow queue` shows all"))
 }
 
-/// `process 12`, and whose it is if that is somebody else.
+/// `process 12`, whose it is if that is somebody else's, and what to do if it is stopped.
 fn process_of(one: &LivingRun) -> String {
     let whose = one.dir.others().map(|user| format!(" of {user}")).unwrap_or_default();
-    format!("{}{whose}", one.holder.process.words())
+    let stopped = one.holder.process.stopped().map(|what_to_do| format!(", stopped ({what_to_do})"));
+    format!("{}{whose}{}", one.holder.process.words(), stopped.unwrap_or_default())
 }
 
 /// One of several runs that go on.

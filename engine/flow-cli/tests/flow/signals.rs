@@ -43,6 +43,16 @@ fn the_second_interrupt_kills() {
 }
 
 #[test]
+fn a_run_that_is_stopped_is_told_so() {
+    let (space, flow) = running(POLITE);
+    flow.signal(Signal::SIGSTOP);
+    let stopped = || space.flow(["status"]).expect(0).stdout().contains(", stopped (`kill -CONT ");
+    until("its status says so", stopped);
+    flow.signal(Signal::SIGCONT);
+    until("it goes on", || !stopped());
+}
+
+#[test]
 fn a_terminal_that_is_closed_ends_the_run_as_an_interrupt_does() {
     let space = space();
     space.write("long.yaml", "flow: 1\nname: long\nsteps:\n  long: {run: sleep 86}\n");
