@@ -101,3 +101,21 @@ fn render(found: &Diagnosis) -> Vec<String> {
     ));
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_back_is_said_and_what_nothing_brings_back_is_no_repair() {
+        let found = Diagnosis { restored: 2, without_series: vec!["a".into()], results: 3, ..Diagnosis::default() };
+        let said = render(&found);
+        let ends = [
+            "2 results that the database had not, with their files in the store, put back from the journals",
+            "the load over time of a is gone; its numbers stay",
+            "3 results, 0 artifacts checked by size and time",
+        ];
+        assert!(said.iter().zip(ends).all(|(line, end)| line.ends_with(end)), "{said:?}");
+        assert!(said.len() == 3 && !said[1].contains("repaired"), "{said:?}");
+    }
+}

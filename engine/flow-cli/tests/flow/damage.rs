@@ -47,6 +47,18 @@ fn doctor_rebuilds_a_damaged_database() {
 }
 
 #[test]
+fn a_run_that_was_killed_before_its_plan_is_told_so() {
+    let space = done();
+    let journal = fs::read_dir(space.path(".flow/runs")).unwrap().next().unwrap().unwrap().path().join("journal.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, text.split_inclusive('\n').next().unwrap()).unwrap();
+    let said = space.flow(["status"]).expect(0).stdout();
+    assert!(said.contains("killed: before it had a plan in"), "{said}");
+    let said = space.flow(["show", "make"]).expect(2).stderr();
+    assert!(said.contains("ended before it had a plan, and has no step `make`") && said.contains("--run ID"), "{said}");
+}
+
+#[test]
 fn gc_removes_what_no_recent_run_reaches() {
     let space = done();
     let objects = || {
