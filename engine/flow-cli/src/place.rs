@@ -71,7 +71,7 @@ impl StoreLocation {
     /// The run that was asked for: by id or the end of one, else one's own last, else the last.
     pub(crate) fn run(&self, asked: Option<&str>) -> Result<RunId, CliError> {
         let Some(asked) = asked else {
-            // From the newest backwards: a store may hold thousands. One's own goes before those of others who share the store.
+            // From the newest backwards: a store may hold thousands. One's own goes before those of others.
             let mut others = None;
             for run in self.store.runs()?.into_iter().rev() {
                 let dir = self.store.run(&run);
@@ -168,7 +168,7 @@ pub(crate) fn kept(store: &StoreDir) -> Result<Vec<(RunId, Vec<String>)>, CliErr
     Ok(store.runs()?.into_iter().filter_map(of).collect())
 }
 
-/// Jobs that runs of this user's which do not live any more have left in Slurm, oldest first: how many, as far as Slurm says.
+/// Runs of this user's that do not live any more and have left jobs in Slurm, oldest first: how many, if Slurm says.
 pub(crate) fn left_in_slurm(store: &StoreDir) -> Result<Vec<(RunId, Option<usize>)>, CliError> {
     let of = |run: RunId| {
         let dir = store.run(&run);

@@ -95,7 +95,8 @@ fn unreadable(log: &Path, error: &io::Error) -> CliError {
     let failed = CliError::failed(format!("`{}` cannot be read: {error}", log.display()));
     match owner(log).filter(|_| error.kind() == io::ErrorKind::PermissionDenied) {
         Some(user) => failed.hint(format!(
-            "{user} ran this step, and in a store that is shared logs stay with who ran it: ask them for it; `flow show` has its numbers"
+            "{user} ran this step, and in a store that is shared logs stay with who ran it: ask them for it; `flow show` \
+             has its numbers"
         )),
         None => failed,
     }

@@ -297,6 +297,15 @@ fn the_run_of_another_user_is_told_of_and_not_touched() {
     until("it has ended", || !run.is_alive());
     assert_eq!((run.0.wait().unwrap().code(), sleeping(n)), (Some(130), vec![]));
     assert!(say(Some(NOBODY), &args("runs")).1.contains("  interrupted"));
+
+    // In a store that is shared one's own last run is meant, though somebody else's came after it.
+    let quick = "flow: 1\nname: quick\nsteps: {quick: {run: 'true'}}\n";
+    space.write("quick.yaml", quick);
+    let (code, said) = say(None, &[args("run").as_slice(), &["quick.yaml".to_owned()]].concat());
+    assert_eq!(code, Some(0), "{said}");
+    assert!(say(None, &args("status")).1.starts_with("done: 1 ran"));
+    let (code, said) = say(Some(NOBODY), &args("status"));
+    assert!(code == Some(0) && said.starts_with("interrupted: "), "{said}");
 }
 
 /// flow keeps its own memory in small pages, and its programs' as it is.

@@ -262,6 +262,8 @@ fn an_array_begins_in_the_schedulers_order() {
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
     let began: Vec<String> = lab.space.read("began").lines().map(str::to_owned).collect();
     assert_eq!(began, (0..12).map(|n| n.to_string()).collect::<Vec<_>>(), "{text}");
+    let planned = lab.space.flow(["run", "w.yaml", "-n", "-f"]).expect(0).stdout();
+    assert!(planned.contains(", and what jobs wait for Slurm"), "{planned}");
 }
 
 #[test]
