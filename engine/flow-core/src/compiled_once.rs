@@ -1,8 +1,8 @@
-//! Reading and writing of large types, compiled here once: what serde derives is compiled anew for each crate that uses it, each
-//! format, and each enum or flattened struct around it, and was half of the time that a build of flow took.
+//! Reading and writing of reasons, compiled here once: what serde derives is compiled anew for each crate that uses it, each
+//! format, and each enum or flattened struct around it, and was half of what the store was compiled to.
 
 /// Implements serde's traits for types that derive them with `#[serde(remote = "Self")]`, for JSON alone: they are written by
-/// way of a trait object, and read by way of a value.
+/// way of a trait object, and read by way of a value, which keeps no order of keys.
 macro_rules! compiled_once {
     ($($name:ident),* $(,)?) => { $(
         const _: () = {

@@ -28,7 +28,7 @@ pub struct JournalLine {
 
 /// What happened in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(remote = "Self", tag = "event", rename_all = "snake_case")]
+#[serde(tag = "event", rename_all = "snake_case")]
 pub enum RunEvent {
     /// The first line.
     RunStarted(Box<RunStart>),
@@ -218,8 +218,6 @@ pub enum RunEvent {
         not_published: Vec<String>,
     },
 }
-
-crate::compiled_once::compiled_once!(RunEvent);
 
 /// What the plan says of an instance before anything ran.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
