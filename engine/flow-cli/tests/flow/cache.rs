@@ -511,7 +511,7 @@ fn what_goes_on_has_the_time_of_all_its_parts_and_says_which_nobody_measured() {
         "w.yaml",
         &format!(
             "flow: 1\nname: w\nsteps:\n  train: {{run: '{train}'}}\n  \
-             table: {{use: flow/table, with: {{from: train, columns: [wall_time]}}}}\n"
+             table: {{uses: flow/table, with: {{from: train, columns: [wall]}}}}\n"
         ),
     );
     let mut flow = space.start(["run", "w.yaml"]);
@@ -534,7 +534,7 @@ fn what_goes_on_has_the_time_of_all_its_parts_and_says_which_nobody_measured() {
     assert!(shown.contains(words), "{shown}");
     space.flow(["get", "table", "--to", "table"]).expect(0);
     let table = space.read("table/table.en.md");
-    assert!(table.contains("The times of `train` are those of its last part"), "{table}");
+    assert!(table.contains("The times of `train` lack a part"), "{table}");
 }
 
 #[test]

@@ -145,7 +145,12 @@ pub(crate) const PUBLISH: &[Key] = &[
 /// Keys of a step.
 pub(crate) const STEP: &[Key] = &[
     key("uses", Kind::Uses, PLAIN, "A plugin's step, `torch/train`, or flow's own, `flow/table`."),
-    key("run", Kind::Command, ALL, "A command; started directly, or by a shell where it has a shell's characters."),
+    key(
+        "run",
+        Kind::Command,
+        ALL,
+        "A command; started directly, or by `sh -c` where it has a shell's characters. The shell goes on after a line that fails, and ends as its last command does: several lines begin with `set -e`.",
+    ),
     key("with", Kind::With, ALL, "Parameters of the step that `uses` names."),
     key("like", Kind::Step, PLAIN, "A step to copy; keys here replace its keys."),
     key("matrix", Kind::Matrix, PARAMS_MACHINE, "Axes: for each a list, or one expression that gives a list."),

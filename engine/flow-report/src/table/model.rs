@@ -251,7 +251,7 @@ pub enum Note {
         /// The reason that was given.
         reason: String,
     },
-    /// Some went on from a checkpoint of an attempt that was killed together with flow: their times are of the rest alone.
+    /// Some went on from a checkpoint of an attempt that was killed together with flow: their times lack a part.
     Resumed {
         /// The first instance.
         label: String,
