@@ -20,7 +20,7 @@
 //! | a co-run group: the group, and the ordinal among equal members | the names of the group and of its members |
 //!
 //! The same less `metrics:` is the fingerprint of the *attempt*: all readings of what it printed and wrote share it, and one of them
-//! can be made from another ([`Parts::without_metrics`], `plan::decide`).
+//! can be made from another (`Parts::without_metrics`, `plan::decide`).
 //!
 //! # Encoding, version 1
 //!

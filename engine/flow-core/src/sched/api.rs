@@ -111,7 +111,7 @@ pub struct Sharing {
     pub cpu: f64,
     /// The interference coefficient of each GPU ([`super::contention::Host::devices`]).
     pub devices: Vec<f64>,
-    /// What that coefficient may yet turn out to be ([`super::contention::hoped`]), by GPU. Where it is given, one more task may join
+    /// What that coefficient may yet turn out to be (`contention::hoped`), by GPU. Where it is given, one more task may join
     /// another on trial: if that would gain enough at this coefficient, and nobody were slowed down too much at the other one. A
     /// trial ends this; what is learned ([`Event::InterferenceLearned`]) may begin it anew. Empty: nothing is tried.
     pub trial: Vec<Option<f64>>,
