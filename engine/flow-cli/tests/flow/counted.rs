@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, fmt::Display, fs};
 
 use flow_testkit::TestSpace;
 
-/// Of its first argument, after as many seconds as its second says.
-pub(crate) const COUNT: &str = "echo $1 >> $HOME/began; sleep $2; echo $1 > out.txt; echo $1 >> $HOME/did\n";
+/// Of its first argument, after as many seconds as its second says. One that is killed has not done it, whichever of its processes
+/// dies first.
+pub(crate) const COUNT: &str = "echo $1 >> $HOME/began; sleep $2 && echo $1 > out.txt && echo $1 >> $HOME/did\n";
 
 /// A step, on lines of its own, of so many instances, each of so many seconds, with more keys; its script is `count.sh`.
 pub(crate) fn sweep(instances: u32, seconds: impl Display, keys: &str) -> String {

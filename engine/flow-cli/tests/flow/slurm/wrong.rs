@@ -86,8 +86,7 @@ fn a_nodes_clock_may_be_wrong() {
 #[test]
 fn a_controller_that_lost_its_state_gives_numbers_to_others() {
     const OTHERS: u32 = 4;
-    // Longer than a node takes to end what its controller does not know any more.
-    let lab = Lab::new(1, 0, &sweep(2, 12, ""));
+    let lab = Lab::new(1, 0, &sweep(2, 5, ""));
     let others = || {
         lab.cluster.forget();
         for _ in 0..OTHERS {
