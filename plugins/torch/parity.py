@@ -82,7 +82,7 @@ def order(samples, epoch):
     seed = 0
     for part in (SEED, 2, epoch):
         seed = mix(seed ^ part)
-    return shuffled(range(samples), seed)[:BATCH]
+    return shuffled(range(samples), seed)
 
 
 def build(name, size):
@@ -143,10 +143,10 @@ def settle(name, model, size, device, steps):
 
 
 def dataset(folder, size):
-    """Fewer images than two batches: every epoch is one step, on another choice of them."""
+    """As many images as a batch has: every epoch is one step, on all of them in another order."""
     torch.manual_seed(1)
     samples, images, labels = [], [], []
-    for i in range(2 * BATCH - 1):
+    for i in range(BATCH):
         label = i % CLASSES
         image = draw(label, size)
         (folder / "images").mkdir(parents=True, exist_ok=True)
