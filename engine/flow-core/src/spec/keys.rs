@@ -149,7 +149,7 @@ pub(crate) const STEP: &[Key] = &[
         "run",
         Kind::Command,
         ALL,
-        "A command; started directly, or by `sh -c` where it has a shell's characters. The shell goes on after a line that fails, and ends as its last command does: several lines begin with `set -e`.",
+        "A command; started directly, or by `sh -e` where it has a shell's characters: a script of several lines ends at the first that fails, as in CI. What may fail is followed by `|| true`; of a pipe the last command counts.",
     ),
     key("with", Kind::With, ALL, "Parameters of the step that `uses` names."),
     key("like", Kind::Step, PLAIN, "A step to copy; keys here replace its keys."),

@@ -172,12 +172,12 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
 fn argv(command: &str, folder: &Folder) -> Result<Vec<String>, Filling> {
     let argv = keeper::command_argv(command);
     let [shell, option, script] = argv.as_slice() else { return Ok(argv) };
-    if (shell.as_str(), option.as_str()) != ("sh", "-c") || script.len() < LONGEST_ARGUMENT {
+    if (shell.as_str(), option.as_str()) != ("sh", "-ec") || script.len() < LONGEST_ARGUMENT {
         return Ok(argv);
     }
     let file = folder.path().join("script");
     fs::write(&file, script).map_err(|e| not_made(&file, &e))?;
-    Ok(vec![shell.clone(), file.display().to_string()])
+    Ok(vec![shell.clone(), "-e".into(), file.display().to_string()])
 }
 
 /// What stands for an input; `None`: the author's own. One that a step wrote into, or that did not seem to be needed when the run

@@ -12,12 +12,13 @@ const SHELL_WORDS: &[&str] = &[
 ];
 
 /// The program and arguments of a command: split and executed directly where a shell would do no more than split,
-/// `sh -c` otherwise.
+/// `sh -ec` otherwise: a script ends at the first command that fails, or a training that failed would be a success of the
+/// `echo` after it.
 ///
 /// ```
 /// # use flow_exec::keeper::command_argv;
 /// assert_eq!(command_argv("python train.py --name 'a b'"), ["python", "train.py", "--name", "a b"]);
-/// assert_eq!(command_argv("cat a b > out"), ["sh", "-c", "cat a b > out"]);
+/// assert_eq!(command_argv("cat a b > out"), ["sh", "-ec", "cat a b > out"]);
 /// ```
 pub fn command_argv(command: &str) -> Vec<String> {
     let direct = || {
@@ -28,7 +29,7 @@ pub fn command_argv(command: &str) -> Vec<String> {
         let program = words.first()?;
         (!program.is_empty() && !SHELL_WORDS.contains(&program.as_str())).then_some(words)
     };
-    direct().unwrap_or_else(|| vec!["sh".into(), "-c".into(), command.into()])
+    direct().unwrap_or_else(|| vec!["sh".into(), "-ec".into(), command.into()])
 }
 
 /// Whether a character that is special to a shell stands outside of single quotes. Inside double quotes only what a
@@ -103,7 +104,7 @@ mod tests {
             "\"a\\\"b\" c",
         ];
         for command in shell {
-            assert_eq!(command_argv(command), ["sh", "-c", command], "{command}");
+            assert_eq!(command_argv(command), ["sh", "-ec", command], "{command}");
         }
     }
 }
