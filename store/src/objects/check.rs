@@ -135,8 +135,12 @@ impl Objects {
         Ok(None)
     }
 
-    /// Reads the whole content again. Slow and sure; what `flow doctor --contents` does.
-    pub(crate) fn verify_content(&self, artifact: &Artifact) -> Result<Option<Damage>> {
+    /// What is wrong with an artifact, its whole content read again: slow and sure, for `flow doctor --contents`, and for what leaves
+    /// the store.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    pub fn verify_content(&self, artifact: &Artifact) -> Result<Option<Damage>> {
         if let Some(damage) = self.check(artifact)? {
             return Ok(Some(damage));
         }

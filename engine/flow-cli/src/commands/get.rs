@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::StepResult;
+use flow_store::Lost;
 
 use super::{Done, find};
 use crate::args::{Global, OfRun};
@@ -54,6 +55,11 @@ impl Get {
                 if to.symlink_metadata().is_ok() {
                     let there = CliError::usage(format!("`{}` is there already", to.display()));
                     return Err(there.hint("remove it, or give another place with --to"));
+                }
+                if let Some(damage) = objects.verify_content(artifact)? {
+                    let lost = Lost { output: name.clone(), damage };
+                    let damaged = CliError::failed(format!("`{label}`: {lost}"));
+                    return Err(damaged.hint("`flow doctor --contents` drops what is damaged; `flow run` then makes it again"));
                 }
                 objects.copy_out(&artifact.digest, &to)?;
                 output.line(format!("{}  ({label}, {})", to.display(), words::bytes(artifact.bytes)))?;
