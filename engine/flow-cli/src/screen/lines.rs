@@ -72,6 +72,8 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
         RunEvent::Recorded { result, read_again: true, .. } => {
             say(FAINT, "cached", format!("{}, {}{}", result.label, words::READ_AGAIN, came_to(result)))
         }
+        // Kept only so that its metrics can be read in another way: that it failed is told next.
+        RunEvent::Recorded { instance, result, .. } if view.ended_otherwise(*instance, result.outcome) => None,
         RunEvent::Recorded { result, .. } => {
             let (style, verb) = match result.outcome {
                 Outcome::Ok if result.spoiled.is_empty() => (GOOD, "done"),
@@ -108,7 +110,20 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
 /// `solo[batch=16] in 41 s: top1 78 %, epoch_time 9.8 s`.
 fn recorded(result: &StepResult) -> String {
     let took = (result.ended_at.saturating_sub(result.started_at)) as f64 / 1e3;
-    format!("{} in {}{}", result.label, words::duration(took), came_to(result))
+    format!("{} in {}{}{}", result.label, words::duration(took), came_to(result), beyond(result))
+}
+
+/// `; it used 9.1 GiB of memory, and asks for 4 GiB`: what was there for it was there for others as well.
+fn beyond(result: &StepResult) -> String {
+    let (usage, asked) = (&result.usage, &result.circumstances);
+    let gpu = usage.gpus.iter().map(|gpu| gpu.memory_peak).max().unwrap_or(0);
+    let both = [("memory", usage.rss_peak, asked.memory), ("gpu_memory", gpu, asked.gpu_memory)];
+    let beyond = both.into_iter().filter_map(|(key, used, asked)| Some((key, used, asked.filter(|asked| used > *asked)?)));
+    beyond
+        .map(|(key, used, asked)| {
+            format!("; it used {} at the peak, `{key}` says {}", words::bytes(used), words::bytes(asked))
+        })
+        .collect()
 }
 
 /// `: top1 78 %, epoch_time 9.8 s`.

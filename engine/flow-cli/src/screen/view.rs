@@ -276,6 +276,12 @@ impl View {
         shown.attempts.iter().map(|id| self.attempts.get(id))
     }
 
+    /// The last attempt at an instance has ended, and not in this way.
+    pub(crate) fn ended_otherwise(&self, instance: InstanceId, outcome: Outcome) -> bool {
+        let last = self.instances.get(&instance).and_then(|shown| self.attempts.get(&shown.attempt()?));
+        last.and_then(|attempt| attempt.ended).is_some_and(|(_, ended)| ended != outcome)
+    }
+
     /// Attempts that are running.
     pub(crate) fn running(&self) -> impl Iterator<Item = (&AttemptId, &Attempt)> {
         self.running.iter().filter_map(|id| Some((id, self.attempts.get(id)?)))

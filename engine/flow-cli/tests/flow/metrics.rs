@@ -149,8 +149,9 @@ fn where_metrics_are_required_a_training_without_them_has_failed_and_is_kept() {
         );
     };
     write("los {loss}");
-    space.flow(["run", "m.yaml"]).expect(1);
+    let said = space.flow(["run", "m.yaml"]).expect(1).text();
     assert_eq!(space.ran(), ["train!"]);
+    assert!(!said.lines().any(|line| line.contains("done") && line.contains("train")), "{said}");
     let said = space.flow(["run", "m.yaml"]).expect(1);
     assert_eq!(started(&space), 0, "it would be found no better: {}", said.stdout());
     assert!(said.stdout().contains("no line that it printed matches"), "{}", said.stdout());
