@@ -146,7 +146,7 @@ finding-frontier-used = { $axis } { $at } { $memory ->
     [host] runs out of memory
    *[machine] asks for more than this machine has
 }; { $fits } still fits, with { $used }.
-finding-linear = { $column } is linear in { $axis }: { $intercept } + { $slope } × { $axis }, R² = { $r2 }.
+finding-linear = { $column } is linear in { $axis }: { $intercept } { $sign } { $slope } × { $axis }, R² = { $r2 }.
 jump = { $from } and { $to } ({ $height })
 finding-jumps = { $column } jumps between { $axis } { $jumps }.
 finding-jumps-multiple = { $column } jumps between { $axis } { $jumps }: at the multiples of { $multiple }.
@@ -606,7 +606,7 @@ fit-affine = { $column } { $rises ->
    *[no] falls
 } by { $slope } for each unit of { $axis }; the intercept is { $intercept }.
 fit-no-slope = { $column } neither rises nor falls with { $axis } as far as these points tell: the slope is { $slope }.
-fit-inverse = { $column } is { $fixed } + { $shared } / { $axis }: a part that stays, and one that { $axis } shares out.
+fit-inverse = { $column } is { $fixed } { $sign } { $shared } / { $axis }: a part that stays, and one that { $axis } shares out.
 fit-broken = { $column } bends at { $axis } { $knot }: its slope is { $before } before and { $after } after that.
 fit-quadratic = Of these curves a parabola says best how { $column } goes with { $axis }.
 fit-cubic = Of these curves a cubic says best how { $column } goes with { $axis }.

@@ -146,7 +146,7 @@ finding-frontier-used = { $axis }为 { $at } 时{ $memory ->
     [host] 内存不足
    *[machine] 超出本机资源
 }；{ $fits } 仍可运行，占用 { $used }。
-finding-linear = { $column }与{ $axis }成线性关系：{ $intercept } + { $slope } × { $axis }，R² = { $r2 }。
+finding-linear = { $column }与{ $axis }成线性关系：{ $intercept } { $sign } { $slope } × { $axis }，R² = { $r2 }。
 jump = { $from } 与 { $to }（{ $height }）
 finding-jumps = { $column }在{ $axis } { $jumps }之间跳变。
 finding-jumps-multiple = { $column }在{ $axis } { $jumps }之间跳变，均位于 { $multiple } 的倍数处。
@@ -885,7 +885,7 @@ fit-affine = { $axis }每增加一个单位，{ $column }{ $rises ->
    *[no] 减少
 } { $slope }；截距为 { $intercept }。
 fit-no-slope = 就这些点而言，{ $column }没有随{ $axis }升降的趋势：斜率为 { $slope }。
-fit-inverse = { $column } = { $fixed } + { $shared } / { $axis }：一部分固定，另一部分与{ $axis }成反比。
+fit-inverse = { $column } = { $fixed } { $sign } { $shared } / { $axis }：一部分固定，另一部分与{ $axis }成反比。
 fit-broken = { $column }在{ $axis }为 { $knot } 处转折：此前斜率为 { $before }，此后为 { $after }。
 fit-quadratic = 所比较的曲线中，二次曲线最能描述{ $column }随{ $axis }的变化。
 fit-cubic = 所比较的曲线中，三次曲线最能描述{ $column }随{ $axis }的变化。

@@ -189,6 +189,14 @@ fn power(value: f64, digits: usize) -> String {
     }
 }
 
+/// A figure that stands behind another one in a sum: its sign, and the rest.
+pub(crate) fn term(figure: String) -> (&'static str, String) {
+    match figure.strip_prefix('−') {
+        Some(rest) => ("−", rest.to_owned()),
+        None => ("+", figure),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

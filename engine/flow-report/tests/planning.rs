@@ -119,7 +119,7 @@ fn a_table_is_checked_against_the_step_it_is_from() {
 fn a_report_is_checked_against_its_tables() {
     let steps = "  t: {uses: flow/table, with: {from: a, rows: lr, split: v, columns: [wall]}}
   u: {uses: flow/table, with: {from: f, columns: [wall]}}
-  r: {uses: flow/report, with: {date: yesterday, sections: [{table: a}, {table: t, compare: zz}, {table: u, compare: v}, {table: t, corun: f}]}}
+  r: {uses: flow/report, with: {date: yesterday, template: page.md.j2, sections: [{table: a}, {table: t, compare: zz}, {table: u, compare: v}, {table: t, corun: f}]}}
   q: {uses: flow/report, with: {sections: [{table: t, compare: v}]}}
 publish:
   - {from: q, to: x.md}
@@ -131,6 +131,8 @@ publish:
     insta::assert_snapshot!(told(steps), @r#"
     yesterday
         `date: yesterday`: a day is written `2026-02-08`
+    page.md.j2
+        `page.md.j2` is the name of a file, and no template; write the text itself: `template: |`, and its lines below
     a
         `a` is no table: expected a `flow/table` step; did you mean `t`?
     zz

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Shown, curves, give_or_take, metric, unit, within};
 use crate::chart::Cloud;
-use crate::format::Format;
+use crate::format::{Format, term};
 use crate::safe;
 use crate::table::{Grid, Names, Table};
 use crate::words::{Args, Words, join};
@@ -128,7 +128,10 @@ impl Fits {
                 let args = about().with("slope", slope(1)).with("rises", up(1)).with("intercept", figure(0));
                 say("fit-affine", args)
             }
-            Model::Inverse => say("fit-inverse", about().with("fixed", figure(0)).with("shared", figure(1))),
+            Model::Inverse => {
+                let (sign, shared) = term(figure(1));
+                say("fit-inverse", about().with("fixed", figure(0)).with("sign", sign).with("shared", shared))
+            }
             Model::Broken => {
                 let args = about().with("before", figure(1)).with("after", figure(2));
                 say("fit-broken", args.with("knot", knot(best)))

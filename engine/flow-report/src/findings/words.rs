@@ -3,7 +3,7 @@
 use flow_core::Outcome;
 
 use super::{Borne, Bound, Computed, Figure, Finding, Scoped, Side, TiedPart, What};
-use crate::format::Format;
+use crate::format::{Format, term};
 use crate::safe;
 use crate::table::Names;
 use crate::words::{Args, Words};
@@ -124,7 +124,8 @@ impl Finding {
             }
             Finding::Linear { column, axis, intercept, slope, r2 } => {
                 let args = args.with("column", inline(column)).with("axis", inline(axis));
-                let args = args.with("intercept", intercept.text(words, lang)).with("slope", slope.text(words, lang));
+                let (sign, slope) = term(slope.text(words, lang));
+                let args = args.with("intercept", intercept.text(words, lang)).with("sign", sign).with("slope", slope);
                 say("finding-linear", args.with("r2", r2.text(words, lang)))
             }
             Finding::Jumps { column, axis, jumps, multiple } => {

@@ -29,6 +29,10 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
     if let Some(Err(why)) = with.date.as_deref().map(date) {
         say("/date".into(), Diagnostic::new(why.to_string()));
     }
+    if let Some(template) = with.template.as_deref().filter(|text| is_file_name(text)) {
+        let what = Diagnostic::new(format!("`{template}` is the name of a file, and no template"));
+        say("/template".into(), what.help("write the text itself: `template: |`, and its lines below"));
+    }
     for (n, section) in with.sections.iter().enumerate() {
         for (k, to) in section.see.iter().enumerate().filter(|(_, to)| !to.contains("${{")) {
             if let Err(why) = safe::link(to) {
@@ -112,4 +116,10 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         }
     }
     wrong
+}
+
+/// One word with a point in it; a template has more to say.
+fn is_file_name(template: &str) -> bool {
+    let word = template.trim();
+    word.contains('.') && !word.contains(['{', ' ', '\n'])
 }
