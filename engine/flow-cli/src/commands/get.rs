@@ -59,7 +59,9 @@ impl Get {
                 if let Some(damage) = objects.verify_content(artifact)? {
                     let lost = Lost { output: name.clone(), damage };
                     let damaged = CliError::failed(format!("`{label}`: {lost}"));
-                    return Err(damaged.hint("`flow doctor --contents` drops what is damaged; `flow run` then makes it again"));
+                    return Err(
+                        damaged.hint("`flow doctor --contents` drops what is damaged; `flow run` then makes it again")
+                    );
                 }
                 objects.copy_out(&artifact.digest, &to)?;
                 output.line(format!("{}  ({label}, {})", to.display(), words::bytes(artifact.bytes)))?;

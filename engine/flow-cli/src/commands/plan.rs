@@ -16,7 +16,7 @@ use indexmap::{IndexMap, IndexSet};
 use super::{Done, predict::takes};
 use crate::args::{About, Global, Selection};
 use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, styled};
-use crate::reasons::{self, Alike};
+use crate::reasons::{self, Alike, Because};
 use crate::{place, words};
 
 /// Instances of a step that run, or do not, are told as one from here on.
@@ -119,7 +119,7 @@ fn render(expansion: &Expansion, plan: &CorePlan, tasks: &[Task], verbose: bool)
         } else {
             rows.extend(crowd.iter().map(|item| {
                 let label = expansion.instances[item.id.index()].label.to_string();
-                let why = why(&item.state);
+                let why = because(&item.state).words();
                 let short = !verbose && matches!(item.state, State::Run(_));
                 let why = if short { words::fit(&why, LONGEST) } else { why };
                 row(&item.state, label, why, takes(&tasks[item.id.index()].estimate))
@@ -158,10 +158,12 @@ fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan) -> Vec<Vec<&'p Item>> {
 /// The reason that most of a crowd have; of what is decided later, the steps and not the instances that it waits for.
 fn common(crowd: &[&Item]) -> String {
     let said = crowd.iter().map(|item| match &item.state {
-        State::After(labels) => once(labels.iter().map(|label| label.split('[').next().unwrap_or(label))),
-        state => why(state),
+        State::After(labels) => {
+            Because::Words(once(labels.iter().map(|label| label.split('[').next().unwrap_or(label))))
+        }
+        state => because(state),
     });
-    let mut forms = reasons::alike(said.map(|why| ((), why)));
+    let mut forms = reasons::alike(said.map(|because| ((), because)));
     let others = forms.len().saturating_sub(1);
     forms.sort_by_key(|form| Reverse(form.count));
     let most = forms.first().map(Alike::words).unwrap_or_default();
@@ -222,19 +224,17 @@ fn whole(session: &Session, plan: &CorePlan, forecast: Forecast) -> Option<Strin
 }
 
 /// Why this becomes of an instance.
-fn why(state: &State) -> String {
+fn because(state: &State) -> Because {
     match state {
-        State::Cached { read_again: true, .. } => words::READ_AGAIN.to_owned(),
-        State::Cached { outcome: Outcome::Ok, .. } => String::new(),
-        State::Cached { outcome, .. } => words::outcome(*outcome).to_owned(),
-        State::Run(all) => reasons::why(&Why::of(all)),
-        State::GoesOn { since, .. } => format!("since run {since}, and is not started again"),
-        State::After(labels) => once(labels.iter().map(String::as_str)),
-        State::MayRepeat { group, at_most } => {
-            format!("while the verdict on {group} is undecided, up to {at_most} runs of each")
-        }
-        State::NotNeeded { cause } => reasons::cause(cause),
-        State::Refused { cause, .. } => reasons::cause(cause),
+        State::Cached { read_again: true, .. } => Because::Words(words::READ_AGAIN.to_owned()),
+        State::Cached { outcome: Outcome::Ok, .. } => Because::Words(String::new()),
+        State::Cached { outcome, .. } => Because::Settled(*outcome, None),
+        State::Run(all) => Because::Runs(Why::of(all)),
+        State::GoesOn { since, .. } => Because::Words(format!("since run {since}, and is not started again")),
+        State::After(labels) => Because::Words(once(labels.iter().map(String::as_str))),
+        State::MayRepeat { group, at_most } => Because::MayRepeat { group: group.clone(), at_most: *at_most },
+        State::NotNeeded { cause } => Because::Settled(Outcome::Skipped, Some(cause.clone())),
+        State::Refused { outcome, cause } => Because::Settled(*outcome, Some(cause.clone())),
     }
 }
 

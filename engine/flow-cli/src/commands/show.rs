@@ -11,7 +11,8 @@ use super::{Done, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{BAD, GOOD, NOTE, Output, STRONG, styled};
-use crate::{place, reasons, words};
+use crate::reasons::{self, Because};
+use crate::{place, words};
 
 /// Arguments of `flow show`.
 #[derive(Debug, Args)]
@@ -49,7 +50,7 @@ impl Show {
                 }
                 None if self.json => {}
                 None => {
-                    let why = if shown.reason.is_empty() { "no result" } else { &shown.reason };
+                    let why = shown.reason.as_ref().map_or_else(|| "no result".to_owned(), Because::words);
                     output.line(format!("{}: {why}", styled(STRONG, &shown.label)))?;
                 }
             }

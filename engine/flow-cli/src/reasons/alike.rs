@@ -1,6 +1,67 @@
 //! What is said of many at once: of a sweep whose command changed each instance has another reason, and all have one form.
 
+use flow_core::reason::{Cause, Texts};
+use flow_core::{Outcome, why::Why};
 use indexmap::IndexMap;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{settled, why};
+
+/// Why an instance is as it is.
+#[derive(Clone, Debug)]
+pub(crate) enum Because {
+    /// Why it runs.
+    Runs(Why),
+    /// Why it was settled in this way.
+    Settled(Outcome, Option<Cause>),
+    /// Until which verdict is decided it runs again, and how often at most.
+    MayRepeat { group: String, at_most: u32 },
+    /// In words that others have only if they are the same.
+    Words(String),
+}
+
+impl Because {
+    /// In words.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Because::Runs(reasons) => why(reasons),
+            Because::Settled(outcome, cause) => settled(*outcome, cause.as_ref()),
+            Because::MayRepeat { group, at_most } => {
+                format!("while the verdict on {group} is undecided, up to {at_most} runs of each")
+            }
+            Because::Words(words) => words.clone(),
+        }
+    }
+
+    /// What it has in common with those that only have other numbers, names and texts.
+    fn form(&self) -> Value {
+        match self {
+            Because::Runs(why) => without_values(why.clone()),
+            Because::Settled(outcome, cause) => {
+                Value::Array(vec![without_values(*outcome), without_values(cause.clone())])
+            }
+            Because::MayRepeat { .. } => Value::Null,
+            Because::Words(words) => Value::String(words.clone()),
+        }
+    }
+}
+
+fn without_values<T: Texts + Serialize>(mut reason: T) -> Value {
+    fn without_numbers(value: &mut Value) {
+        match value {
+            // A value that was a number and is a text has changed like any other.
+            Value::Number(_) => *value = Value::String(String::new()),
+            Value::Array(list) => list.iter_mut().for_each(without_numbers),
+            Value::Object(map) => map.values_mut().for_each(without_numbers),
+            Value::Null | Value::Bool(_) | Value::String(_) => {}
+        }
+    }
+    reason.texts(&mut String::clear);
+    let mut form = serde_json::to_value(reason).unwrap_or_default();
+    without_numbers(&mut form);
+    form
+}
 
 /// Reasons of one form: the one that most have, the first whose it is, how many have one, and whether they differ in it.
 pub(crate) struct Alike<T> {
@@ -18,10 +79,10 @@ impl<T> Alike<T> {
 }
 
 /// The forms of some reasons, in the order of their first.
-pub(crate) fn alike<T>(reasons: impl Iterator<Item = (T, String)>) -> Vec<Alike<T>> {
-    let mut forms: IndexMap<String, IndexMap<String, (T, usize)>> = IndexMap::new();
+pub(crate) fn alike<T>(reasons: impl Iterator<Item = (T, Because)>) -> Vec<Alike<T>> {
+    let mut forms: IndexMap<Value, IndexMap<String, (T, usize)>> = IndexMap::new();
     for (of, reason) in reasons {
-        forms.entry(form(&reason)).or_default().entry(reason).or_insert((of, 0)).1 += 1;
+        forms.entry(reason.form()).or_default().entry(reason.words()).or_insert((of, 0)).1 += 1;
     }
     let alike = forms.into_values().filter_map(|reasons| {
         let (count, differ) = (reasons.values().map(|(_, count)| count).sum(), reasons.len() > 1);
@@ -32,41 +93,45 @@ pub(crate) fn alike<T>(reasons: impl Iterator<Item = (T, String)>) -> Vec<Alike<
     alike.collect()
 }
 
-/// A reason without its numbers, and without what it quotes or names in brackets.
-fn form(reason: &str) -> String {
-    let (mut quoted, mut depth) = (false, 0_u32);
-    let kept = |c: &char| {
-        match c {
-            '`' => quoted = !quoted,
-            '[' => depth += 1,
-            ']' => depth = depth.saturating_sub(1),
-            _ => return !quoted && depth == 0 && !c.is_numeric(),
-        }
-        false
-    };
-    reason.chars().filter(kept).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use flow_core::fingerprint::PartKind;
+    use flow_core::why::Reason;
+    use serde_json::json;
+
     use super::*;
 
-    fn said(reasons: &[&str]) -> Vec<(String, usize)> {
-        alike(reasons.iter().map(|reason| ((), (*reason).to_owned())))
-            .iter()
-            .map(|one| (one.words(), one.count))
-            .collect()
+    fn runs(reason: Reason) -> Because {
+        Because::Runs(Why { first: vec![reason], more: 0 })
+    }
+
+    fn said(reasons: Vec<Because>) -> Vec<(String, usize)> {
+        alike(reasons.into_iter().map(|reason| ((), reason))).iter().map(|one| (one.words(), one.count)).collect()
     }
 
     #[test]
     fn reasons_of_one_form_are_told_as_one() {
-        let command = |n: u32| format!("the command was `sh work.sh {n} 613`, is `sh work.sh {n} -1`");
-        let commands = [command(0), command(1), command(2)];
-        let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-        assert_eq!(said(&commands), [(format!("{}; the others alike", commands[0]), 3)]);
-        let verdict = "the verdict on together is undecided after 2 runs of each";
-        let mixed = ["its first run", verdict, "its first run", &verdict.replace('2', "1")];
-        assert_eq!(said(&mixed), [("its first run".to_owned(), 2), (format!("{verdict}; the others alike"), 2)]);
-        assert_eq!(said(&["a[n=1] failed", "a[n=1] failed"]), [("a[n=1] failed".to_owned(), 2)]);
+        let value = |name: &str, was, is| {
+            runs(Reason::Value { kind: PartKind::Parameter, name: name.into(), was: Some(was), is: Some(is) })
+        };
+        let values =
+            vec![value("lr", json!(1), json!(2)), value("lr", json!(3), json!("x")), value("n", json!(1), json!(2))];
+        assert_eq!(said(values), [("`lr` was 1, is 2; the others alike".to_owned(), 3)]);
+        let verdict = |looks, gain| {
+            runs(Reason::Undecided { group: "together".into(), looks, at_most: 3, gain: Some((gain, 0.1)) })
+        };
+        let first = || runs(Reason::NeverRan);
+        let one = "the verdict on together is undecided after one run of each (gain 0.90 ± 0.10); at most 3 are made";
+        let mixed = vec![first(), verdict(1, 0.9), first(), verdict(2, 0.8)];
+        assert_eq!(said(mixed), [("its first run".to_owned(), 2), (format!("{one}; the others alike"), 2)]);
+    }
+
+    #[test]
+    fn what_differs_by_more_than_values_is_told_apart() {
+        let needs = |label: &str| Because::Settled(Outcome::Skipped, Some(Cause::NeedFailed { label: label.into() }));
+        let condition = Because::Settled(Outcome::Skipped, Some(Cause::ConditionFalse { expression: "a".into() }));
+        let told = said(vec![needs("a[n=1]"), condition, needs("a[n=1]")]);
+        assert_eq!(told.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(told[0].0, needs("a[n=1]").words());
     }
 }

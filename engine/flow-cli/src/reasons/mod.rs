@@ -14,7 +14,7 @@ use flow_report::{Reasons, Words};
 
 use crate::words;
 
-pub(crate) use alike::{Alike, alike};
+pub(crate) use alike::{Alike, Because, alike};
 pub(crate) use waits::{queued, waits};
 pub(crate) use why::{reason, why};
 

@@ -6,7 +6,8 @@ use indexmap::IndexMap;
 
 use super::view::{InstanceState, Shown, View, is_failure};
 use crate::output::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
-use crate::{reasons, words};
+use crate::reasons::{self, Because};
+use crate::words;
 
 /// How a run ended, as far as its events do not tell.
 pub(crate) struct Ended {
@@ -125,7 +126,8 @@ fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&
     for shown in failed.iter().take(most) {
         let InstanceState::Settled(outcome) = shown.state else { continue };
         let attempt = shown.attempt().and_then(|id| Some((id, view.attempts.get(&id)?)));
-        let why = attempt.and_then(|(_, attempt)| attempt.message.as_deref()).unwrap_or(&shown.reason);
+        let said = attempt.and_then(|(_, attempt)| attempt.message.clone());
+        let why = said.or_else(|| Some(shown.reason.as_ref()?.words())).unwrap_or_default();
         let times = view.attempts_of(shown).len();
         let after = if times > 1 { format!(" after {}", words::count(times, "attempt")) } else { String::new() };
         let label = styled(STRONG, &shown.label);
@@ -148,7 +150,7 @@ fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&
 /// What ran, by step and reason.
 fn ran(view: &View, out: &mut Vec<String>) {
     let done = |shown: &&Shown| matches!(shown.state, InstanceState::Done(_));
-    let done = view.instances.values().filter(done).map(|shown| (shown, shown.reason.clone()));
+    let done = view.instances.values().filter(done).filter_map(|shown| Some((shown, shown.reason.clone()?)));
     for (shown, what, why) in alike(done) {
         let InstanceState::Done(outcome) = shown.state else { continue };
         let how = if outcome == Outcome::Ok { String::new() } else { format!(", {}", words::outcome(outcome)) };
@@ -158,8 +160,9 @@ fn ran(view: &View, out: &mut Vec<String>) {
 
 /// How many of a sweep have no numbers where these were to be; of one alone its own line says it.
 fn without_numbers(view: &View, out: &mut Vec<String>) {
-    let missed = view.instances.values().filter_map(|shown| Some((shown, reasons::cause(shown.no_metrics()?))));
-    let mut steps: IndexMap<&str, Vec<(&Shown, String)>> = IndexMap::new();
+    let why = |shown: &Shown| Some(Because::Settled(Outcome::Ok, Some(shown.no_metrics()?.clone())));
+    let missed = view.instances.values().filter_map(|shown| Some((shown, why(shown)?)));
+    let mut steps: IndexMap<&str, Vec<(&Shown, Because)>> = IndexMap::new();
     missed.for_each(|(shown, why)| steps.entry(&shown.step).or_default().push((shown, why)));
     for missed in steps.into_values().filter(|missed| missed.len() > 1) {
         for (_, what, why) in alike(missed.into_iter()) {
@@ -171,7 +174,7 @@ fn without_numbers(view: &View, out: &mut Vec<String>) {
 /// What was skipped or cancelled, by step and reason.
 fn not_run(view: &View, out: &mut Vec<String>) {
     let passed = |shown: &&Shown| matches!(shown.state, InstanceState::Settled(Outcome::Skipped | Outcome::Cancelled));
-    let passed = view.instances.values().filter(passed).map(|shown| (shown, shown.reason.clone()));
+    let passed = view.instances.values().filter(passed).filter_map(|shown| Some((shown, shown.reason.clone()?)));
     for (shown, what, why) in alike(passed) {
         let InstanceState::Settled(outcome) = shown.state else { continue };
         out.push(format!("  {:<9} {what}: {why}", words::outcome(outcome)));
@@ -180,9 +183,9 @@ fn not_run(view: &View, out: &mut Vec<String>) {
 
 /// Instances of one step that ended alike, for reasons of one form: what is said of them, and why, in the order of the first. Rare
 /// reasons beyond a few are counted.
-fn alike<'a>(instances: impl Iterator<Item = (&'a Shown, String)>) -> Vec<(&'a Shown, String, String)> {
+fn alike<'a>(instances: impl Iterator<Item = (&'a Shown, Because)>) -> Vec<(&'a Shown, String, String)> {
     const FORMS: usize = 3;
-    let mut found: IndexMap<(&str, &InstanceState), Vec<(&Shown, String)>> = IndexMap::new();
+    let mut found: IndexMap<(&str, &InstanceState), Vec<(&Shown, Because)>> = IndexMap::new();
     for (shown, why) in instances {
         found.entry((&*shown.step, &shown.state)).or_default().push((shown, why));
     }

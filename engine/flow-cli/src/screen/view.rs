@@ -6,7 +6,7 @@ use flow_core::reason::{Cause, Withheld};
 use flow_core::{AttemptId, Digest, InstanceId, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart, StepResult};
 use flow_store::{Results, Status, StoreError, Waiting};
 
-use crate::reasons;
+use crate::reasons::{self, Because};
 
 /// What is known of a run.
 #[derive(Debug, Default)]
@@ -67,7 +67,7 @@ pub(crate) struct Shown {
     /// How it is.
     pub(crate) state: InstanceState,
     /// Why it ran, or why it was settled as it was.
-    pub(crate) reason: String,
+    pub(crate) reason: Option<Because>,
     /// Its attempts, in their order.
     attempts: Vec<AttemptId>,
     /// The fingerprint of its result.
@@ -137,7 +137,7 @@ impl View {
                     step: step.clone(),
                     planned: plan.clone(),
                     state: InstanceState::Waiting,
-                    reason: String::new(),
+                    reason: None,
                     attempts: Vec::new(),
                     fingerprint: None,
                     result: None,
@@ -169,7 +169,7 @@ impl View {
                 self.running.insert(*attempt);
                 self.set(*instance, |shown| {
                     shown.state = InstanceState::Running;
-                    shown.reason = reasons::why(why);
+                    shown.reason = Some(Because::Runs(why.clone()));
                     shown.attempts.push(*attempt);
                 });
             }
@@ -202,7 +202,7 @@ impl View {
             }
             RunEvent::Settled { instance, outcome, cause } => self.set(*instance, |shown| {
                 shown.state = InstanceState::Settled(*outcome);
-                shown.reason = reasons::settled(*outcome, cause.as_ref());
+                shown.reason = Some(Because::Settled(*outcome, cause.clone()));
             }),
             RunEvent::Interrupted { grace, again } => self.interruptions.push(reasons::interrupted(*grace, *again)),
             RunEvent::Published { path, changed } => self.published.push((path.clone(), *changed)),
