@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::RunId;
 use flow_exec::{clock, hardware::ledger};
-use flow_store::{DaemonState, Status as RunStatus};
+use flow_store::{DaemonState, Queued, Running, Status as RunStatus};
 
 use super::{Done, run};
 use crate::args::{Global, OfRun};
@@ -158,6 +158,9 @@ fn one_of_several(one: &LivingRun, output: &mut Output) -> Result<(), CliError> 
     Ok(())
 }
 
+/// So many are told one by one.
+const SHOWN: usize = 24;
+
 /// A run that goes on.
 fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
     let since = |at: u64| now.saturating_sub(at) as f64 / 1e3;
@@ -177,21 +180,37 @@ fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
         line.push_str(&format!(": {}", counts.join(", ")));
     }
     out.push(line);
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    for running in &status.running {
-        let percent = running.fraction.map(|f| format!("{:.0} %", f * 100.0)).unwrap_or_default();
-        let cpus = words::count(running.cpus as usize, "CPU");
-        let gpus = match running.gpus.len().max(running.gpus_asked as usize) {
+    let (queued, running): (Vec<&Running>, Vec<&Running>) = status.running.iter().partition(|one| one.queued.is_some());
+    let row = |one: &Running| {
+        let percent = one.fraction.map(|f| format!("{:.0} %", f * 100.0)).unwrap_or_default();
+        let cpus = words::count(one.cpus as usize, "CPU");
+        let gpus = match one.gpus.len().max(one.gpus_asked as usize) {
             0 => cpus,
             gpus => format!("{}, {cpus}", words::count(gpus, "GPU")),
         };
-        let (how, text) = match &running.queued {
+        let (how, text) = match &one.queued {
             Some(queued) => (styled(NOTE, "queued"), reasons::queued(queued)),
-            None => (styled(GOOD, "running"), running.text.clone().unwrap_or_default()),
+            None => (styled(GOOD, "running"), one.text.clone().unwrap_or_default()),
         };
-        rows.push(vec![how, running.label.clone(), words::clock(since(running.started_at)), percent, gpus, text]);
-    }
+        vec![how, one.label.clone(), words::clock(since(one.started_at)), percent, gpus, text]
+    };
+    let each = if queued.len() > SHOWN { &[] } else { &queued[..] };
+    let rows: Vec<Vec<String>> = running.iter().take(SHOWN).chain(each).map(|one| row(one)).collect();
     out.extend(words::columns(&rows).into_iter().map(|line| format!("  {line}")));
+    if running.len() > SHOWN {
+        out.push(format!("  {} {} more", styled(GOOD, "running"), number((running.len() - SHOWN) as u32)));
+    }
+    if queued.len() > SHOWN {
+        let mut alike: BTreeMap<_, Vec<&Queued>> = BTreeMap::new();
+        for one in queued.iter().filter_map(|one| one.queued.as_ref()) {
+            alike.entry((one.job.is_some(), &one.reason, &one.advice)).or_default().push(one);
+        }
+        for all in alike.values() {
+            let first = all.iter().min_by_key(|one| one.since).map(|first| reasons::queued_alike(first));
+            let how_many = words::count(all.len(), "instance");
+            out.push(format!("  {} {how_many}: {}", styled(NOTE, "queued"), first.unwrap_or_default()));
+        }
+    }
     let mut waiting: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for one in &status.waiting {
         waiting.entry(reasons::waits(&one.reason, now)).or_default().push(&one.label);
@@ -218,7 +237,7 @@ fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
 mod tests {
     use flow_core::reason::Waits;
     use flow_core::{AttemptId, InstanceId, RunId};
-    use flow_store::{Running, Waiting};
+    use flow_store::Waiting;
 
     use super::*;
 
@@ -260,5 +279,52 @@ mod tests {
           waiting 2 instances: table goes first
           waiting 15 more: for their turn, or for what they need
         ");
+    }
+
+    #[test]
+    fn thousands_that_run_or_wait_in_slurm_are_counted() {
+        let job = |n: u32, reason: &str| Queued {
+            job: (n < 2_000).then(|| n.to_string()),
+            reason: if n < 2_000 { reason.to_owned() } else { String::new() },
+            since: 0,
+            advice: None,
+        };
+        let running = |n: u32| Running {
+            instance: InstanceId(n),
+            label: format!("a[n={n}]"),
+            attempt: AttemptId(n),
+            started_at: 0,
+            fraction: None,
+            text: Some("on node1".into()),
+            queued: (n >= 100).then(|| job(n, if n % 2 == 0 { "Priority" } else { "Resources" })),
+            gpus: vec![],
+            gpus_asked: 1,
+            cpus: 1,
+        };
+        let status = RunStatus {
+            run: RunId("20260208-153012-3f2a".into()),
+            workflow: "sweep".into(),
+            file: "sweep.yaml".into(),
+            pid: 123,
+            started_at: 0,
+            updated_at: 0,
+            ended: None,
+            instances: 3_000,
+            counts: BTreeMap::new(),
+            running: (0..3_000).map(running).collect(),
+            waiting: vec![],
+        };
+        let lines: Vec<String> =
+            standing(&status, "process 123", 0).iter().map(|line| crate::terminal::plain(line)).collect();
+        assert_eq!(lines.len(), 2 + SHOWN + 1 + 3, "{lines:#?}");
+        assert_eq!(lines[2].trim_end(), "  running  a[n=0]   0:00    1 GPU, 1 CPU  on node1");
+        assert_eq!(lines[2 + SHOWN], "  running 76 more");
+        let queued: Vec<&str> = lines[3 + SHOWN..].iter().map(|line| line.split(" since").next().unwrap()).collect();
+        let expected = [
+            "  queued 1,000 instances: in Slurm (not submitted yet, the first",
+            "  queued 950 instances: in Slurm (Priority, the first",
+            "  queued 950 instances: in Slurm (Resources, the first",
+        ];
+        assert_eq!(queued, expected);
     }
 }

@@ -15,7 +15,7 @@ use flow_report::{Reasons, Words};
 use crate::words;
 
 pub(crate) use alike::{Alike, Because, alike};
-pub(crate) use waits::{queued, waits};
+pub(crate) use waits::{queued, queued_alike, waits};
 pub(crate) use why::{reason, why};
 
 fn english() -> Reasons<'static> {

@@ -39,10 +39,20 @@ pub(crate) fn waits(waits: &Waits, now: u64) -> String {
 /// Where a job stands in Slurm's queue: `job 12, Resources, since 15:30`, and what is to be done.
 pub(crate) fn queued(queued: &Queued) -> String {
     let job = queued.job.as_ref().map_or_else(|| "not submitted yet".to_owned(), |job| format!("job {job}"));
-    let reason = if queued.reason.is_empty() { String::new() } else { format!(", {}", queued.reason) };
-    let since = words::time_of_day(queued.since, &TimeZone::system());
+    in_queue(queued, Some(job), "since")
+}
+
+/// The same of many jobs that wait for one reason, of which this is the first.
+pub(crate) fn queued_alike(first: &Queued) -> String {
+    in_queue(first, first.job.is_none().then(|| "not submitted yet".to_owned()), "the first since")
+}
+
+fn in_queue(queued: &Queued, job: Option<String>, since: &str) -> String {
+    let reason = Some(queued.reason.clone()).filter(|reason| !reason.is_empty());
+    let since = format!("{since} {}", words::time_of_day(queued.since, &TimeZone::system()));
+    let parts: Vec<String> = job.into_iter().chain(reason).chain([since]).collect();
     let advice = queued.advice.as_ref().map(|advice| format!(": {advice}")).unwrap_or_default();
-    format!("in Slurm ({job}{reason}, since {since}){advice}")
+    format!("in Slurm ({}){advice}", parts.join(", "))
 }
 
 /// What other runs of the machine have to do with it.

@@ -41,7 +41,10 @@ impl Bars {
         if view.start.is_none() {
             return;
         }
-        let running: BTreeMap<AttemptId, &Attempt> = view.running().take(BARS).map(|(id, a)| (*id, a)).collect();
+        // What waits in Slurm's queue has nothing to show.
+        let (queued, running): (Vec<_>, Vec<_>) = view.running().partition(|(_, attempt)| attempt.queued);
+        let running: BTreeMap<AttemptId, &Attempt> =
+            running.into_iter().chain(queued).take(BARS).map(|(id, a)| (*id, a)).collect();
         self.attempts.retain(|id, bar| {
             let keep = running.contains_key(id);
             if !keep {
@@ -127,12 +130,19 @@ fn waiting_line(view: &View, shown: usize) -> String {
         if *count == 1 { format!("{label} ({reason})") } else { format!("{} ({reason})", words::thousands(*count)) }
     };
     let parts: Vec<String> = groups.iter().take(3).map(part).collect();
-    let (running, (settled, all)) = (view.running().count(), view.settled());
+    let (settled, all) = view.settled();
+    let (queued, running): (Vec<_>, Vec<_>) = view.running().partition(|(_, attempt)| attempt.queued);
+    let more = [
+        (running.len().saturating_sub(shown), "more running"),
+        (queued.len() - shown.saturating_sub(running.len()).min(queued.len()), "more queued"),
+    ];
+    let running = running.len() + queued.len();
     let waiting = words::thousands(all.saturating_sub(settled + running).max(view.waiting.len()));
     let mut line = if parts.is_empty() { String::new() } else { format!("{waiting} waiting: {}", parts.join(", ")) };
-    let hidden = running - shown.min(running);
-    if hidden > 0 {
-        line.push_str(&format!("  (and {hidden} more running)"));
+    let more = more.iter().filter(|(hidden, _)| *hidden > 0);
+    let more: Vec<String> = more.map(|(hidden, how)| format!("{} {how}", words::thousands(*hidden))).collect();
+    if !more.is_empty() {
+        line.push_str(&format!("  (and {})", more.join(", ")));
     }
     line
 }

@@ -110,7 +110,9 @@ pub(crate) struct Attempt {
     /// How many its job asks Slurm for.
     gpus_asked: u32,
     pub(crate) cpus: u32,
-    /// When it began, milliseconds since 1970.
+    /// Its job waits in Slurm's queue.
+    pub(crate) queued: bool,
+    /// When it began, or was submitted where it is queued: milliseconds since 1970.
     pub(crate) began: u64,
     /// When and how it ended.
     pub(crate) ended: Option<(u64, Outcome)>,
@@ -158,6 +160,7 @@ impl View {
                     folder: folder.clone(),
                     gpus: gpus.clone(),
                     gpus_asked: *gpus_asked,
+                    queued: false,
                     cpus: *cpus,
                     began: line.at,
                     ended: None,
@@ -244,6 +247,7 @@ impl View {
         for running in status.running {
             if let Some(attempt) = self.attempts.get_mut(&running.attempt) {
                 attempt.fraction = running.fraction.or(attempt.fraction);
+                (attempt.queued, attempt.began) = (running.queued.is_some(), running.started_at);
                 let queued = running.queued.as_ref().map(|queued| format!("queued {}", reasons::queued(queued)));
                 attempt.text = queued.or(running.text).unwrap_or_default();
             }

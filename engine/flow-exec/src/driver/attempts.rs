@@ -354,7 +354,8 @@ impl<X: Executor> Attempts<X> {
             running.is_on(*node);
         }
         if running.batch && !running.began_there {
-            self.due.began_afar(attempt, clock::unix_seconds());
+            running.began = clock::unix_seconds();
+            self.due.began_afar(attempt, running.began);
         }
         (running.began_there, running.queued) = (true, None);
         let (instance, announces) = (running.instance, running.announces);
