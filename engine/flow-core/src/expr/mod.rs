@@ -1,5 +1,5 @@
 //! Expressions: `${{ }}` in values. An expression that is a whole value keeps its type, others are rendered into their text;
-//! an undefined result is an error. Each is compiled once. Does not know which names a key may see.
+//! an undefined result is an error. Does not know which names a key may see.
 //!
 //! The language is minijinja's, with these of our own:
 //!
@@ -23,8 +23,9 @@ mod scope;
 mod template;
 pub(crate) mod value;
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{borrow::Cow, cell::RefCell, fmt, rc::Rc, sync::Arc};
 
+use indexmap::IndexMap;
 use minijinja::{Expression, value::Value};
 
 pub(crate) use bounds::{MOST, guarded, weight};
@@ -39,7 +40,7 @@ use crate::{
     reason::{ExprFault, Fault},
 };
 
-/// A compiled expression.
+/// An expression.
 pub(crate) struct Expr {
     /// As written between the braces, trimmed.
     pub(crate) text: Arc<str>,
@@ -47,19 +48,43 @@ pub(crate) struct Expr {
     pub(crate) reads: Reads,
     /// Variables as minijinja's analysis has them: none of these is an argument's or a filter's name.
     pub(crate) variables: Vec<String>,
-    compiled: Expression<'static, 'static>,
+    /// As it is compiled.
+    fenced: Box<str>,
+}
+
+/// How many compiled expressions a thread keeps: a matrix evaluates the same few for all of its instances. minijinja takes 12 KiB
+/// for the shortest one, and a generated workflow may have 100,000.
+const KEPT: usize = 1024;
+
+thread_local! {
+    static COMPILED: RefCell<IndexMap<Box<str>, Rc<Expression<'static, 'static>>>> = RefCell::default();
+}
+
+/// Compiles an expression; what it says is no expression is in minijinja's words.
+fn compiled(fenced: &str) -> Result<Rc<Expression<'static, 'static>>, String> {
+    if let Some(known) = COMPILED.with_borrow(|all| all.get(fenced).cloned()) {
+        return Ok(known);
+    }
+    let compile = || environment::get().compile_expression_owned(fenced.to_owned()).map_err(|e| faults::words(&e));
+    let compiled = Rc::new(guarded(compile).unwrap_or_else(|fault| Err(fault.to_string()))?);
+    COMPILED.with_borrow_mut(|all| {
+        if all.len() >= KEPT {
+            all.clear();
+        }
+        all.insert(fenced.into(), Rc::clone(&compiled));
+    });
+    Ok(compiled)
 }
 
 impl Expr {
-    /// Compiles it.
+    /// Reads it.
     pub(crate) fn new(text: &str) -> Result<Self, Diagnostic> {
         let text = text.trim();
         if text.is_empty() {
             return Err(Diagnostic::new("the expression is empty"));
         }
-        let fenced = fence::fenced(text)?;
-        let compile = || environment::get().compile_expression_owned(fenced).map_err(|e| faults::words(&e));
-        let compiled = guarded(compile).unwrap_or_else(|fault| Err(fault.to_string())).map_err(|words| {
+        let fenced = fence::fenced(text)?.into_boxed_str();
+        let compiled = compiled(&fenced).map_err(|words| {
             let diagnostic = Diagnostic::new(format!("`{}` is no expression: {words}", shown(text)));
             if text.contains("&&") || text.contains("||") || text.contains('!') && !text.contains("!=") {
                 diagnostic.help("write `and`, `or`, `not`")
@@ -71,12 +96,13 @@ impl Expr {
         })?;
         let mut variables: Vec<String> = compiled.undeclared_variables(false).into_iter().collect();
         variables.sort();
-        Ok(Expr { reads: scan::reads(text), text: text.into(), variables, compiled })
+        Ok(Expr { reads: scan::reads(text), text: text.into(), variables, fenced })
     }
 
     /// Evaluates it.
     pub(crate) fn eval(&self, scope: &Value) -> Result<Value, Fault> {
-        let result = guarded(|| self.compiled.eval(scope.clone()))?.map_err(|e| faults::fault(&e))?;
+        let compiled = compiled(&self.fenced)?;
+        let result = guarded(|| compiled.eval(scope.clone()))?.map_err(|e| faults::fault(&e))?;
         if result.is_undefined() {
             return Err(ExprFault::Undefined { expression: shown(&self.text).into_owned() }.into());
         }
