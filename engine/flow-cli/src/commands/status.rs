@@ -296,7 +296,7 @@ mod tests {
             started_at: 0,
             fraction: None,
             text: Some("on node1".into()),
-            queued: (n >= 100).then(|| job(n, if n % 2 == 0 { "Priority" } else { "Resources" })),
+            queued: (n >= 100).then(|| job(n, if n.is_multiple_of(2) { "Priority" } else { "Resources" })),
             gpus: vec![],
             gpus_asked: 1,
             cpus: 1,
