@@ -63,6 +63,10 @@ impl Objects {
     /// # Errors
     /// It cannot be told.
     pub fn whole(&self, digest: &Digest) -> Result<Option<Vec<u8>>> {
+        // A folder, a pipe, a link that somebody put in its place.
+        if look(&self.path(digest))?.is_some_and(|meta| !meta.is_file()) {
+            return self.remove(digest).map(|_| None);
+        }
         match self.read(digest, "") {
             Ok(bytes) if Digest::of(&bytes) == *digest => Ok(Some(bytes)),
             Ok(_) => self.remove(digest).map(|_| None),
@@ -188,5 +192,33 @@ fn readable<T>(read: Result<T>) -> Result<Option<T>> {
         Err(StoreError::NotAnArtifact { .. }) => Ok(None),
         Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StoreDir;
+
+    #[test]
+    fn what_is_no_file_any_more_is_damage_and_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let objects = StoreDir::create(&dir.path().join(".flow")).unwrap().objects();
+        let mine = dir.path().join("mine");
+        fs::write(&mine, "x").unwrap();
+        let digest = Digest::of(b"x");
+        let path = objects.path(&digest);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let others: [&dyn Fn(); 3] = [
+            &|| fs::create_dir(&path).unwrap(),
+            &|| nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap(),
+            &|| std::os::unix::fs::symlink(&mine, &path).unwrap(),
+        ];
+        for put in others {
+            put();
+            assert_eq!(objects.whole(&digest).unwrap(), None);
+            assert!(path.symlink_metadata().is_err(), "it goes");
+        }
+        assert_eq!(fs::read(&mine).unwrap(), b"x");
     }
 }
