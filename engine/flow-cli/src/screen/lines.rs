@@ -113,7 +113,7 @@ fn recorded(result: &StepResult) -> String {
     format!("{} in {}{}{}", result.label, words::duration(took), came_to(result), beyond(result))
 }
 
-/// `; it used 9.1 GiB of memory, and asks for 4 GiB`: what was there for it was there for others as well.
+/// That it used more memory than it asks for, which others may have counted on.
 fn beyond(result: &StepResult) -> String {
     let (usage, asked) = (&result.usage, &result.circumstances);
     let gpu = usage.gpus.iter().map(|gpu| gpu.memory_peak).max().unwrap_or(0);
