@@ -319,6 +319,7 @@ impl<X: Executor> Attempts<X> {
             joinable: job.is_some() || stays.is_some(),
             known: joined.map(|stays| self.context.left.labels(&stays.intent.run)).unwrap_or_default(),
             began_there: false,
+            rejoined: joined.is_some() || job.as_ref().is_some_and(|job| job.joined),
             folder,
             resolved,
             placement: if joined.is_some() { Placement { cpus: circumstances.cpus, ..placement } } else { placement },
@@ -354,8 +355,12 @@ impl<X: Executor> Attempts<X> {
             running.is_on(*node);
         }
         if running.batch && !running.began_there {
-            running.began = clock::unix_seconds();
-            self.due.began_afar(attempt, running.began);
+            let now = clock::unix_seconds();
+            self.due.began_afar(attempt, now);
+            // One that an earlier run began was not seen to begin.
+            if !running.rejoined {
+                running.began = now;
+            }
         }
         (running.began_there, running.queued) = (true, None);
         let (instance, announces) = (running.instance, running.announces);

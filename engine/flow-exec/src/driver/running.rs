@@ -21,6 +21,8 @@ pub(super) struct Running {
     pub(super) batch: bool,
     /// Its program runs there, as far as is known.
     pub(super) began_there: bool,
+    /// An earlier run began it.
+    pub(super) rejoined: bool,
     /// Until its result is safe another run may have to conclude it.
     pub(super) joinable: bool,
     /// What was begun with it by the run that began it, by attempt.
