@@ -70,6 +70,7 @@ pub use likeness::{hardware, likeness, unlike};
 pub use machine::{GpuFacts, Machine};
 pub use metrics::{
     Best, EventFile, MetricRow, Metrics, MetricsFile, NumberFiles, Pattern, Summary, SummaryError, event_file,
+    metric_letters,
 };
 pub use outcome::Outcome;
 pub use result::{

@@ -128,10 +128,14 @@ impl std::fmt::Display for Summary {
     }
 }
 
-/// `val/Acc` as `val_acc`; a name that does not begin with a letter is none.
+/// A text as it is written within the name of a metric: `val/Acc` as `val_acc`.
+pub fn metric_letters(text: &str) -> String {
+    text.to_lowercase().chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect()
+}
+
+/// What the metric of this name is called; a name that does not begin with a letter is none.
 pub(crate) fn metric_name(name: &str) -> Option<String> {
-    let name = name.trim().to_lowercase();
-    let clean: String = name.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
+    let clean = metric_letters(name.trim());
     let clean = clean.trim_matches('_');
     clean.starts_with(char::is_alphabetic).then(|| clean.to_owned())
 }

@@ -1,4 +1,4 @@
-//! The forms in which programs write a text: in JSON, URLs, HTML, shells, Python and base64. Pure; knows nothing of where they are
+//! The forms in which programs write a text: in JSON, URLs, HTML, shells, Python and base64, and flow the names of metrics. Pure; knows nothing of where they are
 //! looked for.
 //!
 //! Each writer of a format escapes what it likes beyond what it must, so that a format has as many forms as it has habits.
@@ -6,6 +6,9 @@
 use std::collections::BTreeSet;
 
 use data_encoding::{BASE64, BASE64URL};
+use flow_core::metric_letters;
+
+use super::{SHORTEST, seen::BEFORE_A_BREAK};
 
 /// What URLs keep besides letters and digits.
 const KEPT_IN_URLS: [&str; 10] = [
@@ -29,13 +32,16 @@ pub(super) fn of(text: &str) -> BTreeSet<String> {
     html(text, &mut forms);
     shell(text, &mut forms);
     python(text, &mut forms);
+    forms.insert(metric_letters(text));
     within_json(forms)
 }
 
 /// A text in base64, alone or within a longer one, `user:password` for example: of that, what is of this text alone. Of a character
-/// that it shares with a neighbour at most four bits are left to see.
+/// that it shares with a neighbour at most four bits are left to see. Where a line ends in it soon after its beginning, `base64`
+/// breaks lines, what stands behind is a form of its own.
 pub(super) fn base64(text: &str) -> BTreeSet<String> {
     let mut forms = BTreeSet::new();
+    let mut ends = BTreeSet::new();
     for before in 0..3 {
         let bytes = [&vec![0; before], text.as_bytes()].concat();
         let (first, last) = ((8 * before).div_ceil(6), 8 * bytes.len() / 6);
@@ -44,9 +50,12 @@ pub(super) fn base64(text: &str) -> BTreeSet<String> {
             forms.insert(encoded[first..last].to_owned());
             forms.insert(encoded[first..].trim_end_matches('=').to_owned());
             forms.insert(encoded[first..].to_owned());
+            let behind = (1..BEFORE_A_BREAK).filter_map(|n| encoded.get(first + n..last));
+            ends.extend(behind.filter(|end| end.len() >= SHORTEST).map(str::to_owned));
         }
     }
-    within_json(forms)
+    ends.extend(within_json(forms));
+    ends
 }
 
 /// These, and each of them in a text of JSON, as a message has it.

@@ -1,6 +1,7 @@
 //! Values that nobody is to read, found in whatever form and hidden. Knows no names, no environment and no files.
 
 mod forms;
+mod seen;
 mod stream;
 
 use std::{collections::BTreeSet, fmt, ops::Range, sync::Arc};
@@ -10,6 +11,8 @@ use flow_core::reason::Texts;
 
 pub(crate) use stream::StreamRedactor;
 
+use seen::Seen;
+
 /// What stands in their place, whatever their length.
 const HIDDEN: &str = "***";
 
@@ -18,6 +21,9 @@ const SHORTEST: usize = 8;
 
 /// Of a longer one there would be too much to look for.
 const LONGEST: usize = 16 << 10;
+
+/// What tears a secret apart, colours and ends of lines, takes no more than this: nothing waits for what comes behind more of it.
+const TEARING: usize = 4 << 10;
 
 /// Values to hide, and what finds them. Of a value with several lines, a key for example, each line counts that is long enough.
 #[derive(Clone, Default)]
@@ -78,7 +84,7 @@ impl Secrets {
     pub(crate) fn new(values: Vec<String>) -> Secrets {
         let mut all = BTreeSet::new();
         for value in values.iter().filter(|value| Unhidable::check(value).is_none()).map(|value| value.trim()) {
-            all.insert(value.to_owned());
+            all.insert(value.replace(['\n', '\r'], ""));
             all.extend(forms::base64(value));
             all.extend(lines(value).flat_map(forms::of));
         }
@@ -135,8 +141,9 @@ impl Finder {
     /// Where secrets stand, in order. Those that overlap or touch are one.
     fn runs(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let mut runs: Vec<Range<usize>> = Vec::new();
-        for found in self.automaton.find_overlapping_iter(bytes) {
-            let mut run = found.range();
+        let seen = Seen::of(bytes);
+        for found in self.automaton.find_overlapping_iter(&seen.bytes) {
+            let Some(mut run) = seen.place(found.range()) else { continue };
             // They come in the order of their ends.
             while let Some(last) = runs.pop_if(|last| last.end >= run.start) {
                 run.start = run.start.min(last.start);
@@ -148,15 +155,20 @@ impl Finder {
 
     /// Where the longest of the beginnings of secrets starts in which these bytes end; their length, if they end in none.
     fn beginning(&self, bytes: &[u8]) -> usize {
+        let seen = Seen::of(bytes);
         let begins = |from: &usize| {
-            let end = &bytes[*from..];
-            if pair(end).is_some_and(|pair| !self.pairs[pair]) {
+            let end = &seen.bytes[*from..];
+            if pair(end).is_some_and(|pair| !self.pairs[pair])
+                || bytes.len() - seen.at(*from) > self.longest + TEARING
+                || seen.is_broken_from(*from)
+            {
                 return false;
             }
             let at = self.forms.partition_point(|form| form.as_slice() <= end);
             self.forms.get(at).is_some_and(|form| form.starts_with(end))
         };
-        (bytes.len().saturating_sub(self.longest - 1)..bytes.len()).find(begins).unwrap_or(bytes.len())
+        let read = seen.bytes.len();
+        (read.saturating_sub(self.longest - 1)..read).find(begins).map_or(bytes.len(), |from| seen.at(from))
     }
 }
 
@@ -180,7 +192,7 @@ mod tests {
         let secrets = secrets(&["s3cr3t-1", "s3cr3t-1-and-more\n", "short", "", "-----KEY-----\nabc\nfirst of it\n"]);
         let hidden = |text: &str| secrets.hide(text.to_owned());
         assert_eq!(hidden("tok s3cr3t-1-and-more s3cr3t-1, in short"), "tok *** ***, in short");
-        assert_eq!(hidden("-----KEY-----\r\nabc\r\nfirst of it\r\n"), "***\r\nabc\r\n***\r\n");
+        assert_eq!(hidden("-----KEY-----\r\nabc\r\nfirst of it\r\n"), "***\r\n");
         assert_eq!(hidden("-----KEY-----\nabc\nfirst of it\n"), "***\n");
         assert_eq!(hidden("nothing"), "nothing");
         assert_eq!(format!("{secrets:?}"), "5 secrets");
@@ -235,6 +247,25 @@ mod tests {
                         assert!(shown.len() - 3 <= length(before) + length(after) + 2, "{text}: {shown}");
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn colours_and_ends_of_lines_within_hide_nothing_from_the_search() {
+        let secrets = secrets(&["hunter2-hunter2", "s3cr3t-1"]);
+        let hidden = |text: &str| secrets.hide(text.to_owned());
+        assert_eq!(hidden("a \x1b[01;31m\x1b[Khunt\x1b[m\x1b[Ker2-hunter2 b"), "a \x1b[01;31m\x1b[K*** b");
+        assert_eq!(hidden("a hunter2-\nhunter2 b\n"), "a *** b\n");
+        assert_eq!(hidden("s3cr3t-1\ns3cr3t-1\n"), "***\n***\n");
+        let long = "hunter2/".repeat(30);
+        let secrets = Secrets::new(vec![long.clone()]);
+        for width in [60, 64, 76] {
+            for before in 0..80 {
+                let encoded = data_encoding::BASE64.encode(format!("{}{long}\n", "x".repeat(before)).as_bytes());
+                let lines: Vec<&[u8]> = encoded.as_bytes().chunks(width).collect();
+                let shown = secrets.hide(String::from_utf8(lines.join(&b'\n')).unwrap());
+                assert!(shown.len() < before * 4 / 3 + 20, "{width} {before}: {shown}");
             }
         }
     }

@@ -26,14 +26,16 @@ impl StreamRedactor {
         self.hand_on(beginning, out);
     }
 
-    /// There are no more pieces. What waits is the beginning of a secret.
+    /// There are no more pieces. What waits is the beginning of a secret, and ends of lines behind it.
     pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
         let held = std::mem::take(&mut self.held);
-        if held.len() < TELLING {
-            out.extend_from_slice(&held[self.covered..]);
+        let told = held.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+        if told < TELLING {
+            out.extend_from_slice(held.get(self.covered..told).unwrap_or_default());
         } else if self.covered == 0 {
             out.extend_from_slice(HIDDEN.as_bytes());
         }
+        out.extend_from_slice(&held[told.max(self.covered)..]);
         self.covered = 0;
     }
 
@@ -102,6 +104,12 @@ mod tests {
             (&["hunter2-", "ter2-hunter2"], &["hunter2-", "hu"], &["***", "", ""]),
             (&["aaaaaaaa"], &["aaaaaaaaaa", "aaaaaaaaaaaa", "b"], &["***", "", "b", ""]),
             (&[], &["hunter2", ""], &["hunter2", "", ""]),
+            // Colours and ends of lines within; the end of a line that is like the beginning of a secret by chance waits for nothing.
+            (&["hunter2-hunter2"], &["a hunt\x1b[", "m\x1b[Ker2-hunter2\n"], &["a ", "***", "\n"]),
+            (&["hunter2-hunter2"], &["a hunt\n", "er2-hunter2, b\n"], &["a ", "***, b\n", ""]),
+            (&["hunter2-hunter2"], &["a hunt\n"], &["a ", "***\n"]),
+            (&["hunter2-hunter2"], &["a hunt\n", "ing\n"], &["a ", "hunt\ning\n", ""]),
+            (&["hunter2-hunter2"], &["a hun\n", "ting\n"], &["a hun\n", "ting\n", ""]),
         ];
         for (values, pieces, shown) in cases {
             assert_eq!(passed(&secrets(values), pieces), *shown, "{values:?} {pieces:?}");
@@ -110,7 +118,7 @@ mod tests {
 
     #[test]
     fn however_it_is_cut_the_same_is_shown() {
-        let text = "x hunter2-hunter2 \"hunter3-\" aGh1bnRlcjItaHVudGVyMg== hunter2-hunter2-hunter hunt";
+        let text = "x hunter2-hunter2 \"hunter3-\" aGh1bnRlcjItaHVudGVyMg== hunter2-\nhun\x1b[mter2-hunter hunt";
         let secrets = secrets(&["hunter2-hunter2", "ter2-hunt"]);
         let whole = passed(&secrets, &[text]).concat();
         assert!(!whole.contains("unter2"), "{whole}");
