@@ -72,14 +72,24 @@ impl Workspace {
     /// # Errors
     /// Others left it there or could change it, and nobody named it; those of [`StoreDir::existing`].
     pub fn existing_store(&self) -> Result<Option<StoreDir>, ExecError> {
+        self.trust_store()?;
         let trust = Trust::of_process();
-        if !self.store_is_named && trust.is_there(&self.store) {
-            self.check_store(&trust)?;
-        }
         StoreDir::existing(&self.store).map_err(|error| match error {
             StoreError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => self.closed(&trust),
             error => error.into(),
         })
+    }
+
+    /// Looks whether what is there can be used, if anything is.
+    ///
+    /// # Errors
+    /// Others left it there or could change it, and nobody named it.
+    pub fn trust_store(&self) -> Result<(), ExecError> {
+        let trust = Trust::of_process();
+        match !self.store_is_named && trust.is_there(&self.store) {
+            true => self.check_store(&trust),
+            false => Ok(()),
+        }
     }
 
     /// The store, which is made where it is missing. The root's own is for its owner alone; one that was named keeps its mode.

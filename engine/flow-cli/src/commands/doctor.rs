@@ -28,6 +28,7 @@ pub(crate) struct Doctor {
 impl Doctor {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let workspace = place::workspace(global, self.about.workflow.as_deref())?;
+        workspace.trust_store()?;
         if let Some(was) = StoreDir::mend_format(&workspace.store, &place::me(), |_| ControlFlow::Break(()))? {
             let mended = "the file that tells the store's format was damaged";
             output.line(format!("{} {mended} ({was}); the runs tell what it was", styled(NOTE, "repaired:")))?;

@@ -120,12 +120,23 @@ fn a_store_that_another_user_left_is_not_used() {
     };
     space.write("shared/own/plain.yaml", PLAIN).write("shared/plain.yaml", PLAIN);
     space.flow(["run", "shared/plain.yaml", "--store", "shared/.flow"]).expect(0);
+    let format = fs::read_to_string(space.path("shared/.flow/format")).unwrap();
+    space.write("shared/.flow/format", "1\n");
     give(&space.path("shared/.flow"));
-    for command in [&["run"][..], &["plan"], &["status", "-w"], &["gc", "-w"], &["run", "--detach"], &["cancel", "-w"]]
-    {
+    for command in [
+        &["run"][..],
+        &["plan"],
+        &["status", "-w"],
+        &["gc", "-w"],
+        &["run", "--detach"],
+        &["cancel", "-w"],
+        &["doctor", "-w"],
+    ] {
         let said = space.flow(command.iter().chain(&["shared/plain.yaml"]));
         refused(&said, &["shared/.flow` belongs to ", "uid 65534", "--store"]);
     }
+    assert_eq!(fs::read_to_string(space.path("shared/.flow/format")).unwrap(), "1\n", "nothing was mended");
+    space.write("shared/.flow/format", &format);
     space.flow(["check", "shared/plain.yaml"]).expect(0);
     // On the way up it does not count, and to name it is consent.
     space.flow(["run", "shared/own/plain.yaml"]).expect(0);
