@@ -50,7 +50,11 @@ use super::{
     slurm::{Settings, Slurm},
     start,
 };
-use crate::{ExecError, Workspace, clock, hardware, keeper::record, pages, plugins};
+use crate::{
+    ExecError, Workspace, clock, hardware,
+    keeper::{self, record},
+    pages, plugins,
+};
 
 /// What to run, and how.
 #[derive(Clone, Debug, Default)]
@@ -207,6 +211,7 @@ pub(super) fn run_on<X: Executor>(
         && let Some(included) = basis.included(&summary.included)
         && snapshot.still_holds(&basis.workspace.make_store()?, &key(&plugins, &included))
         && existing.as_ref().is_some_and(|dir| is_last(dir, snapshot.run(), &basis.workspace))
+        && !keeper::may_be_left(&basis.workspace.store)
     {
         return Ok(summary.unchanged(snapshot.run().clone()));
     }

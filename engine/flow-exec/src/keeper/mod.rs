@@ -36,6 +36,7 @@ pub use client::{Keeper, KeeperGone};
 pub use command::command_argv;
 pub use serve::serve;
 pub use stray::kill_strays;
+pub(crate) use stray::may_be_left;
 
 /// The argument that makes the binary a keeper.
 pub const KEEPER_ARG: &str = "__keeper";

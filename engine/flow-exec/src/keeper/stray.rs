@@ -33,6 +33,11 @@ use super::{
     tree::{Mark, attempt_marked, is_alive, mark_on, signal_if},
 };
 
+/// Whether a run or a set-up of a store was killed together with its keeper, and nobody has looked since.
+pub(crate) fn may_be_left(store: &Path) -> bool {
+    !record::lost(store).is_empty()
+}
+
 /// Kills what runs of a store left alive that do not live any more themselves, and says what that was. The caller uses the store, so
 /// that nobody removes it. `spared` are folders of attempts that a batch system runs, on this machine by chance.
 pub fn kill_strays(store: &Path, spared: &BTreeSet<PathBuf>) -> Option<String> {
@@ -52,7 +57,8 @@ pub fn kill_strays(store: &Path, spared: &BTreeSet<PathBuf>) -> Option<String> {
         let mut left = false;
         for process in all_processes().into_iter().flatten().flatten() {
             let Some(run) = of(&process) else { continue };
-            let command = process.cmdline().unwrap_or_default().join(" ");
+            // Its program alone: a secret may stand in its arguments, and which values are secret no store says.
+            let command = process.stat().map(|stat| stat.comm).unwrap_or_default();
             match signal_if(process.pid, Signal::SIGKILL, |now| of(now).as_ref() == Some(&run)) {
                 Ok(false) => {}
                 Ok(true) => {
