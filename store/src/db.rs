@@ -308,17 +308,28 @@ fn guarded<T>(path: &Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T> 
             None if source.kind() == io::ErrorKind::UnexpectedEof => damaged(path, "its file ends too early"),
             None => refused(source.kind().into()),
         },
-        // What it says of another version, and only that, is no damage.
-        sled::Error::Unsupported(words) if words.contains("pagecache version") => StoreError::Malformed {
-            path: path.to_owned(),
-            detail: Box::new(Fault::from(
-                "another version of the database wrote it: use the flow that did, \
+        // What it says of another version, and only that, is no damage, if the version stands there as it was written.
+        sled::Error::Unsupported(words)
+            if words.contains("pagecache version") && is_as_written(&path.join("conf")) != Some(false) =>
+        {
+            StoreError::Malformed {
+                path: path.to_owned(),
+                detail: Box::new(Fault::from(
+                    "another version of the database wrote it: use the flow that did, \
                 or move it away, and the next run makes it anew from the runs' journals",
-            )),
-        },
+                )),
+            }
+        }
         sled::Error::ReportableBug(words) => refused(io::Error::other(words)),
         _ => damaged(path, "its contents contradict each other"),
     })
+}
+
+/// Whether sled's configuration has the checksum that it ends in: sled reads it all the same. None if it cannot be read.
+fn is_as_written(conf: &Path) -> Option<bool> {
+    let bytes = fs::read(conf).ok()?;
+    let (text, checksum) = bytes.split_last_chunk()?;
+    Some(crc32fast::hash(text) == u32::from_le_bytes(*checksum))
 }
 
 /// Notes it for the next opening, where that is possible.

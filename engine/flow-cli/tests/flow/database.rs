@@ -153,9 +153,10 @@ fn what_is_no_damage_is_said_in_words_and_nothing_is_touched() {
             symlink("db", db).unwrap();
         }),
         ("another version", "another version of the database", |db| {
-            let mut conf = fs::read(db.join("conf")).unwrap();
-            let at = conf.windows(4).position(|part| part == b"0.34").unwrap();
-            conf[at..at + 4].copy_from_slice(b"0.35");
+            let mut conf = of_another_version(db);
+            let text = conf.len() - 4;
+            let checksum = crc32(&conf[..text]).to_le_bytes();
+            conf[text..].copy_from_slice(&checksum);
             fs::write(db.join("conf"), conf).unwrap();
         }),
     ];
@@ -171,6 +172,28 @@ fn what_is_no_damage_is_said_in_words_and_nothing_is_touched() {
         assert_eq!(contents(&space), before, "{name}");
         assert!(!space.path(".flow/db.damaged-1").exists(), "{name}");
     }
+}
+
+/// sled's configuration, with another version in it and the checksum of this one.
+fn of_another_version(db: &Path) -> Vec<u8> {
+    let mut conf = fs::read(db.join("conf")).unwrap();
+    let at = conf.windows(4).position(|part| part == b"0.34").unwrap();
+    conf[at..at + 4].copy_from_slice(b"0.35");
+    conf
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    let turn = |crc: u32, _| (crc >> 1) ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
+    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), turn))
+}
+
+#[test]
+fn a_version_that_a_bad_disk_wrote_is_damage() {
+    let space = done();
+    let conf = of_another_version(&space.path(".flow/db"));
+    fs::write(space.path(".flow/db/conf"), conf).unwrap();
+    goes_on(&space);
+    assert!(space.path(".flow/db.damaged-1").exists());
 }
 
 #[test]
