@@ -69,12 +69,14 @@ fn weigh(value: &Value, left: &mut usize, depth: usize) -> bool {
         })
 }
 
-/// Puts everything that expressions have into their environment.
-pub(super) fn fill(env: &mut Environment<'_>) {
+/// Puts everything that expressions have into their environment, with filters of one's own.
+pub(super) fn fill(env: &mut Environment<'_>, own: Vec<(&'static str, Value)>) {
     // What is for programmers of templates shows everything there is, however large.
     env.remove_filter("pprint");
     env.remove_global("debug");
-    for (name, filter) in builtin() {
+    // A value that holds itself could be shown for ever.
+    env.remove_global("namespace");
+    for (name, filter) in builtin().into_iter().chain(own) {
         env.add_filter(name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
             let args: Vec<Value> = args.0.into_iter().map(ValueOrKwargs::into_value).collect();
             before(name, state, &args)?;
@@ -141,6 +143,8 @@ fn before(name: &str, state: &mut State<'_, '_>, args: &[Value]) -> Result<(), E
             most(members.saturating_mul(size))
         }
         "split" | "list" | "lines" => most(size.saturating_mul(MEMBER)),
+        // A quote is quoted by three characters.
+        "sh" => most(size.saturating_mul(3)),
         "replace" => {
             let [from, to] = [0, 1].map(|n| others.get(n).map(Value::to_string).unwrap_or_default());
             let text = value.to_string();
@@ -218,7 +222,7 @@ pub fn render_bounded(mut env: Environment<'_>, name: &str, text: &str, page: Va
             Ok(())
         }
     }
-    fill(&mut env);
+    fill(&mut env, Vec::new());
     let text = fenced_template(text).map_err(|e| e.to_string())?;
     let mut made = Page(Vec::new());
     let render = || env.template_from_named_str(name, &text)?.render_captured_to(page, &mut made).map(drop);
@@ -287,6 +291,10 @@ mod tests {
                 "more than 32 MiB",
             ),
             ("range(100000) | map('string') | sum(start='')", "more than 32 MiB"),
+            (&format!("'\"' ~ \"'\"{}", "|sh".repeat(60)), "more than 32 MiB"),
+            (&format!("[{}]", "big[1:], ".repeat(100)), "more than 32 MiB"),
+            (&format!("[{}]", "range(90000)[:80000], ".repeat(100)), "more than 32 MiB"),
+            (&format!("{{'a': [{}]}}", "[big], ".repeat(100)), "more than 32 MiB"),
             ("2 ** 200", "unable to calculate"),
             ("2 ** 10**30", "unable to calculate"),
             ("-(-170141183460469231731687303715884105727 - 1)", "overflow"),
@@ -344,9 +352,16 @@ mod tests {
             super::render_bounded(env, "page", text, page)
         };
         let doubled = "{% set x = 'aaaaaaaa' %}".to_owned() + &"{% set x = x ~ x %}".repeat(40);
+        let caught = "{% set x = 'aaaaaaaa' %}".to_owned() + &"{% set x %}{{ x }}{{ x }}{% endset %}".repeat(40);
+        let lists = "{% set x = [1] %}".to_owned() + &"{% set x = [x, x] %}".repeat(40) + "{{ x == x }}";
+        let deep = "{% set x = [1] %}".to_owned() + &"{% set x = [x] %}".repeat(100_000);
         for (text, words) in [
             ("{{ 'a' * 10**9 }}", "multiplies numbers"),
             (&doubled, "more than 32 MiB"),
+            (&caught, "more than 32 MiB"),
+            (&lists, "more than 32 MiB"),
+            (&deep, "more than 32 MiB"),
+            ("{% set ns = namespace(x=[]) %}{% set ns.x = ns %}{{ ns }}", "namespace is unknown"),
             ("{% for i in range(100000) %}{{ big }}{% endfor %}", "more than 32 MiB"),
             ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recursion limit"),
             ("{{ 10 is divisibleby(0) }}", "cannot be divided by 0"),
@@ -356,6 +371,9 @@ mod tests {
         }
         let page = "{% for x in [1, 2] -%} {{ x + 1 }};{# a + b #} {%- endfor %}{% raw %}{{ a ~ b }}{% endraw %}";
         assert_eq!(rendered(page).as_deref(), Ok("2;3;{{ a ~ b }}"));
+        let tree = "{%- macro m(a, b=[2]) -%}{{ a }}{{ b[0] }}{{ caller() }}{%- endmacro -%}{% call m(1) %}c{% endcall %}\
+            {%- for x in [1, [2, 3]] recursive -%}{{ loop(x) if x is iterable else x }}{%- endfor -%}";
+        assert_eq!(rendered(tree).as_deref(), Ok("12c123"));
     }
 
     #[test]

@@ -18,13 +18,10 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_fuel(Some(FUEL));
-    bounds::fill(&mut env);
+    bounds::fill(&mut env, vec![("where", Value::from_function(narrow)), ("sh", Value::from_function(sh))]);
     for name in ["safe", "escape", "e"] {
         env.remove_filter(name);
     }
-    env.remove_global("namespace");
-    env.add_filter("where", narrow);
-    env.add_filter("sh", sh);
     for (name, power) in [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)] {
         env.add_global(name, Value::from(1u64 << power));
     }

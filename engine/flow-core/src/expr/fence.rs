@@ -1,5 +1,5 @@
-//! What may be parsed as an expression at all, and where in it values are weighed before `+`, `~` and `*` make more of them.
-//! One pass over the text, without recursion; does not know what values there are.
+//! What may be parsed as an expression at all, and where in it values are weighed: before `+`, `~` and `*` make more of them, and
+//! where a list, a mapping, a slice or a text on the page was made. One pass over the text, without recursion; does not know what values there are.
 //!
 //! minijinja parses and runs by recursion, so that a text which nests too deep overflows the stack, and its operators cannot be
 //! replaced. So an operand of these three gets a filter of ours behind it: `a * b` is compiled as `a|_number * b|_number`.
@@ -16,7 +16,7 @@ const LINKS: usize = 250;
 
 /// The filter behind an operand of `*`.
 pub(super) const NUMBER: &str = "_number";
-/// The filter behind an operand of `+` and `~`.
+/// The filter behind an operand of `+` and `~`, and behind what was made.
 pub(super) const SIZED: &str = "_sized";
 
 /// The expression with its operands weighed. The error says what of it is too much.
@@ -49,7 +49,11 @@ pub(super) fn fenced(text: &str) -> Result<String, Diagnostic> {
 pub(super) fn fenced_template(text: &str) -> Result<String, Diagnostic> {
     let mut done = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(open) = ["{{", "{%", "{#"].into_iter().filter_map(|tag| rest.find(tag)).min() {
+    let opens = |rest: &str| {
+        let tag = |at: &usize| rest[at + 1..].starts_with(['{', '%', '#']);
+        rest.match_indices('{').map(|(at, _)| at).find(tag)
+    };
+    while let Some(open) = opens(rest) {
         let inside = &rest[open + 2..];
         let end = match &rest[open..open + 2] {
             "{{" => end_of_expression(inside),
@@ -66,7 +70,11 @@ pub(super) fn fenced_template(text: &str) -> Result<String, Diagnostic> {
         let inner = inside[..end].trim_matches(['-', '+']);
         let from = inside[..end].find(inner).unwrap_or(0);
         done.push_str(&rest[..open + 2 + from]);
-        done.push_str(&fenced(inner)?);
+        // What is shown can be caught again in a variable, and shown twice.
+        match &rest[open..open + 2] {
+            "{{" => done.push_str(&format!("({})|{SIZED}", fenced(inner)?)),
+            _ => done.push_str(&fenced(inner)?),
+        }
         rest = &inside[from + inner.len()..];
         if inner.trim() == "raw" {
             let behind = rest.find("endraw").unwrap_or(rest.len());
@@ -93,10 +101,10 @@ enum Token<'a> {
     /// A number or a text in quotes.
     Literal,
     Name(&'a str),
-    Open,
+    Open(char),
     Close,
-    /// What parts the members of a list, or the two sides of a member.
-    Part,
+    /// What parts the members of a list, or the two sides of a member or of a slice.
+    Part(char),
     Power,
     Sign(char),
 }
@@ -113,9 +121,9 @@ fn next(text: &str, from: usize, after_dot: bool) -> Option<(usize, usize, Token
             let length = rest.find(|c| !word(c)).unwrap_or(rest.len());
             (length, Token::Name(&rest[..length]))
         }
-        '(' | '[' | '{' => (1, Token::Open),
+        '(' | '[' | '{' => (1, Token::Open(first)),
         ')' | ']' | '}' => (1, Token::Close),
-        ',' | ':' => (1, Token::Part),
+        ',' | ':' => (1, Token::Part(first)),
         '*' if rest.starts_with("**") => (2, Token::Power),
         c => (c.len_utf8(), Token::Sign(c)),
     };
@@ -161,6 +169,17 @@ struct Level {
     longest: usize,
     /// The filter that belongs behind the operand at hand.
     filter: Option<&'static str>,
+    /// The brackets are those of a list or a mapping, or of a place in one.
+    kind: Brackets,
+}
+
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Brackets {
+    #[default]
+    Other,
+    Place,
+    /// What they hold is new.
+    Made,
 }
 
 struct Fence<'a> {
@@ -196,17 +215,31 @@ impl<'a> Fence<'a> {
             Token::Name("and" | "or" | "if" | "else" | "in" | "not") if !matches!(after, After::Dot | After::Pipe) => {
                 self.operator();
             }
-            Token::Name(_) | Token::Literal => self.operand = true,
-            Token::Open => {
+            Token::Name(_) | Token::Literal => {
+                // A word of a tag behind an expression.
+                if after == After::Anything {
+                    self.settle();
+                }
+                self.operand = true;
+            }
+            Token::Open(bracket) => {
                 self.link();
-                self.levels.push(Level::default());
+                let kind = match bracket {
+                    '[' if self.operand => Brackets::Place,
+                    '[' | '{' => Brackets::Made,
+                    _ => Brackets::Other,
+                };
+                self.levels.push(Level { kind, ..Level::default() });
                 self.operand = false;
             }
             Token::Close => self.close(),
-            Token::Part => {
+            Token::Part(sign) => {
                 self.settle();
                 let level = self.level();
                 level.filter = None;
+                if sign == ':' && level.kind == Brackets::Place {
+                    level.kind = Brackets::Made;
+                }
                 level.longest = level.longest.max(level.links);
                 let links = std::mem::take(&mut level.links);
                 self.links -= links;
@@ -280,7 +313,11 @@ impl<'a> Fence<'a> {
         if let Some(level) = self.levels.pop() {
             let within = level.longest.max(level.links);
             self.links = self.links - level.links + within;
-            self.level().links += within;
+            let outer = self.level();
+            outer.links += within;
+            if level.kind == Brackets::Made {
+                outer.filter.get_or_insert(SIZED);
+            }
         }
         self.operand = true;
     }
@@ -307,7 +344,10 @@ mod tests {
                 "'a * b'|_sized ~ \"it\\\"s\"|_sized ~ x[1|_number * 2|_number:3].0.e|_sized",
             ),
             ("not a + b in c", "not a|_sized + b|_sized in c"),
-            ("{'k': [1 + 2]}.k", "{'k': [1|_sized + 2|_sized]}.k"),
+            ("{'k': [1 + 2]}.k", "{'k': [1|_sized + 2|_sized]|_sized}.k|_sized"),
+            ("[a[1], b[2:][0]]", "[a[1], b[2:][0]|_sized]|_sized"),
+            ("f([1])(x)|g(k=[2]) in [3]", "f([1]|_sized)(x)|g(k=[2]|_sized) in [3]|_sized"),
+            ("2 * [1] if [] else [1][0] ~ 1", "2|_number * [1]|_number if []|_sized else [1][0]|_sized ~ 1|_sized"),
             ("1 + + 2) * ", "1|_sized + + 2|_sized)|_number * "),
         ] {
             assert_eq!(fenced(text).expect(text), expected);
@@ -317,8 +357,12 @@ mod tests {
     #[test]
     fn templates_are_fenced_in_their_tags() {
         for (text, expected) in [
-            ("a + b {{- a + b -}} {# a + b #} c", "a + b {{- a|_sized + b |_sized-}} {# a + b #} c"),
-            ("{% set x = '%}' ~ x %}{{ {'a': {}} }}", "{% set x = '%}'|_sized ~ x|_sized %}{{ {'a': {}} }}"),
+            ("a + b {{- a + b -}} {# a + b #} c", "a + b {{- ( a|_sized + b|_sized )|_sized -}} {# a + b #} c"),
+            (
+                "{% set x = '%}' ~ x %}{{ {'a': {}} }}",
+                "{% set x = '%}'|_sized ~ x|_sized %}{{ ({'a': {}|_sized}|_sized)|_sized }}",
+            ),
+            ("{% for x in [1] recursive %}{% endfor %}", "{% for x in [1]|_sized recursive %}{% endfor %}"),
             ("{% for x in y * 2 %}*{% endfor %}", "{% for x in y|_number * 2|_number %}*{% endfor %}"),
             ("{% raw %}{{ a + b }}{% endraw %}{{ c", "{% raw %}{{ a + b }}{% endraw %}{{ c"),
         ] {

@@ -1,10 +1,13 @@
 //! The values of a YAML text, from one parser only. Where keys stand twice the rest is read all the same, so that other
 //! errors can be told with it. Does not know what a workflow is.
 
-use std::{cell::RefCell, fmt};
+use std::{
+    cell::{Cell, RefCell},
+    fmt,
+};
 
 use indexmap::IndexMap;
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
 use serde_yaml::{Mapping, Value};
 
 use super::{
@@ -19,6 +22,15 @@ use crate::{Diagnostic, expr::value::key_text};
 pub(super) fn read(text: &str, root: &At, problems: &mut Problems) -> Result<Value, Unreadable> {
     if let Some(index) = hints::deeper(text, DEEPEST).filter(|_| spans::nests_deeper(text, DEEPEST)) {
         return Err(Unreadable::TooDeep { index });
+    }
+    if has_aliases(text) {
+        let left = Cell::new(text.len() + ALIASED);
+        Count { left: &left }.deserialize(serde_yaml::Deserializer::from_str(text)).or_else(|error| {
+            match left.get() {
+                0 => Err(error),
+                _ => Ok(()),
+            }
+        })?;
     }
     match serde_yaml::from_str::<Value>(text) {
         Ok(value) => Ok(value),
@@ -45,6 +57,76 @@ pub(super) fn read(text: &str, root: &At, problems: &mut Problems) -> Result<Val
                 _ => Err(error.into()),
             }
         }
+    }
+}
+
+/// Values that aliases may add to those that are written.
+const ALIASED: usize = 1 << 20;
+
+/// It may have aliases: `&name` stands behind a blank, as it does nowhere else but in texts.
+fn has_aliases(text: &str) -> bool {
+    text.match_indices('&').any(|(at, _)| at == 0 || text[..at].ends_with([' ', '\t', '\n', '[', '{', ',']))
+}
+
+/// Counts values and keeps none, as aliases of aliases can stand for more than there is memory for.
+#[derive(Clone, Copy)]
+struct Count<'a> {
+    left: &'a Cell<usize>,
+}
+
+impl<'de> DeserializeSeed<'de> for Count<'_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<(), D::Error> {
+        self.left.set(self.left.get().saturating_sub(1));
+        match self.left.get() {
+            // As the parser says it, which has a bound of its own.
+            0 => Err(de::Error::custom("repetition limit exceeded")),
+            _ => d.deserialize_any(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Count<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any YAML")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
+        while access.next_key_seed(self)?.is_some() {
+            access.next_value_seed(self)?;
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
+        while access.next_element_seed(self)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<(), A::Error> {
+        let (_, value) = access.variant::<String>()?;
+        value.newtype_variant_seed(self)
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_bool<E: de::Error>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_i64<E: de::Error>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_u64<E: de::Error>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_f64<E: de::Error>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_str<E: de::Error>(self, _: &str) -> Result<(), E> {
+        Ok(())
     }
 }
 

@@ -115,6 +115,17 @@ fn broken_texts_break_nothing() {
     assert!(CATALOGUE.plugins.contains_key("torch"));
 }
 
+/// A few lines stand for more values than there is memory for.
+#[test]
+fn aliases_of_aliases_are_bounded() {
+    let text = format!("flow: 1\nparams:\n  b: &b [{}]\n  l: [{}]\n", "1, ".repeat(1000), "*b, ".repeat(20_000));
+    let wrong = expand_on(&text, &machine(0), None, &[]).expect_err("refused");
+    assert!(wrong.iter().any(|d| d.message.contains("aliases stand for more values")), "{wrong:?}");
+    let fine = format!("flow: 1\nparams:\n  b: &b [{}]\n  l: [{}]\n", "1, ".repeat(100), "*b, ".repeat(100));
+    let wrong = expand_on(&fine, &machine(0), None, &[]).expect_err("without steps");
+    assert!(!wrong.iter().any(|d| d.message.contains("aliases")), "{wrong:?}");
+}
+
 /// Twice as much that is wrong takes about twice as long: no loop over all runs within another.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test compares how long two texts take")]
