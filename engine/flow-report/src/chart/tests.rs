@@ -1,0 +1,81 @@
+//! Scales, and what stands in a drawing.
+
+use super::*;
+
+#[test]
+fn long_series_are_thinned_out_to_what_can_be_seen() {
+    let points: Vec<(f64, f64)> = (0..6_000).map(|n| (f64::from(n), f64::from(n % 2))).collect();
+    let thin = thinned(&points);
+    assert_eq!((thin.len(), thin[0], thinned(&points[..600]).len()), (600, (4.5, 0.5), 600));
+    assert!(thinned(&[]).is_empty());
+}
+
+#[test]
+fn the_highest_point_has_room_above_it() {
+    for (most, expected) in
+        [(1.19, 1.4), (37.4, 40.0), (7.03, 8.0), (9.9, 12.0), (100.0, 120.0), (0.0, 1.0), (7873.0, 9000.0)]
+    {
+        assert!((top([most, 0.5 * most].into_iter()) - expected).abs() < 1e-9, "{most}: {}", top([most].into_iter()));
+    }
+}
+
+#[test]
+fn numbers_that_zero_would_crowd_stand_by_their_logarithms() {
+    let scale = |values: &[f64]| Scale::of(values.iter().copied());
+    let doubled = scale(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0]).expect("a scale");
+    assert_eq!(doubled, Scale { logarithmic: true, from: 0.5, to: 1000.0 });
+    assert!((doubled.share(doubled.at(0.3)) - 0.3).abs() < 1e-12);
+    assert_eq!(scale(&[0.13, 0.17, 0.2, 15.0, 3059.0]).map(|scale| (scale.from, scale.to)), Some((0.1, 5000.0)));
+    let sweep: Vec<f64> = (1..=70).map(f64::from).collect();
+    for linear in [&sweep[..], &[16.0, 32.0, 64.0, 128.0, 256.0], &[0.0, 0.1, 0.1, 0.1, 90.0]] {
+        let scale = scale(linear).expect("a scale");
+        assert!(!scale.logarithmic && scale.from == 0.0, "{linear:?}: {scale:?}");
+    }
+    assert_eq!(scale(&[-1.0, 2.0]), None);
+    let line = |name: &str, at: f64| Line { name: name.into(), points: vec![(1.0, 0.2), (2.0, at), (3.0, 0.15)] };
+    let losses = together(vec![line("16", 0.13), line("32", 0.3), line("256", 3059.0), line("64", 0.2)]);
+    assert_eq!(losses.len(), 4, "on a logarithmic axis they do not cover each other");
+    let ticks = [1.0, 2.0, 3.0].map(|at| (at, at.to_string()));
+    let drawn = curve(&losses, &[], &ticks, &Labels::default());
+    assert!([">0.1<", ">10<", ">1000<"].iter().all(|tick| drawn.contains(tick)), "{drawn}");
+}
+
+#[test]
+fn a_curve_that_leaves_a_logarithmic_axis_is_drawn_as_far_as_it_goes() {
+    let points: Vec<(f64, f64)> = (0..10).map(|n| (f64::from(1 << n), 10.0 / f64::from(1 << n) + 0.1)).collect();
+    let curve = vec![(1.0, 9.0), (200.0, 0.2), (512.0, -0.4)];
+    let drawn = clouds(&[Cloud { name: String::new(), points, curve }], &Labels::default());
+    assert!([">0.1<", ">1<", ">10<", ">100<"].iter().all(|tick| drawn.contains(tick)), "{drawn}");
+    assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
+}
+
+#[test]
+fn lines_differ_without_colours_and_a_gap_says_why() {
+    let line = |name: &str| Line { name: name.into(), points: vec![(16.0, 18.1), (32.0, 16.2)] };
+    let ticks = [16.0, 32.0, 64.0].map(|at| (at, at.to_string()));
+    let gap = Gap { at: 64.0, why: vec!["out of GPU memory".into(), "显存不足".into()] };
+    let drawn = curve(&[line("v7"), line("v11")], &[gap], &ticks, &Labels::default());
+    assert!(
+        drawn.contains("stroke-dasharray=\"8 4\"") && drawn.contains("<circle") && drawn.contains("<rect"),
+        "{drawn}"
+    );
+    assert!(drawn.contains("out of GPU memory") && drawn.contains("显存不足"), "{drawn}");
+}
+
+#[test]
+fn lines_that_would_cover_each_other_are_one() {
+    let line = |name: &str, end: f64| Line { name: name.into(), points: vec![(0.5, 1.0), (0.9, end)] };
+    let named = |lines: Vec<Line>| together(lines).into_iter().map(|line| line.name).collect::<Vec<_>>();
+    assert_eq!(named(vec![line("fifo", 10.0), line("sjf", 3.0), line("easy", 3.1)]), ["fifo", "sjf, easy"]);
+    assert_eq!(named(vec![line("fifo", 10.0), line("sjf", 10.0)]), ["fifo, sjf"]);
+    assert_eq!(named(vec![line("fifo", 10.0)]), [""]);
+}
+
+#[test]
+fn the_same_chart_is_the_same_file() {
+    let line = Line { name: "v7".into(), points: vec![(16.0, 18.1), (32.0, 16.2)] };
+    let ticks = [(16.0, "16".to_owned()), (32.0, "32".to_owned())];
+    let draw = || curve(&[line.clone(), line.clone()], &[], &ticks, &Labels::default());
+    assert_eq!(draw(), draw());
+    assert!(draw().starts_with("<svg") || draw().starts_with("<?xml"), "{}", &draw()[..80]);
+}
