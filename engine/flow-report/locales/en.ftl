@@ -358,6 +358,11 @@ remark-chance = { $count ->
    *[other] { $count } results are at chance level, among them { $label }
 }: { $column } of { $value } is what guessing one of { $classes } classes gives.
 chart-over = { $column } over { $axis }
+chart-gpus = { $gpus ->
+    [0] no GPU
+    [1] 1 GPU
+   *[other] { $gpus } GPUs
+}
 chart-alone = alone
 chart-predicted = together, predicted from alone
 chart-together = together

@@ -352,6 +352,10 @@ remark-chance = { $count ->
    *[other] 有 { $count } 个结果与随机猜测无异，其中有 { $label }
 }：{ $column } { $value } 相当于在 { $classes } 类中随机猜测。
 chart-over = { $column }随{ $axis }的变化
+chart-gpus = { $gpus ->
+    [0] 无 GPU
+   *[other] { $gpus } 块 GPU
+}
 chart-alone = 单独运行
 chart-predicted = 同时运行（由单独运行预测）
 chart-together = 同时运行

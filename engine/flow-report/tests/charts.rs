@@ -102,6 +102,27 @@ fn epochs_that_are_called_otherwise_are_no_short_epochs() {
     assert!(!otherwise.contains("rest on"), "{otherwise}");
 }
 
+#[test]
+fn rows_on_more_gpus_are_a_line_of_their_own() {
+    let sweep = |gpus: [usize; 4]| {
+        let batches = [16, 32, 64, 128].into_iter().zip(gpus).zip([20.0, 14.0, 11.0, 6.1]);
+        let of = |((batch, gpus), time)| result("s", &[("batch", json!(batch))], gpus).epoch_time(time);
+        let mut input = input(vec![("s", view("torch/train", None, batches.map(of).collect()))]);
+        common::add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["gpus", "epoch_time"]}));
+        let section = json!({"table": "t", "charts": ["epoch_time"]});
+        let out = run("report", json!({"languages": ["en", "zh"], "sections": [section]}), &input).expect("a report");
+        ["t-epoch_time", "t-chart-1"].map(|name| text(&out, &format!("charts/{name}.svg")))
+    };
+    for drawn in sweep([1, 1, 1, 2]) {
+        assert!(drawn.contains("1 GPU / 1 块 GPU") && drawn.contains("2 GPUs / 2 块 GPU"), "{drawn}");
+        // A single point is a marker of its own.
+        assert_eq!(drawn.matches("<circle").count(), 4, "{drawn}");
+    }
+    for drawn in sweep([1; 4]) {
+        assert!(!drawn.contains("1 GPU"), "{drawn}");
+    }
+}
+
 /// The beginning of a PNG, which is what a report looks at.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n and what is in it";
 

@@ -11,7 +11,7 @@ use crate::findings::Member;
 use crate::format::Format;
 use crate::gantt::Frame;
 use crate::safe;
-use crate::table::{Cell, Column, Content, Names, Row, Table, content};
+use crate::table::{Cell, Column, Content, Names, Row, Table, by_gpus, content};
 use crate::words::{Args, Words, join};
 
 /// A chart, as a template refers to it.
@@ -61,17 +61,22 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
             .collect();
         for column in CURVES {
             let mut shown = None;
-            let lines = table.parts().into_iter().filter_map(|part| {
-                let at = table.find(column, None, part)?;
-                let show = &table.columns[at].show;
-                shown.get_or_insert_with(|| show.clone());
-                let points = body
-                    .iter()
-                    .filter_map(|row| Some((row.cells[key].number()?, row.cells[at].number()? * show.factor)));
+            let mut lines = Vec::new();
+            for part in table.parts() {
+                let Some(at) = table.find(column, None, part) else { continue };
+                let show = shown.get_or_insert_with(|| table.columns[at].show.clone());
                 let name = part.and_then(|part| table.point(part)).unwrap_or_default();
-                Some(chart::Line { name, points: points.collect() })
-            });
-            let lines: Vec<chart::Line> = lines.filter(|line| line.points.len() >= 2).collect();
+                let of_part = by_gpus(&body, at).into_iter().map(|(gpus, rows)| {
+                    let points = rows
+                        .iter()
+                        .filter_map(|row| Some((row.cells[key].number()?, row.cells[at].number()? * show.factor)));
+                    chart::Line { name: on_gpus(&name, gpus, words, all), points: points.collect() }
+                });
+                let of_part: Vec<chart::Line> = of_part.collect();
+                if of_part.iter().map(|line| line.points.len()).sum::<usize>() >= 2 {
+                    lines.extend(of_part);
+                }
+            }
             let Some(show) = shown.filter(|_| !lines.is_empty() && ticks.len() == body.len()) else { continue };
             let labels = chart::Labels { x: axis(rows), y: axis(column) + &unit(&show) };
             let gaps = gaps(section, &body, column, words, all);
@@ -124,8 +129,9 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
 fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&str], all: &[&str]) -> Option<Chart> {
     let names = Names { table: &section.table, words };
     let axis = |axis: &str| join(all.iter().map(|lang| names.plain(axis, lang)));
-    let lines = drawn.lines.iter().filter(|(_, points)| points.len() >= 2);
-    let lines = lines.map(|(name, points)| chart::Line { name: name.clone(), points: points.clone() });
+    let lines = drawn.lines.iter().filter(|line| line.points.len() >= 2 || line.gpus.is_some());
+    let lines =
+        lines.map(|line| chart::Line { name: on_gpus(&line.name, line.gpus, words, all), points: line.points.clone() });
     let lines: Vec<chart::Line> = lines.collect();
     if lines.is_empty() {
         return None;
@@ -142,6 +148,14 @@ fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&st
         svg: chart::curve(&chart::together(lines), &[], &drawn.ticks, &labels),
         picture: None,
     })
+}
+
+/// The name of a line that was measured on so many GPUs, where others were measured on more or fewer.
+fn on_gpus(name: &str, gpus: Option<u32>, words: &Words, all: &[&str]) -> String {
+    let Some(gpus) = gpus else { return name.to_owned() };
+    let text = |lang: &&str| words.text(lang, "chart-gpus", &Args::new().count("gpus", gpus as usize));
+    let gpus = join(all.iter().map(text));
+    if name.is_empty() { gpus } else { format!("{name}, {gpus}") }
 }
 
 /// A picture that a step made.

@@ -8,7 +8,7 @@ use super::with::{ChartWith, OverWith};
 use crate::chart;
 use crate::columns::{point, written};
 use crate::format::Format;
-use crate::table::{Content, Curve, Table, unknown_column};
+use crate::table::{Content, Curve, Row, Table, by_gpus, unknown_column};
 
 /// A chart, in the units that it is shown in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,9 +16,20 @@ pub(crate) struct Drawn {
     pub(crate) column: String,
     pub(crate) axis: String,
     pub(crate) show: Format,
-    pub(crate) lines: Vec<(String, Vec<(f64, f64)>)>,
+    pub(crate) lines: Vec<DrawnLine>,
     /// The positions along the axis as they are written.
     pub(crate) ticks: Vec<(f64, String)>,
+}
+
+/// A line of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct DrawnLine {
+    /// What tells it from the others.
+    pub(crate) name: String,
+    /// The GPUs that it was measured on, where others of its curve were measured on more or fewer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) gpus: Option<u32>,
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 impl Drawn {
@@ -49,23 +60,27 @@ fn of_table(name: &str, table: &Table) -> Result<Drawn, BuiltinFault> {
             error: Box::new(unknown_column(table, name)),
         })?;
         let show: &Format = show.get_or_insert_with(|| table.columns[at].show.clone());
-        let mut points = Vec::new();
-        for row in &curve.rows {
-            let cells = &table.body[*row].cells;
-            let (Content::Text { text, number }, Some(y)) = (&cells[key].content, cells[at].number()) else { continue };
-            let x = number.ok_or_else(|| BuiltinFault::ChartOverNames {
-                column: column(),
-                text: text.clone(),
-                axis: axis.clone(),
-            })?;
-            points.push((x, y * show.factor));
-            if ticks.iter().all(|(known, _)| *known != x) {
-                ticks.push((x, text.clone()));
+        let rows: Vec<&Row> = curve.rows.iter().map(|row| &table.body[*row]).collect();
+        for (gpus, rows) in by_gpus(&rows, at) {
+            let mut points = Vec::new();
+            for cells in rows.iter().map(|row| &row.cells) {
+                let (Content::Text { text, number }, Some(y)) = (&cells[key].content, cells[at].number()) else {
+                    continue;
+                };
+                let x = number.ok_or_else(|| BuiltinFault::ChartOverNames {
+                    column: column(),
+                    text: text.clone(),
+                    axis: axis.clone(),
+                })?;
+                points.push((x, y * show.factor));
+                if ticks.iter().all(|(known, _)| *known != x) {
+                    ticks.push((x, text.clone()));
+                }
             }
-        }
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        if !points.is_empty() {
-            lines.push((curve.scope.unwrap_or_default(), points));
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            if !points.is_empty() {
+                lines.push(DrawnLine { name: curve.scope.clone().unwrap_or_default(), gpus, points });
+            }
         }
     }
     ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -97,7 +112,7 @@ fn over_epochs(name: &str, results: &[(&StepResult, Option<&Series>)]) -> Result
         let label: Vec<String> = own.map(|(axis, value)| point(axis, &written(value))).collect();
         let points: Vec<(f64, f64)> = values.iter().map(|(epoch, v)| (f64::from(*epoch), v * show.factor)).collect();
         if !points.is_empty() {
-            lines.push((label.join(", "), chart::thinned(&points)));
+            lines.push(DrawnLine { name: label.join(", "), gpus: None, points: chart::thinned(&points) });
         }
     }
     let ticks = epochs.into_iter().map(|epoch| (f64::from(epoch), epoch.to_string())).collect();
