@@ -610,9 +610,17 @@ fit-affine = { $column } { $rises ->
     [yes] rises
    *[no] falls
 } by { $slope } for each unit of { $axis }; the intercept is { $intercept }.
-fit-no-slope = { $column } neither rises nor falls with { $axis } as far as these points tell: the slope is { $slope }.
+fit-no-slope = { $column } neither rises nor falls with { $axis } as far as these points tell: the slope is { $slope } for each unit of { $axis }.
 fit-inverse = { $column } is { $fixed } { $sign } { $shared } / { $axis }: a part that stays, and one that { $axis } shares out.
-fit-broken = { $column } bends at { $axis } { $knot }: its slope is { $before } before and { $after } after that.
+fit-broken = { $column } bends at { $axis } { $knot }: for each unit of { $axis } it changes by { $before } before and by { $after } after that.
+fit-without-jumps = { $column } jumps along { $axis }, which none of the compared curves does; with its jumps taken out, { $curve ->
+    [proportional] a line through 0
+    [affine] a straight line
+    [inverse] a hyperbola
+    [broken] a line with a break
+    [quadratic] a parabola
+   *[cubic] a cubic
+} is the curve that suffices.
 fit-quadratic = Of these curves a parabola says best how { $column } goes with { $axis }.
 fit-cubic = Of these curves a cubic says best how { $column } goes with { $axis }.
 fit-explains = R² is { $r2 } over { $points } points, the furthest of which is { $off } off.
@@ -636,6 +644,10 @@ best-difference = Against the best
 best-p = p (t-test)
 best-told = Told from the best
 best-told-yes = yes
+jumps-no-multiple = { $jumps ->
+    [1] One jump alone follows no multiples of a number
+   *[other] These places are not the multiples of one number
+}.
 best-told-no = no, within noise
 best-told-unknown = not known
 best-nothing = No point has { $column }.

@@ -888,9 +888,17 @@ fit-affine = { $axis }每增加一个单位，{ $column }{ $rises ->
     [yes] 增加
    *[no] 减少
 } { $slope }；截距为 { $intercept }。
-fit-no-slope = 就这些点而言，{ $column }没有随{ $axis }升降的趋势：斜率为 { $slope }。
+fit-no-slope = 就这些点而言，{ $column }没有随{ $axis }升降的趋势：{ $axis }每增加一个单位，变化 { $slope }。
 fit-inverse = { $column } = { $fixed } { $sign } { $shared } / { $axis }：一部分固定，另一部分与{ $axis }成反比。
-fit-broken = { $column }在{ $axis }为 { $knot } 处转折：此前斜率为 { $before }，此后为 { $after }。
+fit-broken = { $column }在{ $axis }为 { $knot } 处转折：{ $axis }每增加一个单位，此前变化 { $before }，此后变化 { $after }。
+fit-without-jumps = { $column }随{ $axis }有跳变，而所比较的曲线均不含跳变；去除跳变后，{ $curve ->
+    [proportional] 过原点直线
+    [affine] 直线
+    [inverse] 双曲线
+    [broken] 折线
+    [quadratic] 二次曲线
+   *[cubic] 三次曲线
+}即已足够。
 fit-quadratic = 所比较的曲线中，二次曲线最能描述{ $column }随{ $axis }的变化。
 fit-cubic = 所比较的曲线中，三次曲线最能描述{ $column }随{ $axis }的变化。
 fit-explains = R² 为 { $r2 }，共 { $points } 个点，最大偏差为 { $off }。
@@ -914,6 +922,10 @@ best-difference = 与最优值之差
 best-p = p（t 检验）
 best-told = 与最优有别
 best-told-yes = 是
+jumps-no-multiple = { $jumps ->
+    [1] 仅一处跳变，看不出是某个数的倍数
+   *[other] 这些位置并非某个数的各个倍数
+}。
 best-told-no = 否，在噪声范围之内
 best-told-unknown = 未知
 best-nothing = 没有任何点有{ $column }。
