@@ -128,6 +128,7 @@ finding-flattens-rises = { $time } stops falling at { $axis } { $at } ({ $value 
 finding-never-falls = From { $axis } { $at } ({ $value }) on, { $time } does not fall.
 finding-never-falls-rises = From { $axis } { $at } ({ $value }) on, { $time } does not fall, and it rises to { $to } at { $later }.
 finding-still-falling = { $time } still falls up to { $axis } { $at } ({ $value }).
+finding-time-same = { $time } is { $range }, whatever the { $axis }.
 finding-time-flat = { $time } hardly depends on { $axis }: { $range }.
 finding-memory-faster = From { $axis } { $from } to { $to }, { $memory } grows by { $grows } while { $time } falls by { $falls }: from here on memory grows faster than time falls.
 finding-memory-flat = Up to { $axis } { $at }, { $memory } hardly changes: { $range }.
@@ -548,6 +549,7 @@ finding-none-told = At { $axis } { $at }, no difference of { $column } can be to
 finding-order = { $column }, from the lowest: { $order }.
 finding-alike = At { $axis } { $at }, { $column } differs by { $apart } at the most, whatever the { $split }: { $range }.
 turn = { $first } has less than { $second } at { $from } ({ $a } against { $b }) and more at { $to } ({ $c } against { $d })
+rival-alike = { $name } (no difference in the digits shown)
 finding-turns = The order by { $column } turns with { $axis }: { $turns }.
 finding-at-most = { $column } is { $most } at the most, with { $parts } at { $axis } { $at }.
 

@@ -128,6 +128,7 @@ finding-flattens-rises = { $axis }达到 { $at } 后，{ $time }不再下降（{
 finding-never-falls = { $axis }自 { $at }（{ $value }）起继续增大，{ $time }并未下降。
 finding-never-falls-rises = { $axis }自 { $at }（{ $value }）起继续增大，{ $time }并未下降，到 { $later } 时升至 { $to }。
 finding-still-falling = { $axis }一直增加到 { $at }，{ $time }仍在下降（{ $value }）。
+finding-time-same = { $time }不随{ $axis }变化，均为 { $range }。
 finding-time-flat = { $time }几乎不随{ $axis }变化：{ $range }。
 finding-memory-faster = { $axis }从 { $from } 增至 { $to } 时，{ $memory }增加 { $grows }，而{ $time }只减少 { $falls }：自此{ $memory }的增长快于用时的下降。
 finding-memory-flat = { $axis }不超过 { $at } 时，{ $memory }几乎不变：{ $range }。
@@ -826,6 +827,7 @@ finding-none-told = { $axis }为 { $at } 时，各{ $split }的{ $column }无法
 finding-order = { $column }由低到高依次为：{ $order }。
 finding-alike = { $axis }为 { $at } 时，各{ $split }的{ $column }相差至多 { $apart }：{ $range }。
 turn = { $first } 在 { $from } 时低于 { $second }（{ $a } 对 { $b }），在 { $to } 时高于后者（{ $c } 对 { $d }）
+rival-alike = { $name }（按所示精度无差异）
 finding-turns = { $column }的高低次序随{ $axis }而变：{ $turns }。
 finding-at-most = { $column }最高为 { $most }，出现在{ $axis }为 { $at } 的 { $parts }。
 

@@ -216,6 +216,15 @@ fn policies_are_compared_on_the_same_seeds() {
     ");
 }
 
+#[test]
+fn policies_that_do_the_very_same_are_said_to() {
+    let same = [10.59, 8.29, 6.51, 10.83, 4.44];
+    let fifo = [12.90, 10.52, 7.68, 13.53, 5.46];
+    let found = found(&[("sjf", &[(1.1, same)]), ("lyapunov", &[(1.1, same)]), ("fifo", &[(1.1, fifo)])]);
+    assert!(found.contains("lyapunov (no difference in the digits shown)"), "{found}");
+    assert!(found.contains("lyapunov（按所示精度无差异）") && !found.contains("0.00 h"), "{found}");
+}
+
 /// One GPU a job is the slower at first, and the faster where the queue is long; another policy stays between chance and nothing.
 #[test]
 fn where_the_order_turns_is_found_over_all_rows() {
@@ -282,9 +291,8 @@ fn what_a_simulation_takes_for_granted_stands_in_its_report_once() {
     ");
 }
 
-#[test]
-fn policies_on_one_trace_are_told_in_their_order() {
-    let times = [("fifo", 991_000.0, 8.0), ("easy", 421_000.0, 8.1), ("srtf", 180_000.0, 8.0)];
+/// What is found of a trace under policies, with mean time in system and total time of each.
+fn traced(times: [(&str, f64, f64); 3]) -> String {
     let results = times.map(|(policy, time, whole)| {
         let result = result("replay", &[("policy", json!(policy))], 0).metric("time_in_system", time, "s");
         result.metric("makespan", whole * 1e6, "s")
@@ -294,7 +302,16 @@ fn policies_on_one_trace_are_told_in_their_order() {
     let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
-    insta::assert_snapshot!(common::bullets(&report).concat().join("\n"), @"
+    common::bullets(&report).concat().join("\n")
+}
+
+#[test]
+fn policies_on_one_trace_are_told_in_their_order() {
+    let found = traced([("fifo", 991_000.0, 8.0), ("easy", 421_000.0, 8.0), ("srtf", 180_000.0, 8.0)]);
+    assert!(found.contains("Total time is 2222 h, whatever the policy."), "{found}");
+    assert!(found.contains("总时间不随策略变化，均为 2222 h。"), "{found}");
+    let found = traced([("fifo", 991_000.0, 8.0), ("easy", 421_000.0, 8.1), ("srtf", 180_000.0, 8.0)]);
+    insta::assert_snapshot!(found, @"
     - Mean time in system, from the lowest: srtf (50.0 h), easy (116.9 h) and fifo (275.3 h).
     - Total time hardly depends on policy: 2222 to 2250 h.
     * 平均逗留时间由低到高依次为：srtf（50.0 h）、easy（116.9 h）和 fifo（275.3 h）。

@@ -86,8 +86,9 @@ impl Finding {
             }
             Finding::TimeFlat { time, axis, least, most } => {
                 let range = span(least, most, true, words, lang);
+                let one = least.show.as_read(least.value) == most.show.as_read(most.value);
                 say(
-                    "finding-time-flat",
+                    if one { "finding-time-same" } else { "finding-time-flat" },
                     args.with("time", inline(time)).with("axis", inline(axis)).with("range", range),
                 )
             }
@@ -269,6 +270,9 @@ impl Side {
     /// Those that cannot be told apart from it, with how much more they have.
     fn rivals(&self, words: &Words, lang: &str) -> Option<String> {
         let rival = |rival: &TiedPart| {
+            if [&rival.by, &rival.low, &rival.high].into_iter().all(|figure| figure.show.reads_zero(figure.value)) {
+                return words.text(lang, "rival-alike", &Args::new().with("name", safe::text(&rival.name)));
+            }
             let args = Args::new().with("name", safe::text(&rival.name)).with("by", rival.by.text(words, lang));
             words.text(lang, "rival", &args.with("range", span(&rival.low, &rival.high, true, words, lang)))
         };
