@@ -376,6 +376,7 @@ chart-load-alt = Load over time of { $label }, odd epochs shaded
 
 ## Why something ended as it did, was not run, or is not to be trusted
 cause-condition-false = { $expression } is false
+chart-time-epochs = Time since the first epoch began
 cause-empty-axis = its axis { $axis } is empty
 cause-no-instances = it has no instances
 cause-no-instances-of = { $step } has no instances

@@ -369,6 +369,7 @@ chart-load-alt = { $label } 的负载随时间的变化，阴影为奇数轮
 
 ## 结束、未运行或不可采信的原因
 cause-condition-false = { $expression } 不成立
+chart-time-epochs = 自第一轮开始的时间
 cause-empty-axis = 轴 { $axis } 为空
 cause-no-instances = 没有实例
 cause-no-instances-of = { $step } 没有实例

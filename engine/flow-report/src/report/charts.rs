@@ -299,7 +299,7 @@ fn load_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
     };
     let lines: Vec<chart::Line> = load.lines.iter().map(line).collect();
     let labels = chart::Labels {
-        x: format!("{} (s)", words.joined(all, "chart-time")),
+        x: format!("{} (s)", words.joined(all, if load.of_epochs { "chart-time-epochs" } else { "chart-time" })),
         y: format!("{} (%)", words.joined(all, "chart-load")),
     };
     let args = || Args::new().with("label", safe::text(&load.label));
