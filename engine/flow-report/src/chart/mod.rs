@@ -14,7 +14,7 @@ use kuva::plot::{BarPlot, LinePlot, ScatterPlot};
 use kuva::render::layout::Layout;
 use kuva::render::plots::Plot;
 
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::safe;
 use palette::{COLOURS, DARK, LIGHT, LIGHTEST, MARKERS, dashes};
@@ -173,6 +173,10 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         let above = lines.len() - 1 - n;
         let marker = MARKERS[n % MARKERS.len()];
         let drawn = ScatterPlot::new().with_data(points).with_color(*colour).with_marker(marker);
+            // A name of several parts has commas of its own.
+            Some(other) if other.name.contains(", ") || line.name.contains(", ") => {
+                other.name += &format!("; {}", line.name);
+            }
         let drawn = drawn.with_size(4.0 + 0.8 * above.min(5) as f64).with_marker_stroke_width(1.5);
         plots.push(drawn.with_marker_opacity(if above > 0 { 0.0 } else { 1.0 }).into());
     }
@@ -313,15 +317,46 @@ pub(crate) fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(points.len().div_ceil(DENSE).max(1)).map(mean).collect()
 }
 
-/// Names beside the colours in their order.
+/// Names beside the colours in their order; what is longer than a line of the legend goes on in the next.
 fn legend<'a>(names: impl IntoIterator<Item = &'a str>, shape: fn(usize) -> LegendShape) -> Vec<LegendEntry> {
-    let of = |(n, (name, colour)): (usize, (&str, &&str))| LegendEntry {
-        label: safe::picture(name),
-        color: (*colour).to_owned(),
-        shape: shape(n),
-        dasharray: dashes(n).dasharray(),
+    let of = |(n, (name, colour)): (usize, (&str, &&str))| {
+        let entry = |(at, label): (usize, String)| match at {
+            0 => {
+                let (color, dasharray) = ((*colour).to_owned(), dashes(n).dasharray());
+                LegendEntry { label: safe::picture(&label), color, shape: shape(n), dasharray }
+            }
+            _ => LegendEntry {
+                label: safe::picture(&label),
+                color: "none".to_owned(),
+                shape: LegendShape::Rect,
+                dasharray: None,
+            },
+        };
+        broken(name).into_iter().enumerate().map(entry).collect::<Vec<_>>()
     };
-    names.into_iter().zip(COLOURS.iter().cycle()).enumerate().map(of).collect()
+    names.into_iter().zip(COLOURS.iter().cycle()).enumerate().flat_map(of).collect()
+}
+
+/// A name in lines that the legend has room for, broken between its words where it has such.
+fn broken(name: &str) -> Vec<String> {
+    let room = (0.8 * WIDTH / LETTER) as usize;
+    let mut lines = vec![String::new()];
+    for word in name.split_inclusive(' ') {
+        let last = lines.len() - 1;
+        if !lines[last].is_empty() && (lines[last].clone() + word.trim_end()).width() > room {
+            lines.push(String::new());
+        }
+        for letter in word.chars() {
+            let last = lines.len() - 1;
+            let full = lines[last].width() + letter.width().unwrap_or(0) > room;
+            if full && letter != ' ' {
+                lines.push(String::new());
+            }
+            let last = lines.len() - 1;
+            lines[last].push(letter);
+        }
+    }
+    lines.iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
 fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {
@@ -373,3 +408,6 @@ fn renumbered(svg: &str) -> String {
 
 #[cfg(test)]
 mod tests;
+    // A name that goes on in a second line has nothing beside it.
+    let layout =
+        if legend.iter().any(|entry| entry.color == "none") { layout.with_legend_col_limit(1) } else { layout };
