@@ -238,7 +238,7 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
     for (n, (cloud, colour)) in clouds.iter().zip(COLOURS.iter().cycle()).enumerate() {
         let marker = MARKERS[n % MARKERS.len()];
         let drawn = ScatterPlot::new().with_data(cloud.points.clone()).with_color(*colour).with_marker(marker);
-        plots.push(drawn.with_size(3.5).with_marker_opacity(0.5).into());
+        plots.push(drawn.with_size(3.0).into());
         let curve: Vec<(f64, f64)> = cloud.curve.iter().copied().filter(|(_, y)| *y >= lowest).collect();
         if curve.len() > 1 {
             let drawn = LinePlot::new().with_data(curve).with_color(*colour).with_stroke_width(1.5);
