@@ -364,6 +364,11 @@ chart-gpus = { $gpus ->
     [1] 1 GPU
    *[other] { $gpus } GPUs
 }
+chart-bars = Error bars: { $kinds }.
+chart-bars-sd = standard deviation
+chart-bars-interval = 95 % confidence interval of the mean
+chart-bars-range = from the least to the largest
+chart-bars-runs = from the shortest to the longest of repeated runs
 chart-alone = alone
 chart-predicted = together, predicted from alone
 chart-together = together
@@ -371,12 +376,12 @@ chart-together-alt = Alone against together
 chart-packed = packed
 chart-packed-alt = Wall time alone and packed
 chart-time = Time
+chart-time-epochs = Time since the first epoch began
 chart-load = Load
 chart-load-alt = Load over time of { $label }, odd epochs shaded
 
 ## Why something ended as it did, was not run, or is not to be trusted
 cause-condition-false = { $expression } is false
-chart-time-epochs = Time since the first epoch began
 cause-empty-axis = its axis { $axis } is empty
 cause-no-instances = it has no instances
 cause-no-instances-of = { $step } has no instances
@@ -544,13 +549,13 @@ column-gpu_held = GPUs held
 column-cpu_use = CPU use
 side = { $name } ({ $value })
 rival = { $name } ({ $by }, { $range })
+rival-alike = { $name } (no difference in the digits shown)
 rivals = Not told apart from { $name }, by differences and their simultaneous 95 % confidence intervals: { $rivals }.
 finding-best = At { $axis } { $at }, { $column } is lowest with { $best } and highest with { $worst }.
 finding-none-told = At { $axis } { $at }, no difference of { $column } can be told, whatever the { $split }: the largest, from { $best } to { $worst }, is { $by }, with a simultaneous 95 % confidence interval of { $range }.
 finding-order = { $column }, from the lowest: { $order }.
 finding-alike = At { $axis } { $at }, { $column } differs by { $apart } at the most, whatever the { $split }: { $range }.
 turn = { $first } has less than { $second } at { $from } ({ $a } against { $b }) and more at { $to } ({ $c } against { $d })
-rival-alike = { $name } (no difference in the digits shown)
 finding-turns = The order by { $column } turns with { $axis }: { $turns }.
 finding-at-most = { $column } is { $most } at the most, with { $parts } at { $axis } { $at }.
 
@@ -639,6 +644,10 @@ jumps-between = Between
 jumps-height = Height (± 95 % confidence)
 jumps-note = A jump is a change of level from one point to the next that no curve, bend, outlier, growing or correlated noise explains as well; a single point off its neighbours is an outlier, not a jump. Of 100 sweeps of about 70 points without any jump, whose noise correlates by at most 0.5 from one point to the next, about one at most has one found. Fluctuation is the standard deviation about the curve with its jumps.
 jumps-few = { $points } points are too few to tell whether { $column } jumps along { $axis }.
+jumps-no-multiple = { $jumps ->
+    [1] One jump alone follows no multiples of a number
+   *[other] These places are not the multiples of one number
+}.
 jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level.
 jumps-fluctuate = { $column } fluctuates most about its curve for { $most } ({ $high } of its level), and least for { $least } ({ $low }).
 best-title = Best { $column }
@@ -647,10 +656,6 @@ best-difference = Against the best
 best-p = p (t-test)
 best-told = Told from the best
 best-told-yes = yes
-jumps-no-multiple = { $jumps ->
-    [1] One jump alone follows no multiples of a number
-   *[other] These places are not the multiples of one number
-}.
 best-told-no = no, within noise
 best-told-unknown = not known
 best-nothing = No point has { $column }.

@@ -357,6 +357,11 @@ chart-gpus = { $gpus ->
     [0] 无 GPU
    *[other] { $gpus } 块 GPU
 }
+chart-bars = 误差线：{ $kinds }。
+chart-bars-sd = 标准差
+chart-bars-interval = 均值的 95 % 置信区间
+chart-bars-range = 最小值至最大值
+chart-bars-runs = 重复运行中的最短至最长用时
 chart-alone = 单独运行
 chart-predicted = 同时运行（由单独运行预测）
 chart-together = 同时运行
@@ -364,12 +369,12 @@ chart-together-alt = 单独运行与同时运行的对比
 chart-packed = 打包混部
 chart-packed-alt = 单独运行与打包混部的总用时
 chart-time = 时间
+chart-time-epochs = 自第一轮开始的时间
 chart-load = 负载
 chart-load-alt = { $label } 的负载随时间的变化，阴影为奇数轮
 
 ## 结束、未运行或不可采信的原因
 cause-condition-false = { $expression } 不成立
-chart-time-epochs = 自第一轮开始的时间
 cause-empty-axis = 轴 { $axis } 为空
 cause-no-instances = 没有实例
 cause-no-instances-of = { $step } 没有实例
@@ -822,13 +827,13 @@ column-gpu_held = GPU 分配率
 column-cpu_use = CPU 利用率
 side = { $name }（{ $value }）
 rival = { $name }（{ $by }，{ $range }）
+rival-alike = { $name }（按所示精度无差异）
 rivals = 按差值及其 95 % 联合置信区间，与 { $name } 无法区分的有：{ $rivals }。
 finding-best = { $axis }为 { $at } 时，{ $column }最低的是 { $best }；最高的是 { $worst }。
 finding-none-told = { $axis }为 { $at } 时，各{ $split }的{ $column }无法区分：差距最大的是 { $best }与 { $worst }，相差 { $by }，95 % 联合置信区间为 { $range }。
 finding-order = { $column }由低到高依次为：{ $order }。
 finding-alike = { $axis }为 { $at } 时，各{ $split }的{ $column }相差至多 { $apart }：{ $range }。
 turn = { $first } 在 { $from } 时低于 { $second }（{ $a } 对 { $b }），在 { $to } 时高于后者（{ $c } 对 { $d }）
-rival-alike = { $name }（按所示精度无差异）
 finding-turns = { $column }的高低次序随{ $axis }而变：{ $turns }。
 finding-at-most = { $column }最高为 { $most }，出现在{ $axis }为 { $at } 的 { $parts }。
 
@@ -917,6 +922,10 @@ jumps-between = 位置
 jumps-height = 高度（± 95 % 置信区间）
 jumps-note = 跳变指相邻两点之间的水平变化，且曲线、折点、离群点、逐渐增大或自相关的噪声都不能同样好地解释；单个偏离相邻点的点视为离群点，不算跳变。对约 70 个点、相邻点噪声相关系数不超过 0.5 且没有跳变的扫描，每 100 次误报至多约 1 次。波动为各点对含跳变曲线的标准差。
 jumps-few = 只有 { $points } 个点，不足以判断{ $column }随{ $axis }是否跳变。
+jumps-no-multiple = { $jumps ->
+    [1] 仅一处跳变，看不出是某个数的倍数
+   *[other] 这些位置并非某个数的各个倍数
+}。
 jumps-none = { $column }随{ $axis }没有超出噪声的跳变；相对波动为 { $fluctuation }。
 jumps-fluctuate = { $column }的相对波动以 { $most } 最大（{ $high }），以 { $least } 最小（{ $low }）。
 best-title = 最优的{ $column }
@@ -925,10 +934,6 @@ best-difference = 与最优值之差
 best-p = p（t 检验）
 best-told = 与最优有别
 best-told-yes = 是
-jumps-no-multiple = { $jumps ->
-    [1] 仅一处跳变，看不出是某个数的倍数
-   *[other] 这些位置并非某个数的各个倍数
-}。
 best-told-no = 否，在噪声范围之内
 best-told-unknown = 未知
 best-nothing = 没有任何点有{ $column }。

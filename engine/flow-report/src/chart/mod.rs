@@ -39,10 +39,36 @@ const NAMED: usize = 12;
 const COVERED: f64 = 0.015;
 
 /// A named line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
+    /// Error bars: where, and from where to where.
+    pub(crate) ends: Vec<(f64, f64, f64)>,
+}
+
+/// A bar, with the ends of its error bar.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bar {
+    pub(crate) value: f64,
+    pub(crate) ends: Option<(f64, f64)>,
+}
+
+impl Bar {
+    pub(crate) fn times(self, factor: f64) -> Bar {
+        Bar { value: self.value * factor, ends: self.ends.map(|(low, high)| (low * factor, high * factor)) }
+    }
+
+    fn highest(&self) -> f64 {
+        self.ends.map_or(self.value, |(_, high)| high.max(self.value))
+    }
+
+    /// How far its error bar goes down and up. The library draws one on every bar: of a bar without, it lies so far below the axis that
+    /// nobody sees it.
+    fn error(&self, below: f64) -> (f64, f64) {
+        let (low, high) = self.ends.unwrap_or((-below, -below));
+        (self.value - low, high - self.value)
+    }
 }
 
 /// A position at which there is no number, and why not: a text a line.
@@ -141,9 +167,16 @@ pub(crate) fn together(lines: Vec<Line>) -> Vec<Line> {
     for line in lines {
         let covers = |other: &&mut Line| {
             let points = other.points.iter().zip(&line.points);
-            other.points.len() == line.points.len() && points.into_iter().all(|(a, b)| a.0 == b.0 && near(a.1, b.1))
+            let mut ends = other.ends.iter().zip(&line.ends);
+            (other.points.len(), other.ends.len()) == (line.points.len(), line.ends.len())
+                && points.into_iter().all(|(a, b)| a.0 == b.0 && near(a.1, b.1))
+                && ends.all(|(a, b)| a.0 == b.0 && near(a.1, b.1) && near(a.2, b.2))
         };
         match drawn.iter_mut().find(covers) {
+            // A name of several parts has commas of its own.
+            Some(other) if other.name.contains(", ") || line.name.contains(", ") => {
+                other.name += &format!("; {}", line.name);
+            }
             Some(other) => other.name += &format!(", {}", line.name),
             None => drawn.push(line),
         }
@@ -164,7 +197,12 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         false => x,
     };
     let mut plots: Vec<Plot> = Vec::new();
-    let scale = Scale::of(lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
+    let values = lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y);
+    // An error bar that goes below zero where no number is goes as far as the axis.
+    let ends = lines.iter().flat_map(|line| &line.ends).flat_map(|(_, low, high)| [low.max(0.0), *high]);
+    let ends = ends.filter(|end| *end > 0.0);
+    let scale = Scale::of(values.chain(ends));
+    let lowest = scale.map_or(f64::NEG_INFINITY, |scale| scale.from);
     for (n, (line, colour)) in lines.iter().zip(COLOURS.iter().cycle()).enumerate() {
         let points: Vec<(f64, f64)> = line.points.iter().map(|(x, y)| (place(*x), *y)).collect();
         let drawn = LinePlot::new().with_data(points.clone()).with_color(*colour).with_stroke_width(2.0);
@@ -173,12 +211,16 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         let above = lines.len() - 1 - n;
         let marker = MARKERS[n % MARKERS.len()];
         let drawn = ScatterPlot::new().with_data(points).with_color(*colour).with_marker(marker);
-            // A name of several parts has commas of its own.
-            Some(other) if other.name.contains(", ") || line.name.contains(", ") => {
-                other.name += &format!("; {}", line.name);
-            }
-        let drawn = drawn.with_size(4.0 + 0.8 * above.min(5) as f64).with_marker_stroke_width(1.5);
-        plots.push(drawn.with_marker_opacity(if above > 0 { 0.0 } else { 1.0 }).into());
+        let size = 4.0 + 0.8 * above.min(5) as f64;
+        plots.push(drawn.with_size(size).into());
+        let value = |at: f64| line.points.iter().find(|(x, _)| *x == at).map(|(_, y)| *y);
+        let ends = line.ends.iter().filter_map(|(x, low, high)| Some((place(*x), value(*x)?, low.max(lowest), *high)));
+        let ends: Vec<(f64, f64, f64, f64)> = ends.filter(|(_, y, low, high)| low <= y && y <= high).collect();
+        if !ends.is_empty() {
+            let drawn = ScatterPlot::new().with_data(ends.iter().map(|(x, y, ..)| (*x, *y)));
+            let drawn = drawn.with_y_err_asymmetric(ends.iter().map(|(_, y, low, high)| (y - low, high - y)));
+            plots.push(drawn.with_color(*colour).with_marker(marker).with_size(size).into());
+        }
     }
     let low = |share: f64| scale.map_or(0.0, |scale| scale.at(share));
     let crosses: Vec<(f64, f64)> = gaps.iter().map(|gap| (place(gap.at), low(0.04))).collect();
@@ -259,11 +301,17 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
 }
 
 /// Two or three bars for each name, as many as there are `names` for them.
-pub(crate) fn bars(groups: &[(String, Vec<f64>)], names: &[&str], labels: &Labels) -> String {
+pub(crate) fn bars(groups: &[(String, Vec<Bar>)], names: &[&str], labels: &Labels) -> String {
     let colours: &[&str] = if names.len() > 2 { &[LIGHT, LIGHTEST, DARK] } else { &[LIGHT, DARK] };
     let plot = groups.iter().fold(BarPlot::new(), |plot, (name, values)| {
-        plot.with_group(safe::picture(name), values.iter().copied().zip(colours.iter().copied()))
+        plot.with_group(safe::picture(name), values.iter().map(|bar| bar.value).zip(colours.iter().copied()))
     });
+    let bars = || groups.iter().flat_map(|(_, bars)| bars);
+    let top = top(bars().map(Bar::highest));
+    let plot = match bars().any(|bar| bar.ends.is_some()) {
+        true => plot.with_asymmetric_error(bars().map(|bar| bar.error(top))),
+        false => plot,
+    };
     let plots: Vec<Plot> = vec![plot.into()];
     let mut legend = legend(names.iter().copied(), |_| LegendShape::Rect);
     legend.iter_mut().zip(colours).for_each(|(entry, colour)| entry.color = (*colour).to_owned());
@@ -273,7 +321,6 @@ pub(crate) fn bars(groups: &[(String, Vec<f64>)], names: &[&str], labels: &Label
     if longest > 0.9 * WIDTH / groups.len().max(1) as f64 {
         layout = layout.with_x_tick_rotate(-40.0).with_height(HEIGHT + 0.64 * longest);
     }
-    let top = top(groups.iter().flat_map(|(_, values)| values.iter().copied()));
     render(plots, layout.with_y_axis_max(top))
 }
 
@@ -369,6 +416,9 @@ fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {
         .with_legend_position(LegendPosition::OutsideBottomColumns)
         .with_legend_box(false)
         .with_font_family(FONTS);
+    // A name that goes on in a second line has nothing beside it.
+    let layout =
+        if legend.iter().any(|entry| entry.color == "none") { layout.with_legend_col_limit(1) } else { layout };
     if legend.is_empty() { layout } else { layout.with_legend_entries(legend) }
 }
 
@@ -408,6 +458,3 @@ fn renumbered(svg: &str) -> String {
 
 #[cfg(test)]
 mod tests;
-    // A name that goes on in a second line has nothing beside it.
-    let layout =
-        if legend.iter().any(|entry| entry.color == "none") { layout.with_legend_col_limit(1) } else { layout };
