@@ -146,6 +146,10 @@ fn jumps_stand_out_and_models_are_compared_by_their_fluctuation() {
     add_table(&mut input, "t", json!({"from": "s", "rows": ["model", "batch"], "columns": ["iteration_time"]}));
     let out = add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
     assert_eq!(metric(&out, "jumps"), 4.0);
+    assert!(
+        text(&out, "analysis.en.md").contains("Jumps of iteration time along batch size"),
+        "no capital in the middle"
+    );
     let [english, chinese] = said(&input, &["jumps"]);
     assert!(english.contains("jumps between batch size 16 and 17"), "{english}");
     assert!(english.contains("at the multiples of 16") && english.contains("No jump of iteration time"), "{english}");
@@ -175,6 +179,17 @@ fn a_line_with_jumps_is_told_no_bend_and_jumps_elsewhere_than_at_multiples_are_s
     let [english, chinese] = of([7, 29]);
     assert!(english.contains("These places are not the multiples of one number."), "{english}");
     assert!(chinese.contains("这些位置并非某个数的各个倍数。"), "{chinese}");
+}
+
+#[test]
+fn what_is_against_the_best_is_what_a_reader_takes_from_it() {
+    let of = |lr: f64, top1: f64| result("s", &[("lr", json!(lr))], 1).metric("top1", top1, "ratio");
+    let mut input = input(vec![("s", view("torch/train", None, vec![of(0.01, 0.7146), of(0.03, 0.7084)]))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "columns": ["top1"]}));
+    let out = add(&mut input, "best", "best", json!({"table": "t", "column": "top1"}));
+    let shown = text(&out, "analysis.en.md");
+    // 71.5 less 70.8 would be 0.7.
+    assert!(shown.contains("71.46 %") && shown.contains("70.84 %") && shown.contains("−0.6 |"), "{shown}");
 }
 
 #[test]
