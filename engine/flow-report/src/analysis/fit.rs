@@ -103,8 +103,9 @@ impl Fits {
     /// Of a curve with jumps, where its shape is another without them: what looks like a bend is one of its jumps then.
     fn beside(&self, curve: &Fit, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Option<String> {
         let leveled = jumps.iter().find_map(|jumps| jumps.leveled(&self.y, &self.x, curve.scope.as_deref()))?;
-        let without = choose(&leveled)?.best().model;
-        if curve.choice.as_ref()?.best().model == without {
+        let chosen = choose(&leveled)?;
+        let without = chosen.best().model;
+        if curve.choice.as_ref()?.best().model == without || chosen.best().r2 < EXPLAINS {
             return None;
         }
         let args = Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
