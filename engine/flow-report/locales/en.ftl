@@ -128,6 +128,7 @@ finding-flattens-rises = { $time } stops falling at { $axis } { $at } ({ $value 
 finding-never-falls = From { $axis } { $at } ({ $value }) on, { $time } does not fall.
 finding-never-falls-rises = From { $axis } { $at } ({ $value }) on, { $time } does not fall, and it rises to { $to } at { $later }.
 finding-still-falling = { $time } still falls up to { $axis } { $at } ({ $value }).
+finding-time-same = { $time } is { $range }, whatever the { $axis }.
 finding-time-flat = { $time } hardly depends on { $axis }: { $range }.
 finding-memory-faster = From { $axis } { $from } to { $to }, { $memory } grows by { $grows } while { $time } falls by { $falls }: from here on memory grows faster than time falls.
 finding-memory-flat = Up to { $axis } { $at }, { $memory } hardly changes: { $range }.
@@ -358,6 +359,16 @@ remark-chance = { $count ->
    *[other] { $count } results are at chance level, among them { $label }
 }: { $column } of { $value } is what guessing one of { $classes } classes gives.
 chart-over = { $column } over { $axis }
+chart-gpus = { $gpus ->
+    [0] no GPU
+    [1] 1 GPU
+   *[other] { $gpus } GPUs
+}
+chart-bars = Error bars: { $kinds }.
+chart-bars-sd = standard deviation
+chart-bars-interval = 95 % confidence interval of the mean
+chart-bars-range = from the least to the largest
+chart-bars-runs = from the shortest to the longest of repeated runs
 chart-alone = alone
 chart-predicted = together, predicted from alone
 chart-together = together
@@ -365,6 +376,7 @@ chart-together-alt = Alone against together
 chart-packed = packed
 chart-packed-alt = Wall time alone and packed
 chart-time = Time
+chart-time-epochs = Time since the first epoch began
 chart-load = Load
 chart-load-alt = Load over time of { $label }, odd epochs shaded
 
@@ -537,10 +549,17 @@ column-gpu_held = GPUs held
 column-cpu_use = CPU use
 side = { $name } ({ $value })
 rival = { $name } ({ $by }, { $range })
+rival-alike = { $name } (no difference in the digits shown)
 rivals = Not told apart from { $name }, by differences and their simultaneous 95 % confidence intervals: { $rivals }.
 finding-best = At { $axis } { $at }, { $column } is lowest with { $best } and highest with { $worst }.
 finding-none-told = At { $axis } { $at }, no difference of { $column } can be told, whatever the { $split }: the largest, from { $best } to { $worst }, is { $by }, with a simultaneous 95 % confidence interval of { $range }.
 finding-order = { $column }, from the lowest: { $order }.
+order-place = { $axis } { $value }
+order-pair = { $first } has less than { $second }
+finding-order-holds = By { $column }, the order is that of { $table } at { $place }, as far as { $names } are told apart there.
+finding-order-holds-in-part = By { $column }, the order is only in part that of { $table } at { $place }: here { $turned }, and there the other way round. Whatever else of { $names } is told apart there comes in the same order here.
+finding-order-turned = By { $column }, the order is not that of { $table } at { $place }: here { $turned }, and there the other way round.
+finding-order-open = By { $column }, no two of { $names } are told apart in { $table } at { $place }, so there is no order to hold.
 finding-alike = At { $axis } { $at }, { $column } differs by { $apart } at the most, whatever the { $split }: { $range }.
 turn = { $first } has less than { $second } at { $from } ({ $a } against { $b }) and more at { $to } ({ $c } against { $d })
 finding-turns = The order by { $column } turns with { $axis }: { $turns }.
@@ -605,9 +624,17 @@ fit-affine = { $column } { $rises ->
     [yes] rises
    *[no] falls
 } by { $slope } for each unit of { $axis }; the intercept is { $intercept }.
-fit-no-slope = { $column } neither rises nor falls with { $axis } as far as these points tell: the slope is { $slope }.
+fit-no-slope = { $column } neither rises nor falls with { $axis } as far as these points tell: the slope is { $slope } for each unit of { $axis }.
 fit-inverse = { $column } is { $fixed } { $sign } { $shared } / { $axis }: a part that stays, and one that { $axis } shares out.
-fit-broken = { $column } bends at { $axis } { $knot }: its slope is { $before } before and { $after } after that.
+fit-broken = { $column } bends at { $axis } { $knot }: for each unit of { $axis } it changes by { $before } before and by { $after } after that.
+fit-without-jumps = { $column } jumps along { $axis }, which none of the compared curves does; with its jumps taken out, { $curve ->
+    [proportional] a line through 0
+    [affine] a straight line
+    [inverse] a hyperbola
+    [broken] a line with a break
+    [quadratic] a parabola
+   *[cubic] a cubic
+} is the curve that suffices.
 fit-quadratic = Of these curves a parabola says best how { $column } goes with { $axis }.
 fit-cubic = Of these curves a cubic says best how { $column } goes with { $axis }.
 fit-explains = R² is { $r2 } over { $points } points, the furthest of which is { $off } off.
@@ -623,6 +650,10 @@ jumps-between = Between
 jumps-height = Height (± 95 % confidence)
 jumps-note = A jump is a change of level from one point to the next that no curve, bend, outlier, growing or correlated noise explains as well; a single point off its neighbours is an outlier, not a jump. Of 100 sweeps of about 70 points without any jump, whose noise correlates by at most 0.5 from one point to the next, about one at most has one found. Fluctuation is the standard deviation about the curve with its jumps.
 jumps-few = { $points } points are too few to tell whether { $column } jumps along { $axis }.
+jumps-no-multiple = { $jumps ->
+    [1] One jump alone follows no multiples of a number
+   *[other] These places are not the multiples of one number
+}.
 jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level.
 jumps-fluctuate = { $column } fluctuates most about its curve for { $most } ({ $high } of its level), and least for { $least } ({ $low }).
 best-title = Best { $column }

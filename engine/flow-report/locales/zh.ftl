@@ -128,6 +128,7 @@ finding-flattens-rises = { $axis }达到 { $at } 后，{ $time }不再下降（{
 finding-never-falls = { $axis }自 { $at }（{ $value }）起继续增大，{ $time }并未下降。
 finding-never-falls-rises = { $axis }自 { $at }（{ $value }）起继续增大，{ $time }并未下降，到 { $later } 时升至 { $to }。
 finding-still-falling = { $axis }一直增加到 { $at }，{ $time }仍在下降（{ $value }）。
+finding-time-same = { $time }不随{ $axis }变化，均为 { $range }。
 finding-time-flat = { $time }几乎不随{ $axis }变化：{ $range }。
 finding-memory-faster = { $axis }从 { $from } 增至 { $to } 时，{ $memory }增加 { $grows }，而{ $time }只减少 { $falls }：自此{ $memory }的增长快于用时的下降。
 finding-memory-flat = { $axis }不超过 { $at } 时，{ $memory }几乎不变：{ $range }。
@@ -352,6 +353,15 @@ remark-chance = { $count ->
    *[other] 有 { $count } 个结果与随机猜测无异，其中有 { $label }
 }：{ $column } { $value } 相当于在 { $classes } 类中随机猜测。
 chart-over = { $column }随{ $axis }的变化
+chart-gpus = { $gpus ->
+    [0] 无 GPU
+   *[other] { $gpus } 块 GPU
+}
+chart-bars = 误差线：{ $kinds }。
+chart-bars-sd = 标准差
+chart-bars-interval = 均值的 95 % 置信区间
+chart-bars-range = 最小值至最大值
+chart-bars-runs = 重复运行中的最短至最长用时
 chart-alone = 单独运行
 chart-predicted = 同时运行（由单独运行预测）
 chart-together = 同时运行
@@ -359,6 +369,7 @@ chart-together-alt = 单独运行与同时运行的对比
 chart-packed = 打包混部
 chart-packed-alt = 单独运行与打包混部的总用时
 chart-time = 时间
+chart-time-epochs = 自第一轮开始的时间
 chart-load = 负载
 chart-load-alt = { $label } 的负载随时间的变化，阴影为奇数轮
 
@@ -816,10 +827,17 @@ column-gpu_held = GPU 分配率
 column-cpu_use = CPU 利用率
 side = { $name }（{ $value }）
 rival = { $name }（{ $by }，{ $range }）
+rival-alike = { $name }（按所示精度无差异）
 rivals = 按差值及其 95 % 联合置信区间，与 { $name } 无法区分的有：{ $rivals }。
 finding-best = { $axis }为 { $at } 时，{ $column }最低的是 { $best }；最高的是 { $worst }。
 finding-none-told = { $axis }为 { $at } 时，各{ $split }的{ $column }无法区分：差距最大的是 { $best }与 { $worst }，相差 { $by }，95 % 联合置信区间为 { $range }。
 finding-order = { $column }由低到高依次为：{ $order }。
+order-place = { $axis }为 { $value }
+order-pair = { $first } 低于 { $second }
+finding-order-holds = 按{ $column }，次序与 { $table } 中{ $place } 时一致（以其中可区分的 { $names } 为限）。
+finding-order-holds-in-part = 按{ $column }，次序与 { $table } 中{ $place } 时仅部分一致：此处 { $turned }，彼处相反；{ $names } 中其余可区分者次序相同。
+finding-order-turned = 按{ $column }，次序与 { $table } 中{ $place } 时不一致：此处 { $turned }，彼处相反。
+finding-order-open = 按{ $column }，{ $names } 在 { $table } 中{ $place } 时彼此无法区分，无次序可言。
 finding-alike = { $axis }为 { $at } 时，各{ $split }的{ $column }相差至多 { $apart }：{ $range }。
 turn = { $first } 在 { $from } 时低于 { $second }（{ $a } 对 { $b }），在 { $to } 时高于后者（{ $c } 对 { $d }）
 finding-turns = { $column }的高低次序随{ $axis }而变：{ $turns }。
@@ -884,9 +902,17 @@ fit-affine = { $axis }每增加一个单位，{ $column }{ $rises ->
     [yes] 增加
    *[no] 减少
 } { $slope }；截距为 { $intercept }。
-fit-no-slope = 就这些点而言，{ $column }没有随{ $axis }升降的趋势：斜率为 { $slope }。
+fit-no-slope = 就这些点而言，{ $column }没有随{ $axis }升降的趋势：{ $axis }每增加一个单位，变化 { $slope }。
 fit-inverse = { $column } = { $fixed } { $sign } { $shared } / { $axis }：一部分固定，另一部分与{ $axis }成反比。
-fit-broken = { $column }在{ $axis }为 { $knot } 处转折：此前斜率为 { $before }，此后为 { $after }。
+fit-broken = { $column }在{ $axis }为 { $knot } 处转折：{ $axis }每增加一个单位，此前变化 { $before }，此后变化 { $after }。
+fit-without-jumps = { $column }随{ $axis }有跳变，而所比较的曲线均不含跳变；去除跳变后，{ $curve ->
+    [proportional] 过原点直线
+    [affine] 直线
+    [inverse] 双曲线
+    [broken] 折线
+    [quadratic] 二次曲线
+   *[cubic] 三次曲线
+}即已足够。
 fit-quadratic = 所比较的曲线中，二次曲线最能描述{ $column }随{ $axis }的变化。
 fit-cubic = 所比较的曲线中，三次曲线最能描述{ $column }随{ $axis }的变化。
 fit-explains = R² 为 { $r2 }，共 { $points } 个点，最大偏差为 { $off }。
@@ -902,6 +928,10 @@ jumps-between = 位置
 jumps-height = 高度（± 95 % 置信区间）
 jumps-note = 跳变指相邻两点之间的水平变化，且曲线、折点、离群点、逐渐增大或自相关的噪声都不能同样好地解释；单个偏离相邻点的点视为离群点，不算跳变。对约 70 个点、相邻点噪声相关系数不超过 0.5 且没有跳变的扫描，每 100 次误报至多约 1 次。波动为各点对含跳变曲线的标准差。
 jumps-few = 只有 { $points } 个点，不足以判断{ $column }随{ $axis }是否跳变。
+jumps-no-multiple = { $jumps ->
+    [1] 仅一处跳变，看不出是某个数的倍数
+   *[other] 这些位置并非某个数的各个倍数
+}。
 jumps-none = { $column }随{ $axis }没有超出噪声的跳变；相对波动为 { $fluctuation }。
 jumps-fluctuate = { $column }的相对波动以 { $most } 最大（{ $high }），以 { $least } 最小（{ $low }）。
 best-title = 最优的{ $column }

@@ -54,6 +54,12 @@ pub(crate) struct Member {
     pub(crate) gpus: Option<u32>,
     pub(crate) alone: Option<f64>,
     pub(crate) together: Option<f64>,
+    /// The shortest and the longest of several runs alone.
+    #[serde(default)]
+    pub(crate) alone_ends: Option<(f64, f64)>,
+    /// The same together.
+    #[serde(default)]
+    pub(crate) together_ends: Option<(f64, f64)>,
     /// What was to be expected together, from the runs alone.
     pub(crate) predicted: Option<f64>,
     /// CPU use alone, as a share of the host.
@@ -205,12 +211,18 @@ fn one(group: &Group<'_>, groups: &[Group<'_>], solo: &[StepResult], tolerance: 
         let times: Option<Vec<f64>> = runs.iter().map(|run| number(run, measure)).collect();
         times.filter(|times| !times.is_empty()).map(|times| flow_core::verdict::typical(&times))
     };
+    let ends = |runs: &[&StepResult]| {
+        let times = || runs.iter().filter_map(|run| number(run, measure));
+        (times().count() > 1).then(|| (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max)))
+    };
     let shown = pairs.iter().zip(&group.members).enumerate().map(|(i, ((member, solo), runs))| Member {
         label: member.label.clone(),
         axes: member.axes.clone(),
         gpus: columns::gpus(member),
         alone: usual(&runs.alone).or_else(|| solo.and_then(|s| number(s, measure))),
         together: usual(&runs.together).or_else(|| number(member, measure)),
+        alone_ends: ends(&runs.alone),
+        together_ends: ends(&runs.together),
         predicted: predicted.as_ref().and_then(|all| all.get(i).copied()),
         cpu: solo.and_then(|s| number(s, "cpu_util")),
         used: Used::of(member),
@@ -251,6 +263,8 @@ impl Together {
         let members = self.members.iter().zip(known).map(|(member, (alone, together))| Member {
             alone: Some(alone),
             together: Some(together),
+            alone_ends: None,
+            together_ends: None,
             predicted: None,
             cpu: None,
             used: Used::default(),

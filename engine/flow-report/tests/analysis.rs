@@ -60,7 +60,7 @@ fn published_iteration_times_bend_and_no_parabola_says_it() {
     let [english, chinese] = said(&input, &["line"]);
     assert!(english.contains("resnet18: Iteration time bends at batch size 20.0"), "{english}");
     assert!(
-        english.contains("alexnet: Iteration time bends at batch size 26.0: its slope is 0.154 ± 0.017 ms before"),
+        english.contains("alexnet: Iteration time bends at batch size 26.0: for each unit of batch size it changes by 0.154 ± 0.017 ms before"),
         "{english}"
     );
     assert!(chinese.contains("20.0 处转折"), "{chinese}");
@@ -146,10 +146,50 @@ fn jumps_stand_out_and_models_are_compared_by_their_fluctuation() {
     add_table(&mut input, "t", json!({"from": "s", "rows": ["model", "batch"], "columns": ["iteration_time"]}));
     let out = add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
     assert_eq!(metric(&out, "jumps"), 4.0);
+    assert!(
+        text(&out, "analysis.en.md").contains("Jumps of iteration time along batch size"),
+        "no capital in the middle"
+    );
     let [english, chinese] = said(&input, &["jumps"]);
     assert!(english.contains("jumps between batch size 16 and 17"), "{english}");
     assert!(english.contains("at the multiples of 16") && english.contains("No jump of iteration time"), "{english}");
     assert!(chinese.contains("均位于 16 的倍数处") && chinese.contains("相对波动以 mobilenet 最大"), "{chinese}");
+}
+
+#[test]
+fn a_line_with_jumps_is_told_no_bend_and_jumps_elsewhere_than_at_multiples_are_said_to_be() {
+    let of = |places: [usize; 2]| {
+        let noise = |n: usize| ((n * 7919 % 101) as f64 / 50.0 - 1.0) * 0.05;
+        let results = (1..=40_usize).map(|n| {
+            let jumps = places.into_iter().filter(|place| n > *place).count();
+            let time = 2.0 + 0.5 * n as f64 + 4.0 * jumps as f64 + noise(n);
+            result("s", &[("n", json!(n))], 1).metric("iteration_time", time, "s")
+        });
+        let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+        add_table(&mut input, "t", json!({"from": "s", "rows": ["n"], "columns": ["iteration_time"]}));
+        add(&mut input, "fit", "line", json!({"table": "t", "y": "iteration_time"}));
+        add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
+        said(&input, &["line", "jumps"])
+    };
+    let [english, chinese] = of([16, 32]);
+    assert!(!english.contains("bends") && !chinese.contains("转折"), "{english}\n{chinese}");
+    assert!(english.contains("with its jumps taken out, a straight line is the curve that suffices"), "{english}");
+    assert!(chinese.contains("去除跳变后，直线即已足够"), "{chinese}");
+    assert!(english.contains("at the multiples of 16") && !english.contains("not the multiples"), "{english}");
+    let [english, chinese] = of([7, 29]);
+    assert!(english.contains("These places are not the multiples of one number."), "{english}");
+    assert!(chinese.contains("这些位置并非某个数的各个倍数。"), "{chinese}");
+}
+
+#[test]
+fn what_is_against_the_best_is_what_a_reader_takes_from_it() {
+    let of = |lr: f64, top1: f64| result("s", &[("lr", json!(lr))], 1).metric("top1", top1, "ratio");
+    let mut input = input(vec![("s", view("torch/train", None, vec![of(0.01, 0.7146), of(0.03, 0.7084)]))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "columns": ["top1"]}));
+    let out = add(&mut input, "best", "best", json!({"table": "t", "column": "top1"}));
+    let shown = text(&out, "analysis.en.md");
+    // 71.5 less 70.8 would be 0.7.
+    assert!(shown.contains("71.46 %") && shown.contains("70.84 %") && shown.contains("−0.6 |"), "{shown}");
 }
 
 #[test]

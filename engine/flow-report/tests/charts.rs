@@ -3,7 +3,7 @@
 mod common;
 
 use common::{With, input, result, run, text, view};
-use flow_core::{BuiltinInput, BuiltinOutput, Series};
+use flow_core::{BuiltinInput, BuiltinOutput, CorunGpus, Series, StepView};
 use serde_json::{Value, json};
 
 /// A sweep of learning rate and width with its losses by epoch.
@@ -100,6 +100,101 @@ fn epochs_that_are_called_otherwise_are_no_short_epochs() {
     let otherwise = of(Some(json!({"en": "Batch size", "zh": "批大小"})));
     assert!(otherwise.contains("Batch size") && !otherwise.contains("less than 5 s"), "{otherwise}");
     assert!(!otherwise.contains("rest on"), "{otherwise}");
+}
+
+#[test]
+fn rows_on_more_gpus_are_a_line_of_their_own() {
+    let sweep = |gpus: [usize; 4]| {
+        let batches = [16, 32, 64, 128].into_iter().zip(gpus).zip([20.0, 14.0, 11.0, 6.1]);
+        let of = |((batch, gpus), time)| result("s", &[("batch", json!(batch))], gpus).epoch_time(time);
+        let mut input = input(vec![("s", view("torch/train", None, batches.map(of).collect()))]);
+        common::add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["gpus", "epoch_time"]}));
+        let section = json!({"table": "t", "charts": ["epoch_time"]});
+        let out = run("report", json!({"languages": ["en", "zh"], "sections": [section]}), &input).expect("a report");
+        ["t-epoch_time", "t-chart-1"].map(|name| text(&out, &format!("charts/{name}.svg")))
+    };
+    for drawn in sweep([1, 1, 1, 2]) {
+        assert!(drawn.contains("1 GPU / 1 块 GPU") && drawn.contains("2 GPUs / 2 块 GPU"), "{drawn}");
+        // A single point is a marker of its own.
+        assert_eq!(drawn.matches("<circle").count(), 4, "{drawn}");
+    }
+    for drawn in sweep([1; 4]) {
+        assert!(!drawn.contains("1 GPU"), "{drawn}");
+    }
+}
+
+#[test]
+fn the_load_is_drawn_from_the_first_epoch_on() {
+    let drawn = |epochs: Vec<(u32, f64, f64)>| {
+        let mut step = view("torch/train", None, vec![result("s", &[("batch", json!(16))], 1).epoch_time(5.0)]);
+        let mut series = Series { epoch_times: epochs, ..Series::default() };
+        let samples = (0..20).map(|t| (f64::from(t), if t < 6 { 0.1 } else { 0.9 })).collect();
+        series.samples = [("cpu".to_owned(), samples)].into();
+        step.series = vec![Some(series)];
+        let mut input = input(vec![("s", step)]);
+        common::add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]}));
+        let out =
+            run("report", json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]}), &input).expect("a report");
+        let model: Value = serde_json::from_str(&text(&out, "report.json")).expect("JSON");
+        (model["sections"][0]["load"].clone(), text(&out, "charts/t-load.svg"))
+    };
+    let (load, svg) = drawn(vec![(1, 6.0, 11.0), (2, 11.0, 16.0)]);
+    let points = load["lines"][0][1].as_array().expect("points");
+    assert_eq!((&points[0], points.len()), (&json!([0.0, 90.0]), 14));
+    assert_eq!(load["odd_epochs"], json!([[0.0, 5.0]]));
+    assert!(svg.contains("Time since the first epoch began / 自第一轮开始的时间 (s)"), "{svg}");
+    let (load, svg) = drawn(vec![]);
+    assert_eq!(load["lines"][0][1].as_array().map(Vec::len), Some(20));
+    assert!(svg.contains("Time / 时间 (s)"), "{svg}");
+}
+
+#[test]
+fn means_are_drawn_with_their_spread_and_the_report_says_which() {
+    let results = [0.1, 0.2].into_iter().flat_map(|lr| {
+        (0..3).map(move |seed| {
+            let top1 = lr + 0.01 * f64::from(seed);
+            result("s", &[("lr", json!(lr)), ("seed", json!(seed))], 1)
+                .metric("top1", top1, "ratio")
+                .epoch_time(6.0 + lr)
+        })
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    let with = json!({"from": "s", "rows": "lr", "over": "seed", "columns": ["epoch_time", "top1"]});
+    common::add_table(&mut input, "t", with);
+    let section = json!({"table": "t", "charts": ["top1"]});
+    let out = run("report", json!({"languages": ["en", "zh"], "sections": [section]}), &input).expect("a report");
+    let shown = text(&out, "report.md");
+    let said = "(charts/t-chart-1.svg)\\\nError bars: standard deviation.\\\n误差线：标准差。";
+    assert!(shown.contains(said), "{shown}");
+    let model: Value = serde_json::from_str(&text(&out, "report.json")).expect("JSON");
+    let ends = model["sections"][0]["drawn"][0]["lines"][0]["ends"][0].clone();
+    assert!((ends[1].as_f64().expect("a number") - 10.0).abs() < 1e-9, "{ends}");
+    assert!((ends[2].as_f64().expect("a number") - 12.0).abs() < 1e-9, "{ends}");
+}
+
+#[test]
+fn groups_that_ran_again_are_drawn_with_their_longest_and_shortest() {
+    let at = |batch: u32| [("batch", json!(batch))];
+    let alone = [16, 32].map(|batch| result("s", &at(batch), 1).epoch_time(10.0)).to_vec();
+    let ran = |batch, time| result("g", &at(batch), 1).epoch_time(time).corun("g", CorunGpus::Shared, 2, 2);
+    let mut together = view("torch/train", Some("s"), vec![ran(16, 20.0), ran(32, 21.0)]);
+    let drawn = |together: &StepView| {
+        let mut input = input(vec![("s", view("torch/train", None, alone.clone())), ("g", together.clone())]);
+        common::add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]}));
+        let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "corun": "g"}]});
+        let out = run("report", with, &input).expect("a report");
+        (text(&out, "report.md"), text(&out, "charts/t-together.svg"))
+    };
+    let (shown, once) = drawn(&together);
+    assert!(!shown.contains("Error bars"), "{shown}");
+    together.again = vec![ran(16, 23.0), ran(32, 21.5)];
+    for again in &mut together.again {
+        again.repetition = Some(1);
+    }
+    let (shown, twice) = drawn(&together);
+    assert!(shown.contains("Error bars: from the shortest to the longest of repeated runs."), "{shown}");
+    assert!(shown.contains("误差线：重复运行中的最短至最长用时。"), "{shown}");
+    assert!(twice.matches("<line").count() > once.matches("<line").count(), "{twice}");
 }
 
 /// The beginning of a PNG, which is what a report looks at.

@@ -206,15 +206,15 @@ fn what_ran_at_once_is_compared_with_one_after_another() {
     let said = bullets(&report).concat().join("\n");
     insta::assert_snapshot!(said, @r"
     - Packed, all take 40.0 s, and one after another 84.0 s: 2.10 times the throughput. From start to end each takes 1.14 to 1.77 times as long as alone.
-    - mobilenet_v2: Epoch time hardly depends on batch size: 500 ms.
-    - mobilenet_v3_large: Epoch time hardly depends on batch size: 500 ms.
-    - resnet18: Epoch time hardly depends on batch size: 500 ms.
-    - resnet34: Epoch time hardly depends on batch size: 500 ms.
+    - mobilenet_v2: Epoch time is 500 ms, whatever the batch size.
+    - mobilenet_v3_large: Epoch time is 500 ms, whatever the batch size.
+    - resnet18: Epoch time is 500 ms, whatever the batch size.
+    - resnet34: Epoch time is 500 ms, whatever the batch size.
     * 全部任务打包混部用时 40.0 s，串行执行需 84.0 s：吞吐量是串行执行的 2.10 倍。各任务的总用时是单独运行的 1.14 至 1.77 倍。
-    * mobilenet_v2：每轮用时几乎不随批大小变化：500 ms。
-    * mobilenet_v3_large：每轮用时几乎不随批大小变化：500 ms。
-    * resnet18：每轮用时几乎不随批大小变化：500 ms。
-    * resnet34：每轮用时几乎不随批大小变化：500 ms。
+    * mobilenet_v2：每轮用时不随批大小变化，均为 500 ms。
+    * mobilenet_v3_large：每轮用时不随批大小变化，均为 500 ms。
+    * resnet18：每轮用时不随批大小变化，均为 500 ms。
+    * resnet34：每轮用时不随批大小变化，均为 500 ms。
     ");
     assert!(report.contains("9.20 |             1.31× |"), "{report}");
     assert_eq!(report.matches("of a GPU's time").count(), 1, "one sentence for all:\n{report}");

@@ -56,6 +56,29 @@ fn a_table_of_several_machines_has_an_axis_for_them() {
     ");
 }
 
+#[test]
+fn an_order_is_compared_with_a_row_that_there_is() {
+    let steps = "
+  t: {uses: flow/table, with: {from: a, rows: v, where: {lr: 0.1}, columns: [wall]}}
+  split: {uses: flow/table, with: {from: a, rows: lr, split: v, columns: [wall]}}
+  good: {uses: flow/report, with: {sections: [{table: t, order_of: {table: split, where: {lr: 0.2}}}]}}
+  none: {uses: flow/report, with: {sections: [{table: t, order_of: {table: a}}]}}
+  whole: {uses: flow/report, with: {sections: [{table: t, order_of: {table: t}}]}}
+  axis: {uses: flow/report, with: {sections: [{table: t, order_of: {table: split, where: {l: 0.2}}}]}}
+  value: {uses: flow/report, with: {sections: [{table: t, order_of: {table: split, where: {lr: 0.3}}}]}}
+";
+    insta::assert_snapshot!(told(steps), @"
+    a
+        `a` is no table: expected a `flow/table` step
+    t
+        `t` is not split by `v`, which the rows here are
+    0.2
+        the results of `split` have no axis `l`; there are `lr`, `v`
+    0.3
+        `lr` has no value `0.3` in `split`; did you mean `0.1`?
+    ");
+}
+
 /// Eight times as many values take about eight times as long, and not sixty-four times.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test compares how long two workflows take")]

@@ -216,6 +216,15 @@ fn policies_are_compared_on_the_same_seeds() {
     ");
 }
 
+#[test]
+fn policies_that_do_the_very_same_are_said_to() {
+    let same = [10.59, 8.29, 6.51, 10.83, 4.44];
+    let fifo = [12.90, 10.52, 7.68, 13.53, 5.46];
+    let found = found(&[("sjf", &[(1.1, same)]), ("lyapunov", &[(1.1, same)]), ("fifo", &[(1.1, fifo)])]);
+    assert!(found.contains("lyapunov (no difference in the digits shown)"), "{found}");
+    assert!(found.contains("lyapunov（按所示精度无差异）") && !found.contains("0.00 h"), "{found}");
+}
+
 /// One GPU a job is the slower at first, and the faster where the queue is long; another policy stays between chance and nothing.
 #[test]
 fn where_the_order_turns_is_found_over_all_rows() {
@@ -282,9 +291,8 @@ fn what_a_simulation_takes_for_granted_stands_in_its_report_once() {
     ");
 }
 
-#[test]
-fn policies_on_one_trace_are_told_in_their_order() {
-    let times = [("fifo", 991_000.0, 8.0), ("easy", 421_000.0, 8.1), ("srtf", 180_000.0, 8.0)];
+/// What is found of a trace under policies, with mean time in system and total time of each.
+fn traced(times: [(&str, f64, f64); 3]) -> String {
     let results = times.map(|(policy, time, whole)| {
         let result = result("replay", &[("policy", json!(policy))], 0).metric("time_in_system", time, "s");
         result.metric("makespan", whole * 1e6, "s")
@@ -294,12 +302,73 @@ fn policies_on_one_trace_are_told_in_their_order() {
     let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
-    insta::assert_snapshot!(common::bullets(&report).concat().join("\n"), @"
+    common::bullets(&report).concat().join("\n")
+}
+
+#[test]
+fn policies_on_one_trace_are_told_in_their_order() {
+    let found = traced([("fifo", 991_000.0, 8.0), ("easy", 421_000.0, 8.0), ("srtf", 180_000.0, 8.0)]);
+    assert!(found.contains("Total time is 2222 h, whatever the policy."), "{found}");
+    assert!(found.contains("总时间不随策略变化，均为 2222 h。"), "{found}");
+    let found = traced([("fifo", 991_000.0, 8.0), ("easy", 421_000.0, 8.1), ("srtf", 180_000.0, 8.0)]);
+    insta::assert_snapshot!(found, @"
     - Mean time in system, from the lowest: srtf (50.0 h), easy (116.9 h) and fifo (275.3 h).
     - Total time hardly depends on policy: 2222 to 2250 h.
     * 平均逗留时间由低到高依次为：srtf（50.0 h）、easy（116.9 h）和 fifo（275.3 h）。
     * 总时间几乎不随策略变化：2222 至 2250 h。
     ");
+}
+
+/// What is found of a trace, given the hours that policies take on it, against simulations with these hours on five lists of jobs.
+fn against(trace: &[(&str, f64)], simulated: &[(&str, [f64; 5])]) -> [String; 2] {
+    let one = |(policy, hours): &(&str, f64)| {
+        result("replay", &[("policy", json!(policy))], 0).metric("time_in_system", hours * 3_600.0, "s")
+    };
+    let many = simulated.iter().flat_map(|(policy, hours)| {
+        [0, 2].map(|error| {
+            let seconds = hours.map(|hours| (hours + f64::from(error)) * 3_600.0);
+            let axes = [("policy", json!(policy)), ("estimate_error", json!(error))];
+            result("estimates", &axes, 0).seeds("time_in_system", &seconds, "s")
+        })
+    });
+    let mut input = input(vec![
+        ("replay", view("flow/simulate", None, trace.iter().map(one).collect())),
+        ("estimates", view("flow/simulate", None, many.collect())),
+    ]);
+    let columns = json!(["time_in_system"]);
+    add_table(&mut input, "t", json!({"from": "replay", "rows": "policy", "columns": columns}));
+    let with = json!({"from": "estimates", "rows": "estimate_error", "split": "policy", "columns": columns});
+    add_table(&mut input, "by_error", with);
+    let order = json!({"table": "by_error", "where": {"estimate_error": 0}});
+    let sections = json!([{"table": "by_error"}, {"table": "t", "order_of": order}]);
+    let out = run("report", json!({"languages": ["en", "zh"], "sections": sections}), &input).expect("a report");
+    let report = text(&out, "report.md");
+    honest(&report);
+    let of = |sign: &str, mark: &str| {
+        let bullets = report.lines().filter(|line| line.starts_with(sign) && line.contains(mark));
+        bullets.collect::<Vec<_>>().join("\n")
+    };
+    [of("- ", "by_error"), of("* ", "by_error")]
+}
+
+#[test]
+fn the_order_on_a_trace_is_compared_with_that_of_simulations() {
+    let simulated = [
+        ("fifo", [12.9, 10.5, 9.7, 13.5, 11.5]),
+        ("easy", [8.9, 7.5, 6.7, 9.5, 8.5]),
+        ("sjf", [4.9, 3.5, 2.7, 5.5, 4.5]),
+        ("lyapunov", [4.8, 3.6, 2.6, 5.6, 4.4]),
+    ];
+    let [english, chinese] = against(&[("fifo", 275.0), ("easy", 117.0), ("sjf", 73.0), ("srtf", 50.0)], &simulated);
+    insta::assert_snapshot!(english, @"- By mean time in system, the order is that of `by_error` at error of run-time estimates 0, as far as sjf, easy and fifo are told apart there.");
+    insta::assert_snapshot!(chinese, @"* 按平均逗留时间，次序与 `by_error` 中用时估计误差为 0 时一致（以其中可区分的 sjf、easy 和 fifo 为限）。");
+    let [english, chinese] = against(&[("fifo", 100.0), ("easy", 117.0), ("sjf", 73.0)], &simulated);
+    insta::assert_snapshot!(english, @"- By mean time in system, the order is only in part that of `by_error` at error of run-time estimates 0: here fifo has less than easy, and there the other way round. Whatever else of sjf, fifo and easy is told apart there comes in the same order here.");
+    insta::assert_snapshot!(chinese, @"* 按平均逗留时间，次序与 `by_error` 中用时估计误差为 0 时仅部分一致：此处 fifo 低于 easy，彼处相反；sjf、fifo 和 easy 中其余可区分者次序相同。");
+    let [english, _] = against(&[("fifo", 50.0), ("easy", 117.0)], &simulated);
+    assert!(english.contains("the order is not that of") && !english.contains("Whatever else"), "{english}");
+    let [english, _] = against(&[("sjf", 50.0), ("lyapunov", 117.0)], &simulated);
+    assert!(english.contains("no two of sjf and lyapunov are told apart"), "{english}");
 }
 
 #[test]

@@ -206,3 +206,22 @@ fn members_are_shown_with_what_they_used_while_together() {
     ");
     assert_eq!(report.matches("GPU utilisation is the share of time").count(), 2, "below each table that shows it");
 }
+
+#[test]
+fn what_members_use_adds_up_to_its_sum_as_shown() {
+    let cpu = [(16, 0.0404), (32, 0.0454), (64, 0.0474)];
+    let point = |step: &str, batch: u32| result(step, &[("batch", json!(batch))], 1);
+    let alone = cpu.map(|(batch, cpu)| point("solo", batch).epoch_time(10.0).cpu_util(cpu)).to_vec();
+    let ran =
+        |(batch, cpu)| point("together", batch).epoch_time(20.0).cpu_util(cpu).corun("g", CorunGpus::Shared, 3, 2);
+    let mut input = input(vec![
+        ("solo", view("torch/train", None, alone)),
+        ("together", view("torch/train", Some("solo"), cpu.map(ran).to_vec())),
+    ]);
+    add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": ["epoch_time"]}));
+    let out = run("report", json!({"sections": [{"table": "t", "corun": "together"}]}), &input).expect("a report");
+    let report = text(&out, "report.md");
+    let sum = report.lines().find(|line| line.contains("Sum of g")).expect("a sum");
+    // 4.0, 4.5 and 4.7; all digits together are 13.32.
+    assert!(sum.contains("13.2 %"), "{report}");
+}

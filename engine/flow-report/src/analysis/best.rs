@@ -16,7 +16,7 @@ use super::{Shown, metric};
 use crate::columns::point;
 use crate::format::Format;
 use crate::safe;
-use crate::table::{Cell, Content, Grid, Names, Spread, Table, unknown_column};
+use crate::table::{Cell, Content, Grid, Names, Reading, Spread, Table, enough, unknown_column};
 use crate::words::{Args, join};
 
 /// How likely chance may be to have made a difference that counts, over all comparisons.
@@ -203,6 +203,9 @@ impl Ranking {
         let unit = self.show.head().map_or_else(String::new, |unit| format!(" ({})", safe::text(unit)));
         let column = join(langs.iter().map(|lang| names.head(&self.column, lang)));
         let difference = self.show.difference();
+        let pairs = self.points.iter().skip(1).filter_map(|point| Some((point.cell.number()?, best))).collect();
+        let against = Reading { show: difference.clone(), pairs, of: |value, best| value - best };
+        let show = enough(&self.show, &[&against]);
         let heads = [("best-place", false), ("best-difference", true), ("best-p", true), ("best-told", false)];
         let [place, apart, p, told] = heads.map(|(key, right)| (words.joined(langs, key), right));
         let points = match difference.head() {
@@ -224,7 +227,7 @@ impl Ranking {
             };
             grid.rows.push(vec![
                 safe::text(&point.name),
-                self.show.cell(value),
+                show.cell(value),
                 if at == 0 { "—".into() } else { difference.cell(value - best) },
                 point.p.map_or_else(|| "—".into(), |p| Format::p_value(p).number(p)),
                 told,

@@ -8,6 +8,7 @@ use flow_core::stats::{Choice, Fitted, Model, choose};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::jumps::Sweeps;
 use super::{Shown, curves, give_or_take, metric, unit, within};
 use crate::chart::Cloud;
 use crate::format::{Format, term};
@@ -91,11 +92,24 @@ impl Fits {
         metrics
     }
 
-    pub(super) fn sentences(&self, names: &Names<'_>, lang: &str) -> Vec<String> {
-        self.curves
-            .iter()
-            .map(|curve| names.scoped(&curve.scope, names.capital(self.sentence(curve, names, lang), lang), lang))
-            .collect()
+    /// `jumps` are those of the same table.
+    pub(super) fn sentences(&self, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Vec<String> {
+        let sentence =
+            |curve: &Fit| self.beside(curve, jumps, names, lang).unwrap_or_else(|| self.sentence(curve, names, lang));
+        let scoped = |curve: &Fit| names.scoped(&curve.scope, names.capital(sentence(curve), lang), lang);
+        self.curves.iter().map(scoped).collect()
+    }
+
+    /// Of a curve with jumps, where its shape is another without them: what looks like a bend is one of its jumps then.
+    fn beside(&self, curve: &Fit, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Option<String> {
+        let leveled = jumps.iter().find_map(|jumps| jumps.leveled(&self.y, &self.x, curve.scope.as_deref()))?;
+        let chosen = choose(&leveled)?;
+        let without = chosen.best().model;
+        if curve.choice.as_ref()?.best().model == without || chosen.best().r2 < EXPLAINS {
+            return None;
+        }
+        let args = Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
+        Some(names.words.text(lang, "fit-without-jumps", &args.with("curve", key(without))))
     }
 
     fn sentence(&self, curve: &Fit, names: &Names<'_>, lang: &str) -> String {

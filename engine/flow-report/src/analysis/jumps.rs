@@ -120,8 +120,19 @@ impl Sweeps {
         let args = about().with("jumps", names.words.list(lang, &each));
         match found.multiple {
             Some(multiple) => say("finding-jumps-multiple", args.with("multiple", multiple.to_string())),
-            None => say("finding-jumps", args),
+            None => {
+                let no_multiple = say("jumps-no-multiple", Args::new().count("jumps", found.jumps.len()));
+                say("finding-jumps", args) + if lang == "zh" { "" } else { " " } + &no_multiple
+            }
         }
+    }
+
+    /// The points of a curve without its jumps; nothing where it has none, or is of something else.
+    pub(super) fn leveled(&self, y: &str, x: &str, scope: Option<&str>) -> Option<Vec<(f64, f64)>> {
+        let curve = self.curves.iter().find(|curve| curve.scope.as_deref() == scope)?;
+        let found = curve.found.as_ref().filter(|found| self.y == y && self.x == x && !found.jumps.is_empty())?;
+        let risen = |at: usize| found.jumps.iter().filter(|jump| jump.at < at).map(|jump| jump.height).sum::<f64>();
+        Some(curve.points.iter().enumerate().map(|(at, (x, y))| (*x, y - risen(at))).collect())
     }
 
     pub(super) fn tables(&self, names: &Names<'_>, langs: &[&str]) -> Vec<Shown> {
@@ -131,7 +142,7 @@ impl Sweeps {
             let of = scoped.then(|| (words.joined(langs, "analysis-of"), false));
             let heads = heads.iter().map(|(key, right)| (words.joined(langs, key), *right));
             let title = langs.iter().map(|lang| {
-                let column = names.head(&self.y, lang);
+                let column = names.inline(&self.y, lang);
                 words.text(lang, title, &Args::new().with("column", column).with("axis", names.inline(&self.x, lang)))
             });
             Shown {

@@ -99,7 +99,7 @@ fn written(
     let mut files = BTreeMap::from([(FILE.to_owned(), (json + "\n").into_bytes())]);
     for (lang, _) in LANGUAGES {
         let tables = analysis.tables(table, words, &[lang]).into_iter().map(|shown| shown.markdown(&[lang]));
-        let sentences = analysis.sentences(table, words, lang).into_iter().map(|text| format!("- {text}\n"));
+        let sentences = analysis.sentences(&[], table, words, lang).into_iter().map(|text| format!("- {text}\n"));
         let text = tables.chain([sentences.collect::<String>()]).collect::<Vec<_>>().join("\n");
         files.insert(format!("analysis.{lang}.md"), text.into_bytes());
     }
@@ -114,11 +114,21 @@ impl Analysis {
         read.map(Some).map_err(|e| BuiltinFault::AnalysisUnread { step: name.to_owned(), said: e.to_string() })
     }
 
-    /// What it found, a sentence each.
-    pub(crate) fn sentences(&self, table: &Table, words: &Words, lang: &str) -> Vec<String> {
+    /// What it found, a sentence each; `beside` are all analyses of the table.
+    pub(crate) fn sentences(
+        &self,
+        beside: &[(String, Analysis)],
+        table: &Table,
+        words: &Words,
+        lang: &str,
+    ) -> Vec<String> {
+        let jumps = beside.iter().filter_map(|(_, analysis)| match &analysis.found {
+            Found::Jumps(sweeps) => Some(sweeps),
+            Found::Fit(_) | Found::Best(_) => None,
+        });
         let names = Names { table, words };
         match &self.found {
-            Found::Fit(fits) => fits.sentences(&names, lang),
+            Found::Fit(fits) => fits.sentences(&jumps.collect::<Vec<_>>(), &names, lang),
             Found::Jumps(sweeps) => sweeps.sentences(&names, lang),
             Found::Best(ranking) => ranking.sentences(&names, lang),
         }

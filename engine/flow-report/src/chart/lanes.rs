@@ -7,12 +7,11 @@ use kuva::backend::svg::SvgBackend;
 use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
 use unicode_width::UnicodeWidthStr;
 
+use super::palette::COLOURS;
 use super::{FONTS, scalable};
 use crate::safe;
 
-/// Bars of these colours are told apart in print and by the colour-blind; the last is for the rest.
-const COLOURS: [&str; 6] = ["#1f6fb2", "#d1691e", "#2f8f5b", "#8a5aa8", "#b03060", "#6b6b6b"];
-/// How many have a colour of their own.
+/// How many have a colour of their own; the last one is for the rest.
 pub(crate) const OWN: usize = COLOURS.len() - 1;
 /// A lane where nothing is, and one where something is in use.
 const IDLE: &str = "#e9ebee";

@@ -2,38 +2,23 @@
 //! knows the chart library; what it is asked to draw is plain numbers and finished labels.
 
 pub(crate) mod lanes;
+mod palette;
 
 use std::sync::Arc;
 
 use kuva::TickFormat;
 use kuva::plot::annotations::{ShadedRegion, TextAnnotation};
 use kuva::plot::legend::{LegendEntry, LegendPosition, LegendShape};
-use kuva::plot::line::LineStyle;
 use kuva::plot::scatter::MarkerShape;
 use kuva::plot::{BarPlot, LinePlot, ScatterPlot};
 use kuva::render::layout::Layout;
 use kuva::render::plots::Plot;
 
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::safe;
+use palette::{COLOURS, DARK, LIGHT, LIGHTEST, MARKERS, dashes};
 
-/// Told apart in print and by the colour-blind.
-const COLOURS: [&str; 6] = ["#1f6fb2", "#d1691e", "#2f8f5b", "#8a5aa8", "#5c5c5c", "#b03060"];
-/// The same without colours: a line lets those below it show through, and has markers of its own.
-const DASHES: [LineStyle; 4] = [LineStyle::Solid, LineStyle::Dashed, LineStyle::Dotted, LineStyle::DashDot];
-const MARKERS: [MarkerShape; 6] = [
-    MarkerShape::Circle,
-    MarkerShape::Square,
-    MarkerShape::Triangle,
-    MarkerShape::Diamond,
-    MarkerShape::TriangleDown,
-    MarkerShape::Star,
-];
-/// Of bars side by side the first is light and the last dark, in print too; one between them is lighter still.
-const LIGHT: &str = "#9cc3e6";
-const LIGHTEST: &str = "#e3dfd6";
-const DARK: &str = "#b8500f";
 /// What has no number is written small.
 const SMALL: u32 = 10;
 /// Fonts for both languages.
@@ -54,10 +39,36 @@ const NAMED: usize = 12;
 const COVERED: f64 = 0.015;
 
 /// A named line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
+    /// Error bars: where, and from where to where.
+    pub(crate) ends: Vec<(f64, f64, f64)>,
+}
+
+/// A bar, with the ends of its error bar.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bar {
+    pub(crate) value: f64,
+    pub(crate) ends: Option<(f64, f64)>,
+}
+
+impl Bar {
+    pub(crate) fn times(self, factor: f64) -> Bar {
+        Bar { value: self.value * factor, ends: self.ends.map(|(low, high)| (low * factor, high * factor)) }
+    }
+
+    fn highest(&self) -> f64 {
+        self.ends.map_or(self.value, |(_, high)| high.max(self.value))
+    }
+
+    /// How far its error bar goes down and up. The library draws one on every bar: of a bar without, it lies so far below the axis that
+    /// nobody sees it.
+    fn error(&self, below: f64) -> (f64, f64) {
+        let (low, high) = self.ends.unwrap_or((-below, -below));
+        (self.value - low, high - self.value)
+    }
 }
 
 /// A position at which there is no number, and why not: a text a line.
@@ -156,9 +167,16 @@ pub(crate) fn together(lines: Vec<Line>) -> Vec<Line> {
     for line in lines {
         let covers = |other: &&mut Line| {
             let points = other.points.iter().zip(&line.points);
-            other.points.len() == line.points.len() && points.into_iter().all(|(a, b)| a.0 == b.0 && near(a.1, b.1))
+            let mut ends = other.ends.iter().zip(&line.ends);
+            (other.points.len(), other.ends.len()) == (line.points.len(), line.ends.len())
+                && points.into_iter().all(|(a, b)| a.0 == b.0 && near(a.1, b.1))
+                && ends.all(|(a, b)| a.0 == b.0 && near(a.1, b.1) && near(a.2, b.2))
         };
         match drawn.iter_mut().find(covers) {
+            // A name of several parts has commas of its own.
+            Some(other) if other.name.contains(", ") || line.name.contains(", ") => {
+                other.name += &format!("; {}", line.name);
+            }
             Some(other) => other.name += &format!(", {}", line.name),
             None => drawn.push(line),
         }
@@ -179,7 +197,12 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         false => x,
     };
     let mut plots: Vec<Plot> = Vec::new();
-    let scale = Scale::of(lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
+    let values = lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y);
+    // An error bar that goes below zero where no number is goes as far as the axis.
+    let ends = lines.iter().flat_map(|line| &line.ends).flat_map(|(_, low, high)| [low.max(0.0), *high]);
+    let ends = ends.filter(|end| *end > 0.0);
+    let scale = Scale::of(values.chain(ends));
+    let lowest = scale.map_or(f64::NEG_INFINITY, |scale| scale.from);
     for (n, (line, colour)) in lines.iter().zip(COLOURS.iter().cycle()).enumerate() {
         let points: Vec<(f64, f64)> = line.points.iter().map(|(x, y)| (place(*x), *y)).collect();
         let drawn = LinePlot::new().with_data(points.clone()).with_color(*colour).with_stroke_width(2.0);
@@ -188,8 +211,16 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         let above = lines.len() - 1 - n;
         let marker = MARKERS[n % MARKERS.len()];
         let drawn = ScatterPlot::new().with_data(points).with_color(*colour).with_marker(marker);
-        let drawn = drawn.with_size(4.0 + 0.8 * above.min(5) as f64).with_marker_stroke_width(1.5);
-        plots.push(drawn.with_marker_opacity(if above > 0 { 0.0 } else { 1.0 }).into());
+        let size = 4.0 + 0.8 * above.min(5) as f64;
+        plots.push(drawn.with_size(size).into());
+        let value = |at: f64| line.points.iter().find(|(x, _)| *x == at).map(|(_, y)| *y);
+        let ends = line.ends.iter().filter_map(|(x, low, high)| Some((place(*x), value(*x)?, low.max(lowest), *high)));
+        let ends: Vec<(f64, f64, f64, f64)> = ends.filter(|(_, y, low, high)| low <= y && y <= high).collect();
+        if !ends.is_empty() {
+            let drawn = ScatterPlot::new().with_data(ends.iter().map(|(x, y, ..)| (*x, *y)));
+            let drawn = drawn.with_y_err_asymmetric(ends.iter().map(|(_, y, low, high)| (y - low, high - y)));
+            plots.push(drawn.with_color(*colour).with_marker(marker).with_size(size).into());
+        }
     }
     let low = |share: f64| scale.map_or(0.0, |scale| scale.at(share));
     let crosses: Vec<(f64, f64)> = gaps.iter().map(|gap| (place(gap.at), low(0.04))).collect();
@@ -249,7 +280,7 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
     for (n, (cloud, colour)) in clouds.iter().zip(COLOURS.iter().cycle()).enumerate() {
         let marker = MARKERS[n % MARKERS.len()];
         let drawn = ScatterPlot::new().with_data(cloud.points.clone()).with_color(*colour).with_marker(marker);
-        plots.push(drawn.with_size(3.5).with_marker_opacity(0.5).into());
+        plots.push(drawn.with_size(3.0).into());
         let curve: Vec<(f64, f64)> = cloud.curve.iter().copied().filter(|(_, y)| *y >= lowest).collect();
         if curve.len() > 1 {
             let drawn = LinePlot::new().with_data(curve).with_color(*colour).with_stroke_width(1.5);
@@ -270,11 +301,17 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
 }
 
 /// Two or three bars for each name, as many as there are `names` for them.
-pub(crate) fn bars(groups: &[(String, Vec<f64>)], names: &[&str], labels: &Labels) -> String {
+pub(crate) fn bars(groups: &[(String, Vec<Bar>)], names: &[&str], labels: &Labels) -> String {
     let colours: &[&str] = if names.len() > 2 { &[LIGHT, LIGHTEST, DARK] } else { &[LIGHT, DARK] };
     let plot = groups.iter().fold(BarPlot::new(), |plot, (name, values)| {
-        plot.with_group(safe::picture(name), values.iter().copied().zip(colours.iter().copied()))
+        plot.with_group(safe::picture(name), values.iter().map(|bar| bar.value).zip(colours.iter().copied()))
     });
+    let bars = || groups.iter().flat_map(|(_, bars)| bars);
+    let top = top(bars().map(Bar::highest));
+    let plot = match bars().any(|bar| bar.ends.is_some()) {
+        true => plot.with_asymmetric_error(bars().map(|bar| bar.error(top))),
+        false => plot,
+    };
     let plots: Vec<Plot> = vec![plot.into()];
     let mut legend = legend(names.iter().copied(), |_| LegendShape::Rect);
     legend.iter_mut().zip(colours).for_each(|(entry, colour)| entry.color = (*colour).to_owned());
@@ -284,7 +321,6 @@ pub(crate) fn bars(groups: &[(String, Vec<f64>)], names: &[&str], labels: &Label
     if longest > 0.9 * WIDTH / groups.len().max(1) as f64 {
         layout = layout.with_x_tick_rotate(-40.0).with_height(HEIGHT + 0.64 * longest);
     }
-    let top = top(groups.iter().flat_map(|(_, values)| values.iter().copied()));
     render(plots, layout.with_y_axis_max(top))
 }
 
@@ -303,14 +339,9 @@ pub(crate) fn load(lines: &[Line], epochs: &[(f64, f64)], labels: &Labels) -> St
     let mut layout = layout(&plots, labels, legend).with_y_axis_min(0.0).with_y_axis_max(105.0);
     for (begin, end) in epochs {
         layout =
-            layout.with_shaded_region(ShadedRegion::vertical(*begin, *end).with_color("#1f6fb2").with_opacity(0.10));
+            layout.with_shaded_region(ShadedRegion::vertical(*begin, *end).with_color(COLOURS[0]).with_opacity(0.10));
     }
     render(plots, layout)
-}
-
-/// How the nth line is drawn.
-fn dashes(n: usize) -> LineStyle {
-    DASHES[n % DASHES.len()].clone()
 }
 
 /// Where the upright axis ends: at a round number, with room above the highest point.
@@ -333,15 +364,46 @@ pub(crate) fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(points.len().div_ceil(DENSE).max(1)).map(mean).collect()
 }
 
-/// Names beside the colours in their order.
+/// Names beside the colours in their order; what is longer than a line of the legend goes on in the next.
 fn legend<'a>(names: impl IntoIterator<Item = &'a str>, shape: fn(usize) -> LegendShape) -> Vec<LegendEntry> {
-    let of = |(n, (name, colour)): (usize, (&str, &&str))| LegendEntry {
-        label: safe::picture(name),
-        color: (*colour).to_owned(),
-        shape: shape(n),
-        dasharray: dashes(n).dasharray(),
+    let of = |(n, (name, colour)): (usize, (&str, &&str))| {
+        let entry = |(at, label): (usize, String)| match at {
+            0 => {
+                let (color, dasharray) = ((*colour).to_owned(), dashes(n).dasharray());
+                LegendEntry { label: safe::picture(&label), color, shape: shape(n), dasharray }
+            }
+            _ => LegendEntry {
+                label: safe::picture(&label),
+                color: "none".to_owned(),
+                shape: LegendShape::Rect,
+                dasharray: None,
+            },
+        };
+        broken(name).into_iter().enumerate().map(entry).collect::<Vec<_>>()
     };
-    names.into_iter().zip(COLOURS.iter().cycle()).enumerate().map(of).collect()
+    names.into_iter().zip(COLOURS.iter().cycle()).enumerate().flat_map(of).collect()
+}
+
+/// A name in lines that the legend has room for, broken between its words where it has such.
+fn broken(name: &str) -> Vec<String> {
+    let room = (0.8 * WIDTH / LETTER) as usize;
+    let mut lines = vec![String::new()];
+    for word in name.split_inclusive(' ') {
+        let last = lines.len() - 1;
+        if !lines[last].is_empty() && (lines[last].clone() + word.trim_end()).width() > room {
+            lines.push(String::new());
+        }
+        for letter in word.chars() {
+            let last = lines.len() - 1;
+            let full = lines[last].width() + letter.width().unwrap_or(0) > room;
+            if full && letter != ' ' {
+                lines.push(String::new());
+            }
+            let last = lines.len() - 1;
+            lines[last].push(letter);
+        }
+    }
+    lines.iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
 fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {
@@ -354,6 +416,9 @@ fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {
         .with_legend_position(LegendPosition::OutsideBottomColumns)
         .with_legend_box(false)
         .with_font_family(FONTS);
+    // A name that goes on in a second line has nothing beside it.
+    let layout =
+        if legend.iter().any(|entry| entry.color == "none") { layout.with_legend_col_limit(1) } else { layout };
     if legend.is_empty() { layout } else { layout.with_legend_entries(legend) }
 }
 
@@ -392,88 +457,4 @@ fn renumbered(svg: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_series_are_thinned_out_to_what_can_be_seen() {
-        let points: Vec<(f64, f64)> = (0..6_000).map(|n| (f64::from(n), f64::from(n % 2))).collect();
-        let thin = thinned(&points);
-        assert_eq!((thin.len(), thin[0], thinned(&points[..600]).len()), (600, (4.5, 0.5), 600));
-        assert!(thinned(&[]).is_empty());
-    }
-
-    #[test]
-    fn the_highest_point_has_room_above_it() {
-        for (most, expected) in
-            [(1.19, 1.4), (37.4, 40.0), (7.03, 8.0), (9.9, 12.0), (100.0, 120.0), (0.0, 1.0), (7873.0, 9000.0)]
-        {
-            assert!(
-                (top([most, 0.5 * most].into_iter()) - expected).abs() < 1e-9,
-                "{most}: {}",
-                top([most].into_iter())
-            );
-        }
-    }
-
-    #[test]
-    fn numbers_that_zero_would_crowd_stand_by_their_logarithms() {
-        let scale = |values: &[f64]| Scale::of(values.iter().copied());
-        let doubled = scale(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0]).expect("a scale");
-        assert_eq!(doubled, Scale { logarithmic: true, from: 0.5, to: 1000.0 });
-        assert!((doubled.share(doubled.at(0.3)) - 0.3).abs() < 1e-12);
-        assert_eq!(scale(&[0.13, 0.17, 0.2, 15.0, 3059.0]).map(|scale| (scale.from, scale.to)), Some((0.1, 5000.0)));
-        let sweep: Vec<f64> = (1..=70).map(f64::from).collect();
-        for linear in [&sweep[..], &[16.0, 32.0, 64.0, 128.0, 256.0], &[0.0, 0.1, 0.1, 0.1, 90.0]] {
-            let scale = scale(linear).expect("a scale");
-            assert!(!scale.logarithmic && scale.from == 0.0, "{linear:?}: {scale:?}");
-        }
-        assert_eq!(scale(&[-1.0, 2.0]), None);
-        let line = |name: &str, at: f64| Line { name: name.into(), points: vec![(1.0, 0.2), (2.0, at), (3.0, 0.15)] };
-        let losses = together(vec![line("16", 0.13), line("32", 0.3), line("256", 3059.0), line("64", 0.2)]);
-        assert_eq!(losses.len(), 4, "on a logarithmic axis they do not cover each other");
-        let ticks = [1.0, 2.0, 3.0].map(|at| (at, at.to_string()));
-        let drawn = curve(&losses, &[], &ticks, &Labels::default());
-        assert!([">0.1<", ">10<", ">1000<"].iter().all(|tick| drawn.contains(tick)), "{drawn}");
-    }
-
-    #[test]
-    fn a_curve_that_leaves_a_logarithmic_axis_is_drawn_as_far_as_it_goes() {
-        let points: Vec<(f64, f64)> = (0..10).map(|n| (f64::from(1 << n), 10.0 / f64::from(1 << n) + 0.1)).collect();
-        let curve = vec![(1.0, 9.0), (200.0, 0.2), (512.0, -0.4)];
-        let drawn = clouds(&[Cloud { name: String::new(), points, curve }], &Labels::default());
-        assert!([">0.1<", ">1<", ">10<", ">100<"].iter().all(|tick| drawn.contains(tick)), "{drawn}");
-        assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
-    }
-
-    #[test]
-    fn lines_differ_without_colours_and_a_gap_says_why() {
-        let line = |name: &str| Line { name: name.into(), points: vec![(16.0, 18.1), (32.0, 16.2)] };
-        let ticks = [16.0, 32.0, 64.0].map(|at| (at, at.to_string()));
-        let gap = Gap { at: 64.0, why: vec!["out of GPU memory".into(), "显存不足".into()] };
-        let drawn = curve(&[line("v7"), line("v11")], &[gap], &ticks, &Labels::default());
-        assert!(
-            drawn.contains("stroke-dasharray=\"8 4\"") && drawn.contains("<circle") && drawn.contains("<rect"),
-            "{drawn}"
-        );
-        assert!(drawn.contains("out of GPU memory") && drawn.contains("显存不足"), "{drawn}");
-    }
-
-    #[test]
-    fn lines_that_would_cover_each_other_are_one() {
-        let line = |name: &str, end: f64| Line { name: name.into(), points: vec![(0.5, 1.0), (0.9, end)] };
-        let named = |lines: Vec<Line>| together(lines).into_iter().map(|line| line.name).collect::<Vec<_>>();
-        assert_eq!(named(vec![line("fifo", 10.0), line("sjf", 3.0), line("easy", 3.1)]), ["fifo", "sjf, easy"]);
-        assert_eq!(named(vec![line("fifo", 10.0), line("sjf", 10.0)]), ["fifo, sjf"]);
-        assert_eq!(named(vec![line("fifo", 10.0)]), [""]);
-    }
-
-    #[test]
-    fn the_same_chart_is_the_same_file() {
-        let line = Line { name: "v7".into(), points: vec![(16.0, 18.1), (32.0, 16.2)] };
-        let ticks = [(16.0, "16".to_owned()), (32.0, "32".to_owned())];
-        let draw = || curve(&[line.clone(), line.clone()], &[], &ticks, &Labels::default());
-        assert_eq!(draw(), draw());
-        assert!(draw().starts_with("<svg") || draw().starts_with("<?xml"), "{}", &draw()[..80]);
-    }
-}
+mod tests;

@@ -75,6 +75,7 @@ fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         | Finding::Bound { .. }
         | Finding::Bursts { .. }
         | Finding::OneTraining { .. }
+        | Finding::OrderOf { .. }
         | Finding::Repeated { .. }
         | Finding::Packed { .. } => {
             return None;
@@ -119,6 +120,7 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         | Finding::Bursts { .. }
         | Finding::OneTraining { .. }
         | Finding::Repeated { .. }
+        | Finding::OrderOf { .. }
         | Finding::Packed { .. } => ("", vec![]),
     }
 }

@@ -7,6 +7,7 @@ mod compare;
 mod curve;
 mod held;
 mod load;
+mod order;
 mod packed;
 mod repeated;
 mod schedule;
@@ -25,6 +26,7 @@ pub(crate) use compare::{Changes, compare, readable};
 pub(crate) use curve::{Besides, curves};
 pub(crate) use held::{FindingMatch, Holds, held};
 pub(crate) use load::load;
+pub(crate) use order::order_of;
 pub(crate) use packed::{Member, Packed, packed};
 pub(crate) use repeated::{is_noise, repeated};
 pub(crate) use schedule::schedules;
@@ -100,6 +102,15 @@ pub(crate) enum Finding {
     NoneTold { column: String, split: String, axis: String, at: String, best: (String, Figure), worst: TiedPart },
     /// What a single simulation of each gives, from the least on.
     Order { column: String, order: Vec<(String, Figure)> },
+    /// Whether an order is that of a row of another table, at this place; of these names two are `turned`, others `held`.
+    OrderOf {
+        column: String,
+        table: String,
+        place: Vec<(String, String)>,
+        names: Vec<String>,
+        held: bool,
+        turned: Vec<(String, String)>,
+    },
     /// At the end of the axis all parts of the split are alike.
     Alike { column: String, split: String, axis: String, at: String, apart: Figure, least: Figure, most: Figure },
     /// Which of two parts is better turns along the axis.

@@ -18,8 +18,8 @@ const ALIKE: f64 = 0.05;
 const UNKNOWN: f64 = 1_000.0;
 
 /// A part of the split in one row.
-struct Part {
-    name: String,
+pub(super) struct Part {
+    pub(super) name: String,
     figure: Figure,
     /// The standard error of the figure; 0 where it is not known.
     error: f64,
@@ -58,7 +58,7 @@ pub(crate) fn schedules(ledger: &mut SectionFigures<'_>, compared: bool) -> Vec<
 }
 
 /// What one simulation of each row gives, where rows are policies or something else that has no numbers.
-fn ordered(ledger: &SectionFigures<'_>) -> Vec<Finding> {
+pub(super) fn ordered(ledger: &SectionFigures<'_>) -> Vec<Finding> {
     let table = ledger.table;
     let [axis] = table.rows.as_slice() else { return Vec::new() };
     let name = |row: &Row| match &row.cells.first()?.content {
@@ -107,7 +107,7 @@ fn sweeps(table: &Table) -> Vec<Sweep> {
 }
 
 /// The figures of a column in a row, in the order of the split.
-fn parts(ledger: &SectionFigures<'_>, column: &str, row: usize) -> Vec<Part> {
+pub(super) fn parts(ledger: &SectionFigures<'_>, column: &str, row: usize) -> Vec<Part> {
     let table = ledger.table;
     let of = |part: &str| {
         let at = table.find(column, None, Some(part))?;
@@ -130,12 +130,12 @@ fn difference(less: &Part, more: &Part, many: usize) -> Interval {
 }
 
 /// How many pairs there are of so many parts. Which two are compared is decided by the figures, so all of them count.
-fn pairs(parts: usize) -> usize {
+pub(super) fn pairs(parts: usize) -> usize {
     parts * parts.saturating_sub(1) / 2
 }
 
 /// 1 where `more` takes longer than chance explains, −1 where it takes shorter, 0 where that cannot be told.
-fn told(less: &Part, more: &Part, many: usize) -> i8 {
+pub(super) fn told(less: &Part, more: &Part, many: usize) -> i8 {
     let Interval { mean, half } = difference(less, more, many);
     match half {
         Some(half) if mean > half => 1,

@@ -86,8 +86,9 @@ impl Finding {
             }
             Finding::TimeFlat { time, axis, least, most } => {
                 let range = span(least, most, true, words, lang);
+                let one = least.show.as_read(least.value) == most.show.as_read(most.value);
                 say(
-                    "finding-time-flat",
+                    if one { "finding-time-same" } else { "finding-time-flat" },
                     args.with("time", inline(time)).with("axis", inline(axis)).with("range", range),
                 )
             }
@@ -198,6 +199,28 @@ impl Finding {
             Finding::Order { column, order } => {
                 say("finding-order", args.with("column", inline(column)).with("order", sides(order, words, lang)))
             }
+            Finding::OrderOf { column, table, place, names: policies, held, turned } => {
+                let at = |(axis, value): &(String, String)| {
+                    let args = Args::new().with("axis", inline(axis)).with("value", safe::text(value));
+                    words.text(lang, "order-place", &args)
+                };
+                let pair = |(first, second): &(String, String)| {
+                    let args = Args::new().with("first", safe::text(first)).with("second", safe::text(second));
+                    words.text(lang, "order-pair", &args)
+                };
+                let place: Vec<String> = place.iter().map(at).collect();
+                let turned: Vec<String> = turned.iter().map(pair).collect();
+                let policies: Vec<String> = policies.iter().map(|name| safe::text(name)).collect();
+                let args = args.with("column", inline(column)).with("table", safe::code(table));
+                let args = args.with("place", words.list(lang, &place)).with("names", words.list(lang, &policies));
+                let key = match (turned.is_empty(), held) {
+                    (true, true) => "finding-order-holds",
+                    (true, false) => "finding-order-open",
+                    (false, true) => "finding-order-holds-in-part",
+                    (false, false) => "finding-order-turned",
+                };
+                say(key, args.with("turned", words.list(lang, &turned)))
+            }
             Finding::OneTraining { columns, a, b } => {
                 let columns: Vec<String> = columns.iter().map(|name| inline(name)).collect();
                 let args = args.with("columns", words.list(lang, &columns));
@@ -269,6 +292,9 @@ impl Side {
     /// Those that cannot be told apart from it, with how much more they have.
     fn rivals(&self, words: &Words, lang: &str) -> Option<String> {
         let rival = |rival: &TiedPart| {
+            if [&rival.by, &rival.low, &rival.high].into_iter().all(|figure| figure.show.reads_zero(figure.value)) {
+                return words.text(lang, "rival-alike", &Args::new().with("name", safe::text(&rival.name)));
+            }
             let args = Args::new().with("name", safe::text(&rival.name)).with("by", rival.by.text(words, lang));
             words.text(lang, "rival", &args.with("range", span(&rival.low, &rival.high, true, words, lang)))
         };

@@ -1,5 +1,7 @@
 //! The charts of a section: which there are, what they are called, and their words. Drawing is `chart`'s.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::drawn::Drawn;
@@ -11,7 +13,7 @@ use crate::findings::Member;
 use crate::format::Format;
 use crate::gantt::Frame;
 use crate::safe;
-use crate::table::{Cell, Column, Content, Names, Row, Table, content};
+use crate::table::{Cell, Column, Content, Names, Row, Table, by_gpus, content};
 use crate::words::{Args, Words, join};
 
 /// A chart, as a template refers to it.
@@ -60,18 +62,29 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
             })
             .collect();
         for column in CURVES {
-            let mut shown = None;
-            let lines = table.parts().into_iter().filter_map(|part| {
-                let at = table.find(column, None, part)?;
-                let show = &table.columns[at].show;
-                shown.get_or_insert_with(|| show.clone());
-                let points = body
-                    .iter()
-                    .filter_map(|row| Some((row.cells[key].number()?, row.cells[at].number()? * show.factor)));
+            let (mut shown, mut spreads) = (None, BTreeSet::new());
+            let mut lines = Vec::new();
+            for part in table.parts() {
+                let Some(at) = table.find(column, None, part) else { continue };
+                let show = shown.get_or_insert_with(|| table.columns[at].show.clone());
                 let name = part.and_then(|part| table.point(part)).unwrap_or_default();
-                Some(chart::Line { name, points: points.collect() })
-            });
-            let lines: Vec<chart::Line> = lines.filter(|line| line.points.len() >= 2).collect();
+                let of_part = by_gpus(&body, at).into_iter().map(|(gpus, rows)| {
+                    let placed = |row: &&Row| Some((row.cells[key].number()?, row.cells[at].clone()));
+                    let (mut points, mut ends) = (Vec::new(), Vec::new());
+                    for (x, cell) in rows.iter().filter_map(placed) {
+                        points.extend(cell.number().map(|y| (x, y * show.factor)));
+                        if let Some((spread, low, high)) = cell.ends() {
+                            ends.push((x, low * show.factor, high * show.factor));
+                            spreads.insert(spread.key().to_owned());
+                        }
+                    }
+                    chart::Line { name: on_gpus(&name, gpus, words, all), points, ends }
+                });
+                let of_part: Vec<chart::Line> = of_part.collect();
+                if of_part.iter().map(|line| line.points.len()).sum::<usize>() >= 2 {
+                    lines.extend(of_part);
+                }
+            }
             let Some(show) = shown.filter(|_| !lines.is_empty() && ticks.len() == body.len()) else { continue };
             let labels = chart::Labels { x: axis(rows), y: axis(column) + &unit(&show) };
             let gaps = gaps(section, &body, column, words, all);
@@ -89,7 +102,7 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
                         None => text,
                     }
                 })),
-                caption: String::new(),
+                caption: spreading(&spreads, words, langs),
                 svg: chart::curve(&chart::together(lines), &gaps, &ticks, &labels),
                 picture: None,
             });
@@ -124,8 +137,12 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
 fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&str], all: &[&str]) -> Option<Chart> {
     let names = Names { table: &section.table, words };
     let axis = |axis: &str| join(all.iter().map(|lang| names.plain(axis, lang)));
-    let lines = drawn.lines.iter().filter(|(_, points)| points.len() >= 2);
-    let lines = lines.map(|(name, points)| chart::Line { name: name.clone(), points: points.clone() });
+    let lines = drawn.lines.iter().filter(|line| line.points.len() >= 2 || line.gpus.is_some());
+    let lines = lines.map(|line| chart::Line {
+        name: on_gpus(&line.name, line.gpus, words, all),
+        points: line.points.clone(),
+        ends: line.ends.clone(),
+    });
     let lines: Vec<chart::Line> = lines.collect();
     if lines.is_empty() {
         return None;
@@ -138,10 +155,28 @@ fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&st
     Some(Chart {
         file: format!("{}-chart-{}.svg", section.name, n + 1),
         alt: join(alt),
-        caption: String::new(),
+        caption: spreading(&drawn.spreads, words, langs),
         svg: chart::curve(&chart::together(lines), &[], &drawn.ticks, &labels),
         picture: None,
     })
+}
+
+/// What error bars show.
+fn spreading(spreads: &BTreeSet<String>, words: &Words, langs: &[&str]) -> String {
+    let of = |lang: &&str| {
+        let kinds: Vec<String> =
+            spreads.iter().map(|key| words.text(lang, &format!("chart-bars-{key}"), &Args::new())).collect();
+        words.text(lang, "chart-bars", &Args::new().with("kinds", words.list(lang, &kinds)))
+    };
+    if spreads.is_empty() { String::new() } else { langs.iter().map(of).collect::<Vec<_>>().join("\\\n") }
+}
+
+/// The name of a line that was measured on so many GPUs, where others were measured on more or fewer.
+fn on_gpus(name: &str, gpus: Option<u32>, words: &Words, all: &[&str]) -> String {
+    let Some(gpus) = gpus else { return name.to_owned() };
+    let text = |lang: &&str| words.text(lang, "chart-gpus", &Args::new().count("gpus", gpus as usize));
+    let gpus = join(all.iter().map(text));
+    if name.is_empty() { gpus } else { format!("{name}, {gpus}") }
 }
 
 /// A picture that a step made.
@@ -224,20 +259,24 @@ fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]
     let mut bars = Vec::new();
     for member in section.together.iter().flat_map(|g| &g.members) {
         let point: Vec<String> = member.axes.values().map(crate::columns::written).collect();
-        bars.push((point.join(" "), [Some(member.alone?), member.predicted, Some(member.together?)]));
+        let bar = |value: f64, ends: Option<(f64, f64)>| chart::Bar { value, ends };
+        let (alone, together) = (bar(member.alone?, member.alone_ends), bar(member.together?, member.together_ends));
+        bars.push((point.join(" "), [Some(alone), member.predicted.map(|time| bar(time, None)), Some(together)]));
     }
     // What was to be expected stands between, where that is known of all.
     let predicted = bars.iter().all(|(_, times)| times[1].is_some());
-    let show = Format::for_unit("s", bars.iter().flat_map(|(_, times)| times.iter().flatten().copied()));
+    let show = Format::for_unit("s", bars.iter().flat_map(|(_, times)| times.iter().flatten().map(|bar| bar.value)));
+    let repeated = bars.iter().flat_map(|(_, times)| times).flatten().any(|bar| bar.ends.is_some());
+    let spreads = repeated.then(|| "runs".to_owned()).into_iter().collect();
     let measure = section.together.first()?.measure.clone();
     let x = section.together.iter().flat_map(|g| &g.members).next()?;
     let x = axes(&x.axes.keys().collect::<Vec<_>>(), all, names);
     let labels = chart::Labels { x, y: join(all.iter().map(|l| names.plain(&measure, l))) + &unit(&show) };
-    let shown = |times: [Option<f64>; 3]| {
+    let shown = |times: [Option<chart::Bar>; 3]| {
         let kept = times.into_iter().enumerate().filter(|(at, _)| predicted || *at != 1);
-        kept.filter_map(|(_, time)| Some(time? * show.factor)).collect::<Vec<f64>>()
+        kept.filter_map(|(_, bar)| Some(bar?.times(show.factor))).collect::<Vec<chart::Bar>>()
     };
-    let bars: Vec<(String, Vec<f64>)> = bars.into_iter().map(|(name, times)| (name, shown(times))).collect();
+    let bars: Vec<(String, Vec<chart::Bar>)> = bars.into_iter().map(|(name, times)| (name, shown(times))).collect();
     let keys: &[&str] = if predicted {
         &["chart-alone", "chart-predicted", "chart-together"]
     } else {
@@ -248,7 +287,7 @@ fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]
     Some(Chart {
         file: format!("{}-together.svg", section.name),
         alt: words.joined(langs, "chart-together-alt"),
-        caption: String::new(),
+        caption: spreading(&spreads, words, langs),
         svg: chart::bars(&bars, &named, &labels),
         picture: None,
     })
@@ -257,8 +296,9 @@ fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]
 fn packed_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str], names: &Names<'_>) -> Option<Chart> {
     let packed = section.packed.as_ref()?;
     let show = Format::for_unit("s", packed.members.iter().flat_map(|m| [m.alone, m.packed]));
-    let times = |m: &Member| [m.alone, m.packed].map(|time| time * show.factor).to_vec();
-    let bars: Vec<(String, Vec<f64>)> = packed.members.iter().map(|m| (m.point.join(" "), times(m))).collect();
+    let bar = |time: f64| chart::Bar { value: time * show.factor, ends: None };
+    let times = |m: &Member| [m.alone, m.packed].map(bar).to_vec();
+    let bars: Vec<(String, Vec<chart::Bar>)> = packed.members.iter().map(|m| (m.point.join(" "), times(m))).collect();
     let plain = |name: &str| join(all.iter().map(|lang| names.plain(name, lang)));
     let labels = chart::Labels { x: axes(&packed.axes, all, names), y: plain("wall") + &unit(&show) };
     let (alone, at_once) = (words.joined(all, "chart-alone"), words.joined(all, "chart-packed"));
@@ -282,10 +322,11 @@ fn load_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
     let line = |(column, points): &(String, Vec<(f64, f64)>)| chart::Line {
         name: words.joined(all, &format!("column-{column}")),
         points: points.clone(),
+        ends: Vec::new(),
     };
     let lines: Vec<chart::Line> = load.lines.iter().map(line).collect();
     let labels = chart::Labels {
-        x: format!("{} (s)", words.joined(all, "chart-time")),
+        x: format!("{} (s)", words.joined(all, if load.of_epochs { "chart-time-epochs" } else { "chart-time" })),
         y: format!("{} (%)", words.joined(all, "chart-load")),
     };
     let args = || Args::new().with("label", safe::text(&load.label));

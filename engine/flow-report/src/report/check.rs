@@ -66,6 +66,11 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
             );
             continue;
         }
+        if let Some(of) = &section.order_of {
+            for (key, what) in schedule::check_order(of, table, &planned.steps) {
+                say(format!("/sections/{n}/order_of{key}"), what);
+            }
+        }
         for (k, chart) in section.charts.iter().enumerate() {
             let ChartWith::Column(name) = chart else { continue };
             let columns = table.with.get("columns").and_then(Value::as_array).into_iter().flatten();

@@ -1,5 +1,7 @@
 //! Charts that the author asks for: which lines they have. Words and drawing are elsewhere.
 
+use std::collections::BTreeSet;
+
 use flow_core::reason::BuiltinFault;
 use flow_core::{Outcome, Series, StepResult};
 use serde::{Deserialize, Serialize};
@@ -8,7 +10,7 @@ use super::with::{ChartWith, OverWith};
 use crate::chart;
 use crate::columns::{point, written};
 use crate::format::Format;
-use crate::table::{Content, Curve, Table, unknown_column};
+use crate::table::{Content, Curve, Row, Table, by_gpus, unknown_column};
 
 /// A chart, in the units that it is shown in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,9 +18,26 @@ pub(crate) struct Drawn {
     pub(crate) column: String,
     pub(crate) axis: String,
     pub(crate) show: Format,
-    pub(crate) lines: Vec<(String, Vec<(f64, f64)>)>,
+    pub(crate) lines: Vec<DrawnLine>,
     /// The positions along the axis as they are written.
     pub(crate) ticks: Vec<(f64, String)>,
+    /// What `ends` are, by the keys of spreads.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) spreads: BTreeSet<String>,
+}
+
+/// A line of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct DrawnLine {
+    /// What tells it from the others.
+    pub(crate) name: String,
+    /// The GPUs that it was measured on, where others of its curve were measured on more or fewer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) gpus: Option<u32>,
+    pub(crate) points: Vec<(f64, f64)>,
+    /// How points spread: where, and from where to where.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ends: Vec<(f64, f64, f64)>,
 }
 
 impl Drawn {
@@ -41,7 +60,7 @@ fn of_table(name: &str, table: &Table) -> Result<Drawn, BuiltinFault> {
     let axis = table.rows.last().ok_or_else(|| BuiltinFault::ChartOverNothing { column: column() })?;
     let key = table.rows.len() - 1;
     let mut show = None;
-    let mut lines = Vec::new();
+    let (mut lines, mut spreads) = (Vec::new(), BTreeSet::new());
     let mut ticks: Vec<(f64, String)> = Vec::new();
     for curve in Curve::all(table) {
         let at = table.find(name, None, curve.part.as_deref()).ok_or_else(|| BuiltinFault::ChartOfNoColumn {
@@ -49,27 +68,35 @@ fn of_table(name: &str, table: &Table) -> Result<Drawn, BuiltinFault> {
             error: Box::new(unknown_column(table, name)),
         })?;
         let show: &Format = show.get_or_insert_with(|| table.columns[at].show.clone());
-        let mut points = Vec::new();
-        for row in &curve.rows {
-            let cells = &table.body[*row].cells;
-            let (Content::Text { text, number }, Some(y)) = (&cells[key].content, cells[at].number()) else { continue };
-            let x = number.ok_or_else(|| BuiltinFault::ChartOverNames {
-                column: column(),
-                text: text.clone(),
-                axis: axis.clone(),
-            })?;
-            points.push((x, y * show.factor));
-            if ticks.iter().all(|(known, _)| *known != x) {
-                ticks.push((x, text.clone()));
+        let rows: Vec<&Row> = curve.rows.iter().map(|row| &table.body[*row]).collect();
+        for (gpus, rows) in by_gpus(&rows, at) {
+            let (mut points, mut ends) = (Vec::new(), Vec::new());
+            for cells in rows.iter().map(|row| &row.cells) {
+                let (Content::Text { text, number }, Some(y)) = (&cells[key].content, cells[at].number()) else {
+                    continue;
+                };
+                let x = number.ok_or_else(|| BuiltinFault::ChartOverNames {
+                    column: column(),
+                    text: text.clone(),
+                    axis: axis.clone(),
+                })?;
+                points.push((x, y * show.factor));
+                if let Some((spread, low, high)) = cells[at].ends() {
+                    ends.push((x, low * show.factor, high * show.factor));
+                    spreads.insert(spread.key().to_owned());
+                }
+                if ticks.iter().all(|(known, _)| *known != x) {
+                    ticks.push((x, text.clone()));
+                }
             }
-        }
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        if !points.is_empty() {
-            lines.push((curve.scope.unwrap_or_default(), points));
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            if !points.is_empty() {
+                lines.push(DrawnLine { name: curve.scope.clone().unwrap_or_default(), gpus, points, ends });
+            }
         }
     }
     ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
-    Ok(Drawn { column: name.to_owned(), axis: axis.clone(), show: show.unwrap_or_default(), lines, ticks })
+    Ok(Drawn { column: name.to_owned(), axis: axis.clone(), show: show.unwrap_or_default(), lines, ticks, spreads })
 }
 
 /// A metric over the epochs of each instance that ended well.
@@ -89,7 +116,7 @@ fn over_epochs(name: &str, results: &[(&StepResult, Option<&Series>)]) -> Result
     // What all instances have in common tells none of them apart.
     let differs = |axis: &str| ended().any(|(result, _)| result.axes.get(axis) != results[0].0.axes.get(axis));
     let mut lines = Vec::new();
-    let mut epochs = std::collections::BTreeSet::new();
+    let mut epochs = BTreeSet::new();
     for (result, series) in ended() {
         let values = series.map(told).unwrap_or_default();
         epochs.extend(values.iter().map(|(epoch, _)| *epoch));
@@ -97,9 +124,10 @@ fn over_epochs(name: &str, results: &[(&StepResult, Option<&Series>)]) -> Result
         let label: Vec<String> = own.map(|(axis, value)| point(axis, &written(value))).collect();
         let points: Vec<(f64, f64)> = values.iter().map(|(epoch, v)| (f64::from(*epoch), v * show.factor)).collect();
         if !points.is_empty() {
-            lines.push((label.join(", "), chart::thinned(&points)));
+            let (name, points) = (label.join(", "), chart::thinned(&points));
+            lines.push(DrawnLine { name, gpus: None, points, ends: Vec::new() });
         }
     }
     let ticks = epochs.into_iter().map(|epoch| (f64::from(epoch), epoch.to_string())).collect();
-    Ok(Drawn { column: name.to_owned(), axis: "epoch".into(), show, lines, ticks })
+    Ok(Drawn { column: name.to_owned(), axis: "epoch".into(), show, lines, ticks, spreads: BTreeSet::new() })
 }

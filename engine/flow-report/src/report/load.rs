@@ -10,14 +10,17 @@ use crate::chart::thinned;
 pub(crate) struct Load {
     /// The result.
     pub(crate) label: String,
-    /// Columns, with seconds since the start and the share in per cent.
+    /// Its time begins with the first epoch, not with the program.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) of_epochs: bool,
+    /// Columns, with seconds since then and the share in per cent.
     pub(crate) lines: Vec<(String, Vec<(f64, f64)>)>,
     /// Every second epoch, so that neighbours can be told apart.
     pub(crate) odd_epochs: Vec<(f64, f64)>,
 }
 
 impl Load {
-    /// Of a result with its series.
+    /// Of a result with its series: without what a program does before its first epoch, where that is known.
     pub(super) fn of(label: &str, series: &Series) -> Load {
         let gpu = busiest(series);
         let wanted = [
@@ -25,15 +28,25 @@ impl Load {
             ("gpu_load", format!("gpu{gpu}_load")),
             ("gpu_memory_load", format!("gpu{gpu}_memory_load")),
         ];
+        let epochs = series.epoch_times.iter().map(|(_, begin, _)| *begin);
+        let first = epochs.reduce(f64::min);
+        // Too little of the load may be known since then to show it.
+        let shown = |since: &f64| {
+            series.samples.get("cpu").is_some_and(|of| of.iter().filter(|(t, _)| t >= since).count() >= 4)
+        };
+        let first = first.filter(shown);
+        let start = first.unwrap_or(0.0);
         let line = |(column, sample): (&str, String)| {
-            let points: Vec<(f64, f64)> = series.samples.get(&sample)?.iter().map(|(t, v)| (*t, v * 100.0)).collect();
+            let since = series.samples.get(&sample)?.iter().filter(|(t, _)| *t >= start);
+            let points: Vec<(f64, f64)> = since.map(|(t, v)| (t - start, v * 100.0)).collect();
             Some((column.to_owned(), thinned(&points).into_iter().map(|(t, v)| (round(t), round(v))).collect()))
         };
         let odd = series.epoch_times.iter().filter(|(epoch, ..)| epoch % 2 == 1);
         Load {
             label: label.to_owned(),
+            of_epochs: first.is_some(),
             lines: wanted.into_iter().filter_map(line).collect(),
-            odd_epochs: odd.map(|(_, begin, end)| (round(*begin), round(*end))).collect(),
+            odd_epochs: odd.map(|(_, begin, end)| (round(begin - start), round(end - start))).collect(),
         }
     }
 }

@@ -16,7 +16,7 @@ use super::doubts::Doubts;
 use super::drawn::Drawn;
 use super::load::Load;
 use super::picture::Picture;
-use super::schedule::{Scheduled, scheduled};
+use super::schedule::{Scheduled, order, scheduled};
 use super::setup::{Setup, setup};
 use super::with::{Guess, Language, ReportWith, SectionWith, StepName};
 use crate::analysis::Analysis;
@@ -32,7 +32,7 @@ use crate::table::{Cell, Column, Content, Derived, Reference, Row, Table};
 use crate::verdict::{FOREIGN_CPU, Member, Resource, Ruled, TOLERANCE, Together, Verdict, judge};
 
 /// The version of `report.json`.
-pub(crate) const REPORT_FORMAT: u32 = 8;
+pub(crate) const REPORT_FORMAT: u32 = 9;
 
 /// Everything that a report says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -279,6 +279,7 @@ fn section<'a>(
     let first = used.loads.insert(table.from.clone()) || with.notes.guess.is_some();
     let mut of_load = if first { findings::load(&mut ledger, &with_series) } else { Vec::new() };
     let mut of_rows = schedules(&mut ledger, with.compare.is_some());
+    of_rows.extend(order(with, &table, input)?);
     let repeated = repeated(&mut ledger);
     findings.retain(|one| !findings::is_noise(one, &repeated));
     of_rows.extend(repeated);
@@ -407,7 +408,7 @@ fn in_group(table: &Table, reference: &Reference, measure: &str, member: &Member
 }
 
 /// The table that a step made.
-fn table(view: &StepView) -> Option<Result<Table, serde_json::Error>> {
+pub(super) fn table(view: &StepView) -> Option<Result<Table, serde_json::Error>> {
     view.files.iter().find_map(|files| files.get("table.json")).map(|json| serde_json::from_slice(json))
 }
 

@@ -35,7 +35,9 @@ pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<Strin
         question.map(|q| words.text(lang, "note-question", &Args::new().with("text", safe::authors(q.of(lang))))),
     );
     out.extend(section.findings.iter().map(|finding| finding.worded(words, lang, &names)));
-    out.extend(section.analyses.iter().flat_map(|(_, found)| found.sentences(&section.table, words, lang)));
+    out.extend(
+        section.analyses.iter().flat_map(|(_, found)| found.sentences(&section.analyses, &section.table, words, lang)),
+    );
     out.extend(section.together.iter().map(|group| joined(&together::sentences(group, words, lang), lang)));
     out.extend(notes(section, words, lang));
     out

@@ -1,12 +1,18 @@
-//! Schedules of simulations that a section shows: which instance is meant, told at planning if it is none or several.
+//! Schedules of simulations that a section shows, and the order that they are compared with: which instance or row is meant, told
+//! at planning if there is none or are several.
+
+use std::collections::BTreeMap;
 
 use flow_core::reason::BuiltinFault;
-use flow_core::{Diagnostic, PlannedStep, StepResult, StepView, reason::Cause};
+use flow_core::{BuiltinInput, Diagnostic, PlannedStep, StepResult, StepView, reason::Cause};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::with::ScheduleWith;
+use super::with::{OrderWith, ScheduleWith, SectionWith};
 use crate::columns::{same, written};
+use crate::findings::{Scoped, order_of};
 use crate::gantt::Gantt;
+use crate::table::Table;
 
 /// The step whose instances have a schedule.
 const SIMULATE: &str = "flow/simulate";
@@ -56,6 +62,51 @@ pub(super) fn check(with: &ScheduleWith, step: &PlannedStep) -> Vec<(String, Dia
         wrong.push((String::new(), what.help(format!("choose one: `where: {{{axis}: {example}, …}}`"))));
     }
     wrong
+}
+
+/// What is wrong with a table whose order is asked for, and at which keys of it.
+pub(super) fn check_order(
+    with: &OrderWith,
+    own: &PlannedStep,
+    steps: &BTreeMap<String, PlannedStep>,
+) -> Vec<(String, Diagnostic)> {
+    let Some(step) = steps.get(&with.table) else { return Vec::new() };
+    let table = &with.table;
+    if step.uses.as_deref() != Some("flow/table") {
+        let what = Diagnostic::new(format!("`{table}` is no table")).label("expected a `flow/table` step");
+        return vec![("/table".into(), what)];
+    }
+    let text = |of: &PlannedStep, key: &str| of.with.get(key).and_then(Value::as_str).map(str::to_owned);
+    let (split, rows) = (text(step, "split"), text(own, "rows"));
+    if let Some(rows) = rows.filter(|rows| split.as_ref() != Some(rows)) {
+        let what = Diagnostic::new(format!("`{table}` is not split by `{rows}`, which the rows here are"));
+        return vec![("/table".into(), what)];
+    }
+    let axes = text(step, "from").and_then(|from| steps.get(&from)?.axes.as_ref());
+    let Some(axes) = axes else { return Vec::new() };
+    let wrong = with.at.iter().filter_map(|(axis, value)| match axes.get(axis) {
+        None => {
+            let what = Diagnostic::new(format!("the results of `{table}` have no axis `{axis}`"));
+            Some((format!("/where/{axis}"), what.nearest(axis, axes.keys().map(String::as_str))))
+        }
+        Some(values) if values.iter().any(|known| same(known, value)) => None,
+        Some(values) => {
+            let (value, known) = (written(value), values.iter().map(written).collect::<Vec<_>>());
+            let what = Diagnostic::new(format!("`{axis}` has no value `{value}` in `{table}`"));
+            Some((format!("/where/{axis}"), what.nearest(&value, known.iter().map(String::as_str))))
+        }
+    });
+    wrong.collect()
+}
+
+/// Whether the order of a table is that of the other table's row that a section names.
+pub(super) fn order(with: &SectionWith, own: &Table, input: &BuiltinInput) -> Result<Vec<Scoped>, BuiltinFault> {
+    let Some(OrderWith { table: name, at }) = &with.order_of else { return Ok(Vec::new()) };
+    let view = input.steps.get(name).ok_or_else(|| BuiltinFault::NoSuchStep { step: name.clone() })?;
+    let Some(other) = super::model::table(view) else { return Ok(Vec::new()) };
+    let other = other.map_err(|e| BuiltinFault::TableUnread { step: name.clone(), said: e.to_string() })?;
+    let found = order_of(own, name, &other, at);
+    Ok(found.into_iter().map(|finding| Scoped { scope: None, finding }).collect())
 }
 
 /// The schedule that an entry means, and its result; where there is none, who has none and why is left out.

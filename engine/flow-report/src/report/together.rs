@@ -84,7 +84,10 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
 
 /// What ran at once as it came: alone against packed.
 pub(crate) fn packed(packed: &Packed, words: &Words, langs: &[&str], names: &Names<'_>) -> Grid {
+    let pairs = packed.members.iter().map(|m| (m.packed, m.alone)).collect();
+    let slowdown = Reading { show: Format::times(), pairs, of: |packed, alone| packed / alone };
     let time = Format::for_unit("s", packed.members.iter().flat_map(|m| [m.alone, m.packed]));
+    let time = enough(&time, &[&slowdown]);
     let wall = |key: &str| {
         let of = |lang: &&str| words.text(lang, key, &Args::new().with("column", names.head("wall", lang)));
         format!("{} ({})", join(langs.iter().map(of)), time.head().unwrap_or_default())
@@ -142,7 +145,8 @@ pub(crate) fn used(groups: &[Together], words: &Words, langs: &[&str], names: &N
         sum.resize(axes.len().max(1), String::new());
         sum.extend(columns.iter().map(|(name, show, of)| {
             let sums = *name == "cpu_util" || *name == "gpu_memory" && group.placement == CorunGpus::Shared;
-            let total: Option<f64> = group.members.iter().map(|m| of(&m.used)).sum();
+            // Of what is shown, so that a reader who adds it up gets the same.
+            let total: Option<f64> = group.members.iter().map(|m| Some(show.as_read(of(&m.used)?))).sum();
             total.filter(|_| sums).map_or_else(dash, |v| show.cell(v))
         }));
         rows.push(sum);

@@ -111,6 +111,9 @@ pub(crate) struct SectionWith {
     /// Simulations whose schedules are drawn: a lane a GPU, the host's CPU and who waits under them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) schedules: Vec<ScheduleWith>,
+    /// Of a table with a row for each policy: a table that is split by policy, one of whose rows this order is compared with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) order_of: Option<OrderWith>,
     /// Pictures that steps made and keep as outputs: PNG, JPEG or WebP, of 4 MiB at the most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) pictures: Vec<PictureWith>,
@@ -171,6 +174,18 @@ pub(crate) struct ScheduleWith {
     #[schemars(extend("x-flow" = "step"))]
     pub(crate) from: String,
     /// Which of its instances, by values of its axes: `{policy: fifo, density: 0.9}`.
+    #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
+    pub(crate) at: IndexMap<String, serde_json::Value>,
+}
+
+/// A row of another table.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OrderWith {
+    /// The `flow/table` step.
+    #[schemars(extend("x-flow" = "step"))]
+    pub(crate) table: String,
+    /// Which of its rows, by values of its axes: `{density: 0.9}`; by default the only one.
     #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
     pub(crate) at: IndexMap<String, serde_json::Value>,
 }

@@ -1,6 +1,6 @@
 //! The curves of a table: rows that differ in the last axis alone, for each part of the split. It does not know what is said of them.
 
-use super::model::{Content, Table};
+use super::model::{Content, Row, Table};
 use crate::columns::point;
 
 /// The rows that differ in the last row axis alone, of one part of the split.
@@ -51,4 +51,20 @@ impl Curve {
         };
         table.parts().into_iter().map(of).collect()
     }
+}
+
+/// Rows by the GPUs that a column's numbers were measured on; without a count where that is the same in all.
+pub(crate) fn by_gpus<'a>(rows: &[&'a Row], column: usize) -> Vec<(Option<u32>, Vec<&'a Row>)> {
+    let mut counts: Vec<Option<u32>> = Vec::new();
+    let measured = rows.iter().map(|row| &row.cells[column]).filter(|cell| cell.number().is_some());
+    for cell in measured.filter(|cell| cell.gpus.is_some()) {
+        if !counts.contains(&cell.gpus) {
+            counts.push(cell.gpus);
+        }
+    }
+    if counts.len() < 2 {
+        return vec![(None, rows.to_vec())];
+    }
+    let of = |count: Option<u32>| (count, rows.iter().filter(|row| row.cells[column].gpus == count).copied().collect());
+    counts.into_iter().map(of).collect()
 }

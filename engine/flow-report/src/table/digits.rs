@@ -7,6 +7,8 @@ use crate::Format;
 const MORE: u8 = 2;
 /// And so many in all: nothing that programs run by is measured finer, whoever computes with it.
 const MOST: i32 = 4;
+/// Seconds are measured to the millisecond.
+const MOST_OF_SECONDS: i32 = 5;
 
 /// What is computed of a column: from each pair of its numbers one that is shown as `show`.
 #[derive(Debug)]
@@ -30,7 +32,8 @@ pub(crate) fn enough(show: &Format, readings: &[&Reading]) -> Format {
     let all = readings.iter().flat_map(|reading| &reading.pairs).flat_map(|(a, b)| [a, b]);
     let largest = all.map(|value| (value * show.factor).abs()).filter(|value| value.is_finite()).fold(0.0, f64::max);
     let before = if largest < 1.0 { 0 } else { largest.log10().floor() as i32 + 1 };
-    let room = (MOST - before - i32::from(show.decimals)).clamp(0, i32::from(MORE)) as u8;
+    let most = if show.unit == "s" { MOST_OF_SECONDS } else { MOST };
+    let room = (most - before - i32::from(show.decimals)).clamp(0, i32::from(MORE)) as u8;
     (0..=room).map(finer).min_by_key(otherwise).unwrap_or_else(|| show.clone())
 }
 
@@ -61,6 +64,7 @@ mod tests {
         assert_eq!(seconds(&[(0.4134, 0.3473)]), 3, "0.41 to 0.35 reads as -15 %, and it is -16 %");
         assert_eq!(seconds(&[(37.4, 19.6)]), 2);
         assert_eq!(seconds(&[(0.0, 1.0)]), 2);
+        assert_eq!(seconds(&[(5.5722, 18.6914)]), 3, "18.69 over 5.57 reads as +236 %, and it is +235 %");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub use with::TableWith;
 pub(crate) use build::build;
 pub(crate) use check::{check, is_wrong};
 pub(crate) use csv::csv;
-pub(crate) use curve::Curve;
+pub(crate) use curve::{Curve, by_gpus};
 pub(crate) use digits::{Reading, enough, refine};
 pub(crate) use markdown::{Grid, Names, content, earlier, in_short, inline, markdown, name, worded};
 pub(crate) use model::unknown_column;

@@ -330,6 +330,29 @@ impl Cell {
     }
 }
 
+impl Cell {
+    /// How its number spreads, from where to where; nothing where all were the same.
+    pub(crate) fn ends(&self) -> Option<(Spread, f64, f64)> {
+        let Content::Number { value, spread: Some(spread), .. } = self.content else { return None };
+        let (low, high) = match spread {
+            Spread::Sd(half, _) | Spread::Interval(half, _) => (value - half, value + half),
+            Spread::Range(least, most, _) => (least, most),
+        };
+        (low < high).then_some((spread, low, high))
+    }
+}
+
+impl Spread {
+    /// The end of its message keys.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Spread::Sd(..) => "sd",
+            Spread::Range(..) => "range",
+            Spread::Interval(..) => "interval",
+        }
+    }
+}
+
 impl Note {
     /// That old results were kept, in one note for each reason, from their labels and reasons.
     pub(crate) fn accepted<'a>(kept: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Note> {

@@ -1,0 +1,129 @@
+//! The colours of charts, and what tells series apart without them.
+
+use kuva::plot::line::LineStyle;
+use kuva::plot::scatter::MarkerShape;
+
+/// Of Okabe and Ito's "Color Universal Design" (2008), without the yellow and the purple, with a dark grey in place of black. A test
+/// measures how far apart they are to the colour-blind.
+pub(super) const COLOURS: [&str; 6] = ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#4d4d4d"];
+/// The same without colours: a line lets those below it show through, and has markers of its own.
+const DASHES: [LineStyle; 4] = [LineStyle::Solid, LineStyle::Dashed, LineStyle::Dotted, LineStyle::DashDot];
+pub(super) const MARKERS: [MarkerShape; 6] = [
+    MarkerShape::Circle,
+    MarkerShape::Square,
+    MarkerShape::Triangle,
+    MarkerShape::Diamond,
+    MarkerShape::TriangleDown,
+    MarkerShape::Star,
+];
+/// Of bars side by side the first is light and the last dark, in print too; one between them is lighter still.
+pub(super) const LIGHT: &str = "#9cc3e6";
+pub(super) const LIGHTEST: &str = "#e3dfd6";
+pub(super) const DARK: &str = "#b8500f";
+
+/// How the nth line is drawn.
+pub(super) fn dashes(n: usize) -> LineStyle {
+    DASHES[n % DASHES.len()].clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How the colour-blind see linear RGB: Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color
+    /// Vision Deficiency", 2009, at severity 1.0.
+    const SEEN: [(&str, [[f64; 3]; 3]); 4] = [
+        ("by most", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+        (
+            "with protanopia",
+            [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+        ),
+        (
+            "with deuteranopia",
+            [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+        ),
+        (
+            "with tritanopia",
+            [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+        ),
+    ];
+
+    fn linear(colour: &str) -> [f64; 3] {
+        [1, 3, 5].map(|at| {
+            let value = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).expect("hexadecimal")) / 255.0;
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        })
+    }
+
+    fn times(rows: &[[f64; 3]; 3], of: [f64; 3]) -> [f64; 3] {
+        rows.map(|row| row.iter().zip(of).map(|(a, b)| a * b).sum())
+    }
+
+    /// CIELAB of linear sRGB, white being D65.
+    fn lab(rgb: [f64; 3]) -> [f64; 3] {
+        let rows = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]];
+        let xyz = times(&rows, rgb.map(|value| value.clamp(0.0, 1.0)));
+        let f = |t: f64| if t > 0.008856 { t.cbrt() } else { 7.787 * t + 16.0 / 116.0 };
+        let [x, y, z] = [f(xyz[0] / 0.9505), f(xyz[1]), f(xyz[2] / 1.089)];
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+
+    /// The CIEDE2000 colour difference, named as in Sharma, Wu and Dalal, 2005.
+    fn difference([l1, a1, b1]: [f64; 3], [l2, a2, b2]: [f64; 3]) -> f64 {
+        let steep = |c: f64| (c.powi(7) / (c.powi(7) + 25_f64.powi(7))).sqrt();
+        let g = 0.5 * (1.0 - steep((a1.hypot(b1) + a2.hypot(b2)) / 2.0));
+        let (a1, a2) = (a1 * (1.0 + g), a2 * (1.0 + g));
+        let (c1, c2) = (a1.hypot(b1), a2.hypot(b2));
+        let hue = |a: f64, b: f64| b.atan2(a).to_degrees().rem_euclid(360.0);
+        let (h1, h2) = (hue(a1, b1), hue(a2, b2));
+        let turn = if c1 * c2 == 0.0 { 0.0 } else { (h2 - h1 + 180.0).rem_euclid(360.0) - 180.0 };
+        let dh = 2.0 * (c1 * c2).sqrt() * (turn / 2.0).to_radians().sin();
+        let (l, c) = ((l1 + l2) / 2.0, (c1 + c2) / 2.0);
+        let h = if (h1 - h2).abs() <= 180.0 { (h1 + h2) / 2.0 } else { (h1 + h2 + 360.0) / 2.0 };
+        let cos = |degrees: f64| degrees.to_radians().cos();
+        let t =
+            1.0 - 0.17 * cos(h - 30.0) + 0.24 * cos(2.0 * h) + 0.32 * cos(3.0 * h + 6.0) - 0.2 * cos(4.0 * h - 63.0);
+        let sl = 1.0 + 0.015 * (l - 50.0).powi(2) / (20.0 + (l - 50.0).powi(2)).sqrt();
+        let (sc, sh) = (1.0 + 0.045 * c, 1.0 + 0.015 * c * t);
+        let rt = -2.0 * steep(c) * (60.0 * (-((h - 275.0) / 25.0).powi(2)).exp()).to_radians().sin();
+        let (dl, dc, dh) = ((l2 - l1) / sl, (c2 - c1) / sc, dh / sh);
+        (dl * dl + dc * dc + dh * dh + rt * dc * dh).sqrt()
+    }
+
+    #[test]
+    fn the_difference_of_colours_is_the_published_one() {
+        // From the test data of Sharma, Wu and Dalal.
+        let pairs = [
+            ([50.0, 2.6772, -79.7751], [50.0, 0.0, -82.7485], 2.0425),
+            ([50.0, 2.5, 0.0], [58.0, 24.0, 15.0], 19.4535),
+            ([2.0776, 0.0795, -1.1350], [0.9033, -0.0636, -0.5514], 0.9082),
+        ];
+        for (a, b, expected) in pairs {
+            assert!((difference(a, b) - expected).abs() < 1e-4, "{}", difference(a, b));
+        }
+    }
+
+    #[test]
+    fn the_colour_blind_tell_any_two_series_apart() {
+        for palette in [&COLOURS[..], &[LIGHT, LIGHTEST, DARK]] {
+            for (how, matrix) in &SEEN {
+                for (n, one) in palette.iter().enumerate() {
+                    for other in &palette[n + 1..] {
+                        let [one_seen, other_seen] = [one, other].map(|colour| lab(times(matrix, linear(colour))));
+                        let apart = difference(one_seen, other_seen);
+                        assert!(apart >= 12.0, "{one} and {other} seen {how}: {apart:.1}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_series_stands_out_from_white() {
+        for colour in COLOURS {
+            let [red, green, blue] = linear(colour);
+            let contrast = 1.05 / (0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05);
+            assert!(contrast >= 2.2, "{colour}: {contrast:.2}");
+        }
+    }
+}

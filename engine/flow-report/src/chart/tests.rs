@@ -1,0 +1,132 @@
+//! Scales, and what stands in a drawing.
+
+use super::*;
+
+#[test]
+fn long_series_are_thinned_out_to_what_can_be_seen() {
+    let points: Vec<(f64, f64)> = (0..6_000).map(|n| (f64::from(n), f64::from(n % 2))).collect();
+    let thin = thinned(&points);
+    assert_eq!((thin.len(), thin[0], thinned(&points[..600]).len()), (600, (4.5, 0.5), 600));
+    assert!(thinned(&[]).is_empty());
+}
+
+#[test]
+fn the_highest_point_has_room_above_it() {
+    for (most, expected) in
+        [(1.19, 1.4), (37.4, 40.0), (7.03, 8.0), (9.9, 12.0), (100.0, 120.0), (0.0, 1.0), (7873.0, 9000.0)]
+    {
+        assert!((top([most, 0.5 * most].into_iter()) - expected).abs() < 1e-9, "{most}: {}", top([most].into_iter()));
+    }
+}
+
+#[test]
+fn numbers_that_zero_would_crowd_stand_by_their_logarithms() {
+    let scale = |values: &[f64]| Scale::of(values.iter().copied());
+    let doubled = scale(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0]).expect("a scale");
+    assert_eq!(doubled, Scale { logarithmic: true, from: 0.5, to: 1000.0 });
+    assert!((doubled.share(doubled.at(0.3)) - 0.3).abs() < 1e-12);
+    assert_eq!(scale(&[0.13, 0.17, 0.2, 15.0, 3059.0]).map(|scale| (scale.from, scale.to)), Some((0.1, 5000.0)));
+    let sweep: Vec<f64> = (1..=70).map(f64::from).collect();
+    for linear in [&sweep[..], &[16.0, 32.0, 64.0, 128.0, 256.0], &[0.0, 0.1, 0.1, 0.1, 90.0]] {
+        let scale = scale(linear).expect("a scale");
+        assert!(!scale.logarithmic && scale.from == 0.0, "{linear:?}: {scale:?}");
+    }
+    assert_eq!(scale(&[-1.0, 2.0]), None);
+    let line = |name: &str, at: f64| Line {
+        name: name.into(),
+        points: vec![(1.0, 0.2), (2.0, at), (3.0, 0.15)],
+        ..Line::default()
+    };
+    let losses = together(vec![line("16", 0.13), line("32", 0.3), line("256", 3059.0), line("64", 0.2)]);
+    assert_eq!(losses.len(), 4, "on a logarithmic axis they do not cover each other");
+    let ticks = [1.0, 2.0, 3.0].map(|at| (at, at.to_string()));
+    let drawn = curve(&losses, &[], &ticks, &Labels::default());
+    assert!([">0.1<", ">10<", ">1000<"].iter().all(|tick| drawn.contains(tick)), "{drawn}");
+}
+
+#[test]
+fn a_curve_that_leaves_a_logarithmic_axis_is_drawn_as_far_as_it_goes() {
+    let points: Vec<(f64, f64)> = (0..10).map(|n| (f64::from(1 << n), 10.0 / f64::from(1 << n) + 0.1)).collect();
+    let curve = vec![(1.0, 9.0), (200.0, 0.2), (512.0, -0.4)];
+    let drawn = clouds(&[Cloud { name: String::new(), points, curve }], &Labels::default());
+    assert!([">0.1<", ">1<", ">10<", ">100<"].iter().all(|tick| drawn.contains(tick)), "{drawn}");
+    assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
+}
+
+#[test]
+fn lines_differ_without_colours_and_a_gap_says_why() {
+    let line = |name: &str| Line { name: name.into(), points: vec![(16.0, 18.1), (32.0, 16.2)], ..Line::default() };
+    let ticks = [16.0, 32.0, 64.0].map(|at| (at, at.to_string()));
+    let gap = Gap { at: 64.0, why: vec!["out of GPU memory".into(), "显存不足".into()] };
+    let drawn = curve(&[line("v7"), line("v11")], &[gap], &ticks, &Labels::default());
+    assert!(
+        drawn.contains("stroke-dasharray=\"8 4\"") && drawn.contains("<circle") && drawn.contains("<rect"),
+        "{drawn}"
+    );
+    assert!(drawn.contains("out of GPU memory") && drawn.contains("显存不足"), "{drawn}");
+}
+
+#[test]
+fn lines_that_would_cover_each_other_are_one() {
+    let line =
+        |name: &str, end: f64| Line { name: name.into(), points: vec![(0.5, 1.0), (0.9, end)], ..Line::default() };
+    let named = |lines: Vec<Line>| together(lines).into_iter().map(|line| line.name).collect::<Vec<_>>();
+    assert_eq!(named(vec![line("fifo", 10.0), line("sjf", 3.0), line("easy", 3.1)]), ["fifo", "sjf, easy"]);
+    assert_eq!(named(vec![line("fifo", 10.0), line("sjf", 10.0)]), ["fifo, sjf"]);
+    assert_eq!(named(vec![line("fifo", 10.0)]), [""]);
+}
+
+#[test]
+fn a_name_that_the_legend_has_no_room_for_goes_on_in_the_next_line() {
+    let seeds = (0..8).map(|seed| Line {
+        name: format!("lr=0.01, seed={seed}"),
+        points: vec![(1.0, 1.0), (2.0, 2.0)],
+        ..Line::default()
+    });
+    let other = Line { name: "lr=0.1, seed=0".into(), points: vec![(1.0, 0.5), (2.0, 0.5)], ..Line::default() };
+    let lines = together(seeds.chain([other]).collect());
+    let ticks = [1.0, 2.0].map(|at| (at, at.to_string()));
+    let drawn = curve(&lines, &[], &ticks, &Labels::default());
+    let texts: Vec<&str> = drawn.split('>').filter_map(|part| part.strip_suffix("</text")).collect();
+    let texts: Vec<&str> = texts.into_iter().filter(|text| text.contains("seed")).collect();
+    assert_eq!(texts.len(), 3, "{texts:?}");
+    assert!(texts[0].starts_with("lr=0.01, seed=0; lr=0.01, seed=1;") && texts[1].ends_with("seed=7"), "{texts:?}");
+    assert!(texts.iter().all(|text| text.len() < 80), "{texts:?}");
+    assert_eq!(broken(&"x".repeat(100)).concat(), "x".repeat(100));
+}
+
+#[test]
+fn error_bars_go_from_end_to_end_and_have_room() {
+    let ticks = [1.0, 2.0].map(|at| (at, at.to_string()));
+    let line = |ends: Vec<(f64, f64, f64)>| Line { name: "v7".into(), points: vec![(1.0, 5.0), (2.0, 9.0)], ends };
+    let draw = |ends| curve(&together(vec![line(ends)]), &[], &ticks, &Labels::default());
+    let (without, with) = (draw(vec![]), draw(vec![(1.0, 4.0, 6.0), (2.0, -1.0, 19.0)]));
+    assert!(with.contains(">20<") && !without.contains(">20<"), "{with}");
+    assert_eq!(with.matches("stroke=\"#0072b2\" stroke-width=\"1\"").count(), 6, "{with}");
+    let apart = together(vec![line(vec![(1.0, 4.0, 6.0)]), line(vec![(1.0, 1.0, 9.0)])]);
+    assert_eq!(apart.len(), 2, "lines that spread otherwise are not one");
+    let bar = |value: f64, ends| Bar { value, ends };
+    let groups = [("v7".to_owned(), vec![bar(10.0, None), bar(12.0, Some((9.0, 18.0)))])];
+    let drawn = bars(&groups, &["alone", "together"], &Labels::default());
+    assert!(drawn.contains(">20<"), "{drawn}");
+}
+
+#[test]
+fn markers_are_alike_whatever_their_shape() {
+    let points = |at: f64| (1..5).map(|n| (f64::from(n), at + f64::from(n))).collect::<Vec<_>>();
+    let cloud = |name: &str, at: f64| Cloud { name: name.into(), points: points(at), curve: vec![] };
+    let line = |name: &str, at: f64| Line { name: name.into(), points: points(at), ..Line::default() };
+    let ticks: Vec<(f64, String)> = (1..5).map(|n| (f64::from(n), n.to_string())).collect();
+    let of_clouds = clouds(&[cloud("vgg16", 1.0), cloud("alexnet", 3.0)], &Labels::default());
+    let of_lines = curve(&[line("v7", 1.0), line("v11", 3.0)], &[], &ticks, &Labels::default());
+    assert!(!of_clouds.contains("opacity") && !of_lines.contains("opacity"), "{of_clouds}\n{of_lines}");
+}
+
+#[test]
+fn the_same_chart_is_the_same_file() {
+    let line = Line { name: "v7".into(), points: vec![(16.0, 18.1), (32.0, 16.2)], ..Line::default() };
+    let ticks = [(16.0, "16".to_owned()), (32.0, "32".to_owned())];
+    let draw = || curve(&[line.clone(), line.clone()], &[], &ticks, &Labels::default());
+    assert_eq!(draw(), draw());
+    assert!(draw().starts_with("<svg") || draw().starts_with("<?xml"), "{}", &draw()[..80]);
+}

@@ -1,0 +1,47 @@
+//! Whether what is simulated once comes in the order that many simulations give.
+
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use super::schedule::{Part, ordered, pairs, parts, told};
+use super::{Figure, Finding, SectionFigures};
+use crate::columns::written;
+use crate::table::{Content, Row, Table};
+
+/// The orders of a table with a row for each policy, against the row of another table that is split by policy.
+pub(crate) fn order_of(own: &Table, name: &str, other: &Table, at: &IndexMap<String, Value>) -> Vec<Finding> {
+    let ([axis], Some((split, _))) = (own.rows.as_slice(), &other.split) else { return Vec::new() };
+    let key = |row: &Row| -> Vec<(String, String)> {
+        let text = |(axis, content): (&String, &Content)| match content {
+            Content::Text { text, .. } => Some((axis.clone(), text.clone())),
+            _ => None,
+        };
+        other.rows.iter().zip(row.cells.iter().map(|cell| &cell.content)).filter_map(text).collect()
+    };
+    let is_meant = |place: &[(String, String)]| {
+        at.iter().all(|(axis, value)| place.iter().all(|(of, text)| of != axis || *text == written(value)))
+    };
+    let mut rows = other.body.iter().map(key).enumerate().filter(|(_, place)| is_meant(place));
+    let (Some((row, place)), None, true) = (rows.next(), rows.next(), axis == split) else { return Vec::new() };
+    let theirs = SectionFigures::new(other);
+    let against = |finding: Finding| {
+        let Finding::Order { column, order } = finding else { return None };
+        let theirs = parts(&theirs, &column, row);
+        let known = |(name, _): &(String, Figure)| theirs.iter().find(|part| part.name == *name);
+        let both: Vec<&Part> = order.iter().filter_map(known).collect();
+        let (mut held, mut turned) = (false, Vec::new());
+        for (n, first) in both.iter().enumerate() {
+            for second in &both[n + 1..] {
+                match told(first, second, pairs(both.len())) {
+                    1 => held = true,
+                    -1 => turned.push((first.name.clone(), second.name.clone())),
+                    _ => {}
+                }
+            }
+        }
+        let names: Vec<String> = both.iter().map(|part| part.name.clone()).collect();
+        let (table, place) = (name.to_owned(), place.clone());
+        (names.len() > 1).then_some(Finding::OrderOf { column, table, place, names, held, turned })
+    };
+    ordered(&SectionFigures::new(own)).into_iter().filter_map(against).collect()
+}
