@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_core::Usage;
+use flow_core::{Program, Usage};
 use flow_protocol::{Exit, Request, file};
 
 pub(crate) use follow::Follower;
@@ -136,12 +136,13 @@ impl Folder {
     }
 
     /// The last lines of the log, at most `lines` of them and 64 KiB, without the line ends. Bytes that are no UTF-8 are
-    /// replaced; of a line that was redrawn with carriage returns the last state counts.
+    /// replaced; of a line that was redrawn with carriage returns the last state counts. Colours are left out.
     ///
     /// # Errors
     /// The log is there and cannot be read.
     pub fn log_tail(&self, lines: usize) -> io::Result<Vec<String>> {
-        tail(&self.log(), lines)
+        let plain = |line: &String| Program::default().text(line.as_bytes());
+        Ok(tail(&self.log(), lines)?.iter().map(plain).collect())
     }
 }
 
@@ -210,7 +211,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::create(dir.path().join("1")).unwrap();
         assert_eq!(folder.log_tail(3).unwrap(), Vec::<String>::new());
-        fs::write(folder.log(), b"one\r\ntwo\n10%\r50%\r100%\r\nbad \xff\nopen").unwrap();
+        fs::write(folder.log(), b"one\r\ntwo\n10%\r50%\r100%\r\nbad \xff\n\x1b[31mopen\x1b[0m").unwrap();
         assert_eq!(folder.log_tail(4).unwrap(), ["two", "100%", "bad \u{fffd}", "open"]);
         let long: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
         fs::write(folder.log(), long).unwrap();
