@@ -10,8 +10,19 @@ use serde_json::json;
 /// Published figures of one co-run experiment: (batch, GPUs, alone, together, CPU use alone, GPU memory in MiB).
 type Member = (u32, usize, f64, f64, Option<f64>, Option<f64>);
 
-/// The report on a group of them.
+/// What the report on a group of them says.
 fn judged(
+    group: &str,
+    gpus: CorunGpus,
+    members: &[Member],
+    change: impl Fn(&mut Vec<flow_core::StepResult>),
+) -> String {
+    let report = reported(group, gpus, members, change);
+    report.lines().filter(|line| line.starts_with("- Together")).collect::<Vec<_>>().join("\n")
+}
+
+/// The report on a group of them.
+fn reported(
     group: &str,
     gpus: CorunGpus,
     members: &[Member],
@@ -33,9 +44,7 @@ fn judged(
     ]);
     add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": ["epoch_time"]}));
     let with = json!({"sections": [{"table": "t", "corun": "together"}]});
-    let out = run("report", with, &input).expect("a report");
-    let report = text(&out, "report.md");
-    report.lines().filter(|line| line.starts_with("- Together")).collect::<Vec<_>>().join("\n")
+    text(&run("report", with, &input).expect("a report"), "report.md")
 }
 
 fn per_gpu(version: &str, factor: Option<f64>) -> Vec<Member> {
@@ -123,6 +132,15 @@ fn groups_that_cannot_be_judged_say_why() {
     - Together (g): **undecided**. The members take 165 % to 281 % longer than alone; whether that is more or less work than one after another (1.00 ± 0.16 times) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
     - Together (g): **loses**. The members take 270 % to 431 % longer than alone and do 0.72 ± 0.11 times the work of one after another. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
     "#);
+}
+
+#[test]
+fn no_number_of_runs_is_told_that_nobody_reckoned() {
+    let report = reported("g", CorunGpus::Own, &per_gpu("v7", None), |m| {
+        m[1] = m[1].clone().cpu_util(0.3).foreign_cpu(0.25);
+    });
+    let row = report.lines().find(|line| line.starts_with("| g ")).expect("a verdict");
+    assert!(row.contains("undecided") && !row.contains("100"), "{row}");
 }
 
 #[test]

@@ -228,8 +228,9 @@ pub(crate) fn groups(section: &Section, words: &Words, langs: &[&str]) -> Grid {
         if repeated {
             cells.push(match (g.verdict.is_undecided(), g.more) {
                 (true, Some(more)) => format!("{} + {more}", g.looks),
-                (true, None) => format!("{} + > 100", g.looks),
-                (false, _) => g.looks.to_string(),
+                (true, None) if g.gain.is_some() => format!("{} + > 100", g.looks),
+                // What was not reckoned with says nothing of more runs.
+                _ => g.looks.to_string(),
             });
         }
         cells.extend(kinds.iter().map(|kind| match g.rulings.iter().find(|r| r.resource == *kind) {
