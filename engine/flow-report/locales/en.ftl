@@ -121,7 +121,6 @@ note-unverified = The driver tells no memory by process: this is the card's memo
 
 ## Findings
 range = { $from } to { $to }
-up-to = up to { $to }
 scoped = { $scope }: { $text }
 finding-flattens = { $time } stops falling at { $axis } { $at } ({ $value }).
 finding-flattens-rises = { $time } stops falling at { $axis } { $at } ({ $value }) and rises to { $to } at { $later }.
@@ -258,12 +257,14 @@ verdict-too-noisy = undecided
 verdict-overlap = not enough overlap
 verdict-out-of-memory = out of memory
 verdict-refused = not compared
+longer = { $range } longer than alone
+longer-or-less = from { $less } less to { $longer } longer than alone
 together-parallel = Together ({ $group }): **{ $verdict }**. The member that suffers most takes { $most } longer than alone, within the tolerance of { $tolerance }.
 together-no-slower = Together ({ $group }): **{ $verdict }**. No member is slower than alone.
-together-only-concurrent = Together ({ $group }): **{ $verdict }**. Each member takes { $range } longer than alone, yet together they do { $gain } times the work of one after another.
-together-slower-than = Together ({ $group }): **{ $verdict }**. The members take { $range } longer than alone and do { $gain } times the work of one after another.
-together-no-gain = Together ({ $group }): **{ $verdict }**. The members take { $range } longer than alone and do { $gain } times the work of one after another: running them together gains nothing.
-together-noisy-gain = Together ({ $group }): **{ $verdict }**. The members take { $range } longer than alone; whether that is more or less work than one after another ({ $gain } times) is within the noise.
+together-only-concurrent = Together ({ $group }): **{ $verdict }**. Each member takes { $longer }, yet together they do { $gain } times the work of one after another.
+together-slower-than = Together ({ $group }): **{ $verdict }**. The members take { $longer } and do { $gain } times the work of one after another.
+together-no-gain = Together ({ $group }): **{ $verdict }**. The members take { $longer } and do { $gain } times the work of one after another: running them together gains nothing.
+together-noisy-gain = Together ({ $group }): **{ $verdict }**. The members take { $longer }; whether that is more or less work than one after another ({ $gain } times) is within the noise.
 together-noisy = Together ({ $group }): **{ $verdict }**. Whether the members are slower than alone ({ $range }) is within the noise.
 together-runs = Runs of each, + more that would decide
 together-looks = Each was measured { $looks } times, alone and together.

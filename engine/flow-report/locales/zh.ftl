@@ -121,7 +121,6 @@ note-unverified = 驱动不提供各进程的显存，此处为整卡显存减�
 
 ## 发现
 range = { $from } 至 { $to }
-up-to = 至多 { $to }
 scoped = { $scope }：{ $text }
 finding-flattens = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }）。
 finding-flattens-rises = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }），到 { $later } 时回升至 { $to }。
@@ -258,12 +257,14 @@ verdict-too-noisy = 尚无法判断
 verdict-overlap = 重叠不足
 verdict-out-of-memory = 显存或内存不足
 verdict-refused = 不作比较
+longer = 各自比单独运行慢 { $range }
+longer-or-less = 与单独运行相比，各任务用时变化为 −{ $less } 至 +{ $longer }
 together-parallel = 同时运行（{ $group }）：**{ $verdict }**。受影响最大的一个比单独运行慢 { $most }，在 { $tolerance } 的容差之内。
 together-no-slower = 同时运行（{ $group }）：**{ $verdict }**。没有一个比单独运行慢。
-together-only-concurrent = 同时运行（{ $group }）：**{ $verdict }**。各自比单独运行慢 { $range }，但合计吞吐量是串行执行的 { $gain } 倍。
-together-slower-than = 同时运行（{ $group }）：**{ $verdict }**。各自比单独运行慢 { $range }，合计吞吐量只有串行执行的 { $gain } 倍。
-together-no-gain = 同时运行（{ $group }）：**{ $verdict }**。各自比单独运行慢 { $range }，合计吞吐量是串行执行的 { $gain } 倍：同时运行没有带来收益。
-together-noisy-gain = 同时运行（{ $group }）：**{ $verdict }**。各自比单独运行慢 { $range }；合计吞吐量（串行执行的 { $gain } 倍）是高是低，在噪声范围之内。
+together-only-concurrent = 同时运行（{ $group }）：**{ $verdict }**。{ $longer }，但合计吞吐量是串行执行的 { $gain } 倍。
+together-slower-than = 同时运行（{ $group }）：**{ $verdict }**。{ $longer }，合计吞吐量只有串行执行的 { $gain } 倍。
+together-no-gain = 同时运行（{ $group }）：**{ $verdict }**。{ $longer }，合计吞吐量是串行执行的 { $gain } 倍：同时运行没有带来收益。
+together-noisy-gain = 同时运行（{ $group }）：**{ $verdict }**。{ $longer }；合计吞吐量（串行执行的 { $gain } 倍）是高是低，在噪声范围之内。
 together-noisy = 同时运行（{ $group }）：**{ $verdict }**。是否比单独运行慢（{ $range }），在噪声范围之内。
 together-runs = 各自运行次数，+ 判定还需的次数
 together-looks = 单独与同时运行各测量 { $looks } 次。

@@ -149,7 +149,7 @@ fn one_measurement_each_decides_nothing_by_a_hair() {
         let members = [(16, 0, 10.0, one, None, None), (32, 0, 10.0, other, None, None)];
         judged("pair", CorunGpus::Shared, &members, |_| {})
     };
-    let told = [of(19.98, 19.99), of(20.02, 20.03), of(17.0, 17.0), of(9.5, 15.0), of(10.2, 10.8)].join("\n");
+    let told = [of(19.98, 19.99), of(20.02, 20.03), of(17.0, 17.0), of(9.5, 15.0), of(9.5, 11.3), of(10.2, 10.8)].join("\n");
     let sentences: Vec<&str> = told.lines().filter(|line| line.contains("pair")).collect();
     insta::assert_snapshot!(sentences.join("\n"), @r#"
     - Together (pair): **undecided**. The members take 100 % longer than alone; whether that is more or less work than one after another (1.00 ± 0.19 times) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 2 more would: `repeat: {until: decided, at_most: 3}`. No figures for CPU and waiting for data.

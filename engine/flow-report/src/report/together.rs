@@ -252,12 +252,17 @@ pub(super) fn head_then(section: &Section, words: &Words, langs: &[&str], key: &
     format!("{}{comma}{then}", words.joined(langs, key))
 }
 
-/// A gain with half its interval where that is known, with digits enough that no interval reads as none.
+/// A gain with half its interval where that is known, with digits enough that no interval reads as none; an interval that would read so
+/// however many digits there were is of times that are the same to the last digit, and says nothing.
 fn times_of((gain, half): (f64, Option<f64>), shown: fn(&Format, f64) -> String) -> String {
-    let Some(half) = half else { return shown(&Format::times(), gain) };
-    let mut finer = (2..=4).map(|decimals| Format { decimals, ..Format::times() });
-    let times = finer.find(|times| !times.reads_zero(half)).unwrap_or_else(Format::times);
-    format!("{} ± {}", shown(&times, gain), times.number(half))
+    let finer = |half: f64| {
+        let mut finer = (2..=4).map(|decimals| Format { decimals, ..Format::times() });
+        Some((finer.find(|times| !times.reads_zero(half))?, half))
+    };
+    match half.and_then(finer) {
+        Some((times, half)) => format!("{} ± {}", shown(&times, gain), times.number(half)),
+        None => shown(&Format::times(), gain),
+    }
 }
 
 fn verdict_key(verdict: &Verdict) -> &'static str {
@@ -315,20 +320,25 @@ pub(super) fn judged(group: &Together, words: &Words, lang: &str) -> String {
     let args = || Args::new().with("group", safe::text(&group.group)).with("verdict", verdict.clone());
     let mut slow: Vec<f64> = group.members.iter().filter_map(|m| group.slowdown(m)).collect();
     slow.sort_by(f64::total_cmp);
-    let figure = |v: Option<&f64>| {
-        let unsigned = Format { signed: false, ..Format::change() };
-        v.map(|v| words.figure(lang, &unsigned, *v)).unwrap_or_default()
-    };
-    let (least, most) = (figure(slow.first()), figure(slow.last()));
-    let range = match least == most {
-        true => least,
-        false => words.text(lang, "range", &Args::new().with("from", least).with("to", most.clone())),
-    };
+    let (least, most) = (slow.first().copied().unwrap_or_default(), slow.last().copied().unwrap_or_default());
+    let change = Format::change();
+    let unsigned = Format { signed: false, ..Format::change() };
+    let figure = |show: &Format, v: f64| words.figure(lang, show, v);
     // Not every member need be slower.
-    let longer = match slow.first().is_some_and(|least| *least < 0.0) {
-        true => words.text(lang, "up-to", &Args::new().with("to", most.clone())),
-        false => range.clone(),
+    let faster = least < 0.0 && !change.reads_zero(least);
+    let of_both = |show: &Format| {
+        let (from, to) = (figure(show, least), figure(show, most));
+        if from == to { to } else { words.text(lang, "range", &Args::new().with("from", from).with("to", to)) }
     };
+    let range = of_both(if faster { &change } else { &unsigned });
+    let longer = match faster {
+        true => {
+            let args = Args::new().with("less", figure(&unsigned, least.abs()));
+            words.text(lang, "longer-or-less", &args.with("longer", figure(&unsigned, most)))
+        }
+        false => words.text(lang, "longer", &Args::new().with("range", range.clone())),
+    };
+    let most = figure(&unsigned, most);
     let gain = group.gain.map(|gain| times_of(gain, Format::number)).unwrap_or_default();
     match &group.verdict {
         Verdict::Parallel if slow.last().is_some_and(|v| *v < 0.005) => words.text(lang, "together-no-slower", &args()),
@@ -337,14 +347,14 @@ pub(super) fn judged(group: &Together, words: &Words, lang: &str) -> String {
             words.text(lang, "together-parallel", &args().with("most", most).with("tolerance", tolerance))
         }
         Verdict::OnlyConcurrent => {
-            words.text(lang, "together-only-concurrent", &args().with("range", longer).with("gain", gain))
+            words.text(lang, "together-only-concurrent", &args().with("longer", longer).with("gain", gain))
         }
-        Verdict::NoGain => words.text(lang, "together-no-gain", &args().with("range", longer).with("gain", gain)),
+        Verdict::NoGain => words.text(lang, "together-no-gain", &args().with("longer", longer).with("gain", gain)),
         Verdict::SlowerThanOneAfterAnother => {
-            words.text(lang, "together-slower-than", &args().with("range", longer).with("gain", gain))
+            words.text(lang, "together-slower-than", &args().with("longer", longer).with("gain", gain))
         }
         Verdict::TooNoisy if group.slower => {
-            words.text(lang, "together-noisy-gain", &args().with("range", longer).with("gain", gain))
+            words.text(lang, "together-noisy-gain", &args().with("longer", longer).with("gain", gain))
         }
         Verdict::TooNoisy => words.text(lang, "together-noisy", &args().with("range", range)),
         Verdict::ForeignCpu { label, used } => {
@@ -439,7 +449,7 @@ mod tests {
     fn an_interval_of_a_gain_never_reads_as_none() {
         assert_eq!(times_of((0.93, Some(0.018)), Format::cell), "0.93× ± 0.02");
         assert_eq!(times_of((0.9236, Some(0.0041)), Format::cell), "0.924× ± 0.004");
-        assert_eq!(times_of((0.9236, Some(0.0)), Format::number), "0.92 ± 0.00");
+        assert_eq!(times_of((0.9236, Some(0.0)), Format::number), "0.92");
         assert_eq!(times_of((1.25, None), Format::number), "1.25");
     }
 }
