@@ -54,6 +54,9 @@ pub(crate) struct Member {
     pub(crate) gpus: Option<u32>,
     pub(crate) alone: Option<f64>,
     pub(crate) together: Option<f64>,
+    /// Half the interval of what it takes together against alone, relative to that, where runs were repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sure: Option<f64>,
     /// What was to be expected together, from the runs alone.
     pub(crate) predicted: Option<f64>,
     /// CPU use alone, as a share of the host.
@@ -96,8 +99,9 @@ impl Used {
 }
 
 impl Together {
-    /// How much slower than alone a member is: 0.5 is half as long again. Nothing where the two are not to be compared.
-    pub(crate) fn slowdown(&self, member: &Member) -> Option<f64> {
+    /// How much slower than alone a member is: 0.5 is half as long again; with half its interval, where that is known. Nothing where
+    /// the two are not to be compared.
+    pub(crate) fn slowdown(&self, member: &Member) -> Option<(f64, Option<f64>)> {
         let judged = matches!(
             self.verdict,
             Verdict::Parallel
@@ -106,7 +110,8 @@ impl Together {
                 | Verdict::SlowerThanOneAfterAnother
                 | Verdict::TooNoisy
         );
-        judged.then_some(member.together? / member.alone? - 1.0)
+        let longer = member.together? / member.alone?;
+        judged.then_some((longer - 1.0, member.sure.map(|sure| longer * sure)))
     }
 }
 
@@ -201,6 +206,7 @@ fn one(group: &Group<'_>, groups: &[Group<'_>], solo: &[StepResult], tolerance: 
     let judged = group.judge(tolerance);
     let (placement, measure, pairs) = (group.placement, judged.measure, &judged.pairs);
     let predicted = predicted(pairs, solo, placement, measure, learned_before(group, groups));
+    let called = judged.called.as_ref();
     let usual = |runs: &[&StepResult]| {
         let times: Option<Vec<f64>> = runs.iter().map(|run| number(run, measure)).collect();
         times.filter(|times| !times.is_empty()).map(|times| flow_core::verdict::typical(&times))
@@ -211,6 +217,7 @@ fn one(group: &Group<'_>, groups: &[Group<'_>], solo: &[StepResult], tolerance: 
         gpus: columns::gpus(member),
         alone: usual(&runs.alone).or_else(|| solo.and_then(|s| number(s, measure))),
         together: usual(&runs.together).or_else(|| number(member, measure)),
+        sure: called.and_then(|called| called.speeds.get(i).copied()),
         predicted: predicted.as_ref().and_then(|all| all.get(i).copied()),
         cpu: solo.and_then(|s| number(s, "cpu_util")),
         used: Used::of(member),
@@ -223,12 +230,12 @@ fn one(group: &Group<'_>, groups: &[Group<'_>], solo: &[StepResult], tolerance: 
         placement,
         measure: measure.into(),
         members: shown.collect(),
-        slower: judged.called.is_some_and(|called| called.slower),
-        gain: judged.called.map(|called| (called.gain, Some(called.half))),
+        slower: called.is_some_and(|called| called.slower),
+        gain: called.map(|called| (called.gain, Some(called.half))),
         looks: judged.looks,
         more: judged.more,
         tolerance,
-        rulings: if judged.called.is_some() { rulings(&compared, placement) } else { Vec::new() },
+        rulings: if called.is_some() { rulings(&compared, placement) } else { Vec::new() },
         verdict: judged.verdict,
         earlier: None,
     }
@@ -251,6 +258,7 @@ impl Together {
         let members = self.members.iter().zip(known).map(|(member, (alone, together))| Member {
             alone: Some(alone),
             together: Some(together),
+            sure: None,
             predicted: None,
             cpu: None,
             used: Used::default(),

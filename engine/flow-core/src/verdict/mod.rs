@@ -68,7 +68,7 @@ pub enum Call {
 }
 
 /// A call with its figures.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Called {
     pub call: Call,
     /// A member is slower than the tolerance allows, beyond the noise.
@@ -77,19 +77,21 @@ pub struct Called {
     pub gain: f64,
     /// Half the interval of the gain.
     pub half: f64,
+    /// Half the interval of each member's speed, relative to it; none while nothing was repeated.
+    pub speeds: Vec<f64>,
 }
 
 /// Calls a group with members, after this look.
 pub fn call(members: &[Times], look: u32, tolerance: f64) -> Called {
     let speeds: Vec<Speed> = members.iter().map(Speed::of).collect();
-    let bounds = match pooled(members) {
-        None => Bounds::unrepeated(&speeds, look),
+    match pooled(members) {
+        None => Bounds::unrepeated(&speeds, look).call(&speeds, tolerance),
         Some((sd, freedom)) => {
             let error = |speed: &Speed| sd * (1.0 / speed.alone + 1.0 / speed.together).sqrt();
-            Bounds::of(&speeds, error, student(allowed(look), freedom))
+            let bounds = Bounds::of(&speeds, error, student(allowed(look), freedom));
+            Called { speeds: bounds.speeds.clone(), ..bounds.call(&speeds, tolerance) }
         }
-    };
-    bounds.call(&speeds, tolerance)
+    }
 }
 
 /// The relative standard deviation from run to run, with its degrees of freedom; none where nothing was measured twice.
@@ -213,6 +215,6 @@ impl Bounds {
         } else {
             Call::SlowerThanOneAfterAnother
         };
-        Called { call, slower, gain, half: self.gain }
+        Called { call, slower, gain, half: self.gain, speeds: Vec::new() }
     }
 }

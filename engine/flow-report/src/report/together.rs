@@ -9,7 +9,7 @@ use crate::format::Format;
 use crate::safe;
 use crate::table::{Grid, Names, Reading, earlier, enough, name};
 use crate::verdict::{FOREIGN_CPU, Refusal, Resource, Ruled, Ruling, Together, Used, Verdict};
-use crate::words::{Args, Words, join};
+use crate::words::{Args, Words, join, tight};
 
 /// The members of all groups: alone against together.
 pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names: &Names<'_>) -> Grid {
@@ -72,7 +72,7 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
         if predicted {
             cells.push(m.off().map_or_else(dash, |v| Format::change().cell(v)));
         }
-        cells.push(g.slowdown(m).map_or_else(dash, |v| Format::change().cell(v)));
+        cells.push(g.slowdown(m).map_or_else(dash, |slower| share_of(slower, Format::change())));
         cells.push(m.cpu.map_or_else(dash, |v| cpu.cell(v)));
         if !foreign.is_empty() {
             cells.extend([m.foreign.0, m.foreign.1].map(|v| v.map_or_else(dash, |v| others.cell(v))));
@@ -265,6 +265,21 @@ fn times_of((gain, half): (f64, Option<f64>), shown: fn(&Format, f64) -> String)
     }
 }
 
+/// How much slower something is, with half the interval where that is known and reads as something.
+pub(super) fn share_of((slower, half): (f64, Option<f64>), show: Format) -> String {
+    let finer = |half: f64| {
+        let mut finer = (0..=2).map(|decimals| Format { decimals, ..show.clone() });
+        Some((finer.find(|show| !show.reads_zero(half))?, half))
+    };
+    match half.and_then(finer) {
+        Some((show, half)) => {
+            let off = Format { signed: false, ..show.clone() };
+            format!("{} ± {}", show.cell(slower), off.cell(half))
+        }
+        None => show.cell(slower),
+    }
+}
+
 fn verdict_key(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Parallel => "verdict-parallel",
@@ -318,14 +333,17 @@ const RULINGS: [(&str, &[Ruled]); 4] = [
 pub(super) fn judged(group: &Together, words: &Words, lang: &str) -> String {
     let verdict = words.text(lang, verdict_key(&group.verdict), &Args::new());
     let args = || Args::new().with("group", safe::text(&group.group)).with("verdict", verdict.clone());
-    let mut slow: Vec<f64> = group.members.iter().filter_map(|m| group.slowdown(m)).collect();
-    slow.sort_by(f64::total_cmp);
+    let mut slow: Vec<(f64, Option<f64>)> = group.members.iter().filter_map(|m| group.slowdown(m)).collect();
+    slow.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (least, most) = (slow.first().copied().unwrap_or_default(), slow.last().copied().unwrap_or_default());
     let change = Format::change();
     let unsigned = Format { signed: false, ..Format::change() };
-    let figure = |show: &Format, v: f64| words.figure(lang, show, v);
+    let figure = |show: &Format, slower: (f64, Option<f64>)| {
+        let shown = share_of(slower, show.clone());
+        if lang == "zh" { tight(&shown) } else { shown }
+    };
     // Not every member need be slower.
-    let faster = least < 0.0 && !change.reads_zero(least);
+    let faster = least.0 < 0.0 && !change.reads_zero(least.0);
     let of_both = |show: &Format| {
         let (from, to) = (figure(show, least), figure(show, most));
         if from == to { to } else { words.text(lang, "range", &Args::new().with("from", from).with("to", to)) }
@@ -333,7 +351,7 @@ pub(super) fn judged(group: &Together, words: &Words, lang: &str) -> String {
     let range = of_both(if faster { &change } else { &unsigned });
     let longer = match faster {
         true => {
-            let args = Args::new().with("less", figure(&unsigned, least.abs()));
+            let args = Args::new().with("less", figure(&unsigned, (least.0.abs(), least.1)));
             words.text(lang, "longer-or-less", &args.with("longer", figure(&unsigned, most)))
         }
         false => words.text(lang, "longer", &Args::new().with("range", range.clone())),
@@ -341,7 +359,7 @@ pub(super) fn judged(group: &Together, words: &Words, lang: &str) -> String {
     let most = figure(&unsigned, most);
     let gain = group.gain.map(|gain| times_of(gain, Format::number)).unwrap_or_default();
     match &group.verdict {
-        Verdict::Parallel if slow.last().is_some_and(|v| *v < 0.005) => words.text(lang, "together-no-slower", &args()),
+        Verdict::Parallel if slow.last().is_some_and(|(v, _)| *v < 0.005) => words.text(lang, "together-no-slower", &args()),
         Verdict::Parallel => {
             let tolerance = words.figure(lang, &share(), group.tolerance);
             words.text(lang, "together-parallel", &args().with("most", most).with("tolerance", tolerance))
