@@ -2,7 +2,7 @@
 //! with it. Values only; words and tables are elsewhere, and the verdict itself is [`flow_core::verdict`]'s.
 
 use flow_core::sched::contention::{self, Host, Load};
-use flow_core::verdict::{Group, groups};
+use flow_core::verdict::{Group, Times, groups, typical};
 use flow_core::{CorunGpus, Outcome, StepResult, StepView};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -205,18 +205,27 @@ fn learned_before(group: &Group<'_>, all: &[Group<'_>]) -> Option<f64> {
 fn one(group: &Group<'_>, groups: &[Group<'_>], solo: &[StepResult], tolerance: f64) -> Together {
     let judged = group.judge(tolerance);
     let (placement, measure, pairs) = (group.placement, judged.measure, &judged.pairs);
-    let predicted = predicted(pairs, solo, placement, measure, learned_before(group, groups));
     let called = judged.called.as_ref();
     let usual = |runs: &[&StepResult]| {
         let times: Option<Vec<f64>> = runs.iter().map(|run| number(run, measure)).collect();
-        times.filter(|times| !times.is_empty()).map(|times| flow_core::verdict::typical(&times))
+        times.filter(|times| !times.is_empty()).map(|times| typical(&times))
     };
+    // What was judged by is what is shown, and predicted from.
+    let times = |i: usize, of: fn(&Times) -> &Vec<f64>| judged.times.get(i).map(|times| typical(of(times)));
+    let alone = pairs.iter().zip(&group.members).enumerate().map(|(i, ((_, solo), runs))| {
+        let of_all = || usual(&runs.alone).or_else(|| solo.and_then(|s| number(s, measure)));
+        times(i, |times| &times.alone).or_else(of_all)
+    });
+    let alone: Vec<Option<f64>> = alone.collect();
+    let predicted = predicted(pairs, &alone, solo, placement, measure, learned_before(group, groups));
     let shown = pairs.iter().zip(&group.members).enumerate().map(|(i, ((member, solo), runs))| Member {
         label: member.label.clone(),
         axes: member.axes.clone(),
         gpus: columns::gpus(member),
-        alone: usual(&runs.alone).or_else(|| solo.and_then(|s| number(s, measure))),
-        together: usual(&runs.together).or_else(|| number(member, measure)),
+        alone: alone[i],
+        together: times(i, |times| &times.together)
+            .or_else(|| usual(&runs.together))
+            .or_else(|| number(member, measure)),
         sure: called.and_then(|called| called.speeds.get(i).copied()),
         predicted: predicted.as_ref().and_then(|all| all.get(i).copied()),
         cpu: solo.and_then(|s| number(s, "cpu_util")),
@@ -279,11 +288,12 @@ impl Together {
     }
 }
 
-/// The time that each member was to be expected to take, from runs alone only; `None` unless all have one with figures. CPU work
+/// The time that each member was to be expected to take, from its usual time alone; `None` unless all have one with figures. CPU work
 /// beside a GPU belongs to the dataset, and is pooled over the runs that differ from a member's in numbers alone. What sharing a GPU
 /// costs on this device counts as never learned where no group before showed it.
 fn predicted(
     pairs: &[(&StepResult, Option<&StepResult>)],
+    usual: &[Option<f64>],
     solo: &[StepResult],
     placement: CorunGpus,
     measure: &str,
@@ -294,9 +304,9 @@ fn predicted(
         |result: &StepResult| -> Vec<Value> { result.axes.values().filter(|v| !v.is_number()).cloned().collect() };
     let work = |result: &StepResult| Some(sampled(result)? * number(result, measure)?);
     let (mut loads, mut times, mut next, mut cores) = (Vec::new(), Vec::new(), 0, 0);
-    for (_, alone) in pairs {
+    for ((_, alone), usual) in pairs.iter().zip(usual) {
         let alone = (*alone)?;
-        let time = number(alone, measure).filter(|time| *time > 0.0)?;
+        let time = usual.filter(|time| *time > 0.0)?;
         sampled(alone)?;
         let gpus = alone.usage.gpus.len();
         // Without a GPU the CPU does the training as well, and that is the member's own.
