@@ -12,8 +12,10 @@ use crate::columns::{self, Datum, datum};
 
 pub(crate) use flow_core::verdict::{FOREIGN_CPU, Refusal, TOLERANCE, Verdict};
 
-/// Demand below this share of a resource leaves it room: it is ruled out.
+/// Demand, or use, below this share of a resource leaves it room: it is ruled out.
 const ROOM: f64 = 0.90;
+/// From this share on a resource that more was asked of than there is may have been full for part of the time.
+const NEARLY: f64 = 0.75;
 
 /// A co-run group, judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -151,6 +153,9 @@ pub(crate) struct Ruling {
     pub(crate) ruled: Ruled,
     /// What the members ask for in sum, as a share of what there is; for data, the largest share of an epoch spent waiting.
     pub(crate) asked: Option<f64>,
+    /// What was used of it while all ran, as a share of what there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) used: Option<f64>,
     /// For data: the same alone.
     pub(crate) alone: Option<f64>,
 }
@@ -340,36 +345,48 @@ fn number(result: &StepResult, name: &str) -> Option<f64> {
     }
 }
 
+/// What limits is full while all run; what was asked of it by each alone decides where that was not measured.
+fn ruled(asked: Option<f64>, used: Option<f64>, saturated: bool) -> Ruled {
+    match (asked, used) {
+        (_, Some(used)) if used >= ROOM => Ruled::In,
+        (asked, Some(used)) if saturated || used >= NEARLY && asked.is_none_or(|asked| asked >= ROOM) => Ruled::Unclear,
+        (_, Some(_)) => Ruled::Out,
+        (None, None) => Ruled::NotMeasured,
+        (Some(asked), None) if asked >= 1.0 => Ruled::In,
+        (Some(asked), None) if asked < ROOM && !saturated => Ruled::Out,
+        (Some(_), None) => Ruled::Unclear,
+    }
+}
+
 fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ruling> {
     let asked = |name: &str| pairs.iter().map(|(_, solo)| number(solo, name)).sum::<Option<f64>>();
-    let rule = |asked: Option<f64>, saturated: bool| match asked {
-        None => Ruled::NotMeasured,
-        Some(asked) if asked >= 1.0 => Ruled::In,
-        Some(asked) if asked < ROOM && !saturated => Ruled::Out,
-        Some(_) => Ruled::Unclear,
+    let used = |name: &str| pairs.iter().map(|(member, _)| number(member, name)).collect::<Option<Vec<f64>>>();
+    // Each member is told the load of the whole card. All zeros is what a driver that does not tell it gives.
+    let fullest = |name: &str| used(name)?.into_iter().reduce(f64::max).filter(|load| *load > 0.0);
+    let ruling = |resource, asked, used, saturated| {
+        Ruling { resource, ruled: ruled(asked, used, saturated), asked, used, alone: None }
     };
     let saturated = pairs.iter().any(|(member, _)| member.circumstances.cpu_saturated > 0.5);
-    let cpu = asked("cpu_util");
-    let mut rulings = vec![Ruling { resource: Resource::Cpu, ruled: rule(cpu, saturated), asked: cpu, alone: None }];
+    let cpu = used("cpu_util").map(|all| all.iter().sum());
+    let mut rulings = vec![ruling(Resource::Cpu, asked("cpu_util"), cpu, saturated)];
     if pairs.iter().any(|(member, _)| columns::gpus(member).is_some_and(|n| n > 0)) {
         let total = pairs.iter().filter_map(|(m, _)| m.circumstances.gpu_memory_total.iter().min()).min();
         let memory = asked("gpu_memory").zip(total).map(|(asked, total)| asked / *total as f64);
         let on_card = [
-            (Resource::Gpu, asked("gpu_load")),
-            (Resource::GpuMemory, memory),
-            (Resource::GpuMemoryTraffic, asked("gpu_memory_load")),
+            (Resource::Gpu, asked("gpu_load"), fullest("gpu_load")),
+            (Resource::GpuMemory, memory, None),
+            (Resource::GpuMemoryTraffic, asked("gpu_memory_load"), fullest("gpu_memory_load")),
         ];
-        for (resource, asked) in on_card {
-            // All zeros is what a driver that does not tell the load gives.
+        for (resource, asked, used) in on_card {
             let asked = asked.filter(|sum| *sum > 0.0);
             rulings.push(match (placement, resource) {
-                (CorunGpus::Own, _) => Ruling { resource, ruled: Ruled::OutOwn, asked: None, alone: None },
+                (CorunGpus::Own, _) => Ruling { resource, ruled: Ruled::OutOwn, asked: None, used: None, alone: None },
                 // All members were running, so it did suffice; only how near it came is a figure.
                 (CorunGpus::Shared, Resource::GpuMemory) => {
                     let ruled = if asked.is_some() { Ruled::Out } else { Ruled::NotMeasured };
-                    Ruling { resource, ruled, asked, alone: None }
+                    Ruling { resource, ruled, asked, used, alone: None }
                 }
-                (CorunGpus::Shared, _) => Ruling { resource, ruled: rule(asked, false), asked, alone: None },
+                (CorunGpus::Shared, _) => ruling(resource, asked, used, false),
             });
         }
     }
@@ -385,6 +402,6 @@ fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ru
         Some((together, _)) if together < 0.10 => Ruled::Out,
         Some(_) => Ruled::Unclear,
     };
-    rulings.push(Ruling { resource: Resource::Data, ruled, asked: together, alone });
+    rulings.push(Ruling { resource: Resource::Data, ruled, asked: together, used: None, alone });
     rulings
 }

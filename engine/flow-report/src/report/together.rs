@@ -196,7 +196,15 @@ pub(crate) fn groups(section: &Section, words: &Words, langs: &[&str]) -> Grid {
     if repeated {
         heads.push((words.joined(langs, "together-runs"), true));
     }
-    heads.extend(kinds.iter().map(|kind| (words.joined(langs, &format!("asked-{}", kind.key())), true)));
+    let ruling = |kind: Resource| groups.iter().flat_map(|g| &g.rulings).filter(move |r| r.resource == kind);
+    heads.extend(kinds.iter().map(|kind| {
+        let asked = format!("asked-{}", kind.key());
+        let of = |lang: &&str| match ruling(*kind).any(|r| r.used.is_some()) {
+            true => words.text(lang, "asked-used", &Args::new().with("asked", words.text(lang, &asked, &Args::new()))),
+            false => words.text(lang, &asked, &Args::new()),
+        };
+        (join(langs.iter().map(of)), true)
+    }));
     let rows = groups.iter().map(|g| {
         let mut cells = vec![safe::text(&g.group)];
         if on_gpus {
@@ -236,6 +244,9 @@ pub(crate) fn groups(section: &Section, words: &Words, langs: &[&str]) -> Grid {
         cells.extend(kinds.iter().map(|kind| match g.rulings.iter().find(|r| r.resource == *kind) {
             Some(Ruling { asked: Some(asked), alone: Some(alone), .. }) => {
                 format!("{} → {}", share().cell(*alone), share().cell(*asked))
+            }
+            Some(Ruling { asked: Some(asked), used: Some(used), .. }) => {
+                format!("{} → {}", share().cell(*asked), share().cell(*used))
             }
             Some(Ruling { asked: Some(asked), .. }) => share().cell(*asked),
             _ => dash(),
@@ -420,12 +431,15 @@ fn ruling(ruling: &Ruling, words: &Words, lang: &str) -> String {
     let what = resource(ruling, words, lang);
     let args = Args::new().with("what", what.clone());
     let figure = |v: f64| words.figure(lang, &share(), v);
-    match (ruling.asked, ruling.alone) {
-        (Some(asked), Some(alone)) => {
+    match (ruling.asked, ruling.alone, ruling.used) {
+        (Some(asked), Some(alone), _) => {
             words.text(lang, "ruling-change", &args.with("alone", figure(alone)).with("together", figure(asked)))
         }
-        (Some(asked), None) => words.text(lang, "ruling-asked", &args.with("asked", figure(asked))),
-        (None, _) => what,
+        (Some(asked), None, Some(used)) => {
+            words.text(lang, "ruling-used", &args.with("asked", figure(asked)).with("used", figure(used)))
+        }
+        (Some(asked), None, None) => words.text(lang, "ruling-asked", &args.with("asked", figure(asked))),
+        (None, ..) => what,
     }
 }
 
