@@ -83,7 +83,11 @@ pub(crate) struct Used {
     pub(crate) cpu_peak: Option<f64>,
     pub(crate) gpu_load: Option<f64>,
     pub(crate) gpu_load_peak: Option<f64>,
+    #[serde(default)]
+    pub(crate) gpu_memory_load: Option<f64>,
     pub(crate) gpu_memory: Option<f64>,
+    #[serde(default)]
+    pub(crate) memory: Option<f64>,
 }
 
 impl Used {
@@ -95,7 +99,9 @@ impl Used {
             // All zeros is what a driver that does not tell gives.
             gpu_load: of("gpu_load").filter(|load| *load > 0.0),
             gpu_load_peak: of("gpu_load_peak").filter(|load| *load > 0.0),
+            gpu_memory_load: of("gpu_memory_load").filter(|load| *load > 0.0),
             gpu_memory: of("gpu_memory").filter(|bytes| *bytes > 0.0),
+            memory: of("memory").filter(|bytes| *bytes > 0.0),
         }
     }
 }
@@ -123,6 +129,8 @@ impl Together {
 pub(crate) enum Resource {
     /// Processor time of the host.
     Cpu,
+    /// Size of the host's memory.
+    Memory,
     /// Kernels on a GPU.
     Gpu,
     /// Size of the GPU's memory.
@@ -134,10 +142,21 @@ pub(crate) enum Resource {
 }
 
 impl Resource {
+    /// In the order in which they are shown.
+    pub(crate) const ALL: [Resource; 6] = [
+        Resource::Cpu,
+        Resource::Memory,
+        Resource::Gpu,
+        Resource::GpuMemory,
+        Resource::GpuMemoryTraffic,
+        Resource::Data,
+    ];
+
     /// The end of its message keys.
     pub(crate) fn key(self) -> &'static str {
         match self {
             Resource::Cpu => "cpu",
+            Resource::Memory => "memory",
             Resource::Gpu => "gpu",
             Resource::GpuMemory => "gpu_memory",
             Resource::GpuMemoryTraffic => "gpu_memory_traffic",
@@ -369,6 +388,15 @@ fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ru
     let saturated = pairs.iter().any(|(member, _)| member.circumstances.cpu_saturated > 0.5);
     let cpu = used("cpu_util").map(|all| all.iter().sum());
     let mut rulings = vec![ruling(Resource::Cpu, asked("cpu_util"), cpu, saturated)];
+    let host = pairs.iter().map(|(member, _)| member.circumstances.host_memory).max().filter(|bytes| *bytes > 0);
+    let of_host = |bytes: Option<f64>| Some(bytes.filter(|bytes| *bytes > 0.0)? / host? as f64);
+    let bytes = used("memory").and_then(|all| of_host(Some(all.iter().sum())));
+    if let Some(share) = bytes {
+        // All members were running, so it did suffice; near its end nobody knows what that cost.
+        let ruled = if share < ROOM { Ruled::Out } else { Ruled::Unclear };
+        let asked = of_host(asked("memory"));
+        rulings.push(Ruling { resource: Resource::Memory, ruled, asked, used: bytes, alone: None });
+    }
     if pairs.iter().any(|(member, _)| columns::gpus(member).is_some_and(|n| n > 0)) {
         let total = pairs.iter().filter_map(|(m, _)| m.circumstances.gpu_memory_total.iter().min()).min();
         let memory = asked("gpu_memory").zip(total).map(|(asked, total)| asked / *total as f64);

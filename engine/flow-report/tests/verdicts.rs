@@ -181,6 +181,36 @@ fn what_ran_beside_others_is_no_run_alone() {
 }
 
 #[test]
+fn what_was_not_full_while_all_ran_does_not_limit() {
+    // feb08 on one H200: batch size, seconds alone and together, CPU use alone and together.
+    let figures = [
+        (32, 6.67, 21.60, 0.340, 0.104),
+        (64, 5.67, 18.74, 0.376, 0.119),
+        (128, 5.27, 17.17, 0.377, 0.127),
+    ];
+    let of = |step: &str, batch: u32, time: f64, cpu: f64, wait: f64, load: (f64, f64)| {
+        let result = result(step, &[("batch", json!(batch))], 1).epoch_time(time).cpu_util(cpu).gpu_load(load.0, load.1);
+        result.metric("data_wait", wait * time, "s")
+    };
+    let alone = figures.map(|(batch, alone, _, cpu, _)| of("solo", batch, alone, cpu, 0.07, (0.983, 0.453)));
+    let together = figures.map(|(batch, _, time, _, cpu)| {
+        of("trio", batch, time, cpu, 0.01, (1.0, 0.42)).corun("v7", CorunGpus::Shared, 3, 3)
+    });
+    let mut input = input(vec![
+        ("solo", view("torch/train", None, alone.into())),
+        ("trio", view("torch/train", Some("solo"), together.into())),
+    ]);
+    add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": ["epoch_time"]}));
+    let guess = json!({"resource": "cpu", "en": "the CPU is full", "zh": "CPU 占满"});
+    let section = json!({"table": "t", "corun": "trio", "notes": {"guess": guess}});
+    let with = json!({"languages": ["en", "zh"], "sections": [section]});
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    let told = ["- Together", "* 同时", "- Guess", "* 猜测"];
+    let told: Vec<&str> = report.lines().filter(|line| told.iter().any(|start| line.starts_with(start))).collect();
+    insta::assert_snapshot!(told.join("\n"), @"");
+}
+
+#[test]
 fn members_are_shown_with_what_they_used_while_together() {
     let at = |step: &str, batch: u32, cpu: f64| {
         let mut result = result(step, &[("batch", json!(batch))], 1).epoch_time(6.0).cpu_util(cpu).gpu_memory(2704.0);

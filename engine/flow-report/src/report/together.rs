@@ -101,15 +101,17 @@ pub(crate) fn packed(packed: &Packed, words: &Words, langs: &[&str], names: &Nam
     Grid { heads, rows: packed.members.iter().map(row).collect() }
 }
 
-/// What the members used while together, and each group in sum: CPU, and the memory of GPUs that it shares. None where nothing of it
-/// was measured.
+/// What the members used while together, and each group in sum: CPU, memory of the host, and that of GPUs that it shares. None where
+/// nothing of it was measured.
 pub(crate) fn used(groups: &[Together], words: &Words, langs: &[&str], names: &Names<'_>) -> Option<Grid> {
     type Of = fn(&Used) -> Option<f64>;
-    let all: [(&str, &str, Of); 5] = [
+    let all: [(&str, &str, Of); 7] = [
         ("cpu_util", "ratio", |used| used.cpu),
         ("cpu_util_peak", "ratio", |used| used.cpu_peak),
+        ("memory", "bytes", |used| used.memory),
         ("gpu_load", "ratio", |used| used.gpu_load),
         ("gpu_load_peak", "ratio", |used| used.gpu_load_peak),
+        ("gpu_memory_load", "ratio", |used| used.gpu_memory_load),
         ("gpu_memory", "bytes", |used| used.gpu_memory),
     ];
     let members = || groups.iter().flat_map(|g| &g.members);
@@ -141,7 +143,8 @@ pub(crate) fn used(groups: &[Together], words: &Words, langs: &[&str], names: &N
         let mut sum: Vec<String> = vec![join(langs.iter().map(name))];
         sum.resize(axes.len().max(1), String::new());
         sum.extend(columns.iter().map(|(name, show, of)| {
-            let sums = *name == "cpu_util" || *name == "gpu_memory" && group.placement == CorunGpus::Shared;
+            let of_host = matches!(*name, "cpu_util" | "memory");
+            let sums = of_host || *name == "gpu_memory" && group.placement == CorunGpus::Shared;
             let total: Option<f64> = group.members.iter().map(|m| of(&m.used)).sum();
             total.filter(|_| sums).map_or_else(dash, |v| show.cell(v))
         }));
@@ -176,11 +179,9 @@ fn share() -> Format {
 pub(crate) fn groups(section: &Section, words: &Words, langs: &[&str]) -> Grid {
     let groups = &section.together;
     let then = groups.iter().any(|g| g.earlier.is_some());
-    let kinds: Vec<Resource> =
-        [Resource::Cpu, Resource::Gpu, Resource::GpuMemory, Resource::GpuMemoryTraffic, Resource::Data]
-            .into_iter()
-            .filter(|kind| groups.iter().flat_map(|g| &g.rulings).any(|r| r.resource == *kind && r.asked.is_some()))
-            .collect();
+    let ruling = |kind: Resource| groups.iter().flat_map(|g| &g.rulings).filter(move |r| r.resource == kind);
+    let mut kinds = Resource::ALL.to_vec();
+    kinds.retain(|kind| ruling(*kind).any(|r| r.asked.is_some()));
     let on_gpus = groups.iter().flat_map(|g| &g.members).any(|m| m.gpus.is_some_and(|n| n > 0));
     let mut heads = vec![(words.joined(langs, "together-group"), false)];
     if on_gpus {
@@ -196,7 +197,6 @@ pub(crate) fn groups(section: &Section, words: &Words, langs: &[&str]) -> Grid {
     if repeated {
         heads.push((words.joined(langs, "together-runs"), true));
     }
-    let ruling = |kind: Resource| groups.iter().flat_map(|g| &g.rulings).filter(move |r| r.resource == kind);
     heads.extend(kinds.iter().map(|kind| {
         let asked = format!("asked-{}", kind.key());
         let of = |lang: &&str| match ruling(*kind).any(|r| r.used.is_some()) {
