@@ -89,6 +89,44 @@ fn what_is_learned_is_judged_by_repeated_trainings_only() {
     "#);
 }
 
+/// What is said of v7 against v11 where each batch size has these trainings of either, one a seed: time and top-1.
+fn seeds(rows: &[[&[(f64, f64)]; 2]]) -> String {
+    let mut results = Vec::new();
+    for (batch, versions) in rows.iter().enumerate() {
+        for (version, trainings) in ["v7", "v11"].into_iter().zip(versions) {
+            for (seed, (time, top1)) in trainings.iter().enumerate() {
+                let at = [("version", json!(version)), ("batch", json!(batch)), ("seed", json!(seed))];
+                results.push(result("s", &at, 1).epoch_time(*time).metric("top1", *top1, "ratio"));
+            }
+        }
+    }
+    let mut input = input(vec![("s", view("torch/train", None, results))]);
+    let columns = json!(["epoch_time", "top1"]);
+    let with = json!({"from": "s", "rows": "batch", "split": "version", "over": "seed", "columns": columns});
+    add_table(&mut input, "t", with);
+    let report = reported(&input, json!({"table": "t", "compare": "version"}));
+    bullets(&report)[0].iter().filter(|line| line.contains("v7")).copied().collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_only_shares_a_sign_in_two_rows_is_the_same_and_may_cost_less() {
+    let v7: [&[(f64, f64)]; 2] =
+        [&[(10.0, 0.851), (10.1, 0.846), (9.9, 0.855)], &[(8.0, 0.861), (8.1, 0.859), (7.9, 0.856)]];
+    let v11: [&[(f64, f64)]; 2] =
+        [&[(7.0, 0.852), (7.1, 0.853), (6.9, 0.850)], &[(5.0, 0.858), (5.1, 0.862), (4.9, 0.859)]];
+    insta::assert_snapshot!(seeds(&[[v7[0], v11[0]], [v7[1], v11[1]]]), @"");
+}
+
+#[test]
+fn the_mean_of_changes_lies_among_the_changes() {
+    // Each row falls by 40 %, and half of its pairs of trainings by far more, half of them not at all.
+    let v7: &[(f64, f64)] = &[(100.0, 0.9), (10.0, 0.9)];
+    let v11: &[(f64, f64)] = &[(50.0, 0.9), (16.0, 0.9)];
+    let told = seeds(&[[v7, v11], [v7, v11]]);
+    let line = told.lines().find(|line| line.contains("epoch time")).expect("a change");
+    assert!(line.contains("by 40 % (mean −40 %, 95 % confidence interval −"), "{line}");
+}
+
 #[test]
 fn a_sweep_whose_first_row_is_the_fastest_says_so() {
     let sweep = |times: [f64; 3]| {
