@@ -128,6 +128,7 @@ finding-never-falls = From { $axis } { $at } ({ $value }) on, { $time } does not
 finding-never-falls-rises = From { $axis } { $at } ({ $value }) on, { $time } does not fall, and it rises to { $to } at { $later }.
 finding-still-falling = { $time } still falls up to { $axis } { $at } ({ $value }).
 finding-time-flat = { $time } hardly depends on { $axis }: { $range }.
+finding-no-trend = { $time } goes up and down with { $axis }, without a trend: { $range }.
 finding-memory-faster = From { $axis } { $from } to { $to }, { $memory } grows by { $grows } while { $time } falls by { $falls }: from here on memory grows faster than time falls.
 finding-memory-flat = Up to { $axis } { $at }, { $memory } hardly changes: { $range }.
 finding-frontier-none = { $axis } { $at } already { $memory ->

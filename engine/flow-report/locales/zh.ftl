@@ -128,6 +128,7 @@ finding-never-falls = { $axis }自 { $at }（{ $value }）起继续增大，{ $t
 finding-never-falls-rises = { $axis }自 { $at }（{ $value }）起继续增大，{ $time }并未下降，到 { $later } 时升至 { $to }。
 finding-still-falling = { $axis }一直增加到 { $at }，{ $time }仍在下降（{ $value }）。
 finding-time-flat = { $time }几乎不随{ $axis }变化：{ $range }。
+finding-no-trend = { $time }随{ $axis }时升时降，没有趋势：{ $range }。
 finding-memory-faster = { $axis }从 { $from } 增至 { $to } 时，{ $memory }增加 { $grows }，而{ $time }只减少 { $falls }：自此{ $memory }的增长快于用时的下降。
 finding-memory-flat = { $axis }不超过 { $at } 时，{ $memory }几乎不变：{ $range }。
 finding-frontier-none = { $axis }为 { $at } 时就已{ $memory ->

@@ -135,12 +135,16 @@ fn a_sweep_whose_first_row_is_the_fastest_says_so() {
         add_table(&mut input, "t", json!({"from": "s", "columns": ["epoch_time"]}));
         bullets(&reported(&input, json!({"table": "t"}))).concat().join("\n")
     };
-    insta::assert_snapshot!([sweep([6.46, 6.45, 7.03]), sweep([6.4, 7.1, 6.3])].join("\n\n"), @r#"
+    let told = [[6.46, 6.45, 7.03], [6.4, 7.1, 6.3], [6.4, 7.1, 5.9], [6.4, 9.1, 8.3]].map(sweep);
+    insta::assert_snapshot!(told.join("\n\n"), @r#"
     - From batch size 8 (6.46 s) on, epoch time does not fall, and it rises to 7.03 s at 32.
     * 批大小自 8（6.46 s）起继续增大，每轮用时并未下降，到 32 时升至 7.03 s。
 
-    - From batch size 8 (6.4 s) on, epoch time does not fall.
-    * 批大小自 8（6.4 s）起继续增大，每轮用时并未下降。
+    - Epoch time goes up and down with batch size, without a trend: 6.3 s to 7.1 s.
+    * 每轮用时随批大小时升时降，没有趋势：6.3 s 至 7.1 s。
+
+    - Epoch time goes up and down with batch size, without a trend: 5.9 s to 7.1 s.
+    * 每轮用时随批大小时升时降，没有趋势：5.9 s 至 7.1 s。
     "#);
 }
 

@@ -54,6 +54,7 @@ fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         Finding::Flattens { time, .. }
         | Finding::NeverFalls { time, .. }
         | Finding::StillFalling { time, .. }
+        | Finding::NoTrend { time, .. }
         | Finding::TimeFlat { time, .. } => ("time", time),
         Finding::MemoryFaster { memory, .. } => ("memory against time", memory),
         Finding::MemoryFlat { memory, .. } => ("memory", memory),
@@ -94,6 +95,7 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         ),
         Finding::StillFalling { at, .. } => ("still falls", vec![at]),
         Finding::TimeFlat { .. } => ("flat", vec![]),
+        Finding::NoTrend { .. } => ("no trend", vec![]),
         Finding::MemoryFaster { from, to, .. } => ("faster", vec![from, to]),
         Finding::MemoryFlat { at, .. } => ("flat", vec![at]),
         Finding::Frontier { at, gpu, .. } => (if *gpu { "of a GPU" } else { "of the host" }, vec![at]),

@@ -70,6 +70,8 @@ pub(crate) enum Finding {
     StillFalling { time: String, axis: String, at: String, value: Figure },
     /// The axis makes no difference to the time.
     TimeFlat { time: String, axis: String, least: Figure, most: Figure },
+    /// The time goes up and down along the axis, and leads nowhere.
+    NoTrend { time: String, axis: String, least: Figure, most: Figure },
     /// From here on memory grows faster than time falls.
     MemoryFaster { memory: String, time: String, axis: String, from: String, to: String, grows: Figure, falls: Figure },
     /// Memory hardly goes with the axis up to `at`, where it is within these.

@@ -91,6 +91,10 @@ impl Finding {
                     args.with("time", inline(time)).with("axis", inline(axis)).with("range", range),
                 )
             }
+            Finding::NoTrend { time, axis, least, most } => {
+                let args = args.with("time", inline(time)).with("axis", inline(axis));
+                say("finding-no-trend", args.with("range", span(least, most, true, words, lang)))
+            }
             Finding::MemoryFaster { memory, time, axis, from, to, grows, falls } => {
                 let args = args.with("memory", inline(memory)).with("time", inline(time)).with("axis", inline(axis));
                 let args = args.with("from", safe::text(from)).with("to", safe::text(to));

@@ -38,6 +38,7 @@ fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
             Finding::Flattens { .. }
             | Finding::NeverFalls { .. }
             | Finding::StillFalling { .. }
+            | Finding::NoTrend { .. }
             | Finding::TimeFlat { .. }
             | Finding::MemoryFaster { .. }
                 if compared =>
