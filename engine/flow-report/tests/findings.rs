@@ -164,6 +164,10 @@ fn what_bears_little_is_remarked() {
     assert_eq!(remarks(vec![at(8, 5.0, 3, 0.9), at(16, 6.0, 3, 0.9)]), "");
     let one = remarks(vec![at(8, 5.0, 3, 0.9), at(16, 0.53, 1, 0.1)]);
     let several = remarks(vec![at(8, 4.99, 2, 0.105), at(16, 0.53, 2, 0.1)]);
+    let mut told = at(8, 9.0, 3, 0.1);
+    told.params.remove("classes");
+    assert!(remarks(vec![told.clone()]).is_empty());
+    assert!(remarks(vec![told.metric("classes", 10.0, "")]).contains("guessing one of 10 classes"), "a metric tells it too");
     insta::assert_snapshot!([one, several].join("\n"), @r#"
     An epoch of `s[batch=16]` takes 530 ms, less than 5 s: overhead and chance weigh much in so short a time.
     The time of `s[batch=16]` rests on 1 epoch: how much epochs differ is hardly known.
