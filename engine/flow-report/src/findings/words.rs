@@ -218,7 +218,7 @@ impl Finding {
                 let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", safe::text(at));
                 let args = args.with("split", inline(split)).with("best", named(&best.0, &best.1, words, lang));
                 let args = args.with("worst", named(&worst.name, &worst.value, words, lang));
-                let args = args.with("by", worst.by.text(words, lang));
+                let args = args.with("by", worst.by.size(words, lang));
                 say("finding-none-told", args.with("range", span(&worst.low, &worst.high, true, words, lang)))
             }
             Finding::Alike { column, split, axis, at, apart, least, most } => {
