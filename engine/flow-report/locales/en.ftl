@@ -158,6 +158,7 @@ finding-agrees = The earlier figures of { $column } are found again: { $same } o
 finding-unchanged = From { $a } to { $b }, { $column } is unchanged (the largest difference is { $most }).
 finding-hardly-changed = From { $a } to { $b }, { $column } changes by { $most } at the most.
 finding-same-learned = From { $a } to { $b }, { $column } is the same within its run-to-run spread: the 95 % confidence interval of the change is { $interval }.
+finding-learned-change = From { $a } to { $b }, { $column } changes by { $mean } on average; by how much repeated trainings differ, the 95 % confidence interval of that is { $interval }.
 finding-changed = From { $a } to { $b }, { $column } { $rises ->
     [yes] rises
    *[no] falls

@@ -158,6 +158,7 @@ finding-agrees = { $column }与先前数值一致：{ $of } 个数值中有 { $s
 finding-unchanged = 从 { $a } 到 { $b }，{ $column }没有变化（最大差异为 { $most }）。
 finding-hardly-changed = 从 { $a } 到 { $b }，{ $column }的变化至多为 { $most }。
 finding-same-learned = 从 { $a } 到 { $b }，{ $column }的差异在重复训练的波动范围之内：变化的 95 % 置信区间为 { $interval }。
+finding-learned-change = 从 { $a } 到 { $b }，{ $column }平均变化 { $mean }；按重复训练的波动估计，95 % 置信区间为 { $interval }。
 finding-changed = 从 { $a } 到 { $b }，{ $column }{ $rises ->
     [yes] 上升
    *[no] 下降

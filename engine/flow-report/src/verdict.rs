@@ -382,8 +382,12 @@ fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ru
     let used = |name: &str| pairs.iter().map(|(member, _)| number(member, name)).collect::<Option<Vec<f64>>>();
     // Each member is told the load of the whole card. All zeros is what a driver that does not tell it gives.
     let fullest = |name: &str| used(name)?.into_iter().reduce(f64::max).filter(|load| *load > 0.0);
-    let ruling = |resource, asked, used, saturated| {
-        Ruling { resource, ruled: ruled(asked, used, saturated), asked, used, alone: None }
+    let ruling = |resource, asked, used, saturated| Ruling {
+        resource,
+        ruled: ruled(asked, used, saturated),
+        asked,
+        used,
+        alone: None,
     };
     let saturated = pairs.iter().any(|(member, _)| member.circumstances.cpu_saturated > 0.5);
     let cpu = used("cpu_util").map(|all| all.iter().sum());

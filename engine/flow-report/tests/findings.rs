@@ -89,6 +89,29 @@ fn what_is_learned_is_judged_by_repeated_trainings_only() {
     "#);
 }
 
+#[test]
+fn one_training_a_row_is_judged_by_trainings_that_were_repeated_for_a_verdict() {
+    let told = |gain: f64, noise: f64| {
+        let at = |version: &str, batch: u32, n: u32| {
+            let mut result = result("s", &[("version", json!(version)), ("batch", json!(batch))], 1);
+            result.repetition = (n > 0).then_some(n);
+            let own = if version == "v11" { gain } else { 0.0 };
+            let sign = if (batch + n) % 2 == 0 { 1.0 } else { -1.0 };
+            result.epoch_time(9.0).metric("top1", 0.85 + own + sign * noise, "ratio")
+        };
+        let all = |n: u32, batches: &[u32]| {
+            ["v7", "v11"].map(|v| batches.iter().map(|batch| at(v, *batch, n)).collect::<Vec<_>>()).concat()
+        };
+        let mut step = view("torch/train", None, all(0, &[16, 32, 64, 128]));
+        // As for a group, which has not all of the batch sizes.
+        step.again = all(1, &[32, 64, 128]);
+        let mut input = input(vec![("s", step)]);
+        add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "split": "version", "columns": ["top1"]}));
+        bullets(&reported(&input, json!({"table": "t", "compare": "version"}))).concat().join("\n")
+    };
+    insta::assert_snapshot!([told(0.003, 0.002), told(0.03, 0.002), told(0.0, 0.02), told(0.01, 0.0)].join("\n\n"), @"");
+}
+
 /// What is said of v7 against v11 where each batch size has these trainings of either, one a seed: time and top-1.
 fn seeds(rows: &[[&[(f64, f64)]; 2]]) -> String {
     let mut results = Vec::new();
@@ -167,7 +190,10 @@ fn what_bears_little_is_remarked() {
     let mut told = at(8, 9.0, 3, 0.1);
     told.params.remove("classes");
     assert!(remarks(vec![told.clone()]).is_empty());
-    assert!(remarks(vec![told.metric("classes", 10.0, "")]).contains("guessing one of 10 classes"), "a metric tells it too");
+    assert!(
+        remarks(vec![told.metric("classes", 10.0, "")]).contains("guessing one of 10 classes"),
+        "a metric tells it too"
+    );
     insta::assert_snapshot!([one, several].join("\n"), @r#"
     An epoch of `s[batch=16]` takes 530 ms, less than 5 s: overhead and chance weigh much in so short a time.
     The time of `s[batch=16]` rests on 1 epoch: how much epochs differ is hardly known.

@@ -265,11 +265,19 @@ fn earlier_rows_on_unlike_numbers_of_gpus_are_not_compared_with_and_without_a_sp
         report
     };
     for split in [true, false] {
-        for columns in [json!(["gpus", "epoch_time", "growth(epoch_time)"]), json!(["epoch_time", "growth(epoch_time)"])] {
+        for columns in
+            [json!(["gpus", "epoch_time", "growth(epoch_time)"]), json!(["epoch_time", "growth(epoch_time)"])]
+        {
             let report = told(columns.clone(), split);
             let held = report.lines().find(|line| line.contains("Epoch time still falls up to batch size 64 (15.4"));
-            assert!(held.is_some_and(|line| line.contains("up to batch size 64 (5.6")), "{split}, {columns}:\n{report}");
-            assert!(!report.contains("up to batch size 128 (11.3") && report.contains("1→2"), "{split}, {columns}:\n{report}");
+            assert!(
+                held.is_some_and(|line| line.contains("up to batch size 64 (5.6")),
+                "{split}, {columns}:\n{report}"
+            );
+            assert!(
+                !report.contains("up to batch size 128 (11.3") && report.contains("1→2"),
+                "{split}, {columns}:\n{report}"
+            );
         }
     }
     assert!(told(json!(["gpus", "epoch_time"]), true).contains("| GPUs / GPU 数, earlier / 先前 |"));

@@ -149,7 +149,8 @@ fn one_measurement_each_decides_nothing_by_a_hair() {
         let members = [(16, 0, 10.0, one, None, None), (32, 0, 10.0, other, None, None)];
         judged("pair", CorunGpus::Shared, &members, |_| {})
     };
-    let told = [of(19.98, 19.99), of(20.02, 20.03), of(17.0, 17.0), of(9.5, 15.0), of(9.5, 11.3), of(10.2, 10.8)].join("\n");
+    let told =
+        [of(19.98, 19.99), of(20.02, 20.03), of(17.0, 17.0), of(9.5, 15.0), of(9.5, 11.3), of(10.2, 10.8)].join("\n");
     let sentences: Vec<&str> = told.lines().filter(|line| line.contains("pair")).collect();
     insta::assert_snapshot!(sentences.join("\n"), @r#"
     - Together (pair): **undecided**. The members take 100 % longer than alone; whether that is more or less work than one after another (1.00 ± 0.19 times) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 2 more would: `repeat: {until: decided, at_most: 3}`. No figures for CPU and waiting for data.
@@ -183,13 +184,10 @@ fn what_ran_beside_others_is_no_run_alone() {
 #[test]
 fn what_was_not_full_while_all_ran_does_not_limit() {
     // feb08 on one H200: batch size, seconds alone and together, CPU use alone and together.
-    let figures = [
-        (32, 6.67, 21.60, 0.340, 0.104),
-        (64, 5.67, 18.74, 0.376, 0.119),
-        (128, 5.27, 17.17, 0.377, 0.127),
-    ];
+    let figures = [(32, 6.67, 21.60, 0.340, 0.104), (64, 5.67, 18.74, 0.376, 0.119), (128, 5.27, 17.17, 0.377, 0.127)];
     let of = |step: &str, batch: u32, time: f64, cpu: f64, wait: f64, load: (f64, f64)| {
-        let result = result(step, &[("batch", json!(batch))], 1).epoch_time(time).cpu_util(cpu).gpu_load(load.0, load.1);
+        let result =
+            result(step, &[("batch", json!(batch))], 1).epoch_time(time).cpu_util(cpu).gpu_load(load.0, load.1);
         result.metric("data_wait", wait * time, "s")
     };
     let alone = figures.map(|(batch, alone, _, cpu, _)| of("solo", batch, alone, cpu, 0.07, (0.983, 0.453)));

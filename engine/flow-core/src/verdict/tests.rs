@@ -104,9 +104,8 @@ fn what_is_undecided_says_how_many_more() {
 #[test]
 fn what_differs_by_five_per_cent_from_run_to_run_is_decided_after_some_seventeen_runs() {
     let mut machine = machine(0.05);
-    let mut looks: Vec<u32> = (0..201)
-        .map(|_| repeat(&mut vec![Times::default(); 2], &mut machine, &[2.0, 2.0], MANY).1)
-        .collect();
+    let mut looks: Vec<u32> =
+        (0..201).map(|_| repeat(&mut vec![Times::default(); 2], &mut machine, &[2.0, 2.0], MANY).1).collect();
     looks.sort_unstable();
     assert!((14..=20).contains(&looks[100]) && looks[180] <= 24, "{looks:?}");
 }

@@ -2,10 +2,11 @@
 
 use flow_core::Interval;
 use flow_core::reason::BuiltinFault;
+use flow_core::stats::t_quantile;
 use serde::{Deserialize, Serialize};
 
 use super::stats::sign_test;
-use super::{Borne, Figure, Finding, Scoped, SectionFigures, Source, What};
+use super::{Borne, Figure, Finding, Scoped, SectionFigures, Source, Trainings, What};
 use crate::columns::point;
 use crate::format::Format;
 use crate::table::{Content, Reading, Row, Table, refine};
@@ -97,6 +98,7 @@ pub(crate) fn readable(table: &mut Table) {
 pub(crate) fn compare(
     ledger: &mut SectionFigures<'_>,
     axis: &str,
+    trainings: &Trainings<'_>,
 ) -> Result<Option<(Changes, Vec<Scoped>)>, BuiltinFault> {
     let table = ledger.table;
     let Some((split, values)) = &table.split else {
@@ -170,7 +172,7 @@ pub(crate) fn compare(
         columns: all.iter().map(|column| (column.name.clone(), column.show.clone())).collect(),
         rows: (0..table.body.len()).map(|row| all.iter().map(|column| column.changes[row]).collect()).collect(),
     };
-    let found = found(ledger, &changes.ends(), &all, unlike_gpus);
+    let found = found(ledger, &changes.ends(), &all, unlike_gpus, trainings);
     Ok(Some((changes, found.into_iter().map(|finding| Scoped { scope: None, finding }).collect())))
 }
 
@@ -199,6 +201,7 @@ fn found(
     (a, b): &(String, String),
     all: &[Compared],
     unlike_gpus: bool,
+    trainings: &Trainings<'_>,
 ) -> Vec<Finding> {
     let (mut same, mut cheaper, mut findings, mut once) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     // What costs more GPUs, or more of anything in any row, is not free.
@@ -212,7 +215,13 @@ fn found(
             continue;
         }
         if learned(&column.name) && column.repetitions.is_empty() {
-            once.push(column.name.clone());
+            let found = by_others(ledger, column, &rows, trainings, ends());
+            match &found {
+                None => once.push(column.name.clone()),
+                Some(Finding::SameLearned { column, .. }) => same.push(column.clone()),
+                Some(_) => {}
+            }
+            findings.extend(found);
             continue;
         }
         let bound = if column.show.unit == "points" { SAME_LOAD } else { SAME };
@@ -352,6 +361,31 @@ fn changed_at(
     let places = told.iter().map(|change| Some((place(change.0)?, figure(column, at, *change))));
     let places = places.collect::<Option<Vec<_>>>()?;
     Some(Finding::ChangedAt { column: column.name.clone(), a, b, rises, axis: axis.clone(), places })
+}
+
+/// What is learned from one training a row, as far as trainings tell that were repeated for something else.
+fn by_others(
+    ledger: &mut SectionFigures<'_>,
+    column: &Compared,
+    rows: &[(usize, f64)],
+    trainings: &Trainings<'_>,
+    (a, b): (String, String),
+) -> Option<Finding> {
+    let points = column.show.unit == "points";
+    let (sd, freedom) = trainings.spread(&column.name, !points)?;
+    let n = rows.len() as f64;
+    let mean = rows.iter().map(|(_, change)| change).sum::<f64>() / n;
+    let half = t_quantile(0.05, f64::from(freedom)) * sd * (2.0 / n).sqrt();
+    let same = mean.abs() + half <= if points { SAME_LEARNED } else { SAME };
+    let name = column.name.clone();
+    let mut bear = |what, value| ledger.computed(None, what, value, column.show.clone());
+    let low = bear(What::LowChange { column: name.clone() }, mean - half);
+    let high = bear(What::HighChange { column: name.clone() }, mean + half);
+    if same {
+        return Some(Finding::SameLearned { column: name, a, b, low, high });
+    }
+    let mean = bear(What::MeanChange { column: name.clone() }, mean);
+    Some(Finding::LearnedChange { column: name, a, b, mean, low, high })
 }
 
 /// What is learned is the same, as far as repeated trainings can tell.

@@ -63,6 +63,7 @@ fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         Finding::Jumps { column, .. } => ("jumps", column),
         Finding::Unchanged { column, .. }
         | Finding::SameLearned { column, .. }
+        | Finding::LearnedChange { column, .. }
         | Finding::Changed { column, .. }
         | Finding::ChangedAt { column, .. } => ("change", column),
         Finding::CostFree { accuracy, .. } => ("cost", accuracy),
@@ -102,6 +103,7 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         Finding::Linear { .. } => ("linear", vec![]),
         Finding::Jumps { jumps, .. } => ("jumps", jumps.iter().map(|(from, ..)| from.as_str()).collect()),
         Finding::Unchanged { .. } | Finding::SameLearned { .. } => ("same", vec![]),
+        Finding::LearnedChange { .. } => ("on average", vec![]),
         Finding::Changed { rises: true, .. } => ("rises", vec![]),
         Finding::Changed { .. } => ("falls", vec![]),
         Finding::ChangedAt { rises, places, .. } => {

@@ -49,6 +49,7 @@ fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
             Finding::Unchanged { .. }
             | Finding::Changed { .. }
             | Finding::SameLearned { .. }
+            | Finding::LearnedChange { .. }
             | Finding::OneTraining { .. }
             | Finding::CostFree { .. } => 2,
             _ => 0,

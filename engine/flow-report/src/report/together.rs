@@ -370,7 +370,9 @@ pub(super) fn judged(group: &Together, words: &Words, lang: &str) -> String {
     let most = figure(&unsigned, most);
     let gain = group.gain.map(|gain| times_of(gain, Format::number)).unwrap_or_default();
     match &group.verdict {
-        Verdict::Parallel if slow.last().is_some_and(|(v, _)| *v < 0.005) => words.text(lang, "together-no-slower", &args()),
+        Verdict::Parallel if slow.last().is_some_and(|(v, _)| *v < 0.005) => {
+            words.text(lang, "together-no-slower", &args())
+        }
         Verdict::Parallel => {
             let tolerance = words.figure(lang, &share(), group.tolerance);
             words.text(lang, "together-parallel", &args().with("most", most).with("tolerance", tolerance))
