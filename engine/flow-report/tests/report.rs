@@ -140,21 +140,18 @@ fn what_nobody_could_watch_is_said() {
 fn a_guess_is_confirmed_refuted_or_left_open() {
     let told = |resource: &str, alone: Option<f64>| {
         let mut input = feb08::with_gpus();
-        for result in input.steps["solo"].results.iter_mut().filter(|_| alone.is_some()) {
-            result.usage.cpu_util = alone.unwrap_or_default();
-        }
-        // What was used together is not known then.
-        for result in input.steps["together"].results.iter_mut().filter(|_| alone.is_some()) {
-            result.usage.samples = 0;
+        // What was used together is not known where the use alone is another.
+        if let Some(alone) = alone {
+            input.steps["solo"].results.iter_mut().for_each(|result| result.usage.cpu_util = alone);
+            input.steps["together"].results.iter_mut().for_each(|result| result.usage.samples = 0);
         }
         let mut with = feb08::with();
         with["sections"][1]["notes"]["guess"] = json!({"resource": resource, "en": "so I think", "zh": "我这样想"});
         let report = text(&run("report", with, &input).expect("a report"), "report.md");
         report.lines().filter(|l| l.contains("Guess") || l.contains("猜测")).collect::<Vec<_>>().join("\n")
     };
-    let all =
-        [told("cpu", None), told("gpu", None), told("cpu", Some(0.31)), told("cpu", Some(0.1)), told("data", None)];
-    insta::assert_snapshot!(all.join("\n"), @r#"
+    let all = [("cpu", None), ("gpu", None), ("cpu", Some(0.31)), ("cpu", Some(0.1)), ("data", None)];
+    insta::assert_snapshot!(all.map(|(resource, alone)| told(resource, alone)).join("\n"), @r#"
     - Guess: so I think. **Confirmed**: CPU is what limits v7, and v11, where it suffices, runs in parallel.
     * 猜测：我这样想。**已证实**：v7 的瓶颈正是 CPU；而该资源充足的 v11 可以并行。
     - Guess: so I think. **Refuted**: GPU is not what limits v7.
