@@ -59,7 +59,7 @@ pub(crate) fn is_usage(name: &str) -> bool {
 
 /// Of this result flow measured what has that name: an earlier figure that somebody else measured has no machine.
 pub(crate) fn measures(result: &StepResult, name: &str) -> bool {
-    is_usage(name) && (result.circumstances.host_cpus > 0 || !result.metrics.contains_key(name))
+    is_usage(name) && (result.circumstances.host_cpus > 0 || name == "gpus" || !result.metrics.contains_key(name))
 }
 
 /// What is shown under that name depends on what else was going on: usage, times, rates.

@@ -2,7 +2,7 @@
 //! with it. Values only; words and tables are elsewhere, and the verdict itself is [`flow_core::verdict`]'s.
 
 use flow_core::sched::contention::{self, Host, Load};
-use flow_core::verdict::{Group, groups};
+use flow_core::verdict::{Group, Times, groups, typical};
 use flow_core::{CorunGpus, Outcome, StepResult, StepView};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,10 @@ use crate::columns::{self, Datum, datum};
 
 pub(crate) use flow_core::verdict::{FOREIGN_CPU, Refusal, TOLERANCE, Verdict};
 
-/// Demand below this share of a resource leaves it room: it is ruled out.
+/// Demand, or use, below this share of a resource leaves it room: it is ruled out.
 const ROOM: f64 = 0.90;
+/// From this share on a resource that more was asked of than there is may have been full for part of the time.
+const NEARLY: f64 = 0.75;
 
 /// A co-run group, judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +62,9 @@ pub(crate) struct Member {
     /// The same together.
     #[serde(default)]
     pub(crate) together_ends: Option<(f64, f64)>,
+    /// Half the interval of what it takes together against alone, relative to that, where runs were repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sure: Option<f64>,
     /// What was to be expected together, from the runs alone.
     pub(crate) predicted: Option<f64>,
     /// CPU use alone, as a share of the host.
@@ -84,7 +89,11 @@ pub(crate) struct Used {
     pub(crate) cpu_peak: Option<f64>,
     pub(crate) gpu_load: Option<f64>,
     pub(crate) gpu_load_peak: Option<f64>,
+    #[serde(default)]
+    pub(crate) gpu_memory_load: Option<f64>,
     pub(crate) gpu_memory: Option<f64>,
+    #[serde(default)]
+    pub(crate) memory: Option<f64>,
 }
 
 impl Used {
@@ -96,14 +105,17 @@ impl Used {
             // All zeros is what a driver that does not tell gives.
             gpu_load: of("gpu_load").filter(|load| *load > 0.0),
             gpu_load_peak: of("gpu_load_peak").filter(|load| *load > 0.0),
+            gpu_memory_load: of("gpu_memory_load").filter(|load| *load > 0.0),
             gpu_memory: of("gpu_memory").filter(|bytes| *bytes > 0.0),
+            memory: of("memory").filter(|bytes| *bytes > 0.0),
         }
     }
 }
 
 impl Together {
-    /// How much slower than alone a member is: 0.5 is half as long again. Nothing where the two are not to be compared.
-    pub(crate) fn slowdown(&self, member: &Member) -> Option<f64> {
+    /// How much slower than alone a member is: 0.5 is half as long again; with half its interval, where that is known. Nothing where
+    /// the two are not to be compared.
+    pub(crate) fn slowdown(&self, member: &Member) -> Option<(f64, Option<f64>)> {
         let judged = matches!(
             self.verdict,
             Verdict::Parallel
@@ -112,7 +124,8 @@ impl Together {
                 | Verdict::SlowerThanOneAfterAnother
                 | Verdict::TooNoisy
         );
-        judged.then_some(member.together? / member.alone? - 1.0)
+        let longer = member.together? / member.alone?;
+        judged.then_some((longer - 1.0, member.sure.map(|sure| longer * sure)))
     }
 }
 
@@ -122,6 +135,8 @@ impl Together {
 pub(crate) enum Resource {
     /// Processor time of the host.
     Cpu,
+    /// Size of the host's memory.
+    Memory,
     /// Kernels on a GPU.
     Gpu,
     /// Size of the GPU's memory.
@@ -133,10 +148,21 @@ pub(crate) enum Resource {
 }
 
 impl Resource {
+    /// In the order in which they are shown.
+    pub(crate) const ALL: [Resource; 6] = [
+        Resource::Cpu,
+        Resource::Memory,
+        Resource::Gpu,
+        Resource::GpuMemory,
+        Resource::GpuMemoryTraffic,
+        Resource::Data,
+    ];
+
     /// The end of its message keys.
     pub(crate) fn key(self) -> &'static str {
         match self {
             Resource::Cpu => "cpu",
+            Resource::Memory => "memory",
             Resource::Gpu => "gpu",
             Resource::GpuMemory => "gpu_memory",
             Resource::GpuMemoryTraffic => "gpu_memory_traffic",
@@ -152,6 +178,9 @@ pub(crate) struct Ruling {
     pub(crate) ruled: Ruled,
     /// What the members ask for in sum, as a share of what there is; for data, the largest share of an epoch spent waiting.
     pub(crate) asked: Option<f64>,
+    /// What was used of it while all ran, as a share of what there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) used: Option<f64>,
     /// For data: the same alone.
     pub(crate) alone: Option<f64>,
 }
@@ -206,23 +235,34 @@ fn learned_before(group: &Group<'_>, all: &[Group<'_>]) -> Option<f64> {
 fn one(group: &Group<'_>, groups: &[Group<'_>], solo: &[StepResult], tolerance: f64) -> Together {
     let judged = group.judge(tolerance);
     let (placement, measure, pairs) = (group.placement, judged.measure, &judged.pairs);
-    let predicted = predicted(pairs, solo, placement, measure, learned_before(group, groups));
+    let called = judged.called.as_ref();
     let usual = |runs: &[&StepResult]| {
         let times: Option<Vec<f64>> = runs.iter().map(|run| number(run, measure)).collect();
-        times.filter(|times| !times.is_empty()).map(|times| flow_core::verdict::typical(&times))
+        times.filter(|times| !times.is_empty()).map(|times| typical(&times))
     };
     let ends = |runs: &[&StepResult]| {
         let times = || runs.iter().filter_map(|run| number(run, measure));
         (times().count() > 1).then(|| (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max)))
     };
+    // What was judged by is what is shown, and predicted from.
+    let times = |i: usize, of: fn(&Times) -> &Vec<f64>| judged.times.get(i).map(|times| typical(of(times)));
+    let alone = pairs.iter().zip(&group.members).enumerate().map(|(i, ((_, solo), runs))| {
+        let of_all = || usual(&runs.alone).or_else(|| solo.and_then(|s| number(s, measure)));
+        times(i, |times| &times.alone).or_else(of_all)
+    });
+    let alone: Vec<Option<f64>> = alone.collect();
+    let predicted = predicted(pairs, &alone, solo, placement, measure, learned_before(group, groups));
     let shown = pairs.iter().zip(&group.members).enumerate().map(|(i, ((member, solo), runs))| Member {
         label: member.label.clone(),
         axes: member.axes.clone(),
         gpus: columns::gpus(member),
-        alone: usual(&runs.alone).or_else(|| solo.and_then(|s| number(s, measure))),
-        together: usual(&runs.together).or_else(|| number(member, measure)),
+        alone: alone[i],
+        together: times(i, |times| &times.together)
+            .or_else(|| usual(&runs.together))
+            .or_else(|| number(member, measure)),
         alone_ends: ends(&runs.alone),
         together_ends: ends(&runs.together),
+        sure: called.and_then(|called| called.speeds.get(i).copied()),
         predicted: predicted.as_ref().and_then(|all| all.get(i).copied()),
         cpu: solo.and_then(|s| number(s, "cpu_util")),
         used: Used::of(member),
@@ -235,12 +275,12 @@ fn one(group: &Group<'_>, groups: &[Group<'_>], solo: &[StepResult], tolerance: 
         placement,
         measure: measure.into(),
         members: shown.collect(),
-        slower: judged.called.is_some_and(|called| called.slower),
-        gain: judged.called.map(|called| (called.gain, Some(called.half))),
+        slower: called.is_some_and(|called| called.slower),
+        gain: called.map(|called| (called.gain, Some(called.half))),
         looks: judged.looks,
         more: judged.more,
         tolerance,
-        rulings: if judged.called.is_some() { rulings(&compared, placement) } else { Vec::new() },
+        rulings: if called.is_some() { rulings(&compared, placement) } else { Vec::new() },
         verdict: judged.verdict,
         earlier: None,
     }
@@ -265,6 +305,7 @@ impl Together {
             together: Some(together),
             alone_ends: None,
             together_ends: None,
+            sure: None,
             predicted: None,
             cpu: None,
             used: Used::default(),
@@ -285,11 +326,12 @@ impl Together {
     }
 }
 
-/// The time that each member was to be expected to take, from runs alone only; `None` unless all have one with figures. CPU work
+/// The time that each member was to be expected to take, from its usual time alone; `None` unless all have one with figures. CPU work
 /// beside a GPU belongs to the dataset, and is pooled over the runs that differ from a member's in numbers alone. What sharing a GPU
 /// costs on this device counts as never learned where no group before showed it.
 fn predicted(
     pairs: &[(&StepResult, Option<&StepResult>)],
+    usual: &[Option<f64>],
     solo: &[StepResult],
     placement: CorunGpus,
     measure: &str,
@@ -300,9 +342,9 @@ fn predicted(
         |result: &StepResult| -> Vec<Value> { result.axes.values().filter(|v| !v.is_number()).cloned().collect() };
     let work = |result: &StepResult| Some(sampled(result)? * number(result, measure)?);
     let (mut loads, mut times, mut next, mut cores) = (Vec::new(), Vec::new(), 0, 0);
-    for (_, alone) in pairs {
+    for ((_, alone), usual) in pairs.iter().zip(usual) {
         let alone = (*alone)?;
-        let time = number(alone, measure).filter(|time| *time > 0.0)?;
+        let time = usual.filter(|time| *time > 0.0)?;
         sampled(alone)?;
         let gpus = alone.usage.gpus.len();
         // Without a GPU the CPU does the training as well, and that is the member's own.
@@ -336,36 +378,61 @@ fn number(result: &StepResult, name: &str) -> Option<f64> {
     }
 }
 
+/// What limits is full while all run; what was asked of it by each alone decides where that was not measured.
+fn ruled(asked: Option<f64>, used: Option<f64>, saturated: bool) -> Ruled {
+    match (asked, used) {
+        (_, Some(used)) if used >= ROOM => Ruled::In,
+        (asked, Some(used)) if saturated || used >= NEARLY && asked.is_none_or(|asked| asked >= ROOM) => Ruled::Unclear,
+        (_, Some(_)) => Ruled::Out,
+        (None, None) => Ruled::NotMeasured,
+        (Some(asked), None) if asked >= 1.0 => Ruled::In,
+        (Some(asked), None) if asked < ROOM && !saturated => Ruled::Out,
+        (Some(_), None) => Ruled::Unclear,
+    }
+}
+
 fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ruling> {
     let asked = |name: &str| pairs.iter().map(|(_, solo)| number(solo, name)).sum::<Option<f64>>();
-    let rule = |asked: Option<f64>, saturated: bool| match asked {
-        None => Ruled::NotMeasured,
-        Some(asked) if asked >= 1.0 => Ruled::In,
-        Some(asked) if asked < ROOM && !saturated => Ruled::Out,
-        Some(_) => Ruled::Unclear,
+    let used = |name: &str| pairs.iter().map(|(member, _)| number(member, name)).collect::<Option<Vec<f64>>>();
+    // Each member is told the load of the whole card. All zeros is what a driver that does not tell it gives.
+    let fullest = |name: &str| used(name)?.into_iter().reduce(f64::max).filter(|load| *load > 0.0);
+    let ruling = |resource, asked, used, saturated| Ruling {
+        resource,
+        ruled: ruled(asked, used, saturated),
+        asked,
+        used,
+        alone: None,
     };
     let saturated = pairs.iter().any(|(member, _)| member.circumstances.cpu_saturated > 0.5);
-    let cpu = asked("cpu_util");
-    let mut rulings = vec![Ruling { resource: Resource::Cpu, ruled: rule(cpu, saturated), asked: cpu, alone: None }];
+    let cpu = used("cpu_util").map(|all| all.iter().sum());
+    let mut rulings = vec![ruling(Resource::Cpu, asked("cpu_util"), cpu, saturated)];
+    let host = pairs.iter().map(|(member, _)| member.circumstances.host_memory).max().filter(|bytes| *bytes > 0);
+    let of_host = |bytes: Option<f64>| Some(bytes.filter(|bytes| *bytes > 0.0)? / host? as f64);
+    let bytes = used("memory").and_then(|all| of_host(Some(all.iter().sum())));
+    if let Some(share) = bytes {
+        // All members were running, so it did suffice; near its end nobody knows what that cost.
+        let ruled = if share < ROOM { Ruled::Out } else { Ruled::Unclear };
+        let asked = of_host(asked("memory"));
+        rulings.push(Ruling { resource: Resource::Memory, ruled, asked, used: bytes, alone: None });
+    }
     if pairs.iter().any(|(member, _)| columns::gpus(member).is_some_and(|n| n > 0)) {
         let total = pairs.iter().filter_map(|(m, _)| m.circumstances.gpu_memory_total.iter().min()).min();
         let memory = asked("gpu_memory").zip(total).map(|(asked, total)| asked / *total as f64);
         let on_card = [
-            (Resource::Gpu, asked("gpu_load")),
-            (Resource::GpuMemory, memory),
-            (Resource::GpuMemoryTraffic, asked("gpu_memory_load")),
+            (Resource::Gpu, asked("gpu_load"), fullest("gpu_load")),
+            (Resource::GpuMemory, memory, None),
+            (Resource::GpuMemoryTraffic, asked("gpu_memory_load"), fullest("gpu_memory_load")),
         ];
-        for (resource, asked) in on_card {
-            // All zeros is what a driver that does not tell the load gives.
+        for (resource, asked, used) in on_card {
             let asked = asked.filter(|sum| *sum > 0.0);
             rulings.push(match (placement, resource) {
-                (CorunGpus::Own, _) => Ruling { resource, ruled: Ruled::OutOwn, asked: None, alone: None },
+                (CorunGpus::Own, _) => Ruling { resource, ruled: Ruled::OutOwn, asked: None, used: None, alone: None },
                 // All members were running, so it did suffice; only how near it came is a figure.
                 (CorunGpus::Shared, Resource::GpuMemory) => {
                     let ruled = if asked.is_some() { Ruled::Out } else { Ruled::NotMeasured };
-                    Ruling { resource, ruled, asked, alone: None }
+                    Ruling { resource, ruled, asked, used, alone: None }
                 }
-                (CorunGpus::Shared, _) => Ruling { resource, ruled: rule(asked, false), asked, alone: None },
+                (CorunGpus::Shared, _) => ruling(resource, asked, used, false),
             });
         }
     }
@@ -381,6 +448,6 @@ fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ru
         Some((together, _)) if together < 0.10 => Ruled::Out,
         Some(_) => Ruled::Unclear,
     };
-    rulings.push(Ruling { resource: Resource::Data, ruled, asked: together, alone });
+    rulings.push(Ruling { resource: Resource::Data, ruled, asked: together, used: None, alone });
     rulings
 }

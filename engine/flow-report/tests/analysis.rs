@@ -90,8 +90,8 @@ fn epoch_times_are_a_cost_of_images_and_one_of_iterations() {
     insta::assert_snapshot!(both.join("\n"), @"
     - made_up: Epoch time is 1.985 ± 0.076 s + 400.7 ± 6.2 s / batch size: a part that stays, and one that batch size shares out. R² is 0.999775 over 10 points, the furthest of which is 2.2 % off. A straight line is not enough: its AICc is 77.4 above the least.
     - resnet18: Epoch time is 8.6 ± 4.3 s + 707 ± 12 s / batch size: a part that stays, and one that batch size shares out. R² is 0.999583 over 10 points, the furthest of which is 35.8 % off. A straight line is not enough: its AICc is 76.1 above the least.
-    * made_up：每轮用时 = 1.985 ± 0.076 s + 400.7 ± 6.2 s / 批大小：一部分固定，另一部分与批大小成反比。R² 为 0.999775，共 10 个点，最大偏差为 2.2%。直线不够：其 AICc 比最小值高 77.4。
-    * resnet18：每轮用时 = 8.6 ± 4.3 s + 707 ± 12 s / 批大小：一部分固定，另一部分与批大小成反比。R² 为 0.999583，共 10 个点，最大偏差为 35.8%。直线不够：其 AICc 比最小值高 76.1。
+    * made_up：每轮用时 = 1.985 ± 0.076 s + 400.7 ± 6.2 s / 批大小：一部分固定，另一部分与批大小成反比。R² 为 0.999775，共 10 个点，最大偏差为 2.2%。线性拟合不足：其 AICc 比最优模型高 77.4。
+    * resnet18：每轮用时 = 8.6 ± 4.3 s + 707 ± 12 s / 批大小：一部分固定，另一部分与批大小成反比。R² 为 0.999583，共 10 个点，最大偏差为 35.8%。线性拟合不足：其 AICc 比最优模型高 76.1。
     ");
 }
 

@@ -198,7 +198,7 @@ fn what_is_of_no_known_form_is_told_what_was_expected() {
     fr
         `setup.0.label` has no parameter `fr`; there are `en`, `zh`
     cpuu
-        `sections.0.notes.guess.resource` of `flow/report` is the text "cpuu": expected "cpu" or "gpu" or "gpu_memory" or "gpu_memory_traffic" or "data"
+        `sections.0.notes.guess.resource` of `flow/report` is the text "cpuu": expected "cpu" or "memory" or "gpu" or "gpu_memory" or "gpu_memory_traffic" or "data"
     3
         `sections.0.notes.question` of `flow/report` is the number 3: expected a text or a mapping
     reason

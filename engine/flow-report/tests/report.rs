@@ -140,17 +140,18 @@ fn what_nobody_could_watch_is_said() {
 fn a_guess_is_confirmed_refuted_or_left_open() {
     let told = |resource: &str, alone: Option<f64>| {
         let mut input = feb08::with_gpus();
-        for result in input.steps["solo"].results.iter_mut().filter(|_| alone.is_some()) {
-            result.usage.cpu_util = alone.unwrap_or_default();
+        // What was used together is not known where the use alone is another.
+        if let Some(alone) = alone {
+            input.steps["solo"].results.iter_mut().for_each(|result| result.usage.cpu_util = alone);
+            input.steps["together"].results.iter_mut().for_each(|result| result.usage.samples = 0);
         }
         let mut with = feb08::with();
         with["sections"][1]["notes"]["guess"] = json!({"resource": resource, "en": "so I think", "zh": "我这样想"});
         let report = text(&run("report", with, &input).expect("a report"), "report.md");
         report.lines().filter(|l| l.contains("Guess") || l.contains("猜测")).collect::<Vec<_>>().join("\n")
     };
-    let all =
-        [told("cpu", None), told("gpu", None), told("cpu", Some(0.31)), told("cpu", Some(0.1)), told("data", None)];
-    insta::assert_snapshot!(all.join("\n"), @r#"
+    let all = [("cpu", None), ("gpu", None), ("cpu", Some(0.31)), ("cpu", Some(0.1)), ("data", None)];
+    insta::assert_snapshot!(all.map(|(resource, alone)| told(resource, alone)).join("\n"), @r#"
     - Guess: so I think. **Confirmed**: CPU is what limits v7, and v11, where it suffices, runs in parallel.
     * 猜测：我这样想。**已证实**：v7 的瓶颈正是 CPU；而该资源充足的 v11 可以并行。
     - Guess: so I think. **Refuted**: GPU is not what limits v7.
@@ -195,24 +196,24 @@ fn findings_of_published_and_drawn_curves() {
         let ripple = f64::from((b * 37) % 11) / 50.0;
         (b, (20.0 + 1.5 * f64::from(b) + 12.0 * f64::from((b - 1) / 16) + ripple) / 1000.0, 900.0 + 20.0 * f64::from(b))
     });
-    insta::assert_snapshot!(told("batch", "epoch_time", "s", feb07), @r#"
+    insta::assert_snapshot!(told("batch", "epoch_time", "s", feb07), @"
     - Epoch time stops falling at batch size 128 (11.4 s) and rises to 12.8 s at 512.
     - From batch size 32 to 64, GPU memory grows by 33 % while epoch time falls by 26 %: from here on memory grows faster than time falls.
     - GPU memory is linear in batch size: 979 MiB + 17.50 MiB × batch size, R² = 1.000.
     * 批大小达到 128 后，每轮用时不再下降（11.4 s），到 512 时回升至 12.8 s。
-    * 批大小从 32 增至 64 时，显存增加 33%，而每轮用时只减少 26%：自此显存的增长快于用时的下降。
+    * 批大小从 32 增至 64 时，显存增加 33%，而每轮用时只减少 26%：此后显存增幅超过用时降幅。
     * 显存与批大小成线性关系：979 MiB + 17.50 MiB × 批大小，R² = 1.000。
-    "#);
-    insta::assert_snapshot!(told("batch", "epoch_time", "s", vgg), @r#"
+    ");
+    insta::assert_snapshot!(told("batch", "epoch_time", "s", vgg), @"
     - Epoch time still falls up to batch size 512 (15.5 s).
     - From batch size 32 to 64, GPU memory grows by 30 % while epoch time falls by 19 %: from here on memory grows faster than time falls.
     - Up to batch size 8, GPU memory hardly changes: 1501 to 1508 MiB.
     - GPU memory is linear in batch size: 1460 MiB + 20.11 MiB × batch size, R² = 1.000.
-    * 批大小一直增加到 512，每轮用时仍在下降（15.5 s）。
-    * 批大小从 32 增至 64 时，显存增加 30%，而每轮用时只减少 19%：自此显存的增长快于用时的下降。
+    * 批大小增至 512 时，每轮用时仍在下降（15.5 s）。
+    * 批大小从 32 增至 64 时，显存增加 30%，而每轮用时只减少 19%：此后显存增幅超过用时降幅。
     * 批大小不超过 8 时，显存几乎不变：1501 至 1508 MiB。
     * 显存与批大小成线性关系：1460 MiB + 20.11 MiB × 批大小，R² = 1.000。
-    "#);
+    ");
     insta::assert_snapshot!(told("batch", "iteration_time", "s", sweep.collect()), @"
     - Iteration time jumps between batch size 16 and 17 (+12.0 ms), 32 and 33 (+12.0 ms), 48 and 49 (+12.0 ms) and 64 and 65 (+12.0 ms): at the multiples of 16.
     - GPU memory is linear in batch size: 900 MiB + 20.00 MiB × batch size, R² = 1.000.
@@ -262,7 +263,7 @@ fn what_is_not_there_is_said() {
     add_table(&mut input, "solo_table", Value::Object(table));
     let out = run("report", feb08::with(), &input).expect("a report");
     let report = text(&out, "report.md");
-    insta::assert_snapshot!(report.rsplit_once("---\n").expect("remarks").1, @r#"
+    insta::assert_snapshot!(report.rsplit_once("---\n").expect("remarks").1, @"
     The GPUs of this report were declared, not real.
 
     `solo[version=v7,batch=32]` ran while other programs used 17.0 % of the CPU.
@@ -291,10 +292,10 @@ fn what_is_not_there_is_said() {
 
     `solo[version=v11,batch=16]` 及另外 1 个实例沿用了以前的结果，尽管其依赖已有变化：a comment changed
 
-    略去：`four_table`（`machine.gpus >= 4` 不成立）。
+    未包含：`four_table`（条件 `machine.gpus >= 4` 不满足）。
 
-    略去：`together`（轴 `trio` 为空）。
-    "#);
+    未包含：`together`（轴 `trio` 为空）。
+    ");
 }
 
 #[test]
@@ -302,10 +303,10 @@ fn a_template_of_the_authors_and_its_mistakes() {
     let mut with = feb08::with();
     with["template"] = json!("{% for s in sections %}* {{ s.title }}\n{% endfor %}");
     let out = run("report", with.clone(), &feb08::with_gpus()).expect("a report");
-    insta::assert_snapshot!(text(&out, "report.md"), @r#"
-    * `four` by batch size / `four`，按批大小
-    * `solo` by batch size / `solo`，按批大小
-    "#);
+    insta::assert_snapshot!(text(&out, "report.md"), @"
+    * `four` by batch size / `four`：不同批大小下的结果
+    * `solo` by batch size / `solo`：不同批大小下的结果
+    ");
     with["template"] = json!("{{ section.title }}");
     insta::assert_snapshot!(run("report", with, &feb08::with_gpus()).expect_err("refused"), @"the template of the report: undefined value: `section` is undefined (in template:1)");
     let told = [
@@ -355,7 +356,7 @@ fn odd_names_and_values_read_as_they_were_written() {
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
     insta::assert_snapshot!(report.split_once("\n## ").expect("a section").1, @r#"
-    `s` by size / `s`，按 size
+    `s` by size / `s`：不同 size 下的结果
 
     | size   | Epoch time / 每轮用时, lr=0.1 (s) | Epoch time / 每轮用时, lr=0.5 (s) |          mem, lr=0.1 | Mem \| x / 占用, lr=0.1 | mem, lr=0.5 | Mem \| x / 占用, lr=0.5 |
     |--------|----------------------------------:|----------------------------------:|---------------------:|------------------------:|------------:|------------------------:|
@@ -383,15 +384,15 @@ fn odd_names_and_values_read_as_they_were_written() {
     * 从 lr=0.1 到 lr=0.5，每轮用时在各行均上升，幅度为 25%（平均 +25%，95% 置信区间为 +25%；行数过少，不足以做显著性检验）。
     * 从 lr=0.1 到 lr=0.5，占用没有变化（最大差异为 0%）。
 
-    Computed for the findings / 为上述发现计算的数值
+    Computed for the findings / 上述结论所依据的计算值
 
-    | Figure / 数值名称                                                                                 | Value / 数值 |
+    | Figure / 指标                                                                                     | Value / 数值 |
     |---------------------------------------------------------------------------------------------------|-------------:|
     | Mean change of epoch time / 每轮用时的平均变化                                                    | +25 % / +25% |
     | Change of epoch time, lower end of the 95 % confidence interval / 每轮用时变化的 95% 置信区间下限 | +25 % / +25% |
     | Change of epoch time, upper end of the 95 % confidence interval / 每轮用时变化的 95% 置信区间上限 | +25 % / +25% |
 
-    ## `t` by b / `t`，按 b
+    ## `t` by b / `t`：不同 b 下的结果
 
     |   b | Epoch time / 每轮用时 (s) |
     |----:|--------------------------:|
@@ -404,7 +405,7 @@ fn odd_names_and_values_read_as_they_were_written() {
 
     - Epoch time still falls up to b 4 (2.00 s).
 
-    * b 一直增加到 4，每轮用时仍在下降（2.00 s）。
+    * b 增至 4 时，每轮用时仍在下降（2.00 s）。
 
     ---
 

@@ -75,7 +75,7 @@ fn a_section_shows_the_schedules_that_it_names() {
     - Epochs / 训练轮数: 4
     - Runs / 运行编号: `20260208-153012-3f2a`
 
-    ## `alone` by density / `alone`，按到达密度
+    ## `alone` by density / `alone`：不同到达密度下的结果
 
     Mean time in system / 平均逗留时间 (h)
 
@@ -98,13 +98,13 @@ fn a_section_shows_the_schedules_that_it_names() {
 
     * 到达密度为 1.1 时，平均逗留时间最低的是 sjf（2.69 h）；最高的是 fifo（10.00 h）。按差值及其 95% 联合置信区间，与 sjf 无法区分的有：lyapunov（+0.22 h，−0.63 至 +1.07 h）。
 
-    Computed for the findings / 为上述发现计算的数值
+    Computed for the findings / 上述结论所依据的计算值
 
-    | Figure / 数值名称                                                                                                                                                                           |                                             Value / 数值 |
+    | Figure / 指标                                                                                                                                                                               |                                             Value / 数值 |
     |---------------------------------------------------------------------------------------------------------------------------------------------------------------------------------------------|---------------------------------------------------------:|
     | Mean time in system of lyapunov less that of sjf at density 1.1, with its simultaneous 95 % confidence interval / 到达密度为 1.1 时 lyapunov 与 sjf 的平均逗留时间之差及其 95% 联合置信区间 | +0.22 h (−0.63 to +1.07 h) / +0.22 h（−0.63 至 +1.07 h） |
 
-    ## `alone` by density / `alone`，按到达密度
+    ## `alone` by density / `alone`：不同到达密度下的结果
 
     Total time / 总时间 (h)
 
@@ -130,9 +130,9 @@ fn a_section_shows_the_schedules_that_it_names() {
     * 到达密度为 1.1 时，各策略的总时间相差至多 0.0%：100 h。
     * GPU 利用率最高为 60.5%，出现在到达密度为 1.1 的 sjf。
 
-    Computed for the findings / 为上述发现计算的数值
+    Computed for the findings / 上述结论所依据的计算值
 
-    | Figure / 数值名称                                                                                                | Value / 数值 |
+    | Figure / 指标                                                                                                    | Value / 数值 |
     |------------------------------------------------------------------------------------------------------------------|-------------:|
     | Total time at density 1.1, the highest over the lowest, less 1 / 到达密度为 1.1 时总时间的最高值与最低值之比减 1 | 0.0 % / 0.0% |
     ");
@@ -393,7 +393,7 @@ fn what_changes_where_it_is_dense_is_said_of_there() {
     honest(&report);
     insta::assert_snapshot!(common::bullets(&report).concat().join("\n"), @"
     - From alone to shared, total time falls at density 0.9 (−4 %) and 1.1 (−14 %); elsewhere no change can be told.
-    * 从 alone 到 shared，到达密度为 0.9（−4%）和 1.1（−14%）时总时间下降；其余各处看不出变化。
+    * 从 alone 到 shared，到达密度为 0.9（−4%）和 1.1（−14%）时总时间下降；其余各处未见显著变化。
     ");
 }
 
@@ -415,7 +415,7 @@ fn where_the_best_is_no_better_than_the_worst_nothing_is_best() {
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
     insta::assert_snapshot!(common::bullets(&report).concat().join("\n"), @"
-    - At density 1.1, no difference of mean time in system can be told, whatever the policy: the largest, from sjf (2.06 h) to fifo (2.55 h), is +0.49 h, with a simultaneous 95 % confidence interval of −1.90 to +2.88 h.
-    * 到达密度为 1.1 时，各策略的平均逗留时间无法区分：差距最大的是 sjf（2.06 h）与 fifo（2.55 h），相差 +0.49 h，95% 联合置信区间为 −1.90 至 +2.88 h。
+    - At density 1.1, no difference of mean time in system can be told, whatever the policy: the largest, from sjf (2.06 h) to fifo (2.55 h), is 0.49 h, with a simultaneous 95 % confidence interval of −1.90 to +2.88 h.
+    * 到达密度为 1.1 时，各策略的平均逗留时间无法区分：差距最大的是 sjf（2.06 h）与 fifo（2.55 h），相差 0.49 h，95% 联合置信区间为 −1.90 至 +2.88 h。
     ");
 }

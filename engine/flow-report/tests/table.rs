@@ -425,7 +425,7 @@ fn a_source_without_instances_is_said() {
     let mut input = input(vec![("four", absent)]);
     add_table(&mut input, "four_table", json!({"from": "four", "rows": "batch", "columns": ["epoch_time"]}));
     let files = &input.steps["four_table"].files;
-    insta::assert_snapshot!(String::from_utf8_lossy(&files[0]["table.zh.md"]), @"无表格：步骤 `four` 没有实例（`machine.gpus >= 4` 不成立）。");
+    insta::assert_snapshot!(String::from_utf8_lossy(&files[0]["table.zh.md"]), @"无表格：步骤 `four` 没有实例（条件 `machine.gpus >= 4` 不满足）。");
 }
 
 #[test]

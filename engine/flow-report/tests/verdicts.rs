@@ -10,8 +10,19 @@ use serde_json::json;
 /// Published figures of one co-run experiment: (batch, GPUs, alone, together, CPU use alone, GPU memory in MiB).
 type Member = (u32, usize, f64, f64, Option<f64>, Option<f64>);
 
-/// The report on a group of them.
+/// What the report on a group of them says.
 fn judged(
+    group: &str,
+    gpus: CorunGpus,
+    members: &[Member],
+    change: impl Fn(&mut Vec<flow_core::StepResult>),
+) -> String {
+    let report = reported(group, gpus, members, change);
+    report.lines().filter(|line| line.starts_with("- Together")).collect::<Vec<_>>().join("\n")
+}
+
+/// The report on a group of them.
+fn reported(
     group: &str,
     gpus: CorunGpus,
     members: &[Member],
@@ -33,9 +44,7 @@ fn judged(
     ]);
     add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": ["epoch_time"]}));
     let with = json!({"sections": [{"table": "t", "corun": "together"}]});
-    let out = run("report", with, &input).expect("a report");
-    let report = text(&out, "report.md");
-    report.lines().filter(|line| line.starts_with("- Together")).collect::<Vec<_>>().join("\n")
+    text(&run("report", with, &input).expect("a report"), "report.md")
 }
 
 fn per_gpu(version: &str, factor: Option<f64>) -> Vec<Member> {
@@ -126,20 +135,31 @@ fn groups_that_cannot_be_judged_say_why() {
 }
 
 #[test]
+fn no_number_of_runs_is_told_that_nobody_reckoned() {
+    let report = reported("g", CorunGpus::Own, &per_gpu("v7", None), |m| {
+        m[1] = m[1].clone().cpu_util(0.3).foreign_cpu(0.25);
+    });
+    let row = report.lines().find(|line| line.starts_with("| g ")).expect("a verdict");
+    assert!(row.contains("undecided") && !row.contains("100"), "{row}");
+}
+
+#[test]
 fn one_measurement_each_decides_nothing_by_a_hair() {
     let of = |one: f64, other: f64| {
         let members = [(16, 0, 10.0, one, None, None), (32, 0, 10.0, other, None, None)];
         judged("pair", CorunGpus::Shared, &members, |_| {})
     };
-    let told = [of(19.98, 19.99), of(20.02, 20.03), of(17.0, 17.0), of(9.5, 15.0), of(10.2, 10.8)].join("\n");
+    let told =
+        [of(19.98, 19.99), of(20.02, 20.03), of(17.0, 17.0), of(9.5, 15.0), of(9.5, 11.3), of(10.2, 10.8)].join("\n");
     let sentences: Vec<&str> = told.lines().filter(|line| line.contains("pair")).collect();
-    insta::assert_snapshot!(sentences.join("\n"), @r#"
+    insta::assert_snapshot!(sentences.join("\n"), @"
     - Together (pair): **undecided**. The members take 100 % longer than alone; whether that is more or less work than one after another (1.00 ± 0.19 times) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 2 more would: `repeat: {until: decided, at_most: 3}`. No figures for CPU and waiting for data.
     - Together (pair): **undecided**. The members take 100 % longer than alone; whether that is more or less work than one after another (1.00 ± 0.19 times) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 2 more would: `repeat: {until: decided, at_most: 3}`. No figures for CPU and waiting for data.
     - Together (pair): **undecided**. The members take 70 % longer than alone; whether that is more or less work than one after another (1.18 ± 0.22 times) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. No figures for CPU and waiting for data.
-    - Together (pair): **only concurrent**. Each member takes up to 50 % longer than alone, yet together they do 1.72 ± 0.33 times the work of one after another. No figures for CPU and waiting for data.
+    - Together (pair): **only concurrent**. Each member takes from 5 % less to 50 % longer than alone, yet together they do 1.72 ± 0.33 times the work of one after another. No figures for CPU and waiting for data.
+    - Together (pair): **undecided**. Whether the members are slower than alone (−5 % to +13 %) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 19 more would: `repeat: {until: decided, at_most: 20}`.
     - Together (pair): **parallel**. The member that suffers most takes 8 % longer than alone, within the tolerance of 10 %.
-    "#);
+    ");
 }
 
 #[test]
@@ -160,6 +180,75 @@ fn what_ran_beside_others_is_no_run_alone() {
     * 同时运行（v7）：**不作比较**。本应单独运行的 `solo[version=v7,batch=32]` 与 `solo[version=v7,batch=16]` 和 `other` 同时运行；`exclusive: true` 可使其独占机器。
     * 同时运行（v11）：**不作比较**。本应单独运行的 `solo[version=v11,batch=32]` 与 `solo[version=v7,batch=16]` 和 `other` 同时运行；`exclusive: true` 可使其独占机器。
     "#);
+}
+
+#[test]
+fn what_was_repeated_is_shown_with_how_sure_it_is_and_predicted_from_all_runs() {
+    let runs = |step: &str, times: [f64; 2], n: u32| {
+        [(16, times[0]), (32, times[1])].map(|(batch, time)| {
+            let mut run = result(step, &[("batch", json!(batch))], 0).epoch_time(time).cpu_util(0.2);
+            run.usage.rss_peak = 8 << 30;
+            run.repetition = (n > 0).then_some(n);
+            run.label += &format!(" {n}");
+            if step == "solo" { run } else { run.corun("pair", CorunGpus::Shared, 2, 3) }
+        })
+    };
+    let step = |step: &str, like: Option<&str>, times: [[f64; 2]; 3]| flow_core::StepView {
+        again: (1..3).flat_map(|n| runs(step, times[n as usize], n)).collect(),
+        ..view("torch/train", like, runs(step, times[0], 0).into())
+    };
+    let mut input = input(vec![
+        ("solo", step("solo", None, [[10.04, 10.1], [9.8, 10.0], [9.7, 9.9]])),
+        ("pair", step("pair", Some("solo"), [[17.0, 16.0], [17.2, 16.1], [16.9, 16.3]])),
+    ]);
+    add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": ["epoch_time"]}));
+    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "corun": "pair"}]});
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    common::honest(&report);
+    let told = ["- Together", "* 同时", "|                  16", "|                  32", "| Sum", "| pair"];
+    let told: Vec<&str> = report.lines().filter(|line| told.iter().any(|start| line.starts_with(start))).collect();
+    insta::assert_snapshot!(told.join("\n"), @"
+    |                  16 |                      10.0 |
+    |                  32 |                      10.1 |
+    |                  16 |                                      9.85 |                                                                                 9.85 |                                        17.03 |                        −42 % |                    +73 % ± 7 % |                                20.0 % |
+    |                  32 |                                     10.00 |                                                                                10.00 |                                        16.13 |                        −38 % |                    +61 % ± 7 % |                                20.0 % |
+    | Sum of pair / pair 合计 |               40.0 % |               16384 |
+    | pair       | only concurrent / 仅并发 |                                                1.20× ± 0.03 |                                                               3 |                                        40 % → 40 % |                                                    25 % → 25 % |
+    - Together (pair): **only concurrent**. Each member takes 61 % ± 7 % to 73 % ± 7 % longer than alone, yet together they do 1.20 ± 0.03 times the work of one after another. Each was measured 3 times, alone and together. Not limiting: CPU (demand 40 %, used 40 %) and host memory (demand 25 %, used 25 %). No figures for waiting for data.
+    * 同时运行（pair）：**仅并发**。各自比单独运行慢 61% ± 7% 至 73% ± 7%，但合计吞吐量是串行执行的 1.20 ± 0.03 倍。单独与同时运行各测量 3 次。非瓶颈：CPU（总需求 40%，实际占用 40%）和主机内存（总需求 25%，实际占用 25%）。未测得：等待数据。
+    ");
+}
+
+#[test]
+fn what_was_not_full_while_all_ran_does_not_limit() {
+    // feb08 on one H200: batch size, seconds alone and together, CPU use alone and together.
+    let figures = [(32, 6.67, 21.60, 0.340, 0.104), (64, 5.67, 18.74, 0.376, 0.119), (128, 5.27, 17.17, 0.377, 0.127)];
+    let of = |step: &str, batch: u32, time: f64, cpu: f64, wait: f64, load: (f64, f64)| {
+        let result =
+            result(step, &[("batch", json!(batch))], 1).epoch_time(time).cpu_util(cpu).gpu_load(load.0, load.1);
+        result.metric("data_wait", wait * time, "s")
+    };
+    let alone = figures.map(|(batch, alone, _, cpu, _)| of("solo", batch, alone, cpu, 0.07, (0.983, 0.453)));
+    let together = figures.map(|(batch, _, time, _, cpu)| {
+        of("trio", batch, time, cpu, 0.01, (1.0, 0.42)).corun("v7", CorunGpus::Shared, 3, 3)
+    });
+    let mut input = input(vec![
+        ("solo", view("torch/train", None, alone.into())),
+        ("trio", view("torch/train", Some("solo"), together.into())),
+    ]);
+    add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": ["epoch_time"]}));
+    let guess = json!({"resource": "cpu", "en": "the CPU is full", "zh": "CPU 占满"});
+    let section = json!({"table": "t", "corun": "trio", "notes": {"guess": guess}});
+    let with = json!({"languages": ["en", "zh"], "sections": [section]});
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    let told = ["- Together", "* 同时", "- Guess", "* 猜测"];
+    let told: Vec<&str> = report.lines().filter(|line| told.iter().any(|start| line.starts_with(start))).collect();
+    insta::assert_snapshot!(told.join("\n"), @"
+    - Together (v7): **undecided**. The members take 224 % to 231 % longer than alone; whether that is more or less work than one after another (0.92 ± 0.14 times) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. Limiting: GPU (demand 295 %, used 100 %). Not limiting: CPU (demand 109 %, used 35 %), GPU memory busy time (demand 136 %, used 42 %) and waiting for data (1 % of an epoch, 7 % alone). No figures for GPU memory.
+    - Guess: the CPU is full. **Refuted**: CPU is not what limits v7.
+    * 同时运行（v7）：**尚无法判断**。各自比单独运行慢 224% 至 231%；合计吞吐量（串行执行的 0.92 ± 0.14 倍）与串行执行的差异未超出测量噪声。各运行 1 次尚不足以判断；若用时保持不变，约需再运行 1 次：`repeat: {until: decided, at_most: 2}`。瓶颈资源：GPU（总需求 295%，实际占用 100%）。非瓶颈：CPU（总需求 109%，实际占用 35%）、显存读写（总需求 136%，实际占用 42%）和等待数据（占每轮的 1%，单独运行时为 7%）。未测得：显存容量。
+    * 猜测：CPU 占满。**已否定**：v7 的瓶颈不是 CPU。
+    ");
 }
 
 #[test]
@@ -189,17 +278,17 @@ fn members_are_shown_with_what_they_used_while_together() {
     insta::assert_snapshot!(told, @"
      / 同时运行期间的资源占用
 
-    |   Batch size / 批大小 | CPU use / CPU 利用率 | Peak CPU use / CPU 利用率峰值 | GPU utilisation / GPU 利用率 | Peak GPU utilisation / GPU 利用率峰值 | GPU memory / 显存 (MiB) |
-    |----------------------:|---------------------:|------------------------------:|-----------------------------:|--------------------------------------:|------------------------:|
-    |                    16 |               30.0 % |                        45.0 % |                       97.0 % |                               100.0 % |                    2704 |
-    |                    32 |               45.0 % |                        67.5 % |                       97.0 % |                               100.0 % |                    2704 |
-    | Sum of all / all 合计 |               75.0 % |                             — |                            — |                                     — |                    5408 |
+    |   Batch size / 批大小 | CPU use / CPU 利用率 | Peak CPU use / CPU 利用率峰值 | GPU utilisation / GPU 利用率 | Peak GPU utilisation / GPU 利用率峰值 | GPU memory busy time / 显存读写时间占比 | GPU memory / 显存 (MiB) |
+    |----------------------:|---------------------:|------------------------------:|-----------------------------:|--------------------------------------:|----------------------------------------:|------------------------:|
+    |                    16 |               30.0 % |                        45.0 % |                       97.0 % |                               100.0 % |                                  43.0 % |                    2704 |
+    |                    32 |               45.0 % |                        67.5 % |                       97.0 % |                               100.0 % |                                  43.0 % |                    2704 |
+    | Sum of all / all 合计 |               75.0 % |                             — |                            — |                                     — |                                       — |                    5408 |
 
     Verdicts / 结论
 
-    | Group / 组 | GPUs / GPU         | Verdict / 结论         | Throughput against one after another / 相对串行执行的吞吐量 | Runs of each, + more that would decide / 各自运行次数，+ 判定还需的次数 | CPU demand / CPU 总需求 | GPU demand / GPU 总需求 | GPU memory demand / 显存总需求 | GPU memory busy time, demand / 显存读写时间总需求 |
-    |------------|--------------------|------------------------|------------------------------------------------------------:|------------------------------------------------------------------------:|------------------------:|------------------------:|-------------------------------:|--------------------------------------------------:|
-    | all        | shared GPUs / 共享 | undecided / 尚无法判断 |                                                1.04× ± 0.20 |                                                                   1 + 2 |                    75 % |                   194 % |                           44 % |                                              86 % |
+    | Group / 组 | GPUs / GPU         | Verdict / 结论         | Throughput against one after another / 相对串行执行的吞吐量 | Runs of each, + more that would decide / 重复次数（+ 仍需次数） | CPU demand → used together / CPU 总需求 → 实际占用 | GPU demand → used together / GPU 总需求 → 实际占用 | GPU memory demand / 显存总需求 | GPU memory busy time, demand → used together / 显存读写时间总需求 → 实际占用 |
+    |------------|--------------------|------------------------|------------------------------------------------------------:|----------------------------------------------------------------:|---------------------------------------------------:|---------------------------------------------------:|-------------------------------:|-----------------------------------------------------------------------------:|
+    | all        | shared GPUs / 共享 | undecided / 尚无法判断 |                                                1.04× ± 0.20 |                                                           1 + 2 |                                        75 % → 75 % |                                       194 % → 97 % |                           44 % |                                                                  86 % → 43 % |
 
     GPU utilisation is the share of time in which a kernel ran on the GPU, however little of it that filled. / GPU 利用率指有核函数运行的时间占比，不反映核函数占用了多少计算单元。  
     GPU memory busy time is the share of time in which GPU memory was read or written, not how much of its bandwidth that took. / 显存读写时间占比指有读写发生的时间占比，不反映占用了多少带宽。

@@ -6,9 +6,10 @@
 //! on the spread of all times that were measured more than once is pooled, relative to each mean, with Student's t.
 //!
 //! flow looks after each repetition whether that will do, and each look is a chance to err. So look `k` may err with a probability of
-//! `ERROR / 2^k`, which comes to no more than `ERROR` however often it looks: Bonferroni's inequality, spent as K. K. G. Lan and
+//! `ERROR / (k (k + 1))`, which comes to no more than `ERROR` however often it looks: Bonferroni's inequality, spent as K. K. G. Lan and
 //! D. L. DeMets spend it ("Discrete sequential boundaries for clinical trials", Biometrika 70 (1983), 659–663). It needs no bound on the
-//! number of looks, so that a verdict stays what it is when more are allowed.
+//! number of looks, so that a verdict stays what it is when more are allowed; and it is spent slowly enough that what more runs tell
+//! outweighs that they are looked at, however much the times differ from run to run.
 
 mod runs;
 
@@ -67,7 +68,7 @@ pub enum Call {
 }
 
 /// A call with its figures.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Called {
     pub call: Call,
     /// A member is slower than the tolerance allows, beyond the noise.
@@ -76,19 +77,21 @@ pub struct Called {
     pub gain: f64,
     /// Half the interval of the gain.
     pub half: f64,
+    /// Half the interval of each member's speed, relative to it; none while nothing was repeated.
+    pub speeds: Vec<f64>,
 }
 
 /// Calls a group with members, after this look.
 pub fn call(members: &[Times], look: u32, tolerance: f64) -> Called {
     let speeds: Vec<Speed> = members.iter().map(Speed::of).collect();
-    let bounds = match pooled(members) {
-        None => Bounds::unrepeated(&speeds, look),
+    match pooled(members) {
+        None => Bounds::unrepeated(&speeds, look).call(&speeds, tolerance),
         Some((sd, freedom)) => {
             let error = |speed: &Speed| sd * (1.0 / speed.alone + 1.0 / speed.together).sqrt();
-            Bounds::of(&speeds, error, student(allowed(look), freedom))
+            let bounds = Bounds::of(&speeds, error, student(allowed(look), freedom));
+            Called { speeds: bounds.speeds.clone(), ..bounds.call(&speeds, tolerance) }
         }
-    };
-    bounds.call(&speeds, tolerance)
+    }
 }
 
 /// The relative standard deviation from run to run, with its degrees of freedom; none where nothing was measured twice.
@@ -102,22 +105,38 @@ fn pooled(members: &[Times]) -> Option<(f64, u32)> {
 
 /// How likely this look may err, from the first on.
 fn allowed(look: u32) -> f64 {
-    ERROR * 0.5_f64.powi(look.clamp(1, 64) as i32)
+    let look = f64::from(look.max(1));
+    ERROR / (look * (look + 1.0))
 }
 
 /// How many more repetitions would decide an undecided comparison if the times stayed as they are; `None` if more than
-/// `MANY`.
+/// `MANY`. That is so in most cases: what differs from run to run is itself known from few runs, and so is the gain, so the one is
+/// reckoned a standard error larger, and the other that much nearer to none.
 pub fn more(members: &[Times], look: u32, tolerance: f64) -> Option<u32> {
     let speeds: Vec<Speed> = members.iter().map(Speed::of).collect();
-    let sd = pooled(members).map_or(USUAL, |(sd, _)| sd);
     let made = members.iter().map(|member| member.together.len() as u32).max().unwrap_or(1);
-    (1..=MANY).find(|more| {
-        let runs = made + more;
-        let error = sd * (2.0 / f64::from(runs)).sqrt();
-        let freedom = (members.len() as u32 * 2 * (runs - 1)).max(1);
-        let bounds = Bounds::of(&speeds, |_| error, student(allowed(look + more), freedom));
-        bounds.call(&speeds, tolerance).call != Call::Undecided
-    })
+    let first = |sd: f64, nearer: f64| {
+        (1..=MANY).find(|more| {
+            let runs = made + more;
+            let error = sd * (2.0 / f64::from(runs)).sqrt();
+            let freedom = (members.len() as u32 * 2 * (runs - 1)).max(1);
+            let bounds = Bounds::of(&speeds, |_| error, student(allowed(look + more), freedom));
+            let Called { call, gain, half, .. } = bounds.call(&speeds, tolerance);
+            match call {
+                Call::Undecided => false,
+                Call::Parallel => true,
+                _ => half <= NARROW || (gain - 1.0).abs() - nearer >= half,
+            }
+        })
+    };
+    let (sd, larger) = match pooled(members) {
+        None => (USUAL, USUAL),
+        Some((sd, freedom)) => (sd, sd * (1.0 + 1.0 / f64::from(2 * freedom).sqrt())),
+    };
+    let error = |speed: &Speed| larger * (1.0 / speed.alone + 1.0 / speed.together).sqrt();
+    let wary = first(larger, Bounds::of(&speeds, error, 1.0).gain);
+    // Only what would not do by any reckoning is said not to.
+    wary.or_else(|| first(sd, 0.0).map(|_| MANY))
 }
 
 /// Speed of a member together, 1 being as fast as alone.
@@ -196,6 +215,6 @@ impl Bounds {
         } else {
             Call::SlowerThanOneAfterAnother
         };
-        Called { call, slower, gain, half: self.gain }
+        Called { call, slower, gain, half: self.gain, speeds: Vec::new() }
     }
 }

@@ -37,6 +37,8 @@ pub struct Judged<'r> {
     pub measure: &'static str,
     /// The call with its figures, where there was something to compare.
     pub called: Option<Called>,
+    /// The times that the call rests on, of each member; none where there is no call.
+    pub times: Vec<Times>,
     /// Of what is undecided: how many more repetitions would decide it, where somebody might make as many.
     pub more: Option<u32>,
     /// How often the group ran.
@@ -165,8 +167,15 @@ impl<'r> Group<'r> {
         let rounds: Vec<Round<'r>> = (0..looks).map(|look| self.round(look)).collect();
         let first = rounds.first().cloned().unwrap_or_default();
         let measure = measure(&first);
-        let mut judged =
-            Judged { verdict: Verdict::TooNoisy, measure, called: None, more: None, looks: looks as u32, pairs: first };
+        let mut judged = Judged {
+            verdict: Verdict::TooNoisy,
+            measure,
+            called: None,
+            times: Vec::new(),
+            more: None,
+            looks: looks as u32,
+            pairs: first,
+        };
         if let Some(verdict) = refused(&judged.pairs, measure) {
             judged.verdict = verdict;
             return judged;
@@ -183,8 +192,9 @@ impl<'r> Group<'r> {
         let called = call(&times, judged.looks, tolerance);
         judged.pairs.clone_from(best);
         judged.verdict = called.call.into();
-        judged.called = Some(called);
         judged.more = (called.call == Call::Undecided).then(|| more(&times, judged.looks, tolerance)).flatten();
+        judged.called = Some(called);
+        judged.times = times;
         judged
     }
 

@@ -18,28 +18,32 @@ impl Machine {
     }
 }
 
-/// Repeats a group as the engine does until it is decided, and says what came of it after how many looks.
-fn repeat(machine: &mut Machine, together: &[f64], at_most: u32) -> (Called, u32) {
-    let mut members = vec![Times::default(); together.len()];
-    for look in 1.. {
+/// Repeats a group as the engine does until it is decided or was run so often, and says what came of it after how many looks.
+fn repeat(members: &mut [Times], machine: &mut Machine, together: &[f64], at_most: u32) -> (Call, u32) {
+    for look in members[0].alone.len() as u32 + 1.. {
         for (member, slowed) in members.iter_mut().zip(together) {
             member.alone.push(machine.run(10.0));
             member.together.push(machine.run(10.0 * slowed));
         }
-        let called = call(&members, look, TOLERANCE);
-        if called.call != Call::Undecided || look == at_most {
-            return (called, look);
+        let call = call(members, look, TOLERANCE).call;
+        if call != Call::Undecided || look == at_most {
+            return (call, look);
         }
     }
     unreachable!()
 }
 
+fn machine(noise: f64) -> Machine {
+    Machine { chance: fastrand::Rng::with_seed(8 + (noise * 1e4) as u64), noise }
+}
+
 /// How many of 1,000 groups are called what.
 fn called(noise: f64, together: &[f64], at_most: u32) -> std::collections::BTreeMap<Call, u32> {
-    let mut machine = Machine { chance: fastrand::Rng::with_seed(8 + (noise * 1e4) as u64), noise };
+    let mut machine = machine(noise);
     let mut counts = std::collections::BTreeMap::new();
     for _ in 0..1000 {
-        *counts.entry(repeat(&mut machine, together, at_most).0.call).or_default() += 1;
+        let mut members = vec![Times::default(); together.len()];
+        *counts.entry(repeat(&mut members, &mut machine, together, at_most).0).or_default() += 1;
     }
     counts
 }
@@ -49,7 +53,7 @@ fn of_a_thousand_groups_without_a_gain_few_are_called_one_however_often_one_look
     let groups: [&[f64]; 3] = [&[2.0, 2.0], &[1.5, 3.0], &[2.0, 3.0, 6.0]];
     for noise in [0.005, 0.02, 0.05, 0.08] {
         for together in groups {
-            for at_most in [AT_MOST, 8] {
+            for at_most in [AT_MOST, 8, 24] {
                 let counts = called(noise, together, at_most);
                 let of = |call: Call| counts.get(&call).copied().unwrap_or(0);
                 let wrong = of(Call::OnlyConcurrent) + of(Call::SlowerThanOneAfterAnother) + of(Call::Parallel);
@@ -91,9 +95,42 @@ fn what_is_undecided_says_how_many_more() {
         more(&members, 1, TOLERANCE)
     );
     // What differs from run to run by much takes long, and more than anybody makes is no number.
-    let noisy = |off: f64| Times { alone: vec![10.0, 10.0 + off], together: vec![20.0, 20.0 - off], epochs: None };
+    let noisy =
+        |off: f64| Times { alone: vec![10.0, 10.0 + off], together: vec![20.0, 20.0 + 2.0 * off], epochs: None };
     let of = |off: f64| more(&[noisy(off), noisy(off)], 2, TOLERANCE);
     assert!(of(0.5).is_some_and(|more| (2..40).contains(&more)) && of(4.0).is_none(), "{:?}, {:?}", of(0.5), of(4.0));
+}
+
+#[test]
+fn what_differs_by_five_per_cent_from_run_to_run_is_decided_after_some_seventeen_runs() {
+    let mut machine = machine(0.05);
+    let mut looks: Vec<u32> =
+        (0..201).map(|_| repeat(&mut vec![Times::default(); 2], &mut machine, &[2.0, 2.0], MANY).1).collect();
+    looks.sort_unstable();
+    assert!((14..=20).contains(&looks[100]) && looks[180] <= 24, "{looks:?}");
+}
+
+#[test]
+fn as_many_runs_more_as_are_told_decide_in_most_cases() {
+    for noise in [0.03, 0.05, 0.08] {
+        let mut machine = machine(noise);
+        let (mut told, mut decided, mut never) = (0, 0, 0);
+        for _ in 0..100 {
+            let mut members = vec![Times::default(); 2];
+            let (call, look) = repeat(&mut members, &mut machine, &[2.0, 2.0], AT_MOST);
+            if call != Call::Undecided {
+                continue;
+            }
+            let Some(more) = more(&members, look, TOLERANCE) else {
+                never += 1;
+                continue;
+            };
+            told += 1;
+            decided += u32::from(repeat(&mut members, &mut machine, &[2.0, 2.0], look + more).0 != Call::Undecided);
+        }
+        assert!(told >= 40 && 3 * decided >= 2 * told, "{decided} of {told} at {noise}");
+        assert!(never <= told / 4, "{told}, and of {never} that 100 more would not do, at {noise}");
+    }
 }
 
 proptest! {

@@ -2,10 +2,11 @@
 
 use flow_core::Interval;
 use flow_core::reason::BuiltinFault;
+use flow_core::stats::t_quantile;
 use serde::{Deserialize, Serialize};
 
 use super::stats::sign_test;
-use super::{Borne, Figure, Finding, Scoped, SectionFigures, Source, What};
+use super::{Borne, Figure, Finding, Scoped, SectionFigures, Source, Trainings, What};
 use crate::columns::point;
 use crate::format::Format;
 use crate::table::{Content, Reading, Row, Table, refine};
@@ -42,6 +43,9 @@ pub(crate) struct Changes {
     pub(crate) rows: Vec<Vec<Option<f64>>>,
 }
 
+/// What repetitions measured of the one version and of the other.
+type Pairs = Vec<(f64, f64)>;
+
 /// A column that is compared.
 struct Compared {
     name: String,
@@ -52,6 +56,8 @@ struct Compared {
     expected: usize,
     /// Changes from each repetition to the same one of the other version, where every row has several.
     repetitions: Vec<f64>,
+    /// What each repetition says of the change of its row: their mean is that of the rows.
+    estimates: Vec<f64>,
     /// The same by row.
     by_row: Vec<Option<Vec<f64>>>,
 }
@@ -92,6 +98,7 @@ pub(crate) fn readable(table: &mut Table) {
 pub(crate) fn compare(
     ledger: &mut SectionFigures<'_>,
     axis: &str,
+    trainings: &Trainings<'_>,
 ) -> Result<Option<(Changes, Vec<Scoped>)>, BuiltinFault> {
     let table = ledger.table;
     let Some((split, values)) = &table.split else {
@@ -131,21 +138,29 @@ pub(crate) fn compare(
         unlike_gpus |= table.body.iter().any(unlike);
         let paired = |row: &Row| {
             let (a, b) = (&row.cells[at_a].values, &row.cells[at_b].values);
-            let pairs: Vec<f64> = a.iter().zip(b).filter_map(|(a, b)| change(*a, *b)).collect();
+            let pairs = a.iter().copied().zip(b.iter().copied()).filter(|(a, b)| change(*a, *b).is_some());
+            let pairs: Pairs = pairs.collect();
             (a.len() == b.len() && pairs.len() >= 2).then_some(pairs)
         };
+        let pairs = table.body.iter().zip(&changes).map(|(row, change)| Some(((*change)?, paired(row)?)));
+        let pairs: Vec<Option<(f64, Pairs)>> = pairs.collect();
+        let relative = show.unit != "points";
         let by_row: Vec<Option<Vec<f64>>> =
-            table.body.iter().zip(&changes).map(|(row, change)| paired(row).filter(|_| change.is_some())).collect();
-        let compared = by_row.iter().zip(&changes).filter(|(_, change)| change.is_some());
-        let repetitions: Option<Vec<Vec<f64>>> = compared.map(|(pairs, _)| pairs.clone()).collect();
+            pairs.iter().map(|row| row.as_ref().map(|(change, pairs)| around(*change, pairs, relative))).collect();
         // Seeds of one simulation are the same jobs in every row: rows say nothing new of them.
         let seeds = table.body.iter().all(|row| row.cells[at_a].of.len() == 1);
-        let repetitions = repetitions.unwrap_or_default();
+        let of_all = |by_row: Vec<Option<Vec<f64>>>| {
+            let compared = by_row.into_iter().zip(&changes).filter(|(_, change)| change.is_some());
+            let rows: Vec<Vec<f64>> = compared.map(|(pairs, _)| pairs).collect::<Option<_>>().unwrap_or_default();
+            if seeds { means(&rows) } else { rows.concat() }
+        };
+        let each = |(_, pairs): &(f64, Pairs)| pairs.iter().map(|(a, b)| of(*a, *b)).collect();
         all.push(Compared {
             name: column.name.clone(),
             show,
             expected: table.body.len() - table.body.iter().filter(nothing).count(),
-            repetitions: if seeds { means(&repetitions) } else { repetitions.concat() },
+            repetitions: of_all(pairs.iter().map(|row| row.as_ref().map(each)).collect()),
+            estimates: of_all(by_row.clone()),
             by_row,
             changes,
         });
@@ -157,8 +172,17 @@ pub(crate) fn compare(
         columns: all.iter().map(|column| (column.name.clone(), column.show.clone())).collect(),
         rows: (0..table.body.len()).map(|row| all.iter().map(|column| column.changes[row]).collect()).collect(),
     };
-    let found = found(ledger, &changes.ends(), &all, unlike_gpus);
+    let found = found(ledger, &changes.ends(), &all, unlike_gpus, trainings);
     Ok(Some((changes, found.into_iter().map(|finding| Scoped { scope: None, finding }).collect())))
+}
+
+/// What each pair says of the change of a row, which is their mean. That of a ratio of means varies as the pairs lie off the line
+/// through 0 that has it as its slope (W. G. Cochran, Sampling Techniques, 1977, 6.3): ratios of the pairs themselves have another mean.
+fn around(change: f64, pairs: &[(f64, f64)], relative: bool) -> Vec<f64> {
+    let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
+    let (a, b) = (mean(|pair| pair.0), mean(|pair| pair.1));
+    let off = |(x, y): &(f64, f64)| if relative { (y - b / a * x) / a } else { (y - x) - (b - a) };
+    pairs.iter().map(|pair| change + off(pair)).collect()
 }
 
 /// The mean of each place over the rows, where all rows have it.
@@ -177,6 +201,7 @@ fn found(
     (a, b): &(String, String),
     all: &[Compared],
     unlike_gpus: bool,
+    trainings: &Trainings<'_>,
 ) -> Vec<Finding> {
     let (mut same, mut cheaper, mut findings, mut once) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     // What costs more GPUs, or more of anything in any row, is not free.
@@ -190,13 +215,19 @@ fn found(
             continue;
         }
         if learned(&column.name) && column.repetitions.is_empty() {
-            once.push(column.name.clone());
+            let found = by_others(ledger, column, &rows, trainings, ends());
+            match &found {
+                None => once.push(column.name.clone()),
+                Some(Finding::SameLearned { column, .. }) => same.push(column.clone()),
+                Some(_) => {}
+            }
+            findings.extend(found);
             continue;
         }
         let bound = if column.show.unit == "points" { SAME_LOAD } else { SAME };
         let cost = COST.contains(&column.name.as_str());
         free &= !cost || rows.iter().all(|(_, change)| *change <= bound);
-        if let Some(changed) = changed(ledger, at, column, &rows, ends()) {
+        if let Some(changed) = changed(ledger, at, column, &rows, ends(), learned(&column.name)) {
             if let Finding::Changed { rises, borne, .. } = &changed {
                 // A few rows with a small change may be chance.
                 let sure = matches!(borne, Borne::Tested { .. } | Borne::Most { .. })
@@ -213,7 +244,7 @@ fn found(
         } else if learned(&column.name) {
             let found = same_learned(ledger, column, ends());
             same.extend(found.is_some().then(|| column.name.clone()));
-            findings.extend(found);
+            findings.extend(found.or_else(|| changed(ledger, at, column, &rows, ends(), false)));
         } else if rows.iter().all(|(_, change)| change.abs() <= bound)
             && let Some(most) = rows.iter().copied().max_by(|x, y| x.1.abs().total_cmp(&y.1.abs()))
         {
@@ -237,13 +268,15 @@ fn figure(column: &Compared, at: usize, (row, value): (usize, f64)) -> Figure {
     Figure { value, show: column.show.clone(), from: Source::Changes { row, column: at } }
 }
 
-/// What rises or falls in every row, or in so many that a test says so.
+/// What rises or falls in every row, or in so many that a test says so; of too few for a test, if that is asked, only where the
+/// confidence interval is to one side of 0.
 fn changed(
     ledger: &mut SectionFigures<'_>,
     at: usize,
     column: &Compared,
     rows: &[(usize, f64)],
     (a, b): (String, String),
+    one_sided: bool,
 ) -> Option<Finding> {
     // What reads as no change is none.
     let signs = |changes: &mut dyn Iterator<Item = f64>| {
@@ -273,9 +306,14 @@ fn changed(
         (true, true) => {
             Borne::Tested { pairs: count(ledger, of(|column| What::Pairs { column }), up + down), p: test(ledger) }
         }
+        // So many pairs are enough for a test, which tells of no change.
+        (true, false) if pairs.len() >= ROWS => return None,
         (true, false) => {
-            let interval = Interval::over(pairs);
+            let interval = Interval::over(if repeated { column.estimates.clone() } else { pairs });
             let half = interval.half?;
+            if one_sided && interval.mean.abs() <= half {
+                return None;
+            }
             let mut bear = |what, value| ledger.computed(None, of(what), value, column.show.clone());
             Borne::Few {
                 mean: bear(|column| What::MeanChange { column }, interval.mean),
@@ -325,9 +363,34 @@ fn changed_at(
     Some(Finding::ChangedAt { column: column.name.clone(), a, b, rises, axis: axis.clone(), places })
 }
 
+/// What is learned from one training a row, as far as trainings tell that were repeated for something else.
+fn by_others(
+    ledger: &mut SectionFigures<'_>,
+    column: &Compared,
+    rows: &[(usize, f64)],
+    trainings: &Trainings<'_>,
+    (a, b): (String, String),
+) -> Option<Finding> {
+    let points = column.show.unit == "points";
+    let (sd, freedom) = trainings.spread(&column.name, !points)?;
+    let n = rows.len() as f64;
+    let mean = rows.iter().map(|(_, change)| change).sum::<f64>() / n;
+    let half = t_quantile(0.05, f64::from(freedom)) * sd * (2.0 / n).sqrt();
+    let same = mean.abs() + half <= if points { SAME_LEARNED } else { SAME };
+    let name = column.name.clone();
+    let mut bear = |what, value| ledger.computed(None, what, value, column.show.clone());
+    let low = bear(What::LowChange { column: name.clone() }, mean - half);
+    let high = bear(What::HighChange { column: name.clone() }, mean + half);
+    if same {
+        return Some(Finding::SameLearned { column: name, a, b, low, high });
+    }
+    let mean = bear(What::MeanChange { column: name.clone() }, mean);
+    Some(Finding::LearnedChange { column: name, a, b, mean, low, high })
+}
+
 /// What is learned is the same, as far as repeated trainings can tell.
 fn same_learned(ledger: &mut SectionFigures<'_>, column: &Compared, (a, b): (String, String)) -> Option<Finding> {
-    let interval = Interval::over(column.repetitions.iter().copied());
+    let interval = Interval::over(column.estimates.iter().copied());
     let (low, high) = (interval.mean - interval.half?, interval.mean + interval.half?);
     let bound = if column.show.unit == "points" { SAME_LEARNED } else { SAME };
     if low < -bound || high > bound {

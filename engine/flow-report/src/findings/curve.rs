@@ -116,20 +116,28 @@ fn flattens(ledger: &SectionFigures<'_>, axis: &str, time: &str, points: &[Point
         }
         return;
     }
+    let rises = |w: &[Point]| w[1].y > (1.0 + SAME_TIME) * w[0].y;
+    let falls = |w: &[Point]| w[1].y < (1.0 - SAME_TIME) * w[0].y;
     // The first point after which nothing is faster by more than that.
     let rest_least = |at: usize| points[at..].iter().map(|p| p.y).fold(f64::INFINITY, f64::min);
     let Some(at) = (0..points.len()).find(|at| rest_least(*at) >= (1.0 - SAME_TIME) * points[*at].y) else { return };
     let Some(value) = figure(&points[at]) else { return };
     let text = points[at].text.clone();
-    match points.len() - 1 - at {
-        0 => {
-            // A way down that goes up in between is told by nothing but the table.
-            if points.windows(2).all(|w| w[1].y <= (1.0 + SAME_TIME) * w[0].y) {
-                found.push(Finding::StillFalling { time, axis, at: text, value });
-            }
+    let (first, last) = (&points[0], &points[points.len() - 1]);
+    // A way that turns against where it leads, or that leads nowhere.
+    let (up, down) = (points.windows(2).any(rises), points.windows(2).any(falls));
+    if up && (at == points.len() - 1 || at == 0 && down) {
+        if let (Some(low), Some(high)) = (least, most)
+            && (last.y - first.y).abs() < 0.5 * (high.y - low.y)
+            && let (Some(least), Some(most)) = (figure(low), figure(high))
+        {
+            found.push(Finding::NoTrend { time, axis, least, most });
         }
+        return;
+    }
+    match points.len() - 1 - at {
+        0 => found.push(Finding::StillFalling { time, axis, at: text, value }),
         _ => {
-            let last = &points[points.len() - 1];
             let rises =
                 (last.y > (1.0 + SAME_TIME) * points[at].y).then(|| Some((last.text.clone(), figure(last)?))).flatten();
             match at {

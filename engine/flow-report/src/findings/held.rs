@@ -54,6 +54,7 @@ fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         Finding::Flattens { time, .. }
         | Finding::NeverFalls { time, .. }
         | Finding::StillFalling { time, .. }
+        | Finding::NoTrend { time, .. }
         | Finding::TimeFlat { time, .. } => ("time", time),
         Finding::MemoryFaster { memory, .. } => ("memory against time", memory),
         Finding::MemoryFlat { memory, .. } => ("memory", memory),
@@ -62,6 +63,7 @@ fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         Finding::Jumps { column, .. } => ("jumps", column),
         Finding::Unchanged { column, .. }
         | Finding::SameLearned { column, .. }
+        | Finding::LearnedChange { column, .. }
         | Finding::Changed { column, .. }
         | Finding::ChangedAt { column, .. } => ("change", column),
         Finding::CostFree { accuracy, .. } => ("cost", accuracy),
@@ -95,12 +97,14 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         ),
         Finding::StillFalling { at, .. } => ("still falls", vec![at]),
         Finding::TimeFlat { .. } => ("flat", vec![]),
+        Finding::NoTrend { .. } => ("no trend", vec![]),
         Finding::MemoryFaster { from, to, .. } => ("faster", vec![from, to]),
         Finding::MemoryFlat { at, .. } => ("flat", vec![at]),
         Finding::Frontier { at, gpu, .. } => (if *gpu { "of a GPU" } else { "of the host" }, vec![at]),
         Finding::Linear { .. } => ("linear", vec![]),
         Finding::Jumps { jumps, .. } => ("jumps", jumps.iter().map(|(from, ..)| from.as_str()).collect()),
         Finding::Unchanged { .. } | Finding::SameLearned { .. } => ("same", vec![]),
+        Finding::LearnedChange { .. } => ("on average", vec![]),
         Finding::Changed { rises: true, .. } => ("rises", vec![]),
         Finding::Changed { .. } => ("falls", vec![]),
         Finding::ChangedAt { rises, places, .. } => {

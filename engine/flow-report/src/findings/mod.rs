@@ -12,6 +12,7 @@ mod packed;
 mod repeated;
 mod schedule;
 mod stats;
+mod trainings;
 mod words;
 
 use flow_core::{Interval, Outcome};
@@ -30,6 +31,7 @@ pub(crate) use order::order_of;
 pub(crate) use packed::{Member, Packed, packed};
 pub(crate) use repeated::{is_noise, repeated};
 pub(crate) use schedule::schedules;
+pub(crate) use trainings::Trainings;
 
 /// A number of the prose, and where the reader finds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,6 +74,8 @@ pub(crate) enum Finding {
     StillFalling { time: String, axis: String, at: String, value: Figure },
     /// The axis makes no difference to the time.
     TimeFlat { time: String, axis: String, least: Figure, most: Figure },
+    /// The time goes up and down along the axis, and leads nowhere.
+    NoTrend { time: String, axis: String, least: Figure, most: Figure },
     /// From here on memory grows faster than time falls.
     MemoryFaster { memory: String, time: String, axis: String, from: String, to: String, grows: Figure, falls: Figure },
     /// Memory hardly goes with the axis up to `at`, where it is within these.
@@ -90,6 +94,8 @@ pub(crate) enum Finding {
     Unchanged { column: String, a: String, b: String, most: Figure },
     /// What two versions learn differs by no more than one training from the next: the confidence interval of the change.
     SameLearned { column: String, a: String, b: String, low: Figure, high: Figure },
+    /// How much more or less two versions learn on average over the rows, as far as trainings tell that were repeated for something else.
+    LearnedChange { column: String, a: String, b: String, mean: Figure, low: Figure, high: Figure },
     /// One version has more or less of it, in every row or, as a test tells, in most.
     Changed { column: String, a: String, b: String, rises: bool, least: Figure, most: Figure, borne: Borne },
     /// One version has more or less of it in these rows, as repetitions of each tell, and in no other that can be told.

@@ -92,6 +92,10 @@ impl Finding {
                     args.with("time", inline(time)).with("axis", inline(axis)).with("range", range),
                 )
             }
+            Finding::NoTrend { time, axis, least, most } => {
+                let args = args.with("time", inline(time)).with("axis", inline(axis));
+                say("finding-no-trend", args.with("range", span(least, most, true, words, lang)))
+            }
             Finding::MemoryFaster { memory, time, axis, from, to, grows, falls } => {
                 let args = args.with("memory", inline(memory)).with("time", inline(time)).with("axis", inline(axis));
                 let args = args.with("from", safe::text(from)).with("to", safe::text(to));
@@ -171,6 +175,11 @@ impl Finding {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
                 say("finding-same-learned", args.with("interval", span(low, high, true, words, lang)))
             }
+            Finding::LearnedChange { column, a, b, mean, low, high } => {
+                let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
+                let args = args.with("mean", mean.text(words, lang));
+                say("finding-learned-change", args.with("interval", span(low, high, true, words, lang)))
+            }
             Finding::Changed { column, a, b, rises, least, most, borne } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
                 let args = args.with("rises", if *rises { "yes" } else { "no" });
@@ -237,7 +246,7 @@ impl Finding {
                 let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", safe::text(at));
                 let args = args.with("split", inline(split)).with("best", named(&best.0, &best.1, words, lang));
                 let args = args.with("worst", named(&worst.name, &worst.value, words, lang));
-                let args = args.with("by", worst.by.text(words, lang));
+                let args = args.with("by", worst.by.size(words, lang));
                 say("finding-none-told", args.with("range", span(&worst.low, &worst.high, true, words, lang)))
             }
             Finding::Alike { column, split, axis, at, apart, least, most } => {

@@ -73,7 +73,11 @@ impl Doubts {
 
 /// The metric, its share and the number of classes, where that many classes can be guessed as well.
 fn chance(result: &StepResult) -> Option<(String, f64, u32)> {
-    let Datum::Declared { number: Some(classes), .. } = datum(result, "classes")? else { return None };
+    let (Datum::Declared { number: Some(classes), .. } | Datum::Measured { value: classes, .. }) =
+        datum(result, "classes")?
+    else {
+        return None;
+    };
     let metric = RIGHT.into_iter().find(|name| result.metrics.contains_key(*name))?;
     let share = result.metrics.get(metric)?.value;
     (classes >= 2.0 && share * classes <= 1.0 + CHANCE).then(|| (metric.to_owned(), share, classes as u32))

@@ -38,6 +38,7 @@ fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
             Finding::Flattens { .. }
             | Finding::NeverFalls { .. }
             | Finding::StillFalling { .. }
+            | Finding::NoTrend { .. }
             | Finding::TimeFlat { .. }
             | Finding::MemoryFaster { .. }
                 if compared =>
@@ -48,6 +49,7 @@ fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
             Finding::Unchanged { .. }
             | Finding::Changed { .. }
             | Finding::SameLearned { .. }
+            | Finding::LearnedChange { .. }
             | Finding::OneTraining { .. }
             | Finding::CostFree { .. } => 2,
             _ => 0,

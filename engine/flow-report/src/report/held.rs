@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::model::Section;
-use super::together::{head_then, judged, numeric};
+use super::together::{head_then, judged, numeric, share_of};
 use crate::columns::written;
 use crate::findings::{FindingMatch, Holds, Scoped};
 use crate::format::Format;
@@ -89,7 +89,7 @@ pub(crate) fn members(section: &Section, words: &Words, langs: &[&str]) -> Optio
     let rows = groups.iter().flat_map(|group| group.members.iter().map(move |m| (group, m))).map(|(group, m)| {
         let cell = |value: Option<f64>, show: &Format| value.map_or_else(|| "—".into(), |v| show.cell(v));
         let point = axes.iter().map(|axis| m.axes.get(*axis).map(|v| safe::text(&written(v))).unwrap_or_default());
-        let slower = cell(group.slowdown(m), &Format::change());
+        let slower = group.slowdown(m).map_or_else(|| "—".into(), |slower| share_of(slower, Format::change()));
         point.chain([cell(m.alone, &time), cell(m.together, &time), slower]).collect()
     });
     let rows: Vec<Vec<String>> = rows.collect();

@@ -290,8 +290,9 @@ fn section<'a>(
         packed
     });
     let mut changes = None;
+    let corun = with.corun.as_ref().and_then(|name| input.steps.get(name));
     if let Some(axis) = &with.compare
-        && let Some((of_columns, found)) = compare(&mut ledger, axis)?
+        && let Some((of_columns, found)) = compare(&mut ledger, axis, &findings::Trainings::of([Some(source), corun]))?
     {
         changes = Some(of_columns);
         of_rows.extend(found);
@@ -385,7 +386,7 @@ fn said(table: &Table, with: &SectionWith, shared: BTreeSet<&str>) -> Result<Vec
     let mut findings = curves(&mut ledger, &Besides { shared, ..Besides::default() });
     findings.extend(schedules(&mut ledger, with.compare.is_some()));
     if let Some(axis) = &with.compare
-        && let Some((_, found)) = compare(&mut ledger, axis)?
+        && let Some((_, found)) = compare(&mut ledger, axis, &findings::Trainings::default())?
     {
         findings.extend(found);
     }

@@ -9,7 +9,7 @@ use crate::format::Format;
 use crate::safe;
 use crate::table::{Grid, Names, Reading, earlier, enough, name};
 use crate::verdict::{FOREIGN_CPU, Refusal, Resource, Ruled, Ruling, Together, Used, Verdict};
-use crate::words::{Args, Words, join};
+use crate::words::{Args, Words, join, tight};
 
 /// The members of all groups: alone against together.
 pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names: &Names<'_>) -> Grid {
@@ -72,7 +72,7 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
         if predicted {
             cells.push(m.off().map_or_else(dash, |v| Format::change().cell(v)));
         }
-        cells.push(g.slowdown(m).map_or_else(dash, |v| Format::change().cell(v)));
+        cells.push(g.slowdown(m).map_or_else(dash, |slower| share_of(slower, Format::change())));
         cells.push(m.cpu.map_or_else(dash, |v| cpu.cell(v)));
         if !foreign.is_empty() {
             cells.extend([m.foreign.0, m.foreign.1].map(|v| v.map_or_else(dash, |v| others.cell(v))));
@@ -104,15 +104,17 @@ pub(crate) fn packed(packed: &Packed, words: &Words, langs: &[&str], names: &Nam
     Grid { heads, rows: packed.members.iter().map(row).collect() }
 }
 
-/// What the members used while together, and each group in sum: CPU, and the memory of GPUs that it shares. None where nothing of it
-/// was measured.
+/// What the members used while together, and each group in sum: CPU, memory of the host, and that of GPUs that it shares. None where
+/// nothing of it was measured.
 pub(crate) fn used(groups: &[Together], words: &Words, langs: &[&str], names: &Names<'_>) -> Option<Grid> {
     type Of = fn(&Used) -> Option<f64>;
-    let all: [(&str, &str, Of); 5] = [
+    let all: [(&str, &str, Of); 7] = [
         ("cpu_util", "ratio", |used| used.cpu),
         ("cpu_util_peak", "ratio", |used| used.cpu_peak),
+        ("memory", "bytes", |used| used.memory),
         ("gpu_load", "ratio", |used| used.gpu_load),
         ("gpu_load_peak", "ratio", |used| used.gpu_load_peak),
+        ("gpu_memory_load", "ratio", |used| used.gpu_memory_load),
         ("gpu_memory", "bytes", |used| used.gpu_memory),
     ];
     let members = || groups.iter().flat_map(|g| &g.members);
@@ -144,7 +146,8 @@ pub(crate) fn used(groups: &[Together], words: &Words, langs: &[&str], names: &N
         let mut sum: Vec<String> = vec![join(langs.iter().map(name))];
         sum.resize(axes.len().max(1), String::new());
         sum.extend(columns.iter().map(|(name, show, of)| {
-            let sums = *name == "cpu_util" || *name == "gpu_memory" && group.placement == CorunGpus::Shared;
+            let of_host = matches!(*name, "cpu_util" | "memory");
+            let sums = of_host || *name == "gpu_memory" && group.placement == CorunGpus::Shared;
             // Of what is shown, so that a reader who adds it up gets the same.
             let total: Option<f64> = group.members.iter().map(|m| Some(show.as_read(of(&m.used)?))).sum();
             total.filter(|_| sums).map_or_else(dash, |v| show.cell(v))
@@ -180,11 +183,9 @@ fn share() -> Format {
 pub(crate) fn groups(section: &Section, words: &Words, langs: &[&str]) -> Grid {
     let groups = &section.together;
     let then = groups.iter().any(|g| g.earlier.is_some());
-    let kinds: Vec<Resource> =
-        [Resource::Cpu, Resource::Gpu, Resource::GpuMemory, Resource::GpuMemoryTraffic, Resource::Data]
-            .into_iter()
-            .filter(|kind| groups.iter().flat_map(|g| &g.rulings).any(|r| r.resource == *kind && r.asked.is_some()))
-            .collect();
+    let ruling = |kind: Resource| groups.iter().flat_map(|g| &g.rulings).filter(move |r| r.resource == kind);
+    let mut kinds = Resource::ALL.to_vec();
+    kinds.retain(|kind| ruling(*kind).any(|r| r.asked.is_some()));
     let on_gpus = groups.iter().flat_map(|g| &g.members).any(|m| m.gpus.is_some_and(|n| n > 0));
     let mut heads = vec![(words.joined(langs, "together-group"), false)];
     if on_gpus {
@@ -200,7 +201,14 @@ pub(crate) fn groups(section: &Section, words: &Words, langs: &[&str]) -> Grid {
     if repeated {
         heads.push((words.joined(langs, "together-runs"), true));
     }
-    heads.extend(kinds.iter().map(|kind| (words.joined(langs, &format!("asked-{}", kind.key())), true)));
+    heads.extend(kinds.iter().map(|kind| {
+        let asked = format!("asked-{}", kind.key());
+        let of = |lang: &&str| match ruling(*kind).any(|r| r.used.is_some()) {
+            true => words.text(lang, "asked-used", &Args::new().with("asked", words.text(lang, &asked, &Args::new()))),
+            false => words.text(lang, &asked, &Args::new()),
+        };
+        (join(langs.iter().map(of)), true)
+    }));
     let rows = groups.iter().map(|g| {
         let mut cells = vec![safe::text(&g.group)];
         if on_gpus {
@@ -232,13 +240,17 @@ pub(crate) fn groups(section: &Section, words: &Words, langs: &[&str]) -> Grid {
         if repeated {
             cells.push(match (g.verdict.is_undecided(), g.more) {
                 (true, Some(more)) => format!("{} + {more}", g.looks),
-                (true, None) => format!("{} + > 100", g.looks),
-                (false, _) => g.looks.to_string(),
+                (true, None) if g.gain.is_some() => format!("{} + > 100", g.looks),
+                // What was not reckoned with says nothing of more runs.
+                _ => g.looks.to_string(),
             });
         }
         cells.extend(kinds.iter().map(|kind| match g.rulings.iter().find(|r| r.resource == *kind) {
             Some(Ruling { asked: Some(asked), alone: Some(alone), .. }) => {
                 format!("{} → {}", share().cell(*alone), share().cell(*asked))
+            }
+            Some(Ruling { asked: Some(asked), used: Some(used), .. }) => {
+                format!("{} → {}", share().cell(*asked), share().cell(*used))
             }
             Some(Ruling { asked: Some(asked), .. }) => share().cell(*asked),
             _ => dash(),
@@ -255,12 +267,32 @@ pub(super) fn head_then(section: &Section, words: &Words, langs: &[&str], key: &
     format!("{}{comma}{then}", words.joined(langs, key))
 }
 
-/// A gain with half its interval where that is known, with digits enough that no interval reads as none.
+/// A gain with half its interval where that is known, with digits enough that no interval reads as none; an interval that would read so
+/// however many digits there were is of times that are the same to the last digit, and says nothing.
 fn times_of((gain, half): (f64, Option<f64>), shown: fn(&Format, f64) -> String) -> String {
-    let Some(half) = half else { return shown(&Format::times(), gain) };
-    let mut finer = (2..=4).map(|decimals| Format { decimals, ..Format::times() });
-    let times = finer.find(|times| !times.reads_zero(half)).unwrap_or_else(Format::times);
-    format!("{} ± {}", shown(&times, gain), times.number(half))
+    let finer = |half: f64| {
+        let mut finer = (2..=4).map(|decimals| Format { decimals, ..Format::times() });
+        Some((finer.find(|times| !times.reads_zero(half))?, half))
+    };
+    match half.and_then(finer) {
+        Some((times, half)) => format!("{} ± {}", shown(&times, gain), times.number(half)),
+        None => shown(&Format::times(), gain),
+    }
+}
+
+/// How much slower something is, with half the interval where that is known and reads as something.
+pub(super) fn share_of((slower, half): (f64, Option<f64>), show: Format) -> String {
+    let finer = |half: f64| {
+        let mut finer = (0..=2).map(|decimals| Format { decimals, ..show.clone() });
+        Some((finer.find(|show| !show.reads_zero(half))?, half))
+    };
+    match half.and_then(finer) {
+        Some((show, half)) => {
+            let off = Format { signed: false, ..show.clone() };
+            format!("{} ± {}", show.cell(slower), off.cell(half))
+        }
+        None => show.cell(slower),
+    }
 }
 
 fn verdict_key(verdict: &Verdict) -> &'static str {
@@ -316,38 +348,48 @@ const RULINGS: [(&str, &[Ruled]); 4] = [
 pub(super) fn judged(group: &Together, words: &Words, lang: &str) -> String {
     let verdict = words.text(lang, verdict_key(&group.verdict), &Args::new());
     let args = || Args::new().with("group", safe::text(&group.group)).with("verdict", verdict.clone());
-    let mut slow: Vec<f64> = group.members.iter().filter_map(|m| group.slowdown(m)).collect();
-    slow.sort_by(f64::total_cmp);
-    let figure = |v: Option<&f64>| {
-        let unsigned = Format { signed: false, ..Format::change() };
-        v.map(|v| words.figure(lang, &unsigned, *v)).unwrap_or_default()
-    };
-    let (least, most) = (figure(slow.first()), figure(slow.last()));
-    let range = match least == most {
-        true => least,
-        false => words.text(lang, "range", &Args::new().with("from", least).with("to", most.clone())),
+    let mut slow: Vec<(f64, Option<f64>)> = group.members.iter().filter_map(|m| group.slowdown(m)).collect();
+    slow.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (least, most) = (slow.first().copied().unwrap_or_default(), slow.last().copied().unwrap_or_default());
+    let change = Format::change();
+    let unsigned = Format { signed: false, ..Format::change() };
+    let figure = |show: &Format, slower: (f64, Option<f64>)| {
+        let shown = share_of(slower, show.clone());
+        if lang == "zh" { tight(&shown) } else { shown }
     };
     // Not every member need be slower.
-    let longer = match slow.first().is_some_and(|least| *least < 0.0) {
-        true => words.text(lang, "up-to", &Args::new().with("to", most.clone())),
-        false => range.clone(),
+    let faster = least.0 < 0.0 && !change.reads_zero(least.0);
+    let of_both = |show: &Format| {
+        let (from, to) = (figure(show, least), figure(show, most));
+        if from == to { to } else { words.text(lang, "range", &Args::new().with("from", from).with("to", to)) }
     };
+    let range = of_both(if faster { &change } else { &unsigned });
+    let longer = match faster {
+        true => {
+            let args = Args::new().with("less", figure(&unsigned, (least.0.abs(), least.1)));
+            words.text(lang, "longer-or-less", &args.with("longer", figure(&unsigned, most)))
+        }
+        false => words.text(lang, "longer", &Args::new().with("range", range.clone())),
+    };
+    let most = figure(&unsigned, most);
     let gain = group.gain.map(|gain| times_of(gain, Format::number)).unwrap_or_default();
     match &group.verdict {
-        Verdict::Parallel if slow.last().is_some_and(|v| *v < 0.005) => words.text(lang, "together-no-slower", &args()),
+        Verdict::Parallel if slow.last().is_some_and(|(v, _)| *v < 0.005) => {
+            words.text(lang, "together-no-slower", &args())
+        }
         Verdict::Parallel => {
             let tolerance = words.figure(lang, &share(), group.tolerance);
             words.text(lang, "together-parallel", &args().with("most", most).with("tolerance", tolerance))
         }
         Verdict::OnlyConcurrent => {
-            words.text(lang, "together-only-concurrent", &args().with("range", longer).with("gain", gain))
+            words.text(lang, "together-only-concurrent", &args().with("longer", longer).with("gain", gain))
         }
-        Verdict::NoGain => words.text(lang, "together-no-gain", &args().with("range", longer).with("gain", gain)),
+        Verdict::NoGain => words.text(lang, "together-no-gain", &args().with("longer", longer).with("gain", gain)),
         Verdict::SlowerThanOneAfterAnother => {
-            words.text(lang, "together-slower-than", &args().with("range", longer).with("gain", gain))
+            words.text(lang, "together-slower-than", &args().with("longer", longer).with("gain", gain))
         }
         Verdict::TooNoisy if group.slower => {
-            words.text(lang, "together-noisy-gain", &args().with("range", longer).with("gain", gain))
+            words.text(lang, "together-noisy-gain", &args().with("longer", longer).with("gain", gain))
         }
         Verdict::TooNoisy => words.text(lang, "together-noisy", &args().with("range", range)),
         Verdict::ForeignCpu { label, used } => {
@@ -395,12 +437,15 @@ fn ruling(ruling: &Ruling, words: &Words, lang: &str) -> String {
     let what = resource(ruling, words, lang);
     let args = Args::new().with("what", what.clone());
     let figure = |v: f64| words.figure(lang, &share(), v);
-    match (ruling.asked, ruling.alone) {
-        (Some(asked), Some(alone)) => {
+    match (ruling.asked, ruling.alone, ruling.used) {
+        (Some(asked), Some(alone), _) => {
             words.text(lang, "ruling-change", &args.with("alone", figure(alone)).with("together", figure(asked)))
         }
-        (Some(asked), None) => words.text(lang, "ruling-asked", &args.with("asked", figure(asked))),
-        (None, _) => what,
+        (Some(asked), None, Some(used)) => {
+            words.text(lang, "ruling-used", &args.with("asked", figure(asked)).with("used", figure(used)))
+        }
+        (Some(asked), None, None) => words.text(lang, "ruling-asked", &args.with("asked", figure(asked))),
+        (None, ..) => what,
     }
 }
 
@@ -442,7 +487,7 @@ mod tests {
     fn an_interval_of_a_gain_never_reads_as_none() {
         assert_eq!(times_of((0.93, Some(0.018)), Format::cell), "0.93× ± 0.02");
         assert_eq!(times_of((0.9236, Some(0.0041)), Format::cell), "0.924× ± 0.004");
-        assert_eq!(times_of((0.9236, Some(0.0)), Format::number), "0.92 ± 0.00");
+        assert_eq!(times_of((0.9236, Some(0.0)), Format::number), "0.92");
         assert_eq!(times_of((1.25, None), Format::number), "1.25");
     }
 }

@@ -237,7 +237,7 @@ pub(crate) enum Guess {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Blames {
-    /// What is blamed: `cpu`, `gpu`, `gpu_memory`, `gpu_memory_traffic`, `data`.
+    /// What is blamed: `cpu`, `memory`, `gpu`, `gpu_memory`, `gpu_memory_traffic`, `data`.
     pub(crate) resource: Resource,
     /// The guess in English.
     #[serde(default, skip_serializing_if = "Option::is_none")]

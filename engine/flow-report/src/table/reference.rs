@@ -39,6 +39,9 @@ const UNITS: [(&str, &[(&str, f64)]); 3] = [
     ("ratio", &[("ratio", 1.0), ("%", 0.01)]),
 ];
 
+/// How many GPUs a line is of: read whether the table shows it or not, for unlike numbers are not to be compared.
+const GPUS: &str = "gpus";
+
 /// What a name of `columns:` ends with that is the time in a co-run group.
 const TOGETHER: &str = " together";
 
@@ -105,18 +108,25 @@ pub(super) fn results(
             names.push(own);
         }
     }
+    let gpus = GPUS.to_owned();
+    let unshown = (!names.contains(&gpus) && !table.rows.contains(&gpus)).then_some(&gpus);
     let mut columns = Vec::new();
     let mut asked: Vec<String> = keys.iter().map(|(axis, _)| (*axis).clone()).chain(with.split.clone()).collect();
-    asked.push("outcome".into());
+    asked.extend(["outcome".to_owned(), gpus.clone()]);
     for part in &parts {
         let mut of_part = Vec::new();
         let end = match (part, &with.split) {
             (Some(value), Some(split)) => format!(" {}", point(split, &written(value))),
             _ => String::new(),
         };
-        for (own, group) in names.iter().flat_map(|own| [(own, false), (own, true)]) {
+        for (own, group) in names.iter().chain(unshown).flat_map(|own| [(own, false), (own, true)]) {
             let called = format!("{own}{}{end}", if group { TOGETHER } else { "" });
-            if let Some(column) = find(&called)? {
+            let column = match find(&called)? {
+                // A line is of so many GPUs in all of its columns.
+                None if own == GPUS && !group => find(own)?,
+                column => column,
+            };
+            if let Some(column) = column {
                 let unit = unit(now, own);
                 let factor = factor(&unit, column.unit).map_err(|problem| {
                     let example = format!("columns: {{{called}: {} [{}]}}", sheet.heads[column.at], example(&unit));
@@ -145,7 +155,7 @@ pub(super) fn results(
             at.ok_or_else(|| BuiltinFault::ReferenceWithoutHead { file: file(), head: head.clone(), heads: heads() })?;
         only.push((at, value));
     }
-    if columns.iter().all(Vec::is_empty) {
+    if columns.iter().flatten().all(|taken: &Taken<'_>| unshown == Some(taken.own)) {
         let own = names.into_iter().collect();
         return Err(BuiltinFault::ReferenceOfNothing { file: file(), own, heads: heads() });
     }
@@ -347,7 +357,13 @@ pub(crate) fn beside(table: &Table) -> Table {
             !column.key && (&other.name, other.derived, &other.part) == (&column.name, column.derived, &column.part)
         });
         let says = |at: &usize| {
-            earlier.body.iter().any(|row| !matches!(row.cells[*at].content, Content::Absent | Content::Text { .. }))
+            // Text is that of now, but for the number of GPUs.
+            let own = |content: &Content| match content {
+                Content::Absent => false,
+                Content::Text { .. } => column.name == GPUS,
+                _ => true,
+            };
+            earlier.body.iter().any(|row| own(&row.cells[*at].content))
         };
         let Some(found) = found.filter(says).filter(|found| used.insert(*found)) else { continue };
         merged.columns.push(Column { earlier: true, ..earlier.columns[found].clone() });

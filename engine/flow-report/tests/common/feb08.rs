@@ -45,7 +45,7 @@ fn together() -> Vec<StepResult> {
         point("together", &row["dataset"], &row["batch"], row["gpus"].parse().expect("a number"))
             .noisy("epoch_time", time, "s", 0.2, 3)
             .metric("data_wait", if row["dataset"] == "v7" { 0.62 } else { 0.05 } * time, "s")
-            .cpu_util(0.9)
+            .cpu_util(if row["dataset"] == "v7" { 0.33 } else { 0.22 })
             .corun(&row["dataset"], CorunGpus::Own, 3, 3)
     })
     .collect()
@@ -112,7 +112,7 @@ pub(crate) fn without_gpus() -> BuiltinInput {
                 .noisy("epoch_time", time * factor, "s", 0.05, 2)
                 .metric("data_wait", time * factor * if *version == "v7" { 0.38 } else { 0.03 }, "s")
                 .metric("top1", top1, "ratio")
-                .cpu_util(*cpu);
+                .cpu_util(if factor > 1.0 { cpu / 3.0 } else { *cpu });
             result.params.insert("size".into(), json!(64));
             result.run.0 = "20261121-101500-77aa".into();
             result.ended_at = 1_795_256_100_000;
