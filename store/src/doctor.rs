@@ -42,6 +42,8 @@ pub struct Diagnosis {
     pub unreadable: usize,
     /// Runs whose journal holds lines that could not be read, and how many.
     pub journals: Vec<(String, u32)>,
+    /// Results that no journal tells of any more: they are lost when the database is.
+    pub unjournalled: usize,
     /// The contents of all artifacts were read, not only their sizes and times.
     pub contents_read: bool,
 }
@@ -58,6 +60,7 @@ impl Diagnosis {
             && self.unkept == 0
             && self.unreadable == 0
             && self.journals.is_empty()
+            && self.unjournalled == 0
     }
 }
 
@@ -105,7 +108,7 @@ pub fn doctor(
     Ok((store, diagnosis))
 }
 
-/// sled can open a damaged file and be silent about what it lost. What `flow gc` removed does not come back: its artifacts
+/// sled can open a damaged file and be silent about what it lost; so can whoever removes or cuts a journal. What `flow gc` removed does not come back: its artifacts
 /// are gone.
 fn restore(store: &Store, diagnosis: &mut Diagnosis) -> Result<()> {
     let replay = Replay::read(store.dir())?;
@@ -117,7 +120,8 @@ fn restore(store: &Store, diagnosis: &mut Diagnosis) -> Result<()> {
         }
     }
     diagnosis.restored = batch.results.len();
-    store.apply(&batch)
+    store.apply(&batch)?;
+    store.each_result(|result| diagnosis.unjournalled += usize::from(!replay.has(&result.fingerprint)))
 }
 
 fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Result<()> {

@@ -73,6 +73,11 @@ impl Replay {
     pub fn results(&self) -> impl ExactSizeIterator<Item = &StepResult> {
         self.results.values()
     }
+
+    /// There is a result with this fingerprint.
+    pub(crate) fn has(&self, fingerprint: &Digest) -> bool {
+        self.results.contains_key(fingerprint)
+    }
 }
 
 impl Results for Replay {

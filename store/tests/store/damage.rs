@@ -43,6 +43,23 @@ fn a_sound_store_is_left_alone() {
 }
 
 #[test]
+fn results_that_no_journal_tells_of_are_told() {
+    let dir = scratch();
+    run(dir.path(), 3);
+    let journal =
+        open(dir.path()).unwrap().dir().run(&RunId("20260208-153012-3f2a".into())).path().join("journal.jsonl");
+    let text = fs::read_to_string(&journal).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    for (left, lost) in [(&lines[..lines.len() - 1], 1), (&[][..], 3)] {
+        fs::write(&journal, left.concat()).unwrap();
+        let (_, found) = examine(dir.path(), false);
+        assert_eq!((found.unjournalled, found.results, found.is_sound()), (lost, 3, false));
+    }
+    fs::remove_dir_all(journal.parent().unwrap()).unwrap();
+    assert_eq!(examine(dir.path(), false).1.unjournalled, 3);
+}
+
+#[test]
 fn a_store_that_was_copied_or_touched_is_the_same_store() {
     let dir = scratch();
     let results = run(dir.path(), 2);

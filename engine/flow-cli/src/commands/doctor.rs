@@ -93,6 +93,16 @@ fn render(found: &Diagnosis) -> Vec<String> {
         let lines = words::count(*lines as usize, "line");
         out.push(format!("{} the journal of run {run} has {lines} that cannot be read", styled(NOTE, "note:")));
     }
+    if found.unjournalled > 0 {
+        let (results, they) = match found.unjournalled {
+            1 => ("1 result is".to_owned(), "it goes"),
+            n => (format!("{} are", words::count(n, "result")), "they go"),
+        };
+        out.push(format!(
+            "{} {results} in the database alone, for a journal was cut or removed: {they} if it is damaged",
+            styled(NOTE, "note:")
+        ));
+    }
     let how = if found.contents_read { "read and hashed" } else { "checked by size and time" };
     out.push(format!(
         "{} {}, {} {how}",
