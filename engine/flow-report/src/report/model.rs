@@ -236,7 +236,7 @@ fn section<'a>(
     for to in &with.see {
         safe::link(to).map_err(|why| BuiltinFault::BadLink { error: Box::new(why) })?;
     }
-    let Some(table) = table(view) else {
+    let Some(table) = Table::of(view) else {
         left_out.push((with.table.clone(), missing(view)));
         return Ok(None);
     };
@@ -408,11 +408,6 @@ fn in_group(table: &Table, reference: &Reference, measure: &str, member: &Member
     Some((alone, together.value))
 }
 
-/// The table that a step made.
-pub(super) fn table(view: &StepView) -> Option<Result<Table, serde_json::Error>> {
-    view.files.iter().find_map(|files| files.get("table.json")).map(|json| serde_json::from_slice(json))
-}
-
 /// How columns are shown that stand in several tables of a report with unlike units: alike, so that they can be compared.
 struct Units(BTreeMap<String, Format>);
 
@@ -420,7 +415,7 @@ impl Units {
     /// Times are kept in seconds and memory in bytes, whatever they are shown in.
     fn of(sections: &[SectionWith], input: &BuiltinInput) -> Units {
         let mut shown: BTreeMap<String, (BTreeSet<String>, Vec<f64>)> = BTreeMap::new();
-        for table in sections.iter().filter_map(|section| table(input.steps.get(&section.table)?)?.ok()) {
+        for table in sections.iter().filter_map(|section| Table::of(input.steps.get(&section.table)?)?.ok()) {
             for (at, column) in table.columns.iter().enumerate().filter(|(_, column)| column.derived.is_none()) {
                 let (units, values) = shown.entry(column.name.clone()).or_default();
                 units.insert(column.show.unit.clone());

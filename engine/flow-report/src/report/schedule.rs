@@ -103,7 +103,7 @@ pub(super) fn check_order(
 pub(super) fn order(with: &SectionWith, own: &Table, input: &BuiltinInput) -> Result<Vec<Scoped>, BuiltinFault> {
     let Some(OrderWith { table: name, at }) = &with.order_of else { return Ok(Vec::new()) };
     let view = input.steps.get(name).ok_or_else(|| BuiltinFault::NoSuchStep { step: name.clone() })?;
-    let Some(other) = super::model::table(view) else { return Ok(Vec::new()) };
+    let Some(other) = Table::of(view) else { return Ok(Vec::new()) };
     let other = other.map_err(|e| BuiltinFault::TableUnread { step: name.clone(), said: e.to_string() })?;
     let found = order_of(own, name, &other, at);
     Ok(found.into_iter().map(|finding| Scoped { scope: None, finding }).collect())

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use flow_core::reason::{BuiltinFault, Hint};
 use flow_core::{
-    Outcome, nearest,
+    Outcome, StepView, nearest,
     reason::{Cause, NoMetrics, Spoiled},
 };
 use indexmap::IndexMap;
@@ -370,6 +370,11 @@ impl Note {
 }
 
 impl Table {
+    /// The table that a step made.
+    pub(crate) fn of(view: &StepView) -> Option<Result<Table, serde_json::Error>> {
+        view.files.iter().find_map(|files| files.get("table.json")).map(|json| serde_json::from_slice(json))
+    }
+
     /// The position of a note, added if it is new.
     pub(crate) fn note(&mut self, note: Note) -> usize {
         self.notes.iter().position(|n| *n == note).unwrap_or_else(|| {
