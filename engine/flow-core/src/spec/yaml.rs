@@ -34,6 +34,8 @@ pub(super) fn read(text: &str, root: &At, problems: &mut Problems) -> Result<Val
     }
     match serde_yaml::from_str::<Value>(text) {
         Ok(value) => Ok(value),
+        // What else is wrong is so at the second reading as well.
+        Err(error) if !error.to_string().contains("duplicate entry") => Err(error.into()),
         Err(error) => {
             let twice = RefCell::new(Vec::new());
             match (Seed { path: Vec::new(), twice: &twice }).deserialize(serde_yaml::Deserializer::from_str(text)) {
