@@ -155,20 +155,18 @@ impl Finder {
 
     /// Where the longest of the beginnings of secrets starts in which these bytes end; their length, if they end in none.
     fn beginning(&self, bytes: &[u8]) -> usize {
-        let seen = Seen::of(bytes);
+        let before = bytes.len().saturating_sub(self.longest + TEARING);
+        let seen = Seen::of(&bytes[before..]);
         let begins = |from: &usize| {
             let end = &seen.bytes[*from..];
-            if pair(end).is_some_and(|pair| !self.pairs[pair])
-                || bytes.len() - seen.at(*from) > self.longest + TEARING
-                || seen.is_broken_from(*from)
-            {
+            if pair(end).is_some_and(|pair| !self.pairs[pair]) || seen.is_broken_from(*from) {
                 return false;
             }
             let at = self.forms.partition_point(|form| form.as_slice() <= end);
             self.forms.get(at).is_some_and(|form| form.starts_with(end))
         };
         let read = seen.bytes.len();
-        (read.saturating_sub(self.longest - 1)..read).find(begins).map_or(bytes.len(), |from| seen.at(from))
+        (read.saturating_sub(self.longest - 1)..read).find(begins).map_or(bytes.len(), |from| before + seen.at(from))
     }
 }
 

@@ -12,47 +12,48 @@ const LONGEST_SEQUENCE: usize = 256;
 /// Bytes without sequences for a terminal and without ends of lines, and where they stood.
 pub(super) struct Seen {
     pub(super) bytes: Vec<u8>,
-    /// Of each byte.
-    at: Vec<usize>,
+    /// Where a piece begins that stood in one: here, and there.
+    pieces: Vec<(usize, usize)>,
     /// The bytes before which a line ended.
     breaks: Vec<usize>,
 }
 
 impl Seen {
     pub(super) fn of(bytes: &[u8]) -> Seen {
-        let mut seen =
-            Seen { bytes: Vec::with_capacity(bytes.len()), at: Vec::with_capacity(bytes.len()), breaks: Vec::new() };
+        let mut seen = Seen { bytes: Vec::with_capacity(bytes.len()), pieces: Vec::new(), breaks: Vec::new() };
         let mut at = 0;
-        while let Some(byte) = bytes.get(at) {
-            match byte {
+        while at < bytes.len() {
+            let left_out = match bytes[at] {
                 b'\n' | b'\r' => {
                     seen.breaks.push(seen.bytes.len());
-                    at += 1;
+                    Some(1)
                 }
-                b'\x1b' => match sequence(&bytes[at..]) {
-                    Some(length) => at += length,
-                    None => seen.push(*byte, &mut at),
-                },
-                _ => seen.push(*byte, &mut at),
+                b'\x1b' => sequence(&bytes[at..]),
+                _ => None,
+            };
+            if let Some(length) = left_out {
+                at += length;
+                continue;
             }
+            // An escape that begins nothing is a byte as any other.
+            let rest = &bytes[at + 1..];
+            let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r' | b'\x1b')).unwrap_or(rest.len());
+            seen.pieces.push((seen.bytes.len(), at));
+            seen.bytes.extend_from_slice(&bytes[at..=at + end]);
+            at += end + 1;
         }
         seen
     }
 
-    fn push(&mut self, byte: u8, at: &mut usize) {
-        self.bytes.push(byte);
-        self.at.push(*at);
-        *at += 1;
-    }
-
     /// Where a byte stood.
     pub(super) fn at(&self, byte: usize) -> usize {
-        self.at[byte]
+        let piece = self.pieces.partition_point(|(here, _)| *here <= byte).saturating_sub(1);
+        self.pieces.get(piece).map_or(byte, |(here, there)| there + (byte - here))
     }
 
     /// Where these bytes stood, unless a line ended too early in them. There is at least one of them.
     pub(super) fn place(&self, bytes: Range<usize>) -> Option<Range<usize>> {
-        (!self.is_broken(bytes.start, bytes.end)).then(|| self.at[bytes.start]..self.at[bytes.end - 1] + 1)
+        (!self.is_broken(bytes.start, bytes.end)).then(|| self.at(bytes.start)..self.at(bytes.end - 1) + 1)
     }
 
     /// Whether a line ends too early in what goes on from this byte to the end.
