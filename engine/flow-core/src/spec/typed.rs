@@ -313,37 +313,53 @@ pub(crate) fn inputs(value: &Value) -> Typed<Vec<Input>> {
             Ok((seg(&name), one))
         }))?,
     };
-    let mut places: BTreeMap<String, &Input> = BTreeMap::new();
-    for (place, one) in &found {
-        let here = one.place();
-        if let Some(twin) = places.get(&here) {
-            return other(Diagnostic::new(format!(
-                "`{}` and `{}` would both appear as `{here}` in the work folder",
-                twin.path, one.path
-            )))
-            .below(place.clone());
-        }
-        // Of all that begin like a folder's content its own comes in one piece.
-        let folder = format!("{here}/");
-        let inside = places.range(folder.clone()..).take_while(|(other, _)| other.starts_with(&folder));
-        let above = here.match_indices('/').filter_map(|(end, _)| places.get_key_value(&here[..end]));
-        if let Some((_, other_one)) = inside.chain(above).find(|(_, other)| !lie_in_one_another(other, one)) {
-            let what = Diagnostic::new(format!(
-                "`{}` and `{}` would lie in one another in the work folder, and do not",
-                other_one.path, one.path
-            ));
-            return other(what.help("an input appears under its own name: give one of them another"))
-                .below(place.clone());
-        }
-        places.insert(here, one);
-    }
+    apart(&found)?;
     Ok(found.into_iter().map(|(_, input)| input).collect())
 }
 
-/// One is a folder that the other lies in, as it is written.
-fn lie_in_one_another(a: &Input, b: &Input) -> bool {
-    let (a, b) = (normal(&a.path), normal(&b.path));
-    within(&a, &b) || within(&b, &a)
+/// No two inputs lie in the same place of the work folder, and those that lie in one another there do so where they are, too.
+fn apart(inputs: &[(Seg, Input)]) -> Typed<()> {
+    // Folders before what lies in them, and that before all else: what a path lies in is then the last of the paths that are open.
+    let mut sorted: Vec<(String, usize)> =
+        inputs.iter().enumerate().map(|(i, (_, input))| (input.place().replace('/', "\0"), i)).collect();
+    sorted.sort_unstable();
+    let mut open: Vec<&(String, usize)> = Vec::new();
+    // The first in the file, as a reader would find it.
+    let mut wrong: Option<(usize, Diagnostic)> = None;
+    for this in &sorted {
+        let (here, i) = this;
+        let inside =
+            |above: &str| here.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('\0'));
+        while open.pop_if(|(above, _)| !inside(above)).is_some() {}
+        if let Some((above, other_one)) = open.last() {
+            let later = *i.max(other_one);
+            let (one, twin) = (&inputs[later].1, &inputs[*i.min(other_one)].1);
+            let what = if above == here {
+                Some(Diagnostic::new(format!(
+                    "`{}` and `{}` would both appear as `{}` in the work folder",
+                    twin.path,
+                    one.path,
+                    one.place()
+                )))
+            } else if within(&normal(&inputs[*i].1.path), &normal(&inputs[*other_one].1.path)) {
+                None // Of all that begin like a folder's content its own comes in one piece.
+            } else {
+                let what = Diagnostic::new(format!(
+                    "`{}` and `{}` would lie in one another in the work folder, and do not",
+                    twin.path, one.path
+                ));
+                Some(what.help("an input appears under its own name: give one of them another"))
+            };
+            if let Some(what) = what.filter(|_| wrong.as_ref().is_none_or(|(first, _)| later < *first)) {
+                wrong = Some((later, what));
+            }
+        }
+        open.push(this);
+    }
+    match wrong {
+        None => Ok(()),
+        Some((i, what)) => other(what).below(inputs[i].0.clone()),
+    }
 }
 
 /// An input whose place in the work folder is its own.

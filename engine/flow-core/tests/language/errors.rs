@@ -176,4 +176,14 @@ fn reading_is_linear() {
         let most = few.max(std::time::Duration::from_millis(4)) * 32;
         assert!(many < most, "{name}: 300 of them take {few:?}, 2400 take {many:?}");
     }
+    // As many bytes of folders in one another as of files beside one another.
+    let deep: String = (1..=600).map(|n| format!("{}d, ", "d/".repeat(n - 1))).collect();
+    let flat = repeat(deep.len() / 10, &|i| format!("f{i:07}, "));
+    let [deep, flat] = [deep, flat].map(|inputs| {
+        let text = step(format!("inputs: [{inputs}]"));
+        let begin = on_cpu();
+        drop(expand_on(&text, &machine(0), None, &[]));
+        on_cpu() - begin
+    });
+    assert!(deep < flat * 8, "inputs in one another take {deep:?}, beside one another {flat:?}");
 }
