@@ -616,16 +616,21 @@ fit-chosen = Chosen
 fit-curve-proportional = line through 0: b x
 fit-curve-affine = line: a + b x
 fit-curve-inverse = hyperbola: a + b / x
+fit-curve-saturating = saturation: a + b x / (x + k)
 fit-curve-broken = line with a break: a + b min(x, k) + c max(0, x − k)
 fit-curve-quadratic = parabola: a + b x + c x²
 fit-curve-cubic = cubic: a + b x + c x² + d x³
-fit-note = Chosen is the curve with the fewest parameters of all whose AICc is within 2 of the least; a line through 0 is none of these where its R² is below 0. The F-test is that of the line through 0 against the line, and of curves with more parameters than the line against it; a break whose place is looked for makes its p too small.
+fit-note = Chosen is the curve with the fewest parameters of all whose AICc is within 2 of the least; a line through 0 is none of these where its R² is below 0. The F-test is that of the line through 0 against the line, and of curves with more parameters than the line against it; a k that is looked for makes its p too small.
 fit-relative = { $all ->
     [yes] Errors count
    *[no] Of { $curves } errors count
 } relative to what was measured: that says the points much better than errors of one size do.
 fit-few = { $points } points are too few to tell which curve { $column } is of over { $axis }.
-fit-none = { $column } does not follow from { $axis } alone: the curve chosen has R² = { $r2 } over { $points } points, so something else decides too.
+fit-none = { $goes ->
+    [up] { $column } rises with { $axis } from each point to the next, but none of the compared curves has its form: the one chosen has R² = { $r2 } over { $points } points.
+    [down] { $column } falls with { $axis } from each point to the next, but none of the compared curves has its form: the one chosen has R² = { $r2 } over { $points } points.
+   *[both] { $column } does not follow from { $axis } alone: the curve chosen has R² = { $r2 } over { $points } points, so something else decides too.
+}
 fit-proportional = { $column } is proportional to { $axis }: { $slope } for each unit of it.
 fit-affine = { $column } { $rises ->
     [yes] rises
@@ -633,11 +638,16 @@ fit-affine = { $column } { $rises ->
 } by { $slope } for each unit of { $axis }; the intercept is { $intercept }.
 fit-no-slope = { $column } neither rises nor falls with { $axis } as far as these points tell: the slope is { $slope } for each unit of { $axis }.
 fit-inverse = { $column } is { $fixed } { $sign } { $shared } / { $axis }: a part that stays, and one that { $axis } shares out.
+fit-saturating = { $column } { $rises ->
+    [yes] rises
+   *[no] falls
+} with { $axis } ever less: from { $from } by { $by } in all, half of it by { $axis } { $knot }.
 fit-broken = { $column } bends at { $axis } { $knot }: for each unit of { $axis } it changes by { $before } before and by { $after } after that.
 fit-without-jumps = { $column } jumps along { $axis }, which none of the compared curves does; with its jumps taken out, { $curve ->
     [proportional] a line through 0
     [affine] a straight line
     [inverse] a hyperbola
+    [saturating] a curve that saturates
     [broken] a line with a break
     [quadratic] a parabola
    *[cubic] a cubic

@@ -1,5 +1,5 @@
-//! Which curve a set of points is of: a line through zero, a line, a hyperbola, a line with one break, a parabola, a cubic. Numbers in,
-//! a choice with its reasons out.
+//! Which curve a set of points is of: a line through zero, a line, a hyperbola, one that saturates, a line with one break, a parabola,
+//! a cubic. Numbers in, a choice with its reasons out.
 //!
 //! The criterion is the corrected one of Akaike (C. M. Hurvich and C.-L. Tsai, "Regression and Time Series Model Selection in Small
 //! Samples", Biometrika 76 (1989), 297–307). Of all models within two of the least that with the fewest parameters is chosen: so
@@ -22,6 +22,9 @@ pub enum Model {
     /// y = a + b / x: a fixed part and one that `x` shares out. An epoch's time over the batch size is what each image takes and what
     /// each iteration takes besides, of which there are the fewer the larger the batch is.
     Inverse,
+    /// y = a + b x / (x + k): it begins at a and goes towards a + b, half of the way at k. So a GPU's power or load over the batch
+    /// size, which fills the GPU more and more.
+    Saturating,
     /// Two straight pieces that meet: y = a + b min(x, k) + c max(0, x − k).
     Broken,
     /// y = a + b x + c x².
@@ -32,15 +35,22 @@ pub enum Model {
 
 impl Model {
     /// All, the simplest first.
-    pub const ALL: [Model; 6] =
-        [Model::Proportional, Model::Affine, Model::Inverse, Model::Broken, Model::Quadratic, Model::Cubic];
+    pub const ALL: [Model; 7] = [
+        Model::Proportional,
+        Model::Affine,
+        Model::Inverse,
+        Model::Saturating,
+        Model::Broken,
+        Model::Quadratic,
+        Model::Cubic,
+    ];
 
-    /// How many coefficients it has, the place of a break counted.
+    /// How many coefficients it has, the place `k` counted.
     pub fn parameters(self) -> usize {
         match self {
             Model::Proportional => 1,
             Model::Affine | Model::Inverse => 2,
-            Model::Quadratic => 3,
+            Model::Saturating | Model::Quadratic => 3,
             Model::Broken | Model::Cubic => 4,
         }
     }
@@ -51,6 +61,7 @@ impl Model {
             Model::Proportional => vec![power(1)],
             Model::Affine => vec![power(0), power(1)],
             Model::Inverse => vec![power(0), power(-1)],
+            Model::Saturating => vec![power(0), x.iter().map(|x| x / (x + knot)).collect()],
             Model::Broken => {
                 let piece = |f: fn(f64, f64) -> f64| x.iter().map(|x| f(*x, knot)).collect();
                 vec![power(0), piece(f64::min), piece(|x, knot| (x - knot).max(0.0))]
@@ -65,10 +76,10 @@ impl Model {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fitted {
     pub model: Model,
-    /// The constant first, then by power; of [`Model::Broken`] the constant and the slopes before and after the break, with
-    /// intervals as if its place were known.
+    /// The constant first, then by power; of [`Model::Broken`] the constant and the slopes before and after the break. Intervals
+    /// are as if `knot` were known.
     pub coefficients: Vec<Coefficient>,
-    /// Where a line breaks.
+    /// Where a line breaks, or a curve that saturates has gone half of its way.
     pub knot: Option<f64>,
     /// The share of the variance about the mean that it explains; of a line through zero too, where it can be below 0.
     pub r2: f64,
@@ -158,7 +169,8 @@ impl Choice {
 /// Through the points, each of which counts with a weight that goes with its value.
 fn fit(model: Model, points: &[(f64, f64)], weigh: fn(f64) -> f64) -> Option<Fitted> {
     let (n, k) = (points.len(), model.parameters());
-    if n < k + 2 || model == Model::Inverse && points.iter().any(|(x, _)| *x <= 0.0) {
+    let shares = matches!(model, Model::Inverse | Model::Saturating);
+    if n < k + 2 || shares && points.iter().any(|(x, _)| *x <= 0.0) {
         return None;
     }
     // Powers of numbers far from 1 would lose digits.
@@ -173,7 +185,8 @@ fn fit(model: Model, points: &[(f64, f64)], weigh: fn(f64) -> f64) -> Option<Fit
         least_squares(&columns, &target)
     };
     let (knot, fitted) = match model {
-        Model::Broken => broken(&scaled, through)?,
+        Model::Broken => best_knot(&breaks(&scaled)?, through)?,
+        Model::Saturating => best_knot(&halves(&scaled)?, through)?,
         _ => (0.0, through(0.0)?),
     };
     let mean = y.iter().sum::<f64>() / n as f64;
@@ -190,6 +203,7 @@ fn fit(model: Model, points: &[(f64, f64)], weigh: fn(f64) -> f64) -> Option<Fit
     let powers: &[i32] = match model {
         Model::Proportional => &[1],
         Model::Inverse => &[0, -1],
+        Model::Saturating => &[0, 0],
         Model::Broken => &[0, 1, 1],
         _ => &[0, 1, 2, 3],
     };
@@ -200,7 +214,7 @@ fn fit(model: Model, points: &[(f64, f64)], weigh: fn(f64) -> f64) -> Option<Fit
     Some(Fitted {
         model,
         coefficients: fitted.coefficients().iter().zip(powers).map(back).collect(),
-        knot: (model == Model::Broken).then_some(knot * unit),
+        knot: matches!(model, Model::Saturating | Model::Broken).then_some(knot * unit),
         r2,
         adjusted_r2: 1.0 - (1.0 - r2) * (points - 1.0) / (points - k as f64),
         aicc: points * (rss / points).ln() + 2.0 * parameters * points / (points - parameters - 1.0).max(0.5)
@@ -209,16 +223,37 @@ fn fit(model: Model, points: &[(f64, f64)], weigh: fn(f64) -> f64) -> Option<Fit
     })
 }
 
-/// The break at which two straight pieces fit best: first at the points, then between them, each piece having two points or more.
-/// D. J. Hudson, "Fitting Segmented Curves Whose Join Points Have to Be Estimated", Journal of the American Statistical Association
-/// 61 (1966), 1097–1129.
-fn broken(x: &[f64], through: impl Fn(f64) -> Option<LeastSquares>) -> Option<(f64, LeastSquares)> {
+/// Where a line may break: between the points, so that each piece has two of them or more.
+fn breaks(x: &[f64]) -> Option<Vec<f64>> {
     let mut places: Vec<f64> = x.to_vec();
     places.dedup();
-    let inner = places.get(1..places.len().checked_sub(1)?)?;
-    let between = inner.windows(2).flat_map(|pair| (1..8).map(|n| pair[0] + (pair[1] - pair[0]) * f64::from(n) / 8.0));
-    let fits = inner.iter().copied().chain(between).filter_map(|knot| Some((knot, through(knot)?)));
-    fits.min_by(|a, b| a.1.rss.total_cmp(&b.1.rss))
+    Some(places.get(1..places.len().checked_sub(1)?)?.to_vec())
+}
+
+/// Where a curve that saturates may have gone half of its way: among the points. Before them it would be a hyperbola that begins
+/// where nothing was measured, behind them a line.
+fn halves(x: &[f64]) -> Option<Vec<f64>> {
+    let (first, last) = (*x.first()?, *x.last()?);
+    let octaves = (last / first).log2().floor();
+    Some((0..=octaves as i32).map(|octave| first * f64::from(octave).exp2()).collect())
+}
+
+/// The `k` with which a curve fits best: at the given places, at most so many of them, and then between the neighbours of the best.
+/// D. J. Hudson, "Fitting Segmented Curves Whose Join Points Have to Be Estimated", Journal of the American Statistical Association
+/// 61 (1966), 1097–1129.
+fn best_knot(places: &[f64], through: impl Fn(f64) -> Option<LeastSquares>) -> Option<(f64, LeastSquares)> {
+    const TRIED: usize = 32;
+    let places: Vec<f64> = places.iter().copied().step_by(places.len().div_ceil(TRIED).max(1)).collect();
+    let tried = |knots: &mut dyn Iterator<Item = f64>| {
+        let fits = knots.filter_map(|knot| Some((knot, through(knot)?)));
+        fits.min_by(|a, b| a.1.rss.total_cmp(&b.1.rss))
+    };
+    let best = tried(&mut places.iter().copied())?;
+    let at = places.iter().position(|place| *place == best.0)?;
+    let (from, to) = (places[at.saturating_sub(1)], places[(at + 1).min(places.len() - 1)]);
+    let step = (to - from) / TRIED as f64;
+    let nearer = tried(&mut (1..TRIED).map(|n| from + step * n as f64))?;
+    Some(if nearer.1.rss < best.1.rss { nearer } else { best })
 }
 
 #[cfg(test)]
@@ -242,10 +277,11 @@ mod tests {
     #[test]
     fn the_curve_that_made_the_points_is_chosen() {
         type Curve = fn(f64) -> f64;
-        let cases: [(Model, Curve); 6] = [
+        let cases: [(Model, Curve); 7] = [
             (Model::Proportional, |x| 0.5 * x),
             (Model::Affine, |x| 20.0 + 0.5 * x),
             (Model::Inverse, |x| 5.0 + 100.0 / x),
+            (Model::Saturating, |x| 20.0 + 60.0 * x / (x + 5.0)),
             (Model::Broken, |x| 20.0 + 1.5 * (x - 15.0).max(0.0)),
             (Model::Quadratic, |x| 20.0 + 0.1 * x * x),
             (Model::Cubic, |x| 20.0 + 0.02 * (x - 20.0).powi(3)),
@@ -313,6 +349,26 @@ mod tests {
             let found = (best.coefficients[0].value / floor, best.coefficients[1].value / shared);
             assert!((found.0 - 1.0).abs() < 1e-3 && (found.1 - 1.0).abs() < 1e-3, "{best:?}");
         }
+    }
+
+    #[test]
+    fn a_gpus_power_saturates_with_the_batch_size() {
+        // W, of resnet18 by batch, from 1 to 512, as measured on an H200.
+        let power = [242.0, 293.0, 372.0, 430.0, 483.0, 530.0, 561.0, 596.0, 604.0, 614.0];
+        let points: Vec<(f64, f64)> = power.iter().enumerate().map(|(n, w)| (f64::from(1 << n), *w)).collect();
+        let best = choose(&points).expect("a fit").best().clone();
+        assert!(best.model == Model::Saturating && best.r2 > 0.99, "{best:?}");
+        let limit = best.coefficients[0].value + best.coefficients[1].value;
+        assert!((limit - 612.0).abs() < 12.0, "{best:?}");
+    }
+
+    #[test]
+    fn many_points_take_time_in_proportion_to_their_number() {
+        let points: Vec<(f64, f64)> =
+            (1..=10_000).map(|n| (f64::from(n), if n < 3_000 { 5.0 } else { f64::from(n) - 2_995.0 })).collect();
+        let best = choose(&points).expect("a fit").best().clone();
+        let knot = best.knot.expect("a break");
+        assert!(best.model == Model::Broken && (knot / 3_000.0 - 1.0).abs() < 0.01, "{best:?}");
     }
 
     #[test]

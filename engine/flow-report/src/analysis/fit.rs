@@ -75,7 +75,8 @@ impl Fits {
         (self.x == x).then_some(&*self.y)
     }
 
-    /// For other steps: the line's, where there is one curve; in the units of the metrics.
+    /// For other steps, in the units of the metrics: how well the curves that were chosen say the points, and, where there is one
+    /// set of them, the straight line through it.
     pub(super) fn metrics(&self) -> BTreeMap<String, Metric> {
         let chosen = self.curves.iter().filter_map(|curve| curve.choice.as_ref());
         let least = chosen.map(|choice| choice.best().r2).reduce(f64::min);
@@ -88,6 +89,7 @@ impl Fits {
             let (y, x) = self.factors;
             metrics.insert("intercept".into(), metric(intercept.value / y, ""));
             metrics.insert("slope".into(), metric(slope.value * x / y, ""));
+            metrics.insert("line_r2".into(), metric(line.r2, ""));
         }
         metrics
     }
@@ -132,7 +134,7 @@ impl Fits {
         let flat = best.model == Model::Affine && best.coefficients[1].value.abs() <= best.coefficients[1].half;
         if best.r2 < EXPLAINS && !flat {
             let args = about().with("r2", r2(best.r2)).with("points", curve.points.len().to_string());
-            return say("fit-none", args);
+            return say("fit-none", args.with("goes", course(&curve.points)));
         }
         let up = |at: usize| if best.coefficients[at].value >= 0.0 { "yes" } else { "no" };
         let mut told = vec![match best.model {
@@ -145,6 +147,10 @@ impl Fits {
             Model::Inverse => {
                 let (sign, shared) = term(figure(1));
                 say("fit-inverse", about().with("fixed", figure(0)).with("sign", sign).with("shared", shared))
+            }
+            Model::Saturating => {
+                let args = about().with("from", figure(0)).with("rises", up(1)).with("by", slope(1));
+                say("fit-saturating", args.with("knot", knot(best)))
             }
             Model::Broken => {
                 let args = about().with("before", figure(1)).with("after", figure(2));
@@ -167,7 +173,7 @@ impl Fits {
                     told.push(say("fit-parabola-adds-nothing", Args::new().with("p", Format::p_value(p).relation(p))));
                 }
             }
-            Model::Inverse | Model::Broken | Model::Quadratic | Model::Cubic => {
+            Model::Inverse | Model::Saturating | Model::Broken | Model::Quadratic | Model::Cubic => {
                 let line = choice.of(Model::Affine).map(|line| more(line, choice));
                 told.extend(line.map(|more| say("fit-line-is-not-enough", Args::new().with("more", more))));
             }
@@ -264,9 +270,21 @@ fn key(model: Model) -> &'static str {
         Model::Proportional => "proportional",
         Model::Affine => "affine",
         Model::Inverse => "inverse",
+        Model::Saturating => "saturating",
         Model::Broken => "broken",
         Model::Quadratic => "quadratic",
         Model::Cubic => "cubic",
+    }
+}
+
+/// Whether each point lies above the one before, or each below it.
+fn course(points: &[(f64, f64)]) -> &'static str {
+    if points.is_sorted_by(|a, b| a.1 < b.1) {
+        "up"
+    } else if points.is_sorted_by(|a, b| a.1 > b.1) {
+        "down"
+    } else {
+        "both"
     }
 }
 
@@ -283,7 +301,7 @@ fn coefficients(fit: &Fitted) -> String {
 
 fn knot(fit: &Fitted) -> String {
     let knot = fit.knot.unwrap_or_default();
-    within(knot, 0.05 * knot.abs()).0
+    within(knot, 0.5 * knot.abs()).0
 }
 
 fn r2(value: f64) -> String {

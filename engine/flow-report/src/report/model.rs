@@ -32,7 +32,7 @@ use crate::table::{Cell, Column, Content, Derived, Reference, Row, Table};
 use crate::verdict::{FOREIGN_CPU, Member, Resource, Ruled, TOLERANCE, Together, Verdict, judge};
 
 /// The version of `report.json`.
-pub(crate) const REPORT_FORMAT: u32 = 9;
+pub(crate) const REPORT_FORMAT: u32 = 10;
 
 /// Everything that a report says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
