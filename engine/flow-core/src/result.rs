@@ -550,6 +550,9 @@ pub struct CorunWindow {
     /// How the window ended, where it was not the first member's ordinary end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_by: Option<ClosedBy>,
+    /// The interference coefficient of the GPU model that the members shared, as far as it had been measured before this group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interference: Option<f64>,
 }
 
 /// Where the members of a co-run group run.

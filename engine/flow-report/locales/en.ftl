@@ -236,6 +236,12 @@ together-alone = { $column } alone
 together-together = { $column } together
 together-predicted = { $column } together, predicted from alone
 together-off = Prediction off by
+together-of-group = { $value } ({ $group })
+together-interference = Members of a group on shared GPUs are predicted to slow down by an interference coefficient times what they ask of a GPU beyond 100 %. { $known ->
+    [none] What sharing costs on this GPU model had not been measured: the coefficient is taken to be 1.
+    [all] As measured on this GPU model before, it is { $each }.
+   *[some] As measured on this GPU model before, it is { $each }; elsewhere, where nothing had been measured, it is taken to be 1.
+}
 together-slower = Slower by
 together-cpu-alone = CPU use alone
 together-foreign-alone = Foreign CPU use alone

@@ -236,6 +236,12 @@ together-alone = 单独运行的{ $column }
 together-together = 同时运行的{ $column }
 together-predicted = 同时运行的{ $column }（由单独运行预测）
 together-off = 预测误差
+together-of-group = { $value }（{ $group }）
+together-interference = 共享 GPU 的各成员，其减速量按干扰系数乘以 GPU 总需求超出 100% 的部分预测。{ $known ->
+    [none] 此前未测得在该型号 GPU 上共享的代价：系数取 1。
+    [all] 按此前在该型号 GPU 上的测量，系数为 { $each }。
+   *[some] 按此前在该型号 GPU 上的测量，系数为 { $each }；其余此前未测得者取 1。
+}
 together-slower = 相对单独运行的减速
 together-cpu-alone = 单独运行的 CPU 利用率
 together-foreign-alone = 单独运行时其他程序的 CPU 利用率

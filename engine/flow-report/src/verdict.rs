@@ -35,6 +35,9 @@ pub(crate) struct Together {
     /// Work done together, in units of one job running alone: above 1 is a gain over one after another. With half its interval,
     /// where that is known.
     pub(crate) gain: Option<(f64, Option<f64>)>,
+    /// The interference coefficient that times together were predicted with, where any had been measured before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) interference: Option<f64>,
     /// How often it ran.
     pub(crate) looks: u32,
     /// Of what is undecided: how many more times would decide it, if anybody knows.
@@ -209,8 +212,7 @@ impl Ruled {
 
 /// Judges every group of a co-run step against the step that it is like.
 pub(crate) fn judge(together: &StepView, solo: &StepView, tolerance: f64) -> Vec<Together> {
-    let groups = groups(all(together), all(solo));
-    groups.iter().map(|group| one(group, &groups, &solo.results, tolerance)).collect()
+    groups(all(together), all(solo)).iter().map(|group| one(group, &solo.results, tolerance)).collect()
 }
 
 /// What was measured, as asked for and for this verdict.
@@ -218,21 +220,7 @@ fn all(step: &StepView) -> impl Iterator<Item = &StepResult> + Clone {
     step.results.iter().chain(&step.again).filter(|result| result.was_tried())
 }
 
-/// What sharing a GPU of this group's model cost other groups that were over when it began, where that is known.
-fn learned_before(group: &Group<'_>, all: &[Group<'_>]) -> Option<f64> {
-    let first = group.members.first()?.together.first()?;
-    let model = first.circumstances.gpu_models.first()?;
-    let others = all.iter().filter(|other| other.name != group.name).flat_map(|other| &other.members);
-    let earlier = others.flat_map(|runs| &runs.together).filter(|run| run.ended_at <= first.started_at);
-    let alike = earlier.filter(|run| run.circumstances.gpu_models.first() == Some(model));
-    let seen: Vec<f64> = alike
-        .filter_map(|run| run.circumstances.sharing.as_ref())
-        .filter_map(|sharing| contention::coefficient(sharing.busy, sharing.slowdown))
-        .collect();
-    (!seen.is_empty()).then(|| contention::learned(seen))
-}
-
-fn one(group: &Group<'_>, groups: &[Group<'_>], solo: &[StepResult], tolerance: f64) -> Together {
+fn one(group: &Group<'_>, solo: &[StepResult], tolerance: f64) -> Together {
     let judged = group.judge(tolerance);
     let (placement, measure, pairs) = (group.placement, judged.measure, &judged.pairs);
     let called = judged.called.as_ref();
@@ -251,7 +239,10 @@ fn one(group: &Group<'_>, groups: &[Group<'_>], solo: &[StepResult], tolerance: 
         times(i, |times| &times.alone).or_else(of_all)
     });
     let alone: Vec<Option<f64>> = alone.collect();
-    let predicted = predicted(pairs, &alone, solo, placement, measure, learned_before(group, groups));
+    // As far as it was known before the group ran for the first time.
+    let first = group.members.first().and_then(|runs| runs.together.first());
+    let interference = first.and_then(|run| run.circumstances.corun.as_ref()?.interference);
+    let predicted = predicted(pairs, &alone, solo, placement, measure, interference);
     let shown = pairs.iter().zip(&group.members).enumerate().map(|(i, ((member, solo), runs))| Member {
         label: member.label.clone(),
         axes: member.axes.clone(),
@@ -277,6 +268,7 @@ fn one(group: &Group<'_>, groups: &[Group<'_>], solo: &[StepResult], tolerance: 
         members: shown.collect(),
         slower: called.is_some_and(|called| called.slower),
         gain: called.map(|called| (called.gain, Some(called.half))),
+        interference,
         looks: judged.looks,
         more: judged.more,
         tolerance,
@@ -328,7 +320,7 @@ impl Together {
 
 /// The time that each member was to be expected to take, from its usual time alone; `None` unless all have one with figures. CPU work
 /// beside a GPU belongs to the dataset, and is pooled over the runs that differ from a member's in numbers alone. What sharing a GPU
-/// costs on this device counts as never learned where no group before showed it.
+/// costs on this device counts as never learned where nothing measured it before.
 fn predicted(
     pairs: &[(&StepResult, Option<&StepResult>)],
     usual: &[Option<f64>],

@@ -84,11 +84,17 @@ impl History<'_> {
     /// The interference coefficient of each GPU of the machine.
     pub fn devices(&self) -> Vec<Interference> {
         let device = |gpu: &GpuFacts| {
-            let seen = self.devices.get(&gpu.name).map_or(&[][..], Vec::as_slice);
-            let coefficient = if seen.is_empty() { UNKNOWN_DEVICE } else { learned(seen.iter().copied()) };
-            Interference { model: gpu.name.clone(), coefficient, samples: seen.len() as u32 }
+            let samples = self.devices.get(&gpu.name).map_or(0, Vec::len) as u32;
+            let coefficient = self.interference(&gpu.name).unwrap_or(UNKNOWN_DEVICE);
+            Interference { model: gpu.name.clone(), coefficient, samples }
         };
         self.expansion.machine.gpus.iter().map(device).collect()
+    }
+
+    /// The interference coefficient of a GPU model, where anything was measured.
+    pub fn interference(&self, model: &str) -> Option<f64> {
+        let seen = self.devices.get(model).filter(|seen| !seen.is_empty())?;
+        Some(learned(seen.iter().copied()))
     }
 
     /// What sharing each GPU of the machine costs, and what that may yet turn out to be.

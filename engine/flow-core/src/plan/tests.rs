@@ -94,6 +94,7 @@ fn out_of_memory_is_reused_if_it_happened_alone_under_the_same_limits() {
         closed_at: 1.0,
         epochs: 0,
         closed_by: None,
+        interference: None,
     };
     assert_eq!(of(|_| {}), None);
     assert_eq!(of(|c| c.gpu_memory = Some(1 << 30)), Some(Unfit::MemoryLimit));

@@ -423,6 +423,7 @@ impl<X: Executor> Attempts<X> {
                 closed_at: window.closed? - exit.started_at,
                 epochs: 0,
                 closed_by: None,
+                interference: None,
             })
         });
         let mut corunners = self.corunners.leave(attempt, exit.ended_at, running.listener.reported.at_work(true));

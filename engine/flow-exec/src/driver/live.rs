@@ -14,7 +14,7 @@ use std::{
 };
 
 use flow_core::{
-    AttemptId, GpuId, InstanceId, JournalLine, Outcome, RunEvent, Span, Time,
+    AttemptId, CorunGpus, GpuId, InstanceId, JournalLine, Outcome, RunEvent, Span, Time,
     learn::History,
     reason::Cause,
     sched::{Action, Capacity, Event, Placement, Scheduler},
@@ -416,6 +416,10 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let Collected { attempt, instance, running, corunners, news, notices, again, mut result } = collected;
         let (gpus, told) = (&running.placement.gpus, &running.listener.reported);
         result.circumstances.sharing = self.history.sharing(instance, gpus, told, &corunners, &result);
+        let known = result.circumstances.gpu_models.first().and_then(|model| self.history.interference(model));
+        if let Some(window) = result.circumstances.corun.as_mut().filter(|window| window.gpus == CorunGpus::Shared) {
+            window.interference = known;
+        }
         if again == RetryAdvice::Continues && self.scheduler.is_ending() {
             // Nothing is begun any more; the next run goes on.
             (result.outcome, result.cause) = (Outcome::Cancelled, None);

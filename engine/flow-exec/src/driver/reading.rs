@@ -229,6 +229,7 @@ pub(super) mod tests {
                 closed_at: now - began,
                 epochs: 0,
                 closed_by: None,
+                interference: None,
             });
             let (started_at, ended_at) = (began + 0.01, now + 0.5);
             let missed = listener.read_files(&folder.work(), true);

@@ -349,17 +349,19 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str], said:
         let text = shown.body(langs);
         more.push(Titled { title: safe::line(&shown.title), text });
     }
-    let mut add = |key: &str, grid: Grid, notes: &[&str]| {
-        let notes: Vec<String> = notes.iter().map(|key| words.joined(langs, key)).collect();
+    let mut add = |key: &str, grid: Grid, notes: &[String]| {
         let notes = if notes.is_empty() { String::new() } else { format!("\n{}\n", notes.join("  \n")) };
         more.push(Titled { title: words.joined(langs, key), text: grid.typeset(langs).markdown() + &notes });
     };
     if !section.together.is_empty() {
-        add("together-members", together::members(&section.together, words, langs, &names), &[]);
+        let note = together::interference(&section.together, words, langs);
+        add("together-members", together::members(&section.together, words, langs, &names), note.as_slice());
         if let Some(used) = together::used(&section.together, words, langs, &names) {
             add("together-used", used, &[]);
         }
-        add("together-groups", together::groups(section, words, langs), &together::explained(&section.together));
+        let notes: Vec<String> =
+            together::explained(&section.together).iter().map(|key| words.joined(langs, key)).collect();
+        add("together-groups", together::groups(section, words, langs), &notes);
     }
     if let Some(packed) = &section.packed {
         add("packed-members", together::packed(packed, words, langs, &names), &[]);

@@ -8,7 +8,7 @@ use crate::findings::Packed;
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Grid, Names, Reading, earlier, enough, name};
-use crate::verdict::{FOREIGN_CPU, Refusal, Resource, Ruled, Ruling, Together, Used, Verdict};
+use crate::verdict::{FOREIGN_CPU, Member, Refusal, Resource, Ruled, Ruling, Together, Used, Verdict};
 use crate::words::{Args, Words, join, tight};
 
 /// The members of all groups: alone against together.
@@ -155,6 +155,36 @@ pub(crate) fn used(groups: &[Together], words: &Words, langs: &[&str], names: &N
         rows.push(sum);
     }
     Some(Grid { heads, rows })
+}
+
+/// What times on shared GPUs were predicted with.
+pub(crate) fn interference(groups: &[Together], words: &Words, langs: &[&str]) -> Option<String> {
+    let on_gpu = |m: &Member| m.predicted.is_some() && m.gpus.is_some_and(|n| n > 0);
+    let shared = |g: &&Together| g.placement == CorunGpus::Shared && g.members.iter().any(on_gpu);
+    let shown = Format { decimals: 2, factor: 1.0, ..Format::default() };
+    let (known, unknown): (Vec<&Together>, Vec<&Together>) =
+        groups.iter().filter(shared).partition(|g| g.interference.is_some());
+    if known.is_empty() && unknown.is_empty() {
+        return None;
+    }
+    let one = |lang: &str| {
+        let with = |g: &&Together| {
+            let (value, group) = (shown.number(g.interference.unwrap_or_default()), safe::text(&g.group));
+            words.text(lang, "together-of-group", &Args::new().with("value", value).with("group", group))
+        };
+        let known: Vec<String> = known.iter().map(with).collect();
+        let which = match (known.is_empty(), unknown.is_empty()) {
+            (true, _) => "none",
+            (false, true) => "all",
+            (false, false) => "some",
+        };
+        words.text(
+            lang,
+            "together-interference",
+            &Args::new().with("known", which).with("each", words.list(lang, &known)),
+        )
+    };
+    Some(join(langs.iter().map(|lang| one(lang))))
 }
 
 /// The notes that say what the figures of GPUs mean.

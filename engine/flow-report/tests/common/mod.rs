@@ -147,6 +147,7 @@ impl With for StepResult {
             closed_at: 120.0,
             epochs,
             closed_by: None,
+            interference: None,
         });
         self
     }
