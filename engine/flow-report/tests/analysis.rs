@@ -254,7 +254,7 @@ fn power_that_rises_with_every_batch_size_follows_from_it() {
     let power = [242.0, 293.0, 372.0, 430.0, 483.0, 530.0, 561.0, 596.0, 604.0, 614.0];
     let results = (0..10).map(|n| {
         let step = [1.0, 2.0, 3.0, 400.0, 410.0, 420.0, 430.0, 440.0, 450.0, 3000.0][n as usize];
-        result("s", &[("batch", json!(1 << n))], n).metric("power", power[n as usize], "W").metric("steps", step, "")
+        result("s", &[("batch", json!(1 << n))], 1).metric("power", power[n as usize], "W").metric("steps", step, "")
     });
     let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
     add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["power", "steps"]}));
@@ -267,6 +267,21 @@ fn power_that_rises_with_every_batch_size_follows_from_it() {
     assert!(english.contains(saturates), "{english}");
     assert!(english.contains("steps rises with batch size from each point to the next, but none"), "{english}");
     assert!(chinese.contains("上升并趋于饱和") && chinese.contains("都不合其形状"), "{chinese}");
+}
+
+#[test]
+fn what_ran_on_two_gpus_is_on_no_curve_with_what_ran_on_one() {
+    let results = (0..12).map(|n| {
+        let (gpus, batch) = (1 + n / 6, 8 * (n + 1));
+        let one = result("s", &[("batch", json!(batch))], gpus);
+        one.metric("loss", (gpus * (100 + batch)) as f64, "")
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["loss"]}));
+    add(&mut input, "fit", "line", json!({"table": "t", "y": "loss"}));
+    let [english, _] = said(&input, &["line"]);
+    assert!(english.contains("gpus=1: loss rises by 1.00"), "{english}");
+    assert!(english.contains("gpus=2: loss rises by 2.00"), "{english}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chart::Cloud;
 use crate::format::Format;
-use crate::table::{Content, Curve, Grid, Names, Table, unknown_column};
+use crate::table::{Content, Curve, Grid, Names, Row, Table, by_gpus, unknown_column};
 use crate::words::{LANGUAGES, Words};
 
 pub(crate) use best::BestWith;
@@ -190,37 +190,41 @@ struct Points {
 }
 
 /// Points of each curve of the column `y` over the column `x`. Over the last axis of the rows each of the other rows' values is a curve of
-/// its own; over a measured column all rows are.
+/// its own; over a measured column all rows are. What was measured on unlike numbers of GPUs is on no one curve.
 fn curves(table: &Table, y: &str, x: &str) -> Result<Vec<(Option<String>, Points)>, BuiltinFault> {
     if table.absent.is_some() {
         return Ok(Vec::new());
     }
     let missing = |name: &str| unknown_column(table, name);
     let of = if table.rows.last().is_some_and(|last| last == x) { Curve::all(table) } else { Curve::whole(table) };
-    let curve = |curve: Curve| {
+    let curve = |curve: Curve| -> Result<Vec<(Option<String>, Points)>, BuiltinFault> {
         let part = curve.part.as_deref();
         let along = table.find(x, None, part).ok_or_else(|| missing(x))?;
         let up = table.find(y, None, part).ok_or_else(|| missing(y))?;
         let factor = |column: usize| table.columns[column].show.factor;
-        let mut points: Vec<((f64, f64), String)> = curve
-            .rows
-            .iter()
-            .filter_map(|row| {
-                let cells = &table.body[*row].cells;
-                let Content::Number { value, .. } = cells[up].content else { return None };
-                let at = cells[along].number()?;
-                let name = match &cells[along].content {
-                    Content::Text { text, .. } => text.clone(),
-                    _ => table.columns[along].show.number(at),
-                };
-                Some(((at * factor(along), value * factor(up)), name))
-            })
-            .collect();
-        points.sort_by(|a, b| a.0.0.total_cmp(&b.0.0));
-        let (points, names) = points.into_iter().unzip();
-        Ok((curve.scope, Points { points, names }))
+        let point = |row: &&Row| {
+            let cells = &row.cells;
+            let Content::Number { value, .. } = cells[up].content else { return None };
+            let at = cells[along].number()?;
+            let name = match &cells[along].content {
+                Content::Text { text, .. } => text.clone(),
+                _ => table.columns[along].show.number(at),
+            };
+            Some(((at * factor(along), value * factor(up)), name))
+        };
+        let rows: Vec<&Row> = curve.rows.iter().map(|row| &table.body[*row]).collect();
+        let of = by_gpus(&rows, up).into_iter().map(|(gpus, rows)| {
+            let mut points: Vec<((f64, f64), String)> = rows.iter().filter_map(point).collect();
+            points.sort_by(|a, b| a.0.0.total_cmp(&b.0.0));
+            let (points, names) = points.into_iter().unzip();
+            let scope = curve.scope.iter().cloned().chain(gpus.map(|gpus| format!("gpus={gpus}")));
+            let scope: Vec<String> = scope.collect();
+            ((!scope.is_empty()).then(|| scope.join(", ")), Points { points, names })
+        });
+        Ok(of.collect())
     };
-    of.into_iter().map(curve).collect()
+    let curves: Result<Vec<_>, BuiltinFault> = of.into_iter().map(curve).collect();
+    Ok(curves?.into_iter().flatten().collect())
 }
 
 /// The unit in which a column is shown.
