@@ -73,7 +73,7 @@ pub enum RunEvent {
         /// The run that produced it.
         from: RunId,
     },
-    /// An attempt was started.
+    /// An attempt was started, or handed to a batch system.
     Started {
         instance: InstanceId,
         attempt: AttemptId,
@@ -87,6 +87,9 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "crate::result::is_zero")]
         gpus_asked: u32,
         cpus: u32,
+        /// A batch system starts it when there is room.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        queued: bool,
     },
     /// It waits at the barrier of its group.
     Ready { attempt: AttemptId },

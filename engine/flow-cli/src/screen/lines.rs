@@ -60,9 +60,10 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
             let how = if *outcome == Outcome::Ok { String::new() } else { format!(" ({})", words::outcome(*outcome)) };
             say(FAINT, "cached", view.label(*instance) + &how)
         }
-        RunEvent::Started { instance, attempt, why, .. } => {
+        RunEvent::Started { instance, attempt, why, queued, .. } => {
             let holds = view.attempts.get(attempt).map(|attempt| view.holds(attempt)).unwrap_or_default();
-            say(STRONG, "started", format!("{} on {holds}: {}", view.label(*instance), reasons::why(why)))
+            let (verb, with) = if *queued { ("queued", "for") } else { ("started", "on") };
+            say(STRONG, verb, format!("{} {with} {holds}: {}", view.label(*instance), reasons::why(why)))
         }
         RunEvent::Ready { attempt } => say(FAINT, "ready", view.label_of(*attempt)),
         RunEvent::Released { attempts, .. } => {

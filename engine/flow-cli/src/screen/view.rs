@@ -154,13 +154,13 @@ impl View {
                 shown.state = InstanceState::Cached(*outcome, from.clone());
                 shown.fingerprint = Some(*fingerprint);
             }),
-            RunEvent::Started { instance, attempt, folder, why, gpus, gpus_asked, cpus } => {
+            RunEvent::Started { instance, attempt, folder, why, gpus, gpus_asked, cpus, queued } => {
                 let started = Attempt {
                     instance: *instance,
                     folder: folder.clone(),
                     gpus: gpus.clone(),
                     gpus_asked: *gpus_asked,
-                    queued: false,
+                    queued: *queued,
                     cpus: *cpus,
                     began: line.at,
                     ended: None,

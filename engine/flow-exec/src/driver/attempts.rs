@@ -293,6 +293,7 @@ impl<X: Executor> Attempts<X> {
             gpus: circumstances.gpus.clone(),
             gpus_asked: gpus_asked(self.instance(id)),
             cpus: circumstances.cpus,
+            queued: job.as_ref().is_some_and(|job| !job.joined),
         });
         if let Some(text) = launch.barrier {
             out.notice(Some(id), text);
