@@ -76,7 +76,7 @@ fn what_cannot_be_planned_is_told_with_a_way_out() {
     };
     for (said, why) in [
         (with("unseen", "unsen"), "did you mean `unseen`?"),
-        (with("1600", "15"), "an epoch of 15 images has no step of batch 16"),
+        (with("1600", "15"), "15 images are fewer than a batch of 16"),
         (with("16", "0"), "0 is not in 1.."),
         (space.flow(ASK.into_iter().chain(["--price", "H300=3"])).expect(2).text(), "nothing ran on such a machine"),
         (space.flow(ASK.into_iter().chain(["--gpus", "2"])).expect(2).text(), "all trainings that were measured had 0"),

@@ -31,7 +31,7 @@ pub enum PredictError {
         /// Those that were.
         known: Vec<String>,
     },
-    /// An epoch has no step: an incomplete batch is left out.
+    /// They are fewer than a batch, which `torch/train` refuses.
     FewImages,
     /// A step has fewer images than there are GPUs.
     ManyGpus,
@@ -213,8 +213,7 @@ impl MachineTrainings<'_> {
         // What is little beside these is not held against itself.
         let part = |part: Part| self.ran_or_peers(part, model, point).or_else(|| self.median(part));
         let longer = part(Part::Epoch);
-        let steps = ask.images / u64::from(ask.batch);
-        let trained = pace.scaled((steps * u64::from(ask.batch)) as f64);
+        let trained = pace.scaled(ask.images as f64);
         let epoch = longer.map_or(trained, |longer| trained.times(&longer));
         let once = |part: Option<Predicted>| part.map(|part| (part, 1.0));
         let all = [Some((epoch, f64::from(ask.epochs))), once(part(Part::Startup)), once(part(Part::End))];

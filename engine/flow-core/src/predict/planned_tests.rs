@@ -203,10 +203,10 @@ fn what_cannot_be_is_told() {
 }
 
 #[test]
-fn an_incomplete_batch_trains_nothing() {
+fn an_incomplete_batch_is_trained_on() {
     let known = known(1, &[("H200", 2.0)], (0.0, 0.02), |_, _| false);
     let epoch = |images| answers(&known, &Ask { images, ..ask("resnet50", 64) })[0].epoch.value;
-    assert_eq!(epoch(64 * 10), epoch(64 * 11 - 1));
+    assert!((epoch(64 * 11 - 32) / epoch(64 * 10) - 1.05).abs() < 1e-9);
     assert!((epoch(64 * 20) / epoch(64 * 10) - 2.0).abs() < 1e-9);
 }
 

@@ -84,11 +84,10 @@ fn told(ask: &Ask, wrong: &PredictError) -> CliError {
                 None => error.hint(format!("there are {}; {run}", known.join(", "))),
             }
         }
-        PredictError::FewImages => CliError::usage(format!(
-            "an epoch of {} has no step of batch {batch}",
-            words::count(*images as usize, "image")
-        ))
-        .hint("an incomplete batch is left out: take a batch that is no larger than --images"),
+        PredictError::FewImages => {
+            CliError::usage(format!("{} are fewer than a batch of {batch}", words::count(*images as usize, "image")))
+                .hint("take a batch that is no larger than --images")
+        }
         PredictError::ManyGpus => CliError::usage(format!(
             "{} cannot share a batch of {batch}: each needs an image at least",
             words::count(ask.gpus.unwrap_or(0) as usize, "GPU")
