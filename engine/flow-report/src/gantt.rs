@@ -93,9 +93,11 @@ impl Gantt {
             bar.end = bar.end.min(until);
         }
         let steps = |mut all: Vec<(f64, f64)>| {
-            all.retain(|(at, _)| *at < until);
+            // The last says that nobody is there any more, also where another picture goes on.
+            all.retain(|(at, _)| *at < until || until == end);
             let every = all.len().div_ceil(STEPS).max(1);
-            all.into_iter().step_by(every).collect::<Vec<_>>()
+            let last = all.last().copied().filter(|_| (all.len() - 1) % every > 0);
+            all.into_iter().step_by(every).chain(last).collect::<Vec<_>>()
         };
         let (cpu, cores) = cpu.map_or((Vec::new(), 0.0), |(used, cores)| (steps(used), cores));
         Gantt { gpus: drawn, of_gpus: gpus, bars, cpu, cores, waiting: steps(waiting), until, end }
@@ -242,6 +244,19 @@ mod tests {
         }
         assert!(!en.contains("no GPU") && !en.contains("the first"), "{en}");
         assert!(Gantt::default().svg(&Words::new(), "en").contains("<svg"));
+    }
+
+    #[test]
+    fn what_ends_is_over_also_in_a_longer_picture() {
+        let ends = |at: f64| {
+            let gantt = Gantt::new(1, vec![bar(0, "a", 0.0, at)], Some((vec![(0.0, 4.0), (at, 0.0)], 8.0)), Vec::new());
+            assert_eq!(gantt.cpu.last(), Some(&(at, 0.0)));
+            gantt
+        };
+        let (short, long) = (ends(10.0), ends(100.0));
+        let frame = Frame::around([&short, &long].into_iter());
+        let alone = short.drawn(&Words::new(), &["en"], "", Frame::around(std::iter::once(&short)));
+        assert_ne!(short.drawn(&Words::new(), &["en"], "", frame), alone);
     }
 
     #[test]
