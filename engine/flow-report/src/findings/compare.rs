@@ -309,16 +309,16 @@ fn changed(
         // So many pairs are enough for a test, which tells of no change.
         (true, false) if pairs.len() >= ROWS => return None,
         (true, false) => {
-            let interval = Interval::over(if repeated { column.estimates.clone() } else { pairs });
-            let half = interval.half?;
-            if one_sided && interval.mean.abs() <= half {
+            let changes = if repeated { &column.estimates } else { &pairs };
+            let (mean, [low, high]) = mean_change(changes, column.show.unit != "points")?;
+            if one_sided && (low..=high).contains(&0.0) {
                 return None;
             }
             let mut bear = |what, value| ledger.computed(None, of(what), value, column.show.clone());
             Borne::Few {
-                mean: bear(|column| What::MeanChange { column }, interval.mean),
-                low: bear(|column| What::LowChange { column }, interval.mean - half),
-                high: bear(|column| What::HighChange { column }, interval.mean + half),
+                mean: bear(|column| What::MeanChange { column }, mean),
+                low: bear(|column| What::LowChange { column }, low),
+                high: bear(|column| What::HighChange { column }, high),
             }
         }
         (false, true) if !repeated => Borne::Most {
@@ -334,6 +334,16 @@ fn changed(
     let least = figure(column, at, of_sign.clone().min_by(size)?);
     let most = figure(column, at, of_sign.max_by(size)?);
     Some(Finding::Changed { column: column.name.clone(), a, b, rises, least, most, borne })
+}
+
+/// The mean of changes and the ends of its confidence interval. That of relative ones is of the logarithm of the ratio, by the delta
+/// method: nothing falls by more than all of it.
+fn mean_change(changes: &[f64], relative: bool) -> Option<(f64, [f64; 2])> {
+    let Interval { mean, half } = Interval::over(changes.iter().copied());
+    let half = half?;
+    let ratio = 1.0 + mean;
+    let end = |half: f64| if relative && ratio > 0.0 { ratio * (half / ratio).exp() - 1.0 } else { mean + half };
+    Some((mean, [end(-half), end(half)]))
 }
 
 /// What rises or falls in some rows, as the repetitions of each tell, and changes in no other as far as they tell.
