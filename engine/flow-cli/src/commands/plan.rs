@@ -208,7 +208,7 @@ fn whole(session: &Session, plan: &CorePlan, forecast: Forecast) -> Option<Strin
     let unknown = forecast.unknown.len();
     let known = forecast.tasks.iter().filter(|task| task.settled.is_none() && task.estimate.duration.is_some()).count();
     if known == 0 {
-        return Some("nothing like it has run: how long it takes is not known".to_owned());
+        return Some("nothing like it has run with these parameters: how long it takes is not known".to_owned());
     }
     let name = session.expansion.policy.as_deref().unwrap_or(policy::DEFAULT);
     let Forecast { tasks, capacity, limits, host, .. } = forecast;
@@ -218,8 +218,8 @@ fn whole(session: &Session, plan: &CorePlan, forecast: Forecast) -> Option<Strin
     Some(match unknown {
         0 if on_slurm => format!("it takes about {takes}, and what jobs wait for Slurm"),
         0 => format!("it takes about {takes} on this machine"),
-        1 => format!("it takes more than {takes}: 1 instance never ran and does not count"),
-        n => format!("it takes more than {takes}: {n} instances never ran and do not count"),
+        1 => format!("it takes more than {takes}: 1 instance never ran with these parameters and does not count"),
+        n => format!("it takes more than {takes}: {n} instances never ran with these parameters and do not count"),
     })
 }
 

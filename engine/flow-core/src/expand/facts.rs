@@ -89,6 +89,8 @@ pub struct StepFacts {
     pub again: Vec<InstanceId>,
     /// Axes that nothing of what it does names: they only tell its instances apart, as repetitions are.
     pub unread: Vec<String>,
+    /// Parameters of the workflow that what it does depends on: those that it names, and those of the steps that it needs.
+    pub params: Vec<String>,
     /// What it does is told its seed, so that a repetition is its seed and no more.
     pub reads_seed: bool,
     /// For a built-in: the steps that it sees, in the order in which it names them.

@@ -28,7 +28,10 @@ mod resolve;
 mod view;
 mod with;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use minijinja::value::Value;
 
@@ -110,7 +113,13 @@ impl Workflow {
         let mut built = Built::default();
         built.instances.reserve(self.steps.len());
         let shared = Shared { base: &base, request, gpus: chosen.gpus, on: self.on(request), slurm: &self.file.slurm };
+        // Of each step those that it names, and those of what it needs, which come before it.
+        let mut named: Vec<BTreeSet<String>> = vec![BTreeSet::new(); self.steps.len()];
         for at in order {
+            let needed = plans[at].reads.iter().map(|read| read.step).chain(plans[at].after.iter().copied());
+            let theirs: BTreeSet<String> = needed.flat_map(|on| named[on].iter().cloned()).collect();
+            named[at] = prepare::params(&self.steps[at], |name| chosen.params.contains_key(name));
+            named[at].extend(theirs);
             if plans[at].sound {
                 let step = &self.steps[at];
                 build::build(at, step, &mut plans, &shared, &mut built, problems);
@@ -123,7 +132,7 @@ impl Workflow {
 
         let mut remarks: Vec<Remark> = chosen.none_holds.into_iter().chain(unfit).collect();
         let mut steps = Vec::with_capacity(plans.len());
-        for (step, plan) in self.steps.iter().zip(&plans) {
+        for ((step, plan), named) in self.steps.iter().zip(&plans).zip(named) {
             let last = plan.first + plan.places.len() as u32;
             let own = &instances[plan.first as usize..last as usize];
             if let Some(why) = &plan.absent {
@@ -144,6 +153,7 @@ impl Workflow {
                 instances: plan.first..last,
                 again: plan.again.clone(),
                 unread: prepare::unread(step),
+                params: named.into_iter().collect(),
                 reads_seed: prepare::reads_seed(step, chosen.params.contains_key("seed")),
                 sees: plan.sees.iter().map(|n| StepId(*n as u32)).collect(),
             });

@@ -217,6 +217,17 @@ pub(super) fn reads_seed(step: &Step, is_param: bool) -> bool {
     }
 }
 
+/// The parameters of the workflow that what a step does names.
+pub(super) fn params(step: &Step, is_param: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    const KEYS: [&str; 7] = ["run", "with", "env", "inputs", "outputs", "gpus", "cpus"];
+    let mut names = read_by(step, &KEYS);
+    for (_, part) in step.parts.iter().filter(|(key, _)| KEYS.contains(key)) {
+        part.visit(&mut |expr, _| names.extend(expr.fields("params").map(|field| field.name.clone())));
+    }
+    names.retain(|name| is_param(name));
+    names
+}
+
 /// The names that expressions of these keys read.
 fn read_by(step: &Step, keys: &[&str]) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = BTreeSet::new();

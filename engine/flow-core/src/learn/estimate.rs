@@ -65,7 +65,11 @@ impl History<'_> {
         };
         of_points().unwrap_or_else(|| {
             let of = &self.steps[instance.step.index()];
-            (of.whole.get(|| of_step(&of.seen)).clone(), Expected::default())
+            let mut estimate = of.whole.get(|| of_step(&of.seen)).clone();
+            if let (0, Some((name, was))) = (estimate.samples, &of.otherwise) {
+                estimate.source = format!("it ran with {name}={was}, not {}", self.expansion.params[name]);
+            }
+            (estimate, Expected::default())
         })
     }
 }

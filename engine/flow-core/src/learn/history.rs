@@ -39,6 +39,8 @@ pub(super) struct OfStep {
     on: Vec<OnAxes>,
     /// What they all say.
     pub(super) whole: Made<Estimate>,
+    /// The last that had other parameters than those in force: of those, the name and what it was. Nothing follows from it.
+    pub(super) otherwise: Option<(String, Value)>,
     /// Of those that wait, who is next in turn to be told what was learned.
     turn: InstanceId,
 }
@@ -129,7 +131,8 @@ impl<'a> History<'a> {
         let differs = |(name, value): (&String, &Value)| {
             self.expansion.params.get(name).is_some_and(|now| !is_structure(now) && now != value)
         };
-        if seen.point.iter().any(differs) {
+        if let Some((name, value)) = seen.point.iter().find(|pair| differs(*pair)) {
+            self.steps[step.index()].otherwise = Some((name.clone(), value.clone()));
             return;
         }
         if let (Some(epoch_s), Some(of)) = (seen.epoch_s, self.instance(&seen.label)) {

@@ -81,9 +81,11 @@ impl Observation {
             gpu_load: whole.filter(|_| !result.tells_gpu_load()).unwrap_or(over_epochs),
             gpu_load_whole: whole,
             gpu_model: seen.gpu_models.first().cloned(),
+            // A parameter of the workflow counts as that, also where a plugin's has its name.
             point: result
                 .params
                 .iter()
+                .chain(&seen.params)
                 .chain(&result.axes)
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),

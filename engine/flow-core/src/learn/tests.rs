@@ -287,3 +287,33 @@ fn a_longer_training_is_told_for_each_gpu_model_that_ran() {
     let nothing = History::new(&expansion, &expansion.instances);
     assert!(nothing.on_each_model(&expansion.instances[1], length).is_err());
 }
+
+#[test]
+fn what_ran_with_other_parameters_says_nothing() {
+    let workflow = "
+flow: 1
+params: {images: 100000, rate: 1, title: x}
+steps:
+  data: {run: 'make ${{ images }}', outputs: [out]}
+  train: {matrix: {batch: [16, 32]}, run: 'train ${{ steps.data.out }} ${{ batch }} ${{ params.rate }}'}
+  table: {run: 'print ${{ title }}'}
+";
+    let expansion = expansion_of(workflow);
+    let named: Vec<&[String]> = expansion.steps.iter().map(|step| &*step.params).collect();
+    assert_eq!(named, [&["images"][..], &["images", "rate"], &["title"]]);
+    let instance = &expansion.instances[expansion.steps[1].instances.start as usize];
+    let ran = |images: u32| {
+        let mut result = without_attempt(&expansion, instance.id, Outcome::Ok, None, &RunId("r".into()), 1);
+        result.usage.wall_s = 60.0;
+        result.circumstances.params = BTreeMap::from([("images".to_owned(), json!(images)), ("rate".into(), json!(1))]);
+        Observation::of(&result)
+    };
+    let estimate = |images: u32| {
+        let mut history = History::new(&expansion, &expansion.instances);
+        history.remember(StepId(1), vec![ran(images)]);
+        history.estimate(instance)
+    };
+    let (same, other) = (estimate(100_000), estimate(8_000));
+    assert_eq!((same.duration.map(|took| took.as_secs_f64()), same.samples), (Some(60.0), 1));
+    assert_eq!((other.duration, &*other.source), (None, "it ran with images=8000, not 100000"));
+}

@@ -155,7 +155,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     if piped {
         listener.hear_through_pipe(&folder).map_err(|e| not_made(folder.path(), e))?;
     }
-    let mut circumstances = finish::circumstances(expansion.machine_of(instance), instance, placement);
+    let mut circumstances = finish::circumstances(expansion, instance, placement);
     circumstances.revision.clone_from(&context.revision);
     let place = format!("runs/{}/attempts/{}", context.run, fill.attempt.0);
     let label = context.secrets.hide(instance.label.to_string());
@@ -259,7 +259,7 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
         listener.hear_through_pipe(&folder).map_err(unheard)?;
     }
     listener.begins(member.began);
-    let mut circumstances = finish::circumstances(expansion.machine_of(instance), instance, &fill.placement);
+    let mut circumstances = finish::circumstances(expansion, instance, &fill.placement);
     let mut stays = None;
     if let Some(given) = &member.given {
         circumstances.clone_from(&given.circumstances);

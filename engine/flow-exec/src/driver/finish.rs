@@ -4,8 +4,8 @@
 use std::{collections::BTreeMap, path::Path};
 
 use flow_core::{
-    Body, Circumstances, CorunWindow, Digest, Earlier, Exclusive, Instance, Machine, Metrics, Outcome, Resolved, RunId,
-    Series, StepResult, Stranger, Usage,
+    Body, Circumstances, CorunWindow, Digest, Earlier, Exclusive, Expansion, Instance, Machine, Metrics, Outcome,
+    Resolved, RunId, Series, StepResult, Stranger, Usage,
     measure::{Record, Seen, sum_up},
     reason::{Cause, Spoiled, Texts},
     sched::Placement,
@@ -199,7 +199,11 @@ fn not_kept(error: &StoreError) -> Cause {
 }
 
 /// What is known of the circumstances before the start.
-pub(crate) fn circumstances(machine: &Machine, instance: &Instance, placement: &Placement) -> Circumstances {
+pub(crate) fn circumstances(expansion: &Expansion, instance: &Instance, placement: &Placement) -> Circumstances {
+    let machine = expansion.machine_of(instance);
+    let is_scalar = |value: &Value| !matches!(value, Value::Null | Value::Array(_) | Value::Object(_));
+    let params = expansion.steps[instance.step.index()].params.iter();
+    let params = params.filter_map(|name| expansion.params.get_key_value(name)).filter(|(_, value)| is_scalar(value));
     let gpus: Vec<_> = placement.gpus.iter().filter_map(|id| machine.gpus.get(id.index())).collect();
     Circumstances {
         mode: instance.mode(),
@@ -213,6 +217,7 @@ pub(crate) fn circumstances(machine: &Machine, instance: &Instance, placement: &
         host_cpus: hardware::host_cpus(),
         cpu_model: machine.cpu_model.clone(),
         host_memory: machine.memory,
+        params: params.map(|(name, value)| (name.clone(), value.clone())).collect(),
         driver: machine.driver.clone(),
         fake_gpus: machine.fake_gpus,
         ..Circumstances::default()
