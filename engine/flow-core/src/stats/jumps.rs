@@ -1,7 +1,7 @@
 //! Where a curve jumps: changes of its level from one point to the next that neither a bend, nor an outlier, nor noise that grows or
 //! is correlated explains.
 //!
-//! Models with jumps are set against models without. Each is a curve (a polynomial of low degree) with bends, single outliers and
+//! Models with jumps are set against models without. Each is a curve (a polynomial, a hyperbola, a logarithm) with bends, single outliers and
 //! jumps, chosen one after the other by what they explain, from the bare curve on and from what stands out at once; the model with
 //! the highest likelihood, less a price for each part, says which jumps there are. So a jump is only found where no smooth curve
 //! does as well. Sources of the parts: levels and outliers told apart by likelihood, C. Chen and L.-M. Liu, "Joint Estimation of
@@ -43,6 +43,13 @@ pub struct Jumps {
     pub fluctuation: f64,
 }
 
+impl Jumps {
+    /// The interval of no height spans 0.
+    fn are_told(&self) -> bool {
+        self.jumps.iter().all(|jump| jump.height.abs() > jump.half)
+    }
+}
+
 /// Fewer points show no jump that is none of noise.
 const FEWEST: usize = 12;
 /// So many points a level must last: one alone is an outlier.
@@ -65,8 +72,8 @@ const PARTS: usize = 16;
 const UNEVEN: f64 = 0.01;
 /// A model that is so much worse than the best on its way leads no further.
 const GIVE_UP: f64 = 10.0;
-/// Degrees of the curves.
-const POWERS: [usize; 4] = [1, 2, 3, 5];
+/// Degrees of the curves that are polynomials.
+const POWERS: [i32; 4] = [1, 2, 3, 5];
 /// How much the noise of a point may say of the next.
 const CORRELATIONS: [f64; 3] = [0.0, 0.35, 0.7];
 
@@ -122,6 +129,8 @@ struct Sweep {
     /// Where the points are, from −1 to 1.
     x: Vec<f64>,
     y: Vec<f64>,
+    /// The columns of each curve.
+    curves: Vec<Vec<Vec<f64>>>,
     /// One over the size of the noise, relative.
     weights: Vec<f64>,
     staircases: Vec<Staircase>,
@@ -141,7 +150,8 @@ struct Noise {
 #[derive(Clone)]
 struct Model {
     correlation: f64,
-    powers: usize,
+    /// The position of its curve.
+    curve: usize,
     parts: Vec<Part>,
     score: f64,
 }
@@ -166,12 +176,19 @@ pub fn find_jumps(points: &[(f64, f64)]) -> Option<Jumps> {
     }
     let mut sweep = Sweep::new(points);
     let mut model = sweep.find()?;
-    if sweep.is_uneven(&model) {
+    if sweep.is_uneven(&model) || sweep.has_stairs(&model) && !sweep.explain(&model, points)?.are_told() {
         sweep.forget_staircases();
         model = sweep.find()?;
     }
-    // A height of its own for each jump of a staircase may be more than the points can tell.
-    sweep.explain(model, points).or_else(|| sweep.explain(sweep.best(false)?, points))
+    let smooth = || sweep.explain(&sweep.best(false)?, points);
+    // A height of its own for each jump may be more than the points can tell.
+    let mut found = sweep.explain(&model, points).or_else(smooth)?;
+    while !found.are_told() {
+        let Some(parts) = sweep.without_least(&model, &found) else { return smooth() };
+        model.parts = parts;
+        found = sweep.explain(&model, points).or_else(smooth)?;
+    }
+    Some(found)
 }
 
 impl Sweep {
@@ -184,9 +201,9 @@ impl Sweep {
         let scale = y.iter().map(|y| y.abs()).fold(0.0, f64::max);
         let floor = n as f64 * digit.max(1e-9 * scale).powi(2);
         let weights = weights(&x, &y);
-        let noises = Vec::new();
-        let mut sweep =
-            Sweep { staircases: staircases(points), noises, prices: Penalties::of(n), floor, x, y, weights };
+        let curves = curves(points, &x);
+        let (staircases, noises, prices) = (staircases(points), Vec::new(), Penalties::of(n));
+        let mut sweep = Sweep { curves, staircases, noises, prices, floor, x, y, weights };
         let lasts = |place: &usize| *place >= LASTS && place + LASTS <= n;
         let parts: Vec<Part> = (0..n)
             .map(Part::Outlier)
@@ -223,9 +240,9 @@ impl Sweep {
     fn best(&self, jumps: bool) -> Option<Model> {
         let seen = self.seen();
         let starts: &[&[Part]] = if jumps && !seen.is_empty() { &[&[], &seen] } else { &[&[]] };
-        let noises = self.noises.iter().flat_map(|noise| POWERS.map(|powers| (noise, powers)));
-        let models = noises.flat_map(|(noise, powers)| starts.iter().map(move |start| (noise, powers, *start)));
-        let models = models.map(|(noise, powers, start)| self.prune(self.grow(noise, powers, start, jumps)));
+        let noises = self.noises.iter().flat_map(|noise| (0..self.curves.len()).map(move |curve| (noise, curve)));
+        let models = noises.flat_map(|(noise, curve)| starts.iter().map(move |start| (noise, curve, *start)));
+        let models = models.map(|(noise, curve, start)| self.prune(self.grow(noise, curve, start, jumps)));
         models.max_by(|a, b| a.score.total_cmp(&b.score))
     }
 
@@ -237,8 +254,7 @@ impl Sweep {
         });
         let Some(stairs) = stairs else { return false };
         let places = &self.staircases[stairs].places;
-        let smooth = (0..=model.powers as i32).map(|power| self.x.iter().map(|x| x.powi(power)).collect());
-        let smooth: Vec<Vec<f64>> = smooth.collect();
+        let smooth = &self.curves[model.curve];
         let rest: Vec<Part> = model.parts.iter().copied().filter(|part| *part != Part::Staircase(stairs)).collect();
         let fit = |parts: &[Part]| {
             let columns = parts.iter().chain(&rest).map(|part| self.column(*part)).chain(smooth.iter().cloned());
@@ -252,6 +268,29 @@ impl Sweep {
         };
         let (more, freedom) = ((places.len() - 1) as f64, self.x.len().saturating_sub(parameters) as f64);
         freedom > 0.0 && f_tail((even - uneven) / more / ((uneven + self.floor) / freedom), more, freedom) < UNEVEN
+    }
+
+    fn has_stairs(&self, model: &Model) -> bool {
+        model.parts.iter().any(|part| matches!(part, Part::Staircase(_)))
+    }
+
+    /// The parts of a model less the jump that is told least of all.
+    fn without_least(&self, model: &Model, found: &Jumps) -> Option<Vec<Part>> {
+        let told = |jump: &Jump| jump.height.abs() / jump.half;
+        let least = found.jumps.iter().min_by(|a, b| told(a).total_cmp(&told(b)))?.at + 1;
+        let near = |place: usize| place.abs_diff(least);
+        let distance = |part: &Part| match part {
+            Part::Jump(place) => Some(near(*place)),
+            Part::Level(from, to) => Some(near(*from).min(near(*to))),
+            Part::Bend(_) | Part::Outlier(_) | Part::Staircase(_) => None,
+        };
+        let (_, at) = model.parts.iter().enumerate().filter_map(|(at, part)| Some((distance(part)?, at))).min()?;
+        let mut parts = model.parts.clone();
+        match parts.remove(at) {
+            Part::Level(from, to) => parts.push(Part::Jump(if near(from) < near(to) { to } else { from })),
+            _ => {}
+        }
+        Some(parts)
     }
 
     fn forget_staircases(&mut self) {
@@ -271,7 +310,7 @@ impl Sweep {
     }
 
     /// From the curve with some parts on, the part that explains most for its price, and so on; the best model on the way.
-    fn grow(&self, noise: &Noise, powers: usize, start: &[Part], jumps: bool) -> Model {
+    fn grow(&self, noise: &Noise, curve: usize, start: &[Part], jumps: bool) -> Model {
         let white = |column: Vec<f64>| self.white(column, noise.correlation);
         let independent = if noise.correlation > 0.0 { 0.0 } else { self.prices.independent };
         let residuals = white(self.y.clone());
@@ -281,17 +320,18 @@ impl Sweep {
             q: Vec::new(),
             adds: noise.parts.iter().map(|(part, length)| (sums.along(*part, self), *length)).collect(),
             residuals,
-            price: (powers - 1) as f64 * self.prices.coefficient + independent,
+            // A line costs nothing.
+            price: (self.curves[curve].len() - 2) as f64 * self.prices.coefficient + independent,
         };
-        for power in 0..=powers as i32 {
-            growing.add(white(self.x.iter().map(|x| x.powi(power)).collect()), self);
+        for column in &self.curves[curve] {
+            growing.add(white(column.clone()), self);
         }
         for part in start {
             growing.add(white(self.column(*part)), self);
             growing.price += self.price(*part);
         }
         let mut model =
-            Model { correlation: noise.correlation, powers, parts: start.to_vec(), score: self.score(&growing) };
+            Model { correlation: noise.correlation, curve, parts: start.to_vec(), score: self.score(&growing) };
         let mut best = model.clone();
         while model.parts.len() < PARTS.min(self.x.len() / 6) {
             let Some(part) = self.most(&growing, &model.parts, jumps) else { break };
@@ -341,8 +381,7 @@ impl Sweep {
     /// Without the parts that, given the others, are not worth their price.
     fn prune(&self, mut model: Model) -> Model {
         let n = self.x.len();
-        let smooth: Vec<Vec<f64>> =
-            (0..=model.powers as i32).map(|power| self.x.iter().map(|x| x.powi(power)).collect()).collect();
+        let smooth = &self.curves[model.curve];
         let y = self.white(self.y.clone(), model.correlation);
         while !model.parts.is_empty() {
             let columns = model.parts.iter().map(|part| self.column(*part)).chain(smooth.iter().cloned());
@@ -437,14 +476,13 @@ impl Sweep {
     }
 
     /// The jumps of a model, each with a height of its own.
-    fn explain(&self, model: Model, points: &[(f64, f64)]) -> Option<Jumps> {
+    fn explain(&self, model: &Model, points: &[(f64, f64)]) -> Option<Jumps> {
         let n = self.x.len();
-        let has_staircase = model.parts.iter().any(|part| matches!(part, Part::Staircase(_)));
+        let has_staircase = self.has_stairs(model);
         let mut places = self.places(&model.parts);
         let others: Vec<Part> =
             model.parts.iter().copied().filter(|p| matches!(p, Part::Bend(_) | Part::Outlier(_))).collect();
-        let powers = 0..=model.powers as i32;
-        let smooth: Vec<Vec<f64>> = powers.map(|power| self.x.iter().map(|x| x.powi(power)).collect()).collect();
+        let smooth = &self.curves[model.curve];
         let fit = |places: &[usize]| {
             let jumps = places.iter().map(|place| Part::Jump(*place));
             let parts = jumps.chain(others.iter().copied()).map(|part| self.column(part));
@@ -556,6 +594,17 @@ fn resolution(y: &[f64]) -> f64 {
     let unit = gaps.iter().copied().fold(f64::INFINITY, f64::min);
     let whole = |gap: &f64| (gap / unit - (gap / unit).round()).abs() < 1e-3;
     if unit.is_finite() && gaps.iter().all(whole) { unit } else { 0.0 }
+}
+
+/// The curves: polynomials of the places from −1 to 1, and with a line, where no place is 0 or below it, a hyperbola or a logarithm.
+fn curves(points: &[(f64, f64)], x: &[f64]) -> Vec<Vec<Vec<f64>>> {
+    let power = |power: i32| x.iter().map(|x| x.powi(power)).collect::<Vec<f64>>();
+    let mut all: Vec<Vec<Vec<f64>>> = POWERS.iter().map(|degree| (0..=*degree).map(power).collect()).collect();
+    let positive = points.iter().all(|(x, _)| *x > 0.0);
+    for bent in [|x: f64| 1.0 / x, f64::ln].into_iter().filter(|_| positive) {
+        all.push(vec![power(0), power(1), points.iter().map(|(x, _)| bent(*x)).collect()]);
+    }
+    all
 }
 
 /// One over the size of the noise along the axis: a line through the sizes of second differences, of which the largest, jumps and

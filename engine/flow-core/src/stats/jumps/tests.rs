@@ -50,6 +50,14 @@ fn a_curve_has_no_jumps() {
 }
 
 #[test]
+fn what_is_steep_only_at_first_has_no_jumps() {
+    quiet("hyperbola or logarithm", |seed, noise, x| {
+        let bent = if seed % 2 == 0 { 300.0 / x } else { 100.0 * x.ln() };
+        10.0 + chance(seed) * bent + of(noise, x)
+    });
+}
+
+#[test]
 fn noise_that_grows_has_no_jumps() {
     quiet("growing noise", |_, noise, x| 20.0 + 0.5 * x + of(noise, x) * (1.0 + 2.0 * x / 70.0));
 }
