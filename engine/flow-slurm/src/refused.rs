@@ -13,7 +13,8 @@ pub struct Refused {
 pub enum Why {
     /// No node of the partition could ever give this, or a limit on each job forbids it.
     Impossible,
-    /// There is no such partition, account, quality of service or feature, or not for this user.
+    /// There is no such partition, account, quality of service or feature, or not for this user, or the site refuses it in words of
+    /// its own.
     NotAllowed,
     /// So many jobs are in the queue that no more are taken for now: to be tried again later.
     SubmitLimit,
@@ -26,6 +27,9 @@ pub enum Why {
     /// Nothing that is known. The job may be there: to be looked up by its name first.
     Unknown,
 }
+
+/// What stands before the controller's answer.
+const ANSWER: &str = "Batch job submission failed: ";
 
 /// What stands for what, in Slurm's words; the first that is found counts.
 const SAID: &[(&str, Why)] = &[
@@ -44,6 +48,13 @@ const SAID: &[(&str, Why)] = &[
     ("standby mode", Why::Unreachable),
     ("Unable to establish configuration source", Why::Unreachable),
     ("Unable to resolve", Why::Unreachable),
+    ("timed out", Why::Unreachable),
+    ("No route to host", Why::Unreachable),
+    ("etwork is unreachable", Why::Unreachable),
+    ("Connection reset", Why::Unreachable),
+    ("Broken pipe", Why::Unreachable),
+    ("Invalid authentication credential", Why::Unreachable),
+    ("Protocol authentication error", Why::Unreachable),
     ("Invalid job array specification", Why::Array),
     ("Requested node configuration is not available", Why::Impossible),
     ("Memory specification can not be satisfied", Why::Impossible),
@@ -76,6 +87,8 @@ pub fn refused(stderr: &str, code: Option<i32>) -> Refused {
         Some(why) => why,
         None if code.is_none() => Why::Unreachable,
         None if code == Some(255) => Why::Usage,
+        // The controller's answer, in words of this site or of a later Slurm.
+        None if stderr.contains(ANSWER) => Why::NotAllowed,
         None => Why::Unknown,
     };
     let mut lines: Vec<&str> = Vec::new();
@@ -83,7 +96,7 @@ pub fn refused(stderr: &str, code: Option<i32>) -> Refused {
         let line = line.trim();
         let line = line.strip_prefix("sbatch: ").unwrap_or(line);
         let line = line.strip_prefix("error: ").unwrap_or(line);
-        let line = line.strip_prefix("Batch job submission failed: ").unwrap_or(line);
+        let line = line.strip_prefix(ANSWER).unwrap_or(line);
         if !line.is_empty() && !line.starts_with("Try \"") && !lines.contains(&line) {
             lines.push(line);
         }
@@ -130,6 +143,19 @@ mod tests {
                 1,
                 Why::NotAllowed,
                 "Invalid feature specification",
+            ),
+            (
+                "sbatch: error: Batch job submission failed: Invalid node name specified\n",
+                1,
+                Why::NotAllowed,
+                "Invalid node name specified",
+            ),
+            (
+                "sbatch: error: You must give --account (site policy)\n\
+                 sbatch: error: Batch job submission failed: Unspecified error\n",
+                1,
+                Why::NotAllowed,
+                "You must give --account (site policy); Unspecified error",
             ),
             (
                 "sbatch: unrecognized option '--nosuch-option'\nTry \"sbatch --help\" for more information\n",
