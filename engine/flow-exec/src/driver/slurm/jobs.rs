@@ -2,7 +2,7 @@
 //! nobody.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -377,9 +377,8 @@ impl BatchJob {
         let gone = gone.filter(|_| self.members[n].killed.is_none());
         let instead = gone.map(|gone| {
             // What was killed for too much memory could not write down anything.
-            let log = self.members[n].folder.join("slurm.log");
             let told = match gone {
-                Gone::Ended(End::Signal(_) | End::Launch | End::Failed(_), _) => std::fs::read(&log).ok(),
+                Gone::Ended(End::Signal(_) | End::Launch | End::Failed(_), _) => std::fs::read(self.log(n)).ok(),
                 _ => None,
             };
             let told = told.and_then(|log| flow_slurm::told_in_log(&String::from_utf8_lossy(&log)));
@@ -396,6 +395,19 @@ impl BatchJob {
         let exit = unseen(member.started.unwrap_or(now), now);
         let end = Ended { instead, ..Ended::here(exit, Observed::default()) };
         Event::Ended { attempt: member.attempt, end: Box::new(end) }
+    }
+
+    /// Where Slurm writes what a job prints before flow begins on its node, and what it says itself of the job's end. It is that of the
+    /// first attempt, and, of an array, one a task.
+    fn log(&self, n: usize) -> PathBuf {
+        let folder = &self.members[n].folder;
+        let run = folder.parent().and_then(Path::parent);
+        match (self.intent.task, run) {
+            (Some(task), Some(run)) => {
+                run.join("arrays").join(&self.intent.key).join(format!("slurm-{}.log", task.number))
+            }
+            _ => self.intent.folder().join("slurm.log"),
+        }
     }
 
     fn instead(&self, gone: Gone) -> OutcomeOverride {
