@@ -39,7 +39,11 @@ impl Cancel {
     /// Ends what a run has left that does not live any more.
     fn end_left(&self, place: &StoreLocation, run: &RunId, folder: &RunDir, output: &mut Output) -> Done {
         let steps = flow_exec::going_on(&place.store, folder);
-        let jobs = flow_exec::cancel_jobs(folder);
+        let jobs = flow_exec::cancel_jobs(folder).map_err(|error| {
+            CliError::failed(format!("run {run} does not live any more, and Slurm does not answer: {error}")).hint(
+                "its jobs go on until then: the next run of the workflow ends them, or this command once Slurm answers",
+            )
+        })?;
         if jobs > 0 {
             let jobs = if jobs == 1 { "the job".to_owned() } else { format!("the {jobs} jobs") };
             output.line(format!("run {run} does not live any more; Slurm was told to end {jobs} that it left"))?;

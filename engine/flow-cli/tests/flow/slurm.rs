@@ -293,6 +293,37 @@ fn what_a_run_in_the_background_leaves_can_be_cancelled_or_joined() {
     lab.space.flow(["cancel"]).expect(0);
     lab.expect_no_job();
     assert!(!lab.space.flow(["status"]).expect(0).stdout().contains("go on in Slurm"));
+    let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).stdout();
+    assert!(planned.contains("2 instances: 2 to run\n"), "what was cancelled is not taken up: {planned}");
+}
+
+#[test]
+fn jobs_of_a_killed_run_that_an_edit_makes_useless_are_ended() {
+    let lab = Lab::new(1, 3, &sweep(3, 60, "gpus: 1"));
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("all run", || lab.lines("began").len() == 3);
+    flow.kill();
+    // One of them is no more, and the two others are others.
+    lab.space.write("w.yaml", &format!("{HEAD}{}", sweep(2, 0, "gpus: 1")));
+    let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
+    assert!(text.contains("done: 2 ran"), "{text}");
+    assert_eq!(lab.lines("did"), once(2), "{text}");
+    lab.expect_no_job();
+    assert!(!lab.space.flow(["status"]).expect(0).stdout().contains("go on in Slurm"));
+}
+
+#[test]
+fn what_an_array_says_of_its_tasks_is_heard() {
+    let steps = "
+  a:
+    matrix: {n: [1, 2]}
+    memory: 100MiB
+    record: [out_of_memory]
+    run: python3 -c 'x=bytearray(400<<20); import time; time.sleep(30)'
+";
+    let lab = Lab::new(1, 2, steps);
+    let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
+    assert!(text.contains("a × 2, out of memory"), "{text}");
 }
 
 #[test]

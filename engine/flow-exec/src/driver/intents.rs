@@ -161,6 +161,28 @@ impl Intent {
         true
     }
 
+    /// Nobody wants what this job of a batch system comes to: it ends when it is seen on its node, and is not taken up.
+    pub(crate) fn mark(&self) {
+        let going = self.members.iter().map(|member| NodeFiles::of(&member.folder)).filter(|files| !files.has_ended());
+        // A folder that is gone needs no mark.
+        going.filter(|files| files.asked_to_end().is_none()).for_each(|files| _ = files.ask_to_end(GRACE));
+    }
+
+    /// All its attempts have come to something.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.members.iter().all(|member| NodeFiles::of(&member.folder).has_ended())
+    }
+
+    /// It is a job of a batch system that was told to end, and came to nothing by itself before.
+    pub(crate) fn is_marked(&self) -> bool {
+        // Its node may not have told who ended it.
+        let by_itself = |files: &NodeFiles| {
+            files.read_ended().is_some_and(|record| record.warned.is_none() && record.exit.code == Some(0))
+        };
+        let told = |files: NodeFiles| files.asked_to_end().is_some() && !by_itself(&files);
+        self.here.is_none() && self.members.iter().any(|member| told(NodeFiles::of(&member.folder)))
+    }
+
     /// The folder of the job: that of its first attempt.
     pub(crate) fn folder(&self) -> &Path {
         self.members.first().map_or(Path::new("/"), |member| &member.folder)
@@ -267,7 +289,7 @@ pub(crate) fn seen(dir: &StoreDir) -> Vec<Intent> {
 pub(crate) fn to_follow(dir: &StoreDir, intents: &[Intent]) -> BTreeMap<Digest, RunId> {
     let follows = |intent: &&Intent| match intent.here {
         Some(_) => intent.standing(dir) == Standing::Sound,
-        None => intent.members.iter().all(|member| member.folder.is_dir()),
+        None => intent.members.iter().all(|member| member.folder.is_dir()) && !intent.is_marked(),
     };
     let of = |intent: &Intent| -> Vec<_> {
         intent.members.iter().map(|member| (member.fingerprint, intent.run.clone())).collect()

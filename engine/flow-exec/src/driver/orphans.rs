@@ -2,7 +2,7 @@
 //! it is joined; what is of its workflow and nobody wants is ended. Starts nothing.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
     time::SystemTime,
 };
@@ -12,7 +12,8 @@ use flow_store::{Store, StoreDir};
 
 use super::{
     adopted::is_sound,
-    intents::{self, Intent},
+    intents::{self, Intent, Member},
+    slurm,
 };
 
 /// What is left, as it was found.
@@ -26,6 +27,10 @@ struct Found {
     /// What this run is about to join.
     promised: Vec<Intent>,
     labels: BTreeMap<RunId, Arc<BTreeMap<AttemptId, String>>>,
+    /// Jobs of a batch system, as they were found: the results that they come to, by label.
+    jobs: BTreeMap<String, BTreeSet<Digest>>,
+    /// The workflow file of runs that left jobs.
+    files: BTreeMap<RunId, Option<String>>,
     /// Runs that died since then are looked for once more.
     news: Option<SystemTime>,
 }
@@ -40,8 +45,15 @@ impl OrphanedWork {
     /// Looks for all of it.
     pub(crate) fn look(store: &Store) -> OrphanedWork {
         let (dir, news) = (store.dir(), store.dir().news());
-        let intents = intents::still_needed(store, intents::left(dir));
-        let found = Found { intents, promised: Vec::new(), labels: BTreeMap::new(), news };
+        let (marked, intents): (Vec<Intent>, Vec<Intent>) =
+            intents::still_needed(store, intents::left(dir)).into_iter().partition(Intent::is_marked);
+        slurm::end_unwanted(dir, &marked);
+        let mut jobs: BTreeMap<String, BTreeSet<Digest>> = BTreeMap::new();
+        for member in intents.iter().filter(|intent| intent.here.is_none()).flat_map(|intent| &intent.members) {
+            jobs.entry(member.label.clone()).or_default().insert(member.fingerprint);
+        }
+        let (labels, files) = (BTreeMap::new(), BTreeMap::new());
+        let found = Found { intents, promised: Vec::new(), labels, jobs, files, news };
         OrphanedWork { dir: dir.clone(), found: Mutex::new(found) }
     }
 
@@ -136,6 +148,9 @@ impl OrphanedWork {
         is_followed: impl Fn(&Digest) -> bool,
     ) {
         self.end(file, is_followed, |intent| intent.members.iter().any(|member| !is_known(&member.label)));
+        if self.has_jobs() {
+            self.end_jobs_where(file, |member| !is_known(&member.label));
+        }
     }
 
     fn end(&self, file: &str, is_followed: impl Fn(&Digest) -> bool, is_over: impl Fn(&Intent) -> bool) {
@@ -148,6 +163,52 @@ impl OrphanedWork {
             });
         });
     }
+
+    /// There are jobs of a batch system.
+    pub(crate) fn has_jobs(&self) -> bool {
+        self.with(|found, _| found.intents.iter().any(|intent| intent.here.is_none()))
+    }
+
+    /// Ends jobs of the workflow file `file` under one of these labels that do not come to the result that is wanted there.
+    pub(crate) fn end_jobs(&self, file: &str, wanted: &[(String, Option<Digest>)]) {
+        let differs = |of: &BTreeSet<Digest>, wanted: &Option<Digest>| of.iter().any(|of| Some(*of) != *wanted);
+        let unwanted = |found: &Found| {
+            wanted.iter().any(|(label, wanted)| found.jobs.get(label).is_some_and(|of| differs(of, wanted)))
+        };
+        if self.with(|found, _| unwanted(found)) {
+            self.end_jobs_where(file, |member| {
+                let of = wanted.iter().find(|(label, _)| *label == member.label);
+                of.is_some_and(|(_, wanted)| *wanted != Some(member.fingerprint))
+            });
+        }
+    }
+
+    fn end_jobs_where(&self, file: &str, is_over: impl Fn(&Member) -> bool) {
+        let jobs = self.with(|found, dir| {
+            let mut jobs = Vec::new();
+            let files = &mut found.files;
+            found.intents.retain(|intent| {
+                // What has come to something stays, for whoever wants that again.
+                let over = intent.here.is_none() && !intent.has_ended() && intent.members.iter().any(&is_over);
+                let mut of =
+                    || files.entry(intent.run.clone()).or_insert_with(|| workflow_file(dir, &intent.run)).clone();
+                let ends = over && of().as_deref() == Some(file);
+                jobs.extend(ends.then(|| intent.clone()));
+                !ends
+            });
+            jobs
+        });
+        // Another run that goes on may have taken them up.
+        if !jobs.is_empty() && !others_go_on(&self.dir) {
+            slurm::end_unwanted(&self.dir, &jobs);
+        }
+    }
+}
+
+/// More runs than one go on in this store.
+fn others_go_on(dir: &StoreDir) -> bool {
+    let runs = dir.runs().unwrap_or_default();
+    runs.into_iter().filter(|run| dir.run(run).lives().is_some()).take(2).count() > 1
 }
 
 /// By the journal of the run, and what it was about to write there.
@@ -165,6 +226,17 @@ fn labels(dir: &StoreDir, run: &RunId) -> BTreeMap<AttemptId, String> {
     let members = intents::of(&run).into_iter().flat_map(|intent| intent.members);
     labels.extend(members.map(|member| (member.attempt, member.label)));
     labels
+}
+
+/// The workflow file of a run, by its journal.
+fn workflow_file(dir: &StoreDir, run: &RunId) -> Option<String> {
+    let mut file = None;
+    let _ = dir.run(run).read_journal(|line| {
+        if let RunEvent::RunStarted(start) = line.event {
+            file = Some(start.file);
+        }
+    });
+    file
 }
 
 /// An intent is of these attempts, in their order, and their folders are there.

@@ -28,7 +28,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::{
     executor::{Event, Executor, Work},
-    intents,
+    intents::{self, Intent},
 };
 use crate::{ExecError, attempt::Folder};
 
@@ -149,28 +149,76 @@ impl Executor for Slurm {
 
 /// How many jobs of a run that does not live any more Slurm has still; `None` where it does not say.
 pub fn jobs_left(run: &RunDir) -> Option<usize> {
-    let left: Vec<_> = intents::of(run).into_iter().filter(|intent| intent.here.is_none()).collect();
-    if left.is_empty() {
-        return Some(0);
-    }
-    let names: BTreeSet<&str> = left.iter().map(|intent| &*intent.key).collect();
-    let rows = client::Client::new().queue().ok()?;
+    let left: Vec<Intent> = intents::of(run).into_iter().filter(|intent| intent.here.is_none()).collect();
+    if left.is_empty() { Some(0) } else { count(&left).ok() }
+}
+
+/// How many of these Slurm has, and they are not over.
+fn count(jobs: &[Intent]) -> Result<usize, NoAnswer> {
+    let names: BTreeSet<&str> = jobs.iter().map(|intent| &*intent.key).collect();
+    let rows = client::Client::new().queue()?;
     let goes_on = |row: &flow_slurm::Row| {
         let is_over = matches!(flow_slurm::fate(row), flow_slurm::Fate::Ended(_) | flow_slurm::Fate::Never(_));
         names.contains(&*row.key) && !is_over
     };
-    Some(rows.iter().filter(|row| goes_on(row)).count())
+    Ok(rows.iter().filter(|row| goes_on(row)).count())
 }
 
-/// Ends the jobs that a run has left which does not live any more, and says how many that were. What came of one before stays to be
-/// taken in.
-pub fn cancel_jobs(run: &RunDir) -> usize {
-    let left: Vec<_> = intents::of(run).into_iter().filter(|intent| intent.here.is_none()).collect();
-    let names: BTreeSet<&str> = left.iter().map(|intent| &*intent.key).collect();
+/// Ends the jobs that a run has left which does not live any more, and says how many Slurm had. What came of one before stays to be
+/// taken in; the others are marked, so that the next run does not take them up.
+///
+/// # Errors
+/// Slurm does not answer. The jobs are marked, and the next run of the workflow ends them.
+pub fn cancel_jobs(run: &RunDir) -> Result<usize, NoAnswer> {
+    let left: Vec<Intent> = intents::of(run).into_iter().filter(|intent| intent.here.is_none()).collect();
+    if left.is_empty() {
+        return Ok(0);
+    }
+    left.iter().for_each(Intent::mark);
+    let had = count(&left)?;
+    cancel(&left)?;
+    Ok(had)
+}
+
+/// Ends jobs of runs that do not live any more, which nobody wants. Those that Slurm cannot be told of now stay marked, and the
+/// next run tells it.
+pub(super) fn end_unwanted(dir: &StoreDir, jobs: &[Intent]) {
+    jobs.iter().for_each(Intent::mark);
+    if cancel(jobs).is_err() {
+        return;
+    }
+    for (key, of) in by_name(jobs) {
+        let tasks: Vec<u32> = of.iter().filter_map(|job| Some(job.task?.number)).collect();
+        match is_whole(&of) {
+            true => intents::remove(dir, &of[0].run, key),
+            false => intents::tick_off(dir, &of[0].run, key, &tasks),
+        }
+    }
+}
+
+fn by_name(jobs: &[Intent]) -> BTreeMap<&str, Vec<&Intent>> {
+    let mut all: BTreeMap<&str, Vec<&Intent>> = BTreeMap::new();
+    jobs.iter().for_each(|job| all.entry(&job.key).or_default().push(job));
+    all
+}
+
+/// These are all of one name: a job, or all tasks of an array of which anybody may want something yet.
+fn is_whole(of: &[&Intent]) -> bool {
+    of.iter().all(|job| job.task.is_none_or(|task| of.len() as u32 >= task.of))
+}
+
+fn cancel(jobs: &[Intent]) -> Result<(), NoAnswer> {
     let client = client::Client::new();
-    // What is left of them is asked for again, by whoever called.
-    names.iter().for_each(|key| _ = client.cancel(key, &[]));
-    left.len()
+    by_name(jobs).into_iter().try_for_each(|(key, of)| {
+        let id = |job: &&Intent| Some(flow_slurm::JobId { job: job.job?.job, task: Some(job.task?.number) });
+        let tasks: Vec<flow_slurm::JobId> = of.iter().filter_map(id).collect();
+        match is_whole(&of) {
+            true => client.cancel(key, &[]),
+            // Without its number none is told from the others; its mark ends it when it begins.
+            false if tasks.is_empty() => Ok(()),
+            false => client.cancel(key, &tasks),
+        }
+    })
 }
 
 /// The exit of a program of which nobody could say how it ended.
