@@ -631,6 +631,7 @@ fit-relative = { $all ->
     [yes] Errors count
    *[no] Of { $curves } errors count
 } relative to what was measured: that says the points much better than errors of one size do.
+fit-constant = { $column } is the same at all { $points } points.
 fit-few = { $points } points are too few to tell which curve { $column } is of over { $axis }.
 fit-none = { $goes ->
     [up] { $column } rises with { $axis } from each point to the next, but none of the compared curves has its form: the one chosen has R² = { $r2 } over { $points } points.

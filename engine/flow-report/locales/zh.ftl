@@ -909,6 +909,7 @@ fit-relative = { $all ->
     [yes] 误差
    *[no] { $curves } 的误差
 }按与实测值之比计：这样比等幅误差明显更能描述各点。
+fit-constant = { $column }在全部 { $points } 个点上都相同。
 fit-few = 只有 { $points } 个点，不足以判断{ $column }随{ $axis }变化的曲线类型。
 fit-none = { $goes ->
     [up] { $column }随{ $axis }逐点上升，但所比较的曲线都不合其形状：选出的曲线 R² 仅为 { $r2 }，共 { $points } 个点。

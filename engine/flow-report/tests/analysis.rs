@@ -270,6 +270,24 @@ fn power_that_rises_with_every_batch_size_follows_from_it() {
 }
 
 #[test]
+fn noise_and_constants_depend_on_nothing() {
+    // Of these the hyperbola is chosen, whose b is not told from 0.
+    let noise = [100.9, 99.2, 100.4, 99.7, 100.1, 99.6, 100.3, 99.9, 100.2, 99.8];
+    let results = (0..10).map(|n| {
+        let one = result("s", &[("batch", json!(n + 1))], 1).metric("noise", noise[n], "");
+        one.metric("same", 7.0, "")
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["noise", "same"]}));
+    add(&mut input, "fit", "of_noise", json!({"table": "t", "y": "noise"}));
+    add(&mut input, "fit", "of_same", json!({"table": "t", "y": "same"}));
+    let [english, chinese] = said(&input, &["of_noise", "of_same"]);
+    assert!(english.contains("noise neither rises nor falls with batch size"), "{english}");
+    assert!(english.contains("same is the same at all 10 points."), "{english}");
+    assert!(chinese.contains("在全部 10 个点上都相同"), "{chinese}");
+}
+
+#[test]
 fn what_ran_on_two_gpus_is_on_no_curve_with_what_ran_on_one() {
     let results = (0..12).map(|n| {
         let (gpus, batch) = (1 + n / 6, 8 * (n + 1));

@@ -119,7 +119,8 @@ impl Fits {
         let about =
             || Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
         let Some(choice) = &curve.choice else {
-            return say("fit-few", about().count("points", curve.points.len()));
+            let same = curve.points.windows(2).all(|w| w[0].1 == w[1].1) && curve.points.len() > 1;
+            return say(if same { "fit-constant" } else { "fit-few" }, about().count("points", curve.points.len()));
         };
         let best = choice.best();
         let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", safe::text(&self.unit)) };
@@ -131,15 +132,26 @@ impl Fits {
             let c = best.coefficients[at];
             give_or_take(c.value.abs(), c.half) + &unit
         };
-        let flat = best.model == Model::Affine && best.coefficients[1].value.abs() <= best.coefficients[1].half;
+        let line = choice.of(Model::Affine);
+        let level = line.is_some_and(|line| line.coefficients[1].value.abs() <= line.coefficients[1].half);
+        // Nor does a curve with as many coefficients say more, whose own is none that is told from 0.
+        let flat = level
+            && matches!(best.model, Model::Affine | Model::Inverse)
+            && best.coefficients[1].value.abs() <= best.coefficients[1].half;
         if best.r2 < EXPLAINS && !flat {
             let args = about().with("r2", r2(best.r2)).with("points", curve.points.len().to_string());
             return say("fit-none", args.with("goes", course(&curve.points)));
         }
         let up = |at: usize| if best.coefficients[at].value >= 0.0 { "yes" } else { "no" };
         let mut told = vec![match best.model {
+            _ if flat => {
+                let slope = line.map_or_else(String::new, |line| {
+                    let c = line.coefficients[1];
+                    give_or_take(c.value, c.half) + &unit
+                });
+                return say("fit-no-slope", about().with("slope", slope));
+            }
             Model::Proportional => say("fit-proportional", about().with("slope", figure(0))),
-            Model::Affine if flat => say("fit-no-slope", about().with("slope", figure(1))),
             Model::Affine => {
                 let args = about().with("slope", slope(1)).with("rises", up(1)).with("intercept", figure(0));
                 say("fit-affine", args)
@@ -166,8 +178,6 @@ impl Fits {
         ));
         let adds = |to, model| choice.adds(to, model).filter(|p| *p > BY_CHANCE);
         match best.model {
-            // Where a line says nothing of the points, it is not enough for them either.
-            Model::Affine if flat => {}
             Model::Proportional | Model::Affine => {
                 if let Some(p) = adds(Model::Affine, Model::Quadratic) {
                     told.push(say("fit-parabola-adds-nothing", Args::new().with("p", Format::p_value(p).relation(p))));
