@@ -40,10 +40,18 @@ impl Scheduler {
     }
 
     /// The unit that other runs keep from starting, the first of ours. It stays the one until it starts, so that it keeps its
-    /// place in their order while room for it gathers.
+    /// place in their order while room for it gathers. Before one that wants the machine for itself others start nothing: they are
+    /// told of it once ours start nothing before it either.
     pub fn held_up(&self) -> Option<BlockedUnit> {
         let core = self.core();
         let (unit, since) = core.held_up?;
+        let drains = || {
+            let reserved = core.reservation.as_ref().is_some_and(|reserved| reserved.unit == unit);
+            reserved || core.feasibility.now.holders.is_empty()
+        };
+        if core.wants_alone(core.class(unit)) && !drains() {
+            return None;
+        }
         let (priority, asks) = (core.priority(unit), core.asks(unit));
         Some(BlockedUnit { unit, since, priority, asks, takes: core.expected_span(unit) })
     }
