@@ -454,7 +454,7 @@ pub struct Circumstances {
     /// The commit that the repository of the run's root stood at. A fact for people: what a step reads is in its fingerprint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
-    /// Parameters of the workflow that it depends on, scalars only: what it took says little of what it takes with others.
+    /// Parameters of the workflow that it depends on, scalars that are no paths: what it took says little of what it takes with others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, Value>,
     /// NVIDIA's driver.

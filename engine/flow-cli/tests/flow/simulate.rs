@@ -199,14 +199,16 @@ fn what_ran_is_predicted_from_the_others_in_its_parts() {
 fn what_failed_or_was_cancelled_says_nothing_of_how_long_a_step_takes() {
     let space = space();
     space.write("nap.yaml", "flow: 1\nname: nap\nparams: {then: 'false'}\nsteps:\n  nap: {run: sleep 0.4 && $THEN, env: {THEN: '${{ then }}'}}\n");
-    let predicted = || {
-        let said = space.flow(["predict", "-w", "nap.yaml", "nap", "--json"]).expect(0).stdout();
+    let predicted = |set: &str| {
+        let said = space.flow(["predict", "-w", "nap.yaml", "nap", "--json", "--set", set]).expect(0).stdout();
         serde_json::from_str::<serde_json::Value>(said.lines().next().unwrap()).unwrap()
     };
     space.flow(["run", "nap.yaml"]).expect(1);
-    let failed = predicted();
+    let failed = predicted("then='false'");
     assert!(failed.to_string().contains("never ran"), "{failed}");
     space.flow(["run", "nap.yaml", "--set", "then='true'"]).expect(0);
-    let once = predicted();
+    let once = predicted("then='true'");
     assert!(once.to_string().contains("1 run of this instance"), "{once}");
+    let other = predicted("then='date'");
+    assert_eq!(other["source"], "it ran with then=\"true\", not \"date\"");
 }

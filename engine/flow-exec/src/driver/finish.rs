@@ -201,9 +201,13 @@ fn not_kept(error: &StoreError) -> Cause {
 /// What is known of the circumstances before the start.
 pub(crate) fn circumstances(expansion: &Expansion, instance: &Instance, placement: &Placement) -> Circumstances {
     let machine = expansion.machine_of(instance);
-    let is_scalar = |value: &Value| !matches!(value, Value::Null | Value::Array(_) | Value::Object(_));
+    // A path says where something lies, and not how much it is.
+    let tells = |value: &Value| match value {
+        Value::String(text) => !text.contains('/'),
+        value => value.is_number() || value.is_boolean(),
+    };
     let params = expansion.steps[instance.step.index()].params.iter();
-    let params = params.filter_map(|name| expansion.params.get_key_value(name)).filter(|(_, value)| is_scalar(value));
+    let params = params.filter_map(|name| expansion.params.get_key_value(name)).filter(|(_, value)| tells(value));
     let gpus: Vec<_> = placement.gpus.iter().filter_map(|id| machine.gpus.get(id.index())).collect();
     Circumstances {
         mode: instance.mode(),
