@@ -68,6 +68,10 @@ impl Logs {
             }
         }
         if logs.is_empty() && !self.follow {
+            if let Some(owner) = dir.others() {
+                return Err(CliError::usage(format!("what `{}` prints in this run is {owner}'s to read", self.step))
+                    .hint("once it is done, everybody of the store can read its log"));
+            }
             return Err(CliError::usage(format!("`{}` has printed nothing that is kept", self.step)));
         }
         if self.follow {

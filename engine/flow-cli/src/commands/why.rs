@@ -45,8 +45,8 @@ impl Why {
         let plan = flow_exec::plan(&session, &knowledge, &wanted, &Force::Nothing)?;
         let label = |id: InstanceId| &*session.expansion.instances[id.index()].label;
         let mut asked: Vec<_> = plan.items.iter().filter(|item| asked.contains(&item.id)).collect();
-        for status in going_on(&knowledge, &session.expansion.workflow)? {
-            let told = |label: &str| live(&status, label, clock::unix_millis());
+        for living in going_on(&knowledge, &session.expansion.workflow)? {
+            let told = |label: &str| live(&living, label, clock::unix_millis());
             for (id, line) in asked.iter().filter_map(|item| Some((item.id, told(label(item.id))?))) {
                 output.line(format!("{}: {line}", styled(STRONG, label(id))))?;
             }
@@ -69,32 +69,40 @@ impl Why {
     }
 }
 
-/// The runs of a workflow that go on, as they stand; those that run something first, for others may wait for it.
-fn going_on(knowledge: &Knowledge, workflow: &str) -> Result<Vec<Status>, CliError> {
+/// A run that goes on, as it stands.
+struct Living {
+    status: Status,
+    /// Whose it is, if it is not one's own.
+    owner: Option<String>,
+}
+
+/// The runs of a workflow that go on; those that run something first, for others may wait for it.
+fn going_on(knowledge: &Knowledge, workflow: &str) -> Result<Vec<Living>, CliError> {
     let Some(dir) = knowledge.dir() else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for run in dir.living()?.into_iter().filter_map(|holder| holder.run) {
-        found.extend(dir.run(&run).status()?.filter(|status| status.workflow == workflow));
+        let run = dir.run(&run);
+        let status = run.status()?.filter(|status| status.workflow == workflow);
+        found.extend(status.map(|status| Living { status, owner: run.others() }));
     }
     Ok(found)
 }
 
 /// What a run that goes on says of an instance: that it runs, or what it waits for.
-fn live(status: &Status, label: &str, now: u64) -> Option<String> {
+fn live(Living { status, owner }: &Living, label: &str, now: u64) -> Option<String> {
+    let run = match owner {
+        Some(owner) => format!("run {} of {owner}", status.run),
+        None => format!("run {}", status.run),
+    };
     if let Some(waiting) = status.waiting.iter().find(|waiting| waiting.label == label) {
-        return Some(format!(
-            "{} in run {}: {}",
-            styled(NOTE, "waits"),
-            status.run,
-            reasons::waits(&waiting.reason, now)
-        ));
+        return Some(format!("{} in {run}: {}", styled(NOTE, "waits"), reasons::waits(&waiting.reason, now)));
     }
     let running = status.running.iter().find(|running| running.label == label)?;
     if let Some(queued) = &running.queued {
-        return Some(format!("{} by run {}: {}", styled(NOTE, "queued"), status.run, reasons::queued(queued)));
+        return Some(format!("{} by {run}: {}", styled(NOTE, "queued"), reasons::queued(queued)));
     }
     let since = now.saturating_sub(running.started_at) as f64 / 1e3;
-    Some(format!("{} in run {}, for {}", styled(GOOD, "runs"), status.run, words::duration(since)))
+    Some(format!("{} in {run}, for {}", styled(GOOD, "runs"), words::duration(since)))
 }
 
 /// The answer for instances that are alike.
