@@ -96,7 +96,7 @@ impl Gantt {
             // The last says that nobody is there any more, also where another picture goes on.
             all.retain(|(at, _)| *at < until || until == end);
             let every = all.len().div_ceil(STEPS).max(1);
-            let last = all.last().copied().filter(|_| (all.len() - 1) % every > 0);
+            let last = all.last().copied().filter(|_| !(all.len() - 1).is_multiple_of(every));
             all.into_iter().step_by(every).chain(last).collect::<Vec<_>>()
         };
         let (cpu, cores) = cpu.map_or((Vec::new(), 0.0), |(used, cores)| (steps(used), cores));

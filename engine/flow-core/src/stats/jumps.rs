@@ -286,9 +286,9 @@ impl Sweep {
         };
         let (_, at) = model.parts.iter().enumerate().filter_map(|(at, part)| Some((distance(part)?, at))).min()?;
         let mut parts = model.parts.clone();
-        match parts.remove(at) {
-            Part::Level(from, to) => parts.push(Part::Jump(if near(from) < near(to) { to } else { from })),
-            _ => {}
+        // Of a level one end goes.
+        if let Part::Level(from, to) = parts.remove(at) {
+            parts.push(Part::Jump(if near(from) < near(to) { to } else { from }));
         }
         Some(parts)
     }
