@@ -170,15 +170,14 @@ impl OrphanedWork {
     }
 
     /// Ends jobs of the workflow file `file` under one of these labels that do not come to the result that is wanted there.
-    pub(crate) fn end_jobs(&self, file: &str, wanted: &[(String, Option<Digest>)]) {
+    pub(crate) fn end_jobs(&self, file: &str, wanted: &BTreeMap<String, Option<Digest>>) {
         let differs = |of: &BTreeSet<Digest>, wanted: &Option<Digest>| of.iter().any(|of| Some(*of) != *wanted);
         let unwanted = |found: &Found| {
             wanted.iter().any(|(label, wanted)| found.jobs.get(label).is_some_and(|of| differs(of, wanted)))
         };
         if self.with(|found, _| unwanted(found)) {
             self.end_jobs_where(file, |member| {
-                let of = wanted.iter().find(|(label, _)| *label == member.label);
-                of.is_some_and(|(_, wanted)| *wanted != Some(member.fingerprint))
+                wanted.get(&member.label).is_some_and(|wanted| *wanted != Some(member.fingerprint))
             });
         }
     }
@@ -189,7 +188,7 @@ impl OrphanedWork {
             let files = &mut found.files;
             found.intents.retain(|intent| {
                 // What has come to something stays, for whoever wants that again.
-                let over = intent.here.is_none() && !intent.has_ended() && intent.members.iter().any(&is_over);
+                let over = intent.here.is_none() && intent.members.iter().any(&is_over) && !intent.has_ended();
                 let mut of =
                     || files.entry(intent.run.clone()).or_insert_with(|| workflow_file(dir, &intent.run)).clone();
                 let ends = over && of().as_deref() == Some(file);

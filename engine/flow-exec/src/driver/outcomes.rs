@@ -86,13 +86,7 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
     };
     // Asked once for all: of a hundred thousand units none may be affected.
     let nothing_left = context.left.has_nothing_here();
-    let jobs_left = context.left.has_jobs();
-    let goes_on = |ids: &[InstanceId], decisions: &[Decision]| {
-        if jobs_left {
-            end_jobs(context, ids, decisions);
-        }
-        !nothing_left && goes_on(context, ids, decisions)
-    };
+    let goes_on = |ids: &[InstanceId], decisions: &[Decision]| !nothing_left && goes_on(context, ids, decisions);
     for ids in units {
         if let Some(decisions) = context.found(&ids) {
             looked_up.going_on.extend(ids.first().filter(|_| goes_on(&ids, &decisions)));
@@ -144,12 +138,17 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
         looked_up.damaged.extend(damaged);
         looked_up.units.push((ids, decisions));
     }
+    end_jobs(context, &looked_up.units);
     looked_up
 }
 
-/// Ends jobs of earlier runs under the labels of a unit that do not do what it is to do.
-fn end_jobs(context: &RunContext, ids: &[InstanceId], decisions: &[Decision]) {
-    let wanted = ids.iter().zip(decisions).map(|(id, decision)| {
+/// Ends jobs of earlier runs under the labels of units that do not do what these are to do: all at once, for Slurm is told of each.
+fn end_jobs(context: &RunContext, units: &[(Vec<InstanceId>, Vec<Decision>)]) {
+    if !context.left.has_jobs() {
+        return;
+    }
+    let each = units.iter().flat_map(|(ids, decisions)| ids.iter().zip(decisions));
+    let wanted = each.map(|(id, decision)| {
         let instance = &context.session.expansion.instances[id.index()];
         let to_run = match decision {
             Decision::Run { fingerprint, .. } if instance.slurm.is_some() && !context.force.covers(*id) => {
@@ -159,7 +158,7 @@ fn end_jobs(context: &RunContext, ids: &[InstanceId], decisions: &[Decision]) {
         };
         (context.secrets.hide(instance.label.to_string()), to_run)
     });
-    context.left.end_jobs(&context.file(), &wanted.collect::<Vec<_>>());
+    context.left.end_jobs(&context.file(), &wanted.collect());
 }
 
 /// Whether what a unit is to do goes on since an earlier run, or came to something then. What goes on of it and is not wanted so is
