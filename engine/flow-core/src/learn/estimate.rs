@@ -4,13 +4,13 @@
 use super::{
     history::History,
     observation::{Observation, quietest},
-    surface::{Expected, common, runs},
+    surface::{Expected, NOTICED, common, runs},
 };
 use crate::{
     Instance, Outcome, Span,
     predict::{Predicted, repeated},
     sched::Estimate,
-    stats::median,
+    stats::{median, t_quantile},
 };
 
 /// What is expected of a point, as `flow predict` tells it.
@@ -111,11 +111,27 @@ fn of_step(kin: &[Observation]) -> Estimate {
     if ended.is_empty() {
         return Estimate { source: "never ran".to_owned(), ..Estimate::default() };
     }
+    let walls: Vec<f64> = ended.iter().map(|seen| seen.wall_s).collect();
+    let range = around(&walls);
+    let unsure = if range.is_none() { ", too few for an interval" } else { "" };
     Estimate {
-        duration: median(ended.iter().map(|seen| seen.wall_s).collect()).map(Span::from_secs_f64),
+        range,
+        duration: median(walls).map(Span::from_secs_f64),
         // Another instance's memory says nothing of this one's.
         samples: ended.len() as u32,
-        source: format!("{} of its step", runs(ended.len())),
+        source: format!("{} of its step{unsure}", runs(ended.len())),
         ..common(&ended)
     }
+}
+
+/// Where nine of ten more attempts are expected, none of which is like those that were measured: around their median, with a
+/// logarithm that is normally distributed (Student's t). Two say nothing of how far a third may be.
+fn around(walls: &[f64]) -> Option<(Span, Span)> {
+    let n = walls.len() as f64;
+    let logarithms: Vec<f64> = walls.iter().map(|wall| wall.max(NOTICED).ln()).collect();
+    let mean = logarithms.iter().sum::<f64>() / n;
+    let variance = logarithms.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let factor = (walls.len() > 2).then(|| (t_quantile(0.1, n - 1.0) * (variance * (1.0 + 1.0 / n)).sqrt()).exp())?;
+    let middle = median(walls.to_vec())?;
+    Some((Span::from_secs_f64(middle / factor), Span::from_secs_f64(middle * factor)))
 }

@@ -12,8 +12,8 @@ use crate::{
     stats::median,
 };
 
-/// Less than this of start-up or end is none.
-const NOTICED: f64 = 1e-3;
+/// Seconds; less than this of start-up or end is none.
+pub(super) const NOTICED: f64 = 1e-3;
 
 /// What attempts at several points come to.
 #[derive(Clone, Debug)]

@@ -240,6 +240,33 @@ fn start_up_is_expected_apart_from_epochs_that_go_by_iteration() {
 }
 
 #[test]
+fn what_no_point_tells_of_is_expected_as_widely_as_its_step_is_spread() {
+    let expansion =
+        expansion_of("flow: 1\nsteps:\n  train: {matrix: {model: [a, b, c, d]}, run: 'train ${{ model }}'}\n");
+    let expected_of_d = |walls: &[f64]| {
+        let mut history = History::new(&expansion, &expansion.instances);
+        let (_, like) = observation(&expansion, (0, 0, true, None, (false, false), (1, 0.0, 1.0), None, json!({})));
+        let seen = expansion.instances.iter().zip(walls).map(|(instance, wall)| Observation {
+            label: instance.label.to_string(),
+            point: instance.axes.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            wall_s: *wall,
+            ..like.clone()
+        });
+        history.remember(StepId(0), seen.collect());
+        history.estimate(&expansion.instances[3])
+    };
+    let of_three = expected_of_d(&[10.0, 20.0, 40.0]);
+    let (low, high) = of_three.range.unwrap();
+    assert_eq!((of_three.duration.unwrap().as_secs_f64(), &*of_three.source), (20.0, "3 runs of its step"));
+    // Student's t of 2 degrees of freedom, 2.920, on the logarithms: their deviation is ln 2.
+    let factor = (2.920 * 2_f64.ln() * (4.0_f64 / 3.0).sqrt()).exp();
+    assert!((low.as_secs_f64() * factor / 20.0 - 1.0).abs() < 1e-3, "{low:?}");
+    assert!((high.as_secs_f64() / factor / 20.0 - 1.0).abs() < 1e-3, "{high:?}");
+    let of_two = expected_of_d(&[10.0, 20.0]);
+    assert_eq!((of_two.range, &*of_two.source), (None, "2 runs of its step, too few for an interval"));
+}
+
+#[test]
 fn a_point_beside_all_lines_is_predicted_from_several_axes() {
     let expansion = expansion_of(
         "flow: 1\nsteps:\n  train: {matrix: {rate: [1, 2], batch: [32, 64, 128]}, run: 'train ${{ batch }} ${{ rate }}', gpus: 1}\n",
