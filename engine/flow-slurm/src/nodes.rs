@@ -8,7 +8,7 @@ use crate::ParseError;
 pub const NODES: &[&str] = &[
     "--noheader",
     "--Node",
-    "--Format=Partition:|,NodeList:|,StateLong:|,CPUsState:|,Memory:|,AllocMem:|,Gres:|,GresUsed:|,Time:",
+    "--Format=Partition:|,NodeList:|,StateLong:|,CPUsState:|,Memory:|,AllocMem:|,Gres:|,GresUsed:|,Time:|,Available:",
 ];
 
 /// A node, as one of its partitions sees it: a node in two partitions is told twice.
@@ -20,6 +20,8 @@ pub struct Node {
     pub name: String,
     /// Slurm's word, `mixed`, `drained*`.
     pub state: String,
+    /// Of the partition: `up`, `down` (jobs wait), `drain` and `inact` (they are refused).
+    pub partition_state: String,
     pub cpus: u32,
     pub cpus_free: u32,
     /// In bytes.
@@ -46,8 +48,13 @@ fn in_seconds<S: serde::Serializer>(limit: &Option<Duration>, to: S) -> Result<S
 }
 
 impl Node {
-    /// Jobs are started on it, now or when others have ended. One that sleeps is woken; one that is down, drained or silent is not.
+    /// Jobs of its partition are started on it, now or when others have ended.
     pub fn takes_jobs(&self) -> bool {
+        self.partition_state == "up" && self.is_up()
+    }
+
+    /// One that sleeps is woken; one that is down, drained or silent is not.
+    pub fn is_up(&self) -> bool {
         let flags = ['*', '~', '#', '!', '%', '$', '@', '^', '-', '+'];
         let state = self.state.trim_end_matches(flags);
         let flags = &self.state[state.len()..];
@@ -62,13 +69,13 @@ impl Node {
 /// A line has another form.
 pub fn parse_nodes(text: &str) -> Result<Vec<Node>, ParseError> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
-    let bad = |line| move || ParseError::new("sinfo", "PARTITION|NODE|STATE|CPUS|MEMORY|USED|GRES|USED|TIME", line);
+    let bad = |line| move || ParseError::new("sinfo", "PARTITION|NODE|STATE|CPUS|MEMORY|USED|GRES|USED|TIME|UP", line);
     lines.map(|line| node(line).ok_or_else(bad(line))).collect()
 }
 
 fn node(line: &str) -> Option<Node> {
-    let fields: [&str; 9] = line.split('|').collect::<Vec<_>>().try_into().ok()?;
-    let [partition, name, state, cpus, memory, used, gres, gres_used, time] = fields.map(str::trim);
+    let fields: [&str; 10] = line.split('|').collect::<Vec<_>>().try_into().ok()?;
+    let [partition, name, state, cpus, memory, used, gres, gres_used, time, up] = fields.map(str::trim);
     // Allocated, idle, other (of a node that takes no jobs), all.
     let cpus: [u32; 4] = cpus.split('/').map(|n| n.parse().ok()).collect::<Option<Vec<_>>>()?.try_into().ok()?;
     let mebibytes = |text: &str| text.trim_end_matches('+').parse::<u64>().ok()?.checked_mul(1 << 20);
@@ -83,6 +90,7 @@ fn node(line: &str) -> Option<Node> {
         is_default: partition.ends_with('*'),
         name: name.to_owned(),
         state: state.to_owned(),
+        partition_state: up.to_owned(),
         cpus: cpus[3],
         cpus_free: cpus[1],
         memory,
@@ -153,8 +161,8 @@ mod tests {
     fn the_nodes_of_22_05() {
         // As Slurm 22.05.8 and 24.11.5 printed them, with one GPU in use and a drained node.
         let text = "\
-            main*|node1|mixed|5/3/0/8|4000|500|gpu:fake:2|gpu:fake:1(IDX:0)|infinite\n\
-            main*|node3|drained|0/0/8/8|4000|0|gpu:fake:2|gpu:fake:0(IDX:N/A)|infinite\n";
+            main*|node1|mixed|5/3/0/8|4000|500|gpu:fake:2|gpu:fake:1(IDX:0)|infinite|up\n\
+            main*|node3|drained|0/0/8/8|4000|0|gpu:fake:2|gpu:fake:0(IDX:N/A)|infinite|up\n";
         let nodes = parse_nodes(text).unwrap();
         let fake = |used| vec![Gpus { model: Some("fake".to_owned()), count: 2, used }];
         let node1 = Node {
@@ -162,6 +170,7 @@ mod tests {
             is_default: true,
             name: "node1".to_owned(),
             state: "mixed".to_owned(),
+            partition_state: "up".to_owned(),
             cpus: 8,
             cpus_free: 3,
             memory: 4000 << 20,
@@ -178,9 +187,9 @@ mod tests {
     fn nodes_of_larger_clusters() {
         // Not produced here: forms of sinfo's manual and of clusters' public pages.
         let text = "gpu|n1|idle~|0/64/0/64|512000|0|gpu:a100:4(S:0-1),gpu:h100:2(S:2),shard:16|\
-            gpu:a100:2(IDX:0,2),gpu:h100:0(IDX:N/A),shard:0|1-12:30:00\n\
-            cpu|n2|allocated|64/0/0/64|512000|1024|(null)|gpu:0|30:00\n\
-            old|n3|down*|0/0/8/8|1000|0|gpu:2|gpu:(null):1(IDX:0)|12:00:00\n";
+            gpu:a100:2(IDX:0,2),gpu:h100:0(IDX:N/A),shard:0|1-12:30:00|up\n\
+            cpu|n2|allocated|64/0/0/64|512000|1024|(null)|gpu:0|30:00|up\n\
+            old|n3|down*|0/0/8/8|1000|0|gpu:2|gpu:(null):1(IDX:0)|12:00:00|up\n";
         let nodes = parse_nodes(text).unwrap();
         let shown = |node: &Node| {
             let gpu = |g: &Gpus| format!("{}:{}/{}", g.model.as_deref().unwrap_or("-"), g.used, g.count);
@@ -194,15 +203,24 @@ mod tests {
     }
 
     #[test]
+    fn a_partition_that_is_down_takes_no_jobs() {
+        let text = "old|n1|idle|0/8/0/8|4000|0|(null)|gpu:0|infinite|down\n\
+            new|n1|idle|0/8/0/8|4000|0|(null)|gpu:0|infinite|up\n";
+        let nodes = parse_nodes(text).unwrap();
+        let told = nodes.iter().map(|node| (&*node.partition, node.takes_jobs(), node.is_up()));
+        assert_eq!(told.collect::<Vec<_>>(), [("old", false, true), ("new", true, true)]);
+    }
+
+    #[test]
     fn other_lines_are_said() {
         let told = parse_nodes("main|node1\n").unwrap_err().to_string();
-        let form = "PARTITION|NODE|STATE|CPUS|MEMORY|USED|GRES|USED|TIME";
+        let form = "PARTITION|NODE|STATE|CPUS|MEMORY|USED|GRES|USED|TIME|UP";
         assert_eq!(told, format!("sinfo: {form} was expected, not `main|node1`"));
         for odd in [
-            "main|n|idle|0/1/0|1|0||gpu:0|infinite",
-            "main|n|idle|0/1/0/1|x|0||gpu:0|infinite",
-            "main|n|idle|0/1/0/1|1|0|gpu:a:b:c|gpu:0|infinite",
-            "main|n|idle|0/1/0/1|1|0||gpu:0|soon",
+            "main|n|idle|0/1/0|1|0||gpu:0|infinite|up",
+            "main|n|idle|0/1/0/1|x|0||gpu:0|infinite|up",
+            "main|n|idle|0/1/0/1|1|0|gpu:a:b:c|gpu:0|infinite|up",
+            "main|n|idle|0/1/0/1|1|0||gpu:0|soon|up",
         ] {
             assert!(parse_nodes(odd).is_err(), "{odd}");
         }

@@ -67,8 +67,14 @@ fn render(nodes: &[Node], loads: &BTreeMap<String, Load>) -> Vec<String> {
     let mut lines = words::columns(&rows);
     lines.push(String::new());
     lines.extend(nodes_that_do_not(nodes));
-    let names: IndexMap<&str, ()> = nodes.iter().map(|node| (node.partition.as_str(), ())).collect();
-    for name in names.keys() {
+    let partitions: IndexMap<&str, &str> =
+        nodes.iter().map(|node| (node.partition.as_str(), node.partition_state.as_str())).collect();
+    let closed = partitions.iter().filter(|(_, state)| **state != "up");
+    lines.extend(closed.map(|(name, state)| match *state {
+        "down" => format!("partition {name} is down: its jobs wait until an administrator opens it again"),
+        state => format!("partition {name} is in state `{state}`: it takes no jobs"),
+    }));
+    for name in partitions.keys() {
         let load = loads.get(*name).copied().unwrap_or_default();
         let of = |all: u32, yours: u32| {
             format!(
@@ -104,7 +110,7 @@ fn most_free(nodes: &[&Node]) -> String {
 fn nodes_that_do_not(nodes: &[Node]) -> Vec<String> {
     const NAMED: usize = 8;
     let mut states: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for node in nodes.iter().filter(|node| !node.takes_jobs()) {
+    for node in nodes.iter().filter(|node| !node.is_up()) {
         let names = states.entry(&node.state).or_default();
         if !names.contains(&node.name.as_str()) {
             names.push(&node.name);

@@ -30,12 +30,22 @@ fn a_cluster_is_shown_with_what_is_free() {
     let json = space.flow(["hw", "--on", "slurm", "--json"]).expect(0);
     let json: Value = serde_json::from_slice(json.raw()).unwrap();
     let node = json!({
-        "partition": "main", "is_default": true, "name": "node1", "state": "mixed", "cpus": 8, "cpus_free": 5,
+        "partition": "main", "is_default": true, "name": "node1", "state": "mixed", "partition_state": "up", "cpus": 8, "cpus_free": 5,
         "memory": 4194304000_u64, "memory_free": 3879731200_u64, "gpus": [{"model": "fake", "count": 2, "used": 1}],
     });
     assert_eq!(json["nodes"][0], node);
     let load = json!({"main": {"running": 1, "waiting": 5, "yours_running": 1, "yours_waiting": 5}});
     assert_eq!(json["jobs"], load);
+
+    cluster.run("scontrol", ["update", "partitionname=main", "state=down"]);
+    insta::assert_snapshot!(space.flow(["hw", "--on", "slurm"]).expect(0).stdout(), @"
+    partition       nodes  taking jobs  each has                   free GPUs  free CPUs  free on one node  time limit
+    main (default)  3      0            2 × fake, 8 CPUs, 3.9 GiB  0 of 0     0 of 0     —                 none
+
+    drained: node3
+    partition main is down: its jobs wait until an administrator opens it again
+    jobs in main: 1 (1 yours) running, 5 (5 yours) waiting
+    ");
 }
 
 #[test]
