@@ -158,6 +158,9 @@ pub struct Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.process.pid == 0 {
+            return write!(f, "another flow, which has not written down who it is");
+        }
         write!(f, "{} (`{}`", self.process.words(), self.doing)?;
         if let Some(run) = &self.run {
             write!(f, ", run {run}")?;

@@ -94,9 +94,14 @@ impl<L: FileSystem> Trust<L> {
         self.look.link(path).is_some()
     }
 
+    /// It is this user's.
+    pub(crate) fn is_mine(&self, path: &Path) -> bool {
+        self.look.at(path).is_some_and(|owned| owned.uid == self.me)
+    }
+
     /// It is this user's, and others may read it or list it.
     pub(crate) fn is_mine_and_open(&self, path: &Path) -> bool {
-        self.look.at(path).is_some_and(|owned| owned.uid == self.me && owned.mode & 0o077 != 0)
+        self.is_mine(path) && self.look.at(path).is_some_and(|owned| owned.mode & 0o077 != 0)
     }
 
     /// As whom flow runs.

@@ -126,6 +126,10 @@ impl Workspace {
 
     fn closed(&self, trust: &Trust) -> ExecError {
         let store = self.store.display();
+        if trust.is_mine(&self.store) {
+            let why = format!("the store `{store}` is yours, and a file or folder in it is closed to you");
+            return ExecError::Untrusted { why, way_out: format!("`chmod -R u+rwX {store}` opens it again") };
+        }
         let why = format!("the store `{store}` is closed to {}{}", trust.who(), trust.owner(&self.store));
         let way_out = match trust.shared_with(&self.store) {
             Some(group) => format!("the group {group} shares it: have yourself added to that, and log in again"),

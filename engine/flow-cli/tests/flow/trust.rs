@@ -285,6 +285,13 @@ fn a_member_of_a_lab_sees_runs_and_no_logs_and_removes_nothing_of_others() {
     let (code, said) = member(&["gc", "--runs", "0", "--days", "0"]);
     assert!(code == Some(0) && said.contains("left to the users who made them: 1 run and 1 object"), "{said}");
     assert!(space.flow(["logs", "one", "--store", "shared/lab"]).expect(0).stdout().contains("private"));
+
+    // One's own, of which something cannot be read: nobody else has to give it.
+    std::os::unix::fs::chown(space.path("shared/lab"), Some(STRANGER), None).unwrap();
+    mode(&space.path("shared/lab/format"), 0);
+    let (code, said) = member(&["runs"]);
+    assert!(code == Some(2) && said.contains("is yours, and a file or folder in it is closed to you"), "{said}");
+    assert!(said.contains("hint: `chmod -R u+rwX "), "{said}");
 }
 
 /// As if all its users had a group and umask 002: what is not closed of itself all may write.
