@@ -110,6 +110,10 @@ fn a_plugin_that_others_may_write_is_not_set_up() {
     }
     assert!(!trace.exists(), "its set-up did not run");
     space.flow(["run", "evil.yaml"]).expect(0);
+    let program = "plugins/evil/main";
+    mode(&space.path(program), 0o777);
+    let said = space.flow(["run", "evil.yaml", "--force", "one"]);
+    refused(&said, &["everybody may write", &format!("chmod go-w ROOT/{program}")]);
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl Plugins {
         let mut seen = BTreeSet::new();
         for folder in named {
             for plugin in candidates(folder)? {
-                plugins.add(&plugin, cache, &mut seen)?;
+                plugins.add(&plugin, cache, None, &mut seen)?;
             }
         }
         let Some(own) = own else { return Ok(plugins) };
@@ -79,14 +79,20 @@ impl Plugins {
             let what = format!("`{}`", plugin.display());
             match trust.against(&plugin, &what).or_else(|| trust.against(&file, "it")) {
                 Some(distrust) => plugins.broken.push(refused(&file, distrust)),
-                None => plugins.add(&plugin, cache, &mut seen)?,
+                None => plugins.add(&plugin, cache, Some(&trust), &mut seen)?,
             }
         }
         Ok(plugins)
     }
 
-    /// Adds the plugin in a folder, unless it was seen before.
-    fn add(&mut self, folder: &Path, cache: &Path, seen: &mut BTreeSet<PathBuf>) -> Result<(), PluginError> {
+    /// Adds the plugin in a folder, unless it was seen before; of one that nobody named, what it starts is looked at as well.
+    fn add(
+        &mut self,
+        folder: &Path,
+        cache: &Path,
+        trust: Option<&Trust>,
+        seen: &mut BTreeSet<PathBuf>,
+    ) -> Result<(), PluginError> {
         let folder = folder.canonicalize().map_err(unreadable(folder))?;
         if !seen.insert(folder.clone()) {
             return Ok(());
@@ -108,8 +114,12 @@ impl Plugins {
                 ),
             });
         }
-        let cache = cache.to_owned();
-        self.found.insert(manifest.name.clone(), Plugin { folder, manifest, cache });
+        let plugin = Plugin { folder, manifest, cache: cache.to_owned() };
+        let changeable = |path: PathBuf| trust?.against(&path, &format!("`{}`", path.display()));
+        match plugin.argv().iter().map(PathBuf::from).filter(|path| path.is_absolute()).find_map(changeable) {
+            Some(distrust) => self.broken.push(refused(&plugin.folder.join(FILE), distrust)),
+            None => _ = self.found.insert(plugin.manifest.name.clone(), plugin),
+        }
         Ok(())
     }
 
