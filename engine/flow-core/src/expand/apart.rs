@@ -13,7 +13,7 @@ use crate::{
 /// Finds an output that is an input, lies in one or holds one; and an input in `in/` of a step that `reads` others.
 pub(super) fn check(step: &Step, instance: &Instance, reads: bool, problems: &mut Problems) {
     let taken = |input: &&Input| reads && !input.in_place && (input.place() == "in" || within(&input.place(), "in"));
-    if let (Some(input), Some(inputs)) = (instance.inputs.iter().find(taken), step.values.get("inputs")) {
+    if let (Some(input), Some(inputs)) = (instance.inputs.iter().find(taken), step.parts.value("inputs")) {
         let what = Diagnostic::new("`in/` is where artifacts of other steps appear");
         let what = what.help("the folder must have another name here, for this step reads other steps");
         return problems.add(&inputs.at, On::Text(input.path.clone()), what);
@@ -39,7 +39,7 @@ pub(super) fn check(step: &Step, instance: &Instance, reads: bool, problems: &mu
             let what = what.help(format!(
                 "an input is only to be read: write to another folder; what is to be changed is copied first, with `cp -r {place} new; chmod -R u+w new`"
             ));
-            let (at, text) = match (step.values.get("outputs"), step.values.get("inputs")) {
+            let (at, text) = match (step.parts.value("outputs"), step.parts.value("inputs")) {
                 (Some(outputs), _) => (&outputs.at, &output.path),
                 // The outputs are the plugin's.
                 (None, Some(inputs)) => (&inputs.at, &input.path),

@@ -80,8 +80,7 @@ pub(super) fn build(
     let before = problems.0.len();
     let scope = Value::from_object(shared.base.clone());
     let keys = Keys::new(step, &plans[at], &scope, problems);
-    let record: Arc<[Outcome]> = step.record.clone().into();
-    let is_group = step.values.contains_key("corun");
+    let is_group = step.parts.has("corun");
     let batch = !step.is_builtin() && step.on().unwrap_or(shared.on) == Place::Slurm;
     plans[at].first = instances.len() as u32;
     if plans[at].absent.is_some() {
@@ -114,9 +113,7 @@ pub(super) fn build(
                 *judged = None;
                 times
             }
-            (Repetitions::UntilDecided { .. }, _)
-                if step.values.contains_key("repeat") && skip.is_none() && !is_group =>
-            {
+            (Repetitions::UntilDecided { .. }, _) if step.parts.has("repeat") && skip.is_none() && !is_group => {
                 let what = Diagnostic::new("only the verdict on a co-run group can be undecided");
                 problems.value(&step.at.key("repeat"), what.help("`repeat: 3` makes three repetitions of any step"));
                 break;
@@ -150,13 +147,13 @@ pub(super) fn build(
                 corun: None,
                 measured: step.measured.unwrap_or(plan.measured),
                 seed: 0,
-                record: record.clone(),
+                record: step.record.clone(),
                 timeout: None,
                 retries: 0,
                 resume: true,
                 priority: 0,
-                inputs: Arc::from([]),
-                outputs: Arc::from([]),
+                inputs: Arc::default(),
+                outputs: Arc::default(),
                 skip: skip.clone(),
                 again: None,
                 does_not_fit: None,
@@ -323,7 +320,7 @@ impl Edges {
                     }
                 }
                 [] if read.places.is_empty() => {
-                    let (step, because) = (Some(read.name.to_string()), read.absent.clone().map(Box::new));
+                    let (step, because) = (Some(read.name.to_string()), read.absent.as_deref().cloned().map(Box::new));
                     instance.skip = Some(Arc::new(Cause::NoInstances { step, because }));
                     instance.needs.clear();
                     return;
@@ -474,7 +471,7 @@ pub(super) fn fits(
             }
             let key = fit::key(&lack);
             let what = Diagnostic::new(format!("`{}` can never run here", instance.label)).because(lack);
-            let at = steps[step].values.get(key).map_or_else(|| steps[step].at.clone(), |t| t.at.clone());
+            let at = steps[step].parts.value(key).map_or_else(|| steps[step].at.clone(), |t| t.at.clone());
             let cap = if matches!(key, "gpus" | "corun") { ", cap it in a profile (`gpus:`)" } else { "" };
             let help = format!("ask for less{cap}, or `record: [does_not_fit]` to have it as a result");
             problems.key(&at, what.help(help));

@@ -45,9 +45,9 @@ fn seen(step: &Step, plan: &StepPlan) -> PlannedStep {
     };
     PlannedStep {
         uses: plan.uses.name(),
-        with: step.written.clone(),
+        with: (*step.written).clone(),
         like: step.like.clone(),
-        corun: step.values.contains_key("corun"),
+        corun: step.parts.has("corun"),
         repeats: plan.repeats,
         axes: plan.absent.is_none().then(axes),
         metrics: metrics(step),

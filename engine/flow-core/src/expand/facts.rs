@@ -1,6 +1,6 @@
 //! What expansion takes and gives.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -76,13 +76,13 @@ pub struct StepFacts {
     /// The step it is a copy of.
     pub like: Option<String>,
     /// `with:` as written, the copied keys included.
-    pub with: Map<String, Value>,
+    pub with: Arc<Map<String, Value>>,
     /// Where its numbers are.
-    pub metrics: Option<Metrics>,
+    pub metrics: Option<Arc<Metrics>>,
     /// Names of environment variables whose values are never stored, hashed or printed.
     pub secrets: Vec<String>,
     /// Why it has no instances.
-    pub absent: Option<Cause>,
+    pub absent: Option<Arc<Cause>>,
     /// Its instances: the ids are contiguous.
     pub instances: Range<u32>,
     /// Of a co-run step: repetitions of its groups, and of their runs alone, that are made only where a verdict needs them.

@@ -39,7 +39,7 @@ impl<T: Clone> Lazy<T> {
         problems: &mut Problems,
     ) -> Self {
         let mut lazy = Lazy { ready: None, template: None, typed, default };
-        match step.values.get(key) {
+        match step.parts.value(key) {
             None => lazy.ready = Some(lazy.default.clone()),
             Some(template) => match template.fold(scope, &plan.now()) {
                 Ok(folded) => match folded.as_const() {
@@ -132,7 +132,7 @@ impl Keys {
             resume: lazy!("resume", true, typed::boolean),
             priority: lazy!("priority", 0, typed::integer),
             slurm: lazy!("slurm", SlurmJob::default(), slurm::job),
-            inputs: lazy!("inputs", Arc::from([]), |v| typed::inputs(v).map(Arc::from)),
+            inputs: lazy!("inputs", Arc::default(), |v| typed::inputs(v).map(Arc::from)),
             outputs: lazy!("outputs", plan.outputs.clone(), |v| typed::outputs(v).map(Arc::from)),
         }
     }

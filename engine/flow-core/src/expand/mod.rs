@@ -41,7 +41,7 @@ pub use facts::{Batch, ExpandRequest, Group, Publish, PublishTo, Remark, StepFac
 use self::{
     build::{Built, Shared},
     expansion::Late,
-    prepare::{PrepareContext, StepPlan},
+    prepare::{Nothing, PrepareContext, StepPlan},
 };
 use crate::{
     Diagnostic, Machine, Place, Slurm, StepId, Workflow,
@@ -97,9 +97,11 @@ impl Workflow {
         let scope = Value::from_object(base.clone());
         let names: BTreeMap<Arc<str>, usize> =
             self.steps.iter().enumerate().map(|(n, s)| (s.name.clone(), n)).collect();
+        let params: BTreeSet<&str> = chosen.params.keys().map(String::as_str).collect();
         let mut context = PrepareContext {
             names: &names,
-            params: chosen.params.keys().map(String::as_str).collect(),
+            nothing: Nothing::new(&params),
+            params,
             scope: &scope,
             request,
             schemas: BTreeMap::new(),
@@ -136,11 +138,11 @@ impl Workflow {
             let last = plan.first + plan.places.len() as u32;
             let own = &instances[plan.first as usize..last as usize];
             if let Some(why) = &plan.absent {
-                remarks.push(Remark::NoInstances { step: plan.name.to_string(), because: why.clone() });
+                remarks.push(Remark::NoInstances { step: plan.name.to_string(), because: (**why).clone() });
             }
             let skipped = || {
                 let first = own.first()?.skip.as_ref()?;
-                own.iter().all(|i| i.skip.is_some()).then(|| (**first).clone())
+                own.iter().all(|i| i.skip.is_some()).then(|| first.clone())
             };
             steps.push(StepFacts {
                 name: plan.name.to_string(),

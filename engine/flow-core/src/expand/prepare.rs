@@ -47,10 +47,10 @@ pub(super) struct StepPlan {
     /// No value of `with` differs between instances before they start.
     pub(super) uniform: bool,
     /// Names whose values belong to an instance.
-    pub(super) own_names: BTreeSet<String>,
+    pub(super) own_names: Arc<BTreeSet<String>>,
     pub(super) matrix: Matrix,
     /// Why there are no instances.
-    pub(super) absent: Option<Cause>,
+    pub(super) absent: Option<Arc<Cause>>,
     pub(super) repeats: bool,
     /// By instance of the step.
     pub(super) places: Vec<Place>,
@@ -117,36 +117,56 @@ pub(super) struct PrepareContext<'a> {
     pub(super) request: &'a ExpandRequest<'a>,
     /// Schemas compiled so far; one serves all steps that use it.
     pub(super) schemas: BTreeMap<String, Arc<Schema>>,
+    /// Shared by all steps that have nothing of their own in its place: there may be a hundred thousand.
+    pub(super) nothing: Nothing,
+}
+
+/// What a step has that has none.
+pub(super) struct Nothing {
+    with: Node,
+    own_names: Arc<BTreeSet<String>>,
+}
+
+impl Nothing {
+    pub(super) fn new(params: &BTreeSet<&str>) -> Self {
+        Nothing {
+            with: Node::Const(Value::from_pairs::<[(&str, Value); 0], _, _>([])),
+            own_names: Arc::new(own_names(&[], params)),
+        }
+    }
+}
+
+/// Names whose values belong to an instance.
+fn own_names(axes: &[(Arc<str>, Template)], params: &BTreeSet<&str>) -> BTreeSet<String> {
+    let names = axes.iter().map(|(name, _)| &**name).chain(["inputs"]);
+    names.chain((!params.contains("seed")).then_some("seed")).map(str::to_owned).collect()
 }
 
 pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &mut Problems) -> StepPlan {
     let (names, scope) = (context.names, context.scope);
     let before = problems.0.len();
-    let empty =
-        Template { at: step.at.key("with"), node: Node::Const(Value::from_pairs::<[(&str, Value); 0], _, _>([])) };
-    let no_env = Template { at: step.at.key("env"), ..empty.clone() };
-    let mut own_names: BTreeSet<String> = step.axes.iter().map(|(name, _)| name.to_string()).collect();
-    own_names.insert("inputs".to_owned());
-    if !context.params.contains("seed") {
-        own_names.insert("seed".to_owned());
-    }
+    let empty = Template { at: step.at.clone(), node: context.nothing.with.clone() };
+    let own_names = match &step.axes[..] {
+        [] => context.nothing.own_names.clone(),
+        axes => Arc::new(own_names(axes, &context.params)),
+    };
     let mut plan = StepPlan {
         name: step.name.clone(),
         sound: step.sound,
         uses: Uses::Command,
-        outputs: Arc::from([]),
+        outputs: Arc::default(),
         metrics: metrics(step),
         measured: false,
         continues: false,
         schema: None,
         command: None,
-        with: empty,
-        env: no_env,
+        with: empty.clone(),
+        env: empty,
         uniform: true,
         own_names,
         matrix: Matrix::default(),
         absent: None,
-        repeats: step.values.get("repeat").is_some_and(|repeat| !is_mapping(repeat)),
+        repeats: step.parts.value("repeat").is_some_and(|repeat| !is_mapping(repeat)),
         places: Vec::new(),
         first: 0,
         reads: Vec::new(),
@@ -158,7 +178,7 @@ pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &
         again: Vec::new(),
         repeated: BTreeMap::new(),
     };
-    for (_, part) in &step.parts {
+    for (_, part) in step.parts.iter() {
         part.visit(&mut |expr, at| {
             for field in expr.fields("steps") {
                 if let Some(step) = names.get(&*field.name) {
@@ -183,7 +203,7 @@ pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &
     if let Action::Run(command) = &step.action {
         plan.command = Some(fold(command, &plan, problems));
     }
-    if let Some(env) = step.values.get("env") {
+    if let Some(env) = step.parts.value("env") {
         plan.env = fold(env, &plan, problems);
     }
     if let Some(with) = &step.with {
@@ -281,7 +301,7 @@ fn uses(step: &Step, plan: &mut StepPlan, context: &mut PrepareContext<'_>, prob
 /// More points or instances than this in one step are a mistake, and would be felt.
 pub(super) const MOST: usize = 1_000_000;
 
-fn matrix(step: &Step, absent: &mut Option<Cause>, scope: &Value, problems: &mut Problems) -> Matrix {
+fn matrix(step: &Step, absent: &mut Option<Arc<Cause>>, scope: &Value, problems: &mut Problems) -> Matrix {
     let mut axes: Vec<Axis> = Vec::new();
     for (name, template) in &step.axes {
         let value = match template.eval(scope) {
@@ -293,7 +313,7 @@ fn matrix(step: &Step, absent: &mut Option<Cause>, scope: &Value, problems: &mut
         };
         let Some(axis) = super::matrix::axis(name, template, &value, problems) else { continue };
         if axis.values.is_empty() {
-            *absent = Some(Cause::EmptyAxis { axis: name.to_string() });
+            *absent = Some(Arc::new(Cause::EmptyAxis { axis: name.to_string() }));
         }
         axes.push(axis);
     }
@@ -356,7 +376,7 @@ pub(super) fn see(plans: &mut [StepPlan], steps: &[Step], names: &BTreeMap<Arc<s
             seen.push(here);
             let mut copied = here;
             let mut more: Vec<usize> = plans[here].named.iter().map(|(n, _)| *n).collect();
-            while steps[copied].values.contains_key("corun") {
+            while steps[copied].parts.has("corun") {
                 let Some(&base) = steps[copied].like.as_deref().and_then(|name| names.get(name)) else { break };
                 if more.contains(&base) {
                     break;
@@ -381,7 +401,7 @@ pub(super) fn judge(plans: &mut [StepPlan], steps: &[Step], names: &BTreeMap<Arc
         let Some(verdicts) = catalogue.builtins.get(name).and_then(|provided| provided.verdicts) else { continue };
         let Ok((with, _)) = known(&plans[at].with) else { continue };
         for (on, tolerance) in (verdicts.0)(&super::with::object(with)) {
-            let is_corun = |step: &Step| step.values.contains_key("corun");
+            let is_corun = |step: &Step| step.parts.has("corun");
             let Some(&on) = names.get(&*on).filter(|on| is_corun(&steps[**on])) else { continue };
             let like = steps[on].like.as_deref().and_then(|name| names.get(name));
             let Some(&alone) = like.filter(|alone| !is_corun(&steps[**alone])) else { continue };

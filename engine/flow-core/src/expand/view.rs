@@ -107,9 +107,9 @@ impl Expansion {
                 let imported = self.imported.iter().filter(|of| shows_machines && of.result.step == facts.name);
                 let view = StepView {
                     uses: facts.uses.name(),
-                    with: facts.with.clone(),
+                    with: (*facts.with).clone(),
                     like: facts.like.clone(),
-                    absent: facts.absent.clone(),
+                    absent: facts.absent.as_deref().cloned(),
                     series: vec![None; results.len()],
                     files: vec![BTreeMap::new(); results.len()],
                     again: again.cloned().collect(),

@@ -54,7 +54,7 @@ pub(crate) struct Expr {
 
 /// How many compiled expressions a thread keeps: a matrix evaluates the same few for all of its instances. minijinja takes 12 KiB
 /// for the shortest one, and a generated workflow may have 100,000.
-const KEPT: usize = 1024;
+const KEPT: usize = 128;
 
 thread_local! {
     static COMPILED: RefCell<IndexMap<Box<str>, Rc<Expression<'static, 'static>>>> = RefCell::default();

@@ -1,5 +1,7 @@
 //! Between YAML, JSON and the values of expressions. Nothing is lost on the way silently: what JSON cannot hold is an error.
 
+use std::borrow::Cow;
+
 use minijinja::value::{Value, ValueKind};
 use serde_json::{Map, Value as Json};
 
@@ -32,13 +34,13 @@ pub(crate) fn from_yaml(yaml: &serde_yaml::Value) -> Result<Value, String> {
 }
 
 /// A key of a mapping; numbers and the like are taken as their text.
-pub(crate) fn key_text(key: &serde_yaml::Value) -> Result<String, String> {
+pub(crate) fn key_text(key: &serde_yaml::Value) -> Result<Cow<'_, str>, String> {
     use serde_yaml::Value as Yaml;
     match key {
-        Yaml::String(s) => Ok(s.clone()),
-        Yaml::Bool(b) => Ok(b.to_string()),
-        Yaml::Number(n) => Ok(n.to_string()),
-        Yaml::Null => Ok("null".to_owned()),
+        Yaml::String(s) => Ok(s.into()),
+        Yaml::Bool(b) => Ok(b.to_string().into()),
+        Yaml::Number(n) => Ok(n.to_string().into()),
+        Yaml::Null => Ok("null".into()),
         _ => Err("a key is a text, not a list or a mapping".to_owned()),
     }
 }

@@ -86,7 +86,7 @@ pub fn decide(
     let forced = ids.iter().any(|id| force.covers(*id));
     let mut found = Vec::with_capacity(ids.len());
     for ((instance, parts), attempt) in instances.iter().zip(members).zip(&attempts) {
-        let metrics = context.expansion.steps[instance.step.index()].metrics.as_ref();
+        let metrics = context.expansion.steps[instance.step.index()].metrics.as_deref();
         match find(instance, parts, attempt.digest(), metrics, lookup, forced) {
             Ok(mut one) => {
                 if let Some(why) = undecided.as_ref().filter(|_| !one.reasons.is_empty()) {
@@ -224,7 +224,7 @@ fn parts(
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| Refusal { outcome: Outcome::Failed, cause: Cause::NoInput { error } })?;
     let step = &expansion.steps[instance.step.index()];
-    let metrics = step.metrics.as_ref().map_or(Value::Null, Metrics::value);
+    let metrics = step.metrics.as_deref().map_or(Value::Null, Metrics::value);
     Ok(walk(&Subject {
         instance,
         resolved: &resolved,

@@ -206,9 +206,9 @@ impl Workflow {
 
 /// Where a text stands in the first of these keys that a step has.
 fn place(step: &Step, keys: &[&str], text: &str) -> (At, On) {
-    let mut parts = keys.iter().filter_map(|key| step.parts.iter().find(|(name, _)| name == key));
+    let mut parts = keys.iter().filter_map(|key| step.parts.get(key));
     match parts.next() {
-        Some((_, Part::Value(value) | Part::With(value, _))) => (value.at.clone(), On::Text(text.to_owned())),
+        Some(Part::Value(value) | Part::With(value, _)) => (value.at.clone(), On::Text(text.to_owned())),
         _ => (step.at.clone(), On::Key),
     }
 }

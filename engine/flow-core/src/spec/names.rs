@@ -60,7 +60,7 @@ fn step_names(step: &Step, names: &Names<'_>, problems: &mut Problems) {
                 .help("both are bare names in expressions; rename one");
             problems.key(&template.at, what);
         }
-        if &**axis == "repetition" && step.values.contains_key("repeat") {
+        if &**axis == "repetition" && step.parts.has("repeat") {
             let what = Diagnostic::new("an axis of a step with `repeat` cannot be called `repetition`");
             problems.key(&template.at, what);
         }
@@ -68,7 +68,7 @@ fn step_names(step: &Step, names: &Names<'_>, problems: &mut Problems) {
     for (name, at) in &step.needs {
         known_step(name, at, Some(step), names, problems);
     }
-    for (key, part) in &step.parts {
+    for (key, part) in step.parts.iter() {
         let Some(sees) = keys::find(keys::STEP, key).and_then(|k| k.sees) else { continue };
         let mut check = Check { key, sees, step: Some(step), names, problems };
         part.visit(&mut |expr, at| check.expression(expr, at));
@@ -161,7 +161,7 @@ impl Check<'_> {
 
     fn inputs(&mut self, expr: &Expr, at: &At) {
         let Some(step) = self.step else { return };
-        let declared: Option<Vec<String>> = match step.values.get("inputs").map(|t| &t.node) {
+        let declared: Option<Vec<String>> = match step.parts.value("inputs").map(|t| &t.node) {
             None => Some(Vec::new()),
             Some(Node::Map(members)) => Some(members.iter().map(|(k, _)| k.to_string()).collect()),
             Some(Node::Const(inputs)) => Some(

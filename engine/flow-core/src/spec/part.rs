@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use indexmap::IndexMap;
 use minijinja::value::Value;
 use serde_yaml::Value as Yaml;
 
@@ -36,13 +35,9 @@ impl Reader<'_> {
                 Vec::new()
             }
         };
-        let mut parts = IndexMap::with_capacity(entries.len());
-        for (key, value, at) in entries {
-            if let Some(part) = self.part(key, value, &at) {
-                parts.insert(key.name, part);
-            }
-        }
-        RawStep { name, at: at.clone(), broken: self.problems.0.len() > before, keys: parts }
+        let keys = entries.into_iter().filter_map(|(key, value, at)| Some((key.name, self.part(key, value, &at)?)));
+        let keys = keys.collect();
+        RawStep { name, at: at.clone(), broken: self.problems.0.len() > before, keys }
     }
 
     fn part(&mut self, key: &'static Key, yaml: &Yaml, at: &At) -> Option<Part> {
@@ -83,7 +78,7 @@ impl Reader<'_> {
                 };
                 Some(Part::Names(names))
             }
-            Kind::Metrics => self.metrics(yaml, at).map(|metrics| Part::Metrics(metrics, at.clone())),
+            Kind::Metrics => self.metrics(yaml, at).map(|metrics| Part::Metrics(metrics.into(), at.clone())),
             Kind::With => {
                 if !matches!(yaml, Yaml::Mapping(_)) {
                     self.mapping(yaml, at, "`with`");
@@ -91,7 +86,7 @@ impl Reader<'_> {
                 }
                 let template = Template::parse(yaml, at, self.problems);
                 let written = serde_json::to_value(yaml).ok()?;
-                Some(Part::With(template, written.as_object().cloned().unwrap_or_default()))
+                Some(Part::With(template, written.as_object().cloned().unwrap_or_default().into()))
             }
             _ if key.sees.is_none() => {
                 let value = self.plain(yaml, at, key.name)?;

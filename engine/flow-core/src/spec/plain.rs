@@ -114,15 +114,11 @@ impl<'a> Reader<'a> {
 
     /// A mapping whose keys stand in this column, the first of them here.
     fn mapping(&mut self, column: usize) -> Option<Value> {
-        let mut map = Mapping::new();
+        let mut entries = Vec::new();
         loop {
-            let key = self.key()?;
-            let value = self.value(column, true)?;
-            if map.insert(key, value).is_some() {
-                return None;
-            }
+            entries.push((self.key()?, self.value(column, true)?));
             if !self.goes_on(column)? {
-                return Some(Value::Mapping(map));
+                return mapping_of(entries);
             }
         }
     }
@@ -285,22 +281,19 @@ impl<'a> Reader<'a> {
     }
 
     fn flow_mapping(&mut self) -> Option<Value> {
-        let mut map = Mapping::new();
+        let mut entries = Vec::new();
         self.at += 1;
         self.flow_blanks()?;
         if self.byte()? == b'}' {
             self.at += 1;
-            return Some(Value::Mapping(map));
+            return mapping_of(entries);
         }
         loop {
             let key = self.key()?;
             self.spaces();
-            let value = self.within_line(true)?;
-            if map.insert(key, value).is_some() {
-                return None;
-            }
+            entries.push((key, self.within_line(true)?));
             if !self.flow_goes_on(b'}')? {
-                return Some(Value::Mapping(map));
+                return mapping_of(entries);
             }
         }
     }
@@ -345,6 +338,13 @@ impl<'a> Reader<'a> {
         self.next_line();
         Some(Value::from(text))
     }
+}
+
+/// A mapping of so many entries and no room for more: most have two or three, and there may be a hundred thousand. None where a key
+/// stands twice.
+fn mapping_of(entries: Vec<(Value, Value)>) -> Option<Value> {
+    let mut map = Mapping::with_capacity(entries.len());
+    entries.into_iter().all(|(key, value)| map.insert(key, value).is_none()).then_some(Value::Mapping(map))
 }
 
 /// What a scalar without quotes is; none where its first character could mean something else.

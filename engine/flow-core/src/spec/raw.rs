@@ -57,18 +57,55 @@ pub(crate) struct RawStep {
     pub(crate) at: At,
     /// Something in it is wrong; what follows from that is not said again.
     pub(crate) broken: bool,
-    pub(crate) keys: IndexMap<&'static str, Part>,
+    pub(crate) keys: Parts,
+}
+
+/// The keys that a step has, in their order: so few that a search is as quick as a table, and there may be a hundred thousand steps.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Parts(Vec<(&'static str, Part)>);
+
+impl Parts {
+    /// One more; it has none of this name.
+    pub(crate) fn push(&mut self, key: &'static str, part: Part) {
+        self.0.push((key, part));
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Part> {
+        self.iter().find(|(name, _)| *name == key).map(|(_, part)| part)
+    }
+
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Of the keys that are plain values: `gpus`, `inputs`, `corun`, …
+    pub(crate) fn value(&self, key: &str) -> Option<&Template> {
+        match self.get(key) {
+            Some(Part::Value(template)) => Some(template),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &Part)> {
+        self.0.iter().map(|(key, part)| (*key, part))
+    }
+}
+
+impl FromIterator<(&'static str, Part)> for Parts {
+    fn from_iter<I: IntoIterator<Item = (&'static str, Part)>>(parts: I) -> Self {
+        Parts(parts.into_iter().collect())
+    }
 }
 
 /// The value of one key of a step.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Value(Template),
-    With(Template, serde_json::Map<String, serde_json::Value>),
+    With(Template, Arc<serde_json::Map<String, serde_json::Value>>),
     Matrix(Vec<(Arc<str>, Template)>),
     When(When),
     Names(Vec<(String, At)>),
-    Metrics(Metrics, At),
+    Metrics(Arc<Metrics>, At),
 }
 
 impl Part {

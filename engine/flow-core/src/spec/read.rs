@@ -1,6 +1,6 @@
 //! From a YAML value to the workflow's parts. Goes on after every error; knows no step but the one at hand.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use indexmap::IndexMap;
 use minijinja::value::Value;
@@ -61,7 +61,7 @@ impl Reader<'_> {
         found
     }
 
-    pub(super) fn mapping<'y>(&mut self, yaml: &'y Yaml, at: &At, what: &str) -> Vec<(String, &'y Yaml, At)> {
+    pub(super) fn mapping<'y>(&mut self, yaml: &'y Yaml, at: &At, what: &str) -> Vec<(Cow<'y, str>, &'y Yaml, At)> {
         let Yaml::Mapping(map) = yaml else {
             let found = match yaml {
                 Yaml::Null => "empty".to_owned(),
@@ -124,7 +124,7 @@ impl Reader<'_> {
                 Kind::Profiles => {
                     for (name, value, at) in self.mapping(value, &at, "`profiles`") {
                         self.name(&name, &at, "a profile");
-                        let profile = self.profile(name, value, &at);
+                        let profile = self.profile(name.into_owned(), value, &at);
                         file.profiles.push(profile);
                     }
                 }
@@ -133,7 +133,7 @@ impl Reader<'_> {
                     let steps = self.mapping(value, &at, "`steps`");
                     file.steps.reserve(steps.len());
                     for (name, value, at) in steps {
-                        let step = self.step(name, value, &at);
+                        let step = self.step(name.into_owned(), value, &at);
                         file.steps.push(step);
                     }
                     if file.steps.is_empty() && matches!(value, Yaml::Mapping(m) if m.is_empty()) {
@@ -209,7 +209,7 @@ impl Reader<'_> {
             // One without a sound value is a parameter all the same; what follows from it is not said again.
             let value = self.plain(value, &at, &name).unwrap_or_else(|| Value::from(0));
             if good {
-                params.insert(name, (value, at));
+                params.insert(name.into_owned(), (value, at));
             }
         }
         params

@@ -2,12 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use indexmap::IndexMap;
 use serde_json::{Map, Value as Json};
 
 use super::{
     at::{At, Problems},
-    raw::{Part, RawStep, When},
+    raw::{Part, Parts, RawStep, When},
     slurm, typed,
 };
 use crate::{Diagnostic, Outcome, Place, expr::Template, metrics::Metrics};
@@ -21,24 +20,22 @@ pub(crate) struct Step {
     pub(crate) like: Option<String>,
     pub(crate) action: Action,
     pub(crate) with: Option<Template>,
-    pub(crate) written: Map<String, Json>,
+    pub(crate) written: Arc<Map<String, Json>>,
     pub(crate) axes: Vec<(Arc<str>, Template)>,
     pub(crate) needs: Vec<(String, At)>,
     pub(crate) when: Option<When>,
-    pub(crate) metrics: Option<Metrics>,
+    pub(crate) metrics: Option<Arc<Metrics>>,
     pub(crate) measured: Option<bool>,
-    pub(crate) record: Vec<Outcome>,
+    pub(crate) record: Arc<[Outcome]>,
     pub(crate) secrets: Vec<String>,
-    /// The other keys: `gpus`, `inputs`, `corun`, …
-    pub(crate) values: BTreeMap<&'static str, Template>,
-    /// All keys, for the checks of names.
-    pub(crate) parts: Vec<(&'static str, Part)>,
+    /// All its keys.
+    pub(crate) parts: Parts,
 }
 
 impl Step {
     /// Where it is to run, if it says so.
     pub(crate) fn on(&self) -> Option<Place> {
-        self.values.get("on").and_then(|value| value.as_const()).and_then(|value| slurm::on(value).ok())
+        self.parts.value("on").and_then(|value| value.as_const()).and_then(|value| slurm::on(value).ok())
     }
 
     /// It is one of flow's own, which run inside the engine.
@@ -65,7 +62,7 @@ pub(crate) fn resolve(raw: Vec<RawStep>, problems: &mut Problems) -> Vec<Step> {
 }
 
 /// Keys with those that were copied, and whether something in them is wrong.
-type Merged = (IndexMap<&'static str, Part>, bool);
+type Merged = (Parts, bool);
 
 /// The keys of each step that copies another one.
 fn copies(raw: &[RawStep], problems: &mut Problems) -> Vec<Option<Merged>> {
@@ -123,7 +120,7 @@ fn copies(raw: &[RawStep], problems: &mut Problems) -> Vec<Option<Merged>> {
             let broken = raw[here].broken || base.as_ref().is_some_and(|(_, broken)| *broken);
             let mut keys = raw[here].keys.clone();
             if let Some((base, _)) = base {
-                inherit(&mut keys, base);
+                inherit(&mut keys, &base);
             }
             merged[here] = Some((keys, broken));
         }
@@ -140,19 +137,19 @@ fn like_of(step: &RawStep) -> Option<(&str, &At)> {
 
 /// Takes over the keys that the copy does not have itself. `corun` and `exclusive` displace each other, and so do what `run`
 /// and what `uses` bring with them.
-fn inherit(keys: &mut IndexMap<&'static str, Part>, base: IndexMap<&'static str, Part>) {
-    let displaced = |own: &IndexMap<&'static str, Part>, key: &str| match key {
-        "corun" => own.contains_key("exclusive"),
-        "exclusive" => own.contains_key("corun"),
-        "uses" | "with" => own.contains_key("run"),
-        "run" | "outputs" | "metrics" => own.contains_key("uses"),
+fn inherit(keys: &mut Parts, base: &Parts) {
+    let displaced = |own: &Parts, key: &str| match key {
+        "corun" => own.has("exclusive"),
+        "exclusive" => own.has("corun"),
+        "uses" | "with" => own.has("run"),
+        "run" | "outputs" | "metrics" => own.has("uses"),
         "like" => true,
         _ => false,
     };
     let own = keys.clone();
-    for (key, part) in base {
-        if !own.contains_key(key) && !displaced(&own, key) {
-            keys.insert(key, part);
+    for (key, part) in base.iter() {
+        if !own.has(key) && !displaced(&own, key) {
+            keys.push(key, part.clone());
         }
     }
 }
@@ -162,7 +159,7 @@ fn take_apart(raw: RawStep, copy: Option<Merged>, problems: &mut Problems) -> St
     let like = like_of(&raw).map(|(name, _)| name.to_owned());
     // `exclusive: false` says what a member of a group is anyway.
     let exclusive = |part: &Part| !matches!(part, Part::Value(value) if value.as_const() == Some(&false.into()));
-    let displaces_itself = raw.keys.contains_key("corun") && raw.keys.get("exclusive").is_some_and(exclusive);
+    let displaces_itself = raw.keys.has("corun") && raw.keys.get("exclusive").is_some_and(exclusive);
     let (keys, broken) = copy.unwrap_or((raw.keys, raw.broken));
     let mut step = Step {
         name: raw.name.as_str().into(),
@@ -171,16 +168,15 @@ fn take_apart(raw: RawStep, copy: Option<Merged>, problems: &mut Problems) -> St
         like,
         action: Action::Unknown,
         with: None,
-        written: Map::new(),
+        written: Arc::default(),
         axes: Vec::new(),
         needs: Vec::new(),
         when: None,
         metrics: None,
         measured: None,
-        record: Vec::new(),
+        record: Arc::default(),
         secrets: Vec::new(),
-        values: BTreeMap::new(),
-        parts: keys.iter().map(|(k, p)| (*k, p.clone())).collect(),
+        parts: Parts::default(),
     };
     let place = |key: &str| match keys.get(key) {
         Some(Part::Value(t) | Part::With(t, _)) => t.at.clone(),
@@ -188,10 +184,10 @@ fn take_apart(raw: RawStep, copy: Option<Merged>, problems: &mut Problems) -> St
         Some(Part::Metrics(_, at)) => at.clone(),
         _ => raw.at.key(key),
     };
-    if keys.contains_key("run") && keys.contains_key("uses") {
+    if keys.has("run") && keys.has("uses") {
         let what = Diagnostic::new(format!("the step `{}` has both `run` and `uses`", raw.name));
         problems.key(&place("uses"), what.help("a command and a plugin's step are two steps"));
-    } else if !keys.contains_key("run") && !keys.contains_key("uses") && !broken {
+    } else if !keys.has("run") && !keys.has("uses") && !broken {
         let what = Diagnostic::new(format!("the step `{}` does nothing", raw.name));
         problems.key(&raw.at, what.label("expected `uses: plugin/step`, `run: command` or `like: step`"));
     }
@@ -199,55 +195,53 @@ fn take_apart(raw: RawStep, copy: Option<Merged>, problems: &mut Problems) -> St
         let what = Diagnostic::new("`corun` and `exclusive` exclude each other");
         problems.key(&place("exclusive"), what.help("keep `exclusive` to measure alone, `corun` to measure together"));
     }
-    let command = keys.contains_key("run");
-    if command && keys.contains_key("with") {
+    let command = keys.has("run");
+    if command && keys.has("with") {
         let what = Diagnostic::new("`with` belongs to `uses`");
         problems.key(&place("with"), what.help("write values into the command as `${{ }}`"));
     }
     for key in ["outputs", "metrics"] {
-        if keys.contains_key(key) && keys.contains_key("uses") && !command {
+        if keys.has(key) && keys.has("uses") && !command {
             let what = Diagnostic::new(format!("`{key}` belongs to `run`"));
             problems.key(&place(key), what.help("a plugin says itself what it produces and measures"));
         }
     }
-    for (key, part) in keys {
+    for (key, part) in keys.iter() {
         match (key, part) {
             ("uses", Part::Names(names)) => {
                 for (name, at) in names {
                     match name.split_once('/') {
                         Some((plugin, inner)) if !plugin.is_empty() && !inner.is_empty() && !inner.contains('/') => {
-                            step.action = Action::Uses { plugin: plugin.to_owned(), step: inner.to_owned(), at };
+                            step.action =
+                                Action::Uses { plugin: plugin.to_owned(), step: inner.to_owned(), at: at.clone() };
                         }
                         _ => {
                             let what = Diagnostic::new(format!("`{name}` names no step of a plugin"));
-                            problems.value(
-                                &at,
-                                what.label("expected `plugin/step`, such as `torch/train` or `flow/table`"),
-                            );
+                            problems
+                                .value(at, what.label("expected `plugin/step`, such as `torch/train` or `flow/table`"));
                         }
                     }
                 }
             }
-            ("run", Part::Value(template)) => step.action = Action::Run(template),
-            ("needs", Part::Names(names)) => step.needs = names,
-            (_, Part::Names(_)) => {}
-            (_, Part::With(template, written)) => (step.with, step.written) = (Some(template), written),
-            (_, Part::Matrix(axes)) => step.axes = axes,
-            (_, Part::When(when)) => step.when = Some(when),
-            (_, Part::Metrics(metrics, _)) => step.metrics = Some(metrics),
+            ("run", Part::Value(template)) => step.action = Action::Run(template.clone()),
+            ("needs", Part::Names(names)) => step.needs = names.clone(),
+            (_, Part::With(template, written)) => {
+                (step.with, step.written) = (Some(template.clone()), written.clone());
+            }
+            (_, Part::Matrix(axes)) => step.axes = axes.clone(),
+            (_, Part::When(when)) => step.when = Some(when.clone()),
+            (_, Part::Metrics(metrics, _)) => step.metrics = Some(metrics.clone()),
             ("measured", Part::Value(t)) => step.measured = t.as_const().and_then(|v| typed::boolean(v).ok()),
             ("record", Part::Value(t)) => {
-                step.record = t.as_const().and_then(|v| typed::outcomes(v).ok()).unwrap_or_default()
+                step.record = t.as_const().and_then(|v| typed::outcomes(v).ok()).unwrap_or_default().into()
             }
             ("secrets", Part::Value(t)) => {
                 step.secrets = t.as_const().and_then(|v| typed::texts(v, "").ok()).unwrap_or_default();
             }
-            (key, Part::Value(template)) => {
-                step.values.insert(key, template);
-            }
+            (_, Part::Names(_) | Part::Value(_)) => {}
         }
     }
-    if let Some(env) = step.values.get("env") {
+    if let Some(env) = keys.value("env") {
         let names = match &env.node {
             crate::expr::Node::Map(members) => members.iter().map(|(k, _)| k.to_string()).collect(),
             crate::expr::Node::Const(value) => {
@@ -260,13 +254,14 @@ fn take_apart(raw: RawStep, copy: Option<Merged>, problems: &mut Problems) -> St
             problems.key(&env.at.key(name), what.help("a secret has the value that flow's own environment gives it"));
         }
     }
-    if matches!(step.action, Action::Uses { .. }) && step.parts.iter().any(|(key, _)| *key == "run") {
+    if matches!(step.action, Action::Uses { .. }) && command {
         // What either of them lacks is not known.
         step.action = Action::Unknown;
     }
-    if matches!(step.action, Action::Run(_)) && step.parts.iter().any(|(key, _)| *key == "uses") {
+    if matches!(step.action, Action::Run(_)) && keys.has("uses") {
         step.action = Action::Unknown;
     }
+    step.parts = keys;
     step.sound = !broken && problems.0.len() == before;
     step
 }

@@ -62,7 +62,8 @@ fn metrics(written: &serde_yaml::Value) -> Metrics {
         batch: flow_core::Batch::default(),
     };
     let expansion = parse(&source).and_then(|workflow| workflow.expand(&request)).expect("a workflow");
-    expansion.steps[0].metrics.clone().expect("metrics")
+    let metrics = expansion.steps[0].metrics.as_deref();
+    metrics.expect("metrics").clone()
 }
 
 /// `name=value` of all that is found, the epochs of the first of them, and what is missing.

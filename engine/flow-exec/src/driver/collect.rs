@@ -148,7 +148,7 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
             resolved: &running.resolved,
             fingerprint: fingerprint.unwrap_or(Digest([0; 32])),
             attempt: attempt_fingerprint.filter(|_| matches!(running.resolved.body, Body::Command(_))),
-            metrics: expansion.steps[instance.step.index()].metrics.as_ref(),
+            metrics: expansion.steps[instance.step.index()].metrics.as_deref(),
             secrets: &context.secrets,
             folder: &running.folder,
             beside: &session.workspace.folder,

@@ -148,7 +148,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     }
     let process = !matches!(resolved.body, Body::Builtin { .. });
     let plugin = matches!(resolved.body, Body::Plugin { .. });
-    let metrics = expansion.steps[instance.step.index()].metrics.as_ref();
+    let metrics = expansion.steps[instance.step.index()].metrics.as_deref();
     let piped = process && context.tellers.contains(&instance.id) && !context.secrets.values().is_empty();
     let mut listener = Listener::new(&folder, plugin, metrics);
     listener.hide(&context.secrets);
@@ -251,7 +251,7 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
     let resolved = expansion.resolve(instance.id, &context.known, Render::Paths).map_err(unresolved)?;
     let folder = Folder::at(member.folder.clone());
     let plugin = matches!(resolved.body, Body::Plugin { .. });
-    let mut listener = Listener::new(&folder, plugin, expansion.steps[instance.step.index()].metrics.as_ref());
+    let mut listener = Listener::new(&folder, plugin, expansion.steps[instance.step.index()].metrics.as_deref());
     listener.hide(&context.secrets);
     // When it has ended, what came through the pipe has its name.
     if member.piped && folder.heard().exists() {

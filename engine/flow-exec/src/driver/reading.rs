@@ -201,7 +201,7 @@ pub(super) mod tests {
             let me = Holder { process: ProcessIdentity::own(), doing: "t".into(), run: None, since: String::new() };
             let store = Store::open(&dir.path().join(".flow"), &me, |_| ControlFlow::Break(())).unwrap();
             let (expansion, folder) = (expansion(), Folder::create(dir.path().join("0")).unwrap());
-            let (instance, metrics) = (&expansion.instances[0], expansion.steps[0].metrics.as_ref());
+            let (instance, metrics) = (&expansion.instances[0], expansion.steps[0].metrics.as_deref());
             let mut listener = Listener::new(&folder, false, metrics);
             let (began, mut now) = (1_790_000_000.123_456_7, 1_790_000_000.25);
             listener.begins(began);
