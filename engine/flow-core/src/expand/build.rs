@@ -33,6 +33,8 @@ use crate::{
 /// What all steps share while instances are made.
 pub(super) struct Shared<'a> {
     pub(super) base: &'a Scope,
+    /// The same, for expressions.
+    pub(super) scope: &'a Value,
     pub(super) request: &'a ExpandRequest<'a>,
     /// The profile's cap.
     pub(super) gpus: Option<u32>,
@@ -78,8 +80,7 @@ pub(super) fn build(
 ) {
     let Built { instances, agreements, groups } = built;
     let before = problems.0.len();
-    let scope = Value::from_object(shared.base.clone());
-    let keys = Keys::new(step, &plans[at], &scope, problems);
+    let keys = Keys::new(step, &plans[at], shared.scope, problems);
     let is_group = step.parts.has("corun");
     let batch = !step.is_builtin() && step.on().unwrap_or(shared.on) == Place::Slurm;
     plans[at].first = instances.len() as u32;
@@ -88,15 +89,17 @@ pub(super) fn build(
     }
     let edges = Edges::new(at, plans, agreements);
     let uniform_inputs = plans[at].uniform.then(|| {
-        let mut inputs = keys.inputs.get(&scope, "", &mut Problems::default()).to_vec();
+        let mut inputs = keys.inputs.get(shared.scope, "", &mut Problems::default()).to_vec();
         inputs.extend(uniform_paths(&plans[at]));
         Arc::<[Input]>::from(inputs)
     });
     for point in 0..plans[at].matrix.len() {
         let plan = &plans[at];
-        let mut names = shared.base.clone();
-        names.axes = plan.matrix.at(point).map(|(axis, value)| (axis.name.clone(), value.value.clone())).collect();
-        let scope = Value::from_object(names.clone());
+        let own = plan.matrix.at(point).map(|(axis, value)| (axis.name.clone(), value.value.clone()));
+        let scope = match own.collect::<Vec<_>>() {
+            axes if axes.is_empty() => shared.scope.clone(),
+            axes => Value::from_object(Scope { axes, ..shared.base.clone() }),
+        };
         let axes = Arc::new(plan.matrix.flat(point));
         let first_label = plan.matrix.label(&plan.name, point, None);
         // Where one instance is wrong the others mostly are too, in the same words: said once.
@@ -133,7 +136,8 @@ pub(super) fn build(
             let plan = &plans[at];
             let repetition = plan.repeats.then_some(repetition);
             let place = (point as u32, repetition);
-            let label = plan.matrix.label(&plan.name, point, repetition);
+            let label =
+                repetition.map_or_else(|| first_label.clone(), |n| plan.matrix.label(&plan.name, point, Some(n)));
             let id = InstanceId(instances.len() as u32);
             let mut instance = Instance {
                 id,
@@ -225,7 +229,8 @@ fn path_inputs(schema: &Schema, json: &Json, unknown: &[Vec<Seg>]) -> Vec<Input>
 
 /// Paths in a `with` that is the same for every instance, and was checked as such.
 fn uniform_paths(plan: &StepPlan) -> Vec<Input> {
-    let (Some(schema), Ok((mut json, unknown))) = (&plan.schema, known(&plan.with)) else { return Vec::new() };
+    let Some(schema) = &plan.schema else { return Vec::new() };
+    let Ok((mut json, unknown)) = known(&plan.with) else { return Vec::new() };
     schema.fill(&mut json);
     path_inputs(schema, &json, &unknown)
 }

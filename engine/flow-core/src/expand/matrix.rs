@@ -66,8 +66,11 @@ impl Matrix {
     }
 
     /// `step[version=v7,batch=16]`.
-    pub(super) fn label(&self, step: &str, point: usize, repetition: Option<u32>) -> Arc<str> {
-        let mut label = step.to_owned();
+    pub(super) fn label(&self, step: &Arc<str>, point: usize, repetition: Option<u32>) -> Arc<str> {
+        if self.axes.is_empty() && repetition.is_none() {
+            return step.clone();
+        }
+        let mut label = step.to_string();
         let mut separator = '[';
         for (_, value) in self.at(point) {
             let _ = write!(label, "{separator}{}", value.text);

@@ -114,7 +114,14 @@ impl Workflow {
 
         let mut built = Built::default();
         built.instances.reserve(self.steps.len());
-        let shared = Shared { base: &base, request, gpus: chosen.gpus, on: self.on(request), slurm: &self.file.slurm };
+        let shared = Shared {
+            base: &base,
+            scope: &scope,
+            request,
+            gpus: chosen.gpus,
+            on: self.on(request),
+            slurm: &self.file.slurm,
+        };
         // Of each step those that it names, and those of what it needs, which come before it.
         let mut named: Vec<BTreeSet<String>> = vec![BTreeSet::new(); self.steps.len()];
         for at in order {
