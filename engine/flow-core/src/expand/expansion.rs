@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Group, Publish, Remark, StepFacts, build::Agreements, prepare::StepPlan};
-use crate::{Foreign, Instance, Machine, Slurm, Workflow, expr::Scope, reason::ProfileReason};
+use crate::{Foreign, Instance, Machine, Slurm, StepId, Workflow, expr::Scope, reason::ProfileReason};
 
 /// A workflow on a machine: instances, edges, and what everybody downstream needs to know about the steps.
 #[derive(Debug)]
@@ -59,6 +59,11 @@ impl Expansion {
     /// The machine on which an instance runs, or one like it.
     pub fn machine_of(&self, instance: &Instance) -> &Machine {
         self.node.as_ref().filter(|_| instance.slurm.is_some()).unwrap_or(&self.machine)
+    }
+
+    /// The first step that does the same as this one; itself where there is no other.
+    pub fn work_of(&self, step: StepId) -> StepId {
+        self.steps[step.index()].work_of.unwrap_or(step)
     }
 
     /// Slurm runs some of it.

@@ -75,6 +75,8 @@ pub struct StepFacts {
     pub uses: Uses,
     /// The step it is a copy of.
     pub like: Option<String>,
+    /// The step whose work it does again, at another time, beside others or more often: what one takes tells what the other takes.
+    pub work_of: Option<StepId>,
     /// `with:` as written, the copied keys included.
     pub with: Arc<Map<String, Value>>,
     /// Where its numbers are.

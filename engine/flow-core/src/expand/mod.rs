@@ -155,6 +155,7 @@ impl Workflow {
                 name: plan.name.to_string(),
                 uses: plan.uses.clone(),
                 like: step.like.clone(),
+                work_of: step.work_of.map(|of| StepId(of as u32)),
                 with: step.written.clone(),
                 metrics: step.metrics.clone(),
                 secrets: step.secrets.clone(),

@@ -1,6 +1,8 @@
 //! What is expected of an instance before it runs, with the number of attempts that it rests on. Arithmetic over observations;
 //! decides nothing.
 
+use std::collections::BTreeSet;
+
 use super::{
     history::History,
     observation::{Observation, quietest},
@@ -36,7 +38,8 @@ impl History<'_> {
     pub fn predict(&self, instance: &Instance) -> Prediction {
         let own = self.own(instance);
         let ended: Vec<&Observation> = own.iter().copied().filter(|seen| seen.outcome == Outcome::Ok).collect();
-        let (mut estimate, expected) = if ended.is_empty() { self.of_others(instance) } else { of_own(&ended) };
+        let (mut estimate, expected) =
+            if ended.is_empty() { self.of_others(instance) } else { self.of_own(instance, &ended) };
         // Peaks, not medians: memory that does not suffice costs the attempt. However it ended, that is what it held.
         let peak = own.iter().map(|seen| seen.gpu_memory).max().filter(|peak| *peak > 0);
         estimate.gpu_memory = if ended.is_empty() { estimate.gpu_memory.max(peak) } else { peak };
@@ -64,7 +67,7 @@ impl History<'_> {
             expected.wall.map(|_| (surface.estimate(&expected), expected))
         };
         of_points().unwrap_or_else(|| {
-            let of = &self.steps[instance.step.index()];
+            let of = self.of(instance.step);
             let mut estimate = of.whole.get(|| of_step(&of.seen)).clone();
             if let (0, Some((name, was))) = (estimate.samples, &of.otherwise) {
                 estimate.source = format!("it ran with {name}={was}, not {}", self.expansion.params[name]);
@@ -72,37 +75,49 @@ impl History<'_> {
             (estimate, Expected::default())
         })
     }
-}
 
-/// From attempts of the instance itself that ended well: best from those that nothing disturbed.
-fn of_own(own: &[&Observation]) -> (Estimate, Expected) {
-    let best = quietest(own);
-    let again = |value: &dyn Fn(&Observation) -> Option<f64>| -> Option<Predicted> {
-        repeated(&best.iter().filter_map(|seen| value(seen)).collect::<Vec<_>>())
-    };
-    let expected = Expected {
-        wall: again(&|seen| Some(seen.wall_s)),
-        startup: again(&|seen| Some(seen.phases?.before_s)),
-        epochs: best.iter().rev().find_map(|seen| Some(seen.phases?.epochs)),
-        epoch: again(&|seen| seen.epoch_s),
-        end: again(&|seen| Some(seen.phases?.after_s)),
-        gpu_memory: again(&|seen| Some(seen.gpu_memory as f64)),
-        gpu_busy: again(&|seen| Some(seen.gpu_load)).map(|busy| busy.at_most(1.0)),
-        gpu_busy_whole: again(&|seen| Some(seen.busy())).map(|busy| busy.at_most(1.0)),
-    };
-    let walls: Vec<f64> = best.iter().map(|seen| seen.wall_s).collect();
-    let mut estimate = common(&best);
-    estimate.range = (walls.len() > 1).then(|| {
-        let (low, high) =
-            walls.iter().fold((f64::INFINITY, 0.0f64), |(low, high), wall| (low.min(*wall), high.max(*wall)));
-        (Span::from_secs_f64(low), Span::from_secs_f64(high))
-    });
-    estimate.duration = median(walls).map(Span::from_secs_f64);
-    let startups = best.iter().filter_map(|seen| seen.phases.map(|phases| phases.before_s + phases.after_s));
-    estimate.startup = median(startups.collect()).map(Span::from_secs_f64);
-    estimate.samples = own.len() as u32;
-    estimate.source = format!("{} of this instance", runs(own.len()));
-    (estimate, expected)
+    /// From attempts of the instance itself, or of those that do the same, that ended well: best from those that nothing disturbed.
+    fn of_own(&self, instance: &Instance, own: &[&Observation]) -> (Estimate, Expected) {
+        let best = quietest(own);
+        let again = |value: &dyn Fn(&Observation) -> Option<f64>| -> Option<Predicted> {
+            repeated(&best.iter().filter_map(|seen| value(seen)).collect::<Vec<_>>())
+        };
+        let expected = Expected {
+            wall: again(&|seen| Some(seen.wall_s)),
+            startup: again(&|seen| Some(seen.phases?.before_s)),
+            epochs: best.iter().rev().find_map(|seen| Some(seen.phases?.epochs)),
+            epoch: again(&|seen| seen.epoch_s),
+            end: again(&|seen| Some(seen.phases?.after_s)),
+            gpu_memory: again(&|seen| Some(seen.gpu_memory as f64)),
+            gpu_busy: again(&|seen| Some(seen.gpu_load)).map(|busy| busy.at_most(1.0)),
+            gpu_busy_whole: again(&|seen| Some(seen.busy())).map(|busy| busy.at_most(1.0)),
+        };
+        let walls: Vec<f64> = best.iter().map(|seen| seen.wall_s).collect();
+        let mut estimate = common(&best);
+        estimate.range = (walls.len() > 1).then(|| {
+            let (low, high) =
+                walls.iter().fold((f64::INFINITY, 0.0f64), |(low, high), wall| (low.min(*wall), high.max(*wall)));
+            (Span::from_secs_f64(low), Span::from_secs_f64(high))
+        });
+        estimate.duration = median(walls).map(Span::from_secs_f64);
+        let startups = best.iter().filter_map(|seen| seen.phases.map(|phases| phases.before_s + phases.after_s));
+        estimate.startup = median(startups.collect()).map(Span::from_secs_f64);
+        estimate.samples = own.len() as u32;
+        estimate.source = format!("{} of {}", runs(own.len()), self.whose(instance, own));
+        (estimate, expected)
+    }
+
+    /// Whose attempts these are: the instance's, or those of a step that does the same.
+    fn whose(&self, instance: &Instance, seen: &[&Observation]) -> String {
+        let own = &*self.expansion.steps[instance.step.index()].name;
+        let steps: BTreeSet<&str> = seen.iter().filter_map(|seen| seen.label.split('[').next()).collect();
+        let others: Vec<String> = steps.iter().filter(|step| **step != own).map(|step| format!("`{step}`")).collect();
+        match (steps.contains(own), others.join(" and ")) {
+            (_, others) if others.is_empty() => "this instance".to_owned(),
+            (true, others) => format!("this instance and of {others}, the same work"),
+            (false, others) => format!("{others}, the same work"),
+        }
+    }
 }
 
 /// From attempts of other instances of its step, of which nothing better is known than that they are its step's.

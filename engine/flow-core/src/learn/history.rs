@@ -16,11 +16,14 @@ use crate::{
     sched::{Estimate, Event, contention::coefficient},
 };
 
-/// Observations of the steps of a workflow, as far as they were made with the parameters in force.
+/// Observations of the steps of a workflow, as far as they were made with the parameters in force. Steps that do the same have
+/// theirs in common.
 #[derive(Clone, Debug)]
 pub struct History<'a> {
     pub(super) expansion: &'a Expansion,
     pub(super) steps: Vec<OfStep>,
+    /// By the first of them: steps that do the same.
+    same_work: BTreeMap<StepId, Vec<StepId>>,
     /// By GPU model: coefficients as they were seen, oldest first.
     pub(super) devices: BTreeMap<String, Vec<f64>>,
     /// The instances of the workflow by label, once there is an observation.
@@ -64,8 +67,14 @@ impl<'a> History<'a> {
     /// Nothing yet of these instances of a workflow, or of points that it does not have.
     pub fn new(expansion: &'a Expansion, instances: &'a [Instance]) -> Self {
         let mut steps = vec![OfStep::default(); expansion.steps.len()];
+        let mut same_work: BTreeMap<StepId, Vec<StepId>> = BTreeMap::new();
+        for (step, facts) in (0..).map(StepId).zip(&expansion.steps) {
+            if let Some(first) = facts.work_of {
+                same_work.entry(first).or_insert_with(|| vec![first]).push(step);
+            }
+        }
         for instance in instances {
-            let on = &mut steps[instance.step.index()].on;
+            let on = &mut steps[expansion.work_of(instance.step).index()].on;
             if !on.iter().any(|on| on.axes.iter().eq(instance.axes.keys())) {
                 on.push(OnAxes {
                     axes: instance.axes.keys().cloned().collect(),
@@ -75,7 +84,8 @@ impl<'a> History<'a> {
                 });
             }
         }
-        History { expansion, steps, devices: BTreeMap::new(), labels: OnceCell::new(), work: BTreeMap::new() }
+        let (devices, work) = (BTreeMap::new(), BTreeMap::new());
+        History { expansion, steps, same_work, devices, labels: OnceCell::new(), work }
     }
 
     /// Attempts of a step in earlier runs, in any order and some of them twice.
@@ -92,7 +102,7 @@ impl<'a> History<'a> {
     }
 
     /// One attempt more, and what the scheduler is to know of it: what sharing a GPU costs, and what is expected of those of its
-    /// step that still wait: of the first 64 at once, and of all others in turn.
+    /// step, and of those that do the same, that still wait: of the first 64 at once, and of all others in turn.
     pub fn learn(&mut self, of: InstanceId, result: &StepResult, waiting: &BTreeSet<InstanceId>) -> Vec<Event> {
         let expansion = self.expansion;
         let (seen, id) = (Observation::of(result), expansion.instances[of.index()].step);
@@ -103,7 +113,8 @@ impl<'a> History<'a> {
             events.push(Event::InterferenceLearned { devices, trial });
         }
         self.insert(id, seen);
-        let told = self.next_told(id, waiting);
+        let same = self.same_work.get(&expansion.work_of(id)).cloned().unwrap_or_else(|| vec![id]);
+        let told: Vec<InstanceId> = same.into_iter().flat_map(|step| self.next_told(step, waiting)).collect();
         let learned = |instance: InstanceId| Event::Learned {
             instance,
             estimate: self.estimate(&expansion.instances[instance.index()]),
@@ -132,14 +143,23 @@ impl<'a> History<'a> {
             self.expansion.params.get(name).is_some_and(|now| !is_structure(now) && now != value)
         };
         if let Some((name, value)) = seen.point.iter().find(|pair| differs(*pair)) {
-            self.steps[step.index()].otherwise = Some((name.clone(), value.clone()));
+            self.of_mut(step).otherwise = Some((name.clone(), value.clone()));
             return;
         }
         if let (Some(epoch_s), Some(of)) = (seen.epoch_s, self.instance(&seen.label)) {
             let (sum, attempts) = self.work.entry(self.dataset(of)).or_default();
             (*sum, *attempts) = (*sum + seen.cpu_cores * epoch_s, *attempts + 1);
         }
-        self.steps[step.index()].insert(seen);
+        self.of_mut(step).insert(seen);
+    }
+
+    /// What was seen of a step and of those that do the same.
+    pub(super) fn of(&self, step: StepId) -> &OfStep {
+        &self.steps[self.expansion.work_of(step).index()]
+    }
+
+    fn of_mut(&mut self, step: StepId) -> &mut OfStep {
+        &mut self.steps[self.expansion.work_of(step).index()]
     }
 
     /// The instance that has this label.
@@ -168,24 +188,25 @@ impl<'a> History<'a> {
         Some((sum / f64::from(*attempts), *attempts))
     }
 
-    /// Attempts of an instance.
+    /// Attempts of an instance, and of those that do the same.
     pub(super) fn own(&self, instance: &Instance) -> Vec<&Observation> {
-        let of = &self.steps[instance.step.index()];
+        let of = self.of(instance.step);
         let point: Vec<Value> = instance.axes.values().cloned().collect();
         let seen = of.on(instance).and_then(|on| on.by_point.get(&point)).into_iter().flatten().map(|&n| &of.seen[n]);
-        seen.filter(|seen| !seen.point.is_empty() || seen.label == *instance.label).collect()
+        let point_of = |label: &str| label.split_once('[').map(|(_, point)| point.to_owned());
+        seen.filter(|seen| !seen.point.is_empty() || point_of(&seen.label) == point_of(&instance.label)).collect()
     }
 
     /// What all points of its step say of an instance, at least two of them: best those that nothing disturbed.
     pub(super) fn others(&self, instance: &Instance) -> Option<&Surface> {
-        let of = &self.steps[instance.step.index()];
+        let of = self.of(instance.step);
         let on = of.on(instance)?;
         [true, false].into_iter().map(|calm| on.surface(calm, of)).find(|surface| surface.points > 1)
     }
 
     /// By the axes that observations have: those that ended well, and best that nothing disturbed.
     pub(super) fn on_axes(&self, step: StepId) -> impl Iterator<Item = (&[String], Vec<&Observation>)> {
-        let of = &self.steps[step.index()];
+        let of = self.of(step);
         of.on.iter().map(move |on| {
             let ended: Vec<&Observation> = on.ended.iter().map(|&n| &of.seen[n]).collect();
             let calm: Vec<&Observation> = ended.iter().copied().filter(|seen| seen.is_calm()).collect();

@@ -121,7 +121,7 @@ proptest! {
             history.remember(StepId(step as u32), of.collect());
         }
         for instance in &points {
-            let kin = &history.steps[instance.step.index()].seen;
+            let kin = &history.of(instance.step).seen;
             let agrees = |seen: &&Observation| seen.point.get("epochs").is_none_or(|epochs| *epochs == json!(4));
             prop_assert!(kin.iter().all(|seen| agrees(&seen)));
             let at = |seen: &&Observation| instance.axes.iter().all(|(axis, value)| seen.point.get(axis) == Some(value));
@@ -343,4 +343,34 @@ steps:
     let (same, other) = (estimate(100_000), estimate(8_000));
     assert_eq!((same.duration.map(|took| took.as_secs_f64()), same.samples), (Some(60.0), 1));
     assert_eq!((other.duration, &*other.source), (None, "it ran with images=8000, not 100000"));
+}
+
+#[test]
+fn what_does_the_same_work_is_known_by_both() {
+    let workflow = "
+flow: 1
+steps:
+  alone: {matrix: {batch: [16, 32]}, run: 'train ${{ batch }}', gpus: 1, exclusive: true}
+  packed: {like: alone, needs: [alone], exclusive: false, measured: false, priority: 3}
+  late: {like: packed, repeat: 2}
+  wide: {like: alone, exclusive: false, cpus: 8}
+";
+    let expansion = expansion_of(workflow);
+    let work: Vec<Option<u32>> = expansion.steps.iter().map(|step| Some(step.work_of?.0)).collect();
+    assert_eq!(work, [None, Some(0), Some(0), None]);
+    let waiting = expansion.instances.iter().map(|instance| instance.id).skip(2).collect();
+    let mut history = History::new(&expansion, &expansion.instances);
+    let mut result = without_attempt(&expansion, InstanceId(1), Outcome::Ok, None, &RunId("r".into()), 1);
+    result.usage.wall_s = 60.0;
+    let told = history.learn(InstanceId(1), &result, &waiting).into_iter().filter_map(|event| match event {
+        Event::Learned { instance, estimate } => Some((instance.0, estimate.duration?.as_secs_f64(), estimate.source)),
+        _ => None,
+    });
+    let (other, same) = ("1 run of its step, too few for an interval", "1 run of `alone`, the same work");
+    let expected = [(2, other), (3, same), (4, other), (5, other), (6, same), (7, same)];
+    assert_eq!(told.collect::<Vec<_>>(), expected.map(|(instance, source)| (instance, 60.0, source.to_owned())));
+    result.label = "packed[batch=32]".into();
+    history.learn(InstanceId(3), &result, &waiting);
+    let source = history.estimate(&expansion.instances[3]).source;
+    assert_eq!(source, "2 runs of this instance and of `alone`, the same work");
 }

@@ -18,6 +18,8 @@ pub(crate) struct Step {
     /// Nothing in it is wrong, as far as the text tells.
     pub(crate) sound: bool,
     pub(crate) like: Option<String>,
+    /// The step, by place in the file, that it does the same as: it says only when and beside whom.
+    pub(crate) work_of: Option<usize>,
     pub(crate) action: Action,
     pub(crate) with: Option<Template>,
     pub(crate) written: Arc<Map<String, Json>>,
@@ -58,11 +60,23 @@ pub(crate) enum Action {
 /// Makes the copies and takes the keys apart.
 pub(crate) fn resolve(raw: Vec<RawStep>, problems: &mut Problems) -> Vec<Step> {
     let copies = copies(&raw, problems);
-    raw.into_iter().zip(copies).map(|(raw, copy)| take_apart(raw, copy, problems)).collect()
+    raw.into_iter().zip(copies).enumerate().map(|(at, (raw, copy))| take_apart(at, raw, copy, problems)).collect()
 }
 
-/// Keys with those that were copied, and whether something in them is wrong.
-type Merged = (Parts, bool);
+/// Keys that say when a step runs, beside whom and how often, and nothing of what it does.
+const WHEN_AND_BESIDE_WHOM: [&str; 11] =
+    ["like", "needs", "when", "exclusive", "measured", "repeat", "record", "timeout", "retries", "resume", "priority"];
+
+/// A step that copies another one.
+#[derive(Clone)]
+struct Merged {
+    /// Its keys with those that were copied.
+    keys: Parts,
+    /// Something in them is wrong.
+    broken: bool,
+    /// The first step up the chain that does the same; itself where it does something else.
+    work_of: usize,
+}
 
 /// The keys of each step that copies another one.
 fn copies(raw: &[RawStep], problems: &mut Problems) -> Vec<Option<Merged>> {
@@ -94,7 +108,7 @@ fn copies(raw: &[RawStep], problems: &mut Problems) -> Vec<Option<Merged>> {
                     ));
                     problems.value(at, what.help("give one of them `uses` or `run`"));
                     for i in &chain[from..] {
-                        merged[*i] = Some((raw[*i].keys.clone(), true));
+                        merged[*i] = Some(Merged { keys: raw[*i].keys.clone(), broken: true, work_of: *i });
                     }
                     chain.truncate(from);
                     break;
@@ -105,7 +119,7 @@ fn copies(raw: &[RawStep], problems: &mut Problems) -> Vec<Option<Merged>> {
                     let others = raw.iter().map(|s| s.name.as_str()).filter(|n| *n != raw[here].name);
                     let what = what.nearest(name, problems.offer(others));
                     problems.value(at, what);
-                    merged[here] = Some((raw[here].keys.clone(), true));
+                    merged[here] = Some(Merged { keys: raw[here].keys.clone(), broken: true, work_of: here });
                     break;
                 }
             }
@@ -114,15 +128,19 @@ fn copies(raw: &[RawStep], problems: &mut Problems) -> Vec<Option<Merged>> {
             if merged[here].is_some() {
                 continue;
             }
-            let base = like_of(&raw[here])
-                .and_then(|(name, _)| index.get(name))
-                .map(|&base| merged[base].clone().unwrap_or_else(|| (raw[base].keys.clone(), raw[base].broken)));
-            let broken = raw[here].broken || base.as_ref().is_some_and(|(_, broken)| *broken);
-            let mut keys = raw[here].keys.clone();
-            if let Some((base, _)) = base {
-                inherit(&mut keys, &base);
+            let base = like_of(&raw[here]).and_then(|(name, _)| index.get(name)).map(|&base| {
+                let own = || Merged { keys: raw[base].keys.clone(), broken: raw[base].broken, work_of: base };
+                merged[base].clone().unwrap_or_else(own)
+            });
+            let mut own = Merged { keys: raw[here].keys.clone(), broken: raw[here].broken, work_of: here };
+            if let Some(base) = base {
+                own.broken |= base.broken;
+                if own.keys.iter().all(|(key, _)| WHEN_AND_BESIDE_WHOM.contains(&key)) {
+                    own.work_of = base.work_of;
+                }
+                inherit(&mut own.keys, &base.keys);
             }
-            merged[here] = Some((keys, broken));
+            merged[here] = Some(own);
         }
     }
     merged
@@ -154,18 +172,20 @@ fn inherit(keys: &mut Parts, base: &Parts) {
     }
 }
 
-fn take_apart(raw: RawStep, copy: Option<Merged>, problems: &mut Problems) -> Step {
+fn take_apart(own: usize, raw: RawStep, copy: Option<Merged>, problems: &mut Problems) -> Step {
     let before = problems.0.len();
     let like = like_of(&raw).map(|(name, _)| name.to_owned());
     // `exclusive: false` says what a member of a group is anyway.
     let exclusive = |part: &Part| !matches!(part, Part::Value(value) if value.as_const() == Some(&false.into()));
     let displaces_itself = raw.keys.has("corun") && raw.keys.get("exclusive").is_some_and(exclusive);
-    let (keys, broken) = copy.unwrap_or((raw.keys, raw.broken));
+    let itself = || Merged { keys: raw.keys, broken: raw.broken, work_of: own };
+    let Merged { keys, broken, work_of } = copy.unwrap_or_else(itself);
     let mut step = Step {
         name: raw.name.as_str().into(),
         at: raw.at.clone(),
         sound: true,
         like,
+        work_of: (work_of != own).then_some(work_of),
         action: Action::Unknown,
         with: None,
         written: Arc::default(),

@@ -90,6 +90,8 @@ pub fn check(
     let all: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
     let history = history(expansion, &expansion.instances, &all, knowledge.results())?;
     let steps = (0..).map(StepId).zip(&expansion.steps).filter(|(_, of)| step.is_none_or(|name| name == of.name));
+    // What steps that do the same have in common is told once, unless one of them is asked for.
+    let steps = steps.filter(|(_, of)| of.work_of.is_none() || step.is_some());
     Ok(steps.map(|(id, of)| (of.name.clone(), history.check(id))).filter(|(_, checked)| !checked.is_empty()).collect())
 }
 
@@ -124,18 +126,24 @@ pub(super) fn observed(
     let mut observed = Observed::default();
     for id in wanted {
         let instance = &expansion.instances[id.index()];
-        let [own, of_step] = shapes(&expansion.workflow, &expansion.steps[instance.step.index()].name, &instance.label);
-        let (seen, is_all) = match observed.steps.entry(instance.step) {
-            Entry::Occupied(seen) => seen.into_mut(),
-            Entry::Vacant(first) => {
-                let seen = results.history(&of_step)?;
-                let is_all = seen.len() < HISTORY;
-                first.insert((seen, is_all))
+        let own = &*expansion.steps[instance.step.index()].name;
+        // With it the step that does the same, whether or not that is wanted.
+        for step in BTreeSet::from([instance.step, expansion.work_of(instance.step)]) {
+            let name = &*expansion.steps[step.index()].name;
+            let label = instance.label.replacen(own, name, 1);
+            let [of_instance, of_step] = shapes(&expansion.workflow, name, &label);
+            let (seen, is_all) = match observed.steps.entry(step) {
+                Entry::Occupied(seen) => seen.into_mut(),
+                Entry::Vacant(first) => {
+                    let seen = results.history(&of_step)?;
+                    let is_all = seen.len() < HISTORY;
+                    first.insert((seen, is_all))
+                }
+            };
+            // A step that nobody observed so often has all that was seen of its instances.
+            if !*is_all {
+                seen.extend(results.history(&of_instance)?);
             }
-        };
-        // A step that nobody observed so often has all that was seen of its instances.
-        if !*is_all {
-            seen.extend(results.history(&own)?);
         }
     }
     let models: BTreeSet<&String> = expansion.machine.gpus.iter().map(|gpu| &gpu.name).collect();
@@ -150,7 +158,11 @@ impl Observed {
     /// To be asked about these instances.
     pub(super) fn history<'a>(self, expansion: &'a Expansion, instances: &'a [Instance]) -> History<'a> {
         let mut history = History::new(expansion, instances);
-        self.steps.into_iter().for_each(|(step, (earlier, _))| history.remember(step, earlier));
+        let mut by_work: BTreeMap<StepId, Vec<Observation>> = BTreeMap::new();
+        for (step, (seen, _)) in self.steps {
+            by_work.entry(expansion.work_of(step)).or_default().extend(seen);
+        }
+        by_work.into_iter().for_each(|(step, earlier)| history.remember(step, earlier));
         self.sharing.iter().for_each(|(model, sharing)| history.remember_sharing(model, sharing));
         history
     }
