@@ -182,6 +182,7 @@ finding-changed-at = From { $a } to { $b }, { $column } { $rises ->
 } at { $axis } { $places }; elsewhere no change can be told.
 finding-one-training = From { $a } to { $b }, no judgement of { $columns }: a row rests on one training, and how much repeated trainings differ is not known.
 finding-packed = Packed, all take { $packed }, and one after another { $alone }: { $gain } times the throughput. From start to end each takes { $range } times as long as alone.
+finding-packed-in-runs = How long all take packed is not known, for they ran in several runs and not in one. From start to end each takes { $range } times as long as alone.
 finding-repeated-differs = { $column } differs with { $axis } by more than repetitions do: means of { $range } (F-test, p { $p }).
 finding-repeated-alike = No difference of { $column } with { $axis } stands out of the noise of repetitions: means of { $range } (F-test, p { $p }).
 finding-cost-free = Cost-free: { $b } lowers { $cheaper } against { $a } at the same { $accuracy }.

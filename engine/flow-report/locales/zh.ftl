@@ -182,6 +182,7 @@ finding-changed-at = 从 { $a } 到 { $b }，{ $axis }为 { $places }时{ $colum
 }；其余各处未见显著变化。
 finding-one-training = 从 { $a } 到 { $b }，无法判断{ $columns }有无差异：各配置仅训练一次，重复训练之间的波动未知。
 finding-packed = 全部任务打包混部用时 { $packed }，串行执行需 { $alone }：吞吐量是串行执行的 { $gain } 倍。各任务的总用时是单独运行的 { $range } 倍。
+finding-packed-in-runs = 打包混部的任务分在多次运行中完成，而非同一次，因此全部完成的总用时未知。各任务的总用时是单独运行的 { $range } 倍。
 finding-repeated-differs = { $column }随{ $axis }的差异超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
 finding-repeated-alike = { $column }随{ $axis }的差异未超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
 finding-cost-free = 无代价的改进：与 { $a } 相比，{ $b } 在{ $accuracy }不变的情况下降低了{ $cheaper }。

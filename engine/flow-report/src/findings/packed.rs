@@ -15,6 +15,14 @@ pub(crate) struct Packed {
     pub(crate) members: Vec<Member>,
 }
 
+/// How long all took at once and one after another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AllPacked {
+    pub(crate) at_once: Figure,
+    pub(crate) one_by_one: Figure,
+    pub(crate) gain: Figure,
+}
+
 /// Seconds from start to end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Member {
@@ -24,8 +32,8 @@ pub(crate) struct Member {
     pub(crate) packed: f64,
 }
 
-/// Of a step and the one that it is `like`: nothing unless one run has all of the first, some of them beside others, and each of
-/// the second was alone.
+/// Of a step and the one that it is `like`: nothing unless some of the first ran beside others, and each of the second was alone. How
+/// long all took is known only where one run has all of the first.
 pub(crate) fn packed(
     ledger: &mut SectionFigures<'_>,
     together: &[StepResult],
@@ -33,7 +41,7 @@ pub(crate) fn packed(
 ) -> Option<(Packed, Scoped)> {
     let sound = |result: &StepResult| result.outcome == Outcome::Ok && result.spoiled.is_empty();
     let first = together.first()?;
-    let at_once = together.iter().all(|r| sound(r) && r.run == first.run && r.circumstances.mode == Mode::Plain)
+    let at_once = together.iter().all(|r| sound(r) && r.circumstances.mode == Mode::Plain)
         && together.iter().any(|r| !r.circumstances.corunners.is_empty());
     if !at_once || together.len() < 2 {
         return None;
@@ -62,12 +70,14 @@ pub(crate) fn packed(
         slowdowns.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), s| (least.min(s), most.max(s)));
     let seconds = Format::for_unit("s", [at_once, one_by_one].into_iter());
     let mut figure = |what, value, show: &Format| -> Figure { ledger.computed(None, what, value, show.clone()) };
-    let finding = Finding::Packed {
-        at_once: figure(What::AtOnce, at_once, &seconds),
-        one_by_one: figure(What::OneByOne, one_by_one, &seconds),
-        gain: figure(What::Gain, one_by_one / at_once, &Format::times()),
-        least: figure(What::LeastSlowdown, least, &Format::times()),
-        most: figure(What::MostSlowdown, most, &Format::times()),
-    };
+    let whole = together.iter().all(|result| result.run == first.run).then(|| {
+        let [at_once, one_by_one] =
+            [(What::AtOnce, at_once), (What::OneByOne, one_by_one)].map(|(what, value)| figure(what, value, &seconds));
+        let gain = one_by_one.value / at_once.value;
+        AllPacked { at_once, one_by_one, gain: figure(What::Gain, gain, &Format::times()) }
+    });
+    let [least, most] = [(What::LeastSlowdown, least), (What::MostSlowdown, most)]
+        .map(|(what, value)| figure(what, value, &Format::times()));
+    let finding = Finding::Packed { whole, least, most };
     Some((Packed { axes, members }, Scoped { scope: None, finding }))
 }

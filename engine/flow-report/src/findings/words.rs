@@ -2,7 +2,7 @@
 
 use flow_core::Outcome;
 
-use super::{Borne, Bound, Computed, Figure, Finding, Scoped, Side, TiedPart, What};
+use super::{AllPacked, Borne, Bound, Computed, Figure, Finding, Scoped, Side, TiedPart, What};
 use crate::format::{Format, term};
 use crate::safe;
 use crate::table::Names;
@@ -275,12 +275,16 @@ impl Finding {
                 let args = args.with("axis", inline(axis)).with("at", safe::text(at));
                 say("finding-at-most", args.with("most", most.text(words, lang)))
             }
-            Finding::Packed { at_once, one_by_one, gain, least, most } => {
+            Finding::Packed { whole, least, most } => {
+                let [from, to] = [least, most].map(|figure| figure.show.number(figure.value));
+                let args =
+                    args.with("range", words.text(lang, "range", &Args::new().with("from", from).with("to", to)));
+                let Some(AllPacked { at_once, one_by_one, gain }) = whole else {
+                    return say("finding-packed-in-runs", args);
+                };
                 let [packed, alone] = [at_once, one_by_one].map(|figure| figure.text(words, lang));
-                let [gain, from, to] = [gain, least, most].map(|figure| figure.show.number(figure.value));
-                let range = words.text(lang, "range", &Args::new().with("from", from).with("to", to));
                 let args = args.with("packed", packed).with("alone", alone);
-                say("finding-packed", args.with("gain", gain).with("range", range))
+                say("finding-packed", args.with("gain", gain.show.number(gain.value)))
             }
             Finding::Repeated { column, axis, differs, least, most, p } => {
                 let key = if *differs { "finding-repeated-differs" } else { "finding-repeated-alike" };
