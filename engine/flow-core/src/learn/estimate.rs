@@ -9,7 +9,7 @@ use super::{
     surface::{Expected, NOTICED, common, runs},
 };
 use crate::{
-    Instance, Outcome, Span,
+    Instance, Outcome, Span, StepId,
     predict::{Predicted, repeated},
     sched::Estimate,
     stats::{median, t_quantile},
@@ -69,11 +69,17 @@ impl History<'_> {
         of_points().unwrap_or_else(|| {
             let of = self.of(instance.step);
             let mut estimate = of.whole.get(|| of_step(&of.seen)).clone();
-            if let (0, Some((name, was))) = (estimate.samples, &of.otherwise) {
-                estimate.source = format!("it ran with {name}={was}, not {}", self.expansion.params[name]);
+            if let (0, Some(otherwise)) = (estimate.samples, self.otherwise(instance.step)) {
+                estimate.source = otherwise;
             }
             (estimate, Expected::default())
         })
+    }
+
+    /// With which other parameters a step ran, where it did: such attempts tell nothing.
+    pub fn otherwise(&self, step: StepId) -> Option<String> {
+        let (name, was) = self.of(step).otherwise.as_ref()?;
+        Some(format!("it ran with {name}={was}, not {}", self.expansion.params[name]))
     }
 
     /// From attempts of the instance itself, or of those that do the same, that ended well: best from those that nothing disturbed.

@@ -73,15 +73,20 @@ pub fn on_each_model(
     points.iter().map(one).collect::<Result<_, String>>().map_err(ExecError::Usage)
 }
 
+/// How far predictions are off, by step.
+#[derive(Debug, Default)]
+pub struct CheckedSteps {
+    /// What was measured and what the others of the step say, of steps with three points at least.
+    pub steps: Vec<(String, Vec<Checked>)>,
+    /// Steps that ran with other parameters, and with which.
+    pub otherwise: Vec<(String, String)>,
+}
+
 /// How good predictions are: of each step, or of one, every point that was measured, predicted from all others of it.
 ///
 /// # Errors
 /// There is no such step; the store cannot be read.
-pub fn check(
-    session: &Session,
-    knowledge: &Knowledge,
-    step: Option<&str>,
-) -> Result<Vec<(String, Vec<Checked>)>, ExecError> {
+pub fn check(session: &Session, knowledge: &Knowledge, step: Option<&str>) -> Result<CheckedSteps, ExecError> {
     let expansion = &session.expansion;
     let step = step.map(|step| step.split(['/', '[']).next().unwrap_or(step));
     if let Some(step) = step {
@@ -92,7 +97,16 @@ pub fn check(
     let steps = (0..).map(StepId).zip(&expansion.steps).filter(|(_, of)| step.is_none_or(|name| name == of.name));
     // What steps that do the same have in common is told once, unless one of them is asked for.
     let steps = steps.filter(|(_, of)| of.work_of.is_none() || step.is_some());
-    Ok(steps.map(|(id, of)| (of.name.clone(), history.check(id))).filter(|(_, checked)| !checked.is_empty()).collect())
+    let mut checked = CheckedSteps::default();
+    for (id, of) in steps {
+        let points = history.check(id);
+        if !points.is_empty() {
+            checked.steps.push((of.name.clone(), points));
+        } else if let Some(otherwise) = history.otherwise(id) {
+            checked.otherwise.push((of.name.clone(), otherwise));
+        }
+    }
+    Ok(checked)
 }
 
 /// What the store has of earlier attempts of what is wanted and of the GPUs, to be asked about these instances.

@@ -52,7 +52,7 @@ mod waiting;
 use flow_core::{AttemptId, JournalLine};
 use flow_store::Status;
 
-pub use forecast::{check, forecast, on_each_model, predict};
+pub use forecast::{CheckedSteps, check, forecast, on_each_model, predict};
 pub use imports::{import, named};
 pub(crate) use intents::Intent;
 pub use intents::{end_strays, going_on};

@@ -10,7 +10,7 @@ use flow_core::learn::{Checked, Expected, Interference, Length, OnModel, Predict
 use flow_core::predict::Predicted;
 use flow_core::sched::Estimate;
 use flow_core::stats::median;
-use flow_exec::Session;
+use flow_exec::{CheckedSteps, Session};
 use serde_json::json;
 
 use super::Done;
@@ -98,10 +98,10 @@ impl Predict {
                 Some(_) => Vec::new(),
             };
             if self.json {
-                say_checked(&checked, output)?;
+                say_checked(&checked.steps, output)?;
                 return show(&calculator::held_objects(&held), output);
             }
-            if !checked.is_empty() || held.is_empty() {
+            if !checked.steps.is_empty() || held.is_empty() {
                 show(&render_checked(&checked), output)?;
             }
             return show(&calculator::held(&held), output);
@@ -341,12 +341,14 @@ fn name(quantity: Quantity) -> &'static str {
 }
 
 /// Of each step a row for each quantity, between the points and beyond them.
-fn render_checked(checked: &[(String, Vec<Checked>)]) -> Vec<String> {
-    if checked.is_empty() {
-        return vec!["nothing to check: no step ran at three points or more".to_owned()];
+fn render_checked(checked: &CheckedSteps) -> Vec<String> {
+    let mut out: Vec<String> =
+        checked.otherwise.iter().map(|(step, how)| format!("{}: {how}", styled(STRONG, step))).collect();
+    if checked.steps.is_empty() {
+        out.insert(0, "nothing to check: no step ran at three points or more".to_owned());
+        return out;
     }
-    let mut out = Vec::new();
-    for (step, checked) in checked {
+    for (step, checked) in &checked.steps {
         out.push(format!("{}: each point that has run, predicted from the others", styled(STRONG, step)));
         let mut rows =
             vec![["", "", "points", "median error", "in the interval", "half its width"].map(str::to_owned).to_vec()];
@@ -460,15 +462,17 @@ mod tests {
         };
         let checked =
             [one(Quantity::Epoch, 10.2, false), one(Quantity::Epoch, 12.0, true), one(Quantity::GpuBusy, 9.9, false)];
-        let lines = render_checked(&[("train".to_owned(), checked.to_vec())]);
+        let otherwise = vec![("other".to_owned(), "it ran with count=24000, not 4000".to_owned())];
+        let lines = render_checked(&CheckedSteps { steps: vec![("train".to_owned(), checked.to_vec())], otherwise });
         let plain: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line).trim_end().to_owned()).collect();
         insta::assert_snapshot!(plain.join("\n"), @r"
+        other: it ran with count=24000, not 4000
         train: each point that has run, predicted from the others
                                         points  median error  in the interval  half its width
           epoch time  between them      1       2 %           1 of 1           ±11 %
           epoch time  an octave beyond  1       17 %          0 of 1           ±11 %
           GPU busy    between them      1       1 %           1 of 1           ±11 %
         ");
-        assert_eq!(render_checked(&[]).len(), 1);
+        assert_eq!(render_checked(&CheckedSteps::default()).len(), 1);
     }
 }
