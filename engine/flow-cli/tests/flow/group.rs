@@ -66,6 +66,56 @@ impl Lab {
         assert_eq!(found, Some(code), "{args:?}: {said}");
         said
     }
+
+    fn edit(&self, text: &str) {
+        self.0.write("train.txt", text);
+    }
+}
+
+#[test]
+fn a_user_of_the_group_forgets_what_is_their_own() {
+    let Some(lab) = Lab::new() else { return };
+    lab.expect(ADA, &["run", "shared.yaml"], 0);
+    let reused = lab.expect(BOB, &["run", "shared.yaml"], 0);
+    assert!(reused.contains("2 results cached"), "{reused}");
+    let said = lab.expect(BOB, &["forget", "train"], 1);
+    assert!(said.contains("not forgotten: train[n=1], train[n=2] of user 60001"), "{said}");
+    assert!(said.contains("flow run -f STEP"), "{said}");
+    assert!(lab.expect(BOB, &["run", "shared.yaml"], 0).contains("2 results cached"), "nothing is lost");
+
+    // What one ran oneself goes, and what others did stays.
+    lab.edit("again\n");
+    lab.expect(BOB, &["run", "shared.yaml"], 0);
+    let said = lab.expect(BOB, &["forget", "train[n=1]"], 1);
+    assert!(said.contains("forgotten: 1 result of 1 instance") && said.contains("train[n=1] of user 60001"), "{said}");
+    assert!(lab.expect(BOB, &["plan", "shared.yaml"], 0).contains("1 cached"));
+
+    // Whose the store is may, as may root.
+    let said = lab.expect(ADA, &["forget", "train", "-w", "shared.yaml"], 0);
+    assert!(said.contains("forgotten: 3 results of 2 instances"), "{said}");
+    lab.expect(BOB, &["run", "shared.yaml"], 0);
+    assert!(lab.expect(0, &["forget", "train", "-w", "shared.yaml"], 0).contains("forgotten: 2 results"));
+}
+
+#[test]
+fn a_user_of_the_group_accepts_for_what_follows_and_takes_that_back() {
+    let Some(lab) = Lab::new() else { return };
+    lab.expect(BOB, &["run", "shared.yaml"], 0);
+    lab.edit("only a remark more\n");
+    let said = lab.expect(BOB, &["accept", "train", "-w", "shared.yaml", "--reason", "a remark"], 0);
+    assert!(!said.contains("60002"), "they are his own: {said}");
+    lab.expect(BOB, &["forget", "train", "-w", "shared.yaml"], 0);
+
+    lab.edit("made\n");
+    lab.expect(ADA, &["run", "shared.yaml"], 0);
+    lab.edit("only a remark more\n");
+    let said = lab.expect(BOB, &["accept", "train", "-w", "shared.yaml", "--reason", "a remark"], 0);
+    assert!(said.contains("of user 60001: ") && said.contains("kept train × 2"), "it takes nothing from her: {said}");
+    assert!(lab.expect(BOB, &["run", "shared.yaml"], 0).contains("2 cached"));
+    let said = lab.expect(BOB, &["forget", "train", "-w", "shared.yaml"], 1);
+    assert!(said.contains("forgotten: 2 results of 2 instances") && said.contains("of user 60001"), "{said}");
+    lab.edit("made\n");
+    assert!(lab.expect(ADA, &["plan", "shared.yaml"], 0).contains("2 cached"), "hers are there");
 }
 
 #[test]
