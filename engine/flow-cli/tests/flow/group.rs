@@ -135,6 +135,25 @@ fn users_of_the_group_have_a_script_in_common() {
 }
 
 #[test]
+fn a_user_of_the_group_tidies_up_after_themselves_alone() {
+    let Some(lab) = Lab::new() else { return };
+    lab.expect(ADA, &["run", "shared.yaml"], 0);
+    lab.edit("again\n");
+    lab.expect(BOB, &["run", "shared.yaml"], 0);
+    let said = lab.expect(BOB, &["gc", "--runs", "0", "--days", "0"], 0);
+    assert!(said.contains("1 run, 2 results") && said.contains("left to the users who made them: 1 run"), "{said}");
+    assert!(lab.expect(BOB, &["plan", "shared.yaml"], 0).contains("2 to run"), "his are gone");
+    lab.expect(BOB, &["run", "shared.yaml"], 0);
+    // Whose the store is keeps the newest of each of them, whatever their files are called.
+    let said = lab.expect(ADA, &["gc", "--runs", "1", "--days", "0"], 0);
+    assert!(said.contains("nothing to remove; 2 runs stay"), "{said}");
+    for text in ["again\n", "made\n"] {
+        lab.edit(text);
+        assert!(lab.expect(ADA, &["plan", "shared.yaml"], 0).contains("2 cached"), "{text}");
+    }
+}
+
+#[test]
 fn a_user_of_the_group_reads_results_and_no_logs_and_nobody_else_reads_anything() {
     let Some(lab) = Lab::new() else { return };
     lab.expect(ADA, &["run", "shared.yaml"], 0);
