@@ -58,6 +58,8 @@ impl Runs {
         ];
         let mut listed: Vec<(RunId, Listed)> =
             runs.into_iter().map(|(run, start)| (run, Listed::Run(Box::new(start)))).collect();
+        // In a store that several users share.
+        let mut owners = vec![Some(styled(STRONG, "of"))];
         let imports = place.imports()?.into_iter();
         listed.extend(imports.map(|import| (import.id.clone(), Listed::Import(Box::new(import)))));
         listed.sort_by(|a, b| a.0.cmp(&b.0));
@@ -70,10 +72,12 @@ impl Runs {
                 }
                 Listed::Import(import) => {
                     rows.push(row_of_import(import));
+                    owners.push(place.store.run(run).others());
                     continue;
                 }
             };
-            let status = place.store.run(run).status()?;
+            let folder = place.store.run(run);
+            let status = folder.status()?;
             if self.json {
                 let (workflow, file, set) = (start.workflow.clone(), start.file.clone(), start.set.clone());
                 let (note, revision) = (start.note.clone(), start.revision.clone());
@@ -82,6 +86,12 @@ impl Runs {
             }
             let alive = living.iter().any(|one| one.run == *run);
             rows.push(row(run.to_string(), start, status.as_ref(), alive, clock::unix_millis()));
+            owners.push(folder.others());
+        }
+        if owners.iter().flatten().count() > 1 {
+            for (row, owner) in rows.iter_mut().zip(owners) {
+                row.insert(2, owner.unwrap_or_default());
+            }
         }
         if !self.json {
             for line in words::columns(&rows) {

@@ -158,6 +158,7 @@ fn a_user_of_the_group_reads_results_and_no_logs_and_nobody_else_reads_anything(
     let Some(lab) = Lab::new() else { return };
     lab.expect(ADA, &["run", "shared.yaml"], 0);
     assert!(lab.expect(BOB, &["show", "train[n=1]"], 0).contains("outputs.out"));
+    assert!(lab.expect(BOB, &["runs"], 0).contains("user 60001") && !lab.expect(ADA, &["runs"], 0).contains("60001"));
     assert!(lab.expect(BOB, &["why", "train[n=1]", "-w", "shared.yaml"], 0).contains("train[n=1]"));
     assert!(lab.expect(BOB, &["logs", "train[n=1]"], 1).contains("stay with who ran it"));
     for args in [&["runs"][..], &["run", "shared.yaml"], &["logs", "train[n=1]"], &["forget", "train"], &["gc"]] {
