@@ -25,7 +25,7 @@ PARTS = [
     ("mutations", 1_000_000, "FLOW_TEST_MUTATIONS", "flow-core", "language", ["fuzz::"]),
     ("corruptions", 500, "FLOW_TEST_CORRUPTIONS", "flow-cli", "flow", ["torture::whatever_becomes"]),
     ("full-disks", 50, "FLOW_TEST_FULL_DISKS", "flow-cli", "flow", ["torture::wherever_the_disk"]),
-    ("users", 1, None, "flow-cli", "flow", ["trust::", "_user_", "a_permission_that_is_missing", "a_users_"]),
+    ("users", 1, None, "flow-cli", "flow", ["trust::", "group::", "_user_", "a_permission_that_is_missing", "a_users_"]),
 ]
 
 

@@ -6,6 +6,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     ops::ControlFlow,
+    os::unix::fs::MetadataExt,
     path::Path,
 };
 
@@ -112,8 +113,10 @@ impl Store {
         }
         let runs = marked_runs(self.dir(), keep)?;
         let reached = reached(&runs);
-        let kept = runs.iter().filter(|run| run.stays && !run.accepts).count();
-        let mut freed = Freed { kept, rebuilt: self.rebuilt().cloned(), ..Freed::default() };
+        let count = |which: &dyn Fn(&Run) -> bool| runs.iter().filter(|run| which(run)).count();
+        let kept = count(&|run| run.stays && !run.theirs && !run.accepts);
+        let others = (count(&|run| run.theirs), 0);
+        let mut freed = Freed { kept, rebuilt: self.rebuilt().cloned(), others, ..Freed::default() };
         let mut batch = Batch::new();
         let mut objects = BTreeSet::new();
         let mut kept = BTreeSet::new();
@@ -192,7 +195,8 @@ fn marked_runs(dir: &StoreDir, keep: Keep) -> Result<Vec<Run>> {
     let mut runs = Vec::new();
     for id in dir.runs()? {
         let (file, records, reuses) = (String::new(), Vec::new(), Vec::new());
-        let mut run = Run { id, file, began: 0, accepts: false, imports: false, records, reuses, stays: false };
+        let (accepts, imports, theirs, stays) = (false, false, false, false);
+        let mut run = Run { id, file, began: 0, accepts, imports, records, reuses, theirs, stays };
         let mut lines = dir.run(&run.id).lines(0)?;
         while let Some(line) = lines.as_mut().map_or(Ok(None), Lines::next_line)? {
             match line.map(|line| (line.at, line.event)) {
@@ -209,11 +213,16 @@ fn marked_runs(dir: &StoreDir, keep: Keep) -> Result<Vec<Run>> {
         }
         runs.push(run);
     }
-    let mut newest: BTreeMap<String, usize> = BTreeMap::new();
+    let mut newest: BTreeMap<(String, Option<u32>), usize> = BTreeMap::new();
     for run in runs.iter_mut().rev() {
-        let rank = newest.entry(run.file.clone()).or_default();
+        let folder = dir.run(&run.id);
+        // Of two users of one store each has workflows of their own, whatever they call them.
+        let owner = fs::metadata(folder.path()).ok().map(|meta| meta.uid());
+        let rank = newest.entry((run.file.clone(), owner)).or_default();
         let recent = *rank < keep.runs || keep.since.is_some_and(|since| run.began >= since);
-        run.stays = recent || dir.run(&run.id).has_jobs();
+        let stays = recent || folder.has_jobs();
+        run.theirs = !stays && folder.others_results().is_some();
+        run.stays = stays || run.theirs;
         // What was accepted stays as long as the run before it.
         *rank += usize::from(!run.accepts);
     }
@@ -259,6 +268,8 @@ struct Run {
     imports: bool,
     records: Vec<Digest>,
     reuses: Vec<Digest>,
+    /// It would go, were it not for another user, who alone can drop what it reaches.
+    theirs: bool,
     stays: bool,
 }
 

@@ -58,10 +58,12 @@ impl RunDir {
 
     /// Whose it is, if it is somebody else's: nobody is that to root.
     pub fn others(&self) -> Option<String> {
-        let owner = Uid::from_raw(self.path.metadata().ok()?.uid());
-        let us = Uid::effective();
-        let name = || User::from_uid(owner).ok().flatten().map_or_else(|| format!("user {owner}"), |user| user.name);
-        (owner != us && !us.is_root()).then(name)
+        others(&self.path)
+    }
+
+    /// Whose its results are, if this user is not to drop them: who owns the store may, as root and who ran it may.
+    pub fn others_results(&self) -> Option<String> {
+        others(self.dir.path()).and_then(|_| self.others())
     }
 
     /// The folder of an attempt; made by whoever starts it.
@@ -277,6 +279,14 @@ impl RunDir {
             Err(e) => Err(StoreError::io("read", &path)(e)),
         }
     }
+}
+
+/// Whose a folder is, if it is somebody else's.
+fn others(folder: &Path) -> Option<String> {
+    let owner = Uid::from_raw(folder.metadata().ok()?.uid());
+    let us = Uid::effective();
+    let name = || User::from_uid(owner).ok().flatten().map_or_else(|| format!("user {owner}"), |user| user.name);
+    (owner != us && !us.is_root()).then(name)
 }
 
 /// A journal, line by line.

@@ -12,6 +12,18 @@ use petgraph::{
     graph::{DiGraph, NodeIndex},
 };
 
+/// A circle in words, long ones without their middle.
+pub(crate) fn around(names: &[&str]) -> String {
+    const SHOWN: usize = 20;
+    match names.len().saturating_sub(SHOWN) {
+        0 => names.join(" → "),
+        more => {
+            let (first, last) = (names[..SHOWN / 2].join(" → "), names[names.len() - SHOWN / 2..].join(" → "));
+            format!("{first} → … {more} more … → {last}")
+        }
+    }
+}
+
 /// Edges run from what comes before to what comes after, with the place that asks for it.
 #[derive(Debug)]
 pub(crate) struct StepGraph<E>(DiGraph<(), E>);

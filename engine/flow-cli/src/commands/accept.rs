@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::plan::Accepted;
 use flow_core::why::Why;
-use flow_core::{InstanceId, StepId};
+use flow_core::{InstanceId, RunId, StepId};
 use flow_exec::Session;
 use flow_store::Rebuilt;
 use indexmap::IndexMap;
@@ -49,13 +49,19 @@ impl Accept {
         let accepted =
             flow_exec::accept(&session, &self.steps, self.reason.trim(), |_| ControlFlow::Break(()), mended)?;
         place::mended(rebuilt.as_ref(), output)?;
+        let store = session.workspace.existing_store()?;
+        let whose = |run: &RunId| {
+            let user = store.as_ref().and_then(|store| store.run(run).others());
+            user.map(|user| format!(", of run {run} of {user}")).unwrap_or_default()
+        };
         let mut refused = false;
         // Instances of which the same is said, by their step.
         let mut told: IndexMap<(StepId, String, String), Vec<InstanceId>> = IndexMap::new();
         for one in &accepted {
             let (id, how, why) = match one {
-                Accepted::Kept { id, changed, .. } => {
-                    (id, styled(GOOD, "kept"), format!(": {}", reasons::why(&Why::of(changed))))
+                Accepted::Kept { id, changed, result, .. } => {
+                    let why = reasons::why(&Why::of(changed));
+                    (id, styled(GOOD, "kept"), format!("{}: {why}", whose(&result.run)))
                 }
                 Accepted::Cached(id) => (id, styled(FAINT, "cached as it is"), String::new()),
                 Accepted::Not(id, why) => {

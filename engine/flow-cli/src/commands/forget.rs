@@ -1,9 +1,11 @@
 //! `flow forget`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use clap::Args;
+use flow_exec::Forgotten;
 use flow_store::{Results, Store};
 
 use super::{Done, find};
@@ -21,6 +23,8 @@ Examples:
   flow forget train                      results of the step are not reused any more, whatever they depended on
   flow forget 'train[lr=0.1]'            of one instance
   flow forget lab4                       what `flow import` took in from a machine, or under an id of `flow runs`
+
+In a group's store everybody forgets what they ran themselves, and who made the store all of it.
 
 To run a step once more and keep its result until then: flow run -f STEP.")]
 pub(crate) struct Forget {
@@ -46,8 +50,9 @@ impl Forget {
         let store = Store::open_alone(place.store.path(), &place::me(), |_| ControlFlow::Break(()))?;
         place::mended(store.rebuilt(), output)?;
         let reuse = self.named(&view).filter_map(|shown| shown.fingerprint).collect();
-        let mut labels = flow_exec::forget(&store, &start.workflow, &start.file, &self.steps, &reuse)?;
-        if labels.is_empty() {
+        let Forgotten { mut labels, theirs } =
+            flow_exec::forget(&store, &start.workflow, &start.file, &self.steps, &reuse)?;
+        if labels.is_empty() && theirs.is_empty() {
             for line in self.of_others(&view, &start.workflow, &store, &place)? {
                 output.line(line)?;
             }
@@ -55,8 +60,10 @@ impl Forget {
         let results = words::count(labels.len(), "result");
         labels.sort();
         labels.dedup();
-        output.line(format!("forgotten: {results} of {}", words::count(labels.len(), "instance")))?;
-        Ok(ExitCode::SUCCESS)
+        if !labels.is_empty() || theirs.is_empty() {
+            output.line(format!("forgotten: {results} of {}", words::count(labels.len(), "instance")))?;
+        }
+        if theirs.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(not_ours(&theirs)) }
     }
 
     fn named<'a>(&self, view: &'a View) -> impl Iterator<Item = &'a Shown> {
@@ -95,6 +102,9 @@ impl Forget {
             // A run that goes on may show them.
             let store = Store::open_alone(place.store.path(), &place::me(), |_| ControlFlow::Break(()))?;
             for import in imports {
+                if let Some(user) = store.dir().run(&import.id).others_results() {
+                    return Err(not_ours(&BTreeMap::from([(user, BTreeSet::from([import.id.to_string()]))])));
+                }
                 store.dir().forget_import(&import)?;
                 let count = words::count(import.results as usize, "result");
                 let origin = &import.origin;
@@ -104,4 +114,19 @@ impl Forget {
         self.steps = steps;
         Ok(())
     }
+}
+
+/// What others ran or took in, by their names.
+fn not_ours(theirs: &BTreeMap<String, BTreeSet<String>>) -> CliError {
+    const SHOWN: usize = 3;
+    let of = |(user, labels): (&String, &BTreeSet<String>)| {
+        let more = labels.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {} more", words::thousands(more)) } else { String::new() };
+        let labels: Vec<&str> = labels.iter().take(SHOWN).map(String::as_str).collect();
+        format!("{}{more} of {user}", labels.join(", "))
+    };
+    let all: Vec<String> = theirs.iter().map(of).collect();
+    let only = "only who ran it, or took it in, can forget it, and the owner of the store";
+    CliError::failed(format!("not forgotten: {}; {only}", all.join("; ")))
+        .hint("ask them; `flow run -f STEP` makes a result anew, which then stands in the place of theirs")
 }

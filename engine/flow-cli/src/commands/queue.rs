@@ -11,12 +11,13 @@ use flow_exec::{
     ExecError, clock,
     hardware::{self, ledger},
 };
+use flow_store::ProcessIdentity;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::Done;
 use crate::error::CliError;
-use crate::output::{FAINT, GOOD, Output, STRONG, styled};
+use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::words;
 
 /// Arguments of `flow queue`.
@@ -43,6 +44,9 @@ struct Line {
     person: String,
     workflow: String,
     pid: u32,
+    /// It was stopped, as by Ctrl-Z: what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: Option<String>,
     holds: Holding,
     /// When the last of what runs is expected to have ended, milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +76,7 @@ impl Queue {
         let now = clock::unix_millis();
         let (cpu_milli, gpus) = (u64::from(machine.cpus) * 1_000, machine.gpus.len() as u32);
         let all = Holding { cpu_milli, memory: machine.memory, gpus, ..Holding::default() };
-        let lines = lines(&seen, &all, now);
+        let lines = lines(&seen, &all, now, stopped);
         if self.json {
             for line in &lines {
                 output.json(line)?;
@@ -91,32 +95,41 @@ impl Queue {
     }
 }
 
+/// What to do where a run's process was stopped.
+fn stopped(run: &ledger::Slot) -> Option<String> {
+    ProcessIdentity::of(run.pid).filter(|process| process.started == run.process_start)?.stopped()
+}
+
 /// What runs first, then what waits, in the order in which it is served.
-fn lines(seen: &ledger::Seen, all: &Holding, now: u64) -> Vec<Line> {
+fn lines(seen: &ledger::Seen, all: &Holding, now: u64, stopped: impl Fn(&ledger::Slot) -> Option<String>) -> Vec<Line> {
     let turn = |slot: u32, waits: &ledger::Waiter| QueuePosition::new(waits.priority, waits.since, slot);
-    let party = |(slot, run): &(u32, ledger::Slot)| RunDemand {
-        held: run.steps.iter().map(|step| (step.holds, step.until)).collect(),
-        waits: run.waits.as_ref().map(|waits| (turn(*slot, waits), waits.asks, waits.takes)),
+    let runs: Vec<_> = seen.runs.iter().map(|(slot, run)| (*slot, run, stopped(run))).collect();
+    // One that was stopped gives nothing back, nobody knows until when, and its place in the queue is passed over.
+    let goes_on = |stopped: &Option<String>| stopped.is_none().then_some(());
+    let demand = |(slot, run, stopped): &(u32, &ledger::Slot, Option<String>)| RunDemand {
+        held: run.steps.iter().map(|step| (step.holds, goes_on(stopped).and(step.until))).collect(),
+        waits: goes_on(stopped).and(run.waits.as_ref()).map(|waits| (turn(*slot, waits), waits.asks, waits.takes)),
     };
-    let parties: Vec<RunDemand> = seen.runs.iter().map(party).collect();
-    let expected = expected(all, &parties, now);
-    let line = |((slot, run), expected): (&(u32, ledger::Slot), Option<u64>)| Line {
+    let demands: Vec<RunDemand> = runs.iter().map(demand).collect();
+    let expected = expected(all, &demands, now);
+    let line = |((slot, run, stopped), expected): ((u32, &ledger::Slot, Option<String>), Option<u64>)| Line {
         run: run.run.clone(),
         person: run.person.clone(),
         workflow: run.workflow.clone(),
         pid: run.pid,
         holds: run.holds,
-        until: run.steps.iter().map(|step| step.until).reduce(|a, b| Some(a?.max(b?))).flatten(),
+        until: goes_on(&stopped).and(run.steps.iter().map(|step| step.until).reduce(|a, b| Some(a?.max(b?))).flatten()),
+        stopped,
         waits: run.waits.as_ref().map(|waits| Waits {
             label: waits.label.clone(),
             since: waits.since,
             priority: waits.priority,
             asks: waits.asks,
             expected,
-            turn: turn(*slot, waits),
+            turn: turn(slot, waits),
         }),
     };
-    let mut lines: Vec<Line> = seen.runs.iter().zip(expected).map(line).collect();
+    let mut lines: Vec<Line> = runs.into_iter().zip(expected).map(line).collect();
     // A run that holds something and waits for more has its place by what it waits for.
     lines.sort_by_key(|line| (line.waits.as_ref().map(|waits| waits.turn), line.run.clone()));
     lines
@@ -131,12 +144,11 @@ fn render(lines: &[Line], now: u64, zone: &TimeZone) -> Vec<String> {
     let time = |at: Option<u64>| at.map_or_else(String::new, |at| format!("about {}", words::time_of_day(at, zone)));
     for line in lines {
         let mut row = vec![line.run.clone(), line.person.clone(), line.workflow.clone()];
-        if line.holds.attempts > 0 {
-            let steps = words::count(line.holds.attempts as usize, "step");
-            row.push(styled(GOOD, format!("{steps}: {}", amounts(&line.holds))));
-        } else {
-            row.push(styled(FAINT, "nothing"));
-        }
+        let what = match line.holds.attempts {
+            0 => styled(FAINT, "nothing"),
+            n => styled(GOOD, format!("{}: {}", words::count(n as usize, "step"), amounts(&line.holds))),
+        };
+        row.push(if line.stopped.is_some() { format!("{}, {what}", styled(NOTE, "stopped")) } else { what });
         row.push(time(line.until));
         if let Some(waits) = &line.waits {
             let priority = if waits.priority == 0 { String::new() } else { format!(", priority {}", waits.priority) };
@@ -151,7 +163,12 @@ fn render(lines: &[Line], now: u64, zone: &TimeZone) -> Vec<String> {
         }
         rows.push(row);
     }
-    words::columns(&rows)
+    let stopped = lines.iter().filter_map(|line| Some((line, line.stopped.as_ref()?)));
+    let advice = stopped.map(|(line, what_to_do)| {
+        let keeps = if line.holds.attempts > 0 { ", and keeps what it holds" } else { "" };
+        format!("run {} is stopped{keeps}: {what_to_do}", line.run)
+    });
+    words::columns(&rows).into_iter().chain(advice).collect()
 }
 
 /// `2 CPUs, 1.5 GiB, 1 GPU`, `the machine alone`.
@@ -219,9 +236,12 @@ mod tests {
         let runs = runs.into_iter().chain([on_gpu, for_gpus]);
         let all = Holding { cpu_milli: 4_000, memory: 64 << 30, gpus: 2, ..Holding::default() };
         let seen = Seen { runs: (0..).zip(runs).collect(), ..Seen::default() };
-        let lines = render(&lines(&seen, &all, 60_000), 60_000, &TimeZone::UTC);
-        let lines: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line)).collect();
-        insta::assert_snapshot!(lines.join("\n"), @"
+        let stopped = |run: &Slot| (run.run == "early").then(|| "`kill -CONT 7` lets it go on".to_owned());
+        let stands = |stopped: &dyn Fn(&Slot) -> Option<String>| {
+            let lines = render(&lines(&seen, &all, 60_000, stopped), 60_000, &TimeZone::UTC);
+            lines.iter().map(|line| crate::terminal::plain(line)).collect::<Vec<String>>().join("\n")
+        };
+        insta::assert_snapshot!(stands(&|_| None), @"
         run       of   workflow  runs                           until        waits      for                         since  room
         busy      ada  feb08     1 step: 1.5 CPUs, 3.0 GiB      about 01:00
         training  ada  feb08     1 step: 1 CPU, 2.0 GiB, 1 GPU  about 00:01
@@ -229,6 +249,16 @@ mod tests {
         early     ada  feb08     1 step: 2 CPUs, 4.0 GiB        about 01:00  solo[n=1]  the machine alone           50 s   about 01:01
         for-gpus  ada  feb08     nothing                                     t          2 GPUs                      40 s   about 01:02
         late      ada  feb08     nothing                                     solo[n=1]  1 CPU, 2.0 GiB              10 s   about 01:02
+        ");
+        insta::assert_snapshot!(stands(&stopped), @"
+        run       of   workflow  runs                              until        waits      for                         since  room
+        busy      ada  feb08     1 step: 1.5 CPUs, 3.0 GiB         about 01:00
+        training  ada  feb08     1 step: 1 CPU, 2.0 GiB, 1 GPU     about 00:01
+        urgent    ada  feb08     nothing                                        solo[n=1]  1 CPU, 2.0 GiB, priority 3  5.0 s  about 01:00
+        early     ada  feb08     stopped, 1 step: 2 CPUs, 4.0 GiB               solo[n=1]  the machine alone           50 s   not known
+        for-gpus  ada  feb08     nothing                                        t          2 GPUs                      40 s   about 01:00
+        late      ada  feb08     nothing                                        solo[n=1]  1 CPU, 2.0 GiB              10 s   about 01:00
+        run early is stopped, and keeps what it holds: `kill -CONT 7` lets it go on
         ");
         assert_eq!(render(&[], 0, &TimeZone::UTC).len(), 1);
     }

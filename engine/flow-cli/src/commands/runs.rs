@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{Origin, Revision, RunId, RunStart};
+use flow_exec::clock;
 use flow_store::{Import, Status};
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -57,6 +58,8 @@ impl Runs {
         ];
         let mut listed: Vec<(RunId, Listed)> =
             runs.into_iter().map(|(run, start)| (run, Listed::Run(Box::new(start)))).collect();
+        // In a store that several users share.
+        let mut owners = vec![Some(styled(STRONG, "of"))];
         let imports = place.imports()?.into_iter();
         listed.extend(imports.map(|import| (import.id.clone(), Listed::Import(Box::new(import)))));
         listed.sort_by(|a, b| a.0.cmp(&b.0));
@@ -69,10 +72,12 @@ impl Runs {
                 }
                 Listed::Import(import) => {
                     rows.push(row_of_import(import));
+                    owners.push(place.store.run(run).others());
                     continue;
                 }
             };
-            let status = place.store.run(run).status()?;
+            let folder = place.store.run(run);
+            let status = folder.status()?;
             if self.json {
                 let (workflow, file, set) = (start.workflow.clone(), start.file.clone(), start.set.clone());
                 let (note, revision) = (start.note.clone(), start.revision.clone());
@@ -80,7 +85,13 @@ impl Runs {
                 continue;
             }
             let alive = living.iter().any(|one| one.run == *run);
-            rows.push(row(run.to_string(), start, status.as_ref(), alive));
+            rows.push(row(run.to_string(), start, status.as_ref(), alive, clock::unix_millis()));
+            owners.push(folder.others());
+        }
+        if owners.iter().flatten().count() > 1 {
+            for (row, owner) in rows.iter_mut().zip(owners) {
+                row.insert(2, owner.unwrap_or_default());
+            }
         }
         if !self.json {
             for line in words::columns(&rows) {
@@ -125,26 +136,27 @@ fn commit(revision: &Revision) -> String {
     format!("{}{}", revision.short(), if revision.dirty { "+" } else { "" })
 }
 
-fn row(run: String, start: &RunStart, status: Option<&Status>, alive: bool) -> Vec<String> {
+fn row(run: String, start: &RunStart, status: Option<&Status>, alive: bool, now: u64) -> Vec<String> {
     let workflow = start.workflow.clone();
     let Some(status) = status else { return vec![run, workflow] };
-    let ended = match status.ended {
-        Some(0) => "done",
-        Some(130) => "interrupted",
-        Some(_) => "failed",
-        None if alive => "running",
-        None => "killed",
+    let took = |until: u64| words::duration(until.saturating_sub(status.started_at) as f64 / 1e3);
+    let (took, ended) = match status.ended {
+        Some(0) => (took(status.updated_at), "done".to_owned()),
+        Some(130) => (took(status.updated_at), "interrupted".to_owned()),
+        Some(_) => (took(status.updated_at), "failed".to_owned()),
+        None if alive => (took(now), "running".to_owned()),
+        // When that was nobody wrote down.
+        None => (String::new(), format!("killed, last seen after {}", took(status.updated_at))),
     };
     let counts = status.counts.iter();
     let counts = counts.map(|(how, n)| format!("{} {}", words::thousands(*n as usize), how.replace('_', " ")));
     let counts: Vec<String> = counts.collect();
-    let took = status.updated_at.saturating_sub(status.started_at) as f64 / 1e3;
     vec![
         run,
         workflow,
         words::date(status.started_at, &TimeZone::system()),
-        words::duration(took),
-        ended.to_owned(),
+        took,
+        ended,
         start.revision.as_ref().map(commit).unwrap_or_default(),
         counts.join(", "),
         settings(start),

@@ -100,6 +100,20 @@ fn whatever_a_step_forks_dies_with_the_engine() {
     until("everybody is gone", || space.alive().is_empty());
 }
 
+#[test]
+fn how_long_a_killed_run_took_is_not_made_up() {
+    let space = space();
+    space.write("w.yaml", "flow: 1\nsteps:\n  a: {run: sleep 600}\n");
+    let mut flow = space.start(["run", "w.yaml"]);
+    until("the step runs", || space.alive().iter().any(|(_, command)| command == "sleep 600"));
+    let row = || {
+        space.flow(["runs"]).expect(0).stdout().lines().last().unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(row().starts_with("RUN w DATE TIME running"), "{}", row());
+    flow.kill();
+    assert!(row().starts_with("RUN w DATE killed, last seen after TIME"), "{}", row());
+}
+
 /// A run whose engine and keeper were killed at once, as `killall -9` does where the names are alike.
 fn left_behind() -> TestSpace {
     let space = space();

@@ -184,11 +184,16 @@ fn a_run_that_was_stopped_while_it_waits_keeps_nothing_from_others() {
     let waiter = second.start(["run", "alone.yaml"]);
     waits(&second, "wants the machine for itself");
     waiter.signal(Signal::SIGSTOP);
+    let shown = first.flow(["queue"]).expect(0).stdout();
+    assert!(shown.contains("stopped, nothing") && shown.contains("run RUN is stopped: `kill -CONT "), "{shown}");
+    let stopped = |runs: Vec<Value>| runs.iter().map(|run| run.get("stopped").is_some()).collect::<Vec<_>>();
+    assert_eq!(stopped(queue(&first)), [false, true]);
     let mut third = space();
     third.beside(&first).script("timed.sh", TIMED);
     steps(&third, "late", 1, 0.1, "cpus: 1");
     done(third.start(["run", "late.yaml"]));
     waiter.signal(Signal::SIGCONT);
+    until("it goes on", || stopped(queue(&first)) == [false, false]);
 }
 
 #[test]

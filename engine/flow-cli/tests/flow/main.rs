@@ -15,6 +15,7 @@ mod examples;
 mod expressions;
 mod faults;
 mod gpus;
+mod group;
 mod hostile;
 mod includes;
 mod kill;

@@ -316,6 +316,30 @@ steps:
 }
 
 #[test]
+fn names_of_files_tell_none_where_flow_keeps_or_shows_them() {
+    let mut space = space();
+    space.env("TOKEN", "hunter2_hunter2");
+    let workflow = "
+flow: 1
+name: files
+steps:
+  kept: {run: 'mkdir sub; echo 1 > sub/$TOKEN.csv; echo 2 > a.csv', metrics: {json: m.json}, secrets: [TOKEN]}
+  made: {run: 'mkdir -p out/it/sub; echo 1 > out/it/sub/x-$TOKEN', outputs: [out/it/], secrets: [TOKEN]}
+  plain: {run: 'mkdir -p out/it; echo 1 > out/it/x', outputs: [out/it/], secrets: [TOKEN]}
+";
+    space.write("files.yaml", workflow);
+    let said = space.flow(["run", "files.yaml"]).expect(0).text();
+    let words = "a file of its output `out/it` has a secret in its name, `sub/x-***`";
+    assert!(said.matches(words).count() == 1 && !said.contains("hunter2"), "{said}");
+    let kept = space.flow(["show", "kept", "--json"]).expect(0).stdout();
+    assert!(kept.contains("a.csv") && !kept.contains("hunter2"), "{kept}");
+    let runs = files_below(&space.path(".flow/runs")).into_iter();
+    let runs = runs.filter(|file| !file.components().any(|part| part.as_os_str() == "work"));
+    let all = runs.chain(files_below(&space.path(".flow/db")));
+    assert_eq!(told(all, &["hunter2".to_owned()]), None);
+}
+
+#[test]
 fn lines_of_a_step_with_secrets_have_their_times() {
     let mut space = space();
     space.env("TOKEN", "hunter2-hunter2");

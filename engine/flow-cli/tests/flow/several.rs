@@ -1,7 +1,7 @@
 //! Several runs at once on one store: each step is done once, by whichever run comes to it first, and handed on where that one ends.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env, fs, thread,
     time::{Duration, Instant},
 };
@@ -87,6 +87,25 @@ fn what_a_killed_run_was_doing_is_done_by_the_one_that_waited_for_it() {
     assert!(times.values().all(|seen| *seen == (2, 1)), "begun twice, and once brought to an end: {times:?}");
     space.flow(["run", "one.yaml"]).expect(0);
     assert_eq!(begun(&space), 4, "the workflow of the killed one has its results too");
+}
+
+#[test]
+fn who_waits_for_a_killed_run_is_told_who_goes_on_with_its_step() {
+    let space = lab(1, "30");
+    let mut first = space.start(["run", "one.yaml"]);
+    until("the first has begun", || begun(&space) == 1);
+    let others = [(); 2].map(|()| space.start(["run", "two.yaml"]));
+    until("the others wait", || others.iter().all(|run| run.said().contains("each is done once")));
+    first.kill();
+    until("one of them has begun", || begun(&space) == 2);
+    // Each of the two that live stands at the head of its lines, and the one that waits names the other.
+    until("who waits names who does it", || {
+        let status = space.flow(["status"]).expect(0);
+        let status = String::from_utf8_lossy(status.raw());
+        let named: Vec<&str> = status.split("run ").skip(1).filter_map(|text| text.split(' ').next()).collect();
+        named.len() == 3 && named.iter().collect::<BTreeSet<_>>().len() == 2
+    });
+    drop(others);
 }
 
 #[test]

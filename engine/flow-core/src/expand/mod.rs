@@ -46,7 +46,7 @@ use self::{
 use crate::{
     Diagnostic, Machine, Place, Slurm, StepId, Workflow,
     expr::{Scope, value::to_json},
-    graph::StepGraph,
+    graph::{StepGraph, around},
     paths::normal,
     spec::{
         at::{At, On, Problems},
@@ -223,7 +223,7 @@ impl Workflow {
             let names: Vec<&str> = circle.iter().map(|n| &*plans[*n].name).collect();
             let what = match &names[..] {
                 [own, _] => Diagnostic::new(format!("`{own}` needs itself")),
-                _ => Diagnostic::new(format!("the steps need each other in a circle: {}", names.join(" → ")))
+                _ => Diagnostic::new(format!("the steps need each other in a circle: {}", around(&names)))
                     .help("each needs the next; take one of these out"),
             };
             problems.value(at, what);

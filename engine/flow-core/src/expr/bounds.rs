@@ -93,6 +93,12 @@ pub(super) fn fill(env: &mut Environment<'_>, own: Vec<(&'static str, Value)>) {
         ValueKind::Number | ValueKind::Bool | ValueKind::Undefined => Ok(value),
         _ => Err(refused(ExprFault::MultipliesNoNumber { value: describe(&value) })),
     });
+    for (name, test) in comparing() {
+        env.add_test(name, move |state: &mut State<'_, '_>, args: Rest<Value>| {
+            before(name, state, &args)?;
+            test.call(state, &args)
+        });
+    }
     env.add_test("divisibleby", |value: Value, by: Value| {
         if i128::try_from(by.clone()).is_ok_and(|by| by == 0) {
             return Err(refused(ExprFault::DividesByZero { value: value.to_string() }));
@@ -125,6 +131,28 @@ fn builtin() -> Vec<(&'static str, Value)> {
     all.push(("count", Value::from_function(filters::length)));
     all.push(("d", Value::from_function(filters::default)));
     all
+}
+
+/// The tests of minijinja's that look at all of what they are given.
+fn comparing() -> Vec<(&'static str, Value)> {
+    macro_rules! tests {
+        ($($test:ident: $($name:literal)*,)*) => {
+            vec![$($(($name, Value::from_function(builtin_tests::$test))),*),*]
+        };
+    }
+    tests![
+        is_eq: "eq" "equalto" "==",
+        is_ne: "ne" "!=",
+        is_lt: "lt" "lessthan" "<",
+        is_le: "le" "<=",
+        is_gt: "gt" "greaterthan" ">",
+        is_ge: "ge" ">=",
+        is_in: "in",
+        is_startingwith: "startingwith",
+        is_endingwith: "endingwith",
+        is_lower: "lower",
+        is_upper: "upper",
+    ]
 }
 
 /// Refuses what a filter would make too much of, told from what goes in.
@@ -295,6 +323,16 @@ mod tests {
             (&format!("[{}]", "big[1:], ".repeat(100)), "more than 32 MiB"),
             (&format!("[{}]", "range(90000)[:80000], ".repeat(100)), "more than 32 MiB"),
             (&format!("{{'a': [{}]}}", "[big], ".repeat(100)), "more than 32 MiB"),
+            (&format!("[{}]", "1 in range(50000), ".repeat(100)), "more than 32 MiB"),
+            (&format!("[{}]", "1 not in range(50000), ".repeat(100)), "more than 32 MiB"),
+            (&format!("[{}]", "big == big, ".repeat(100)), "more than 32 MiB"),
+            (&format!("[{}]", "list <= big, ".repeat(100)), "more than 32 MiB"),
+            (&format!("[{}]", "0 is in(range(50000)), ".repeat(100)), "more than 32 MiB"),
+            (&format!("[{}]", "big is eq big, ".repeat(100)), "more than 32 MiB"),
+            (&format!("[{}]", "big is not startingwith('y'), ".repeat(100)), "more than 32 MiB"),
+            (&format!("[{}]", "big[1000000:1000001], ".repeat(100)), "more than 32 MiB"),
+            (&format!("[{}]", "{big: 1}, ".repeat(100)), "more than 32 MiB"),
+            (&format!("[{}]", "{}[big] is defined, ".repeat(100)), "more than 32 MiB"),
             ("2 ** 200", "unable to calculate"),
             ("2 ** 10**30", "unable to calculate"),
             ("-(-170141183460469231731687303715884105727 - 1)", "overflow"),
@@ -337,6 +375,8 @@ mod tests {
             ("range(3) | list == range(0, 6, 2) | map('int') | list", "False"),
             ("big | length", "1048576"),
             ("2 ** 3 * -n", "-80"),
+            ("2 in list and 4 not in list and 'x' in big and 1 < n <= 10 and n is ge 10 and n is in([10])", "True"),
+            ("missing is defined or list | select('>', 2) | list == [3]", "True"),
         ] {
             let made = eval(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(made.to_string(), value, "{text}");

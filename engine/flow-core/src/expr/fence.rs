@@ -1,8 +1,10 @@
-//! What may be parsed as an expression at all, and where in it values are weighed: before `+`, `~` and `*` make more of them, and
-//! where a list, a mapping, a slice or a text on the page was made. One pass over the text, without recursion; does not know what values there are.
+//! What may be parsed as an expression at all, and where in it values are weighed: before `+`, `~` and `*` make more of them, before
+//! `in`, comparisons, slices and look-ups by key go through all of them, and where a list, a mapping, a slice or a text on the page
+//! was made. One pass over the text, without recursion; does not know what values there are.
 //!
 //! minijinja parses and runs by recursion, so that a text which nests too deep overflows the stack, and its operators cannot be
-//! replaced. So an operand of these three gets a filter of ours behind it: `a * b` is compiled as `a|_number * b|_number`.
+//! replaced. So an operand of those that take as long as it is large gets a filter of ours behind it: `a * b` is compiled as
+//! `a|_number * b|_number`, `a in b` as `a|_sized in b|_sized`.
 
 use super::scan::{end_of_expression, end_of_text};
 use crate::Diagnostic;
@@ -16,11 +18,16 @@ const LINKS: usize = 250;
 
 /// The filter behind an operand of `*`.
 pub(super) const NUMBER: &str = "_number";
-/// The filter behind an operand of `+` and `~`, and behind what was made.
+/// The filter behind an operand of `+`, `~`, `in` and of comparisons, and behind what was made.
 pub(super) const SIZED: &str = "_sized";
 
 /// The expression with its operands weighed. The error says what of it is too much.
 pub(super) fn fenced(text: &str) -> Result<String, Diagnostic> {
+    fence(text, false)
+}
+
+/// The same of a tag that may begin with `for x in`, which compares nothing.
+fn fence(text: &str, is_loop: bool) -> Result<String, Diagnostic> {
     let too = |what: String| {
         let advice = "take it apart: a parameter can hold a part of it, a program can compute more";
         Err(Diagnostic::new(what).help(advice))
@@ -28,10 +35,10 @@ pub(super) fn fenced(text: &str) -> Result<String, Diagnostic> {
     if text.len() > LONGEST {
         return too(format!("the expression has {} bytes, and {LONGEST} are the most", text.len()));
     }
-    let mut fence = Fence::new(text);
+    let mut fence = Fence { is_loop, ..Fence::new(text) };
     let mut rest = 0;
     while let Some((start, end, token)) = next(text, rest, fence.after == After::Dot) {
-        fence.take(token);
+        fence.take(start, token);
         (fence.end, rest) = (end, end);
         if fence.levels.len() > DEEPEST {
             return too(format!("the expression has more than {DEEPEST} brackets in one another"));
@@ -73,7 +80,7 @@ pub(super) fn fenced_template(text: &str) -> Result<String, Diagnostic> {
         // What is shown can be caught again in a variable, and shown twice.
         match &rest[open..open + 2] {
             "{{" => done.push_str(&format!("({})|{SIZED}", fenced(inner)?)),
-            _ => done.push_str(&fenced(inner)?),
+            _ => done.push_str(&fence(inner, inner.split_whitespace().next() == Some("for"))?),
         }
         rest = &inside[from + inner.len()..];
         if inner.trim() == "raw" {
@@ -106,6 +113,8 @@ enum Token<'a> {
     /// What parts the members of a list, or the two sides of a member or of a slice.
     Part(char),
     Power,
+    /// `==`, `!=`, `<`, `<=`, `>` or `>=`.
+    Compare,
     Sign(char),
 }
 
@@ -125,6 +134,8 @@ fn next(text: &str, from: usize, after_dot: bool) -> Option<(usize, usize, Token
         ')' | ']' | '}' => (1, Token::Close),
         ',' | ':' => (1, Token::Part(first)),
         '*' if rest.starts_with("**") => (2, Token::Power),
+        '=' | '!' | '<' | '>' if rest[1..].starts_with('=') => (2, Token::Compare),
+        '<' | '>' => (1, Token::Compare),
         c => (c.len_utf8(), Token::Sign(c)),
     };
     Some((start, start + length, token))
@@ -171,6 +182,13 @@ struct Level {
     filter: Option<&'static str>,
     /// The brackets are those of a list or a mapping, or of a place in one.
     kind: Brackets,
+    /// They are those of a mapping.
+    is_map: bool,
+    /// What is at hand is a key, or says which place.
+    is_key: bool,
+    /// Where, in what is done, they open, and where the operand at hand within them begins.
+    opens: usize,
+    operand: usize,
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -195,15 +213,18 @@ struct Fence<'a> {
     /// The token before ended an operand.
     operand: bool,
     after: After,
+    /// The `in` of a loop is still to come.
+    is_loop: bool,
 }
 
 impl<'a> Fence<'a> {
     fn new(text: &'a str) -> Self {
         let levels = vec![Level::default()];
-        Fence { text, done: String::new(), copied: 0, end: 0, levels, links: 0, operand: false, after: After::Anything }
+        let (done, after) = (String::new(), After::Anything);
+        Fence { text, done, copied: 0, end: 0, levels, links: 0, operand: false, after, is_loop: false }
     }
 
-    fn take(&mut self, token: Token<'_>) {
+    fn take(&mut self, start: usize, token: Token<'_>) {
         let after = std::mem::replace(&mut self.after, After::Anything);
         match token {
             Token::Name("not") if after == After::Is => self.after = After::Is,
@@ -212,13 +233,22 @@ impl<'a> Fence<'a> {
                 self.link();
                 self.after = After::Is;
             }
-            Token::Name("and" | "or" | "if" | "else" | "in" | "not") if !matches!(after, After::Dot | After::Pipe) => {
-                self.operator();
+            Token::Name(word @ ("and" | "or" | "if" | "else" | "in" | "not"))
+                if !matches!(after, After::Dot | After::Pipe) =>
+            {
+                match word {
+                    "in" if std::mem::take(&mut self.is_loop) => self.operator(),
+                    // The `not` of `not in`, or the `in` without one.
+                    "in" | "not" if self.operand => self.weigh(SIZED),
+                    _ => self.operator(),
+                }
             }
             Token::Name(_) | Token::Literal => {
                 // A word of a tag behind an expression.
                 if after == After::Anything {
                     self.settle();
+                    let at = self.place(start);
+                    self.level().operand = at;
                 }
                 self.operand = true;
             }
@@ -229,17 +259,25 @@ impl<'a> Fence<'a> {
                     '[' | '{' => Brackets::Made,
                     _ => Brackets::Other,
                 };
-                self.levels.push(Level { kind, ..Level::default() });
+                let opens = self.place(start);
+                if !self.operand {
+                    self.level().operand = opens;
+                }
+                let is_map = bracket == '{';
+                let is_key = is_map || kind == Brackets::Place;
+                self.levels.push(Level { kind, is_map, is_key, opens, operand: opens + 1, ..Level::default() });
                 self.operand = false;
             }
             Token::Close => self.close(),
             Token::Part(sign) => {
                 self.settle();
+                if sign == ':' && self.level().kind == Brackets::Place {
+                    self.weigh_whole();
+                }
                 let level = self.level();
                 level.filter = None;
-                if sign == ':' && level.kind == Brackets::Place {
-                    level.kind = Brackets::Made;
-                }
+                // Behind a colon stands a value, behind its comma the next key.
+                level.is_key = sign == ',' && level.is_map;
                 level.longest = level.longest.max(level.links);
                 let links = std::mem::take(&mut level.links);
                 self.links -= links;
@@ -259,7 +297,8 @@ impl<'a> Fence<'a> {
             }
             Token::Sign('+' | '~') if self.operand => self.weigh(SIZED),
             Token::Sign('*') if self.operand => self.weigh(NUMBER),
-            Token::Sign(_) | Token::Power => self.operator(),
+            Token::Compare if self.operand => self.weigh(SIZED),
+            Token::Sign(_) | Token::Power | Token::Compare => self.operator(),
         }
     }
 
@@ -269,6 +308,11 @@ impl<'a> Fence<'a> {
         }
         let last = self.levels.len() - 1;
         &mut self.levels[last]
+    }
+
+    /// Where a place of the text behind what is copied comes to be in what is done.
+    fn place(&self, at: usize) -> usize {
+        self.done.len() + at - self.copied
     }
 
     fn link(&mut self) {
@@ -291,19 +335,36 @@ impl<'a> Fence<'a> {
         self.operand = false;
     }
 
+    /// The brackets at hand take a part of the operand before them: to find it, all of that may be looked at.
+    fn weigh_whole(&mut self) {
+        self.copy();
+        let level = self.level();
+        level.kind = Brackets::Made;
+        let opens = level.opens;
+        let outer = self.levels.len().checked_sub(2).map_or(0, |outer| self.levels[outer].operand);
+        self.done.insert_str(opens, &format!("|{SIZED})"));
+        self.done.insert(outer, '(');
+    }
+
     /// An operand ends.
     fn settle(&mut self) {
         if !self.operand {
             return;
         }
-        if let Some(filter) = self.level().filter.take() {
+        let level = self.level();
+        let filter = level.filter.take().or(level.is_key.then_some(SIZED));
+        if let Some(filter) = filter {
             self.insert(filter);
         }
     }
 
-    fn insert(&mut self, filter: &str) {
+    fn copy(&mut self) {
         self.done.push_str(&self.text[self.copied..self.end]);
         self.copied = self.end;
+    }
+
+    fn insert(&mut self, filter: &str) {
+        self.copy();
         self.done.push('|');
         self.done.push_str(filter);
     }
@@ -341,13 +402,22 @@ mod tests {
             ("x is odd + 1 if a.in * 2 else b", "x is odd|_sized + 1|_sized if a.in|_number * 2|_number else b"),
             (
                 "'a * b' ~ \"it\\\"s\" ~ x[1 * 2:3].0.e",
-                "'a * b'|_sized ~ \"it\\\"s\"|_sized ~ x[1|_number * 2|_number:3].0.e|_sized",
+                "'a * b'|_sized ~ \"it\\\"s\"|_sized ~ (x|_sized)[1|_number * 2|_number:3].0.e|_sized",
             ),
-            ("not a + b in c", "not a|_sized + b|_sized in c"),
-            ("{'k': [1 + 2]}.k", "{'k': [1|_sized + 2|_sized]|_sized}.k|_sized"),
-            ("[a[1], b[2:][0]]", "[a[1], b[2:][0]|_sized]|_sized"),
-            ("f([1])(x)|g(k=[2]) in [3]", "f([1]|_sized)(x)|g(k=[2]|_sized) in [3]|_sized"),
-            ("2 * [1] if [] else [1][0] ~ 1", "2|_number * [1]|_number if []|_sized else [1][0]|_sized ~ 1|_sized"),
+            ("not a + b in c", "not a|_sized + b|_sized in c|_sized"),
+            ("a not in b and not c", "a|_sized not in b|_sized and not c"),
+            ("a == b if 1 < x.in <= 3 else y", "a|_sized == b|_sized if 1|_sized < x.in|_sized <= 3|_sized else y"),
+            ("a != -b or f(k=a>b)", "a|_sized != -b|_sized or f(k=a|_sized>b|_sized)"),
+            ("{'k': [1 + 2]}.k", "{'k'|_sized: [1|_sized + 2|_sized]|_sized}.k|_sized"),
+            ("[a[1], b[2:][0]]", "[a[1|_sized], (b|_sized)[2|_sized:][0|_sized]|_sized]|_sized"),
+            ("-a.b(c)[1:][d[:2]]", "-(a.b(c)|_sized)[1|_sized:][(d|_sized)[:2]|_sized]|_sized"),
+            ("(a + b)[x:y][::2][0]", "(((a|_sized + b|_sized)|_sized)[x|_sized:y]|_sized)[::2][0|_sized]|_sized"),
+            ("{a or b: c, d: e}[f or g]", "{a|_sized or b|_sized: c, d|_sized: e}[f|_sized or g|_sized]|_sized"),
+            ("f([1])(x)|g(k=[2]) in [3]", "f([1]|_sized)(x)|g(k=[2]|_sized)|_sized in [3]|_sized"),
+            (
+                "2 * [1] if [] else [1][0] ~ 1",
+                "2|_number * [1]|_number if []|_sized else [1][0|_sized]|_sized ~ 1|_sized",
+            ),
             ("1 + + 2) * ", "1|_sized + + 2|_sized)|_number * "),
         ] {
             assert_eq!(fenced(text).expect(text), expected);
@@ -360,9 +430,11 @@ mod tests {
             ("a + b {{- a + b -}} {# a + b #} c", "a + b {{- ( a|_sized + b|_sized )|_sized -}} {# a + b #} c"),
             (
                 "{% set x = '%}' ~ x %}{{ {'a': {}} }}",
-                "{% set x = '%}'|_sized ~ x|_sized %}{{ ({'a': {}|_sized}|_sized)|_sized }}",
+                "{% set x = '%}'|_sized ~ x|_sized %}{{ ({'a'|_sized: {}|_sized}|_sized)|_sized }}",
             ),
             ("{% for x in [1] recursive %}{% endfor %}", "{% for x in [1]|_sized recursive %}{% endfor %}"),
+            ("{%- for x, y in z if x in y %}{% endfor %}", "{%- for x, y in z if x|_sized in y|_sized %}{% endfor %}"),
+            ("{% set x = y == z %}", "{% set x = y|_sized == z|_sized %}"),
             ("{% for x in y * 2 %}*{% endfor %}", "{% for x in y|_number * 2|_number %}*{% endfor %}"),
             ("{% raw %}{{ a + b }}{% endraw %}{{ c", "{% raw %}{{ a + b }}{% endraw %}{{ c"),
         ] {

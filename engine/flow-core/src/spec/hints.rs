@@ -15,7 +15,13 @@ pub(super) enum Unreadable {
 
 impl From<serde_yaml::Error> for Unreadable {
     fn from(error: serde_yaml::Error) -> Unreadable {
-        Unreadable::Parser { index: error.location().map(|l| l.index()), words: words(&error) }
+        let (words, index) = (words(&error), error.location().map(|l| l.index()));
+        // Of a byte that it does not take the parser says the place in words.
+        match words.split_once(" at position ").map(|(words, at)| (words, at.parse().ok())) {
+            Some((words, at)) => Unreadable::Parser { words: words.to_owned(), index: at.or(index) },
+            None if words.contains("recursion limit") => Unreadable::TooDeep { index: index.unwrap_or(0) },
+            None => Unreadable::Parser { words, index },
+        }
     }
 }
 

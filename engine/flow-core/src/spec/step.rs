@@ -9,7 +9,7 @@ use super::{
     raw::{Part, Parts, RawStep, When},
     slurm, typed,
 };
-use crate::{Diagnostic, Outcome, Place, expr::Template, metrics::Metrics};
+use crate::{Diagnostic, Outcome, Place, expr::Template, graph::around, metrics::Metrics};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
@@ -102,10 +102,8 @@ fn copies(raw: &[RawStep], problems: &mut Problems) -> Vec<Option<Merged>> {
                     let from = chain.iter().position(|i| i == next).unwrap_or(0);
                     let mut names: Vec<&str> = chain[from..].iter().map(|i| raw[*i].name.as_str()).collect();
                     names.push(name);
-                    let what = Diagnostic::new(format!(
-                        "the steps are copies of each other in a circle: {}",
-                        names.join(" → ")
-                    ));
+                    let what =
+                        Diagnostic::new(format!("the steps are copies of each other in a circle: {}", around(&names)));
                     problems.value(at, what.help("give one of them `uses` or `run`"));
                     for i in &chain[from..] {
                         merged[*i] = Some(Merged { keys: raw[*i].keys.clone(), broken: true, work_of: *i });

@@ -133,6 +133,31 @@ fn on_cpu() -> std::time::Duration {
     std::time::Duration::from_nanos(told.split(' ').next().unwrap().parse().unwrap())
 }
 
+#[test]
+fn what_a_parser_says_without_a_place_has_one() {
+    let said = |text: &str| expand_on(text, &machine(0), None, &[]).map(drop).map_err(|wrong| shown(text, &wrong));
+    let deep = format!("flow: 1\nparams:\n  {}", "- ".repeat(300));
+    for (text, words) in [
+        ("flow: 1\nsteps:\n  a: {run: \"tr\u{1}ue\"}\n", "3:15: this is no YAML: control characters are not allowed"),
+        (&*deep, "3:257: more than 64 lists and mappings stand in one another here; write what is deeper into"),
+    ] {
+        let said = said(text).expect_err(text);
+        assert!(said.starts_with(words), "{said}");
+    }
+}
+
+#[test]
+fn a_long_circle_is_told_without_its_middle() {
+    let of = |keys: &dyn Fn(usize) -> String| {
+        steps(&(0..300).map(|n| format!("  s{n}: {{{}}}\n", keys(n))).collect::<String>())
+    };
+    for text in [of(&|n| format!("run: x, needs: [s{}]", (n + 1) % 300)), of(&|n| format!("like: s{}", (n + 1) % 300))]
+    {
+        let said = shown(&text, &expand_on(&text, &machine(0), None, &[]).map(drop).expect_err("a circle"));
+        assert!(said.contains("s8 → s9 → … 281 more … → s291 → s292"), "{said}");
+    }
+}
+
 /// Twice as much that is wrong takes about twice as long: no loop over all runs within another.
 #[test]
 fn reading_is_linear() {

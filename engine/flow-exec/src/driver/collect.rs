@@ -4,7 +4,8 @@
 use std::{collections::BTreeMap, fs, sync::Arc};
 
 use flow_core::{
-    AttemptId, Body, CorunWindow, Digest, GpuFacts, Input, Instance, InstanceId, Outcome, StepResult, Usage,
+    ArtifactKind, AttemptId, Body, CorunWindow, Digest, GpuFacts, Input, Instance, InstanceId, Outcome, StepResult,
+    Usage,
     measure::CoRunner,
     reason::{BatchEnd, Cause, Fault, Spoiled, Stopped},
 };
@@ -195,6 +196,7 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
     context.secrets.hide_in(&mut result.spoiled);
     if result.outcome == Outcome::Ok {
         notices.extend(running.listener.reported.remarks());
+        notices.extend(telling_names(context, &result));
         if exit.swept > 0 {
             let left = if exit.swept == 1 { "process was" } else { "processes were" };
             notices.push(format!(
@@ -226,6 +228,24 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
         }
     }
     Collected { attempt, instance: id, running, corunners, news, notices, again, result }
+}
+
+/// Outputs in which a file's name tells a secret. What a step makes is kept as it is, and who lists it later knows no secrets.
+fn telling_names(context: &RunContext, result: &StepResult) -> Vec<String> {
+    let folders = result.outputs.iter().filter(|(_, output)| output.kind == ArtifactKind::Folder);
+    let told = folders.filter(|_| !context.secrets.values().is_empty()).filter_map(|(name, output)| {
+        let list = context.objects.contents(&output.digest).ok()?;
+        let mut paths = list.entries.iter().map(|entry| entry.path.to_string_lossy());
+        let path = paths.find(|path| context.secrets.stand_in(path))?.into_owned();
+        let place = result.paths.get(name).unwrap_or(name);
+        Some(format!(
+            "a file of its output `{place}` has a secret in its name, `{}`: what a step makes is kept as it is, names too; \
+             let it give another name, and `flow forget {}` what it made",
+            context.secrets.hide(path),
+            result.step,
+        ))
+    });
+    told.collect()
 }
 
 /// Whether another attempt goes on where this one was ended, or why none does.

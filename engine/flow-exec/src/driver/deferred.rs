@@ -37,13 +37,15 @@ impl DeferredUnits {
     /// Units are looked up again when the others are done with them.
     pub(super) fn wait_for(&mut self, units: Vec<DeferredUnit>, out: &mut Outbox) {
         for unit in units {
-            if !self.told.contains(&unit.who) {
-                self.told.push(unit.who.clone());
-                let text =
-                    format!("{} does some of the same steps: each is done once, and serves both", name(&unit.who));
-                out.notice(None, text);
-            }
+            self.tell(&unit.who, out);
             self.waiting.push(unit);
+        }
+    }
+
+    fn tell(&mut self, who: &Waits, out: &mut Outbox) {
+        if !self.told.contains(who) {
+            self.told.push(who.clone());
+            out.notice(None, format!("{} does some of the same steps: each is done once, and serves both", name(who)));
         }
     }
 
@@ -61,26 +63,38 @@ impl DeferredUnits {
     ///
     /// # Errors
     /// The claims cannot be looked at.
-    pub(super) fn free(&mut self, context: &RunContext, now: Time) -> Result<Vec<Vec<InstanceId>>, StoreError> {
+    pub(super) fn free(
+        &mut self,
+        context: &RunContext,
+        now: Time,
+        out: &mut Outbox,
+    ) -> Result<Vec<Vec<InstanceId>>, StoreError> {
         if self.due().is_none_or(|due| now < due) {
             return Ok(Vec::new());
         }
         self.looked_at = now;
         let mut free = Vec::new();
-        for unit in std::mem::take(&mut self.waiting) {
+        for mut unit in std::mem::take(&mut self.waiting) {
             let claimed = &context.claimed;
             let forced = unit.instances.iter().any(|id| context.force.covers(*id));
-            // What goes on since its run died is joined.
-            let kept = || {
-                Ok::<bool, StoreError>(
-                    claimed.is_kept(&unit.attempts)? && (forced || !context.left.goes_on(&unit.attempts)),
-                )
+            let claimant = match claimed.taken(&unit.attempts)? {
+                // What goes on since its run died is joined.
+                None if forced || !context.left.goes_on(&unit.attempts) => claimed.kept(&unit.attempts)?,
+                taken => taken,
             };
-            if claimed.is_taken(&unit.attempts)? || kept()? {
-                self.waiting.push(unit);
-            } else {
+            let Some(claimant) = claimant else {
                 free.push(unit.instances);
+                continue;
+            };
+            // Whose it was may have ended, and a third have been quicker than this run.
+            let before = if let Waits::Elsewhere { pid, .. } = &unit.who { *pid } else { None };
+            if claimant.pid != before
+                && let Some(who) = claimed.by_others(context.store.dir(), &unit.attempts)?
+            {
+                self.tell(&who, out);
+                unit.who = who;
             }
+            self.waiting.push(unit);
         }
         Ok(free)
     }

@@ -54,11 +54,8 @@ pub(crate) fn keep(
     let (mut files, work) = (BTreeMap::new(), folder.work());
     for path in sources(instance, metrics, missed, &work) {
         let bytes = bytes_in(&work.join(&path), &path).ok();
-        // What holds a secret is not kept: hidden, it might not be of its form any more.
-        let open = |bytes: &Vec<u8>| {
-            let text = String::from_utf8_lossy(bytes);
-            secrets.hide(text.clone().into_owned()) == text
-        };
+        // What holds a secret is not kept: hidden, it might not be of its form any more, nor its name be its own.
+        let open = |bytes: &Vec<u8>| !secrets.stand_in(&path) && !secrets.stand_in(&String::from_utf8_lossy(bytes));
         if let Some(bytes) = bytes.filter(open) {
             files.insert(path, objects.store_private(|file| file.write_all(&bytes))?);
         }
@@ -86,11 +83,13 @@ pub(super) fn keep_inputs(
         for file in files.iter().filter(|_| files.len() <= MOST_SOURCES) {
             let below = file.path().strip_prefix(root).ok().and_then(Path::to_str).unwrap_or_default();
             let name = if below.is_empty() { (*declared).to_owned() } else { format!("{declared}/{below}") };
+            if secrets.stand_in(&name) {
+                continue;
+            }
             let Ok(content) = text::read_bytes(file.path(), LONGEST_FILE) else { continue };
             let (digest, bytes) = (Digest::of(&content), content.len() as u64);
             let text = bytes <= LONGEST_SOURCE
-                && std::str::from_utf8(&content)
-                    .is_ok_and(|text| !text.contains('\0') && secrets.hide(text.to_owned()) == text);
+                && std::str::from_utf8(&content).is_ok_and(|text| !text.contains('\0') && !secrets.stand_in(text));
             if text && !objects.path(&digest).exists() {
                 objects.store_private(|file| file.write_all(&content))?;
             }

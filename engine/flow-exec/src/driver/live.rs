@@ -242,7 +242,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         if self.scheduler.is_ending() {
             self.elsewhere.give_up(&mut self.out);
         }
-        self.to_look_up.extend(self.elsewhere.free(&self.context, now)?);
+        self.to_look_up.extend(self.elsewhere.free(&self.context, now, &mut self.out)?);
         self.look_up();
         self.cards.close(self.attempts.gpus().collect());
         let written = self.recorder.commit(&mut self.out.lines, self.attempts.is_empty(), now)?;
@@ -327,12 +327,11 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                 let intents: Vec<_> = unit.iter().filter_map(|fill| fill.intent(&context.force)).collect();
                 let claim = || {
                     let attempts: Vec<_> = intents.iter().map(|intent| intent.attempt).collect();
-                    let kept = || context.claimed.is_kept(&attempts);
                     if !context.claimed.claim(&context.store, &context.run, &intents)? {
                         return Ok(false);
                     }
                     // It goes on since its run died, and cannot be joined as it is.
-                    if joined.is_none() && kept()? {
+                    if joined.is_none() && context.claimed.kept(&attempts)?.is_some() {
                         context.claimed.give_back(&attempts)?;
                         return Ok(false);
                     }

@@ -56,7 +56,7 @@ pub use forecast::{CheckedSteps, check, forecast, on_each_model, predict};
 pub use imports::{import, named};
 pub(crate) use intents::Intent;
 pub use intents::{end_strays, going_on};
-pub use plan::{Knowledge, accept, forget, ignored, plan};
+pub use plan::{Forgotten, Knowledge, accept, forget, ignored, plan};
 pub use publish::{PublishRequest, PublishedFile, WithheldFile};
 pub use run::{ForceRequest, RunEnd, RunOptions, run};
 pub use session::{Session, SessionRequest};

@@ -178,7 +178,7 @@ fn goes_on(context: &RunContext, ids: &[InstanceId], decisions: &[Decision]) -> 
     let labels: Vec<String> =
         ids.iter().map(|id| context.secrets.hide(instances[id.index()].label.to_string())).collect();
     let wanted = labels.iter().zip(decisions).map(|(label, decision)| Wanted { label, attempt: to_run(decision) });
-    let followed = |attempt: &Digest| context.claimed.is_taken(&[*attempt]).unwrap_or(true);
+    let followed = |attempt: &Digest| !matches!(context.claimed.taken(&[*attempt]), Ok(None));
     context.left.end_unwanted(&context.file(), &wanted.collect::<Vec<_>>(), followed);
     false
 }

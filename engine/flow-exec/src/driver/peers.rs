@@ -15,6 +15,7 @@ use flow_core::{
     reason::{Labels, Rivalry},
     sched::{BlockedUnit, Head, PeerLoad, PeerRun, QueuePosition, Scheduler, Shift},
 };
+use flow_store::ProcessIdentity;
 
 use crate::{
     clock,
@@ -82,6 +83,7 @@ pub(super) enum Opened {
 impl PeerRuns {
     /// `shared` where what is executed runs on this machine.
     pub(super) fn new(run: &str, workflow: &str, gpus: &[GpuFacts], shared: bool, now: Time) -> PeerRuns {
+        let process = ProcessIdentity::own();
         PeerRuns {
             ledger: shared.then(Ledger::of_machine),
             blind: false,
@@ -89,7 +91,8 @@ impl PeerRuns {
                 run: run.to_owned(),
                 person: hardware::person(),
                 workflow: workflow.to_owned(),
-                pid: std::process::id(),
+                pid: process.pid,
+                process_start: process.started,
                 ..Slot::default()
             },
             cards: gpus.iter().map(|gpu| card(&gpu.uuid)).collect(),

@@ -112,9 +112,18 @@ pub fn plan(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId], for
     knowledge.with_world(session, |world| plan_core(&session.context(), wanted, world, force))
 }
 
+/// What came of `flow forget`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Forgotten {
+    /// Labels of the results that are not found any more.
+    pub labels: Vec<String>,
+    /// Labels of those that stay, for only these users are to drop them.
+    pub theirs: BTreeMap<String, BTreeSet<String>>,
+}
+
 /// `flow forget`: results of what `names` stand for are not found any more, under whatever fingerprint, nor are these that they
-/// `reuse`, whatever the step was called then; their labels. Journals still tell of them, and `flow gc` removes what nothing else
-/// needs.
+/// `reuse`, whatever the step was called then, but for those that are another user's. Journals still tell of them, and `flow gc`
+/// removes what nothing else needs.
 ///
 /// # Errors
 /// The store is held by somebody else, or cannot be written.
@@ -124,20 +133,32 @@ pub fn forget(
     file: &str,
     names: &[String],
     reuse: &BTreeSet<Digest>,
-) -> Result<Vec<String>, ExecError> {
+) -> Result<Forgotten, ExecError> {
     let mut lines =
         vec![RunEvent::Accepted { file: file.to_owned(), reason: format!("forgotten: {}", names.join(", ")) }];
-    store.each_result(|StepResult { fingerprint, label, workflow: of, .. }| {
+    let mut forgotten = Forgotten::default();
+    let mut whose = BTreeMap::new();
+    let mut kept = None;
+    store.each_result(|StepResult { fingerprint, label, workflow: of, run, accepted, .. }| {
         let named = names.iter().any(|name| flow_core::selects(name, &label));
-        if of == workflow && (named || reuse.contains(&fingerprint)) {
-            lines.push(RunEvent::Forgotten { fingerprint, label });
+        if of != workflow || !named && !reuse.contains(&fingerprint) {
+            return;
+        }
+        let others = whose.entry(run).or_insert_with_key(|run| store.dir().run(run).others_results());
+        match others {
+            Some(user)
+                if accepted.is_none()
+                    || !kept.get_or_insert_with(|| kept_by_us(store.dir())).contains(&fingerprint) =>
+            {
+                forgotten.theirs.entry(user.clone()).or_default().insert(label);
+            }
+            _ => {
+                forgotten.labels.push(label.clone());
+                lines.push(RunEvent::Forgotten { fingerprint, label });
+            }
         }
     })?;
-    let labels: Vec<String> = lines
-        .iter()
-        .filter_map(|line| if let RunEvent::Forgotten { label, .. } = line { Some(label.clone()) } else { None })
-        .collect();
-    if !labels.is_empty() {
+    if !forgotten.labels.is_empty() {
         let at = clock::unix_millis();
         let lines = lines.into_iter().map(|event| JournalLine { at, event }).collect();
         let journal = store.begin(&new_run_id(&store.dir().runs()?).0)?;
@@ -145,7 +166,25 @@ pub fn forget(
         // They say that there is nothing to do.
         store.dir().drop_snapshots()?;
     }
-    Ok(labels)
+    Ok(forgotten)
+}
+
+/// What this user's `flow accept` kept of whomever's results.
+fn kept_by_us(dir: &StoreDir) -> BTreeSet<Digest> {
+    let mut kept = BTreeSet::new();
+    for run in dir.runs().into_iter().flatten().map(|run| dir.run(&run)).filter(|run| run.others().is_none()) {
+        let first = run.first_line().ok().flatten();
+        if !matches!(first, Some(JournalLine { event: RunEvent::Accepted { .. }, .. })) {
+            continue;
+        }
+        // What cannot be read is nobody's word.
+        let _ = run.read_journal(|line| {
+            if let RunEvent::Recorded { result, .. } = line.event {
+                kept.insert(result.fingerprint);
+            }
+        });
+    }
+    kept
 }
 
 /// What lies in input folders of these instances and is no input, by its path relative to the workflow.

@@ -316,7 +316,7 @@ pub(super) fn run_on<X: Executor>(
     let expansion = &session.expansion;
     let labels: BTreeSet<String> =
         expansion.instances.iter().map(|instance| context.secrets.hide(instance.label.to_string())).collect();
-    let followed = |attempt: &Digest| context.claimed.is_taken(&[*attempt]).unwrap_or(true);
+    let followed = |attempt: &Digest| !matches!(context.claimed.taken(&[*attempt]), Ok(None));
     context.left.end_unknown(&context.file(), |label| labels.contains(label), followed);
     let history = observed.history(expansion, &expansion.instances);
     let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..learn::limits(&history) };

@@ -11,7 +11,7 @@ use std::{
 };
 
 use flow_core::{Digest, RunId, StepResult, reason::Waits};
-use flow_store::{Claims, DaemonState, Store, StoreDir, StoreError};
+use flow_store::{Claimant, Claims, DaemonState, Store, StoreDir, StoreError};
 
 /// How often, and how many times, it is looked whether somebody else has published.
 const PUBLISHES: Duration = Duration::from_millis(20);
@@ -59,14 +59,14 @@ impl RunClaims {
         Ok(Some(Waits::Elsewhere { run, user, pid: claimant.pid }))
     }
 
-    /// Others have claimed one of these attempts.
-    pub(super) fn is_taken(&self, attempts: &[Digest]) -> Result<bool, StoreError> {
-        Ok(self.claims.taken(attempts.iter().copied())?.is_some())
+    /// Who else has claimed one of these attempts.
+    pub(super) fn taken(&self, attempts: &[Digest]) -> Result<Option<Claimant>, StoreError> {
+        self.claims.taken(attempts.iter().copied())
     }
 
-    /// Others keep one of these attempts since their run died.
-    pub(super) fn is_kept(&self, attempts: &[Digest]) -> Result<bool, StoreError> {
-        Ok(self.claims.taken(attempts.iter().map(Claims::lasting))?.is_some())
+    /// Who keeps one of these attempts since its run died.
+    pub(super) fn kept(&self, attempts: &[Digest]) -> Result<Option<Claimant>, StoreError> {
+        self.claims.taken(attempts.iter().map(Claims::lasting))
     }
 
     /// Claims a unit that is about to start in `run`; `false` where another run does it, or has done it since it was decided.

@@ -18,7 +18,7 @@ use std::{
 };
 
 use flow_core::{AttemptId, Digest, GpuFacts, RunId, sched::Holding};
-use flow_store::{Claims, DaemonLock, End, RunDir, StoreDir};
+use flow_store::{Claims, DaemonLock, End, ProcessIdentity, RunDir, StoreDir};
 use nix::{
     fcntl::{FcntlArg, FdFlag, fcntl},
     sys::prctl::set_name,
@@ -354,11 +354,13 @@ impl Daemon {
             holds.gpus += step.holds.gpus;
             holds.exclusive |= step.holds.exclusive;
         }
+        let process = ProcessIdentity::own();
         let slot = Slot {
             run: self.hello.run.to_string(),
             person: hardware::person(),
             workflow: self.hello.workflow.clone(),
-            pid: std::process::id(),
+            pid: process.pid,
+            process_start: process.started,
             holds,
             steps,
             ..Slot::default()

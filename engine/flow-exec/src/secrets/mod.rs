@@ -121,9 +121,9 @@ impl Secrets {
         }
     }
 
-    /// Whether one stands in a text.
-    fn stand_in(&self, text: &str) -> bool {
-        self.finder.as_ref().is_some_and(|finder| finder.automaton.is_match(text))
+    /// Whether one stands in a text, in whatever form.
+    pub(crate) fn stand_in(&self, text: &str) -> bool {
+        self.finder.as_ref().is_some_and(|finder| !finder.runs(text.as_bytes()).is_empty())
     }
 }
 

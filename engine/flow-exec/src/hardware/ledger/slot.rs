@@ -32,6 +32,9 @@ pub struct Slot {
     pub workflow: String,
     /// Its process, as it calls itself.
     pub pid: u32,
+    /// When that process began, clock ticks since the boot: what tells it from another of its number.
+    #[serde(default)]
+    pub process_start: u64,
     /// What its attempts hold.
     pub holds: Holding,
     /// What these are, as far as there is room.
