@@ -19,7 +19,7 @@ mod workspace;
 
 pub use driver::{
     ForceRequest, Knowledge, NoAnswer, PublishRequest, PublishedFile, RunEnd, RunOptions, Session, SessionRequest,
-    Update, WithheldFile, accept, cancel_jobs, check, end_strays, forecast, forget, going_on, ignored, import,
+    Unasked, Update, WithheldFile, accept, cancel_jobs, check, end_strays, forecast, forget, going_on, ignored, import,
     jobs_left, named, on_each_model, overview, plan, predict, run,
 };
 pub use error::ExecError;

@@ -131,8 +131,10 @@ impl Client {
         Ok(flow_slurm::parse_config(&self.ask("scontrol", flow_slurm::CONFIG)?)?)
     }
 
-    pub(crate) fn nodes(&self) -> Result<Vec<Node>, NoAnswer> {
-        Ok(flow_slurm::parse_nodes(&self.ask("sinfo", flow_slurm::NODES)?)?)
+    /// All nodes, and the text that tells of them.
+    pub(crate) fn nodes(&self) -> Result<(Vec<Node>, String), NoAnswer> {
+        let text = self.ask("sinfo", flow_slurm::NODES)?;
+        Ok((flow_slurm::parse_nodes(&text)?, text))
     }
 
     /// How many jobs there are, everybody's.

@@ -33,8 +33,8 @@ use super::{
 use crate::{ExecError, attempt::Folder};
 
 pub use client::NoAnswer;
-pub use cluster::overview;
-pub(crate) use cluster::{Cluster, Impossible, LookedFor};
+pub(crate) use cluster::{Cluster, Impossible};
+pub use cluster::{Unasked, overview};
 
 use worker::Worker;
 
