@@ -1,6 +1,7 @@
 //! Runs on a real Slurm whose nodes are all on this machine: what a step means there is what it means here, and whatever dies meanwhile,
 //! no step is done twice and no job is left.
 
+mod disk;
 mod killed;
 mod limits;
 mod outcomes;

@@ -260,6 +260,12 @@ pub enum BatchEnd {
     Failed {
         /// Its exit code, as Slurm tells.
         code: Option<i32>,
+        /// flow had begun there.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        begun: bool,
+        /// The last line of the job's own log; empty where nothing stands there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        said: Option<String>,
     },
     /// Slurm holds it back until somebody lets it go.
     Held {
@@ -658,8 +664,8 @@ texts! {
         Batch { job, end }, Ended { outcome },
     }
     BatchEnd {
-        NodeLost { node }, TimeLimit { stopped }, Memory {}, Cancelled {}, Preempted {}, NotLaunched {}, Failed { code },
-        Held { reason }, Never { reason }, Refused { error }, Vanished {},
+        NodeLost { node }, TimeLimit { stopped }, Memory {}, Cancelled {}, Preempted {}, NotLaunched {},
+        Failed { code, begun, said }, Held { reason }, Never { reason }, Refused { error }, Vanished {},
     }
     Lack {
         Gpus { needs, has, trouble }, GpuMemory { needs, memory, has, largest }, Cpus { needs, has },
