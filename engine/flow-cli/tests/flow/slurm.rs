@@ -5,6 +5,7 @@ mod disk;
 mod killed;
 mod limits;
 mod outcomes;
+mod theirs;
 mod types;
 mod wrong;
 

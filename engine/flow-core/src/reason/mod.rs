@@ -284,6 +284,15 @@ pub enum BatchEnd {
     },
     /// Slurm does not know it any more, and it left no result.
     Vanished,
+    /// It is a run's of somebody else that does not live any more, and only they can read what it came to.
+    Theirs {
+        /// The run's id.
+        run: String,
+        /// Whose it is.
+        user: String,
+        /// What became of the job, as Slurm calls it; empty where it does not say.
+        state: String,
+    },
 }
 
 /// Why a step that Slurm's time limit ended does not go on in another job.
@@ -666,6 +675,7 @@ texts! {
     BatchEnd {
         NodeLost { node }, TimeLimit { stopped }, Memory {}, Cancelled {}, Preempted {}, NotLaunched {},
         Failed { code, begun, said }, Held { reason }, Never { reason }, Refused { error }, Vanished {},
+        Theirs { run, user, state },
     }
     Lack {
         Gpus { needs, has, trouble }, GpuMemory { needs, memory, has, largest }, Cpus { needs, has },

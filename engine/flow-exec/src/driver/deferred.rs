@@ -26,6 +26,8 @@ pub(super) struct DeferredUnit {
 #[derive(Default)]
 pub(super) struct DeferredUnits {
     waiting: Vec<DeferredUnit>,
+    /// Since when those wait that nobody has a claim of.
+    waits_since: Time,
     /// What instances of this run have claimed.
     claimed: BTreeMap<InstanceId, Digest>,
     looked_at: Time,
@@ -39,8 +41,12 @@ impl DeferredUnits {
         for unit in units {
             if !self.told.contains(&unit.who) {
                 self.told.push(unit.who.clone());
-                let text =
-                    format!("{} does some of the same steps: each is done once, and serves both", name(&unit.who));
+                let text = match &unit.who {
+                    Waits::Job { run, user } => format!(
+                        "jobs of run {run} of {user}, which does not live any more, do some of the same steps: they are waited for"
+                    ),
+                    who => format!("{} does some of the same steps: each is done once, and serves both", name(who)),
+                };
                 out.notice(None, text);
             }
             self.waiting.push(unit);
@@ -66,6 +72,10 @@ impl DeferredUnits {
             return Ok(Vec::new());
         }
         self.looked_at = now;
+        let ask = now - self.waits_since >= context.session.expansion.slurm.poll;
+        if ask {
+            self.waits_since = now;
+        }
         let mut free = Vec::new();
         for unit in std::mem::take(&mut self.waiting) {
             let claimed = &context.claimed;
@@ -76,11 +86,15 @@ impl DeferredUnits {
                     claimed.is_kept(&unit.attempts)? && (forced || !context.left.goes_on(&unit.attempts)),
                 )
             };
-            if claimed.is_taken(&unit.attempts)? || kept()? {
+            let jobs = matches!(unit.who, Waits::Job { .. });
+            if claimed.is_taken(&unit.attempts)? || kept()? || jobs && !ask {
                 self.waiting.push(unit);
             } else {
                 free.push(unit.instances);
             }
+        }
+        if !free.is_empty() {
+            context.theirs.look_again();
         }
         Ok(free)
     }

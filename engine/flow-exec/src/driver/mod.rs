@@ -47,6 +47,7 @@ mod slurm;
 mod start;
 #[cfg(test)]
 mod tests;
+mod their_jobs;
 mod waiting;
 
 use flow_core::{AttemptId, JournalLine};

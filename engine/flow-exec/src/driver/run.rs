@@ -49,6 +49,7 @@ use super::{
     session::{Basis, plugin_of},
     slurm::{Settings, Slurm},
     start,
+    their_jobs::TheirJobs,
 };
 use crate::{
     ExecError, Workspace, clock, hardware,
@@ -310,6 +311,7 @@ pub(super) fn run_on<X: Executor>(
         revision,
         exe: start::exe()?,
         left,
+        theirs: TheirJobs::new(dir.clone()),
         outlives: options.detached,
         leaves_jobs: options.detached && session.expansion.has_batch(),
         silence: Silence::of(&store),
