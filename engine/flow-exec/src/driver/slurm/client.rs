@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use flow_slurm::{JobId, Limits, Load, Node, ParseError, Refused, Row, misleads};
+use flow_slurm::{JobId, Limits, Load, Node, ParseError, Partition, Refused, Row, misleads};
 
 use crate::{clock, hardware};
 
@@ -154,6 +154,10 @@ impl Client {
             rows.extend(parse(&self.ask(program, &args)?)?);
         }
         Ok(rows)
+    }
+
+    pub(crate) fn partitions(&self) -> Result<Vec<Partition>, NoAnswer> {
+        Ok(flow_slurm::parse_partitions(&self.ask("scontrol", flow_slurm::PARTITIONS)?)?)
     }
 
     pub(crate) fn limits(&self) -> Result<Limits, NoAnswer> {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use flow_core::{GpuFacts, Machine, ResourceRequest, Slurm, SlurmJob};
-use flow_slurm::{Load, Node};
+use flow_slurm::{Limits, Load, Node, Partition};
 
 use super::client::{Client, NoAnswer};
 use crate::{ExecError, attempt::write_atomically};
@@ -32,6 +32,15 @@ pub(crate) struct Impossible {
 pub fn overview() -> Result<(Vec<Node>, BTreeMap<String, Load>), NoAnswer> {
     let client = Client::new();
     Ok((client.nodes()?.0, client.load()?))
+}
+
+/// What the cluster that this machine submits to takes at once, and which of its partitions go first.
+///
+/// # Errors
+/// It does not answer.
+pub fn rules() -> Result<(Limits, Vec<Partition>), NoAnswer> {
+    let client = Client::new();
+    Ok((client.limits()?, client.partitions()?))
 }
 
 /// Slurm did not say what its nodes have.

@@ -34,7 +34,7 @@ use crate::{ExecError, attempt::Folder};
 
 pub use client::NoAnswer;
 pub(crate) use cluster::{Cluster, Impossible};
-pub use cluster::{Unasked, overview};
+pub use cluster::{Unasked, overview, rules};
 
 use worker::Worker;
 
