@@ -20,6 +20,7 @@ use crate::{
     attempt::{Folder, write_atomically, write_durably},
     clock, hardware,
     keeper::{Keeper, Request},
+    pages,
 };
 
 /// How often logs and the engine's files are looked at, as an engine beside the program would.
@@ -38,6 +39,8 @@ const PASSED_ON: [&str; 5] = ["SLURM_", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDI
 /// # Errors
 /// A sentence: the folder cannot be used, or no keeper can be started.
 pub fn serve(folder: &Path) -> Result<ExitCode, String> {
+    // Zeroing huge ones would be a third of what a short step costs its node.
+    pages::keep_small();
     let files = NodeFiles::of(folder);
     match once_there_is_room(|| fs::create_dir(files.claim())) {
         Ok(()) => {}
@@ -83,12 +86,12 @@ impl Node {
         let exe = env::current_exe().map_err(|e| format!("flow cannot be found: {e}"))?;
         // Read before the cards are looked at: what is visible is what the batch system gave.
         let granted = granted();
-        let machine = hardware::machine(None)?;
+        let wants = job.programs.iter().any(|program| program.gpus > 0);
+        let machine = if wants { hardware::machine(None)? } else { hardware::without_gpus() };
         let keeper = once_there_is_room(|| Keeper::spawn(&exe, &folder.join("keeper.json")));
         let mut keeper = keeper.map_err(|e| format!("the keeper cannot be started: {e}"))?;
         // The batch system sends all processes of a job the same signals.
         keeper.send(&Request::Stay);
-        let wants = job.programs.iter().any(|program| program.gpus > 0);
         let cards = if machine.fake_gpus || !wants { &[][..] } else { &machine.gpus };
         let mut programs = Programs::new(keeper, cards, None)?;
         let mut next = 0;
