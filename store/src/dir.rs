@@ -187,6 +187,11 @@ impl StoreDir {
         self.path.join("news")
     }
 
+    /// Where it is written down what the nodes of a batch system have, as it told last.
+    pub fn nodes(&self) -> PathBuf {
+        self.path.join("nodes")
+    }
+
     /// Where it is written down for which digest a plugin was set up.
     pub fn plugin(&self, name: &str) -> PathBuf {
         self.path.join("plugins").join(format!("{name}.json"))

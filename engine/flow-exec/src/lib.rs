@@ -19,8 +19,8 @@ mod workspace;
 
 pub use driver::{
     CheckedSteps, ForceRequest, Forgotten, Knowledge, NoAnswer, PublishRequest, PublishedFile, RunEnd, RunOptions,
-    Session, SessionRequest, Update, WithheldFile, accept, cancel_jobs, check, end_strays, forecast, forget, going_on,
-    ignored, import, jobs_left, named, on_each_model, overview, plan, predict, run,
+    Session, SessionRequest, Unasked, Update, WithheldFile, accept, cancel_jobs, check, end_strays, forecast, forget,
+    going_on, ignored, import, jobs_left, named, on_each_model, overview, plan, predict, rules, run,
 };
 pub use error::ExecError;
 pub use node::{serve as serve_node, stay};

@@ -1,5 +1,5 @@
 //! Memory in small pages, for flow itself: it touches a little of much, and where huge pages are to be had zeroing them takes a third
-//! of the time of a run in which one of a thousand instances changed. What runs for a step has the pages that flow was given.
+//! of the time of a run in which one of a thousand instances changed, and of a job with nothing to do. What runs for a step has the pages that flow was given.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -51,6 +51,12 @@ pub struct AssumedSlurm {
     pub submit_s: f64,
     /// Until flow sees that a job has ended.
     pub notice_s: f64,
+    /// Jobs make room for those of a higher tier, and have so long for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_s: Option<f64>,
+    /// Such a job goes on from a checkpoint as old as this at most; with 0 from none.
+    #[serde(default)]
+    pub checkpoint_s: f64,
 }
 
 /// Where the jobs of a simulation come from.

@@ -258,12 +258,30 @@ impl Reasons<'_> {
             BatchEnd::Cancelled => self.say("batch-cancelled", args),
             BatchEnd::Preempted => self.say("batch-preempted", args),
             BatchEnd::NotLaunched => self.say("batch-not-launched", args),
-            BatchEnd::Failed { code: Some(code) } => self.say("batch-failed-code", args.with("code", code.to_string())),
-            BatchEnd::Failed { code: None } => self.say("batch-failed", args),
+            BatchEnd::Failed { code, begun, said } => {
+                let end = match code {
+                    _ if *begun => self.say("batch-begun", args),
+                    Some(code) => self.say("batch-failed-code", args.with("code", code.to_string())),
+                    None => self.say("batch-failed", args),
+                };
+                let args = Args::new().with("end", end);
+                match said.as_deref() {
+                    None => self.say("batch-unread", args),
+                    Some("") => self.say("batch-silent", args),
+                    Some(said) => self.say("batch-said", args.with("said", self.prose(said))),
+                }
+            }
             BatchEnd::Held { reason } => self.say("batch-held", args.with("reason", self.text(reason))),
             BatchEnd::Never { reason } => self.say("batch-never", args.with("reason", self.text(reason))),
             BatchEnd::Refused { error } => self.say("batch-refused", args.with("error", self.prose(error))),
             BatchEnd::Vanished => self.say("batch-vanished", args),
+            BatchEnd::Theirs { run, user, state } => {
+                let args = args.with("run", self.text(run)).with("user", self.text(user));
+                match state.as_str() {
+                    "" => self.say("batch-theirs-unknown", args),
+                    state => self.say("batch-theirs", args.with("state", self.text(state))),
+                }
+            }
         }
     }
 

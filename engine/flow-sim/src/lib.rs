@@ -11,6 +11,8 @@ mod cluster;
 mod expected;
 mod learning;
 mod nodes;
+mod pending;
+mod preempt;
 mod queue;
 mod schedule;
 mod slurm;

@@ -42,14 +42,43 @@ impl Nodes {
         if count == 0 {
             return Some(Vec::new());
         }
-        let node = self.free.iter_mut().filter(|free| free.len() >= count).min_by_key(|free| free.len())?;
-        let before = node.len();
-        let mut gpus = node.split_off(before - count);
+        let enough = self.free.iter().enumerate().filter(|(_, free)| free.len() >= count);
+        let (node, _) = enough.min_by_key(|(_, free)| free.len())?;
+        Some(self.take_of(node, count as u32))
+    }
+
+    /// As many of a node, or what it has.
+    pub(crate) fn take_of(&mut self, node: usize, count: u32) -> Vec<GpuId> {
+        let free = &mut self.free[node];
+        let before = free.len();
+        let mut gpus = free.split_off(before.saturating_sub(count as usize));
         gpus.sort_unstable();
         self.with[before] -= 1;
-        self.with[before - count] += 1;
-        self.idle -= count as u32;
-        Some(gpus)
+        self.with[before - gpus.len()] += 1;
+        self.idle -= gpus.len() as u32;
+        gpus
+    }
+
+    /// How many a node has free.
+    pub(crate) fn free_on(&self, node: usize) -> u32 {
+        self.free[node].len() as u32
+    }
+
+    /// Which node a GPU is of.
+    pub(crate) fn node_of(&self, gpu: GpuId) -> usize {
+        gpu.index() / (self.with.len() - 1)
+    }
+
+    /// These were taken, and nobody holds them.
+    pub(crate) fn put_back(&mut self, gpus: &[GpuId]) {
+        for &gpu in gpus {
+            let node = self.node_of(gpu);
+            let free = &mut self.free[node];
+            self.with[free.len()] -= 1;
+            free.push(gpu);
+            self.with[free.len()] += 1;
+            self.idle += 1;
+        }
     }
 
     /// One more attempt holds these.
@@ -59,16 +88,11 @@ impl Nodes {
 
     /// One attempt fewer does; the last one frees them.
     pub(crate) fn give_back(&mut self, gpus: &[GpuId]) {
-        let each = self.with.len() - 1;
         for &gpu in gpus {
             let holders = &mut self.holders[gpu.index()];
             *holders = holders.saturating_sub(1);
             if *holders == 0 {
-                let node = &mut self.free[gpu.index() / each];
-                self.with[node.len()] -= 1;
-                node.push(gpu);
-                self.with[node.len()] += 1;
-                self.idle += 1;
+                self.put_back(&[gpu]);
             }
         }
     }

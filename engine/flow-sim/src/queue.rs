@@ -6,18 +6,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use flow_core::{AttemptId, CorunGpus, GpuId, GroupId, Span, Time};
 
 use crate::nodes::Nodes;
+use crate::pending::{Job, Offered, Pending, together};
+use crate::preempt::Preemption;
 use crate::slurm::{Idle, Met, Slurm};
 use crate::{Cluster, SimError, SimTask};
 
-/// Attempts that are one job: one, or a co-run group.
-#[derive(Clone, Debug)]
-struct Job {
-    /// With the GPUs of each.
-    attempts: Vec<(AttemptId, u32)>,
-    group: Option<(GroupId, CorunGpus)>,
-    gpus: u32,
-    /// When it may start; before it is submitted, when flow wanted to.
-    from: Time,
+/// What Slurm does at an instant.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turn {
+    /// Attempts that start, each with its GPUs.
+    pub(crate) started: Vec<(AttemptId, Vec<GpuId>)>,
+    /// Attempts that are told to make room.
+    pub(crate) preempted: Vec<AttemptId>,
 }
 
 /// The queue and the nodes behind it.
@@ -28,10 +28,11 @@ pub(crate) struct Queue {
     wanted: VecDeque<Job>,
     /// `sbatch` is busy until then.
     busy_until: Time,
-    /// Submitted, in order of `from`.
-    pending: VecDeque<Job>,
-    /// How many of these want how many GPUs.
-    sizes: BTreeMap<u32, usize>,
+    /// Submitted.
+    pending: Pending,
+    preemption: Preemption,
+    /// Something changed since it was last looked who could make room.
+    stirred: bool,
     /// Attempts that flow has handed over and that have not ended, with their GPUs once they have started.
     handed: BTreeMap<AttemptId, Option<Vec<GpuId>>>,
     /// How many of them are submitted.
@@ -47,6 +48,7 @@ pub(crate) struct Queue {
     most: usize,
     waited: u128,
     started: u64,
+    preempted: u64,
     /// In GPU-microseconds.
     idle: BTreeMap<Idle, u128>,
     /// What of `idle` is beyond the last end.
@@ -74,8 +76,9 @@ impl Queue {
             slurm,
             wanted: VecDeque::new(),
             busy_until: Time(0),
-            pending: VecDeque::new(),
-            sizes: BTreeMap::new(),
+            pending: Pending::default(),
+            preemption: Preemption::default(),
+            stirred: false,
             handed: BTreeMap::new(),
             submitted: 0,
             remembered: VecDeque::new(),
@@ -87,6 +90,7 @@ impl Queue {
             most: 0,
             waited: 0,
             started: 0,
+            preempted: 0,
             idle: BTreeMap::new(),
             since_end: BTreeMap::new(),
         })
@@ -105,7 +109,8 @@ impl Queue {
             job.gpus = together(mode, job.gpus, asked);
             return;
         }
-        self.wanted.push_back(Job { attempts: vec![(attempt, asked)], group, gpus: asked, from: now });
+        let (tier, priority) = (task.tier, task.task.priority);
+        self.wanted.push_back(Job { attempts: vec![(attempt, asked)], group, gpus: asked, tier, priority, from: now });
     }
 
     /// An attempt has ended: when flow sees it. `None` if it had ended before.
@@ -115,9 +120,11 @@ impl Queue {
             Some(gpus) => {
                 self.submitted -= 1;
                 self.nodes.give_back(&gpus);
+                self.preemption.ended(attempt, &mut self.nodes);
             }
             None => self.withdraw(attempt),
         }
+        self.stirred = true;
         self.remembered.push_back(now + span(self.slurm.remembered_s));
         self.last_end = now;
         self.since_end.clear();
@@ -126,32 +133,40 @@ impl Queue {
 
     /// It was cancelled before it started.
     fn withdraw(&mut self, attempt: AttemptId) {
-        let has = |job: &Job| job.attempts.iter().any(|(other, _)| *other == attempt);
-        if let Some(at) = self.wanted.iter().position(has) {
-            without(&mut self.wanted, at, attempt);
-        } else if let Some(at) = self.pending.iter().position(has) {
-            self.submitted -= 1;
-            self.forget_size(self.pending[at].gpus);
-            if let Some(gpus) = without(&mut self.pending, at, attempt) {
-                *self.sizes.entry(gpus).or_default() += 1;
+        if let Some(at) = self.wanted.iter().position(|job| job.has(attempt)) {
+            if !self.wanted[at].leave(attempt) {
+                self.wanted.remove(at);
             }
+        } else if self.pending.withdraw(attempt) || self.preemption.withdraw(attempt, &mut self.nodes) {
+            self.submitted -= 1;
         }
     }
 
+    /// How long what makes room may take for it.
+    pub(crate) fn grace(&self) -> Span {
+        span(self.slurm.grace_s.unwrap_or(0.0))
+    }
+
+    pub(crate) fn checkpoints_every(&self) -> Span {
+        span(self.slurm.checkpoint_s)
+    }
+
     /// flow knows that an attempt has ended.
-    pub(crate) fn noticed(&mut self, attempt: AttemptId) {
+    pub(crate) fn noticed(&mut self, attempt: AttemptId, now: Time) {
+        self.account(now);
         self.unnoticed.remove(&attempt);
     }
 
-    /// What Slurm does now: attempts that start, each with its GPUs.
-    pub(crate) fn step(&mut self, now: Time) -> Vec<(AttemptId, Vec<GpuId>)> {
+    /// What Slurm does now.
+    pub(crate) fn step(&mut self, now: Time) -> Turn {
+        self.stirred |= self.pending.next_ready(self.at).is_some_and(|from| from <= now);
         self.account(now);
         while self.remembered.front().is_some_and(|forgotten| *forgotten <= now) {
             self.remembered.pop_front();
         }
         self.call(now);
         self.most = self.most.max(self.submitted);
-        if now.0.is_multiple_of(self.tick()) { self.start(now) } else { Vec::new() }
+        if now.0.is_multiple_of(self.tick()) { self.start(now) } else { Turn::default() }
     }
 
     /// When it does something again, if nothing else happens before.
@@ -162,12 +177,14 @@ impl Queue {
             (Some(_), None) if self.is_full() => None,
             (Some(job), _) => Some(self.busy_until.max(job.from)),
         };
-        let largest = self.nodes.largest();
-        let may_start = self.sizes.first_key_value().is_some_and(|(&gpus, _)| gpus <= largest);
-        let first = self.pending.iter().find(|job| job.gpus <= largest).filter(|_| may_start);
+        let first = self.pending.first_within(self.nodes.largest());
         // When a job may start, what keeps it is another thing.
-        let ready = self.pending.get(self.pending.partition_point(|job| job.from <= self.at));
-        call.into_iter().chain(first.map(|job| self.tick_after(job.from))).chain(ready.map(|job| job.from)).min()
+        let ready = self.pending.next_ready(self.at);
+        let helped = self.pending.highest().filter(|tier| self.preemption.may_help(*tier));
+        let helped = helped.and(if self.stirred { Some(self.at) } else { ready });
+        let served = self.preemption.is_any_served().then_some(self.at);
+        let turns = first.into_iter().chain(helped).chain(served).map(|from| self.tick_after(from));
+        call.into_iter().chain(turns).chain(ready).min()
     }
 
     pub(crate) fn met(&self) -> Met {
@@ -178,6 +195,7 @@ impl Queue {
             calls: self.calls,
             most_in_queue: self.most,
             mean_wait_s: self.waited as f64 / 1e6 / self.started.max(1) as f64,
+            preempted: self.preempted,
             idle: idle.filter(|(_, share)| *share > 0.0).collect(),
         }
     }
@@ -185,42 +203,60 @@ impl Queue {
     /// Submits what can be: equal requests as arrays, one call after the other.
     fn call(&mut self, now: Time) {
         while self.busy_until <= now && !self.is_full() {
-            let Some(gpus) = self.wanted.front().map(|job| job.gpus) else { return };
+            let Some(alike) = self.wanted.front().map(|job| (job.gpus, job.tier)) else { return };
             let room = self.slurm.jobs as usize - self.submitted - self.remembered.len();
             let most = room.min(self.slurm.array as usize);
-            let count = self.wanted.iter().take(most).take_while(|job| job.gpus == gpus).count();
+            let count = self.wanted.iter().take(most).take_while(|job| (job.gpus, job.tier) == alike).count();
             self.busy_until = now + span(self.slurm.submit_s);
             let from = self.busy_until + span(self.slurm.delay_s);
             for mut job in self.wanted.drain(..count) {
                 self.submitted += job.attempts.len();
                 self.waited += u128::from((from - job.from).0) * job.attempts.len() as u128;
                 job.from = from;
-                self.pending.push_back(job);
+                self.pending.push(job);
             }
-            *self.sizes.entry(gpus).or_default() += count;
+            self.stirred = true;
             self.calls += 1;
         }
     }
 
-    /// Starts what fits, in order.
-    fn start(&mut self, now: Time) -> Vec<(AttemptId, Vec<GpuId>)> {
+    /// Starts what fits, in order, first of all those for whom others made room.
+    fn start(&mut self, now: Time) -> Turn {
         let most = ((self.slurm.rate * self.slurm.tick_s) as usize).max(1);
-        let (mut started, mut count) = (Vec::new(), 0);
-        let mut waiting = VecDeque::new();
-        while let Some(job) = self.pending.front() {
-            let smallest = self.sizes.first_key_value().map_or(0, |(&gpus, _)| gpus);
-            if count == most || job.from > now || smallest > self.nodes.largest() {
-                break;
+        let (mut turn, mut start) = (Turn::default(), Vec::new());
+        while start.len() < most
+            && let Some(served) = self.preemption.served()
+        {
+            start.push(served);
+        }
+        let Queue { pending, nodes, preemption, .. } = self;
+        let preempts = self.slurm.grace_s.is_some();
+        pending.offer(now, |job, smallest| {
+            let helps = preempts && preemption.may_help(job.tier);
+            if start.len() == most || smallest > nodes.largest() && !helps {
+                return Offered::Enough(job);
             }
-            let Some(job) = self.pending.pop_front() else { break };
-            let Some(gpus) = self.nodes.take(job.gpus) else {
-                waiting.push_back(job);
-                continue;
-            };
-            count += 1;
-            self.forget_size(job.gpus);
+            if let Some(gpus) = nodes.take(job.gpus) {
+                start.push((job, gpus));
+                return Offered::Taken;
+            }
+            match if preempts { preemption.make_room(job, nodes) } else { Err(job) } {
+                Ok(preempted) => {
+                    turn.preempted.extend(preempted);
+                    Offered::Taken
+                }
+                Err(job) => Offered::Waits(job),
+            }
+        });
+        // What starts now may have to make room at the next turn.
+        self.stirred = !start.is_empty();
+        self.preempted += turn.preempted.len() as u64;
+        for (job, gpus) in start {
             self.started += job.attempts.len() as u64;
             self.waited += u128::from((now - job.from).0) * job.attempts.len() as u128;
+            if preempts {
+                self.preemption.started(&job, &gpus, &self.nodes, now);
+            }
             let mut left = &gpus[..];
             for (attempt, asked) in job.attempts {
                 let (own, rest) = left.split_at((asked as usize).min(left.len()));
@@ -229,22 +265,10 @@ impl Queue {
                 }
                 self.nodes.hold(own);
                 self.handed.insert(attempt, Some(own.to_vec()));
-                started.push((attempt, own.to_vec()));
+                turn.started.push((attempt, own.to_vec()));
             }
         }
-        waiting.append(&mut self.pending);
-        self.pending = waiting;
-        started
-    }
-
-    /// One job of this size fewer waits.
-    fn forget_size(&mut self, gpus: u32) {
-        if let Some(count) = self.sizes.get_mut(&gpus) {
-            *count -= 1;
-            if *count == 0 {
-                self.sizes.remove(&gpus);
-            }
-        }
+        turn
     }
 
     /// The controller takes no more jobs.
@@ -265,56 +289,39 @@ impl Queue {
 
     /// Counts who was idle since the last time, and why.
     fn account(&mut self, now: Time) {
-        let passed = u128::from((now - self.at).0) * u128::from(self.nodes.idle);
-        if passed > 0 {
-            let why = self.why();
-            *self.idle.entry(why).or_default() += passed;
-            *self.since_end.entry(why).or_default() += passed;
+        let passed = u128::from((now - self.at).0);
+        if passed > 0 && self.preemption.kept > 0 {
+            self.count(Idle::Preempt, passed * u128::from(self.preemption.kept));
+        }
+        if passed > 0 && self.nodes.idle > 0 {
+            self.count(self.why(), passed * u128::from(self.nodes.idle));
         }
         self.at = now;
     }
 
+    fn count(&mut self, why: Idle, time: u128) {
+        *self.idle.entry(why).or_default() += time;
+        *self.since_end.entry(why).or_default() += time;
+    }
+
     fn why(&self) -> Idle {
         let largest = self.nodes.largest();
-        let mut ready = self.pending.iter().take_while(|job| job.from <= self.at);
-        if self.sizes.first_key_value().is_some_and(|(&gpus, _)| gpus <= largest)
-            && ready.any(|job| job.gpus <= largest)
-        {
+        let fits = self.pending.smallest().is_some_and(|gpus| gpus <= largest);
+        if fits && self.pending.ready(self.at).any(|job| job.gpus <= largest) {
             Idle::Tick
         } else if !self.wanted.is_empty() && self.is_full() {
             Idle::Jobs
         } else if self.unnoticed.len() >= self.slurm.queue as usize {
             Idle::Queue
-        } else if self.slurm.delay_s > 0.0 && self.pending.back().is_some_and(|job| job.from > self.at) {
+        } else if self.slurm.delay_s > 0.0 && self.pending.is_any_after(self.at) {
             Idle::Delay
         } else if !self.wanted.is_empty() || self.busy_until > self.at {
             Idle::Submit
-        } else if !self.pending.is_empty() {
+        } else if !self.pending.is_empty() || !self.preemption.is_idle() {
             Idle::Fit
         } else {
             Idle::NoWork
         }
-    }
-}
-
-/// Takes an attempt from a job: what the rest of it asks for, if there is any.
-fn without(jobs: &mut VecDeque<Job>, at: usize, attempt: AttemptId) -> Option<u32> {
-    let job = &mut jobs[at];
-    job.attempts.retain(|(other, _)| *other != attempt);
-    if job.attempts.is_empty() {
-        jobs.remove(at);
-        return None;
-    }
-    let mode = job.group.map_or(CorunGpus::Own, |(_, mode)| mode);
-    job.gpus = job.attempts.iter().fold(0, |sum, &(_, gpus)| together(mode, sum, gpus));
-    Some(job.gpus)
-}
-
-/// GPUs of a group's job, with one member more.
-fn together(mode: CorunGpus, others: u32, one: u32) -> u32 {
-    match mode {
-        CorunGpus::Own => others.saturating_add(one),
-        CorunGpus::Shared => others.max(one),
     }
 }
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is assumed of a cluster's Slurm, and of flow on it. Jobs have one node each, wait in order, and let later ones pass
-/// that fit while they do not; GPUs alone count.
+/// that fit while they do not; GPUs alone count. Those of a higher tier go first, and of one tier those of a higher priority.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Slurm {
@@ -38,6 +38,14 @@ pub struct Slurm {
     /// Seconds until flow sees that a job has ended.
     #[schemars(range(min = 0))]
     pub notice_s: f64,
+    /// Jobs make room for those of a higher tier that would else wait, as with PreemptMode CANCEL or REQUEUE, and have so many seconds
+    /// for it, `GraceTime`. Without it no job does.
+    #[schemars(range(min = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_s: Option<f64>,
+    /// What made room goes on from its last checkpoint, one every so many seconds; with 0 it begins anew, and has failed after three times.
+    #[schemars(range(min = 0))]
+    pub checkpoint_s: f64,
 }
 
 impl Default for Slurm {
@@ -53,9 +61,25 @@ impl Default for Slurm {
             rate: 40.0,
             submit_s: 0.01,
             notice_s: 1.0,
+            grace_s: None,
+            checkpoint_s: 0.0,
         }
     }
 }
+
+const NAMES: [&str; 11] = [
+    "queue",
+    "array",
+    "jobs",
+    "remembered_s",
+    "delay_s",
+    "tick_s",
+    "rate",
+    "submit_s",
+    "notice_s",
+    "grace_s",
+    "checkpoint_s",
+];
 
 impl Slurm {
     /// Reads `queue=500,delay_s=600`; what is not named stays as it is by default.
@@ -63,7 +87,15 @@ impl Slurm {
     /// # Errors
     /// What was expected.
     pub fn parse(text: &str) -> Result<Slurm, BuiltinFault> {
-        let mut slurm = Slurm::default();
+        Slurm::default().with(text)
+    }
+
+    /// The same, with what is not named as it is here.
+    ///
+    /// # Errors
+    /// What was expected.
+    pub fn with(self, text: &str) -> Result<Slurm, BuiltinFault> {
+        let mut slurm = self;
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty() && *part != "default") {
             let own = || part.to_owned();
             let (name, value) = part.split_once('=').ok_or_else(|| BuiltinFault::SlurmNotANumber { part: own() })?;
@@ -80,10 +112,10 @@ impl Slurm {
                 "rate" => slurm.rate = number,
                 "submit_s" => slurm.submit_s = number,
                 "notice_s" => slurm.notice_s = number,
+                "grace_s" => slurm.grace_s = Some(number),
+                "checkpoint_s" => slurm.checkpoint_s = number,
                 other => {
-                    let known =
-                        ["queue", "array", "jobs", "remembered_s", "delay_s", "tick_s", "rate", "submit_s", "notice_s"];
-                    let (name, known) = (other.to_owned(), known.into_iter().collect());
+                    let (name, known) = (other.to_owned(), NAMES.into_iter().collect());
                     return Err(BuiltinFault::SlurmUnknown { name, known });
                 }
             }
@@ -106,6 +138,8 @@ impl Slurm {
             ("rate", self.rate, 0.001),
             ("submit_s", self.submit_s, 0.0),
             ("notice_s", self.notice_s, 0.0),
+            ("grace_s", self.grace_s.unwrap_or(0.0), 0.0),
+            ("checkpoint_s", self.checkpoint_s, 0.0),
         ];
         match times.iter().find(|(_, value, least)| !(*least..=1e7).contains(value)) {
             Some((name, value, least)) => Err(BuiltinFault::SlurmOutside {
@@ -136,6 +170,8 @@ pub enum Idle {
     Submit,
     /// No node had as many free GPUs as a job wanted.
     Fit,
+    /// They were kept for a job until others of their node had made room for the rest of it.
+    Preempt,
 }
 
 /// What the jobs met.
@@ -147,6 +183,13 @@ pub struct Met {
     pub most_in_queue: usize,
     /// From submission to start, on average, seconds.
     pub mean_wait_s: f64,
+    /// Attempts that had to make room for others.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub preempted: u64,
     /// GPU time in which GPUs were idle, as a share of all there was until the last job ended.
     pub idle: BTreeMap<Idle, f64>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

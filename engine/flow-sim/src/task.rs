@@ -12,12 +12,14 @@ pub struct SimTask {
     pub answer: Answer,
     /// What its attempts do: the first, the second, …; the last stands for all further ones.
     pub attempts: Vec<Attempt>,
+    /// `PriorityTier` of the partition that it goes to, where it goes to Slurm.
+    pub tier: u32,
 }
 
 impl SimTask {
     /// A task that does its work and is done.
     pub fn new(task: Task, work: Span) -> Self {
-        SimTask { task, answer: Answer::Miss, attempts: vec![Attempt::new(work)] }
+        SimTask { task, answer: Answer::Miss, attempts: vec![Attempt::new(work)], tier: 1 }
     }
 
     /// Makes it run on one GPU: one for several takes as many times longer, and keeps as many fewer cores busy.

@@ -28,6 +28,8 @@ pub struct Job {
     pub duration: Span,
     /// Larger goes first, where the policy asks for it; the column `priority`, else 0.
     pub priority: i64,
+    /// `PriorityTier` of its partition, where it goes to Slurm; the column `tier`, else 1.
+    pub tier: u32,
 }
 
 /// A mistake in a trace.
@@ -65,7 +67,7 @@ pub fn jobs(text: &str) -> Result<Vec<Job>, Vec<TraceError>> {
         errors.push(TraceError::new(1, what, near.unwrap_or_else(expected)));
     }
     let [Some(id), Some(submit), Some(gpus), Some(duration)] = COLUMNS.map(column) else { return Err(errors) };
-    let priority = column("priority");
+    let (priority, tier) = (column("priority"), column("tier"));
     let mut jobs = Vec::new();
     for row in reader.records() {
         let row = match row {
@@ -84,13 +86,18 @@ pub fn jobs(text: &str) -> Result<Vec<Job>, Vec<TraceError>> {
             let what = || TraceFault::TraceNoPriority { text: text.to_owned() };
             text.parse::<i64>().map_err(|_| TraceError::new(line, what(), "write 0 or 3"))
         });
-        match (submitted, wide, lasts, level) {
-            (Ok(submitted), Ok(gpus), Ok(lasts), Ok(priority)) => {
+        let tier = tier.map(cell).filter(|text| !text.is_empty()).map_or(Ok(1), |text| {
+            let what = || TraceFault::TraceNoTier { text: text.to_owned() };
+            text.parse::<u32>().map_err(|_| TraceError::new(line, what(), "write 1 or 10"))
+        });
+        match (submitted, wide, lasts, level, tier) {
+            (Ok(submitted), Ok(gpus), Ok(lasts), Ok(priority), Ok(tier)) => {
                 let (submitted, id) = (Time(0) + submitted, cell(id).to_owned());
-                jobs.push(Job { id, line, submitted, gpus, duration: lasts, priority });
+                jobs.push(Job { id, line, submitted, gpus, duration: lasts, priority, tier });
             }
-            (submitted, wide, lasts, level) => {
-                errors.extend([submitted.err(), wide.err(), lasts.err(), level.err()].into_iter().flatten());
+            (submitted, wide, lasts, level, tier) => {
+                let wrong = [submitted.err(), wide.err(), lasts.err(), level.err(), tier.err()];
+                errors.extend(wrong.into_iter().flatten());
             }
         }
     }
@@ -134,7 +141,7 @@ pub fn tasks(jobs: &[Job]) -> Vec<SimTask> {
             submitted: job.submitted,
             ..Task::default()
         };
-        SimTask::new(task, job.duration)
+        SimTask { tier: job.tier, ..SimTask::new(task, job.duration) }
     };
     jobs.iter().enumerate().map(task).collect()
 }

@@ -65,6 +65,8 @@ enum WorldEvent {
     Worked(AttemptId),
     /// Its process tree is gone.
     Gone(AttemptId, Outcome, bool),
+    /// That of a job is gone, and flow sees it.
+    Noticed(AttemptId, Outcome, bool),
 }
 
 #[derive(Clone, Debug)]
@@ -76,6 +78,11 @@ struct RunningTask {
     conduct: Attempt,
     /// The outcome it will have, if it was told to end.
     killed: Option<Outcome>,
+    /// It was told to make room for another job.
+    preempted: bool,
+    /// It has ended in Slurm, which flow does not know yet, and had done so much of its work.
+    ended: bool,
+    done: Span,
     /// The end of its work is on the agenda under this key, as long as it is ahead.
     ending: Option<(Time, Order, u64)>,
 }
@@ -270,32 +277,64 @@ impl<'a> Simulation<'a> {
                 }
             }
             WorldEvent::Gone(attempt, outcome, spoiled) => {
-                if let Some(queue) = &mut self.queue {
-                    if let Some(noticed) = queue.end(attempt, self.now) {
-                        self.live.get(&attempt).into_iter().for_each(|live| self.schedule.ran[live.ran].end = self.now);
-                        self.end(attempt, noticed, outcome, spoiled);
-                        return;
-                    }
-                    queue.noticed(attempt);
-                }
-                if let Some(live) = self.live.remove(&attempt) {
-                    self.stale = true;
-                    if self.queue.is_none() || !self.tasks[live.instance.index()].task.batch {
-                        self.schedule.ran[live.ran].end = self.now;
-                    }
-                    let recorded = live.killed.unwrap_or(outcome);
-                    self.outcomes.insert(attempt, recorded);
-                    if let Some(learning) = &mut self.learning {
-                        learning.end(attempt, recorded, self.now);
-                    }
-                    let event = match live.conduct.end {
-                        End::SpawnFails => Event::SpawnFailed { attempt },
-                        _ => Event::Exited { attempt, outcome, spoiled },
-                    };
-                    self.tell(event, watch);
-                }
+                let Some(queue) = &mut self.queue else { return self.gone(attempt, outcome, spoiled, watch) };
+                let noticed = queue.end(attempt, self.now);
+                let Some(live) = self.live.get_mut(&attempt).filter(|live| !live.ended) else { return };
+                let Some(noticed) = noticed else { return self.gone(attempt, outcome, spoiled, watch) };
+                self.schedule.ran[live.ran].end = self.now;
+                let left = live.working.map_or(live.conduct.work, |working| working.left_at(self.now));
+                (live.ended, live.done) = (true, Span(live.conduct.work.0.saturating_sub(left.0)));
+                live.ending.take().and_then(|key| self.agenda.remove(&key));
+                self.plan(noticed, Order::Completion, WorldEvent::Noticed(attempt, outcome, spoiled));
+            }
+            WorldEvent::Noticed(attempt, outcome, spoiled) => {
+                self.queue.iter_mut().for_each(|queue| queue.noticed(attempt, self.now));
+                self.gone(attempt, outcome, spoiled, watch);
             }
         }
+    }
+
+    /// The scheduler hears that nothing is left of an attempt.
+    fn gone(
+        &mut self,
+        attempt: AttemptId,
+        outcome: Outcome,
+        spoiled: bool,
+        watch: &mut impl FnMut(&Scheduler, &Event),
+    ) {
+        let Some(live) = self.live.remove(&attempt) else { return };
+        self.stale = true;
+        if !live.ended {
+            self.schedule.ran[live.ran].end = self.now;
+        }
+        let recorded = live.killed.unwrap_or(outcome);
+        self.outcomes.insert(attempt, recorded);
+        if let Some(learning) = &mut self.learning {
+            learning.end(attempt, recorded, self.now);
+        }
+        let made_room = live.preempted && outcome == Outcome::Failed && live.killed.is_none();
+        let kept = made_room.then(|| self.checkpoint(live.instance, live.done));
+        match kept {
+            Some(Some(_)) => self.tell(Event::Continues { attempt }, watch),
+            Some(None) => self.tell(Event::Lost { attempt }, watch),
+            None => {}
+        }
+        let event = match live.conduct.end {
+            End::SpawnFails => Event::SpawnFailed { attempt },
+            _ => Event::Exited { attempt, outcome, spoiled },
+        };
+        self.tell(event, watch);
+        if let Some(Some(done)) = kept {
+            self.history[live.instance.index()].1 = done;
+        }
+    }
+
+    /// What is kept of what an instance has done, if that is more than there was.
+    fn checkpoint(&self, instance: InstanceId, done: Span) -> Option<Span> {
+        let every = self.queue.as_ref().map_or(0, |queue| queue.checkpoints_every().0);
+        let kept = Span(done.0.checked_div(every)? * every);
+        let grouped = self.tasks[instance.index()].task.corun.is_some();
+        (kept > self.history[instance.index()].1 && !grouped).then_some(kept)
     }
 
     /// Tells the scheduler, and does what it wants done; the store answers at once.
@@ -335,8 +374,19 @@ impl<'a> Simulation<'a> {
                 }
                 self.schedule.ran.push(Ran { instance, attempt, placement, start: self.now, end: self.now });
                 self.schedule.settled[instance.index()] = None;
-                self.live
-                    .insert(attempt, RunningTask { instance, ran, working: None, conduct, killed: None, ending: None });
+                let (working, killed, ending, done) = (None, None, None, Span(0));
+                let begun = RunningTask {
+                    instance,
+                    ran,
+                    working,
+                    conduct,
+                    killed,
+                    preempted: false,
+                    ended: false,
+                    done,
+                    ending,
+                };
+                self.live.insert(attempt, begun);
                 match &mut self.queue {
                     Some(queue) if self.tasks[instance.index()].task.batch => {
                         queue.submit(attempt, &self.tasks[instance.index()], self.now)
@@ -396,8 +446,15 @@ impl<'a> Simulation<'a> {
 
     /// What Slurm starts now.
     fn dispatch(&mut self, watch: &mut impl FnMut(&Scheduler, &Event)) {
-        let started = self.queue.as_mut().map(|queue| queue.step(self.now));
-        for (attempt, gpus) in started.into_iter().flatten() {
+        let turn = self.queue.as_mut().map(|queue| queue.step(self.now)).unwrap_or_default();
+        let grace = self.queue.as_ref().map_or(Span(0), |queue| queue.grace());
+        for attempt in turn.preempted {
+            let Some(live) = self.live.get_mut(&attempt) else { continue };
+            live.preempted = true;
+            let at = if live.conduct.obstinate { self.now + grace } else { self.now };
+            self.end(attempt, at, Outcome::Failed, false);
+        }
+        for (attempt, gpus) in turn.started {
             let Some(live) = self.live.get(&attempt) else { continue };
             let ran = &mut self.schedule.ran[live.ran];
             (ran.start, ran.end, ran.placement.gpus) = (self.now, self.now, gpus);

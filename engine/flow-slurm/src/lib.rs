@@ -17,7 +17,7 @@ use std::fmt;
 
 pub use end::{End, Fate, Never, advice, fate, told_in_log};
 pub use job::{Job, Misused, misused, sbatch};
-pub use limits::{CONFIG, Limits, chunks, parse_config, poll_interval};
+pub use limits::{CONFIG, Limits, PARTITIONS, Partition, chunks, parse_config, parse_partitions, poll_interval};
 pub use load::{LOAD, Load, parse_load};
 pub use nodes::{Gpus, NODES, Node, parse_nodes};
 pub use refused::{Refused, Why, refused};
@@ -132,6 +132,7 @@ mod tests {
             let _ = parse_nodes(&text);
             let _ = parse_load(&text, "x");
             let _ = parse_config(&text);
+            let _ = parse_partitions(&text);
             let _ = refused(&text, Some(1));
             let _ = told_in_log(&text);
             let _ = misused(&text);

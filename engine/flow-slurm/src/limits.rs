@@ -44,6 +44,43 @@ pub fn parse_config(text: &str) -> Result<Limits, ParseError> {
     })
 }
 
+/// The arguments of `scontrol` whose answer [`parse_partitions`] reads.
+pub const PARTITIONS: &[&str] = &["--oneliner", "show", "partition"];
+
+/// What decides who goes first, and who makes room for whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    pub name: String,
+    /// Jobs that name no partition come here.
+    pub is_default: bool,
+    /// `PriorityTier`: jobs of a larger one go first.
+    pub tier: u32,
+    /// Its jobs make room for those of larger tiers, and have so long for it (`GraceTime`); none where they do not.
+    pub grace: Option<Duration>,
+}
+
+/// Reads what `scontrol --oneliner show partition` printed. What a quality of service decides is not in it.
+///
+/// # Errors
+/// A line has another form.
+pub fn parse_partitions(text: &str) -> Result<Vec<Partition>, ParseError> {
+    let partition = |line: &str| {
+        let value = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        let grace = value("GraceTime")?.parse::<u64>().ok()?;
+        let makes_room = value("PreemptMode")?.split(',').any(|mode| matches!(mode, "CANCEL" | "REQUEUE"));
+        Some(Partition {
+            name: value("PartitionName")?.to_owned(),
+            is_default: value("Default")? == "YES",
+            tier: value("PriorityTier")?.parse().ok()?,
+            grace: makes_room.then(|| Duration::from_secs(grace)),
+        })
+    };
+    let expected = "PartitionName=… Default=… GraceTime=… PriorityTier=… PreemptMode=…";
+    let bad = |line| move || ParseError::new("scontrol show partition", expected, line);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.map(|line| partition(line).ok_or_else(bad(line))).collect()
+}
+
 /// How `tasks` equal attempts are submitted while `free` more jobs may be in the queue: the sizes of arrays, as even as they
 /// can be. What is left over waits for the next time.
 pub fn chunks(tasks: u32, limits: &Limits, free: u32) -> Vec<u32> {
@@ -84,6 +121,23 @@ SchedulerParameters     = batch_sched_delay=0,sched_interval=1,bf_interval=1,sch
 SchedulerTimeSlice      = 30 sec
 SLURM_VERSION           = 22.05.8
 ";
+
+    #[test]
+    fn the_partitions_of_22_05() {
+        // As Slurm 22.05.8 printed them, shortened; of the second line PreemptMode is that of a site.
+        let text = "\
+PartitionName=main AllowGroups=ALL Default=YES QoS=N/A GraceTime=0 Hidden=NO PriorityJobFactor=1 PriorityTier=1 PreemptMode=OFF State=UP
+PartitionName=spare AllowGroups=ALL Default=NO QoS=N/A GraceTime=120 Hidden=NO PriorityJobFactor=1 PriorityTier=0 PreemptMode=CANCEL State=UP
+";
+        let of = |name: &str, is_default, tier, grace: Option<u64>| Partition {
+            name: name.to_owned(),
+            is_default,
+            tier,
+            grace: grace.map(Duration::from_secs),
+        };
+        assert_eq!(parse_partitions(text), Ok(vec![of("main", true, 1, None), of("spare", false, 0, Some(120))]));
+        assert!(parse_partitions("PartitionName=main\n").is_err());
+    }
 
     #[test]
     fn the_configuration_of_22_05() {

@@ -7,7 +7,7 @@ use clap::Args;
 use flow_core::plan::Accepted;
 use flow_core::why::Why;
 use flow_core::{InstanceId, RunId, StepId};
-use flow_exec::Session;
+use flow_exec::ExecError;
 use flow_store::Rebuilt;
 use indexmap::IndexMap;
 
@@ -43,7 +43,11 @@ impl Accept {
             return Err(CliError::usage("the reason is empty: reports show it to whoever reads the numbers"));
         }
         let request = place::session(global, &self.about, &self.selection)?;
-        let session = Session::open(&request, &crate::builtins::Steps::new())?;
+        let session = place::open(&request, output)?;
+        if let Some(unasked) = session.unasked.as_ref().filter(|unasked| !unasked.remembered) {
+            // What a measurement would be of is not known.
+            return Err(ExecError::from(unasked).into());
+        }
         let mut rebuilt = None;
         let mended = |found: &Rebuilt| rebuilt = Some(found.clone());
         let accepted =

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use flow_core::Expansion;
-use flow_exec::Session;
 
 use super::Done;
 use crate::args::{About, Global, Selection};
@@ -51,7 +50,7 @@ impl Graph {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let about = About { workflow: self.about.workflow.or(self.file) };
         let request = place::session(global, &about, &self.selection)?;
-        let session = Session::open(&request, &crate::builtins::Steps::new())?;
+        let session = place::open(&request, output)?;
         let steps = steps(&session.expansion);
         let text = match self.format {
             Format::Text => text(&steps),

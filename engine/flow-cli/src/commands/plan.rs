@@ -64,7 +64,7 @@ pub(crate) fn show(
     json: bool,
     output: &mut Output,
 ) -> Done {
-    let session = Session::open(request, &crate::builtins::Steps::new())?;
+    let session = place::open(request, output)?;
     let wanted = session.wanted(targets)?;
     session.check_inputs(&wanted)?;
     let force = force.of(&session)?;

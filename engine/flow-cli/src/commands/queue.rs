@@ -9,7 +9,10 @@ use flow_core::sched::{
 };
 use flow_exec::{
     ExecError, clock,
-    hardware::{self, ledger},
+    hardware::{
+        self,
+        ledger::{self, Jobs},
+    },
 };
 use flow_store::ProcessIdentity;
 use jiff::tz::TimeZone;
@@ -53,6 +56,9 @@ struct Line {
     until: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<Waits>,
+    /// Steps of it that are jobs in Slurm, where they hold nothing of this machine.
+    #[serde(skip_serializing_if = "Jobs::is_none")]
+    jobs: Jobs,
 }
 
 /// What of it waits for others.
@@ -128,6 +134,7 @@ fn lines(seen: &ledger::Seen, all: &Holding, now: u64, stopped: impl Fn(&ledger:
             expected,
             turn: turn(slot, waits),
         }),
+        jobs: run.jobs,
     };
     let mut lines: Vec<Line> = runs.into_iter().zip(expected).map(line).collect();
     // A run that holds something and waits for more has its place by what it waits for.
@@ -139,11 +146,14 @@ fn render(lines: &[Line], now: u64, zone: &TimeZone) -> Vec<String> {
     if lines.is_empty() {
         return vec!["no run of this machine holds anything or waits".to_owned()];
     }
-    let heads = ["run", "of", "workflow", "runs", "until", "waits", "for", "since", "room"];
-    let mut rows = vec![heads.map(|head| styled(STRONG, head)).to_vec()];
+    let elsewhere = lines.iter().any(|line| !line.jobs.is_none());
+    let heads = ["run", "of", "workflow", "in Slurm", "runs", "until", "waits", "for", "since", "room"];
+    let heads = heads.into_iter().filter(|head| elsewhere || *head != "in Slurm");
+    let mut rows = vec![heads.map(|head| styled(STRONG, head)).collect()];
     let time = |at: Option<u64>| at.map_or_else(String::new, |at| format!("about {}", words::time_of_day(at, zone)));
     for line in lines {
         let mut row = vec![line.run.clone(), line.person.clone(), line.workflow.clone()];
+        row.extend(elsewhere.then(|| in_slurm(&line.jobs)));
         let what = match line.holds.attempts {
             0 => styled(FAINT, "nothing"),
             n => styled(GOOD, format!("{}: {}", words::count(n as usize, "step"), amounts(&line.holds))),
@@ -169,6 +179,12 @@ fn render(lines: &[Line], now: u64, zone: &TimeZone) -> Vec<String> {
         format!("run {} is stopped{keeps}: {what_to_do}", line.run)
     });
     words::columns(&rows).into_iter().chain(advice).collect()
+}
+
+/// `3 running, 12 queued`.
+fn in_slurm(jobs: &Jobs) -> String {
+    let some = |count: u32, how: &str| (count > 0).then(|| format!("{} {how}", words::thousands(count as usize)));
+    [some(jobs.running, "running"), some(jobs.queued, "queued")].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// `2 CPUs, 1.5 GiB, 1 GPU`, `the machine alone`.
@@ -261,5 +277,16 @@ mod tests {
         run early is stopped, and keeps what it holds: `kill -CONT 7` lets it go on
         ");
         assert_eq!(render(&[], 0, &TimeZone::UTC).len(), 1);
+
+        let mut sweep = slot("sweep", 0, None);
+        sweep.jobs = Jobs { running: 3, queued: 1_200 };
+        let seen = Seen { runs: (0..).zip([sweep, slot("busy", 3, None)]).collect(), ..Seen::default() };
+        let lines = render(&super::lines(&seen, &all, 60_000, |_| None), 60_000, &TimeZone::UTC);
+        let lines: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line)).collect();
+        insta::assert_snapshot!(lines.join("\n"), @"
+        run    of   workflow  in Slurm                 runs                       until        waits  for  since  room
+        busy   ada  feb08                              1 step: 1.5 CPUs, 3.0 GiB  about 01:00
+        sweep  ada  feb08     3 running, 1,200 queued  nothing
+        ");
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::InstanceId;
 use flow_core::plan::{Force, State};
-use flow_exec::{Knowledge, Session, clock};
+use flow_exec::{Knowledge, clock};
 use flow_store::Status;
 
 use super::Done;
@@ -36,7 +36,7 @@ pub(crate) struct Why {
 impl Why {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let request = place::session(global, &self.about, &self.selection)?;
-        let session = Session::open(&request, &crate::builtins::Steps::new())?;
+        let session = place::open(&request, output)?;
         let wanted = session.wanted(&self.steps)?;
         let Force::Only(asked) = Force::named(&session.expansion, &self.steps).map_err(|d| session.wrong(d))? else {
             return Ok(ExitCode::SUCCESS);

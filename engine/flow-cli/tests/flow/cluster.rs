@@ -49,6 +49,35 @@ fn a_cluster_is_shown_with_what_is_free() {
 }
 
 #[test]
+fn a_simulation_takes_limits_and_tiers_from_the_cluster() {
+    let conf = "PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\nMaxArraySize=50\n\
+                PartitionName=high Nodes=ALL PriorityTier=10 State=UP\n\
+                PartitionName=spare Nodes=ALL PriorityTier=1 GraceTime=40 State=UP";
+    let cluster = Cluster::start_with(1, 4, conf);
+    let mut space = space();
+    space.on(&cluster);
+    space.write("jobs.csv", "job_id,submit_s,num_gpus,duration_s,tier\nlong,0,4,3600,1\nurgent,600,4,60,10\n");
+    let simulate = |slurm: &str| {
+        let args = ["simulate", "--trace", "jobs.csv", "--gpus", "1x4", "--policy", "fifo", "--slurm", slurm];
+        space.flow(args).expect(0).stdout()
+    };
+    let said = simulate("cluster,checkpoint_s=300");
+    assert!(said.contains("1 had to make room for a job of a higher tier"), "{said}");
+    assert!(said.contains("array=50,") && said.contains(",grace_s=40,checkpoint_s=300"), "{said}");
+    assert!(!simulate("default").contains("make room"));
+
+    space.write(
+        "w.yaml",
+        "flow: 1\nname: w\non: slurm\nsteps:\n  a: {run: 'true', gpus: 4, slurm: {partition: spare}}\n",
+    );
+    let args = ["simulate", "-w", "w.yaml", "--gpus", "4 x H100, 80000 MiB", "--slurm", "cluster"];
+    assert!(space.flow(args).expect(0).stdout().contains("array=50,"));
+    cluster.stop(CONTROLLER);
+    let said = space.flow(["simulate", "--trace", "jobs.csv", "--gpus", "1x4", "--slurm", "cluster"]).expect(1).text();
+    assert!(said.contains("Slurm does not answer"), "{said}");
+}
+
+#[test]
 fn a_cluster_that_cannot_be_asked_is_said() {
     let mut space = space();
     let cluster = Cluster::start(1, 0);

@@ -96,6 +96,10 @@ impl Tiny {
         mount.is_ok_and(|output| output.status.success()).then_some(Tiny(path))
     }
 
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+
     /// There is room now.
     pub(crate) fn grow(&self) {
         let grown = Command::new("mount").args(["-o", "remount,size=64m,nr_inodes=100k"]).arg(&self.0).status();

@@ -82,7 +82,7 @@ fn jobs_go_through_slurm() {
     error: 4 GPUs are not the same number on each of 3 nodes
     error: --slurm needs to know which GPUs its nodes have
     hint: --gpus '64 x H100, 80000 MiB' --nodes 8, say; `flow hw --on slurm` shows what a cluster has
-    error: invalid value 'queu=1' for '--slurm <LIST>': Slurm has no `queu` here; there are queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s
+    error: invalid value 'queu=1' for '--slurm <LIST>': Slurm has no `queu` here; there are queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s, grace_s, checkpoint_s
 
     For more information, try '--help'.
     error: policy `srtf`: policy `srtf` takes jobs off their GPUs, which flow does not do on Slurm

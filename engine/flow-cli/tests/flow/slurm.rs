@@ -1,9 +1,11 @@
 //! Runs on a real Slurm whose nodes are all on this machine: what a step means there is what it means here, and whatever dies meanwhile,
 //! no step is done twice and no job is left.
 
+mod disk;
 mod killed;
 mod limits;
 mod outcomes;
+mod theirs;
 mod types;
 mod wrong;
 
@@ -247,13 +249,46 @@ fn with_its_controller_down_a_run_ends_and_leaves_its_jobs_to_the_next() {
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     assert!(told.elapsed() < Duration::from_secs(20), "{:?}", told.elapsed());
     assert!(flow.said().contains("2 jobs stay in Slurm's queue: the next `flow run` finds them"), "{}", flow.said());
-    let planned = lab.space.flow(["plan", "w.yaml"]).expect(2).text();
-    assert!(planned.contains("`scontrol ping` says whether its controller is up"), "{planned}");
+    let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).text();
+    assert!(planned.contains("note: Slurm cannot be asked: ") && planned.contains("2 go on, 1 to run"), "{planned}");
+    let refused = lab.space.flow(["run", "w.yaml"]).expect(2).text();
+    assert!(refused.contains("`scontrol ping` says whether its controller is up"), "{refused}");
     lab.cluster.start_again(CONTROLLER);
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
     assert_eq!(lab.lines("did"), once(3), "{text}");
     assert_eq!(lab.lines("began").values().sum::<u32>(), 4, "the one that ran was ended, and no other: {text}");
     assert_eq!(lab.queue(), "");
+}
+
+#[test]
+fn what_needs_no_controller_is_answered_and_done_without_one() {
+    let workflow = "
+  train: {gpus: 1, measured: true, run: 'echo loss 0.5', metrics: {stdout: 'loss {loss}'}}
+  more: {when: more, gpus: 1, run: 'true'}
+  here: {on: local, run: 'cat data.txt', inputs: [data.txt]}
+";
+    let lab = Lab::new(1, 1, workflow);
+    lab.space.write("w.yaml", &format!("{}params: {{more: false}}\n", lab.space.read("w.yaml")));
+    lab.space.write("data.txt", "1");
+    lab.space.flow(["run", "w.yaml"]).expect(0);
+    lab.cluster.stop(CONTROLLER);
+    lab.space.write("data.txt", "2");
+    let note = "note: Slurm cannot be asked: slurm_load_partitions: Unable to contact slurm controller (connect failure); \
+                its nodes are taken to be those that it told of last";
+    let said = lab.space.flow(["plan", "w.yaml"]).expect(0).text();
+    assert!(said.contains(note) && said.contains("1 cached, 1 to run"), "{said}");
+    let said = lab.space.flow(["why", "train", "here"]).expect(0).text();
+    assert!(said.contains(note) && said.contains("train: cached, nothing changed"), "{said}");
+    assert!(said.contains("here: would run\n  - input `data.txt` changed"), "{said}");
+    let said = lab.space.flow(["run", "w.yaml"]).expect(0).text();
+    assert!(said.contains("Slurm cannot be asked") && said.contains("done: 1 cached, 1 ran"), "{said}");
+    // Without a look at the cluster.
+    let said = lab.space.flow(["run", "w.yaml"]).expect(0).text();
+    assert!(said.contains("nothing to do") && !said.contains("cannot be asked"), "{said}");
+    let said = lab.space.flow(["run", "w.yaml", "--set", "more=true"]).expect(2).text();
+    assert!(said.contains("a step is to run on Slurm, which does not answer"), "{said}");
+    lab.cluster.start_again(CONTROLLER);
+    lab.space.flow(["run", "w.yaml", "--set", "more=true"]).expect(0);
 }
 
 #[test]

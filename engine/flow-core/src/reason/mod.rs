@@ -260,6 +260,12 @@ pub enum BatchEnd {
     Failed {
         /// Its exit code, as Slurm tells.
         code: Option<i32>,
+        /// flow had begun there.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        begun: bool,
+        /// The last line of the job's own log; empty where nothing stands there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        said: Option<String>,
     },
     /// Slurm holds it back until somebody lets it go.
     Held {
@@ -278,6 +284,15 @@ pub enum BatchEnd {
     },
     /// Slurm does not know it any more, and it left no result.
     Vanished,
+    /// It is a run's of somebody else that does not live any more, and only they can read what it came to.
+    Theirs {
+        /// The run's id.
+        run: String,
+        /// Whose it is.
+        user: String,
+        /// What became of the job, as Slurm calls it; empty where it does not say.
+        state: String,
+    },
 }
 
 /// Why a step that Slurm's time limit ended does not go on in another job.
@@ -658,8 +673,9 @@ texts! {
         Batch { job, end }, Ended { outcome },
     }
     BatchEnd {
-        NodeLost { node }, TimeLimit { stopped }, Memory {}, Cancelled {}, Preempted {}, NotLaunched {}, Failed { code },
-        Held { reason }, Never { reason }, Refused { error }, Vanished {},
+        NodeLost { node }, TimeLimit { stopped }, Memory {}, Cancelled {}, Preempted {}, NotLaunched {},
+        Failed { code, begun, said }, Held { reason }, Never { reason }, Refused { error }, Vanished {},
+        Theirs { run, user, state },
     }
     Lack {
         Gpus { needs, has, trouble }, GpuMemory { needs, memory, has, largest }, Cpus { needs, has },

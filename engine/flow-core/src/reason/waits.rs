@@ -51,6 +51,13 @@ pub enum Waits {
         /// Its process; `None` where that is of another container.
         pid: Option<u32>,
     },
+    /// A job does the same, of a run of somebody else that does not live any more.
+    Job {
+        /// Which run.
+        run: RunId,
+        /// Whose it is.
+        user: String,
+    },
     /// It failed, and is tried again.
     Retry {
         /// When.

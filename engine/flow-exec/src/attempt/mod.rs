@@ -192,10 +192,10 @@ pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::rename(&temporary, path)
 }
 
-/// The same for its owner alone, and flushed to the disk: also after a power cut readers see nothing or all of it.
+/// The same, flushed to the disk: also after a power cut readers see nothing or all of it.
 pub(crate) fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
-    let mut file = fs::File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    let mut file = fs::File::options().write(true).create(true).truncate(true).open(&temporary)?;
     file.write_all(content)?;
     file.sync_all()?;
     fs::rename(&temporary, path)?;

@@ -22,7 +22,7 @@ use super::{
     polling::{LISTEN, LISTEN_AFAR, PollSchedule},
     running::Running,
 };
-use crate::{ExecError, clock, keeper, node::NodeFacts};
+use crate::{ExecError, clock, hardware::ledger::Jobs, keeper, node::NodeFacts};
 use flow_core::{
     AttemptId, Body, CorunWindow, GroupId, Instance, InstanceId, Outcome, RunEvent, Span,
     learn::History,
@@ -130,6 +130,15 @@ impl<X: Executor> Attempts<X> {
         let mut all: Vec<_> = held.chain(self.running.iter().map(|(id, running)| self.shown(*id, running))).collect();
         all.sort_by_key(|running| running.attempt);
         all
+    }
+
+    /// How many a batch system has.
+    pub(super) fn jobs(&self) -> Jobs {
+        let mut jobs = Jobs::default();
+        for running in self.running.values().filter(|running| self.instance(running.instance).slurm.is_some()) {
+            *(if running.queued.is_some() { &mut jobs.queued } else { &mut jobs.running }) += 1;
+        }
+        jobs
     }
 
     fn shown(&self, attempt: AttemptId, running: &Running) -> flow_store::Running {

@@ -16,7 +16,10 @@ use flow_core::{
 };
 use flow_store::{Captures, Inputs, Objects, RunDir, Stood, Store};
 
-use super::{Session, checkpoint::Checkpoint, orphans::OrphanedWork, run_claims::RunClaims, start::Environment};
+use super::{
+    Session, checkpoint::Checkpoint, orphans::OrphanedWork, run_claims::RunClaims, start::Environment,
+    their_jobs::TheirJobs,
+};
 use crate::secrets::Secrets;
 
 pub(crate) struct RunContext {
@@ -45,6 +48,8 @@ pub(crate) struct RunContext {
     pub(crate) exe: PathBuf,
     /// What goes on of runs that died.
     pub(crate) left: OrphanedWork,
+    /// Jobs that runs of other people left.
+    pub(crate) theirs: TheirJobs,
     /// Its attempts on this machine go on where this process is killed.
     pub(crate) outlives: bool,
     /// Jobs outlive this process, however it ends.

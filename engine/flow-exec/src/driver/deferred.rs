@@ -26,6 +26,8 @@ pub(super) struct DeferredUnit {
 #[derive(Default)]
 pub(super) struct DeferredUnits {
     waiting: Vec<DeferredUnit>,
+    /// Since when those wait that nobody has a claim of.
+    waits_since: Time,
     /// What instances of this run have claimed.
     claimed: BTreeMap<InstanceId, Digest>,
     looked_at: Time,
@@ -45,7 +47,13 @@ impl DeferredUnits {
     fn tell(&mut self, who: &Waits, out: &mut Outbox) {
         if !self.told.contains(who) {
             self.told.push(who.clone());
-            out.notice(None, format!("{} does some of the same steps: each is done once, and serves both", name(who)));
+            let text = match who {
+                Waits::Job { run, user } => format!(
+                    "jobs of run {run} of {user}, which does not live any more, do some of the same steps: they are waited for"
+                ),
+                who => format!("{} does some of the same steps: each is done once, and serves both", name(who)),
+            };
+            out.notice(None, text);
         }
     }
 
@@ -73,6 +81,10 @@ impl DeferredUnits {
             return Ok(Vec::new());
         }
         self.looked_at = now;
+        let ask = now - self.waits_since >= context.session.expansion.slurm.poll;
+        if ask {
+            self.waits_since = now;
+        }
         let mut free = Vec::new();
         for mut unit in std::mem::take(&mut self.waiting) {
             let claimed = &context.claimed;
@@ -83,7 +95,11 @@ impl DeferredUnits {
                 taken => taken,
             };
             let Some(claimant) = claimant else {
-                free.push(unit.instances);
+                if matches!(unit.who, Waits::Job { .. }) && !ask {
+                    self.waiting.push(unit);
+                } else {
+                    free.push(unit.instances);
+                }
                 continue;
             };
             // Whose it was may have ended, and a third have been quicker than this run.
@@ -95,6 +111,9 @@ impl DeferredUnits {
                 unit.who = who;
             }
             self.waiting.push(unit);
+        }
+        if !free.is_empty() {
+            context.theirs.look_again();
         }
         Ok(free)
     }

@@ -263,7 +263,9 @@ pub(crate) fn remove(dir: &StoreDir, run: &RunId, key: &str) {
 
 /// What runs that do not live any more asked for, and of which nobody took the result in.
 pub(crate) fn left(dir: &StoreDir) -> Vec<Intent> {
-    let all = dead(dir).inspect(settled).inspect(forget_unfinished).flat_map(|run| of(&run));
+    // What other people have left is theirs to end and to take in: nobody else can look into it.
+    let own = dead(dir).filter(|run| run.others().is_none());
+    let all = own.inspect(settled).inspect(forget_unfinished).flat_map(|run| of(&run));
     all.filter(|intent| {
         let lost = intent.here.is_some() && intent.standing(dir) == Standing::Lost;
         if lost {
@@ -278,6 +280,13 @@ pub(crate) fn left(dir: &StoreDir) -> Vec<Intent> {
 fn dead(dir: &StoreDir) -> impl Iterator<Item = RunDir> {
     let runs = dir.runs().unwrap_or_default().into_iter().map(|run| dir.run(&run));
     runs.filter(|run| run.has_jobs() && run.lives().is_none())
+}
+
+/// Jobs of a batch system that such runs of other people asked for, with their owners, as far as they can be read.
+pub(crate) fn of_others(dir: &StoreDir) -> Vec<(String, Intent)> {
+    let theirs = dead(dir).filter_map(|run| Some((run.others()?, run)));
+    let each = theirs.flat_map(|(user, run)| of(&run).into_iter().map(move |intent| (user.clone(), intent)));
+    each.filter(|(_, intent)| intent.here.is_none()).collect()
 }
 
 /// The same as [`left`], for who only looks.

@@ -47,6 +47,7 @@ mod slurm;
 mod start;
 #[cfg(test)]
 mod tests;
+mod their_jobs;
 mod waiting;
 
 use flow_core::{AttemptId, JournalLine};
@@ -60,7 +61,7 @@ pub use plan::{Forgotten, Knowledge, accept, forget, ignored, plan};
 pub use publish::{PublishRequest, PublishedFile, WithheldFile};
 pub use run::{ForceRequest, RunEnd, RunOptions, run};
 pub use session::{Session, SessionRequest};
-pub use slurm::{NoAnswer, cancel_jobs, jobs_left, overview};
+pub use slurm::{NoAnswer, Unasked, cancel_jobs, jobs_left, overview, rules};
 
 /// What a run tells while it goes on. Screen and `--json` are folds over these.
 #[derive(Clone, Debug)]

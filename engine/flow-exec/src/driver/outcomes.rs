@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::{
     context::RunContext, deferred::DeferredUnit, lookup::StoreLookup, orphans::Wanted, outbox::Outbox,
-    recorder::Recorder,
+    recorder::Recorder, their_jobs::Theirs,
 };
 use crate::{ExecError, clock};
 
@@ -133,6 +133,16 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
                 break;
             }
         }
+        let decisions = match theirs(context, &ids, &decisions) {
+            Some(Theirs::GoesOn(who)) => {
+                looked_up.elsewhere.push(DeferredUnit { instances: ids, attempts, who });
+                continue;
+            }
+            Some(Theirs::Hidden(cause)) => {
+                ids.iter().map(|_| Decision::Refused { outcome: Outcome::Failed, cause: cause.clone() }).collect()
+            }
+            None => decisions,
+        };
         let first = ids.first().copied();
         let damaged = damaged.into_iter().filter_map(|(fingerprint, damage)| Some((first?, fingerprint, damage)));
         looked_up.damaged.extend(damaged);
@@ -140,6 +150,18 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
     }
     end_jobs(context, &looked_up.units);
     looked_up
+}
+
+/// The job of somebody else's run that does a unit, where Slurm is to do it.
+fn theirs(context: &RunContext, ids: &[InstanceId], decisions: &[Decision]) -> Option<Theirs> {
+    let instances = &context.session.expansion.instances;
+    let to_run = ids.iter().zip(decisions).filter_map(|(id, decision)| match decision {
+        Decision::Run { fingerprint, .. } if instances[id.index()].slurm.is_some() => Some((id, *fingerprint)),
+        _ => None,
+    });
+    let (asked, fingerprints): (Vec<&InstanceId>, Vec<Digest>) = to_run.unzip();
+    let forced = asked.iter().any(|id| context.force.covers(**id));
+    if fingerprints.is_empty() || forced { None } else { context.theirs.of(&fingerprints) }
 }
 
 /// Ends jobs of earlier runs under the labels of units that do not do what these are to do: all at once, for Slurm is told of each.

@@ -21,7 +21,7 @@ use crate::{
     clock,
     hardware::{
         self,
-        ledger::{Entered, Ledger, Seen, Slot, Step, Waiter, card},
+        ledger::{Entered, Jobs, Ledger, Seen, Slot, Step, Waiter, card},
     },
 };
 
@@ -283,6 +283,16 @@ impl PeerRuns {
         self.blind |= ledger.write(&self.own).is_err();
         ledger.leave();
         if std::mem::replace(&mut self.lent, true) { None } else { ledger.life().zip(ledger.own()) }
+    }
+
+    /// Says how much of ours a batch system has, which is news for people alone.
+    pub(super) fn tell(&mut self, jobs: Jobs) {
+        if std::mem::replace(&mut self.own.jobs, jobs) != jobs
+            && let Some(ledger) = &mut self.ledger
+        {
+            // What cannot be written now is written with the next decision.
+            let _ = ledger.write(&self.own);
+        }
     }
 
     fn own_beat(&mut self) {

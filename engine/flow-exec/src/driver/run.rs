@@ -49,6 +49,7 @@ use super::{
     session::{Basis, plugin_of},
     slurm::{Settings, Slurm},
     start,
+    their_jobs::TheirJobs,
 };
 use crate::{
     ExecError, Workspace, clock, hardware,
@@ -238,6 +239,9 @@ pub(super) fn run_on<X: Executor>(
         run
     };
     let dir = session.workspace.make_store()?;
+    if let (Some(cluster), None) = (&session.cluster, &session.unasked) {
+        cluster.remember(&dir.nodes());
+    }
     let (store, run) = Store::open_for_run(dir.path(), &holder(&options.doing), name, |who: &Holder| {
         if options.wait {
             observe(Update::Held(who.to_string()));
@@ -281,7 +285,8 @@ pub(super) fn run_on<X: Executor>(
     let ahead = ahead
         .map(|newest| format!("the clock is behind run {newest} of this store; the id of this run follows that one's"));
     let rebuilt = store.rebuilt().map(ToString::to_string);
-    let notices = ahead.into_iter().chain(rebuilt).chain(strays).chain(notices);
+    let silent = session.unasked.as_ref().map(ToString::to_string);
+    let notices = ahead.into_iter().chain(rebuilt).chain(strays).chain(silent).chain(notices);
     let notices = notices.map(|text| RunEvent::Notice { instance: None, text });
     beginning.extend(notices.map(|event| JournalLine { at: started_at, event }));
     beginning.iter_mut().for_each(|line| secrets.hide_in(&mut line.event));
@@ -306,6 +311,7 @@ pub(super) fn run_on<X: Executor>(
         revision,
         exe: start::exe()?,
         left,
+        theirs: TheirJobs::new(dir.clone()),
         outlives: options.detached,
         leaves_jobs: options.detached && session.expansion.has_batch(),
         silence: Silence::of(&store),
@@ -433,6 +439,7 @@ type SetUp<'a> = dyn Future<Output = Result<bool, plugins::PluginError>> + 'a;
 /// Sets up, once for each digest, the plugins of which a step may run: at the same time, for one downloads while another
 /// compiles. Says whether anything had to be.
 fn set_up(session: &Session, plan: &Plan, dir: &StoreDir, observe: &mut dyn FnMut(Update)) -> Result<bool, ExecError> {
+    session.check_slurm(plan)?;
     let may_run: BTreeSet<&str> = (plan.items.iter())
         .filter(|item| item.state.may_run())
         .filter_map(|item| plugin_of(session, item.id))

@@ -11,12 +11,13 @@ use std::{
 use flow_core::{
     Batch, Builtins, Catalogue, Diagnostic, Digest, ExpandRequest, Expansion, InstanceId, Machine, Place, Source, Uses,
     Workflow, parse_with,
-    plan::{Context, Item, Plan},
+    plan::{Context, Item, Plan, State},
 };
+use flow_store::StoreDir;
 
 use super::{
     batch, imports,
-    slurm::{Cluster, LookedFor},
+    slurm::{Cluster, Unasked},
 };
 use crate::{
     ExecError, Workspace, hardware, plugins,
@@ -66,6 +67,8 @@ pub struct Session {
     pub set: Vec<String>,
     /// The cluster that some of them run on, where it was looked at.
     pub(crate) cluster: Option<Cluster>,
+    /// It did not answer.
+    pub unasked: Option<Unasked>,
 }
 
 impl Session {
@@ -211,6 +214,20 @@ impl Session {
         if wrong.is_empty() { Ok(()) } else { Err(self.wrong(self.workflow.about(&["secrets"], wrong))) }
     }
 
+    /// Looks for Slurm where something is to begin there.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub(super) fn check_slurm(&self, plan: &Plan) -> Result<(), ExecError> {
+        let Some(unasked) = &self.unasked else { return Ok(()) };
+        let begins = |item: &Item| {
+            let there = self.expansion.instances[item.id.index()].slurm.is_some();
+            // What goes on there needs nobody to begin it.
+            there && item.state.may_run() && !matches!(item.state, State::GoesOn { .. })
+        };
+        if plan.items.iter().any(begins) { Err(unasked.into()) } else { Ok(()) }
+    }
+
     /// The instances that targets name, with all that they need; everything without targets.
     ///
     /// # Errors
@@ -314,9 +331,14 @@ impl Basis {
         let used = workflow.plugins();
         let catalogue = found.catalogue(used.iter().copied(), builtins.provided())?;
         let plugins = used.iter().filter_map(|name| found.get(name).cloned()).collect();
-        let needed = if self.any_machine { LookedFor::IfThere } else { LookedFor::Needed };
-        let wants = workflow.wants_slurm(self.on);
-        let cluster = if wants { Cluster::look(workflow.slurm(), needed)? } else { None };
+        let store = workspace.existing_store()?;
+        let (cluster, unasked) = match workflow.wants_slurm(self.on) {
+            true => match Cluster::look(workflow.slurm(), store.as_ref().map(StoreDir::nodes).as_deref()) {
+                Err(_) if self.any_machine => (None, None),
+                seen => seen?,
+            },
+            false => (None, None),
+        };
         let mut expansion = workflow
             .expand(&ExpandRequest {
                 catalogue: &catalogue,
@@ -330,12 +352,12 @@ impl Basis {
             })
             .map_err(wrong)?;
         if expansion.shows_machines()
-            && let Some(dir) = workspace.existing_store()?
+            && let Some(dir) = &store
         {
-            expansion.imported = imports::of_workflow(&dir, &expansion.workflow)?;
+            expansion.imported = imports::of_workflow(dir, &expansion.workflow)?;
         }
         let (workspace, set) = (workspace.clone(), self.set.clone());
-        Ok(Session { workspace, workflow, catalogue, plugins, expansion, set, cluster })
+        Ok(Session { workspace, workflow, catalogue, plugins, expansion, set, cluster, unasked })
     }
 }
 

@@ -42,14 +42,22 @@ pub fn examine(only: Option<&str>) -> Result<(Machine, Survey), String> {
     let machine = Machine {
         fake_gpus: fake && !gpus.is_empty(),
         gpus,
+        driver: survey.driver.clone(),
+        gpu_troubles: survey.troubles.clone(),
+        ..without_gpus()
+    };
+    Ok((machine, survey))
+}
+
+/// This machine for who has no use for its GPUs: nobody is asked for them, which would wake them up.
+pub(crate) fn without_gpus() -> Machine {
+    Machine {
         // Counts the affinity mask and a quota of either version of control groups.
         cpus: thread::available_parallelism().map_or(1, NonZero::get).try_into().unwrap_or(u32::MAX),
         cpu_model: cpu_model(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
         memory: limits::memory(Path::new("/")),
-        driver: survey.driver.clone(),
-        gpu_troubles: survey.troubles.clone(),
-    };
-    Ok((machine, survey))
+        ..Machine::default()
+    }
 }
 
 /// The machine's name, without its domain.

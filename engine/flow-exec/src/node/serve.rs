@@ -2,12 +2,13 @@
 
 use std::{
     env, fs, io,
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
+    thread,
     time::{Duration, Instant},
 };
 
-use flow_core::{GpuFacts, Machine};
+use flow_core::{AttemptId, GpuFacts, Machine};
 use flow_protocol::{self as protocol, file};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -19,6 +20,7 @@ use crate::{
     attempt::{Folder, write_atomically, write_durably},
     clock, hardware,
     keeper::{Keeper, Request},
+    pages,
 };
 
 /// How often logs and the engine's files are looked at, as an engine beside the program would.
@@ -27,6 +29,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const GRACE: Duration = Duration::from_secs(25);
 /// The same where it is only warned: when time is up the batch system ends it.
 const WARNED: Duration = Duration::from_secs(600);
+/// How often what finds no room on the disk is tried again.
+const WRITE_AGAIN: Duration = Duration::from_secs(1);
 /// Variables that the batch system sets and that a program may need, by how they begin.
 const PASSED_ON: [&str; 5] = ["SLURM_", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "TMPDIR"];
 
@@ -35,8 +39,10 @@ const PASSED_ON: [&str; 5] = ["SLURM_", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDI
 /// # Errors
 /// A sentence: the folder cannot be used, or no keeper can be started.
 pub fn serve(folder: &Path) -> Result<ExitCode, String> {
+    // Zeroing huge ones would be a third of what a short step costs its node.
+    pages::keep_small();
     let files = NodeFiles::of(folder);
-    match fs::create_dir(files.claim()) {
+    match once_there_is_room(|| fs::create_dir(files.claim())) {
         Ok(()) => {}
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(ExitCode::from(CLAIMED)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(ExitCode::from(NO_FOLDER)),
@@ -60,6 +66,19 @@ struct Node {
     bells: Bells,
     beats: (u64, Option<Instant>),
     code: u8,
+    /// What found no room on the disk, in order.
+    unwritten: Vec<Unwritten>,
+    tried_at: Option<Instant>,
+}
+
+/// What is to be written down of an attempt.
+struct Unwritten {
+    attempt: AttemptId,
+    host: String,
+    path: PathBuf,
+    content: Vec<u8>,
+    /// A power cut must not take it.
+    durably: bool,
 }
 
 impl Node {
@@ -67,12 +86,12 @@ impl Node {
         let exe = env::current_exe().map_err(|e| format!("flow cannot be found: {e}"))?;
         // Read before the cards are looked at: what is visible is what the batch system gave.
         let granted = granted();
-        let machine = hardware::machine(None)?;
-        let keeper = Keeper::spawn(&exe, &folder.join("keeper.json"));
+        let wants = job.programs.iter().any(|program| program.gpus > 0);
+        let machine = if wants { hardware::machine(None)? } else { hardware::without_gpus() };
+        let keeper = once_there_is_room(|| Keeper::spawn(&exe, &folder.join("keeper.json")));
         let mut keeper = keeper.map_err(|e| format!("the keeper cannot be started: {e}"))?;
         // The batch system sends all processes of a job the same signals.
         keeper.send(&Request::Stay);
-        let wants = job.programs.iter().any(|program| program.gpus > 0);
         let cards = if machine.fake_gpus || !wants { &[][..] } else { &machine.gpus };
         let mut programs = Programs::new(keeper, cards, None)?;
         let mut next = 0;
@@ -84,12 +103,14 @@ impl Node {
             let facts = facts(&machine, &own, first, gpu_model.as_deref());
             equip(&mut start.env, &own);
             let folder = Folder::at(start.folder.clone());
-            name_gpus(&folder, &facts.gpus).map_err(|e| format!("`{}`: {e}", folder.path().display()))?;
+            let named = once_there_is_room(|| name_gpus(&folder, &facts.gpus));
+            named.map_err(|e| format!("`{}`: {e}", folder.path().display()))?;
             let of = |gpu: &GpuFacts| cards.iter().position(|card| card.uuid == gpu.uuid);
             let cards = facts.gpus.iter().filter_map(of).collect();
             programs.begin(start, facts, cards);
         }
-        Ok(Node { programs, warned: None, beat: job.beat, bells: job.bells, beats: (0, None), code: 0 })
+        let (beats, unwritten) = ((0, None), Vec::new());
+        Ok(Node { programs, warned: None, beat: job.beat, bells: job.bells, beats, code: 0, unwritten, tried_at: None })
     }
 
     async fn run(mut self) -> Result<ExitCode, String> {
@@ -98,10 +119,11 @@ impl Node {
         let signals: Result<Vec<Signal>, io::Error> = kinds.into_iter().map(signal).collect();
         let mut signals = signals.map_err(cannot)?;
         let [terminate, interrupt, warning] = signals.as_mut_slice() else { return Err("no signals".to_owned()) };
-        while !self.programs.running.is_empty() {
+        while !self.programs.running.is_empty() || !self.unwritten.is_empty() {
+            let runs = !self.programs.running.is_empty();
             tokio::select! {
                 biased;
-                news = self.programs.next() => {
+                news = self.programs.next(), if runs => {
                     let news = news?;
                     if matches!(news, News::Ended(..)) {
                         // The batch system ends program and node at once: a shell may have gone on to a good end where its command was ended.
@@ -120,17 +142,29 @@ impl Node {
                 _ = warning.recv() => self.warn_all(),
                 () = tokio::time::sleep(LOOK) => self.look(),
             }
+            if !self.unwritten.is_empty() && (due(self.tried_at, WRITE_AGAIN) || self.is_to_go()) {
+                self.write()?;
+            }
+            if self.is_to_go() {
+                break;
+            }
         }
-        Ok(ExitCode::from(self.code))
+        // Who reads the exit code finds no record, and is told by it that something is amiss.
+        Ok(ExitCode::from(if self.unwritten.is_empty() { self.code } else { self.code.max(1) }))
+    }
+
+    /// Nothing runs, and the batch system will not wait for room.
+    fn is_to_go(&self) -> bool {
+        self.programs.running.is_empty() && self.warned == Some(false)
     }
 
     fn tell(&mut self, news: News) -> Result<(), String> {
-        match news {
+        let unwritten = match news {
             News::Started(attempt) => {
                 let Some(program) = self.programs.running.get(&attempt) else { return Ok(()) };
-                NodeFiles::of(program.folder.path()).write_started(&program.facts)?;
-                self.bells.ring(&program.facts.host, attempt);
-                Ok(())
+                let content = serde_json::to_vec(&program.facts).unwrap_or_default();
+                let path = NodeFiles::of(program.folder.path()).started();
+                Unwritten { attempt, host: program.facts.host.clone(), path, content, durably: false }
             }
             News::Ended(attempt, ended) => {
                 let (program, mut record) = *ended;
@@ -139,13 +173,28 @@ impl Node {
                     self.code = code;
                 }
                 record.warned = self.warned;
+                let content = serde_json::to_vec(&record).unwrap_or_default();
                 let path = NodeFiles::of(program.folder.path()).ended();
-                write_durably(&path, &serde_json::to_vec(&record).unwrap_or_default())
-                    .map_err(|e| not_written(&path, &e))?;
-                self.bells.ring(&program.facts.host, attempt);
-                Ok(())
+                Unwritten { attempt, host: program.facts.host, path, content, durably: true }
             }
+        };
+        self.unwritten.push(unwritten);
+        self.write()
+    }
+
+    /// Writes down what there is to write, and rings for it. What finds no room waits for it: nobody knows as much of the program as this
+    /// process.
+    fn write(&mut self) -> Result<(), String> {
+        self.tried_at = Some(clock::steady());
+        while let Some(Unwritten { attempt, host, path, content, durably }) = self.unwritten.first() {
+            match if *durably { write_durably(path, content) } else { write_atomically(path, content) } {
+                Ok(()) => self.bells.ring(host, *attempt),
+                Err(e) if is_full(&e) => return Ok(()),
+                Err(e) => return Err(not_written(path, &e)),
+            }
+            self.unwritten.remove(0);
         }
+        Ok(())
     }
 
     /// The batch system ends the job.
@@ -175,6 +224,25 @@ impl Node {
             }
         }
     }
+}
+
+fn due(last: Option<Instant>, every: Duration) -> bool {
+    last.is_none_or(|last| clock::since(last) >= every)
+}
+
+/// Does what nothing can begin without as soon as the disk has room for it. The batch system may end this meanwhile.
+fn once_there_is_room<T>(mut what: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match what() {
+            Err(e) if is_full(&e) => thread::sleep(WRITE_AGAIN),
+            done => return done,
+        }
+    }
+}
+
+/// The disk, or the user's share of it, is full.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// The GPUs that the batch system gave, as a program names them; none where it gave none.

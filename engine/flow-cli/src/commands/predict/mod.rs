@@ -10,7 +10,7 @@ use flow_core::learn::{Checked, Expected, Interference, Length, OnModel, Predict
 use flow_core::predict::Predicted;
 use flow_core::sched::Estimate;
 use flow_core::stats::median;
-use flow_exec::{CheckedSteps, Session};
+use flow_exec::CheckedSteps;
 use serde_json::json;
 
 use super::Done;
@@ -89,7 +89,7 @@ impl Predict {
             return self.plan(model, global, output);
         }
         let request = place::session(global, &self.about, &self.selection)?;
-        let session = Session::open(&request, &crate::builtins::Steps::new())?;
+        let session = place::open(&request, output)?;
         let knowledge = place::knowledge(&session, output)?;
         if self.check {
             let checked = flow_exec::check(&session, &knowledge, self.point.as_deref())?;

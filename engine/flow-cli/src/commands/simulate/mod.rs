@@ -9,11 +9,13 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use flow_core::Span;
+use flow_core::reason::BuiltinFault;
 use flow_core::sched::{Limits, policy};
 use flow_report::{Gantt, LANGUAGES, Words};
 use flow_sim::SimError;
 use flow_sim::trace::TraceError;
 use flow_sim::{Cluster, Idle, Met, Simulation, Slurm, Summary};
+use flow_slurm::Partition;
 
 use super::Done;
 use crate::args::Global;
@@ -38,11 +40,15 @@ with what history knows of its steps. With --json there is one object a policy: 
 mean_time_in_system_s, mean_waiting_s, p50_time_in_system_s, p99_time_in_system_s, gpu_utilisation; of arrivals one for
 each density and policy, each number with mean and half the width of its 95 % interval.
 
-With --slurm, flow's scheduler says which jobs are submitted, and Slurm gives them the GPUs of the nodes of --gpus: in
-order, letting later ones pass that fit meanwhile; GPUs alone count, and a job has one node. queue: most jobs of flow's in
-the queue (200); array: MaxArraySize (1001); jobs: MaxJobCount (10000); remembered_s: MinJobAge (300); delay_s: how long
-every job waits for those of others, as you measured it (0); tick_s: jobs start every so many seconds (3); rate: how many
-Slurm can start a second (40); submit_s: a call of sbatch (0.01); notice_s: until flow sees an end (1)."
+With --slurm, flow's scheduler says which jobs are submitted, and Slurm gives them the GPUs of the nodes of --gpus: by
+the PriorityTier of their partition, by priority, and in order, letting later ones pass that fit meanwhile; GPUs alone
+count, and a job has one node. queue: most jobs of flow's in the queue (200); array: MaxArraySize (1001); jobs:
+MaxJobCount (10000); remembered_s: MinJobAge (300); delay_s: how long every job waits for those of others, as you measured
+it (0); tick_s: jobs start every so many seconds (3); rate: how many Slurm can start a second (40); submit_s: a call of
+sbatch (0.01); notice_s: until flow sees an end (1); grace_s: running jobs make room for those of a higher tier, and have
+so long for it, GraceTime (none do); checkpoint_s: what made room goes on from a checkpoint as old as that at most, and
+with 0 begins anew (0). `cluster` before the others takes array, jobs, remembered_s, grace_s and the tiers of the steps'
+partitions from the cluster of this machine. In a trace the columns tier and priority say what a job has."
 )]
 pub(crate) struct Simulate {
     /// A trace of jobs, as CSV
@@ -86,10 +92,16 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "SECONDS", conflicts_with = "arrivals", value_parser = clap::value_parser!(u32).range(1..))]
     patience: Option<u32>,
     /// Jobs go through Slurm, with its limits: default, or queue=500,delay_s=600. Names and what they mean are said below
-    #[arg(long, value_name = "LIST", conflicts_with_all = ["share", "placement"], value_parser = Slurm::parse)]
+    #[arg(long = "slurm", value_name = "LIST", conflicts_with_all = ["share", "placement"], value_parser = Asked::parse)]
+    asked: Option<Asked>,
+    /// The same, with what the cluster of this machine says
+    #[arg(skip)]
     slurm: Option<Slurm>,
+    /// The tier of each of its partitions
+    #[arg(skip)]
+    partitions: Vec<Partition>,
     /// For a workflow on Slurm: how many nodes have the GPUs of --gpus between them [default: 1]
-    #[arg(long, value_name = "N", requires = "slurm", conflicts_with_all = ["trace", "arrivals"],
+    #[arg(long, value_name = "N", requires = "asked", conflicts_with_all = ["trace", "arrivals"],
         value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
     /// Draw the schedule of the last policy: a lane a GPU, the CPU under them
@@ -115,6 +127,44 @@ enum Where {
     Best,
 }
 
+/// `--slurm`.
+#[derive(Clone, Debug)]
+struct Asked {
+    /// The cluster of this machine is to be asked.
+    cluster: bool,
+    /// What is said beside it.
+    text: String,
+}
+
+impl Asked {
+    fn parse(text: &str) -> Result<Asked, BuiltinFault> {
+        let (cluster, text) = match text.strip_prefix("cluster") {
+            Some(rest) if rest.is_empty() || rest.starts_with(',') => (true, rest),
+            _ => (false, text),
+        };
+        Slurm::parse(text)?;
+        Ok(Asked { cluster, text: text.to_owned() })
+    }
+
+    /// What it comes to, and the partitions of the cluster, if that was asked.
+    fn ask(&self) -> Result<(Slurm, Vec<Partition>), CliError> {
+        let (mut slurm, mut partitions) = (Slurm::default(), Vec::new());
+        if self.cluster {
+            let (limits, found) = flow_exec::rules()?;
+            let remembered_s = limits.remembered.map_or(FOR_EVER, |span| span.as_secs_f64());
+            let grace_s = found.iter().filter_map(|partition| partition.grace).max().map(|grace| grace.as_secs_f64());
+            slurm = Slurm { array: limits.array.max(1), jobs: limits.jobs.max(1), remembered_s, grace_s, ..slurm };
+            partitions = found;
+        }
+        // It was read before.
+        let slurm = slurm.with(&self.text).map_err(|fault| CliError::usage(fault.to_string()))?;
+        Ok((slurm, partitions))
+    }
+}
+
+/// Longer than any simulation.
+const FOR_EVER: f64 = 1e7;
+
 /// `--arrivals`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Process {
@@ -123,7 +173,10 @@ enum Process {
 }
 
 impl Simulate {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> Done {
+        if let Some((slurm, partitions)) = self.asked.as_ref().map(Asked::ask).transpose()? {
+            (self.slurm, self.partitions) = (Some(slurm), partitions);
+        }
         for name in &self.policy {
             policy::named(name).ok_or_else(|| CliError::usage(policy::unknown(name).to_string()))?;
         }
@@ -149,6 +202,12 @@ impl Simulate {
     fn limits(&self) -> Limits {
         let patience = self.patience.map(|seconds| Span::from_millis(u64::from(seconds) * 1_000));
         Limits { patience, ..Limits::simulated() }
+    }
+
+    /// The tier of the partition of this name, or of the one that jobs come to which name none.
+    fn tier(&self, partition: Option<&str>) -> u32 {
+        let here = |one: &&Partition| partition.map_or(one.is_default, |name| name.split(',').any(|n| n == one.name));
+        self.partitions.iter().filter(here).map(|one| one.tier).max().unwrap_or(1)
     }
 
     /// Sends the jobs through Slurm, if that was asked for.
@@ -222,7 +281,11 @@ fn met<'a>(slurm: Slurm, met: impl IntoIterator<Item = (&'a str, &'a Met)>) -> V
         let most = words::thousands(met.most_in_queue);
         let wait = words::duration(met.mean_wait_s);
         lines.push(format!(
-            "{policy}: {calls} of sbatch, at most {most} jobs in the queue; each waited there {wait} on average"
+            "{policy}: {calls} of sbatch, at most {most} jobs in the queue; each waited there {wait} on average{}",
+            match met.preempted {
+                0 => String::new(),
+                some => format!("; {} had to make room for a job of a higher tier", words::thousands(some as usize)),
+            }
         ));
         let mut idle: Vec<(&Idle, &f64)> = met.idle.iter().filter(|(_, share)| **share >= 0.0005).collect();
         idle.sort_by(|a, b| b.1.total_cmp(a.1));
@@ -230,10 +293,12 @@ fn met<'a>(slurm: Slurm, met: impl IntoIterator<Item = (&'a str, &'a Met)>) -> V
             lines.push(format!("  GPUs idle for {:.1} %: {}", share * 100.0, idle_words(*why)));
         }
     }
-    let Slurm { queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s } = slurm;
+    let Slurm { queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s, grace_s, checkpoint_s } =
+        slurm;
+    let preempts = grace_s.map(|grace_s| format!(",grace_s={grace_s},checkpoint_s={checkpoint_s}")).unwrap_or_default();
     lines.push(format!(
         "assumed, not measured: queue={queue},array={array},jobs={jobs},remembered_s={remembered_s},delay_s={delay_s},\
-         tick_s={tick_s},rate={rate},submit_s={submit_s},notice_s={notice_s}"
+         tick_s={tick_s},rate={rate},submit_s={submit_s},notice_s={notice_s}{preempts}"
     ));
     lines
 }
@@ -247,5 +312,6 @@ fn idle_words(why: Idle) -> &'static str {
         Idle::Delay => "jobs waited for those of others (delay_s)",
         Idle::Submit => "jobs were being submitted (submit_s)",
         Idle::Fit => "no node had as many free GPUs as a job wanted",
+        Idle::Preempt => "they were kept for a job for which others of their node made room (grace_s)",
     }
 }

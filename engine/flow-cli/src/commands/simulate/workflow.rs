@@ -39,8 +39,12 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     // On that machine nothing has run: nothing is taken from the store but what history knows.
     let forecast = forecast(&session, &knowledge, &wanted, &Plan::default())?;
     let unknown = forecast.unknown;
-    let tasks = expected(forecast.tasks.clone());
+    let mut tasks = expected(forecast.tasks.clone());
     let (machine, expansion) = (&session.expansion.machine, &session.expansion);
+    for task in &mut tasks {
+        let job = expansion.instances[task.task.instance.index()].slurm.as_deref();
+        task.tier = asked.tier(job.or(Some(&expansion.slurm.job)).and_then(|job| job.partition.as_deref()));
+    }
     let gpus = machine.gpus.len() as u32;
     let nodes = asked.nodes.unwrap_or(1);
     if asked.slurm.is_some() && (gpus == 0 || !gpus.is_multiple_of(nodes)) {

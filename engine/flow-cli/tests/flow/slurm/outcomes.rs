@@ -163,3 +163,22 @@ fn what_no_node_could_run_is_refused_before_anything_is_submitted() {
     lab.space.flow(["run", "w.yaml", "fine"]).expect(0);
     assert_eq!(lab.results()["fine"]["circumstances"]["gpu_models"], serde_json::json!(["fake"]));
 }
+
+#[test]
+fn what_ends_before_flow_begins_on_its_node_is_tried_again_with_what_its_log_says() {
+    let lab = Lab::new(1, 1, &sweep(1, 0, ""));
+    lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("poll: 1s", "poll: 1s, flow: flow.sh"));
+    let flow = env!("CARGO_BIN_EXE_flow");
+    let once = format!("#!/bin/sh\n[ -e $HOME/once ] || {{ : > $HOME/once; exit 2; }}\nexec {flow} \"$@\"\n");
+    lab.space.script("flow.sh", &once);
+    let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
+    let said =
+        "ended in Slurm with exit code 2 before flow could begin on its node, and its log is empty; it is tried again";
+    assert!(text.contains(said), "{text}");
+    assert_eq!(lab.lines("did"), crate::counted::once(1));
+    // What no node can start is not tried again and again.
+    lab.space.script("flow.sh", "#!/bin/sh\necho 'it needs a library that is not there' >&2\nexit 127\n");
+    let text = lab.space.flow(["run", "w.yaml", "-f"]).expect(1).text();
+    let said = "with exit code 127 before flow could begin on its node: it needs a library that is not there";
+    assert!(text.contains(said) && !text.contains("tried again"), "{text}");
+}

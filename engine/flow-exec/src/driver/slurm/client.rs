@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use flow_slurm::{JobId, Limits, Load, Node, ParseError, Refused, Row, misleads};
+use flow_slurm::{JobId, Limits, Load, Node, ParseError, Partition, Refused, Row, misleads};
 
 use crate::{clock, hardware};
 
@@ -127,12 +127,47 @@ impl Client {
         Ok(flow_slurm::parse_accounting(&self.ask("sacct", &args)?)?)
     }
 
+    /// Jobs of these names, whoever's they are.
+    pub(crate) fn queue_of(&self, keys: &[&str]) -> Result<Vec<Row>, NoAnswer> {
+        let args: Vec<&str> = flow_slurm::QUEUE.iter().copied().filter(|arg| *arg != "--me").collect();
+        self.of(keys, "squeue", &args, flow_slurm::parse_queue)
+    }
+
+    /// The same, of those that the accounting database knows.
+    pub(crate) fn accounting_of(&self, keys: &[&str]) -> Result<Vec<Row>, NoAnswer> {
+        let args: Vec<&str> =
+            flow_slurm::ACCOUNTING.iter().copied().chain(["--allusers", "--starttime=now-30days"]).collect();
+        self.of(keys, "sacct", &args, flow_slurm::parse_accounting)
+    }
+
+    fn of(
+        &self,
+        keys: &[&str],
+        program: &'static str,
+        args: &[&str],
+        parse: fn(&str) -> Result<Vec<Row>, ParseError>,
+    ) -> Result<Vec<Row>, NoAnswer> {
+        let mut rows = Vec::new();
+        for some in keys.chunks(AT_ONCE) {
+            let names = format!("--name={}", some.join(","));
+            let args: Vec<&str> = args.iter().copied().chain([&*names]).collect();
+            rows.extend(parse(&self.ask(program, &args)?)?);
+        }
+        Ok(rows)
+    }
+
+    pub(crate) fn partitions(&self) -> Result<Vec<Partition>, NoAnswer> {
+        Ok(flow_slurm::parse_partitions(&self.ask("scontrol", flow_slurm::PARTITIONS)?)?)
+    }
+
     pub(crate) fn limits(&self) -> Result<Limits, NoAnswer> {
         Ok(flow_slurm::parse_config(&self.ask("scontrol", flow_slurm::CONFIG)?)?)
     }
 
-    pub(crate) fn nodes(&self) -> Result<Vec<Node>, NoAnswer> {
-        Ok(flow_slurm::parse_nodes(&self.ask("sinfo", flow_slurm::NODES)?)?)
+    /// All nodes, and the text that tells of them.
+    pub(crate) fn nodes(&self) -> Result<(Vec<Node>, String), NoAnswer> {
+        let text = self.ask("sinfo", flow_slurm::NODES)?;
+        Ok((flow_slurm::parse_nodes(&text)?, text))
     }
 
     /// How many jobs there are, everybody's.

@@ -1,12 +1,12 @@
 //! What a cluster has, as a machine to plan for: the largest of the nodes that its jobs would come to. What is free is Slurm's business.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs, path::Path};
 
 use flow_core::{GpuFacts, Machine, ResourceRequest, Slurm, SlurmJob};
-use flow_slurm::{Load, Node};
+use flow_slurm::{Limits, Load, Node, Partition};
 
 use super::client::{Client, NoAnswer};
-use crate::ExecError;
+use crate::{ExecError, attempt::write_atomically};
 
 /// A cluster, as far as a plan needs it.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub(crate) struct Cluster {
     /// The largest that its jobs would come to.
     pub(crate) node: Machine,
     nodes: Vec<Node>,
+    /// The same in Slurm's words.
+    told: String,
 }
 
 /// What no node of a cluster could run, as a sentence, and what to write.
@@ -29,39 +31,77 @@ pub(crate) struct Impossible {
 /// It does not answer.
 pub fn overview() -> Result<(Vec<Node>, BTreeMap<String, Load>), NoAnswer> {
     let client = Client::new();
-    Ok((client.nodes()?, client.load()?))
+    Ok((client.nodes()?.0, client.load()?))
 }
 
-/// How much a cluster matters to who looks for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LookedFor {
-    /// Without it nothing can be said.
-    Needed,
-    /// Where it is not there, nothing is known of it.
-    IfThere,
+/// What the cluster that this machine submits to takes at once, and which of its partitions go first.
+///
+/// # Errors
+/// It does not answer.
+pub fn rules() -> Result<(Limits, Vec<Partition>), NoAnswer> {
+    let client = Client::new();
+    Ok((client.limits()?, client.partitions()?))
+}
+
+/// Slurm did not say what its nodes have.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("Slurm cannot be asked: {error}; {}", taken(*.remembered))]
+pub struct Unasked {
+    /// Why.
+    pub error: NoAnswer,
+    /// What it said last was taken.
+    pub remembered: bool,
+}
+
+fn taken(remembered: bool) -> &'static str {
+    if remembered {
+        "its nodes are taken to be those that it told of last"
+    } else {
+        "what its nodes have is not known, and what is said of steps there may change with that"
+    }
+}
+
+impl From<&Unasked> for ExecError {
+    fn from(Unasked { error, .. }: &Unasked) -> Self {
+        ExecError::Usage(match error {
+            NoAnswer::NotInstalled { command } => format!(
+                "a step is to run on Slurm, and `{command}` is not on the PATH: run flow where jobs are submitted, on a login node, or \
+                 `--on local` on this machine"
+            ),
+            error => format!(
+                "a step is to run on Slurm, which does not answer: {error}; `scontrol ping` says whether its controller is up, `--on local` runs it here"
+            ),
+        })
+    }
 }
 
 impl Cluster {
-    /// The cluster that this machine submits to; none where it is not needed and does not answer.
+    /// The cluster that this machine submits to. Where it does not answer, as it was when it last did, which `memory` holds; none where
+    /// it never did.
     ///
     /// # Errors
-    /// It does not answer, or has no node for what is asked for.
-    pub(crate) fn look(slurm: &Slurm, needed: LookedFor) -> Result<Option<Cluster>, ExecError> {
-        match Client::new().nodes() {
-            Ok(nodes) => match largest(&nodes, slurm) {
-                Ok(node) => Ok(Some(Cluster { node, nodes })),
-                Err(_) if needed == LookedFor::IfThere => Ok(None),
-                Err(why) => Err(ExecError::Usage(why)),
-            },
-            Err(_) if needed == LookedFor::IfThere => Ok(None),
-            Err(NoAnswer::NotInstalled { command }) => Err(ExecError::Usage(format!(
-                "a step is to run on Slurm, and `{command}` is not on the PATH: run flow where jobs are submitted, on a login node, or \
-                 `--on local` on this machine"
-            ))),
-            Err(error) => Err(ExecError::Usage(format!(
-                "a step is to run on Slurm, which does not answer: {error}; `scontrol ping` says whether its controller is up, `--on local` runs it here"
-            ))),
-        }
+    /// It has no node for what is asked for.
+    pub(crate) fn look(slurm: &Slurm, memory: Option<&Path>) -> Result<(Option<Cluster>, Option<Unasked>), ExecError> {
+        let (found, unasked) = match Client::new().nodes() {
+            Ok(found) => (Some(found), None),
+            Err(error) => {
+                let text = memory.and_then(|memory| fs::read_to_string(memory).ok());
+                let found = text.and_then(|text| Some((flow_slurm::parse_nodes(&text).ok()?, text)));
+                let remembered = found.is_some();
+                (found, Some(Unasked { error, remembered }))
+            }
+        };
+        let there = |(nodes, told): (Vec<Node>, String)| {
+            let node = largest(&nodes, slurm).map_err(ExecError::Usage)?;
+            Ok::<_, ExecError>(Cluster { node, nodes, told })
+        };
+        Ok((found.map(there).transpose()?, unasked))
+    }
+
+    /// Writes down what it has, for when it does not answer.
+    pub(crate) fn remember(&self, memory: &Path) {
+        // Without it the next look has to have an answer.
+        let _ = write_atomically(memory, self.told.as_bytes());
     }
 }
 
@@ -219,7 +259,8 @@ mod tests {
 
     #[test]
     fn what_no_node_could_run_is_told_with_what_there_is() {
-        let cluster = Cluster { node: Machine::default(), nodes: flow_slurm::parse_nodes(NODES).unwrap() };
+        let nodes = flow_slurm::parse_nodes(NODES).unwrap();
+        let cluster = Cluster { node: Machine::default(), nodes, told: NODES.to_owned() };
         let lacks = |partition: Option<&str>, gpu_type: Option<&str>, asks: ResourceRequest, measured| {
             let (partition, gpu_type) = (partition.map(str::to_owned), gpu_type.map(str::to_owned));
             cluster.lacks(&SlurmJob { partition, gpu_type, ..SlurmJob::default() }, &asks, measured)

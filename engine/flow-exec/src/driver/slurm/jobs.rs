@@ -36,6 +36,9 @@ pub(super) enum Stage {
     InQueue,
 }
 
+/// Characters of a line of a job's log that are told.
+const LONGEST: usize = 300;
+
 /// An attempt in a job.
 pub(super) struct Member {
     pub(super) attempt: AttemptId,
@@ -377,15 +380,21 @@ impl BatchJob {
         let gone = gone.filter(|_| self.members[n].killed.is_none());
         let instead = gone.map(|gone| {
             // What was killed for too much memory could not write down anything.
-            let told = match gone {
-                Gone::Ended(End::Signal(_) | End::Launch | End::Failed(_), _) => std::fs::read(self.log(n)).ok(),
+            let log = match gone {
+                Gone::Ended(End::Signal(_) | End::Launch | End::Failed(_) | End::Completed, _) => {
+                    std::fs::read(self.log(n)).ok()
+                }
                 _ => None,
             };
-            let told = told.and_then(|log| flow_slurm::told_in_log(&String::from_utf8_lossy(&log)));
-            self.instead(match (told, gone) {
-                (Some(end), Gone::Ended(_, node)) => Gone::Ended(end, node),
-                (_, gone) => gone,
-            })
+            let log = log.map(|log| String::from_utf8_lossy(&log).into_owned());
+            match (log.as_deref().and_then(flow_slurm::told_in_log), gone) {
+                (Some(end), Gone::Ended(_, node)) => self.instead(Gone::Ended(end, node)),
+                (None, Gone::Ended(End::Failed(code), _)) if !matches!(code, NO_FOLDER | CLAIMED) => {
+                    self.unrecorded(Some(code), log)
+                }
+                (None, Gone::Ended(End::Signal(_) | End::Completed, _)) => self.unrecorded(None, log),
+                (_, gone) => self.instead(gone),
+            }
         });
         let now = clock::unix_seconds();
         let member = &mut self.members[n];
@@ -427,8 +436,8 @@ impl BatchJob {
                     (failed, BatchEnd::Refused { error }, RetryAdvice::Hopeless)
                 }
                 End::Failed(NO_FOLDER | CLAIMED) => (failed, BatchEnd::Vanished, RetryAdvice::Lost),
-                End::Failed(code) => (failed, BatchEnd::Failed { code: Some(code.into()) }, RetryAdvice::AsAsked),
-                End::Completed | End::Signal(_) => (failed, BatchEnd::Failed { code: None }, RetryAdvice::AsAsked),
+                End::Failed(code) => return self.unrecorded(Some(code), None),
+                End::Completed | End::Signal(_) => return self.unrecorded(None, None),
             },
             Gone::Never(Never::Launch, _) => (failed, BatchEnd::NotLaunched, RetryAdvice::Lost),
             Gone::Never(_, reason) => (failed, BatchEnd::Never { reason }, RetryAdvice::Hopeless),
@@ -436,6 +445,20 @@ impl BatchJob {
             Gone::Refused(error) => (failed, BatchEnd::Refused { error }, RetryAdvice::Hopeless),
         };
         self.batch(outcome, end, again)
+    }
+
+    /// Its script ended, with this code and log, and there is no record of the step. Where flow had not begun, nothing of the step has.
+    fn unrecorded(&self, code: Option<u8>, log: Option<String>) -> OutcomeOverride {
+        let begun = self.has_begun();
+        let again = match code {
+            _ if begun => RetryAdvice::AsAsked,
+            // No shell finds `flow` there, or may start it.
+            Some(126 | 127) => RetryAdvice::AsAsked,
+            _ => RetryAdvice::Lost,
+        };
+        let last = |log: String| log.trim_end().lines().last().unwrap_or_default().chars().take(LONGEST).collect();
+        let end = BatchEnd::Failed { code: code.map(i32::from), begun, said: log.map(last) };
+        self.batch(Outcome::Failed, end, again)
     }
 
     fn batch(&self, outcome: Outcome, end: BatchEnd, again: RetryAdvice) -> OutcomeOverride {

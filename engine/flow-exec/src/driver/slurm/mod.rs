@@ -33,8 +33,8 @@ use super::{
 use crate::{ExecError, attempt::Folder};
 
 pub use client::NoAnswer;
-pub use cluster::overview;
-pub(crate) use cluster::{Cluster, Impossible, LookedFor};
+pub(crate) use cluster::{Cluster, Impossible};
+pub use cluster::{Unasked, overview, rules};
 
 use worker::Worker;
 
@@ -162,6 +162,19 @@ fn count(jobs: &[Intent]) -> Result<usize, NoAnswer> {
         names.contains(&*row.key) && !is_over
     };
     Ok(rows.iter().filter(|row| goes_on(row)).count())
+}
+
+/// What Slurm knows of jobs of these names, whoever's they are: its queue, and for those that it has not, its accounting database where
+/// there is one.
+pub(super) fn rows_of(keys: &BTreeSet<&str>) -> Result<Vec<flow_slurm::Row>, NoAnswer> {
+    let client = client::Client::new();
+    let keys: Vec<&str> = keys.iter().copied().collect();
+    let mut rows = client.queue_of(&keys)?;
+    let gone: Vec<&str> = keys.into_iter().filter(|key| rows.iter().all(|row| row.key != *key)).collect();
+    if !gone.is_empty() {
+        rows.extend(client.accounting_of(&gone).unwrap_or_default());
+    }
+    Ok(rows)
 }
 
 /// Ends the jobs that a run has left which does not live any more, and says how many Slurm had. What came of one before stays to be

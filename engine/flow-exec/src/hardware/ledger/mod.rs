@@ -31,7 +31,7 @@ use nix::{
 
 use super::shared_file::{self, is_at};
 
-pub use slot::{Slot, Step, Waiter, card};
+pub use slot::{Jobs, Slot, Step, Waiter, card};
 
 /// Its name in the folder of the shared files.
 const NAME: &str = "flow-machine.ledger";

@@ -43,6 +43,25 @@ pub struct Slot {
     /// What of it waits for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<Waiter>,
+    /// What of it is elsewhere, where it holds nothing here.
+    #[serde(default, skip_serializing_if = "Jobs::is_none")]
+    pub jobs: Jobs,
+}
+
+/// Attempts that a batch system has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Jobs {
+    /// Those that run.
+    pub running: u32,
+    /// Those that wait there.
+    pub queued: u32,
+}
+
+impl Jobs {
+    /// There are none.
+    pub fn is_none(&self) -> bool {
+        *self == Jobs::default()
+    }
 }
 
 /// What a running attempt holds.

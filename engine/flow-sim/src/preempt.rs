@@ -1,0 +1,165 @@
+//! Which jobs make room in a simulated Slurm for those of a higher tier, and for whom their GPUs are kept until all of it is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flow_core::{AttemptId, GpuId, Time};
+
+use crate::nodes::Nodes;
+use crate::pending::Job;
+
+/// A job that runs.
+#[derive(Clone, Debug)]
+struct Holder {
+    tier: u32,
+    since: Time,
+    node: usize,
+    gpus: BTreeSet<GpuId>,
+    attempts: BTreeSet<AttemptId>,
+    /// It was told to make room.
+    ends: bool,
+}
+
+/// A job for which others make room, with what it has so far.
+#[derive(Clone, Debug)]
+struct Waiter {
+    job: Job,
+    node: usize,
+    gpus: Vec<GpuId>,
+}
+
+/// Who runs in which tier, and who waits for whose end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Preemption {
+    /// By their first attempt.
+    holders: BTreeMap<AttemptId, Holder>,
+    first_of: BTreeMap<AttemptId, AttemptId>,
+    /// GPUs of jobs that were not told to make room, by tier.
+    held: BTreeMap<u32, u32>,
+    waiters: Vec<Waiter>,
+    /// GPUs that waiters have.
+    pub(crate) kept: u32,
+}
+
+impl Preemption {
+    /// A job runs on these.
+    pub(crate) fn started(&mut self, job: &Job, gpus: &[GpuId], nodes: &Nodes, now: Time) {
+        let (Some(&(first, _)), Some(gpu)) = (job.attempts.first(), gpus.first()) else { return };
+        let attempts: BTreeSet<AttemptId> = job.attempts.iter().map(|&(attempt, _)| attempt).collect();
+        self.first_of.extend(attempts.iter().map(|attempt| (*attempt, first)));
+        *self.held.entry(job.tier).or_default() += gpus.len() as u32;
+        let (node, gpus) = (nodes.node_of(*gpu), gpus.iter().copied().collect());
+        self.holders.insert(first, Holder { tier: job.tier, since: now, node, gpus, attempts, ends: false });
+    }
+
+    /// An attempt has ended: what became free of its node goes to whom it is kept for.
+    pub(crate) fn ended(&mut self, attempt: AttemptId, nodes: &mut Nodes) {
+        let Some(first) = self.first_of.remove(&attempt) else { return };
+        let Some(holder) = self.holders.get_mut(&first) else { return };
+        let node = holder.node;
+        holder.attempts.remove(&attempt);
+        if holder.attempts.is_empty() {
+            if !holder.ends {
+                let (tier, gpus) = (holder.tier, holder.gpus.len() as u32);
+                self.forget(tier, gpus);
+            }
+            self.holders.remove(&first);
+        }
+        for waiter in self.waiters.iter_mut().filter(|waiter| waiter.node == node) {
+            let lacks = waiter.job.gpus - waiter.gpus.len() as u32;
+            let more = nodes.take_of(node, lacks);
+            self.kept += more.len() as u32;
+            waiter.gpus.extend(more);
+        }
+    }
+
+    fn forget(&mut self, tier: u32, gpus: u32) {
+        if let Some(held) = self.held.get_mut(&tier) {
+            *held -= gpus;
+            if *held == 0 {
+                self.held.remove(&tier);
+            }
+        }
+    }
+
+    /// A job of this tier could be in need of others' GPUs that it may have.
+    pub(crate) fn may_help(&self, tier: u32) -> bool {
+        self.held.first_key_value().is_some_and(|(&lowest, _)| lowest < tier)
+    }
+
+    /// Makes room for a job: on the node where least has to end for it, the lowest tiers first, and of these who began last. Who is to
+    /// end, or the job, where no node could have room.
+    pub(crate) fn make_room(&mut self, job: Job, nodes: &mut Nodes) -> Result<Vec<AttemptId>, Job> {
+        if !self.may_help(job.tier) {
+            return Err(job);
+        }
+        let mut lower: BTreeMap<usize, Vec<AttemptId>> = BTreeMap::new();
+        for (first, holder) in self.holders.iter().filter(|(_, holder)| holder.tier < job.tier && !holder.ends) {
+            lower.entry(holder.node).or_default().push(*first);
+        }
+        let mut best: Option<(u32, usize, Vec<AttemptId>)> = None;
+        for (node, mut firsts) in lower {
+            firsts.sort_by_key(|first| {
+                let holder = &self.holders[first];
+                (holder.tier, std::cmp::Reverse(holder.since), *first)
+            });
+            let (mut has, mut ends, mut victims) = (nodes.free_on(node), 0, Vec::new());
+            for first in firsts {
+                if has >= job.gpus {
+                    break;
+                }
+                let gpus = self.holders[&first].gpus.len() as u32;
+                (has, ends) = (has + gpus, ends + gpus);
+                victims.push(first);
+            }
+            if has >= job.gpus && best.as_ref().is_none_or(|(least, ..)| ends < *least) {
+                best = Some((ends, node, victims));
+            }
+        }
+        let Some((_, node, victims)) = best else { return Err(job) };
+        let mut attempts = Vec::new();
+        for first in victims {
+            let Some(holder) = self.holders.get_mut(&first) else { continue };
+            holder.ends = true;
+            let (tier, gpus) = (holder.tier, holder.gpus.len() as u32);
+            attempts.extend(holder.attempts.iter().copied());
+            self.forget(tier, gpus);
+        }
+        let gpus = nodes.take_of(node, job.gpus);
+        self.kept += gpus.len() as u32;
+        self.waiters.push(Waiter { job, node, gpus });
+        Ok(attempts)
+    }
+
+    /// Somebody has all that was kept for it.
+    pub(crate) fn is_any_served(&self) -> bool {
+        self.waiters.iter().any(|waiter| waiter.gpus.len() as u32 >= waiter.job.gpus)
+    }
+
+    /// Nobody waits for others to end.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    /// The next that has all that was kept for it, which is its own from here on.
+    pub(crate) fn served(&mut self) -> Option<(Job, Vec<GpuId>)> {
+        let at = self.waiters.iter().position(|waiter| waiter.gpus.len() as u32 >= waiter.job.gpus)?;
+        let Waiter { job, mut gpus, .. } = self.waiters.remove(at);
+        self.kept -= gpus.len() as u32;
+        gpus.sort_unstable();
+        Some((job, gpus))
+    }
+
+    /// An attempt is not to start after all; says whether others made room for it.
+    pub(crate) fn withdraw(&mut self, attempt: AttemptId, nodes: &mut Nodes) -> bool {
+        let Some(at) = self.waiters.iter().position(|waiter| waiter.job.has(attempt)) else { return false };
+        let waiter = &mut self.waiters[at];
+        let keeps = if waiter.job.leave(attempt) { waiter.job.gpus as usize } else { 0 };
+        let back = waiter.gpus.split_off(keeps.min(waiter.gpus.len()));
+        self.kept -= back.len() as u32;
+        nodes.put_back(&back);
+        if keeps == 0 && self.waiters[at].job.attempts.is_empty() {
+            self.waiters.remove(at);
+        }
+        true
+    }
+}
