@@ -672,7 +672,11 @@ jumps-fluctuation = Fluctuation
 jumps-fluctuation-share = Fluctuation, of the level
 jumps-between = Between
 jumps-height = Height (± 95 % confidence)
-jumps-note = A jump is a change of level from one point to the next that no curve, bend, outlier, growing or correlated noise explains as well; a single point off its neighbours is an outlier, not a jump. Of 100 sweeps of about 70 points without any jump, whose noise correlates by at most 0.5 from one point to the next, about one at most has one found. Fluctuation is the standard deviation about the curve with its jumps.
+jumps-note = A jump is a change of level from one point to the next that no curve, bend, outlier, growing or correlated noise explains as well, and that lasts for three points at least; one or two points off the curve are outliers, not jumps. Of 100 sweeps of about 70 points without any jump (lines, curves, waves, outliers), whose noise correlates by at most 0.5 from one point to the next, about one at most has one found. Fluctuation is the standard deviation about the curve with its jumps and outliers.
+jumps-alone = Single points of { $column } along { $axis }, off the curve
+jumps-by = Off by (± 95 % confidence)
+jumps-off = { $at } ({ $off })
+jumps-outliers = Single points are off the curve, which is no jump: { $axis } { $points }.
 jumps-few = { $points } points are too few to tell whether { $column } jumps along { $axis }.
 jumps-no-multiple = { $jumps ->
     [1] One jump alone follows no multiples of a number

@@ -157,6 +157,26 @@ fn jumps_stand_out_and_models_are_compared_by_their_fluctuation() {
 }
 
 #[test]
+fn points_off_the_curve_are_named_and_are_no_jumps() {
+    let noise = |n: usize| ((n * 7919 % 101) as f64 / 50.0 - 1.0) * 0.3;
+    let results = (1..=40_usize).map(|batch| {
+        let off = if matches!(batch, 32 | 20 | 21) { -6.0 } else { 0.0 };
+        let time = 20.0 + 1.5 * batch as f64 + off + noise(batch);
+        result("s", &[("batch", json!(batch))], 1).metric("iteration_time", time / 1000.0, "s")
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": ["batch"], "columns": ["iteration_time"]}));
+    let out = add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
+    assert_eq!(metric(&out, "jumps"), 0.0);
+    assert!(text(&out, "analysis.en.md").contains("Single points of iteration time along batch size, off the curve"));
+    let [english, chinese] = said(&input, &["jumps"]);
+    let told = "Single points are off the curve, which is no jump: batch size 20 (−6.";
+    assert!(english.contains(told) && english.contains("No jump of iteration time"), "{english}");
+    assert!(english.contains(" ms), 21 (−") && english.contains("and 32 (−"), "{english}");
+    assert!(chinese.contains("有单个点偏离曲线，不算跳变：批大小 20（−"), "{chinese}");
+}
+
+#[test]
 fn a_line_with_jumps_is_told_no_bend_and_jumps_elsewhere_than_at_multiples_are_said_to_be() {
     let of = |places: [usize; 2]| {
         let noise = |n: usize| ((n * 7919 % 101) as f64 / 50.0 - 1.0) * 0.05;
