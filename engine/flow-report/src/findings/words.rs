@@ -157,9 +157,10 @@ impl Finding {
                 };
                 say(key, args.with("range", range))
             }
-            Finding::Bursts { label, inside, between } => {
-                let args = args.with("label", safe::code(label)).with("inside", inside.text(words, lang));
-                say("finding-bursts", args.with("between", between.text(words, lang)))
+            Finding::Ends { label, bursts, middle, ends } => {
+                let args = args.with("label", safe::code(label)).with("middle", middle.text(words, lang));
+                let key = if *bursts { "finding-bursts" } else { "finding-no-bursts" };
+                say(key, args.with("ends", ends.text(words, lang)))
             }
             Finding::Unchanged { column, a, b, most } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
@@ -373,12 +374,10 @@ impl Computed {
                 let args = of(column, axis).with("at", safe::text(at)).with("part", safe::text(part));
                 words.text(lang, "computed-behind", &args.with("than", safe::text(than)))
             }
-            What::Inside { label } => {
-                words.text(lang, "computed-inside", &Args::new().with("label", safe::code(label)))
+            What::Middle { label } => {
+                words.text(lang, "computed-middle", &Args::new().with("label", safe::code(label)))
             }
-            What::Between { label } => {
-                words.text(lang, "computed-between", &Args::new().with("label", safe::code(label)))
-            }
+            What::Ends { label } => words.text(lang, "computed-ends", &Args::new().with("label", safe::code(label))),
         };
         names.scoped(&self.scope, names.capital(text, lang), lang)
     }
