@@ -52,6 +52,8 @@ column-disk_read = Read from disk
 column-disk_written = Written to disk
 column-gpu_memory = GPU memory
 column-gpu_memory_mean = Mean GPU memory
+column-gpu_memory_share = Share of GPU memory
+column-memory_share = Share of host memory
 column-gpu_memory_limit = GPU memory limit
 column-gpu_load = GPU utilisation
 column-gpu_load_peak = Peak GPU utilisation
@@ -391,8 +393,8 @@ chart-packed = packed
 chart-packed-alt = Wall time alone and packed
 chart-time = Time
 chart-time-epochs = Time since the first epoch began
-chart-load = Load
-chart-load-alt = Load over time of { $label }, odd epochs shaded
+chart-load = Load and memory
+chart-load-alt = Load and memory over time of { $label }, odd epochs shaded
 
 ## Why something ended as it did, was not run, or is not to be trusted
 cause-condition-false = { $expression } is false

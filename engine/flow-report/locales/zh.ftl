@@ -52,6 +52,8 @@ column-disk_read = 磁盘读取量
 column-disk_written = 磁盘写入量
 column-gpu_memory = 显存
 column-gpu_memory_mean = 平均显存
+column-gpu_memory_share = 显存占用率
+column-memory_share = 内存占用率
 column-gpu_memory_limit = 显存上限
 column-gpu_load = GPU 利用率
 column-gpu_load_peak = GPU 利用率峰值
@@ -384,8 +386,8 @@ chart-packed = 打包混部
 chart-packed-alt = 单独运行与打包混部的总用时
 chart-time = 时间
 chart-time-epochs = 自第一轮开始的时间
-chart-load = 负载
-chart-load-alt = { $label } 的负载随时间的变化，阴影为奇数轮
+chart-load = 负载与内存占用
+chart-load-alt = { $label } 的负载与内存占用随时间的变化，阴影为奇数轮
 
 ## 结束、未运行或不可采信的原因
 cause-condition-false = 条件 { $expression } 不满足
@@ -719,6 +721,7 @@ fault-schedule-of-several = `schedules`：{ $point } 同时指 { $one } 和 { $o
 fault-chart-over-nothing = 图表 { $column }：表格没有可作横轴的行
 fault-chart-of-no-column = 图表 { $column }：{ $error }
 fault-chart-over-names = 图表 { $column }：行的最后一个轴 { $axis } 的值 { $text } 不是数值，而图表的横轴须为数值
+fault-chart-of-no-instance = 负载图 { $point }：步骤 { $step } 没有这样的实例
 fault-chart-not-by-epoch = 图表 { $column }：没有实例逐轮记录它；现有 { $known }
 fault-compare-without-split = `compare` 为 { $axis }：{ $step } 的表格没有拆分；请设置 `split`
 fault-compare-other-split = `compare` 为 { $axis }：{ $step } 的表格按 { $split } 拆分
