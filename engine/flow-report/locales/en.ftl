@@ -155,6 +155,7 @@ finding-jumps = { $column } jumps between { $axis } { $jumps }.
 finding-jumps-multiple = { $column } jumps between { $axis } { $jumps }: at the multiples of { $multiple }.
 finding-bound-gpu = GPU utilisation is { $range }: the GPU hardly ever waits for work.
 finding-bound-cpu = CPU-bound: { $range } of the CPUs that the runs were given are in use.
+finding-bound-cpu-of = CPU-bound: { $range } of the CPUs that the runs were given are in use. Each had { $own } of { $host }, and CPU use is of all { $host }.
 finding-bound-data = Waiting for data limits the speed: { $range } of an epoch.
 finding-bursts = The CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half: { $ends } against { $middle } ({ $label }).
 finding-no-bursts = The CPU does not burst at the ends of epochs (their last tenth, and until the next begins): at the most its use is { $ends } there against { $middle } in their middle half ({ $label }).

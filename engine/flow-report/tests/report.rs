@@ -223,6 +223,23 @@ fn findings_of_published_and_drawn_curves() {
 }
 
 #[test]
+fn whose_cpus_a_share_is_of_is_said_where_runs_had_fewer_than_the_host() {
+    let results = [8, 16].map(|batch| {
+        let mut result = result("s", &[("batch", json!(batch))], 0).epoch_time(6.0);
+        (result.circumstances.cpus, result.circumstances.host_cpus) = (1, 2);
+        (result.usage.cpu_cores, result.usage.cpu_util, result.usage.samples) = (0.99, 0.495, 10);
+        result
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.into()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["epoch_time", "cpu_util"]}));
+    let out =
+        run("report", json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]}), &input).expect("a report");
+    let said = bullets(&text(&out, "report.md")).concat().join("\n");
+    assert!(said.contains("are in use. Each had 1 of 2, and CPU use is of all 2."), "{said}");
+    assert!(said.contains("每次运行分得 1 个 CPU，主机共 2 个"), "{said}");
+}
+
+#[test]
 fn bursts_at_the_ends_of_epochs_are_found_and_that_there_are_none_is_said_where_it_is_asked() {
     let said = |at_ends: f64, columns: Value| {
         let mut series = feb08::series();

@@ -71,7 +71,10 @@ fn bound(
     let most = values.iter().copied().fold(0.0, f64::max);
     let least = ledger.computed(scope, What::Least { column: column.into() }, least, show.clone());
     let most = ledger.computed(scope, What::Most { column: column.into() }, most, show);
-    Some(Finding::Bound { by, least, most })
+    let had = |r: &StepResult| (r.circumstances.cpus, r.circumstances.host_cpus);
+    let cpus = results.first().map(|(r, _)| had(r)).filter(|(own, host)| by == Bound::Cpu && own < host);
+    let cpus = cpus.filter(|cpus| results.iter().all(|(r, _)| had(r) == *cpus));
+    Some(Finding::Bound { by, least, most, cpus })
 }
 
 fn ends(

@@ -87,7 +87,14 @@ pub(crate) enum Finding {
     /// It jumps between neighbours.
     Jumps { column: String, axis: String, jumps: Vec<(String, String, Figure)>, multiple: Option<u64> },
     /// What limits the speed.
-    Bound { by: Bound, least: Figure, most: Figure },
+    Bound {
+        by: Bound,
+        least: Figure,
+        most: Figure,
+        /// How many CPUs each had and how many the host has, where these are others and the same for all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cpus: Option<(u32, u32)>,
+    },
     /// How much the CPU works at the ends of epochs, and in their middle: of the result in which that differs most.
     Ends { label: String, bursts: bool, middle: Figure, ends: Figure },
     /// Two versions differ in nothing that counts.

@@ -148,14 +148,17 @@ impl Finding {
                     None => say("finding-jumps", args),
                 }
             }
-            Finding::Bound { by, least, most } => {
-                let range = span(least, most, true, words, lang);
-                let key = match by {
-                    Bound::Gpu => "finding-bound-gpu",
-                    Bound::Cpu => "finding-bound-cpu",
-                    Bound::Data => "finding-bound-data",
-                };
-                say(key, args.with("range", range))
+            Finding::Bound { by, least, most, cpus } => {
+                let args = args.with("range", span(least, most, true, words, lang));
+                match (by, cpus) {
+                    (Bound::Gpu, _) => say("finding-bound-gpu", args),
+                    (Bound::Cpu, None) => say("finding-bound-cpu", args),
+                    (Bound::Cpu, Some((own, host))) => {
+                        let args = args.count("own", *own as usize).count("host", *host as usize);
+                        say("finding-bound-cpu-of", args)
+                    }
+                    (Bound::Data, _) => say("finding-bound-data", args),
+                }
             }
             Finding::Ends { label, bursts, middle, ends } => {
                 let args = args.with("label", safe::code(label)).with("middle", middle.text(words, lang));
