@@ -710,6 +710,8 @@ best-by-name = { $goal ->
    *[max] More
 } counts as better, by the column's name; `goal:` says otherwise.
 best-note = Told apart where p times the number of comparisons, { $comparisons }, is at most 0.05.
+best-f-test-alone = The F-test finds a difference all the same: it takes the scatter of all points together, and these tests that of the two compared. Which points differ is not decided.
+best-no-f-test = The F-test finds no difference all the same: it takes all points and all scatter at once, and these tests each point against the best, repetition by repetition where both have the same.
 best-more = { $more ->
     [1] One more point is
    *[other] { $more } more points are

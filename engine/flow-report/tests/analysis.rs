@@ -239,6 +239,27 @@ fn the_best_is_told_from_others_where_repetitions_tell() {
     assert!(chinese.contains("按该列的名称，以较小者为优；可用 `goal:` 另行指定。"), "{chinese}");
 }
 
+/// Seeds differ by more than learning rates, and learning rates differ by the same in each.
+#[test]
+fn where_the_tests_against_the_best_and_the_f_test_disagree_it_is_said() {
+    let report = |losses: [[f64; 3]; 3]| {
+        let of = losses.into_iter().zip([0.01, 0.03, 0.1]).flat_map(|(losses, lr)| {
+            let of = move |(n, loss)| result("s", &[("lr", json!(lr)), ("n", json!(n))], 1).metric("loss", loss, "");
+            losses.into_iter().enumerate().map(of)
+        });
+        let mut input = input(vec![("s", view("torch/train", None, of.collect()))]);
+        add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "over": "n", "columns": ["loss"]}));
+        add(&mut input, "best", "best", json!({"table": "t", "column": "loss", "goal": "min"}));
+        said(&input, &["best"])
+    };
+    let [english, chinese] = report([[0.300, 0.500, 0.700], [0.331, 0.530, 0.731], [0.360, 0.561, 0.760]]);
+    assert!(english.contains("No difference of loss") && english.contains("worse by more than noise"), "{english}");
+    assert!(english.contains("The F-test finds no difference all the same"), "{english}");
+    assert!(chinese.contains("F 检验却未发现差异"), "{chinese}");
+    let [english, _] = report([[0.30, 0.31, 0.32], [0.50, 0.51, 0.52], [0.71, 0.70, 0.72]]);
+    assert!(english.contains("F-test") && !english.contains("all the same"), "{english}");
+}
+
 #[test]
 fn what_was_measured_once_is_not_told_from_noise() {
     let times = published(include_str!("published/feb08-mobilenet_v2-4gpu.csv"));

@@ -144,6 +144,14 @@ impl Analysis {
         }
     }
 
+    /// What is to be said where its tests and an F-test of that column come to different ends.
+    pub(crate) fn other_than_f_test(&self, column: &str, differs: bool) -> Option<&'static str> {
+        match &self.found {
+            Found::Best(ranking) => ranking.other_than_f_test(column, differs),
+            Found::Fit(_) | Found::Jumps(_) => None,
+        }
+    }
+
     /// The column of which it tells the curve over this axis.
     pub(crate) fn fits(&self, axis: &str) -> Option<&str> {
         match &self.found {
