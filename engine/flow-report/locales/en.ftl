@@ -686,7 +686,7 @@ jumps-no-multiple = { $jumps ->
     [1] One jump alone follows no multiples of a number
    *[other] These places are not the multiples of one number
 }.
-jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level.
+jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level, and a single jump of less than about five times that may not be told.
 jumps-fluctuate = { $column } fluctuates most about its curve for { $most } ({ $high } of its level), and least for { $least } ({ $low }).
 best-title = Best { $column }
 best-place = Point

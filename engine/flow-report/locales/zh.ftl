@@ -968,7 +968,7 @@ jumps-no-multiple = { $jumps ->
     [1] 仅一处跳变，看不出是某个数的倍数
    *[other] 这些位置并非某个数的各个倍数
 }。
-jumps-none = { $column }随{ $axis }没有超出噪声的跳变；相对波动为 { $fluctuation }。
+jumps-none = { $column }随{ $axis }没有超出噪声的跳变；相对波动为 { $fluctuation }，小于其约五倍的单个跳变可能无法识别。
 jumps-fluctuate = { $column }的相对波动以 { $most } 最大（{ $high }），以 { $least } 最小（{ $low }）。
 best-title = 最优的{ $column }
 best-place = 取值
