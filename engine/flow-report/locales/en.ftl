@@ -52,6 +52,8 @@ column-disk_read = Read from disk
 column-disk_written = Written to disk
 column-gpu_memory = GPU memory
 column-gpu_memory_mean = Mean GPU memory
+column-gpu_memory_share = Share of GPU memory
+column-memory_share = Share of host memory
 column-gpu_memory_limit = GPU memory limit
 column-gpu_load = GPU utilisation
 column-gpu_load_peak = Peak GPU utilisation
@@ -153,8 +155,10 @@ finding-jumps = { $column } jumps between { $axis } { $jumps }.
 finding-jumps-multiple = { $column } jumps between { $axis } { $jumps }: at the multiples of { $multiple }.
 finding-bound-gpu = GPU utilisation is { $range }: the GPU hardly ever waits for work.
 finding-bound-cpu = CPU-bound: { $range } of the CPUs that the runs were given are in use.
+finding-bound-cpu-of = CPU-bound: { $range } of the CPUs that the runs were given are in use. Each had { $own } of { $host }, and CPU use is of all { $host }.
 finding-bound-data = Waiting for data limits the speed: { $range } of an epoch.
-finding-bursts = The CPU works more between epochs than in them: { $between } against { $inside } ({ $label }).
+finding-bursts = The CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half: { $ends } against { $middle } ({ $label }).
+finding-no-bursts = The CPU does not burst at the ends of epochs (their last tenth, and until the next begins): at the most its use is { $ends } there against { $middle } in their middle half ({ $label }).
 finding-agrees = The earlier figures of { $column } are found again: { $same } of { $of } to their last digit, and the largest difference is { $most }.
 finding-unchanged = From { $a } to { $b }, { $column } is unchanged (the largest difference is { $most }).
 finding-hardly-changed = From { $a } to { $b }, { $column } changes by { $most } at the most.
@@ -217,8 +221,8 @@ computed-given = Earlier figures of { $column }
 computed-apart = { $column } at { $axis } { $at }, the highest over the lowest, less 1
 computed-interval = { $value } ({ $range })
 computed-behind = { $column } of { $part } less that of { $than } at { $axis } { $at }, with its simultaneous 95 % confidence interval
-computed-inside = CPU use in the epochs of { $label }
-computed-between = CPU use between the epochs of { $label }
+computed-middle = CPU use in the middle half of the epochs of { $label }
+computed-ends = CPU use at the ends of the epochs of { $label }
 column-waiting_share = Share of an epoch spent waiting for data
 column-own_cpu_util = Use of the CPUs given
 
@@ -391,8 +395,8 @@ chart-packed = packed
 chart-packed-alt = Wall time alone and packed
 chart-time = Time
 chart-time-epochs = Time since the first epoch began
-chart-load = Load
-chart-load-alt = Load over time of { $label }, odd epochs shaded
+chart-load = Load and memory
+chart-load-alt = Load and memory over time of { $label }, odd epochs shaded
 
 ## Why something ended as it did, was not run, or is not to be trusted
 cause-condition-false = { $expression } is false
@@ -681,13 +685,17 @@ jumps-fluctuation = Fluctuation
 jumps-fluctuation-share = Fluctuation, of the level
 jumps-between = Between
 jumps-height = Height (± 95 % confidence)
-jumps-note = A jump is a change of level from one point to the next that no curve, bend, outlier, growing or correlated noise explains as well; a single point off its neighbours is an outlier, not a jump. Of 100 sweeps of about 70 points without any jump, whose noise correlates by at most 0.5 from one point to the next, about one at most has one found. Fluctuation is the standard deviation about the curve with its jumps.
+jumps-note = A jump is a change of level from one point to the next that no curve, bend, outlier, growing or correlated noise explains as well, and that lasts for three points at least; one or two points off the curve are outliers, not jumps. Of 100 sweeps of about 70 points without any jump (lines, curves, waves, outliers), whose noise correlates by at most 0.5 from one point to the next, about one at most has one found. Fluctuation is the standard deviation about the curve with its jumps and outliers.
+jumps-alone = Single points of { $column } along { $axis }, off the curve
+jumps-by = Off by (± 95 % confidence)
+jumps-off = { $at } ({ $off })
+jumps-outliers = Single points are off the curve, which is no jump: { $axis } { $points }.
 jumps-few = { $points } points are too few to tell whether { $column } jumps along { $axis }.
 jumps-no-multiple = { $jumps ->
     [1] One jump alone follows no multiples of a number
    *[other] These places are not the multiples of one number
 }.
-jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level.
+jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level, and a single jump of less than about five times that may not be told.
 jumps-fluctuate = { $column } fluctuates most about its curve for { $most } ({ $high } of its level), and least for { $least } ({ $low }).
 best-title = Best { $column }
 best-place = Point
@@ -711,6 +719,8 @@ best-by-name = { $goal ->
    *[max] More
 } counts as better, by the column's name; `goal:` says otherwise.
 best-note = Told apart where p times the number of comparisons, { $comparisons }, is at most 0.05.
+best-f-test-alone = The F-test finds a difference all the same: it takes the scatter of all points together, and these tests that of the two compared. Which points differ is not decided.
+best-no-f-test = The F-test finds no difference all the same: it takes all points and all scatter at once, and these tests each point against the best, repetition by repetition where both have the same.
 best-more = { $more ->
     [1] One more point is
    *[other] { $more } more points are

@@ -52,6 +52,8 @@ column-disk_read = 磁盘读取量
 column-disk_written = 磁盘写入量
 column-gpu_memory = 显存
 column-gpu_memory_mean = 平均显存
+column-gpu_memory_share = 显存占用率
+column-memory_share = 内存占用率
 column-gpu_memory_limit = 显存上限
 column-gpu_load = GPU 利用率
 column-gpu_load_peak = GPU 利用率峰值
@@ -153,8 +155,10 @@ finding-jumps = { $column }在{ $axis } { $jumps }之间跳变。
 finding-jumps-multiple = { $column }在{ $axis } { $jumps }之间跳变，均位于 { $multiple } 的倍数处。
 finding-bound-gpu = GPU 利用率为 { $range }：GPU 几乎没有空闲。
 finding-bound-cpu = 瓶颈在 CPU：所分配 CPU 的利用率为 { $range }。
+finding-bound-cpu-of = 瓶颈在 CPU：所分配 CPU 的利用率为 { $range }。每次运行分得 { $own } 个 CPU，主机共 { $host } 个，“CPU 利用率”按主机全部 CPU 计。
 finding-bound-data = 瓶颈为数据加载：等待数据占每轮用时的 { $range }。
-finding-bursts = 轮与轮之间的 CPU 利用率高于轮内：{ $between } 对 { $inside }（{ $label }）。
+finding-bursts = 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半）：{ $ends } 对 { $middle }（{ $label }）。
+finding-no-bursts = 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 没有突发负载：与轮中段（中间一半）相比，差值最大时也只是 { $ends } 对 { $middle }（{ $label }）。
 finding-agrees = { $column }与先前数值一致：{ $of } 个数值中有 { $same } 个在给出的位数内相同，最大差异为 { $most }。
 finding-unchanged = 从 { $a } 到 { $b }，{ $column }没有变化（最大差异为 { $most }）。
 finding-hardly-changed = 从 { $a } 到 { $b }，{ $column }的变化至多为 { $most }。
@@ -217,8 +221,8 @@ computed-given = { $column }先前数值的个数
 computed-apart = { $axis }为 { $at } 时{ $column }的最高值与最低值之比减 1
 computed-interval = { $value }（{ $range }）
 computed-behind = { $axis }为 { $at } 时 { $part } 与 { $than } 的{ $column }之差及其 95 % 联合置信区间
-computed-inside = { $label } 轮内的 CPU 利用率
-computed-between = { $label } 轮间的 CPU 利用率
+computed-middle = { $label } 轮中段的 CPU 利用率
+computed-ends = { $label } 轮末尾的 CPU 利用率
 column-waiting_share = 等待数据的时间占比
 column-own_cpu_util = 所分配 CPU 的利用率
 
@@ -384,8 +388,8 @@ chart-packed = 打包混部
 chart-packed-alt = 单独运行与打包混部的总用时
 chart-time = 时间
 chart-time-epochs = 自第一轮开始的时间
-chart-load = 负载
-chart-load-alt = { $label } 的负载随时间的变化，阴影为奇数轮
+chart-load = 负载与内存占用
+chart-load-alt = { $label } 的负载与内存占用随时间的变化，阴影为奇数轮
 
 ## 结束、未运行或不可采信的原因
 cause-condition-false = 条件 { $expression } 不满足
@@ -725,6 +729,7 @@ fault-schedule-of-several = `schedules`：{ $point } 同时指 { $one } 和 { $o
 fault-chart-over-nothing = 图表 { $column }：表格没有可作横轴的行
 fault-chart-of-no-column = 图表 { $column }：{ $error }
 fault-chart-over-names = 图表 { $column }：行的最后一个轴 { $axis } 的值 { $text } 不是数值，而图表的横轴须为数值
+fault-chart-of-no-instance = 负载图 { $point }：步骤 { $step } 没有这样的实例
 fault-chart-not-by-epoch = 图表 { $column }：没有实例逐轮记录它；现有 { $known }
 fault-compare-without-split = `compare` 为 { $axis }：{ $step } 的表格没有拆分；请设置 `split`
 fault-compare-other-split = `compare` 为 { $axis }：{ $step } 的表格按 { $split } 拆分
@@ -963,13 +968,17 @@ jumps-fluctuation = 波动
 jumps-fluctuation-share = 相对波动
 jumps-between = 位置
 jumps-height = 高度（± 95 % 置信区间）
-jumps-note = 跳变指相邻两点之间的水平变化，且曲线、折点、离群点、逐渐增大或自相关的噪声都不能同样好地解释；单个偏离相邻点的点视为离群点，不算跳变。对约 70 个点、相邻点噪声相关系数不超过 0.5 且没有跳变的扫描，每 100 次误报至多约 1 次。波动为各点对含跳变曲线的标准差。
+jumps-note = 跳变指相邻两点之间的水平变化，且曲线、折点、离群点、逐渐增大或自相关的噪声都不能同样好地解释，并至少持续三个点；仅一两个点偏离曲线视为离群点，不算跳变。对约 70 个点、相邻点噪声相关系数不超过 0.5 且没有跳变的扫描（直线、曲线、波形、含离群点者），每 100 次误报至多约 1 次。波动为各点对含跳变与离群点的曲线的标准差。
+jumps-alone = { $column }在{ $axis }的哪些单点偏离曲线
+jumps-by = 偏离（± 95 % 置信区间）
+jumps-off = { $at }（{ $off }）
+jumps-outliers = 有单个点偏离曲线，不算跳变：{ $axis } { $points }。
 jumps-few = 只有 { $points } 个点，不足以判断{ $column }随{ $axis }是否跳变。
 jumps-no-multiple = { $jumps ->
     [1] 仅一处跳变，看不出是某个数的倍数
    *[other] 这些位置并非某个数的各个倍数
 }。
-jumps-none = { $column }随{ $axis }没有超出噪声的跳变；相对波动为 { $fluctuation }。
+jumps-none = { $column }随{ $axis }没有超出噪声的跳变；相对波动为 { $fluctuation }，小于其约五倍的单个跳变可能无法识别。
 jumps-fluctuate = { $column }的相对波动以 { $most } 最大（{ $high }），以 { $least } 最小（{ $low }）。
 best-title = 最优的{ $column }
 best-place = 取值
@@ -993,6 +1002,8 @@ best-by-name = 按该列的名称，以{ $goal ->
    *[max] 较大
 }者为优；可用 `goal:` 另行指定。
 best-note = p 乘以比较次数 { $comparisons } 不超过 0.05 时，视为有别。
+best-f-test-alone = F 检验仍认为有差异：它合并所有点的离散程度，这里只用所比较的两点的；究竟哪些点不同，尚不能判断。
+best-no-f-test = F 检验却未发现差异：它同时看所有点及全部离散程度，这里将各点分别与最优点相比，双方重复次序相同时逐次配对。
 best-more = 另有 { $more } 个更差的点未列出。
 
 ## 先前的数值

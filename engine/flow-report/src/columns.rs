@@ -22,7 +22,7 @@ pub(crate) enum Datum {
 }
 
 /// The measurements of flow itself, `(name, unit)`, in the order in which they are documented.
-pub(crate) const USAGE: [(&str, &str); 27] = [
+pub(crate) const USAGE: [(&str, &str); 28] = [
     ("wall", "s"),
     ("cpu_time", "s"),
     ("cpu_util", "ratio"),
@@ -33,6 +33,7 @@ pub(crate) const USAGE: [(&str, &str); 27] = [
     ("disk_written", "bytes"),
     ("gpu_memory", "bytes"),
     ("gpu_memory_mean", "bytes"),
+    ("gpu_memory_share", "ratio"),
     ("gpu_load", "ratio"),
     ("gpu_load_peak", "ratio"),
     ("gpu_load_above_90", "ratio"),
@@ -178,6 +179,10 @@ fn usage(result: &StepResult, name: &str, unit: &str) -> Datum {
         // Of several GPUs the busiest: it is the one that limits.
         "gpu_memory" => most(|g| g.memory_peak as f64),
         "gpu_memory_mean" => most(|g| g.memory_mean as f64),
+        "gpu_memory_share" => {
+            let shares = usage.gpus.iter().zip(&circumstances.gpu_memory_total).filter(|(_, total)| **total > 0);
+            shares.map(|(gpu, total)| gpu.memory_peak as f64 / *total as f64).reduce(f64::max)
+        }
         "gpu_load" => told(|g| g.load_mean),
         "gpu_load_peak" => most(|g| g.load_peak),
         "gpu_load_above_90" => told(|g| g.load_above_90),

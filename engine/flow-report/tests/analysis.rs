@@ -157,6 +157,26 @@ fn jumps_stand_out_and_models_are_compared_by_their_fluctuation() {
 }
 
 #[test]
+fn points_off_the_curve_are_named_and_are_no_jumps() {
+    let noise = |n: usize| ((n * 7919 % 101) as f64 / 50.0 - 1.0) * 0.3;
+    let results = (1..=40_usize).map(|batch| {
+        let off = if matches!(batch, 32 | 20 | 21) { -6.0 } else { 0.0 };
+        let time = 20.0 + 1.5 * batch as f64 + off + noise(batch);
+        result("s", &[("batch", json!(batch))], 1).metric("iteration_time", time / 1000.0, "s")
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": ["batch"], "columns": ["iteration_time"]}));
+    let out = add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
+    assert_eq!(metric(&out, "jumps"), 0.0);
+    assert!(text(&out, "analysis.en.md").contains("Single points of iteration time along batch size, off the curve"));
+    let [english, chinese] = said(&input, &["jumps"]);
+    let told = "Single points are off the curve, which is no jump: batch size 20 (−6.";
+    assert!(english.contains(told) && english.contains("No jump of iteration time"), "{english}");
+    assert!(english.contains(" ms), 21 (−") && english.contains("and 32 (−"), "{english}");
+    assert!(chinese.contains("有单个点偏离曲线，不算跳变：批大小 20（−"), "{chinese}");
+}
+
+#[test]
 fn a_line_with_jumps_is_told_no_bend_and_jumps_elsewhere_than_at_multiples_are_said_to_be() {
     let of = |places: [usize; 2]| {
         let noise = |n: usize| ((n * 7919 % 101) as f64 / 50.0 - 1.0) * 0.05;
@@ -217,6 +237,27 @@ fn the_best_is_told_from_others_where_repetitions_tell() {
     let [english, chinese] = said(&input, &["by_name"]);
     assert!(english.contains("Less counts as better, by the column's name; `goal:` says otherwise."), "{english}");
     assert!(chinese.contains("按该列的名称，以较小者为优；可用 `goal:` 另行指定。"), "{chinese}");
+}
+
+/// Seeds differ by more than learning rates, and learning rates differ by the same in each.
+#[test]
+fn where_the_tests_against_the_best_and_the_f_test_disagree_it_is_said() {
+    let report = |losses: [[f64; 3]; 3]| {
+        let of = losses.into_iter().zip([0.01, 0.03, 0.1]).flat_map(|(losses, lr)| {
+            let of = move |(n, loss)| result("s", &[("lr", json!(lr)), ("n", json!(n))], 1).metric("loss", loss, "");
+            losses.into_iter().enumerate().map(of)
+        });
+        let mut input = input(vec![("s", view("torch/train", None, of.collect()))]);
+        add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "over": "n", "columns": ["loss"]}));
+        add(&mut input, "best", "best", json!({"table": "t", "column": "loss", "goal": "min"}));
+        said(&input, &["best"])
+    };
+    let [english, chinese] = report([[0.300, 0.500, 0.700], [0.331, 0.530, 0.731], [0.360, 0.561, 0.760]]);
+    assert!(english.contains("No difference of loss") && english.contains("worse by more than noise"), "{english}");
+    assert!(english.contains("The F-test finds no difference all the same"), "{english}");
+    assert!(chinese.contains("F 检验却未发现差异"), "{chinese}");
+    let [english, _] = report([[0.30, 0.31, 0.32], [0.50, 0.51, 0.52], [0.71, 0.70, 0.72]]);
+    assert!(english.contains("F-test") && !english.contains("all the same"), "{english}");
 }
 
 #[test]

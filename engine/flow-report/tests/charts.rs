@@ -136,7 +136,7 @@ fn the_load_is_drawn_from_the_first_epoch_on() {
         let out =
             run("report", json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]}), &input).expect("a report");
         let model: Value = serde_json::from_str(&text(&out, "report.json")).expect("JSON");
-        (model["sections"][0]["load"].clone(), text(&out, "charts/t-load.svg"))
+        (model["sections"][0]["loads"][0].clone(), text(&out, "charts/t-load.svg"))
     };
     let (load, svg) = drawn(vec![(1, 6.0, 11.0), (2, 11.0, 16.0)]);
     let points = load["lines"][0][1].as_array().expect("points");
@@ -146,6 +146,52 @@ fn the_load_is_drawn_from_the_first_epoch_on() {
     let (load, svg) = drawn(vec![]);
     assert_eq!(load["lines"][0][1].as_array().map(Vec::len), Some(20));
     assert!(svg.contains("Time / 时间 (s)"), "{svg}");
+}
+
+/// Of the instances that the author names, with the share of memory, and with what earlier figures say of the same.
+#[test]
+fn load_and_memory_are_drawn_of_named_instances_beside_what_was_published() {
+    let of = |batch: u64, used: f64| {
+        let mut result = result("s", &[("batch", json!(batch))], 1).epoch_time(5.0).gpu_load(used, 0.3);
+        result.circumstances.gpu_memory_total = vec![100 << 20];
+        let samples = |value: f64| (0..20).map(|t| (f64::from(t), value)).collect::<Vec<_>>();
+        let samples = [("cpu", 0.1), ("gpu0_load", used), ("gpu0_memory", used * 100.0 * f64::from(1 << 20))]
+            .map(|(name, value)| (name.to_owned(), samples(value)));
+        let epoch_times = vec![(1, 0.0, 5.0), (2, 5.0, 10.0)];
+        (result, Some(Series { samples: samples.into(), epoch_times, ..Series::default() }))
+    };
+    let (results, series) = [of(16, 0.25), of(64, 0.5), of(256, 0.75)].into_iter().unzip();
+    let mut step = view("torch/train", None, results);
+    step.series = series;
+    let mut input = input(vec![("s", step)]);
+    let file = "batch,load_pct,memory_pct\n16,50,25\n256,90,75\n";
+    input.files.insert("/somewhere/then.csv".into(), file.as_bytes().to_vec());
+    let columns = json!({"gpu_load": "load_pct [%]", "gpu_memory_share": "memory_pct [%]"});
+    common::add_table(
+        &mut input,
+        "t",
+        json!({
+            "from": "s", "rows": "batch", "columns": ["gpu_load", "gpu_memory_share"],
+            "reference": {"file": "/somewhere/then.csv", "columns": columns, "label": {"en": "then"}},
+        }),
+    );
+    let report = |charts: Value| {
+        let section = json!({"table": "t", "charts": charts});
+        run("report", json!({"languages": ["en"], "sections": [section]}), &input)
+    };
+    let out = report(json!([{"load": {"batch": 16}}, {"load": {"batch": 256}}])).expect("a report");
+    let [small, large] = ["t-load", "t-load-2"].map(|name| text(&out, &format!("charts/{name}.svg")));
+    for svg in [&small, &large] {
+        for name in ["CPU use", "GPU utilisation", "Share of GPU memory", "GPU utilisation, then"] {
+            assert!(svg.contains(name), "{name}: {svg}");
+        }
+    }
+    let model: Value = serde_json::from_str(&text(&out, "report.json")).expect("JSON");
+    let loads = &model["sections"][0]["loads"];
+    assert_eq!(loads[0]["earlier"], json!([["gpu_load", 50.0], ["gpu_memory_share", 25.0]]));
+    assert_eq!(loads[1]["lines"][2][1][0], json!([0.0, 75.0]));
+    let wrong = report(json!([{"load": {"batch": 17}}])).expect_err("no such instance");
+    assert_eq!(wrong, "`charts: {load: {batch: 17}}`: no instance of `s` is that");
 }
 
 #[test]

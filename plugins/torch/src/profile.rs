@@ -1,5 +1,5 @@
 //! The step `profile`: what a network computes, and how fast it trains and in how much memory, on random images that are already
-//! on the device. Knows no dataset and no loader: beside `train` it tells what these cost.
+//! on the device, or are copied there for each step. Knows no dataset and no loader: beside `train` it tells what these cost.
 
 use std::time::Instant;
 
@@ -35,6 +35,9 @@ pub(crate) struct Options {
     channels_last: bool,
     #[serde(default = "seconds")]
     seconds: f64,
+    /// Each step begins with the copying of its images.
+    #[serde(default)]
+    copied: bool,
     #[serde(default, deserialize_with = "options::byte_size")]
     memory_limit: Option<ByteSize>,
 }
@@ -133,10 +136,25 @@ fn step_time(mut trainer: Trainer, options: &Options, batch: usize) -> Result<f6
     let (count, side) = (batch as i64, i64::from(options.size));
     let pixels = Tensor::randint(256, [count, side, side, 3], (Kind::Uint8, Device::Cpu));
     let labels = Tensor::randint(options.classes as i64, [count], (Kind::Int64, Device::Cpu));
-    trainer.load(&Batch { pixels, labels })?;
+    let pixels = match options.copied && trainer.takes_whole_batches() {
+        // As from a loader, which a GPU copies from by itself.
+        true => {
+            let mut pinned = native::pinned(&pixels.size())?;
+            pinned.f_copy_(&pixels)?;
+            pinned
+        }
+        false => pixels,
+    };
+    let batch = Batch { pixels, labels };
+    trainer.load(&batch)?;
     let steps = |trainer: &mut Trainer, count: usize| {
         let clock = Instant::now();
-        (0..count).try_for_each(|_| trainer.step(1e-3))?;
+        (0..count).try_for_each(|_| {
+            if options.copied {
+                trainer.load(&batch)?;
+            }
+            trainer.step(1e-3)
+        })?;
         trainer.take_sums()?;
         Ok::<f64, Error>(clock.elapsed().as_secs_f64() / count as f64)
     };

@@ -212,10 +212,12 @@ fn a_training_whose_time_is_up_soon_ends_after_its_epoch_and_goes_on_from_there(
 
 #[test]
 fn a_profile_needs_no_data() {
-    let harness = Harness::new("profile").with("model", "resnet18").with("batches", vec![2, 4]);
-    let report = run(harness.with("size", 32).with("seconds", 0.01));
-    report.expect_ok();
-    assert_eq!(report.series("images_per_s").len(), 2);
+    for copied in [false, true] {
+        let harness = Harness::new("profile").with("model", "resnet18").with("batches", vec![2, 4]);
+        let report = run(harness.with("size", 32).with("seconds", 0.01).with("copied", copied));
+        report.expect_ok();
+        assert_eq!(report.series("images_per_s").len(), 2);
+    }
 }
 
 #[test]

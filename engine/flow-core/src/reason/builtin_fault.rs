@@ -50,6 +50,8 @@ faults! {
             "`charts: {column}`: `{text}` of the rows' last axis `{axis}` is no number, and a chart is drawn over numbers",
         ChartNotByEpoch { column: String, known: NameList } =
             "`charts: {{column: {column}, over: epoch}}`: no instance has it by epoch; there are {known}",
+        ChartOfNoInstance { step: String, point: String } =
+            "`charts: {{load: {point}}}`: no instance of `{step}` is that",
         CompareWithoutSplit { axis: String, step: String } =
             "`compare: {axis}`: the table of `{step}` has no split; give it `split: {axis}`",
         CompareOtherSplit { axis: String, step: String, split: String } =

@@ -1,8 +1,8 @@
 //! Where a curve jumps: changes of its level from one point to the next that neither a bend, nor an outlier, nor noise that grows or
 //! is correlated explains.
 //!
-//! Models with jumps are set against models without. Each is a curve (a polynomial, a hyperbola, a logarithm) with bends, single outliers and
-//! jumps, chosen one after the other by what they explain, from the bare curve on and from what stands out at once; the model with
+//! Models with jumps are set against models without. Each is a curve (a polynomial, a hyperbola, a logarithm, a wave, a spline) with bends,
+//! outliers and jumps, chosen one after the other by what they explain, from the bare curve on and from what stands out at once; the model with
 //! the highest likelihood, less a price for each part, says which jumps there are. So a jump is only found where no smooth curve
 //! does as well. Sources of the parts: levels and outliers told apart by likelihood, C. Chen and L.-M. Liu, "Joint Estimation of
 //! Model Parameters and Outlier Effects in Time Series", Journal of the American Statistical Association 88 (1993), 284–297;
@@ -15,7 +15,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    distributions::f_tail,
+    distributions::{f_tail, t_quantile},
     least_squares::{dot, least_squares, norm, subtract},
     median,
 };
@@ -31,10 +31,24 @@ pub struct Jump {
     pub half: f64,
 }
 
+/// A point off the curve through those about it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outlier {
+    /// Its position.
+    pub at: usize,
+    /// How much higher it is.
+    pub off: f64,
+    /// Half the width of the 95 % confidence interval of that.
+    pub half: f64,
+}
+
 /// What is found in a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Jumps {
     pub jumps: Vec<Jump>,
+    /// Points of their own, which are neither on the curve nor a level.
+    #[serde(default)]
+    pub outliers: Vec<Outlier>,
     /// The number at whose multiples the jumps are, where they are at nothing else and at no fewer.
     pub multiple: Option<f64>,
     /// The curve with its jumps, at each point.
@@ -52,14 +66,14 @@ impl Jumps {
 
 /// Fewer points show no jump that is none of noise.
 const FEWEST: usize = 12;
-/// So many points a level must last: one alone is an outlier.
-const LASTS: usize = 2;
+/// So many points a level must last: fewer are outliers.
+const LASTS: usize = 3;
 /// So many points a level may last that is searched for as a whole; the two ends of a longer one are found one by one.
 const LONGEST: usize = 8;
 /// So many points apart are bends: two next to each other are a jump.
 const BENDS: usize = 3;
-/// So many points apart are outliers: two next to each other are a level.
-const OUTLIERS: usize = 2;
+/// An outlier is told of where chance makes one so far off, in a sweep without any, no oftener than this.
+const BY_CHANCE: f64 = 0.002;
 /// So many points apart are the multiples at which a staircase has its jumps.
 const STAIRS: usize = 3;
 /// The usual difference between neighbours is the median of so many to each side,
@@ -72,8 +86,17 @@ const PARTS: usize = 16;
 const UNEVEN: f64 = 0.01;
 /// A model that is so much worse than the best on its way leads no further.
 const GIVE_UP: f64 = 10.0;
-/// Degrees of the curves that are polynomials.
-const POWERS: [i32; 4] = [1, 2, 3, 5];
+/// A curve of more columns than these that without parts is so much worse than the best is not tried with parts.
+const HOPELESS: f64 = 15.0;
+const SIMPLE: usize = 4;
+/// A line has so many coefficients, and costs nothing.
+const LINE: usize = 2;
+/// Degrees of the curves that are polynomials,
+const POWERS: [i32; 3] = [1, 2, 3];
+/// and of how many pieces those are that are cubic splines: no piece has fewer points than a level must last.
+const PIECES: [usize; 4] = [4, 8, 12, 16];
+/// The cycle of a wave has so many points at least.
+const CYCLE: f64 = 5.0;
 /// How much the noise of a point may say of the next.
 const CORRELATIONS: [f64; 3] = [0.0, 0.35, 0.7];
 
@@ -88,6 +111,10 @@ struct Penalties {
     jump: f64,
     level: f64,
     staircase: f64,
+    /// Of jumps on what is no line, for each coefficient and bend of it: what is steep somewhere is easily taken for a jump there.
+    uneven: f64,
+    /// And at most so much.
+    most_uneven: f64,
 }
 
 impl Penalties {
@@ -100,7 +127,9 @@ impl Penalties {
             outlier: 1.5 + log,
             jump: 5.8 + log,
             level: 6.5 + 2.0 * log,
-            staircase: 4.9 + log,
+            staircase: 4.6 + log,
+            uneven: 0.4,
+            most_uneven: 1.5,
         }
     }
 }
@@ -124,13 +153,19 @@ struct Staircase {
     places: Vec<usize>,
 }
 
+/// A curve without jumps.
+struct Smooth {
+    columns: Vec<Vec<f64>>,
+    /// How often a number was looked for, of which the columns are made.
+    sought: usize,
+}
+
 /// What all models are made of.
 struct Sweep {
     /// Where the points are, from −1 to 1.
     x: Vec<f64>,
     y: Vec<f64>,
-    /// The columns of each curve.
-    curves: Vec<Vec<Vec<f64>>>,
+    curves: Vec<Smooth>,
     /// One over the size of the noise, relative.
     weights: Vec<f64>,
     staircases: Vec<Staircase>,
@@ -234,16 +269,40 @@ impl Sweep {
         }
         // Chosen with jumps at hand, a smooth curve may not have got as far as it could.
         let smooth = self.best(false)?;
-        Some(if model.score > smooth.score { model } else { smooth })
+        let bends = model.parts.iter().filter(|part| matches!(part, Part::Bend(_))).count();
+        let uneven = (self.curves[model.curve].columns.len() - LINE + bends) as f64 * self.prices.uneven;
+        let uneven = uneven.min(self.prices.most_uneven);
+        Some(if model.score - uneven > smooth.score { model } else { smooth })
     }
 
     fn best(&self, jumps: bool) -> Option<Model> {
         let seen = self.seen();
         let starts: &[&[Part]] = if jumps && !seen.is_empty() { &[&[], &seen] } else { &[&[]] };
         let noises = self.noises.iter().flat_map(|noise| (0..self.curves.len()).map(move |curve| (noise, curve)));
-        let models = noises.flat_map(|(noise, curve)| starts.iter().map(move |start| (noise, curve, *start)));
+        let bare: Vec<(f64, &Noise, usize)> =
+            noises.filter_map(|(noise, curve)| Some((self.bare(noise, curve)?, noise, curve))).collect();
+        let best = bare.iter().map(|(score, ..)| *score).fold(f64::NEG_INFINITY, f64::max);
+        let is_simple = |curve: usize| self.curves[curve].columns.len() <= SIMPLE;
+        let hopeful = bare.iter().filter(|(score, _, curve)| *score > best - HOPELESS || is_simple(*curve));
+        let models = hopeful.flat_map(|(_, noise, curve)| starts.iter().map(move |start| (*noise, *curve, *start)));
         let models = models.map(|(noise, curve, start)| self.prune(self.grow(noise, curve, start, jumps)));
         models.max_by(|a, b| a.score.total_cmp(&b.score))
+    }
+
+    /// The score of a curve without parts.
+    fn bare(&self, noise: &Noise, curve: usize) -> Option<f64> {
+        let smooth = &self.curves[curve];
+        let white = |column: &Vec<f64>| self.white(column.clone(), noise.correlation);
+        let fit = least_squares(&smooth.columns.iter().map(white).collect::<Vec<_>>(), &white(&self.y))?;
+        Some(self.score(noise, fit.rss, self.price_of(noise, curve)))
+    }
+
+    /// What a curve costs with noise of that correlation.
+    fn price_of(&self, noise: &Noise, curve: usize) -> f64 {
+        let smooth = &self.curves[curve];
+        (smooth.columns.len() - LINE) as f64 * self.prices.coefficient
+            + smooth.sought as f64 * self.prices.bend
+            + if noise.correlation > 0.0 { 0.0 } else { self.prices.independent }
     }
 
     /// The jumps of a model's staircase are not of one height: they have nothing to do with each other, and its places may be wrong.
@@ -254,7 +313,7 @@ impl Sweep {
         });
         let Some(stairs) = stairs else { return false };
         let places = &self.staircases[stairs].places;
-        let smooth = &self.curves[model.curve];
+        let smooth = &self.curves[model.curve].columns;
         let rest: Vec<Part> = model.parts.iter().copied().filter(|part| *part != Part::Staircase(stairs)).collect();
         let fit = |parts: &[Part]| {
             let columns = parts.iter().chain(&rest).map(|part| self.column(*part)).chain(smooth.iter().cloned());
@@ -312,7 +371,7 @@ impl Sweep {
     /// From the curve with some parts on, the part that explains most for its price, and so on; the best model on the way.
     fn grow(&self, noise: &Noise, curve: usize, start: &[Part], jumps: bool) -> Model {
         let white = |column: Vec<f64>| self.white(column, noise.correlation);
-        let independent = if noise.correlation > 0.0 { 0.0 } else { self.prices.independent };
+        let smooth = &self.curves[curve];
         let residuals = white(self.y.clone());
         let sums = Sums::of(&residuals, self, noise);
         let mut growing = Growing {
@@ -320,25 +379,28 @@ impl Sweep {
             q: Vec::new(),
             adds: noise.parts.iter().map(|(part, length)| (sums.along(*part, self), *length)).collect(),
             residuals,
-            // A line costs nothing.
-            price: (self.curves[curve].len() - 2) as f64 * self.prices.coefficient + independent,
+            price: self.price_of(noise, curve),
         };
-        for column in &self.curves[curve] {
+        for column in &smooth.columns {
             growing.add(white(column.clone()), self);
         }
         for part in start {
             growing.add(white(self.column(*part)), self);
             growing.price += self.price(*part);
         }
-        let mut model =
-            Model { correlation: noise.correlation, curve, parts: start.to_vec(), score: self.score(&growing) };
+        let mut model = Model {
+            correlation: noise.correlation,
+            curve,
+            parts: start.to_vec(),
+            score: self.score(noise, dot(&growing.residuals, &growing.residuals), growing.price),
+        };
         let mut best = model.clone();
         while model.parts.len() < PARTS.min(self.x.len() / 6) {
             let Some(part) = self.most(&growing, &model.parts, jumps) else { break };
             growing.add(white(self.column(part)), self);
             growing.price += self.price(part);
             model.parts.push(part);
-            model.score = self.score(&growing);
+            model.score = self.score(noise, dot(&growing.residuals, &growing.residuals), growing.price);
             if model.score > best.score {
                 best = model.clone();
             } else if model.score < best.score - GIVE_UP {
@@ -365,13 +427,15 @@ impl Sweep {
         places.sort_by(|a, b| offs[b - 1].total_cmp(&offs[a - 1]));
         places.truncate(PARTS.min(n / 6));
         places.sort_unstable();
-        // Of two differences in a row, the point between them may be an outlier, and the second a jump as well.
+        // What is back after a point or two may be outliers, and the second difference a jump as well.
         let mut parts: Vec<Part> = Vec::new();
-        for place in &places {
-            let last = |part: Part| parts.last() == Some(&part);
-            if places.contains(&(place + 1)) && !last(Part::Outlier(place - 1)) {
-                parts.push(Part::Outlier(*place));
-            } else if *place >= LASTS && place + LASTS <= n && !last(Part::Jump(place - 1)) {
+        for (at, place) in places.iter().enumerate() {
+            let has = |part: Part| parts.contains(&part);
+            let back = places.get(at + 1).filter(|next| **next < place + LASTS && !has(Part::Outlier(place - 1)));
+            let is_apart = (1..LASTS).all(|by| !has(Part::Jump(place.saturating_sub(by))));
+            if let Some(back) = back {
+                parts.extend((*place..*back).map(Part::Outlier));
+            } else if *place >= LASTS && place + LASTS <= n && is_apart {
                 parts.push(Part::Jump(*place));
             }
         }
@@ -381,7 +445,7 @@ impl Sweep {
     /// Without the parts that, given the others, are not worth their price.
     fn prune(&self, mut model: Model) -> Model {
         let n = self.x.len();
-        let smooth = &self.curves[model.curve];
+        let smooth = &self.curves[model.curve].columns;
         let y = self.white(self.y.clone(), model.correlation);
         while !model.parts.is_empty() {
             let columns = model.parts.iter().map(|part| self.column(*part)).chain(smooth.iter().cloned());
@@ -424,9 +488,7 @@ impl Sweep {
             Part::Bend(place) => {
                 parts.iter().all(|other| !matches!(other, Part::Bend(at) if at.abs_diff(*place) < BENDS))
             }
-            Part::Outlier(place) => {
-                parts.iter().all(|other| !matches!(other, Part::Outlier(at) if at.abs_diff(*place) < OUTLIERS))
-            }
+            Part::Outlier(_) => !parts.contains(part),
         };
         let rss = dot(&growing.residuals, &growing.residuals) + self.floor;
         let candidates = growing.noise.parts.iter().zip(&growing.adds).filter(|((part, _), _)| may(part));
@@ -438,11 +500,9 @@ impl Sweep {
     }
 
     /// The logarithm of the likelihood, less the price.
-    fn score(&self, growing: &Growing<'_>) -> f64 {
+    fn score(&self, noise: &Noise, rss: f64, price: f64) -> f64 {
         let n = self.x.len() as f64;
-        let rss = dot(&growing.residuals, &growing.residuals) + self.floor;
-        let correlation = growing.noise.correlation;
-        -0.5 * n * (rss / n).ln() + 0.5 * (1.0 - correlation * correlation).ln() - growing.price
+        -0.5 * n * ((rss + self.floor) / n).ln() + 0.5 * (1.0 - noise.correlation.powi(2)).ln() - price
     }
 
     /// The positions of all jumps.
@@ -482,7 +542,7 @@ impl Sweep {
         let mut places = self.places(&model.parts);
         let others: Vec<Part> =
             model.parts.iter().copied().filter(|p| matches!(p, Part::Bend(_) | Part::Outlier(_))).collect();
-        let smooth = &self.curves[model.curve];
+        let smooth = &self.curves[model.curve].columns;
         let fit = |places: &[usize]| {
             let jumps = places.iter().map(|place| Part::Jump(*place));
             let parts = jumps.chain(others.iter().copied()).map(|part| self.column(part));
@@ -516,11 +576,27 @@ impl Sweep {
         let jumps = places.iter().zip(&coefficients);
         let jumps = jumps.map(|(place, height)| Jump { at: place - 1, height: height.value, half: height.half });
         let jumps: Vec<Jump> = jumps.collect();
+        let freedom = n.saturating_sub(coefficients.len()).max(1) as f64;
+        // Where t is as far off as chance takes one of all points, against where it is for an interval of 95 %.
+        let far = t_quantile(BY_CHANCE / n as f64, freedom) / t_quantile(0.05, freedom);
+        let outliers = others.iter().zip(&coefficients[places.len()..]).filter_map(|(part, off)| match part {
+            Part::Outlier(at) if off.value.abs() > far * off.half => {
+                Some(Outlier { at: *at, off: off.value, half: off.half })
+            }
+            _ => None,
+        });
+        let mut outliers: Vec<Outlier> = outliers.collect();
+        outliers.sort_by_key(|outlier| outlier.at);
         let at = |i: usize| columns.iter().zip(&coefficients).map(|(column, c)| column[i] * c.value).sum();
         let curve: Vec<f64> = (0..n).map(at).collect();
-        let freedom = n.saturating_sub(coefficients.len()).max(1) as f64;
         let squares: f64 = self.y.iter().zip(&curve).map(|(y, c)| (y - c).powi(2)).sum();
-        Some(Jumps { multiple: multiple(points, &jumps), jumps, curve, fluctuation: (squares / freedom).sqrt() })
+        Some(Jumps {
+            multiple: multiple(points, &jumps),
+            jumps,
+            outliers,
+            curve,
+            fluctuation: (squares / freedom).sqrt(),
+        })
     }
 }
 
@@ -596,15 +672,48 @@ fn resolution(y: &[f64]) -> f64 {
     if unit.is_finite() && gaps.iter().all(whole) { unit } else { 0.0 }
 }
 
-/// The curves: polynomials of the places from −1 to 1, and with a line, where no place is 0 or below it, a hyperbola or a logarithm.
-fn curves(points: &[(f64, f64)], x: &[f64]) -> Vec<Vec<Vec<f64>>> {
+/// The curves: polynomials of the places from −1 to 1, and with a line, where no place is 0 or below it, a hyperbola or a logarithm; splines,
+/// and a wave.
+fn curves(points: &[(f64, f64)], x: &[f64]) -> Vec<Smooth> {
+    let n = x.len();
     let power = |power: i32| x.iter().map(|x| x.powi(power)).collect::<Vec<f64>>();
     let mut all: Vec<Vec<Vec<f64>>> = POWERS.iter().map(|degree| (0..=*degree).map(power).collect()).collect();
     let positive = points.iter().all(|(x, _)| *x > 0.0);
     for bent in [|x: f64| 1.0 / x, f64::ln].into_iter().filter(|_| positive) {
         all.push(vec![power(0), power(1), points.iter().map(|(x, _)| bent(*x)).collect()]);
     }
+    for pieces in PIECES.into_iter().filter(|pieces| pieces * (LASTS + 1) <= n) {
+        let at = |i: usize| (i * pieces) as f64 / (n - 1) as f64;
+        let column = |first: usize| (0..n).map(|i| b_spline(at(i) + 3.0 - first as f64)).collect();
+        all.push((0..pieces + 3).map(column).collect());
+    }
+    let mut all: Vec<Smooth> = all.into_iter().map(|columns| Smooth { columns, sought: 0 }).collect();
+    all.extend(wave(points, x));
     all
+}
+
+/// The cubic B-spline whose knots are 0, 1, 2, 3 and 4.
+fn b_spline(at: f64) -> f64 {
+    let over = |knot: f64| (at - knot).max(0.0).powi(3);
+    if at >= 4.0 { 0.0 } else { (over(0.0) - 4.0 * over(1.0) + 6.0 * over(2.0) - 4.0 * over(3.0)) / 6.0 }
+}
+
+/// A line, and of all waves the one that with it says most: M. Zechmeister and M. Kürster, "The Generalised Lomb–Scargle Periodogram",
+/// Astronomy & Astrophysics 496 (2009), 577–584.
+fn wave(points: &[(f64, f64)], x: &[f64]) -> Option<Smooth> {
+    let y: Vec<f64> = points.iter().map(|p| p.1).collect();
+    let columns = |cycles: f64| {
+        let of = |part: fn(f64) -> f64| x.iter().map(|x| part(std::f64::consts::PI * cycles * x)).collect();
+        vec![vec![1.0; x.len()], x.to_vec(), of(f64::cos), of(f64::sin)]
+    };
+    let best = |cycles: &mut dyn Iterator<Item = f64>| {
+        let left = cycles.filter_map(|cycles| Some((least_squares(&columns(cycles), &y)?.rss, cycles)));
+        left.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, cycles)| cycles)
+    };
+    let most = x.len() as f64 / CYCLE;
+    let near = best(&mut (5..).map(|tenths| f64::from(tenths) / 10.0).take_while(|cycles| *cycles <= most))?;
+    let cycles = best(&mut (-5..=5).map(|fiftieths| near + f64::from(fiftieths) / 50.0))?;
+    Some(Smooth { columns: columns(cycles), sought: 1 })
 }
 
 /// One over the size of the noise along the axis: a line through the sizes of second differences, of which the largest, jumps and

@@ -7,7 +7,7 @@ mod least_squares;
 mod models;
 
 pub use distributions::{f_tail, t_quantile, t_tail};
-pub use jumps::{Jump, Jumps, find_jumps};
+pub use jumps::{Jump, Jumps, Outlier, find_jumps};
 pub use least_squares::Coefficient;
 pub use models::{Choice, Fitted, Model, choose};
 

@@ -170,6 +170,18 @@ impl Ranking {
         })
     }
 
+    /// What is to be said where an F-test of the column finds another thing than the tests against the best.
+    pub(super) fn other_than_f_test(&self, column: &str, differs: bool) -> Option<&'static str> {
+        let tested = self.points.iter().filter(|point| point.p.is_some()).count();
+        let tied = self.tied().filter(|point| point.p.is_some()).count();
+        match differs {
+            _ if column != self.column || tested == 0 => None,
+            true if tied == tested => Some("best-f-test-alone"),
+            false if tied < tested => Some("best-no-f-test"),
+            _ => None,
+        }
+    }
+
     pub(super) fn sentences(&self, names: &Names<'_>, lang: &str) -> Vec<String> {
         let say = |key: &str, args: Args| names.words.text(lang, key, &args);
         let about = || Args::new().with("column", names.inline(&self.column, lang));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use flow_core::Metric;
 use flow_core::reason::BuiltinFault;
-use flow_core::stats::{Jumps, find_jumps};
+use flow_core::stats::{Jumps, Outlier, find_jumps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +71,11 @@ impl Sweeps {
         &self.y
     }
 
+    /// Behind a number.
+    fn shown_unit(&self) -> String {
+        if self.unit.is_empty() { String::new() } else { format!(" {}", safe::text(&self.unit)) }
+    }
+
     /// For other steps.
     pub(super) fn metrics(&self) -> BTreeMap<String, Metric> {
         let jumps = self.curves.iter().filter_map(|curve| curve.found.as_ref()).map(|found| found.jumps.len());
@@ -106,15 +111,30 @@ impl Sweeps {
         let (Some(found), Some(fluctuation)) = (&curve.found, curve.fluctuation()) else {
             return say("jumps-few", about().count("points", curve.points.len()));
         };
+        let mut told = vec![self.jumped(curve, found, fluctuation, names, lang)];
+        let off = |outlier: &Outlier| {
+            let off = give_or_take(outlier.off, outlier.half) + &self.shown_unit();
+            say("jumps-off", Args::new().with("at", safe::text(&curve.names[outlier.at])).with("off", off))
+        };
+        if !found.outliers.is_empty() {
+            let off: Vec<String> = found.outliers.iter().map(off).collect();
+            told.push(say("jumps-outliers", about().with("points", names.words.list(lang, &off))));
+        }
+        told.join(if lang == "zh" { "" } else { " " })
+    }
+
+    fn jumped(&self, curve: &Sweep, found: &Jumps, fluctuation: f64, names: &Names<'_>, lang: &str) -> String {
+        let say = |key: &str, args: Args| names.words.text(lang, key, &args);
+        let about =
+            || Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
         if found.jumps.is_empty() {
             let fluctuation = names.words.figure(lang, &share(fluctuation), fluctuation);
             return say("jumps-none", about().with("fluctuation", fluctuation));
         }
-        let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", safe::text(&self.unit)) };
         let each = found.jumps.iter().map(|jump| {
             let args = Args::new().with("from", safe::text(&curve.names[jump.at]));
             let args = args.with("to", safe::text(&curve.names[jump.at + 1]));
-            say("jump", args.with("height", give_or_take(jump.height, jump.half) + &unit))
+            say("jump", args.with("height", give_or_take(jump.height, jump.half) + &self.shown_unit()))
         });
         let each: Vec<String> = each.collect();
         let args = about().with("jumps", names.words.list(lang, &each));
@@ -155,11 +175,12 @@ impl Sweeps {
         let heads = [&heads[..], &[("jumps-fluctuation", true), ("jumps-fluctuation-share", true)]].concat();
         let mut sweeps = table("jumps-title", &heads, vec![words.joined(langs, "jumps-note")]);
         let mut jumps = table("jumps-each", &[("jumps-between", false), ("jumps-height", true)], Vec::new());
+        let mut outliers = table("jumps-alone", &[("best-place", false), ("jumps-by", true)], Vec::new());
         for curve in &self.curves {
             let scope = scoped.then(|| curve.scope.as_deref().map_or_else(String::new, safe::text));
             let none = || "—".to_owned();
             let found = curve.found.as_ref();
-            let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", safe::text(&self.unit)) };
+            let unit = self.shown_unit();
             let row = [
                 curve.points.len().to_string(),
                 found.map_or_else(none, |found| found.jumps.len().to_string()),
@@ -174,8 +195,12 @@ impl Sweeps {
                 let row = [between, give_or_take(jump.height, jump.half) + &unit];
                 jumps.grid.rows.push(scope.clone().into_iter().chain(row).collect());
             }
+            for outlier in found.iter().flat_map(|found| &found.outliers) {
+                let row = [safe::text(&curve.names[outlier.at]), give_or_take(outlier.off, outlier.half) + &unit];
+                outliers.grid.rows.push(scope.clone().into_iter().chain(row).collect());
+            }
         }
-        let all = [sweeps, jumps];
+        let all = [sweeps, jumps, outliers];
         all.into_iter().filter(|shown| !shown.grid.rows.is_empty()).collect()
     }
 

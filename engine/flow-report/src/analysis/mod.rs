@@ -144,6 +144,14 @@ impl Analysis {
         }
     }
 
+    /// What is to be said where its tests and an F-test of that column come to different ends.
+    pub(crate) fn other_than_f_test(&self, column: &str, differs: bool) -> Option<&'static str> {
+        match &self.found {
+            Found::Best(ranking) => ranking.other_than_f_test(column, differs),
+            Found::Fit(_) | Found::Jumps(_) => None,
+        }
+    }
+
     /// The column of which it tells the curve over this axis.
     pub(crate) fn fits(&self, axis: &str) -> Option<&str> {
         match &self.found {
@@ -239,6 +247,9 @@ fn within(value: f64, half: f64) -> (String, String) {
     let least = if half > 0.0 && half.is_finite() { half } else { 1e-3 * value.abs() };
     let decimals = if least > 0.0 { 1 - least.log10().floor() as i32 } else { 0 };
     let show = show(decimals);
+    // What the interval lets be 0 has no digits of its own.
+    let digit = 10_f64.powi(-decimals.clamp(0, 9));
+    let value = if value.abs() < digit / 2.0 { 0.0 } else { value };
     (show.number(value), show.number(half))
 }
 
@@ -255,4 +266,17 @@ fn share(value: f64) -> Format {
 
 fn metric(value: f64, unit: &str) -> Metric {
     Metric { value, unit: unit.to_owned(), epochs: None, sd: None, values: vec![] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_interval_lets_be_zero_has_no_digits_of_its_own() {
+        assert_eq!(give_or_take(-0.4711, 51.0), "0 ± 51");
+        assert_eq!(give_or_take(-0.7, 51.0), "−1 ± 51");
+        assert_eq!(give_or_take(0.12, 0.012), "0.120 ± 0.012");
+        assert_eq!(give_or_take(0.0, 0.0), "0 ± 0");
+    }
 }

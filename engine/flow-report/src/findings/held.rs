@@ -75,7 +75,7 @@ fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         Finding::Turns { column, .. } => ("turns", column),
         Finding::Agrees { .. }
         | Finding::Bound { .. }
-        | Finding::Bursts { .. }
+        | Finding::Ends { .. }
         | Finding::OneTraining { .. }
         | Finding::OrderOf { .. }
         | Finding::Repeated { .. }
@@ -121,7 +121,7 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         }
         Finding::Agrees { .. }
         | Finding::Bound { .. }
-        | Finding::Bursts { .. }
+        | Finding::Ends { .. }
         | Finding::OneTraining { .. }
         | Finding::Repeated { .. }
         | Finding::OrderOf { .. }

@@ -1,4 +1,4 @@
-//! Findings about load: what limits the speed, and the CPU between epochs.
+//! Findings about load: what limits the speed, and the CPU at the ends of epochs.
 
 use flow_core::{Outcome, Series, StepResult};
 
@@ -10,8 +10,10 @@ use crate::format::Format;
 const FULL: f64 = 0.85;
 /// From this share of an epoch on, waiting for data is what limits.
 const WAITING: f64 = 0.25;
-/// How much more the CPU must do between epochs to be a burst: relative, and as a share of the host.
-const BURST: (f64, f64) = (1.25, 0.10);
+/// How much more the CPU must do at the ends of epochs to be a burst: relative, and of the host either this share or so many CPUs.
+const BURST: (f64, f64, f64) = (1.25, 0.10, 0.5);
+/// With fewer samples at the ends, or in the middle, of all epochs nothing is said.
+const SAMPLES: usize = 3;
 
 /// Findings about the load of the results that a table shows, with their series.
 pub(crate) fn load(ledger: &mut SectionFigures<'_>, results: &[(&StepResult, Option<&Series>)]) -> Vec<Scoped> {
@@ -28,7 +30,7 @@ pub(crate) fn load(ledger: &mut SectionFigures<'_>, results: &[(&StepResult, Opt
         let scope = part.as_ref().and_then(|part| ledger.table.point(part));
         let scoped = |finding| Scoped { scope: scope.clone(), finding };
         found.extend(bound(ledger, scope.as_deref(), &sound).map(scoped));
-        found.extend(sound.iter().find_map(|(r, series)| bursts(ledger, scope.as_deref(), r, (*series)?)).map(scoped));
+        found.extend(ends(ledger, scope.as_deref(), &sound).map(scoped));
     }
     found
 }
@@ -69,32 +71,53 @@ fn bound(
     let most = values.iter().copied().fold(0.0, f64::max);
     let least = ledger.computed(scope, What::Least { column: column.into() }, least, show.clone());
     let most = ledger.computed(scope, What::Most { column: column.into() }, most, show);
-    Some(Finding::Bound { by, least, most })
+    let had = |r: &StepResult| (r.circumstances.cpus, r.circumstances.host_cpus);
+    let cpus = results.first().map(|(r, _)| had(r)).filter(|(own, host)| by == Bound::Cpu && own < host);
+    let cpus = cpus.filter(|cpus| results.iter().all(|(r, _)| had(r) == *cpus));
+    Some(Finding::Bound { by, least, most, cpus })
 }
 
-fn bursts(
+fn ends(
     ledger: &mut SectionFigures<'_>,
     scope: Option<&str>,
-    result: &StepResult,
-    series: &Series,
+    results: &[(&StepResult, Option<&Series>)],
 ) -> Option<Finding> {
-    let cpu = series.samples.get("cpu")?;
-    let (first, last) = (series.epoch_times.first()?, series.epoch_times.last()?);
-    let inside = |t: f64| series.epoch_times.iter().any(|(_, begin, end)| t >= *begin && t <= *end);
-    let (within, between): (Vec<_>, Vec<_>) =
-        cpu.iter().filter(|(t, _)| *t >= first.1 && *t <= last.2).partition(|(t, _)| inside(*t));
-    // Too few samples between epochs say nothing.
-    if between.len() < 3 || within.len() < 3 {
-        return None;
-    }
-    let mean = |samples: &[(f64, f64)]| samples.iter().map(|s| s.1).sum::<f64>() / samples.len() as f64;
-    let (within, between) = (mean(&within), mean(&between));
-    if between < BURST.0 * within || between - within < BURST.1 {
+    let known = results.iter().filter_map(|(result, series)| Some((*result, middle_and_ends((*series)?)?)));
+    let (result, (middle, ends)) = known.max_by(|(_, a), (_, b)| (a.1 - a.0).total_cmp(&(b.1 - b.0)))?;
+    let more = ends - middle;
+    let bursts =
+        ends >= BURST.0 * middle && (more >= BURST.1 || more * f64::from(result.circumstances.host_cpus) >= BURST.2);
+    // That there are none is said of a GPU's trainings, where a table that compares no versions asks how much the CPU works.
+    let table = ledger.table;
+    let is_asked = table.split.is_none() && table.columns.iter().any(|column| column.name == "cpu_util");
+    if !bursts && (!is_asked || result.usage.gpus.is_empty()) {
         return None;
     }
     let label = result.label.clone();
-    let show = Format::for_unit("ratio", [within, between].into_iter());
-    let inside = ledger.computed(scope, What::Inside { label: label.clone() }, within, show.clone());
-    let between = ledger.computed(scope, What::Between { label: label.clone() }, between, show);
-    Some(Finding::Bursts { label, inside, between })
+    let show = Format::for_unit("ratio", [middle, ends].into_iter());
+    let middle = ledger.computed(scope, What::Middle { label: label.clone() }, middle, show.clone());
+    let ends = ledger.computed(scope, What::Ends { label: label.clone() }, ends, show);
+    Some(Finding::Ends { label, bursts, middle, ends })
+}
+
+/// How much the CPU works in the middle half of epochs, and in their last tenth and until the next begins.
+fn middle_and_ends(series: &Series) -> Option<(f64, f64)> {
+    let epochs = &series.epoch_times;
+    let until = |n: usize| epochs.get(n + 1).map_or(epochs[n].2, |next| next.1);
+    let part = |n: usize, t: f64| {
+        let (_, begin, end) = epochs[n];
+        let at = (t - begin) / (end - begin);
+        (at, t <= until(n))
+    };
+    let (mut middle, mut ends) = (Vec::new(), Vec::new());
+    for (t, load) in series.samples.get("cpu")? {
+        let Some(n) = epochs.iter().rposition(|(_, begin, _)| t >= begin) else { continue };
+        match part(n, *t) {
+            (at, _) if (0.25..=0.75).contains(&at) => middle.push(*load),
+            (at, true) if at >= 0.9 => ends.push(*load),
+            _ => {}
+        }
+    }
+    let mean = |loads: &[f64]| loads.iter().sum::<f64>() / loads.len() as f64;
+    (middle.len() >= SAMPLES && ends.len() >= SAMPLES).then(|| (mean(&middle), mean(&ends)))
 }

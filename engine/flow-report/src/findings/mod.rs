@@ -87,9 +87,16 @@ pub(crate) enum Finding {
     /// It jumps between neighbours.
     Jumps { column: String, axis: String, jumps: Vec<(String, String, Figure)>, multiple: Option<u64> },
     /// What limits the speed.
-    Bound { by: Bound, least: Figure, most: Figure },
-    /// The CPU works more between epochs than in them.
-    Bursts { label: String, inside: Figure, between: Figure },
+    Bound {
+        by: Bound,
+        least: Figure,
+        most: Figure,
+        /// How many CPUs each had and how many the host has, where these are others and the same for all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cpus: Option<(u32, u32)>,
+    },
+    /// How much the CPU works at the ends of epochs, and in their middle: of the result in which that differs most.
+    Ends { label: String, bursts: bool, middle: Figure, ends: Figure },
     /// Two versions differ in nothing that counts.
     Unchanged { column: String, a: String, b: String, most: Figure },
     /// What two versions learn differs by no more than one training from the next: the confidence interval of the change.
@@ -237,10 +244,10 @@ pub(crate) enum What {
     Most {
         column: String,
     },
-    Inside {
+    Middle {
         label: String,
     },
-    Between {
+    Ends {
         label: String,
     },
     MeanChange {

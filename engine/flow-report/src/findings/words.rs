@@ -148,18 +148,22 @@ impl Finding {
                     None => say("finding-jumps", args),
                 }
             }
-            Finding::Bound { by, least, most } => {
-                let range = span(least, most, true, words, lang);
-                let key = match by {
-                    Bound::Gpu => "finding-bound-gpu",
-                    Bound::Cpu => "finding-bound-cpu",
-                    Bound::Data => "finding-bound-data",
-                };
-                say(key, args.with("range", range))
+            Finding::Bound { by, least, most, cpus } => {
+                let args = args.with("range", span(least, most, true, words, lang));
+                match (by, cpus) {
+                    (Bound::Gpu, _) => say("finding-bound-gpu", args),
+                    (Bound::Cpu, None) => say("finding-bound-cpu", args),
+                    (Bound::Cpu, Some((own, host))) => {
+                        let args = args.count("own", *own as usize).count("host", *host as usize);
+                        say("finding-bound-cpu-of", args)
+                    }
+                    (Bound::Data, _) => say("finding-bound-data", args),
+                }
             }
-            Finding::Bursts { label, inside, between } => {
-                let args = args.with("label", safe::code(label)).with("inside", inside.text(words, lang));
-                say("finding-bursts", args.with("between", between.text(words, lang)))
+            Finding::Ends { label, bursts, middle, ends } => {
+                let args = args.with("label", safe::code(label)).with("middle", middle.text(words, lang));
+                let key = if *bursts { "finding-bursts" } else { "finding-no-bursts" };
+                say(key, args.with("ends", ends.text(words, lang)))
             }
             Finding::Unchanged { column, a, b, most } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
@@ -377,12 +381,10 @@ impl Computed {
                 let args = of(column, axis).with("at", safe::text(at)).with("part", safe::text(part));
                 words.text(lang, "computed-behind", &args.with("than", safe::text(than)))
             }
-            What::Inside { label } => {
-                words.text(lang, "computed-inside", &Args::new().with("label", safe::code(label)))
+            What::Middle { label } => {
+                words.text(lang, "computed-middle", &Args::new().with("label", safe::code(label)))
             }
-            What::Between { label } => {
-                words.text(lang, "computed-between", &Args::new().with("label", safe::code(label)))
-            }
+            What::Ends { label } => words.text(lang, "computed-ends", &Args::new().with("label", safe::code(label))),
         };
         names.scoped(&self.scope, names.capital(text, lang), lang)
     }

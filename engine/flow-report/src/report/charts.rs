@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::drawn::Drawn;
+use super::load::Load;
 use super::model::Section;
 use super::picture::Picture;
 use super::schedule::Scheduled;
@@ -13,7 +14,7 @@ use crate::findings::Member;
 use crate::format::Format;
 use crate::gantt::Frame;
 use crate::safe;
-use crate::table::{Cell, Column, Content, Names, Row, Table, by_gpus, content};
+use crate::table::{Cell, Column, Content, Names, Row, Table, by_gpus, content, earlier};
 use crate::words::{Args, Words, join};
 
 /// A chart, as a template refers to it.
@@ -127,7 +128,7 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
     }
     charts.extend(together_chart(section, words, langs, all, &names));
     charts.extend(packed_chart(section, words, langs, all, &names));
-    charts.extend(load_chart(section, words, langs, all));
+    charts.extend(section.loads.iter().enumerate().map(|(n, load)| load_chart(section, n, load, words, langs, all)));
     charts.extend(section.pictures.iter().enumerate().map(|(n, picture)| made(section, n, picture, langs)));
     charts
 }
@@ -317,26 +318,38 @@ fn axes<S: AsRef<str>>(axes: &[S], all: &[&str], names: &Names<'_>) -> String {
     axes.iter().map(name).collect::<Vec<_>>().join(if all == ["zh"] { "，" } else { ", " })
 }
 
-fn load_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Option<Chart> {
-    let load = section.load.as_ref()?;
+fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, langs: &[&str], all: &[&str]) -> Chart {
     let line = |(column, points): &(String, Vec<(f64, f64)>)| chart::Line {
         name: words.joined(all, &format!("column-{column}")),
         points: points.clone(),
         ends: Vec::new(),
     };
-    let lines: Vec<chart::Line> = load.lines.iter().map(line).collect();
+    // What is known of then is one number for all of the time.
+    let ends = load.lines.iter().flat_map(|(_, points)| [points.first(), points.last()]).flatten();
+    let (from, to) = ends.fold((f64::INFINITY, 0.0_f64), |(from, to), (at, _)| (from.min(*at), to.max(*at)));
+    let earlier = |(column, share): &(String, f64)| {
+        let of = |lang: &&str| {
+            let name = words.text(lang, &format!("column-{column}"), &Args::new());
+            name + if *lang == "zh" { "，" } else { ", " } + &earlier(&section.table, words, lang)
+        };
+        let name = join(all.iter().map(of));
+        chart::Line { name, points: vec![(from, *share), (to, *share)], ends: Vec::new() }
+    };
+    let lines: Vec<chart::Line> =
+        load.lines.iter().map(line).chain(load.earlier.iter().filter(|_| from < to).map(earlier)).collect();
     let labels = chart::Labels {
         x: format!("{} (s)", words.joined(all, if load.of_epochs { "chart-time-epochs" } else { "chart-time" })),
         y: format!("{} (%)", words.joined(all, "chart-load")),
     };
     let args = || Args::new().with("label", safe::text(&load.label));
-    Some(Chart {
-        file: format!("{}-load.svg", section.name),
+    let number = if n == 0 { String::new() } else { format!("-{}", n + 1) };
+    Chart {
+        file: format!("{}-load{number}.svg", section.name),
         alt: join(langs.iter().map(|lang| words.text(lang, "chart-load-alt", &args()))),
         caption: String::new(),
         svg: chart::load(&lines, &load.odd_epochs, &labels),
         picture: None,
-    })
+    }
 }
 
 /// The pictures: over one time, and with one scale for who waits, so that they can be compared.

@@ -1,11 +1,12 @@
 //! What is wrong with the parameters of `flow/report`, as far as planning can tell.
 
 use flow_core::{Diagnostic, PlannedWith, WrongWith};
+use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use super::model::date;
 use super::schedule;
-use super::with::{ChartWith, ReportWith, StepName};
+use super::with::{ChartWith, LoadWith, ReportWith, StepName};
 use crate::safe;
 use crate::table::is_wrong;
 use crate::verdict::TOLERANCE;
@@ -72,7 +73,23 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
             }
         }
         for (k, chart) in section.charts.iter().enumerate() {
-            let ChartWith::Column(name) = chart else { continue };
+            let name = match chart {
+                ChartWith::Column(name) => name,
+                ChartWith::Over(_) => continue,
+                ChartWith::Load(LoadWith { load }) => {
+                    let from = table.with.get("from").and_then(Value::as_str);
+                    let of = from.and_then(|from| Some((from, planned.steps.get(from)?.axes.as_ref()?)));
+                    let unknown = |(from, axes): (&str, &IndexMap<_, _>)| {
+                        let axis = load.keys().find(|axis| !axes.contains_key(*axis))?;
+                        let what = Diagnostic::new(format!("`{from}` has no axis `{axis}`"));
+                        Some(what.nearest(axis, axes.keys().map(String::as_str)))
+                    };
+                    if let Some(what) = of.and_then(unknown) {
+                        say(format!("/sections/{n}/charts/{k}/load"), what);
+                    }
+                    continue;
+                }
+            };
             let columns = table.with.get("columns").and_then(Value::as_array).into_iter().flatten();
             let named =
                 |column: &Value| column.get("column").unwrap_or(column).as_str().map(|text| text.trim().to_owned());

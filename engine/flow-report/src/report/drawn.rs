@@ -41,15 +41,16 @@ pub(crate) struct DrawnLine {
 }
 
 impl Drawn {
-    /// Its lines; the error says what there is to draw instead.
+    /// Its lines, where it is of columns or metrics; the error says what there is to draw instead.
     pub(super) fn of(
         chart: &ChartWith,
         table: &Table,
         results: &[(&StepResult, Option<&Series>)],
-    ) -> Result<Drawn, BuiltinFault> {
+    ) -> Result<Option<Drawn>, BuiltinFault> {
         match chart {
-            ChartWith::Column(column) => of_table(column, table),
-            ChartWith::Over(OverWith { column, .. }) => over_epochs(column, results),
+            ChartWith::Column(column) => of_table(column, table).map(Some),
+            ChartWith::Over(OverWith { column, .. }) => over_epochs(column, results).map(Some),
+            ChartWith::Load(_) => Ok(None),
         }
     }
 }

@@ -1,9 +1,13 @@
-//! The load over time of one result, as much of it as a picture can show.
+//! Load and memory over the time of one result, as much of it as a picture can show, and what earlier figures say of it.
 
-use flow_core::Series;
+use flow_core::reason::BuiltinFault;
+use flow_core::{Outcome, Series, StepResult};
 use serde::{Deserialize, Serialize};
 
+use super::with::LoadWith;
 use crate::chart::thinned;
+use crate::columns::{same, written};
+use crate::table::{Content, Table};
 
 /// Shares over time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -17,38 +21,101 @@ pub(crate) struct Load {
     pub(crate) lines: Vec<(String, Vec<(f64, f64)>)>,
     /// Every second epoch, so that neighbours can be told apart.
     pub(crate) odd_epochs: Vec<(f64, f64)>,
+    /// Columns with the share in per cent that earlier figures have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) earlier: Vec<(String, f64)>,
 }
 
+/// With fewer samples there is nothing to see.
+const FEWEST: usize = 4;
+
 impl Load {
+    /// Those of a section: of the instances that its author names, or of the last one that ran and was watched.
+    pub(super) fn all(
+        asked: &[&LoadWith],
+        table: &Table,
+        results: &[(&StepResult, Option<&Series>)],
+    ) -> Result<Vec<Load>, BuiltinFault> {
+        let seen = |(result, series): &(&StepResult, Option<&Series>)| {
+            let series = series.filter(|s| s.samples.get("cpu").is_some_and(|samples| samples.len() >= FEWEST))?;
+            // Of what neither trains nor has a GPU it says nothing.
+            let tells = !series.epoch_times.is_empty() || !result.usage.gpus.is_empty();
+            (tells && result.outcome == Outcome::Ok).then(|| Load::of(result, series, table))
+        };
+        if asked.is_empty() {
+            return Ok(results.iter().rev().find_map(seen).into_iter().collect());
+        }
+        let mut loads = Vec::new();
+        for LoadWith { load } in asked {
+            let is_meant = |result: &StepResult| {
+                load.iter().all(|(axis, v)| result.axes.get(axis).is_some_and(|own| same(own, v)))
+            };
+            let mut meant = results.iter().filter(|(result, _)| is_meant(result)).peekable();
+            if meant.peek().is_none() {
+                let point = load.iter().map(|(axis, value)| format!("{axis}: {}", written(value)));
+                let point = format!("{{{}}}", point.collect::<Vec<_>>().join(", "));
+                return Err(BuiltinFault::ChartOfNoInstance { step: table.from.clone(), point });
+            }
+            loads.extend(meant.find_map(seen));
+        }
+        Ok(loads)
+    }
+
     /// Of a result with its series: without what a program does before its first epoch, where that is known.
-    pub(super) fn of(label: &str, series: &Series) -> Load {
+    fn of(result: &StepResult, series: &Series, table: &Table) -> Load {
         let gpu = busiest(series);
-        let wanted = [
-            ("cpu_util", "cpu".to_owned()),
-            ("gpu_load", format!("gpu{gpu}_load")),
-            ("gpu_memory_load", format!("gpu{gpu}_memory_load")),
+        let circumstances = &result.circumstances;
+        let total = circumstances.gpu_memory_total.get(gpu).copied().unwrap_or(0);
+        let mut wanted = vec![
+            ("cpu_util", "cpu".to_owned(), 1.0),
+            ("gpu_load", format!("gpu{gpu}_load"), 1.0),
+            ("gpu_memory_load", format!("gpu{gpu}_memory_load"), 1.0),
         ];
+        match (total, circumstances.host_memory) {
+            (0, 0) => {}
+            (0, host) => wanted.push(("memory_share", "rss".to_owned(), host as f64)),
+            (total, _) => wanted.push(("gpu_memory_share", format!("gpu{gpu}_memory"), total as f64)),
+        }
         let epochs = series.epoch_times.iter().map(|(_, begin, _)| *begin);
         let first = epochs.reduce(f64::min);
         // Too little of the load may be known since then to show it.
         let shown = |since: &f64| {
-            series.samples.get("cpu").is_some_and(|of| of.iter().filter(|(t, _)| t >= since).count() >= 4)
+            series.samples.get("cpu").is_some_and(|of| of.iter().filter(|(t, _)| t >= since).count() >= FEWEST)
         };
         let first = first.filter(shown);
         let start = first.unwrap_or(0.0);
-        let line = |(column, sample): (&str, String)| {
+        let line = |(column, sample, of): (&str, String, f64)| {
             let since = series.samples.get(&sample)?.iter().filter(|(t, _)| *t >= start);
-            let points: Vec<(f64, f64)> = since.map(|(t, v)| (t - start, v * 100.0)).collect();
+            let points: Vec<(f64, f64)> = since.map(|(t, v)| (t - start, v / of * 100.0)).collect();
             Some((column.to_owned(), thinned(&points).into_iter().map(|(t, v)| (round(t), round(v))).collect()))
         };
         let odd = series.epoch_times.iter().filter(|(epoch, ..)| epoch % 2 == 1);
         Load {
-            label: label.to_owned(),
+            label: result.label.clone(),
             of_epochs: first.is_some(),
             lines: wanted.into_iter().filter_map(line).collect(),
             odd_epochs: odd.map(|(_, begin, end)| (round(begin - start), round(end - start))).collect(),
+            earlier: earlier(result, table),
         }
     }
+}
+
+/// What earlier figures have of the shares that are drawn.
+fn earlier(result: &StepResult, table: &Table) -> Vec<(String, f64)> {
+    let Some(of) = table.reference.as_ref().map(|reference| &reference.table) else { return Vec::new() };
+    let is_at = |axis: &String, text: &str| result.axes.get(axis).is_some_and(|own| written(own) == text);
+    let row = of.body.iter().find(|row| {
+        of.rows.iter().zip(&row.cells).all(|(axis, cell)| match &cell.content {
+            Content::Text { text, .. } => is_at(axis, text),
+            _ => false,
+        })
+    });
+    let part = of.split.as_ref().and_then(|(axis, _)| result.axes.get(axis)).map(written);
+    let share = |name: &str| {
+        let value = row?.cells[of.find(name, None, part.as_deref())?].number()?;
+        Some((name.to_owned(), 100.0 * value))
+    };
+    ["cpu_util", "gpu_load", "gpu_memory_load", "gpu_memory_share"].into_iter().filter_map(share).collect()
 }
 
 /// The GPU of a placement, by its place, that was busy most; the first where none was sampled.

@@ -18,7 +18,7 @@ use super::load::Load;
 use super::picture::Picture;
 use super::schedule::{Scheduled, order, scheduled};
 use super::setup::{Setup, setup};
-use super::with::{Guess, Language, ReportWith, SectionWith, StepName};
+use super::with::{ChartWith, Guess, Language, LoadWith, ReportWith, SectionWith, StepName};
 use crate::analysis::Analysis;
 use crate::assumed::Assumed;
 use crate::columns::{gpu_shared, written};
@@ -117,9 +117,9 @@ pub(crate) struct Section {
     /// Pictures that steps made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) pictures: Vec<Picture>,
-    /// The load over time of one result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) load: Option<Load>,
+    /// Load and memory over the time of results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) loads: Vec<Load>,
 }
 
 /// What became of a guess.
@@ -332,12 +332,12 @@ fn section<'a>(
             }
         }
     }
-    let load = with_series.iter().rev().filter(|_| first).find_map(|(r, series)| {
-        let series = series.filter(|s| s.samples.get("cpu").is_some_and(|samples| samples.len() >= 4))?;
-        // Of what neither trains nor has a GPU it says nothing.
-        (!series.epoch_times.is_empty() || !r.usage.gpus.is_empty()).then_some(())?;
-        (r.outcome == Outcome::Ok).then(|| Load::of(&r.label, series))
+    let asked = with.charts.iter().filter_map(|chart| match chart {
+        ChartWith::Load(load) => Some(load),
+        ChartWith::Column(_) | ChartWith::Over(_) => None,
     });
+    let asked: Vec<&LoadWith> = asked.collect();
+    let loads = if first || !asked.is_empty() { Load::all(&asked, &table, &with_series)? } else { Vec::new() };
     let guess = match &with.notes.guess {
         Some(Guess::Blames(blames)) => Some(judge_guess(blames.resource, &together, &findings)),
         _ => None,
@@ -355,8 +355,8 @@ fn section<'a>(
     for one in &with.pictures {
         pictures.extend(Picture::of(one, step(&one.from)?, left_out, missing)?);
     }
-    let drawn =
-        with.charts.iter().map(|chart| Drawn::of(chart, &table, &with_series)).collect::<Result<Vec<_>, _>>()?;
+    let drawn = with.charts.iter().filter_map(|chart| Drawn::of(chart, &table, &with_series).transpose());
+    let drawn = drawn.collect::<Result<Vec<_>, _>>()?;
     let name = with.table.clone();
     let with = with.clone();
     let assumed = assumed(source);
@@ -376,7 +376,7 @@ fn section<'a>(
         assumed,
         drawn,
         pictures,
-        load,
+        loads,
     }))
 }
 

@@ -3,6 +3,7 @@
 use super::model::{Judged, Report, Section};
 use super::together;
 use super::with::{Blames, Guess};
+use crate::findings::Finding;
 use crate::format::Format;
 use crate::safe;
 use crate::table::{ByLanguage, Names, Note, worded};
@@ -35,9 +36,14 @@ pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<Strin
         question.map(|q| words.text(lang, "note-question", &Args::new().with("text", safe::authors(q.of(lang))))),
     );
     out.extend(section.findings.iter().map(|finding| finding.worded(words, lang, &names)));
-    out.extend(
-        section.analyses.iter().flat_map(|(_, found)| found.sentences(&section.analyses, &section.table, words, lang)),
-    );
+    for (_, found) in &section.analyses {
+        out.extend(found.sentences(&section.analyses, &section.table, words, lang));
+        let said = section.findings.iter().filter_map(|one| match &one.finding {
+            Finding::Repeated { column, differs, .. } => found.other_than_f_test(column, *differs),
+            _ => None,
+        });
+        out.extend(said.take(1).map(|key| words.text(lang, key, &Args::new())));
+    }
     out.extend(section.together.iter().map(|group| joined(&together::sentences(group, words, lang), lang)));
     out.extend(notes(section, words, lang));
     out

@@ -105,7 +105,8 @@ pub(crate) struct SectionWith {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) analyses: Vec<StepName>,
     /// What is drawn besides: a column of the table over the last axis of its rows, a line for each point of the others, or
-    /// `{column: valid_loss, over: epoch}`, a metric of each instance over its epochs.
+    /// `{column: valid_loss, over: epoch}`, a metric of each instance over its epochs, or `{load: {batch: 16}}`, load and memory over the
+    /// time of the instance with these values of axes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) charts: Vec<ChartWith>,
     /// Simulations whose schedules are drawn: a lane a GPU, the host's CPU and who waits under them.
@@ -134,12 +135,25 @@ pub(crate) struct SectionWith {
 
 /// A chart that the author asks for.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(untagged, expecting = "a chart is the name of a column, or `{column: NAME, over: epoch}`")]
+#[serde(
+    untagged,
+    expecting = "a chart is the name of a column, `{column: NAME, over: epoch}`, or `{load: {AXIS: VALUE}}`"
+)]
 pub(crate) enum ChartWith {
     /// A column of the table.
     Column(String),
     /// A metric along the epochs of each instance.
     Over(OverWith),
+    /// Load and memory over time.
+    Load(LoadWith),
+}
+
+/// Load and memory over the time of an instance.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LoadWith {
+    /// Which instance, by values of its axes.
+    pub(crate) load: IndexMap<String, serde_json::Value>,
 }
 
 /// A metric along something else than the rows.
