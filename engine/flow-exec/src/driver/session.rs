@@ -13,7 +13,6 @@ use flow_core::{
     Workflow, parse_with,
     plan::{Context, Item, Plan, State},
 };
-use flow_store::StoreDir;
 
 use super::{
     batch, imports,
@@ -331,13 +330,15 @@ impl Basis {
         let used = workflow.plugins();
         let catalogue = found.catalogue(used.iter().copied(), builtins.provided())?;
         let plugins = used.iter().filter_map(|name| found.get(name).cloned()).collect();
-        let store = workspace.existing_store()?;
-        let (cluster, unasked) = match workflow.wants_slurm(self.on) {
-            true => match Cluster::look(workflow.slurm(), store.as_ref().map(StoreDir::nodes).as_deref()) {
+        let (cluster, unasked) = if workflow.wants_slurm(self.on) {
+            // A store that is not used remembers nothing.
+            let memory = workspace.existing_store().ok().flatten().map(|dir| dir.nodes());
+            match Cluster::look(workflow.slurm(), memory.as_deref()) {
                 Err(_) if self.any_machine => (None, None),
                 seen => seen?,
-            },
-            false => (None, None),
+            }
+        } else {
+            (None, None)
         };
         let mut expansion = workflow
             .expand(&ExpandRequest {
@@ -352,9 +353,9 @@ impl Basis {
             })
             .map_err(wrong)?;
         if expansion.shows_machines()
-            && let Some(dir) = &store
+            && let Some(dir) = workspace.existing_store()?
         {
-            expansion.imported = imports::of_workflow(dir, &expansion.workflow)?;
+            expansion.imported = imports::of_workflow(&dir, &expansion.workflow)?;
         }
         let (workspace, set) = (workspace.clone(), self.set.clone());
         Ok(Session { workspace, workflow, catalogue, plugins, expansion, set, cluster, unasked })
