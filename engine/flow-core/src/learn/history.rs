@@ -22,8 +22,8 @@ use crate::{
 pub struct History<'a> {
     pub(super) expansion: &'a Expansion,
     pub(super) steps: Vec<OfStep>,
-    /// By the first of them: steps that do the same.
-    same_work: BTreeMap<StepId, Vec<StepId>>,
+    /// By the first of them: steps that do the same, and from which on they are told next.
+    same_work: BTreeMap<StepId, (Vec<StepId>, usize)>,
     /// By GPU model: coefficients as they were seen, oldest first.
     pub(super) devices: BTreeMap<String, Vec<f64>>,
     /// The instances of the workflow by label, once there is an observation.
@@ -67,10 +67,10 @@ impl<'a> History<'a> {
     /// Nothing yet of these instances of a workflow, or of points that it does not have.
     pub fn new(expansion: &'a Expansion, instances: &'a [Instance]) -> Self {
         let mut steps = vec![OfStep::default(); expansion.steps.len()];
-        let mut same_work: BTreeMap<StepId, Vec<StepId>> = BTreeMap::new();
+        let mut same_work: BTreeMap<StepId, (Vec<StepId>, usize)> = BTreeMap::new();
         for (step, facts) in (0..).map(StepId).zip(&expansion.steps) {
             if let Some(first) = facts.work_of {
-                same_work.entry(first).or_insert_with(|| vec![first]).push(step);
+                same_work.entry(first).or_insert_with(|| (vec![first], 0)).0.push(step);
             }
         }
         for instance in instances {
@@ -102,7 +102,7 @@ impl<'a> History<'a> {
     }
 
     /// One attempt more, and what the scheduler is to know of it: what sharing a GPU costs, and what is expected of those of its
-    /// step, and of those that do the same, that still wait: of the first 64 at once, and of all others in turn.
+    /// step that still wait: of the first 64 at once, and of all others in turn; so too of the steps that do the same.
     pub fn learn(&mut self, of: InstanceId, result: &StepResult, waiting: &BTreeSet<InstanceId>) -> Vec<Event> {
         let expansion = self.expansion;
         let (seen, id) = (Observation::of(result), expansion.instances[of.index()].step);
@@ -113,14 +113,32 @@ impl<'a> History<'a> {
             events.push(Event::InterferenceLearned { devices, trial });
         }
         self.insert(id, seen);
-        let same = self.same_work.get(&expansion.work_of(id)).cloned().unwrap_or_else(|| vec![id]);
-        let told: Vec<InstanceId> = same.into_iter().flat_map(|step| self.next_told(step, waiting)).collect();
+        let told = self.next_told(id, waiting).into_iter().chain(self.others_told(id, waiting));
+        let told: Vec<InstanceId> = told.collect();
         let learned = |instance: InstanceId| Event::Learned {
             instance,
             estimate: self.estimate(&expansion.instances[instance.index()]),
         };
         events.extend(told.into_iter().map(learned));
         events
+    }
+
+    /// Of the steps that do the same as this one those that are to be told now: so few steps that thousands cost no more.
+    fn others_told(&mut self, id: StepId, waiting: &BTreeSet<InstanceId>) -> Vec<InstanceId> {
+        let work = self.expansion.work_of(id);
+        let Some((steps, turn)) = self.same_work.get(&work) else { return Vec::new() };
+        let next: Vec<StepId> = steps.iter().cycle().skip(*turn).take(steps.len().min(TOLD)).copied().collect();
+        let (mut told, mut asked) = (Vec::new(), 0);
+        while asked < next.len() && told.len() < TOLD {
+            if next[asked] != id {
+                told.extend(self.next_told(next[asked], waiting));
+            }
+            asked += 1;
+        }
+        if let Some((steps, turn)) = self.same_work.get_mut(&work) {
+            *turn = (*turn + asked) % steps.len();
+        }
+        told
     }
 
     /// Of a step those that are to be told now.

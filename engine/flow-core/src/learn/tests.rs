@@ -374,3 +374,23 @@ steps:
     let source = history.estimate(&expansion.instances[3]).source;
     assert_eq!(source, "2 runs of this instance and of `alone`, the same work");
 }
+
+#[test]
+fn thousands_of_steps_that_do_the_same_are_told_in_turn() {
+    let copies = (1..2_000).map(|n| format!("  s{n}: {{like: s0, priority: {}}}\n", n % 3));
+    let workflow = format!("flow: 1\nsteps:\n  s0: {{run: train}}\n{}", copies.collect::<String>());
+    let expansion = expansion_of(&workflow);
+    let mut history = History::new(&expansion, &expansion.instances);
+    let waiting: BTreeSet<InstanceId> = expansion.instances.iter().map(|instance| instance.id).skip(1).collect();
+    let result = without_attempt(&expansion, InstanceId(0), Outcome::Ok, None, &RunId("r".into()), 1);
+    let mut told = BTreeSet::new();
+    for _ in 0..40 {
+        let events = history.learn(InstanceId(0), &result, &waiting);
+        assert!(events.len() <= 2 * 64, "{}", events.len());
+        told.extend(events.into_iter().filter_map(|event| match event {
+            Event::Learned { instance, .. } => Some(instance),
+            _ => None,
+        }));
+    }
+    assert_eq!(told, waiting);
+}
