@@ -12,8 +12,11 @@
 //! Weighting in Regression", Chapman and Hall 1988), and its correlation from point to point (an autoregression of first order)
 //! counts as an explanation like others.
 
+mod curves;
+
 use serde::{Deserialize, Serialize};
 
+use self::curves::{Smooth, curves};
 use super::{
     distributions::{f_tail, t_quantile},
     least_squares::{dot, least_squares, norm, subtract},
@@ -91,12 +94,6 @@ const HOPELESS: f64 = 15.0;
 const SIMPLE: usize = 4;
 /// A line has so many coefficients, and costs nothing.
 const LINE: usize = 2;
-/// Degrees of the curves that are polynomials,
-const POWERS: [i32; 3] = [1, 2, 3];
-/// and of how many pieces those are that are cubic splines: no piece has fewer points than a level must last.
-const PIECES: [usize; 4] = [4, 8, 12, 16];
-/// The cycle of a wave has so many points at least.
-const CYCLE: f64 = 5.0;
 /// How much the noise of a point may say of the next.
 const CORRELATIONS: [f64; 3] = [0.0, 0.35, 0.7];
 
@@ -151,13 +148,6 @@ struct Staircase {
     multiple: f64,
     /// Positions of the first points after each.
     places: Vec<usize>,
-}
-
-/// A curve without jumps.
-struct Smooth {
-    columns: Vec<Vec<f64>>,
-    /// How often a number was looked for, of which the columns are made.
-    sought: usize,
 }
 
 /// What all models are made of.
@@ -236,7 +226,7 @@ impl Sweep {
         let scale = y.iter().map(|y| y.abs()).fold(0.0, f64::max);
         let floor = n as f64 * digit.max(1e-9 * scale).powi(2);
         let weights = weights(&x, &y);
-        let curves = curves(points, &x);
+        let curves = curves(points, &x, LASTS);
         let (staircases, noises, prices) = (staircases(points), Vec::new(), Penalties::of(n));
         let mut sweep = Sweep { curves, staircases, noises, prices, floor, x, y, weights };
         let lasts = |place: &usize| *place >= LASTS && place + LASTS <= n;
@@ -670,50 +660,6 @@ fn resolution(y: &[f64]) -> f64 {
     let unit = gaps.iter().copied().fold(f64::INFINITY, f64::min);
     let whole = |gap: &f64| (gap / unit - (gap / unit).round()).abs() < 1e-3;
     if unit.is_finite() && gaps.iter().all(whole) { unit } else { 0.0 }
-}
-
-/// The curves: polynomials of the places from −1 to 1, and with a line, where no place is 0 or below it, a hyperbola or a logarithm; splines,
-/// and a wave.
-fn curves(points: &[(f64, f64)], x: &[f64]) -> Vec<Smooth> {
-    let n = x.len();
-    let power = |power: i32| x.iter().map(|x| x.powi(power)).collect::<Vec<f64>>();
-    let mut all: Vec<Vec<Vec<f64>>> = POWERS.iter().map(|degree| (0..=*degree).map(power).collect()).collect();
-    let positive = points.iter().all(|(x, _)| *x > 0.0);
-    for bent in [|x: f64| 1.0 / x, f64::ln].into_iter().filter(|_| positive) {
-        all.push(vec![power(0), power(1), points.iter().map(|(x, _)| bent(*x)).collect()]);
-    }
-    for pieces in PIECES.into_iter().filter(|pieces| pieces * (LASTS + 1) <= n) {
-        let at = |i: usize| (i * pieces) as f64 / (n - 1) as f64;
-        let column = |first: usize| (0..n).map(|i| b_spline(at(i) + 3.0 - first as f64)).collect();
-        all.push((0..pieces + 3).map(column).collect());
-    }
-    let mut all: Vec<Smooth> = all.into_iter().map(|columns| Smooth { columns, sought: 0 }).collect();
-    all.extend(wave(points, x));
-    all
-}
-
-/// The cubic B-spline whose knots are 0, 1, 2, 3 and 4.
-fn b_spline(at: f64) -> f64 {
-    let over = |knot: f64| (at - knot).max(0.0).powi(3);
-    if at >= 4.0 { 0.0 } else { (over(0.0) - 4.0 * over(1.0) + 6.0 * over(2.0) - 4.0 * over(3.0)) / 6.0 }
-}
-
-/// A line, and of all waves the one that with it says most: M. Zechmeister and M. Kürster, "The Generalised Lomb–Scargle Periodogram",
-/// Astronomy & Astrophysics 496 (2009), 577–584.
-fn wave(points: &[(f64, f64)], x: &[f64]) -> Option<Smooth> {
-    let y: Vec<f64> = points.iter().map(|p| p.1).collect();
-    let columns = |cycles: f64| {
-        let of = |part: fn(f64) -> f64| x.iter().map(|x| part(std::f64::consts::PI * cycles * x)).collect();
-        vec![vec![1.0; x.len()], x.to_vec(), of(f64::cos), of(f64::sin)]
-    };
-    let best = |cycles: &mut dyn Iterator<Item = f64>| {
-        let left = cycles.filter_map(|cycles| Some((least_squares(&columns(cycles), &y)?.rss, cycles)));
-        left.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, cycles)| cycles)
-    };
-    let most = x.len() as f64 / CYCLE;
-    let near = best(&mut (5..).map(|tenths| f64::from(tenths) / 10.0).take_while(|cycles| *cycles <= most))?;
-    let cycles = best(&mut (-5..=5).map(|fiftieths| near + f64::from(fiftieths) / 50.0))?;
-    Some(Smooth { columns: columns(cycles), sought: 1 })
 }
 
 /// One over the size of the noise along the axis: a line through the sizes of second differences, of which the largest, jumps and
