@@ -113,6 +113,23 @@ fn a_trend_that_is_none_is_no_independence() {
 }
 
 #[test]
+fn what_rises_at_each_of_few_points_is_not_said_to_stay() {
+    // Power and memory of resnet18 at four batch sizes, as measured on an H200.
+    let (power, held) = ([358.0, 453.0, 522.0, 565.0], [1332.0, 1848.0, 3728.0, 11856.0]);
+    let results = [4, 16, 64, 256].into_iter().zip(power).zip(held).map(|((batch, watts), mib)| {
+        result("s", &[("batch", json!(batch))], 1).metric("power", watts, "W").metric("held", mib, "")
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["power", "held"]}));
+    add(&mut input, "fit", "of_power", json!({"table": "t", "y": "power"}));
+    add(&mut input, "fit", "of_held", json!({"table": "t", "y": "held"}));
+    let [english, chinese] = said(&input, &["of_power", "of_held"]);
+    assert!(english.contains("power is 537 ± 98 W − 751 ± 756 W / batch size"), "{english}");
+    assert!(english.contains("held rises by 41.8 ± 1.5 for each unit of batch size"), "{english}");
+    assert!(!chinese.contains("没有随批大小升降的趋势") && !chinese.contains("成正比"), "{chinese}");
+}
+
+#[test]
 fn a_line_is_told_with_its_interval_and_handed_on() {
     // 85 W and 0.12 W for each unit of work, and a little noise.
     let noise = [0.3, -0.5, 0.1, 0.4, -0.2, -0.4, 0.5, 0.0, -0.3, 0.2];

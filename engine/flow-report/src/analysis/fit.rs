@@ -136,6 +136,7 @@ impl Fits {
         let level = line.is_some_and(|line| line.coefficients[1].value.abs() <= line.coefficients[1].half);
         // Nor does a curve with as many coefficients say more, whose own is none that is told from 0.
         let flat = level
+            && course(&curve.points) == "both"
             && matches!(best.model, Model::Affine | Model::Inverse)
             && best.coefficients[1].value.abs() <= best.coefficients[1].half;
         if best.r2 < EXPLAINS && !flat {
