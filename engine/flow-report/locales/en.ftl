@@ -162,6 +162,7 @@ finding-no-bursts = The CPU does not burst at the ends of epochs (their last ten
 finding-agrees = The earlier figures of { $column } are found again: { $same } of { $of } to their last digit, and the largest difference is { $most }.
 finding-unchanged = From { $a } to { $b }, { $column } is unchanged (the largest difference is { $most }).
 finding-hardly-changed = From { $a } to { $b }, { $column } changes by { $most } at the most.
+finding-within-repetitions = From { $a } to { $b }, no change of { $column } stands out of how much repetitions differ: { $mean } on average, 95 % confidence interval { $interval }.
 finding-same-learned = From { $a } to { $b }, { $column } is the same within its run-to-run spread: the 95 % confidence interval of the change is { $interval }.
 finding-learned-change = From { $a } to { $b }, { $column } changes by { $mean } on average; by how much repeated trainings differ, the 95 % confidence interval of that is { $interval }.
 finding-changed = From { $a } to { $b }, { $column } { $rises ->
@@ -395,7 +396,7 @@ chart-packed = packed
 chart-packed-alt = Wall time alone and packed
 chart-time = Time
 chart-time-epochs = Time since the first epoch began
-chart-load = Load and memory
+chart-load = Share in use
 chart-load-alt = Load and memory over time of { $label }, odd epochs shaded
 
 ## Why something ended as it did, was not run, or is not to be trusted
@@ -639,7 +640,7 @@ fit-curve-saturating = saturation: a + b x / (x + k)
 fit-curve-broken = line with a break: a + b min(x, k) + c max(0, x − k)
 fit-curve-quadratic = parabola: a + b x + c x²
 fit-curve-cubic = cubic: a + b x + c x² + d x³
-fit-note = Chosen is the curve with the fewest parameters of all whose AICc is within 2 of the least; a line through 0 is none of these where its R² is below 0. The F-test is that of the line through 0 against the line, and of curves with more parameters than the line against it; a k that is looked for makes its p too small.
+fit-note = Chosen is the curve with the fewest parameters of all whose AICc is within 2 of the least; a line through 0 is none of these where its R² is below 0, or where the F-test tells a constant from 0 (p < 0.05). The F-test is that of the line through 0 against the line, and of curves with more parameters than the line against it; a k that is looked for makes its p too small.
 fit-relative = { $all ->
     [yes] Errors count
    *[no] Of { $curves } errors count

@@ -162,6 +162,7 @@ finding-no-bursts = 各轮末尾（最后十分之一以及下一轮开始之前
 finding-agrees = { $column }与先前数值一致：{ $of } 个数值中有 { $same } 个在给出的位数内相同，最大差异为 { $most }。
 finding-unchanged = 从 { $a } 到 { $b }，{ $column }没有变化（最大差异为 { $most }）。
 finding-hardly-changed = 从 { $a } 到 { $b }，{ $column }的变化至多为 { $most }。
+finding-within-repetitions = 从 { $a } 到 { $b }，{ $column }的变化未超出重复运行的波动：平均 { $mean }，95 % 置信区间为 { $interval }。
 finding-same-learned = 从 { $a } 到 { $b }，{ $column }的差异在重复训练的波动范围之内：变化的 95 % 置信区间为 { $interval }。
 finding-learned-change = 从 { $a } 到 { $b }，{ $column }平均变化 { $mean }；按重复训练的波动估计，95 % 置信区间为 { $interval }。
 finding-changed = 从 { $a } 到 { $b }，{ $column }{ $rises ->
@@ -388,7 +389,7 @@ chart-packed = 打包混部
 chart-packed-alt = 单独运行与打包混部的总用时
 chart-time = 时间
 chart-time-epochs = 自第一轮开始的时间
-chart-load = 负载与内存占用
+chart-load = 占用率
 chart-load-alt = { $label } 的负载与内存占用随时间的变化，阴影为奇数轮
 
 ## 结束、未运行或不可采信的原因
@@ -919,7 +920,7 @@ fit-curve-saturating = 饱和曲线：a + b x / (x + k)
 fit-curve-broken = 折线：a + b min(x, k) + c max(0, x − k)
 fit-curve-quadratic = 二次：a + b x + c x²
 fit-curve-cubic = 三次：a + b x + c x² + d x³
-fit-note = 在 AICc 与最小值相差不超过 2 的曲线中，选用参数最少者；R² 低于 0 的过原点直线不在其列。F 检验：过原点直线对直线，参数多于直线的曲线对直线；k 由数据选定的曲线，其 p 值偏小。
+fit-note = 在 AICc 与最小值相差不超过 2 的曲线中，选用参数最少者；过原点直线若 R² 低于 0，或 F 检验表明常数项不为 0（p < 0.05），则不在其列。F 检验：过原点直线对直线，参数多于直线的曲线对直线；k 由数据选定的曲线，其 p 值偏小。
 fit-relative = { $all ->
     [yes] 误差
    *[no] { $curves } 的误差

@@ -245,6 +245,8 @@ fn found(
             let found = same_learned(ledger, column, ends());
             same.extend(found.is_some().then(|| column.name.clone()));
             findings.extend(found.or_else(|| changed(ledger, at, column, &rows, ends(), false)));
+        } else if let Some(within) = within_repetitions(ledger, column, &rows, ends()) {
+            findings.push(within);
         } else if rows.iter().all(|(_, change)| change.abs() <= bound)
             && let Some(most) = rows.iter().copied().max_by(|x, y| x.1.abs().total_cmp(&y.1.abs()))
         {
@@ -261,6 +263,28 @@ fn found(
         findings.push(Finding::CostFree { accuracy, a, b, cheaper });
     }
     findings
+}
+
+/// What changes on average by no more than repetitions differ by.
+fn within_repetitions(
+    ledger: &mut SectionFigures<'_>,
+    column: &Compared,
+    rows: &[(usize, f64)],
+    (a, b): (String, String),
+) -> Option<Finding> {
+    if rows.iter().all(|(_, change)| column.show.reads_zero(*change)) {
+        return None;
+    }
+    let (mean, [low, high]) = mean_change(&column.estimates, column.show.unit != "points")?;
+    if !(low..=high).contains(&0.0) {
+        return None;
+    }
+    let name = column.name.clone();
+    let mut bear = |what, value| ledger.computed(None, what, value, column.show.clone());
+    let mean = bear(What::MeanChange { column: name.clone() }, mean);
+    let low = bear(What::LowChange { column: name.clone() }, low);
+    let high = bear(What::HighChange { column: name.clone() }, high);
+    Some(Finding::WithinRepetitions { column: name, a, b, mean, low, high })
 }
 
 /// A change as the table of changes shows it.

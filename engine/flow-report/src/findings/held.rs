@@ -64,6 +64,7 @@ fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         Finding::Unchanged { column, .. }
         | Finding::SameLearned { column, .. }
         | Finding::LearnedChange { column, .. }
+        | Finding::WithinRepetitions { column, .. }
         | Finding::Changed { column, .. }
         | Finding::ChangedAt { column, .. } => ("change", column),
         Finding::CostFree { accuracy, .. } => ("cost", accuracy),
@@ -103,7 +104,7 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         Finding::Frontier { at, gpu, .. } => (if *gpu { "of a GPU" } else { "of the host" }, vec![at]),
         Finding::Linear { .. } => ("linear", vec![]),
         Finding::Jumps { jumps, .. } => ("jumps", jumps.iter().map(|(from, ..)| from.as_str()).collect()),
-        Finding::Unchanged { .. } | Finding::SameLearned { .. } => ("same", vec![]),
+        Finding::Unchanged { .. } | Finding::SameLearned { .. } | Finding::WithinRepetitions { .. } => ("same", vec![]),
         Finding::LearnedChange { .. } => ("on average", vec![]),
         Finding::Changed { rises: true, .. } => ("rises", vec![]),
         Finding::Changed { .. } => ("falls", vec![]),

@@ -103,6 +103,8 @@ pub(crate) enum Finding {
     SameLearned { column: String, a: String, b: String, low: Figure, high: Figure },
     /// How much more or less two versions learn on average over the rows, as far as trainings tell that were repeated for something else.
     LearnedChange { column: String, a: String, b: String, mean: Figure, low: Figure, high: Figure },
+    /// How one version differs from the other on average over the rows is no more than repetitions differ by.
+    WithinRepetitions { column: String, a: String, b: String, mean: Figure, low: Figure, high: Figure },
     /// One version has more or less of it, in every row or, as a test tells, in most.
     Changed { column: String, a: String, b: String, rises: bool, least: Figure, most: Figure, borne: Borne },
     /// One version has more or less of it in these rows, as repetitions of each tell, and in no other that can be told.

@@ -179,10 +179,13 @@ impl Finding {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
                 say("finding-same-learned", args.with("interval", span(low, high, true, words, lang)))
             }
-            Finding::LearnedChange { column, a, b, mean, low, high } => {
+            Finding::LearnedChange { column, a, b, mean, low, high }
+            | Finding::WithinRepetitions { column, a, b, mean, low, high } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
                 let args = args.with("mean", mean.text(words, lang));
-                say("finding-learned-change", args.with("interval", span(low, high, true, words, lang)))
+                let learned = matches!(self, Finding::LearnedChange { .. });
+                let key = if learned { "finding-learned-change" } else { "finding-within-repetitions" };
+                say(key, args.with("interval", span(low, high, true, words, lang)))
             }
             Finding::Changed { column, a, b, rises, least, most, borne } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));

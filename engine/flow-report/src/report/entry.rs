@@ -50,6 +50,7 @@ fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
             | Finding::Changed { .. }
             | Finding::SameLearned { .. }
             | Finding::LearnedChange { .. }
+            | Finding::WithinRepetitions { .. }
             | Finding::OneTraining { .. }
             | Finding::CostFree { .. } => 2,
             _ => 0,
