@@ -21,7 +21,7 @@ pub enum Materialised {
 }
 
 impl Objects {
-    /// Puts an artifact at `dest`, where nothing is yet; the folders above are made.
+    /// Puts an artifact at `dest`, where nothing is yet, in a folder that is there.
     ///
     /// # Errors
     /// The artifact is not in the store; the disk is full.
@@ -29,11 +29,14 @@ impl Objects {
         self.materialise_within(digest, dest, COPY_LIMIT)
     }
 
-    /// Copies an artifact to `dest`, where nothing is yet, for people: whatever its size, and theirs to change.
+    /// Copies an artifact to `dest`, where nothing is yet, for people: whatever its size, and theirs to change. The folders above are made.
     ///
     /// # Errors
     /// As [`Objects::materialise`].
     pub fn copy_out(&self, digest: &Digest, dest: &Path) -> Result<()> {
+        if let Some(above) = dest.parent() {
+            fs::create_dir_all(above).map_err(StoreError::io("create", above))?;
+        }
         self.materialise_within(digest, dest, u64::MAX)?;
         let files = WalkDir::new(dest).into_iter().flatten().filter(|entry| entry.file_type().is_file());
         for entry in files {
@@ -49,9 +52,6 @@ impl Objects {
         let object = self.path(digest);
         let missing = || StoreError::Missing(StoreFault::ArtifactGone { digest: digest.short() });
         let meta = look(&object)?.ok_or_else(missing)?;
-        if let Some(above) = dest.parent() {
-            fs::create_dir_all(above).map_err(StoreError::io("create", above))?;
-        }
         let manifest = if meta.is_dir() { Some(self.contents(digest)?) } else { None };
         let (files, bytes) = manifest.as_ref().map_or((1, meta.len()), Manifest::size);
         if bytes > limit {
@@ -100,7 +100,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let objects = StoreDir::create(&dir.path().join(".flow")).unwrap().objects();
         let folder = objects.store_files(&[("cat/7.jpg".into(), b"meow".to_vec())].into()).unwrap();
-        let at = dir.path().join("work/in/dataset");
+        let at = dir.path().join("dataset");
         let linked = Materialised::Linked(folder.clone());
         assert_eq!(objects.materialise_within(&folder.digest, &at, 3).unwrap(), linked);
         let photo = at.join("cat/7.jpg");

@@ -190,6 +190,7 @@ fn a_step_gets_a_copy_through_which_it_cannot_write_into_the_store() {
     let files: BTreeMap<String, Vec<u8>> = [("cat/1.jpg".into(), b"meow".to_vec())].into();
     let folder = objects.store_files(&files).unwrap();
     let file = objects.store_bytes(b"weights").unwrap();
+    fs::create_dir(dir.path().join("in")).unwrap();
     for (artifact, at, inner) in [(&folder, "in/dataset", "in/dataset/cat/1.jpg"), (&file, "in/model", "in/model")] {
         assert_eq!(objects.materialise(&artifact.digest, &dir.path().join(at)).unwrap(), Materialised::Copied);
         let inner = dir.path().join(inner);

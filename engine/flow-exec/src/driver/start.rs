@@ -89,9 +89,14 @@ impl Environment {
 pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
     let work = start.folder.work();
     let mut linked = Vec::new();
+    // Thousands of artifacts in a row lie in one folder.
+    let mut made = None;
     for link in &start.resolved.links {
         let to = work.join(&link.path);
-        parent(&to)?;
+        if made.as_deref() != to.parent() {
+            parent(&to)?;
+            made = to.parent().map(Path::to_owned);
+        }
         let damaged = |e: StoreError| Filling::Artifact { error: e.into() };
         match start.objects.materialise(&link.digest, &to).map_err(damaged)? {
             Materialised::Copied => {}
