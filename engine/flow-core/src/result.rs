@@ -72,6 +72,12 @@ pub struct StepResult {
     pub accepted: Option<String>,
 }
 
+/// Whether one at these axes, of the step that a co-run group is like, is what a member at those is alone: it is equal on every axis
+/// that both have.
+pub(crate) fn is_alone_of(alone: &IndexMap<String, Value>, member: &IndexMap<String, Value>) -> bool {
+    alone.iter().all(|(axis, value)| member.get(axis).is_none_or(|own| own == value))
+}
+
 /// NVIDIA's driver averages a GPU's load over up to so many seconds.
 const LOAD_IS_OVER: f64 = 1.0;
 
@@ -99,9 +105,8 @@ impl StepResult {
         if found.windows(2).any(|two| two[0].repetition == two[1].repetition) { Vec::new() } else { found }
     }
 
-    /// It is equal on every axis that both have.
     fn is_at(&self, alone: &StepResult) -> bool {
-        alone.axes.iter().all(|(axis, value)| self.axes.get(axis).is_none_or(|own| own == value))
+        is_alone_of(&alone.axes, &self.axes)
     }
 
     /// An attempt was made, and ran to an end of its own.
