@@ -5,6 +5,7 @@
 mod builtin_fault;
 mod fault;
 mod publish;
+mod store_action;
 mod texts;
 mod waits;
 
@@ -19,6 +20,7 @@ pub use fault::{
     StartFault, StoreFault, VariableFault,
 };
 pub use publish::Withheld;
+pub use store_action::StoreAction;
 pub use texts::Texts;
 use texts::texts;
 pub use waits::{Labels, Occupant, Resource, Rivalry, Scarce, Waits};

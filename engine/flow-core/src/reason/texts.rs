@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{Memory, Stopped};
+use super::{Memory, Stopped, StoreAction};
 use crate::{Outcome, Span, verdict::Call};
 
 /// Something that may hold texts.
@@ -54,7 +54,7 @@ macro_rules! without {
         }
     )* };
 }
-without!(bool, u32, u64, i32, Memory, Stopped, Outcome, Span, Call);
+without!(bool, u32, u64, i32, Memory, Stopped, StoreAction, Outcome, Span, Call);
 
 /// [`Texts`] for enums, by their variants with all fields.
 macro_rules! texts {
