@@ -5,6 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::texts::{Texts, without};
+
 macro_rules! actions {
     ($($action:ident = $words:literal,)*) => {
         /// What the store cannot do with a file.
@@ -64,3 +66,5 @@ actions! {
     UseDatabase = "use the database",
     Write = "write",
 }
+
+without!(StoreAction);
