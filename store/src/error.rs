@@ -25,7 +25,6 @@ pub enum StoreError {
     /// Another process holds the store, and the caller does not wait.
     #[error("the store `{}` is in use by {holder}; wait for it, `flow cancel` it if it is yours, or give another one with --store", path.display())]
     Held {
-        /// The store.
         path: PathBuf,
         /// Who holds it.
         holder: Box<Holder>,
@@ -56,7 +55,6 @@ pub enum StoreError {
         give a folder on a local disk with --store, or in FLOW_STORE; or, where nodes of a cluster have to see it, leave its database on \
         a disk of this machine, `mkdir -p DIR && ln -s DIR {}/local`", path.display(), path.display())]
     Network {
-        /// The store.
         path: PathBuf,
         /// `NFS`.
         kind: &'static str,

@@ -14,15 +14,9 @@ use crate::{Outcome, Span, verdict::Call};
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Cause {
     /// Its `when` is false.
-    ConditionFalse {
-        /// The expression.
-        expression: String,
-    },
+    ConditionFalse { expression: String },
     /// An axis of its matrix has no value.
-    EmptyAxis {
-        /// The axis.
-        axis: String,
-    },
+    EmptyAxis { axis: String },
     /// Its step, or one that it reads, has no instances.
     NoInstances {
         /// The step that it reads; absent where it is its own.
@@ -154,10 +148,7 @@ pub enum Cause {
     /// The kernel killed it for want of host memory.
     KilledForMemory,
     /// It ran longer than its limit.
-    TimedOut {
-        /// The limit.
-        limit: Span,
-    },
+    TimedOut { limit: Span },
     /// A file that is missing in its work folder lies beside the workflow, and is not among its inputs.
     NotListed {
         /// The file.
@@ -172,7 +163,6 @@ pub enum Cause {
     },
     /// It ended well, without an output.
     NoOutput {
-        /// The output.
         output: String,
         /// Where it was expected.
         path: String,
@@ -186,14 +176,12 @@ pub enum Cause {
     GpuLost {
         /// The GPU, as people count.
         gpu: u32,
-        /// Its model.
         model: String,
         /// How it ended.
         because: Option<Box<Cause>>,
     },
     /// Its plugin lacks what its set-up made ready: the next run sets it up again.
     SetUpAgain {
-        /// The plugin.
         plugin: String,
         /// How it ended.
         because: Option<Box<Cause>>,
@@ -221,9 +209,7 @@ pub enum Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
-    /// A GPU's.
     Gpu,
-    /// The host's.
     Host,
 }
 
@@ -247,7 +233,6 @@ pub enum ProcessEnd {
         /// Its exit code.
         code: i32,
     },
-    /// By a signal.
     Signal {
         /// `SIGSEGV`.
         name: String,

@@ -20,7 +20,6 @@ pub enum Fault {
     /// Of the system, or of what lies in a file's place.
     #[error(transparent)]
     File(Box<FileFault>),
-    /// Of the store.
     #[error(transparent)]
     Store(Box<StoreFault>),
     /// Of an expression.

@@ -57,26 +57,20 @@ pub enum Filling {
 pub enum NoMetrics {
     /// The file cannot be read.
     Unread {
-        /// The file.
         file: String,
         /// What the system said.
         error: Fault,
     },
     /// It is no JSON.
     NoJson {
-        /// The file.
         file: String,
         /// What the library that reads it said.
         error: String,
     },
     /// It is JSON of another form.
-    NoNumbers {
-        /// The file.
-        file: String,
-    },
+    NoNumbers { file: String },
     /// A line is no JSON object.
     BadLine {
-        /// The file.
         file: String,
         /// Counted from 1.
         line: u32,
@@ -85,21 +79,14 @@ pub enum NoMetrics {
     },
     /// Something else than commas stands between the names of its header.
     NoCommas {
-        /// The file.
         file: String,
         /// They are tabs; semicolons if not.
         tabs: bool,
     },
     /// The file holds no number.
-    NoneInFile {
-        /// The file.
-        file: String,
-    },
+    NoneInFile { file: String },
     /// The table holds no number below its header.
-    NoneInTable {
-        /// The file.
-        file: String,
-    },
+    NoneInTable { file: String },
     /// No event file of TensorBoard is in the folder.
     NoEventFile {
         /// The folder.
@@ -107,16 +94,12 @@ pub enum NoMetrics {
     },
     /// An event file is damaged.
     BadEvent {
-        /// The file.
         file: String,
         /// Where, in bytes.
         at: u64,
     },
     /// No printed line matches the pattern.
-    NoneMatches {
-        /// The pattern.
-        pattern: String,
-    },
+    NoneMatches { pattern: String },
 }
 
 /// Why a program was not let go on.
@@ -156,7 +139,6 @@ pub enum Refusal {
     },
     /// It cannot be told to go on or to end.
     NotReached {
-        /// Its folder.
         folder: String,
         /// What the system said.
         error: Fault,

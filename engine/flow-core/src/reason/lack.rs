@@ -12,7 +12,6 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Lack {
-    /// GPUs.
     Gpus {
         /// Asked for.
         needs: u32,
@@ -32,7 +31,6 @@ pub enum Lack {
         /// Bytes of the largest.
         largest: u64,
     },
-    /// CPUs.
     Cpus {
         /// Asked for.
         needs: u32,
@@ -48,7 +46,6 @@ pub enum Lack {
     },
     /// GPUs, one or more for each member of a group.
     GroupGpus {
-        /// Members.
         members: u32,
         /// GPUs that they ask for together.
         needs: u32,
@@ -57,7 +54,6 @@ pub enum Lack {
     },
     /// GPUs with room for all members of a group.
     GroupGpuMemory {
-        /// Members.
         members: u32,
         /// GPUs asked for.
         needs: u32,
@@ -68,7 +64,6 @@ pub enum Lack {
     },
     /// Host memory for all members of a group, bytes.
     GroupMemory {
-        /// Members.
         members: u32,
         /// Asked for together.
         needs: u64,

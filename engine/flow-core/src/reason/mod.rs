@@ -50,10 +50,7 @@ pub enum ProfileReason {
     /// `--profile`.
     Asked,
     /// Its `when` is the first that holds.
-    Holds {
-        /// The expression.
-        expression: String,
-    },
+    Holds { expression: String },
 }
 
 crate::compiled_once::compiled_once!(ProfileReason);

@@ -16,7 +16,6 @@ pub enum Spoiled {
     Stranger {
         /// The process.
         pid: u32,
-        /// Its name.
         name: String,
         /// The GPU, as people count.
         gpu: String,

@@ -150,7 +150,6 @@ pub struct Artifact {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArtifactKind {
-    /// One file.
     File,
     /// A folder with everything below it.
     Folder,

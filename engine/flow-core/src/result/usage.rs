@@ -11,7 +11,6 @@ pub struct Usage {
     pub cpu_s: f64,
     /// Mean CPU use as a share of the whole host, 0 to 1.
     pub cpu_util: f64,
-    /// Its peak.
     pub cpu_util_peak: f64,
     /// Mean CPU use in cores.
     pub cpu_cores: f64,
@@ -128,13 +127,11 @@ pub struct GpuUsage {
     /// The same from start to end, whatever counts: also what comes before the first epoch and after the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_whole: Option<f64>,
-    /// Peak GPU load.
     pub load_peak: f64,
     /// Share of time with GPU load above 90 %.
     pub load_above_90: f64,
     /// Mean load of the memory controller, 0 to 1.
     pub memory_load_mean: f64,
-    /// Its peak.
     pub memory_load_peak: f64,
     /// Share of time with memory-controller load above 90 %.
     pub memory_load_above_90: f64,
