@@ -15,7 +15,7 @@ use std::{
 
 use flow_core::{
     AttemptId, CorunGpus, GpuId, InstanceId, JournalLine, Outcome, RunEvent, Span, StepResult, Time,
-    learn::History,
+    learn::{History, Refit},
     reason::{Cause, ClosedBy},
     sched::{Action, Capacity, Event, Placement, Scheduler},
 };
@@ -112,6 +112,8 @@ enum Done {
     NotClaimed(StoreError),
     Collected(Box<Collected>),
     Heard(Vec<Heard>),
+    /// What is known of the step of an instance was made anew.
+    Learned(InstanceId, Vec<Refit>),
     /// The earlier result that stands where this one is spoiled, if there is one.
     Earlier(ToRecord, Result<Option<Box<StepResult>>, StoreError>),
 }
@@ -190,7 +192,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         };
         let mut signals = kinds.iter().copied().map(signal).collect::<Result<Vec<Signal>, _>>().map_err(cannot)?;
         self.cancel.listen();
-        if self.context.outlives && self.outcomes.wants_gpus() {
+        if self.context.outlives && !self.outcomes.want_gpus().is_empty() {
             let locks = self.cards.lent();
             self.attempts.executor.lend_locks(locks);
         }
@@ -349,7 +351,15 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     fn record(&mut self, what: ToRecord, earlier: Option<Box<StepResult>>) -> Result<(), ExecError> {
         let ToRecord { instance, attempt, closed_by } = what;
         let (history, recorder) = (&mut self.history, &mut self.recorder);
-        self.outcomes.record(instance, attempt, (closed_by, earlier), history, recorder, &mut self.out)
+        self.outcomes.record(instance, attempt, (closed_by, earlier), history, recorder, &mut self.out)?;
+        // What it took is known to those of its step that still wait for a GPU.
+        let refits = self.history.refits(instance, self.outcomes.want_gpus());
+        if refits.is_empty() {
+            self.out.events.extend(self.history.tell(instance, self.outcomes.want_gpus()));
+        } else {
+            self.jobs.spawn_blocking(move || Done::Learned(instance, refits.into_iter().map(Refit::make).collect()));
+        }
+        Ok(())
     }
 
     fn listen(&mut self) {
@@ -458,6 +468,11 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                 for (attempt, end) in std::mem::take(&mut self.ended_meanwhile) {
                     self.on_ended(attempt, *end);
                 }
+                Ok(())
+            }
+            Done::Learned(of, refits) => {
+                refits.into_iter().for_each(|refit| self.history.take_in(refit));
+                self.out.events.extend(self.history.tell(of, self.outcomes.want_gpus()));
                 Ok(())
             }
             Done::Earlier(to_record, earlier) => self.record(to_record, earlier?),

@@ -250,9 +250,9 @@ impl Outcomes {
         self.decided.get(&instance)
     }
 
-    /// Something asks for GPUs of this machine.
-    pub(super) fn wants_gpus(&self) -> bool {
-        !self.want_gpus.is_empty()
+    /// Instances that ask for GPUs of this machine, and have no result yet.
+    pub(super) fn want_gpus(&self) -> &BTreeSet<InstanceId> {
+        &self.want_gpus
     }
 
     /// Instances that ask for GPUs and are to run.
@@ -425,8 +425,7 @@ impl Outcomes {
         if let Some(seen) = self.group_sharing(instance, &result) {
             result.circumstances.sharing = Some(seen);
         }
-        // What it took is known to those of its step that still wait for a GPU, and what sharing one costs to all.
-        out.events.extend(history.learn(instance, &result, &self.want_gpus));
+        out.events.extend(history.observe(instance, &result));
         let parts = serde_json::to_value(&decided.parts).unwrap_or_default();
         let recorded = self.context.session.expansion.instances[instance.index()].record.contains(&result.outcome);
         let kept = result.outcome == Outcome::Ok || recorded;
